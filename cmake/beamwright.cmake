@@ -1,0 +1,45 @@
+# One target per folder: beamwright_library(NAME DEPS...) takes every .cc of the folder it is called in.
+
+# -ffp-contract=off: a fused multiply-add where the compiler pleases would make results depend on how a loop
+# was vectorised (docs/numerics.md). Kernels ask for fma where they want it.
+add_library(beamwright_flags INTERFACE)
+target_compile_options(beamwright_flags INTERFACE
+  -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Werror -ffp-contract=off
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-missing-field-initializers>
+  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety -Wno-missing-field-initializers>)
+target_include_directories(beamwright_flags INTERFACE ${PROJECT_SOURCE_DIR})
+if(BEAMWRIGHT_SANITIZE)
+  target_compile_options(beamwright_flags INTERFACE
+    -fsanitize=${BEAMWRIGHT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -UNDEBUG)
+  target_link_options(beamwright_flags INTERFACE -fsanitize=${BEAMWRIGHT_SANITIZE})
+endif()
+
+function(beamwright_library name)
+  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  if(sources)
+    add_library(${name} STATIC ${sources})
+    target_link_libraries(${name} PUBLIC beamwright_flags ${ARGN})
+  else()
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE beamwright_flags ${ARGN})
+  endif()
+endfunction()
+
+# beamwright_program(OUTPUT_NAME SOURCE... DEPS target...): an executable in build/bin.
+function(beamwright_program name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE beamwright_flags ${arg_DEPS})
+endfunction()
+
+# beamwright_test(NAME DEPS...): one test program of every *_test.cc in the folder, each test case known to
+# ctest. Other .cc files of the folder are its helpers.
+function(beamwright_test name)
+  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  add_executable(${name} ${sources})
+  target_link_libraries(${name} PRIVATE beamwright_flags GTest::gmock GTest::gtest_main ${ARGN})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_compile_definitions(${name} PRIVATE BEAMWRIGHT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+    PROPERTIES TIMEOUT 300)
+endfunction()

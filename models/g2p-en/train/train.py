@@ -1,0 +1,138 @@
+"""Trains the model; writes `last.pt` (to resume) and `best.npz` (best on dev) into the output folder.
+
+With --epochs a run is a function of the seed, the data and the PyTorch build; with --minutes it also
+depends on the machine's speed, since the learning rate follows the share of time that is spent.
+"""
+
+import argparse
+import math
+import random
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from data import IGNORE, Batch, Codec, Lexicon, batches, read_lexicon, split
+from model import G2p, Shape, save_weights
+
+
+@dataclass
+class Progress:
+    epoch: int = 0
+    seconds: float = 0.0
+    best_error: float = 1.0
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lexicon", type=Path, required=True, help="file in CMUdict's format")
+    parser.add_argument("--out", type=Path, required=True, help="folder for checkpoints")
+    parser.add_argument("--epochs", type=int, default=0, help="stop after so many epochs")
+    parser.add_argument("--minutes", type=float, default=0, help="stop after so many minutes")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rows", type=int, default=128, help="pronunciations in a batch")
+    parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--resume", action="store_true", help="go on from last.pt")
+    args = parser.parse_args()
+    if (args.epochs > 0) == (args.minutes > 0):
+        parser.error("give one of --epochs and --minutes")
+    return args
+
+
+def train_step(model: G2p, optimizer: torch.optim.Optimizer, batch: Batch) -> torch.Tensor:
+    memory, states = model.encode(torch.tensor(batch.source))
+    logits, _, _ = model.decode(torch.tensor(batch.inputs), memory, states)
+    labels = torch.tensor(batch.labels)
+    loss = torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[2]),
+                                             labels.reshape(-1), ignore_index=IGNORE)
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 2.0)
+    optimizer.step()
+    return loss.detach()
+
+
+def word_error(model: G2p, lexicon: Lexicon, codec: Codec, rows: int = 512) -> float:
+    """Share of words whose greedy answer is none of the reference pronunciations."""
+    model.eval()
+    by_length: dict[int, list[str]] = {}
+    for word in lexicon:
+        by_length.setdefault(len(word), []).append(word)
+    wrong = 0
+    for words in by_length.values():
+        for i in range(0, len(words), rows):
+            chunk = words[i:i + rows]
+            answers = model.greedy(torch.tensor([codec.source_ids(w) for w in chunk]), codec)
+            for word, ids in zip(chunk, answers):
+                said = tuple(codec.target_tokens[i] for i in ids)
+                wrong += said not in lexicon[word]
+    model.train()
+    return wrong / len(lexicon)
+
+
+def rate_at(share: float, peak: float) -> float:
+    """Short linear warm-up, then a cosine down to 1 % of the peak."""
+    warm_up = 0.01
+    if share < warm_up:
+        return peak * (0.05 + 0.95 * share / warm_up)
+    return peak * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(share, 1.0))))
+
+
+def run_epoch(model: G2p, optimizer: torch.optim.Optimizer, plan: list[Batch], progress: Progress,
+              args: argparse.Namespace) -> float:
+    """Mean loss per batch. Ends early when the minutes are over."""
+    total, started = 0.0, time.monotonic()
+    for done, batch in enumerate(plan, 1):
+        seconds = progress.seconds + time.monotonic() - started
+        share = (seconds / (60 * args.minutes) if args.minutes
+                 else (progress.epoch + done / len(plan)) / args.epochs)
+        if args.minutes and share >= 1:
+            done -= 1
+            break
+        for group in optimizer.param_groups:
+            group["lr"] = rate_at(share, args.rate)
+        total += float(train_step(model, optimizer, batch))
+        if done % 100 == 0:
+            print(f"epoch {progress.epoch + 1} batch {done}/{len(plan)} loss {total / done:.4f} "
+                  f"{seconds / 60:.1f} min", flush=True)
+    progress.seconds += time.monotonic() - started
+    return total / max(done, 1)
+
+
+def main() -> None:
+    args = arguments()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    args.out.mkdir(parents=True, exist_ok=True)
+    last = args.out / "last.pt"
+    parts, codec = split(read_lexicon(args.lexicon)), Codec()
+    print({name: len(part) for name, part in parts.items()}, flush=True)
+    model = G2p(Shape())
+    optimizer = torch.optim.Adam(model.parameters(), lr=args.rate)
+    progress = Progress()
+    if args.resume and last.exists():
+        saved = torch.load(last)
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        progress = Progress(**saved["progress"])
+        torch.set_rng_state(saved["rng"])
+    while (progress.epoch < args.epochs) if args.epochs else progress.seconds < 60 * args.minutes:
+        # The order of an epoch depends on its number, so that a resumed run repeats no other.
+        rng = random.Random(f"{args.seed}:{progress.epoch}")
+        plan = list(batches(parts["train"], codec, args.rows, rng))
+        loss = run_epoch(model, optimizer, plan, progress, args)
+        progress.epoch += 1
+        error = word_error(model, parts["dev"], codec)
+        print(f"epoch {progress.epoch} done, {progress.seconds / 60:.1f} min, loss {loss:.4f}, "
+              f"dev word error {100 * error:.2f} %", flush=True)
+        if error < progress.best_error:
+            progress.best_error = error
+            save_weights(model, str(args.out / "best.npz"))
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(),
+                    "progress": vars(progress), "rng": torch.get_rng_state()}, last)
+
+
+if __name__ == "__main__":
+    main()

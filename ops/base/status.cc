@@ -1,0 +1,16 @@
+#include "ops/base/status.h"
+
+namespace beamwright {
+
+absl::Status Annotate(const absl::Status& status, std::string_view where) {
+  if (status.ok()) {
+    return status;
+  }
+  absl::Status result(status.code(), absl::StrCat(where, ": ", status.message()));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+    result.SetPayload(url, payload);
+  });
+  return result;
+}
+
+}  // namespace beamwright

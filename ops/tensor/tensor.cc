@@ -1,0 +1,157 @@
+#include "ops/tensor/tensor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <new>
+#include <type_traits>
+
+#include "ops/base/status.h"
+
+namespace beamwright::ops {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+std::shared_ptr<std::byte> Allocate(int64_t bytes) {
+  auto* memory = static_cast<std::byte*>(::operator new(static_cast<size_t>(bytes), kAlignment));
+  return {memory, [](std::byte* pointer) { ::operator delete(pointer, kAlignment); }};
+}
+
+// Vector loads may read a few elements past the end of a row: round up to whole cache lines.
+int64_t BufferBytes(int64_t bytes) { return (bytes + 127) / 64 * 64; }
+
+template <typename T>
+double AsDouble(T value) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+    return ToFloat(value);
+  } else {
+    return static_cast<double>(value);
+  }
+}
+
+template <typename To>
+To FromDouble(double value) {
+  if constexpr (std::is_same_v<To, Half>) {
+    return ToHalf(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<To, BFloat16>) {
+    return ToBFloat16(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return value != 0;
+  } else if constexpr (std::is_integral_v<To>) {
+    if (std::isnan(value)) {
+      return 0;
+    }
+    if (value <= static_cast<double>(std::numeric_limits<To>::min())) {
+      return std::numeric_limits<To>::min();
+    }
+    if (value >= static_cast<double>(std::numeric_limits<To>::max())) {
+      return std::numeric_limits<To>::max();
+    }
+    return static_cast<To>(value);
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+template <typename From, typename To>
+To ConvertElement(From value) {
+  if constexpr (std::is_integral_v<From> && std::is_integral_v<To> && !std::is_same_v<To, bool>) {
+    return static_cast<To>(value);  // wraps
+  } else {
+    return FromDouble<To>(AsDouble(value));
+  }
+}
+
+}  // namespace
+
+Tensor::Tensor(DType dtype, Shape shape) { Resize(dtype, shape); }
+
+Tensor Tensor::Zeros(DType dtype, Shape shape) {
+  Tensor result(dtype, std::move(shape));
+  std::memset(result.mutable_bytes(), 0, static_cast<size_t>(result.num_bytes()));
+  return result;
+}
+
+void Tensor::Resize(DType dtype, const Shape& shape) {
+  dtype_ = dtype;
+  shape_ = shape;
+  num_elements_ = NumElements(shape);
+  const int64_t bytes = num_bytes();
+  if (buffer_ == nullptr || buffer_.use_count() != 1 || capacity_bytes_ < bytes) {
+    capacity_bytes_ = BufferBytes(bytes);
+    buffer_ = Allocate(capacity_bytes_);
+  }
+  bytes_ = buffer_.get();
+}
+
+Tensor Tensor::Reshaped(Shape shape) const {
+  BW_CHECK(NumElements(shape) == num_elements_);
+  Tensor result = *this;
+  result.shape_ = std::move(shape);
+  return result;
+}
+
+Tensor Tensor::Rows(int64_t begin, int64_t end) const {
+  BW_DCHECK(rank() >= 1 && begin >= 0 && begin <= end && end <= dim(0));
+  Tensor result = *this;
+  const int64_t row_elements = dim(0) == 0 ? 0 : num_elements_ / dim(0);
+  result.shape_[0] = end - begin;
+  result.num_elements_ = row_elements * (end - begin);
+  result.bytes_ = bytes_ + begin * row_elements * SizeOf(dtype_);
+  return result;
+}
+
+absl::StatusOr<std::vector<int64_t>> ToInt64(const Tensor& tensor) {
+  if (!tensor.has_value() || IsFloat(tensor.dtype())) {
+    return Invalid("expected integers, got ", absl::string_view(Name(tensor.dtype())));
+  }
+  std::vector<int64_t> result(static_cast<size_t>(tensor.num_elements()));
+  bool in_range = true;
+  VisitDType(tensor.dtype(), [&](auto type) {
+    using T = decltype(type);
+    if constexpr (std::is_integral_v<T>) {
+      const T* data = tensor.data<T>();
+      for (size_t i = 0; i < result.size(); ++i) {
+        if constexpr (std::is_same_v<T, uint64_t>) {
+          in_range = in_range && data[i] <= uint64_t{std::numeric_limits<int64_t>::max()};
+        }
+        result[i] = static_cast<int64_t>(data[i]);
+      }
+    }
+  });
+  if (!in_range) {
+    return Invalid("an unsigned value is above 2^63 - 1");
+  }
+  return result;
+}
+
+absl::StatusOr<std::vector<float>> ToFloat32(const Tensor& tensor) {
+  BW_ASSIGN_OR_RETURN(const Tensor converted, Convert(tensor, DType::kF32));
+  const absl::Span<const float> values = converted.span<float>();
+  return std::vector<float>(values.begin(), values.end());
+}
+
+absl::StatusOr<Tensor> Convert(const Tensor& tensor, DType dtype) {
+  if (!tensor.has_value() || dtype == DType::kUndefined) {
+    return Invalid("cannot convert a tensor without a type");
+  }
+  if (tensor.dtype() == dtype) {
+    return tensor;
+  }
+  Tensor result(dtype, tensor.shape());
+  VisitDType(tensor.dtype(), [&](auto from) {
+    using From = decltype(from);
+    const From* in = tensor.data<From>();
+    VisitDType(dtype, [&](auto to) {
+      using To = decltype(to);
+      To* out = result.mutable_data<To>();
+      for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+        out[i] = ConvertElement<From, To>(in[i]);
+      }
+    });
+  });
+  return result;
+}
+
+}  // namespace beamwright::ops

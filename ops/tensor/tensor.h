@@ -1,0 +1,122 @@
+// Tensor: a dense row-major array with a shape and an element type. Copies share the elements; a tensor
+// that is the only owner of its buffer may be written. Views of rows and reshapes share the buffer as well.
+// Not thread-safe beyond what shared_ptr gives: one writer, or many readers.
+#ifndef BEAMWRIGHT_OPS_TENSOR_TENSOR_H_
+#define BEAMWRIGHT_OPS_TENSOR_TENSOR_H_
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "ops/base/check.h"
+#include "ops/tensor/dtype.h"
+#include "ops/tensor/shape.h"
+
+namespace beamwright::ops {
+
+class Tensor {
+ public:
+  // No type, no elements. Stands for an absent optional input.
+  Tensor() = default;
+  // Uninitialised elements, aligned to 64 bytes. The shape must have been checked (CheckedNumElements).
+  Tensor(DType dtype, Shape shape);
+
+  // Copies `values`, which must match the shape.
+  template <typename T>
+  static Tensor Of(Shape shape, absl::Span<const T> values) {
+    Tensor result(DTypeOf<T>::value, std::move(shape));
+    BW_CHECK(static_cast<int64_t>(values.size()) == result.num_elements());
+    std::copy(values.begin(), values.end(), result.mutable_data<T>());
+    return result;
+  }
+  template <typename T>
+  static Tensor Of(Shape shape, const std::vector<T>& values) {
+    return Of<T>(std::move(shape), absl::Span<const T>(values));
+  }
+  template <typename T>
+  static Tensor Scalar(T value) {
+    return Of<T>({}, absl::Span<const T>(&value, 1));
+  }
+  static Tensor Zeros(DType dtype, Shape shape);
+
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  int rank() const { return static_cast<int>(shape_.size()); }
+  int64_t dim(int axis) const { return shape_[static_cast<size_t>(axis)]; }
+  int64_t num_elements() const { return num_elements_; }
+  int64_t num_bytes() const { return num_elements_ * SizeOf(dtype_); }
+  bool has_value() const { return dtype_ != DType::kUndefined; }
+
+  template <typename T>
+  const T* data() const {
+    BW_DCHECK(dtype_ == DTypeOf<T>::value);
+    return reinterpret_cast<const T*>(bytes_);
+  }
+  template <typename T>
+  T* mutable_data() {
+    BW_DCHECK(dtype_ == DTypeOf<T>::value);
+    return reinterpret_cast<T*>(bytes_);
+  }
+  template <typename T>
+  absl::Span<const T> span() const {
+    return {data<T>(), static_cast<size_t>(num_elements_)};
+  }
+  const std::byte* bytes() const { return bytes_; }
+  std::byte* mutable_bytes() { return bytes_; }
+
+  // Makes this an uninitialised tensor of the given type and shape, keeping the buffer where it is large
+  // enough and nobody else shares it. What steady steps call instead of constructing.
+  void Resize(DType dtype, const Shape& shape);
+
+  // The same elements under another shape with as many elements (checked).
+  Tensor Reshaped(Shape shape) const;
+  // Indices [begin, end) of the first axis, sharing the buffer. Rank >= 1; 0 <= begin <= end <= dim(0).
+  Tensor Rows(int64_t begin, int64_t end) const;
+
+ private:
+  std::shared_ptr<std::byte> buffer_;
+  int64_t capacity_bytes_ = 0;
+  std::byte* bytes_ = nullptr;
+  DType dtype_ = DType::kUndefined;
+  Shape shape_;
+  int64_t num_elements_ = 0;
+};
+
+// Elements of an integer tensor (any integer type or boolean) as i64; InvalidArgument for floats and for
+// u64 above the i64 range.
+absl::StatusOr<std::vector<int64_t>> ToInt64(const Tensor& tensor);
+// Elements of a float tensor (any float type) or integer tensor as f32.
+absl::StatusOr<std::vector<float>> ToFloat32(const Tensor& tensor);
+// A tensor converted to another element type: integers to narrower ones wrap, floats to integers truncate
+// towards zero (out of range saturates, NaN becomes 0), to boolean is "not zero".
+absl::StatusOr<Tensor> Convert(const Tensor& tensor, DType dtype);
+
+// Calls `body(T())` with the C++ type of a dtype: BW_... free visitor for the numeric types.
+// Half and BFloat16 are passed as they are. kUndefined is a broken invariant.
+template <typename Body>
+decltype(auto) VisitDType(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::kF32: return body(float{});
+    case DType::kF16: return body(Half{});
+    case DType::kBF16: return body(BFloat16{});
+    case DType::kF64: return body(double{});
+    case DType::kI64: return body(int64_t{});
+    case DType::kI32: return body(int32_t{});
+    case DType::kI16: return body(int16_t{});
+    case DType::kI8: return body(int8_t{});
+    case DType::kU64: return body(uint64_t{});
+    case DType::kU32: return body(uint32_t{});
+    case DType::kU16: return body(uint16_t{});
+    case DType::kU8: return body(uint8_t{});
+    case DType::kBool: return body(bool{});
+    case DType::kUndefined: break;
+  }
+  CheckFailed(__FILE__, __LINE__, "dtype is defined");
+}
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_TENSOR_TENSOR_H_
