@@ -5,7 +5,8 @@
 add_library(beamwright_flags INTERFACE)
 target_compile_options(beamwright_flags INTERFACE
   -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Werror -ffp-contract=off
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-missing-field-initializers>
+  # g++ 12 takes the inline storage of absl::InlinedVector for uninitialised when it is moved.
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-missing-field-initializers -Wno-maybe-uninitialized>
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety -Wno-missing-field-initializers>)
 target_include_directories(beamwright_flags INTERFACE ${PROJECT_SOURCE_DIR})
 if(BEAMWRIGHT_SANITIZE)

@@ -26,7 +26,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
     return Invalid("'", path, "' is not a regular file");
   }
   if (info.st_size > max_bytes) {
-    return Invalid("'", path, "' has ", info.st_size, " bytes; at most ", max_bytes, " are allowed");
+    return Invalid("'", path, "' has ", info.st_size, " bytes; at most ", max_bytes,
+                   " are allowed");
   }
   std::string content(static_cast<size_t>(info.st_size), '\0');
   size_t done = 0;
@@ -39,8 +40,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
       return absl::ErrnoToStatus(errno, absl::StrCat("cannot read '", path, "'"));
     }
     if (got == 0) {
-      return absl::DataLossError(absl::StrCat("'", path, "' became shorter while it was read: ", done,
-                                              " of ", content.size(), " bytes"));
+      return absl::DataLossError(absl::StrCat("'", path, "' became shorter while it was read: ",
+                                              done, " of ", content.size(), " bytes"));
     }
     done += static_cast<size_t>(got);
   }

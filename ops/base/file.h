@@ -1,5 +1,5 @@
-// Whole files, read once. Model files are read into memory, never mapped: a file that changes on disk later
-// changes nothing that is served.
+// Whole files, read once. Model files are read into memory, never mapped: a file that changes on
+// disk later changes nothing that is served.
 #ifndef BEAMWRIGHT_OPS_BASE_FILE_H_
 #define BEAMWRIGHT_OPS_BASE_FILE_H_
 
@@ -12,8 +12,8 @@ namespace beamwright {
 
 inline constexpr int64_t kMaxFileBytes = int64_t{16} << 30;
 
-// The content of a regular file. NotFound, PermissionDenied, or InvalidArgument (not a regular file, larger
-// than max_bytes), each naming the path.
+// The content of a regular file. NotFound, PermissionDenied, or InvalidArgument (not a regular
+// file, larger than max_bytes), each naming the path.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes = kMaxFileBytes);
 
 }  // namespace beamwright

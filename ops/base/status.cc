@@ -2,14 +2,13 @@
 
 namespace beamwright {
 
-absl::Status Annotate(const absl::Status& status, std::string_view where) {
+absl::Status Annotate(const absl::Status& status, absl::string_view where) {
   if (status.ok()) {
     return status;
   }
   absl::Status result(status.code(), absl::StrCat(where, ": ", status.message()));
-  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
-    result.SetPayload(url, payload);
-  });
+  status.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { result.SetPayload(url, payload); });
   return result;
 }
 

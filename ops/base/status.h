@@ -1,19 +1,19 @@
-// Status helpers. Errors that input, a model or resources can cause travel as absl::Status; a message says
-// what, where and what is allowed.
+// Status helpers. Errors that input, a model or resources can cause travel as absl::Status; a
+// message says what, where and what is allowed.
 #ifndef BEAMWRIGHT_OPS_BASE_STATUS_H_
 #define BEAMWRIGHT_OPS_BASE_STATUS_H_
 
-#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace beamwright {
 
 // `status` with "<where>: " before its message; OK stays OK. Payloads are kept.
-absl::Status Annotate(const absl::Status& status, std::string_view where);
+absl::Status Annotate(const absl::Status& status, absl::string_view where);
 
 // InvalidArgument, its message joined from the pieces as by absl::StrCat.
 template <typename... Pieces>
@@ -27,11 +27,11 @@ absl::Status Invalid(const Pieces&... pieces) {
 #define BW_CONCAT(a, b) BW_CONCAT_INNER(a, b)
 
 // Returns from the enclosing function if `expression` is not OK.
-#define BW_RETURN_IF_ERROR(expression)                        \
-  do {                                                        \
+#define BW_RETURN_IF_ERROR(expression)                            \
+  do {                                                            \
     if (absl::Status bw_status = (expression); !bw_status.ok()) { \
-      return bw_status;                                       \
-    }                                                         \
+      return bw_status;                                           \
+    }                                                             \
   } while (false)
 
 // BW_ASSIGN_OR_RETURN(auto x, F()): x = the value of F(), or returns its error.

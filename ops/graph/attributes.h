@@ -1,5 +1,6 @@
-// Attributes of a node: named values of a few kinds. Importers fill them, operators read them by typed
-// getters; an attribute that no operator reads is an error at load (see Validate), never a silent default.
+// Attributes of a node: named values of a few kinds. Importers fill them, operators read them by
+// typed getters; an attribute that no operator reads is an error at load (see Validate), never a
+// silent default.
 #ifndef BEAMWRIGHT_OPS_GRAPH_ATTRIBUTES_H_
 #define BEAMWRIGHT_OPS_GRAPH_ATTRIBUTES_H_
 
@@ -27,8 +28,10 @@ class Attributes {
   absl::StatusOr<double> Float(const std::string& name, double fallback) const;
   absl::StatusOr<bool> Bool(const std::string& name, bool fallback) const;
   absl::StatusOr<std::string> String(const std::string& name, std::string fallback) const;
-  absl::StatusOr<std::vector<int64_t>> Ints(const std::string& name, std::vector<int64_t> fallback) const;
-  absl::StatusOr<std::vector<double>> Floats(const std::string& name, std::vector<double> fallback) const;
+  absl::StatusOr<std::vector<int64_t>> Ints(const std::string& name,
+                                            std::vector<int64_t> fallback) const;
+  absl::StatusOr<std::vector<double>> Floats(const std::string& name,
+                                             std::vector<double> fallback) const;
   absl::StatusOr<std::vector<std::string>> Strings(const std::string& name,
                                                    std::vector<std::string> fallback) const;
 

@@ -1,8 +1,8 @@
-// Graph: what every importer produces and everything behind reads. One internal vocabulary of operators
-// (docs/operators.md), whatever the file was; nodes stand in topological order.
+// Graph: what every importer produces and everything behind reads. One internal vocabulary of
+// operators (docs/operators.md), whatever the file was; nodes stand in topological order.
 //
-// A Parameter, Constant and Result are nodes as well: op "Parameter" (no inputs, one output), "Constant"
-// (its tensor in `constant`), "Result" (one input, no outputs).
+// A Parameter, Constant and Result are nodes as well: op "Parameter" (no inputs, one output),
+// "Constant" (its tensor in `constant`), "Result" (one input, no outputs).
 #ifndef BEAMWRIGHT_OPS_GRAPH_GRAPH_H_
 #define BEAMWRIGHT_OPS_GRAPH_GRAPH_H_
 
@@ -57,12 +57,12 @@ struct Graph {
 
 // "MatMul 'decoder/logits'": how messages name a node.
 std::string Describe(const Node& node);
-// Name of a Parameter or Result for people and files: its tensor name if it has one, else the layer's.
-// A Result is named after the value that it reads where that has a tensor name.
+// Name of a Parameter or Result for people and files: its tensor name if it has one, else the
+// layer's. A Result is named after the value that it reads where that has a tensor name.
 std::string PortName(const Graph& graph, int node);
 
-// The one loop form (TensorIterator, Loop and Scan are translated into it). The body is iterated; each body
-// Parameter is fed by exactly one LoopInput.
+// The one loop form (TensorIterator, Loop and Scan are translated into it). The body is iterated;
+// each body Parameter is fed by exactly one LoopInput.
 struct LoopInput {
   enum class Kind {
     kSliced,     // part t of an axis of the node's input
@@ -74,15 +74,15 @@ struct LoopInput {
   int input = -1;           // index into Node::inputs
   int body_parameter = -1;  // index into Graph::parameters of the body
   int back_edge = -1;       // kCarried: index into Graph::results of the body
-  // kSliced: inclusive range as in TensorIterator-1; negative values count from the end. Part t of the range
-  // is taken in the direction of stride; inside a part the order ascends.
+  // kSliced: inclusive range as in TensorIterator-1; negative values count from the end. Part t of
+  // the range is taken in the direction of stride; inside a part the order ascends.
   int64_t axis = 0;
   int64_t start = 0;
   int64_t end = -1;
   int64_t stride = 1;
   int64_t part_size = 1;
-  bool drop_axis = false;   // true: the slice loses the axis (Scan; part_size 1)
-  int64_t external_id = -1; // the file's own number for the node input, for messages
+  bool drop_axis = false;    // true: the slice loses the axis (Scan; part_size 1)
+  int64_t external_id = -1;  // the file's own number for the node input, for messages
 };
 
 struct LoopOutput {
@@ -103,8 +103,9 @@ struct Loop {
   Graph body;
   std::vector<LoopInput> inputs;
   std::vector<LoopOutput> outputs;
-  // Node inputs (indices, -1: none): number of iterations at most (negative value: unbounded) and initial
-  // condition; condition_result: body result read after each iteration (index into body.results, -1: none).
+  // Node inputs (indices, -1: none): number of iterations at most (negative value: unbounded) and
+  // initial condition; condition_result: body result read after each iteration (index into
+  // body.results, -1: none).
   int trip_count_input = -1;
   int condition_input = -1;
   int condition_result = -1;

@@ -1,16 +1,16 @@
-// What the rest of the library knows of an operator: how it infers types and shapes, how a kernel is made
-// for one node, and how its output rows follow from its input rows. One Operator per line of the registry
-// (ops/kernels/registry.cc); an importer knows operators only by name.
+// What the rest of the library knows of an operator: how it infers types and shapes, how a kernel
+// is made for one node, and how its output rows follow from its input rows. One Operator per line
+// of the registry (ops/kernels/registry.cc); an importer knows operators only by name.
 #ifndef BEAMWRIGHT_OPS_GRAPH_OPERATOR_H_
 #define BEAMWRIGHT_OPS_GRAPH_OPERATOR_H_
 
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "ops/graph/graph.h"
@@ -21,20 +21,22 @@ namespace beamwright::ops {
 struct InputInfo {
   DType dtype = DType::kUndefined;
   PartialShape shape;
-  const Tensor* value = nullptr;  // known at load (a constant, or computed from constants); not owned
+  const Tensor* value =
+      nullptr;  // known at load (a constant, or computed from constants); not owned
 };
 
-// Sets type and shape of each output; `outputs` has as many as the file declares (importers create one
-// where a file declares none). What can't be known stays dynamic. Wrong number, type, rank or attribute:
-// InvalidArgument saying which input and what is allowed (the caller adds the node's name).
+// Sets type and shape of each output; `outputs` has as many as the file declares (importers create
+// one where a file declares none). What can't be known stays dynamic. Wrong number, type, rank or
+// attribute: InvalidArgument saying which input and what is allowed (the caller adds the node's
+// name).
 using InferFunction = absl::Status (*)(const Node& node, absl::Span<const InputInfo> inputs,
                                        std::vector<ValueInfo>& outputs);
 
 // How a value depends on the rows of a step (docs/architecture.md, 'Rows').
 struct RowInfo {
   enum class Kind {
-    kFixed,   // the same for every row: constants and per-request values
-    kRows,    // `axis` has extent factor * rows; its r-th stretch of `factor` belongs to row r alone
+    kFixed,  // the same for every row: constants and per-request values
+    kRows,   // `axis` has extent factor * rows; its r-th stretch of `factor` belongs to row r alone
     kExtent,  // integers that follow from the number of rows, not from any row's content
     kMixed,   // anything else, or not known: forces one row at a time
   };
@@ -50,14 +52,15 @@ using RowFunction = RowInfo (*)(const Node& node, absl::Span<const RowInfo> rows
 
 // What a kernel may use while it runs.
 struct ExecutionContext {
-  int num_threads = 1;                            // at most this many OpenMP threads; 1: open no region
-  absl::Time deadline = absl::InfiniteFuture();   // loops look at it in each iteration
+  int num_threads = 1;  // at most this many OpenMP threads; 1: open no region
+  absl::Time deadline = absl::InfiniteFuture();  // loops look at it in each iteration
 };
 
-// A compiled node. Run computes outputs from inputs (absent optional inputs are tensors without a value);
-// it calls outputs[i].Resize(...) and writes the elements, or makes outputs[i] share an input's buffer
-// (Reshape). Input shapes may differ from call to call. Run is const and may be called by several threads
-// at once. A kernel's result for one row never depends on how many rows there are (docs/numerics.md).
+// A compiled node. Run computes outputs from inputs (absent optional inputs are tensors without a
+// value); it calls outputs[i].Resize(...) and writes the elements, or makes outputs[i] share an
+// input's buffer (Reshape). Input shapes may differ from call to call. Run is const and may be
+// called by several threads at once. A kernel's result for one row never depends on how many rows
+// there are (docs/numerics.md).
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -66,28 +69,34 @@ class Kernel {
 };
 
 class OperatorSet;
+struct GraphInfo;
 
 struct KernelRequest {
   const Node& node;
   absl::Span<const InputInfo> inputs;  // constants known at load may be packed
   const OperatorSet& operators;        // for operators with bodies
+  const GraphInfo* body = nullptr;     // op "Loop": what inference found of its body
 };
 
 using MakeFunction = absl::StatusOr<std::unique_ptr<Kernel>> (*)(const KernelRequest& request);
 
 struct Operator {
-  std::string_view name;
+  absl::string_view name;
   InferFunction infer = nullptr;
   MakeFunction make = nullptr;
   RowFunction rows = nullptr;  // nullptr: kMixed unless all inputs are kFixed
-  std::vector<std::string_view> attributes;  // every attribute that it reads; others are refused at load
+  // Every attribute that it reads; others are refused at load.
+  std::vector<absl::string_view> attributes;
+  // A first axis of extent 1 in one input stands for every row of the others (NumPy's broadcasting
+  // of leading axes), so that a request's value need not be repeated for its rows.
+  bool broadcasts_rows = false;
 };
 
 class OperatorSet {
  public:
   explicit OperatorSet(std::vector<Operator> operators);
   // nullptr if there is none.
-  const Operator* Find(std::string_view name) const;
+  const Operator* Find(absl::string_view name) const;
   const std::vector<Operator>& all() const { return operators_; }
 
  private:

@@ -10,8 +10,8 @@ namespace {
 
 struct Entry {
   DType dtype;
-  std::string_view name;
-  std::string_view alias;  // OpenVINO's port precision, lower case
+  absl::string_view name;
+  absl::string_view alias;  // OpenVINO's port precision, lower case
   int64_t size;
 };
 
@@ -38,21 +38,22 @@ const Entry& Find(DType dtype) { return kEntries[static_cast<size_t>(dtype)]; }
 
 int64_t SizeOf(DType dtype) { return Find(dtype).size; }
 
-std::string_view Name(DType dtype) { return Find(dtype).name; }
+absl::string_view Name(DType dtype) { return Find(dtype).name; }
 
-absl::StatusOr<DType> ParseDType(std::string_view name) {
-  const std::string lower = absl::AsciiStrToLower({name.data(), name.size()});
+absl::StatusOr<DType> ParseDType(absl::string_view name) {
+  const std::string lower = absl::AsciiStrToLower(name);
   for (const Entry& entry : kEntries) {
     if (entry.size > 0 && (lower == entry.name || lower == entry.alias)) {
       return entry.dtype;
     }
   }
-  return Invalid("unknown element type '", absl::string_view(name.data(), name.size()),
+  return Invalid("unknown element type '", name,
                  "'; known are f32, f16, bf16, f64, i64, i32, i16, i8, u64, u32, u16, u8, boolean");
 }
 
 bool IsFloat(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF64;
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16 ||
+         dtype == DType::kF64;
 }
 
 bool IsInteger(DType dtype) {

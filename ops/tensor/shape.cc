@@ -36,14 +36,18 @@ int64_t NumElements(absl::Span<const int64_t> shape) {
 }
 
 std::string ToString(absl::Span<const int64_t> shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ", ", [](std::string* out, int64_t dim) {
-                        absl::StrAppend(out, dim < 0 ? "?" : absl::StrCat(dim));
-                      }), "]");
+  return absl::StrCat("[",
+                      absl::StrJoin(shape, ", ",
+                                    [](std::string* out, int64_t dim) {
+                                      absl::StrAppend(out, dim < 0 ? "?" : absl::StrCat(dim));
+                                    }),
+                      "]");
 }
 
 absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank) {
   if (axis < -rank || axis >= rank) {
-    return Invalid("axis ", axis, " is outside [", -rank, ", ", rank - 1, "] of a rank-", rank, " tensor");
+    return Invalid("axis ", axis, " is outside [", -rank, ", ", rank - 1, "] of a rank-", rank,
+                   " tensor");
   }
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
@@ -74,8 +78,6 @@ bool PartialShape::Accepts(absl::Span<const int64_t> shape) const {
                     [](int64_t known, int64_t dim) { return known == kDynamic || known == dim; });
 }
 
-std::string PartialShape::ToString() const {
-  return has_rank_ ? ops::ToString(dims_) : "[...]";
-}
+std::string PartialShape::ToString() const { return has_rank_ ? ops::ToString(dims_) : "[...]"; }
 
 }  // namespace beamwright::ops

@@ -104,7 +104,7 @@ Tensor Tensor::Rows(int64_t begin, int64_t end) const {
 
 absl::StatusOr<std::vector<int64_t>> ToInt64(const Tensor& tensor) {
   if (!tensor.has_value() || IsFloat(tensor.dtype())) {
-    return Invalid("expected integers, got ", absl::string_view(Name(tensor.dtype())));
+    return Invalid("expected integers, got ", Name(tensor.dtype()));
   }
   std::vector<int64_t> result(static_cast<size_t>(tensor.num_elements()));
   bool in_range = true;

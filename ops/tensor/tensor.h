@@ -1,6 +1,6 @@
-// Tensor: a dense row-major array with a shape and an element type. Copies share the elements; a tensor
-// that is the only owner of its buffer may be written. Views of rows and reshapes share the buffer as well.
-// Not thread-safe beyond what shared_ptr gives: one writer, or many readers.
+// Tensor: a dense row-major array with a shape and an element type. Copies share the elements; a
+// tensor that is the only owner of its buffer may be written. Views of rows and reshapes share the
+// buffer as well. Not thread-safe beyond what shared_ptr gives: one writer, or many readers.
 #ifndef BEAMWRIGHT_OPS_TENSOR_TENSOR_H_
 #define BEAMWRIGHT_OPS_TENSOR_TENSOR_H_
 
@@ -21,7 +21,8 @@ class Tensor {
  public:
   // No type, no elements. Stands for an absent optional input.
   Tensor() = default;
-  // Uninitialised elements, aligned to 64 bytes. The shape must have been checked (CheckedNumElements).
+  // Uninitialised elements, aligned to 64 bytes. The shape must have been checked
+  // (CheckedNumElements).
   Tensor(DType dtype, Shape shape);
 
   // Copies `values`, which must match the shape.
@@ -67,13 +68,14 @@ class Tensor {
   const std::byte* bytes() const { return bytes_; }
   std::byte* mutable_bytes() { return bytes_; }
 
-  // Makes this an uninitialised tensor of the given type and shape, keeping the buffer where it is large
-  // enough and nobody else shares it. What steady steps call instead of constructing.
+  // Makes this an uninitialised tensor of the given type and shape, keeping the buffer where it is
+  // large enough and nobody else shares it. What steady steps call instead of constructing.
   void Resize(DType dtype, const Shape& shape);
 
   // The same elements under another shape with as many elements (checked).
   Tensor Reshaped(Shape shape) const;
-  // Indices [begin, end) of the first axis, sharing the buffer. Rank >= 1; 0 <= begin <= end <= dim(0).
+  // Indices [begin, end) of the first axis, sharing the buffer. Rank >= 1; 0 <= begin <= end <=
+  // dim(0).
   Tensor Rows(int64_t begin, int64_t end) const;
 
  private:
@@ -85,13 +87,13 @@ class Tensor {
   int64_t num_elements_ = 0;
 };
 
-// Elements of an integer tensor (any integer type or boolean) as i64; InvalidArgument for floats and for
-// u64 above the i64 range.
+// Elements of an integer tensor (any integer type or boolean) as i64; InvalidArgument for floats
+// and for u64 above the i64 range.
 absl::StatusOr<std::vector<int64_t>> ToInt64(const Tensor& tensor);
 // Elements of a float tensor (any float type) or integer tensor as f32.
 absl::StatusOr<std::vector<float>> ToFloat32(const Tensor& tensor);
-// A tensor converted to another element type: integers to narrower ones wrap, floats to integers truncate
-// towards zero (out of range saturates, NaN becomes 0), to boolean is "not zero".
+// A tensor converted to another element type: integers to narrower ones wrap, floats to integers
+// truncate towards zero (out of range saturates, NaN becomes 0), to boolean is "not zero".
 absl::StatusOr<Tensor> Convert(const Tensor& tensor, DType dtype);
 
 // Calls `body(T())` with the C++ type of a dtype: BW_... free visitor for the numeric types.
@@ -99,20 +101,34 @@ absl::StatusOr<Tensor> Convert(const Tensor& tensor, DType dtype);
 template <typename Body>
 decltype(auto) VisitDType(DType dtype, Body&& body) {
   switch (dtype) {
-    case DType::kF32: return body(float{});
-    case DType::kF16: return body(Half{});
-    case DType::kBF16: return body(BFloat16{});
-    case DType::kF64: return body(double{});
-    case DType::kI64: return body(int64_t{});
-    case DType::kI32: return body(int32_t{});
-    case DType::kI16: return body(int16_t{});
-    case DType::kI8: return body(int8_t{});
-    case DType::kU64: return body(uint64_t{});
-    case DType::kU32: return body(uint32_t{});
-    case DType::kU16: return body(uint16_t{});
-    case DType::kU8: return body(uint8_t{});
-    case DType::kBool: return body(bool{});
-    case DType::kUndefined: break;
+    case DType::kF32:
+      return body(float{});
+    case DType::kF16:
+      return body(Half{});
+    case DType::kBF16:
+      return body(BFloat16{});
+    case DType::kF64:
+      return body(double{});
+    case DType::kI64:
+      return body(int64_t{});
+    case DType::kI32:
+      return body(int32_t{});
+    case DType::kI16:
+      return body(int16_t{});
+    case DType::kI8:
+      return body(int8_t{});
+    case DType::kU64:
+      return body(uint64_t{});
+    case DType::kU32:
+      return body(uint32_t{});
+    case DType::kU16:
+      return body(uint16_t{});
+    case DType::kU8:
+      return body(uint8_t{});
+    case DType::kBool:
+      return body(bool{});
+    case DType::kUndefined:
+      break;
   }
   CheckFailed(__FILE__, __LINE__, "dtype is defined");
 }

@@ -1,5 +1,6 @@
 """Reads the pronouncing dictionary, splits it by word and makes batches of one source length each."""
 
+import argparse
 import hashlib
 import random
 import re
@@ -129,3 +130,19 @@ def batches(lexicon: Lexicon, codec: Codec, rows: int, rng: random.Random,
             inputs.append([codec.begin, *ids] + [codec.end] * padding)
             labels.append([*ids, codec.end] + [IGNORE] * padding)
         yield Batch(source, inputs, labels)
+
+
+def main() -> None:
+    """Writes words of the test part, one a line in a fixed random order."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--lexicon", type=Path, required=True)
+    parser.add_argument("--count", type=int, default=4000)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    words = sorted(split(read_lexicon(args.lexicon))["test"])
+    random.Random(1).shuffle(words)
+    args.out.write_text("".join(word + "\n" for word in words[:args.count]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -127,7 +127,7 @@ def main() -> None:
         error = word_error(model, parts["dev"], codec)
         print(f"epoch {progress.epoch} done, {progress.seconds / 60:.1f} min, loss {loss:.4f}, "
               f"dev word error {100 * error:.2f} %", flush=True)
-        if error < progress.best_error:
+        if error <= progress.best_error:
             progress.best_error = error
             save_weights(model, str(args.out / "best.npz"))
         torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(),

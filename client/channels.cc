@@ -1,0 +1,107 @@
+#include "client/channels.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/substitute.h"
+#include "ops/base/status.h"
+
+namespace beamwright::client {
+namespace {
+
+constexpr absl::string_view kDefaultPort = "8001";
+constexpr int kMaxConnections = 64;
+// gRPC itself uses no more.
+constexpr int kMaxAttempts = 5;
+
+// Decoding and asking about models are idempotent, so Unavailable may be retried; the throttle keeps
+// retries from drowning a server in trouble. Health is left out: it asks how things are now.
+// round_robin: the default would send everything to the first address of a name.
+constexpr absl::string_view kServiceConfig = R"({
+  "loadBalancingConfig": [{"round_robin": {}}],
+  "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1},
+  "methodConfig": [{
+    "name": [{"service": "beamwright.v1.DecodeService"}, {"service": "beamwright.v1.ModelService"}],
+    "retryPolicy": {
+      "maxAttempts": $0, "initialBackoff": "0.05s", "maxBackoff": "1s", "backoffMultiplier": 2,
+      "retryableStatusCodes": ["UNAVAILABLE"]
+    }
+  }]
+})";
+constexpr absl::string_view kServiceConfigWithoutRetries = R"({
+  "loadBalancingConfig": [{"round_robin": {}}]
+})";
+
+absl::Status Validate(const ClientOptions& options) {
+  if (options.address.empty()) {
+    return Invalid("address is empty; expected host:port");
+  }
+  if (std::any_of(options.address.begin(), options.address.end(),
+                  [](char c) { return absl::ascii_isspace(c) || absl::ascii_iscntrl(c); })) {
+    return Invalid("address \"", options.address, "\" contains white space; expected host:port");
+  }
+  if (options.connections < 1 || options.connections > kMaxConnections) {
+    return Invalid("connections is ", options.connections, "; 1 to ", kMaxConnections,
+                   " are allowed");
+  }
+  if (options.max_receive_bytes < 1) {
+    return Invalid("max_receive_bytes is ", options.max_receive_bytes, "; at least 1 is allowed");
+  }
+  if (options.max_attempts < 1 || options.max_attempts > kMaxAttempts) {
+    return Invalid("max_attempts is ", options.max_attempts, "; 1 to ", kMaxAttempts,
+                   " are allowed");
+  }
+  if (options.keepalive < absl::Seconds(10) || options.keepalive > absl::Hours(24)) {
+    return Invalid("keepalive is ", absl::FormatDuration(options.keepalive),
+                   "; 10s to 24h are allowed");
+  }
+  return absl::OkStatus();
+}
+
+grpc::ChannelArguments Arguments(const ClientOptions& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetUserAgentPrefix("beamwright-cpp");
+  arguments.SetMaxReceiveMessageSize(options.max_receive_bytes);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
+                   static_cast<int>(absl::ToInt64Milliseconds(options.keepalive)));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  // A server that was down is found again quickly: gRPC's own waits grow to two minutes.
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5'000);
+  // Channels with equal arguments would share their connections.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  if (options.max_attempts > 1) {
+    arguments.SetServiceConfigJSON(absl::Substitute(kServiceConfig, options.max_attempts));
+  } else {
+    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+    arguments.SetServiceConfigJSON(std::string(kServiceConfigWithoutRetries));
+  }
+  return arguments;
+}
+
+}  // namespace
+
+std::string WithDefaultPort(absl::string_view address) {
+  const bool has_port = absl::StartsWith(address, "[") ? !absl::EndsWith(address, "]")
+                                                       : absl::StrContains(address, ":");
+  return has_port ? std::string(address) : absl::StrCat(address, ":", kDefaultPort);
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> MakeChannels(
+    const ClientOptions& options) {
+  BW_RETURN_IF_ERROR(Validate(options));
+  const grpc::ChannelArguments arguments = Arguments(options);
+  std::vector<std::shared_ptr<grpc::Channel>> channels;
+  for (int i = 0; i < options.connections; ++i) {
+    channels.push_back(grpc::CreateCustomChannel(WithDefaultPort(options.address),
+                                                 grpc::InsecureChannelCredentials(), arguments));
+  }
+  return channels;
+}
+
+}  // namespace beamwright::client

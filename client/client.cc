@@ -1,0 +1,200 @@
+#include "client/client.h"
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/status.h>
+
+#include <atomic>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/synchronization/mutex.h"
+#include "beamwright/v1/decode.grpc.pb.h"
+#include "beamwright/v1/model.grpc.pb.h"
+#include "client/channels.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "ops/base/status.h"
+
+namespace beamwright::client {
+namespace {
+
+// The codes of gRPC and of Abseil are the same numbers.
+absl::Status ToAbslStatus(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+void SetDeadline(absl::Time deadline, grpc::ClientContext& context) {
+  if (deadline != absl::InfiniteFuture()) {
+    context.set_deadline(absl::ToChronoTime(deadline));
+  }
+}
+
+struct Stubs {
+  explicit Stubs(const std::shared_ptr<grpc::Channel>& channel)
+      : decode(v1::DecodeService::NewStub(channel)),
+        model(v1::ModelService::NewStub(channel)),
+        health(grpc::health::v1::Health::NewStub(channel)) {}
+
+  std::unique_ptr<v1::DecodeService::Stub> decode;
+  std::unique_ptr<v1::ModelService::Stub> model;
+  std::unique_ptr<grpc::health::v1::Health::Stub> health;
+};
+
+// What a call of DecodeAsync needs while it is in flight.
+struct Call {
+  grpc::ClientContext context;
+  v1::DecodeRequest request;
+  v1::DecodeResponse response;
+  DecodeCallback callback;
+};
+
+}  // namespace
+
+struct Client::Impl {
+  Stubs& NextStubs() {
+    return stubs[next_stubs.fetch_add(1, std::memory_order_relaxed) % stubs.size()];
+  }
+
+  void Finish(const std::shared_ptr<Call>& call, const grpc::Status& status) {
+    if (status.ok()) {
+      call->callback(std::move(call->response));
+    } else {
+      call->callback(ToAbslStatus(status));
+    }
+    // After the callback: an empty set says that all callbacks have returned.
+    absl::MutexLock lock(&mutex);
+    calls.erase(call);
+  }
+
+  void CancelOutstanding() {
+    std::vector<std::shared_ptr<Call>> outstanding;
+    {
+      absl::MutexLock lock(&mutex);
+      outstanding.assign(calls.begin(), calls.end());
+    }
+    // Without the lock: cancelling may run callbacks on this thread.
+    for (const auto& call : outstanding) {
+      call->context.TryCancel();
+    }
+  }
+
+  std::string address;
+  std::vector<Stubs> stubs;  // one for each channel
+  std::atomic<uint64_t> next_stubs{0};
+  absl::Mutex mutex;
+  absl::flat_hash_set<std::shared_ptr<Call>> calls ABSL_GUARDED_BY(mutex);
+};
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
+  BW_ASSIGN_OR_RETURN(auto channels, MakeChannels(options));
+  auto impl = std::make_unique<Impl>();
+  impl->address = WithDefaultPort(options.address);
+  for (const auto& channel : channels) {
+    impl->stubs.emplace_back(channel);
+  }
+  return std::unique_ptr<Client>(new Client(std::move(impl)));
+}
+
+Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Client::~Client() {
+  CancelOutstanding();
+  absl::MutexLock lock(&impl_->mutex);
+  impl_->mutex.Await(absl::Condition(
+      +[](Impl* impl) ABSL_NO_THREAD_SAFETY_ANALYSIS { return impl->calls.empty(); },
+      impl_.get()));
+}
+
+const std::string& Client::address() const { return impl_->address; }
+
+absl::StatusOr<v1::DecodeResponse> Client::Decode(const v1::DecodeRequest& request,
+                                                  absl::Time deadline) {
+  grpc::ClientContext context;
+  SetDeadline(deadline, context);
+  v1::DecodeResponse response;
+  BW_RETURN_IF_ERROR(
+      ToAbslStatus(impl_->NextStubs().decode->Decode(&context, request, &response)));
+  return response;
+}
+
+void Client::DecodeAsync(v1::DecodeRequest request, absl::Time deadline, DecodeCallback callback) {
+  auto call = std::make_shared<Call>();
+  SetDeadline(deadline, call->context);
+  call->request = std::move(request);
+  call->callback = std::move(callback);
+  {
+    absl::MutexLock lock(&impl_->mutex);
+    impl_->calls.insert(call);
+  }
+  impl_->NextStubs().decode->async()->Decode(
+      &call->context, &call->request, &call->response,
+      [impl = impl_.get(), call](const grpc::Status& status) { impl->Finish(call, status); });
+}
+
+void Client::CancelOutstanding() { impl_->CancelOutstanding(); }
+
+absl::StatusOr<v1::ListModelsResponse> Client::ListModels(absl::Time deadline) {
+  grpc::ClientContext context;
+  SetDeadline(deadline, context);
+  v1::ListModelsResponse response;
+  BW_RETURN_IF_ERROR(ToAbslStatus(
+      impl_->NextStubs().model->ListModels(&context, v1::ListModelsRequest(), &response)));
+  return response;
+}
+
+absl::StatusOr<v1::ModelDescription> Client::DescribeModel(absl::string_view model,
+                                                           absl::string_view version,
+                                                           absl::Time deadline) {
+  grpc::ClientContext context;
+  SetDeadline(deadline, context);
+  v1::DescribeModelRequest request;
+  request.set_model(std::string(model));
+  request.set_version(std::string(version));
+  v1::ModelDescription response;
+  BW_RETURN_IF_ERROR(
+      ToAbslStatus(impl_->NextStubs().model->DescribeModel(&context, request, &response)));
+  return response;
+}
+
+absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> Client::Health(
+    absl::string_view service, absl::Time deadline) {
+  grpc::ClientContext context;
+  SetDeadline(deadline, context);
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(std::string(service));
+  grpc::health::v1::HealthCheckResponse response;
+  BW_RETURN_IF_ERROR(ToAbslStatus(impl_->NextStubs().health->Check(&context, request, &response)));
+  return response.status();
+}
+
+absl::Status ResultStatus(const v1::Result& result) {
+  switch (result.outcome_case()) {
+    case v1::Result::kDecoded:
+      return absl::OkStatus();
+    case v1::Result::kError:
+      return absl::Status(static_cast<absl::StatusCode>(result.error().code()),
+                          result.error().message());
+    case v1::Result::OUTCOME_NOT_SET:
+      break;
+  }
+  return absl::InternalError("the server's result is neither decoded nor an error");
+}
+
+bool FailsEveryCall(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kUnavailable:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace beamwright::client

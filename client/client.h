@@ -1,0 +1,101 @@
+// The C++ client of a Beamwright server. It hides what every caller would write again: channels with
+// sensible settings, retries where they are safe, gRPC statuses as absl::Status, and calls in flight
+// without a thread each. client/examples/decode_words.cc shows it in twenty lines; docs/client.md
+// explains it. For long inputs see client/bulk.h.
+#ifndef BEAMWRIGHT_CLIENT_CLIENT_H_
+#define BEAMWRIGHT_CLIENT_CLIENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "beamwright/v1/decode.pb.h"
+#include "beamwright/v1/model.pb.h"
+#include "grpc/health/v1/health.pb.h"
+
+namespace beamwright::client {
+
+struct ClientOptions {
+  // Where the server listens: "host:port", "host" (port 8001), "[::1]:8001", "unix:/path" or any other
+  // gRPC target such as "dns:///host:port". Calls are spread over all addresses of a name.
+  std::string address = "localhost:8001";
+  // Channels, 1 to 64, each with connections of its own; calls take turns. One carries a few thousand
+  // calls a second; more of them also pass the server's limit of concurrent streams a connection.
+  int connections = 1;
+  // Largest answer accepted, in bytes.
+  int max_receive_bytes = 64 << 20;
+  // Tries of a call that finds the server unavailable, 1 (no retries) to 5. Decoding has no effect
+  // but its answer, so trying again is safe; the waits between grow from 50 ms to 1 s.
+  int max_attempts = 3;
+  // A connection with calls in flight is pinged this often, so that a dead peer is noticed.
+  absl::Duration keepalive = absl::Seconds(60);
+};
+
+// Called exactly once for each call, on a thread of gRPC: it must not block.
+using DecodeCallback = std::function<void(absl::StatusOr<v1::DecodeResponse>)>;
+
+// Thread-safe: any number of threads may use one Client at the same time.
+//
+// Errors of calls keep the server's code and message. A call that fails as a whole (unknown model,
+// options out of range, unreachable server) is a status here; an error of a single source is in its
+// Result (see ResultStatus). Deadlines travel to the server, which stops working for a call that
+// passed its deadline (DeadlineExceeded); absl::InfiniteFuture() is no deadline.
+class Client {
+ public:
+  // Checks the options (InvalidArgument) and prepares the channels. The network is first used by the
+  // first call: a server that is down makes calls fail with Unavailable, and later ones succeed once
+  // it is up.
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(const ClientOptions& options);
+
+  // Cancels the calls that are outstanding and waits until their callbacks have returned; so it must
+  // not run inside one.
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  absl::StatusOr<v1::DecodeResponse> Decode(const v1::DecodeRequest& request, absl::Time deadline);
+
+  // Starts the call and returns; `callback` gets the answer. It may start calls itself.
+  void DecodeAsync(v1::DecodeRequest request, absl::Time deadline, DecodeCallback callback);
+
+  // Cancels every call of DecodeAsync that is outstanding; their callbacks get Cancelled unless the
+  // answer came first.
+  void CancelOutstanding();
+
+  absl::StatusOr<v1::ListModelsResponse> ListModels(absl::Time deadline);
+
+  // `version` empty: the newest one that is served.
+  absl::StatusOr<v1::ModelDescription> DescribeModel(absl::string_view model,
+                                                     absl::string_view version,
+                                                     absl::Time deadline);
+
+  // Health of one service by its full name; empty: of the server as a whole. NotFound if the server
+  // has no such service.
+  absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> Health(
+      absl::string_view service, absl::Time deadline);
+
+  // The address as dialled: with the default port where none was given.
+  const std::string& address() const;
+
+ private:
+  struct Impl;
+  explicit Client(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+// OK for a result that was decoded, otherwise the error that the server gave for this source.
+absl::Status ResultStatus(const v1::Result& result);
+
+// True if a call that failed with this code would fail for any other sources too: the fault is with
+// the request as a whole or with the server, not with the sources sent.
+bool FailsEveryCall(absl::StatusCode code);
+
+}  // namespace beamwright::client
+
+#endif  // BEAMWRIGHT_CLIENT_CLIENT_H_

@@ -1,0 +1,65 @@
+#include "client/load/histogram.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace beamwright::client {
+namespace {
+
+constexpr int kHalfBits = 10;
+constexpr int64_t kHalf = int64_t{1} << kHalfBits;  // buckets for each doubling
+constexpr int64_t kMaxUs = int64_t{3600} * 1'000'000;
+
+}  // namespace
+
+// Bucket b < 2 * kHalf holds the value b. After that each doubling has kHalf buckets, the first of
+// them 2 wide, the next 4, and so on: `shift` is the logarithm of the width.
+size_t Histogram::Bucket(int64_t us) {
+  const int shift = std::max(0, std::bit_width(static_cast<uint64_t>(us)) - (kHalfBits + 1));
+  return static_cast<size_t>(shift * kHalf + (us >> shift));
+}
+
+int64_t Histogram::UpperEnd(size_t bucket) {
+  const auto b = static_cast<int64_t>(bucket);
+  const int64_t shift = std::max<int64_t>(0, b / kHalf - 1);
+  return ((b - shift * kHalf + 1) << shift) - 1;
+}
+
+Histogram::Histogram() : counts_(Bucket(kMaxUs) + 1) {}
+
+void Histogram::Record(absl::Duration duration) {
+  const int64_t us = std::clamp<int64_t>(
+      absl::ToInt64Microseconds(duration + absl::Nanoseconds(500)), 0, kMaxUs);
+  counts_[Bucket(us)].fetch_add(1, std::memory_order_relaxed);
+  int64_t max_us = max_us_.load(std::memory_order_relaxed);
+  while (us > max_us && !max_us_.compare_exchange_weak(max_us, us, std::memory_order_relaxed)) {
+  }
+}
+
+int64_t Histogram::count() const {
+  int64_t count = 0;
+  for (const auto& bucket : counts_) {
+    count += bucket.load(std::memory_order_relaxed);
+  }
+  return count;
+}
+
+absl::Duration Histogram::max() const {
+  return absl::Microseconds(max_us_.load(std::memory_order_relaxed));
+}
+
+absl::Duration Histogram::Percentile(double fraction) const {
+  const auto wanted =
+      std::max<int64_t>(1, std::llround(std::ceil(fraction * static_cast<double>(count()))));
+  int64_t seen = 0;
+  for (size_t bucket = 0; bucket < counts_.size(); ++bucket) {
+    seen += counts_[bucket].load(std::memory_order_relaxed);
+    if (seen >= wanted) {
+      return std::min(absl::Microseconds(UpperEnd(bucket)), max());
+    }
+  }
+  return max();
+}
+
+}  // namespace beamwright::client

@@ -1,0 +1,133 @@
+#include "ops/compile/program.h"
+
+#include <algorithm>
+
+#include "absl/container/inlined_vector.h"
+#include "ops/base/status.h"
+
+namespace beamwright::ops {
+namespace {
+
+bool IsKnown(const std::vector<Tensor>& outputs) {
+  for (const Tensor& output : outputs) {
+    if (!output.has_value()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<Program> Program::Compile(const Graph& graph, const GraphInfo& info,
+                                         const OperatorSet& operators,
+                                         const std::vector<bool>& selected) {
+  Program program;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    program.first_slot_.push_back(static_cast<int>(program.constants_.size()));
+    for (const Tensor& constant : info.constants[i]) {
+      program.constants_.push_back(constant);
+    }
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    const bool structural = node.op == "Parameter" || node.op == "Constant" || node.op == "Result";
+    if (!selected[i] || structural || IsKnown(info.constants[i])) {
+      continue;
+    }
+    const Operator* op = operators.Find(node.op);
+    if (op == nullptr) {
+      return absl::UnimplementedError(absl::StrCat(Describe(node), ": operator is not supported"));
+    }
+    Instruction instruction;
+    instruction.node = static_cast<int>(i);
+    instruction.name = Describe(node);
+    const std::vector<InputInfo> inputs = info.InputsOf(graph, node);
+    absl::StatusOr<std::unique_ptr<Kernel>> kernel =
+        op->make(KernelRequest{node, inputs, operators, info.bodies[i].get()});
+    if (!kernel.ok()) {
+      return Annotate(kernel.status(), instruction.name);
+    }
+    instruction.kernel = *std::move(kernel);
+    for (const ValueId id : node.inputs) {
+      instruction.inputs.push_back(id.present() ? program.slot(id) : -1);
+    }
+    instruction.first_output = program.first_slot_[i];
+    instruction.num_outputs = static_cast<int>(node.outputs.size());
+    program.instructions_.push_back(std::move(instruction));
+  }
+  return program;
+}
+
+absl::Status Program::RunInstruction(const Instruction& instruction,
+                                     const ExecutionContext& context, Slots& slots) {
+  return RunRepeating(instruction, context, slots, {}, 1);
+}
+
+absl::Status Program::RunRepeating(const Instruction& instruction, const ExecutionContext& context,
+                                   Slots& slots, absl::Span<const int> repeated,
+                                   int64_t repeat_rows) {
+  static const Tensor absent;
+  absl::InlinedVector<const Tensor*, 8> inputs;
+  for (const int slot : instruction.inputs) {
+    inputs.push_back(slot < 0 ? &absent : &slots[static_cast<size_t>(slot)]);
+  }
+  std::vector<Tensor> copies;
+  copies.reserve(repeated.size());
+  for (const int slot : repeated) {
+    const Tensor& value = slots[static_cast<size_t>(slot)];
+    if (repeat_rows == 1 || value.rank() == 0 || value.dim(0) != 1) {
+      continue;
+    }
+    copies.push_back(RepeatRow(value, repeat_rows));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (instruction.inputs[i] == slot) {
+        inputs[i] = &copies.back();
+      }
+    }
+  }
+  absl::Status status = instruction.kernel->Run(
+      context, inputs,
+      absl::MakeSpan(slots).subspan(static_cast<size_t>(instruction.first_output),
+                                    static_cast<size_t>(instruction.num_outputs)));
+  return status.ok() ? status : Annotate(status, instruction.name);
+}
+
+absl::Status Program::Run(const ExecutionContext& context, Slots& slots) const {
+  for (const Instruction& instruction : instructions_) {
+    BW_RETURN_IF_ERROR(RunInstruction(instruction, context, slots));
+  }
+  return absl::OkStatus();
+}
+
+Tensor RepeatRow(const Tensor& tensor, int64_t count) {
+  Shape shape = tensor.shape();
+  shape[0] = count;
+  Tensor result(tensor.dtype(), shape);
+  const int64_t bytes = tensor.num_bytes();
+  for (int64_t i = 0; i < count; ++i) {
+    std::copy_n(tensor.bytes(), bytes, result.mutable_bytes() + i * bytes);
+  }
+  return result;
+}
+
+std::vector<bool> AncestorsOf(const Graph& graph, absl::Span<const ValueId> values) {
+  std::vector<bool> reached(graph.nodes.size(), false);
+  for (const ValueId id : values) {
+    if (id.present()) {
+      reached[static_cast<size_t>(id.node)] = true;
+    }
+  }
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    if (reached[i]) {
+      for (const ValueId id : graph.nodes[i].inputs) {
+        if (id.present()) {
+          reached[static_cast<size_t>(id.node)] = true;
+        }
+      }
+    }
+  }
+  return reached;
+}
+
+}  // namespace beamwright::ops

@@ -1,0 +1,66 @@
+// Program: the nodes of a graph that must run, in order, each with its kernel. Values live in
+// numbered slots that the caller owns (a Slots), so one Program serves many threads and keeps
+// nothing between runs.
+#ifndef BEAMWRIGHT_OPS_COMPILE_PROGRAM_H_
+#define BEAMWRIGHT_OPS_COMPILE_PROGRAM_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ops/graph/inference.h"
+#include "ops/graph/operator.h"
+
+namespace beamwright::ops {
+
+// One tensor per value of the graph. Reuse it from run to run: buffers are kept.
+using Slots = std::vector<Tensor>;
+
+class Program {
+ public:
+  struct Instruction {
+    int node = -1;
+    std::string name;  // Describe(node), for messages
+    std::unique_ptr<Kernel> kernel;
+    std::vector<int> inputs;  // slots, -1: absent
+    int first_output = 0;     // the outputs' slots follow one another
+    int num_outputs = 0;
+  };
+
+  // Compiles the selected nodes ([node] -> bool); Parameters, Constants, Results and whatever is
+  // known at load need no instruction. Errors name the node.
+  static absl::StatusOr<Program> Compile(const Graph& graph, const GraphInfo& info,
+                                         const OperatorSet& operators,
+                                         const std::vector<bool>& selected);
+
+  int num_slots() const { return static_cast<int>(constants_.size()); }
+  int slot(ValueId id) const { return first_slot_[static_cast<size_t>(id.node)] + id.output; }
+  const std::vector<Instruction>& instructions() const { return instructions_; }
+
+  // Slots with the constants in place.
+  Slots MakeSlots() const { return constants_; }
+  // Runs all instructions. The caller has set the slots that nothing here computes.
+  absl::Status Run(const ExecutionContext& context, Slots& slots) const;
+  // Runs one. Its error names the node. RunRepeating first repeats those of the slots in `repeated`
+  // whose first axis has extent 1 until it has `repeat_rows`.
+  static absl::Status RunInstruction(const Instruction& instruction,
+                                     const ExecutionContext& context, Slots& slots);
+  static absl::Status RunRepeating(const Instruction& instruction, const ExecutionContext& context,
+                                   Slots& slots, absl::Span<const int> repeated,
+                                   int64_t repeat_rows);
+
+ private:
+  std::vector<int> first_slot_;  // by node
+  Slots constants_;
+  std::vector<Instruction> instructions_;
+};
+
+// `count` copies of a tensor whose first axis has extent 1, one after another along that axis.
+Tensor RepeatRow(const Tensor& tensor, int64_t count);
+
+// Nodes that the given values depend on, [node] -> bool.
+std::vector<bool> AncestorsOf(const Graph& graph, absl::Span<const ValueId> values);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_COMPILE_PROGRAM_H_

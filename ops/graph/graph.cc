@@ -1,0 +1,23 @@
+#include "ops/graph/graph.h"
+
+#include "ops/base/status.h"
+
+namespace beamwright::ops {
+
+std::string Describe(const Node& node) { return absl::StrCat(node.op, " '", node.name, "'"); }
+
+std::string PortName(const Graph& graph, int node_index) {
+  const Node& node = graph.node(node_index);
+  if (node.op == "Result" && !node.inputs.empty() && node.inputs[0].present()) {
+    const ValueInfo& value = graph.info(node.inputs[0]);
+    if (!value.names.empty()) {
+      return value.names.front();
+    }
+  }
+  if (!node.outputs.empty() && !node.outputs[0].names.empty()) {
+    return node.outputs[0].names.front();
+  }
+  return node.name;
+}
+
+}  // namespace beamwright::ops

@@ -1,0 +1,187 @@
+#include "ops/graph/inference.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+#include "ops/base/status.h"
+#include "ops/graph/loop_inference.h"
+
+namespace beamwright::ops {
+namespace {
+
+// Folding computes at load what depends on constants alone. Its result may not be much larger than
+// what it is computed from, so that a small file cannot ask for a large amount of memory.
+constexpr int64_t kFoldFreeBytes = 1 << 20;
+constexpr int64_t kFoldGrowth = 8;
+
+class Inference {
+ public:
+  Inference(Graph& graph, const OperatorSet& operators, int depth)
+      : graph_(graph), operators_(operators), depth_(depth) {}
+
+  absl::StatusOr<GraphInfo> Run(const std::vector<Tensor>& parameter_values) {
+    if (depth_ > kMaxLoopDepth) {
+      return Invalid("loops are nested more than ", kMaxLoopDepth, " deep");
+    }
+    const size_t count = graph_.nodes.size();
+    info_.constants.resize(count);
+    info_.bodies.resize(count);
+    for (size_t i = 0; i < count; ++i) {
+      info_.constants[i].resize(graph_.nodes[i].outputs.size());
+    }
+    for (size_t i = 0; i < parameter_values.size(); ++i) {
+      info_.constants[static_cast<size_t>(graph_.parameters[i])][0] = parameter_values[i];
+    }
+    for (size_t i = 0; i < count; ++i) {
+      Node& node = graph_.nodes[i];
+      absl::Status status = CheckInputs(static_cast<int>(i));
+      if (status.ok()) {
+        status = InferNode(static_cast<int>(i));
+      }
+      if (!status.ok()) {
+        return Annotate(status, Describe(node));
+      }
+    }
+    return std::move(info_);
+  }
+
+ private:
+  absl::Status CheckInputs(int index) const {
+    const Node& node = graph_.node(index);
+    for (size_t port = 0; port < node.inputs.size(); ++port) {
+      const ValueId id = node.inputs[port];
+      if (!id.present()) {
+        continue;
+      }
+      if (id.node >= index || id.output < 0 ||
+          static_cast<size_t>(id.output) >= graph_.node(id.node).outputs.size()) {
+        return Invalid("input ", port, " reads output ", id.output, " of node ", id.node,
+                       ", which is not computed before it");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status InferNode(int index) {
+    Node& node = graph_.node(index);
+    if (node.op == "Parameter") {
+      return absl::OkStatus();
+    }
+    if (node.op == "Constant") {
+      node.outputs[0].dtype = node.constant.dtype();
+      node.outputs[0].shape = PartialShape(node.constant.shape());
+      info_.constants[static_cast<size_t>(index)][0] = node.constant;
+      return absl::OkStatus();
+    }
+    if (node.op == "Result") {
+      return node.inputs.size() == 1 && node.inputs[0].present()
+                 ? absl::OkStatus()
+                 : Invalid("needs exactly one input");
+    }
+    const std::vector<InputInfo> inputs = info_.InputsOf(graph_, node);
+    const std::vector<ValueInfo> declared = node.outputs;
+    for (ValueInfo& output : node.outputs) {
+      output.dtype = DType::kUndefined;
+      output.shape = PartialShape();
+    }
+    const Operator* op = nullptr;
+    if (node.op == "Loop") {
+      BW_RETURN_IF_ERROR(InferLoop(index, inputs));
+    } else {
+      op = operators_.Find(node.op);
+      if (op == nullptr) {
+        return absl::UnimplementedError("operator is not supported");
+      }
+      BW_RETURN_IF_ERROR(CheckAttributes(node, *op));
+      BW_RETURN_IF_ERROR(op->infer(node, inputs, node.outputs));
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      BW_RETURN_IF_ERROR(MergeInfo(absl::StrCat("output ", i), declared[i], node.outputs[i]));
+    }
+    return op == nullptr ? absl::OkStatus() : Fold(index, inputs, *op);
+  }
+
+  static absl::Status CheckAttributes(const Node& node, const Operator& op) {
+    for (const auto& [name, value] : node.attributes.values()) {
+      if (std::find(op.attributes.begin(), op.attributes.end(), name) == op.attributes.end()) {
+        return absl::UnimplementedError(
+            absl::StrCat("attribute '", name, "' is not supported; known are: ",
+                         op.attributes.empty() ? "none" : absl::StrJoin(op.attributes, ", ")));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status InferLoop(int index, absl::Span<const InputInfo> inputs) {
+    Node& node = graph_.node(index);
+    BW_RETURN_IF_ERROR(CheckLoopMaps(node));
+    auto loop = std::make_shared<Loop>(*node.loop);
+    std::vector<Tensor> constants;
+    BW_RETURN_IF_ERROR(PrepareBody(node, inputs, loop->body, constants));
+    absl::StatusOr<GraphInfo> body = Inference(loop->body, operators_, depth_ + 1).Run(constants);
+    if (!body.ok()) {
+      return Annotate(body.status(), "body");
+    }
+    info_.bodies[static_cast<size_t>(index)] = std::make_shared<GraphInfo>(*std::move(body));
+    node.loop = std::move(loop);
+    return InferLoopOutputs(node, inputs, node.outputs);
+  }
+
+  absl::Status Fold(int index, absl::Span<const InputInfo> inputs, const Operator& op) {
+    const Node& node = graph_.node(index);
+    int64_t in_bytes = 0;
+    std::vector<const Tensor*> values;
+    const Tensor absent;
+    for (const InputInfo& input : inputs) {
+      if (input.dtype != DType::kUndefined && input.value == nullptr) {
+        return absl::OkStatus();
+      }
+      values.push_back(input.value == nullptr ? &absent : input.value);
+      in_bytes += values.back()->num_bytes();
+    }
+    int64_t out_bytes = 0;
+    for (const ValueInfo& output : node.outputs) {
+      if (!output.shape.is_static()) {
+        return absl::OkStatus();
+      }
+      BW_ASSIGN_OR_RETURN(const int64_t elements, CheckedNumElements(output.shape.dims()));
+      out_bytes += elements * SizeOf(output.dtype);
+    }
+    if (out_bytes > kFoldFreeBytes && out_bytes > kFoldGrowth * in_bytes) {
+      return absl::OkStatus();
+    }
+    BW_ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
+                        op.make(KernelRequest{node, inputs, operators_}));
+    return kernel->Run(ExecutionContext(), values,
+                       absl::MakeSpan(info_.constants[static_cast<size_t>(index)]));
+  }
+
+  Graph& graph_;
+  const OperatorSet& operators_;
+  int depth_;
+  GraphInfo info_;
+};
+
+}  // namespace
+
+std::vector<InputInfo> GraphInfo::InputsOf(const Graph& graph, const Node& node) const {
+  std::vector<InputInfo> inputs;
+  inputs.reserve(node.inputs.size());
+  for (const ValueId id : node.inputs) {
+    InputInfo input;
+    if (id.present()) {
+      input.dtype = graph.info(id).dtype;
+      input.shape = graph.info(id).shape;
+      const Tensor& value = constants[static_cast<size_t>(id.node)][static_cast<size_t>(id.output)];
+      input.value = value.has_value() ? &value : nullptr;
+    }
+    inputs.push_back(input);
+  }
+  return inputs;
+}
+
+absl::StatusOr<GraphInfo> InferGraph(Graph& graph, const OperatorSet& operators) {
+  return Inference(graph, operators, 0).Run({});
+}
+
+}  // namespace beamwright::ops

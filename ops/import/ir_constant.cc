@@ -1,0 +1,116 @@
+#include "ops/import/ir_constant.h"
+
+#include <cstring>
+
+#include "ops/base/status.h"
+#include "ops/import/ir_text.h"
+
+namespace beamwright::ops {
+namespace {
+
+// Files store equal constants once, so distinct ranges hardly overlap.
+constexpr int64_t kMaxGrowth = 4;
+
+bool Contradict(const PartialShape& a, const PartialShape& b) {
+  if (!a.has_rank() || !b.has_rank()) {
+    return false;
+  }
+  if (a.rank() != b.rank()) {
+    return true;
+  }
+  for (int axis = 0; axis < a.rank(); ++axis) {
+    if (a.dim(axis) >= 0 && b.dim(axis) >= 0 && a.dim(axis) != b.dim(axis)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<ValueInfo> ReadDeclaredInfo(const IrLayer& layer) {
+  if (layer.inputs.size() != 0 || layer.outputs.size() != 1) {
+    return Invalid("has ", layer.inputs.size(), " inputs and ", layer.outputs.size(),
+                   " outputs; it must have none and one");
+  }
+  const ValueInfo& port = layer.outputs[0].info;
+  ValueInfo info = port;
+  const pugi::xml_node data = layer.xml.child("data");
+  if (const pugi::xml_attribute type = data.attribute("element_type")) {
+    BW_ASSIGN_OR_RETURN(info.dtype, ParsePortType(type.value()));
+    if (info.dtype == DType::kUndefined) {
+      info.dtype = port.dtype;
+    } else if (port.dtype != DType::kUndefined && port.dtype != info.dtype) {
+      return Invalid("element_type is ", Name(info.dtype), ", the port's precision ",
+                     Name(port.dtype));
+    }
+  }
+  if (info.dtype == DType::kUndefined) {
+    return Invalid("has no element type, neither in <data> nor on its port");
+  }
+  if (const pugi::xml_attribute shape = data.attribute("shape")) {
+    BW_ASSIGN_OR_RETURN(info.shape, ParseShape(shape.value()));
+    if (Contradict(info.shape, port.shape)) {
+      return Invalid("shape is ", info.shape.ToString(), ", the port's ", port.shape.ToString());
+    }
+  } else if (!info.shape.has_rank()) {
+    info.shape = PartialShape(Shape{});
+  }
+  return info;
+}
+
+absl::StatusOr<Tensor> IrWeights::Read(const IrLayer& layer) {
+  BW_ASSIGN_OR_RETURN(const ValueInfo info, ReadDeclaredInfo(layer));
+  if (!info.shape.is_static()) {
+    return Invalid("shape ", info.shape.ToString(), " of a constant must be known");
+  }
+  BW_ASSIGN_OR_RETURN(const int64_t elements, CheckedNumElements(info.shape.dims()));
+  const int64_t needed = elements * SizeOf(info.dtype);
+  const pugi::xml_node data = layer.xml.child("data");
+  if (!data) {
+    return Invalid("has no <data>");
+  }
+  BW_ASSIGN_OR_RETURN(const int64_t offset, ReadInt(data, "offset"));
+  BW_ASSIGN_OR_RETURN(const int64_t size, ReadInt(data, "size"));
+  if (offset < 0 || size < 0) {
+    return Invalid("offset ", offset, " and size ", size, " must not be negative");
+  }
+  if (size < needed) {
+    return Invalid("size is ", size, " bytes; ", Name(info.dtype), info.shape.ToString(), " needs ",
+                   needed);
+  }
+  if (needed == 0) {
+    return Tensor(info.dtype, info.shape.dims());
+  }
+  if (!bytes_.ok()) {
+    return Annotate(bytes_.status(), "needs the weights file");
+  }
+  const auto available = static_cast<int64_t>(bytes_->size());
+  if (size > available || offset > available - size) {
+    return Invalid("bytes from ", offset, ", ", size, " of them, lie outside the weights file of ",
+                   available, " bytes");
+  }
+  return Copy(offset, info.dtype, info.shape.dims());
+}
+
+absl::StatusOr<Tensor> IrWeights::Copy(int64_t offset, DType dtype, const Shape& shape) {
+  const int64_t size = NumElements(shape) * SizeOf(dtype);
+  Tensor& copy = copies_[{offset, size, dtype}];
+  if (!copy.has_value()) {
+    if (size > kMaxGrowth * static_cast<int64_t>(bytes_->size()) - copied_bytes_) {
+      return Invalid("the constants up to here overlap and take more than ", kMaxGrowth,
+                     " times the weights file of ", bytes_->size(), " bytes");
+    }
+    copied_bytes_ += size;
+    copy = Tensor(dtype, shape);
+    std::memcpy(copy.mutable_bytes(), bytes_->data() + offset, static_cast<size_t>(size));
+    if (dtype == DType::kBool) {  // any byte may stand there; a bool is 0 or 1
+      for (int64_t i = 0; i < size; ++i) {
+        copy.mutable_bytes()[i] = std::byte{copy.bytes()[i] != std::byte{0}};
+      }
+    }
+  }
+  return copy.Reshaped(shape);
+}
+
+}  // namespace beamwright::ops

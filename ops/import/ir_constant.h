@@ -1,0 +1,43 @@
+// The constants of an IR file: Const layers are ranges of bytes of the weights file, which become
+// tensors. Private to import/.
+#ifndef BEAMWRIGHT_OPS_IMPORT_IR_CONSTANT_H_
+#define BEAMWRIGHT_OPS_IMPORT_IR_CONSTANT_H_
+
+#include <tuple>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "ops/import/ir_net.h"
+#include "ops/tensor/tensor.h"
+
+namespace beamwright::ops {
+
+// Copies constants out of the weights, since nothing there is aligned. Layers that name the same
+// bytes with the same type share one copy, and what is copied altogether is bounded by a small
+// multiple of the file: overlapping ranges of a hostile file cannot ask for more.
+class IrWeights {
+ public:
+  // The content of the .bin file (not owned, must live while this does), or why there is none.
+  explicit IrWeights(absl::StatusOr<absl::string_view> bytes) : bytes_(std::move(bytes)) {}
+
+  // The tensor of a Const layer: type and shape from <data> or, without, from its output port.
+  // Errors (without the layer's name): no or contradicting type or shape, a range outside the
+  // weights or too short, no weights.
+  absl::StatusOr<Tensor> Read(const IrLayer& layer);
+
+ private:
+  absl::StatusOr<Tensor> Copy(int64_t offset, DType dtype, const Shape& shape);
+
+  absl::StatusOr<absl::string_view> bytes_;
+  absl::flat_hash_map<std::tuple<int64_t, int64_t, DType>, Tensor> copies_;
+  int64_t copied_bytes_ = 0;
+};
+
+// Type and shape of a Parameter or Const: <data element_type shape>, else the only output port,
+// where no dims mean a scalar. An error if there is no type, or if both places contradict.
+absl::StatusOr<ValueInfo> ReadDeclaredInfo(const IrLayer& layer);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_IMPORT_IR_CONSTANT_H_

@@ -1,0 +1,39 @@
+// From a net as the XML says it to a Graph: edges become inputs, layers that reach no Result are
+// dropped, the rest is put in topological order and translated. Private to import/.
+#ifndef BEAMWRIGHT_OPS_IMPORT_IR_GRAPH_H_
+#define BEAMWRIGHT_OPS_IMPORT_IR_GRAPH_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "ops/graph/graph.h"
+#include "ops/import/ir_constant.h"
+#include "ops/import/ir_net.h"
+
+namespace beamwright::ops {
+
+// What the translation of a file shares between a net and its loop bodies.
+struct IrImport {
+  IrWeights weights;
+  bool keep_unknown_layers = false;
+  int depth = 0;                     // loops around the net that is being read
+  std::string where;                 // "layer 6 'loop' (TensorIterator): body: ", or empty
+  std::vector<std::string> unknown;  // descriptions of layers of unknown type
+};
+
+// A net's Graph, and where its Parameter and Result layers went: layer id -> index into
+// Graph::parameters or Graph::results.
+struct IrGraph {
+  Graph graph;
+  absl::flat_hash_map<int64_t, int> parameters;
+  absl::flat_hash_map<int64_t, int> results;
+};
+
+// `xml` is a <net> or <body>. Unknown layers are collected in `import`, not an error here.
+absl::StatusOr<IrGraph> BuildGraph(pugi::xml_node xml, IrImport& import);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_IMPORT_IR_GRAPH_H_

@@ -1,0 +1,42 @@
+// The vocabulary: which layer types of OpenVINO's opsets are known, what operator each becomes, and
+// what kind of value each of its attributes is. A new operator adds one line to the table in
+// ir_layers.cc. Private to import/.
+#ifndef BEAMWRIGHT_OPS_IMPORT_IR_LAYERS_H_
+#define BEAMWRIGHT_OPS_IMPORT_IR_LAYERS_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "ops/graph/attributes.h"
+#include "ops/import/ir_net.h"
+#include "ops/import/ir_text.h"
+
+namespace beamwright::ops {
+
+struct AttributeRule {
+  const char* name;
+  AttributeKind kind;
+  const char* fallback = nullptr;  // set where the file gives none
+  const char* neutral = nullptr;   // this value (without case) changes nothing: dropped
+};
+
+struct LayerType {
+  const char* op;  // internal operator; also the file's type, without case, unless an alias says so
+  std::vector<AttributeRule> attributes;
+};
+
+// nullptr if the type is unknown. Matches without case and through aliases ("Const", "Constant").
+const LayerType* FindLayerType(absl::string_view type);
+// Every operator a file can become, for tests.
+std::vector<absl::string_view> KnownOperators();
+
+// The attributes of a layer's <data> as its operator reads them. `type` may be nullptr: all become
+// strings, as attributes do that the type does not know (validation refuses them by name). Errors
+// (without the layer's name) name the attribute.
+absl::StatusOr<Attributes> ReadAttributes(const LayerType* type, const IrLayer& layer);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_IMPORT_IR_LAYERS_H_

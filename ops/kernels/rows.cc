@@ -1,0 +1,72 @@
+#include "ops/kernels/rows.h"
+
+#include <algorithm>
+
+namespace beamwright::ops {
+
+std::optional<RowInfo> RowsWithoutRows(absl::Span<const RowInfo> rows) {
+  bool has_rows = false;
+  bool has_extent = false;
+  for (const RowInfo& info : rows) {
+    if (info.kind == RowInfo::Kind::kMixed) {
+      return kMixedRows;
+    }
+    has_rows = has_rows || IsRows(info);
+    has_extent = has_extent || IsExtent(info);
+  }
+  if (has_rows) {
+    return std::nullopt;
+  }
+  return has_extent ? kExtentRows : kFixedRows;
+}
+
+RowInfo ElementwiseRows(const Node&, absl::Span<const RowInfo> rows,
+                        absl::Span<const InputInfo> inputs) {
+  if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
+    return *simple;
+  }
+  int rank = 0;
+  int from_right = 0;  // distance of the row axis from the end; 0: none seen yet
+  int64_t factor = 1;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!inputs[i].shape.has_rank() || IsExtent(rows[i])) {
+      return kMixedRows;
+    }
+    rank = std::max(rank, inputs[i].shape.rank());
+    if (!IsRows(rows[i])) {
+      continue;
+    }
+    const int distance = inputs[i].shape.rank() - rows[i].axis;
+    if (from_right != 0 && (distance != from_right || rows[i].factor != factor)) {
+      return kMixedRows;
+    }
+    from_right = distance;
+    factor = rows[i].factor;
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const PartialShape& shape = inputs[i].shape;
+    if (IsFixed(rows[i]) && shape.rank() >= from_right &&
+        shape.dim(shape.rank() - from_right) != 1) {
+      return kMixedRows;
+    }
+  }
+  return RowsAt(rank - from_right, factor);
+}
+
+std::optional<RowInfo> OnlyFirstHasRows(absl::Span<const RowInfo> rows) {
+  if (rows.empty() || !IsRows(rows[0]) ||
+      !std::all_of(rows.begin() + 1, rows.end(), [](const RowInfo& r) { return IsFixed(r); })) {
+    return std::nullopt;
+  }
+  return rows[0];
+}
+
+RowInfo ShapeOfRows(const Node&, absl::Span<const RowInfo> rows, absl::Span<const InputInfo>) {
+  return RowsWithoutRows(rows).value_or(kExtentRows);
+}
+
+RowInfo ExtentRows(const Node&, absl::Span<const RowInfo> rows, absl::Span<const InputInfo>) {
+  return RowsWithoutRows(rows).value_or(kMixedRows);
+}
+
+}  // namespace beamwright::ops

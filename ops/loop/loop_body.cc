@@ -1,0 +1,300 @@
+#include "ops/loop/loop_body.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/base/status.h"
+
+namespace beamwright::ops {
+
+// Rows [begin, end) of one request, and where its values live.
+struct LoopBody::Unit {
+  Slots* slots = nullptr;
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+namespace {
+
+// Rows of a [rows, ...] tensor (axis 0), or of a [1, rows, ...] one (axis 1): the two forms that
+// planning lets through.
+Tensor SliceRows(const Tensor& tensor, int axis, int64_t begin, int64_t end) {
+  if (axis == 0) {
+    return tensor.Rows(begin, end);
+  }
+  BW_CHECK(axis == 1 && tensor.dim(0) == 1);
+  Shape flat(tensor.shape().begin() + 1, tensor.shape().end());
+  Tensor rows = tensor.Reshaped(flat).Rows(begin, end);
+  Shape shape = rows.shape();
+  shape.insert(shape.begin(), 1);
+  return rows.Reshaped(shape);
+}
+
+}  // namespace
+
+Tensor GatherRows(const Tensor& tensor, absl::Span<const int32_t> parents) {
+  bool identity = tensor.dim(0) == static_cast<int64_t>(parents.size());
+  for (size_t i = 0; identity && i < parents.size(); ++i) {
+    identity = parents[i] == static_cast<int32_t>(i);
+  }
+  if (identity) {
+    return tensor;
+  }
+  Shape shape = tensor.shape();
+  const int64_t bytes = tensor.dim(0) == 0 ? 0 : tensor.num_bytes() / tensor.dim(0);
+  shape[0] = static_cast<int64_t>(parents.size());
+  Tensor result(tensor.dtype(), shape);
+  for (size_t i = 0; i < parents.size(); ++i) {
+    std::memcpy(result.mutable_bytes() + static_cast<int64_t>(i) * bytes,
+                tensor.bytes() + parents[i] * bytes, static_cast<size_t>(bytes));
+  }
+  return result;
+}
+
+absl::StatusOr<std::unique_ptr<LoopBody>> LoopBody::Compile(std::shared_ptr<const Loop> loop,
+                                                            const GraphInfo& body_info,
+                                                            const OperatorSet& operators) {
+  std::unique_ptr<LoopBody> body(new LoopBody());
+  body->loop_ = std::move(loop);
+  const Graph& graph = body->loop_->body;
+  body->scopes_ = FindScopes(*body->loop_, body_info);
+  std::vector<bool> request(graph.nodes.size());
+  std::vector<bool> step(graph.nodes.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    request[i] = body->scopes_[i] == Scope::kRequest;
+    step[i] = body->scopes_[i] != Scope::kRequest;
+  }
+  BW_ASSIGN_OR_RETURN(body->request_program_,
+                      Program::Compile(graph, body_info, operators, request));
+  BW_ASSIGN_OR_RETURN(body->step_program_, Program::Compile(graph, body_info, operators, step));
+  body->plan_ = PlanRows(*body->loop_, body_info, operators, body->scopes_, body->step_program_);
+  for (size_t i = 0; i < body->loop_->inputs.size(); ++i) {
+    const auto index = static_cast<int>(i);
+    switch (body->loop_->inputs[i].kind) {
+      case LoopInput::Kind::kCarried:
+        body->carried_.push_back(index);
+        break;
+      case LoopInput::Kind::kInvariant:
+        body->invariants_.push_back(index);
+        break;
+      case LoopInput::Kind::kSliced:
+        body->sliced_.push_back(index);
+        break;
+      case LoopInput::Kind::kIteration:
+        break;
+    }
+  }
+  for (const int result : graph.results) {
+    body->result_slots_.push_back(body->step_program_.slot(graph.node(result).inputs[0]));
+  }
+  return body;
+}
+
+int LoopBody::ParameterSlot(const LoopInput& input) const {
+  const int node = loop_->body.parameters[static_cast<size_t>(input.body_parameter)];
+  return step_program_.slot({node, 0});
+}
+
+absl::Status LoopBody::Bind(const ExecutionContext& context, absl::Span<const Tensor> invariants,
+                            RequestValues& values) const {
+  BW_CHECK(invariants.size() == invariants_.size());
+  values.slots = step_program_.MakeSlots();
+  for (size_t i = 0; i < invariants.size(); ++i) {
+    const LoopInput& input = loop_->inputs[static_cast<size_t>(invariants_[i])];
+    values.slots[static_cast<size_t>(ParameterSlot(input))] = invariants[i];
+  }
+  return request_program_.Run(context, values.slots);
+}
+
+absl::Status LoopBody::CollectResults(const Slots& slots, std::vector<Tensor>& states,
+                                      std::vector<Tensor>& results) const {
+  results.resize(result_slots_.size());
+  for (size_t i = 0; i < result_slots_.size(); ++i) {
+    results[i] = slots[static_cast<size_t>(result_slots_[i])];
+  }
+  // All results were read before any state is replaced: back edges act together.
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
+    const Tensor& next = results[static_cast<size_t>(input.back_edge)];
+    const bool same =
+        next.has_value() && next.dtype() == states[i].dtype() && next.shape() == states[i].shape();
+    if (!same) {
+      const Node& node =
+          loop_->body.node(loop_->body.parameters[static_cast<size_t>(input.body_parameter)]);
+      return Invalid("back edge to body ", Describe(node), " carries ",
+                     next.has_value() ? absl::StrCat(Name(next.dtype()), ToString(next.shape()))
+                                      : "nothing that all rows share",
+                     ", the state is ", Name(states[i].dtype()), ToString(states[i].shape()));
+    }
+    states[i] = next;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoopBody::StepWhole(const ExecutionContext& context, absl::Span<const Tensor> slices,
+                                 int64_t iteration, RequestValues& values,
+                                 std::vector<Tensor>& states, std::vector<Tensor>& results) const {
+  Slots& slots = values.slots;
+  size_t state = 0;
+  size_t slice = 0;
+  for (const LoopInput& input : loop_->inputs) {
+    Tensor& parameter = slots[static_cast<size_t>(ParameterSlot(input))];
+    if (input.kind == LoopInput::Kind::kCarried) {
+      parameter = states[state++];
+    } else if (input.kind == LoopInput::Kind::kSliced) {
+      parameter = slices[slice++];
+    } else if (input.kind == LoopInput::Kind::kIteration) {
+      const Graph& body = loop_->body;
+      const int node = body.parameters[static_cast<size_t>(input.body_parameter)];
+      const DType dtype = body.node(node).outputs[0].dtype;
+      parameter = dtype == DType::kI32 ? Tensor::Scalar(static_cast<int32_t>(iteration))
+                                       : Tensor::Scalar(iteration);
+    }
+  }
+  BW_RETURN_IF_ERROR(step_program_.Run(context, slots));
+  return CollectResults(slots, states, results);
+}
+
+std::vector<LoopBody::Unit> LoopBody::MakeUnits(const RowStep& step,
+                                                std::vector<Slots>& copies) const {
+  std::vector<Unit> units;
+  int64_t row = 0;
+  for (size_t i = 0; i < step.requests.size(); ++i) {
+    const int64_t end = row + step.rows_per_request[i];
+    if (plan_.separable) {
+      units.push_back({&step.requests[i]->slots, row, end});
+    } else {
+      for (int64_t single = row; single < end; ++single) {
+        copies.push_back(step.requests[i]->slots);
+        units.push_back({nullptr, single, single + 1});
+      }
+    }
+    row = end;
+  }
+  for (size_t i = 0; i < copies.size(); ++i) {
+    units[i].slots = &copies[i];
+  }
+  return units;
+}
+
+absl::Status LoopBody::RunUnit(const ExecutionContext& context, const RowPlan::Segment& segment,
+                               const Unit& unit, const Slots& rows) const {
+  Slots& slots = *unit.slots;
+  absl::InlinedVector<int, 16> borrowed;
+  absl::InlinedVector<int, 4> repeated;
+  for (const int index : segment.instructions) {
+    const Program::Instruction& instruction =
+        step_program_.instructions()[static_cast<size_t>(index)];
+    repeated.clear();
+    for (const int slot : instruction.inputs) {
+      if (slot < 0) {
+        continue;
+      }
+      const auto at = static_cast<size_t>(slot);
+      if (plan_.sources[at] == RowPlan::Source::kRows && rows[at].has_value()) {
+        slots[at] = SliceRows(rows[at], plan_.row_axes[at], unit.begin * plan_.factors[at],
+                              unit.end * plan_.factors[at]);
+        borrowed.push_back(slot);
+      } else if (plan_.sources[at] == RowPlan::Source::kRequest &&
+                 !plan_.broadcasts[static_cast<size_t>(index)]) {
+        repeated.push_back(slot);
+      }
+    }
+    BW_RETURN_IF_ERROR(
+        Program::RunRepeating(instruction, context, slots, repeated, unit.end - unit.begin));
+  }
+  // Rows are lent for the segment only, so that their buffers can be written again in the next
+  // step.
+  for (const int slot : borrowed) {
+    slots[static_cast<size_t>(slot)] = Tensor();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoopBody::RunPerRequest(const ExecutionContext& context,
+                                     const RowPlan::Segment& segment, absl::Span<Unit> units,
+                                     const Slots& rows) const {
+  const auto count = static_cast<int>(units.size());
+  std::vector<absl::Status> statuses(units.size());
+  ExecutionContext inner = context;
+  const int threads = std::min(context.num_threads, count);
+  if (threads > 1) {
+    inner.num_threads = 1;
+  }
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+  for (int i = 0; i < count; ++i) {
+    const auto at = static_cast<size_t>(i);
+    statuses[at] = RunUnit(inner, segment, units[at], rows);
+  }
+  for (const absl::Status& status : statuses) {
+    BW_RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
+}
+
+void LoopBody::Join(const RowPlan::Segment& segment, absl::Span<const Unit> units,
+                    Slots& rows) const {
+  for (const int slot : segment.joined) {
+    const auto at = static_cast<size_t>(slot);
+    const Tensor& first = (*units.front().slots)[at];
+    int64_t extent = 0;
+    bool agree = first.rank() > 0;
+    for (const Unit& unit : units) {
+      const Tensor& part = (*unit.slots)[at];
+      agree = agree && part.rank() == first.rank() &&
+              std::equal(part.shape().begin() + 1, part.shape().end(), first.shape().begin() + 1);
+      extent += agree ? part.dim(0) : 0;
+    }
+    if (!agree) {
+      rows[at] = Tensor();
+      continue;
+    }
+    Shape shape = first.shape();
+    shape[0] = extent;
+    rows[at].Resize(first.dtype(), shape);
+    std::byte* out = rows[at].mutable_bytes();
+    for (const Unit& unit : units) {
+      const Tensor& part = (*unit.slots)[at];
+      std::memcpy(out, part.bytes(), static_cast<size_t>(part.num_bytes()));
+      out += part.num_bytes();
+    }
+  }
+}
+
+absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& step, Slots& rows,
+                                std::vector<Tensor>& states, std::vector<Tensor>& results) const {
+  if (rows.empty()) {
+    rows = step_program_.MakeSlots();
+  }
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
+    states[i] = GatherRows(states[i], step.parents);
+    rows[static_cast<size_t>(ParameterSlot(input))] = states[i];
+  }
+  for (size_t i = 0; i < sliced_.size(); ++i) {
+    const LoopInput& input = loop_->inputs[static_cast<size_t>(sliced_[i])];
+    rows[static_cast<size_t>(ParameterSlot(input))] = step.slices[i];
+  }
+  std::vector<Slots> copies;
+  std::vector<Unit> units = MakeUnits(step, copies);
+  for (const RowPlan::Segment& segment : plan_.segments) {
+    if (segment.per_request) {
+      BW_RETURN_IF_ERROR(RunPerRequest(context, segment, absl::MakeSpan(units), rows));
+      Join(segment, units, rows);
+      continue;
+    }
+    for (const int index : segment.instructions) {
+      BW_RETURN_IF_ERROR(Program::RunInstruction(
+          step_program_.instructions()[static_cast<size_t>(index)], context, rows));
+    }
+  }
+  return CollectResults(rows, states, results);
+}
+
+void LoopBody::ForceRowByRow(std::string reason) {
+  if (plan_.separable) {
+    MakeRowByRow(*loop_, step_program_, std::move(reason), plan_);
+  }
+}
+
+}  // namespace beamwright::ops

@@ -1,0 +1,106 @@
+// LoopBody: a loop's body compiled into a step program with carried states. It does not know why it
+// is iterated: the sequence driver steps it over the parts of a tensor (TensorIterator), the beam
+// driver over the tokens that a search chooses. A step reads the old states through `parents`, so
+// that a search may drop, repeat and reorder rows, and writes new ones beside them: duplicates are
+// safe.
+//
+// What depends only on invariant inputs (a request's encoder output) is computed once, by Bind, and
+// held once per request however many rows it has.
+#ifndef BEAMWRIGHT_OPS_LOOP_LOOP_BODY_H_
+#define BEAMWRIGHT_OPS_LOOP_LOOP_BODY_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ops/compile/program.h"
+#include "ops/compile/row_plan.h"
+#include "ops/compile/scopes.h"
+
+namespace beamwright::ops {
+
+class LoopBody {
+ public:
+  // Values of one request, or of one run of a loop: what Bind computed, and scratch for its steps.
+  // One thread at a time.
+  struct RequestValues {
+    Slots slots;
+  };
+
+  // One step over the rows of several requests; rows of a request stand together, in the order of
+  // `requests`.
+  struct RowStep {
+    absl::Span<RequestValues* const> requests;
+    absl::Span<const int> rows_per_request;
+    // For each row the row of `states` that it continues; any order, repeats allowed.
+    absl::Span<const int32_t> parents;
+    // One per kSliced input, in the order of the loop's inputs: this step's part for all rows.
+    absl::Span<const Tensor> slices;
+  };
+
+  // `body_info`: what inference found of loop->body. Errors name the node that can't be compiled.
+  static absl::StatusOr<std::unique_ptr<LoopBody>> Compile(std::shared_ptr<const Loop> loop,
+                                                           const GraphInfo& body_info,
+                                                           const OperatorSet& operators);
+
+  const Loop& loop() const { return *loop_; }
+  const RowPlan& plan() const { return plan_; }
+  const std::vector<Scope>& scopes() const { return scopes_; }
+  int num_states() const { return static_cast<int>(carried_.size()); }
+  // The loop's input rules by kind, as indices into loop().inputs. States, invariants and slices
+  // below stand in these orders.
+  const std::vector<int>& carried() const { return carried_; }
+  const std::vector<int>& invariants() const { return invariants_; }
+  const std::vector<int>& sliced() const { return sliced_; }
+
+  // Computes what the steps of one request (or run) share.
+  absl::Status Bind(const ExecutionContext& context, absl::Span<const Tensor> invariants,
+                    RequestValues& values) const;
+
+  // One iteration of the body as it is written, over the whole batch of `values`. `states` (one per
+  // carried input) are replaced by the new ones; results (one per body result) are set.
+  absl::Status StepWhole(const ExecutionContext& context, absl::Span<const Tensor> slices,
+                         int64_t iteration, RequestValues& values, std::vector<Tensor>& states,
+                         std::vector<Tensor>& results) const;
+
+  // One step over rows. states[i] is [old rows, ...] and becomes [rows, ...]; results[i] is [rows,
+  // ...], or has no value where its extents differ from request to request. `rows` is scratch, kept
+  // from step to step. A row's values are bit-identical whatever other rows there are.
+  absl::Status StepRows(const ExecutionContext& context, const RowStep& step, Slots& rows,
+                        std::vector<Tensor>& states, std::vector<Tensor>& results) const;
+
+  // Runs rows one at a time from now on: what the self-check at load does when stacking changes
+  // bits.
+  void ForceRowByRow(std::string reason);
+
+ private:
+  struct Unit;
+
+  LoopBody() = default;
+  int ParameterSlot(const LoopInput& input) const;
+  absl::Status CollectResults(const Slots& slots, std::vector<Tensor>& states,
+                              std::vector<Tensor>& results) const;
+  std::vector<Unit> MakeUnits(const RowStep& step, std::vector<Slots>& copies) const;
+  absl::Status RunPerRequest(const ExecutionContext& context, const RowPlan::Segment& segment,
+                             absl::Span<Unit> units, const Slots& rows) const;
+  absl::Status RunUnit(const ExecutionContext& context, const RowPlan::Segment& segment,
+                       const Unit& unit, const Slots& rows) const;
+  void Join(const RowPlan::Segment& segment, absl::Span<const Unit> units, Slots& rows) const;
+
+  std::shared_ptr<const Loop> loop_;
+  std::vector<Scope> scopes_;
+  Program request_program_;
+  Program step_program_;
+  RowPlan plan_;
+  std::vector<int> carried_;
+  std::vector<int> invariants_;
+  std::vector<int> sliced_;
+  std::vector<int> result_slots_;
+};
+
+// Rows parents[i] of a [rows, ...] tensor; shares the buffer where `parents` is the identity.
+Tensor GatherRows(const Tensor& tensor, absl::Span<const int32_t> parents);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_LOOP_LOOP_BODY_H_

@@ -1,0 +1,45 @@
+#include "ops/loop/model.h"
+
+#include "ops/base/status.h"
+#include "ops/loop/operators.h"
+
+namespace beamwright::ops {
+
+absl::Status CheckParameter(const Graph& graph, int parameter_node, const Tensor& tensor) {
+  const ValueInfo& declared = graph.node(parameter_node).outputs[0];
+  if (tensor.dtype() == declared.dtype && declared.shape.Accepts(tensor.shape())) {
+    return absl::OkStatus();
+  }
+  return Invalid("input '", PortName(graph, parameter_node), "' is ", Name(tensor.dtype()),
+                 ToString(tensor.shape()), "; the model takes ", Name(declared.dtype),
+                 declared.shape.ToString());
+}
+
+absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph) {
+  std::unique_ptr<Model> model(new Model());
+  model->graph_ = std::move(graph);
+  BW_ASSIGN_OR_RETURN(const GraphInfo info, InferGraph(model->graph_, Operators()));
+  const std::vector<bool> all(model->graph_.nodes.size(), true);
+  BW_ASSIGN_OR_RETURN(model->program_, Program::Compile(model->graph_, info, Operators(), all));
+  return model;
+}
+
+absl::Status Model::Run(const ExecutionContext& context, absl::Span<const Tensor> inputs,
+                        std::vector<Tensor>& outputs) const {
+  if (inputs.size() != graph_.parameters.size()) {
+    return Invalid("got ", inputs.size(), " inputs; the model takes ", graph_.parameters.size());
+  }
+  Slots slots = program_.MakeSlots();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    BW_RETURN_IF_ERROR(CheckParameter(graph_, graph_.parameters[i], inputs[i]));
+    slots[static_cast<size_t>(program_.slot({graph_.parameters[i], 0}))] = inputs[i];
+  }
+  BW_RETURN_IF_ERROR(program_.Run(context, slots));
+  outputs.clear();
+  for (const int result : graph_.results) {
+    outputs.push_back(slots[static_cast<size_t>(program_.slot(graph_.node(result).inputs[0]))]);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamwright::ops

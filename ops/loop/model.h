@@ -1,0 +1,39 @@
+// Model: a whole graph, compiled and ready to run. What encoders are, and what `beamwright-graph
+// run` runs.
+#ifndef BEAMWRIGHT_OPS_LOOP_MODEL_H_
+#define BEAMWRIGHT_OPS_LOOP_MODEL_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ops/compile/program.h"
+
+namespace beamwright::ops {
+
+// Thread-safe: Run may be called by several threads at once.
+class Model {
+ public:
+  // Infers, checks and compiles. Errors name the layer.
+  static absl::StatusOr<std::unique_ptr<Model>> Compile(Graph graph);
+
+  const Graph& graph() const { return graph_; }
+
+  // inputs: one per graph().parameters, in that order; type and shape must be what the Parameter
+  // allows. outputs: one per graph().results.
+  absl::Status Run(const ExecutionContext& context, absl::Span<const Tensor> inputs,
+                   std::vector<Tensor>& outputs) const;
+
+ private:
+  Model() = default;
+
+  Graph graph_;
+  Program program_;
+};
+
+// InvalidArgument unless `tensor` has the type of the Parameter and a shape that it accepts.
+absl::Status CheckParameter(const Graph& graph, int parameter_node, const Tensor& tensor);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_LOOP_MODEL_H_

@@ -1,0 +1,17 @@
+// The sequence driver: the "Loop" operator. It iterates a LoopBody over the parts of its sliced
+// inputs (TensorIterator, Loop and Scan alike), with identity parents, and gathers the outputs.
+#ifndef BEAMWRIGHT_OPS_LOOP_SEQUENCE_DRIVER_H_
+#define BEAMWRIGHT_OPS_LOOP_SEQUENCE_DRIVER_H_
+
+#include "ops/graph/operator.h"
+
+namespace beamwright::ops {
+
+// Kernel of op "Loop". Errors at run time name the port: ranges that do not fit, sliced inputs that
+// do not agree on the number of iterations, states whose shape changes. The deadline is looked at
+// in each iteration (DeadlineExceeded).
+absl::StatusOr<std::unique_ptr<Kernel>> MakeLoopKernel(const KernelRequest& request);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_LOOP_SEQUENCE_DRIVER_H_

@@ -1,0 +1,49 @@
+// DecodeModel: a bundle compiled for the beam driver. The decoder's loop body (or step graph) becomes the
+// step program, its back edges the beam's state, its sliced input the token, its invariant inputs the
+// request's memory; what the decoder graph computes before the loop runs once per request.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_DECODE_MODEL_H_
+#define BEAMWRIGHT_SERVER_ENGINE_DECODE_MODEL_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "beamwright/v1/model.pb.h"
+#include "ops/loop/loop_body.h"
+#include "ops/loop/model.h"
+#include "server/model/bundle.h"
+
+namespace beamwright::engine {
+
+// Immutable and thread-safe.
+class DecodeModel {
+ public:
+  // Errors name the graph, layer or field of model.textproto that does not fit. Includes the self-check
+  // that stacking rows of several requests changes no bit.
+  static absl::StatusOr<std::shared_ptr<const DecodeModel>> Compile(model::Bundle bundle);
+  ~DecodeModel();
+
+  const std::string& name() const;
+  const std::string& version() const;
+  const v1::ModelConfig& config() const;
+  const model::TextCodec& source() const;
+  const model::TextCodec& target() const;
+  int target_vocabulary_size() const;
+  // The numerics class: answers of equal class are equal bit for bit.
+  const std::string& numerics() const;
+  // Everything that DescribeModel tells.
+  v1::ModelDescription Describe() const;
+
+  // The compiled parts; for the engine.
+  struct Parts;
+  const Parts& parts() const { return *parts_; }
+
+ private:
+  explicit DecodeModel(std::unique_ptr<const Parts> parts);
+  std::unique_ptr<const Parts> parts_;
+};
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_DECODE_MODEL_H_

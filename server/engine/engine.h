@@ -1,0 +1,74 @@
+// Engine: decodes sources with beam search, many at once, on a thread team of its own. It needs no server:
+// examples/decode_in_process.cc is the whole of it.
+//
+// One scheduler thread admits requests, runs encoders in groups of equal source length, and steps all
+// running requests together, each at its own time step; rows of finished requests are free at the next step.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_ENGINE_H_
+#define BEAMWRIGHT_SERVER_ENGINE_ENGINE_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "beamwright/v1/decode.pb.h"
+#include "server/engine/decode_model.h"
+
+namespace beamwright::engine {
+
+struct EngineOptions {
+  // Compute threads. 0: as many as the cgroup quota and the CPU affinity allow.
+  int num_threads = 0;
+  // Most rows (hypotheses) stepped together; a request takes beam_size of them. Requests beyond wait.
+  int max_rows = 1024;
+  // Most requests waiting; one more is refused with ResourceExhausted.
+  int max_queue = 4096;
+};
+
+struct CallOptions {
+  // When the answer is of no use any more: DeadlineExceeded at the next step.
+  absl::Time deadline = absl::InfiniteFuture();
+  // Set to true by the caller to give up: Cancelled at the next step. May be null.
+  std::shared_ptr<const std::atomic<bool>> cancelled;
+};
+
+// Thread-safe.
+class Engine {
+ public:
+  using Callback = std::function<void(absl::StatusOr<v1::Decoded>)>;
+
+  static absl::StatusOr<std::unique_ptr<Engine>> Start(EngineOptions options);
+  // Finishes what was accepted.
+  virtual ~Engine() = default;
+
+  // Decodes one source. `done` is called exactly once: at once for what is refused (InvalidArgument naming
+  // all wrong fields, ResourceExhausted when the queue is full, Unavailable while draining), else on the
+  // engine's thread; it must not block.
+  virtual void Decode(std::shared_ptr<const DecodeModel> model, v1::Source source,
+                      const v1::DecodeOptions& options, const CallOptions& call,
+                      Callback done) = 0;
+
+  // The same, waiting for the answer.
+  absl::StatusOr<v1::Decoded> DecodeAndWait(std::shared_ptr<const DecodeModel> model,
+                                            v1::Source source, const v1::DecodeOptions& options,
+                                            const CallOptions& call = {});
+
+  // Refuses new requests from now on and returns when all accepted ones are answered.
+  virtual void Drain() = 0;
+
+  struct Load {
+    int waiting = 0;
+    int running = 0;
+    int rows = 0;
+  };
+  virtual Load load() const = 0;
+};
+
+// What is wrong with a request's options for this model, whatever the source: InvalidArgument naming every
+// wrong field. The engine checks again; a server calls it to fail a call as a whole.
+absl::Status CheckOptions(const DecodeModel& model, const v1::DecodeOptions& options);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_ENGINE_H_

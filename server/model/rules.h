@@ -1,0 +1,24 @@
+// Validation and defaults derived from the protos' field rules (proto/beamwright/v1/rule.proto).
+#ifndef BEAMWRIGHT_SERVER_MODEL_RULES_H_
+#define BEAMWRIGHT_SERVER_MODEL_RULES_H_
+
+#include <string>
+#include <vector>
+
+#include "google/protobuf/message.h"
+
+namespace beamwright::model {
+
+// Appends one line per set field whose value is outside its rule (or no known enum value, or not a finite
+// number), "options.beam_size: 0 is outside [1, 256] hypotheses". `path` prefixes field names; sub-messages
+// are visited. All faults are found at once.
+void CheckRules(const google::protobuf::Message& message, const std::string& path,
+                std::vector<std::string>& faults);
+
+// Sets every unset optional field of `message` that `fallback` (same type) sets; then every one that is
+// still unset and whose rule names a default, to that.
+void ApplyDefaults(const google::protobuf::Message& fallback, google::protobuf::Message& message);
+
+}  // namespace beamwright::model
+
+#endif  // BEAMWRIGHT_SERVER_MODEL_RULES_H_
