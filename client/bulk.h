@@ -1,6 +1,6 @@
-// Decoding of long inputs: sources go out in batches, several calls at a time, and answers come back
-// in the order of the sources. Memory holds the outstanding batches only, whatever the length of the
-// input.
+// Decoding of long inputs: sources go out in batches, several calls at a time, and answers come
+// back in the order of the sources. Memory holds the outstanding batches only, whatever the length
+// of the input.
 #ifndef BEAMWRIGHT_CLIENT_BULK_H_
 #define BEAMWRIGHT_CLIENT_BULK_H_
 

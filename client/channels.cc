@@ -20,8 +20,8 @@ constexpr int kMaxConnections = 64;
 // gRPC itself uses no more.
 constexpr int kMaxAttempts = 5;
 
-// Decoding and asking about models are idempotent, so Unavailable may be retried; the throttle keeps
-// retries from drowning a server in trouble. Health is left out: it asks how things are now.
+// Decoding and asking about models are idempotent, so Unavailable may be retried; the throttle
+// keeps retries from drowning a server in trouble. Health is left out: it asks how things are now.
 // round_robin: the default would send everything to the first address of a name.
 constexpr absl::string_view kServiceConfig = R"({
   "loadBalancingConfig": [{"round_robin": {}}],

@@ -1,5 +1,5 @@
-// gRPC channels as this client wants them: retries of idempotent calls, balancing over all addresses
-// of a name, pings that notice a dead peer. Private to the client library.
+// gRPC channels as this client wants them: retries of idempotent calls, balancing over all
+// addresses of a name, pings that notice a dead peer. Private to the client library.
 #ifndef BEAMWRIGHT_CLIENT_CHANNELS_H_
 #define BEAMWRIGHT_CLIENT_CHANNELS_H_
 

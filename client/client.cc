@@ -102,8 +102,7 @@ Client::~Client() {
   CancelOutstanding();
   absl::MutexLock lock(&impl_->mutex);
   impl_->mutex.Await(absl::Condition(
-      +[](Impl* impl) ABSL_NO_THREAD_SAFETY_ANALYSIS { return impl->calls.empty(); },
-      impl_.get()));
+      +[](Impl* impl) ABSL_NO_THREAD_SAFETY_ANALYSIS { return impl->calls.empty(); }, impl_.get()));
 }
 
 const std::string& Client::address() const { return impl_->address; }
@@ -113,8 +112,7 @@ absl::StatusOr<v1::DecodeResponse> Client::Decode(const v1::DecodeRequest& reque
   grpc::ClientContext context;
   SetDeadline(deadline, context);
   v1::DecodeResponse response;
-  BW_RETURN_IF_ERROR(
-      ToAbslStatus(impl_->NextStubs().decode->Decode(&context, request, &response)));
+  BW_RETURN_IF_ERROR(ToAbslStatus(impl_->NextStubs().decode->Decode(&context, request, &response)));
   return response;
 }
 

@@ -1,7 +1,7 @@
-// The C++ client of a Beamwright server. It hides what every caller would write again: channels with
-// sensible settings, retries where they are safe, gRPC statuses as absl::Status, and calls in flight
-// without a thread each. client/examples/decode_words.cc shows it in twenty lines; docs/client.md
-// explains it. For long inputs see client/bulk.h.
+// The C++ client of a Beamwright server. It hides what every caller would write again: channels
+// with sensible settings, retries where they are safe, gRPC statuses as absl::Status, and calls in
+// flight without a thread each. client/examples/decode_words.cc shows it in twenty lines;
+// docs/client.md explains it. For long inputs see client/bulk.h.
 #ifndef BEAMWRIGHT_CLIENT_CLIENT_H_
 #define BEAMWRIGHT_CLIENT_CLIENT_H_
 
@@ -21,11 +21,12 @@
 namespace beamwright::client {
 
 struct ClientOptions {
-  // Where the server listens: "host:port", "host" (port 8001), "[::1]:8001", "unix:/path" or any other
-  // gRPC target such as "dns:///host:port". Calls are spread over all addresses of a name.
+  // Where the server listens: "host:port", "host" (port 8001), "[::1]:8001", "unix:/path" or any
+  // other gRPC target such as "dns:///host:port". Calls are spread over all addresses of a name.
   std::string address = "localhost:8001";
-  // Channels, 1 to 64, each with connections of its own; calls take turns. One carries a few thousand
-  // calls a second; more of them also pass the server's limit of concurrent streams a connection.
+  // Channels, 1 to 64, each with connections of its own; calls take turns. One carries a few
+  // thousand calls a second; more of them also pass the server's limit of concurrent streams a
+  // connection.
   int connections = 1;
   // Largest answer accepted, in bytes.
   int max_receive_bytes = 64 << 20;
@@ -47,13 +48,13 @@ using DecodeCallback = std::function<void(absl::StatusOr<v1::DecodeResponse>)>;
 // passed its deadline (DeadlineExceeded); absl::InfiniteFuture() is no deadline.
 class Client {
  public:
-  // Checks the options (InvalidArgument) and prepares the channels. The network is first used by the
-  // first call: a server that is down makes calls fail with Unavailable, and later ones succeed once
-  // it is up.
+  // Checks the options (InvalidArgument) and prepares the channels. The network is first used by
+  // the first call: a server that is down makes calls fail with Unavailable, and later ones succeed
+  // once it is up.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const ClientOptions& options);
 
-  // Cancels the calls that are outstanding and waits until their callbacks have returned; so it must
-  // not run inside one.
+  // Cancels the calls that are outstanding and waits until their callbacks have returned; so it
+  // must not run inside one.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;

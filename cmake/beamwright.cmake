@@ -14,6 +14,19 @@ if(BEAMWRIGHT_SANITIZE)
     -fsanitize=${BEAMWRIGHT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -UNDEBUG)
   target_link_options(beamwright_flags INTERFACE -fsanitize=${BEAMWRIGHT_SANITIZE})
 endif()
+# Tests of a sanitizer build bear its name, so that one ctest can run those of several builds.
+set(BEAMWRIGHT_TEST_PREFIX "")
+set(BEAMWRIGHT_TEST_ENVIRONMENT "")
+set(BEAMWRIGHT_TEST_SOURCES "")
+if(BEAMWRIGHT_SANITIZE MATCHES thread)
+  set(BEAMWRIGHT_TEST_PREFIX tsan:)
+  # The OpenMP runtime and Abseil are not instrumented: OpenMP tells the sanitizer its synchronization
+  # itself (libarcher), for Abseil's locks the test programs do.
+  set(BEAMWRIGHT_TEST_ENVIRONMENT TSAN_OPTIONS=ignore_noninstrumented_modules=1)
+  set(BEAMWRIGHT_TEST_SOURCES ${PROJECT_SOURCE_DIR}/tests/sanitizers/tsan_absl.cc)
+elseif(BEAMWRIGHT_SANITIZE)
+  set(BEAMWRIGHT_TEST_PREFIX asan:)
+endif()
 
 function(beamwright_library name)
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
@@ -37,10 +50,14 @@ endfunction()
 # ctest. Other .cc files of the folder are its helpers.
 function(beamwright_test name)
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
-  add_executable(${name} ${sources})
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${name} ${sources} ${BEAMWRIGHT_TEST_SOURCES})
   target_link_libraries(${name} PRIVATE beamwright_flags GTest::gmock GTest::gtest_main ${ARGN})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_compile_definitions(${name} PRIVATE BEAMWRIGHT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
-    PROPERTIES TIMEOUT 300)
+    TEST_PREFIX "${BEAMWRIGHT_TEST_PREFIX}"
+    PROPERTIES TIMEOUT 300 ENVIRONMENT "${BEAMWRIGHT_TEST_ENVIRONMENT}")
 endfunction()

@@ -1,6 +1,7 @@
 // Decodes the words given as arguments: beamwright-example-decode localhost:8001 hello world
 #include <iostream>
 
+#include "absl/time/clock.h"
 #include "client/client.h"
 
 int main(int argc, char** argv) {

@@ -16,7 +16,8 @@ constexpr int64_t kMaxUs = int64_t{3600} * 1'000'000;
 // Bucket b < 2 * kHalf holds the value b. After that each doubling has kHalf buckets, the first of
 // them 2 wide, the next 4, and so on: `shift` is the logarithm of the width.
 size_t Histogram::Bucket(int64_t us) {
-  const int shift = std::max(0, std::bit_width(static_cast<uint64_t>(us)) - (kHalfBits + 1));
+  const int shift =
+      std::max(0, static_cast<int>(std::bit_width(static_cast<uint64_t>(us))) - (kHalfBits + 1));
   return static_cast<size_t>(shift * kHalf + (us >> shift));
 }
 
@@ -29,8 +30,8 @@ int64_t Histogram::UpperEnd(size_t bucket) {
 Histogram::Histogram() : counts_(Bucket(kMaxUs) + 1) {}
 
 void Histogram::Record(absl::Duration duration) {
-  const int64_t us = std::clamp<int64_t>(
-      absl::ToInt64Microseconds(duration + absl::Nanoseconds(500)), 0, kMaxUs);
+  const int64_t us =
+      std::clamp<int64_t>(absl::ToInt64Microseconds(duration + absl::Nanoseconds(500)), 0, kMaxUs);
   counts_[Bucket(us)].fetch_add(1, std::memory_order_relaxed);
   int64_t max_us = max_us_.load(std::memory_order_relaxed);
   while (us > max_us && !max_us_.compare_exchange_weak(max_us, us, std::memory_order_relaxed)) {

@@ -1,6 +1,6 @@
-// A histogram of durations in fixed memory: exact up to 2,048 us, then 1,024 buckets for each doubling
-// (a relative error below 0.1 %), up to an hour. So percentiles of any number of calls cost 180 KiB,
-// and recording is one addition.
+// A histogram of durations in fixed memory: exact up to 2,048 us, then 1,024 buckets for each
+// doubling (a relative error below 0.1 %), up to an hour. So percentiles of any number of calls
+// cost 180 KiB, and recording is one addition.
 #ifndef BEAMWRIGHT_CLIENT_LOAD_HISTOGRAM_H_
 #define BEAMWRIGHT_CLIENT_LOAD_HISTOGRAM_H_
 

@@ -1,19 +1,19 @@
 #include "client/load/load.h"
 
-#include <algorithm>
-#include <iterator>
+#include <chrono>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "client/load/histogram.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {
 namespace {
 
-// Failures in a row, without an answer between them, after which there is nothing to measure. A server
-// that is down fails calls as fast as they are made.
+// Failures in a row, without an answer between them, after which there is nothing to measure. A
+// server that is down fails calls as fast as they are made.
 constexpr int kHopelessFailures = 1000;
 
 absl::Status Validate(const LoadOptions& options) {
@@ -41,13 +41,17 @@ absl::Status Validate(const LoadOptions& options) {
   return absl::OkStatus();
 }
 
+// Not the wall clock, which may be set while we measure.
+using Clock = std::chrono::steady_clock;
+
 class Run {
  public:
   Run(Client& client, const LoadOptions& options)
       : client_(client),
         options_(options),
-        warm_(absl::Now() + options.warmup),
-        end_(warm_ + options.duration) {}
+        warm_(Clock::now() + absl::ToChronoNanoseconds(options.warmup)),
+        end_(warm_ + absl::ToChronoNanoseconds(options.duration)),
+        last_answer_(warm_) {}
 
   LoadReport Execute() {
     for (int i = 0; i < options_.concurrency; ++i) {
@@ -55,7 +59,7 @@ class Run {
     }
     WaitForEnd();
     absl::MutexLock lock(&mutex_);
-    report_.elapsed = std::max(absl::ZeroDuration(), last_answer_ - warm_);
+    report_.elapsed = absl::FromChrono(last_answer_ - warm_);
     report_.p50 = latencies_.Percentile(0.50);
     report_.p90 = latencies_.Percentile(0.90);
     report_.p99 = latencies_.Percentile(0.99);
@@ -68,7 +72,7 @@ class Run {
 
   // Starts a call unless the run is over. Called on this thread and by callbacks.
   void StartCall() {
-    const absl::Time now = absl::Now();
+    const Clock::time_point now = Clock::now();
     const bool counted = now >= warm_;
     v1::DecodeRequest request = options_.request;
     {
@@ -85,19 +89,19 @@ class Run {
         next_source_ = (next_source_ + 1) % options_.sources.size();
       }
     }
-    client_.DecodeAsync(std::move(request), now + options_.timeout,
+    client_.DecodeAsync(std::move(request), absl::Now() + options_.timeout,
                         [this, now, counted](absl::StatusOr<v1::DecodeResponse> response) {
                           Finish(now, counted, response);
                         });
   }
 
-  void Finish(absl::Time started, bool counted,
+  void Finish(Clock::time_point started, bool counted,
               const absl::StatusOr<v1::DecodeResponse>& response) {
-    const absl::Time now = absl::Now();
+    const Clock::time_point now = Clock::now();
     const bool cancelled_by_us =
         Stopped() && response.status().code() == absl::StatusCode::kCancelled;
     if (counted && response.ok()) {
-      latencies_.Record(now - started);
+      latencies_.Record(absl::FromChrono(now - started));
     }
     {
       absl::MutexLock lock(&mutex_);
@@ -133,8 +137,8 @@ class Run {
   }
 
   void NoteFirstFailure(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (report_.first_failure.empty()) {
-      report_.first_failure = status.ToString();
+    if (report_.first_failure.ok()) {
+      report_.first_failure = status;
     }
   }
 
@@ -151,7 +155,6 @@ class Run {
     // A signal handler can set a flag but not wake a thread: so look at it now and then.
     constexpr absl::Duration kLook = absl::Milliseconds(50);
     const auto idle = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return num_in_flight_ == 0; };
-    bool cancelled = false;
     while (true) {
       {
         absl::MutexLock lock(&mutex_);
@@ -160,21 +163,21 @@ class Run {
           return;
         }
       }
-      if (Stopped() && !cancelled) {
+      // Each time: a call that was being started may have missed the last one.
+      if (Stopped()) {
         client_.CancelOutstanding();
-        cancelled = true;
       }
     }
   }
 
   Client& client_;
   const LoadOptions& options_;
-  const absl::Time warm_;
-  const absl::Time end_;
+  const Clock::time_point warm_;
+  const Clock::time_point end_;
   Histogram latencies_;
   absl::Mutex mutex_;
   LoadReport report_ ABSL_GUARDED_BY(mutex_);
-  absl::Time last_answer_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  Clock::time_point last_answer_ ABSL_GUARDED_BY(mutex_);
   size_t next_source_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_started_ ABSL_GUARDED_BY(mutex_) = 0;  // counted calls only
   int num_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -1,13 +1,13 @@
-// A closed-loop load generator: a fixed number of calls is kept in flight, each answer starts the next
-// call. It measures how much a server can do and how long calls take at that concurrency. It does not
-// tell the latency of users who arrive at their own pace: a closed loop waits for a slow server.
+// A closed-loop load generator: a fixed number of calls is kept in flight, each answer starts the
+// next call. It measures how much a server can do and how long calls take at that concurrency. It
+// does not tell the latency of users who arrive at their own pace: a closed loop waits for a slow
+// server.
 #ifndef BEAMWRIGHT_CLIENT_LOAD_LOAD_H_
 #define BEAMWRIGHT_CLIENT_LOAD_LOAD_H_
 
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -52,8 +52,8 @@ struct LoadReport {
   std::map<absl::StatusCode, int64_t> failed_calls;
   // Sources that failed in answered calls, by code.
   std::map<absl::StatusCode, int64_t> failed_sources;
-  // Message of the first failure of a call or a source; empty: there was none.
-  std::string first_failure;
+  // The first failure of a call or a source; OK: there was none.
+  absl::Status first_failure;
   // Of answered calls, from before sending to the answer.
   absl::Duration p50, p90, p99, max;
   // The run ended early because calls failed in a row in a way that others would fail as well.
@@ -62,9 +62,9 @@ struct LoadReport {
   bool stopped = false;
 };
 
-// Runs the load and returns when every call that it started has ended: so within warmup + duration +
-// timeout. InvalidArgument names the option out of range. Connect the client with max_attempts = 1:
-// retries would hide failures.
+// Runs the load and returns when every call that it started has ended: so within warmup + duration
+// + timeout. InvalidArgument names the option out of range. Connect the client with max_attempts =
+// 1: retries would hide failures.
 absl::StatusOr<LoadReport> RunLoad(Client& client, const LoadOptions& options);
 
 }  // namespace beamwright::client

@@ -39,7 +39,9 @@ class Tensor {
   }
   template <typename T>
   static Tensor Scalar(T value) {
-    return Of<T>({}, absl::Span<const T>(&value, 1));
+    Tensor result(DTypeOf<T>::value, Shape());
+    *result.mutable_data<T>() = value;
+    return result;
   }
   static Tensor Zeros(DType dtype, Shape shape);
 
@@ -63,7 +65,7 @@ class Tensor {
   }
   template <typename T>
   absl::Span<const T> span() const {
-    return {data<T>(), static_cast<size_t>(num_elements_)};
+    return absl::Span<const T>(data<T>(), static_cast<size_t>(num_elements_));
   }
   const std::byte* bytes() const { return bytes_; }
   std::byte* mutable_bytes() { return bytes_; }

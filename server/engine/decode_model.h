@@ -1,6 +1,7 @@
-// DecodeModel: a bundle compiled for the beam driver. The decoder's loop body (or step graph) becomes the
-// step program, its back edges the beam's state, its sliced input the token, its invariant inputs the
-// request's memory; what the decoder graph computes before the loop runs once per request.
+// DecodeModel: a bundle compiled for the beam driver. The decoder's loop body (or step graph)
+// becomes the step program, its back edges the beam's state, its sliced input the token, its
+// invariant inputs the request's memory; what the decoder graph computes before the loop runs once
+// per request.
 #ifndef BEAMWRIGHT_SERVER_ENGINE_DECODE_MODEL_H_
 #define BEAMWRIGHT_SERVER_ENGINE_DECODE_MODEL_H_
 
@@ -19,8 +20,8 @@ namespace beamwright::engine {
 // Immutable and thread-safe.
 class DecodeModel {
  public:
-  // Errors name the graph, layer or field of model.textproto that does not fit. Includes the self-check
-  // that stacking rows of several requests changes no bit.
+  // Errors name the graph, layer or field of model.textproto that does not fit. Includes the
+  // self-check that stacking rows of several requests changes no bit.
   static absl::StatusOr<std::shared_ptr<const DecodeModel>> Compile(model::Bundle bundle);
   ~DecodeModel();
 

@@ -1,8 +1,9 @@
-// Engine: decodes sources with beam search, many at once, on a thread team of its own. It needs no server:
-// examples/decode_in_process.cc is the whole of it.
+// Engine: decodes sources with beam search, many at once, on a thread team of its own. It needs no
+// server: examples/decode_in_process.cc is the whole of it.
 //
-// One scheduler thread admits requests, runs encoders in groups of equal source length, and steps all
-// running requests together, each at its own time step; rows of finished requests are free at the next step.
+// One scheduler thread admits requests, runs encoders in groups of equal source length, and steps
+// all running requests together, each at its own time step; rows of finished requests are free at
+// the next step.
 #ifndef BEAMWRIGHT_SERVER_ENGINE_ENGINE_H_
 #define BEAMWRIGHT_SERVER_ENGINE_ENGINE_H_
 
@@ -20,7 +21,8 @@ namespace beamwright::engine {
 struct EngineOptions {
   // Compute threads. 0: as many as the cgroup quota and the CPU affinity allow.
   int num_threads = 0;
-  // Most rows (hypotheses) stepped together; a request takes beam_size of them. Requests beyond wait.
+  // Most rows (hypotheses) stepped together; a request takes beam_size of them. Requests beyond
+  // wait.
   int max_rows = 1024;
   // Most requests waiting; one more is refused with ResourceExhausted.
   int max_queue = 4096;
@@ -42,12 +44,11 @@ class Engine {
   // Finishes what was accepted.
   virtual ~Engine() = default;
 
-  // Decodes one source. `done` is called exactly once: at once for what is refused (InvalidArgument naming
-  // all wrong fields, ResourceExhausted when the queue is full, Unavailable while draining), else on the
-  // engine's thread; it must not block.
+  // Decodes one source. `done` is called exactly once: at once for what is refused (InvalidArgument
+  // naming all wrong fields, ResourceExhausted when the queue is full, Unavailable while draining),
+  // else on the engine's thread; it must not block.
   virtual void Decode(std::shared_ptr<const DecodeModel> model, v1::Source source,
-                      const v1::DecodeOptions& options, const CallOptions& call,
-                      Callback done) = 0;
+                      const v1::DecodeOptions& options, const CallOptions& call, Callback done) = 0;
 
   // The same, waiting for the answer.
   absl::StatusOr<v1::Decoded> DecodeAndWait(std::shared_ptr<const DecodeModel> model,
@@ -65,8 +66,8 @@ class Engine {
   virtual Load load() const = 0;
 };
 
-// What is wrong with a request's options for this model, whatever the source: InvalidArgument naming every
-// wrong field. The engine checks again; a server calls it to fail a call as a whole.
+// What is wrong with a request's options for this model, whatever the source: InvalidArgument
+// naming every wrong field. The engine checks again; a server calls it to fail a call as a whole.
 absl::Status CheckOptions(const DecodeModel& model, const v1::DecodeOptions& options);
 
 }  // namespace beamwright::engine

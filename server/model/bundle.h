@@ -1,5 +1,5 @@
-// Bundle: the content of a model's folder, read and checked (docs/bundle.md). Files are read once; what
-// happens to them on disk later changes nothing that is served.
+// Bundle: the content of a model's folder, read and checked (docs/bundle.md). Files are read once;
+// what happens to them on disk later changes nothing that is served.
 #ifndef BEAMWRIGHT_SERVER_MODEL_BUNDLE_H_
 #define BEAMWRIGHT_SERVER_MODEL_BUNDLE_H_
 
@@ -24,10 +24,11 @@ struct Bundle {
   std::shared_ptr<const TextCodec> target;
 };
 
-// Reads <folder>/model.textproto and the files that it names; paths that leave the folder are refused
-// (symbolic links inside a mount are followed as kubelet makes them: the resolved path must stay below the
-// resolved parent of the version folder). If <folder>/MANIFEST.sha256 exists every file it lists must match
-// (DataLoss naming the file). Errors name the file, and the field, line or layer.
+// Reads <folder>/model.textproto and the files that it names; paths that leave the folder are
+// refused (symbolic links inside a mount are followed as kubelet makes them: the resolved path must
+// stay below the resolved parent of the version folder). If <folder>/MANIFEST.sha256 exists every
+// file it lists must match (DataLoss naming the file). Errors name the file, and the field, line or
+// layer.
 absl::StatusOr<Bundle> LoadBundle(const std::string& folder);
 
 }  // namespace beamwright::model

@@ -1,4 +1,5 @@
-// TextCodec: one side of a model, text to token ids and back, in the form that model.textproto names.
+// TextCodec: one side of a model, text to token ids and back, in the form that model.textproto
+// names.
 #ifndef BEAMWRIGHT_SERVER_MODEL_TEXT_CODEC_H_
 #define BEAMWRIGHT_SERVER_MODEL_TEXT_CODEC_H_
 
@@ -23,15 +24,16 @@ struct EncodedText {
 // Thread-safe after Create.
 class TextCodec {
  public:
-  // `vocabulary`: content of config.vocabulary (empty where the form needs none). InvalidArgument naming
-  // the line or field: empty or duplicate tokens, special tokens that the vocabulary lacks, a form without
-  // its vocabulary.
+  // `vocabulary`: content of config.vocabulary (empty where the form needs none). InvalidArgument
+  // naming the line or field: empty or duplicate tokens, special tokens that the vocabulary lacks,
+  // a form without its vocabulary.
   static absl::StatusOr<std::unique_ptr<TextCodec>> Create(const v1::TextConfig& config,
                                                            const std::string& vocabulary);
   virtual ~TextCodec() = default;
 
-  // InvalidArgument: empty text, text in a form without text, a piece that the vocabulary lacks where there
-  // is no unknown token (naming the piece and its position). Begin and end tokens are added if configured.
+  // InvalidArgument: empty text, text in a form without text, a piece that the vocabulary lacks
+  // where there is no unknown token (naming the piece and its position). Begin and end tokens are
+  // added if configured.
   virtual absl::StatusOr<EncodedText> Encode(absl::string_view text) const = 0;
   // Text of ids without begin, end and pad tokens. An id outside the vocabulary prints as "<id>".
   virtual std::string Decode(absl::Span<const int32_t> ids) const = 0;

@@ -1,8 +1,8 @@
 """Compares the exported graphs, run by OpenVINO, with golden.py's own arithmetic.
 
 Random sources and tokens, teacher forced, several rows at a time; then every hypothesis in
-golden.jsonl, whose log-probabilities OpenVINO must confirm. Prints the largest differences and fails
-if one is above the limit.
+golden.jsonl, whose log-probabilities OpenVINO must confirm. Prints the largest differences and
+fails if one is above the limit.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Reads the pronouncing dictionary, splits it by word and makes batches of one source length each."""
+"""Reads the pronouncing dictionary, splits it by word, makes batches of one source length each."""
 
 import argparse
 import hashlib

@@ -1,4 +1,4 @@
-"""Word and phoneme error rates of a checkpoint, by beam search, with the weights rounded as exported.
+"""Word and phoneme error rates of a checkpoint, by beam search, weights rounded as exported.
 
 A word is right if the best hypothesis, stress included, is one of its reference pronunciations; its
 phoneme errors are counted against the closest one. The search here is for measuring only: finished

@@ -1,9 +1,9 @@
 """Writes encoder and decoder as OpenVINO IR from a checkpoint, with OpenVINO's opset API.
 
 The graphs have the form of a training export, not of a step model: loops over whole sequences. The
-decoder is one TensorIterator over the target sequence, whose body looks a token's factors up, runs two
-LSTM cells and attends to the memory; its back edges are the LSTM states. The attention's keys are
-computed inside the body although they do not change: finding that out is the server's business.
+decoder is one TensorIterator over the target sequence, whose body looks a token's factors up, runs
+two LSTM cells and attends to the memory; its back edges are the LSTM states. The attention's keys
+are computed inside the body although they do not change: finding that out is the server's business.
 """
 
 import argparse
@@ -73,7 +73,7 @@ def batch_size(ids_input: Node, name: str) -> Node:
 
 def direction(weights: Weights, layer: str, backward: bool, x: Node, zeros: Node,
               width: int) -> tuple[ov.Output, ov.Output]:
-    """One direction of an encoder layer: all its states [batch, length, H], and the last [batch, H]."""
+    """One direction of a layer: all its states [batch, length, H], and the last [batch, H]."""
     name = f"{layer}.{'backward' if backward else 'forward'}"
     hidden = weights[f"{layer}.weight_hh_l0"].shape[1]
     x_step = parameter([-1, 1, width], f"{name}.x_step")
@@ -121,7 +121,7 @@ def encoder(weights: Weights) -> Model:
 
 
 def token_embedding(weights: Weights, token: Node) -> Node:
-    """[batch, 1] token ids -> [batch, E]: the sum of the rows of the base phoneme and its stress."""
+    """[batch, 1] token ids -> [batch, E]: the sum of the rows of base phoneme and stress."""
     factors = target_factors()
     axis = ids(0, "factors.table_axis")
     rows = []

@@ -1,12 +1,12 @@
 """Writes golden.jsonl: requests to the bundle and their answers, computed the slow and obvious way.
 
-Shares no code with anything else: it reads the weights out of the IR files (as stored, f16) with the
-standard library, runs the network in double precision with NumPy, and searches by sorting all pairs of
-every step, never stopping early. Only requests are kept whose answers survive noise on every
-log-probability that is far above the rounding of any correct implementation.
+Shares no code with anything else: it reads the weights out of the IR files (as stored, f16) with
+the standard library, runs the network in double precision with NumPy, and searches by sorting all
+pairs of every step, never stopping early. Only requests are kept whose answers survive noise on
+every log-probability that is far above the rounding of any correct implementation.
 
-A line is a JSON object: `source`, `options` (DecodeOptions) and `hypotheses` (Hypothesis), both in the
-JSON form of beamwright/v1/decode.proto.
+A line is a JSON object: `source`, `options` (DecodeOptions) and `hypotheses` (Hypothesis), both in
+the JSON form of beamwright/v1/decode.proto.
 """
 
 import argparse
@@ -159,7 +159,7 @@ def n_best(paths: list[Trail], alpha: float | None, count: int) -> list[Trail]:
 
 
 def is_steady(answers: list[list[Trail]], alpha: float | None, count: int) -> bool:
-    """The same list from every replica, and no two neighbours in it (or just below) nearly equal."""
+    """The same list from every replica, no two neighbours in it (or just below) nearly equal."""
     lists = [[path.tokens for path in n_best(paths, alpha, count)] for paths in answers]
     scores = [score(path, alpha) for path in n_best(answers[0], alpha, count + 1)]
     gaps = [better - worse for better, worse in zip(scores, scores[1:])]

@@ -1,7 +1,7 @@
-"""Trains the model; writes `last.pt` (to resume) and `best.npz` (best on dev) into the output folder.
+"""Trains the model; writes `last.pt` (to resume) and `best.npz` (best on dev) into a folder.
 
-With --epochs a run is a function of the seed, the data and the PyTorch build; with --minutes it also
-depends on the machine's speed, since the learning rate follows the share of time that is spent.
+With --epochs a run is a function of the seed, the data and the PyTorch build; with --minutes it
+also depends on the machine's speed, since the learning rate follows the share of time spent.
 """
 
 import argparse

@@ -1,0 +1,80 @@
+#include "client/cli/answers.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/output.pb.h"
+#include "client/cli/sources.h"
+#include "client/cli/terminal.h"
+#include "google/protobuf/util/json_util.h"
+#include "ops/base/check.h"
+
+namespace beamwright::client {
+namespace {
+
+struct Row {
+  std::string rank, score, log_prob, text;
+};
+
+std::string HypothesisText(const v1::Hypothesis& hypothesis) {
+  std::string text = hypothesis.text().empty() && !hypothesis.tokens().empty()
+                         ? absl::StrCat("ids ", absl::StrJoin(hypothesis.tokens(), " "))
+                         : Printable(hypothesis.text());
+  if (hypothesis.finish_reason() == v1::FINISH_REASON_LENGTH) {
+    text += " [cut at the maximum length]";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string AnswerTable(const v1::Source& source, const v1::Decoded& decoded) {
+  std::vector<Row> rows = {{"rank", "score", "log-prob", "text"}};
+  for (const v1::Hypothesis& hypothesis : decoded.hypotheses()) {
+    rows.push_back({absl::StrCat(rows.size()), absl::StrFormat("%.4f", hypothesis.score()),
+                    absl::StrFormat("%.4f", hypothesis.log_prob()), HypothesisText(hypothesis)});
+  }
+  size_t rank_width = 0, score_width = 0, log_prob_width = 0;
+  for (const Row& row : rows) {
+    rank_width = std::max(rank_width, row.rank.size());
+    score_width = std::max(score_width, row.score.size());
+    log_prob_width = std::max(log_prob_width, row.log_prob.size());
+  }
+  std::string table = absl::StrCat(Bold(SourceText(source)), "\n");
+  for (const Row& row : rows) {
+    absl::StrAppendFormat(&table, "  %*s  %*s  %*s  %s\n", static_cast<int>(rank_width), row.rank,
+                          static_cast<int>(score_width), row.score,
+                          static_cast<int>(log_prob_width), row.log_prob, row.text);
+  }
+  if (!decoded.unknown_positions().empty()) {
+    absl::StrAppend(&table, "  not in the vocabulary, read as the unknown token: position ",
+                    absl::StrJoin(decoded.unknown_positions(), ", "), "\n");
+  }
+  return table;
+}
+
+std::string AnswerJson(const BulkAnswer& answer) {
+  DecodedSource output;
+  *output.mutable_source() = answer.source.source;
+  *output.mutable_result() = answer.result;
+  output.set_model(answer.response.model());
+  output.set_version(answer.response.version());
+  output.set_numerics(answer.response.numerics());
+  return ToJson(output, /*pretty=*/false);
+}
+
+std::string ToJson(const google::protobuf::Message& message, bool pretty) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = pretty;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  // Fails only for Any, Timestamp and their like, which the protos don't use.
+  BW_CHECK(google::protobuf::util::MessageToJsonString(message, &json, options).ok());
+  return pretty ? json : json + "\n";
+}
+
+}  // namespace beamwright::client

@@ -1,0 +1,26 @@
+// How answers look: a table for people, or JSON for programs.
+#ifndef BEAMWRIGHT_CLIENT_CLI_ANSWERS_H_
+#define BEAMWRIGHT_CLIENT_CLI_ANSWERS_H_
+
+#include <string>
+
+#include "beamwright/v1/decode.pb.h"
+#include "client/bulk.h"
+#include "google/protobuf/message.h"
+
+namespace beamwright::client {
+
+// The source, then its hypotheses, one a line under aligned headings: rank, score, log-prob, text
+// (the token ids where the model has no text). Ends with a line break.
+std::string AnswerTable(const v1::Source& source, const v1::Decoded& decoded);
+
+// A DecodedSource as one line of JSON, with a line break.
+std::string AnswerJson(const BulkAnswer& answer);
+
+// Protobuf's JSON form with the field names of the protos and with fields at their default, too.
+// pretty: over several lines. Ends with a line break.
+std::string ToJson(const google::protobuf::Message& message, bool pretty);
+
+}  // namespace beamwright::client
+
+#endif  // BEAMWRIGHT_CLIENT_CLI_ANSWERS_H_

@@ -1,0 +1,70 @@
+#include "client/cli/cli.h"
+
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "client/cli/command.h"
+#include "client/cli/help.h"
+
+namespace beamwright::client {
+namespace {
+
+std::string FullName(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent == nullptr ? command.get_name() : FullName(*parent) + " " + command.get_name();
+}
+
+}  // namespace
+
+int UsageError(const CLI::App& command, absl::string_view message) {
+  std::cerr << FullName(command) << ": " << message << "\nTry '" << FullName(command)
+            << " --help'.\n";
+  return kExitUsage;
+}
+
+int Failure(const CLI::App& command, absl::string_view message) {
+  std::cerr << FullName(command) << ": " << message << "\n";
+  return kExitFailed;
+}
+
+int RunCli(int argc, const char* const* argv) {
+  CLI::App app("Talks to a Beamwright server: decodes, asks about its models, measures it.",
+               "beamwright");
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_help_flag("-h,--help", "Print this and exit.");
+  app.set_version_flag("--version", "beamwright " BEAMWRIGHT_VERSION,
+                       "Print the version and exit.");
+  app.require_subcommand(1);
+  app.footer("'beamwright COMMAND --help' explains a command.");
+  const std::vector<Command> commands = {AddDecodeCommand(app), AddModelsCommand(app),
+                                         AddHealthCommand(app), AddLoadTestCommand(app)};
+  const auto chosen = [&]() -> const Command* {
+    for (const Command& command : commands) {
+      if (command.app->parsed()) {
+        return &command;
+      }
+    }
+    return nullptr;
+  };
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
+      return app.exit(error);  // --help or --version: printed
+    }
+    if (chosen() != nullptr) {
+      return UsageError(*chosen()->app, error.what());
+    }
+    return UsageError(app, argc < 2 || argv[1][0] == '-'
+                               ? error.what()
+                               : absl::StrCat("there is no command ", argv[1],
+                                              "; there are decode, models, health and load-test"));
+  }
+  return chosen()->run();
+}
+
+}  // namespace beamwright::client

@@ -1,0 +1,17 @@
+// The command line `beamwright`: decode, models, health and load-test against a server. Each
+// subcommand is one pair of files, <name>_command.
+#ifndef BEAMWRIGHT_CLIENT_CLI_CLI_H_
+#define BEAMWRIGHT_CLIENT_CLI_CLI_H_
+
+namespace beamwright::client {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;  // a source failed, or the server did
+inline constexpr int kExitUsage = 2;   // nonsense on the command line
+
+// Parses the arguments, runs the subcommand and returns the exit code.
+int RunCli(int argc, const char* const* argv);
+
+}  // namespace beamwright::client
+
+#endif  // BEAMWRIGHT_CLIENT_CLI_CLI_H_

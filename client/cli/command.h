@@ -1,0 +1,28 @@
+// What a subcommand is: its part of the command line, and what to do once that is parsed.
+#ifndef BEAMWRIGHT_CLIENT_CLI_COMMAND_H_
+#define BEAMWRIGHT_CLIENT_CLI_COMMAND_H_
+
+#include <functional>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/string_view.h"
+
+namespace beamwright::client {
+
+struct Command {
+  CLI::App* app = nullptr;   // owned by its parent
+  std::function<int()> run;  // returns the exit code; holds what the flags set
+};
+
+Command AddDecodeCommand(CLI::App& parent);
+Command AddModelsCommand(CLI::App& parent);
+Command AddHealthCommand(CLI::App& parent);
+Command AddLoadTestCommand(CLI::App& parent);
+
+// Each prints "beamwright <command>: <message>" to standard error and returns the exit code for it.
+int UsageError(const CLI::App& command, absl::string_view message);
+int Failure(const CLI::App& command, absl::string_view message);
+
+}  // namespace beamwright::client
+
+#endif  // BEAMWRIGHT_CLIENT_CLI_COMMAND_H_

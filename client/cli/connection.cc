@@ -1,0 +1,46 @@
+#include "client/cli/connection.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/cli/flags.h"
+#include "client/cli/terminal.h"
+
+namespace beamwright::client {
+
+void AddConnectionFlags(CLI::App& app, ConnectionFlags& flags) {
+  app.add_option("--server", flags.client.address,
+                 "Where the server listens for gRPC [host:port; environment BEAMWRIGHT_SERVER; "
+                 "default localhost:8001]")
+      ->envname("BEAMWRIGHT_SERVER")
+      ->type_name("ADDRESS")
+      ->group(kConnectionGroup);
+  AddDurationFlag(app, {"--timeout", kConnectionGroup, "Longest wait for an answer to a call."},
+                  absl::Milliseconds(1), absl::Hours(24), flags.timeout);
+}
+
+std::string CodeAndMessage(const absl::Status& status) {
+  return absl::StrCat(absl::StatusCodeToString(status.code()), ": ", Printable(status.message()));
+}
+
+std::string Explain(const absl::Status& status, const ConnectionFlags& flags) {
+  const absl::string_view message = status.message();
+  const std::string& address = flags.client.address;
+  constexpr absl::string_view kHint = "; --server or BEAMWRIGHT_SERVER names another one";
+  if (absl::IsUnavailable(status) &&
+      absl::StrContains(message, "Failed to connect to remote host")) {
+    const size_t colon = message.rfind(": ");
+    const absl::string_view reason =
+        colon == absl::string_view::npos ? message : message.substr(colon + 2);
+    return absl::StrCat("no server answers at ", address, " (", Printable(reason), ")", kHint);
+  }
+  if (absl::IsUnavailable(status) && absl::StrContains(message, "DNS resolution failed")) {
+    return absl::StrCat("the host of ", address, " is not known", kHint);
+  }
+  if (absl::IsDeadlineExceeded(status)) {
+    return absl::StrCat("no answer from ", address, " within ", absl::FormatDuration(flags.timeout),
+                        " (--timeout): ", CodeAndMessage(status));
+  }
+  return CodeAndMessage(status);
+}
+
+}  // namespace beamwright::client

@@ -1,0 +1,132 @@
+// beamwright decode: sources in, n-best lists out.
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/bulk.h"
+#include "client/cli/answers.h"
+#include "client/cli/cli.h"
+#include "client/cli/command.h"
+#include "client/cli/connection.h"
+#include "client/cli/flags.h"
+#include "client/cli/sources.h"
+#include "client/cli/terminal.h"
+
+namespace beamwright::client {
+namespace {
+
+struct DecodeFlags {
+  SourceFlags sources;
+  ConnectionFlags connection;
+  v1::DecodeRequest request;
+  int batch = 32;
+  int outstanding = 4;
+  bool json = false;
+};
+
+// Prints answers as they come and counts those that failed.
+class Printer {
+ public:
+  Printer(const CLI::App& command, const DecodeFlags& flags) : command_(command), flags_(flags) {}
+
+  void Print(const BulkAnswer& answer) {
+    if (absl::Status status = ResultStatus(answer.result); !status.ok()) {
+      ++num_failed_;
+      std::cout.flush();  // keeps the order where both go to the same place
+      Failure(command_,
+              absl::StrCat("source ", answer.index + 1, " \"", SourceText(answer.source.source),
+                           "\": ", CodeAndMessage(status)));
+    }
+    if (flags_.json) {
+      std::cout << AnswerJson(answer) << std::flush;
+    } else if (answer.result.has_decoded()) {
+      std::cout << (num_printed_++ > 0 ? "\n" : "")
+                << AnswerTable(answer.source.source, answer.result.decoded()) << std::flush;
+    }
+  }
+
+  int64_t num_failed() const { return num_failed_; }
+
+ private:
+  const CLI::App& command_;
+  const DecodeFlags& flags_;
+  int64_t num_failed_ = 0;
+  int64_t num_printed_ = 0;
+};
+
+int Decode(const CLI::App& command, const DecodeFlags& flags) {
+  auto reader = SourceReader::Open(flags.sources);
+  if (!reader.ok()) {
+    return UsageError(command, reader.status().message());
+  }
+  auto client = Client::Connect(flags.connection.client);
+  if (!client.ok()) {
+    return UsageError(command, client.status().message());
+  }
+  BulkOptions bulk;
+  bulk.request = flags.request;
+  bulk.batch = (*reader)->interactive() ? 1 : flags.batch;
+  bulk.outstanding = (*reader)->interactive() ? 1 : flags.outstanding;
+  bulk.timeout = flags.connection.timeout;
+  if ((*reader)->interactive()) {
+    std::cerr << "Type sources, one a line; Ctrl-D ends.\n";
+  }
+  Printer printer(command, flags);
+  absl::Status status;
+  {
+    Progress progress((*reader)->total_bytes());
+    status = DecodeBulk(
+        **client, bulk, [&](BulkSource& source) { return (*reader)->Next(source); },
+        [&](const BulkAnswer& answer) {
+          printer.Print(answer);
+          progress.Update(answer.index + 1, (*reader)->bytes_read());
+        });
+  }
+  if (!status.ok()) {
+    return Failure(command, Explain(status, flags.connection));
+  }
+  if (!(*reader)->status().ok()) {
+    return Failure(command, (*reader)->status().message());
+  }
+  if (!std::cout) {
+    return Failure(command, "cannot write to standard output");
+  }
+  return printer.num_failed() == 0 ? kExitOk : kExitFailed;
+}
+
+}  // namespace
+
+Command AddDecodeCommand(CLI::App& parent) {
+  CLI::App* app = parent.add_subcommand("decode", "Decode sources and print their n-best lists.");
+  auto flags = std::make_shared<DecodeFlags>();
+  AddSourceFlags(*app, flags->sources);
+  app->add_option("--model", *flags->request.mutable_model(),
+                  "The model to decode with. May be left out where only one is served.")
+      ->type_name("NAME")
+      ->group("Input");
+  app->add_option("--version", *flags->request.mutable_version(),
+                  "Its version [default: the newest that is served]")
+      ->type_name("VERSION")
+      ->group("Input");
+  AddConnectionFlags(*app, flags->connection);
+  AddIntFlag(*app, {"--batch", kConnectionGroup, "Sources sent in one call."}, 1, 4096,
+             flags->batch);
+  AddIntFlag(*app, {"--outstanding", kConnectionGroup, "Calls in flight at the same time."}, 1, 256,
+             flags->outstanding);
+  AddMessageFlags(*app, "Search options (unset ones take the model's defaults, then these)",
+                  *flags->request.mutable_options());
+  app->add_flag("--json", flags->json, "Print one JSON object a source, each on a line.")
+      ->group("Output");
+  app->footer(
+      "Without SOURCE and --file, lines of standard input are decoded.\n"
+      "Examples:\n"
+      "  beamwright decode hello world --n-best 3\n"
+      "  beamwright decode --file words.txt --json > answers.jsonl\n"
+      "  beamwright decode --beam-size 8 --length-penalty pow:0.6 hello\n"
+      "Exit code: 0 all decoded, 1 a source or the server failed, 2 wrong command line.");
+  return {app, [app, flags] { return Decode(*app, *flags); }};
+}
+
+}  // namespace beamwright::client

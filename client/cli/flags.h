@@ -1,0 +1,41 @@
+// Flags whose errors say what is allowed, among them flags made from a protobuf message: one for
+// each field, described by the field's `rule` option (proto/beamwright/v1/rule.proto). So a decode
+// option that is added to the proto is on the command line, with its range, default and text.
+//
+// The functions add to a CLI::App; its parsing then throws CLI::ValidationError for a bad value,
+// naming the flag. What a flag sets must outlive the parsing.
+#ifndef BEAMWRIGHT_CLIENT_CLI_FLAGS_H_
+#define BEAMWRIGHT_CLIENT_CLI_FLAGS_H_
+
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "google/protobuf/message.h"
+
+namespace beamwright::client {
+
+// One flag for each field of `message`: beam_size is --beam-size. Numbers are held against the
+// rule's range; enums go by their short names (STOP_MODE_SAFE is "safe"); bools are --name and
+// --no-name; messages are given in protobuf's JSON form; flags of repeated fields may be given
+// several times. Where field x is an enum and x_alpha exists, "--x name:0.6" sets both.
+void AddMessageFlags(CLI::App& app, const std::string& group, google::protobuf::Message& message);
+
+struct FlagText {
+  std::string name;  // with the dashes
+  std::string group;
+  std::string text;  // without range and default, which are added
+};
+
+// A whole number from `minimum` to `maximum`.
+CLI::Option* AddIntFlag(CLI::App& app, const FlagText& flag, int minimum, int maximum, int& value);
+
+// A duration such as 500ms, 10s or 2m, from `minimum` to `maximum`; a plain number is in seconds.
+CLI::Option* AddDurationFlag(CLI::App& app, const FlagText& flag, absl::Duration minimum,
+                             absl::Duration maximum, absl::Duration& value);
+
+}  // namespace beamwright::client
+
+#endif  // BEAMWRIGHT_CLIENT_CLI_FLAGS_H_

@@ -1,0 +1,132 @@
+// beamwright models: what a server serves.
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/answers.h"
+#include "client/cli/cli.h"
+#include "client/cli/command.h"
+#include "client/cli/connection.h"
+#include "client/cli/terminal.h"
+#include "google/protobuf/text_format.h"
+
+namespace beamwright::client {
+namespace {
+
+struct ModelsFlags {
+  std::string model;
+  std::string version;
+  ConnectionFlags connection;
+  bool json = false;
+};
+
+std::string State(const v1::ModelSummary& model) {
+  if (model.ready()) {
+    return "ready";
+  }
+  return model.reason().empty() ? "not ready" : "not ready: " + Printable(model.reason());
+}
+
+void PrintTable(const v1::ListModelsResponse& response) {
+  size_t name_width = 4, version_width = 7;
+  for (const v1::ModelSummary& model : response.models()) {
+    name_width = std::max(name_width, Printable(model.name()).size());
+    version_width = std::max(version_width, Printable(model.version()).size());
+  }
+  const auto row = [&](absl::string_view name, absl::string_view version, absl::string_view rest) {
+    return absl::StrFormat("%-*s  %-*s  %s", static_cast<int>(name_width), name,
+                           static_cast<int>(version_width), version, rest);
+  };
+  std::cout << Bold(row("name", "version", "state")) << "\n";
+  for (const v1::ModelSummary& model : response.models()) {
+    std::cout << row(Printable(model.name()), Printable(model.version()), State(model)) << "\n";
+    if (!model.description().empty()) {
+      std::cout << row("", "", Printable(model.description())) << "\n";
+    }
+  }
+}
+
+void PrintTensors(absl::string_view title,
+                  const google::protobuf::RepeatedPtrField<v1::TensorDescription>& tensors) {
+  for (const v1::TensorDescription& tensor : tensors) {
+    std::cout << absl::StrFormat("%-18s  %s %s [%s]\n", title, Printable(tensor.name()),
+                                 Printable(tensor.dtype()), absl::StrJoin(tensor.shape(), ", "));
+  }
+}
+
+void PrintDescription(const v1::ModelDescription& model) {
+  const auto line = [](absl::string_view title, absl::string_view text) {
+    if (!text.empty()) {
+      std::cout << absl::StrFormat("%-18s  %s\n", title, text);
+    }
+  };
+  std::cout << Bold(absl::StrCat(Printable(model.summary().name()), ", version ",
+                                 Printable(model.summary().version())))
+            << "\n";
+  line("description", Printable(model.summary().description()));
+  line("state", State(model.summary()));
+  line("numerics", Printable(model.numerics()));
+  line("source vocabulary", absl::StrCat(WithCommas(model.source_vocabulary_size()), " ids"));
+  line("target vocabulary", absl::StrCat(WithCommas(model.target_vocabulary_size()), " ids"));
+  PrintTensors("memory input", model.memory());
+  PrintTensors("state input", model.states());
+  std::string config;
+  google::protobuf::TextFormat::PrintToString(model.config(), &config);
+  if (!config.empty()) {
+    std::cout << "\n" << Bold("configuration") << "\n" << config;
+  }
+}
+
+int Models(const CLI::App& command, const ModelsFlags& flags) {
+  if (flags.model.empty() && !flags.version.empty()) {
+    return UsageError(command, "--version needs the name of a model");
+  }
+  auto client = Client::Connect(flags.connection.client);
+  if (!client.ok()) {
+    return UsageError(command, client.status().message());
+  }
+  if (flags.model.empty()) {
+    const auto models = (*client)->ListModels(flags.connection.Deadline());
+    if (!models.ok()) {
+      return Failure(command, Explain(models.status(), flags.connection));
+    }
+    if (flags.json) {
+      std::cout << ToJson(*models, /*pretty=*/true);
+    } else {
+      PrintTable(*models);
+    }
+    return kExitOk;
+  }
+  const auto model =
+      (*client)->DescribeModel(flags.model, flags.version, flags.connection.Deadline());
+  if (!model.ok()) {
+    return Failure(command, Explain(model.status(), flags.connection));
+  }
+  if (flags.json) {
+    std::cout << ToJson(*model, /*pretty=*/true);
+  } else {
+    PrintDescription(*model);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+Command AddModelsCommand(CLI::App& parent) {
+  CLI::App* app = parent.add_subcommand("models", "List the models served, or describe one.");
+  auto flags = std::make_shared<ModelsFlags>();
+  app->add_option("NAME", flags->model, "Describe this model.")->group("Input");
+  app->add_option("--version", flags->version, "Its version [default: the newest that is served]")
+      ->type_name("VERSION")
+      ->group("Input");
+  AddConnectionFlags(*app, flags->connection);
+  app->add_flag("--json", flags->json, "Print JSON.")->group("Output");
+  return {app, [app, flags] { return Models(*app, *flags); }};
+}
+
+}  // namespace beamwright::client

@@ -1,0 +1,130 @@
+#include "client/cli/sources.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/cli/terminal.h"
+#include "ops/base/status.h"
+
+namespace beamwright::client {
+namespace {
+
+constexpr char kInputGroup[] = "Input";
+
+BulkSource MakeSource(const std::string& text, bool ids) {
+  BulkSource made;
+  if (!ids) {
+    made.source.set_text(text);
+    return made;
+  }
+  if (auto parsed = ParseIds(text); parsed.ok()) {
+    *made.source.mutable_ids() = *std::move(parsed);
+  } else {
+    made.source.set_text(text);
+    made.status = parsed.status();
+  }
+  return made;
+}
+
+}  // namespace
+
+void AddSourceFlags(CLI::App& app, SourceFlags& flags) {
+  app.add_option("SOURCE", flags.words, "Sources to decode, each an argument of its own.")
+      ->group(kInputGroup);
+  app.add_option("--file", flags.file,
+                 "Read sources from this file, one a line; - is standard input.")
+      ->type_name("PATH")
+      ->group(kInputGroup);
+  app.add_flag("--ids", flags.ids,
+               "Sources are token ids, separated by spaces or commas, instead of text.")
+      ->group(kInputGroup);
+}
+
+absl::StatusOr<v1::TokenIds> ParseIds(absl::string_view text) {
+  v1::TokenIds ids;
+  for (absl::string_view piece : absl::StrSplit(text, absl::ByAnyChar(" ,\t"), absl::SkipEmpty())) {
+    int32_t id = 0;
+    if (!absl::SimpleAtoi(piece, &id) || id < 0) {
+      return Invalid("\"", Printable(piece), "\" is not a token id (a whole number from 0)");
+    }
+    ids.add_ids(id);
+  }
+  return ids;
+}
+
+std::string SourceText(const v1::Source& source) {
+  return source.has_ids() ? absl::StrJoin(source.ids().ids(), " ") : Printable(source.text());
+}
+
+absl::StatusOr<std::unique_ptr<SourceReader>> SourceReader::Open(const SourceFlags& flags) {
+  std::unique_ptr<SourceReader> reader(new SourceReader(flags));
+  if (!flags.words.empty()) {
+    if (!flags.file.empty()) {
+      return Invalid("sources are given both as arguments and by --file; use one of them");
+    }
+    for (const std::string& word : flags.words) {
+      BW_RETURN_IF_ERROR(MakeSource(word, flags.ids).status);
+    }
+    return reader;
+  }
+  if (flags.file.empty() || flags.file == "-") {
+    reader->stream_ = &std::cin;
+    reader->interactive_ = isatty(STDIN_FILENO) == 1;
+    return reader;
+  }
+  std::error_code error;
+  if (std::filesystem::is_directory(flags.file, error)) {
+    return Invalid("--file: ", flags.file, " is a folder");
+  }
+  reader->file_.open(flags.file);
+  if (!reader->file_) {
+    return Invalid("--file: cannot read ", flags.file);
+  }
+  reader->stream_ = &reader->file_;
+  if (std::filesystem::is_regular_file(flags.file, error)) {
+    reader->total_bytes_ = static_cast<int64_t>(std::filesystem::file_size(flags.file, error));
+  }
+  return reader;
+}
+
+bool SourceReader::NextLine(std::string& line) {
+  if (stream_ == nullptr) {
+    if (next_word_ == flags_.words.size()) {
+      return false;
+    }
+    line = flags_.words[next_word_++];
+    return true;
+  }
+  if (!std::getline(*stream_, line)) {
+    return false;
+  }
+  bytes_read_ += static_cast<int64_t>(line.size()) + 1;
+  if (!line.empty() && line.back() == '\r') {
+    line.pop_back();
+  }
+  return true;
+}
+
+bool SourceReader::Next(BulkSource& source) {
+  std::string line;
+  if (!NextLine(line)) {
+    return false;
+  }
+  source = MakeSource(line, flags_.ids);
+  return true;
+}
+
+absl::Status SourceReader::status() const {
+  if (stream_ != nullptr && stream_->bad()) {
+    return absl::DataLossError("reading the sources broke off before their end");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamwright::client

@@ -1,0 +1,74 @@
+// Where the command line takes its sources from: its arguments, a file, or standard input, one
+// source a line; as text or as token ids.
+#ifndef BEAMWRIGHT_CLIENT_CLI_SOURCES_H_
+#define BEAMWRIGHT_CLIENT_CLI_SOURCES_H_
+
+#include <cstdint>
+#include <fstream>
+#include <istream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "beamwright/v1/decode.pb.h"
+#include "client/bulk.h"
+
+namespace beamwright::client {
+
+struct SourceFlags {
+  std::vector<std::string> words;
+  std::string file;
+  bool ids = false;
+};
+
+// The sources as positional arguments, --file and --ids. `flags` must outlive the parsing.
+void AddSourceFlags(CLI::App& app, SourceFlags& flags);
+
+// Token ids separated by white space or commas: "3 17 4" or "3,17,4". InvalidArgument names the
+// piece that is no id.
+absl::StatusOr<v1::TokenIds> ParseIds(absl::string_view text);
+
+// A source as a person would write it: its text, or its ids.
+std::string SourceText(const v1::Source& source);
+
+// Reads sources one by one. For one thread.
+class SourceReader {
+ public:
+  // Reads the words if there are any, otherwise the file, otherwise standard input ("-" is standard
+  // input, too). InvalidArgument: words and a file, words that are no ids with --ids, or a file
+  // that cannot be read.
+  static absl::StatusOr<std::unique_ptr<SourceReader>> Open(const SourceFlags& flags);
+
+  // False at the end. A line that is no source has its text in `source` and a status.
+  bool Next(BulkSource& source);
+
+  // OK unless reading broke off before the end of the file.
+  absl::Status status() const;
+
+  // Of the input; 0 if unknown.
+  int64_t total_bytes() const { return total_bytes_; }
+  int64_t bytes_read() const { return bytes_read_; }
+
+  // Sources are typed by a person, who waits for each answer.
+  bool interactive() const { return interactive_; }
+
+ private:
+  explicit SourceReader(const SourceFlags& flags) : flags_(flags) {}
+
+  bool NextLine(std::string& line);
+
+  const SourceFlags& flags_;
+  std::ifstream file_;
+  std::istream* stream_ = nullptr;  // null: words
+  size_t next_word_ = 0;
+  int64_t total_bytes_ = 0;
+  int64_t bytes_read_ = 0;
+  bool interactive_ = false;
+};
+
+}  // namespace beamwright::client
+
+#endif  // BEAMWRIGHT_CLIENT_CLI_SOURCES_H_

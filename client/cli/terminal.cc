@@ -1,0 +1,86 @@
+#include "client/cli/terminal.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+
+namespace beamwright::client {
+namespace {
+
+constexpr int64_t kLongInput = 500;  // sources
+constexpr absl::Duration kRedraw = absl::Milliseconds(200);
+constexpr int kBarWidth = 30;
+
+}  // namespace
+
+std::string Bold(absl::string_view text) {
+  static const bool kBold = isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
+  return kBold ? absl::StrCat("\x1b[1m", text, "\x1b[0m") : std::string(text);
+}
+
+std::string Printable(absl::string_view text) {
+  std::string printable;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      absl::StrAppendFormat(&printable, "\\x%02x", byte);
+    } else {
+      printable += c;
+    }
+  }
+  return printable;
+}
+
+std::string WithCommas(int64_t count) {
+  const std::string digits = absl::StrCat(count);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0 && digits[i - 1] != '-') {
+      text += ',';
+    }
+    text += digits[i];
+  }
+  return text;
+}
+
+Progress::Progress(int64_t total_bytes)
+    : enabled_(isatty(STDERR_FILENO) == 1 && isatty(STDOUT_FILENO) == 0),
+      total_bytes_(total_bytes),
+      start_(absl::Now()) {}
+
+Progress::~Progress() {
+  if (last_drawn_ != absl::InfinitePast()) {
+    std::cerr << "\r\x1b[K" << std::flush;
+  }
+}
+
+void Progress::Update(int64_t num_sources, int64_t num_bytes) {
+  if (!enabled_ || num_sources < kLongInput) {
+    return;
+  }
+  const absl::Time now = absl::Now();
+  if (now - last_drawn_ < kRedraw) {
+    return;
+  }
+  last_drawn_ = now;
+  std::string line = "\r\x1b[K";
+  if (total_bytes_ > 0) {
+    const double fraction =
+        std::min(1.0, static_cast<double>(num_bytes) / static_cast<double>(total_bytes_));
+    const auto filled = static_cast<size_t>(fraction * kBarWidth);
+    absl::StrAppendFormat(&line, "[%s%s] %3.0f %%  ", std::string(filled, '#'),
+                          std::string(kBarWidth - filled, '.'), 100 * fraction);
+  }
+  const double rate = static_cast<double>(num_sources) / absl::ToDoubleSeconds(now - start_);
+  absl::StrAppend(&line, WithCommas(num_sources), " sources, ",
+                  WithCommas(static_cast<int64_t>(rate)), "/s");
+  std::cerr << line << std::flush;
+}
+
+}  // namespace beamwright::client

@@ -1,0 +1,19 @@
+// What this process may use of the machine.
+#ifndef BEAMWRIGHT_OPS_BASE_CPU_H_
+#define BEAMWRIGHT_OPS_BASE_CPU_H_
+
+#include "absl/strings/string_view.h"
+
+namespace beamwright {
+
+// Threads that can run at once: the CPU affinity, cut by the cgroup's CPU quota (v2 and v1),
+// rounded up; at least 1.
+int UsableCpus();
+
+// The widest vector instruction set that kernels may use here: "avx512", "avx2" or "x86-64";
+// "generic" elsewhere.
+absl::string_view InstructionSet();
+
+}  // namespace beamwright
+
+#endif  // BEAMWRIGHT_OPS_BASE_CPU_H_

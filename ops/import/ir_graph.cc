@@ -1,0 +1,159 @@
+#include "ops/import/ir_graph.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "ops/base/status.h"
+#include "ops/import/ir_layers.h"
+#include "ops/import/ir_loop.h"
+#include "ops/import/ir_text.h"
+#include "ops/import/ir_wiring.h"
+
+namespace beamwright::ops {
+namespace {
+
+// LSTMCell with W and R joined has its bias, of rank 1, where the other form has R.
+bool HasJoinedWeights(const IrLayer& layer) {
+  const size_t count = layer.inputs.size();
+  if (count == 5 && layer.inputs[4].info.shape.has_rank()) {
+    return layer.inputs[4].info.shape.rank() == 1;
+  }
+  return count == 4 || (count == 5 && layer.version.empty());
+}
+
+absl::Status FinishLstm(const IrLayer& layer, Node& node) {
+  if (node.attributes.Has("weights_format")) {
+    BW_ASSIGN_OR_RETURN(const std::string format, node.attributes.String("weights_format", ""));
+    return absl::UnimplementedError(
+        absl::StrCat("weights_format '", format, "' is not supported; fico is"));
+  }
+  if (node.op == "LSTMCell" && HasJoinedWeights(layer)) {
+    node.attributes.Set("weights_joined", true);
+  }
+  return absl::OkStatus();
+}
+
+class Builder {
+ public:
+  Builder(const IrNet& net, const IrWiring& wiring, IrImport& import)
+      : net_(net), wiring_(wiring), import_(import), node_of_(net.layers.size(), -1) {}
+
+  absl::StatusOr<IrGraph> Run() {
+    for (const int index : wiring_.order) {
+      if (wiring_.kept[static_cast<size_t>(index)]) {
+        const absl::Status status = AddLayer(index);
+        if (!status.ok()) {
+          return Annotate(status, Describe(net_.layers[static_cast<size_t>(index)]));
+        }
+      }
+    }
+    for (size_t i = 0; i < net_.layers.size(); ++i) {
+      const IrLayer& layer = net_.layers[i];
+      if (IsParameter(layer)) {
+        result_.parameters[layer.id] = static_cast<int>(result_.graph.parameters.size());
+        result_.graph.parameters.push_back(node_of_[i]);
+      } else if (IsResult(layer)) {
+        result_.results[layer.id] = static_cast<int>(result_.graph.results.size());
+        result_.graph.results.push_back(node_of_[i]);
+      }
+    }
+    return std::move(result_);
+  }
+
+ private:
+  int Append(Node node) {
+    result_.graph.nodes.push_back(std::move(node));
+    return static_cast<int>(result_.graph.nodes.size()) - 1;
+  }
+
+  absl::Status AddLayer(int index) {
+    const IrLayer& layer = net_.layers[static_cast<size_t>(index)];
+    const LayerType* type = FindLayerType(layer.type);
+    if (type == nullptr) {
+      import_.unknown.push_back(
+          absl::StrCat(import_.where, Describe(layer),
+                       layer.version.empty() ? "" : absl::StrCat(" of ", layer.version)));
+    }
+    Node node;
+    node.op = type == nullptr ? layer.type : type->op;
+    node.name = layer.name;
+    BW_ASSIGN_OR_RETURN(node.attributes, ReadAttributes(type, layer));
+    for (const IrSource& source : wiring_.sources[static_cast<size_t>(index)]) {
+      node.inputs.push_back({node_of_[static_cast<size_t>(source.node)], source.output});
+    }
+    for (const IrPort& port : layer.outputs.list) {
+      node.outputs.push_back(port.info);
+    }
+    BW_RETURN_IF_ERROR(Finish(layer, node));
+    node_of_[static_cast<size_t>(index)] = Append(std::move(node));
+    return absl::OkStatus();
+  }
+
+  // What the generic translation does not do.
+  absl::Status Finish(const IrLayer& layer, Node& node) {
+    if (node.op == "Parameter") {
+      BW_ASSIGN_OR_RETURN(node.outputs.emplace_back(), ReadDeclaredInfo(layer));
+      node.outputs.erase(node.outputs.begin(), node.outputs.end() - 1);
+    } else if (node.op == "Constant") {
+      BW_ASSIGN_OR_RETURN(node.constant, import_.weights.Read(layer));
+      node.outputs[0].dtype = node.constant.dtype();
+      node.outputs[0].shape = PartialShape(node.constant.shape());
+    } else if (node.op == "Result") {
+      return FinishResult(layer, node);
+    } else if (IsLoop(layer)) {
+      return FinishLoop(layer, node);
+    } else if (absl::StartsWith(node.op, "LSTM")) {
+      return FinishLstm(layer, node);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status FinishResult(const IrLayer& layer, Node& node) {
+    if (node.inputs.size() != 1) {
+      return Invalid("has ", node.inputs.size(), " inputs; it must have one");
+    }
+    node.outputs.clear();
+    // The file's name for the value, if the layer that computes it does not bear one.
+    const std::vector<std::string> names = ParseNames(layer.xml.attribute("output_names").value());
+    if (!names.empty() && result_.graph.info(node.inputs[0]).names.empty()) {
+      node.name = names.front();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status FinishLoop(const IrLayer& layer, Node& node) {
+    BW_ASSIGN_OR_RETURN(IrLoop loop, TranslateLoop(layer, import_));
+    if (loop.trip_count.has_value()) {
+      Node count;
+      count.op = "Constant";
+      count.name = absl::StrCat(layer.name, "/trip_count");
+      count.constant = Tensor(DType::kI64, Shape{});
+      *count.constant.mutable_data<int64_t>() = *loop.trip_count;
+      count.outputs.resize(1);
+      count.outputs[0].dtype = DType::kI64;
+      count.outputs[0].shape = PartialShape(Shape{});
+      loop.loop.trip_count_input = static_cast<int>(node.inputs.size());
+      node.inputs.push_back({Append(std::move(count)), 0});
+    }
+    node.loop = std::make_shared<const Loop>(std::move(loop.loop));
+    return absl::OkStatus();
+  }
+
+  const IrNet& net_;
+  const IrWiring& wiring_;
+  IrImport& import_;
+  std::vector<int> node_of_;  // [layer]; -1: not added
+  IrGraph result_;
+};
+
+}  // namespace
+
+absl::StatusOr<IrGraph> BuildGraph(pugi::xml_node xml, IrImport& import) {
+  BW_ASSIGN_OR_RETURN(const IrNet net, ReadNet(xml));
+  BW_ASSIGN_OR_RETURN(const IrWiring wiring, WireNet(net));
+  BW_ASSIGN_OR_RETURN(IrGraph result, Builder(net, wiring, import).Run());
+  result.graph.name = xml.attribute("name").value();
+  return result;
+}
+
+}  // namespace beamwright::ops

@@ -1,0 +1,292 @@
+#include "ops/import/ir_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "ops/base/status.h"
+#include "ops/graph/inference.h"
+#include "ops/import/ir_port_map.h"
+
+namespace beamwright::ops {
+namespace {
+
+using IdMap = absl::flat_hash_map<int64_t, int>;
+
+// A body layer by id; the error tells which ids would do.
+absl::StatusOr<int> FindBodyLayer(const IdMap& ids, int64_t id, absl::string_view kind) {
+  constexpr size_t kMostListed = 32;
+  const auto it = ids.find(id);
+  if (it != ids.end()) {
+    return it->second;
+  }
+  std::vector<int64_t> known;
+  for (const auto& entry : ids) {
+    known.push_back(entry.first);
+  }
+  std::sort(known.begin(), known.end());
+  const bool more = known.size() > kMostListed;
+  known.resize(std::min(known.size(), kMostListed));
+  return Invalid("layer ", id, " is no ", kind, " of the body; its ", kind,
+                 "s have the ids: ", absl::StrJoin(known, ", "), more ? ", ..." : "");
+}
+
+class Translator {
+ public:
+  Translator(const IrLayer& layer, IrGraph body)
+      : layer_(layer),
+        body_(std::move(body)),
+        is_loop_(absl::EqualsIgnoreCase(layer.type, "Loop")) {
+    loop_.body = std::move(body_.graph);
+  }
+
+  absl::StatusOr<IrLoop> Run() {
+    if (is_loop_) {
+      if (layer_.inputs.size() < 2) {
+        return Invalid("has ", layer_.inputs.size(),
+                       " inputs; the first two must be trip count and execution condition");
+      }
+      loop_.trip_count_input = 0;
+      loop_.condition_input = 1;
+    }
+    BW_RETURN_IF_ERROR(ReadBackEdges());
+    BW_RETURN_IF_ERROR(ReadInputs());
+    BW_RETURN_IF_ERROR(ReadOutputs());
+    IrLoop result;
+    BW_ASSIGN_OR_RETURN(result.trip_count, TripCount());
+    result.loop = std::move(loop_);
+    return result;
+  }
+
+ private:
+  // parameter of the body -> result of the body
+  absl::Status ReadBackEdges() {
+    for (const pugi::xml_node xml : layer_.xml.child("back_edges").children("edge")) {
+      BW_ASSIGN_OR_RETURN(const int64_t from, ReadInt(xml, "from-layer"));
+      BW_ASSIGN_OR_RETURN(const int64_t to, ReadInt(xml, "to-layer"));
+      const std::string where = absl::StrCat("back edge from body layer ", from, " to ", to);
+      const absl::StatusOr<int> result = FindBodyLayer(body_.results, from, "Result");
+      if (!result.ok()) {
+        return Annotate(result.status(), where);
+      }
+      const absl::StatusOr<int> parameter = FindBodyLayer(body_.parameters, to, "Parameter");
+      if (!parameter.ok()) {
+        return Annotate(parameter.status(), where);
+      }
+      if (!back_edges_.emplace(*parameter, *result).second) {
+        return Invalid(where, ": body ", BodyParameter(*parameter), " has another back edge");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadInputs() {
+    for (const pugi::xml_node xml : layer_.xml.child("port_map").children("input")) {
+      BW_ASSIGN_OR_RETURN(const IrPortRule rule, ReadPortRule(xml));
+      const absl::Status status = AddInput(rule);
+      if (!status.ok()) {
+        return Annotate(status, Describe(rule, "input"));
+      }
+    }
+    const auto count = static_cast<int>(loop_.body.parameters.size());
+    for (int parameter = 0; parameter < count; ++parameter) {
+      if (!fed_.contains(parameter)) {
+        return Invalid("body ", BodyParameter(parameter),
+                       back_edges_.contains(parameter)
+                           ? " is the target of a back edge but no rule gives its initial value"
+                           : " has no rule in the port_map");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddInput(const IrPortRule& rule) {
+    LoopInput input;
+    BW_ASSIGN_OR_RETURN(input.body_parameter,
+                        FindBodyLayer(body_.parameters, rule.internal_id, "Parameter"));
+    const auto back_edge = back_edges_.find(input.body_parameter);
+    if (!fed_.insert(input.body_parameter).second) {
+      return Invalid("another rule feeds body ", BodyParameter(input.body_parameter));
+    }
+    BW_RETURN_IF_ERROR(SetSource(rule, input));
+    if (back_edge != back_edges_.end()) {
+      if (input.kind == LoopInput::Kind::kIteration) {
+        return Invalid("body ", BodyParameter(input.body_parameter),
+                       " is the iteration's number and the target of a back edge");
+      }
+      if (rule.has_axis) {
+        return Invalid("body ", BodyParameter(input.body_parameter), " is sliced along axis ",
+                       rule.axis, " and the target of the back edge from ",
+                       BodyResult(back_edge->second), "; it can be only one of them");
+      }
+      input.kind = LoopInput::Kind::kCarried;
+      input.back_edge = back_edge->second;
+    }
+    loop_.inputs.push_back(input);
+    return absl::OkStatus();
+  }
+
+  // Everything but back edges.
+  absl::Status SetSource(const IrPortRule& rule, LoopInput& input) const {
+    if (!rule.purpose.empty()) {
+      if (!is_loop_ || rule.purpose != "current_iteration" || rule.external_id != -1) {
+        return Invalid("purpose '", rule.purpose,
+                       "'; an input rule may have 'current_iteration', in a Loop, with external "
+                       "port -1");
+      }
+      input.kind = LoopInput::Kind::kIteration;
+      return absl::OkStatus();
+    }
+    input.external_id = rule.external_id;
+    input.input = layer_.inputs.Find(rule.external_id);
+    if (input.input < 0) {
+      return Invalid("the layer has no input port ", rule.external_id);
+    }
+    if (!rule.has_axis) {
+      return absl::OkStatus();
+    }
+    input.kind = LoopInput::Kind::kSliced;
+    input.axis = rule.axis;
+    input.start = rule.start;
+    input.end = rule.end;
+    input.stride = rule.stride;
+    input.part_size = rule.part_size;
+    const bool comparable = (rule.start < 0) == (rule.end < 0);
+    if (comparable && (rule.stride > 0 ? rule.start > rule.end : rule.start < rule.end)) {
+      return Invalid("no step of stride ", rule.stride, " leads from start ", rule.start,
+                     " to end ", rule.end);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadOutputs() {
+    for (const pugi::xml_node xml : layer_.xml.child("port_map").children("output")) {
+      BW_ASSIGN_OR_RETURN(const IrPortRule rule, ReadPortRule(xml));
+      const absl::Status status = AddOutput(rule);
+      if (!status.ok()) {
+        return Annotate(status, Describe(rule, "output"));
+      }
+    }
+    for (size_t i = 0; i < layer_.outputs.size(); ++i) {
+      if (!written_.contains(static_cast<int>(i))) {
+        return Invalid("output port ", layer_.outputs[i].id, " has no rule in the port_map");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddOutput(const IrPortRule& rule) {
+    BW_ASSIGN_OR_RETURN(const int result, FindBodyLayer(body_.results, rule.internal_id, "Result"));
+    if (!rule.purpose.empty()) {
+      if (!is_loop_ || rule.purpose != "execution_condition" || rule.external_id != -1) {
+        return Invalid("purpose '", rule.purpose,
+                       "'; an output rule may have 'execution_condition', in a Loop, with external "
+                       "port -1");
+      }
+      if (loop_.condition_result >= 0) {
+        return Invalid("another rule has the purpose execution_condition");
+      }
+      loop_.condition_result = result;
+      return absl::OkStatus();
+    }
+    LoopOutput output;
+    output.body_result = result;
+    output.output = layer_.outputs.Find(rule.external_id);
+    if (output.output < 0) {
+      return Invalid("the layer has no output port ", rule.external_id);
+    }
+    if (!written_.insert(output.output).second) {
+      return Invalid("another rule writes output port ", rule.external_id);
+    }
+    if (rule.has_axis) {
+      output.kind = LoopOutput::Kind::kConcatenated;
+      output.axis = rule.axis;
+      output.reversed = rule.stride < 0;
+      output.part_size = rule.part_size;
+    }
+    loop_.outputs.push_back(output);
+    return absl::OkStatus();
+  }
+
+  // A TensorIterator that slices nothing runs as often as its concatenated outputs' declared
+  // extents say, else once.
+  absl::StatusOr<std::optional<int64_t>> TripCount() const {
+    if (is_loop_ || std::any_of(loop_.inputs.begin(), loop_.inputs.end(), [](const LoopInput& in) {
+          return in.kind == LoopInput::Kind::kSliced;
+        })) {
+      return std::nullopt;
+    }
+    std::optional<int64_t> trips;
+    for (const LoopOutput& output : loop_.outputs) {
+      const IrPort& port = layer_.outputs[static_cast<size_t>(output.output)];
+      if (output.kind != LoopOutput::Kind::kConcatenated || !port.info.shape.has_rank()) {
+        continue;
+      }
+      absl::StatusOr<int> axis = NormalizeAxis(output.axis, port.info.shape.rank());
+      if (!axis.ok()) {
+        return Annotate(axis.status(), absl::StrCat("output port ", port.id));
+      }
+      const int64_t extent = port.info.shape.dim(*axis);
+      if (extent == PartialShape::kDynamic) {
+        continue;
+      }
+      const int64_t count = extent / output.part_size;
+      if (count * output.part_size != extent || (trips.has_value() && *trips != count)) {
+        return Invalid("output port ", port.id, ": ", extent, " elements in parts of ",
+                       output.part_size, " do not make ",
+                       trips.has_value()
+                           ? absl::StrCat(*trips, " iterations, as another output has")
+                           : std::string("whole iterations"));
+      }
+      trips = count;
+    }
+    return std::optional<int64_t>(trips.value_or(1));
+  }
+
+  std::string BodyParameter(int index) const {
+    return Describe(loop_.body.node(loop_.body.parameters[static_cast<size_t>(index)]));
+  }
+  std::string BodyResult(int index) const {
+    return Describe(loop_.body.node(loop_.body.results[static_cast<size_t>(index)]));
+  }
+
+  const IrLayer& layer_;
+  IrGraph body_;  // its graph has moved to loop_
+  bool is_loop_;
+  Loop loop_;
+  absl::flat_hash_map<int, int> back_edges_;  // body parameter -> body result, as indices
+  absl::flat_hash_set<int> fed_;              // body parameters, as indices
+  absl::flat_hash_set<int> written_;          // outputs of the layer, as positions
+};
+
+}  // namespace
+
+bool IsLoop(const IrLayer& layer) {
+  return absl::EqualsIgnoreCase(layer.type, "TensorIterator") ||
+         absl::EqualsIgnoreCase(layer.type, "Loop");
+}
+
+absl::StatusOr<IrLoop> TranslateLoop(const IrLayer& layer, IrImport& import) {
+  const pugi::xml_node xml = layer.xml.child("body");
+  if (!xml) {
+    return Invalid("has no <body>");
+  }
+  if (import.depth == kMaxLoopDepth) {
+    return Invalid("loops are nested more than ", kMaxLoopDepth, " deep");
+  }
+  std::string outside = import.where;
+  absl::StrAppend(&import.where, Describe(layer), ": body: ");
+  ++import.depth;
+  absl::StatusOr<IrGraph> body = BuildGraph(xml, import);
+  --import.depth;
+  import.where = std::move(outside);
+  if (!body.ok()) {
+    return Annotate(body.status(), "body");
+  }
+  return Translator(layer, *std::move(body)).Run();
+}
+
+}  // namespace beamwright::ops

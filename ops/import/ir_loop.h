@@ -1,0 +1,32 @@
+// TensorIterator-1 and Loop-5: port map and back edges become the internal loop form. Private to
+// import/.
+#ifndef BEAMWRIGHT_OPS_IMPORT_IR_LOOP_H_
+#define BEAMWRIGHT_OPS_IMPORT_IR_LOOP_H_
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "ops/graph/graph.h"
+#include "ops/import/ir_graph.h"
+#include "ops/import/ir_net.h"
+
+namespace beamwright::ops {
+
+struct IrLoop {
+  Loop loop;
+  // Number of iterations of a TensorIterator that slices nothing: the caller gives it to the loop
+  // as one more input.
+  std::optional<int64_t> trip_count;
+};
+
+// True for the layer types that have a body.
+bool IsLoop(const IrLayer& layer);
+
+// Rules and errors: docs/graph-files.md, 'Loops'. Errors come without the layer's name. Slices are
+// resolved against extents later (ops/graph/slicing.h); here only what no extent could mend is
+// refused.
+absl::StatusOr<IrLoop> TranslateLoop(const IrLayer& layer, IrImport& import);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_IMPORT_IR_LOOP_H_

@@ -1,0 +1,97 @@
+#include "ops/import/openvino_ir.h"
+
+#include <algorithm>
+#include <pugixml.hpp>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "ops/base/file.h"
+#include "ops/base/status.h"
+#include "ops/import/ir_bare_layer.h"
+#include "ops/import/ir_graph.h"
+#include "ops/import/ir_net.h"
+
+namespace beamwright::ops {
+namespace {
+
+absl::Status CheckVersion(pugi::xml_node net) {
+  if (!net.attribute("version")) {
+    return absl::OkStatus();
+  }
+  BW_ASSIGN_OR_RETURN(const int64_t version, ReadInt(net, "version"));
+  if (version != 10 && version != 11) {
+    return absl::UnimplementedError(
+        absl::StrCat("IR version ", version, " is not supported; 10 and 11 are"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseXml(absl::string_view xml, pugi::xml_document& document) {
+  if (xml.size() > kMaxIrXmlBytes) {
+    return Invalid("the XML has ", xml.size(), " bytes; at most ", kMaxIrXmlBytes, " are allowed");
+  }
+  const pugi::xml_parse_result parsed = document.load_buffer(xml.data(), xml.size());
+  if (!parsed) {
+    const absl::string_view before = xml.substr(
+        0, std::min(xml.size(), static_cast<size_t>(std::max<ptrdiff_t>(parsed.offset, 0))));
+    return Invalid("not well-formed XML: ", parsed.description(), ", line ",
+                   1 + std::count(before.begin(), before.end(), '\n'));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status UnknownLayersError(const std::vector<std::string>& unknown) {
+  constexpr size_t kMostListed = 50;
+  const size_t listed = std::min(unknown.size(), kMostListed);
+  return absl::UnimplementedError(absl::StrCat(
+      unknown.size(), unknown.size() == 1 ? " layer has" : " layers have", " an unsupported type: ",
+      absl::StrJoin(unknown.begin(), unknown.begin() + static_cast<ptrdiff_t>(listed), "; "),
+      listed < unknown.size() ? absl::StrCat("; and ", unknown.size() - listed, " more") : ""));
+}
+
+std::string WeightsPath(const std::string& xml_path) {
+  return absl::StrCat(absl::StripSuffix(xml_path, ".xml"), ".bin");
+}
+
+}  // namespace
+
+absl::StatusOr<Graph> ParseOpenVinoIr(absl::string_view xml,
+                                      const absl::StatusOr<absl::string_view>& weights,
+                                      const ImportOptions& options) {
+  pugi::xml_document document;
+  BW_RETURN_IF_ERROR(ParseXml(xml, document));
+  pugi::xml_node root = document.document_element();
+  pugi::xml_document wrapped;
+  if (absl::string_view(root.name()) == "layer") {
+    BW_RETURN_IF_ERROR(WrapBareLayer(root, wrapped));
+    root = wrapped.document_element();
+  }
+  if (absl::string_view(root.name()) != "net") {
+    return Invalid("the root element is <", absl::string_view(root.name()).substr(0, 60),
+                   ">; an IR file has <net>");
+  }
+  BW_RETURN_IF_ERROR(CheckVersion(root));
+  IrImport import{IrWeights(weights), options.keep_unknown_layers};
+  BW_ASSIGN_OR_RETURN(IrGraph result, BuildGraph(root, import));
+  if (!import.unknown.empty() && !options.keep_unknown_layers) {
+    return UnknownLayersError(import.unknown);
+  }
+  return std::move(result.graph);
+}
+
+absl::StatusOr<Graph> ReadOpenVinoIr(const std::string& xml_path, const ImportOptions& options) {
+  BW_ASSIGN_OR_RETURN(const std::string xml,
+                      ReadFile(xml_path, static_cast<int64_t>(kMaxIrXmlBytes)));
+  const absl::StatusOr<std::string> weights = ReadFile(WeightsPath(xml_path));
+  absl::StatusOr<Graph> graph = weights.ok()
+                                    ? ParseOpenVinoIr(xml, absl::string_view(*weights), options)
+                                    : ParseOpenVinoIr(xml, weights.status(), options);
+  if (!graph.ok()) {
+    return Annotate(graph.status(), absl::StrCat("'", xml_path, "'"));
+  }
+  return graph;
+}
+
+}  // namespace beamwright::ops

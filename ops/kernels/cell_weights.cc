@@ -1,0 +1,49 @@
+#include "ops/kernels/cell_weights.h"
+
+#include <vector>
+
+#include "ops/kernels/matmul.h"
+#include "ops/kernels/parallel.h"
+
+namespace beamwright::ops {
+namespace {
+
+const float* Begin(const Tensor& weight, const CellWeights::Part& part) {
+  return weight.data<float>() + part.first_row * weight.dim(1) + part.first_column;
+}
+
+}  // namespace
+
+CellWeights::CellWeights(const Tensor* constant, const Part& part) {
+  if (constant != nullptr && part.rows > 0 && part.columns > 0) {
+    packed_ = std::make_unique<PackedMatMul>(
+        ConstMatrix<float>{Begin(*constant, part), part.rows, part.columns, constant->dim(1)},
+        /*transposed=*/true);
+  }
+}
+
+absl::Status CellWeights::Run(const ExecutionContext& context, const Tensor& weight,
+                              const Part& part, ConstMatrix<float> a,
+                              const PackedMatMul::Epilogue& epilogue, Matrix<float> out) const {
+  if (packed_ != nullptr) {
+    return packed_->Run(context.num_threads, a, epilogue, out);
+  }
+  const StridedMatrix transposed{Begin(weight, part), 1, weight.dim(1)};
+  ParallelFor(context.num_threads, a.rows, a.rows * part.rows * part.columns, [&](int64_t row) {
+    static thread_local std::vector<float> product;
+    product.resize(std::max(product.size(), static_cast<size_t>(part.rows)));
+    MultiplyRow(a.row(row), 1, transposed, true, part.columns,
+                absl::MakeSpan(product).first(static_cast<size_t>(part.rows)));
+    float* result = out.row(row);
+    for (int64_t n = 0; n < part.rows; ++n) {
+      const float value =
+          epilogue.bias.empty()
+              ? product[static_cast<size_t>(n)]
+              : product[static_cast<size_t>(n)] + epilogue.bias[static_cast<size_t>(n)];
+      result[n] = epilogue.add_to_output ? result[n] + value : value;
+    }
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace beamwright::ops

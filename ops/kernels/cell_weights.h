@@ -1,0 +1,39 @@
+// CellWeights: one of a cell's two products, X * W^T or H * R^T (or some gates' rows of it), packed
+// if the weight is known at load and multiplied in fixed-order loops if not.
+#ifndef BEAMWRIGHT_OPS_KERNELS_CELL_WEIGHTS_H_
+#define BEAMWRIGHT_OPS_KERNELS_CELL_WEIGHTS_H_
+
+#include <memory>
+
+#include "ops/graph/operator.h"
+#include "ops/kernels/packed_matmul.h"
+#include "ops/tensor/matrix.h"
+
+namespace beamwright::ops {
+
+class CellWeights {
+ public:
+  // Rows [first_row, first_row + rows) and columns [first_column, first_column + columns) of a
+  // weight [all rows, all columns], which `constant` holds if it is known at load.
+  struct Part {
+    int64_t first_row = 0;
+    int64_t rows = 0;
+    int64_t first_column = 0;
+    int64_t columns = 0;
+  };
+  CellWeights() = default;
+  CellWeights(const Tensor* constant, const Part& part);
+
+  // out (+)= a * part(weight)^T + bias. `weight` is the run's own tensor, `part` as in the
+  // constructor (extents may have been unknown there).
+  absl::Status Run(const ExecutionContext& context, const Tensor& weight, const Part& part,
+                   ConstMatrix<float> a, const PackedMatMul::Epilogue& epilogue,
+                   Matrix<float> out) const;
+
+ private:
+  std::unique_ptr<PackedMatMul> packed_;
+};
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_KERNELS_CELL_WEIGHTS_H_

@@ -1,0 +1,387 @@
+#include "ops/kernels/cells.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "ops/kernels/activations.h"
+#include "ops/kernels/cell_weights.h"
+#include "ops/kernels/inputs.h"
+#include "ops/kernels/parallel.h"
+#include "ops/kernels/rows.h"
+
+namespace beamwright::ops {
+namespace {
+
+enum class Cell { kLstm, kGru, kRnn };
+
+struct CellOptions {
+  Cell cell = Cell::kLstm;
+  int64_t gates = 4;
+  int64_t hidden = 0;
+  std::vector<Activation> activations;
+  float clip = 0;
+  bool linear_before_reset = false;
+  bool joined = false;
+
+  // Input positions; -1: the form has no such input.
+  int c() const { return cell == Cell::kLstm ? 2 : -1; }
+  int w() const { return cell == Cell::kLstm ? 3 : 2; }
+  int r() const { return joined ? w() : w() + 1; }  // joined: W holds both
+  int b() const { return r() + 1; }
+  int p() const { return cell == Cell::kLstm && !joined ? b() + 1 : -1; }
+  int64_t bias_size() const { return (gates + (linear_before_reset ? 1 : 0)) * hidden; }
+};
+
+absl::StatusOr<CellOptions> ParseCell(const Node& node, Cell cell) {
+  CellOptions options;
+  options.cell = cell;
+  options.gates = cell == Cell::kLstm ? 4 : cell == Cell::kGru ? 3 : 1;
+  BW_ASSIGN_OR_RETURN(options.hidden, node.attributes.Int("hidden_size", 0));
+  if (options.hidden < 1 || options.hidden > (int64_t{1} << 24)) {
+    return Invalid("attribute hidden_size: ", options.hidden, " must be in [1, 2^24]");
+  }
+  BW_ASSIGN_OR_RETURN(const double clip, node.attributes.Float("clip", 0));
+  if (!(clip >= 0)) {
+    return Invalid("attribute clip: ", clip, " must not be negative");
+  }
+  options.clip = static_cast<float>(clip);
+  std::vector<std::string> defaults = {"tanh"};
+  if (cell != Cell::kRnn) {
+    defaults = cell == Cell::kLstm ? std::vector<std::string>{"sigmoid", "tanh", "tanh"}
+                                   : std::vector<std::string>{"sigmoid", "tanh"};
+  }
+  BW_ASSIGN_OR_RETURN(options.activations, ParseActivations(node.attributes, std::move(defaults)));
+  if (cell == Cell::kGru) {
+    BW_ASSIGN_OR_RETURN(options.linear_before_reset,
+                        node.attributes.Bool("linear_before_reset", false));
+  }
+  if (cell == Cell::kLstm) {
+    BW_ASSIGN_OR_RETURN(options.joined, node.attributes.Bool("weights_joined", false));
+    BW_ASSIGN_OR_RETURN(const bool input_forget, node.attributes.Bool("input_forget", false));
+    BW_ASSIGN_OR_RETURN(const std::string format, node.attributes.String("weights_format", "fico"));
+    if (input_forget) {
+      return Invalid("attribute input_forget: true is not supported");
+    }
+    if (format != "fico") {
+      return Invalid("attribute weights_format: '", format, "' is not supported, only fico");
+    }
+  }
+  return options;
+}
+
+// An input that must be f32 of the given extents (-1: any; merged into `extents`).
+absl::Status CheckInput(absl::Span<const InputInfo> inputs, int index, absl::string_view name,
+                        absl::Span<int64_t* const> extents) {
+  if (index < 0 || !Present(inputs, static_cast<size_t>(index))) {
+    return absl::OkStatus();
+  }
+  const InputInfo& input = inputs[static_cast<size_t>(index)];
+  BW_RETURN_IF_ERROR(ExpectType(input, name, {DType::kF32}));
+  BW_RETURN_IF_ERROR(ExpectRank(input, name, static_cast<int>(extents.size())));
+  for (size_t axis = 0; axis < extents.size() && input.shape.has_rank(); ++axis) {
+    const absl::StatusOr<int64_t> merged =
+        MergeExtents(*extents[axis], input.shape.dim(static_cast<int>(axis)));
+    if (!merged.ok()) {
+      return Invalid(name, ": extent ", input.shape.dim(static_cast<int>(axis)), " of axis ", axis,
+                     " of shape ", input.shape.ToString(), " must be ", *extents[axis]);
+    }
+    *extents[axis] = *merged;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CellShapes(const CellOptions& options, absl::Span<const InputInfo> inputs,
+                        absl::Span<ValueInfo> outputs) {
+  const size_t required = static_cast<size_t>(options.b());
+  const size_t most = static_cast<size_t>(options.p() < 0 ? options.b() + 1 : options.p() + 1);
+  const size_t num_outputs = options.cell == Cell::kLstm ? 2 : 1;
+  BW_RETURN_IF_ERROR(ExpectCounts(inputs, required, most, outputs, num_outputs));
+  int64_t rows = PartialShape::kDynamic;
+  int64_t input_size = PartialShape::kDynamic;
+  int64_t hidden = options.hidden;
+  int64_t gate_rows = options.gates * hidden;
+  int64_t bias_size = options.bias_size();
+  int64_t peephole_size = 3 * hidden;
+  BW_RETURN_IF_ERROR(CheckInput(inputs, 0, "X", {&rows, &input_size}));
+  BW_RETURN_IF_ERROR(CheckInput(inputs, 1, "H", {&rows, &hidden}));
+  BW_RETURN_IF_ERROR(CheckInput(inputs, options.c(), "C", {&rows, &hidden}));
+  if (options.joined) {
+    int64_t both = input_size < 0 ? PartialShape::kDynamic : input_size + hidden;
+    BW_RETURN_IF_ERROR(CheckInput(inputs, options.w(), "W", {&gate_rows, &both}));
+    if (both >= 0 && both < hidden) {
+      return Invalid("W: ", both, " columns do not hold hidden_size ", hidden, " of H");
+    }
+  } else {
+    BW_RETURN_IF_ERROR(CheckInput(inputs, options.w(), "W", {&gate_rows, &input_size}));
+    BW_RETURN_IF_ERROR(CheckInput(inputs, options.r(), "R", {&gate_rows, &hidden}));
+  }
+  BW_RETURN_IF_ERROR(CheckInput(inputs, options.b(), "B", {&bias_size}));
+  BW_RETURN_IF_ERROR(CheckInput(inputs, options.p(), "P", {&peephole_size}));
+  for (ValueInfo& output : outputs) {
+    output.dtype = DType::kF32;
+    output.shape = PartialShape({rows, hidden});
+  }
+  return absl::OkStatus();
+}
+
+template <Cell kCell>
+absl::Status InferCell(const Node& node, absl::Span<const InputInfo> inputs,
+                       std::vector<ValueInfo>& outputs) {
+  BW_ASSIGN_OR_RETURN(const CellOptions options, ParseCell(node, kCell));
+  return CellShapes(options, inputs, absl::MakeSpan(outputs));
+}
+
+// Buffers of a thread, kept from step to step.
+Matrix<float> Buffer(size_t slot, int64_t rows, int64_t columns) {
+  static thread_local std::vector<float> buffers[2];
+  std::vector<float>& buffer = buffers[slot];
+  buffer.resize(std::max(buffer.size(), static_cast<size_t>(rows * columns)));
+  return {buffer.data(), rows, columns, columns};
+}
+
+ConstMatrix<float> AsMatrix(const Tensor& tensor) {
+  return {tensor.data<float>(), tensor.dim(0), tensor.dim(1), tensor.dim(1)};
+}
+
+class CellKernel final : public Kernel {
+ public:
+  CellKernel(CellOptions options, absl::Span<const InputInfo> inputs)
+      : options_(std::move(options)) {
+    const Tensor* w = inputs[static_cast<size_t>(options_.w())].value;
+    const Tensor* r = inputs[static_cast<size_t>(options_.r())].value;
+    if (w != nullptr) {
+      input_ = CellWeights(w, InputPart(*w));
+    }
+    recurrent_ = CellWeights(r, RecurrentPart(r, 0, RecurrentRows()));
+    if (CandidateApart()) {
+      candidate_ = CellWeights(r, RecurrentPart(r, RecurrentRows(), options_.hidden));
+    }
+  }
+
+  absl::Status Run(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
+                   absl::Span<Tensor> outputs) const override {
+    RuntimeResults results(outputs.size());
+    BW_RETURN_IF_ERROR(CellShapes(options_, DescribeInputs(inputs), absl::MakeSpan(results)));
+    BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
+    switch (options_.cell) {
+      case Cell::kLstm:
+        return RunLstm(context, inputs, outputs);
+      case Cell::kGru:
+        return options_.linear_before_reset ? RunGruLinear(context, inputs, outputs)
+                                            : RunGru(context, inputs, outputs);
+      default:
+        return RunRnn(context, inputs, outputs);
+    }
+  }
+
+ private:
+  // GRU's default candidate multiplies r . H, not H: its rows of R are a product of their own.
+  bool CandidateApart() const {
+    return options_.cell == Cell::kGru && !options_.linear_before_reset;
+  }
+  int64_t RecurrentRows() const {
+    return (options_.gates - (CandidateApart() ? 1 : 0)) * options_.hidden;
+  }
+  CellWeights::Part InputPart(const Tensor& w) const {
+    return {0, options_.gates * options_.hidden, 0,
+            w.dim(1) - (options_.joined ? options_.hidden : 0)};
+  }
+  CellWeights::Part RecurrentPart(const Tensor* r, int64_t first_row, int64_t rows) const {
+    const int64_t first = options_.joined && r != nullptr ? r->dim(1) - options_.hidden : 0;
+    return {first_row, rows, first, options_.hidden};
+  }
+
+  static const Tensor* Optional(absl::Span<const Tensor* const> inputs, int index) {
+    const size_t i = static_cast<size_t>(index);
+    return index >= 0 && i < inputs.size() && inputs[i] != nullptr && inputs[i]->has_value()
+               ? inputs[i]
+               : nullptr;
+  }
+  // `count` entries of B from `first`; empty where there is no B.
+  absl::Span<const float> Bias(absl::Span<const Tensor* const> inputs, int64_t first,
+                               int64_t count) const {
+    const Tensor* bias = Optional(inputs, options_.b());
+    return bias == nullptr ? absl::Span<const float>()
+                           : bias->span<float>().subspan(static_cast<size_t>(first),
+                                                         static_cast<size_t>(count));
+  }
+  const Tensor& R(absl::Span<const Tensor* const> inputs) const {
+    return *inputs[static_cast<size_t>(options_.r())];
+  }
+  int64_t Work(int64_t rows) const { return 16 * rows * options_.gates * options_.hidden; }
+
+  // gates = X W^T + B (the first `gates` parts of it).
+  absl::Status InputProduct(const ExecutionContext& context,
+                            absl::Span<const Tensor* const> inputs, Matrix<float> gates) const {
+    const Tensor& w = *inputs[static_cast<size_t>(options_.w())];
+    return input_.Run(context, w, InputPart(w), AsMatrix(*inputs[0]),
+                      {Bias(inputs, 0, gates.columns)}, gates);
+  }
+
+  absl::Status RunLstm(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
+                       absl::Span<Tensor> outputs) const {
+    const int64_t hidden = options_.hidden;
+    const size_t size = static_cast<size_t>(hidden);
+    const Matrix<float> gates = Buffer(0, inputs[0]->dim(0), 4 * hidden);
+    BW_RETURN_IF_ERROR(InputProduct(context, inputs, gates));
+    BW_RETURN_IF_ERROR(recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, 4 * hidden),
+                                      AsMatrix(*inputs[1]), {{}, true}, gates));
+    const Tensor* peepholes = Optional(inputs, options_.p());
+    const float* p = peepholes == nullptr ? nullptr : peepholes->data<float>();
+    const float* old_cell = inputs[2]->data<float>();
+    float* const new_hidden = outputs[0].mutable_data<float>();
+    float* const new_cell = outputs[1].mutable_data<float>();
+    ParallelFor(context.num_threads, gates.rows, Work(gates.rows), [&](int64_t row) {
+      float* f = gates.row(row);
+      float* i = f + hidden;
+      float* g = i + hidden;
+      float* o = g + hidden;
+      const float* c = old_cell + row * hidden;
+      float* c_out = new_cell + row * hidden;
+      float* h_out = new_hidden + row * hidden;
+      for (int64_t k = 0; p != nullptr && k < hidden; ++k) {
+        f[k] += p[k] * c[k];
+        i[k] += p[hidden + k] * c[k];
+      }
+      Activate(options_.activations[0], options_.clip, {f, 2 * size});
+      Activate(options_.activations[1], options_.clip, {g, size});
+      for (int64_t k = 0; k < hidden; ++k) {
+        c_out[k] = f[k] * c[k] + i[k] * g[k];
+      }
+      for (int64_t k = 0; p != nullptr && k < hidden; ++k) {
+        o[k] += p[2 * hidden + k] * c_out[k];
+      }
+      Activate(options_.activations[0], options_.clip, {o, size});
+      std::copy(c_out, c_out + hidden, h_out);
+      Activate(options_.activations[2], 0, {h_out, size});
+      for (int64_t k = 0; k < hidden; ++k) {
+        h_out[k] = o[k] * h_out[k];
+      }
+    });
+    return absl::OkStatus();
+  }
+
+  // H' = (1 - z) . g + z . h
+  static void BlendGru(const float* z, const float* g, const float* h, int64_t hidden, float* out) {
+    for (int64_t k = 0; k < hidden; ++k) {
+      out[k] = (1.0f - z[k]) * g[k] + z[k] * h[k];
+    }
+  }
+
+  absl::Status RunGru(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
+                      absl::Span<Tensor> outputs) const {
+    const int64_t hidden = options_.hidden;
+    const Matrix<float> gates = Buffer(0, inputs[0]->dim(0), 3 * hidden);
+    const Matrix<float> reset = Buffer(1, gates.rows, hidden);  // r . h
+    BW_RETURN_IF_ERROR(InputProduct(context, inputs, gates));
+    const Matrix<float> zr{gates.data, gates.rows, 2 * hidden, gates.stride};
+    BW_RETURN_IF_ERROR(recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, 2 * hidden),
+                                      AsMatrix(*inputs[1]), {{}, true}, zr));
+    const float* h = inputs[1]->data<float>();
+    float* const out = outputs[0].mutable_data<float>();
+    ParallelFor(context.num_threads, gates.rows, Work(gates.rows), [&](int64_t row) {
+      Activate(options_.activations[0], options_.clip, zr.row_span(row));
+      const float* r = gates.row(row) + hidden;
+      for (int64_t k = 0; k < hidden; ++k) {
+        reset.row(row)[k] = r[k] * h[row * hidden + k];
+      }
+    });
+    const Matrix<float> candidate{gates.data + 2 * hidden, gates.rows, hidden, gates.stride};
+    const ConstMatrix<float> reset_in{reset.data, reset.rows, reset.columns, reset.stride};
+    BW_RETURN_IF_ERROR(candidate_.Run(context, R(inputs),
+                                      RecurrentPart(&R(inputs), 2 * hidden, hidden), reset_in,
+                                      {{}, true}, candidate));
+    ParallelFor(context.num_threads, gates.rows, Work(gates.rows), [&](int64_t row) {
+      Activate(options_.activations[1], options_.clip, candidate.row_span(row));
+      BlendGru(gates.row(row), candidate.row(row), h + row * hidden, hidden, out + row * hidden);
+    });
+    return absl::OkStatus();
+  }
+
+  absl::Status RunGruLinear(const ExecutionContext& context,
+                            absl::Span<const Tensor* const> inputs,
+                            absl::Span<Tensor> outputs) const {
+    const int64_t hidden = options_.hidden;
+    const Matrix<float> gates = Buffer(0, inputs[0]->dim(0), 3 * hidden);
+    const Matrix<float> recurrent = Buffer(1, gates.rows, 3 * hidden);
+    BW_RETURN_IF_ERROR(InputProduct(context, inputs, gates));
+    BW_RETURN_IF_ERROR(recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, 3 * hidden),
+                                      AsMatrix(*inputs[1]), {}, recurrent));
+    const absl::Span<const float> bias = Bias(inputs, 3 * hidden, hidden);
+    const float* h = inputs[1]->data<float>();
+    float* const out = outputs[0].mutable_data<float>();
+    ParallelFor(context.num_threads, gates.rows, Work(gates.rows), [&](int64_t row) {
+      float* z = gates.row(row);
+      float* r = z + hidden;
+      float* g = r + hidden;
+      const float* hr = recurrent.row(row);
+      for (int64_t k = 0; k < 2 * hidden; ++k) {
+        z[k] += hr[k];
+      }
+      Activate(options_.activations[0], options_.clip, {z, static_cast<size_t>(2 * hidden)});
+      for (int64_t k = 0; k < hidden; ++k) {
+        const float b = bias.empty() ? 0.0f : bias[static_cast<size_t>(k)];
+        g[k] += r[k] * (hr[2 * hidden + k] + b);
+      }
+      Activate(options_.activations[1], options_.clip, {g, static_cast<size_t>(hidden)});
+      BlendGru(z, g, h + row * hidden, hidden, out + row * hidden);
+    });
+    return absl::OkStatus();
+  }
+
+  absl::Status RunRnn(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
+                      absl::Span<Tensor> outputs) const {
+    const int64_t hidden = options_.hidden;
+    const Matrix<float> out{outputs[0].mutable_data<float>(), inputs[0]->dim(0), hidden, hidden};
+    BW_RETURN_IF_ERROR(InputProduct(context, inputs, out));
+    BW_RETURN_IF_ERROR(recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, hidden),
+                                      AsMatrix(*inputs[1]), {{}, true}, out));
+    ParallelFor(context.num_threads, out.rows, Work(out.rows), [&](int64_t row) {
+      Activate(options_.activations[0], options_.clip, out.row_span(row));
+    });
+    return absl::OkStatus();
+  }
+
+  const CellOptions options_;
+  CellWeights input_;      // W
+  CellWeights recurrent_;  // R, without GRU's candidate rows where they are apart
+  CellWeights candidate_;  // GRU's candidate rows of R
+};
+
+template <Cell kCell>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeCell(const KernelRequest& request) {
+  BW_ASSIGN_OR_RETURN(CellOptions options, ParseCell(request.node, kCell));
+  // Packing reads constants by these extents.
+  std::vector<ValueInfo> outputs(request.node.outputs.size());
+  BW_RETURN_IF_ERROR(CellShapes(options, request.inputs, absl::MakeSpan(outputs)));
+  return std::make_unique<CellKernel>(std::move(options), request.inputs);
+}
+
+// X, H (and C) have rows on axis 0, everything else is fixed.
+template <Cell kCell>
+RowInfo CellRows(const Node&, absl::Span<const RowInfo> rows, absl::Span<const InputInfo>) {
+  if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
+    return *simple;
+  }
+  const size_t data_inputs = kCell == Cell::kLstm ? 3 : 2;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const bool fits = i < data_inputs ? IsRows(rows[i]) && rows[i] == rows[0] && rows[i].axis == 0
+                                      : IsFixed(rows[i]);
+    if (!fits) {
+      return kMixedRows;
+    }
+  }
+  return rows[0];
+}
+
+}  // namespace
+
+constinit const OperatorCode kLstmCell = {&InferCell<Cell::kLstm>, &MakeCell<Cell::kLstm>,
+                                          &CellRows<Cell::kLstm>};
+constinit const OperatorCode kGruCell = {&InferCell<Cell::kGru>, &MakeCell<Cell::kGru>,
+                                         &CellRows<Cell::kGru>};
+constinit const OperatorCode kRnnCell = {&InferCell<Cell::kRnn>, &MakeCell<Cell::kRnn>,
+                                         &CellRows<Cell::kRnn>};
+
+}  // namespace beamwright::ops

@@ -1,0 +1,27 @@
+// Recurrent cells, one time step: LSTMCell, GRUCell, RNNCell as OpenVINO defines them. f32.
+//
+// X [rows, I], H and C [rows, S] (S = hidden_size, required and checked against the weights).
+// W [g S, I], R [g S, S], B [g S] (optional: zeros), g gates in the order
+//   LSTM f, i, c, o;  GRU z, r, h;  RNN one.
+// LSTMCell: X, H, C, W, R[, B[, P]]; P [3 S]: peepholes f, i, o. With attribute weights_joined the
+// older form X, H, C, W [4 S, I + S][, B]: columns of W multiply X first, then H.
+// Outputs H' (and C' for LSTM). GRUCell and RNNCell: X, H, W, R[, B]. With linear_before_reset GRU's
+// B is [4 S]: z, r, h's input part, h's recurrent part.
+//
+// clip > 0 bounds what goes into each gate's activation (not the h(C') of LSTM); a negative clip,
+// input_forget and a weights_format other than fico are refused. Weights known at load are packed
+// (ops/kernels/packed_matmul.h). A row's result never depends on the other rows.
+#ifndef BEAMWRIGHT_OPS_KERNELS_CELLS_H_
+#define BEAMWRIGHT_OPS_KERNELS_CELLS_H_
+
+#include "ops/kernels/operator_code.h"
+
+namespace beamwright::ops {
+
+extern const OperatorCode kLstmCell;
+extern const OperatorCode kGruCell;
+extern const OperatorCode kRnnCell;
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_KERNELS_CELLS_H_

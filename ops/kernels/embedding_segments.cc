@@ -1,0 +1,222 @@
+#include "ops/kernels/embedding_segments.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "ops/kernels/inputs.h"
+#include "ops/kernels/parallel.h"
+#include "ops/kernels/rows.h"
+
+namespace beamwright::ops {
+namespace {
+
+enum Input : size_t { kTable, kIndices, kSegmentIds, kNumSegments, kDefaultIndex, kWeights };
+constexpr absl::string_view kNames[] = {"emb_table",    "indices",       "segment_ids",
+                                        "num_segments", "default_index", "per_sample_weights"};
+
+// What a row is summed in: wide enough that T is rounded once, unsigned where T wraps.
+template <typename T>
+struct Sum {
+  using type = std::conditional_t<std::is_integral_v<T>, uint64_t,
+                                  std::conditional_t<std::is_same_v<T, double>, double, float>>;
+};
+
+template <typename T>
+typename Sum<T>::type Widen(T value) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+    return ToFloat(value);
+  } else {
+    return static_cast<typename Sum<T>::type>(value);
+  }
+}
+
+template <typename T>
+T Narrow(typename Sum<T>::type value) {
+  if constexpr (std::is_same_v<T, Half>) {
+    return ToHalf(value);
+  } else if constexpr (std::is_same_v<T, BFloat16>) {
+    return ToBFloat16(value);
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+struct EmbeddingSegmentsSumOp {
+  using Options = NoOptions;
+  static absl::StatusOr<Options> Parse(const Node&) { return Options{}; }
+
+  static absl::Status CheckTypes(absl::Span<const InputInfo> inputs) {
+    if (!IsFloat(inputs[kTable].dtype) && !IsInteger(inputs[kTable].dtype)) {
+      return Invalid("emb_table: element type ", Name(inputs[kTable].dtype),
+                     " is not supported, only integers and floats");
+    }
+    BW_RETURN_IF_ERROR(ExpectType(inputs[kIndices], "indices", {DType::kI64, DType::kI32}));
+    for (size_t i = kSegmentIds; i < inputs.size(); ++i) {
+      const size_t like = i == kWeights ? kTable : kIndices;
+      if (Present(inputs, i) && inputs[i].dtype != inputs[like].dtype) {
+        return Invalid(kNames[i], ": element type ", Name(inputs[i].dtype), " is not that of ",
+                       kNames[like], ", ", Name(inputs[like].dtype));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status Shapes(const Options&, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 4, 6, outputs));
+    BW_RETURN_IF_ERROR(CheckTypes(inputs));
+    static constexpr int kRanks[] = {0, 1, 1, 0, 0, 1};
+    for (size_t i = kIndices; i < inputs.size(); ++i) {
+      if (Present(inputs, i)) {
+        BW_RETURN_IF_ERROR(ExpectRank(inputs[i], kNames[i], kRanks[i]));
+      }
+    }
+    for (const size_t i : {kSegmentIds, kWeights}) {
+      if (Present(inputs, i) && !MergeExtents(ListLength(inputs[i]), ListLength(inputs[kIndices])).ok()) {
+        return Invalid(kNames[i], ": has ", ListLength(inputs[i]), " elements, expected ",
+                       ListLength(inputs[kIndices]), ", as indices has");
+      }
+    }
+    outputs[0].dtype = inputs[kTable].dtype;
+    outputs[0].shape = PartialShape();
+    if (!inputs[kTable].shape.has_rank()) {
+      return absl::OkStatus();
+    }
+    if (inputs[kTable].shape.rank() == 0) {
+      return Invalid("emb_table: must have rank 1 or more");
+    }
+    Shape dims = inputs[kTable].shape.dims();
+    Ints segments;
+    BW_ASSIGN_OR_RETURN(const bool known, ReadInts(inputs[kNumSegments], "num_segments", segments));
+    if (known && segments[0] < 0) {
+      return Invalid("num_segments: ", segments[0], " is negative");
+    }
+    dims[0] = known ? segments[0] : PartialShape::kDynamic;
+    outputs[0].shape = PartialShape(std::move(dims));
+    return absl::OkStatus();
+  }
+
+  // Values; shapes have been checked.
+  static absl::Status CheckValues(absl::Span<const Tensor* const> inputs, int64_t segments,
+                                  int64_t default_index) {
+    const int64_t table_rows = inputs[kTable]->dim(0);
+    for (int64_t i = 0; i < inputs[kIndices]->num_elements(); ++i) {
+      const int64_t index = IntAt(*inputs[kIndices], i);
+      if (index < 0 || index >= table_rows) {
+        return Invalid("indices[", i, "]: ", index, " is outside [0, ", table_rows, ")");
+      }
+      const int64_t segment = IntAt(*inputs[kSegmentIds], i);
+      if (segment < 0 || segment >= segments) {
+        return Invalid("segment_ids[", i, "]: ", segment, " is outside [0, ", segments, ")");
+      }
+      if (i > 0 && segment < IntAt(*inputs[kSegmentIds], i - 1)) {
+        return Invalid("segment_ids[", i, "]: ", segment, " is below segment_ids[", i - 1, "], ",
+                       IntAt(*inputs[kSegmentIds], i - 1), "; they must ascend");
+      }
+    }
+    if (default_index < -1 || default_index >= table_rows) {
+      return Invalid("default_index: ", default_index, " is outside [-1, ", table_rows, ")");
+    }
+    return absl::OkStatus();
+  }
+
+  // Row `segment` of the output: the sum of items [begin, end), or the default row.
+  template <typename T>
+  static void SumRow(absl::Span<const Tensor* const> inputs, const T* weights, int64_t begin,
+                     int64_t end, int64_t default_index, absl::Span<T> out) {
+    const T* table = inputs[kTable]->data<T>();
+    const int64_t width = static_cast<int64_t>(out.size());
+    if (begin == end) {
+      for (int64_t d = 0; d < width; ++d) {
+        out[static_cast<size_t>(d)] = default_index < 0 ? T{} : table[default_index * width + d];
+      }
+      return;
+    }
+    // Columns in blocks: sums stay in registers, and each row of the table is read in order.
+    constexpr int64_t kBlock = 64;
+    for (int64_t first = 0; first < width; first += kBlock) {
+      const int64_t block = std::min(kBlock, width - first);
+      typename Sum<T>::type sums[kBlock] = {};
+      for (int64_t i = begin; i < end; ++i) {
+        const T* row = table + IntAt(*inputs[kIndices], i) * width + first;
+        if (weights == nullptr) {
+          for (int64_t d = 0; d < block; ++d) {
+            sums[d] += Widen(row[d]);
+          }
+        } else {
+          const auto weight = Widen(weights[i]);
+          for (int64_t d = 0; d < block; ++d) {
+            sums[d] += Widen(row[d]) * weight;
+          }
+        }
+      }
+      for (int64_t d = 0; d < block; ++d) {
+        out[static_cast<size_t>(first + d)] = Narrow<T>(sums[d]);
+      }
+    }
+  }
+
+  // The first item of `segment` or a later one, by bisection: segment ids ascend.
+  static int64_t FirstItem(const Tensor& segment_ids, int64_t segment) {
+    int64_t low = 0;
+    int64_t high = segment_ids.num_elements();
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (IntAt(segment_ids, middle) < segment) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
+  static absl::Status Compute(const Options&, const ExecutionContext& context,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    const auto present = [&](size_t i) {
+      return i < inputs.size() && inputs[i] != nullptr && inputs[i]->has_value();
+    };
+    Tensor& output = outputs[0];
+    const int64_t segments = output.dim(0);
+    const int64_t default_index = present(kDefaultIndex) ? IntAt(*inputs[kDefaultIndex], 0) : -1;
+    BW_RETURN_IF_ERROR(CheckValues(inputs, segments, default_index));
+    const int64_t width = segments == 0 ? 0 : output.num_elements() / segments;
+    const int64_t work = 2 * width * (inputs[kIndices]->num_elements() + segments);
+    VisitDType(output.dtype(), [&](auto type) {
+      using T = decltype(type);
+      if constexpr (!std::is_same_v<T, bool>) {
+        const T* weights = present(kWeights) ? inputs[kWeights]->data<T>() : nullptr;
+        T* const out = output.mutable_data<T>();
+        ParallelFor(context.num_threads, segments, work, [&](int64_t segment) {
+          SumRow<T>(inputs, weights, FirstItem(*inputs[kSegmentIds], segment),
+                    FirstItem(*inputs[kSegmentIds], segment + 1), default_index,
+                    {out + segment * width, static_cast<size_t>(width)});
+        });
+      }
+    });
+    return absl::OkStatus();
+  }
+
+  // A row's items: m indices (and weights), stacked; which segment they belong to and how many
+  // segments there are follow from the number of rows. That segments don't straddle rows is what
+  // the comparison of one row with three at load confirms.
+  static RowInfo Rows(const Node&, absl::Span<const RowInfo> rows,
+                      absl::Span<const InputInfo> inputs) {
+    if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
+      return *simple;
+    }
+    const bool weights_fit = !Present(inputs, kWeights) || rows[kWeights] == rows[kIndices];
+    const bool default_fits = !Present(inputs, kDefaultIndex) || IsFixed(rows[kDefaultIndex]);
+    return IsFixed(rows[kTable]) && IsRows(rows[kIndices]) && IsExtent(rows[kSegmentIds]) &&
+                   IsExtent(rows[kNumSegments]) && weights_fit && default_fits
+               ? RowsAt(0, 1)
+               : kMixedRows;
+  }
+};
+
+}  // namespace
+
+constinit const OperatorCode kEmbeddingSegmentsSum =
+    CodeOf<EmbeddingSegmentsSumOp>(&EmbeddingSegmentsSumOp::Rows);
+
+}  // namespace beamwright::ops

@@ -1,0 +1,167 @@
+#include <algorithm>
+#include <cstring>
+
+#include "ops/kernels/inputs.h"
+#include "ops/kernels/movement.h"
+#include "ops/kernels/rows.h"
+
+namespace beamwright::ops {
+namespace {
+
+struct GatherOp {
+  using Options = int64_t;  // batch_dims
+
+  static absl::StatusOr<Options> Parse(const Node& node) {
+    return node.attributes.Int("batch_dims", 0);
+  }
+
+  // batch_dims and axis in [0, rank).
+  struct Axes {
+    int batch = 0;
+    int axis = 0;
+  };
+  static absl::StatusOr<Axes> ResolveAxes(int64_t batch_dims, absl::Span<const int64_t> axis,
+                                          int data_rank, int indices_rank) {
+    if (axis.size() != 1) {
+      return Invalid("axis: has ", axis.size(), " elements, expected 1");
+    }
+    BW_ASSIGN_OR_RETURN(const int normal, NormalizeAxis(axis[0], data_rank));
+    const int64_t batch = batch_dims < 0 ? batch_dims + indices_rank : batch_dims;
+    if (batch < 0 || batch > indices_rank || batch > normal) {
+      return Invalid("attribute batch_dims: ", batch_dims, " does not fit axis ", normal,
+                     " and indices of rank ", indices_rank);
+    }
+    return Axes{static_cast<int>(batch), normal};
+  }
+
+  static absl::Status Shapes(Options batch_dims, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 3, 3, outputs));
+    BW_RETURN_IF_ERROR(ExpectType(inputs[1], "indices", {DType::kI64, DType::kI32}));
+    Ints list;
+    BW_ASSIGN_OR_RETURN(const bool known, ReadInts(inputs[2], "axis", list));
+    outputs[0].dtype = inputs[0].dtype;
+    outputs[0].shape = PartialShape();
+    const PartialShape& data = inputs[0].shape;
+    const PartialShape& indices = inputs[1].shape;
+    if (!data.has_rank() || !indices.has_rank()) {
+      return absl::OkStatus();
+    }
+    if (data.rank() == 0) {
+      return Invalid("data: a scalar has no axis to gather along");
+    }
+    if (!known) {
+      if (batch_dims >= 0 && data.rank() + indices.rank() - 1 >= batch_dims) {
+        outputs[0].shape =
+            DynamicShape(data.rank() + indices.rank() - 1 - static_cast<int>(batch_dims));
+      }
+      return absl::OkStatus();
+    }
+    BW_ASSIGN_OR_RETURN(const Axes axes,
+                        ResolveAxes(batch_dims, list, data.rank(), indices.rank()));
+    Shape dims;
+    for (int i = 0; i < axes.batch; ++i) {
+      absl::StatusOr<int64_t> extent = MergeExtents(data.dim(i), indices.dim(i));
+      if (!extent.ok()) {
+        return Annotate(extent.status(), absl::StrCat("batch axis ", i, " of data and indices"));
+      }
+      dims.push_back(*extent);
+    }
+    dims.insert(dims.end(), data.dims().begin() + axes.batch, data.dims().begin() + axes.axis);
+    dims.insert(dims.end(), indices.dims().begin() + axes.batch, indices.dims().end());
+    dims.insert(dims.end(), data.dims().begin() + axes.axis + 1, data.dims().end());
+    outputs[0].shape = PartialShape(std::move(dims));
+    return absl::OkStatus();
+  }
+
+  static absl::Status Compute(Options batch_dims, const ExecutionContext&,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    const Tensor& data = *inputs[0];
+    const Tensor& indices = *inputs[1];
+    const int64_t axis_value = IntAt(*inputs[2], 0);
+    BW_ASSIGN_OR_RETURN(const Axes axes, ResolveAxes(batch_dims, absl::MakeConstSpan(&axis_value, 1),
+                                                     data.rank(), indices.rank()));
+    const auto product = [](const Shape& dims, int begin, int end) {
+      return NumElements(absl::MakeConstSpan(dims).subspan(
+          static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+    };
+    const int64_t batches = product(data.shape(), 0, axes.batch);
+    const int64_t outer = product(data.shape(), axes.batch, axes.axis);
+    const int64_t extent = data.dim(axes.axis);
+    const int64_t bytes =
+        product(data.shape(), axes.axis + 1, data.rank()) * SizeOf(data.dtype());
+    const int64_t per_batch = product(indices.shape(), axes.batch, indices.rank());
+    std::byte* out = outputs[0].mutable_bytes();
+    for (int64_t batch = 0; batch < batches; ++batch) {
+      for (int64_t i = 0; i < outer; ++i) {
+        const std::byte* in = data.bytes() + (batch * outer + i) * extent * bytes;
+        for (int64_t k = 0; k < per_batch; ++k) {
+          const int64_t position = batch * per_batch + k;
+          int64_t index = IntAt(indices, position);
+          if (index < -extent || index >= extent) {
+            return Invalid("indices[", Place(indices.shape(), position), "]: ", index,
+                           " is outside [", -extent, ", ", extent, ")");
+          }
+          index += index < 0 ? extent : 0;
+          if (bytes > 0) {
+            std::memcpy(out, in + index * bytes, static_cast<size_t>(bytes));
+            out += bytes;
+          }
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // "3,0,1": the coordinates of an element.
+  static std::string Place(const Shape& shape, int64_t position) {
+    std::string result;
+    for (size_t axis = shape.size(); axis-- > 0;) {
+      result = absl::StrCat(position % shape[axis], result.empty() ? "" : ",", result);
+      position /= shape[axis];
+    }
+    return result;
+  }
+
+  static RowInfo Rows(const Node& node, absl::Span<const RowInfo> rows,
+                      absl::Span<const InputInfo> inputs) {
+    if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
+      return *simple;
+    }
+    Ints list;
+    if (!inputs[0].shape.has_rank() || !inputs[1].shape.has_rank() || !IsFixed(rows[2]) ||
+        IsExtent(rows[0]) || IsExtent(rows[1]) ||
+        !ReadInts(inputs[2], "axis", list).value_or(false)) {
+      return kMixedRows;
+    }
+    const int indices_rank = inputs[1].shape.rank();
+    const absl::StatusOr<Axes> axes =
+        ResolveAxes(node.attributes.Int("batch_dims", 0).value_or(0), list,
+                    inputs[0].shape.rank(), indices_rank);
+    if (!axes.ok()) {
+      return kMixedRows;
+    }
+    const RowInfo& data = rows[0];
+    const RowInfo& indices = rows[1];
+    if (IsRows(data) && IsRows(indices)) {
+      return data == indices && data.axis < axes->batch ? data : kMixedRows;
+    }
+    if (IsRows(indices)) {
+      return indices.axis >= axes->batch
+                 ? RowsAt(axes->axis + indices.axis - axes->batch, indices.factor)
+                 : kMixedRows;
+    }
+    if (data.axis < axes->batch || data.axis == axes->axis) {
+      return kMixedRows;
+    }
+    return data.axis < axes->axis
+               ? data
+               : RowsAt(data.axis - 1 + indices_rank - axes->batch, data.factor);
+  }
+};
+
+}  // namespace
+
+constinit const OperatorCode kGather = CodeOf<GatherOp>(&GatherOp::Rows);
+
+}  // namespace beamwright::ops

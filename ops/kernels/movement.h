@@ -1,0 +1,44 @@
+// Operators that move elements without looking at them (any element type), and those that compute
+// shapes. Shapes are propagated as far as constants and known extents allow.
+#ifndef BEAMWRIGHT_OPS_KERNELS_MOVEMENT_H_
+#define BEAMWRIGHT_OPS_KERNELS_MOVEMENT_H_
+
+#include "ops/kernels/operator_code.h"
+
+namespace beamwright::ops {
+
+// movement.cc
+extern const OperatorCode kConcat;         // attribute axis
+extern const OperatorCode kSplit;          // data, axis; attribute num_splits
+extern const OperatorCode kVariadicSplit;  // data, axis, split_lengths (one may be -1)
+extern const OperatorCode kTranspose;      // data, order (empty: reversed)
+
+// repeat.cc
+extern const OperatorCode kTile;  // data, repeats
+// data, target_shape[, axes_mapping]; attribute mode numpy, bidirectional or explicit.
+extern const OperatorCode kBroadcast;
+
+// reshape.cc: the output shares the input's elements.
+// data, pattern; attribute special_zero (default true): 0 in the pattern copies the input's extent.
+// One entry may be -1.
+extern const OperatorCode kReshape;
+extern const OperatorCode kSqueeze;    // data[, axes]; without axes every extent of 1 goes
+extern const OperatorCode kUnsqueeze;  // data, axes (counted in the output's rank)
+
+// shape_of.cc
+extern const OperatorCode kShapeOf;  // attribute output_type i64 (default) or i32
+extern const OperatorCode kRange;    // start, stop, step (scalars); attribute output_type
+
+// gather.cc: data, indices, axis; attribute batch_dims. Negative indices count from the end; an
+// index outside is an error naming it.
+extern const OperatorCode kGather;
+
+// slice.cc
+extern const OperatorCode kSlice;  // data, start, stop, step[, axes]: Slice-8
+// data, begin, end[, strides]; masks begin_mask, end_mask, new_axis_mask, shrink_axis_mask,
+// ellipsis_mask (lists of 0 and 1, missing entries 0).
+extern const OperatorCode kStridedSlice;
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_KERNELS_MOVEMENT_H_

@@ -1,0 +1,88 @@
+// One line an operator: name, functions, attributes that it reads.
+#include "ops/kernels/cells.h"
+#include "ops/kernels/elementwise.h"
+#include "ops/kernels/embedding_segments.h"
+#include "ops/kernels/gather_tree.h"
+#include "ops/kernels/kernels.h"
+#include "ops/kernels/matmul.h"
+#include "ops/kernels/movement.h"
+#include "ops/kernels/reduce.h"
+
+namespace beamwright::ops {
+namespace {
+
+using Names = std::vector<absl::string_view>;
+
+Operator Line(absl::string_view name, const OperatorCode& code, Names attributes = {}) {
+  return {name, code.infer, code.make, code.rows, std::move(attributes)};
+}
+
+}  // namespace
+
+// clang-format off
+std::vector<Operator> KernelOperators() {
+  return {
+      Line("Abs", kUnary),
+      Line("Add", kArithmetic, {"auto_broadcast"}),
+      Line("Broadcast", kBroadcast, {"mode"}),
+      Line("Clamp", kClamp, {"min", "max"}),
+      Line("Concat", kConcat, {"axis"}),
+      Line("Convert", kConvert, {"destination_type"}),
+      Line("Divide", kArithmetic, {"auto_broadcast", "m_pythondiv"}),
+      Line("EmbeddingSegmentsSum", kEmbeddingSegmentsSum),
+      Line("Equal", kComparison, {"auto_broadcast"}),
+      Line("Exp", kUnary),
+      Line("Floor", kUnary),
+      Line("FloorMod", kArithmetic, {"auto_broadcast"}),
+      Line("GRUCell", kGruCell, {"hidden_size", "activations", "activations_alpha", "activations_beta", "clip", "linear_before_reset"}),
+      Line("Gather", kGather, {"batch_dims"}),
+      Line("GatherTree", kGatherTree),
+      Line("Greater", kComparison, {"auto_broadcast"}),
+      Line("GreaterEqual", kComparison, {"auto_broadcast"}),
+      Line("LSTMCell", kLstmCell, {"hidden_size", "activations", "activations_alpha", "activations_beta", "clip", "input_forget", "weights_format", "weights_joined"}),
+      Line("Less", kComparison, {"auto_broadcast"}),
+      Line("LessEqual", kComparison, {"auto_broadcast"}),
+      Line("Log", kUnary),
+      Line("LogSoftmax", kSoftmax, {"axis"}),
+      Line("LogicalAnd", kLogical, {"auto_broadcast"}),
+      Line("LogicalNot", kUnary),
+      Line("LogicalOr", kLogical, {"auto_broadcast"}),
+      Line("LogicalXor", kLogical, {"auto_broadcast"}),
+      Line("MatMul", kMatMul, {"transpose_a", "transpose_b"}),
+      Line("Maximum", kArithmetic, {"auto_broadcast"}),
+      Line("Minimum", kArithmetic, {"auto_broadcast"}),
+      Line("Mod", kArithmetic, {"auto_broadcast"}),
+      Line("Multiply", kArithmetic, {"auto_broadcast"}),
+      Line("Negative", kUnary),
+      Line("NotEqual", kComparison, {"auto_broadcast"}),
+      Line("Power", kArithmetic, {"auto_broadcast"}),
+      Line("RNNCell", kRnnCell, {"hidden_size", "activations", "activations_alpha", "activations_beta", "clip"}),
+      Line("Range", kRange, {"output_type"}),
+      Line("ReLU", kUnary),
+      Line("ReduceMax", kReduce, {"keep_dims"}),
+      Line("ReduceMean", kReduce, {"keep_dims"}),
+      Line("ReduceMin", kReduce, {"keep_dims"}),
+      Line("ReduceProd", kReduce, {"keep_dims"}),
+      Line("ReduceSum", kReduce, {"keep_dims"}),
+      Line("Reshape", kReshape, {"special_zero"}),
+      Line("Select", kSelect, {"auto_broadcast"}),
+      Line("ShapeOf", kShapeOf, {"output_type"}),
+      Line("Sigmoid", kUnary),
+      Line("Slice", kSlice),
+      Line("SoftMax", kSoftmax, {"axis"}),
+      Line("Split", kSplit, {"num_splits"}),
+      Line("Sqrt", kUnary),
+      Line("SquaredDifference", kArithmetic, {"auto_broadcast"}),
+      Line("Squeeze", kSqueeze),
+      Line("StridedSlice", kStridedSlice, {"begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask"}),
+      Line("Subtract", kArithmetic, {"auto_broadcast"}),
+      Line("Tanh", kUnary),
+      Line("Tile", kTile),
+      Line("Transpose", kTranspose),
+      Line("Unsqueeze", kUnsqueeze),
+      Line("VariadicSplit", kVariadicSplit),
+  };
+}
+// clang-format on
+
+}  // namespace beamwright::ops

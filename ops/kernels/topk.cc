@@ -1,0 +1,238 @@
+#include "ops/kernels/topk.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ops/base/status.h"
+#include "ops/kernels/math.h"
+
+namespace beamwright::ops {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kRounding = 0.01f;
+
+absl::Status CheckToken(int32_t token, size_t count, absl::string_view rule) {
+  if (token < 0 || static_cast<size_t>(token) >= count) {
+    return Invalid(rule, ": token ", token, " is outside [0, ", count, ")");
+  }
+  return absl::OkStatus();
+}
+
+// The scores as logits or log-probabilities: `scores` themselves, or `values` filled with them.
+absl::StatusOr<absl::Span<const float>> ToLogarithms(absl::Span<const float> scores, ScoreKind kind,
+                                                     std::vector<float>& values) {
+  if (kind == ScoreKind::kLogits) {
+    return scores;
+  }
+  values.resize(scores.size());
+  const bool is_log = kind == ScoreKind::kLogProbs;
+  bool fits = true;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const float x = scores[i];
+    fits = fits && (is_log ? x <= kRounding : x >= 0.0f && x <= 1.0f + kRounding);
+    const float log_prob = is_log ? x : Log(x);
+    values[i] = log_prob > 0.0f ? 0.0f : log_prob;
+  }
+  for (size_t i = 0; !fits && i < scores.size(); ++i) {
+    const float x = scores[i];
+    if (is_log && !(x <= kRounding)) {
+      return Invalid("scores[", i, "]: ", x, " is no log-probability, expected at most 0");
+    }
+    if (!is_log && !(x >= 0.0f && x <= 1.0f + kRounding)) {
+      return Invalid("scores[", i, "]: ", x, " is no probability, expected [0, 1]");
+    }
+  }
+  return absl::Span<const float>(values);
+}
+
+bool ChangesValues(const RowRules& rules) {
+  return !rules.edits.empty() || rules.has_allowed || rules.temperature != 1.0f;
+}
+
+// Edits, ban, allowed set and temperature, in the order that RowRules states.
+absl::Status ApplyRules(const RowRules& rules, std::vector<float>& values) {
+  for (const LogitEdit& edit : rules.edits) {
+    BW_RETURN_IF_ERROR(CheckToken(edit.token, values.size(), "edits"));
+    float& x = values[static_cast<size_t>(edit.token)];
+    switch (edit.kind) {
+      case EditKind::kAdd:
+        x = x + edit.value;
+        break;
+      case EditKind::kScaleBySign:
+        x = x < 0.0f ? x * edit.value : x / edit.value;
+        break;
+      case EditKind::kBan:
+        break;  // below, so that no later edit of the token lifts it
+    }
+  }
+  for (const LogitEdit& edit : rules.edits) {
+    if (edit.kind == EditKind::kBan) {
+      values[static_cast<size_t>(edit.token)] = -kInfinity;
+    }
+  }
+  if (rules.has_allowed) {
+    size_t next = 0;  // everything between two allowed tokens is barred
+    for (const int32_t token : rules.allowed) {
+      BW_RETURN_IF_ERROR(CheckToken(token, values.size(), "allowed"));
+      for (; next < static_cast<size_t>(token); ++next) {
+        values[next] = -kInfinity;
+      }
+      next = std::max(next, static_cast<size_t>(token) + 1);
+    }
+    std::fill(values.begin() + static_cast<int64_t>(next), values.end(), -kInfinity);
+  }
+  if (rules.temperature != 1.0f) {
+    for (float& x : values) {
+      x = x / rules.temperature;
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The largest value; InvalidArgument naming the first NaN or +infinity.
+absl::StatusOr<float> CheckedMax(absl::Span<const float> values) {
+  const float* x = values.data();
+  const size_t count = values.size();
+  float largest = -kInfinity;
+  int bad = 0;
+  for (size_t i = 0; i < count; ++i) {
+    bad |= x[i] < kInfinity ? 0 : 1;  // NaN compares false
+    largest = x[i] > largest ? x[i] : largest;
+  }
+  for (size_t i = 0; bad != 0 && i < count; ++i) {
+    if (!(x[i] < kInfinity)) {
+      return Invalid("scores[", i, "]: ", x[i], " is not a number below infinity");
+    }
+  }
+  return largest;
+}
+
+// log(sum of exp(x - largest)) + largest: blocks of 256 in f32 lanes, blocks added in double, all in
+// ascending order.
+float LogSumExp(absl::Span<const float> values, float largest) {
+  if (largest == -kInfinity) {
+    return -kInfinity;
+  }
+  constexpr int64_t kBlock = 256;
+  const float* x = values.data();
+  const int64_t count = static_cast<int64_t>(values.size());
+  double sum = 0;
+  for (int64_t first = 0; first < count; first += kBlock) {
+    const float* block = x + first;
+    sum += LaneSum(std::min(kBlock, count - first),
+                   [block, largest](int64_t i) { return Exp(block[i] - largest); });
+  }
+  return static_cast<float>(static_cast<double>(largest) + std::log(sum));
+}
+
+bool Better(const Candidate& a, const Candidate& b) {
+  return a.rank_score > b.rank_score || (a.rank_score == b.rank_score && a.token < b.token);
+}
+
+// Keeps `best` sorted and at most k long.
+void Insert(const Candidate& candidate, size_t k, std::vector<Candidate>& best) {
+  if (best.size() == k) {
+    if (k == 0 || !Better(candidate, best.back())) {
+      return;
+    }
+    best.pop_back();
+  }
+  best.insert(std::upper_bound(best.begin(), best.end(), candidate, Better), candidate);
+}
+
+// Tokens with a bonus, apart: their order is not that of their values.
+absl::Status CollectBonuses(absl::Span<const RankBonus> bonuses, absl::Span<const float> values,
+                            float log_sum_exp, std::vector<Candidate>& set) {
+  set.clear();
+  for (const RankBonus& bonus : bonuses) {
+    BW_RETURN_IF_ERROR(CheckToken(bonus.token, values.size(), "bonuses"));
+    const float value = values[static_cast<size_t>(bonus.token)];
+    const float log_prob = value == -kInfinity ? -kInfinity : value - log_sum_exp;
+    const float score = log_prob == -kInfinity ? -kInfinity : log_prob + bonus.value;
+    if (std::isnan(score) || score == kInfinity) {
+      return Invalid("bonuses: ", bonus.value, " for token ", bonus.token, " is not finite");
+    }
+    set.push_back({bonus.token, log_prob, score});
+  }
+  std::sort(set.begin(), set.end(),
+            [](const Candidate& a, const Candidate& b) { return a.token < b.token; });
+  return absl::OkStatus();
+}
+
+// Scans in blocks; a block whose largest value can't enter is skipped whole. f32 subtraction is
+// monotone, so the largest value of a block has its largest log-probability.
+void Select(absl::Span<const float> values, size_t k, RowScan& result) {
+  constexpr size_t kBlock = 64;
+  const float* x = values.data();
+  const float shift = result.log_sum_exp;
+  size_t next_bonus = 0;
+  const std::vector<Candidate>& bonuses = result.bonus_set;
+  for (size_t first = 0; first < values.size(); first += kBlock) {
+    const size_t end = std::min(first + kBlock, values.size());
+    float largest = -kInfinity;
+    for (size_t i = first; i < end; ++i) {
+      largest = x[i] > largest ? x[i] : largest;
+    }
+    const bool may_enter =
+        largest > -kInfinity &&
+        (result.best.size() < k || largest - shift >= result.best.back().rank_score);
+    for (size_t i = first; may_enter && i < end; ++i) {
+      while (next_bonus < bonuses.size() && static_cast<size_t>(bonuses[next_bonus].token) < i) {
+        ++next_bonus;
+      }
+      const bool has_bonus =
+          next_bonus < bonuses.size() && static_cast<size_t>(bonuses[next_bonus].token) == i;
+      if (x[i] > -kInfinity && !has_bonus) {
+        const float log_prob = x[i] - shift;
+        Insert({static_cast<int32_t>(i), log_prob, log_prob}, k, result.best);
+      }
+    }
+  }
+  for (const Candidate& candidate : bonuses) {
+    if (candidate.rank_score > -kInfinity) {
+      Insert(candidate, k, result.best);
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status ScanRow(absl::Span<const float> scores, ScoreKind kind, const RowRules& rules, int k,
+                     RowScan& result) {
+  result.best.clear();
+  result.watched.clear();
+  if (k < 0 || !(rules.temperature > 0)) {
+    return Invalid("k ", k, " and temperature ", rules.temperature,
+                   " must not be negative, and temperature not 0");
+  }
+  BW_ASSIGN_OR_RETURN(absl::Span<const float> values, ToLogarithms(scores, kind, result.values));
+  const bool changes = ChangesValues(rules);
+  if (changes) {
+    // What the rules would hide must not hide a broken model.
+    BW_RETURN_IF_ERROR(CheckedMax(values).status());
+    if (values.data() != result.values.data()) {
+      result.values.assign(values.begin(), values.end());
+    }
+    BW_RETURN_IF_ERROR(ApplyRules(rules, result.values));
+    values = result.values;
+  }
+  BW_ASSIGN_OR_RETURN(const float largest, CheckedMax(values));
+  result.log_sum_exp =
+      kind == ScoreKind::kLogits || changes ? LogSumExp(values, largest) : 0.0f;
+  BW_RETURN_IF_ERROR(
+      CollectBonuses(rules.bonuses, values, result.log_sum_exp, result.bonus_set));
+  if (k > 0) {
+    result.best.reserve(std::min(static_cast<size_t>(k), values.size()));
+    Select(values, static_cast<size_t>(k), result);
+  }
+  for (const int32_t token : rules.watched) {
+    BW_RETURN_IF_ERROR(CheckToken(token, values.size(), "watched"));
+    const float value = values[static_cast<size_t>(token)];
+    result.watched.push_back(value == -kInfinity ? -kInfinity : value - result.log_sum_exp);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamwright::ops

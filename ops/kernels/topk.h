@@ -1,0 +1,54 @@
+// ScanRow: the best tokens of one row of scores under a request's RowRules (ops/base/row_rules.h),
+// with their log-probabilities. One scan a row a step: validation, rules, log-sum-exp, selection.
+#ifndef BEAMWRIGHT_OPS_KERNELS_TOPK_H_
+#define BEAMWRIGHT_OPS_KERNELS_TOPK_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "ops/base/row_rules.h"
+
+namespace beamwright::ops {
+
+// What a model's scores are.
+enum class ScoreKind {
+  kLogits,         // any finite number or -infinity
+  kLogProbs,       // logarithms of probabilities: at most 0 (up to 0.01 is rounding, cut to 0)
+  kProbabilities,  // in [0, 1] (up to 1.01 is rounding); their logarithm is taken first
+};
+
+struct Candidate {
+  int32_t token = 0;
+  float log_prob = 0;    // of the renormalised distribution
+  float rank_score = 0;  // log_prob + the token's rank bonus
+  friend bool operator==(const Candidate&, const Candidate&) = default;
+};
+
+// A row's answer, and the buffers that finding it needs: keep one per row or thread and reuse it, so
+// that steady steps allocate nothing.
+struct RowScan {
+  std::vector<Candidate> best;       // best first
+  std::vector<float> watched;        // log-probability of each of rules.watched, in that order
+  float log_sum_exp = 0;             // of the scores after the rules; 0 where none was needed
+  std::vector<float> values;         // scratch
+  std::vector<Candidate> bonus_set;  // scratch
+};
+
+// Finds the at most k best tokens: rank score descending, ties by lower token id. A token whose
+// value is -infinity (banned, not allowed, or given so by the model) is never among them, so there
+// may be fewer than k, or none.
+//
+// log_prob = value - log-sum-exp in f32; the log-sum-exp is taken over all values after the rules in
+// an order that follows from the number of scores alone, and is at least the largest value, so no
+// log-probability is above 0. kLogProbs and kProbabilities are taken as they are (log_sum_exp 0)
+// unless edits, an allowed set or a temperature change them.
+//
+// InvalidArgument naming the token: a score is NaN or +infinity (also after the rules), is no
+// probability, or a rule names a token outside [0, scores.size()). k >= 0, temperature > 0.
+absl::Status ScanRow(absl::Span<const float> scores, ScoreKind kind, const RowRules& rules, int k,
+                     RowScan& result);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_KERNELS_TOPK_H_

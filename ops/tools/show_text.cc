@@ -1,0 +1,207 @@
+#include <algorithm>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "ops/tools/port_names.h"
+#include "ops/tools/show.h"
+
+namespace beamwright::ops {
+namespace {
+
+// Names come from a file that may be hostile to terminals.
+std::string Quoted(absl::string_view name) {
+  return absl::StrCat("'", absl::Utf8SafeCEscape(name), "'");
+}
+
+std::string TypeAndShape(const ValueInfo& info) {
+  return absl::StrCat(info.dtype == DType::kUndefined ? "?" : Name(info.dtype),
+                      info.shape.ToString());
+}
+
+std::string Text(const AttributeValue& value) {
+  struct Visitor {
+    std::string operator()(int64_t v) const { return absl::StrCat(v); }
+    std::string operator()(double v) const { return absl::StrCat(v); }
+    std::string operator()(bool v) const { return v ? "true" : "false"; }
+    std::string operator()(const std::string& v) const { return absl::Utf8SafeCEscape(v); }
+    std::string operator()(const std::vector<int64_t>& v) const { return List(v); }
+    std::string operator()(const std::vector<double>& v) const { return List(v); }
+    std::string operator()(const std::vector<std::string>& v) const {
+      return absl::Utf8SafeCEscape(List(v));
+    }
+    template <typename T>
+    static std::string List(const std::vector<T>& v) {
+      return absl::StrCat("[", absl::StrJoin(v, ", "), "]");
+    }
+  };
+  return std::visit(Visitor(), value);
+}
+
+std::string InputsText(const Graph& graph, const Node& node) {
+  return absl::StrJoin(node.inputs, ", ", [&](std::string* out, ValueId id) {
+    if (!id.present()) {
+      absl::StrAppend(out, "-");
+    } else if (graph.node(id.node).outputs.size() == 1) {
+      absl::StrAppend(out, id.node);
+    } else {
+      absl::StrAppend(out, id.node, ":", id.output);
+    }
+  });
+}
+
+class Printer {
+ public:
+  explicit Printer(const ShowOptions& options) : options_(options) {}
+
+  std::string Run(const Graph& graph) {
+    Line("graph ", Quoted(graph.name));
+    for (const std::string& remark : options_.remarks) {
+      Line("remark: ", absl::Utf8SafeCEscape(remark));
+    }
+    PrintPorts("inputs", graph, graph.parameters);
+    PrintPorts("outputs", graph, graph.results);
+    const ConstantTotals totals = CountConstants(graph);
+    Line("constants: ", totals.tensors, " tensors, ", totals.elements, " elements, ", totals.bytes,
+         " bytes");
+    Line("nodes: number, operator, name, (inputs), types and shapes of its outputs");
+    PrintNodes(graph);
+    return std::move(text_);
+  }
+
+ private:
+  template <typename... Pieces>
+  void Line(const Pieces&... pieces) {
+    absl::StrAppend(&text_, std::string(static_cast<size_t>(indent_), ' '), pieces..., "\n");
+  }
+
+  void PrintPorts(absl::string_view title, const Graph& graph, const std::vector<int>& nodes) {
+    Line(title, ":");
+    const std::vector<std::string> names = UniquePortNames(graph, nodes);
+    size_t width = 0;
+    for (const std::string& name : names) {
+      width = std::max(width, std::min<size_t>(Quoted(name).size(), 40));
+    }
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const Node& node = graph.node(nodes[i]);
+      const ValueInfo& info = node.op == "Result" ? graph.info(node.inputs[0]) : node.outputs[0];
+      Line("  ", absl::StrFormat("%-*s", static_cast<int>(width), Quoted(names[i])), "  ",
+           TypeAndShape(info));
+    }
+  }
+
+  void PrintNodes(const Graph& graph) {
+    indent_ += 2;
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      PrintNode(graph, static_cast<int>(i));
+    }
+    indent_ -= 2;
+  }
+
+  void PrintNode(const Graph& graph, int index) {
+    const Node& node = graph.node(index);
+    std::string line =
+        absl::StrCat(index, " ", absl::Utf8SafeCEscape(node.op), " ", Quoted(node.name));
+    if (!node.inputs.empty()) {
+      absl::StrAppend(&line, " (", InputsText(graph, node), ")");
+    }
+    if (!node.outputs.empty()) {
+      absl::StrAppend(
+          &line, " ",
+          absl::StrJoin(node.outputs, ", ", [](std::string* out, const ValueInfo& info) {
+            absl::StrAppend(out, TypeAndShape(info));
+          }));
+    }
+    for (const auto& [name, value] : node.attributes.values()) {
+      absl::StrAppend(&line, " ", absl::Utf8SafeCEscape(name), "=", Text(value));
+    }
+    if (options_.note) {
+      const std::string note = options_.note(graph, index);
+      absl::StrAppend(&line, note.empty() ? "" : "  # ", note);
+    }
+    Line(line);
+    if (node.loop != nullptr) {
+      indent_ += 4;
+      PrintLoop(*node.loop);
+      indent_ -= 4;
+    }
+  }
+
+  void PrintLoop(const Loop& loop) {
+    const auto parameter = [&](int i) {
+      return Quoted(loop.body.node(loop.body.parameters[static_cast<size_t>(i)]).name);
+    };
+    const auto result = [&](int i) {
+      return Quoted(loop.body.node(loop.body.results[static_cast<size_t>(i)]).name);
+    };
+    if (loop.trip_count_input >= 0) {
+      Line("input ", loop.trip_count_input, ": number of iterations at most");
+    }
+    if (loop.condition_input >= 0) {
+      Line("input ", loop.condition_input, ": whether to start");
+    }
+    for (const LoopInput& rule : loop.inputs) {
+      PrintLoopInput(rule, parameter(rule.body_parameter),
+                     rule.back_edge >= 0 ? result(rule.back_edge) : "");
+    }
+    for (const LoopOutput& rule : loop.outputs) {
+      PrintLoopOutput(rule, result(rule.body_result));
+    }
+    if (loop.condition_result >= 0) {
+      Line("goes on while body result ", result(loop.condition_result), " is true");
+    }
+    Line("body:");
+    PrintNodes(loop.body);
+  }
+
+  void PrintLoopInput(const LoopInput& rule, const std::string& parameter,
+                      const std::string& back_edge) {
+    const std::string from =
+        absl::StrCat("input ", rule.input, " (port ", rule.external_id, ") -> body ", parameter);
+    switch (rule.kind) {
+      case LoopInput::Kind::kSliced:
+        Line(from, ": slices of axis ", rule.axis, ", elements ", rule.start, " to ", rule.end,
+             rule.stride > 0 ? ", forward" : ", backward", ", parts of ", rule.part_size,
+             rule.drop_axis ? ", axis dropped" : "");
+        return;
+      case LoopInput::Kind::kCarried:
+        Line(from, ": state, later the back edge from body result ", back_edge);
+        return;
+      case LoopInput::Kind::kInvariant:
+        Line(from, ": the same in each iteration");
+        return;
+      case LoopInput::Kind::kIteration:
+        Line("iteration number -> body ", parameter);
+        return;
+    }
+  }
+
+  void PrintLoopOutput(const LoopOutput& rule, const std::string& result) {
+    const std::string to = absl::StrCat("body result ", result, " -> output ", rule.output);
+    const absl::string_view order = rule.reversed ? ", last iteration first" : "";
+    switch (rule.kind) {
+      case LoopOutput::Kind::kLastValue:
+        Line(to, ": value of the last iteration");
+        return;
+      case LoopOutput::Kind::kConcatenated:
+        Line(to, ": joined along axis ", rule.axis, ", parts of ", rule.part_size, order);
+        return;
+      case LoopOutput::Kind::kStacked:
+        Line(to, ": stacked along the new axis ", rule.axis, order);
+        return;
+    }
+  }
+
+  const ShowOptions& options_;
+  std::string text_;
+  int indent_ = 0;
+};
+
+}  // namespace
+
+std::string ShowText(const Graph& graph, const ShowOptions& options) {
+  return Printer(options).Run(graph);
+}
+
+}  // namespace beamwright::ops

@@ -1,0 +1,384 @@
+// From a decoder graph to a step program: either the body of its loop over the target sequence, or
+// the graph itself as the body of a loop whose back edges the configuration names.
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+#include "ops/base/status.h"
+#include "ops/loop/operators.h"
+#include "server/engine/parts.h"
+
+namespace beamwright::engine {
+namespace {
+
+using ops::Graph;
+using ops::Loop;
+using ops::LoopInput;
+using ops::LoopOutput;
+using ops::PartialShape;
+using ops::ValueId;
+
+class DecoderCompiler {
+ public:
+  DecoderCompiler(Graph graph, DecodeModel::Parts& parts)
+      : parts_(parts), config_(parts.config.decoder()) {
+    parts_.decoder = std::move(graph);
+  }
+
+  absl::Status Run() {
+    Graph& graph = parts_.decoder;
+    BW_ASSIGN_OR_RETURN(const ops::GraphInfo info, InferGraph(graph, ops::Operators()));
+    BW_ASSIGN_OR_RETURN(const int loop_node, FindLoop());
+    if (loop_node >= 0) {
+      BW_RETURN_IF_ERROR(CompileLoop(loop_node, info));
+    } else {
+      BW_RETURN_IF_ERROR(CompileStepGraph(info));
+    }
+    std::vector<ValueId> wanted = parts_.state_values;
+    wanted.insert(wanted.end(), parts_.invariant_values.begin(), parts_.invariant_values.end());
+    const std::vector<bool> needed = AncestorsOf(graph, wanted);
+    if (needed[static_cast<size_t>(token_node_)]) {
+      return absl::UnimplementedError(
+          absl::StrCat("the decoder's states or memory depend on its token input '",
+                       PortName(graph, token_node_), "'"));
+    }
+    BW_ASSIGN_OR_RETURN(parts_.prologue,
+                        ops::Program::Compile(graph, info, ops::Operators(), needed));
+    BW_RETURN_IF_ERROR(FindInputs());
+    return FindVocabulary();
+  }
+
+ private:
+  const ops::Node& Parameter(size_t index) const {
+    return parts_.decoder.node(parts_.decoder.parameters[index]);
+  }
+
+  std::string ResultNames() const {
+    return absl::StrJoin(parts_.decoder.results, ", ", [this](std::string* out, int result) {
+      absl::StrAppend(out, "'", PortName(parts_.decoder, result), "'");
+    });
+  }
+
+  // Node of the loop over the target sequence; -1 for a step graph.
+  absl::StatusOr<int> FindLoop() const {
+    std::vector<int> loops;
+    for (size_t i = 0; i < parts_.decoder.nodes.size(); ++i) {
+      const ops::Node& node = parts_.decoder.nodes[i];
+      if (node.op == "Loop" && (config_.loop().empty() || node.name == config_.loop())) {
+        loops.push_back(static_cast<int>(i));
+      }
+    }
+    if (loops.empty() && !config_.loop().empty()) {
+      return Invalid("decoder.loop: the graph has no loop '", config_.loop(), "'");
+    }
+    if (loops.size() > 1) {
+      return Invalid("decoder.loop: the graph has ", loops.size(), " loops; name one");
+    }
+    return loops.empty() ? -1 : loops.front();
+  }
+
+  absl::StatusOr<int> FindResult(const std::string& field, const std::string& name) const {
+    const std::vector<int>& results = parts_.decoder.results;
+    if (name.empty() && results.size() == 1) {
+      return 0;
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (!name.empty() && PortName(parts_.decoder, results[i]) == name) {
+        return static_cast<int>(i);
+      }
+    }
+    return Invalid(field, ": the decoder has no result '", name, "'; it has ", ResultNames());
+  }
+
+  // Checks the sliced input of a loop and finds the Parameter that feeds it.
+  absl::Status UseTokenInput(const ops::Node& node, const LoopInput& rule) {
+    if (rule.start != 0 || rule.end != -1 || rule.stride != 1 || rule.part_size != 1) {
+      return absl::UnimplementedError(
+          absl::StrCat(Describe(node),
+                       ": the target sequence must be sliced forwards, one token at a time, "
+                       "from start to end"));
+    }
+    const ValueId source = node.inputs[static_cast<size_t>(rule.input)];
+    if (parts_.decoder.node(source.node).op != "Parameter") {
+      return absl::UnimplementedError(
+          absl::StrCat(Describe(parts_.decoder.node(source.node)),
+                       " stands between the token input and the loop; move it into the body"));
+    }
+    return UseTokenParameter(source.node, rule);
+  }
+
+  absl::Status UseTokenParameter(int node, const LoopInput& rule) {
+    const std::string name = PortName(parts_.decoder, node);
+    if (!config_.token_input().empty() && config_.token_input() != name) {
+      return Invalid("decoder.token_input: '", config_.token_input(),
+                     "' is not what the loop slices; that is '", name, "'");
+    }
+    token_node_ = node;
+    const ops::ValueInfo& info = parts_.decoder.node(node).outputs[0];
+    parts_.token_dtype = info.dtype;
+    if (info.dtype != ops::DType::kI64 && info.dtype != ops::DType::kI32) {
+      return Invalid("token input '", name, "' is ", ops::Name(info.dtype),
+                     "; it must be i64 or i32");
+    }
+    if (rule.drop_axis) {
+      parts_.token_shape = {-1};
+    } else if (rule.axis == 0) {
+      parts_.token_shape = {1, -1};
+    } else {
+      parts_.token_shape = {-1, 1};
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CompileLoop(int loop_node, const ops::GraphInfo& info) {
+    const ops::Node& node = parts_.decoder.node(loop_node);
+    int num_sliced = 0;
+    for (const LoopInput& rule : node.loop->inputs) {
+      if (rule.kind == LoopInput::Kind::kIteration) {
+        return absl::UnimplementedError(
+            absl::StrCat(Describe(node),
+                         ": a body that reads the iteration number is not "
+                         "supported as a decoder"));
+      }
+      if (rule.kind == LoopInput::Kind::kSliced) {
+        ++num_sliced;
+        BW_RETURN_IF_ERROR(UseTokenInput(node, rule));
+      }
+    }
+    if (num_sliced != 1) {
+      return Invalid(Describe(node), " has ", num_sliced,
+                     " sliced inputs; a decoder's loop has one, its tokens");
+    }
+    absl::StatusOr<std::unique_ptr<ops::LoopBody>> body = ops::LoopBody::Compile(
+        node.loop, *info.bodies[static_cast<size_t>(loop_node)], ops::Operators());
+    if (!body.ok()) {
+      return Annotate(body.status(), Describe(node));
+    }
+    parts_.body = *std::move(body);
+    for (const int rule : parts_.body->carried()) {
+      parts_.state_values.push_back(InputValue(node, rule));
+    }
+    for (const int rule : parts_.body->invariants()) {
+      parts_.invariant_values.push_back(InputValue(node, rule));
+    }
+    return FindLoopLogits(loop_node);
+  }
+
+  static ValueId InputValue(const ops::Node& node, int rule) {
+    const LoopInput& input = node.loop->inputs[static_cast<size_t>(rule)];
+    return node.inputs[static_cast<size_t>(input.input)];
+  }
+
+  absl::Status FindLoopLogits(int loop_node) {
+    BW_ASSIGN_OR_RETURN(const int result,
+                        FindResult("decoder.logits_output", config_.logits_output()));
+    const ops::Node& node =
+        parts_.decoder.node(parts_.decoder.results[static_cast<size_t>(result)]);
+    const ValueId source = node.inputs[0];
+    if (source.node != loop_node) {
+      return absl::UnimplementedError(
+          absl::StrCat(Describe(parts_.decoder.node(source.node)),
+                       " stands between the loop and the logits; move it into the body"));
+    }
+    for (const LoopOutput& output : parts_.decoder.node(loop_node).loop->outputs) {
+      if (output.output == source.output && output.kind != LoopOutput::Kind::kLastValue) {
+        parts_.logits_result = output.body_result;
+        return absl::OkStatus();
+      }
+    }
+    return Invalid("decoder.logits_output: '", config_.logits_output(),
+                   "' is the loop's last value; logits must be joined over the target sequence");
+  }
+
+  // The graph becomes the body of a loop whose back edges model.textproto names.
+  absl::Status CompileStepGraph(const ops::GraphInfo& info) {
+    const Graph& graph = parts_.decoder;
+    auto loop = std::make_shared<Loop>();
+    loop->body = graph;
+    BW_ASSIGN_OR_RETURN(const size_t token, FindTokenParameter());
+    for (size_t i = 0; i < graph.parameters.size(); ++i) {
+      LoopInput rule;
+      rule.input = static_cast<int>(i);
+      rule.body_parameter = static_cast<int>(i);
+      rule.external_id = static_cast<int64_t>(i);
+      const v1::StateConfig* state = FindState(PortName(graph, graph.parameters[i]));
+      if (i == token) {
+        rule.kind = LoopInput::Kind::kSliced;
+        const PartialShape& shape = Parameter(i).outputs[0].shape;
+        rule.drop_axis = !shape.has_rank() || shape.rank() < 2;
+        rule.axis = rule.drop_axis ? 0 : 1;
+        BW_RETURN_IF_ERROR(UseTokenParameter(graph.parameters[i], rule));
+      } else if (state != nullptr) {
+        rule.kind = LoopInput::Kind::kCarried;
+        BW_ASSIGN_OR_RETURN(rule.back_edge, FindResult("decoder.states.output", state->output()));
+        parts_.state_values.push_back({graph.parameters[i], 0});
+      } else {
+        parts_.invariant_values.push_back({graph.parameters[i], 0});
+      }
+      loop->inputs.push_back(rule);
+    }
+    BW_ASSIGN_OR_RETURN(parts_.body, ops::LoopBody::Compile(loop, info, ops::Operators()));
+    BW_ASSIGN_OR_RETURN(parts_.logits_result,
+                        FindResult("decoder.logits_output", config_.logits_output()));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<size_t> FindTokenParameter() const {
+    if (config_.token_input().empty()) {
+      return Invalid("decoder.token_input: a step graph's token input must be named");
+    }
+    for (size_t i = 0; i < parts_.decoder.parameters.size(); ++i) {
+      if (PortName(parts_.decoder, parts_.decoder.parameters[i]) == config_.token_input()) {
+        return i;
+      }
+    }
+    return Invalid("decoder.token_input: the decoder has no input '", config_.token_input(), "'");
+  }
+
+  const v1::StateConfig* FindState(const std::string& input) const {
+    for (const v1::StateConfig& state : config_.states()) {
+      if (state.input() == input) {
+        return &state;
+      }
+    }
+    return nullptr;
+  }
+
+  // Where each per-request input of the decoder graph comes from.
+  absl::Status FindInputs() {
+    const Graph& graph = parts_.decoder;
+    for (const int node : graph.parameters) {
+      if (node == token_node_) {
+        continue;
+      }
+      DecoderInput input;
+      input.name = PortName(graph, node);
+      input.node = node;
+      input.is_state = std::find(parts_.state_values.begin(), parts_.state_values.end(),
+                                 ValueId{node, 0}) != parts_.state_values.end();
+      std::string encoder_output = input.name;
+      if (const v1::StateConfig* state = FindState(input.name)) {
+        input.has_constant = state->has_constant();
+        input.constant = state->constant();
+        if (!state->encoder_output().empty()) {
+          encoder_output = state->encoder_output();
+        }
+      }
+      for (const v1::MemoryConfig& memory : config_.memory()) {
+        if (memory.input() == input.name) {
+          encoder_output = memory.encoder_output();
+        }
+      }
+      if (!input.has_constant && parts_.encoder != nullptr) {
+        BW_ASSIGN_OR_RETURN(input.encoder_output, FindEncoderOutput(input.name, encoder_output));
+      }
+      parts_.inputs.push_back(input);
+    }
+    return CheckConfiguredNames();
+  }
+
+  absl::StatusOr<int> FindEncoderOutput(const std::string& input, const std::string& name) const {
+    const Graph& encoder = parts_.encoder->graph();
+    std::vector<std::string> names;
+    for (size_t i = 0; i < encoder.results.size(); ++i) {
+      names.push_back(PortName(encoder, encoder.results[i]));
+      if (names.back() == name) {
+        return static_cast<int>(i);
+      }
+    }
+    return Invalid("decoder input '", input, "' reads encoder output '", name,
+                   "', which the encoder does not have; it has '", absl::StrJoin(names, "', '"),
+                   "'");
+  }
+
+  // A name in the configuration that fits nothing is a mistake, not a preference.
+  absl::Status CheckConfiguredNames() const {
+    const auto known = [this](const std::string& name) {
+      return std::any_of(parts_.inputs.begin(), parts_.inputs.end(),
+                         [&](const DecoderInput& input) { return input.name == name; });
+    };
+    for (const v1::StateConfig& state : config_.states()) {
+      if (!known(state.input())) {
+        return Invalid("decoder.states: the decoder has no input '", state.input(), "'");
+      }
+    }
+    for (const v1::MemoryConfig& memory : config_.memory()) {
+      if (!known(memory.input())) {
+        return Invalid("decoder.memory: the decoder has no input '", memory.input(), "'");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status FindVocabulary() {
+    const Graph& body = parts_.body->loop().body;
+    const ops::Node& result = body.node(body.results[static_cast<size_t>(parts_.logits_result)]);
+    const ops::ValueInfo& logits = body.info(result.inputs[0]);
+    if (logits.dtype != ops::DType::kF32) {
+      return absl::UnimplementedError(
+          absl::StrCat("logits are ", ops::Name(logits.dtype), "; supported is f32"));
+    }
+    const int64_t columns = logits.shape.has_rank() && logits.shape.rank() > 0
+                                ? logits.shape.dims().back()
+                                : PartialShape::kDynamic;
+    const int tokens = parts_.target->size();
+    if (columns == PartialShape::kDynamic && tokens == 0) {
+      return Invalid("target.size: the graph does not tell the number of target tokens");
+    }
+    if (columns != PartialShape::kDynamic && tokens > 0 && columns != tokens) {
+      return Invalid("the decoder has logits for ", columns, " tokens, the target vocabulary ",
+                     tokens);
+    }
+    parts_.vocabulary_size = columns == PartialShape::kDynamic ? tokens : static_cast<int>(columns);
+    return absl::OkStatus();
+  }
+
+  DecodeModel::Parts& parts_;
+  const v1::DecoderConfig& config_;
+  int token_node_ = -1;
+};
+
+}  // namespace
+
+absl::Status CompileDecoder(Graph graph, DecodeModel::Parts& parts) {
+  return DecoderCompiler(std::move(graph), parts).Run();
+}
+
+ops::Tensor DecodeModel::Parts::TokenTensor(absl::Span<const int32_t> tokens) const {
+  ops::Shape shape = token_shape;
+  std::replace(shape.begin(), shape.end(), int64_t{-1}, static_cast<int64_t>(tokens.size()));
+  ops::Tensor tensor(token_dtype, shape);
+  if (token_dtype == ops::DType::kI32) {
+    std::copy(tokens.begin(), tokens.end(), tensor.mutable_data<int32_t>());
+  } else {
+    std::copy(tokens.begin(), tokens.end(), tensor.mutable_data<int64_t>());
+  }
+  return tensor;
+}
+
+absl::Status Prepare(const DecodeModel::Parts& parts, const ops::ExecutionContext& context,
+                     absl::Span<const ops::Tensor> inputs, StartValues& start) {
+  ops::Slots slots = parts.prologue.MakeSlots();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int node = parts.inputs[i].node;
+    BW_RETURN_IF_ERROR(CheckParameter(parts.decoder, node, inputs[i]));
+    slots[static_cast<size_t>(parts.prologue.slot({node, 0}))] = inputs[i];
+  }
+  BW_RETURN_IF_ERROR(parts.prologue.Run(context, slots));
+  const auto read = [&](const std::vector<ValueId>& values) {
+    std::vector<ops::Tensor> tensors;
+    for (const ValueId value : values) {
+      tensors.push_back(slots[static_cast<size_t>(parts.prologue.slot(value))]);
+    }
+    return tensors;
+  };
+  start.states = read(parts.state_values);
+  for (size_t i = 0; i < start.states.size(); ++i) {
+    if (start.states[i].rank() < 1 || start.states[i].dim(0) != 1) {
+      return Invalid("initial state ", i, " is ", ops::ToString(start.states[i].shape()),
+                     "; its first axis must count rows");
+    }
+  }
+  return parts.body->Bind(context, read(parts.invariant_values), start.values);
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,117 @@
+#include "server/engine/decode_model.h"
+
+#include "ops/base/cpu.h"
+#include "ops/base/status.h"
+#include "server/engine/parts.h"
+
+namespace beamwright::engine {
+namespace {
+
+ops::ScoreKind KindOf(v1::LogitsKind kind) {
+  switch (kind) {
+    case v1::LOGITS_KIND_LOG_PROBS:
+      return ops::ScoreKind::kLogProbs;
+    case v1::LOGITS_KIND_PROBS:
+      return ops::ScoreKind::kProbabilities;
+    default:
+      return ops::ScoreKind::kLogits;
+  }
+}
+
+absl::Status CompileEncoder(ops::Graph graph, DecodeModel::Parts& parts) {
+  BW_ASSIGN_OR_RETURN(parts.encoder, ops::Model::Compile(std::move(graph)));
+  const ops::Graph& compiled = parts.encoder->graph();
+  const std::string& wanted = parts.config.encoder().input();
+  std::vector<std::string> names;
+  for (const int node : compiled.parameters) {
+    names.push_back(PortName(compiled, node));
+  }
+  if (names.size() != 1) {
+    return absl::UnimplementedError(
+        absl::StrCat("the encoder has ", names.size(), " inputs; supported is one, the source"));
+  }
+  if (!wanted.empty() && wanted != names[0]) {
+    return Invalid("encoder.input: the encoder has no input '", wanted, "'; it has '", names[0],
+                   "'");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTarget(const DecodeModel::Parts& parts) {
+  if (parts.target->begin_id() < 0) {
+    return Invalid("target.begin_token: the first step needs a token to read");
+  }
+  if (parts.target->end_ids().empty()) {
+    return Invalid("target.end_tokens: at least one token must end a hypothesis");
+  }
+  return absl::OkStatus();
+}
+
+// An input without its batch axis, -1 for an extent that the request chooses.
+v1::TensorDescription DescribeInput(const DecodeModel::Parts& parts, const DecoderInput& input) {
+  const ops::ValueInfo& info = parts.decoder.node(input.node).outputs[0];
+  v1::TensorDescription description;
+  description.set_name(input.name);
+  const absl::string_view dtype = ops::Name(info.dtype);
+  description.set_dtype(dtype.data(), dtype.size());
+  for (int axis = 1; axis < info.shape.rank(); ++axis) {
+    description.add_shape(info.shape.dim(axis));
+  }
+  return description;
+}
+
+}  // namespace
+
+DecodeModel::DecodeModel(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+DecodeModel::~DecodeModel() = default;
+
+absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(model::Bundle bundle) {
+  auto parts = std::make_unique<Parts>();
+  parts->name = bundle.name;
+  parts->version = bundle.version;
+  parts->config = bundle.config;
+  parts->source = bundle.source;
+  parts->target = bundle.target;
+  parts->logits_kind = KindOf(bundle.config.decoder().logits_kind());
+  parts->numerics = absl::StrCat("f32;", InstructionSet(), ";beamwright-", BEAMWRIGHT_VERSION);
+  BW_RETURN_IF_ERROR(CheckTarget(*parts));
+  if (bundle.encoder.has_value()) {
+    absl::Status status = CompileEncoder(*std::move(bundle.encoder), *parts);
+    if (!status.ok()) {
+      return Annotate(status, bundle.config.encoder().graph());
+    }
+  }
+  absl::Status status = CompileDecoder(std::move(bundle.decoder), *parts);
+  if (!status.ok()) {
+    return Annotate(status, bundle.config.decoder().graph());
+  }
+  BW_RETURN_IF_ERROR(SelfCheck(*parts));
+  return std::shared_ptr<const DecodeModel>(new DecodeModel(std::move(parts)));
+}
+
+const std::string& DecodeModel::name() const { return parts_->name; }
+const std::string& DecodeModel::version() const { return parts_->version; }
+const v1::ModelConfig& DecodeModel::config() const { return parts_->config; }
+const model::TextCodec& DecodeModel::source() const { return *parts_->source; }
+const model::TextCodec& DecodeModel::target() const { return *parts_->target; }
+int DecodeModel::target_vocabulary_size() const { return parts_->vocabulary_size; }
+const std::string& DecodeModel::numerics() const { return parts_->numerics; }
+
+v1::ModelDescription DecodeModel::Describe() const {
+  v1::ModelDescription description;
+  description.mutable_summary()->set_name(parts_->name);
+  description.mutable_summary()->set_version(parts_->version);
+  description.mutable_summary()->set_description(parts_->config.description());
+  description.mutable_summary()->set_ready(true);
+  *description.mutable_config() = parts_->config;
+  description.set_numerics(parts_->numerics);
+  description.set_source_vocabulary_size(parts_->source->size());
+  description.set_target_vocabulary_size(parts_->vocabulary_size);
+  for (const DecoderInput& input : parts_->inputs) {
+    *(input.is_state ? description.add_states() : description.add_memory()) =
+        DescribeInput(*parts_, input);
+  }
+  return description;
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,125 @@
+#include "server/engine/encode.h"
+
+#include <cstring>
+#include <map>
+
+#include "ops/base/status.h"
+
+namespace beamwright::engine {
+namespace {
+
+using ops::Tensor;
+using Requests = std::vector<std::unique_ptr<Request>>;
+
+// Most sources encoded in one run, so that the activations stay bounded.
+constexpr size_t kMaxGroup = 64;
+
+// The requests' inputs, [1, ...] each and of one shape, stacked.
+Tensor Stack(absl::Span<const std::unique_ptr<Request>> group) {
+  const Tensor& first = *group[0]->source.encoder_input;
+  ops::Shape shape = first.shape();
+  shape[0] = static_cast<int64_t>(group.size());
+  Tensor stacked(first.dtype(), shape);
+  for (size_t i = 0; i < group.size(); ++i) {
+    const Tensor& input = *group[i]->source.encoder_input;
+    std::memcpy(stacked.mutable_bytes() + static_cast<int64_t>(i) * first.num_bytes(),
+                input.bytes(), static_cast<size_t>(first.num_bytes()));
+  }
+  return stacked;
+}
+
+// The decoder's inputs of request `row` of a group, from the encoder's outputs for the group.
+absl::StatusOr<std::vector<Tensor>> DecoderInputs(const DecodeModel::Parts& parts,
+                                                  absl::Span<const Tensor> outputs, size_t row,
+                                                  size_t group_size) {
+  std::vector<Tensor> inputs;
+  for (const DecoderInput& input : parts.inputs) {
+    if (input.has_constant) {
+      ops::Shape shape = parts.decoder.node(input.node).outputs[0].shape.dims();
+      if (!shape.empty()) {
+        shape[0] = 1;
+      }
+      BW_RETURN_IF_ERROR(Annotate(ops::CheckedNumElements(shape).status(),
+                                  absl::StrCat("constant initial state '", input.name, "'")));
+      Tensor constant(ops::DType::kF32, shape);
+      std::fill_n(constant.mutable_data<float>(), constant.num_elements(), input.constant);
+      inputs.push_back(std::move(constant));
+      continue;
+    }
+    const Tensor& output = outputs[static_cast<size_t>(input.encoder_output)];
+    if (output.rank() < 1 || output.dim(0) != static_cast<int64_t>(group_size)) {
+      return absl::InternalError(absl::StrCat("encoder output for '", input.name, "' is ",
+                                              ops::ToString(output.shape()), " for ", group_size,
+                                              " sources; its first axis must count sources"));
+    }
+    const auto index = static_cast<int32_t>(row);
+    inputs.push_back(ops::GatherRows(output, {&index, 1}));
+  }
+  return inputs;
+}
+
+absl::Status EncodeGroup(const ops::ExecutionContext& context, const DecodeModel::Parts& parts,
+                         absl::Span<const std::unique_ptr<Request>> group,
+                         std::vector<absl::Status>& statuses) {
+  const Tensor input = Stack(group);
+  std::vector<Tensor> encoder_inputs(parts.encoder->graph().parameters.size());
+  encoder_inputs[static_cast<size_t>(parts.encoder_input)] = input;
+  std::vector<Tensor> outputs;
+  BW_RETURN_IF_ERROR(Annotate(parts.encoder->Run(context, encoder_inputs, outputs), "encoder"));
+  for (size_t row = 0; row < group.size(); ++row) {
+    absl::StatusOr<std::vector<Tensor>> inputs = DecoderInputs(parts, outputs, row, group.size());
+    statuses[row] =
+        inputs.ok() ? Prepare(parts, context, *inputs, group[row]->start) : inputs.status();
+  }
+  return absl::OkStatus();
+}
+
+void RunGroup(const ops::ExecutionContext& context, Requests group, Requests& ready) {
+  const DecodeModel::Parts& parts = group[0]->model->parts();
+  std::vector<absl::Status> statuses(group.size());
+  const absl::Status status = EncodeGroup(context, parts, group, statuses);
+  for (size_t i = 0; i < group.size(); ++i) {
+    const absl::Status& own = status.ok() ? statuses[i] : status;
+    if (own.ok()) {
+      ready.push_back(std::move(group[i]));
+    } else {
+      group[i]->Fail(absl::InternalError(own.message()));
+    }
+  }
+}
+
+}  // namespace
+
+Requests Encode(const ops::ExecutionContext& context, Requests requests) {
+  Requests ready;
+  std::map<std::vector<int64_t>, Requests> by_shape;
+  for (auto& request : requests) {
+    const DecodeModel::Parts& parts = request->model->parts();
+    if (parts.encoder == nullptr) {
+      const absl::Status status =
+          Prepare(parts, context, request->source.decoder_inputs, request->start);
+      if (status.ok()) {
+        ready.push_back(std::move(request));
+      } else {
+        request->Fail(status);
+      }
+      continue;
+    }
+    const ops::Shape& shape = request->source.encoder_input->shape();
+    Requests& group = by_shape[std::vector<int64_t>(shape.begin(), shape.end())];
+    group.push_back(std::move(request));
+    const size_t most = parts.encoder_batches ? kMaxGroup : 1;
+    if (group.size() == most) {
+      RunGroup(context, std::move(group), ready);
+      group.clear();
+    }
+  }
+  for (auto& [shape, group] : by_shape) {
+    if (!group.empty()) {
+      RunGroup(context, std::move(group), ready);
+    }
+  }
+  return ready;
+}
+
+}  // namespace beamwright::engine

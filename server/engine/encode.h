@@ -1,0 +1,20 @@
+// Admission's compute: encoders in groups of exactly equal source length, then what each request's
+// steps start from. Private to engine/.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_ENCODE_H_
+#define BEAMWRIGHT_SERVER_ENGINE_ENCODE_H_
+
+#include <memory>
+#include <vector>
+
+#include "server/engine/request.h"
+
+namespace beamwright::engine {
+
+// Encodes and prepares requests of one model. Those that fail get their answer here; the others are
+// returned, ready to join the running batch.
+std::vector<std::unique_ptr<Request>> Encode(const ops::ExecutionContext& context,
+                                             std::vector<std::unique_ptr<Request>> requests);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_ENCODE_H_

@@ -1,0 +1,227 @@
+#include "server/engine/engine.h"
+
+#include <deque>
+#include <map>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "ops/base/cpu.h"
+#include "ops/base/status.h"
+#include "server/engine/beam_driver.h"
+#include "server/engine/encode.h"
+
+namespace beamwright::engine {
+namespace {
+
+using Requests = std::vector<std::unique_ptr<Request>>;
+
+// Most bytes that admitted requests may hold together (see PriceBytes).
+constexpr int64_t kMaxBytes = int64_t{4} << 30;
+
+class Scheduler : public Engine {
+ public:
+  explicit Scheduler(const EngineOptions& options) : options_(options) {
+    context_.num_threads = options.num_threads;
+    thread_ = std::thread([this] { Run(); });
+  }
+
+  ~Scheduler() override {
+    Drain();
+    thread_.join();
+  }
+
+  void Decode(std::shared_ptr<const DecodeModel> model, v1::Source source,
+              const v1::DecodeOptions& options, const CallOptions& call, Callback done) override {
+    absl::StatusOr<std::unique_ptr<Request>> request =
+        MakeRequest(std::move(model), source, options, call);
+    if (!request.ok()) {
+      done(request.status());
+      return;
+    }
+    (*request)->done = std::move(done);
+    if (const absl::Status status = Enqueue(*request); !status.ok()) {
+      (*request)->Fail(status);
+    }
+  }
+
+  void Drain() override {
+    absl::MutexLock lock(&mutex_);
+    draining_ = true;
+    mutex_.Await(absl::Condition(
+        +[](Scheduler* self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(self->mutex_) {
+          return self->queue_.empty() && self->load_.running == 0;
+        },
+        this));
+  }
+
+  Load load() const override {
+    absl::MutexLock lock(&mutex_);
+    Load load = load_;
+    load.waiting = static_cast<int>(queue_.size());
+    return load;
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<Request>> MakeRequest(std::shared_ptr<const DecodeModel> model,
+                                                       const v1::Source& source,
+                                                       const v1::DecodeOptions& options,
+                                                       const CallOptions& call) const {
+    auto request = std::make_unique<Request>();
+    request->accepted = absl::Now();
+    request->started = absl::InfinitePast();
+    request->call = call;
+    BW_RETURN_IF_ERROR(CheckOptions(*model, options));
+    BW_ASSIGN_OR_RETURN(request->source, PrepareSource(*model, source));
+    BW_ASSIGN_OR_RETURN(const search::SearchOptions search,
+                        ResolveOptions(*model, options, request->source.source_length));
+    request->beam_size = search.beam_size;
+    request->price_bytes = PriceBytes(*model, search, request->source.source_length);
+    if (search.beam_size > options_.max_rows) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "the request needs ", search.beam_size, " rows; the server has ", options_.max_rows));
+    }
+    if (request->price_bytes > kMaxBytes) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "the request would hold ", request->price_bytes, " bytes; at most ", kMaxBytes,
+          " are allowed (beam size, maximum length and source length count)"));
+    }
+    BW_ASSIGN_OR_RETURN(search::BeamSearch beam_search, search::BeamSearch::Create(search));
+    request->search = std::move(beam_search);
+    request->model = std::move(model);
+    return request;
+  }
+
+  // Moves from `request` unless it refuses.
+  absl::Status Enqueue(std::unique_ptr<Request>& request) {
+    absl::MutexLock lock(&mutex_);
+    if (draining_) {
+      return absl::UnavailableError("the server is draining; try another replica");
+    }
+    if (static_cast<int>(queue_.size()) >= options_.max_queue) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the queue is full: ", options_.max_queue, " requests are waiting"));
+    }
+    queue_.push_back(std::move(request));
+    return absl::OkStatus();
+  }
+
+  // Takes from the queue what fits beside what runs; waits while there is nothing to do at all.
+  // False: the engine ends.
+  bool Admit(Requests& admitted) {
+    int rows = 0;
+    int64_t bytes = 0;
+    int running = 0;
+    for (const auto& [model, driver] : drivers_) {
+      rows += driver->reserved_rows();
+      bytes += driver->reserved_bytes();
+      running += driver->num_requests();
+    }
+    absl::MutexLock lock(&mutex_);
+    load_.running = running;
+    load_.rows = rows;
+    if (running == 0) {
+      mutex_.Await(absl::Condition(
+          +[](Scheduler* self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(self->mutex_) {
+            return self->draining_ || !self->queue_.empty();
+          },
+          this));
+      if (queue_.empty()) {
+        return false;
+      }
+    }
+    while (!queue_.empty() && rows + queue_.front()->beam_size <= options_.max_rows &&
+           bytes + queue_.front()->price_bytes <= kMaxBytes) {
+      rows += queue_.front()->beam_size;
+      bytes += queue_.front()->price_bytes;
+      admitted.push_back(std::move(queue_.front()));
+      queue_.pop_front();
+    }
+    load_.running += static_cast<int>(admitted.size());
+    return true;
+  }
+
+  void Start(Requests admitted) {
+    const absl::Time now = absl::Now();
+    std::map<const DecodeModel*, Requests> by_model;
+    for (auto& request : admitted) {
+      if (const absl::Status status = request->CheckAlive(now); !status.ok()) {
+        request->Fail(status);
+        continue;
+      }
+      request->started = now;
+      by_model[request->model.get()].push_back(std::move(request));
+    }
+    for (auto& [model, requests] : by_model) {
+      std::shared_ptr<const DecodeModel> owner = requests[0]->model;
+      Requests ready = Encode(context_, std::move(requests));
+      std::unique_ptr<BeamDriver>& driver = drivers_[model];
+      if (driver == nullptr) {
+        driver = std::make_unique<BeamDriver>(std::move(owner));
+      }
+      for (auto& request : ready) {
+        driver->Join(std::move(request));
+      }
+    }
+  }
+
+  void Run() {
+    for (;;) {
+      Requests admitted;
+      if (!Admit(admitted)) {
+        return;
+      }
+      Start(std::move(admitted));
+      // Models take turns, step by step; one without work is let go, and its model with it.
+      for (auto it = drivers_.begin(); it != drivers_.end();) {
+        it->second->Step(context_);
+        it = it->second->idle() ? drivers_.erase(it) : std::next(it);
+      }
+    }
+  }
+
+  const EngineOptions options_;
+  ops::ExecutionContext context_;
+  mutable absl::Mutex mutex_;
+  std::deque<std::unique_ptr<Request>> queue_ ABSL_GUARDED_BY(mutex_);
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  Load load_ ABSL_GUARDED_BY(mutex_);
+  // The scheduler thread's own.
+  std::map<const DecodeModel*, std::unique_ptr<BeamDriver>> drivers_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
+  if (options.num_threads < 0 || options.num_threads > 1024) {
+    return Invalid("threads: ", options.num_threads, " is outside [0, 1024]");
+  }
+  if (options.max_rows < 1 || options.max_queue < 1) {
+    return Invalid("max_rows (", options.max_rows, ") and max_queue (", options.max_queue,
+                   ") must be positive");
+  }
+  if (options.num_threads == 0) {
+    options.num_threads = UsableCpus();
+  }
+  return std::make_unique<Scheduler>(options);
+}
+
+absl::StatusOr<v1::Decoded> Engine::DecodeAndWait(std::shared_ptr<const DecodeModel> model,
+                                                  v1::Source source,
+                                                  const v1::DecodeOptions& options,
+                                                  const CallOptions& call) {
+  absl::StatusOr<v1::Decoded> result;
+  absl::Notification done;
+  Decode(std::move(model), std::move(source), options, call,
+         [&](absl::StatusOr<v1::Decoded> decoded) {
+           result = std::move(decoded);
+           done.Notify();
+         });
+  done.WaitForNotification();
+  return result;
+}
+
+}  // namespace beamwright::engine

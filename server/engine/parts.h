@@ -1,0 +1,79 @@
+// The compiled parts of a DecodeModel, as the beam driver and the scheduler use them. Private to
+// engine/.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_PARTS_H_
+#define BEAMWRIGHT_SERVER_ENGINE_PARTS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/kernels/topk.h"
+#include "ops/loop/loop_body.h"
+#include "ops/loop/model.h"
+#include "server/engine/decode_model.h"
+
+namespace beamwright::engine {
+
+// A per-request input of the decoder graph (every Parameter but the token's).
+struct DecoderInput {
+  std::string name;
+  int node = -1;            // Parameter node of the decoder graph
+  bool is_state = false;    // feeds a carried state directly
+  int encoder_output = -1;  // index into the encoder's results; -1: see below
+  bool has_constant = false;
+  float constant = 0;  // initial value of every element
+};
+
+struct DecodeModel::Parts {
+  std::string name;
+  std::string version;
+  std::string numerics;
+  v1::ModelConfig config;
+  std::shared_ptr<const model::TextCodec> source;
+  std::shared_ptr<const model::TextCodec> target;
+
+  std::unique_ptr<ops::Model> encoder;  // null: requests bring the decoder's inputs
+  int encoder_input = 0;                // index into its parameters
+  // False: the self-check found that sources encoded together change each other's bits.
+  bool encoder_batches = true;
+
+  // What the decoder graph computes before its loop, once per request: `prologue` runs on slots in
+  // which the decoder inputs were set; states and invariants are then read from these values.
+  ops::Graph decoder;
+  ops::Program prologue;
+  std::vector<DecoderInput> inputs;
+  std::vector<ops::ValueId> state_values;      // in the order of body->carried()
+  std::vector<ops::ValueId> invariant_values;  // in the order of body->invariants()
+
+  std::unique_ptr<ops::LoopBody> body;
+  ops::DType token_dtype = ops::DType::kI64;
+  ops::Shape token_shape;  // with -1 where the rows go: [-1], [-1, 1] or [1, -1]
+  int logits_result = -1;  // index into the body's results
+  ops::ScoreKind logits_kind = ops::ScoreKind::kLogits;
+  int vocabulary_size = 0;
+
+  // The token(s) that the rows read, in the form that the body takes.
+  ops::Tensor TokenTensor(absl::Span<const int32_t> tokens) const;
+};
+
+// Fills config-dependent parts of the decoder: which Parameter is what, the loop body, the logits.
+// Errors name the field of model.textproto or the layer.
+absl::Status CompileDecoder(ops::Graph graph, DecodeModel::Parts& parts);
+
+// Everything a request's steps start from.
+struct StartValues {
+  ops::LoopBody::RequestValues values;
+  std::vector<ops::Tensor> states;  // [1, ...] each, in the order of body->carried()
+};
+
+// Runs the prologue and binds the body. `inputs`: one tensor [1, ...] per parts.inputs.
+absl::Status Prepare(const DecodeModel::Parts& parts, const ops::ExecutionContext& context,
+                     absl::Span<const ops::Tensor> inputs, StartValues& start);
+
+// The self-checks at load: rows stacked and sources encoded together must give the bits that they
+// give alone; where they do not, the parts fall back to one at a time.
+absl::Status SelfCheck(DecodeModel::Parts& parts);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_PARTS_H_

@@ -1,0 +1,15 @@
+// From hypotheses to the reply's message. Private to engine/.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_REPLY_H_
+#define BEAMWRIGHT_SERVER_ENGINE_REPLY_H_
+
+#include <vector>
+
+#include "server/engine/request.h"
+
+namespace beamwright::engine {
+
+v1::Decoded MakeReply(const Request& request, const std::vector<search::Hypothesis>& hypotheses);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_REPLY_H_

@@ -1,0 +1,317 @@
+#include "server/engine/request.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "ops/base/status.h"
+#include "server/model/rules.h"
+
+namespace beamwright::engine {
+namespace {
+
+constexpr int kMaxSourceLength = 100000;
+
+search::LengthPenalty PenaltyOf(v1::LengthPenalty penalty) {
+  switch (penalty) {
+    case v1::LENGTH_PENALTY_POW:
+      return search::LengthPenalty::kPow;
+    case v1::LENGTH_PENALTY_GNMT:
+      return search::LengthPenalty::kGnmt;
+    default:
+      return search::LengthPenalty::kNone;
+  }
+}
+
+search::StopMode StopOf(v1::StopMode stop) {
+  switch (stop) {
+    case v1::STOP_MODE_FIRST:
+      return search::StopMode::kFirst;
+    case v1::STOP_MODE_COUNT:
+      return search::StopMode::kCount;
+    case v1::STOP_MODE_NEVER:
+      return search::StopMode::kNever;
+    default:
+      return search::StopMode::kSafe;
+  }
+}
+
+int Limit(int configured, int most) { return configured > 0 ? configured : most; }
+
+int MaxTargetLength(const DecodeModel& model) {
+  return Limit(model.config().limits().max_target_length(), search::kMaxLength);
+}
+
+// The request's options over the defaults. An n-best size that only the defaults ask for follows a
+// smaller beam.
+v1::DecodeOptions Merge(const DecodeModel& model, const v1::DecodeOptions& options) {
+  v1::DecodeOptions merged = options;
+  model::ApplyDefaults(model.config().default_options(), merged);
+  if (!options.has_n_best()) {
+    merged.set_n_best(std::min(merged.n_best(), merged.beam_size()));
+  }
+  return merged;
+}
+
+void CheckMerged(const DecodeModel& model, const v1::DecodeOptions& merged,
+                 std::vector<std::string>& faults) {
+  if (merged.n_best() > merged.beam_size()) {
+    faults.push_back(absl::StrCat("options.n_best: ", merged.n_best(),
+                                  " is more than the beam size of ", merged.beam_size()));
+  }
+  const int most_beam = Limit(model.config().limits().max_beam_size(), search::kMaxBeamSize);
+  if (merged.beam_size() > most_beam) {
+    faults.push_back(absl::StrCat("options.beam_size: ", merged.beam_size(),
+                                  " is above the model's limit of ", most_beam));
+  }
+  if (merged.has_max_length() && merged.max_length() > MaxTargetLength(model)) {
+    faults.push_back(absl::StrCat("options.max_length: ", merged.max_length(),
+                                  " is above the model's limit of ", MaxTargetLength(model)));
+  }
+}
+
+absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor& proto) {
+  absl::StatusOr<ops::DType> dtype = ops::ParseDType(proto.dtype());
+  if (!dtype.ok()) {
+    return Annotate(dtype.status(), absl::StrCat(field, ".dtype"));
+  }
+  const absl::Span<const int64_t> dims(proto.shape().data(),
+                                       static_cast<size_t>(proto.shape_size()));
+  absl::StatusOr<int64_t> count = ops::CheckedNumElements(dims);
+  if (!count.ok()) {
+    return Annotate(count.status(), absl::StrCat(field, ".shape"));
+  }
+  if (*count * ops::SizeOf(*dtype) != static_cast<int64_t>(proto.data().size())) {
+    return Invalid(field, ".data: ", proto.data().size(), " bytes; ", ops::Name(*dtype),
+                   ops::ToString(dims), " has ", *count * ops::SizeOf(*dtype));
+  }
+  ops::Shape shape(dims.begin(), dims.end());
+  shape.insert(shape.begin(), 1);
+  ops::Tensor tensor(*dtype, shape);
+  std::copy(proto.data().begin(), proto.data().end(),
+            reinterpret_cast<char*>(tensor.mutable_bytes()));
+  return tensor;
+}
+
+absl::Status CheckLength(const DecodeModel& model, int64_t length) {
+  if (length == 0) {
+    return Invalid("source is empty");
+  }
+  const int most = Limit(model.config().limits().max_source_length(), kMaxSourceLength);
+  if (length > most) {
+    return Invalid("source has ", length, " tokens; at most ", most, " are allowed");
+  }
+  return absl::OkStatus();
+}
+
+// Ids as the encoder's input tensor [1, length].
+absl::StatusOr<ops::Tensor> IdTensor(const DecodeModel& model, absl::Span<const int32_t> ids) {
+  const ops::Graph& graph = model.parts().encoder->graph();
+  const int node = graph.parameters[static_cast<size_t>(model.parts().encoder_input)];
+  const ops::DType dtype = graph.node(node).outputs[0].dtype;
+  if (!ops::IsInteger(dtype)) {
+    return Invalid("source: the encoder takes features (", ops::Name(dtype),
+                   graph.node(node).outputs[0].shape.ToString(), "), not text or ids");
+  }
+  const auto length = static_cast<int64_t>(ids.size());
+  BW_ASSIGN_OR_RETURN(ops::Tensor tensor,
+                      Convert(ops::Tensor::Of<int32_t>({1, length}, ids), dtype));
+  BW_RETURN_IF_ERROR(CheckParameter(graph, node, tensor));
+  return tensor;
+}
+
+absl::Status FromText(const DecodeModel& model, const std::string& text, PreparedSource& prepared) {
+  if (model.parts().encoder == nullptr) {
+    return Invalid("source.text: the model has no encoder; send decoder_inputs");
+  }
+  absl::StatusOr<model::EncodedText> encoded = model.source().Encode(text);
+  if (!encoded.ok()) {
+    return Annotate(encoded.status(), "source.text");
+  }
+  BW_RETURN_IF_ERROR(CheckLength(model, static_cast<int64_t>(encoded->ids.size())));
+  prepared.source_length = static_cast<int>(encoded->ids.size());
+  prepared.unknown_positions = std::move(encoded->unknown_positions);
+  BW_ASSIGN_OR_RETURN(prepared.encoder_input, IdTensor(model, encoded->ids));
+  return absl::OkStatus();
+}
+
+absl::Status FromIds(const DecodeModel& model, const v1::TokenIds& ids, PreparedSource& prepared) {
+  if (model.parts().encoder == nullptr) {
+    return Invalid("source.ids: the model has no encoder; send decoder_inputs");
+  }
+  BW_RETURN_IF_ERROR(CheckLength(model, ids.ids_size()));
+  const int size = model.source().size();
+  for (int i = 0; i < ids.ids_size(); ++i) {
+    if (ids.ids(i) < 0 || (size > 0 && ids.ids(i) >= size)) {
+      return Invalid("source.ids[", i, "]: ", ids.ids(i), " is outside [0, ",
+                     size > 0 ? absl::StrCat(size) : "2^31", ")");
+    }
+  }
+  prepared.source_length = ids.ids_size();
+  BW_ASSIGN_OR_RETURN(prepared.encoder_input,
+                      IdTensor(model, {ids.ids().data(), static_cast<size_t>(ids.ids_size())}));
+  return absl::OkStatus();
+}
+
+absl::Status FromFeatures(const DecodeModel& model, const v1::Tensor& features,
+                          PreparedSource& prepared) {
+  if (model.parts().encoder == nullptr) {
+    return Invalid("source.features: the model has no encoder; send decoder_inputs");
+  }
+  BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features));
+  const ops::Graph& graph = model.parts().encoder->graph();
+  const int node = graph.parameters[static_cast<size_t>(model.parts().encoder_input)];
+  if (!ops::IsFloat(graph.node(node).outputs[0].dtype)) {
+    return Invalid("source.features: the encoder takes ids, not features");
+  }
+  BW_RETURN_IF_ERROR(Annotate(CheckParameter(graph, node, tensor), "source.features"));
+  BW_RETURN_IF_ERROR(CheckLength(model, tensor.rank() > 1 ? tensor.dim(1) : 0));
+  prepared.source_length = static_cast<int>(tensor.dim(1));
+  prepared.encoder_input = std::move(tensor);
+  return absl::OkStatus();
+}
+
+absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs& given,
+                               PreparedSource& prepared) {
+  const DecodeModel::Parts& parts = model.parts();
+  size_t used = 0;
+  int64_t length = given.source_length();
+  for (const DecoderInput& input : parts.inputs) {
+    const auto& map = input.is_state ? given.states() : given.memory();
+    const std::string field = absl::StrCat(
+        "source.decoder_inputs.", input.is_state ? "states" : "memory", "['", input.name, "']");
+    const auto it = map.find(input.name);
+    if (it == map.end()) {
+      return Invalid(field, " is missing");
+    }
+    ++used;
+    BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor(field, it->second));
+    BW_RETURN_IF_ERROR(Annotate(CheckParameter(parts.decoder, input.node, tensor), field));
+    if (!input.is_state && length == 0 && tensor.rank() > 1) {
+      length = tensor.dim(1);
+    }
+    prepared.decoder_inputs.push_back(std::move(tensor));
+  }
+  if (used != given.states().size() + given.memory().size()) {
+    return Invalid(
+        "source.decoder_inputs: there are inputs that the decoder does not take; it takes ",
+        absl::StrJoin(parts.inputs, ", ", [](std::string* out, const DecoderInput& i) {
+          absl::StrAppend(out, "'", i.name, "'");
+        }));
+  }
+  BW_RETURN_IF_ERROR(CheckLength(model, length));
+  prepared.source_length = static_cast<int>(length);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Request::CheckAlive(absl::Time now) const {
+  if (call.cancelled != nullptr && call.cancelled->load(std::memory_order_relaxed)) {
+    return absl::CancelledError("the caller cancelled the request");
+  }
+  if (now > call.deadline) {
+    return absl::DeadlineExceededError(started == absl::InfinitePast()
+                                           ? "deadline passed while the request was waiting"
+                                           : "deadline passed between two steps");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source) {
+  PreparedSource prepared;
+  absl::Status status = Invalid("source is empty: set text, ids, features or decoder_inputs");
+  switch (source.kind_case()) {
+    case v1::Source::kText:
+      status = FromText(model, source.text(), prepared);
+      break;
+    case v1::Source::kIds:
+      status = FromIds(model, source.ids(), prepared);
+      break;
+    case v1::Source::kFeatures:
+      status = FromFeatures(model, source.features(), prepared);
+      break;
+    case v1::Source::kDecoderInputs:
+      status = FromDecoderInputs(model, source.decoder_inputs(), prepared);
+      break;
+    case v1::Source::KIND_NOT_SET:
+      break;
+  }
+  BW_RETURN_IF_ERROR(status);
+  return prepared;
+}
+
+absl::Status CheckOptions(const DecodeModel& model, const v1::DecodeOptions& options) {
+  std::vector<std::string> faults;
+  model::CheckRules(options, "options", faults);
+  if (faults.empty()) {
+    CheckMerged(model, Merge(model, options), faults);
+  }
+  return faults.empty() ? absl::OkStatus() : Invalid(absl::StrJoin(faults, "; "));
+}
+
+absl::StatusOr<search::SearchOptions> ResolveOptions(const DecodeModel& model,
+                                                     const v1::DecodeOptions& options,
+                                                     int source_length) {
+  BW_RETURN_IF_ERROR(CheckOptions(model, options));
+  const v1::DecodeOptions merged = Merge(model, options);
+  search::SearchOptions result;
+  result.beam_size = merged.beam_size();
+  result.n_best = merged.n_best();
+  result.length_penalty = PenaltyOf(merged.length_penalty());
+  result.alpha = merged.length_penalty_alpha();
+  result.stop = StopOf(merged.stop());
+  result.patience = merged.patience();
+  const double relative =
+      std::ceil(double{merged.max_length_factor()} * source_length) + merged.max_length_offset();
+  const double wanted = merged.has_max_length() ? merged.max_length() : relative;
+  result.max_length = static_cast<int>(std::clamp<double>(wanted, 1, MaxTargetLength(model)));
+  result.vocabulary_size = model.target_vocabulary_size();
+  result.begin_token = model.target().begin_id();
+  result.end_tokens = model.target().end_ids();
+  for (const int banned : {model.target().begin_id(), model.target().pad_id()}) {
+    const std::vector<int32_t>& ends = result.end_tokens;
+    const bool is_end = std::find(ends.begin(), ends.end(), banned) != ends.end();
+    if (banned >= 0 && banned < result.vocabulary_size && !is_end) {
+      result.banned_tokens.push_back(banned);
+    }
+  }
+  BW_RETURN_IF_ERROR(search::Validate(result));
+  return result;
+}
+
+int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& options,
+                   int source_length) {
+  // Twice the states (old and new), 20 bytes per slot and step of history, and what the steps
+  // share.
+  const DecodeModel::Parts& parts = model.parts();
+  int64_t row_bytes = 0;
+  int64_t shared_bytes = 0;
+  const auto bytes = [&](const ops::ValueInfo& info) {
+    int64_t count = ops::SizeOf(info.dtype);
+    for (int axis = 1; axis < info.shape.rank(); ++axis) {
+      const int64_t dim = info.shape.dim(axis);
+      count *= dim == ops::PartialShape::kDynamic ? source_length : dim;
+    }
+    return count;
+  };
+  const ops::Graph& body = parts.body->loop().body;
+  for (size_t i = 0; i < body.nodes.size(); ++i) {
+    for (const ops::ValueInfo& output : body.nodes[i].outputs) {
+      if (parts.body->scopes()[i] == ops::Scope::kRequest) {
+        shared_bytes += bytes(output);
+      }
+    }
+  }
+  for (const int rule : parts.body->carried()) {
+    const ops::LoopInput& input = parts.body->loop().inputs[static_cast<size_t>(rule)];
+    const int node = body.parameters[static_cast<size_t>(input.body_parameter)];
+    row_bytes += 2 * bytes(body.node(node).outputs[0]);
+  }
+  constexpr int64_t kHistoryBytes = 20;
+  const int64_t slots = options.beam_size + options.n_best;
+  return row_bytes * options.beam_size + kHistoryBytes * slots * options.max_length + shared_bytes;
+}
+
+}  // namespace beamwright::engine

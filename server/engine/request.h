@@ -1,0 +1,60 @@
+// A request inside the engine: what was asked, its search, and its place in the running batch.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_REQUEST_H_
+#define BEAMWRIGHT_SERVER_ENGINE_REQUEST_H_
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/engine/engine.h"
+#include "server/engine/parts.h"
+#include "server/search/beam_search.h"
+
+namespace beamwright::engine {
+
+// A source in the form that the encoder, or the decoder, takes.
+struct PreparedSource {
+  int source_length = 0;
+  std::vector<int32_t> unknown_positions;
+  std::optional<ops::Tensor> encoder_input;  // [1, length, ...]
+  std::vector<ops::Tensor> decoder_inputs;   // where there is no encoder: [1, ...] per parts.inputs
+};
+
+struct Request {
+  std::shared_ptr<const DecodeModel> model;
+  PreparedSource source;
+  std::optional<search::BeamSearch> search;
+  int beam_size = 0;
+  int64_t price_bytes = 0;
+  CallOptions call;
+  Engine::Callback done;
+  absl::Time accepted;
+  absl::Time started;
+
+  StartValues start;
+  // Where its rows stand in the states of its batch after the last step; -1 before its first step.
+  int first_row = -1;
+
+  // OK, or why the request must end now.
+  absl::Status CheckAlive(absl::Time now) const;
+  void Fail(const absl::Status& status) { done(status); }
+};
+
+// Tokenises or converts a source and checks it against the model: InvalidArgument naming the field.
+absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source);
+
+// Request options over the bundle's defaults over the fields' own. InvalidArgument naming all wrong
+// fields.
+absl::StatusOr<search::SearchOptions> ResolveOptions(const DecodeModel& model,
+                                                     const v1::DecodeOptions& options,
+                                                     int source_length);
+
+// Bytes that a request holds at most while it runs: states and history of its rows, values that its
+// steps share.
+int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& options,
+                   int source_length);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_REQUEST_H_

@@ -1,0 +1,179 @@
+// Promise 1 of the README, checked on the very graph, kernels and machine that will serve: random
+// values go through the encoder and the step alone and together, and every bit must agree.
+#include <cstring>
+#include <random>
+
+#include "ops/base/status.h"
+#include "server/engine/parts.h"
+
+namespace beamwright::engine {
+namespace {
+
+using ops::PartialShape;
+using ops::Tensor;
+
+// Random content for a Parameter; unknown extents become `extent`, the first axis `rows`.
+Tensor RandomTensor(const ops::ValueInfo& info, int64_t rows, int64_t extent, int limit,
+                    std::mt19937& random) {
+  ops::Shape shape = info.shape.dims();
+  for (int64_t& dim : shape) {
+    dim = dim == PartialShape::kDynamic ? extent : dim;
+  }
+  if (!shape.empty()) {
+    shape[0] = rows;
+  }
+  Tensor values(ops::DType::kF32, shape);
+  std::uniform_real_distribution<float> uniform(0, 1);
+  for (int64_t i = 0; i < values.num_elements(); ++i) {
+    const float value = uniform(random);
+    values.mutable_data<float>()[i] =
+        ops::IsFloat(info.dtype)
+            ? 2 * value - 1
+            : static_cast<float>(static_cast<int>(value * static_cast<float>(limit)));
+  }
+  absl::StatusOr<Tensor> converted = ops::Convert(values, info.dtype);
+  return converted.ok() ? *converted : values;
+}
+
+bool SameBits(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         std::memcmp(a.bytes(), b.bytes(), static_cast<size_t>(a.num_bytes())) == 0;
+}
+
+absl::Status CheckEncoder(DecodeModel::Parts& parts, std::mt19937& random) {
+  const ops::Graph& graph = parts.encoder->graph();
+  const ops::ValueInfo& info = graph.node(graph.parameters[0]).outputs[0];
+  if (info.shape.has_rank() && info.shape.rank() > 0 && info.shape.dim(0) == 1) {
+    parts.encoder_batches = false;
+    return absl::OkStatus();
+  }
+  constexpr int64_t kRows = 3;
+  constexpr int64_t kLength = 5;
+  const int limit = parts.source->size() > 0 ? parts.source->size() : 1;
+  const Tensor input = RandomTensor(info, kRows, kLength, limit, random);
+  const ops::ExecutionContext context;
+  std::vector<Tensor> together;
+  BW_RETURN_IF_ERROR(parts.encoder->Run(context, {&input, 1}, together));
+  for (int64_t row = 0; row < kRows; ++row) {
+    const Tensor one = input.Rows(row, row + 1);
+    std::vector<Tensor> alone;
+    BW_RETURN_IF_ERROR(parts.encoder->Run(context, {&one, 1}, alone));
+    for (size_t i = 0; i < alone.size(); ++i) {
+      if (together[i].rank() < 1 || together[i].dim(0) != kRows ||
+          !SameBits(alone[i], together[i].Rows(row, row + 1))) {
+        parts.encoder_batches = false;
+        return absl::OkStatus();
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Start(const DecodeModel::Parts& parts, int64_t length, std::mt19937& random,
+                   StartValues& start) {
+  std::vector<Tensor> inputs;
+  for (const DecoderInput& input : parts.inputs) {
+    inputs.push_back(RandomTensor(parts.decoder.node(input.node).outputs[0], 1, length, 2, random));
+  }
+  return Prepare(parts, ops::ExecutionContext(), inputs, start);
+}
+
+// Two requests with sources of different lengths take two steps together, the second with rows
+// repeated, and the same steps row by row.
+class StepCheck {
+ public:
+  explicit StepCheck(const DecodeModel::Parts& parts) : parts_(parts) {}
+
+  absl::StatusOr<bool> Run(std::mt19937& random) {
+    BW_RETURN_IF_ERROR(Start(parts_, 3, random, starts_[0]));
+    BW_RETURN_IF_ERROR(Start(parts_, 5, random, starts_[1]));
+    std::vector<Tensor> states;
+    for (size_t i = 0; i < starts_[0].states.size(); ++i) {
+      Tensor both = ops::RepeatRow(starts_[0].states[i], 2);
+      const Tensor& second = starts_[1].states[i];
+      if (second.shape() != starts_[0].states[i].shape()) {
+        return Invalid("state ", i, " depends on the length of the source");
+      }
+      std::memcpy(both.mutable_bytes() + second.num_bytes(), second.bytes(),
+                  static_cast<size_t>(second.num_bytes()));
+      states.push_back(both);
+    }
+    BW_ASSIGN_OR_RETURN(const bool first, Step({0, 1}, {1, 1}, states));
+    if (!first) {
+      return false;
+    }
+    return Step({0, 0, 1}, {2, 1}, states);
+  }
+
+ private:
+  // One step of rows that continue `parents`, counts[i] of request i; false if bits differ.
+  absl::StatusOr<bool> Step(const std::vector<int32_t>& parents, const std::vector<int>& counts,
+                            std::vector<Tensor>& states) {
+    std::vector<int32_t> tokens;
+    for (size_t i = 0; i < parents.size(); ++i) {
+      tokens.push_back(static_cast<int32_t>(i) % parts_.vocabulary_size);
+    }
+    std::vector<Tensor> old = states;
+    std::vector<Tensor> results;
+    ops::Slots rows;
+    BW_RETURN_IF_ERROR(
+        RunStep({&starts_[0], &starts_[1]}, counts, parents, tokens, rows, states, results));
+    bool same = true;
+    for (size_t row = 0; row < parents.size(); ++row) {
+      StartValues* request = static_cast<int>(row) < counts[0] ? &starts_[0] : &starts_[1];
+      std::vector<Tensor> alone = old;
+      std::vector<Tensor> alone_results;
+      ops::Slots alone_rows;
+      BW_RETURN_IF_ERROR(
+          RunStep({request}, {1}, {parents[row]}, {tokens[row]}, alone_rows, alone, alone_results));
+      const auto at = static_cast<int64_t>(row);
+      for (size_t i = 0; i < alone.size(); ++i) {
+        same = same && SameBits(alone[i], states[i].Rows(at, at + 1));
+      }
+      const auto logits = static_cast<size_t>(parts_.logits_result);
+      same = same && results[logits].has_value() && results[logits].rank() > 0 &&
+             results[logits].dim(0) == static_cast<int64_t>(parents.size()) &&
+             SameBits(alone_results[logits], results[logits].Rows(at, at + 1));
+    }
+    return same;
+  }
+
+  absl::Status RunStep(const std::vector<StartValues*>& requests, const std::vector<int>& counts,
+                       const std::vector<int32_t>& parents, const std::vector<int32_t>& tokens,
+                       ops::Slots& rows, std::vector<Tensor>& states,
+                       std::vector<Tensor>& results) const {
+    std::vector<ops::LoopBody::RequestValues*> values;
+    for (StartValues* request : requests) {
+      values.push_back(&request->values);
+    }
+    const Tensor slice = parts_.TokenTensor(tokens);
+    const ops::LoopBody::RowStep step{values, counts, parents, {&slice, 1}};
+    return parts_.body->StepRows(ops::ExecutionContext(), step, rows, states, results);
+  }
+
+  const DecodeModel::Parts& parts_;
+  StartValues starts_[2];
+};
+
+}  // namespace
+
+absl::Status SelfCheck(DecodeModel::Parts& parts) {
+  std::mt19937 random(20061);
+  if (parts.encoder != nullptr) {
+    absl::Status status = CheckEncoder(parts, random);
+    if (!status.ok()) {
+      return Annotate(status, "the encoder fails on a random source of 5 tokens");
+    }
+  }
+  if (!parts.body->plan().separable) {
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<bool> same = StepCheck(parts).Run(random);
+  if (!same.ok() || !*same) {
+    parts.body->ForceRowByRow(same.ok() ? "the self-check found that stacked rows change bits"
+                                        : std::string(same.status().message()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,123 @@
+#include "server/model/bundle.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "ops/base/file.h"
+#include "ops/base/status.h"
+#include "ops/import/openvino_ir.h"
+#include "server/model/bundle_files.h"
+#include "server/model/model_config.h"
+#include "server/model/repository.h"
+
+namespace beamwright::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::StatusOr<ops::Graph> LoadGraph(BundleFiles& files, const std::string& path) {
+  constexpr absl::string_view kXml = ".xml";
+  if (!absl::EndsWith(path, kXml)) {
+    return Invalid("'", path, "' is no OpenVINO IR graph; its name must end in .xml");
+  }
+  BW_ASSIGN_OR_RETURN(const std::string xml, files.Read(path));
+  // A graph without constants needs no weights file: only the importer knows.
+  const absl::StatusOr<std::string> weights =
+      files.Read(path.substr(0, path.size() - kXml.size()) + ".bin");
+  if (!weights.ok() && !absl::IsNotFound(weights.status())) {
+    return weights.status();
+  }
+  const absl::StatusOr<absl::string_view> view =
+      weights.ok() ? absl::StatusOr<absl::string_view>(*weights) : weights.status();
+  absl::StatusOr<ops::Graph> graph = ops::ParseOpenVinoIr(xml, view);
+  return graph.ok() ? std::move(graph) : Annotate(graph.status(), absl::StrCat("'", path, "'"));
+}
+
+absl::StatusOr<std::shared_ptr<const TextCodec>> LoadCodec(BundleFiles& files,
+                                                           const v1::TextConfig& config) {
+  std::string vocabulary;
+  if (!config.vocabulary().empty()) {
+    absl::StatusOr<std::string> content = files.Read(config.vocabulary());
+    if (!content.ok()) {
+      return Annotate(content.status(), "vocabulary");
+    }
+    vocabulary = *std::move(content);
+  }
+  BW_ASSIGN_OR_RETURN(std::unique_ptr<TextCodec> codec, TextCodec::Create(config, vocabulary));
+  return std::shared_ptr<const TextCodec>(std::move(codec));
+}
+
+// `status` with the name of the field in model.textproto that it is about.
+absl::Status AtField(const absl::Status& status, absl::string_view field) {
+  return Annotate(status, absl::StrCat(kConfigName, ": ", field));
+}
+
+absl::Status LoadFiles(BundleFiles& files, Bundle& bundle) {
+  const v1::ModelConfig& config = bundle.config;
+  if (config.has_encoder()) {
+    absl::StatusOr<ops::Graph> encoder = LoadGraph(files, config.encoder().graph());
+    if (!encoder.ok()) {
+      return AtField(encoder.status(), "encoder.graph");
+    }
+    bundle.encoder = *std::move(encoder);
+  }
+  absl::StatusOr<ops::Graph> decoder = LoadGraph(files, config.decoder().graph());
+  if (!decoder.ok()) {
+    return AtField(decoder.status(), "decoder.graph");
+  }
+  bundle.decoder = *std::move(decoder);
+  absl::StatusOr<std::shared_ptr<const TextCodec>> source = LoadCodec(files, config.source());
+  if (!source.ok()) {
+    return AtField(source.status(), "source");
+  }
+  bundle.source = *std::move(source);
+  absl::StatusOr<std::shared_ptr<const TextCodec>> target = LoadCodec(files, config.target());
+  if (!target.ok()) {
+    return AtField(target.status(), "target");
+  }
+  bundle.target = *std::move(target);
+  return files.CheckRest();
+}
+
+absl::Status Load(const fs::path& folder, Bundle& bundle) {
+  const bool versioned = IsVersion(folder.filename().string());
+  const fs::path root = versioned ? folder.parent_path() : folder;
+  bundle.version = versioned ? folder.filename().string() : "1";
+  BW_ASSIGN_OR_RETURN(BundleFiles files, BundleFiles::Open(folder.string(), root.string()));
+  BW_ASSIGN_OR_RETURN(const std::string text, files.Read(kConfigName));
+  absl::StatusOr<v1::ModelConfig> config = ParseModelConfig(text);
+  if (!config.ok()) {
+    return Annotate(config.status(), kConfigName);
+  }
+  bundle.config = *std::move(config);
+  bundle.name = bundle.config.name();
+  if (bundle.name.empty()) {
+    bundle.name = root.filename().string();
+    const absl::Status status = CheckModelName(bundle.name);
+    if (!status.ok()) {
+      return AtField(status, "name: is not set, and the folder's name will not do");
+    }
+  }
+  return LoadFiles(files, bundle);
+}
+
+}  // namespace
+
+absl::StatusOr<Bundle> LoadBundle(const std::string& folder) {
+  // Absolute and without a slash at the end, so that "." and "model/" have names too; links stay,
+  // for their names are what people chose.
+  std::error_code error;
+  fs::path path = fs::absolute(folder, error).lexically_normal();
+  if (!path.has_filename()) {
+    path = path.parent_path();
+  }
+  Bundle bundle;
+  const absl::Status status = Load(path, bundle);
+  if (!status.ok()) {
+    return Annotate(status, absl::StrCat("bundle '", folder, "'"));
+  }
+  return bundle;
+}
+
+}  // namespace beamwright::model

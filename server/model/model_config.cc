@@ -1,0 +1,163 @@
+#include "server/model/model_config.h"
+
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_join.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
+#include "ops/base/status.h"
+#include "server/model/rules.h"
+#include "server/model/utf8.h"
+
+namespace beamwright::model {
+namespace {
+
+constexpr int kFormatVersion = 1;
+constexpr int kMaxNesting = 16;
+constexpr size_t kMaxErrors = 20;
+constexpr size_t kMaxNameLength = 128;
+
+// Keeps what the parser has to say; without it protobuf would print it.
+class ErrorList : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, google::protobuf::io::ColumnNumber column,
+                const std::string& message) override {
+    // Positions come from 0; -1 is the file as a whole.
+    if (errors_.size() < kMaxErrors) {
+      errors_.push_back(line < 0 ? message
+                                 : absl::StrCat(line + 1, ":", column + 1, ": ", message));
+    }
+  }
+  void AddWarning(int line, google::protobuf::io::ColumnNumber column,
+                  const std::string& message) override {
+    AddError(line, column, message);
+  }
+  const std::vector<std::string>& errors() const { return errors_; }
+
+ private:
+  std::vector<std::string> errors_;
+};
+
+using Faults = std::vector<std::string>;
+
+void CheckText(const v1::ModelConfig& config, Faults& faults) {
+  if (config.target().begin_token().empty()) {
+    faults.push_back("target.begin_token: is not set; it is what the first step reads");
+  }
+  if (config.target().end_tokens().empty()) {
+    faults.push_back("target.end_tokens: is not set; at least one token must end a hypothesis");
+  }
+  if (config.source().end_tokens_size() > 1) {
+    faults.push_back(absl::StrCat("source.end_tokens: has ", config.source().end_tokens_size(),
+                                  " tokens; at most one can follow a source"));
+  }
+  if (!config.has_encoder() && config.source().form() != v1::TEXT_FORM_IDS) {
+    faults.push_back("source.form: without an encoder no source text can be read");
+  }
+}
+
+void CheckDecoder(const v1::ModelConfig& config, Faults& faults) {
+  const v1::DecoderConfig& decoder = config.decoder();
+  if (decoder.graph().empty()) {
+    faults.push_back("decoder.graph: is not set; it names the decoder's graph file");
+  }
+  for (int i = 0; i < decoder.states_size(); ++i) {
+    const v1::StateConfig& state = decoder.states(i);
+    const std::string field = absl::StrCat("decoder.states[", i, "]");
+    if (state.input().empty()) {
+      faults.push_back(field + ".input: is not set");
+    }
+    if (state.has_encoder_output() && !config.has_encoder()) {
+      faults.push_back(field + ".encoder_output: the model has no encoder");
+    }
+  }
+  for (int i = 0; i < decoder.memory_size(); ++i) {
+    const std::string field = absl::StrCat("decoder.memory[", i, "]");
+    if (decoder.memory(i).input().empty()) {
+      faults.push_back(field + ".input: is not set");
+    }
+    if (!decoder.memory(i).encoder_output().empty() && !config.has_encoder()) {
+      faults.push_back(field + ".encoder_output: the model has no encoder");
+    }
+  }
+}
+
+// A model whose own defaults its own limits refuse would refuse every plain request.
+void CheckDefaults(const v1::ModelConfig& config, Faults& faults) {
+  v1::DecodeOptions options = config.default_options();
+  ApplyDefaults(v1::DecodeOptions(), options);
+  const v1::LimitsConfig& limits = config.limits();
+  if (limits.max_beam_size() > 0 && options.beam_size() > limits.max_beam_size()) {
+    faults.push_back(absl::StrCat("default_options.beam_size: ", options.beam_size(),
+                                  " is above limits.max_beam_size ", limits.max_beam_size()));
+  }
+  if (options.n_best() > options.beam_size()) {
+    faults.push_back(absl::StrCat("default_options.n_best: ", options.n_best(),
+                                  " is above the beam size ", options.beam_size()));
+  }
+  if (limits.max_target_length() > 0 && options.max_length() > limits.max_target_length()) {
+    faults.push_back(absl::StrCat("default_options.max_length: ", options.max_length(),
+                                  " is above limits.max_target_length ",
+                                  limits.max_target_length()));
+  }
+}
+
+absl::Status CheckConfig(const v1::ModelConfig& config) {
+  // Before all else: of a newer format nothing else can be judged.
+  if (config.format_version() != kFormatVersion) {
+    return Invalid(
+        "format_version: ",
+        config.format_version() == 0 ? "is not set" : absl::StrCat("is ", config.format_version()),
+        "; this server reads ", kFormatVersion);
+  }
+  Faults faults;
+  CheckRules(config, "", faults);
+  if (!config.name().empty()) {
+    const absl::Status status = CheckModelName(config.name());
+    if (!status.ok()) {
+      faults.push_back(absl::StrCat("name: ", status.message()));
+    }
+  }
+  if (config.has_encoder() && config.encoder().graph().empty()) {
+    faults.push_back("encoder.graph: is not set; leave `encoder` out if there is none");
+  }
+  CheckDecoder(config, faults);
+  CheckText(config, faults);
+  if (faults.empty()) {
+    CheckDefaults(config, faults);
+  }
+  return faults.empty() ? absl::OkStatus() : Invalid(absl::StrJoin(faults, "; "));
+}
+
+}  // namespace
+
+absl::Status CheckModelName(const std::string& name) {
+  bool good = !name.empty() && name.size() <= kMaxNameLength && name[0] != '.';
+  for (const char c : name) {
+    good = good &&
+           (absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-');
+  }
+  return good ? absl::OkStatus()
+              : Invalid("'", absl::CEscape(name.substr(0, kMaxNameLength)),
+                        "' cannot name a model; allowed are 1 to ", kMaxNameLength,
+                        " letters, digits, '.', '_' and '-', not starting with a dot");
+}
+
+absl::StatusOr<v1::ModelConfig> ParseModelConfig(const std::string& text) {
+  BW_RETURN_IF_ERROR(CheckUtf8(text));
+  ErrorList errors;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  parser.SetRecursionLimit(kMaxNesting);
+  v1::ModelConfig config;
+  if (!parser.ParseFromString(text, &config)) {
+    return Invalid(errors.errors().empty() ? "cannot be parsed"
+                                           : absl::StrJoin(errors.errors(), "; "));
+  }
+  BW_RETURN_IF_ERROR(CheckConfig(config));
+  return config;
+}
+
+}  // namespace beamwright::model

@@ -1,0 +1,59 @@
+// Where bundles lie on disk: `<repository>/<model>/<version>/`, or one model's folder, or one
+// bundle. Tells which versions there are, newest first, and loads the newest one that is good.
+#ifndef BEAMWRIGHT_SERVER_MODEL_REPOSITORY_H_
+#define BEAMWRIGHT_SERVER_MODEL_REPOSITORY_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/model/bundle.h"
+
+namespace beamwright::model {
+
+// True for the name of a version folder: a whole number from 1 up to 18 digits, no leading zero.
+bool IsVersion(absl::string_view name);
+
+struct VersionFolder {
+  std::string version;
+  std::string path;
+};
+
+struct ModelFolder {
+  std::string name;                     // of the folder; model.textproto may say otherwise
+  std::vector<VersionFolder> versions;  // newest first; at least one if `listed` is OK
+  absl::Status listed;                  // why the folder could not be listed
+};
+
+// The models of a repository, by name. Names that start with a dot, files, and folders without any
+// version are passed over, and within a model whatever is no version folder (sources, training
+// scripts). NotFound and the like if the repository can't be listed; one without any model is an
+// empty list.
+absl::StatusOr<std::vector<ModelFolder>> ScanRepository(const std::string& path);
+
+// One model from a path: a folder that holds model.textproto is a bundle, else its version folders
+// are taken. NotFound if it has neither.
+absl::StatusOr<ModelFolder> FindModel(const std::string& path);
+
+struct LoadFailure {
+  std::string model;
+  std::string version;
+  absl::Status reason;
+};
+
+struct LoadReport {
+  std::optional<VersionFolder> loaded;
+  std::vector<LoadFailure> failures;  // of newer versions than `loaded`; of all if there is none
+};
+
+// Loads versions from the newest on until `accept` takes a bundle: a version that doesn't load
+// leaves the newest good one to serve. `accept` compiles it, or says why it can't be served.
+LoadReport LoadNewest(const ModelFolder& folder,
+                      const std::function<absl::Status(Bundle bundle)>& accept);
+
+}  // namespace beamwright::model
+
+#endif  // BEAMWRIGHT_SERVER_MODEL_REPOSITORY_H_

@@ -1,0 +1,240 @@
+#include "server/model/rules.h"
+
+#include <cmath>
+#include <memory>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "beamwright/v1/rule.pb.h"
+#include "google/protobuf/descriptor.h"
+#include "ops/base/check.h"
+#include "server/model/utf8.h"
+
+namespace beamwright::model {
+namespace {
+
+using google::protobuf::EnumDescriptor;
+using google::protobuf::EnumValueDescriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// One element of a field: of a repeated one the element `index`, else (index -1) the field itself.
+struct Element {
+  const Message& message;
+  const FieldDescriptor* field;
+  int index;
+};
+
+#define BW_GET(type, element)                                                                     \
+  ((element).index < 0                                                                            \
+       ? (element).message.GetReflection()->Get##type((element).message, (element).field)         \
+       : (element).message.GetReflection()->GetRepeated##type((element).message, (element).field, \
+                                                              (element).index))
+
+double NumberOf(const Element& element) {
+  switch (element.field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return BW_GET(Int32, element);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return static_cast<double>(BW_GET(Int64, element));
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return BW_GET(UInt32, element);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return static_cast<double>(BW_GET(UInt64, element));
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return static_cast<double>(BW_GET(Float, element));
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return BW_GET(Double, element);
+    default:
+      return 0;
+  }
+}
+
+bool IsNumber(const FieldDescriptor* field) {
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+    case FieldDescriptor::CPPTYPE_INT64:
+    case FieldDescriptor::CPPTYPE_UINT32:
+    case FieldDescriptor::CPPTYPE_UINT64:
+    case FieldDescriptor::CPPTYPE_FLOAT:
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// A float field holds the float next to 0.01, not 0.01: the bound is rounded alike.
+double Bound(const FieldDescriptor* field, double bound) {
+  return field->cpp_type() == FieldDescriptor::CPPTYPE_FLOAT
+             ? static_cast<double>(static_cast<float>(bound))
+             : bound;
+}
+
+std::string Allowed(const v1::FieldRule& rule) {
+  const std::string unit = rule.unit().empty() ? "" : absl::StrCat(" ", rule.unit());
+  if (rule.has_minimum() && rule.has_maximum()) {
+    return absl::StrCat("outside [", rule.minimum(), ", ", rule.maximum(), "]", unit);
+  }
+  return rule.has_minimum() ? absl::StrCat("below ", rule.minimum(), unit)
+                            : absl::StrCat("above ", rule.maximum(), unit);
+}
+
+void CheckNumber(const Element& element, const std::string& path,
+                 std::vector<std::string>& faults) {
+  const v1::FieldRule& rule = element.field->options().GetExtension(v1::rule);
+  const double value = NumberOf(element);
+  if (!std::isfinite(value)) {
+    faults.push_back(absl::StrCat(path, ": ", value, " is not a finite number"));
+    return;
+  }
+  if ((rule.has_minimum() && value < Bound(element.field, rule.minimum())) ||
+      (rule.has_maximum() && value > Bound(element.field, rule.maximum()))) {
+    faults.push_back(absl::StrCat(path, ": ", value, " is ", Allowed(rule)));
+  }
+}
+
+void CheckEnum(const Element& element, const std::string& path, std::vector<std::string>& faults) {
+  const int value = BW_GET(EnumValue, element);
+  const EnumDescriptor* type = element.field->enum_type();
+  if (type->FindValueByNumber(value) != nullptr) {
+    return;
+  }
+  std::vector<std::string> known;
+  for (int i = 0; i < type->value_count(); ++i) {
+    known.push_back(type->value(i)->name());
+  }
+  faults.push_back(absl::StrCat(path, ": ", value, " is no known value; known are ",
+                                absl::StrJoin(known, ", ")));
+}
+
+void CheckElement(const Element& element, const std::string& path,
+                  std::vector<std::string>& faults) {
+  if (IsNumber(element.field)) {
+    CheckNumber(element, path, faults);
+    return;
+  }
+  switch (element.field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_ENUM:
+      CheckEnum(element, path, faults);
+      return;
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      CheckRules(BW_GET(Message, element), path, faults);
+      return;
+    case FieldDescriptor::CPPTYPE_STRING:
+      if (element.field->type() == FieldDescriptor::TYPE_STRING) {
+        const absl::Status status = CheckUtf8(BW_GET(String, element));
+        if (!status.ok()) {
+          faults.push_back(absl::StrCat(path, ": ", status.message()));
+        }
+      }
+      return;
+    default:
+      return;
+  }
+}
+
+bool IsUnspecified(const Message& message, const FieldDescriptor* field) {
+  return field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM &&
+         message.GetReflection()->GetEnumValue(message, field) == 0 &&
+         absl::EndsWith(field->enum_type()->value(0)->name(), "_UNSPECIFIED");
+}
+
+bool IsSet(const Message& message, const FieldDescriptor* field) {
+  return message.GetReflection()->HasField(message, field) && !IsUnspecified(message, field);
+}
+
+// "safe" of StopMode is STOP_MODE_SAFE: the one value whose name ends so.
+const EnumValueDescriptor* FindEnumValue(const EnumDescriptor* type, const std::string& text) {
+  const std::string ending = absl::StrCat("_", absl::AsciiStrToUpper(text));
+  for (int i = 0; i < type->value_count(); ++i) {
+    if (absl::EndsWith(type->value(i)->name(), ending)) {
+      return type->value(i);
+    }
+  }
+  return nullptr;
+}
+
+void SetFromText(const FieldDescriptor* field, const std::string& text, Message& message) {
+  const Reflection* reflection = message.GetReflection();
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+    reflection->SetString(&message, field, text);
+    return;
+  }
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
+    reflection->SetBool(&message, field, text == "true");
+    return;
+  }
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
+    const EnumValueDescriptor* value = FindEnumValue(field->enum_type(), text);
+    BW_CHECK(value != nullptr);
+    reflection->SetEnum(&message, field, value);
+    return;
+  }
+  double value = 0;
+  BW_CHECK(absl::SimpleAtod(text, &value));
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return reflection->SetInt32(&message, field, static_cast<int32_t>(value));
+    case FieldDescriptor::CPPTYPE_INT64:
+      return reflection->SetInt64(&message, field, static_cast<int64_t>(value));
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return reflection->SetUInt32(&message, field, static_cast<uint32_t>(value));
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return reflection->SetUInt64(&message, field, static_cast<uint64_t>(value));
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return reflection->SetFloat(&message, field, static_cast<float>(value));
+    default:
+      BW_CHECK(field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE);
+      return reflection->SetDouble(&message, field, value);
+  }
+}
+
+}  // namespace
+
+void CheckRules(const Message& message, const std::string& path, std::vector<std::string>& faults) {
+  const Reflection* reflection = message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const std::string name = path.empty() ? field->name() : absl::StrCat(path, ".", field->name());
+    if (!field->is_repeated()) {
+      CheckElement({message, field, -1}, name, faults);
+      continue;
+    }
+    for (int i = 0; i < reflection->FieldSize(message, field); ++i) {
+      CheckElement({message, field, i}, absl::StrCat(name, "[", i, "]"), faults);
+    }
+  }
+}
+
+void ApplyDefaults(const Message& fallback, Message& message) {
+  BW_CHECK(fallback.GetDescriptor() == message.GetDescriptor());
+  const google::protobuf::Descriptor* descriptor = message.GetDescriptor();
+  const std::unique_ptr<Message> merged(fallback.New());
+  merged->CopyFrom(fallback);
+  // What MergeFrom would join or, set to "unspecified", take for an answer.
+  for (int i = 0; i < descriptor->field_count(); ++i) {
+    const FieldDescriptor* field = descriptor->field(i);
+    if (field->is_repeated() && message.GetReflection()->FieldSize(message, field) > 0) {
+      merged->GetReflection()->ClearField(merged.get(), field);
+    } else if (!field->is_repeated() && !IsSet(message, field)) {
+      message.GetReflection()->ClearField(&message, field);
+    }
+  }
+  merged->MergeFrom(message);
+  for (int i = 0; i < descriptor->field_count(); ++i) {
+    const FieldDescriptor* field = descriptor->field(i);
+    const std::string& text = field->options().GetExtension(v1::rule).default_value();
+    if (field->has_presence() && !text.empty() && !IsSet(*merged, field)) {
+      SetFromText(field, text, *merged);
+    }
+  }
+  message.CopyFrom(*merged);
+}
+
+}  // namespace beamwright::model

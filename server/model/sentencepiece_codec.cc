@@ -1,0 +1,99 @@
+// The text form of a SentencePiece model. Its normalisation is the model file's own.
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "ops/base/status.h"
+#include "server/model/codec_base.h"
+#include "server/model/sentencepiece_model.h"
+#include "server/model/utf8.h"
+
+namespace beamwright::model {
+namespace {
+
+class SentencePieceCodec : public CodecBase {
+ public:
+  static absl::StatusOr<std::unique_ptr<TextCodec>> Create(const v1::TextConfig& config,
+                                                           const std::string& content) {
+    auto codec = absl::WrapUnique(new SentencePieceCodec);
+    std::string error;
+    codec->model_ = SentencePieceModel::Load(content, error);
+    if (codec->model_ == nullptr) {
+      return Invalid("vocabulary: '", config.vocabulary(),
+                     "' is no SentencePiece model file: ", error);
+    }
+    codec->lowercase_ = config.lowercase();
+    BW_RETURN_IF_ERROR(codec->FindSpecialTokens(
+        config, [&](const std::string& token) { return codec->model_->Find(token); }));
+    return std::unique_ptr<TextCodec>(std::move(codec));
+  }
+
+  absl::StatusOr<EncodedText> Encode(absl::string_view text) const override {
+    if (text.empty()) {
+      return Invalid("text: is empty");
+    }
+    const absl::Status valid = CheckUtf8(text);
+    if (!valid.ok()) {
+      return Annotate(valid, "text");
+    }
+    const std::string lowered = lowercase_ ? LowercaseLatin(text) : std::string(text);
+    std::vector<int> ids;
+    std::string error;
+    if (!model_->Encode(lowered, ids, error)) {
+      return Invalid("text: SentencePiece cannot split it: ", error);
+    }
+    if (ids.empty()) {
+      return Invalid("text: nothing is left of it after SentencePiece's normalisation");
+    }
+    EncodedText encoded = Begin();
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] != model_->unknown_id() && !IsSpecial(ids[i])) {
+        encoded.ids.push_back(ids[i]);
+        continue;
+      }
+      const std::vector<std::string> pieces =
+          unknown_id_ < 0 ? model_->EncodePieces(lowered) : std::vector<std::string>();
+      BW_RETURN_IF_ERROR(
+          AppendUnknown(i < pieces.size() ? pieces[i] : std::string(), "piece", i, encoded));
+    }
+    return End(std::move(encoded));
+  }
+
+  std::string Decode(absl::Span<const int32_t> ids) const override {
+    std::string text;
+    std::vector<int> run;  // ids that the library may see
+    const auto flush = [&] {
+      text += run.empty() ? "" : model_->Decode(run);
+      run.clear();
+    };
+    for (const int32_t id : ids) {
+      if (IsSilent(id)) {
+        continue;
+      }
+      if (id >= 0 && id < model_->size()) {
+        run.push_back(id);
+      } else {
+        flush();
+        absl::StrAppend(&text, "<", id, ">");
+      }
+    }
+    flush();
+    return text;
+  }
+
+  int size() const override { return model_->size(); }
+
+ private:
+  SentencePieceCodec() = default;
+
+  bool lowercase_ = false;
+  std::unique_ptr<SentencePieceModel> model_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TextCodec>> CreateSentencePieceCodec(const v1::TextConfig& config,
+                                                                    const std::string& model) {
+  return SentencePieceCodec::Create(config, model);
+}
+
+}  // namespace beamwright::model

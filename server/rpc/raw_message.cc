@@ -1,0 +1,37 @@
+#include "server/rpc/raw_message.h"
+
+#include <grpcpp/support/proto_buffer_reader.h>
+#include <grpcpp/support/proto_buffer_writer.h>
+
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "ops/base/status.h"
+
+namespace beamwright::rpc {
+
+absl::Status ParseRequest(const grpc::ByteBuffer& bytes, google::protobuf::Message& request) {
+  grpc::ByteBuffer copy(bytes);  // of references, not of the content
+  grpc::ProtoBufferReader reader(&copy);
+  if (!reader.status().ok() || !request.ParseFromZeroCopyStream(&reader)) {
+    return Invalid("the request is no valid ", request.GetTypeName(),
+                   ": its bytes are malformed, or a string in it is not UTF-8");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SerializeReply(const google::protobuf::Message& reply, grpc::ByteBuffer& bytes) {
+  const size_t size = reply.ByteSizeLong();
+  if (size > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the reply has ", size, " bytes, more than a message can hold; send fewer sources a call"));
+  }
+  bool own = false;
+  const grpc::Status status =
+      grpc::SerializationTraits<google::protobuf::Message>::Serialize(reply, &bytes, &own);
+  return status.ok() ? absl::OkStatus()
+                     : absl::InternalError(absl::StrCat("the reply cannot be serialised: ",
+                                                        status.error_message()));
+}
+
+}  // namespace beamwright::rpc

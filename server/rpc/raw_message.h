@@ -1,0 +1,22 @@
+// Requests and replies as bytes. Services take raw bytes and parse them here, for gRPC's own answer
+// to a request that can't be parsed is UNIMPLEMENTED without a message.
+#ifndef BEAMWRIGHT_SERVER_RPC_RAW_MESSAGE_H_
+#define BEAMWRIGHT_SERVER_RPC_RAW_MESSAGE_H_
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include "absl/status/status.h"
+#include "google/protobuf/message.h"
+
+namespace beamwright::rpc {
+
+// InvalidArgument naming the message type, of bytes that are no such message or hold text that is
+// not UTF-8.
+absl::Status ParseRequest(const grpc::ByteBuffer& bytes, google::protobuf::Message& request);
+
+// ResourceExhausted if the reply is larger than a message can be.
+absl::Status SerializeReply(const google::protobuf::Message& reply, grpc::ByteBuffer& bytes);
+
+}  // namespace beamwright::rpc
+
+#endif  // BEAMWRIGHT_SERVER_RPC_RAW_MESSAGE_H_

@@ -1,0 +1,372 @@
+// The program as people run it: a process, its streams and its exit code.
+#include <signal.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/synchronization/notification.h"
+#include "beamwright/v1/rule.pb.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "gtest/gtest.h"
+#include "tests/client/fake_server.h"
+#include "tests/client/process.h"
+
+namespace beamwright::client {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// Runs a Python script over the program's output and returns what it prints.
+std::string Python(const std::string& script, const std::string& input) {
+  const ProcessResult result = RunProcess({"/usr/bin/python3", "-c", script}, input);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return result.out;
+}
+
+TEST(DecodeCommandTest, PrintsAnAlignedTable) {
+  FakeServer server(
+      [](grpc::ServerContext&, const v1::DecodeRequest&, v1::DecodeResponse& response) {
+        v1::Decoded* decoded = response.add_results()->mutable_decoded();
+        v1::Hypothesis* first = decoded->add_hypotheses();
+        first->set_text("HH AH0");
+        first->set_score(-0.5);
+        first->set_log_prob(-1.25);
+        v1::Hypothesis* second = decoded->add_hypotheses();
+        second->add_tokens(4);
+        second->add_tokens(17);
+        second->set_score(-10.12345);
+        second->set_log_prob(-123.5);
+        second->set_finish_reason(v1::FINISH_REASON_LENGTH);
+        v1::Hypothesis* third = decoded->add_hypotheses();
+        third->set_text("\x1b[31mred");
+        decoded->add_unknown_positions(2);
+        decoded->add_unknown_positions(5);
+        return grpc::Status::OK;
+      });
+  const ProcessResult result = Beamwright({"decode", "--server", server.address(), "hello"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(result.out,
+            "hello\n"
+            "  rank     score   log-prob  text\n"
+            "     1   -0.5000    -1.2500  HH AH0\n"
+            "     2  -10.1235  -123.5000  ids 4 17 [cut at the maximum length]\n"
+            "     3    0.0000     0.0000  \\x1b[31mred\n"
+            "  not in the vocabulary, read as the unknown token: position 2, 5\n");
+}
+
+TEST(DecodeCommandTest, PrintsJsonThatOthersCanRead) {
+  FakeServer server;
+  const ProcessResult result = Beamwright({"decode", "--json", "he\"llo\n\xc3\xa9", "bad one"}, "",
+                                          {"BEAMWRIGHT_SERVER=" + server.address()});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("source 2 \"bad one\": INVALID_ARGUMENT: cannot decode"));
+  EXPECT_EQ(Python(R"(
+import json, sys
+a, b = [json.loads(line) for line in sys.stdin]
+assert a["source"]["text"] == "he\"llo\n\u00e9", a
+assert a["model"] == "echo" and a["version"] == "7" and a["numerics"] == "fake-f32"
+best = a["result"]["decoded"]["hypotheses"][0]
+assert best["text"].startswith("HE\"LLO") and best["log_prob"] == -1.5 and best["score"] == -0.75
+assert best["finish_reason"] == "FINISH_REASON_EOS" and best["tokens"] == []
+assert b["result"]["error"] == {"code": 3, "message": "cannot decode bad one", "details": []}, b
+print("fine"))",
+                   result.out),
+            "fine\n");
+}
+
+TEST(DecodeCommandTest, ReadsStandardInputAndKeepsTheOrderOfManyLines) {
+  // The very first call is answered last of those in flight.
+  FakeServer* server_pointer = nullptr;
+  FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                        v1::DecodeResponse& response) {
+    if (request.sources(0).text() == "line0") {
+      server_pointer->WaitForRequests(8);
+    }
+    return EchoAll(context, request, response);
+  });
+  server_pointer = &server;
+  std::string input;
+  for (int i = 0; i < 1000; ++i) {
+    absl::StrAppend(&input, i == 500 ? "bad" : "line", i, i % 2 == 0 ? "\n" : "\r\n");
+  }
+  const ProcessResult result = Beamwright(
+      {"decode", "--server", server.address(), "--json", "--batch", "10", "--outstanding", "8"},
+      input);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, StartsWith("beamwright decode: source 501 \"bad500\""));
+  const std::vector<std::string> lines = absl::StrSplit(result.out, '\n');
+  ASSERT_EQ(lines.size(), 1001u);
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_THAT(lines[i],
+                HasSubstr(i == 500 ? "cannot decode bad500\"" : absl::StrCat("\"LINE", i, "\"")));
+  }
+  EXPECT_EQ(server.requests().size(), 100u);
+  EXPECT_EQ(server.requests()[0].sources_size(), 10);
+}
+
+TEST(DecodeCommandTest, ReadsAFileAndTokenIds) {
+  FakeServer server;
+  const std::string path = testing::TempDir() + "/beamwright-ids.txt";
+  std::ofstream(path) << "3 17, 4\nx 1\n5";
+  const ProcessResult result = Beamwright({"decode", "--server", server.address(), "--ids",
+                                           "--file", path, "--model", "m", "--version", "2"});
+  std::filesystem::remove(path);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("source 2 \"x 1\": INVALID_ARGUMENT: \"x\" is not a token id"));
+  EXPECT_THAT(result.out, AllOf(HasSubstr("ids 3 17 4"), HasSubstr("ids 5")));
+  ASSERT_EQ(server.requests().size(), 1u);
+  EXPECT_EQ(server.requests()[0].model(), "m");
+  EXPECT_EQ(server.requests()[0].version(), "2");
+  EXPECT_EQ(server.requests()[0].sources(1).ids().ids(0), 5);
+}
+
+// A value for a field, inside its rule and other than its default, as text and in the message.
+std::string ChooseValue(const google::protobuf::FieldDescriptor& field,
+                        google::protobuf::Message& message) {
+  using google::protobuf::FieldDescriptor;
+  const v1::FieldRule& rule = field.options().GetExtension(v1::rule);
+  const auto* reflection = message.GetReflection();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32: {
+      const int32_t value = static_cast<int32_t>(rule.maximum());
+      reflection->SetInt32(&message, &field, value);
+      return absl::StrCat(value);
+    }
+    case FieldDescriptor::CPPTYPE_FLOAT: {
+      const float value = static_cast<float>(std::floor(rule.maximum()) - 0.25);
+      reflection->SetFloat(&message, &field, value);
+      return absl::StrCat(value);
+    }
+    case FieldDescriptor::CPPTYPE_BOOL:
+      reflection->SetBool(&message, &field, true);
+      return "";
+    case FieldDescriptor::CPPTYPE_ENUM: {
+      const auto* value = field.enum_type()->value(field.enum_type()->value_count() - 1);
+      reflection->SetEnum(&message, &field, value);
+      // LENGTH_PENALTY_GNMT of enum LengthPenalty: what follows the name's length and a separator.
+      const std::string name = value->name();
+      const size_t prefix = std::string(field.enum_type()->value(0)->name()).find("UNSPECIFIED");
+      return absl::AsciiStrToLower(absl::StrReplaceAll(name.substr(prefix), {{"_", "-"}}));
+    }
+    default:
+      ADD_FAILURE() << "teach this test to choose a value for " << field.full_name();
+      return "";
+  }
+}
+
+TEST(DecodeCommandTest, EveryDecodeOptionIsReachable) {
+  FakeServer server;
+  const auto* type = v1::DecodeOptions::descriptor();
+  v1::DecodeOptions all;
+  std::vector<std::string> all_arguments = {"decode", "--server", server.address(), "x"};
+  for (int i = 0; i < type->field_count(); ++i) {
+    const auto& field = *type->field(i);
+    const std::string flag = "--" + absl::StrReplaceAll(field.name(), {{"_", "-"}});
+    const std::string value = ChooseValue(field, all);
+    all_arguments.push_back(flag);
+    if (!value.empty()) {
+      all_arguments.push_back(value);
+    }
+    const ProcessResult help = Beamwright({"decode", "--help"});
+    EXPECT_THAT(help.out, HasSubstr("  " + flag + " ")) << help.out;
+  }
+  const ProcessResult result = Beamwright(all_arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  ASSERT_EQ(server.requests().size(), 1u);
+  std::string differences;
+  google::protobuf::util::MessageDifferencer differencer;
+  differencer.ReportDifferencesToString(&differences);
+  EXPECT_TRUE(differencer.Compare(all, server.requests()[0].options())) << differences;
+}
+
+TEST(DecodeCommandTest, UnsetOptionsStayUnset) {
+  FakeServer server;
+  ASSERT_EQ(Beamwright({"decode", "--server", server.address(), "--length-penalty", "pow:0.6", "x"})
+                .exit_code,
+            0);
+  EXPECT_EQ(server.requests()[0].options().ShortDebugString(),
+            "length_penalty: LENGTH_PENALTY_POW length_penalty_alpha: 0.6");
+}
+
+TEST(DecodeCommandTest, ServersErrorsAreForPeople) {
+  const ProcessResult unreachable = Beamwright({"decode", "--server", "127.0.0.1:1", "x"});
+  EXPECT_EQ(unreachable.exit_code, 1);
+  EXPECT_EQ(unreachable.err,
+            "beamwright decode: no server answers at 127.0.0.1:1 (Connection refused); --server or "
+            "BEAMWRIGHT_SERVER names another one\n");
+  absl::Notification release;
+  FakeServer server(
+      [&](grpc::ServerContext&, const v1::DecodeRequest& request, v1::DecodeResponse&) {
+        if (request.sources(0).text() == "slow") {
+          release.WaitForNotification();
+        }
+        return grpc::Status(grpc::StatusCode::NOT_FOUND, "there is no model zebra");
+      });
+  const ProcessResult unknown = Beamwright({"decode", "--server", server.address(), "x"});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_EQ(unknown.err, "beamwright decode: NOT_FOUND: there is no model zebra\n");
+  const ProcessResult slow =
+      Beamwright({"decode", "--server", server.address(), "--timeout", "50ms", "slow"});
+  EXPECT_EQ(slow.exit_code, 1);
+  EXPECT_THAT(slow.err, HasSubstr("source 1 \"slow\": DEADLINE_EXCEEDED"));
+  release.Notify();
+}
+
+TEST(CommandLineTest, NonsenseIsAUsageError) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "A subcommand is required"},
+      {{"decod"}, "there is no command decod; there are decode, models, health and load-test"},
+      {{"decode", "--beam-size", "0", "x"}, "--beam-size: \"0\" is out of range: 1 to 256"},
+      {{"decode", "--beam-size", "four", "x"}, "\"four\" is not a whole number: 1 to 256"},
+      {{"decode", "--length-penalty-alpha", "-10.5", "x"}, "-10 to 10"},
+      {{"decode", "--stop", "soon", "x"}, "safe, first, count or never"},
+      {{"decode", "--beam-size", "4", "--beam-size", "5", "x"}, "--beam-size"},
+      {{"decode", "--beam", "4", "x"}, "--beam"},
+      {{"decode", "--file", "/no/such/file"}, "cannot read /no/such/file"},
+      {{"decode", "--file", "/tmp"}, "/tmp is a folder"},
+      {{"decode", "--file", "/dev/null", "x"}, "both as arguments and by --file"},
+      {{"decode", "--ids", "3 x"}, "\"x\" is not a token id"},
+      {{"decode", "--ids", "-- -3"}, "not a token id"},
+      {{"decode", "--timeout", "soon", "x"}, "--timeout: \"soon\" is not a duration"},
+      {{"decode", "--batch", "0", "x"}, "--batch: \"0\" is not a whole number from 1 to 4096"},
+      {{"decode", "--server", "a b", "x"}, "white space"},
+      {{"models", "--version", "3"}, "--version needs the name of a model"},
+      {{"load-test"}, "nothing to send"},
+      {{"load-test", "--file", "/dev/null"}, "is empty"},
+      {{"load-test", "--concurrency", "0", "x"}, "1 to 4096"},
+      {{"load-test", "--duration", "48h", "x"}, "1ms to 24h"},
+      {{"health", "a", "b"}, "b"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const ProcessResult result = Beamwright(arguments);
+    EXPECT_EQ(result.exit_code, 2) << message << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err,
+                AllOf(StartsWith("beamwright"), HasSubstr(message), HasSubstr("--help")));
+  }
+}
+
+TEST(CommandLineTest, HelpIsGroupedAndFitsThePage) {
+  for (const char* command : {"decode", "models", "health", "load-test"}) {
+    const ProcessResult help = Beamwright({command, "--help"});
+    EXPECT_EQ(help.exit_code, 0);
+    EXPECT_THAT(help.out, AllOf(HasSubstr("\nInput:\n"), HasSubstr("\nConnection:\n"),
+                                HasSubstr("\nOutput:\n"), Not(HasSubstr("\n\n\n"))));
+    for (const std::string& line : std::vector<std::string>(absl::StrSplit(help.out, '\n'))) {
+      EXPECT_LE(line.size(), 100u) << line;
+    }
+  }
+  EXPECT_THAT(Beamwright({"--version"}).out, StartsWith("beamwright 0."));
+}
+
+TEST(ModelsCommandTest, ListsAndDescribes) {
+  FakeServer server;
+  const std::vector<std::string> environment = {"BEAMWRIGHT_SERVER=" + server.address()};
+  const ProcessResult list = Beamwright({"models"}, "", environment);
+  EXPECT_EQ(list.exit_code, 0) << list.err;
+  EXPECT_EQ(list.out,
+            "name    version  state\n"
+            "echo    7        ready\n"
+            "                 Says it again, louder\n"
+            "broken  1        not ready: its graph is empty\n");
+  EXPECT_EQ(Python("import json, sys; print([m['ready'] for m in json.load(sys.stdin)['models']])",
+                   Beamwright({"models", "--json"}, "", environment).out),
+            "[True, False]\n");
+  const ProcessResult one = Beamwright({"models", "echo"}, "", environment);
+  EXPECT_THAT(one.out, AllOf(HasSubstr("echo, version 7"), HasSubstr("12,345 ids"),
+                             HasSubstr("keys f32 [-1, 64]"), HasSubstr("encoder.xml")));
+  const ProcessResult none = Beamwright({"models", "zebra"}, "", environment);
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.err, HasSubstr("NOT_FOUND: there is no model zebra"));
+}
+
+TEST(HealthCommandTest, TellsByItsExitCode) {
+  FakeServer server;
+  const std::vector<std::string> environment = {"BEAMWRIGHT_SERVER=" + server.address()};
+  ProcessResult result = Beamwright({"health", "beamwright.v1.DecodeService"}, "", environment);
+  EXPECT_EQ(result.out, "SERVING\n");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  server.set_serving(false);
+  result = Beamwright({"health", "--json"}, "", environment);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(Python("import json, sys; print(json.load(sys.stdin)['status'])", result.out),
+            "NOT_SERVING\n");
+  EXPECT_EQ(Beamwright({"health", "nonsense"}, "", environment).exit_code, 1);
+}
+
+TEST(LoadTestCommandTest, ReportsWhatTheServerSaw) {
+  FakeServer server;
+  const ProcessResult json =
+      Beamwright({"load-test", "--server", server.address(), "--requests", "50", "--batch", "2",
+                  "--warmup", "0", "--concurrency", "3", "--beam-size", "2", "--json", "a", "bad"});
+  EXPECT_EQ(json.exit_code, 1);  // sources failed
+  EXPECT_EQ(server.requests().size(), 50u);
+  EXPECT_EQ(server.requests()[0].options().beam_size(), 2);
+  EXPECT_EQ(Python(R"(
+import json, sys
+r = json.load(sys.stdin)
+assert r["answered_calls"] == 50 and r["decoded_sources"] == 50, r
+assert r["failed_sources"] == {"INVALID_ARGUMENT": 50} and r["failed_calls"] == {}, r
+assert r["connections"] == 3 and r["concurrency"] == 3 and r["batch"] == 2, r
+assert 0 < r["latency_ms"]["p50"] <= r["latency_ms"]["p99"] <= r["latency_ms"]["max"], r
+assert abs(r["calls_per_second"] * r["elapsed_seconds"] - 50) < 1e-6, r
+print("fine"))",
+                   json.out),
+            "fine\n");
+  const ProcessResult text = Beamwright({"load-test", "--server", server.address(), "--requests",
+                                         "5", "--warmup", "0", "--concurrency", "1", "a"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("1 calls in flight of 1 source over 1 connection"),
+                              HasSubstr("5 calls answered, 5 sources decoded"),
+                              HasSubstr("latency  p50 "), Not(HasSubstr("failed"))));
+}
+
+TEST(LoadTestCommandTest, InterruptPrintsWhatWasMeasured) {
+  FakeServer server;
+  Process process({BEAMWRIGHT_PROGRAM, "load-test", "--server", server.address(), "--duration",
+                   "1h", "--warmup", "0", "a"},
+                  "");
+  server.WaitForRequests(100);
+  ASSERT_EQ(kill(process.pid(), SIGINT), 0);
+  const ProcessResult result = process.Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("(interrupted)"), HasSubstr("calls answered")));
+}
+
+TEST(LoadTestCommandTest, GivesUpOnADeadServer) {
+  const ProcessResult result = Beamwright({"load-test", "--server", "127.0.0.1:1", "a"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("no server answers at 127.0.0.1:1 (Connection refused)"));
+}
+
+TEST(ExampleTest, DecodesAndStandsInTheDocumentation) {
+  FakeServer server;
+  const ProcessResult result = RunProcess({BEAMWRIGHT_EXAMPLE, server.address(), "hello", "you"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "HELLO\nYOU\n");
+  const auto read = [](const std::string& path) {
+    std::ifstream file(BEAMWRIGHT_SOURCE_DIR + path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string example = read("/client/examples/decode_words.cc");
+  ASSERT_FALSE(example.empty());
+  EXPECT_THAT(read("/docs/client.md"), HasSubstr(example));
+}
+
+}  // namespace
+}  // namespace beamwright::client

@@ -1,0 +1,225 @@
+#include "client/client.h"
+
+#include <atomic>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "client/channels.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/fake_server.h"
+
+namespace beamwright::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::Time Soon() { return absl::Now() + absl::Minutes(2); }
+
+std::unique_ptr<Client> Connect(const FakeServer& server, ClientOptions options = {}) {
+  options.address = server.address();
+  auto client = Client::Connect(options);
+  EXPECT_TRUE(client.ok()) << client.status();
+  return *std::move(client);
+}
+
+v1::DecodeRequest RequestOf(const std::string& text) {
+  v1::DecodeRequest request;
+  request.add_sources()->set_text(text);
+  return request;
+}
+
+TEST(ClientTest, DecodesAndTellsErrorsOfSourcesApart) {
+  FakeServer server;
+  auto client = Connect(server);
+  v1::DecodeRequest request = RequestOf("hello");
+  request.add_sources()->set_text("bad one");
+  const auto response = client->Decode(request, Soon());
+  ASSERT_TRUE(response.ok()) << response.status();
+  ASSERT_EQ(response->results_size(), 2);
+  EXPECT_TRUE(ResultStatus(response->results(0)).ok());
+  EXPECT_EQ(response->results(0).decoded().hypotheses(0).text(), "HELLO");
+  EXPECT_EQ(ResultStatus(response->results(1)),
+            absl::InvalidArgumentError("cannot decode bad one"));
+  EXPECT_EQ(ResultStatus(v1::Result()).code(), absl::StatusCode::kInternal);
+}
+
+TEST(ClientTest, KeepsCodeAndMessageOfEveryStatus) {
+  FakeServer server(
+      [](grpc::ServerContext&, const v1::DecodeRequest& request, v1::DecodeResponse&) {
+        const int code = request.sources(0).ids().ids(0);
+        return grpc::Status(static_cast<grpc::StatusCode>(code), "said the server");
+      });
+  auto client = Connect(server, {.max_attempts = 1});
+  for (int code = 1; code <= 16; ++code) {
+    v1::DecodeRequest request;
+    request.add_sources()->mutable_ids()->add_ids(code);
+    EXPECT_EQ(client->Decode(request, Soon()).status(),
+              absl::Status(static_cast<absl::StatusCode>(code), "said the server"));
+  }
+}
+
+TEST(ClientTest, RetriesUnavailableOnly) {
+  std::atomic<int> failures{2};
+  std::atomic<grpc::StatusCode> code{grpc::StatusCode::UNAVAILABLE};
+  const DecodeHandler fail_at_first = [&](grpc::ServerContext& context,
+                                          const v1::DecodeRequest& request,
+                                          v1::DecodeResponse& response) {
+    return failures.fetch_sub(1) > 0 ? grpc::Status(code, "not now")
+                                     : EchoAll(context, request, response);
+  };
+  {
+    FakeServer server(fail_at_first);
+    EXPECT_TRUE(Connect(server)->Decode(RequestOf("a"), Soon()).ok());
+    EXPECT_EQ(server.requests().size(), 3u);
+  }
+  {
+    failures = 2;
+    FakeServer server(fail_at_first);
+    auto client = Connect(server, {.max_attempts = 1});
+    EXPECT_EQ(client->Decode(RequestOf("a"), Soon()).status(), absl::UnavailableError("not now"));
+    EXPECT_EQ(server.requests().size(), 1u);
+  }
+  {
+    failures = 2;
+    code = grpc::StatusCode::RESOURCE_EXHAUSTED;
+    FakeServer server(fail_at_first);
+    EXPECT_EQ(Connect(server)->Decode(RequestOf("a"), Soon()).status().code(),
+              absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(server.requests().size(), 1u);
+  }
+}
+
+TEST(ClientTest, DeadlineTravelsAndExpires) {
+  std::chrono::system_clock::time_point seen;
+  FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                        v1::DecodeResponse& response) {
+    seen = context.deadline();
+    return EchoAll(context, request, response);
+  });
+  auto client = Connect(server);
+  const absl::Time deadline = absl::Now() + absl::Hours(1);
+  ASSERT_TRUE(client->Decode(RequestOf("a"), deadline).ok());
+  EXPECT_LT(absl::AbsDuration(absl::FromChrono(seen) - deadline), absl::Minutes(5));
+  ASSERT_TRUE(client->Decode(RequestOf("a"), absl::InfiniteFuture()).ok());
+  EXPECT_GT(absl::FromChrono(seen), deadline + absl::Hours(24));
+  EXPECT_EQ(client->Decode(RequestOf("a"), absl::Now() - absl::Seconds(1)).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(ClientTest, ManyAsynchronousCallsAnswerOnceEach) {
+  constexpr int kCalls = 200;
+  FakeServer server;
+  auto client = Connect(server, {.connections = 2});
+  std::atomic<int> num_right{0};
+  absl::BlockingCounter left(kCalls);
+  for (int i = 0; i < kCalls; ++i) {
+    const std::string text = absl::StrCat("x", i);
+    client->DecodeAsync(RequestOf(text), Soon(), [&, i](absl::StatusOr<v1::DecodeResponse> answer) {
+      if (answer.ok() &&
+          answer->results(0).decoded().hypotheses(0).text() == absl::StrCat("X", i)) {
+        ++num_right;
+      }
+      left.DecrementCount();
+    });
+  }
+  left.Wait();
+  EXPECT_EQ(num_right, kCalls);
+  EXPECT_EQ(server.requests().size(), static_cast<size_t>(kCalls));
+}
+
+TEST(ClientTest, DestructorCancelsAndWaitsForCallbacks) {
+  absl::Notification release;
+  FakeServer server([&](grpc::ServerContext&, const v1::DecodeRequest&, v1::DecodeResponse&) {
+    release.WaitForNotification();
+    return grpc::Status::OK;
+  });
+  auto client = Connect(server);
+  std::atomic<int> num_cancelled{0};
+  for (int i = 0; i < 3; ++i) {
+    client->DecodeAsync(RequestOf("a"), Soon(), [&](absl::StatusOr<v1::DecodeResponse> answer) {
+      num_cancelled += absl::IsCancelled(answer.status()) ? 1 : 0;
+    });
+  }
+  server.WaitForRequests(3);
+  client.reset();
+  EXPECT_EQ(num_cancelled, 3);
+  release.Notify();
+}
+
+TEST(ClientTest, ConnectionsAreConnectionsOfTheirOwn) {
+  absl::Mutex mutex;
+  std::set<std::string> peers;
+  FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                        v1::DecodeResponse& response) {
+    absl::MutexLock lock(&mutex);
+    peers.insert(context.peer());
+    return EchoAll(context, request, response);
+  });
+  auto client = Connect(server, {.connections = 3});
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_TRUE(client->Decode(RequestOf("a"), Soon()).ok());
+  }
+  EXPECT_EQ(peers.size(), 3u);
+}
+
+TEST(ClientTest, TakesAnswersLargerThanGrpcsDefault) {
+  FakeServer server(
+      [](grpc::ServerContext&, const v1::DecodeRequest&, v1::DecodeResponse& response) {
+        response.set_numerics(std::string(6 << 20, 'x'));
+        return grpc::Status::OK;
+      });
+  EXPECT_TRUE(Connect(server)->Decode(RequestOf("a"), Soon()).ok());
+  EXPECT_EQ(Connect(server, {.max_receive_bytes = 1 << 20})
+                ->Decode(RequestOf("a"), Soon())
+                .status()
+                .code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+TEST(ClientTest, ModelsAndHealth) {
+  FakeServer server;
+  auto client = Connect(server);
+  const auto models = client->ListModels(Soon());
+  ASSERT_TRUE(models.ok()) << models.status();
+  EXPECT_EQ(models->models_size(), 2);
+  const auto model = client->DescribeModel("echo", "7", Soon());
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->source_vocabulary_size(), 12345);
+  EXPECT_EQ(client->DescribeModel("echo", "8", Soon()).status(),
+            absl::NotFoundError("there is no model echo 8"));
+  using grpc::health::v1::HealthCheckResponse;
+  EXPECT_EQ(*client->Health("", Soon()), HealthCheckResponse::SERVING);
+  server.set_serving(false);
+  EXPECT_EQ(*client->Health("", Soon()), HealthCheckResponse::NOT_SERVING);
+  EXPECT_TRUE(absl::IsNotFound(client->Health("nonsense", Soon()).status()));
+}
+
+TEST(ClientTest, RefusesOptionsOutOfRange) {
+  const auto message = [](const ClientOptions& options) {
+    return std::string(Client::Connect(options).status().message());
+  };
+  EXPECT_THAT(message({.address = ""}), HasSubstr("address"));
+  EXPECT_THAT(message({.address = "a b:1"}), HasSubstr("white space"));
+  EXPECT_THAT(message({.connections = 0}), HasSubstr("1 to 64"));
+  EXPECT_THAT(message({.max_receive_bytes = 0}), HasSubstr("max_receive_bytes"));
+  EXPECT_THAT(message({.max_attempts = 6}), HasSubstr("1 to 5"));
+  EXPECT_THAT(message({.keepalive = absl::Seconds(1)}), HasSubstr("keepalive"));
+}
+
+TEST(ClientTest, AddsTheDefaultPort) {
+  EXPECT_EQ(WithDefaultPort("host"), "host:8001");
+  EXPECT_EQ(WithDefaultPort("host:1"), "host:1");
+  EXPECT_EQ(WithDefaultPort("[::1]"), "[::1]:8001");
+  EXPECT_EQ(WithDefaultPort("[::1]:1"), "[::1]:1");
+  EXPECT_EQ(WithDefaultPort("unix:/run/x"), "unix:/run/x");
+}
+
+}  // namespace
+}  // namespace beamwright::client

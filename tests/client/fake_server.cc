@@ -1,0 +1,154 @@
+#include "tests/client/fake_server.h"
+
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "ops/base/check.h"
+
+namespace beamwright::client {
+
+v1::Result EchoResult(const v1::Source& source) {
+  v1::Result result;
+  if (absl::StartsWith(source.text(), "bad")) {
+    result.mutable_error()->set_code(grpc::StatusCode::INVALID_ARGUMENT);
+    result.mutable_error()->set_message(absl::StrCat("cannot decode ", source.text()));
+    return result;
+  }
+  v1::Hypothesis* hypothesis = result.mutable_decoded()->add_hypotheses();
+  *hypothesis->mutable_tokens() = source.ids().ids();
+  hypothesis->set_text(absl::AsciiStrToUpper(source.text()));
+  hypothesis->set_log_prob(-1.5);
+  hypothesis->set_score(-0.75);
+  hypothesis->set_finish_reason(v1::FINISH_REASON_EOS);
+  return result;
+}
+
+grpc::Status EchoAll(grpc::ServerContext&, const v1::DecodeRequest& request,
+                     v1::DecodeResponse& response) {
+  for (const v1::Source& source : request.sources()) {
+    *response.add_results() = EchoResult(source);
+  }
+  response.set_model("echo");
+  response.set_version("7");
+  response.set_numerics("fake-f32");
+  return grpc::Status::OK;
+}
+
+class FakeServer::DecodeServiceImpl : public v1::DecodeService::Service {
+ public:
+  explicit DecodeServiceImpl(FakeServer& server) : server_(server) {}
+
+  grpc::Status Decode(grpc::ServerContext* context, const v1::DecodeRequest* request,
+                      v1::DecodeResponse* response) override {
+    {
+      absl::MutexLock lock(&server_.mutex_);
+      server_.requests_.push_back(*request);
+    }
+    return server_.handler_(*context, *request, *response);
+  }
+
+ private:
+  FakeServer& server_;
+};
+
+class FakeServer::ModelServiceImpl : public v1::ModelService::Service {
+ public:
+  grpc::Status ListModels(grpc::ServerContext*, const v1::ListModelsRequest*,
+                          v1::ListModelsResponse* response) override {
+    v1::ModelSummary* echo = response->add_models();
+    echo->set_name("echo");
+    echo->set_version("7");
+    echo->set_description("Says it again, louder");
+    echo->set_ready(true);
+    v1::ModelSummary* broken = response->add_models();
+    broken->set_name("broken");
+    broken->set_version("1");
+    broken->set_reason("its graph is empty");
+    return grpc::Status::OK;
+  }
+
+  grpc::Status DescribeModel(grpc::ServerContext*, const v1::DescribeModelRequest* request,
+                             v1::ModelDescription* response) override {
+    if (request->model() != "echo" || (request->version() != "" && request->version() != "7")) {
+      return {grpc::StatusCode::NOT_FOUND,
+              absl::StrCat("there is no model ", request->model(), " ", request->version())};
+    }
+    response->mutable_summary()->set_name("echo");
+    response->mutable_summary()->set_version("7");
+    response->mutable_summary()->set_ready(true);
+    response->mutable_config()->mutable_encoder()->set_graph("encoder.xml");
+    response->set_source_vocabulary_size(12345);
+    v1::TensorDescription* memory = response->add_memory();
+    memory->set_name("keys");
+    memory->set_dtype("f32");
+    memory->add_shape(-1);
+    memory->add_shape(64);
+    return grpc::Status::OK;
+  }
+};
+
+class FakeServer::HealthServiceImpl : public grpc::health::v1::Health::Service {
+ public:
+  explicit HealthServiceImpl(FakeServer& server) : server_(server) {}
+
+  grpc::Status Check(grpc::ServerContext*, const grpc::health::v1::HealthCheckRequest* request,
+                     grpc::health::v1::HealthCheckResponse* response) override {
+    if (request->service() != "" && request->service() != "beamwright.v1.DecodeService") {
+      return {grpc::StatusCode::NOT_FOUND, "unknown service"};
+    }
+    absl::MutexLock lock(&server_.mutex_);
+    response->set_status(server_.serving_ ? grpc::health::v1::HealthCheckResponse::SERVING
+                                          : grpc::health::v1::HealthCheckResponse::NOT_SERVING);
+    return grpc::Status::OK;
+  }
+
+ private:
+  FakeServer& server_;
+};
+
+FakeServer::FakeServer(DecodeHandler handler)
+    : handler_(std::move(handler)),
+      decode_(std::make_unique<DecodeServiceImpl>(*this)),
+      models_(std::make_unique<ModelServiceImpl>()),
+      health_(std::make_unique<HealthServiceImpl>(*this)) {
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(decode_.get());
+  builder.RegisterService(models_.get());
+  builder.RegisterService(health_.get());
+  server_ = builder.BuildAndStart();
+  BW_CHECK(server_ != nullptr && port != 0);
+  address_ = absl::StrCat("127.0.0.1:", port);
+}
+
+FakeServer::~FakeServer() { server_->Shutdown(std::chrono::system_clock::now()); }
+
+std::vector<v1::DecodeRequest> FakeServer::requests() {
+  absl::MutexLock lock(&mutex_);
+  return requests_;
+}
+
+int FakeServer::num_sources() {
+  int count = 0;
+  for (const v1::DecodeRequest& request : requests()) {
+    count += request.sources_size();
+  }
+  return count;
+}
+
+void FakeServer::set_serving(bool serving) {
+  absl::MutexLock lock(&mutex_);
+  serving_ = serving;
+}
+
+void FakeServer::WaitForRequests(size_t count) {
+  const auto reached = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return requests_.size() >= count; };
+  absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(&reached));
+}
+
+}  // namespace beamwright::client

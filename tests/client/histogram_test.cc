@@ -1,0 +1,90 @@
+#include "client/load/histogram.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace beamwright::client {
+namespace {
+
+int64_t Us(absl::Duration duration) { return absl::ToInt64Microseconds(duration); }
+
+// The oracle: the smallest value that at least `fraction` of the values do not exceed.
+int64_t SortedPercentile(const std::vector<int64_t>& sorted, double fraction) {
+  const auto rank =
+      static_cast<size_t>(std::max(1.0, std::ceil(fraction * static_cast<double>(sorted.size()))));
+  return sorted[rank - 1];
+}
+
+TEST(HistogramTest, PercentilesAgreeWithASortedVector) {
+  std::mt19937_64 random(7);
+  for (const int count : {1, 2, 3, 10, 99, 100, 101, 5000}) {
+    // Spread over eight decades, so that exact, fine and coarse buckets all occur.
+    std::uniform_real_distribution<double> exponent(0, 9.5);
+    Histogram histogram;
+    std::vector<int64_t> values;
+    for (int i = 0; i < count; ++i) {
+      values.push_back(static_cast<int64_t>(std::pow(10, exponent(random))));
+      histogram.Record(absl::Microseconds(values.back()));
+    }
+    std::sort(values.begin(), values.end());
+    EXPECT_EQ(histogram.count(), count);
+    EXPECT_EQ(Us(histogram.max()), values.back());
+    for (const double fraction : {0.0, 0.01, 0.5, 0.9, 0.99, 0.999, 1.0}) {
+      const int64_t expected = SortedPercentile(values, fraction);
+      const int64_t actual = Us(histogram.Percentile(fraction));
+      EXPECT_GE(actual, expected) << fraction << " of " << count;
+      EXPECT_LE(static_cast<double>(actual), static_cast<double>(expected) * 1.001)
+          << fraction << " of " << count;
+    }
+  }
+}
+
+TEST(HistogramTest, ExactForSmallValuesAndAtEveryBucketsEdge) {
+  for (int shift = 0; shift < 31; ++shift) {
+    for (const int64_t value : {(int64_t{1} << shift) - 1, int64_t{1} << shift}) {
+      Histogram histogram;
+      histogram.Record(absl::Microseconds(value));
+      histogram.Record(absl::Hours(1));
+      const int64_t p50 = Us(histogram.Percentile(0.5));
+      EXPECT_GE(p50, value);
+      EXPECT_LE(p50, value < 2048 ? value : value + value / 1000) << value;
+    }
+  }
+}
+
+TEST(HistogramTest, OutOfRangeAndEmpty) {
+  Histogram histogram;
+  EXPECT_EQ(histogram.Percentile(0.5), absl::ZeroDuration());
+  EXPECT_EQ(histogram.max(), absl::ZeroDuration());
+  histogram.Record(absl::Seconds(-1));
+  EXPECT_EQ(histogram.Percentile(1), absl::ZeroDuration());
+  histogram.Record(absl::InfiniteDuration());
+  EXPECT_EQ(histogram.max(), absl::Hours(1));
+  EXPECT_EQ(histogram.count(), 2);
+}
+
+TEST(HistogramTest, ThreadsLoseNothing) {
+  Histogram histogram;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 1; i <= 10'000; ++i) {
+        histogram.Record(absl::Microseconds(i * (t + 1)));
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(histogram.count(), 40'000);
+  EXPECT_EQ(Us(histogram.max()), 40'000);
+}
+
+}  // namespace
+}  // namespace beamwright::client

@@ -1,0 +1,165 @@
+#include "client/load/load.h"
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/fake_server.h"
+
+namespace beamwright::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+LoadOptions Calls(int64_t max_calls, std::initializer_list<const char*> texts) {
+  LoadOptions options;
+  options.warmup = absl::ZeroDuration();
+  options.duration = absl::Hours(1);
+  options.timeout = absl::Minutes(2);
+  options.max_calls = max_calls;
+  for (const char* text : texts) {
+    options.sources.emplace_back().set_text(text);
+  }
+  return options;
+}
+
+absl::StatusOr<LoadReport> Load(const FakeServer& server, const LoadOptions& options) {
+  auto client = *Client::Connect({.address = server.address(), .max_attempts = 1});
+  return RunLoad(*client, options);
+}
+
+TEST(LoadTest, CountsWhatTheServerCounts) {
+  FakeServer server;
+  LoadOptions options = Calls(300, {"a", "b", "bad", "c", "d"});
+  options.batch = 3;
+  options.concurrency = 7;
+  options.request.mutable_options()->set_beam_size(9);
+  const auto report = Load(server, options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->num_calls, 300);
+  EXPECT_EQ(server.requests().size(), 300u);
+  EXPECT_EQ(server.num_sources(), 900);
+  EXPECT_EQ(server.requests()[17].options().beam_size(), 9);
+  // 900 sources go 180 times round the five.
+  EXPECT_EQ(report->num_sources, 720);
+  EXPECT_THAT(report->failed_sources, ElementsAre(Pair(absl::StatusCode::kInvalidArgument, 180)));
+  EXPECT_TRUE(report->failed_calls.empty());
+  EXPECT_EQ(report->first_failure, absl::InvalidArgumentError("cannot decode bad"));
+  EXPECT_GT(report->elapsed, absl::ZeroDuration());
+  EXPECT_GT(report->p50, absl::ZeroDuration());
+  EXPECT_LE(report->p50, report->p90);
+  EXPECT_LE(report->p90, report->p99);
+  EXPECT_LE(report->p99, report->max);
+  EXPECT_FALSE(report->gave_up || report->stopped);
+}
+
+TEST(LoadTest, CountsFailedCallsByCode) {
+  FakeServer server([](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                       v1::DecodeResponse& response) {
+    const std::string& text = request.sources(0).text();
+    return text == "full"      ? grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "queue")
+           : text == "crashed" ? grpc::Status(grpc::StatusCode::INTERNAL, "bug")
+                               : EchoAll(context, request, response);
+  });
+  const auto report = Load(server, Calls(100, {"a", "full", "crashed", "full", "b"}));
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->num_calls, 40);
+  EXPECT_EQ(report->num_sources, 40);
+  EXPECT_THAT(report->failed_calls, ElementsAre(Pair(absl::StatusCode::kResourceExhausted, 40),
+                                                Pair(absl::StatusCode::kInternal, 20)));
+}
+
+TEST(LoadTest, KeepsExactlyTheConcurrencyInFlight) {
+  constexpr int kConcurrency = 5;
+  FakeServer* server_pointer = nullptr;
+  std::atomic<int> in_flight{0}, most{0};
+  FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                        v1::DecodeResponse& response) {
+    const int now = ++in_flight;
+    int seen = most;
+    while (now > seen && !most.compare_exchange_weak(seen, now)) {
+    }
+    // Nobody is answered before all are there.
+    server_pointer->WaitForRequests(kConcurrency);
+    --in_flight;
+    return EchoAll(context, request, response);
+  });
+  server_pointer = &server;
+  LoadOptions options = Calls(50, {"a"});
+  options.concurrency = kConcurrency;
+  ASSERT_TRUE(Load(server, options).ok());
+  EXPECT_EQ(most, kConcurrency);
+}
+
+TEST(LoadTest, WarmUpIsNotCounted) {
+  FakeServer server;
+  LoadOptions options = Calls(0, {"a"});
+  options.warmup = absl::Milliseconds(30);
+  options.duration = absl::Milliseconds(30);
+  const auto report = Load(server, options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_LT(report->num_calls, static_cast<int64_t>(server.requests().size()));
+}
+
+TEST(LoadTest, StopCancelsWhatIsInFlightAndKeepsTheRest) {
+  absl::Notification release;
+  FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                        v1::DecodeResponse& response) {
+    if (request.sources(0).text() == "hang") {
+      release.WaitForNotification();
+    }
+    return EchoAll(context, request, response);
+  });
+  std::atomic<bool> stop{false};
+  LoadOptions options = Calls(0, {"a", "b", "hang"});
+  options.concurrency = 2;
+  options.stop = &stop;
+  // Both slots end up with a hanging call, after a, b, and one more a and b.
+  std::thread stopper([&] {
+    server.WaitForRequests(6);
+    stop = true;
+  });
+  const auto report = Load(server, options);
+  stopper.join();
+  release.Notify();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->stopped);
+  EXPECT_EQ(report->num_calls, 4);
+  EXPECT_TRUE(report->failed_calls.empty());
+}
+
+TEST(LoadTest, GivesUpOnADeadServer) {
+  LoadOptions options = Calls(0, {"a"});
+  auto client = *Client::Connect({.address = "127.0.0.1:1", .max_attempts = 1});
+  const auto report = RunLoad(*client, options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->gave_up);
+  EXPECT_EQ(report->num_calls, 0);
+  EXPECT_TRUE(absl::IsUnavailable(report->first_failure)) << report->first_failure;
+}
+
+TEST(LoadTest, RefusesOptionsOutOfRange) {
+  FakeServer server;
+  const auto message = [&](auto change) {
+    LoadOptions options = Calls(1, {"a"});
+    change(options);
+    return std::string(Load(server, options).status().message());
+  };
+  EXPECT_THAT(message([](LoadOptions& o) { o.sources.clear(); }), HasSubstr("no sources"));
+  EXPECT_THAT(message([](LoadOptions& o) { o.batch = 0; }), HasSubstr("batch"));
+  EXPECT_THAT(message([](LoadOptions& o) { o.concurrency = 5000; }), HasSubstr("1 to 4096"));
+  EXPECT_THAT(message([](LoadOptions& o) { o.max_calls = -1; }), HasSubstr("max_calls"));
+  EXPECT_THAT(message([](LoadOptions& o) { o.duration = absl::InfiniteDuration(); }),
+              HasSubstr("duration is inf"));
+  EXPECT_TRUE(server.requests().empty());
+}
+
+}  // namespace
+}  // namespace beamwright::client

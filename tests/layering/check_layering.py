@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Checks the direction of includes: a folder may include only what its line below allows.
+
+Usage: check_layering.py [ROOT]. Prints file:line of each offence and exits with 1 if there is one. A
+folder that is not in the table is an offence too, so that a new one gets its line.
+"""
+
+import pathlib
+import re
+import sys
+
+OPS_GRAPH = ["ops/base", "ops/tensor", "ops/graph"]
+OPS_LOOP = [*OPS_GRAPH, "ops/kernels", "ops/compile", "ops/loop"]
+OPS = [*OPS_LOOP, "ops/import"]
+SERVER_ENGINE = [*OPS, "proto", "server/search", "server/model", "server/engine"]
+
+# A folder's own files and its own folder's name are always allowed. "proto" is generated messages,
+# "grpc" the RPC library and generated services.
+ALLOWED = {
+    "ops/base": [],
+    "ops/tensor": ["ops/base"],
+    "ops/graph": ["ops/base", "ops/tensor"],
+    "ops/kernels": OPS_GRAPH,
+    "ops/import": OPS_GRAPH,
+    "ops/compile": [*OPS_GRAPH, "ops/kernels"],
+    "ops/loop": [*OPS_GRAPH, "ops/kernels", "ops/compile"],
+    "ops/tools": OPS,
+    "server/search": ["ops/base"],
+    "server/model": [*OPS_GRAPH, "ops/import", "proto"],
+    "server/engine": SERVER_ENGINE,
+    "server/rpc": [*SERVER_ENGINE, "grpc"],
+    # ops/base is the status helpers; a client links nothing else of the server's code.
+    "client": ["ops/base", "proto", "grpc"],
+    "client/load": ["ops/base", "proto", "grpc", "client"],
+    "client/cli": ["ops/base", "proto", "grpc", "client", "client/load"],
+    "client/examples": ["client", "proto"],
+}
+
+INCLUDE = re.compile(r'\s*#\s*include\s*[<"]([^>"]+)[>"]')
+
+
+def layer_of(path):
+    """The layer that an include path belongs to; None for other libraries."""
+    if path.endswith(".grpc.pb.h"):
+        return "grpc"
+    if path.endswith(".pb.h") or path.startswith("google/protobuf/"):
+        return "proto"
+    top = path.split("/")[0]
+    if top in ("grpc", "grpcpp"):
+        return "grpc"
+    if top in ("ops", "server", "client"):
+        return str(pathlib.PurePosixPath(path).parent)
+    return None
+
+
+def offences(root):
+    for top in ("ops", "server", "client"):
+        for file in sorted((root / top).rglob("*")):
+            if file.suffix not in (".h", ".cc"):
+                continue
+            name = file.relative_to(root).as_posix()
+            folder = str(pathlib.PurePosixPath(name).parent)
+            if folder not in ALLOWED:
+                yield f"{name}:1: folder {folder} has no line in {pathlib.Path(__file__).name}"
+                continue
+            for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+                match = INCLUDE.match(line)
+                layer = match and layer_of(match[1])
+                if layer and layer != folder and layer not in ALLOWED[folder]:
+                    allowed = ", ".join(ALLOWED[folder]) or "nothing of the project"
+                    yield f"{name}:{number}: {folder} includes {match[1]}; allowed: {allowed}"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+    found = list(offences(root))
+    print("\n".join(found) or "every include points downward")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

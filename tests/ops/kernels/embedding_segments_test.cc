@@ -1,0 +1,137 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/ops/kernels/run_operator.h"
+
+namespace beamwright::ops {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::FloatEq;
+using ::testing::HasSubstr;
+
+Tensor ExampleTable() {
+  return F32({5, 2}, {-0.2f, -0.6f, -0.1f, -0.4f, -1.9f, -1.8f, -1.0f, 1.5f, 0.8f, -0.7f});
+}
+
+Call Example(std::vector<int64_t> indices, std::vector<int64_t> segments, int64_t count,
+             Tensor default_index = {}, Tensor weights = {}) {
+  const int64_t n = static_cast<int64_t>(indices.size());
+  const int64_t m = static_cast<int64_t>(segments.size());
+  return {"EmbeddingSegmentsSum",
+          {ExampleTable(), I64({n}, std::move(indices)), I64({m}, std::move(segments)),
+           Tensor::Scalar(count), default_index, weights}};
+}
+
+TEST(EmbeddingSegmentsSum, TheDocumentsExample) {
+  const Tensor out = RunOne(Example({0, 2, 3, 4}, {0, 0, 2, 2}, 3, Tensor::Scalar<int64_t>(0),
+                                    F32({4}, {0.5f, 0.5f, 0.5f, 0.5f})));
+  EXPECT_EQ(out.shape(), Shape({3, 2}));
+  EXPECT_THAT(Floats(out), ElementsAre(FloatEq(-1.05f), FloatEq(-1.2f), FloatEq(-0.2f),
+                                       FloatEq(-0.6f), FloatEq(-0.1f), FloatEq(0.4f)));
+}
+
+TEST(EmbeddingSegmentsSum, EmptySegments) {
+  EXPECT_THAT(Floats(RunOne(Example({}, {}, 2))), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(Floats(RunOne(Example({}, {}, 1, Tensor::Scalar<int64_t>(-1)))), ElementsAre(0, 0));
+  EXPECT_THAT(Floats(RunOne(Example({1}, {0}, 2, Tensor::Scalar<int64_t>(4)))),
+              ElementsAre(-0.1f, -0.4f, 0.8f, -0.7f));
+  EXPECT_EQ(RunOne(Example({}, {}, 0)).shape(), Shape({0, 2}));
+}
+
+TEST(EmbeddingSegmentsSum, ErrorsNameInputAndIndex) {
+  const auto scalar = [](int64_t value) { return Tensor::Scalar(value); };
+  EXPECT_EQ(ErrorOf(Example({0, 5}, {0, 0}, 1)), "indices[1]: 5 is outside [0, 5)");
+  EXPECT_EQ(ErrorOf(Example({-1}, {0}, 1)), "indices[0]: -1 is outside [0, 5)");
+  EXPECT_EQ(ErrorOf(Example({0, 1}, {0, 2}, 2)), "segment_ids[1]: 2 is outside [0, 2)");
+  EXPECT_EQ(ErrorOf(Example({0}, {-1}, 2)), "segment_ids[0]: -1 is outside [0, 2)");
+  EXPECT_THAT(ErrorOf(Example({0, 1}, {1, 0}, 2)), HasSubstr("segment_ids[1]: 0 is below"));
+  EXPECT_THAT(ErrorOf(Example({}, {}, -1)), HasSubstr("num_segments: -1 is negative"));
+  EXPECT_THAT(ErrorOf(Example({0, 1}, {0}, 1)), HasSubstr("segment_ids: has 1 elements"));
+  EXPECT_THAT(ErrorOf(Example({0}, {0}, 1, scalar(0), F32({2}, {1, 1}))),
+              HasSubstr("per_sample_weights: has 2 elements"));
+  // Refused although no segment is empty.
+  EXPECT_EQ(ErrorOf(Example({0}, {0}, 1, scalar(5))), "default_index: 5 is outside [-1, 5)");
+  EXPECT_EQ(ErrorOf(Example({0}, {0}, 1, scalar(-2))), "default_index: -2 is outside [-1, 5)");
+}
+
+TEST(EmbeddingSegmentsSum, RefusesWrongTypesAndRanks) {
+  Call call = Example({0}, {0}, 1);
+  call.inputs[2] = *Convert(call.inputs[2], DType::kI32);
+  EXPECT_THAT(ErrorOf(call), HasSubstr("segment_ids: element type i32"));
+  call = Example({0}, {0}, 1, {}, I64({1}, {1}));
+  EXPECT_THAT(ErrorOf(call), HasSubstr("per_sample_weights: element type i64"));
+  call = Example({0}, {0}, 1);
+  call.inputs[1] = F32({1}, {0});
+  EXPECT_THAT(ErrorOf(call), HasSubstr("indices: element type f32"));
+  call = Example({0}, {0}, 1);
+  call.inputs[0] = Tensor::Scalar(1.0f);
+  EXPECT_THAT(ErrorOf(call), HasSubstr("emb_table: must have rank 1"));
+  call.inputs[0] = *Convert(ExampleTable(), DType::kBool);
+  EXPECT_THAT(ErrorOf(call), HasSubstr("boolean is not supported"));
+}
+
+// Sums in double, item by item.
+TEST(EmbeddingSegmentsSum, EqualsNaiveSums) {
+  Random random(5);
+  for (int trial = 0; trial < 60; ++trial) {
+    const int64_t rows = random.Int(1, 7);
+    const int64_t width = random.Int(1, 150);
+    const int64_t segments = random.Int(1, 6);
+    std::vector<int64_t> ids;
+    for (int64_t s = 0; s < segments; ++s) {
+      ids.insert(ids.end(), static_cast<size_t>(random.Int(0, 3)), s);
+    }
+    const int64_t n = static_cast<int64_t>(ids.size());
+    const Tensor table = random.Floats({rows, width, 2});
+    const Tensor indices = random.Ints({n}, 0, rows - 1, DType::kI32);
+    const Tensor weights = random.Floats({n});
+    std::vector<double> expected(static_cast<size_t>(segments * width * 2), 0.0);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t d = 0; d < width * 2; ++d) {
+        expected[static_cast<size_t>(ids[static_cast<size_t>(i)] * width * 2 + d)] +=
+            double{table.data<float>()[indices.data<int32_t>()[i] * width * 2 + d]} *
+            double{weights.data<float>()[i]};
+      }
+    }
+    const Tensor out = RunOne({"EmbeddingSegmentsSum",
+                               {table, indices, *Convert(I64({n}, ids), DType::kI32),
+                                Tensor::Scalar(static_cast<int32_t>(segments)), Tensor(), weights}});
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_NEAR(Floats(out)[i], expected[i], 1e-6);
+    }
+  }
+}
+
+TEST(EmbeddingSegmentsSum, HalfIsRoundedOnceAndIntegersWrap) {
+  // 1 + 2^-11 + 2^-11 is representable in f16; adding one at a time in f16 stays at 1.
+  const Tensor halves = *Convert(F32({2}, {1.0f, 0x1p-11f}), DType::kF16);
+  const Tensor sum = RunOne({"EmbeddingSegmentsSum",
+                             {halves, I64({3}, {0, 1, 1}), I64({3}, {0, 0, 0}),
+                              Tensor::Scalar<int64_t>(1)}});
+  EXPECT_EQ(sum.dtype(), DType::kF16);
+  EXPECT_THAT(Floats(sum), ElementsAre(1.0f + 0x1p-10f));
+  const Tensor bytes = *Convert(I64({1}, {100}), DType::kI8);
+  const Tensor wrapped = RunOne({"EmbeddingSegmentsSum",
+                                 {bytes, I64({2}, {0, 0}), I64({2}, {0, 0}),
+                                  Tensor::Scalar<int64_t>(1)}});
+  EXPECT_THAT(Integers(wrapped), ElementsAre(-56));
+}
+
+TEST(EmbeddingSegmentsSum, ThreadsDoNotChangeTheResult) {
+  Random random(6);
+  std::vector<int64_t> ids;
+  for (int64_t s = 0; s < 64; ++s) {
+    ids.insert(ids.end(), static_cast<size_t>(s % 5), s);
+  }
+  const int64_t n = static_cast<int64_t>(ids.size());
+  Call call{"EmbeddingSegmentsSum",
+            {random.Floats({50, 1024}), random.Ints({n}, 0, 49), I64({n}, ids),
+             Tensor::Scalar<int64_t>(64), Tensor::Scalar<int64_t>(7)}};
+  const Tensor one = RunOne(call);
+  call.num_threads = 2;
+  EXPECT_TRUE(SameBits(one, RunOne(call)));
+}
+
+}  // namespace
+}  // namespace beamwright::ops

@@ -1,0 +1,172 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "ops/kernels/packed_matmul.h"
+#include "tests/ops/kernels/run_operator.h"
+
+namespace beamwright::ops {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Element [batch.., m, n] by definition, in double. Shapes of rank >= 2, not transposed.
+std::vector<double> Naive(const Tensor& a, const Tensor& b, const Shape& batch) {
+  const int64_t m = a.dim(a.rank() - 2), k = a.dim(a.rank() - 1), n = b.dim(b.rank() - 1);
+  const auto offset = [&](const Tensor& t, int64_t index) {  // of the matrix that index broadcasts to
+    int64_t result = 0, stride = t.dim(t.rank() - 1) * t.dim(t.rank() - 2);
+    for (int i = static_cast<int>(batch.size()) - 1, axis = t.rank() - 3; i >= 0; --i, --axis) {
+      const int64_t at = index % batch[static_cast<size_t>(i)];
+      index /= batch[static_cast<size_t>(i)];
+      if (axis >= 0) {
+        result += t.dim(axis) == 1 ? 0 : at * stride;
+        stride *= t.dim(axis);
+      }
+    }
+    return result;
+  };
+  std::vector<double> out;
+  for (int64_t i = 0; i < NumElements(batch); ++i) {
+    const float* left = a.data<float>() + offset(a, i);
+    const float* right = b.data<float>() + offset(b, i);
+    for (int64_t row = 0; row < m; ++row) {
+      for (int64_t column = 0; column < n; ++column) {
+        double sum = 0;
+        for (int64_t d = 0; d < k; ++d) sum += double{left[row * k + d]} * right[d * n + column];
+        out.push_back(sum);
+      }
+    }
+  }
+  return out;
+}
+
+Tensor SwapLastTwo(const Tensor& tensor) {
+  std::vector<int64_t> order;
+  for (int i = 0; i < tensor.rank(); ++i) order.push_back(i);
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  return RunOne({"Transpose", {tensor, I64({tensor.rank()}, order)}});
+}
+
+TEST(MatMul, EqualsTheDefinition) {
+  Random random(1);
+  const std::vector<std::pair<Shape, Shape>> batches = {
+      {{}, {}}, {{3}, {}}, {{}, {2}}, {{2, 1}, {1, 3}}, {{2, 3}, {3}}, {{0}, {}}, {{4}, {1}}};
+  for (const auto& [batch_a, batch_b] : batches) {
+    for (int trial = 0; trial < 12; ++trial) {
+      const int64_t m = random.Int(1, 9), k = random.Int(1, 40), n = random.Int(1, 20);
+      Shape shape_a = batch_a, shape_b = batch_b;
+      shape_a.insert(shape_a.end(), {m, k});
+      shape_b.insert(shape_b.end(), {k, n});
+      const Tensor a = random.Floats(shape_a), b = random.Floats(shape_b);
+      const Shape batch = *BroadcastShapes(batch_a, batch_b);
+      const std::vector<double> expected = Naive(a, b, batch);
+      for (int form = 0; form < 8; ++form) {
+        const bool ta = (form & 1) != 0, tb = (form & 2) != 0;
+        Call call{"MatMul",
+                  {ta ? SwapLastTwo(a) : a, tb ? SwapLastTwo(b) : b},
+                  {{"transpose_a", ta}, {"transpose_b", tb}}};
+        if ((form & 4) != 0) call.constants = {1};
+        const Tensor out = RunOne(call);
+        Shape shape = batch;
+        shape.insert(shape.end(), {m, n});
+        ASSERT_EQ(out.shape(), shape);
+        for (size_t i = 0; i < expected.size(); ++i) {
+          ASSERT_NEAR(Floats(out)[i], expected[i], 1e-5);
+        }
+      }
+    }
+  }
+}
+
+TEST(MatMul, VectorsLoseTheirAxis) {
+  const Tensor vector = F32({2}, {1, 2});
+  const Tensor matrix = F32({2, 3}, {1, 2, 3, 4, 5, 6});
+  for (const std::vector<size_t>& constants : {std::vector<size_t>{}, std::vector<size_t>{1}}) {
+    Tensor out = RunOne({"MatMul", {vector, matrix}, {}, 1, constants});
+    EXPECT_EQ(out.shape(), Shape({3}));
+    EXPECT_EQ(Floats(out), std::vector<float>({9, 12, 15}));
+    out = RunOne({"MatMul", {matrix, vector}, {{"transpose_a", true}}, 1, constants});
+    EXPECT_EQ(out.shape(), Shape({3}));
+    EXPECT_EQ(Floats(out), std::vector<float>({9, 12, 15}));
+    out = RunOne({"MatMul", {vector, vector}, {}, 1, constants});
+    EXPECT_EQ(out.shape(), Shape({}));
+    EXPECT_EQ(Floats(out), std::vector<float>({5}));
+  }
+}
+
+TEST(MatMul, Errors) {
+  const Tensor a = F32({1, 2}, {1, 2}), b = F32({3, 1}, {1, 2, 3});
+  EXPECT_THAT(ErrorOf({"MatMul", {a, b}}), HasSubstr("shapes [1, 2] and [3, 1] do not multiply"));
+  EXPECT_THAT(ErrorOf({"MatMul", {a, I64({2, 1}, {1, 2})}}), HasSubstr("i64 is not supported"));
+  EXPECT_THAT(ErrorOf({"MatMul", {Tensor::Scalar(1.0f), b}}), HasSubstr("scalar"));
+  EXPECT_THAT(ErrorOf({"MatMul", {a}}), HasSubstr("1 inputs"));
+}
+
+// Rows of a product computed each alone.
+class PackedInvariance : public ::testing::TestWithParam<PackedMatMul::Backend> {};
+
+TEST_P(PackedInvariance, ARowsBitsFollowFromTheRowAlone) {
+  Random random(2);
+  const std::pair<int64_t, int64_t> shapes[] = {{1, 1}, {7, 3}, {64, 512}, {33, 700}, {129, 1025}, {256, 64}};
+  for (const auto& [depth, columns] : shapes) {
+    const Tensor weight = random.Floats({columns, depth});
+    const Tensor bias = random.Floats({columns});
+    const PackedMatMul packed({weight.data<float>(), columns, depth, depth}, true, GetParam());
+    const int64_t most = 150;
+    const Tensor rows = random.Floats({most, depth});
+    const PackedMatMul::Epilogue epilogue{bias.span<float>()};
+    std::vector<float> alone(static_cast<size_t>(most * columns));
+    for (int64_t row = 0; row < most; ++row) {
+      ASSERT_TRUE(packed.Run(1, {rows.data<float>() + row * depth, 1, depth, depth}, epilogue,
+                             {alone.data() + row * columns, 1, columns, columns}).ok());
+    }
+    double worst = 0;
+    for (int64_t n = 0; n < columns; ++n) {
+      double sum = bias.data<float>()[n];
+      for (int64_t k = 0; k < depth; ++k) {
+        sum += double{rows.data<float>()[k]} * weight.data<float>()[n * depth + k];
+      }
+      worst = std::max(worst, std::fabs(sum - alone[static_cast<size_t>(n)]));
+    }
+    EXPECT_LT(worst, 1e-4 + 1e-6 * static_cast<double>(depth));
+    for (int64_t m = 1; m <= 70; ++m) {
+      for (const int threads : {1, 2}) {
+        const int64_t first = random.Int(0, most - m);
+        std::vector<float> out(static_cast<size_t>(m * (columns + 5)));
+        ASSERT_TRUE(packed.Run(threads, {rows.data<float>() + first * depth, m, depth, depth},
+                               epilogue, {out.data(), m, columns, columns + 5}).ok());
+        for (int64_t row = 0; row < m; ++row) {
+          ASSERT_EQ(std::memcmp(out.data() + row * (columns + 5),
+                                alone.data() + (first + row) * columns,
+                                static_cast<size_t>(columns) * sizeof(float)), 0)
+              << packed.implementation() << " [" << depth << ", " << columns << "] row " << row
+              << " of " << m;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(PackedInvariance, EpilogueAdds) {
+  const float weight[] = {1, 2, 3, 4};
+  const PackedMatMul packed({weight, 2, 2, 2}, false, GetParam());
+  const float a[] = {1, 1, 9, 2, 0, 9};  // stride 3
+  float out[] = {100, 200, 300, 400};
+  const float bias[] = {0.5f, 0.25f};
+  ASSERT_TRUE(packed.Run(1, {a, 2, 2, 3}, {bias, true}, {out, 2, 2, 2}).ok());
+  EXPECT_THAT(out, ::testing::ElementsAre(104.5f, 206.25f, 302.5f, 404.25f));
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, PackedInvariance,
+                         ::testing::Values(PackedMatMul::Backend::kAutomatic,
+                                           PackedMatMul::Backend::kFixedOrder));
+
+TEST(PackedMatMul, TheFallbackCanBeForced) {
+  const float weight[] = {1, 2, 3, 4};
+  const PackedMatMul::ScopedFixedOrder scope;
+  EXPECT_EQ(PackedMatMul({weight, 2, 2, 2}, false).implementation(), "fixed order");
+}
+
+}  // namespace
+}  // namespace beamwright::ops

@@ -1,0 +1,201 @@
+#include "ops/kernels/topk.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+namespace beamwright::ops {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+struct Options {
+  std::vector<LogitEdit> edits;
+  bool has_allowed = false;
+  std::vector<int32_t> allowed;
+  float temperature = 1;
+  std::vector<RankBonus> bonuses;
+  std::vector<int32_t> watched;
+
+  RowRules Rules() const {
+    return {edits, has_allowed, allowed, temperature, bonuses, watched};
+  }
+};
+
+struct Reference {
+  std::vector<double> log_probs;   // of every token
+  std::vector<int32_t> order;      // allowed tokens, best first by the scan's own f32 scores
+  double log_sum_exp = 0;
+};
+
+// Rules one token at a time, in double; a stable sort of everything.
+Reference Sort(std::vector<float> logits, const Options& options) {
+  std::vector<bool> banned(logits.size(), options.has_allowed);
+  for (const int32_t token : options.allowed) {
+    banned[static_cast<size_t>(token)] = false;
+  }
+  for (const LogitEdit& edit : options.edits) {
+    float& x = logits[static_cast<size_t>(edit.token)];
+    if (edit.kind == EditKind::kAdd) x += edit.value;
+    if (edit.kind == EditKind::kScaleBySign) x = x < 0 ? x * edit.value : x / edit.value;
+    if (edit.kind == EditKind::kBan) banned[static_cast<size_t>(edit.token)] = true;
+  }
+  double sum = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    logits[i] = banned[i] ? -kInfinity : logits[i] / options.temperature;
+    sum += std::exp(double{logits[i]});
+  }
+  Reference result;
+  result.log_sum_exp = std::log(sum);
+  const float shift = static_cast<float>(result.log_sum_exp);
+  std::vector<float> score;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    result.log_probs.push_back(logits[i] - result.log_sum_exp);
+    score.push_back(logits[i] - shift);
+    if (logits[i] > -kInfinity) result.order.push_back(static_cast<int32_t>(i));
+  }
+  for (const RankBonus& bonus : options.bonuses) {
+    score[static_cast<size_t>(bonus.token)] += bonus.value;
+  }
+  std::stable_sort(result.order.begin(), result.order.end(), [&](int32_t a, int32_t b) {
+    return score[static_cast<size_t>(a)] > score[static_cast<size_t>(b)];
+  });
+  return result;
+}
+
+TEST(ScanRow, EqualsAPlainSort) {
+  std::mt19937 engine(7);
+  const auto random = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(engine);
+  };
+  for (int trial = 0; trial < 800; ++trial) {
+    const int vocabulary = random(1, 900);
+    std::vector<float> logits;
+    for (int i = 0; i < vocabulary; ++i) {
+      // Multiples of 1/4: ties happen, and edits and temperatures of 2 stay exact.
+      logits.push_back(random(0, 30) == 0 ? -kInfinity : static_cast<float>(random(-20, 20)) / 4);
+    }
+    Options options;
+    const auto token = [&] { return random(0, vocabulary - 1); };
+    for (int i = random(0, 4); i > 0 && trial % 2 == 0; --i) {
+      options.edits.push_back({token(), static_cast<EditKind>(random(0, 2)), 2.0f});
+    }
+    if (trial % 3 == 0) {
+      options.has_allowed = true;
+      for (int i = 0; i < vocabulary; i += random(1, 5)) options.allowed.push_back(i);
+    }
+    options.temperature = trial % 5 == 0 ? 2.0f : 1.0f;
+    if (trial % 4 == 1) {
+      options.bonuses = {{token(), 1.5f}};
+      const int other = token();
+      if (other != options.bonuses[0].token) options.bonuses.push_back({other, -0.5f});
+    }
+    options.watched = {token(), token()};
+    const Reference expected = Sort(logits, options);
+    const size_t k = static_cast<size_t>(random(0, 20));
+    RowScan scan;
+    ASSERT_TRUE(ScanRow(logits, ScoreKind::kLogits, options.Rules(), static_cast<int>(k), scan).ok());
+    ASSERT_EQ(scan.best.size(), std::min(k, expected.order.size()));
+    for (size_t i = 0; i < scan.best.size(); ++i) {
+      const size_t best = static_cast<size_t>(scan.best[i].token);
+      EXPECT_EQ(scan.best[i].token, expected.order[i]) << "trial " << trial << " rank " << i;
+      EXPECT_NEAR(scan.best[i].log_prob, expected.log_probs[best], 2e-6);
+      EXPECT_LE(scan.best[i].log_prob, 0.0f);
+      float bonus = 0;
+      for (const RankBonus& b : options.bonuses) {
+        bonus = static_cast<size_t>(b.token) == best ? b.value : bonus;
+      }
+      EXPECT_EQ(scan.best[i].rank_score, scan.best[i].log_prob + bonus);
+    }
+    for (size_t i = 0; i < 2; ++i) {
+      const double log_prob = expected.log_probs[static_cast<size_t>(options.watched[i])];
+      if (std::isinf(log_prob) || std::isnan(log_prob)) {
+        EXPECT_EQ(scan.watched[i], -kInfinity);
+      } else {
+        EXPECT_NEAR(scan.watched[i], log_prob, 2e-6);
+      }
+    }
+    if (!expected.order.empty()) {
+      EXPECT_NEAR(scan.log_sum_exp, expected.log_sum_exp, 2e-6);
+    }
+  }
+}
+
+TEST(ScanRow, TiesGoToTheLowerToken) {
+  RowScan scan;
+  std::vector<float> logits(200, 1.0f);
+  ASSERT_TRUE(ScanRow(logits, ScoreKind::kLogits, {}, 3, scan).ok());
+  EXPECT_EQ(scan.best[0].token, 0);
+  EXPECT_EQ(scan.best[2].token, 2);
+  // A bonus of 0 changes no order, though the token is scanned apart.
+  const std::vector<RankBonus> bonuses = {{1, 0.0f}};
+  ASSERT_TRUE(ScanRow(logits, ScoreKind::kLogits, {.bonuses = bonuses}, 3, scan).ok());
+  EXPECT_EQ(scan.best[1].token, 1);
+}
+
+TEST(ScanRow, WhatIsBarredIsNeverReturned) {
+  RowScan scan;
+  const std::vector<float> logits = {0, 5, -kInfinity};
+  const std::vector<LogitEdit> edits = {{1, EditKind::kBan, 0}, {1, EditKind::kAdd, 3}};
+  const std::vector<RankBonus> bonuses = {{1, 100.0f}, {2, 100.0f}};
+  ASSERT_TRUE(
+      ScanRow(logits, ScoreKind::kLogits, {.edits = edits, .bonuses = bonuses}, 5, scan).ok());
+  ASSERT_EQ(scan.best.size(), 1u);
+  EXPECT_EQ(scan.best[0], (Candidate{0, 0.0f, 0.0f}));
+  ASSERT_TRUE(ScanRow(logits, ScoreKind::kLogits, {.has_allowed = true}, 5, scan).ok());
+  EXPECT_THAT(scan.best, IsEmpty());
+}
+
+TEST(ScanRow, KindsOfScores) {
+  RowScan scan;
+  const std::vector<float> probabilities = {0.25f, 0.0f, 0.5f, 0.25f};
+  ASSERT_TRUE(ScanRow(probabilities, ScoreKind::kProbabilities, {}, 4, scan).ok());
+  ASSERT_EQ(scan.best.size(), 3u);
+  EXPECT_EQ(scan.best[0].token, 2);
+  EXPECT_NEAR(scan.best[0].log_prob, std::log(0.5), 1e-6);
+  // Log-probabilities are taken as they are, and renormalised only where a rule changes them.
+  const std::vector<float> logs = {-1.0f, -2.0f};
+  ASSERT_TRUE(ScanRow(logs, ScoreKind::kLogProbs, {}, 2, scan).ok());
+  EXPECT_EQ(scan.best[0].log_prob, -1.0f);
+  const std::vector<LogitEdit> ban = {{1, EditKind::kBan, 0}};
+  ASSERT_TRUE(ScanRow(logs, ScoreKind::kLogProbs, {.edits = ban}, 2, scan).ok());
+  EXPECT_EQ(scan.best[0].log_prob, 0.0f);
+  EXPECT_THAT(std::string(ScanRow({logs.data(), 2}, ScoreKind::kProbabilities, {}, 1, scan).message()),
+              HasSubstr("scores[0]: -1 is no probability"));
+  const std::vector<float> logits = {0.5f};
+  EXPECT_THAT(std::string(ScanRow(logits, ScoreKind::kLogProbs, {}, 1, scan).message()),
+              HasSubstr("scores[0]: 0.5 is no log-probability"));
+}
+
+TEST(ScanRow, BadScoresAndRulesAreNamed) {
+  RowScan scan;
+  const auto error = [&](std::vector<float> logits, const RowRules& rules) {
+    const absl::Status status = ScanRow(logits, ScoreKind::kLogits, rules, 1, scan);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(error({0, std::nanf("")}, {}), HasSubstr("scores[1]: nan"));
+  EXPECT_THAT(error({kInfinity, 0}, {}), HasSubstr("scores[0]: inf"));
+  const std::vector<LogitEdit> ban = {{1, EditKind::kBan, 0}};
+  EXPECT_THAT(error({0, std::nanf("")}, {.edits = ban}), HasSubstr("scores[1]: nan"));
+  const std::vector<LogitEdit> zero = {{0, EditKind::kScaleBySign, 0}};
+  EXPECT_THAT(error({1, 0}, {.edits = zero}), HasSubstr("scores[0]: inf"));
+  const std::vector<LogitEdit> far = {{2, EditKind::kBan, 0}};
+  EXPECT_THAT(error({1, 0}, {.edits = far}), HasSubstr("edits: token 2 is outside [0, 2)"));
+  const std::vector<int32_t> below = {-1};
+  EXPECT_THAT(error({1, 0}, {.has_allowed = true, .allowed = below}), HasSubstr("allowed: token -1"));
+  EXPECT_THAT(error({1, 0}, {.watched = below}), HasSubstr("watched: token -1"));
+  const std::vector<RankBonus> bonus = {{9, 1}};
+  EXPECT_THAT(error({1, 0}, {.bonuses = bonus}), HasSubstr("bonuses: token 9"));
+  EXPECT_THAT(error({1, 0}, {.temperature = 0}), HasSubstr("temperature"));
+}
+
+}  // namespace
+}  // namespace beamwright::ops
