@@ -16,13 +16,14 @@ if(BEAMWRIGHT_SANITIZE)
 endif()
 # Tests of a sanitizer build bear its name, so that one ctest can run those of several builds.
 set(BEAMWRIGHT_TEST_PREFIX "")
-set(BEAMWRIGHT_TEST_ENVIRONMENT "")
+# Tests run side by side: a waiting OpenMP team must sleep, not spin.
+set(BEAMWRIGHT_TEST_ENVIRONMENT OMP_WAIT_POLICY=passive)
 set(BEAMWRIGHT_TEST_SOURCES "")
 if(BEAMWRIGHT_SANITIZE MATCHES thread)
   set(BEAMWRIGHT_TEST_PREFIX tsan:)
   # The OpenMP runtime and Abseil are not instrumented: OpenMP tells the sanitizer its synchronization
   # itself (libarcher), for Abseil's locks the test programs do.
-  set(BEAMWRIGHT_TEST_ENVIRONMENT TSAN_OPTIONS=ignore_noninstrumented_modules=1)
+  list(APPEND BEAMWRIGHT_TEST_ENVIRONMENT TSAN_OPTIONS=ignore_noninstrumented_modules=1)
   set(BEAMWRIGHT_TEST_SOURCES ${PROJECT_SOURCE_DIR}/tests/sanitizers/tsan_absl.cc)
 elseif(BEAMWRIGHT_SANITIZE)
   set(BEAMWRIGHT_TEST_PREFIX asan:)
@@ -56,6 +57,8 @@ function(beamwright_test name)
   add_executable(${name} ${sources} ${BEAMWRIGHT_TEST_SOURCES})
   target_link_libraries(${name} PRIVATE beamwright_flags GTest::gmock GTest::gtest_main ${ARGN})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  # Tests take longer to compile than to run.
+  target_compile_options(${name} PRIVATE -O1)
   target_compile_definitions(${name} PRIVATE BEAMWRIGHT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
     TEST_PREFIX "${BEAMWRIGHT_TEST_PREFIX}"

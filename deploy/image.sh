@@ -57,8 +57,6 @@ build_image() {
     --ignorefile .dockerignore --file deploy/Dockerfile --tag beamwright .
 }
 
-in_container() { buildah run --isolation chroot "$container" -- "$@"; }
-
 server_pid=
 clean_up() {
   if [[ -n $server_pid ]]; then
@@ -70,24 +68,26 @@ clean_up() {
 }
 
 try_image() {
-  local port address deadline=$((SECONDS + 60))
-  port=$((20000 + RANDOM % 12000))
-  address=127.0.0.1:$port
+  local port deadline=$((SECONDS + 60)) shared=$work/shared
+  rm -rf "$shared"
+  mkdir -m 777 "$shared"
   trap clean_up EXIT
   trap 'exit 130' INT TERM
   buildah from --pull-never --name "$container" localhost/beamwright >/dev/null
-  say "running the image's server on $address as user $(in_container id -u)"
-  in_container beamwright-server --model /models/g2p-en --address "$address" \
+  buildah run --volume "$shared:/run/shared" "$container" -- beamwright-server \
+    --model-path /models/g2p-en --grpc-address 127.0.0.1:0 --port-file /run/shared/port \
     >"$work/server.log" 2>&1 &
   server_pid=$!
-  until in_container beamwright health --server "$address" --timeout 1s >/dev/null 2>&1; do
+  until [[ -s $shared/port ]]; do
     if ! kill -0 "$server_pid" 2>&- || ((SECONDS > deadline)); then
       cat "$work/server.log" >&2
       fail "the image's server did not start"
     fi
-    sleep 0.2
+    sleep 0.1
   done
-  in_container beamwright decode --server "$address" --n-best 2 hello
+  port=$(<"$shared/port")
+  say "the image's server runs on 127.0.0.1:$port as user $(stat --format %u "$shared/port")"
+  buildah run "$container" -- beamwright decode --server "127.0.0.1:$port" --n-best 2 hello
 }
 
 buildah inspect --type image "$base" >/dev/null 2>&1 || make_base

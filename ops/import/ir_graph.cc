@@ -70,9 +70,7 @@ class Builder {
     const IrLayer& layer = net_.layers[static_cast<size_t>(index)];
     const LayerType* type = FindLayerType(layer.type);
     if (type == nullptr) {
-      import_.unknown.push_back(
-          absl::StrCat(import_.where, Describe(layer),
-                       layer.version.empty() ? "" : absl::StrCat(" of ", layer.version)));
+      AddUnknown(layer);
     }
     Node node;
     node.op = type == nullptr ? layer.type : type->op;
@@ -89,11 +87,19 @@ class Builder {
     return absl::OkStatus();
   }
 
+  void AddUnknown(const IrLayer& layer) {
+    if (import_.num_unknown++ < IrImport::kMostUnknownListed) {
+      import_.unknown.push_back(
+          absl::StrCat(import_.where, Describe(layer),
+                       layer.version.empty() ? "" : absl::StrCat(" of ", layer.version)));
+    }
+  }
+
   // What the generic translation does not do.
   absl::Status Finish(const IrLayer& layer, Node& node) {
     if (node.op == "Parameter") {
-      BW_ASSIGN_OR_RETURN(node.outputs.emplace_back(), ReadDeclaredInfo(layer));
-      node.outputs.erase(node.outputs.begin(), node.outputs.end() - 1);
+      BW_ASSIGN_OR_RETURN(ValueInfo info, ReadDeclaredInfo(layer));
+      node.outputs = {std::move(info)};
     } else if (node.op == "Constant") {
       BW_ASSIGN_OR_RETURN(node.constant, import_.weights.Read(layer));
       node.outputs[0].dtype = node.constant.dtype();

@@ -16,11 +16,13 @@ namespace beamwright::ops {
 
 // What the translation of a file shares between a net and its loop bodies.
 struct IrImport {
+  static constexpr int64_t kMostUnknownListed = 50;
+
   IrWeights weights;
-  bool keep_unknown_layers = false;
   int depth = 0;                     // loops around the net that is being read
   std::string where;                 // "layer 6 'loop' (TensorIterator): body: ", or empty
-  std::vector<std::string> unknown;  // descriptions of layers of unknown type
+  int64_t num_unknown = 0;           // layers of unknown type
+  std::vector<std::string> unknown;  // descriptions of the first of them
 };
 
 // A net's Graph, and where its Parameter and Result layers went: layer id -> index into

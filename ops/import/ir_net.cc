@@ -95,7 +95,12 @@ absl::StatusOr<IrEdge> ReadEdge(pugi::xml_node xml) {
 }  // namespace
 
 std::string Describe(const IrLayer& layer) {
-  return absl::StrCat("layer ", layer.id, " '", layer.name, "' (", layer.type, ")");
+  const auto shortened = [](const std::string& text) {
+    constexpr size_t kMost = 120;
+    return text.size() <= kMost ? text : absl::StrCat(text.substr(0, kMost), "...");
+  };
+  return absl::StrCat("layer ", layer.id, " '", shortened(layer.name), "' (", shortened(layer.type),
+                      ")");
 }
 
 absl::StatusOr<int64_t> ReadInt(pugi::xml_node node, const char* attribute) {

@@ -42,13 +42,12 @@ absl::Status ParseXml(absl::string_view xml, pugi::xml_document& document) {
   return absl::OkStatus();
 }
 
-absl::Status UnknownLayersError(const std::vector<std::string>& unknown) {
-  constexpr size_t kMostListed = 50;
-  const size_t listed = std::min(unknown.size(), kMostListed);
-  return absl::UnimplementedError(absl::StrCat(
-      unknown.size(), unknown.size() == 1 ? " layer has" : " layers have", " an unsupported type: ",
-      absl::StrJoin(unknown.begin(), unknown.begin() + static_cast<ptrdiff_t>(listed), "; "),
-      listed < unknown.size() ? absl::StrCat("; and ", unknown.size() - listed, " more") : ""));
+absl::Status UnknownLayersError(const IrImport& import) {
+  const int64_t unlisted = import.num_unknown - static_cast<int64_t>(import.unknown.size());
+  return absl::UnimplementedError(
+      absl::StrCat(import.num_unknown, import.num_unknown == 1 ? " layer has" : " layers have",
+                   " an unsupported type: ", absl::StrJoin(import.unknown, "; "),
+                   unlisted > 0 ? absl::StrCat("; and ", unlisted, " more") : ""));
 }
 
 std::string WeightsPath(const std::string& xml_path) {
@@ -73,10 +72,10 @@ absl::StatusOr<Graph> ParseOpenVinoIr(absl::string_view xml,
                    ">; an IR file has <net>");
   }
   BW_RETURN_IF_ERROR(CheckVersion(root));
-  IrImport import{IrWeights(weights), options.keep_unknown_layers};
+  IrImport import{IrWeights(weights)};
   BW_ASSIGN_OR_RETURN(IrGraph result, BuildGraph(root, import));
-  if (!import.unknown.empty() && !options.keep_unknown_layers) {
-    return UnknownLayersError(import.unknown);
+  if (import.num_unknown > 0 && !options.keep_unknown_layers) {
+    return UnknownLayersError(import);
   }
   return std::move(result.graph);
 }

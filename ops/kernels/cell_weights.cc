@@ -36,10 +36,9 @@ absl::Status CellWeights::Run(const ExecutionContext& context, const Tensor& wei
                 absl::MakeSpan(product).first(static_cast<size_t>(part.rows)));
     float* result = out.row(row);
     for (int64_t n = 0; n < part.rows; ++n) {
-      const float value =
-          epilogue.bias.empty()
-              ? product[static_cast<size_t>(n)]
-              : product[static_cast<size_t>(n)] + epilogue.bias[static_cast<size_t>(n)];
+      const float value = epilogue.bias.empty() ? product[static_cast<size_t>(n)]
+                                                : product[static_cast<size_t>(n)] +
+                                                      epilogue.bias[static_cast<size_t>(n)];
       result[n] = epilogue.add_to_output ? result[n] + value : value;
     }
   });

@@ -212,8 +212,8 @@ class CellKernel final : public Kernel {
   int64_t Work(int64_t rows) const { return 16 * rows * options_.gates * options_.hidden; }
 
   // gates = X W^T + B (the first `gates` parts of it).
-  absl::Status InputProduct(const ExecutionContext& context,
-                            absl::Span<const Tensor* const> inputs, Matrix<float> gates) const {
+  absl::Status InputProduct(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
+                            Matrix<float> gates) const {
     const Tensor& w = *inputs[static_cast<size_t>(options_.w())];
     return input_.Run(context, w, InputPart(w), AsMatrix(*inputs[0]),
                       {Bias(inputs, 0, gates.columns)}, gates);
@@ -299,8 +299,7 @@ class CellKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  absl::Status RunGruLinear(const ExecutionContext& context,
-                            absl::Span<const Tensor* const> inputs,
+  absl::Status RunGruLinear(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                             absl::Span<Tensor> outputs) const {
     const int64_t hidden = options_.hidden;
     const Matrix<float> gates = Buffer(0, inputs[0]->dim(0), 3 * hidden);

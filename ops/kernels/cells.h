@@ -5,8 +5,8 @@
 //   LSTM f, i, c, o;  GRU z, r, h;  RNN one.
 // LSTMCell: X, H, C, W, R[, B[, P]]; P [3 S]: peepholes f, i, o. With attribute weights_joined the
 // older form X, H, C, W [4 S, I + S][, B]: columns of W multiply X first, then H.
-// Outputs H' (and C' for LSTM). GRUCell and RNNCell: X, H, W, R[, B]. With linear_before_reset GRU's
-// B is [4 S]: z, r, h's input part, h's recurrent part.
+// Outputs H' (and C' for LSTM). GRUCell and RNNCell: X, H, W, R[, B]. With linear_before_reset
+// GRU's B is [4 S]: z, r, h's input part, h's recurrent part.
 //
 // clip > 0 bounds what goes into each gate's activation (not the h(C') of LSTM); a negative clip,
 // input_forget and a weights_format other than fico are refused. Weights known at load are packed

@@ -41,24 +41,15 @@ struct BinaryOptions {
 
 absl::StatusOr<BinaryOptions> ParseBinary(const Node& node) {
   static const auto& functions = *new std::map<std::string, Function>{
-      {"Add", Function::kAdd},
-      {"Subtract", Function::kSubtract},
-      {"Multiply", Function::kMultiply},
-      {"Divide", Function::kDivide},
-      {"Power", Function::kPower},
-      {"Maximum", Function::kMaximum},
-      {"Minimum", Function::kMinimum},
-      {"FloorMod", Function::kFloorMod},
-      {"Mod", Function::kMod},
-      {"SquaredDifference", Function::kSquaredDifference},
-      {"Equal", Function::kEqual},
-      {"NotEqual", Function::kNotEqual},
-      {"Less", Function::kLess},
-      {"LessEqual", Function::kLessEqual},
-      {"Greater", Function::kGreater},
-      {"GreaterEqual", Function::kGreaterEqual},
-      {"LogicalAnd", Function::kAnd},
-      {"LogicalOr", Function::kOr},
+      {"Add", Function::kAdd},           {"Subtract", Function::kSubtract},
+      {"Multiply", Function::kMultiply}, {"Divide", Function::kDivide},
+      {"Power", Function::kPower},       {"Maximum", Function::kMaximum},
+      {"Minimum", Function::kMinimum},   {"FloorMod", Function::kFloorMod},
+      {"Mod", Function::kMod},           {"SquaredDifference", Function::kSquaredDifference},
+      {"Equal", Function::kEqual},       {"NotEqual", Function::kNotEqual},
+      {"Less", Function::kLess},         {"LessEqual", Function::kLessEqual},
+      {"Greater", Function::kGreater},   {"GreaterEqual", Function::kGreaterEqual},
+      {"LogicalAnd", Function::kAnd},    {"LogicalOr", Function::kOr},
       {"LogicalXor", Function::kXor}};
   const auto found = functions.find(node.op);
   if (found == functions.end()) {
@@ -290,8 +281,7 @@ struct ComparisonOp {
                              absl::Span<ValueInfo> outputs) {
     BW_RETURN_IF_ERROR(BinaryShapes(options, inputs, outputs));
     outputs[0].dtype = DType::kBool;
-    return ExpectType(inputs[0], "inputs",
-                      {DType::kF32, DType::kI64, DType::kI32, DType::kBool});
+    return ExpectType(inputs[0], "inputs", {DType::kF32, DType::kI64, DType::kI32, DType::kBool});
   }
   static absl::Status Compute(const Options& options, const ExecutionContext&,
                               absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {

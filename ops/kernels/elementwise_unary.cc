@@ -61,7 +61,9 @@ absl::Status MapFloat(Function function, const Tensor& in, Tensor& out) {
 
 template <typename T>
 absl::Status MapInteger(Function function, const Tensor& in, Tensor& out) {
-  const auto negated = [](T x) { return static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(x)); };
+  const auto negated = [](T x) {
+    return static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(x));
+  };
   switch (function) {
     case Function::kAbs:
       return Map<T>(in, out, [negated](T x) { return x < 0 ? negated(x) : x; });
@@ -100,8 +102,7 @@ struct UnaryOp {
       case Function::kNegative:
       case Function::kFloor:
       case Function::kRelu:
-        BW_RETURN_IF_ERROR(
-            ExpectType(inputs[0], "input", {DType::kF32, DType::kI64, DType::kI32}));
+        BW_RETURN_IF_ERROR(ExpectType(inputs[0], "input", {DType::kF32, DType::kI64, DType::kI32}));
         break;
       default:
         BW_RETURN_IF_ERROR(ExpectType(inputs[0], "input", {DType::kF32}));

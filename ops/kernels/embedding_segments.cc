@@ -72,7 +72,8 @@ struct EmbeddingSegmentsSumOp {
       }
     }
     for (const size_t i : {kSegmentIds, kWeights}) {
-      if (Present(inputs, i) && !MergeExtents(ListLength(inputs[i]), ListLength(inputs[kIndices])).ok()) {
+      if (Present(inputs, i) &&
+          !MergeExtents(ListLength(inputs[i]), ListLength(inputs[kIndices])).ok()) {
         return Invalid(kNames[i], ": has ", ListLength(inputs[i]), " elements, expected ",
                        ListLength(inputs[kIndices]), ", as indices has");
       }

@@ -79,17 +79,17 @@ struct GatherOp {
     const Tensor& data = *inputs[0];
     const Tensor& indices = *inputs[1];
     const int64_t axis_value = IntAt(*inputs[2], 0);
-    BW_ASSIGN_OR_RETURN(const Axes axes, ResolveAxes(batch_dims, absl::MakeConstSpan(&axis_value, 1),
-                                                     data.rank(), indices.rank()));
+    BW_ASSIGN_OR_RETURN(
+        const Axes axes,
+        ResolveAxes(batch_dims, absl::MakeConstSpan(&axis_value, 1), data.rank(), indices.rank()));
     const auto product = [](const Shape& dims, int begin, int end) {
-      return NumElements(absl::MakeConstSpan(dims).subspan(
-          static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+      return NumElements(absl::MakeConstSpan(dims).subspan(static_cast<size_t>(begin),
+                                                           static_cast<size_t>(end - begin)));
     };
     const int64_t batches = product(data.shape(), 0, axes.batch);
     const int64_t outer = product(data.shape(), axes.batch, axes.axis);
     const int64_t extent = data.dim(axes.axis);
-    const int64_t bytes =
-        product(data.shape(), axes.axis + 1, data.rank()) * SizeOf(data.dtype());
+    const int64_t bytes = product(data.shape(), axes.axis + 1, data.rank()) * SizeOf(data.dtype());
     const int64_t per_batch = product(indices.shape(), axes.batch, indices.rank());
     std::byte* out = outputs[0].mutable_bytes();
     for (int64_t batch = 0; batch < batches; ++batch) {
@@ -135,9 +135,8 @@ struct GatherOp {
       return kMixedRows;
     }
     const int indices_rank = inputs[1].shape.rank();
-    const absl::StatusOr<Axes> axes =
-        ResolveAxes(node.attributes.Int("batch_dims", 0).value_or(0), list,
-                    inputs[0].shape.rank(), indices_rank);
+    const absl::StatusOr<Axes> axes = ResolveAxes(node.attributes.Int("batch_dims", 0).value_or(0),
+                                                  list, inputs[0].shape.rank(), indices_rank);
     if (!axes.ok()) {
       return kMixedRows;
     }
@@ -154,9 +153,8 @@ struct GatherOp {
     if (data.axis < axes->batch || data.axis == axes->axis) {
       return kMixedRows;
     }
-    return data.axis < axes->axis
-               ? data
-               : RowsAt(data.axis - 1 + indices_rank - axes->batch, data.factor);
+    return data.axis < axes->axis ? data
+                                  : RowsAt(data.axis - 1 + indices_rank - axes->batch, data.factor);
   }
 };
 

@@ -1,6 +1,7 @@
-// The operator library: what each operator of the internal vocabulary (docs/operators.md) infers and
-// computes, and how its output rows follow from its input rows. "Parameter", "Constant" and "Result"
-// belong to the graph, "Loop" to ops/loop, which makes the full OperatorSet out of these and its own.
+// The operator library: what each operator of the internal vocabulary (docs/operators.md) infers
+// and computes, and how its output rows follow from its input rows. "Parameter", "Constant" and
+// "Result" belong to the graph, "Loop" to ops/loop, which makes the full OperatorSet out of these
+// and its own.
 #ifndef BEAMWRIGHT_OPS_KERNELS_KERNELS_H_
 #define BEAMWRIGHT_OPS_KERNELS_KERNELS_H_
 

@@ -1,8 +1,8 @@
-// exp, log, tanh and sigmoid of our own, in f32, for vector body and tail alike: branch-free, so that
-// the compiler vectorises loops over them, and made of operations that round the same in every lane.
-// A libm call for the tail and a vector routine for the body would make a result depend on where in
-// an array a number stands (docs/numerics.md). Relative errors are below 3e-7 (tests compare with
-// double); coefficients are those of Cephes (S. Moshier, single precision).
+// exp, log, tanh and sigmoid of our own, in f32, for vector body and tail alike: branch-free, so
+// that the compiler vectorises loops over them, and made of operations that round the same in every
+// lane. A libm call for the tail and a vector routine for the body would make a result depend on
+// where in an array a number stands (docs/numerics.md). Relative errors are below 3e-7 (tests
+// compare with double); coefficients are those of Cephes (S. Moshier, single precision).
 #ifndef BEAMWRIGHT_OPS_KERNELS_MATH_H_
 #define BEAMWRIGHT_OPS_KERNELS_MATH_H_
 
@@ -14,7 +14,8 @@ namespace beamwright::ops {
 
 // exp(x); 0 below -104, infinity above 88.73, NaN stays NaN. Exp(0) is exactly 1.
 inline float Exp(float x) {
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+  constexpr float kRound =
+      12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
   x = x > 89.0f ? 89.0f : x;
   x = x < -104.0f ? -104.0f : x;
   const float shifted = x * 1.44269504088896341f + kRound;

@@ -41,7 +41,8 @@ struct MatMulOptions {
   bool transpose_b = false;
 };
 
-// Shapes with operands of rank 1 made matrices ([1, K] and [K, 1]; transposing a vector is nothing).
+// Shapes with operands of rank 1 made matrices ([1, K] and [K, 1]; transposing a vector is
+// nothing).
 struct Operands {
   Shape a, b;  // rank >= 2, as if not transposed: [.., M, K] and [.., K, N]
   bool a_vector = false;
@@ -100,8 +101,7 @@ struct MatMulOp {
         BroadcastPartial(BatchDims(operands.a), BatchDims(operands.b));
     if (!MergeExtents(operands.a.back(), depth_b).ok() || !batch.ok()) {
       return Invalid("shapes ", a.ToString(), options.transpose_a ? " (transposed)" : "", " and ",
-                     b.ToString(), options.transpose_b ? " (transposed)" : "",
-                     " do not multiply");
+                     b.ToString(), options.transpose_b ? " (transposed)" : "", " do not multiply");
     }
     Shape dims = batch->dims();
     if (!operands.a_vector) {
@@ -139,8 +139,8 @@ struct MatMulOp {
     ParallelFor(context.num_threads, items, items * depth * columns, [&](int64_t item) {
       const auto [matrix_a, matrix_b] = pairs[static_cast<size_t>(item / rows)];
       const int64_t row = item % rows;
-      const float* a = inputs[0]->data<float>() + matrix_a * rows * depth +
-                       (a_transposed ? row : row * depth);
+      const float* a =
+          inputs[0]->data<float>() + matrix_a * rows * depth + (a_transposed ? row : row * depth);
       const StridedMatrix b{inputs[1]->data<float>() + matrix_b * depth * columns,
                             b_transposed ? 1 : columns, b_transposed ? depth : 1};
       MultiplyRow(a, a_transposed ? rows : 1, b, b_transposed, depth,
@@ -164,8 +164,7 @@ class PackedKernel final : public Kernel {
   absl::Status Run(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                    absl::Span<Tensor> outputs) const override {
     RuntimeResults results(outputs.size());
-    BW_RETURN_IF_ERROR(
-        MatMulOp::Shapes(options_, DescribeInputs(inputs), absl::MakeSpan(results)));
+    BW_RETURN_IF_ERROR(MatMulOp::Shapes(options_, DescribeInputs(inputs), absl::MakeSpan(results)));
     BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
     const int64_t depth = packed_.depth();
     const int64_t columns = packed_.columns();
@@ -228,7 +227,8 @@ RowInfo MatMulOp::Rows(const Node& node, absl::Span<const RowInfo> rows,
     }
     const int distance = FromRight(rows[i], inputs[i].shape.rank(),
                                    i == 0 ? options->transpose_a : options->transpose_b, i == 0);
-    if (distance == 0 || (from_right != 0 && (distance != from_right || factor != rows[i].factor))) {
+    if (distance == 0 ||
+        (from_right != 0 && (distance != from_right || factor != rows[i].factor))) {
       return kMixedRows;
     }
     from_right = distance;

@@ -46,8 +46,8 @@ struct ConcatOp {
     PartialShape result;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i].dtype != inputs[0].dtype) {
-        return Invalid("input ", i, ": element type ", Name(inputs[i].dtype), " is not that of input 0, ",
-                       Name(inputs[0].dtype));
+        return Invalid("input ", i, ": element type ", Name(inputs[i].dtype),
+                       " is not that of input 0, ", Name(inputs[0].dtype));
       }
       const PartialShape& shape = inputs[i].shape;
       if (!shape.has_rank()) {
@@ -73,9 +73,10 @@ struct ConcatOp {
     for (int i = 0; i < a.rank(); ++i) {
       int64_t& dim = dims[static_cast<size_t>(i)];
       if (a.rank() != b.rank() || (i != axis && dim >= 0 && b.dim(i) >= 0 && dim != b.dim(i))) {
-        return Invalid("shape ", b.ToString(), " does not join ", a.ToString(), " along axis ", axis);
+        return Invalid("shape ", b.ToString(), " does not join ", a.ToString(), " along axis ",
+                       axis);
       }
-      dim = i != axis                      ? std::max(dim, b.dim(i))
+      dim = i != axis                   ? std::max(dim, b.dim(i))
             : dim >= 0 && b.dim(i) >= 0 ? dim + b.dim(i)
                                         : PartialShape::kDynamic;
     }
@@ -108,8 +109,8 @@ struct ConcatOp {
     }
     const absl::StatusOr<int> axis =
         NormalizeAxis(node.attributes.Int("axis", 0).value_or(0), inputs[0].shape.rank());
-    const bool same = std::all_of(rows.begin(), rows.end(),
-                                  [&](const RowInfo& info) { return info == rows[0]; });
+    const bool same =
+        std::all_of(rows.begin(), rows.end(), [&](const RowInfo& info) { return info == rows[0]; });
     return axis.ok() && same && *axis != rows[0].axis ? rows[0] : kMixedRows;
   }
 };
@@ -156,8 +157,7 @@ void SetParts(const InputInfo& data, int axis, absl::Span<const int64_t> lengths
   }
 }
 
-RowInfo SplitRows(const Node&, absl::Span<const RowInfo> rows,
-                  absl::Span<const InputInfo> inputs) {
+RowInfo SplitRows(const Node&, absl::Span<const RowInfo> rows, absl::Span<const InputInfo> inputs) {
   if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
     return *simple;
   }

@@ -10,8 +10,8 @@ namespace {
 
 using dnnl::memory;
 
-// oneDNN splits work by the number of OpenMP threads that it sees, when a primitive is made and when
-// it runs; our promise needs that to be one. The setting is the calling thread's own.
+// oneDNN splits work by the number of OpenMP threads that it sees, when a primitive is made and
+// when it runs; our promise needs that to be one. The setting is the calling thread's own.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -132,11 +132,11 @@ bool OneDnnPanels::Run(size_t tile, int64_t panel, const float* a, float* out) c
   const auto address = reinterpret_cast<uintptr_t>(scratch.data());
   unsigned char* aligned = scratch.data() + (64 - address % 64) % 64;
   try {
-    primitive.matmul.execute(
-        Stream(), {{DNNL_ARG_SRC, memory(primitive.a, Engine(), const_cast<float*>(a))},
-                   {DNNL_ARG_WEIGHTS, weights.weight},
-                   {DNNL_ARG_DST, memory(primitive.out, Engine(), out)},
-                   {DNNL_ARG_SCRATCHPAD, memory(primitive.scratch, Engine(), aligned)}});
+    primitive.matmul.execute(Stream(),
+                             {{DNNL_ARG_SRC, memory(primitive.a, Engine(), const_cast<float*>(a))},
+                              {DNNL_ARG_WEIGHTS, weights.weight},
+                              {DNNL_ARG_DST, memory(primitive.out, Engine(), out)},
+                              {DNNL_ARG_SCRATCHPAD, memory(primitive.scratch, Engine(), aligned)}});
     return true;
   } catch (const dnnl::error&) {
     return false;

@@ -1,5 +1,5 @@
-// The oneDNN half of PackedMatMul: the weight in packed panels of columns, and a primitive for each of
-// a few row counts. Private to packed_matmul.cc.
+// The oneDNN half of PackedMatMul: the weight in packed panels of columns, and a primitive for each
+// of a few row counts. Private to packed_matmul.cc.
 #ifndef BEAMWRIGHT_OPS_KERNELS_ONEDNN_PANELS_H_
 #define BEAMWRIGHT_OPS_KERNELS_ONEDNN_PANELS_H_
 

@@ -4,7 +4,8 @@
 //     using Options = ...;                                        // its attributes, parsed
 //     static absl::StatusOr<Options> Parse(const Node& node);
 //     static absl::Status Shapes(const Options&, absl::Span<const InputInfo> inputs,
-//                                absl::Span<ValueInfo> outputs);  // types and shapes, with all checks
+//                                absl::Span<ValueInfo> outputs);  // types and shapes, with all
+//                                checks
 //     static absl::Status Compute(const Options&, const ExecutionContext&,
 //                                 absl::Span<const Tensor* const> inputs,
 //                                 absl::Span<Tensor> outputs);    // outputs have their shapes

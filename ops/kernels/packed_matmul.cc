@@ -116,8 +116,7 @@ absl::Status PackedMatMul::RunTile(ConstMatrix<float> a, const Epilogue& epilogu
   }
   const float* bias = epilogue.bias.empty() ? nullptr : epilogue.bias.data() + first;
   for (int64_t row = 0; row < a.rows; ++row) {
-    Finish(product.data() + row * width, bias, epilogue.add_to_output, width,
-           out.row(row) + first);
+    Finish(product.data() + row * width, bias, epilogue.add_to_output, width, out.row(row) + first);
   }
   return absl::OkStatus();
 }

@@ -8,9 +8,9 @@
 
 namespace beamwright::ops {
 
-// A region costs microseconds (docs/numerics.md, 'Threads'); below this much work, in elementary
-// operations, one thread is faster.
-inline constexpr int64_t kMinParallelWork = int64_t{1} << 17;
+// Below this much work, in elementary operations (some 50 us), one thread is faster: waking a sleeping
+// team costs about 20 us, and a team that spins instead takes the cores from everybody else.
+inline constexpr int64_t kMinParallelWork = int64_t{1} << 21;
 
 // Calls body(i) for i in [0, count), in any order; on up to num_threads threads if `work` (in all)
 // pays. Opens no region for one thread. body must not throw.

@@ -32,7 +32,8 @@ struct TileOp {
     for (int i = 1; i <= rank; ++i) {
       const int64_t repeat = i <= length ? repeats[repeats.size() - static_cast<size_t>(i)] : 1;
       const int64_t dim = i <= shape.rank() ? shape.dim(shape.rank() - i) : 1;
-      if (repeat < 0 || repeat > (int64_t{1} << 48) || (dim > 0 && repeat > (int64_t{1} << 48) / dim)) {
+      if (repeat < 0 || repeat > (int64_t{1} << 48) ||
+          (dim > 0 && repeat > (int64_t{1} << 48) / dim)) {
         return Invalid("repeats[", length - i, "]: ", repeat, " is negative or too large");
       }
       dims[static_cast<size_t>(rank - i)] = dim < 0 ? PartialShape::kDynamic : dim * repeat;
@@ -110,7 +111,8 @@ struct BroadcastOp {
     Shape dims(static_cast<size_t>(rank), 1);
     for (size_t i = 0; i < mapping.size(); ++i) {
       if (mapping[i] < 0 || mapping[i] >= rank || (i > 0 && mapping[i] <= mapping[i - 1])) {
-        return Invalid("axes_mapping[", i, "]: ", mapping[i], " must ascend inside [0, ", rank, ")");
+        return Invalid("axes_mapping[", i, "]: ", mapping[i], " must ascend inside [0, ", rank,
+                       ")");
       }
       dims[static_cast<size_t>(mapping[i])] = shape.dim(static_cast<int>(i));
     }
@@ -154,8 +156,7 @@ struct BroadcastOp {
     BW_ASSIGN_OR_RETURN(const PartialShape aligned, Aligned(mode, shape, mapping, rank));
     BW_ASSIGN_OR_RETURN(PartialShape result, BroadcastPartial(aligned, wanted));
     if (mode != Mode::kBidirectional) {
-      if (!wanted.is_static() || result.rank() != wanted.rank() ||
-          !result.Accepts(wanted.dims())) {
+      if (!wanted.is_static() || result.rank() != wanted.rank() || !result.Accepts(wanted.dims())) {
         return Invalid("data: shape ", shape.ToString(), " does not broadcast to target_shape ",
                        wanted.ToString());
       }
@@ -172,8 +173,8 @@ struct BroadcastOp {
     const Shape dense = DenseStrides(data.shape());
     Shape strides(out.shape().size(), 0);
     for (int axis = 0; axis < data.rank(); ++axis) {
-      const int64_t place = mode == Mode::kExplicit ? IntAt(*inputs[2], axis)
-                                                    : axis + out.rank() - data.rank();
+      const int64_t place =
+          mode == Mode::kExplicit ? IntAt(*inputs[2], axis) : axis + out.rank() - data.rank();
       strides[static_cast<size_t>(place)] =
           data.dim(axis) == 1 ? 0 : dense[static_cast<size_t>(axis)];
     }

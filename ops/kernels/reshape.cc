@@ -33,8 +33,8 @@ struct ReshapeOp {
 
   // What a -1 in the pattern stands for: the elements of the input's axes that no 0 copies, divided
   // by the extents that the pattern gives. -1 if that is not known yet.
-  static absl::StatusOr<int64_t> InferOpen(const PartialShape& shape, absl::Span<const int64_t> pattern,
-                                           bool special_zero) {
+  static absl::StatusOr<int64_t> InferOpen(const PartialShape& shape,
+                                           absl::Span<const int64_t> pattern, bool special_zero) {
     Shape spread = shape.dims();
     int64_t given = 1;
     for (size_t i = 0; i < pattern.size(); ++i) {
@@ -70,7 +70,8 @@ struct ReshapeOp {
     Shape dims(pattern.begin(), pattern.end());
     int64_t* open = nullptr;
     for (size_t i = 0; i < pattern.size(); ++i) {
-      if (pattern[i] < -1 || pattern[i] > (int64_t{1} << 48) || (pattern[i] == -1 && open != nullptr)) {
+      if (pattern[i] < -1 || pattern[i] > (int64_t{1} << 48) ||
+          (pattern[i] == -1 && open != nullptr)) {
         return Invalid("pattern[", i, "]: ", pattern[i],
                        " must be at least 0 and at most 2^48 (one of them may be -1)");
       }
@@ -147,7 +148,8 @@ struct ReshapeOp {
         kept[static_cast<size_t>(i)] = 1;
       }
     }
-    const int64_t from = PartialProduct(absl::MakeSpan(inner).subspan(static_cast<size_t>(axis) + 1));
+    const int64_t from =
+        PartialProduct(absl::MakeSpan(inner).subspan(static_cast<size_t>(axis) + 1));
     const int64_t to = PartialProduct(absl::MakeSpan(kept).subspan(static_cast<size_t>(axis) + 1));
     if (from <= 0 || to <= 0 || rows[0].factor * from % to != 0) {
       return kMixedRows;
@@ -203,8 +205,8 @@ struct SqueezeOp {
     }
     Ints axes;
     // Without axes the row axis would go as soon as there is one row.
-    if (!OnlyFirstHasRows(rows).has_value() || !Present(inputs, 1) ||
-        !inputs[0].shape.has_rank() || !ReadInts(inputs[1], "axes", axes).value_or(false)) {
+    if (!OnlyFirstHasRows(rows).has_value() || !Present(inputs, 1) || !inputs[0].shape.has_rank() ||
+        !ReadInts(inputs[1], "axes", axes).value_or(false)) {
       return kMixedRows;
     }
     const absl::StatusOr<Ints> normal = NormalizeAxes(axes, inputs[0].shape.rank());

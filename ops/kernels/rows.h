@@ -12,15 +12,13 @@ namespace beamwright::ops {
 inline constexpr RowInfo kFixedRows{RowInfo::Kind::kFixed, 0, 1};
 inline constexpr RowInfo kExtentRows{RowInfo::Kind::kExtent, 0, 1};
 inline constexpr RowInfo kMixedRows{RowInfo::Kind::kMixed, 0, 1};
-inline RowInfo RowsAt(int axis, int64_t factor) {
-  return {RowInfo::Kind::kRows, axis, factor};
-}
+inline RowInfo RowsAt(int axis, int64_t factor) { return {RowInfo::Kind::kRows, axis, factor}; }
 inline bool IsRows(const RowInfo& info) { return info.kind == RowInfo::Kind::kRows; }
 inline bool IsFixed(const RowInfo& info) { return info.kind == RowInfo::Kind::kFixed; }
 inline bool IsExtent(const RowInfo& info) { return info.kind == RowInfo::Kind::kExtent; }
 
-// The answer that needs no look at the operator: kFixed if all inputs are, kExtent if all are kFixed
-// or kExtent, kMixed if one is. Nothing if some input has rows.
+// The answer that needs no look at the operator: kFixed if all inputs are, kExtent if all are
+// kFixed or kExtent, kMixed if one is. Nothing if some input has rows.
 std::optional<RowInfo> RowsWithoutRows(absl::Span<const RowInfo> rows);
 
 // Element by element under NumPy broadcasting, any number of inputs.

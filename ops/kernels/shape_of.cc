@@ -10,8 +10,8 @@ namespace {
 absl::StatusOr<DType> OutputType(const Node& node, bool allow_float) {
   BW_ASSIGN_OR_RETURN(const std::string name, node.attributes.String("output_type", "i64"));
   const absl::StatusOr<DType> dtype = ParseDType(name);
-  if (dtype.ok() && (*dtype == DType::kI64 || *dtype == DType::kI32 ||
-                     (allow_float && *dtype == DType::kF32))) {
+  if (dtype.ok() &&
+      (*dtype == DType::kI64 || *dtype == DType::kI32 || (allow_float && *dtype == DType::kF32))) {
     return *dtype;
   }
   return Invalid("attribute output_type: '", name, "' is not supported, only i64",
@@ -25,8 +25,8 @@ struct ShapeOfOp {
                              absl::Span<ValueInfo> outputs) {
     BW_RETURN_IF_ERROR(ExpectCounts(inputs, 1, 1, outputs));
     outputs[0].dtype = dtype;
-    outputs[0].shape = inputs[0].shape.has_rank() ? PartialShape({inputs[0].shape.rank()})
-                                                  : DynamicShape(1);
+    outputs[0].shape =
+        inputs[0].shape.has_rank() ? PartialShape({inputs[0].shape.rank()}) : DynamicShape(1);
     return absl::OkStatus();
   }
   static absl::Status Compute(Options dtype, const ExecutionContext&,
@@ -54,16 +54,15 @@ struct RangeOp {
   using Options = DType;
   static absl::StatusOr<Options> Parse(const Node& node) { return OutputType(node, true); }
 
-  // True and the bounds, or false if one is not known yet. Bounds are converted to the output's type
-  // first, as the operator's definition says.
+  // True and the bounds, or false if one is not known yet. Bounds are converted to the output's
+  // type first, as the operator's definition says.
   static absl::StatusOr<bool> ReadBounds(DType dtype, absl::Span<const InputInfo> inputs,
                                          Bounds& bounds) {
     double* const targets[] = {&bounds.start, &bounds.stop, &bounds.step};
     static constexpr absl::string_view kNames[] = {"start", "stop", "step"};
     bool known = true;
     for (size_t i = 0; i < 3; ++i) {
-      BW_RETURN_IF_ERROR(
-          ExpectType(inputs[i], kNames[i], {DType::kI64, DType::kI32, DType::kF32}));
+      BW_RETURN_IF_ERROR(ExpectType(inputs[i], kNames[i], {DType::kI64, DType::kI32, DType::kF32}));
       if (ListLength(inputs[i]) > 1 || (inputs[i].shape.has_rank() && inputs[i].shape.rank() > 1)) {
         return Invalid(kNames[i], ": shape ", inputs[i].shape.ToString(), " must be a scalar");
       }
@@ -72,9 +71,8 @@ struct RangeOp {
         continue;
       }
       const Tensor& value = *inputs[i].value;
-      const double number = value.dtype() == DType::kF32
-                                ? static_cast<double>(*value.data<float>())
-                                : static_cast<double>(IntAt(value, 0));
+      const double number = value.dtype() == DType::kF32 ? static_cast<double>(*value.data<float>())
+                                                         : static_cast<double>(IntAt(value, 0));
       if (!(std::fabs(number) <= kMostExact)) {
         return Invalid(kNames[i], ": ", number, " must be finite and at most 2^53");
       }

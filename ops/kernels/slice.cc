@@ -75,7 +75,8 @@ struct SliceOp {
     if (!known) {
       return Ranges();
     }
-    const int64_t length = count == 4 ? static_cast<int64_t>(lists[3].size()) : ListLength(inputs[1]);
+    const int64_t length =
+        count == 4 ? static_cast<int64_t>(lists[3].size()) : ListLength(inputs[1]);
     if (length < 0) {
       known = false;
       return Ranges();
@@ -98,10 +99,9 @@ struct SliceOp {
       if (read[2] && lists[2][i] == 0) {
         return Invalid("step[", i, "]: must not be 0");
       }
-      range = read[0] && read[1] && read[2]
-                  ? TakeRange(lists[0][i], lists[1][i], lists[2][i],
-                              shape.dim(static_cast<int>(axes[i])))
-                  : Range{};
+      range = read[0] && read[1] && read[2] ? TakeRange(lists[0][i], lists[1][i], lists[2][i],
+                                                        shape.dim(static_cast<int>(axes[i])))
+                                            : Range{};
     }
     return ranges;
   }

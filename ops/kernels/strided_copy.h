@@ -1,5 +1,5 @@
-// Copies a strided view of a tensor into a dense one: transposes, slices, repeats and broadcasts are
-// all this, with other strides.
+// Copies a strided view of a tensor into a dense one: transposes, slices, repeats and broadcasts
+// are all this, with other strides.
 #ifndef BEAMWRIGHT_OPS_KERNELS_STRIDED_COPY_H_
 #define BEAMWRIGHT_OPS_KERNELS_STRIDED_COPY_H_
 

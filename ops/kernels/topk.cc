@@ -109,8 +109,8 @@ absl::StatusOr<float> CheckedMax(absl::Span<const float> values) {
   return largest;
 }
 
-// log(sum of exp(x - largest)) + largest: blocks of 256 in f32 lanes, blocks added in double, all in
-// ascending order.
+// log(sum of exp(x - largest)) + largest: blocks of 256 in f32 lanes, blocks added in double, all
+// in ascending order.
 float LogSumExp(absl::Span<const float> values, float largest) {
   if (largest == -kInfinity) {
     return -kInfinity;
@@ -219,10 +219,8 @@ absl::Status ScanRow(absl::Span<const float> scores, ScoreKind kind, const RowRu
     values = result.values;
   }
   BW_ASSIGN_OR_RETURN(const float largest, CheckedMax(values));
-  result.log_sum_exp =
-      kind == ScoreKind::kLogits || changes ? LogSumExp(values, largest) : 0.0f;
-  BW_RETURN_IF_ERROR(
-      CollectBonuses(rules.bonuses, values, result.log_sum_exp, result.bonus_set));
+  result.log_sum_exp = kind == ScoreKind::kLogits || changes ? LogSumExp(values, largest) : 0.0f;
+  BW_RETURN_IF_ERROR(CollectBonuses(rules.bonuses, values, result.log_sum_exp, result.bonus_set));
   if (k > 0) {
     result.best.reserve(std::min(static_cast<size_t>(k), values.size()));
     Select(values, static_cast<size_t>(k), result);

@@ -25,8 +25,8 @@ struct Candidate {
   friend bool operator==(const Candidate&, const Candidate&) = default;
 };
 
-// A row's answer, and the buffers that finding it needs: keep one per row or thread and reuse it, so
-// that steady steps allocate nothing.
+// A row's answer, and the buffers that finding it needs: keep one per row or thread and reuse it,
+// so that steady steps allocate nothing.
 struct RowScan {
   std::vector<Candidate> best;       // best first
   std::vector<float> watched;        // log-probability of each of rules.watched, in that order
@@ -39,9 +39,9 @@ struct RowScan {
 // value is -infinity (banned, not allowed, or given so by the model) is never among them, so there
 // may be fewer than k, or none.
 //
-// log_prob = value - log-sum-exp in f32; the log-sum-exp is taken over all values after the rules in
-// an order that follows from the number of scores alone, and is at least the largest value, so no
-// log-probability is above 0. kLogProbs and kProbabilities are taken as they are (log_sum_exp 0)
+// log_prob = value - log-sum-exp in f32; the log-sum-exp is taken over all values after the rules
+// in an order that follows from the number of scores alone, and is at least the largest value, so
+// no log-probability is above 0. kLogProbs and kProbabilities are taken as they are (log_sum_exp 0)
 // unless edits, an allowed set or a temperature change them.
 //
 // InvalidArgument naming the token: a score is NaN or +infinity (also after the rules), is no

@@ -270,12 +270,13 @@ absl::StatusOr<search::SearchOptions> ResolveOptions(const DecodeModel& model,
   result.vocabulary_size = model.target_vocabulary_size();
   result.begin_token = model.target().begin_id();
   result.end_tokens = model.target().end_ids();
-  for (const int banned : {model.target().begin_id(), model.target().pad_id()}) {
-    const std::vector<int32_t>& ends = result.end_tokens;
-    const bool is_end = std::find(ends.begin(), ends.end(), banned) != ends.end();
-    if (banned >= 0 && banned < result.vocabulary_size && !is_end) {
-      result.banned_tokens.push_back(banned);
-    }
+  // Padding alone is banned: banning the begin token as well would renormalise every score away from what
+  // the training framework computes for the same tokens.
+  const int pad = model.target().pad_id();
+  const std::vector<int32_t>& ends = result.end_tokens;
+  if (pad >= 0 && pad < result.vocabulary_size &&
+      std::find(ends.begin(), ends.end(), pad) == ends.end()) {
+    result.banned_tokens.push_back(pad);
   }
   BW_RETURN_IF_ERROR(search::Validate(result));
   return result;

@@ -54,6 +54,12 @@ double NumberOf(const Element& element) {
   }
 }
 
+// Whole numbers in full: 1000000, not 1e+06.
+std::string Print(double value) {
+  const bool whole = std::abs(value) < 1e15 && value == std::floor(value);
+  return whole ? absl::StrCat(static_cast<int64_t>(value)) : absl::StrCat(value);
+}
+
 bool IsNumber(const FieldDescriptor* field) {
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
@@ -78,10 +84,10 @@ double Bound(const FieldDescriptor* field, double bound) {
 std::string Allowed(const v1::FieldRule& rule) {
   const std::string unit = rule.unit().empty() ? "" : absl::StrCat(" ", rule.unit());
   if (rule.has_minimum() && rule.has_maximum()) {
-    return absl::StrCat("outside [", rule.minimum(), ", ", rule.maximum(), "]", unit);
+    return absl::StrCat("outside [", Print(rule.minimum()), ", ", Print(rule.maximum()), "]", unit);
   }
-  return rule.has_minimum() ? absl::StrCat("below ", rule.minimum(), unit)
-                            : absl::StrCat("above ", rule.maximum(), unit);
+  return rule.has_minimum() ? absl::StrCat("below ", Print(rule.minimum()), unit)
+                            : absl::StrCat("above ", Print(rule.maximum()), unit);
 }
 
 void CheckNumber(const Element& element, const std::string& path,
@@ -94,7 +100,7 @@ void CheckNumber(const Element& element, const std::string& path,
   }
   if ((rule.has_minimum() && value < Bound(element.field, rule.minimum())) ||
       (rule.has_maximum() && value > Bound(element.field, rule.maximum()))) {
-    faults.push_back(absl::StrCat(path, ": ", value, " is ", Allowed(rule)));
+    faults.push_back(absl::StrCat(path, ": ", Print(value), " is ", Allowed(rule)));
   }
 }
 

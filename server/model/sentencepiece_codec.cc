@@ -15,12 +15,11 @@ class SentencePieceCodec : public CodecBase {
   static absl::StatusOr<std::unique_ptr<TextCodec>> Create(const v1::TextConfig& config,
                                                            const std::string& content) {
     auto codec = absl::WrapUnique(new SentencePieceCodec);
-    std::string error;
-    codec->model_ = SentencePieceModel::Load(content, error);
-    if (codec->model_ == nullptr) {
-      return Invalid("vocabulary: '", config.vocabulary(),
-                     "' is no SentencePiece model file: ", error);
+    auto loaded = SentencePieceModel::Load(content);
+    if (!loaded.ok()) {
+      return Annotate(loaded.status(), absl::StrCat("vocabulary: '", config.vocabulary(), "'"));
     }
+    codec->model_ = *std::move(loaded);
     codec->lowercase_ = config.lowercase();
     BW_RETURN_IF_ERROR(codec->FindSpecialTokens(
         config, [&](const std::string& token) { return codec->model_->Find(token); }));
@@ -36,11 +35,11 @@ class SentencePieceCodec : public CodecBase {
       return Annotate(valid, "text");
     }
     const std::string lowered = lowercase_ ? LowercaseLatin(text) : std::string(text);
-    std::vector<int> ids;
-    std::string error;
-    if (!model_->Encode(lowered, ids, error)) {
-      return Invalid("text: SentencePiece cannot split it: ", error);
+    const absl::StatusOr<std::vector<int>> split = model_->Encode(lowered);
+    if (!split.ok()) {
+      return Annotate(split.status(), "text");
     }
+    const std::vector<int>& ids = *split;
     if (ids.empty()) {
       return Invalid("text: nothing is left of it after SentencePiece's normalisation");
     }

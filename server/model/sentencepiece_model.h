@@ -1,5 +1,5 @@
-// SentencePieceModel: a wall between the SentencePiece library, whose header declares an
-// absl::string_view of its own, and everything that uses Abseil's. Private to model/.
+// SentencePieceModel: the SentencePiece library behind a wall. It is loaded at run time, apart from
+// all that is linked (server/model/sentencepiece/shim.h says why). Private to model/.
 #ifndef BEAMWRIGHT_SERVER_MODEL_SENTENCEPIECE_MODEL_H_
 #define BEAMWRIGHT_SERVER_MODEL_SENTENCEPIECE_MODEL_H_
 
@@ -7,24 +7,29 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+
+struct BwSpFunctions;
+
 namespace beamwright::model {
 
 // Thread-safe after Load.
 class SentencePieceModel {
  public:
-  // `content`: a SentencePiece model file. Null, and `error` set, if it is none.
-  static std::unique_ptr<SentencePieceModel> Load(const std::string& content, std::string& error);
+  // `content`: a SentencePiece model file. InvalidArgument if it is none, Unavailable if the
+  // library can't be loaded.
+  static absl::StatusOr<std::unique_ptr<SentencePieceModel>> Load(const std::string& content);
   ~SentencePieceModel();
+  SentencePieceModel(const SentencePieceModel&) = delete;
+  SentencePieceModel& operator=(const SentencePieceModel&) = delete;
 
   int size() const;
   int unknown_id() const;
   // -1 if there is no such piece.
   int Find(const std::string& piece) const;
-  // id in [0, size()).
-  const std::string& piece(int id) const;
 
-  // False, and `error` set, on failure.
-  bool Encode(const std::string& text, std::vector<int>& ids, std::string& error) const;
+  // Ids of `text`. InvalidArgument if the library fails.
+  absl::StatusOr<std::vector<int>> Encode(const std::string& text) const;
   // The same as pieces: where the id is unknown_id() the piece is the stretch of text itself. Empty
   // on failure.
   std::vector<std::string> EncodePieces(const std::string& text) const;
@@ -32,9 +37,11 @@ class SentencePieceModel {
   std::string Decode(const std::vector<int>& ids) const;
 
  private:
-  struct Impl;
-  explicit SentencePieceModel(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  SentencePieceModel(const BwSpFunctions& functions, void* handle)
+      : functions_(functions), handle_(handle) {}
+
+  const BwSpFunctions& functions_;
+  void* const handle_;
 };
 
 }  // namespace beamwright::model

@@ -26,12 +26,12 @@ absl::Status SerializeReply(const google::protobuf::Message& reply, grpc::ByteBu
     return absl::ResourceExhaustedError(absl::StrCat(
         "the reply has ", size, " bytes, more than a message can hold; send fewer sources a call"));
   }
-  bool own = false;
-  const grpc::Status status =
-      grpc::SerializationTraits<google::protobuf::Message>::Serialize(reply, &bytes, &own);
-  return status.ok() ? absl::OkStatus()
-                     : absl::InternalError(absl::StrCat("the reply cannot be serialised: ",
-                                                        status.error_message()));
+  bytes.Clear();
+  grpc::ProtoBufferWriter writer(&bytes, grpc::kProtoBufferWriterMaxBufferLength,
+                                 static_cast<int>(size));
+  return reply.SerializeToZeroCopyStream(&writer)
+             ? absl::OkStatus()
+             : absl::InternalError("the reply cannot be serialised");
 }
 
 }  // namespace beamwright::rpc

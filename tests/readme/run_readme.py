@@ -12,7 +12,6 @@ differ by 0.002; "..." stands for any text within a line. A block without "run" 
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -76,22 +75,21 @@ def run(command, expected, address, bin_folder):
         "\nREADME says\n" + "\n".join(expected)
 
 
-def start_server(bin_folder, model, log):
+def start_server(bin_folder, model, scratch):
     """Returns the process and its address, once it serves."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
-    server = subprocess.Popen([bin_folder / "beamwright-server", "--model", model, "--address", address],
-                              stdout=log, stderr=subprocess.STDOUT)
-    health = [bin_folder / "beamwright", "health", "--server", address, "--timeout", "1s"]
+    port_file = scratch / "port"
+    log = scratch / "server.log"
+    with log.open("w") as output:
+        server = subprocess.Popen(
+            [bin_folder / "beamwright-server", "--model-path", model, "--grpc-address", "127.0.0.1:0",
+             "--port-file", port_file], stdout=output, stderr=subprocess.STDOUT)
     until = time.monotonic() + 60
-    while subprocess.run(health, capture_output=True, check=False).returncode != 0:
+    while not (port_file.exists() and port_file.read_text().strip()):
         if server.poll() is not None or time.monotonic() > until:
             server.kill()
-            log.seek(0)
-            sys.exit("the server did not start:\n" + log.read())
+            sys.exit("the server did not start:\n" + log.read_text())
         time.sleep(0.05)
-    return server, address
+    return server, "127.0.0.1:" + port_file.read_text().strip()
 
 
 def main():
@@ -100,8 +98,8 @@ def main():
     if not commands:
         sys.exit(f"{readme} has no block that opens with '```console run'")
     wrong = 0
-    with tempfile.TemporaryFile("w+") as log:
-        server, address = start_server(bin_folder.resolve(), model, log)
+    with tempfile.TemporaryDirectory() as scratch:
+        server, address = start_server(bin_folder.resolve(), model, pathlib.Path(scratch))
         try:
             for number, command, expected in commands:
                 fault = run(command, expected, address, bin_folder.resolve())

@@ -14,7 +14,7 @@ build=$(cd "$model/../.." && pwd)/build
 work=$build/g2p-en
 venv=$build/venv-models
 
-length=(--epochs 13)
+length=(--epochs 8)
 lexicon=
 options=()
 while (($#)); do

@@ -105,7 +105,7 @@ TEST(IrErrorsTest, Attributes) {
   ExpectError(with("MatMul", "transpose_a=\"2\""), kInvalid, {"'transpose_a'", "true nor false"});
   ExpectError(with("Clamp", "min=\"nan\""), kInvalid, {"'min'", "'nan' is not a number"});
   ExpectError(with("StridedSlice", "begin_mask=\"1,,0\""), kInvalid, {"'begin_mask'", "''"});
-  ExpectError(with("Elu", "alpha=\"1\" alpha=\"2\""), kInvalid, {"'alpha' is given twice"});
+  ExpectError(with("Clamp", "min=\"1\" min=\"2\""), kInvalid, {"'min' is given twice"});
   ExpectError(with("LSTMCell", "weights_format=\"ifco\""), kUnimplemented,
               {"layer 1 'op' (LSTMCell)", "weights_format 'ifco'", "fico is"});
 }

@@ -12,7 +12,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Rows of the gates in our order: gate i of the result is gate order[i] of `tensor` [gates * S, ..].
+// Rows of the gates in our order: gate i of the result is gate order[i] of `tensor` [gates * S,
+// ..].
 Tensor ReorderGates(const Tensor& tensor, const std::vector<int>& order) {
   const int64_t size = tensor.dim(0) / static_cast<int64_t>(order.size());
   Tensor result(tensor.dtype(), tensor.shape());
@@ -34,8 +35,9 @@ class OnnxCell {
  public:
   OnnxCell(const std::string& test, int gates) : vectors_(ReadOnnxVectors(test)), gates_(gates) {
     // LSTM: i o f c -> f i c o; GRU's order z r h is ours.
-    order_ = gates == 4 ? std::vector<int>{2, 0, 3, 1}
-             : gates == 3 ? std::vector<int>{0, 1, 2} : std::vector<int>{0};
+    order_ = gates == 4   ? std::vector<int>{2, 0, 3, 1}
+             : gates == 3 ? std::vector<int>{0, 1, 2}
+                          : std::vector<int>{0};
   }
 
   void Check() {
@@ -125,8 +127,8 @@ TEST(Cells, OnnxNodeVectors) {
     SCOPED_TRACE(test);
     OnnxCell(test, 4).Check();
   }
-  for (const char* test : {"test_gru_defaults", "test_gru_with_initial_bias",
-                           "test_gru_seq_length", "test_gru_batchwise"}) {
+  for (const char* test : {"test_gru_defaults", "test_gru_with_initial_bias", "test_gru_seq_length",
+                           "test_gru_batchwise"}) {
     SCOPED_TRACE(test);
     OnnxCell(test, 3).Check();
   }
@@ -162,7 +164,8 @@ struct CellCase {
     }
     return sum;
   }
-  double Rh(int64_t row, int64_t gate, int64_t k, const std::vector<double>* reset = nullptr) const {
+  double Rh(int64_t row, int64_t gate, int64_t k,
+            const std::vector<double>* reset = nullptr) const {
     double sum = 0;
     for (int64_t i = 0; i < hidden; ++i) {
       const double scale = reset == nullptr ? 1.0 : (*reset)[static_cast<size_t>(i)];
@@ -180,8 +183,10 @@ TEST(Cells, LstmFormulaWithClipInBothForms) {
   for (const double clip : {0.0, 0.5}) {
     const CellCase cell(random, 5, 7, 9, 4, 4);
     const auto bound = [clip](double x) { return clip > 0 ? std::clamp(x, -clip, clip) : x; };
-    const Call call{"LSTMCell", {cell.x, cell.h, cell.c, cell.w, cell.r, cell.b},
-                    {{"hidden_size", int64_t{9}}, {"clip", clip}}, 2};
+    const Call call{"LSTMCell",
+                    {cell.x, cell.h, cell.c, cell.w, cell.r, cell.b},
+                    {{"hidden_size", int64_t{9}}, {"clip", clip}},
+                    2};
     const std::vector<Tensor> out = *RunAll(call);
     for (int64_t row = 0; row < 5; ++row) {
       for (int64_t k = 0; k < 9; ++k) {
@@ -193,10 +198,11 @@ TEST(Cells, LstmFormulaWithClipInBothForms) {
         EXPECT_NEAR(out[0].data<float>()[row * 9 + k], S(z(3)) * std::tanh(c), 2e-6);
       }
     }
-    const Tensor joined =
-        RunOne({"Concat", {cell.w, cell.r}, {{"axis", int64_t{1}}}});
-    Call old{"LSTMCell", {cell.x, cell.h, cell.c, joined, cell.b},
-             {{"hidden_size", int64_t{9}}, {"clip", clip}, {"weights_joined", true}}, 2};
+    const Tensor joined = RunOne({"Concat", {cell.w, cell.r}, {{"axis", int64_t{1}}}});
+    Call old{"LSTMCell",
+             {cell.x, cell.h, cell.c, joined, cell.b},
+             {{"hidden_size", int64_t{9}}, {"clip", clip}, {"weights_joined", true}},
+             2};
     EXPECT_TRUE(SameBits(RunAll(old)->at(0), out[0]));
     old.constants = {3};
     Call constant = call;
@@ -209,9 +215,11 @@ TEST(Cells, GruFormulaBothWays) {
   Random random(4);
   for (const bool linear : {false, true}) {
     const CellCase cell(random, 4, 6, 8, 3, linear ? 4 : 3);
-    Call call{"GRUCell", {cell.x, cell.h, cell.w, cell.r, cell.b},
+    Call call{"GRUCell",
+              {cell.x, cell.h, cell.w, cell.r, cell.b},
               {{"hidden_size", int64_t{8}}, {"linear_before_reset", linear}}};
-    for (const std::vector<size_t>& constants : {std::vector<size_t>{}, std::vector<size_t>{2, 3}}) {
+    for (const std::vector<size_t>& constants :
+         {std::vector<size_t>{}, std::vector<size_t>{2, 3}}) {
       call.constants = constants;
       const Tensor out = RunOne(call);
       for (int64_t row = 0; row < 4; ++row) {
@@ -246,7 +254,8 @@ TEST(Cells, Activations) {
       {"elu", [](double x) { return x < 0 ? 0.4 * (std::exp(x) - 1) : x; }},
       {"softsign", [](double x) { return x / (1 + std::fabs(x)); }}};
   for (const auto& [name, function] : functions) {
-    const Tensor out = RunOne({"RNNCell", {cell.x, cell.h, cell.w, cell.r, cell.b},
+    const Tensor out = RunOne({"RNNCell",
+                               {cell.x, cell.h, cell.w, cell.r, cell.b},
                                {{"hidden_size", int64_t{5}},
                                 {"activations", std::vector<std::string>{name}},
                                 {"activations_alpha", std::vector<double>{0.4}},
@@ -261,7 +270,11 @@ TEST(Cells, Activations) {
 // Any rows in any company, any number of threads, packed and fallback.
 TEST(Cells, ARowsBitsFollowFromTheRowAlone) {
   Random random(6);
-  struct Form { const char* op; int64_t gates; bool linear; };
+  struct Form {
+    const char* op;
+    int64_t gates;
+    bool linear;
+  };
   for (const bool fixed_order : {false, true}) {
     std::unique_ptr<PackedMatMul::ScopedFixedOrder> scope;
     if (fixed_order) scope = std::make_unique<PackedMatMul::ScopedFixedOrder>();
@@ -270,8 +283,10 @@ TEST(Cells, ARowsBitsFollowFromTheRowAlone) {
       const CellCase cell(random, 70, 40, 90, form.gates, form.gates + (form.linear ? 1 : 0));
       const bool lstm = form.gates == 4;
       const auto run = [&](int64_t first, int64_t count, int threads) {
-        Call call{form.op, {cell.x.Rows(first, first + count), cell.h.Rows(first, first + count)},
-                  {{"hidden_size", int64_t{90}}}, lstm ? 2 : 1};
+        Call call{form.op,
+                  {cell.x.Rows(first, first + count), cell.h.Rows(first, first + count)},
+                  {{"hidden_size", int64_t{90}}},
+                  lstm ? 2 : 1};
         if (lstm) call.inputs.push_back(cell.c.Rows(first, first + count));
         call.inputs.insert(call.inputs.end(), {cell.w, cell.r, cell.b});
         if (form.linear) call.attributes.push_back({"linear_before_reset", true});
@@ -286,7 +301,8 @@ TEST(Cells, ARowsBitsFollowFromTheRowAlone) {
         const std::vector<Tensor> out = run(first, count, count % 2 == 0 ? 1 : 2);
         for (int64_t row = 0; row < count; ++row) {
           for (size_t i = 0; i < out.size(); ++i) {
-            ASSERT_TRUE(SameBits(out[i].Rows(row, row + 1), alone[static_cast<size_t>(first + row)][i]))
+            ASSERT_TRUE(
+                SameBits(out[i].Rows(row, row + 1), alone[static_cast<size_t>(first + row)][i]))
                 << form.op << " row " << row << " of " << count;
           }
         }
@@ -319,9 +335,12 @@ TEST(Cells, Errors) {
   EXPECT_THAT(error({size}, 3, random.Floats({12, 3})), HasSubstr("W: extent 12 of axis 0"));
   EXPECT_THAT(error({size}, 4, random.Floats({16, 5})), HasSubstr("R: extent 5 of axis 1"));
   EXPECT_THAT(error({size}, 5, random.Floats({12})), HasSubstr("B: extent 12"));
-  EXPECT_THAT(error({size}, 1, I64({2, 4}, std::vector<int64_t>(8))), HasSubstr("H: element type i64"));
-  EXPECT_THAT(ErrorOf({"LSTMCell", {cell.x, cell.h, cell.c, random.Floats({16, 6}), cell.b},
-                       {size, {"weights_joined", true}}, 2}),
+  EXPECT_THAT(error({size}, 1, I64({2, 4}, std::vector<int64_t>(8))),
+              HasSubstr("H: element type i64"));
+  EXPECT_THAT(ErrorOf({"LSTMCell",
+                       {cell.x, cell.h, cell.c, random.Floats({16, 6}), cell.b},
+                       {size, {"weights_joined", true}},
+                       2}),
               HasSubstr("W: extent 6 of axis 1"));
 }
 

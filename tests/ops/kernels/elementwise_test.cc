@@ -69,8 +69,8 @@ TEST(Elementwise, BinaryOperatorsEqualNaiveLoops) {
       const std::vector<float> got = Floats(out);
       for (size_t i = 0; i < got.size(); ++i) {
         const int64_t at = static_cast<int64_t>(i);
-        const double expected = function(Broadcasted<float>(a, out_shape, at),
-                                         Broadcasted<float>(b, out_shape, at));
+        const double expected =
+            function(Broadcasted<float>(a, out_shape, at), Broadcasted<float>(b, out_shape, at));
         ASSERT_NEAR(got[i], expected, 1e-4 * std::max(1.0, std::fabs(expected))) << op;
       }
     }
@@ -79,10 +79,13 @@ TEST(Elementwise, BinaryOperatorsEqualNaiveLoops) {
 
 TEST(Elementwise, IntegerSemantics) {
   const auto run = [](const std::string& op, int64_t x, int64_t y, DType dtype = DType::kI64) {
-    return Integers(RunOne({op, {*Convert(I64({1}, {x}), dtype), *Convert(I64({1}, {y}), dtype)}}))[0];
+    return Integers(
+        RunOne({op, {*Convert(I64({1}, {x}), dtype), *Convert(I64({1}, {y}), dtype)}}))[0];
   };
   EXPECT_EQ(run("Divide", -7, 2), -4);  // rounds down, as m_pythondiv says by default
-  EXPECT_EQ(Integers(RunOne({"Divide", {I64({1}, {-7}), I64({1}, {2})}, {{"m_pythondiv", false}}}))[0], -3);
+  EXPECT_EQ(
+      Integers(RunOne({"Divide", {I64({1}, {-7}), I64({1}, {2})}, {{"m_pythondiv", false}}}))[0],
+      -3);
   EXPECT_EQ(run("Mod", -7, 3), -1);
   EXPECT_EQ(run("FloorMod", -7, 3), 2);
   EXPECT_EQ(run("FloorMod", 7, -3), -2);
@@ -107,12 +110,12 @@ TEST(Elementwise, LogicAndSelect) {
   EXPECT_THAT(Integers(RunOne({"LogicalOr", {a, b}})), ElementsAre(0, 1, 1, 1));
   EXPECT_THAT(Integers(RunOne({"LogicalXor", {a, b}})), ElementsAre(0, 1, 1, 0));
   EXPECT_THAT(Integers(RunOne({"LogicalNot", {a}})), ElementsAre(1, 1, 0, 0));
-  const Tensor chosen =
-      RunOne({"Select", {a, I64({2, 1}, {10, 20}), Tensor::Scalar<int64_t>(-1)}});
+  const Tensor chosen = RunOne({"Select", {a, I64({2, 1}, {10, 20}), Tensor::Scalar<int64_t>(-1)}});
   EXPECT_EQ(chosen.shape(), Shape({2, 4}));
   EXPECT_THAT(Integers(chosen), ElementsAre(-1, -1, 10, 10, -1, -1, 20, 20));
-  EXPECT_THAT(Floats(RunOne({"Select", {a, *Convert(F32({1}, {2}), DType::kF16),
-                                        *Convert(F32({4}, {1, 2, 3, 4}), DType::kF16)}})),
+  EXPECT_THAT(Floats(RunOne({"Select",
+                             {a, *Convert(F32({1}, {2}), DType::kF16),
+                              *Convert(F32({4}, {1, 2, 3, 4}), DType::kF16)}})),
               ElementsAre(1, 2, 2, 2));
 }
 
@@ -166,14 +169,18 @@ TEST(Elementwise, Convert) {
 
 TEST(Elementwise, Errors) {
   const Tensor x = F32({2}, {1, 2});
-  EXPECT_THAT(ErrorOf({"Add", {x, F32({3}, {1, 2, 3})}}), HasSubstr("[2] and [3] do not broadcast"));
-  EXPECT_THAT(ErrorOf({"Add", {x, I64({2}, {1, 2})}}), HasSubstr("f32 and i64 of the inputs differ"));
+  EXPECT_THAT(ErrorOf({"Add", {x, F32({3}, {1, 2, 3})}}),
+              HasSubstr("[2] and [3] do not broadcast"));
+  EXPECT_THAT(ErrorOf({"Add", {x, I64({2}, {1, 2})}}),
+              HasSubstr("f32 and i64 of the inputs differ"));
   const Tensor half = *Convert(x, DType::kF16);
-  EXPECT_THAT(ErrorOf({"Add", {half, half}}), HasSubstr("f16 is not supported, only f32, i64, i32"));
+  EXPECT_THAT(ErrorOf({"Add", {half, half}}),
+              HasSubstr("f16 is not supported, only f32, i64, i32"));
   EXPECT_THAT(ErrorOf({"Add", {x, x}, {{"auto_broadcast", std::string("pdpd")}}}),
               HasSubstr("'pdpd' is not supported"));
-  EXPECT_THAT(ErrorOf({"Add", {x, Tensor::Scalar(1.0f)}, {{"auto_broadcast", std::string("none")}}}),
-              HasSubstr("auto_broadcast is none"));
+  EXPECT_THAT(
+      ErrorOf({"Add", {x, Tensor::Scalar(1.0f)}, {{"auto_broadcast", std::string("none")}}}),
+      HasSubstr("auto_broadcast is none"));
   EXPECT_THAT(ErrorOf({"Add", {x}}), HasSubstr("has 1 inputs, expected 2"));
   EXPECT_THAT(ErrorOf({"Add", {x, Tensor()}}), HasSubstr("input 1 is required"));
   EXPECT_THAT(ErrorOf({"LogicalAnd", {x, x}}), HasSubstr("only boolean"));

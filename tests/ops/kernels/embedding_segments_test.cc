@@ -94,9 +94,10 @@ TEST(EmbeddingSegmentsSum, EqualsNaiveSums) {
             double{weights.data<float>()[i]};
       }
     }
-    const Tensor out = RunOne({"EmbeddingSegmentsSum",
-                               {table, indices, *Convert(I64({n}, ids), DType::kI32),
-                                Tensor::Scalar(static_cast<int32_t>(segments)), Tensor(), weights}});
+    const Tensor out =
+        RunOne({"EmbeddingSegmentsSum",
+                {table, indices, *Convert(I64({n}, ids), DType::kI32),
+                 Tensor::Scalar(static_cast<int32_t>(segments)), Tensor(), weights}});
     for (size_t i = 0; i < expected.size(); ++i) {
       EXPECT_NEAR(Floats(out)[i], expected[i], 1e-6);
     }
@@ -106,15 +107,15 @@ TEST(EmbeddingSegmentsSum, EqualsNaiveSums) {
 TEST(EmbeddingSegmentsSum, HalfIsRoundedOnceAndIntegersWrap) {
   // 1 + 2^-11 + 2^-11 is representable in f16; adding one at a time in f16 stays at 1.
   const Tensor halves = *Convert(F32({2}, {1.0f, 0x1p-11f}), DType::kF16);
-  const Tensor sum = RunOne({"EmbeddingSegmentsSum",
-                             {halves, I64({3}, {0, 1, 1}), I64({3}, {0, 0, 0}),
-                              Tensor::Scalar<int64_t>(1)}});
+  const Tensor sum =
+      RunOne({"EmbeddingSegmentsSum",
+              {halves, I64({3}, {0, 1, 1}), I64({3}, {0, 0, 0}), Tensor::Scalar<int64_t>(1)}});
   EXPECT_EQ(sum.dtype(), DType::kF16);
   EXPECT_THAT(Floats(sum), ElementsAre(1.0f + 0x1p-10f));
   const Tensor bytes = *Convert(I64({1}, {100}), DType::kI8);
-  const Tensor wrapped = RunOne({"EmbeddingSegmentsSum",
-                                 {bytes, I64({2}, {0, 0}), I64({2}, {0, 0}),
-                                  Tensor::Scalar<int64_t>(1)}});
+  const Tensor wrapped =
+      RunOne({"EmbeddingSegmentsSum",
+              {bytes, I64({2}, {0, 0}), I64({2}, {0, 0}), Tensor::Scalar<int64_t>(1)}});
   EXPECT_THAT(Integers(wrapped), ElementsAre(-56));
 }
 

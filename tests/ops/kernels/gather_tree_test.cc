@@ -54,13 +54,14 @@ TEST(GatherTree, EqualsThePseudoCodeOnRandomTrees) {
     const Tensor steps = random.Ints({time, batch, beams}, 0, 5);
     const Tensor parents = random.Ints({time, batch, beams}, 0, beams - 1);
     const Tensor lengths = random.Ints({batch}, -2, time + 3);
-    const std::vector<int64_t> expected = PseudoCode(
-        Integers(steps), Integers(parents), Integers(lengths), 2, time, batch, beams);
+    const std::vector<int64_t> expected =
+        PseudoCode(Integers(steps), Integers(parents), Integers(lengths), 2, time, batch, beams);
     for (const DType dtype : {DType::kI64, DType::kI32, DType::kF32, DType::kF16, DType::kBF16,
                               DType::kI8, DType::kF64, DType::kI16}) {
-      const Tensor out = RunOne({"GatherTree",
-                                 {*Convert(steps, dtype), *Convert(parents, dtype),
-                                  *Convert(lengths, dtype), *Convert(Tensor::Scalar<int64_t>(2), dtype)}});
+      const Tensor out =
+          RunOne({"GatherTree",
+                  {*Convert(steps, dtype), *Convert(parents, dtype), *Convert(lengths, dtype),
+                   *Convert(Tensor::Scalar<int64_t>(2), dtype)}});
       EXPECT_EQ(Integers(*Convert(out, DType::kI64)), expected) << Name(dtype);
     }
   }
@@ -78,16 +79,16 @@ TEST(GatherTree, ThreadsDoNotChangeTheResult) {
 
 TEST(GatherTree, IdsAboveTwoToThe24Survive) {
   const int64_t big = (int64_t{1} << 53) + 1;
-  const Tensor out = RunOne({"GatherTree",
-                             {I64({1, 1, 1}, {big}), I64({1, 1, 1}, {0}), I64({1}, {1}),
-                              Tensor::Scalar<int64_t>(0)}});
+  const Tensor out = RunOne(
+      {"GatherTree",
+       {I64({1, 1, 1}, {big}), I64({1, 1, 1}, {0}), I64({1}, {1}), Tensor::Scalar<int64_t>(0)}});
   EXPECT_THAT(Integers(out), ElementsAre(big));
 }
 
 Call Example(std::vector<int64_t> parents, int64_t length = 3) {
   return {"GatherTree",
-          {I64({3, 1, 2}, {1, 2, 3, 4, 5, 6}), I64({3, 1, 2}, std::move(parents)), I64({1}, {length}),
-           Tensor::Scalar<int64_t>(0)}};
+          {I64({3, 1, 2}, {1, 2, 3, 4, 5, 6}), I64({3, 1, 2}, std::move(parents)),
+           I64({1}, {length}), Tensor::Scalar<int64_t>(0)}};
 }
 
 TEST(GatherTree, ParentsAreCheckedOnlyWhenFollowed) {

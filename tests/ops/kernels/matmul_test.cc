@@ -14,7 +14,8 @@ using ::testing::HasSubstr;
 // Element [batch.., m, n] by definition, in double. Shapes of rank >= 2, not transposed.
 std::vector<double> Naive(const Tensor& a, const Tensor& b, const Shape& batch) {
   const int64_t m = a.dim(a.rank() - 2), k = a.dim(a.rank() - 1), n = b.dim(b.rank() - 1);
-  const auto offset = [&](const Tensor& t, int64_t index) {  // of the matrix that index broadcasts to
+  const auto offset = [&](const Tensor& t,
+                          int64_t index) {  // of the matrix that index broadcasts to
     int64_t result = 0, stride = t.dim(t.rank() - 1) * t.dim(t.rank() - 2);
     for (int i = static_cast<int>(batch.size()) - 1, axis = t.rank() - 3; i >= 0; --i, --axis) {
       const int64_t at = index % batch[static_cast<size_t>(i)];
@@ -108,7 +109,8 @@ class PackedInvariance : public ::testing::TestWithParam<PackedMatMul::Backend> 
 
 TEST_P(PackedInvariance, ARowsBitsFollowFromTheRowAlone) {
   Random random(2);
-  const std::pair<int64_t, int64_t> shapes[] = {{1, 1}, {7, 3}, {64, 512}, {33, 700}, {129, 1025}, {256, 64}};
+  const std::pair<int64_t, int64_t> shapes[] = {{1, 1},    {7, 3},      {64, 512},
+                                                {33, 700}, {129, 1025}, {256, 64}};
   for (const auto& [depth, columns] : shapes) {
     const Tensor weight = random.Floats({columns, depth});
     const Tensor bias = random.Floats({columns});
@@ -118,8 +120,10 @@ TEST_P(PackedInvariance, ARowsBitsFollowFromTheRowAlone) {
     const PackedMatMul::Epilogue epilogue{bias.span<float>()};
     std::vector<float> alone(static_cast<size_t>(most * columns));
     for (int64_t row = 0; row < most; ++row) {
-      ASSERT_TRUE(packed.Run(1, {rows.data<float>() + row * depth, 1, depth, depth}, epilogue,
-                             {alone.data() + row * columns, 1, columns, columns}).ok());
+      ASSERT_TRUE(packed
+                      .Run(1, {rows.data<float>() + row * depth, 1, depth, depth}, epilogue,
+                           {alone.data() + row * columns, 1, columns, columns})
+                      .ok());
     }
     double worst = 0;
     for (int64_t n = 0; n < columns; ++n) {
@@ -134,12 +138,15 @@ TEST_P(PackedInvariance, ARowsBitsFollowFromTheRowAlone) {
       for (const int threads : {1, 2}) {
         const int64_t first = random.Int(0, most - m);
         std::vector<float> out(static_cast<size_t>(m * (columns + 5)));
-        ASSERT_TRUE(packed.Run(threads, {rows.data<float>() + first * depth, m, depth, depth},
-                               epilogue, {out.data(), m, columns, columns + 5}).ok());
+        ASSERT_TRUE(packed
+                        .Run(threads, {rows.data<float>() + first * depth, m, depth, depth},
+                             epilogue, {out.data(), m, columns, columns + 5})
+                        .ok());
         for (int64_t row = 0; row < m; ++row) {
-          ASSERT_EQ(std::memcmp(out.data() + row * (columns + 5),
-                                alone.data() + (first + row) * columns,
-                                static_cast<size_t>(columns) * sizeof(float)), 0)
+          ASSERT_EQ(
+              std::memcmp(out.data() + row * (columns + 5), alone.data() + (first + row) * columns,
+                          static_cast<size_t>(columns) * sizeof(float)),
+              0)
               << packed.implementation() << " [" << depth << ", " << columns << "] row " << row
               << " of " << m;
         }

@@ -89,8 +89,8 @@ TEST(Movement, Broadcast) {
   Tensor out = run(x, {2, 3, 4}, "numpy");
   ForEachIndex(out.shape(), [&](const std::vector<int64_t>& i) { EXPECT_EQ(At(out, i), i[1]); });
   EXPECT_EQ(run(x, {4}, "bidirectional").shape(), Shape({3, 4}));
-  out = RunOne({"Broadcast", {Counting({3}), List({3, 2}), List({0})},
-                {{"mode", std::string("explicit")}}});
+  out = RunOne(
+      {"Broadcast", {Counting({3}), List({3, 2}), List({0})}, {{"mode", std::string("explicit")}}});
   EXPECT_THAT(Integers(out), ElementsAre(0, 0, 1, 1, 2, 2));
   EXPECT_THAT(ErrorOf({"Broadcast", {x, List({1, 4})}}), HasSubstr("does not broadcast"));
   EXPECT_THAT(ErrorOf({"Broadcast", {x, List({4})}}), HasSubstr("does not broadcast"));
@@ -126,8 +126,8 @@ TEST(Movement, ReshapeFamily) {
 // What inference knows before a run, with the row axis open.
 TEST(Movement, ReshapeInferenceCancelsCopiedExtents) {
   const Tensor pattern = List({0, -1});
-  const InputInfo inputs[] = {{DType::kF32, PartialShape({-1, 8, 64})},
-                              {DType::kI64, PartialShape({2}), &pattern}};
+  const std::vector<InputInfo> inputs = {{DType::kF32, PartialShape({-1, 8, 64})},
+                                         {DType::kI64, PartialShape({2}), &pattern}};
   std::vector<ValueInfo> outputs(1);
   Node node;
   ASSERT_TRUE(TestOperators().Find("Reshape")->infer(node, inputs, outputs).ok());
@@ -145,11 +145,14 @@ TEST(Movement, ShapeOfAndRange) {
   EXPECT_THAT(range(1, 8, 3), ElementsAre(1, 4, 7));
   EXPECT_THAT(range(3, 0, -2), ElementsAre(3, 1));
   EXPECT_TRUE(range(3, 0, 1).empty());
-  EXPECT_THAT(Floats(RunOne({"Range", {Tensor::Scalar(0.5f), Tensor::Scalar(2.0f), Tensor::Scalar(0.5f)},
+  EXPECT_THAT(Floats(RunOne({"Range",
+                             {Tensor::Scalar(0.5f), Tensor::Scalar(2.0f), Tensor::Scalar(0.5f)},
                              {{"output_type", std::string("f32")}}})),
               ElementsAre(0.5f, 1.0f, 1.5f));
-  EXPECT_THAT(ErrorOf({"Range", {scalar(0), scalar(1), scalar(0)}}), HasSubstr("step: must not be 0"));
-  EXPECT_THAT(ErrorOf({"Range", {scalar(0), scalar(int64_t{1} << 50), scalar(1)}}), HasSubstr("2^48"));
+  EXPECT_THAT(ErrorOf({"Range", {scalar(0), scalar(1), scalar(0)}}),
+              HasSubstr("step: must not be 0"));
+  EXPECT_THAT(ErrorOf({"Range", {scalar(0), scalar(int64_t{1} << 50), scalar(1)}}),
+              HasSubstr("2^48"));
   EXPECT_THAT(ErrorOf({"ShapeOf", {scalar(0)}, {{"output_type", std::string("f32")}}}),
               HasSubstr("output_type"));
 }
@@ -163,7 +166,8 @@ TEST(Movement, Gather) {
   ForEachIndex(out.shape(), [&](const std::vector<int64_t>& i) {
     EXPECT_EQ(At(out, i), At(x, {i[0], i[1], (At(indices, {i[2], i[3]}) + 4) % 4}));
   });
-  out = RunOne({"Gather", {x, indices, Tensor::Scalar<int64_t>(2)}, {{"batch_dims", int64_t{1}}}, 1, {2}});
+  out = RunOne(
+      {"Gather", {x, indices, Tensor::Scalar<int64_t>(2)}, {{"batch_dims", int64_t{1}}}, 1, {2}});
   ASSERT_EQ(out.shape(), Shape({2, 3, 5}));
   ForEachIndex(out.shape(), [&](const std::vector<int64_t>& i) {
     EXPECT_EQ(At(out, i), At(x, {i[0], i[1], (At(indices, {i[0], i[2]}) + 4) % 4}));
@@ -173,8 +177,9 @@ TEST(Movement, Gather) {
   EXPECT_EQ(ErrorOf({"Gather", {x, I64({1, 2}, {0, 3}), Tensor::Scalar<int64_t>(1)}}),
             "indices[0,1]: 3 is outside [-3, 3)");
   EXPECT_THAT(ErrorOf({"Gather", {x, indices, Tensor::Scalar<int64_t>(3)}}), HasSubstr("axis 3"));
-  EXPECT_THAT(ErrorOf({"Gather", {x, indices, Tensor::Scalar<int64_t>(0)}, {{"batch_dims", int64_t{1}}}}),
-              HasSubstr("batch_dims: 1"));
+  EXPECT_THAT(
+      ErrorOf({"Gather", {x, indices, Tensor::Scalar<int64_t>(0)}, {{"batch_dims", int64_t{1}}}}),
+      HasSubstr("batch_dims: 1"));
 }
 
 // The indices that a slice takes, as Python's range(dim)[start:stop:step] does.
@@ -198,12 +203,17 @@ TEST(Movement, SliceAndStridedSliceEqualIndexLists) {
     std::vector<std::vector<int64_t>> taken;
     for (int axis = 0; axis < 2; ++axis) {
       start.push_back(random.Int(-8, 8));
-      stop.push_back(random.Int(0, 5) == 0 ? std::numeric_limits<int64_t>::max() : random.Int(-8, 8));
+      stop.push_back(random.Int(0, 5) == 0 ? std::numeric_limits<int64_t>::max()
+                                           : random.Int(-8, 8));
       step.push_back(random.Int(0, 1) == 0 ? random.Int(1, 3) : random.Int(-3, -1));
       taken.push_back(Taken(x.dim(axis), start.back(), stop.back(), step.back()));
     }
-    const Tensor sliced = RunOne({"Slice", {x, List({start[1], start[0]}), List({stop[1], stop[0]}),
-                                            List({step[1], step[0]}), List({-1, 0})}, {}, 1, {1, 2, 3, 4}});
+    const Tensor sliced = RunOne({"Slice",
+                                  {x, List({start[1], start[0]}), List({stop[1], stop[0]}),
+                                   List({step[1], step[0]}), List({-1, 0})},
+                                  {},
+                                  1,
+                                  {1, 2, 3, 4}});
     const Tensor strided =
         RunOne({"StridedSlice", {x, List(start), List(stop), List(step)}, {}, 1, {1, 2, 3}});
     std::vector<int64_t> expected;
@@ -238,13 +248,15 @@ TEST(Movement, StridedSliceMasks) {
   EXPECT_EQ(At(out, {0, 0}), 12);
   EXPECT_THAT(ErrorOf({"StridedSlice", {x, List({2}), List({0})}, {{"shrink_axis_mask", Mask{1}}}}),
               HasSubstr("begin[0]: 2 is outside [-2, 2)"));
-  EXPECT_THAT(ErrorOf({"StridedSlice", {x, List({0}), List({1}), List({0})}}), HasSubstr("strides[0]"));
+  EXPECT_THAT(ErrorOf({"StridedSlice", {x, List({0}), List({1}), List({0})}}),
+              HasSubstr("strides[0]"));
   EXPECT_THAT(ErrorOf({"StridedSlice", {x, List({0}), List({1})}, {{"begin_mask", Mask{2}}}}),
               HasSubstr("begin_mask: 2 must be 0 or 1"));
   EXPECT_THAT(ErrorOf({"StridedSlice", {x, List({0, 0, 0, 0}), List({1, 1, 1, 1})}}),
               HasSubstr("4 entries for data of rank 3"));
   EXPECT_THAT(ErrorOf({"Slice", {x, List({0}), List({1}), List({0})}}), HasSubstr("step[0]"));
-  EXPECT_THAT(ErrorOf({"Slice", {x, List({0}), List({1, 1}), List({1})}}), HasSubstr("stop: has 2"));
+  EXPECT_THAT(ErrorOf({"Slice", {x, List({0}), List({1, 1}), List({1})}}),
+              HasSubstr("stop: has 2"));
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ const char kFolder[] = "/usr/share/libonnx-testdata/data/node/";
 
 struct Field {
   int number = 0;
-  uint64_t integer = 0;   // wire type 0
-  std::string bytes;      // wire types 1, 2, 5
+  uint64_t integer = 0;  // wire type 0
+  std::string bytes;     // wire types 1, 2, 5
 };
 
 std::vector<Field> Parse(const std::string& message) {
@@ -51,7 +51,8 @@ std::pair<std::string, Tensor> ReadTensor(const std::string& file) {
   Shape shape;
   uint64_t type = 0;
   for (const Field& field : Parse(*ReadFile(file))) {
-    if (field.number == 1 && field.bytes.empty()) shape.push_back(static_cast<int64_t>(field.integer));
+    if (field.number == 1 && field.bytes.empty())
+      shape.push_back(static_cast<int64_t>(field.integer));
     if (field.number == 1 && !field.bytes.empty()) {
       for (const char dim : field.bytes) shape.push_back(dim);  // packed, below 128
     }

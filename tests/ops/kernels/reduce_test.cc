@@ -43,8 +43,11 @@ TEST(Reduce, EqualsNaiveLoops) {
       least[at] = std::min(least[at], value);
     }
     const auto run = [&](const std::string& op) {
-      return Floats(RunOne({op, {x, I64({static_cast<int64_t>(axes.size())}, axes)},
-                            {{"keep_dims", keep}}, 1, {1}}));
+      return Floats(RunOne({op,
+                            {x, I64({static_cast<int64_t>(axes.size())}, axes)},
+                            {{"keep_dims", keep}},
+                            1,
+                            {1}}));
     };
     const double each = static_cast<double>(x.num_elements()) / static_cast<double>(count);
     const std::vector<float> sums = run("ReduceSum"), means = run("ReduceMean"),

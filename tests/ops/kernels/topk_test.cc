@@ -24,14 +24,12 @@ struct Options {
   std::vector<RankBonus> bonuses;
   std::vector<int32_t> watched;
 
-  RowRules Rules() const {
-    return {edits, has_allowed, allowed, temperature, bonuses, watched};
-  }
+  RowRules Rules() const { return {edits, has_allowed, allowed, temperature, bonuses, watched}; }
 };
 
 struct Reference {
-  std::vector<double> log_probs;   // of every token
-  std::vector<int32_t> order;      // allowed tokens, best first by the scan's own f32 scores
+  std::vector<double> log_probs;  // of every token
+  std::vector<int32_t> order;     // allowed tokens, best first by the scan's own f32 scores
   double log_sum_exp = 0;
 };
 
@@ -101,7 +99,8 @@ TEST(ScanRow, EqualsAPlainSort) {
     const Reference expected = Sort(logits, options);
     const size_t k = static_cast<size_t>(random(0, 20));
     RowScan scan;
-    ASSERT_TRUE(ScanRow(logits, ScoreKind::kLogits, options.Rules(), static_cast<int>(k), scan).ok());
+    ASSERT_TRUE(
+        ScanRow(logits, ScoreKind::kLogits, options.Rules(), static_cast<int>(k), scan).ok());
     ASSERT_EQ(scan.best.size(), std::min(k, expected.order.size()));
     for (size_t i = 0; i < scan.best.size(); ++i) {
       const size_t best = static_cast<size_t>(scan.best[i].token);
@@ -167,8 +166,9 @@ TEST(ScanRow, KindsOfScores) {
   const std::vector<LogitEdit> ban = {{1, EditKind::kBan, 0}};
   ASSERT_TRUE(ScanRow(logs, ScoreKind::kLogProbs, {.edits = ban}, 2, scan).ok());
   EXPECT_EQ(scan.best[0].log_prob, 0.0f);
-  EXPECT_THAT(std::string(ScanRow({logs.data(), 2}, ScoreKind::kProbabilities, {}, 1, scan).message()),
-              HasSubstr("scores[0]: -1 is no probability"));
+  EXPECT_THAT(
+      std::string(ScanRow({logs.data(), 2}, ScoreKind::kProbabilities, {}, 1, scan).message()),
+      HasSubstr("scores[0]: -1 is no probability"));
   const std::vector<float> logits = {0.5f};
   EXPECT_THAT(std::string(ScanRow(logits, ScoreKind::kLogProbs, {}, 1, scan).message()),
               HasSubstr("scores[0]: 0.5 is no log-probability"));
@@ -190,7 +190,8 @@ TEST(ScanRow, BadScoresAndRulesAreNamed) {
   const std::vector<LogitEdit> far = {{2, EditKind::kBan, 0}};
   EXPECT_THAT(error({1, 0}, {.edits = far}), HasSubstr("edits: token 2 is outside [0, 2)"));
   const std::vector<int32_t> below = {-1};
-  EXPECT_THAT(error({1, 0}, {.has_allowed = true, .allowed = below}), HasSubstr("allowed: token -1"));
+  EXPECT_THAT(error({1, 0}, {.has_allowed = true, .allowed = below}),
+              HasSubstr("allowed: token -1"));
   EXPECT_THAT(error({1, 0}, {.watched = below}), HasSubstr("watched: token -1"));
   const std::vector<RankBonus> bonus = {{9, 1}};
   EXPECT_THAT(error({1, 0}, {.bonuses = bonus}), HasSubstr("bonuses: token 9"));

@@ -1,5 +1,5 @@
-// The loop operator against plain index arithmetic: what each iteration must see, and where each part must
-// land, is computed here from the documented ranges alone.
+// The loop operator against plain index arithmetic: what each iteration must see, and where each
+// part must land, is computed here from the documented ranges alone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,14 +12,14 @@
 namespace beamwright::ops {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using testing_support::Carried;
 using testing_support::GraphBuilder;
 using testing_support::Invariant;
 using testing_support::Joined;
 using testing_support::Last;
 using testing_support::Sliced;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 Tensor Iota(Shape shape) {
   Tensor tensor(DType::kF32, std::move(shape));
@@ -76,9 +76,10 @@ TEST(SequenceDriver, EveryRangeOfASmallAxis) {
             for (const bool negative : {false, true}) {
               const int64_t shift = negative ? extent : 0;
               const auto run = [&](bool reversed) {
-                return RunLoop(PassThrough(Sliced(0, 0, 1, start - shift, end - shift, stride, part),
-                                           Joined(0, 0, 1, reversed, part)),
-                               {input}, 1);
+                return RunLoop(
+                    PassThrough(Sliced(0, 0, 1, start - shift, end - shift, stride, part),
+                                Joined(0, 0, 1, reversed, part)),
+                    {input}, 1);
               };
               const int64_t length = (stride > 0 ? end - start : start - end) + 1;
               if (length <= 0 || length % part != 0) {
@@ -131,10 +132,10 @@ TEST(SequenceDriver, StatesInvariantsAndOutputs) {
   loop.body = body.Build();
   loop.inputs = {Sliced(0, 0, 1), Carried(1, 1, 0), Invariant(2, 2)};
   loop.outputs = {Joined(0, 0, 1), Last(1, 0)};
-  const auto outputs = RunLoop(
-      loop, {Iota({1, 4}), Tensor::Of<float>({1, 1}, std::vector<float>{10}),
-             Tensor::Of<float>({1}, std::vector<float>{2})},
-      2);
+  const auto outputs = RunLoop(loop,
+                               {Iota({1, 4}), Tensor::Of<float>({1, 1}, std::vector<float>{10}),
+                                Tensor::Of<float>({1}, std::vector<float>{2})},
+                               2);
   ASSERT_TRUE(outputs.ok()) << outputs.status();
   EXPECT_THAT(Values((*outputs)[0]), ElementsAre(12, 16, 22, 30));
   EXPECT_THAT(Values((*outputs)[1]), ElementsAre(30));
@@ -269,8 +270,9 @@ TEST(SequenceDriver, StatesKeepTypeAndShape) {
   loop.body = body.Build();
   loop.inputs = {Sliced(0, 0, 1), Carried(1, 1, 0)};
   loop.outputs = {Last(0, 0)};
-  EXPECT_THAT(RunLoop(loop, {Iota({1, 2}), Iota({1, 1})}, 1).status().message(),
-              HasSubstr("back edge to body Parameter 'h' carries f32[1, 2], the state is f32[1, 1]"));
+  EXPECT_THAT(
+      RunLoop(loop, {Iota({1, 2}), Iota({1, 1})}, 1).status().message(),
+      HasSubstr("back edge to body Parameter 'h' carries f32[1, 2], the state is f32[1, 1]"));
 }
 
 TEST(SequenceDriver, RulesAreChecked) {

@@ -24,8 +24,8 @@ TEST(Half, EveryValueSurvivesTheRoundTrip) {
       EXPECT_TRUE(std::isnan(ToFloat(ToHalf(value))));
       continue;
     }
-    double expected = exponent == 0 ? std::ldexp(mantissa, -24)
-                                    : std::ldexp(1024 + mantissa, exponent - 25);
+    double expected =
+        exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
     expected = exponent == 31 ? std::numeric_limits<double>::infinity() : expected;
     EXPECT_EQ(value, (bits & 0x8000) != 0 ? -expected : expected);
     EXPECT_EQ(ToHalf(value).bits, bits);
@@ -51,7 +51,7 @@ TEST(Half, RoundsToNearestEven) {
   }
   EXPECT_EQ(ToHalf(65519.0f).bits, 0x7bff);
   EXPECT_EQ(ToHalf(65520.0f).bits, 0x7c00);
-  EXPECT_EQ(ToHalf(std::ldexp(1.0f, -25)).bits, 0);           // tie to even zero
+  EXPECT_EQ(ToHalf(std::ldexp(1.0f, -25)).bits, 0);  // tie to even zero
   EXPECT_EQ(ToHalf(std::ldexp(1.5f, -25)).bits, 1);
 }
 

@@ -1,0 +1,97 @@
+#include "tests/e2e/server_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace beamwright::e2e {
+
+std::string DefaultModel() { return BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1"; }
+
+ServerProcess::ServerProcess(std::vector<std::string> arguments) {
+  std::string name = (std::filesystem::temp_directory_path() / "beamwright-port-XXXXXX").string();
+  close(mkstemp(name.data()));
+  port_file_ = name;
+  arguments.insert(arguments.begin(), BEAMWRIGHT_SERVER);
+  arguments.insert(arguments.end(), {"--port-file", port_file_});
+  if (std::find(arguments.begin(), arguments.end(), "--grpc-address") == arguments.end()) {
+    arguments.insert(arguments.end(), {"--grpc-address", "127.0.0.1:0"});
+  }
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) {
+    argv.push_back(argument.data());
+  }
+  argv.push_back(nullptr);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    abort();
+  }
+  pid_ = fork();
+  if (pid_ == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  close(ends[1]);
+  reader_ = std::thread([this, fd = ends[0]] { ReadLog(fd); });
+}
+
+ServerProcess::~ServerProcess() {
+  if (pid_ > 0) {
+    kill(pid_, SIGKILL);
+    Wait();
+  }
+  std::filesystem::remove(port_file_);
+}
+
+void ServerProcess::ReadLog(int fd) {
+  char buffer[4096];
+  ssize_t got = 0;
+  while ((got = read(fd, buffer, sizeof(buffer))) > 0) {
+    absl::MutexLock lock(&mutex_);
+    log_.append(buffer, static_cast<size_t>(got));
+  }
+  close(fd);
+  absl::MutexLock lock(&mutex_);
+  ended_ = true;
+}
+
+int ServerProcess::WaitForPort() {
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto told = [this] { return ended_ || absl::StrContains(log_, "ready on "); };
+    mutex_.Await(absl::Condition(&told));
+    if (ended_) {
+      return 0;
+    }
+  }
+  int port = 0;
+  std::ifstream(port_file_) >> port;
+  return port;
+}
+
+void ServerProcess::Signal(int number) const { kill(pid_, number); }
+
+int ServerProcess::Wait() {
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  pid_ = -1;
+  reader_.join();
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+std::string ServerProcess::log() {
+  absl::MutexLock lock(&mutex_);
+  return log_;
+}
+
+}  // namespace beamwright::e2e

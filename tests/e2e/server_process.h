@@ -1,0 +1,51 @@
+// A real beamwright-server in a process of its own, for one test.
+#ifndef BEAMWRIGHT_TESTS_E2E_SERVER_PROCESS_H_
+#define BEAMWRIGHT_TESTS_E2E_SERVER_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+
+namespace beamwright::e2e {
+
+// The bundle that the repository ships.
+std::string DefaultModel();
+
+class ServerProcess {
+ public:
+  // Starts the program with these arguments and, unless they say where to listen, on a free port of
+  // 127.0.0.1.
+  explicit ServerProcess(std::vector<std::string> arguments);
+  // Kills it if it still runs.
+  ~ServerProcess();
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+
+  // Waits until it serves or has ended; its port, or 0 if it ended.
+  int WaitForPort();
+  std::string address() { return "127.0.0.1:" + std::to_string(WaitForPort()); }
+
+  void Signal(int number) const;
+  // Waits for the end; the exit code, or minus the signal that ended it.
+  int Wait();
+  // All that it has written to stderr; whole after Wait.
+  std::string log();
+
+ private:
+  void ReadLog(int fd);
+
+  absl::Mutex mutex_;
+  std::string log_;
+  bool ended_ = false;  // the log is at its end
+  std::string port_file_;
+  pid_t pid_ = -1;
+  std::thread reader_;
+};
+
+}  // namespace beamwright::e2e
+
+#endif  // BEAMWRIGHT_TESTS_E2E_SERVER_PROCESS_H_

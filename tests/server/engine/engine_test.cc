@@ -1,0 +1,350 @@
+// The engine against a plain search over the same table, and its behaviour when things go wrong.
+#include "server/engine/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
+#include "server/engine/parts.h"
+#include "tests/server/engine/table_bundle.h"
+#include "tests/server/search/reference_search.h"
+
+namespace beamwright::engine {
+namespace {
+
+using engine_testing::FirstState;
+using engine_testing::kBegin;
+using engine_testing::kVocabulary;
+using engine_testing::NextState;
+using engine_testing::RandomTable;
+using engine_testing::TableBundle;
+using engine_testing::TableOptions;
+using ::testing::HasSubstr;
+
+std::shared_ptr<const DecodeModel> Compile(model::Bundle bundle) {
+  auto model = DecodeModel::Compile(std::move(bundle));
+  EXPECT_TRUE(model.ok()) << model.status();
+  return model.ok() ? *std::move(model) : nullptr;
+}
+
+std::unique_ptr<Engine> StartEngine(const EngineOptions& options) {
+  auto engine = Engine::Start(options);
+  EXPECT_TRUE(engine.ok()) << engine.status();
+  return *std::move(engine);
+}
+
+v1::Source Ids(const std::vector<int32_t>& ids) {
+  v1::Source source;
+  source.mutable_ids()->mutable_ids()->Add(ids.begin(), ids.end());
+  return source;
+}
+
+struct Case {
+  std::vector<int32_t> source;
+  v1::DecodeOptions options;
+  search::SearchOptions reference;
+};
+
+Case RandomCase(std::mt19937& random, const std::vector<int32_t>& end_tokens) {
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  Case result;
+  for (int i = pick(1, 6); i > 0; --i) {
+    result.source.push_back(pick(0, 49));
+  }
+  search::SearchOptions& search = result.reference;
+  search.beam_size = pick(1, 9);
+  search.n_best = pick(1, search.beam_size);
+  search.length_penalty = static_cast<search::LengthPenalty>(pick(0, 2));
+  const float alpha = std::uniform_real_distribution<float>(-1, 2)(random);
+  search.alpha = alpha;
+  search.stop = static_cast<search::StopMode>(pick(0, 3));
+  search.max_length = pick(1, 12);
+  search.vocabulary_size = kVocabulary;
+  search.begin_token = kBegin;
+  search.end_tokens = end_tokens;
+  v1::DecodeOptions& options = result.options;
+  options.set_beam_size(search.beam_size);
+  options.set_n_best(search.n_best);
+  options.set_length_penalty(static_cast<v1::LengthPenalty>(
+      static_cast<int>(search.length_penalty) + static_cast<int>(v1::LENGTH_PENALTY_NONE)));
+  options.set_length_penalty_alpha(alpha);
+  options.set_stop(static_cast<v1::StopMode>(static_cast<int>(search.stop) +
+                                             static_cast<int>(v1::STOP_MODE_SAFE)));
+  options.set_max_length(search.max_length);
+  return result;
+}
+
+void ExpectEqual(const absl::StatusOr<v1::Decoded>& decoded, const Case& request,
+                 const std::vector<float>& table) {
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  const search_testing::ReferenceModel model = [&](const std::vector<int32_t>& prefix) {
+    int64_t state = NextState(FirstState(request.source), kBegin);
+    for (const int32_t token : prefix) {
+      state = NextState(state, token);
+    }
+    const auto line = table.begin() + state * kVocabulary;
+    return std::vector<float>(line, line + kVocabulary);
+  };
+  const search_testing::ReferenceResult expected =
+      search_testing::ReferenceSearch(model, request.reference);
+  ASSERT_EQ(decoded->hypotheses_size(), static_cast<int>(expected.hypotheses.size()));
+  for (int i = 0; i < decoded->hypotheses_size(); ++i) {
+    const v1::Hypothesis& got = decoded->hypotheses(i);
+    const search_testing::ReferenceHypothesis& want = expected.hypotheses[static_cast<size_t>(i)];
+    EXPECT_THAT(got.tokens(), ::testing::ElementsAreArray(want.tokens));
+    EXPECT_THAT(got.token_log_probs(), ::testing::ElementsAreArray(want.token_log_probs));
+    EXPECT_EQ(got.log_prob(), want.sum);
+    EXPECT_EQ(got.score(), want.score);
+    EXPECT_EQ(got.finish_reason() == v1::FINISH_REASON_EOS, want.ends);
+  }
+}
+
+// Hundreds of random requests at once, in an engine that has room for a few of them at a time, so
+// that they join and leave at all steps; every answer equals the plain search's, bit for bit.
+void RunRandomCases(const TableOptions& table_options, const std::vector<int32_t>& end_tokens,
+                    int count, int seed) {
+  const std::vector<float> table = RandomTable(seed);
+  const auto model = Compile(TableBundle(table, table_options));
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->parts().body->plan().separable,
+            !table_options.mixes_rows && !table_options.fixed_batch)
+      << model->parts().body->plan().reason;
+  std::mt19937 random(static_cast<uint32_t>(seed));
+  std::vector<Case> cases;
+  for (int i = 0; i < count; ++i) {
+    cases.push_back(RandomCase(random, end_tokens));
+  }
+  const auto engine = StartEngine({2, 24, 100000});
+  std::vector<absl::StatusOr<v1::Decoded>> answers(cases.size());
+  absl::BlockingCounter left(count);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    engine->Decode(model, Ids(cases[i].source), cases[i].options, {},
+                   [&, i](absl::StatusOr<v1::Decoded> decoded) {
+                     answers[i] = std::move(decoded);
+                     left.DecrementCount();
+                   });
+  }
+  left.Wait();
+  for (size_t i = 0; i < cases.size(); ++i) {
+    ExpectEqual(answers[i], cases[i], table);
+    ASSERT_FALSE(::testing::Test::HasFailure()) << "case " << i;
+  }
+}
+
+TEST(Engine, EqualsThePlainSearch) { RunRandomCases({}, {1}, 600, 1); }
+TEST(Engine, SeveralEndTokens) { RunRandomCases({{"1", "4", "6"}}, {1, 4, 6}, 300, 2); }
+TEST(Engine, RowsThatCannotBeToldApartRunOneByOne) {
+  TableOptions options;
+  options.mixes_rows = true;
+  RunRandomCases(options, {1}, 100, 3);
+}
+TEST(Engine, GraphsThatFixTheBatchRunOneByOne) {
+  TableOptions options;
+  options.fixed_batch = true;
+  RunRandomCases(options, {1}, 100, 4);
+}
+
+class EngineFaults : public ::testing::Test {
+ protected:
+  absl::Status Error(const v1::Source& source, const v1::DecodeOptions& options = {},
+                     const CallOptions& call = {}) {
+    return engine_->DecodeAndWait(model_, source, options, call).status();
+  }
+  void TearDown() override {
+    EXPECT_TRUE(engine_->DecodeAndWait(model_, Ids({1, 2}), {}).ok()) << "no longer serves";
+    EXPECT_EQ(engine_->load().waiting, 0);
+  }
+
+  std::shared_ptr<const DecodeModel> model_ = Compile(TableBundle(RandomTable(5), {}));
+  std::unique_ptr<Engine> engine_ = StartEngine({1, 16, 8});
+};
+
+TEST_F(EngineFaults, SourcesAreChecked) {
+  EXPECT_THAT(Error(v1::Source()).message(), HasSubstr("set text, ids, features"));
+  EXPECT_THAT(Error(Ids({})).message(), HasSubstr("source is empty"));
+  EXPECT_THAT(Error(Ids({3, 50})).message(), HasSubstr("source.ids[1]: 50 is outside [0, 50)"));
+  EXPECT_THAT(Error(Ids({-1})).message(), HasSubstr("source.ids[0]: -1"));
+  v1::Source text;
+  text.set_text("a");
+  EXPECT_EQ(Error(text).code(), absl::StatusCode::kInvalidArgument);
+  v1::Source features;
+  features.mutable_features()->set_dtype("f32");
+  features.mutable_features()->add_shape(3);
+  features.mutable_features()->set_data(std::string(12, '\0'));
+  EXPECT_THAT(Error(features).message(), HasSubstr("takes ids, not features"));
+  features.mutable_features()->set_dtype("f99");
+  EXPECT_THAT(Error(features).message(), HasSubstr("source.features.dtype"));
+  features.mutable_features()->set_dtype("f64");
+  EXPECT_THAT(Error(features).message(), HasSubstr("12 bytes; f64[3] has 24"));
+}
+
+TEST_F(EngineFaults, AllWrongOptionsAreNamedAtOnce) {
+  v1::DecodeOptions options;
+  options.set_beam_size(0);
+  options.set_n_best(1000000);
+  options.set_length_penalty_alpha(std::numeric_limits<float>::quiet_NaN());
+  const absl::Status status = Error(Ids({1}), options);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("options.beam_size: 0"));
+  EXPECT_THAT(status.message(), HasSubstr("options.n_best: 1000000"));
+  EXPECT_THAT(status.message(), HasSubstr("options.length_penalty_alpha"));
+  options.Clear();
+  options.set_beam_size(2);
+  options.set_n_best(3);
+  EXPECT_THAT(Error(Ids({1}), options).message(), HasSubstr("more than the beam size of 2"));
+}
+
+TEST_F(EngineFaults, MoreRowsThanThereAre) {
+  v1::DecodeOptions options;
+  options.set_beam_size(17);
+  const absl::Status status = Error(Ids({1}), options);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr("needs 17 rows; the server has 16"));
+}
+
+TEST_F(EngineFaults, CancelledAndLate) {
+  CallOptions late;
+  late.deadline = absl::InfinitePast();
+  EXPECT_EQ(Error(Ids({1}), {}, late).code(), absl::StatusCode::kDeadlineExceeded);
+  CallOptions cancelled;
+  cancelled.cancelled = std::make_shared<std::atomic<bool>>(true);
+  EXPECT_EQ(Error(Ids({1}), {}, cancelled).code(), absl::StatusCode::kCancelled);
+}
+
+// The queue is filled from inside a callback: the engine's thread is busy there, nothing can leave
+// the queue.
+TEST_F(EngineFaults, AFullQueueRefuses) {
+  absl::Notification done;
+  int refused = 0;
+  int waiting = 0;
+  absl::BlockingCounter answered(8);
+  engine_->Decode(model_, Ids({1}), {}, {}, [&](absl::StatusOr<v1::Decoded>) {
+    for (int i = 0; i < 20; ++i) {
+      bool at_once = true;
+      engine_->Decode(model_, Ids({2}), {}, {}, [&](absl::StatusOr<v1::Decoded> decoded) {
+        if (at_once && !decoded.ok()) {
+          refused += decoded.status().code() == absl::StatusCode::kResourceExhausted ? 1 : 0;
+        } else {
+          answered.DecrementCount();
+        }
+      });
+      at_once = false;
+    }
+    waiting = engine_->load().waiting;
+    done.Notify();
+  });
+  done.WaitForNotification();
+  answered.Wait();
+  EXPECT_EQ(waiting, 8);
+  EXPECT_EQ(refused, 12);
+}
+
+TEST(EngineDrain, FinishesWhatWasAcceptedAndRefusesTheRest) {
+  const auto model = Compile(TableBundle(RandomTable(6), {}));
+  const auto engine = StartEngine({2, 8, 1000});
+  std::atomic<int> finished{0};
+  for (int i = 0; i < 100; ++i) {
+    engine->Decode(model, Ids({i % 50}), {}, {},
+                   [&](absl::StatusOr<v1::Decoded> decoded) { finished += decoded.ok() ? 1 : 0; });
+  }
+  engine->Drain();
+  EXPECT_EQ(finished, 100);
+  EXPECT_EQ(engine->DecodeAndWait(model, Ids({1}), {}).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
+// One line of the table is not a number: requests that reach it fail, by name of the step, and no
+// others.
+TEST(EngineNan, FailsThatRequestOnly) {
+  std::vector<float> table = RandomTable(7);
+  const int64_t poisoned = NextState(FirstState({10}), kBegin);
+  table[static_cast<size_t>(poisoned) * kVocabulary + 2] = std::numeric_limits<float>::quiet_NaN();
+  const auto model = Compile(TableBundle(table, {}));
+  const auto engine = StartEngine({2, 64, 1000});
+  absl::BlockingCounter left(30);
+  std::vector<absl::Status> statuses(30);
+  v1::DecodeOptions options;
+  options.set_max_length(1);
+  for (int i = 0; i < 30; ++i) {
+    engine->Decode(model, Ids({i}), options, {}, [&, i](absl::StatusOr<v1::Decoded> decoded) {
+      statuses[static_cast<size_t>(i)] = decoded.status();
+      left.DecrementCount();
+    });
+  }
+  left.Wait();
+  for (int i = 0; i < 30; ++i) {
+    const absl::Status& status = statuses[static_cast<size_t>(i)];
+    if (i == 10) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+      EXPECT_THAT(status.message(), HasSubstr("step 0"));
+    } else {
+      EXPECT_TRUE(status.ok()) << status;
+    }
+  }
+}
+
+TEST(EngineDecoderInputs, StatesGivenByTheRequest) {
+  TableOptions options;
+  options.with_encoder = false;
+  const std::vector<float> table = RandomTable(8);
+  const auto model = Compile(TableBundle(table, options));
+  const auto engine = StartEngine({1, 64, 1000});
+  std::mt19937 random(8);
+  Case request = RandomCase(random, {1});
+  const int64_t state = FirstState(request.source);
+  v1::Source source;
+  v1::DecoderInputs& inputs = *source.mutable_decoder_inputs();
+  inputs.set_source_length(3);
+  v1::Tensor& tensor = (*inputs.mutable_states())["state"];
+  tensor.set_dtype("i64");
+  tensor.set_data(std::string(reinterpret_cast<const char*>(&state), sizeof(state)));
+  ExpectEqual(engine->DecodeAndWait(model, source, request.options), request, table);
+
+  const auto error = [&](const v1::Source& bad) {
+    return std::string(engine->DecodeAndWait(model, bad, {}).status().message());
+  };
+  v1::Source missing;
+  missing.mutable_decoder_inputs();
+  EXPECT_THAT(error(missing), HasSubstr("states['state'] is missing"));
+  v1::Source surplus = source;
+  (*surplus.mutable_decoder_inputs()->mutable_memory())["other"] = tensor;
+  EXPECT_THAT(error(surplus), HasSubstr("does not take; it takes 'state'"));
+  v1::Source shaped = source;
+  (*shaped.mutable_decoder_inputs()->mutable_states())["state"].add_shape(1);
+  EXPECT_THAT(error(shaped), HasSubstr("i64[1, 1]; the model takes i64[?]"));
+  EXPECT_THAT(error(Ids({1})), HasSubstr("no encoder; send decoder_inputs"));
+}
+
+TEST(DecodeModelErrors, NameTheField) {
+  const auto error = [](void (*change)(model::Bundle&)) {
+    model::Bundle bundle = TableBundle(RandomTable(9), {});
+    change(bundle);
+    return std::string(DecodeModel::Compile(std::move(bundle)).status().message());
+  };
+  EXPECT_THAT(
+      error([](model::Bundle& b) { b.config.mutable_decoder()->set_logits_output("logit"); }),
+      HasSubstr("decoder.logits_output: the decoder has no result 'logit'; it has 'logits'"));
+  EXPECT_THAT(error([](model::Bundle& b) { b.config.mutable_decoder()->clear_token_input(); }),
+              HasSubstr("decoder.token_input"));
+  EXPECT_THAT(error([](model::Bundle& b) {
+                b.config.mutable_decoder()->mutable_states(0)->set_input("stat");
+              }),
+              HasSubstr("stat"));
+  EXPECT_THAT(error([](model::Bundle& b) {
+                b.config.mutable_decoder()->mutable_states(0)->set_encoder_output("none");
+              }),
+              HasSubstr("reads encoder output 'none', which the encoder does not have"));
+  EXPECT_THAT(error([](model::Bundle& b) { b.config.mutable_decoder()->set_loop("loop"); }),
+              HasSubstr("the graph has no loop 'loop'"));
+  EXPECT_THAT(error([](model::Bundle& b) { b.config.mutable_encoder()->set_input("words"); }),
+              HasSubstr("encoder.input: the encoder has no input 'words'; it has 'source'"));
+}
+
+}  // namespace
+}  // namespace beamwright::engine

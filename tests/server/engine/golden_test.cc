@@ -1,0 +1,149 @@
+// The default model, decoded in process, against its goldens: made by a script of plain array code
+// that shares nothing with this library (models/g2p-en/train/golden.py).
+#include <gmock/gmock.h>
+#include <google/protobuf/util/json_util.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "google/protobuf/struct.pb.h"
+#include "server/engine/engine.h"
+#include "server/engine/parts.h"
+
+namespace beamwright::engine {
+namespace {
+
+struct Golden {
+  std::string source;
+  v1::DecodeOptions options;
+  v1::Decoded expected;
+};
+
+// A line is {"source": text, "options": DecodeOptions, "hypotheses": [Hypothesis]} in protobuf's
+// JSON form.
+Golden ParseGolden(const std::string& line) {
+  google::protobuf::Struct object;
+  EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(line, &object).ok()) << line;
+  Golden golden;
+  golden.source = object.fields().at("source").string_value();
+  const auto parse = [](const google::protobuf::Message& from, google::protobuf::Message* to,
+                        const std::string& wrap) {
+    std::string json;
+    EXPECT_TRUE(google::protobuf::util::MessageToJsonString(from, &json).ok());
+    json = wrap.empty() ? json : absl::StrCat("{\"", wrap, "\":", json, "}");
+    const auto status = google::protobuf::util::JsonStringToMessage(json, to);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  };
+  parse(object.fields().at("options"), &golden.options, "");
+  parse(object.fields().at("hypotheses"), &golden.expected, "hypotheses");
+  return golden;
+}
+
+std::vector<Golden> ReadGoldens() {
+  std::ifstream file(BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1/golden.jsonl");
+  std::vector<Golden> goldens;
+  for (std::string line; std::getline(file, line);) {
+    goldens.push_back(ParseGolden(line));
+  }
+  return goldens;
+}
+
+class GoldenTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    auto bundle = model::LoadBundle(BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1");
+    ASSERT_TRUE(bundle.ok()) << bundle.status();
+    auto compiled = DecodeModel::Compile(*std::move(bundle));
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    model_ = new std::shared_ptr<const DecodeModel>(*std::move(compiled));
+  }
+
+  // Decodes all goldens at once (so that they share steps), with the given engine.
+  static std::vector<v1::Decoded> DecodeAll(const std::vector<Golden>& goldens, int threads,
+                                            int max_rows) {
+    auto engine = Engine::Start({threads, max_rows, 100000});
+    EXPECT_TRUE(engine.ok());
+    std::vector<v1::Decoded> decoded(goldens.size());
+    absl::BlockingCounter left(static_cast<int>(goldens.size()));
+    for (size_t i = 0; i < goldens.size(); ++i) {
+      v1::Source source;
+      source.set_text(goldens[i].source);
+      (*engine)->Decode(*model_, source, goldens[i].options, {},
+                        [&, i](absl::StatusOr<v1::Decoded> result) {
+                          EXPECT_TRUE(result.ok()) << result.status();
+                          decoded[i] = result.ok() ? *std::move(result) : v1::Decoded();
+                          left.DecrementCount();
+                        });
+    }
+    left.Wait();
+    return decoded;
+  }
+
+  static std::shared_ptr<const DecodeModel>* model_;
+};
+std::shared_ptr<const DecodeModel>* GoldenTest::model_ = nullptr;
+
+TEST_F(GoldenTest, HypothesesEqualTheGoldens) {
+  const std::vector<Golden> goldens = ReadGoldens();
+  ASSERT_GE(goldens.size(), 40u);
+  const std::vector<v1::Decoded> decoded = DecodeAll(goldens, 2, 1024);
+  for (size_t i = 0; i < goldens.size(); ++i) {
+    const v1::Decoded& expected = goldens[i].expected;
+    ASSERT_EQ(decoded[i].hypotheses_size(), expected.hypotheses_size()) << goldens[i].source;
+    for (int h = 0; h < expected.hypotheses_size(); ++h) {
+      const v1::Hypothesis& got = decoded[i].hypotheses(h);
+      const v1::Hypothesis& want = expected.hypotheses(h);
+      const std::string where = absl::StrCat(goldens[i].source, " hypothesis ", h);
+      EXPECT_THAT(got.tokens(), ::testing::ElementsAreArray(want.tokens())) << where;
+      EXPECT_EQ(got.text(), want.text()) << where;
+      EXPECT_EQ(got.finish_reason(), want.finish_reason()) << where;
+      EXPECT_NEAR(got.score(), want.score(), 1e-4) << where;
+      EXPECT_NEAR(got.log_prob(), want.log_prob(), 1e-4) << where;
+      ASSERT_EQ(got.token_log_probs_size(), want.token_log_probs_size()) << where;
+      double sum = 0;
+      for (int t = 0; t < want.token_log_probs_size(); ++t) {
+        EXPECT_NEAR(got.token_log_probs(t), want.token_log_probs(t), 1e-4) << where;
+        sum += got.token_log_probs(t);
+      }
+      EXPECT_EQ(sum, got.log_prob()) << where;
+    }
+  }
+}
+
+// Promise 1: in company, with one thread or two, and in a trickle (max_rows 8: a beam of 8 runs
+// alone): the same bits.
+TEST_F(GoldenTest, AnswersDependOnTheRequestAlone) {
+  const std::vector<Golden> goldens = ReadGoldens();
+  const std::vector<v1::Decoded> together = DecodeAll(goldens, 2, 1024);
+  const std::vector<v1::Decoded> one_thread = DecodeAll(goldens, 1, 1024);
+  const std::vector<v1::Decoded> trickle = DecodeAll(goldens, 2, 8);
+  for (size_t i = 0; i < goldens.size(); ++i) {
+    for (const v1::Decoded* other : {&one_thread[i], &trickle[i]}) {
+      ASSERT_EQ(other->hypotheses_size(), together[i].hypotheses_size());
+      for (int h = 0; h < other->hypotheses_size(); ++h) {
+        EXPECT_EQ(other->hypotheses(h).SerializeAsString(),
+                  together[i].hypotheses(h).SerializeAsString())
+            << goldens[i].source;
+      }
+    }
+  }
+}
+
+// The default model's attention runs request by request, everything else over all rows.
+TEST_F(GoldenTest, TheStepRunsOverRowsOfAllRequests) {
+  const ops::RowPlan& plan = (*model_)->parts().body->plan();
+  EXPECT_TRUE(plan.separable) << plan.reason;
+  int per_request = 0;
+  for (const bool flag : plan.per_request) {
+    per_request += flag ? 1 : 0;
+  }
+  EXPECT_LT(per_request, 10);
+  EXPECT_TRUE((*model_)->parts().encoder_batches);
+}
+
+}  // namespace
+}  // namespace beamwright::engine
