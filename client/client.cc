@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "beamwright/v1/decode.grpc.pb.h"
 #include "beamwright/v1/model.grpc.pb.h"
@@ -56,22 +56,34 @@ struct Client::Impl {
     return stubs[next_stubs.fetch_add(1, std::memory_order_relaxed) % stubs.size()];
   }
 
-  void Finish(const std::shared_ptr<Call>& call, const grpc::Status& status) {
+  // Runs on a thread of gRPC. The order matters: `num_outstanding` of zero lets the destructor go
+  // on, and by then the call must be gone. It holds a reference to its channel, and gRPC's own
+  // thread must not drop the last one: it would shut down its completion queue and wait for itself.
+  void Finish(Call* finished, const grpc::Status& status) {
     if (status.ok()) {
-      call->callback(std::move(call->response));
+      finished->callback(std::move(finished->response));
     } else {
-      call->callback(ToAbslStatus(status));
+      finished->callback(ToAbslStatus(status));
     }
-    // After the callback: an empty set says that all callbacks have returned.
+    std::shared_ptr<Call> call;
+    {
+      absl::MutexLock lock(&mutex);
+      const auto it = calls.find(finished);
+      call = std::move(it->second);
+      calls.erase(it);
+    }
+    call.reset();
     absl::MutexLock lock(&mutex);
-    calls.erase(call);
+    --num_outstanding;
   }
 
   void CancelOutstanding() {
     std::vector<std::shared_ptr<Call>> outstanding;
     {
       absl::MutexLock lock(&mutex);
-      outstanding.assign(calls.begin(), calls.end());
+      for (const auto& [key, call] : calls) {
+        outstanding.push_back(call);
+      }
     }
     // Without the lock: cancelling may run callbacks on this thread.
     for (const auto& call : outstanding) {
@@ -83,7 +95,10 @@ struct Client::Impl {
   std::vector<Stubs> stubs;  // one for each channel
   std::atomic<uint64_t> next_stubs{0};
   absl::Mutex mutex;
-  absl::flat_hash_set<std::shared_ptr<Call>> calls ABSL_GUARDED_BY(mutex);
+  // Shared with those who cancel only.
+  absl::flat_hash_map<Call*, std::shared_ptr<Call>> calls ABSL_GUARDED_BY(mutex);
+  // Counts a call until its callback has returned and its memory is freed.
+  int64_t num_outstanding ABSL_GUARDED_BY(mutex) = 0;
 };
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
@@ -102,7 +117,8 @@ Client::~Client() {
   CancelOutstanding();
   absl::MutexLock lock(&impl_->mutex);
   impl_->mutex.Await(absl::Condition(
-      +[](Impl* impl) ABSL_NO_THREAD_SAFETY_ANALYSIS { return impl->calls.empty(); }, impl_.get()));
+      +[](Impl* impl) ABSL_NO_THREAD_SAFETY_ANALYSIS { return impl->num_outstanding == 0; },
+      impl_.get()));
 }
 
 const std::string& Client::address() const { return impl_->address; }
@@ -117,13 +133,15 @@ absl::StatusOr<v1::DecodeResponse> Client::Decode(const v1::DecodeRequest& reque
 }
 
 void Client::DecodeAsync(v1::DecodeRequest request, absl::Time deadline, DecodeCallback callback) {
-  auto call = std::make_shared<Call>();
+  auto owned = std::make_shared<Call>();
+  Call* call = owned.get();
   SetDeadline(deadline, call->context);
   call->request = std::move(request);
   call->callback = std::move(callback);
   {
     absl::MutexLock lock(&impl_->mutex);
-    impl_->calls.insert(call);
+    impl_->calls.emplace(call, std::move(owned));
+    ++impl_->num_outstanding;
   }
   impl_->NextStubs().decode->async()->Decode(
       &call->context, &call->request, &call->response,

@@ -59,10 +59,12 @@ int RunCli(int argc, const char* const* argv) {
     if (chosen() != nullptr) {
       return UsageError(*chosen()->app, error.what());
     }
-    return UsageError(app, argc < 2 || argv[1][0] == '-'
-                               ? error.what()
-                               : absl::StrCat("there is no command ", argv[1],
-                                              "; there are decode, models, health and load-test"));
+    if (argc >= 2 && argv[1][0] == '-') {
+      return UsageError(app, error.what());
+    }
+    const std::string problem =
+        argc < 2 ? "a command is missing" : absl::StrCat("there is no command ", argv[1]);
+    return UsageError(app, problem + "; there are decode, models, health and load-test");
   }
   return chosen()->run();
 }

@@ -15,7 +15,11 @@ constexpr size_t kNameWidth = 32;
 
 }  // namespace
 
-HelpFormatter::HelpFormatter() { column_width(kNameWidth); }
+HelpFormatter::HelpFormatter() {
+  column_width(kNameWidth);
+  label("Positionals", "Arguments");
+  label("SUBCOMMAND", "COMMAND");
+}
 
 // The base class puts an empty line between groups and another before each.
 std::string HelpFormatter::make_group(std::string group, bool is_positional,

@@ -7,6 +7,7 @@
 #include "ops/kernels/matmul.h"
 #include "ops/kernels/movement.h"
 #include "ops/kernels/reduce.h"
+#include "ops/kernels/rows.h"
 
 namespace beamwright::ops {
 namespace {
@@ -14,7 +15,9 @@ namespace {
 using Names = std::vector<absl::string_view>;
 
 Operator Line(absl::string_view name, const OperatorCode& code, Names attributes = {}) {
-  return {name, code.infer, code.make, code.rows, std::move(attributes)};
+  // What these do to a leading axis of extent 1 is NumPy's broadcasting.
+  const bool broadcasts_rows = code.rows == &ElementwiseRows || code.rows == kMatMul.rows;
+  return {name, code.infer, code.make, code.rows, std::move(attributes), broadcasts_rows};
 }
 
 }  // namespace

@@ -228,7 +228,7 @@ TEST(DecodeCommandTest, ServersErrorsAreForPeople) {
 
 TEST(CommandLineTest, NonsenseIsAUsageError) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{}, "A subcommand is required"},
+      {{}, "a command is missing; there are decode, models"},
       {{"decod"}, "there is no command decod; there are decode, models, health and load-test"},
       {{"decode", "--beam-size", "0", "x"}, "--beam-size: \"0\" is out of range: 1 to 256"},
       {{"decode", "--beam-size", "four", "x"}, "\"four\" is not a whole number: 1 to 256"},
@@ -264,12 +264,14 @@ TEST(CommandLineTest, HelpIsGroupedAndFitsThePage) {
   for (const char* command : {"decode", "models", "health", "load-test"}) {
     const ProcessResult help = Beamwright({command, "--help"});
     EXPECT_EQ(help.exit_code, 0);
-    EXPECT_THAT(help.out, AllOf(HasSubstr("\nInput:\n"), HasSubstr("\nConnection:\n"),
-                                HasSubstr("\nOutput:\n"), Not(HasSubstr("\n\n\n"))));
+    EXPECT_THAT(help.out, AllOf(HasSubstr("\nConnection:\n"), HasSubstr("\nOutput:\n"),
+                                Not(HasSubstr("\n\n\n"))));
     for (const std::string& line : std::vector<std::string>(absl::StrSplit(help.out, '\n'))) {
       EXPECT_LE(line.size(), 100u) << line;
     }
   }
+  EXPECT_THAT(Beamwright({"decode", "--help"}).out,
+              AllOf(HasSubstr("\nInput:\n"), HasSubstr("\nSearch options")));
   EXPECT_THAT(Beamwright({"--version"}).out, StartsWith("beamwright 0."));
 }
 
