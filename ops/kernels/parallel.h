@@ -8,8 +8,9 @@
 
 namespace beamwright::ops {
 
-// Below this much work, in elementary operations (some 50 us), one thread is faster: waking a sleeping
-// team costs about 20 us, and a team that spins instead takes the cores from everybody else.
+// Below this much work, in elementary operations (some 50 us), one thread is faster: waking a
+// sleeping team costs about 20 us, and a team that spins instead takes the cores from everybody
+// else.
 inline constexpr int64_t kMinParallelWork = int64_t{1} << 21;
 
 // Calls body(i) for i in [0, count), in any order; on up to num_threads threads if `work` (in all)
@@ -22,7 +23,7 @@ void ParallelFor(int num_threads, int64_t count, int64_t work, Body body) {
     }
     return;
   }
-  const int threads = static_cast<int>(std::min<int64_t>(num_threads, count));
+  [[maybe_unused]] const int threads = static_cast<int>(std::min<int64_t>(num_threads, count));
 #pragma omp parallel for schedule(static) num_threads(threads)
   for (int64_t i = 0; i < count; ++i) {
     body(i);

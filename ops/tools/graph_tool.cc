@@ -3,11 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "absl/strings/escaping.h"
 #include "ops/base/status.h"
 #include "ops/graph/inference.h"
 #include "ops/import/openvino_ir.h"
 #include "ops/loop/operators.h"
+#include "ops/tools/printable.h"
 #include "ops/tools/run.h"
 #include "ops/tools/show.h"
 
@@ -58,8 +58,7 @@ absl::Status Run(const Flags& flags, std::ostream& output) {
   BW_ASSIGN_OR_RETURN(const TensorMap outputs, RunModel(*model, context, inputs));
   BW_RETURN_IF_ERROR(WriteNpz(flags.outputs, outputs));
   for (const auto& [name, tensor] : outputs) {
-    output << absl::Utf8SafeCEscape(name) << "  " << Name(tensor.dtype())
-           << ToString(tensor.shape()) << "\n";
+    output << Printable(name) << "  " << Name(tensor.dtype()) << ToString(tensor.shape()) << "\n";
   }
   return absl::OkStatus();
 }
@@ -96,12 +95,16 @@ int RunGraphTool(int argc, const char* const* argv, std::ostream& output, std::o
     output << app.help();
     return kDone;
   } catch (const CLI::ParseError& error) {
-    errors << "beamwright-graph: " << error.what() << " (--help tells more)\n";
+    errors << "beamwright-graph: " << error.what();
+    for (const std::string& argument : app.remaining()) {
+      errors << "; not understood: '" << Printable(argument) << "'";
+    }
+    errors << " (--help tells more)\n";
     return kUsage;
   }
   const absl::Status status = app.got_subcommand("show") ? Show(flags, output) : Run(flags, output);
   if (!status.ok()) {
-    errors << "beamwright-graph: " << absl::Utf8SafeCEscape(status.message()) << "\n";
+    errors << "beamwright-graph: " << Printable(status.message()) << "\n";
     return kFailed;
   }
   return kDone;

@@ -54,12 +54,14 @@ absl::StatusOr<std::string> ReadEntry(zip_t* archive, zip_uint64_t index, int64_
   if (entry == nullptr) {
     return Invalid("cannot be unpacked: ", zip_strerror(archive));
   }
-  constexpr size_t kChunk = size_t{1} << 20;
+  constexpr size_t kLeast = size_t{1} << 12;
+  constexpr size_t kMost = size_t{1} << 24;
   std::string content;
   while (true) {
     const size_t done = content.size();
-    content.resize(done + kChunk);
-    const zip_int64_t got = zip_fread(entry.get(), content.data() + done, kChunk);
+    const size_t chunk = std::clamp(done, kLeast, kMost);
+    content.resize(done + chunk);
+    const zip_int64_t got = zip_fread(entry.get(), content.data() + done, chunk);
     if (got < 0) {
       return Invalid("cannot be unpacked: ", zip_file_strerror(entry.get()));
     }

@@ -1,42 +1,34 @@
 #include <algorithm>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "ops/tools/port_names.h"
+#include "ops/tools/printable.h"
 #include "ops/tools/show.h"
 
 namespace beamwright::ops {
 namespace {
 
 // Names come from a file that may be hostile to terminals.
-std::string Quoted(absl::string_view name) {
-  return absl::StrCat("'", absl::Utf8SafeCEscape(name), "'");
-}
+std::string Quoted(absl::string_view name) { return absl::StrCat("'", Printable(name), "'"); }
 
 std::string TypeAndShape(const ValueInfo& info) {
   return absl::StrCat(info.dtype == DType::kUndefined ? "?" : Name(info.dtype),
                       info.shape.ToString());
 }
 
-std::string Text(const AttributeValue& value) {
-  struct Visitor {
-    std::string operator()(int64_t v) const { return absl::StrCat(v); }
-    std::string operator()(double v) const { return absl::StrCat(v); }
-    std::string operator()(bool v) const { return v ? "true" : "false"; }
-    std::string operator()(const std::string& v) const { return absl::Utf8SafeCEscape(v); }
-    std::string operator()(const std::vector<int64_t>& v) const { return List(v); }
-    std::string operator()(const std::vector<double>& v) const { return List(v); }
-    std::string operator()(const std::vector<std::string>& v) const {
-      return absl::Utf8SafeCEscape(List(v));
-    }
-    template <typename T>
-    static std::string List(const std::vector<T>& v) {
-      return absl::StrCat("[", absl::StrJoin(v, ", "), "]");
-    }
-  };
-  return std::visit(Visitor(), value);
+std::string Text(int64_t value) { return absl::StrCat(value); }
+std::string Text(double value) { return absl::StrCat(value); }
+std::string Text(bool value) { return value ? "true" : "false"; }
+std::string Text(const std::string& value) { return Printable(value); }
+template <typename T>
+std::string Text(const std::vector<T>& values) {
+  return absl::StrCat(
+      "[",
+      absl::StrJoin(values, ", ",
+                    [](std::string* out, const T& value) { absl::StrAppend(out, Text(value)); }),
+      "]");
 }
 
 std::string InputsText(const Graph& graph, const Node& node) {
@@ -58,7 +50,7 @@ class Printer {
   std::string Run(const Graph& graph) {
     Line("graph ", Quoted(graph.name));
     for (const std::string& remark : options_.remarks) {
-      Line("remark: ", absl::Utf8SafeCEscape(remark));
+      Line("remark: ", Printable(remark));
     }
     PrintPorts("inputs", graph, graph.parameters);
     PrintPorts("outputs", graph, graph.results);
@@ -101,8 +93,7 @@ class Printer {
 
   void PrintNode(const Graph& graph, int index) {
     const Node& node = graph.node(index);
-    std::string line =
-        absl::StrCat(index, " ", absl::Utf8SafeCEscape(node.op), " ", Quoted(node.name));
+    std::string line = absl::StrCat(index, " ", Printable(node.op), " ", Quoted(node.name));
     if (!node.inputs.empty()) {
       absl::StrAppend(&line, " (", InputsText(graph, node), ")");
     }
@@ -114,7 +105,8 @@ class Printer {
           }));
     }
     for (const auto& [name, value] : node.attributes.values()) {
-      absl::StrAppend(&line, " ", absl::Utf8SafeCEscape(name), "=", Text(value));
+      absl::StrAppend(&line, " ", Printable(name), "=",
+                      std::visit([](const auto& v) { return Text(v); }, value));
     }
     if (options_.note) {
       const std::string note = options_.note(graph, index);

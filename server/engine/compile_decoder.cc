@@ -266,9 +266,11 @@ class DecoderCompiler {
       for (const v1::MemoryConfig& memory : config_.memory()) {
         if (memory.input() == input.name) {
           encoder_output = memory.encoder_output();
+          input.length_kind = memory.length_kind();
         }
       }
-      if (!input.has_constant && parts_.encoder != nullptr) {
+      const bool given = input.has_constant || input.length_kind != v1::LENGTH_INPUT_NONE;
+      if (!given && parts_.encoder != nullptr) {
         BW_ASSIGN_OR_RETURN(input.encoder_output, FindEncoderOutput(input.name, encoder_output));
       }
       parts_.inputs.push_back(input);

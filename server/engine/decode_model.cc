@@ -1,5 +1,6 @@
 #include "server/engine/decode_model.h"
 
+#include "absl/strings/str_join.h"
 #include "ops/base/cpu.h"
 #include "ops/base/status.h"
 #include "server/engine/parts.h"
@@ -18,23 +19,43 @@ ops::ScoreKind KindOf(v1::LogitsKind kind) {
   }
 }
 
-absl::Status CompileEncoder(ops::Graph graph, DecodeModel::Parts& parts) {
-  BW_ASSIGN_OR_RETURN(parts.encoder, ops::Model::Compile(std::move(graph)));
-  const ops::Graph& compiled = parts.encoder->graph();
-  const std::string& wanted = parts.config.encoder().input();
+// Which of the encoder's Parameters takes the source, and which its length.
+absl::Status FindEncoderInputs(DecodeModel::Parts& parts) {
+  const ops::Graph& graph = parts.encoder->graph();
+  const v1::EncoderConfig& config = parts.config.encoder();
+  const bool has_length = config.length_kind() != v1::LENGTH_INPUT_NONE;
   std::vector<std::string> names;
-  for (const int node : compiled.parameters) {
-    names.push_back(PortName(compiled, node));
+  std::vector<int> sources;
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    const auto index = static_cast<int>(i);
+    names.push_back(PortName(graph, graph.parameters[i]));
+    if (has_length && names.back() == config.length_input()) {
+      parts.encoder_length_input = index;
+    } else if (config.input().empty() || config.input() == names.back()) {
+      sources.push_back(index);
+    }
   }
-  if (names.size() != 1) {
+  const std::string known = absl::StrCat("it has '", absl::StrJoin(names, "', '"), "'");
+  if (has_length && parts.encoder_length_input < 0) {
+    return Invalid("encoder.length_input: the encoder has no input '", config.length_input(), "'; ",
+                   known);
+  }
+  if (sources.size() != 1) {
+    return Invalid("encoder.input: the encoder has no single input '", config.input(), "'; ",
+                   known);
+  }
+  parts.encoder_input = sources[0];
+  if (names.size() != (has_length ? 2u : 1u)) {
     return absl::UnimplementedError(
-        absl::StrCat("the encoder has ", names.size(), " inputs; supported is one, the source"));
-  }
-  if (!wanted.empty() && wanted != names[0]) {
-    return Invalid("encoder.input: the encoder has no input '", wanted, "'; it has '", names[0],
-                   "'");
+        absl::StrCat("the encoder has ", names.size(),
+                     " inputs; supported are the source and its length; ", known));
   }
   return absl::OkStatus();
+}
+
+absl::Status CompileEncoder(ops::Graph graph, DecodeModel::Parts& parts) {
+  BW_ASSIGN_OR_RETURN(parts.encoder, ops::Model::Compile(std::move(graph)));
+  return FindEncoderInputs(parts);
 }
 
 absl::Status CheckTarget(const DecodeModel::Parts& parts) {

@@ -28,28 +28,39 @@ Tensor Stack(absl::Span<const std::unique_ptr<Request>> group) {
   return stacked;
 }
 
+// An input of the decoder that the encoder does not compute: a constant, or the source's length.
+absl::StatusOr<Tensor> OwnInput(const DecodeModel::Parts& parts, const DecoderInput& input,
+                                int64_t source_length) {
+  const ops::ValueInfo& info = parts.decoder.node(input.node).outputs[0];
+  if (input.length_kind != v1::LENGTH_INPUT_NONE) {
+    return LengthTensor(input.length_kind, info.dtype, 1, source_length);
+  }
+  ops::Shape shape = info.shape.dims();
+  if (!shape.empty()) {
+    shape[0] = 1;
+  }
+  BW_RETURN_IF_ERROR(Annotate(ops::CheckedNumElements(shape).status(),
+                              absl::StrCat("constant initial state '", input.name, "'")));
+  Tensor constant(ops::DType::kF32, shape);
+  std::fill_n(constant.mutable_data<float>(), constant.num_elements(), input.constant);
+  return Convert(constant, info.dtype);
+}
+
 // The decoder's inputs of request `row` of a group, from the encoder's outputs for the group.
-absl::StatusOr<std::vector<Tensor>> DecoderInputs(const DecodeModel::Parts& parts,
-                                                  absl::Span<const Tensor> outputs, size_t row,
-                                                  size_t group_size) {
+absl::StatusOr<std::vector<Tensor>> DecoderInputs(
+    const DecodeModel::Parts& parts, absl::Span<const Tensor> outputs, size_t row,
+    absl::Span<const std::unique_ptr<Request>> group) {
   std::vector<Tensor> inputs;
   for (const DecoderInput& input : parts.inputs) {
-    if (input.has_constant) {
-      ops::Shape shape = parts.decoder.node(input.node).outputs[0].shape.dims();
-      if (!shape.empty()) {
-        shape[0] = 1;
-      }
-      BW_RETURN_IF_ERROR(Annotate(ops::CheckedNumElements(shape).status(),
-                                  absl::StrCat("constant initial state '", input.name, "'")));
-      Tensor constant(ops::DType::kF32, shape);
-      std::fill_n(constant.mutable_data<float>(), constant.num_elements(), input.constant);
-      inputs.push_back(std::move(constant));
+    if (input.encoder_output < 0) {
+      BW_ASSIGN_OR_RETURN(Tensor own, OwnInput(parts, input, group[row]->source.source_length));
+      inputs.push_back(std::move(own));
       continue;
     }
     const Tensor& output = outputs[static_cast<size_t>(input.encoder_output)];
-    if (output.rank() < 1 || output.dim(0) != static_cast<int64_t>(group_size)) {
+    if (output.rank() < 1 || output.dim(0) != static_cast<int64_t>(group.size())) {
       return absl::InternalError(absl::StrCat("encoder output for '", input.name, "' is ",
-                                              ops::ToString(output.shape()), " for ", group_size,
+                                              ops::ToString(output.shape()), " for ", group.size(),
                                               " sources; its first axis must count sources"));
     }
     const auto index = static_cast<int32_t>(row);
@@ -61,13 +72,11 @@ absl::StatusOr<std::vector<Tensor>> DecoderInputs(const DecodeModel::Parts& part
 absl::Status EncodeGroup(const ops::ExecutionContext& context, const DecodeModel::Parts& parts,
                          absl::Span<const std::unique_ptr<Request>> group,
                          std::vector<absl::Status>& statuses) {
-  const Tensor input = Stack(group);
-  std::vector<Tensor> encoder_inputs(parts.encoder->graph().parameters.size());
-  encoder_inputs[static_cast<size_t>(parts.encoder_input)] = input;
+  BW_ASSIGN_OR_RETURN(const std::vector<Tensor> encoder_inputs, EncoderInputs(parts, Stack(group)));
   std::vector<Tensor> outputs;
   BW_RETURN_IF_ERROR(Annotate(parts.encoder->Run(context, encoder_inputs, outputs), "encoder"));
   for (size_t row = 0; row < group.size(); ++row) {
-    absl::StatusOr<std::vector<Tensor>> inputs = DecoderInputs(parts, outputs, row, group.size());
+    absl::StatusOr<std::vector<Tensor>> inputs = DecoderInputs(parts, outputs, row, group);
     statuses[row] =
         inputs.ok() ? Prepare(parts, context, *inputs, group[row]->start) : inputs.status();
   }
@@ -89,6 +98,28 @@ void RunGroup(const ops::ExecutionContext& context, Requests group, Requests& re
 }
 
 }  // namespace
+
+absl::StatusOr<Tensor> LengthTensor(v1::LengthInput kind, ops::DType dtype, int64_t rows,
+                                    int64_t length) {
+  const bool lengths = kind == v1::LENGTH_INPUT_LENGTHS;
+  Tensor tensor(ops::DType::kI64, lengths ? ops::Shape{rows} : ops::Shape{rows, length});
+  const int64_t additive = kind == v1::LENGTH_INPUT_ADDITIVE_MASK ? 0 : 1;
+  std::fill_n(tensor.mutable_data<int64_t>(), tensor.num_elements(), lengths ? length : additive);
+  return Convert(tensor, dtype);
+}
+
+absl::StatusOr<std::vector<Tensor>> EncoderInputs(const DecodeModel::Parts& parts, Tensor sources) {
+  const ops::Graph& graph = parts.encoder->graph();
+  std::vector<Tensor> inputs(graph.parameters.size());
+  if (parts.encoder_length_input >= 0) {
+    const auto index = static_cast<size_t>(parts.encoder_length_input);
+    const ops::DType dtype = graph.node(graph.parameters[index]).outputs[0].dtype;
+    BW_ASSIGN_OR_RETURN(inputs[index], LengthTensor(parts.config.encoder().length_kind(), dtype,
+                                                    sources.dim(0), sources.dim(1)));
+  }
+  inputs[static_cast<size_t>(parts.encoder_input)] = std::move(sources);
+  return inputs;
+}
 
 Requests Encode(const ops::ExecutionContext& context, Requests requests) {
   Requests ready;

@@ -20,6 +20,7 @@ struct DecoderInput {
   int node = -1;            // Parameter node of the decoder graph
   bool is_state = false;    // feeds a carried state directly
   int encoder_output = -1;  // index into the encoder's results; -1: see below
+  v1::LengthInput length_kind = v1::LENGTH_INPUT_NONE;  // else: the source's length, or a mask
   bool has_constant = false;
   float constant = 0;  // initial value of every element
 };
@@ -34,6 +35,7 @@ struct DecodeModel::Parts {
 
   std::unique_ptr<ops::Model> encoder;  // null: requests bring the decoder's inputs
   int encoder_input = 0;                // index into its parameters
+  int encoder_length_input = -1;        // likewise; -1: none
   // False: the self-check found that sources encoded together change each other's bits.
   bool encoder_batches = true;
 
@@ -59,6 +61,14 @@ struct DecodeModel::Parts {
 // Fills config-dependent parts of the decoder: which Parameter is what, the loop body, the logits.
 // Errors name the field of model.textproto or the layer.
 absl::Status CompileDecoder(ops::Graph graph, DecodeModel::Parts& parts);
+
+// What an input of `kind` holds for `rows` sources of `length` tokens: [rows] or [rows, length].
+absl::StatusOr<ops::Tensor> LengthTensor(v1::LengthInput kind, ops::DType dtype, int64_t rows,
+                                         int64_t length);
+
+// The encoder's inputs for stacked sources [rows, length, ...].
+absl::StatusOr<std::vector<ops::Tensor>> EncoderInputs(const DecodeModel::Parts& parts,
+                                                       ops::Tensor sources);
 
 // Everything a request's steps start from.
 struct StartValues {

@@ -270,8 +270,8 @@ absl::StatusOr<search::SearchOptions> ResolveOptions(const DecodeModel& model,
   result.vocabulary_size = model.target_vocabulary_size();
   result.begin_token = model.target().begin_id();
   result.end_tokens = model.target().end_ids();
-  // Padding alone is banned: banning the begin token as well would renormalise every score away from what
-  // the training framework computes for the same tokens.
+  // Padding alone is banned: banning the begin token as well would renormalise every score away
+  // from what the training framework computes for the same tokens.
   const int pad = model.target().pad_id();
   const std::vector<int32_t>& ends = result.end_tokens;
   if (pad >= 0 && pad < result.vocabulary_size &&

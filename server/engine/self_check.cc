@@ -42,7 +42,8 @@ bool SameBits(const Tensor& a, const Tensor& b) {
 
 absl::Status CheckEncoder(DecodeModel::Parts& parts, std::mt19937& random) {
   const ops::Graph& graph = parts.encoder->graph();
-  const ops::ValueInfo& info = graph.node(graph.parameters[0]).outputs[0];
+  const int source = graph.parameters[static_cast<size_t>(parts.encoder_input)];
+  const ops::ValueInfo& info = graph.node(source).outputs[0];
   if (info.shape.has_rank() && info.shape.rank() > 0 && info.shape.dim(0) == 1) {
     parts.encoder_batches = false;
     return absl::OkStatus();
@@ -53,11 +54,13 @@ absl::Status CheckEncoder(DecodeModel::Parts& parts, std::mt19937& random) {
   const Tensor input = RandomTensor(info, kRows, kLength, limit, random);
   const ops::ExecutionContext context;
   std::vector<Tensor> together;
-  BW_RETURN_IF_ERROR(parts.encoder->Run(context, {&input, 1}, together));
+  BW_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, EncoderInputs(parts, input));
+  BW_RETURN_IF_ERROR(parts.encoder->Run(context, inputs, together));
   for (int64_t row = 0; row < kRows; ++row) {
-    const Tensor one = input.Rows(row, row + 1);
+    BW_ASSIGN_OR_RETURN(const std::vector<Tensor> one,
+                        EncoderInputs(parts, input.Rows(row, row + 1)));
     std::vector<Tensor> alone;
-    BW_RETURN_IF_ERROR(parts.encoder->Run(context, {&one, 1}, alone));
+    BW_RETURN_IF_ERROR(parts.encoder->Run(context, one, alone));
     for (size_t i = 0; i < alone.size(); ++i) {
       if (together[i].rank() < 1 || together[i].dim(0) != kRows ||
           !SameBits(alone[i], together[i].Rows(row, row + 1))) {

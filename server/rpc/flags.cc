@@ -33,7 +33,7 @@ std::string CheckTimeout(const std::string& text) {
 
 std::string CheckNotEmpty(const std::string& text) { return text.empty() ? "is empty" : ""; }
 
-// Values beyond one per flag are a mistake, except where the flag may be repeated.
+// A flag takes one value; the word after it is not silently one more.
 void AddModelFlags(CLI::App& app, Flags& flags) {
   app.add_option("--model-repository", flags.models.repositories,
                  "Folder of models, <model>/<version>/; may be repeated (environment: "
@@ -41,7 +41,7 @@ void AddModelFlags(CLI::App& app, Flags& flags) {
       ->type_name("DIR")
       ->envname("BEAMWRIGHT_MODEL_REPOSITORY")
       ->delimiter(':')
-      ->expected(1)
+      ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(CheckNotEmpty);
   app.add_option("--model-path", flags.models.models,
@@ -49,7 +49,7 @@ void AddModelFlags(CLI::App& app, Flags& flags) {
       ->type_name("DIR")
       ->envname("BEAMWRIGHT_MODEL_PATH")
       ->delimiter(':')
-      ->expected(1)
+      ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(CheckNotEmpty);
 }

@@ -25,6 +25,7 @@ namespace beamwright::client {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -116,6 +117,40 @@ TEST(DecodeCommandTest, ReadsStandardInputAndKeepsTheOrderOfManyLines) {
   }
   EXPECT_EQ(server.requests().size(), 100u);
   EXPECT_EQ(server.requests()[0].sources_size(), 10);
+}
+
+// A terminal of its own for the command, by `script` of util-linux; returns what the terminal
+// shows.
+std::string OnTerminal(const std::string& shell_command) {
+  const ProcessResult result = RunProcess({"/usr/bin/script", "-qec", shell_command, "/dev/null"});
+  EXPECT_EQ(result.exit_code, 0) << result.out;
+  return result.out;
+}
+
+TEST(DecodeCommandTest, ShowsProgressOfLongInputsOnATerminal) {
+  FakeServer server;
+  const std::string path = testing::TempDir() + "/beamwright-long.txt";
+  {
+    std::ofstream file(path);
+    for (int i = 0; i < 2000; ++i) {
+      file << "line" << i << "\n";
+    }
+  }
+  const std::string command =
+      absl::StrCat(BEAMWRIGHT_PROGRAM, " decode --server ", server.address(), " --file ", path);
+  EXPECT_THAT(OnTerminal(command + " > /dev/null"),
+              AllOf(HasSubstr("[####"), HasSubstr(" sources, "), EndsWith("\r\x1b[K")));
+  // Where answers go to the terminal a bar would be in their way.
+  EXPECT_THAT(OnTerminal(command), Not(HasSubstr("\x1b[K")));
+  std::filesystem::remove(path);
+}
+
+TEST(DecodeCommandTest, SourcesAreBoldOnATerminalOnly) {
+  FakeServer server;
+  const std::string command =
+      absl::StrCat(BEAMWRIGHT_PROGRAM, " decode --server ", server.address(), " hello");
+  EXPECT_THAT(OnTerminal("unset NO_COLOR; " + command), StartsWith("\x1b[1mhello\x1b[0m\r\n"));
+  EXPECT_THAT(OnTerminal("NO_COLOR=1 " + command), StartsWith("hello\r\n"));
 }
 
 TEST(DecodeCommandTest, ReadsAFileAndTokenIds) {

@@ -1,11 +1,12 @@
 #include "client/load/load.h"
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <thread>
 #include <utility>
 
-#include "absl/strings/match.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -78,20 +79,19 @@ TEST(LoadTest, CountsFailedCallsByCode) {
 
 TEST(LoadTest, KeepsExactlyTheConcurrencyInFlight) {
   constexpr int kConcurrency = 5;
-  FakeServer* server_pointer = nullptr;
-  std::atomic<int> in_flight{0}, most{0};
+  absl::Mutex mutex;
+  int num_arrived = 0, in_flight = 0, most = 0;
   FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,
                         v1::DecodeResponse& response) {
-    const int now = ++in_flight;
-    int seen = most;
-    while (now > seen && !most.compare_exchange_weak(seen, now)) {
-    }
+    absl::MutexLock lock(&mutex);
+    ++num_arrived;
+    most = std::max(most, ++in_flight);
     // Nobody is answered before all are there.
-    server_pointer->WaitForRequests(kConcurrency);
+    const auto all_there = [&] { return num_arrived >= kConcurrency; };
+    mutex.Await(absl::Condition(&all_there));
     --in_flight;
     return EchoAll(context, request, response);
   });
-  server_pointer = &server;
   LoadOptions options = Calls(50, {"a"});
   options.concurrency = kConcurrency;
   ASSERT_TRUE(Load(server, options).ok());

@@ -1,6 +1,7 @@
 // Damaged files: whatever happens to the bytes of a sound file, the answer is a graph or an error.
 // Meant for the sanitizer builds; seeds are fixed.
 #include <algorithm>
+#include <iterator>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -82,6 +83,12 @@ std::string Mutate(const std::string& seed, std::mt19937& random) {
         const size_t digit = text.find_first_of("0123456789", at);
         if (digit != std::string::npos) {
           constexpr const char* kNumbers[] = {"0",
+                                              "1",
+                                              "2",
+                                              "3",
+                                              "4",
+                                              "5",
+                                              "20",
                                               "-1",
                                               "7",
                                               "1000000",
@@ -89,7 +96,7 @@ std::string Mutate(const std::string& seed, std::mt19937& random) {
                                               "-9223372036854775808",
                                               "281474976710656",
                                               "1e999"};
-          text.replace(digit, 1, kNumbers[random() % 14]);
+          text.replace(digit, 1, kNumbers[random() % std::size(kNumbers)]);
         }
       }
     }

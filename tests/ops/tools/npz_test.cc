@@ -75,7 +75,7 @@ TEST(NpyTest, RoundTripsEveryTypeAndShape) {
 }
 
 TEST(NpyTest, ElementsAreAligned) {
-  for (const int64_t extent : {1, 10, 100'000'000'000}) {
+  for (const int64_t extent : std::vector<int64_t>{1, 10, 100'000'000'000}) {
     const std::string text = FormatNpy(Tensor::Zeros(DType::kU8, {extent, 0}));
     EXPECT_EQ(text.size() % 64, 0u);
     EXPECT_EQ(text.back(), '\n');

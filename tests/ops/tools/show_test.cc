@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include "ops/tools/json.h"
 #include "ops/tools/port_names.h"
+#include "ops/tools/printable.h"
 
 namespace beamwright::ops {
 namespace {
@@ -59,8 +60,13 @@ TEST(ShowTest, NotesStandBehindTheirNodes) {
   options.note = [](const Graph& shown, int node) {
     return shown.node(node).op == "Tanh" ? std::string("scope row") : std::string();
   };
-  EXPECT_THAT(ShowText(graph, options), HasSubstr("1 Tanh 't\\033[31m' (0) ?[...]  # scope row\n"));
+  EXPECT_THAT(ShowText(graph, options), HasSubstr("1 Tanh 't\\x1b[31m' (0) ?[...]  # scope row\n"));
   EXPECT_THAT(ShowJson(graph, options), HasSubstr("\"note\": \"scope row\""));
+}
+
+TEST(PrintableTest, NothingReachesATerminalAsACommand) {
+  EXPECT_EQ(Printable("a\nb\x1b[31m\x7f"), "a\\nb\\x1b[31m\\x7f");
+  EXPECT_EQ(Printable("'\xc3\xa4' \xc2\x9b\xc2\xa0\xc2"), "'\xc3\xa4' \\u009b\xc2\xa0\xc2");
 }
 
 TEST(JsonWriterTest, EscapesAndNests) {

@@ -321,6 +321,68 @@ TEST(EngineDecoderInputs, StatesGivenByTheRequest) {
   EXPECT_THAT(error(Ids({1})), HasSubstr("no encoder; send decoder_inputs"));
 }
 
+// An encoder over feature frames that is told lengths or a mask: the first state is the sum of all
+// features at real positions, which every kind of length input must leave as it is.
+model::Bundle FeatureBundle(v1::LengthInput kind, const std::vector<float>& table) {
+  model::Bundle bundle = TableBundle(table, {});
+  testing_support::GraphBuilder graph;
+  const auto frames = graph.Parameter("frames", ops::DType::kF32, {-1, -1, 2});
+  const bool lengths = kind == v1::LENGTH_INPUT_LENGTHS;
+  const auto length =
+      graph.Parameter("length", ops::DType::kF32, lengths ? ops::Shape{-1} : ops::Shape{-1, -1});
+  const auto by_frame = graph.Add("ReduceSum", {frames, graph.Ints({2})}, {{"keep_dims", false}});
+  ops::ValueId sum;
+  if (lengths) {  // the mean times the length
+    const auto mean = graph.Add("ReduceMean", {by_frame, graph.Ints({1})}, {{"keep_dims", false}});
+    sum = graph.Add("Multiply", {mean, length});
+  } else {
+    const bool additive = kind == v1::LENGTH_INPUT_ADDITIVE_MASK;
+    const auto masked = graph.Add(additive ? "Add" : "Multiply", {by_frame, length});
+    sum = graph.Add("ReduceSum", {masked, graph.Ints({1})}, {{"keep_dims", false}});
+  }
+  // Rounded: the mean times the length may miss a whole number by a hair.
+  const auto half = graph.Constant(ops::Tensor::Scalar(0.5f));
+  const auto whole = graph.Add("Convert", {graph.Add("Floor", {graph.Add("Add", {sum, half})})},
+                               {{"destination_type", std::string("i64")}});
+  graph.Result("first_state", graph.Add("FloorMod", {whole, graph.Int(engine_testing::kStates)}));
+  bundle.encoder = graph.Build();
+  bundle.config.mutable_encoder()->set_length_kind(kind);
+  bundle.config.mutable_encoder()->set_length_input("length");
+  return bundle;
+}
+
+TEST(EngineFeatures, WithLengthsAndMasks) {
+  const std::vector<float> table = RandomTable(11);
+  std::mt19937 random(11);
+  for (const v1::LengthInput kind :
+       {v1::LENGTH_INPUT_LENGTHS, v1::LENGTH_INPUT_MASK, v1::LENGTH_INPUT_ADDITIVE_MASK}) {
+    const auto model = Compile(FeatureBundle(kind, table));
+    ASSERT_NE(model, nullptr);
+    const auto engine = StartEngine({1, 64, 1000});
+    for (int round = 0; round < 20; ++round) {
+      const Case request = RandomCase(random, {1});
+      std::vector<float> frames;  // [length, 2] whose sum is that of the ids
+      for (const int32_t id : request.source) {
+        frames.push_back(static_cast<float>(id));
+        frames.push_back(0);
+      }
+      v1::Source source;
+      v1::Tensor& tensor = *source.mutable_features();
+      tensor.set_dtype("f32");
+      tensor.add_shape(static_cast<int64_t>(request.source.size()));
+      tensor.add_shape(2);
+      tensor.set_data(
+          std::string(reinterpret_cast<const char*>(frames.data()), frames.size() * sizeof(float)));
+      const auto decoded = engine->DecodeAndWait(model, source, request.options);
+      ExpectEqual(decoded, request, table);
+      ASSERT_FALSE(HasFailure());
+      EXPECT_EQ(decoded->source_length(), static_cast<int>(request.source.size()));
+    }
+    EXPECT_THAT(engine->DecodeAndWait(model, Ids({1}), {}).status().message(),
+                HasSubstr("takes features"));
+  }
+}
+
 TEST(DecodeModelErrors, NameTheField) {
   const auto error = [](void (*change)(model::Bundle&)) {
     model::Bundle bundle = TableBundle(RandomTable(9), {});
@@ -342,8 +404,13 @@ TEST(DecodeModelErrors, NameTheField) {
               HasSubstr("reads encoder output 'none', which the encoder does not have"));
   EXPECT_THAT(error([](model::Bundle& b) { b.config.mutable_decoder()->set_loop("loop"); }),
               HasSubstr("the graph has no loop 'loop'"));
+  EXPECT_THAT(error([](model::Bundle& b) {
+                b.config.mutable_encoder()->set_length_kind(v1::LENGTH_INPUT_MASK);
+                b.config.mutable_encoder()->set_length_input("mask");
+              }),
+              HasSubstr("encoder.length_input: the encoder has no input 'mask'"));
   EXPECT_THAT(error([](model::Bundle& b) { b.config.mutable_encoder()->set_input("words"); }),
-              HasSubstr("encoder.input: the encoder has no input 'words'; it has 'source'"));
+              HasSubstr("encoder.input: the encoder has no single input 'words'; it has 'source'"));
 }
 
 }  // namespace

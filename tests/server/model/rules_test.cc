@@ -98,6 +98,15 @@ TEST(CheckRulesTest, WhatIsNotFiniteIsRefused) {
                           "options.patience: inf is not a finite number"));
 }
 
+TEST(CheckRulesTest, LargeNumbersAreWrittenInFull) {
+  v1::DecodeOptions options;
+  options.set_beam_size(1000000);
+  options.set_max_length(std::numeric_limits<int32_t>::min());
+  EXPECT_THAT(Faults(options),
+              ElementsAre("options.beam_size: 1000000 is outside [1, 256] hypotheses",
+                          "options.max_length: -2147483648 is outside [1, 65536] tokens"));
+}
+
 TEST(CheckRulesTest, UnknownEnumValuesAreRefusedUnspecifiedIsNot) {
   v1::DecodeOptions options;
   options.set_stop(static_cast<v1::StopMode>(17));

@@ -1,5 +1,6 @@
 // data/tiny.model was made by SentencePiece's own trainer (spm_train --vocab_size=40
-// --hard_vocab_limit=false --model_type=unigram --normalization_rule_name=identity) from the six lines
+// --hard_vocab_limit=false --model_type=unigram --normalization_rule_name=identity) from the six
+// lines
 //   a beam of light / the beam search keeps the best / search the light / best of all
 //   light beams keep searching / all the best beams
 #include <gmock/gmock.h>
@@ -39,8 +40,8 @@ class SentencePieceCodecTest : public ::testing::Test {
     }
   }
   static const std::string& Model() {
-    static const auto* model = new std::string(*ReadFile(
-        std::string(BEAMWRIGHT_SOURCE_DIR) + "/tests/server/model/data/tiny.model"));
+    static const auto* model = new std::string(
+        *ReadFile(std::string(BEAMWRIGHT_SOURCE_DIR) + "/tests/server/model/data/tiny.model"));
     return *model;
   }
 

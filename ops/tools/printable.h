@@ -1,0 +1,17 @@
+// Text from files, made safe for a terminal.
+#ifndef BEAMWRIGHT_OPS_TOOLS_PRINTABLE_H_
+#define BEAMWRIGHT_OPS_TOOLS_PRINTABLE_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace beamwright::ops {
+
+// `text` with control characters, those of Unicode's second block included, written as \n, \x1b and
+// so on; all else stays.
+std::string Printable(absl::string_view text);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_TOOLS_PRINTABLE_H_

@@ -1,0 +1,69 @@
+#include "server/rpc/rpc_status.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "beamwright/v1/decode.pb.h"
+#include "server/rpc/raw_message.h"
+
+namespace beamwright::rpc {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(RpcStatusTest, EveryCodeKeepsItsNumberExceptUnknown) {
+  for (int code = 1; code <= 16; ++code) {
+    const absl::Status status(static_cast<absl::StatusCode>(code), "why");
+    const int expected = code == grpc::StatusCode::UNKNOWN ? grpc::StatusCode::INTERNAL : code;
+    EXPECT_EQ(ToGrpcStatus(status).error_code(), expected);
+    EXPECT_EQ(ToGrpcStatus(status).error_message(), "why");
+    EXPECT_EQ(ToRpcStatus(status).code(), expected);
+    EXPECT_EQ(ToRpcStatus(status).message(), "why");
+  }
+  EXPECT_TRUE(ToGrpcStatus(absl::OkStatus()).ok());
+}
+
+TEST(RpcStatusTest, LongMessagesAreCutBetweenCharacters) {
+  std::string message = "x";
+  while (message.size() < 5000) {
+    message += "\xE2\x82\xAC";
+  }
+  const google::rpc::Status cut = ToRpcStatus(absl::InvalidArgumentError(message));
+  EXPECT_LT(cut.message().size(), 2100u);
+  // It starts with whole characters of the message, and says how much is missing.
+  const size_t shown = cut.message().find(" ... (");
+  EXPECT_EQ(cut.message().substr(0, shown), message.substr(0, shown));
+  EXPECT_EQ((shown - 1) % 3, 0u);
+  EXPECT_THAT(cut.message(), HasSubstr(std::to_string(message.size() - shown) + " bytes more"));
+}
+
+TEST(RpcStatusTest, WhatIsNotUtf8IsEscapedSoThatClientsCanReadIt) {
+  const google::rpc::Status status = ToRpcStatus(absl::InternalError("a\xFF"));
+  EXPECT_EQ(status.message(), "a\\xff");
+}
+
+TEST(RawMessageTest, RoundTrips) {
+  v1::DecodeRequest request;
+  request.set_model("m");
+  request.add_sources()->set_text("t");
+  for (const v1::DecodeRequest& message : {request, v1::DecodeRequest()}) {
+    grpc::ByteBuffer bytes;
+    ASSERT_TRUE(SerializeReply(message, bytes).ok());
+    v1::DecodeRequest parsed;
+    ASSERT_TRUE(ParseRequest(bytes, parsed).ok());
+    EXPECT_EQ(parsed.SerializeAsString(), message.SerializeAsString());
+  }
+}
+
+TEST(RawMessageTest, BytesThatAreNoMessageAreRefusedByName) {
+  const grpc::Slice slice(std::string{0x1A, 0x7F, 'x'});  // says 127 bytes, has one
+  v1::DecodeRequest parsed;
+  const absl::Status status = ParseRequest(grpc::ByteBuffer(&slice, 1), parsed);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("beamwright.v1.DecodeRequest"));
+}
+
+}  // namespace
+}  // namespace beamwright::rpc
