@@ -123,6 +123,10 @@ absl::Status CheckConfig(const v1::ModelConfig& config) {
   if (config.has_encoder() && config.encoder().graph().empty()) {
     faults.push_back("encoder.graph: is not set; leave `encoder` out if there is none");
   }
+  if ((config.encoder().length_kind() != v1::LENGTH_INPUT_NONE) !=
+      !config.encoder().length_input().empty()) {
+    faults.push_back("encoder.length_kind, encoder.length_input: set both or neither");
+  }
   CheckDecoder(config, faults);
   CheckText(config, faults);
   if (faults.empty()) {

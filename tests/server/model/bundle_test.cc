@@ -127,6 +127,15 @@ TEST_F(BundleTest, EncoderOutputsNeedAnEncoder) {
                                HasSubstr("decoder.states[0].encoder_output")));
 }
 
+TEST_F(BundleTest, ALengthInputNeedsItsKind) {
+  Edit("encoder {", "encoder { length_input: \"n\"");
+  EXPECT_THAT(Message(),
+              HasSubstr("encoder.length_kind, encoder.length_input: set both or neither"));
+  Edit("encoder {", "encoder { length_kind: LENGTH_INPUT_MASK");
+  EXPECT_THAT(Message(),
+              HasSubstr("encoder.length_kind, encoder.length_input: set both or neither"));
+}
+
 TEST_F(BundleTest, DefaultsMustFitTheLimits) {
   Edit("format_version: 1", "format_version: 1 limits { max_beam_size: 2 }");
   EXPECT_THAT(Message(), HasSubstr("default_options.beam_size: 4 is above limits.max_beam_size 2"));
