@@ -3,9 +3,11 @@
 #include <grpc/support/log.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <utility>
@@ -67,6 +69,18 @@ absl::Status Serve(const rpc::Flags& flags, const rpc::StopSignals& signals) {
   return absl::OkStatus();
 }
 
+// A waiting OpenMP team spins by default, on cores that gRPC's threads and everybody else need; on
+// a busy machine that costs several times the throughput. The runtime reads its policy when it is
+// loaded, before main, so the program starts itself once more with the policy set. Whoever sets it
+// has the last word.
+void LetIdleThreadsSleep(char** argv) {
+  if (std::getenv("OMP_WAIT_POLICY") == nullptr && std::getenv("GOMP_SPINCOUNT") == nullptr) {
+    setenv("OMP_WAIT_POLICY", "passive", 1);
+    execv("/proc/self/exe", argv);
+    // Where that is not possible the program goes on, correct and slower.
+  }
+}
+
 int Main(int argc, char** argv) {
   const rpc::ParsedFlags parsed = rpc::ParseFlags(argc, argv);
   if (parsed.exit_code.has_value()) {
@@ -85,4 +99,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace beamwright
 
-int main(int argc, char** argv) { return beamwright::Main(argc, argv); }
+int main(int argc, char** argv) {
+  beamwright::LetIdleThreadsSleep(argv);
+  return beamwright::Main(argc, argv);
+}

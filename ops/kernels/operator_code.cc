@@ -1,11 +1,6 @@
 #include "ops/kernels/operator_code.h"
 
 namespace beamwright::ops {
-namespace {
-
-constexpr int64_t kMaxTensorBytes = int64_t{8} << 30;
-
-}  // namespace
 
 RuntimeInfos DescribeInputs(absl::Span<const Tensor* const> inputs) {
   RuntimeInfos infos;

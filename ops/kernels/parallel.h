@@ -8,10 +8,10 @@
 
 namespace beamwright::ops {
 
-// Below this much work, in elementary operations (some 50 us), one thread is faster: waking a
+// Below this much work, in elementary operations (some 100 us), one thread is faster: waking a
 // sleeping team costs about 20 us, and a team that spins instead takes the cores from everybody
 // else.
-inline constexpr int64_t kMinParallelWork = int64_t{1} << 21;
+inline constexpr int64_t kMinParallelWork = int64_t{1} << 22;
 
 // Calls body(i) for i in [0, count), in any order; on up to num_threads threads if `work` (in all)
 // pays. Opens no region for one thread. body must not throw.

@@ -103,7 +103,10 @@ class Collector {
                      rule_.part_size);
     }
     shape[static_cast<size_t>(axis_)] = length_ * trips_;
-    BW_RETURN_IF_ERROR(CheckedNumElements(shape).status());
+    if (trips_ > kMaxTensorBytes || part.num_bytes() * trips_ > kMaxTensorBytes) {
+      return Invalid(trips_, " parts of ", ToString(part.shape()), " are more than ",
+                     kMaxTensorBytes >> 30, " GiB");
+    }
     output.Resize(part.dtype(), shape);
     return absl::OkStatus();
   }
@@ -202,8 +205,20 @@ class LoopKernel : public Kernel {
   int64_t declared_trips_;
 };
 
-// A loop without sliced inputs runs as often as a joined output's declared extent says, else once.
-int64_t DeclaredTrips(const Node& node) {
+// How often a loop without sliced inputs runs: its trip count, which must be known at load; else as
+// a joined output's declared extent says; else once.
+absl::StatusOr<int64_t> DeclaredTrips(const KernelRequest& request) {
+  const Node& node = request.node;
+  if (node.loop->trip_count_input >= 0) {
+    const Tensor* count = request.inputs[static_cast<size_t>(node.loop->trip_count_input)].value;
+    if (count == nullptr || count->num_elements() != 1) {
+      return absl::UnimplementedError("a trip count that is computed at run time is not supported");
+    }
+    BW_ASSIGN_OR_RETURN(const std::vector<int64_t> value, ToInt64(*count));
+    return value[0] < 0 ? absl::StatusOr<int64_t>(
+                              absl::UnimplementedError("a loop without a bound is not supported"))
+                        : absl::StatusOr<int64_t>(value[0]);
+  }
   for (const LoopOutput& rule : node.loop->outputs) {
     const PartialShape& shape = node.outputs[static_cast<size_t>(rule.output)].shape;
     if (rule.kind == LoopOutput::Kind::kLastValue || !shape.has_rank()) {
@@ -221,15 +236,16 @@ int64_t DeclaredTrips(const Node& node) {
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeLoopKernel(const KernelRequest& request) {
   const Loop& loop = *request.node.loop;
-  if (loop.trip_count_input >= 0 || loop.condition_input >= 0 || loop.condition_result >= 0) {
+  if (loop.condition_input >= 0 || loop.condition_result >= 0) {
     return absl::UnimplementedError(
-        "loops with a trip count or an execution condition are not supported yet; supported are "
-        "loops over sliced inputs (TensorIterator)");
+        "a loop with an execution condition is not supported; supported are loops over sliced "
+        "inputs and with a constant trip count (TensorIterator)");
   }
+  BW_ASSIGN_OR_RETURN(const int64_t trips, DeclaredTrips(request));
   BW_CHECK(request.body != nullptr);
   BW_ASSIGN_OR_RETURN(std::unique_ptr<LoopBody> body,
                       LoopBody::Compile(request.node.loop, *request.body, request.operators));
-  return std::make_unique<LoopKernel>(std::move(body), DeclaredTrips(request.node));
+  return std::make_unique<LoopKernel>(std::move(body), trips);
 }
 
 }  // namespace beamwright::ops

@@ -17,6 +17,10 @@
 
 namespace beamwright::ops {
 
+// Operators refuse to compute a larger tensor: a few bytes of a hostile file could ask for any
+// size.
+inline constexpr int64_t kMaxTensorBytes = int64_t{8} << 30;
+
 class Tensor {
  public:
   // No type, no elements. Stands for an absent optional input.

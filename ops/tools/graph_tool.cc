@@ -1,9 +1,13 @@
 #include "ops/tools/graph_tool.h"
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_join.h"
 #include "ops/base/status.h"
+#include "ops/compile/scopes.h"
 #include "ops/graph/inference.h"
 #include "ops/import/openvino_ir.h"
 #include "ops/loop/operators.h"
@@ -26,6 +30,19 @@ struct Flags {
   int threads = 1;
 };
 
+// The scope of every node in a loop's body, by body. Bodies live as long as the graph.
+using ScopeMap = std::map<const Graph*, std::vector<Scope>>;
+
+void CollectScopes(const Graph& graph, const GraphInfo& info, ScopeMap& scopes) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (info.bodies[i] != nullptr) {
+      const Loop& loop = *graph.nodes[i].loop;
+      scopes[&loop.body] = FindScopes(loop, *info.bodies[i]);
+      CollectScopes(loop.body, *info.bodies[i], scopes);
+    }
+  }
+}
+
 // Shows what the file declares if more can't be known; then the reason is a remark, and an error
 // unless it is only that an operator is missing here.
 absl::Status Show(const Flags& flags, std::ostream& output) {
@@ -38,9 +55,18 @@ absl::Status Show(const Flags& flags, std::ostream& output) {
   }
   const bool all_supported = options.remarks.empty();
   Graph inferred = graph;
-  absl::Status status = InferGraph(inferred, Operators()).status();
-  if (status.ok()) {
+  const absl::StatusOr<GraphInfo> info = InferGraph(inferred, Operators());
+  const absl::Status status = info.status();
+  ScopeMap scopes;
+  if (info.ok()) {
     graph = std::move(inferred);
+    CollectScopes(graph, *info, scopes);
+    options.note = [&scopes](const Graph& shown, int node) {
+      const auto it = scopes.find(&shown);
+      return it == scopes.end()
+                 ? std::string()
+                 : absl::StrCat("scope ", Name(it->second[static_cast<size_t>(node)]));
+    };
   } else {
     options.remarks.push_back(
         absl::StrCat("types and shapes are those that the file declares: ", status.message()));
@@ -63,6 +89,15 @@ absl::Status Run(const Flags& flags, std::ostream& output) {
   return absl::OkStatus();
 }
 
+// The table of docs/operators.md.
+void ListOperators(std::ostream& output) {
+  output << "| operator | attributes |\n| --- | --- |\n";
+  for (const Operator& op : Operators().all()) {
+    const std::string attributes = absl::StrJoin(op.attributes, ", ");
+    output << absl::StrCat("| ", op.name, " | ", attributes, attributes.empty() ? "|" : " |", "\n");
+  }
+}
+
 void DefineCommands(CLI::App& app, Flags& flags) {
   app.require_subcommand(1);
   app.footer("Exit codes: 0 done, 1 bad file or input, 2 bad command line.");
@@ -81,6 +116,8 @@ void DefineCommands(CLI::App& app, Flags& flags) {
       ->required();
   run->add_option("--threads", flags.threads, "Threads to use at most, 1 to 1024 (default: 1)")
       ->check(CLI::Range(1, 1024));
+  app.add_subcommand("operators",
+                     "List the operators that graphs may contain, as a Markdown table");
 }
 
 }  // namespace
@@ -101,6 +138,10 @@ int RunGraphTool(int argc, const char* const* argv, std::ostream& output, std::o
     }
     errors << " (--help tells more)\n";
     return kUsage;
+  }
+  if (app.got_subcommand("operators")) {
+    ListOperators(output);
+    return kDone;
   }
   const absl::Status status = app.got_subcommand("show") ? Show(flags, output) : Run(flags, output);
   if (!status.ok()) {

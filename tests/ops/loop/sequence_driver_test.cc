@@ -228,6 +228,37 @@ TEST(SequenceDriver, NoSlicedInputRunsOnce) {
   EXPECT_THAT(Values((*outputs)[0]), ElementsAre(2));
 }
 
+// A loop that slices nothing may be told how often to run, by a constant.
+TEST(SequenceDriver, ConstantTripCount) {
+  const auto run = [](int64_t trips) {
+    GraphBuilder body;
+    const auto h = body.Parameter("h", DType::kF32, {1});
+    body.Result("next", body.Add("Add", {h, h}));
+    Loop loop;
+    loop.body = body.Build();
+    loop.inputs = {Carried(0, 0, 0)};
+    loop.outputs = {Last(0, 0), Joined(1, 0, 0)};
+    loop.trip_count_input = 1;
+    GraphBuilder graph;
+    const auto in = graph.Parameter("in", DType::kF32, {1});
+    const auto out = graph.Loop({in, graph.Int(trips)}, loop, 2);
+    graph.Result("last", out);
+    graph.Result("all", {out.node, 1});
+    auto model = Model::Compile(graph.Build());
+    std::vector<Tensor> outputs;
+    const Tensor input = Iota({1});
+    const absl::Status status =
+        model.ok() ? (*model)->Run(ExecutionContext(), {&input, 1}, outputs) : model.status();
+    return status.ok() ? absl::StatusOr<std::vector<Tensor>>(outputs) : status;
+  };
+  const auto outputs = run(3);
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  EXPECT_THAT(Values((*outputs)[0]), ElementsAre(8));
+  EXPECT_THAT(Values((*outputs)[1]), ElementsAre(2, 4, 8));
+  EXPECT_THAT(run(-1).status().message(), HasSubstr("without a bound"));
+  EXPECT_THAT(run(int64_t{1} << 60).status().message(), HasSubstr("more than 8 GiB"));
+}
+
 TEST(SequenceDriver, ErrorsNameThePort) {
   const auto message = [](LoopInput input, LoopOutput output) {
     return std::string(RunLoop(PassThrough(input, output), {Iota({2, 4})}, 1).status().message());

@@ -1,5 +1,8 @@
 // beamwright-graph, run as people run it.
+#include <fstream>
+#include <iterator>
 #include <random>
+#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -192,6 +195,27 @@ TEST(GraphToolTest, RunNamesAllFaultyInputsAtOnce) {
   ExpectFailure(
       Tool({"run", SumPath(), "--inputs", TempPath("in.npz"), "--outputs", "/nonexistent/out.npz"}),
       1, "/nonexistent/out.npz");
+}
+
+// docs/operators.md ends with the table that the program prints, and `show` tells scopes in loop
+// bodies.
+TEST(GraphTool, DocumentsEveryOperator) {
+  const Outcome table = Tool({"operators"});
+  EXPECT_EQ(table.exit_code, 0);
+  std::ifstream file(BEAMWRIGHT_SOURCE_DIR "/docs/operators.md");
+  const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  EXPECT_THAT(page, EndsWith(table.output));
+}
+
+TEST(GraphTool, ShowsScopes) {
+  const Outcome shown = Tool({"show", BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1/decoder.xml"});
+  EXPECT_THAT(shown.output, HasSubstr("MatMul 'attention.keys'"));
+  std::istringstream lines(shown.output);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("'attention.keys'") != std::string::npos) {
+      EXPECT_THAT(line, EndsWith("# scope request"));
+    }
+  }
 }
 
 }  // namespace

@@ -226,15 +226,13 @@ TEST_F(EngineFaults, AFullQueueRefuses) {
   absl::BlockingCounter answered(8);
   engine_->Decode(model_, Ids({1}), {}, {}, [&](absl::StatusOr<v1::Decoded>) {
     for (int i = 0; i < 20; ++i) {
-      bool at_once = true;
       engine_->Decode(model_, Ids({2}), {}, {}, [&](absl::StatusOr<v1::Decoded> decoded) {
-        if (at_once && !decoded.ok()) {
-          refused += decoded.status().code() == absl::StatusCode::kResourceExhausted ? 1 : 0;
+        if (absl::IsResourceExhausted(decoded.status())) {
+          ++refused;
         } else {
           answered.DecrementCount();
         }
       });
-      at_once = false;
     }
     waiting = engine_->load().waiting;
     done.Notify();
