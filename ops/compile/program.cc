@@ -6,19 +6,6 @@
 #include "ops/base/status.h"
 
 namespace beamwright::ops {
-namespace {
-
-bool IsKnown(const std::vector<Tensor>& outputs) {
-  for (const Tensor& output : outputs) {
-    if (!output.has_value()) {
-      return false;
-    }
-  }
-  return true;
-}
-
-}  // namespace
-
 absl::StatusOr<Program> Program::Compile(const Graph& graph, const GraphInfo& info,
                                          const OperatorSet& operators,
                                          const std::vector<bool>& selected) {
@@ -32,7 +19,7 @@ absl::StatusOr<Program> Program::Compile(const Graph& graph, const GraphInfo& in
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     const bool structural = node.op == "Parameter" || node.op == "Constant" || node.op == "Result";
-    if (!selected[i] || structural || IsKnown(info.constants[i])) {
+    if (!selected[i] || structural || info.IsKnown(static_cast<int>(i))) {
       continue;
     }
     const Operator* op = operators.Find(node.op);

@@ -10,15 +10,6 @@ Scope Join(Scope a, Scope b) {
   return a == Scope::kModel ? b : Scope::kRow;
 }
 
-bool IsKnown(const std::vector<Tensor>& outputs) {
-  for (const Tensor& output : outputs) {
-    if (!output.has_value()) {
-      return false;
-    }
-  }
-  return !outputs.empty();
-}
-
 }  // namespace
 
 absl::string_view Name(Scope scope) {
@@ -55,7 +46,7 @@ std::vector<Scope> FindScopes(const Loop& loop, const GraphInfo& body_info) {
     }
   }
   for (size_t i = 0; i < body.nodes.size(); ++i) {
-    if (IsKnown(body_info.constants[i])) {
+    if (body_info.IsKnown(static_cast<int>(i))) {
       scopes[i] = Scope::kModel;
       continue;
     }

@@ -164,6 +164,12 @@ class Inference {
 
 }  // namespace
 
+bool GraphInfo::IsKnown(int node) const {
+  const std::vector<Tensor>& outputs = constants[static_cast<size_t>(node)];
+  return !outputs.empty() && std::all_of(outputs.begin(), outputs.end(),
+                                         [](const Tensor& output) { return output.has_value(); });
+}
+
 std::vector<InputInfo> GraphInfo::InputsOf(const Graph& graph, const Node& node) const {
   std::vector<InputInfo> inputs;
   inputs.reserve(node.inputs.size());

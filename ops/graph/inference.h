@@ -18,6 +18,8 @@ struct GraphInfo {
   // For node i of op "Loop" the same of its body; null elsewhere.
   std::vector<std::shared_ptr<const GraphInfo>> bodies;
 
+  // Whether every output of the node is known at load.
+  bool IsKnown(int node) const;
   // The inputs of a node as operators see them. Valid while the graph and this live.
   std::vector<InputInfo> InputsOf(const Graph& graph, const Node& node) const;
 };

@@ -4,6 +4,9 @@
 // call them, and add the happens-before edge. The waits on a condition are polls, because the
 // library would evaluate conditions of one thread on another in code that the sanitizer does not
 // see. A function that is missing here shows up as a false report; add it.
+//
+// The OpenMP runtime is not instrumented either; it tells the sanitizer its synchronization itself
+// (libarcher), for which its own accesses have to be ignored.
 #include <dlfcn.h>
 
 #include <cstdio>
