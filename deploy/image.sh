@@ -8,10 +8,12 @@ work=$PWD/build/image
 base=docker.io/library/debian:bookworm-slim
 container=beamwright-try
 mkdir -p "$work/tmp"
-export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs TMPDIR=$work/tmp
+export BUILDAH_ISOLATION=chroot TMPDIR=$work/tmp
 
-# Storage of its own, so that nothing of it is left on the machine outside build/.
-buildah() { command buildah --root "$work/storage" --runroot "$work/run" "$@"; }
+# Storage of its own, so that nothing is left on the machine outside build/; vfs works on every file
+# system, also inside a container.
+storage=(--root "$work/storage" --runroot "$work/run" --storage-driver vfs)
+buildah() { command buildah "${storage[@]}" "$@"; }
 say() { echo "== $*"; }
 fail() { echo "image: $*" >&2; exit 1; }
 quietly() {
@@ -48,6 +50,9 @@ make_base() {
 # apt inside the build works as it does on this machine: its configuration, keys and certificates are
 # bound read-only and leave nothing in the image.
 build_image() {
+  # Every change of the sources leaves layers behind; beyond 8 GB all but the tagged images go.
+  (($(du --summarize --block-size=G "$work/storage" | cut -dG -f1) < 8)) ||
+    quietly prune.log buildah rmi --prune
   say "building the image from deploy/Dockerfile (build/image/build.log)"
   local bind=() path
   for path in /etc/apt /usr/share/keyrings /etc/ssl/certs /usr/share/ca-certificates; do
@@ -74,7 +79,7 @@ try_image() {
   trap clean_up EXIT
   trap 'exit 130' INT TERM
   buildah from --pull-never --name "$container" localhost/beamwright >/dev/null
-  buildah run --volume "$shared:/run/shared" "$container" -- beamwright-server \
+  command buildah "${storage[@]}" run --volume "$shared:/run/shared" "$container" -- beamwright-server \
     --model-path /models/g2p-en --grpc-address 127.0.0.1:0 --port-file /run/shared/port \
     >"$work/server.log" 2>&1 &
   server_pid=$!

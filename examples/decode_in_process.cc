@@ -5,8 +5,8 @@
 
 int main(int argc, char** argv) {
   auto bundle = beamwright::model::LoadBundle(argc > 1 ? argv[1] : "models/g2p-en/1");
-  auto model = bundle.ok() ? beamwright::engine::DecodeModel::Compile(*std::move(bundle))
-                           : bundle.status();
+  auto model =
+      bundle.ok() ? beamwright::engine::DecodeModel::Compile(*std::move(bundle)) : bundle.status();
   auto engine = beamwright::engine::Engine::Start({});
   if (!model.ok() || !engine.ok()) {
     std::fprintf(stderr, "%s\n", model.status().ToString().c_str());
@@ -16,8 +16,9 @@ int main(int argc, char** argv) {
     beamwright::v1::Source source;
     source.set_text(argv[i]);
     const auto decoded = (*engine)->DecodeAndWait(*model, source, {});
-    std::printf("%s\t%s\n", argv[i], decoded.ok() ? decoded->hypotheses(0).text().c_str()
-                                                  : decoded.status().ToString().c_str());
+    std::printf(
+        "%s\t%s\n", argv[i],
+        decoded.ok() ? decoded->hypotheses(0).text().c_str() : decoded.status().ToString().c_str());
   }
   return 0;
 }
