@@ -65,6 +65,8 @@ To ConvertElement(From value) {
 
 }  // namespace
 
+// Callers move their shape in.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 Tensor::Tensor(DType dtype, Shape shape) { Resize(dtype, shape); }
 
 Tensor Tensor::Zeros(DType dtype, Shape shape) {

@@ -56,7 +56,7 @@ absl::Status Show(const Flags& flags, std::ostream& output) {
   const bool all_supported = options.remarks.empty();
   Graph inferred = graph;
   const absl::StatusOr<GraphInfo> info = InferGraph(inferred, Operators());
-  const absl::Status status = info.status();
+  const absl::Status& status = info.status();
   ScopeMap scopes;
   if (info.ok()) {
     graph = std::move(inferred);

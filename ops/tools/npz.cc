@@ -159,7 +159,7 @@ absl::Status WriteNpz(const std::string& path, const TensorMap& tensors) {
   if (zip_close(archive.get()) != 0) {
     return WriteFailed(path, zip_strerror(archive.get()));
   }
-  archive.release();  // zip_close has freed it
+  static_cast<void>(archive.release());  // zip_close has freed it
   return absl::OkStatus();
 }
 
