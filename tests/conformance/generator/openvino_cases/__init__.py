@@ -1,0 +1,6 @@
+"""Graphs in OpenVINO's opsets: one module a family."""
+
+from . import attention, elementwise, loops, movement, products, recurrent, reduce, segments
+from .registry import suite
+
+__all__ = ["suite"]

@@ -1,0 +1,3 @@
+from ..cases import Suite
+
+suite = Suite()

@@ -1,0 +1,54 @@
+// A suite of conformance cases as generate.py writes it: graphs with inputs and with what another
+// implementation computed from them (docs/conformance.md, 'Suites').
+#ifndef BEAMWRIGHT_TESTS_CONFORMANCE_SUITE_H_
+#define BEAMWRIGHT_TESTS_CONFORMANCE_SUITE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace beamwright::ops {
+
+struct Case {
+  std::string name;
+  std::string folder;    // model.xml or model.onnx; inputs_<n>.npz and outputs_<n>.npz, n from 0
+  double tolerance = 0;  // see Compare
+  std::vector<std::string> operators;  // as the file names them, bodies included
+};
+
+// The cases that `suite`/manifest.tsv lists, one a line: name, tolerance, operators by commas. A
+// case's folder is named as the case is. InvalidArgument names the line that is wrong.
+absl::StatusOr<std::vector<Case>> ReadSuite(const std::string& suite);
+
+// Cases that are known not to pass. A file of lines "operator NAME REASON" and "case PATTERN
+// REASON" (a shell's pattern for the case's name); empty lines and those that begin with # are for
+// people.
+class SkipList {
+ public:
+  // The empty path: nothing is skipped. InvalidArgument names a line that is none of these.
+  static absl::StatusOr<SkipList> Read(const std::string& path);
+
+  // Why `test` is skipped; empty if it is not.
+  std::string ReasonFor(const Case& test) const;
+  // The names of lines that match none of the cases: they are out of date, or misspelt.
+  std::vector<std::string> Unused(const std::vector<Case>& cases) const;
+
+ private:
+  struct Line {
+    bool is_operator;
+    std::string name;
+    std::string reason;
+  };
+  static bool Matches(const Line& line, const Case& test);
+
+  std::vector<Line> lines_;
+};
+
+// Imports, compiles and runs the graph on each of its data sets and compares every output; the
+// first difference is the error.
+absl::Status RunCase(const Case& test);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_TESTS_CONFORMANCE_SUITE_H_
