@@ -31,7 +31,7 @@ absl::StatusOr<Program> Program::Compile(const Graph& graph, const GraphInfo& in
     instruction.name = Describe(node);
     const std::vector<InputInfo> inputs = info.InputsOf(graph, node);
     absl::StatusOr<std::unique_ptr<Kernel>> kernel =
-        op->make(KernelRequest{node, inputs, operators, info.bodies[i].get()});
+        op->make(KernelRequest{node, inputs, operators, info.bodies[i]});
     if (!kernel.ok()) {
       return Annotate(kernel.status(), instruction.name);
     }

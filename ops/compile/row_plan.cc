@@ -74,6 +74,11 @@ class Planner {
       const bool time_first =
           input.kind == LoopInput::Kind::kSliced && !input.drop_axis && input.axis == 0;
       rows.axis = time_first ? 1 : 0;
+      // A scalar, for example a counter, has no rows.
+      const PartialShape& shape = body.node(parameter).outputs[0].shape;
+      if (rows.kind == Kind::kRows && shape.has_rank() && shape.rank() <= rows.axis) {
+        rows.kind = Kind::kMixed;
+      }
     }
     for (size_t i = 0; i < body.nodes.size(); ++i) {
       const Node& node = body.nodes[i];

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "ops/graph/attributes.h"
 #include "ops/tensor/tensor.h"
 
@@ -31,6 +32,7 @@ struct ValueInfo {
 };
 
 struct Loop;
+struct If;
 
 struct Node {
   std::string op;    // internal operator name, for example "MatMul"
@@ -38,8 +40,9 @@ struct Node {
   Attributes attributes;
   std::vector<ValueId> inputs;
   std::vector<ValueInfo> outputs;
-  Tensor constant;                   // op "Constant" only
-  std::shared_ptr<const Loop> loop;  // op "Loop" only
+  Tensor constant;                     // op "Constant" only
+  std::shared_ptr<const Loop> loop;    // op "Loop" only
+  std::shared_ptr<const If> branches;  // op "If" only
 };
 
 struct Graph {
@@ -61,14 +64,18 @@ std::string Describe(const Node& node);
 // layer's. A Result is named after the value that it reads where that has a tensor name.
 std::string PortName(const Graph& graph, int node);
 
-// The one loop form (TensorIterator, Loop and Scan are translated into it). The body is iterated;
-// each body Parameter is fed by exactly one LoopInput.
+// The one loop form: TensorIterator, OpenVINO's Loop, ONNX's Loop and Scan, and sequences of
+// recurrent cells are translated into it. The body is iterated; each body Parameter is fed by
+// exactly one LoopInput. A body reads nothing but its Parameters: what it uses from outside is an
+// invariant input. All back edges act together: an iteration's Results are complete before a
+// Parameter changes.
 struct LoopInput {
   enum class Kind {
     kSliced,     // part t of an axis of the node's input
     kCarried,    // first the node's input, then the body result `back_edge` of the iteration before
     kInvariant,  // the node's input in each iteration
-    kIteration,  // the iteration's number, i64 or i32, from 0; no node input
+    kIteration,  // the iteration's number from 0, a scalar (or [1] if declared so), i64 or i32; no
+                 // node input
   };
   Kind kind = Kind::kInvariant;
   int input = -1;           // index into Node::inputs
@@ -88,28 +95,92 @@ struct LoopInput {
 struct LoopOutput {
   enum class Kind {
     kLastValue,     // the value of the last iteration
-    kConcatenated,  // parts joined along an axis that the body's result has
+    kConcatenated,  // parts joined along an axis that the body's result has; scalars are stacked
     kStacked,       // parts joined along a new axis
   };
   Kind kind = Kind::kLastValue;
-  int output = -1;       // index into Node::outputs
-  int body_result = -1;  // index into Graph::results of the body
-  int64_t axis = 0;
+  int output = -1;        // index into Node::outputs
+  int body_result = -1;   // index into Graph::results of the body
+  int64_t axis = 0;       // kStacked: counted in the output's rank
   bool reversed = false;  // the last iteration's part comes first
   int64_t part_size = 1;  // kConcatenated: extent of each part on the axis
 };
 
+// The number of iterations is the least of: the parts of the sliced inputs (which must agree), the
+// trip count unless negative, and the iterations until the condition is false. A trip count above
+// the number of parts is an error. With no parts, no trip count and no condition_result the body
+// runs once. A loop that only its condition bounds ends with an error after
+// kMaxUnboundedIterations.
+//
+// Zero iterations give each last-value output whose result is a back edge's source the initial
+// value of that state; any other last-value output is an error. Concatenated and stacked outputs
+// are empty on their axis; their other extents must follow from the inputs or the body's
+// declarations, else it is an error. Errors name the output.
 struct Loop {
+  // How the items of a batch iterate: rows of a recurrent sequence, or items of a Scan of opset 8.
+  enum class Items {
+    kTogether,  // the body sees the whole batch; there are no lengths
+    // Every state, slice and result has the batch on axis 0, and item b takes part in the first
+    // lengths[b] positions of the sliced axis only. Elsewhere it holds its states and its parts of
+    // outputs are zeros. Read backwards (all slices with negative stride), that is from its last
+    // valid element on. Last-value outputs must be sources of back edges.
+    kHeld,
+    // Each item of axis 0 of every carried and sliced input runs alone, and the body does not see
+    // that axis; `axis` of slices and outputs counts in one item. Item b runs over the first
+    // lengths[b] elements of the sliced axes. Outputs get the batch back on axis 0 and are filled
+    // with zeros behind an item's last part.
+    kApart,
+  };
+
   Graph body;
   std::vector<LoopInput> inputs;
   std::vector<LoopOutput> outputs;
-  // Node inputs (indices, -1: none): number of iterations at most (negative value: unbounded) and
-  // initial condition; condition_result: body result read after each iteration (index into
-  // body.results, -1: none).
+  // Node inputs (indices, -1: none), integer and boolean of one element: number of iterations at
+  // most (negative value: unbounded) and whether to begin. condition_result: body result, a boolean
+  // of one element, read after each iteration: whether another follows (index into body.results,
+  // -1: none). ONNX's Loop without a condition input ignores its body's condition: leave it -1.
   int trip_count_input = -1;
   int condition_input = -1;
   int condition_result = -1;
+  // False: each state keeps its shape (TensorIterator, Scan). True: only its type (Loop).
+  bool states_may_change_shape = false;
+
+  // Only with sliced inputs, and without trip count and conditions. lengths_input: node input [b],
+  // i32 or i64, each in [0, extent of the sliced axis]; -1: all items run over the whole axis.
+  Items items = Items::kTogether;
+  int lengths_input = -1;
 };
+
+inline constexpr int64_t kMaxUnboundedIterations = 1'000'000;
+
+// One branch of an If. It reads nothing but its Parameters: an importer makes values from outside
+// inputs of the node.
+struct Branch {
+  Graph body;
+  std::vector<int> inputs;   // for each body Parameter the index into Node::inputs
+  std::vector<int> results;  // for each of the node's outputs the index into body.results
+};
+
+// Runs one of two graphs. Each output has one type; its shape is what both branches allow. A
+// condition known at load leaves one branch, and the other one is not looked at.
+struct If {
+  int condition_input = 0;  // index into Node::inputs: boolean of one element
+  Branch then_branch;
+  Branch else_branch;
+};
+
+// Calls `visit(const Graph&, absl::string_view what)` for each graph inside the node: "body",
+// "then branch", "else branch".
+template <typename Visit>
+void VisitBodies(const Node& node, Visit visit) {
+  if (node.loop != nullptr) {
+    visit(node.loop->body, "body");
+  }
+  if (node.branches != nullptr) {
+    visit(node.branches->then_branch.body, "then branch");
+    visit(node.branches->else_branch.body, "else branch");
+  }
+}
 
 }  // namespace beamwright::ops
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
+#include "ops/graph/body_maps.h"
 #include "ops/graph/loop_inference.h"
 
 namespace beamwright::ops {
@@ -13,15 +14,18 @@ namespace {
 // what it is computed from, so that a small file cannot ask for a large amount of memory.
 constexpr int64_t kFoldFreeBytes = 1 << 20;
 constexpr int64_t kFoldGrowth = 8;
+// Bodies whose states change their shape are inferred again; inside each other they multiply. At
+// most this many nodes are inferred a second time.
+constexpr int64_t kMaxRepeatedNodes = 1 << 18;
 
 class Inference {
  public:
-  Inference(Graph& graph, const OperatorSet& operators, int depth)
-      : graph_(graph), operators_(operators), depth_(depth) {}
+  Inference(Graph& graph, const OperatorSet& operators, int depth, int64_t& repeated_nodes)
+      : graph_(graph), operators_(operators), depth_(depth), repeated_nodes_(repeated_nodes) {}
 
   absl::StatusOr<GraphInfo> Run(const std::vector<Tensor>& parameter_values) {
     if (depth_ > kMaxLoopDepth) {
-      return Invalid("loops are nested more than ", kMaxLoopDepth, " deep");
+      return Invalid("loops and branches are nested more than ", kMaxLoopDepth, " deep");
     }
     const size_t count = graph_.nodes.size();
     info_.constants.resize(count);
@@ -87,6 +91,8 @@ class Inference {
     const Operator* op = nullptr;
     if (node.op == "Loop") {
       BW_RETURN_IF_ERROR(InferLoop(index, inputs));
+    } else if (node.op == "If") {
+      BW_RETURN_IF_ERROR(InferIf(index, inputs));
     } else {
       op = operators_.Find(node.op);
       if (op == nullptr) {
@@ -115,16 +121,64 @@ class Inference {
   absl::Status InferLoop(int index, absl::Span<const InputInfo> inputs) {
     Node& node = graph_.node(index);
     BW_RETURN_IF_ERROR(CheckLoopMaps(node));
-    auto loop = std::make_shared<Loop>(*node.loop);
-    std::vector<Tensor> constants;
-    BW_RETURN_IF_ERROR(PrepareBody(node, inputs, loop->body, constants));
-    absl::StatusOr<GraphInfo> body = Inference(loop->body, operators_, depth_ + 1).Run(constants);
-    if (!body.ok()) {
-      return Annotate(body.status(), "body");
+    BW_ASSIGN_OR_RETURN(StateShapes states, FirstStateShapes(node, inputs));
+    while (true) {
+      auto loop = std::make_shared<Loop>(*node.loop);
+      std::vector<Tensor> constants;
+      BW_RETURN_IF_ERROR(PrepareBody(node, inputs, states, loop->body, constants));
+      BW_ASSIGN_OR_RETURN(auto body, InferBody("body", loop->body, constants));
+      if (loop->states_may_change_shape && WidenStates(*loop, loop->body, states)) {
+        repeated_nodes_ += static_cast<int64_t>(loop->body.nodes.size());
+        if (repeated_nodes_ > kMaxRepeatedNodes) {
+          return Invalid("the shapes of states in nested loops take too long to infer");
+        }
+        continue;
+      }
+      node.loop = std::move(loop);
+      BW_RETURN_IF_ERROR(InferLoopOutputs(node, *body, inputs, node.outputs));
+      info_.bodies[static_cast<size_t>(index)] = {std::move(body)};
+      return absl::OkStatus();
     }
-    info_.bodies[static_cast<size_t>(index)] = std::make_shared<GraphInfo>(*std::move(body));
-    node.loop = std::move(loop);
-    return InferLoopOutputs(node, inputs, node.outputs);
+  }
+
+  absl::Status InferIf(int index, absl::Span<const InputInfo> inputs) {
+    Node& node = graph_.node(index);
+    BW_RETURN_IF_ERROR(CheckBranchMaps(node));
+    auto branches = std::make_shared<If>(*node.branches);
+    BW_ASSIGN_OR_RETURN(
+        const KnownCondition condition,
+        ReadCondition("the condition", inputs[static_cast<size_t>(branches->condition_input)]));
+    std::vector<std::shared_ptr<const GraphInfo>> bodies(2);
+    const Branch* taken[2] = {nullptr, nullptr};
+    for (size_t i = 0; i < 2; ++i) {
+      const bool is_then = i == 0;
+      if (condition.known && condition.value != is_then) {
+        continue;
+      }
+      Branch& branch = is_then ? branches->then_branch : branches->else_branch;
+      const char* const what = is_then ? "then branch" : "else branch";
+      std::vector<Tensor> constants;
+      const absl::Status status = PrepareBranch(branch, inputs, branch.body, constants);
+      if (!status.ok()) {
+        return Annotate(status, what);
+      }
+      BW_ASSIGN_OR_RETURN(bodies[i], InferBody(what, branch.body, constants));
+      taken[i] = &branch;
+    }
+    BW_RETURN_IF_ERROR(InferBranchOutputs(taken[0], taken[1], node.outputs));
+    info_.bodies[static_cast<size_t>(index)] = std::move(bodies);
+    node.branches = std::move(branches);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::shared_ptr<const GraphInfo>> InferBody(absl::string_view what, Graph& body,
+                                                             const std::vector<Tensor>& constants) {
+    absl::StatusOr<GraphInfo> info =
+        Inference(body, operators_, depth_ + 1, repeated_nodes_).Run(constants);
+    if (!info.ok()) {
+      return Annotate(info.status(), what);
+    }
+    return std::make_shared<const GraphInfo>(*std::move(info));
   }
 
   absl::Status Fold(int index, absl::Span<const InputInfo> inputs, const Operator& op) {
@@ -159,6 +213,7 @@ class Inference {
   Graph& graph_;
   const OperatorSet& operators_;
   int depth_;
+  int64_t& repeated_nodes_;
   GraphInfo info_;
 };
 
@@ -187,7 +242,34 @@ std::vector<InputInfo> GraphInfo::InputsOf(const Graph& graph, const Node& node)
 }
 
 absl::StatusOr<GraphInfo> InferGraph(Graph& graph, const OperatorSet& operators) {
-  return Inference(graph, operators, 0).Run({});
+  int64_t repeated_nodes = 0;
+  return Inference(graph, operators, 0, repeated_nodes).Run({});
+}
+
+absl::StatusOr<std::vector<ValueInfo>> InferNodeOutputs(const Node& node,
+                                                        absl::Span<const InputInfo> inputs,
+                                                        const OperatorSet& operators) {
+  Graph graph;
+  std::vector<Tensor> values;
+  Node alone = node;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].dtype == DType::kUndefined) {
+      continue;
+    }
+    Node parameter;
+    parameter.op = "Parameter";
+    parameter.outputs.resize(1);
+    parameter.outputs[0].dtype = inputs[i].dtype;
+    parameter.outputs[0].shape = inputs[i].shape;
+    alone.inputs[i] = {static_cast<int>(graph.nodes.size()), 0};
+    graph.parameters.push_back(alone.inputs[i].node);
+    graph.nodes.push_back(std::move(parameter));
+    values.push_back(inputs[i].value == nullptr ? Tensor() : *inputs[i].value);
+  }
+  graph.nodes.push_back(std::move(alone));
+  int64_t repeated_nodes = 0;
+  BW_RETURN_IF_ERROR(Inference(graph, operators, 0, repeated_nodes).Run(values).status());
+  return graph.nodes.back().outputs;
 }
 
 }  // namespace beamwright::ops

@@ -15,8 +15,9 @@ namespace beamwright::ops {
 // without a value where it is not known.
 struct GraphInfo {
   std::vector<std::vector<Tensor>> constants;
-  // For node i of op "Loop" the same of its body; null elsewhere.
-  std::vector<std::shared_ptr<const GraphInfo>> bodies;
+  // For node i the same of the graphs inside it: one of a Loop, two of an If (then, else; null: a
+  // branch that is never taken); none of other nodes.
+  std::vector<std::vector<std::shared_ptr<const GraphInfo>>> bodies;
 
   // Whether every output of the node is known at load.
   bool IsKnown(int node) const;
@@ -27,10 +28,17 @@ struct GraphInfo {
 // Checks structure (inputs refer to earlier nodes and existing outputs, known operators, known
 // attributes), then infers every output in order and folds small computations on constants (shape
 // arithmetic). A declared type or shape that contradicts the inferred one is an error. Every error
-// names the layer, and the port where it can. Loops: bodies are inferred with the types and shapes
-// that the loop's inputs give them.
-inline constexpr int kMaxLoopDepth = 16;
+// names the layer, and the port where it can. Bodies of loops and branches are inferred with the
+// types and shapes that the node's inputs give them; where a state may change its shape, the body
+// is inferred again with what differs unknown, until it holds for every iteration.
+inline constexpr int kMaxLoopDepth = 16;  // loops and branches inside each other
 absl::StatusOr<GraphInfo> InferGraph(Graph& graph, const OperatorSet& operators);
+
+// What the outputs of one node are for inputs of these types and shapes: what a loop that runs no
+// iteration gives.
+absl::StatusOr<std::vector<ValueInfo>> InferNodeOutputs(const Node& node,
+                                                        absl::Span<const InputInfo> inputs,
+                                                        const OperatorSet& operators);
 
 }  // namespace beamwright::ops
 

@@ -1,43 +1,36 @@
 #include "ops/graph/loop_inference.h"
 
+#include <algorithm>
+
 #include "ops/base/status.h"
+#include "ops/graph/body_maps.h"
 #include "ops/graph/slicing.h"
 
 namespace beamwright::ops {
 namespace {
 
-bool InRange(int index, size_t size) { return index >= 0 && static_cast<size_t>(index) < size; }
-
-// "input port 0 (body Parameter 'x')"
-std::string Where(const Loop& loop, const LoopInput& input) {
-  const Node& parameter =
-      loop.body.node(loop.body.parameters[static_cast<size_t>(input.body_parameter)]);
-  return absl::StrCat("input port ", input.external_id, " (body ", Describe(parameter), ")");
+// The shape without its first axis, the batch.
+absl::StatusOr<PartialShape> ItemShape(const PartialShape& shape) {
+  if (!shape.has_rank()) {
+    return PartialShape();
+  }
+  if (shape.rank() == 0) {
+    return Invalid("is a scalar and has no batch axis");
+  }
+  return PartialShape(Shape(shape.dims().begin() + 1, shape.dims().end()));
 }
 
-absl::Status CheckInputMap(const Node& node, const LoopInput& input, std::vector<bool>& fed) {
-  const Loop& loop = *node.loop;
-  if (!InRange(input.body_parameter, loop.body.parameters.size())) {
-    return Invalid("input rule names body parameter ", input.body_parameter, "; the body has ",
-                   loop.body.parameters.size());
+// What a rule sees of its input: one item where items run apart.
+absl::StatusOr<PartialShape> SeenShape(const Node& node, const LoopInput& input,
+                                       absl::Span<const InputInfo> inputs) {
+  const PartialShape& shape = inputs[static_cast<size_t>(input.input)].shape;
+  const bool apart =
+      node.loop->items == Loop::Items::kApart && input.kind != LoopInput::Kind::kInvariant;
+  absl::StatusOr<PartialShape> seen = apart ? ItemShape(shape) : shape;
+  if (!seen.ok()) {
+    return Annotate(seen.status(), Where(*node.loop, input));
   }
-  if (fed[static_cast<size_t>(input.body_parameter)]) {
-    return Invalid(Where(loop, input), " is fed twice");
-  }
-  fed[static_cast<size_t>(input.body_parameter)] = true;
-  if (input.kind == LoopInput::Kind::kIteration) {
-    return absl::OkStatus();
-  }
-  if (!InRange(input.input, node.inputs.size()) ||
-      !node.inputs[static_cast<size_t>(input.input)].present()) {
-    return Invalid(Where(loop, input), " has no value outside the loop");
-  }
-  if (input.kind == LoopInput::Kind::kCarried &&
-      !InRange(input.back_edge, loop.body.results.size())) {
-    return Invalid(Where(loop, input), ": back edge from body result ", input.back_edge,
-                   "; the body has ", loop.body.results.size());
-  }
-  return absl::OkStatus();
+  return seen;
 }
 
 // Shape of one part of a sliced input.
@@ -58,14 +51,14 @@ absl::StatusOr<PartialShape> SliceShape(const LoopInput& input, const PartialSha
   return PartialShape(dims);
 }
 
-// Number of iterations where the sliced inputs tell it; kDynamic else. All must agree.
-absl::StatusOr<int64_t> StaticTripCount(const Node& node, absl::Span<const InputInfo> inputs) {
-  int64_t trips = PartialShape::kDynamic;
+// Number of parts of the sliced inputs, kDynamic if it is not known. All must agree.
+absl::StatusOr<int64_t> StaticParts(const Node& node, absl::Span<const InputInfo> inputs) {
+  int64_t parts = PartialShape::kDynamic;
   for (const LoopInput& input : node.loop->inputs) {
     if (input.kind != LoopInput::Kind::kSliced) {
       continue;
     }
-    const PartialShape& shape = inputs[static_cast<size_t>(input.input)].shape;
+    BW_ASSIGN_OR_RETURN(const PartialShape shape, SeenShape(node, input, inputs));
     if (!shape.has_rank()) {
       continue;
     }
@@ -74,15 +67,81 @@ absl::StatusOr<int64_t> StaticTripCount(const Node& node, absl::Span<const Input
       continue;
     }
     BW_ASSIGN_OR_RETURN(const SliceRange range, ResolveSlice(input, shape.dim(axis)));
-    if (trips != PartialShape::kDynamic && trips != range.count) {
+    if (parts != PartialShape::kDynamic && parts != range.count) {
       return Invalid(Where(*node.loop, input), " has ", range.count,
-                     " parts, another sliced input ", trips);
+                     " parts, another sliced input ", parts);
     }
-    trips = range.count;
+    parts = range.count;
   }
-  return node.loop->condition_result >= 0 || node.loop->trip_count_input >= 0
-             ? PartialShape::kDynamic
-             : trips;
+  return parts;
+}
+
+bool HasOneElement(const PartialShape& shape) {
+  return !shape.has_rank() || std::all_of(shape.dims().begin(), shape.dims().end(),
+                                          [](int64_t dim) { return dim == 1 || dim < 0; });
+}
+
+bool IsIndexType(DType dtype) { return dtype == DType::kI64 || dtype == DType::kI32; }
+
+// The trip count: known, and then negative for no bound.
+struct KnownCount {
+  bool known = true;
+  int64_t value = -1;
+};
+absl::StatusOr<KnownCount> ReadTripCount(const Loop& loop, absl::Span<const InputInfo> inputs) {
+  if (loop.trip_count_input < 0) {
+    return KnownCount{};
+  }
+  const InputInfo& input = inputs[static_cast<size_t>(loop.trip_count_input)];
+  if (!IsIndexType(input.dtype) || !HasOneElement(input.shape)) {
+    return Invalid("the trip count is ", Name(input.dtype), input.shape.ToString(),
+                   "; it must be one i64 or i32");
+  }
+  if (input.value == nullptr) {
+    return KnownCount{false, 0};
+  }
+  BW_ASSIGN_OR_RETURN(const std::vector<int64_t> value, ToInt64(*input.value));
+  return KnownCount{true, value[0]};
+}
+
+const ValueInfo& ResultInfo(const Graph& body, int index) {
+  return body.info(body.node(body.results[static_cast<size_t>(index)]).inputs[0]);
+}
+
+// Number of iterations if it is known at load, else kDynamic.
+absl::StatusOr<int64_t> StaticTrips(const Node& node, const GraphInfo& body_info,
+                                    absl::Span<const InputInfo> inputs) {
+  const Loop& loop = *node.loop;
+  KnownCondition begins{true, true};
+  if (loop.condition_input >= 0) {
+    BW_ASSIGN_OR_RETURN(
+        begins, ReadCondition("the condition", inputs[static_cast<size_t>(loop.condition_input)]));
+  }
+  KnownCondition goes_on{true, true};
+  if (loop.condition_result >= 0) {
+    const Node& result =
+        loop.body.node(loop.body.results[static_cast<size_t>(loop.condition_result)]);
+    BW_ASSIGN_OR_RETURN(
+        goes_on, ReadCondition("the body's condition", body_info.InputsOf(loop.body, result)[0]));
+  }
+  BW_ASSIGN_OR_RETURN(const KnownCount limit, ReadTripCount(loop, inputs));
+  BW_ASSIGN_OR_RETURN(const int64_t parts, StaticParts(node, inputs));
+  if (limit.known && parts >= 0 && limit.value > parts) {
+    return Invalid("the trip count is ", limit.value, ", sliced inputs have ", parts, " parts");
+  }
+  if (begins.known && !begins.value) {
+    return 0;
+  }
+  if (!begins.known || !limit.known) {
+    return PartialShape::kDynamic;
+  }
+  const bool once = loop.trip_count_input < 0 && loop.condition_result < 0 &&
+                    std::none_of(loop.inputs.begin(), loop.inputs.end(), [](const LoopInput& rule) {
+                      return rule.kind == LoopInput::Kind::kSliced;
+                    });
+  const int64_t trips = limit.value >= 0 ? limit.value : once ? 1 : parts;
+  const bool runs_on = goes_on.known && goes_on.value;
+  return trips == 0 || runs_on ? trips : PartialShape::kDynamic;
 }
 
 absl::StatusOr<PartialShape> OutputShape(const LoopOutput& output, const PartialShape& part,
@@ -107,35 +166,66 @@ absl::StatusOr<PartialShape> OutputShape(const LoopOutput& output, const Partial
   return PartialShape(dims);
 }
 
-}  // namespace
-
-absl::Status CheckLoopMaps(const Node& node) {
-  if (node.loop == nullptr) {
-    return Invalid("has no body");
-  }
+// Extent of the batch where items run apart or are held, kDynamic if it is not known. All inputs
+// that have it must agree.
+absl::StatusOr<int64_t> BatchExtent(const Node& node, absl::Span<const InputInfo> inputs) {
   const Loop& loop = *node.loop;
-  std::vector<bool> fed(loop.body.parameters.size(), false);
+  int64_t batch = PartialShape::kDynamic;
+  const auto merge = [&](const std::string& where, const PartialShape& shape) {
+    if (!shape.has_rank() || shape.rank() == 0 || shape.dim(0) < 0) {
+      return absl::OkStatus();
+    }
+    if (batch >= 0 && shape.dim(0) != batch) {
+      return Invalid(where, " has ", shape.dim(0), " batch items, another input ", batch);
+    }
+    batch = shape.dim(0);
+    return absl::OkStatus();
+  };
+  if (loop.lengths_input >= 0) {
+    const InputInfo& lengths = inputs[static_cast<size_t>(loop.lengths_input)];
+    if (!IsIndexType(lengths.dtype) || (lengths.shape.has_rank() && lengths.shape.rank() != 1)) {
+      return Invalid("lengths (input ", loop.lengths_input, ") are ", Name(lengths.dtype),
+                     lengths.shape.ToString(), "; they must be i64 or i32, one for each item");
+    }
+    BW_RETURN_IF_ERROR(merge("lengths", lengths.shape));
+  }
   for (const LoopInput& input : loop.inputs) {
-    BW_RETURN_IF_ERROR(CheckInputMap(node, input, fed));
-  }
-  for (size_t i = 0; i < fed.size(); ++i) {
-    if (!fed[i]) {
-      return Invalid("nothing feeds body ", Describe(loop.body.node(loop.body.parameters[i])));
+    const bool has_batch =
+        input.kind == LoopInput::Kind::kCarried ||
+        (input.kind == LoopInput::Kind::kSliced && loop.items == Loop::Items::kApart);
+    if (has_batch) {
+      BW_RETURN_IF_ERROR(merge(Where(loop, input), inputs[static_cast<size_t>(input.input)].shape));
     }
   }
-  for (const LoopOutput& output : loop.outputs) {
-    if (!InRange(output.body_result, loop.body.results.size()) ||
-        !InRange(output.output, node.outputs.size())) {
-      return Invalid("output rule maps body result ", output.body_result, " to output ",
-                     output.output, "; the body has ", loop.body.results.size(),
-                     " results, the loop ", node.outputs.size(), " outputs");
-    }
-  }
-  if (loop.condition_result >= 0 && !InRange(loop.condition_result, loop.body.results.size())) {
-    return Invalid("execution condition is body result ", loop.condition_result);
-  }
+  return batch;
+}
+
+// Sets a Parameter of a body to what is given from outside, as far as its declaration allows.
+absl::Status SetParameter(absl::string_view what, Graph& body, size_t parameter, DType dtype,
+                          const PartialShape& shape) {
+  ValueInfo& declared = body.node(body.parameters[parameter]).outputs[0];
+  ValueInfo given;
+  given.names = declared.names;
+  given.dtype = dtype;
+  given.shape = shape;
+  BW_RETURN_IF_ERROR(MergeInfo(what, declared, given));
+  declared = std::move(given);
   return absl::OkStatus();
 }
+
+// The widest shape that holds both.
+PartialShape Join(const PartialShape& a, const PartialShape& b) {
+  if (!a.has_rank() || !b.has_rank() || a.rank() != b.rank()) {
+    return PartialShape();
+  }
+  Shape dims = a.dims();
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    dims[axis] = dims[axis] == b.dims()[axis] ? dims[axis] : PartialShape::kDynamic;
+  }
+  return PartialShape(std::move(dims));
+}
+
+}  // namespace
 
 absl::Status MergeInfo(absl::string_view what, const ValueInfo& declared, ValueInfo& inferred) {
   if (inferred.dtype == DType::kUndefined) {
@@ -172,62 +262,153 @@ absl::Status MergeInfo(absl::string_view what, const ValueInfo& declared, ValueI
   return absl::OkStatus();
 }
 
-absl::Status PrepareBody(const Node& node, absl::Span<const InputInfo> inputs, Graph& body,
-                         std::vector<Tensor>& constants) {
-  constants.assign(body.parameters.size(), Tensor());
+absl::StatusOr<StateShapes> FirstStateShapes(const Node& node, absl::Span<const InputInfo> inputs) {
+  StateShapes states;
   for (const LoopInput& rule : node.loop->inputs) {
-    const auto parameter = static_cast<size_t>(rule.body_parameter);
-    ValueInfo& declared = body.node(body.parameters[parameter]).outputs[0];
-    ValueInfo given;
-    given.names = declared.names;
-    if (rule.kind == LoopInput::Kind::kIteration) {
-      given.dtype = declared.dtype == DType::kI32 ? DType::kI32 : DType::kI64;
-    } else {
-      const InputInfo& outside = inputs[static_cast<size_t>(rule.input)];
-      given.dtype = outside.dtype;
-      given.shape = outside.shape;
-      if (rule.kind == LoopInput::Kind::kSliced) {
-        absl::StatusOr<PartialShape> slice = SliceShape(rule, outside.shape);
-        if (!slice.ok()) {
-          return Annotate(slice.status(), Where(*node.loop, rule));
-        }
-        given.shape = *slice;
-      } else if (rule.kind == LoopInput::Kind::kInvariant && outside.value != nullptr) {
-        constants[parameter] = *outside.value;
-      }
+    states.emplace_back();
+    if (rule.kind == LoopInput::Kind::kCarried) {
+      BW_ASSIGN_OR_RETURN(states.back(), SeenShape(node, rule, inputs));
     }
-    BW_RETURN_IF_ERROR(MergeInfo(Where(*node.loop, rule), declared, given));
-    declared = given;
+  }
+  return states;
+}
+
+bool WidenStates(const Loop& loop, const Graph& body, StateShapes& states) {
+  bool widened = false;
+  for (size_t i = 0; i < loop.inputs.size(); ++i) {
+    if (loop.inputs[i].kind != LoopInput::Kind::kCarried) {
+      continue;
+    }
+    PartialShape both = Join(states[i], ResultInfo(body, loop.inputs[i].back_edge).shape);
+    widened |= both != states[i];
+    states[i] = std::move(both);
+  }
+  return widened;
+}
+
+absl::Status PrepareBody(const Node& node, absl::Span<const InputInfo> inputs,
+                         const StateShapes& states, Graph& body, std::vector<Tensor>& constants) {
+  constants.assign(body.parameters.size(), Tensor());
+  for (size_t i = 0; i < node.loop->inputs.size(); ++i) {
+    const LoopInput& rule = node.loop->inputs[i];
+    const auto parameter = static_cast<size_t>(rule.body_parameter);
+    const std::string where = Where(*node.loop, rule);
+    if (rule.kind == LoopInput::Kind::kIteration) {
+      const ValueInfo& declared = body.node(body.parameters[parameter]).outputs[0];
+      const bool is_vector = declared.shape.has_rank() && declared.shape.rank() == 1;
+      BW_RETURN_IF_ERROR(SetParameter(where, body, parameter,
+                                      declared.dtype == DType::kI32 ? DType::kI32 : DType::kI64,
+                                      PartialShape(is_vector ? Shape{1} : Shape{})));
+      continue;
+    }
+    const InputInfo& outside = inputs[static_cast<size_t>(rule.input)];
+    PartialShape shape = states[i];
+    if (rule.kind != LoopInput::Kind::kCarried) {
+      BW_ASSIGN_OR_RETURN(shape, SeenShape(node, rule, inputs));
+    }
+    if (rule.kind == LoopInput::Kind::kSliced) {
+      absl::StatusOr<PartialShape> slice = SliceShape(rule, shape);
+      if (!slice.ok()) {
+        return Annotate(slice.status(), where);
+      }
+      shape = *std::move(slice);
+    } else if (rule.kind == LoopInput::Kind::kInvariant && outside.value != nullptr) {
+      constants[parameter] = *outside.value;
+    }
+    BW_RETURN_IF_ERROR(SetParameter(where, body, parameter, outside.dtype, shape));
   }
   return absl::OkStatus();
 }
 
-absl::Status InferLoopOutputs(const Node& node, absl::Span<const InputInfo> inputs,
-                              std::vector<ValueInfo>& outputs) {
+absl::Status PrepareBranch(const Branch& branch, absl::Span<const InputInfo> inputs, Graph& body,
+                           std::vector<Tensor>& constants) {
+  constants.assign(body.parameters.size(), Tensor());
+  for (size_t i = 0; i < branch.inputs.size(); ++i) {
+    const InputInfo& outside = inputs[static_cast<size_t>(branch.inputs[i])];
+    const Node& parameter = body.node(body.parameters[i]);
+    BW_RETURN_IF_ERROR(
+        SetParameter(absl::StrCat("input ", branch.inputs[i], " (", Describe(parameter), ")"), body,
+                     i, outside.dtype, outside.shape));
+    if (outside.value != nullptr) {
+      constants[i] = *outside.value;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InferLoopOutputs(const Node& node, const GraphInfo& body_info,
+                              absl::Span<const InputInfo> inputs, std::vector<ValueInfo>& outputs) {
   const Loop& loop = *node.loop;
-  const auto result_info = [&](int index) -> const ValueInfo& {
-    return loop.body.info(loop.body.node(loop.body.results[static_cast<size_t>(index)]).inputs[0]);
-  };
   for (const LoopInput& rule : loop.inputs) {
     if (rule.kind == LoopInput::Kind::kCarried) {
-      ValueInfo next = result_info(rule.back_edge);
+      ValueInfo next = ResultInfo(loop.body, rule.back_edge);
       const ValueInfo& first =
           loop.body.node(loop.body.parameters[static_cast<size_t>(rule.body_parameter)]).outputs[0];
       BW_RETURN_IF_ERROR(
           MergeInfo(absl::StrCat(Where(loop, rule), ": the value of its back edge"), first, next));
     }
   }
-  BW_ASSIGN_OR_RETURN(const int64_t trips, StaticTripCount(node, inputs));
+  const bool apart = loop.items == Loop::Items::kApart;
+  BW_ASSIGN_OR_RETURN(const int64_t trips, StaticTrips(node, body_info, inputs));
+  int64_t batch = PartialShape::kDynamic;
+  if (loop.items != Loop::Items::kTogether) {
+    BW_ASSIGN_OR_RETURN(batch, BatchExtent(node, inputs));
+  }
   for (const LoopOutput& rule : loop.outputs) {
-    const ValueInfo& part = result_info(rule.body_result);
+    const ValueInfo& part = ResultInfo(loop.body, rule.body_result);
     absl::StatusOr<PartialShape> shape = OutputShape(rule, part.shape, trips);
     if (!shape.ok()) {
       return Annotate(shape.status(), absl::StrCat("output ", rule.output));
     }
-    outputs[static_cast<size_t>(rule.output)].dtype = part.dtype;
-    outputs[static_cast<size_t>(rule.output)].shape = *shape;
+    ValueInfo& output = outputs[static_cast<size_t>(rule.output)];
+    output.dtype = part.dtype;
+    output.shape = *std::move(shape);
+    // A state may be its initial value still.
+    const LoopInput* const state =
+        rule.kind == LoopOutput::Kind::kLastValue ? FindState(loop, rule.body_result) : nullptr;
+    if (state != nullptr && loop.states_may_change_shape) {
+      output.shape = Join(output.shape, inputs[static_cast<size_t>(state->input)].shape);
+    }
+    if (apart && output.shape.has_rank()) {
+      Shape dims = output.shape.dims();
+      dims.insert(dims.begin(), batch);
+      output.shape = PartialShape(std::move(dims));
+    }
   }
   return absl::OkStatus();
+}
+
+absl::Status InferBranchOutputs(const Branch* then_branch, const Branch* else_branch,
+                                std::vector<ValueInfo>& outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const ValueInfo* infos[2] = {nullptr, nullptr};
+    size_t count = 0;
+    for (const Branch* branch : {then_branch, else_branch}) {
+      if (branch != nullptr) {
+        infos[count++] = &ResultInfo(branch->body, branch->results[i]);
+      }
+    }
+    const ValueInfo& first = *infos[0];
+    const ValueInfo& second = count == 2 ? *infos[1] : first;
+    if (first.dtype != second.dtype) {
+      return Invalid("output ", i, " is ", Name(first.dtype), " from the then branch and ",
+                     Name(second.dtype), " from the else branch");
+    }
+    outputs[i].dtype = first.dtype;
+    outputs[i].shape = Join(first.shape, second.shape);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KnownCondition> ReadCondition(absl::string_view what, const InputInfo& input) {
+  if (input.dtype != DType::kBool || !HasOneElement(input.shape)) {
+    return Invalid(what, " is ", Name(input.dtype), input.shape.ToString(),
+                   "; it must be one boolean");
+  }
+  if (input.value == nullptr) {
+    return KnownCondition{};
+  }
+  return KnownCondition{true, *input.value->data<bool>()};
 }
 
 }  // namespace beamwright::ops

@@ -1,29 +1,53 @@
-// Inference of a loop: what its body's Parameters hold, and what its outputs are. Private to
-// graph/.
+// Inference of nodes with bodies: what the Parameters of a loop's body or of a branch hold, and
+// what the node's outputs are. Private to graph/.
 #ifndef BEAMWRIGHT_OPS_GRAPH_LOOP_INFERENCE_H_
 #define BEAMWRIGHT_OPS_GRAPH_LOOP_INFERENCE_H_
 
 #include <vector>
 
 #include "absl/status/status.h"
-#include "ops/graph/operator.h"
+#include "ops/graph/inference.h"
 
 namespace beamwright::ops {
 
-// Checks the loop's maps against its body and the node: indices, every body Parameter fed once,
-// back edges, conditions. Errors name the port.
-absl::Status CheckLoopMaps(const Node& node);
+// For each rule of a loop the shape of its state in every iteration (kCarried; of one item where
+// items run apart).
+using StateShapes = std::vector<PartialShape>;
 
-// Sets type and shape of each body Parameter from the loop's inputs; a declaration in the body that
-// contradicts them is an error. `constants`, one per Parameter, gets the values known at load
-// (invariant inputs that are constants).
-absl::Status PrepareBody(const Node& node, absl::Span<const InputInfo> inputs, Graph& body,
-                         std::vector<Tensor>& constants);
+// The shapes that states have in the first iteration.
+absl::StatusOr<StateShapes> FirstStateShapes(const Node& node, absl::Span<const InputInfo> inputs);
 
-// After the body was inferred: checks back edges (same type, compatible shape) and sets the
-// outputs.
-absl::Status InferLoopOutputs(const Node& node, absl::Span<const InputInfo> inputs,
-                              std::vector<ValueInfo>& outputs);
+// Widens `states` so that they hold what the inferred body carries on; false: they do already.
+// `body` is the loop's.
+bool WidenStates(const Loop& loop, const Graph& body, StateShapes& states);
+
+// Sets type and shape of each Parameter of `body`, a copy of the loop's, from the loop's inputs and
+// its states; a declaration in the body that contradicts them is an error. `constants`, one per
+// Parameter, gets the values known at load (invariant inputs that are constants).
+absl::Status PrepareBody(const Node& node, absl::Span<const InputInfo> inputs,
+                         const StateShapes& states, Graph& body, std::vector<Tensor>& constants);
+
+// The same for a branch of an If.
+absl::Status PrepareBranch(const Branch& branch, absl::Span<const InputInfo> inputs, Graph& body,
+                           std::vector<Tensor>& constants);
+
+// After the loop's body was inferred: checks back edges (same type, compatible shape), trip count,
+// conditions and lengths, and sets the outputs.
+absl::Status InferLoopOutputs(const Node& node, const GraphInfo& body_info,
+                              absl::Span<const InputInfo> inputs, std::vector<ValueInfo>& outputs);
+
+// After the branches were inferred: sets the outputs to what both allow. Null: that branch is never
+// taken. Each output must have one type.
+absl::Status InferBranchOutputs(const Branch* then_branch, const Branch* else_branch,
+                                std::vector<ValueInfo>& outputs);
+
+// The one element of a condition that is known at load; false where it is not.
+struct KnownCondition {
+  bool known = false;
+  bool value = false;
+};
+// InvalidArgument unless `input` may be a boolean of one element.
+absl::StatusOr<KnownCondition> ReadCondition(absl::string_view what, const InputInfo& input);
 
 // The shape both declarations allow; InvalidArgument naming both if there is none. `what` names the
 // place.

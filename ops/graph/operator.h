@@ -75,7 +75,8 @@ struct KernelRequest {
   const Node& node;
   absl::Span<const InputInfo> inputs;  // constants known at load may be packed
   const OperatorSet& operators;        // for operators with bodies
-  const GraphInfo* body = nullptr;     // op "Loop": what inference found of its body
+  // What inference found of the graphs inside the node (GraphInfo::bodies).
+  absl::Span<const std::shared_ptr<const GraphInfo>> bodies = {};
 };
 
 using MakeFunction = absl::StatusOr<std::unique_ptr<Kernel>> (*)(const KernelRequest& request);

@@ -27,6 +27,9 @@ absl::Status FinishLstm(const IrLayer& layer, Node& node) {
     return absl::UnimplementedError(
         absl::StrCat("weights_format '", format, "' is not supported; fico is"));
   }
+  if (node.attributes.Has("input_forget")) {
+    return absl::UnimplementedError("input_forget true is not supported");
+  }
   if (node.op == "LSTMCell" && HasJoinedWeights(layer)) {
     node.attributes.Set("weights_joined", true);
   }

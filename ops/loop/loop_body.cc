@@ -95,6 +95,10 @@ int LoopBody::ParameterSlot(const LoopInput& input) const {
   return step_program_.slot({node, 0});
 }
 
+const Node& LoopBody::ParameterNode(const LoopInput& input) const {
+  return loop_->body.node(loop_->body.parameters[static_cast<size_t>(input.body_parameter)]);
+}
+
 absl::Status LoopBody::Bind(const ExecutionContext& context, absl::Span<const Tensor> invariants,
                             RequestValues& values) const {
   BW_CHECK(invariants.size() == invariants_.size());
@@ -106,7 +110,8 @@ absl::Status LoopBody::Bind(const ExecutionContext& context, absl::Span<const Te
   return request_program_.Run(context, values.slots);
 }
 
-absl::Status LoopBody::CollectResults(const Slots& slots, std::vector<Tensor>& states,
+absl::Status LoopBody::CollectResults(const Slots& slots, bool may_change_shape,
+                                      std::vector<Tensor>& states,
                                       std::vector<Tensor>& results) const {
   results.resize(result_slots_.size());
   for (size_t i = 0; i < result_slots_.size(); ++i) {
@@ -116,15 +121,17 @@ absl::Status LoopBody::CollectResults(const Slots& slots, std::vector<Tensor>& s
   for (size_t i = 0; i < carried_.size(); ++i) {
     const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
     const Tensor& next = results[static_cast<size_t>(input.back_edge)];
-    const bool same =
-        next.has_value() && next.dtype() == states[i].dtype() && next.shape() == states[i].shape();
-    if (!same) {
-      const Node& node =
-          loop_->body.node(loop_->body.parameters[static_cast<size_t>(input.body_parameter)]);
-      return Invalid("back edge to body ", Describe(node), " carries ",
-                     next.has_value() ? absl::StrCat(Name(next.dtype()), ToString(next.shape()))
-                                      : "nothing that all rows share",
-                     ", the state is ", Name(states[i].dtype()), ToString(states[i].shape()));
+    const Node& parameter = ParameterNode(input);
+    const bool fits = next.has_value() && next.dtype() == states[i].dtype() &&
+                      (may_change_shape ? parameter.outputs[0].shape.Accepts(next.shape())
+                                        : next.shape() == states[i].shape());
+    if (!fits) {
+      return Invalid(
+          "back edge to body ", Describe(parameter), " carries ",
+          next.has_value() ? absl::StrCat(Name(next.dtype()), ToString(next.shape()))
+                           : "nothing that all rows share",
+          ", the state is ", Name(states[i].dtype()),
+          may_change_shape ? parameter.outputs[0].shape.ToString() : ToString(states[i].shape()));
     }
     states[i] = next;
   }
@@ -144,15 +151,16 @@ absl::Status LoopBody::StepWhole(const ExecutionContext& context, absl::Span<con
     } else if (input.kind == LoopInput::Kind::kSliced) {
       parameter = slices[slice++];
     } else if (input.kind == LoopInput::Kind::kIteration) {
-      const Graph& body = loop_->body;
-      const int node = body.parameters[static_cast<size_t>(input.body_parameter)];
-      const DType dtype = body.node(node).outputs[0].dtype;
-      parameter = dtype == DType::kI32 ? Tensor::Scalar(static_cast<int32_t>(iteration))
-                                       : Tensor::Scalar(iteration);
+      const ValueInfo& info = ParameterNode(input).outputs[0];
+      parameter = info.dtype == DType::kI32 ? Tensor::Scalar(static_cast<int32_t>(iteration))
+                                            : Tensor::Scalar(iteration);
+      if (info.shape.has_rank() && info.shape.rank() == 1) {
+        parameter = parameter.Reshaped({1});
+      }
     }
   }
   BW_RETURN_IF_ERROR(step_program_.Run(context, slots));
-  return CollectResults(slots, states, results);
+  return CollectResults(slots, loop_->states_may_change_shape, states, results);
 }
 
 std::vector<LoopBody::Unit> LoopBody::MakeUnits(const RowStep& step,
@@ -288,7 +296,7 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
           step_program_.instructions()[static_cast<size_t>(index)], context, rows));
     }
   }
-  return CollectResults(rows, states, results);
+  return CollectResults(rows, /*may_change_shape=*/false, states, results);
 }
 
 void LoopBody::ForceRowByRow(std::string reason) {

@@ -78,8 +78,9 @@ class LoopBody {
 
   LoopBody() = default;
   int ParameterSlot(const LoopInput& input) const;
-  absl::Status CollectResults(const Slots& slots, std::vector<Tensor>& states,
-                              std::vector<Tensor>& results) const;
+  const Node& ParameterNode(const LoopInput& input) const;
+  absl::Status CollectResults(const Slots& slots, bool may_change_shape,
+                              std::vector<Tensor>& states, std::vector<Tensor>& results) const;
   std::vector<Unit> MakeUnits(const RowStep& step, std::vector<Slots>& copies) const;
   absl::Status RunPerRequest(const ExecutionContext& context, const RowPlan::Segment& segment,
                              absl::Span<Unit> units, const Slots& rows) const;

@@ -1,251 +1,442 @@
 #include "ops/loop/sequence_driver.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
-#include "ops/graph/slicing.h"
 #include "ops/loop/loop_body.h"
+#include "ops/loop/loop_parts.h"
 
 namespace beamwright::ops {
 namespace {
 
-// A tensor seen as [outer, axis, inner] in bytes.
-struct AxisView {
-  int64_t outer = 1;
-  int64_t extent = 1;
-  int64_t inner_bytes = 0;
-};
+using Items = Loop::Items;
 
-AxisView ViewAxis(const Tensor& tensor, int axis) {
-  AxisView view;
-  view.inner_bytes = SizeOf(tensor.dtype());
-  for (int i = 0; i < tensor.rank(); ++i) {
-    if (i < axis) {
-      view.outer *= tensor.dim(i);
-    } else if (i == axis) {
-      view.extent = tensor.dim(i);
-    } else {
-      view.inner_bytes *= tensor.dim(i);
-    }
-  }
-  return view;
-}
-
-// Copies elements [begin, begin + length) of an axis between a whole tensor and a part of it.
-void CopyPart(const AxisView& whole, std::byte* whole_bytes, std::byte* part_bytes, int64_t begin,
-              int64_t length, bool to_part) {
-  const auto bytes = static_cast<size_t>(length * whole.inner_bytes);
-  for (int64_t i = 0; i < whole.outer; ++i) {
-    std::byte* in_whole = whole_bytes + (i * whole.extent + begin) * whole.inner_bytes;
-    std::byte* in_part = part_bytes + i * length * whole.inner_bytes;
-    std::memcpy(to_part ? in_part : in_whole, to_part ? in_whole : in_part, bytes);
-  }
-}
-
-// A sliced input while the loop runs.
-struct Slicer {
-  const LoopInput* rule = nullptr;
-  const Tensor* source = nullptr;
-  int axis = 0;
-  SliceRange range;
-
-  void Take(int64_t iteration, Tensor& part) const {
-    Shape shape = source->shape();
-    shape[static_cast<size_t>(axis)] = range.part_size;
-    Shape seen = shape;
-    if (rule->drop_axis) {
-      seen.erase(seen.begin() + axis);
-    }
-    part.Resize(source->dtype(), seen);
-    // The view only reads the source.
-    CopyPart(ViewAxis(*source, axis), const_cast<std::byte*>(source->bytes()), part.mutable_bytes(),
-             range.first + iteration * range.step, range.part_size, true);
-  }
-};
-
-// Gathers one output of the loop.
-class Collector {
- public:
-  Collector(const LoopOutput& rule, int64_t trips) : rule_(rule), trips_(trips) {}
-
-  absl::Status Add(int64_t iteration, const Tensor& part, Tensor& output) {
-    if (rule_.kind == LoopOutput::Kind::kLastValue) {
-      output = part;
-      return absl::OkStatus();
-    }
-    const bool adds_axis = rule_.kind == LoopOutput::Kind::kStacked || part.rank() == 0;
-    if (iteration == 0) {
-      BW_RETURN_IF_ERROR(Start(part, adds_axis, output));
-    }
-    if (part.shape() != part_shape_ || part.dtype() != output.dtype()) {
-      return Invalid("the part of iteration ", iteration, " is ", ToString(part.shape()),
-                     ", the first one was ", ToString(part_shape_));
-    }
-    const int64_t place = rule_.reversed ? trips_ - 1 - iteration : iteration;
-    CopyPart(ViewAxis(output, axis_), output.mutable_bytes(), const_cast<std::byte*>(part.bytes()),
-             place * length_, length_, false);
-    return absl::OkStatus();
-  }
-
- private:
-  absl::Status Start(const Tensor& part, bool adds_axis, Tensor& output) {
-    part_shape_ = part.shape();
-    BW_ASSIGN_OR_RETURN(axis_, NormalizeAxis(rule_.axis, part.rank() + (adds_axis ? 1 : 0)));
-    Shape shape = part.shape();
-    if (adds_axis) {
-      shape.insert(shape.begin() + axis_, 1);
-    }
-    length_ = shape[static_cast<size_t>(axis_)];
-    if (!adds_axis && length_ != rule_.part_size) {
-      return Invalid("each part has ", length_, " elements on axis ", axis_, ", the rule says ",
-                     rule_.part_size);
-    }
-    shape[static_cast<size_t>(axis_)] = length_ * trips_;
-    if (trips_ > kMaxTensorBytes || part.num_bytes() * trips_ > kMaxTensorBytes) {
-      return Invalid(trips_, " parts of ", ToString(part.shape()), " are more than ",
-                     kMaxTensorBytes >> 30, " GiB");
-    }
-    output.Resize(part.dtype(), shape);
-    return absl::OkStatus();
-  }
-
-  const LoopOutput& rule_;
-  int64_t trips_;
-  Shape part_shape_;
-  int axis_ = 0;
-  int64_t length_ = 0;
+// What a run is to do.
+struct Trips {
+  int64_t most = 0;        // iterations at most
+  bool exact = false;      // as many as `most`
+  bool unbounded = false;  // `most` is only the limit of patience
 };
 
 class LoopKernel : public Kernel {
  public:
-  LoopKernel(std::unique_ptr<LoopBody> body, int64_t declared_trips)
-      : body_(std::move(body)), declared_trips_(declared_trips) {}
+  LoopKernel(const KernelRequest& request, std::unique_ptr<LoopBody> body, bool condition_stays)
+      : node_(request.node),
+        operators_(&request.operators),
+        body_(std::move(body)),
+        condition_stays_(condition_stays) {
+    for (const LoopOutput& rule : loop().outputs) {
+      state_of_output_.push_back(FindState(rule));
+    }
+  }
 
   absl::Status Run(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                    absl::Span<Tensor> outputs) const override {
-    const Loop& loop = body_->loop();
+    // The node's inputs by rule.
+    std::vector<Tensor> values(loop().inputs.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      const int input = loop().inputs[i].input;
+      values[i] = input < 0 ? Tensor() : *inputs[static_cast<size_t>(input)];
+    }
+    if (loop().items == Items::kApart) {
+      return RunApart(context, inputs, values, outputs);
+    }
+    std::vector<int64_t> lengths;
+    if (loop().lengths_input >= 0) {
+      BW_ASSIGN_OR_RETURN(lengths, ReadLengths(inputs, values));
+    }
+    std::vector<Tensor> results(loop().outputs.size());
+    BW_RETURN_IF_ERROR(RunOnce(context, inputs, values, -1, lengths, results));
+    BW_RETURN_IF_ERROR(FillEmpty(inputs, results));
+    Deliver(results, outputs);
+    return absl::OkStatus();
+  }
+
+ private:
+  const Loop& loop() const { return body_->loop(); }
+
+  // Index of the state, among the carried ones, that `rule` gives the last value of; -1: none.
+  int FindState(const LoopOutput& rule) const {
+    for (size_t i = 0; i < body_->carried().size(); ++i) {
+      const LoopInput& input = loop().inputs[static_cast<size_t>(body_->carried()[i])];
+      if (rule.kind == LoopOutput::Kind::kLastValue && input.back_edge == rule.body_result) {
+        return static_cast<int>(i);
+      }
+    }
+    return -1;
+  }
+
+  // Iterates over the first `length` elements of the sliced axes (-1: all). `results`, one for each
+  // output rule, stay without a value where no iteration gave one.
+  absl::Status RunOnce(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
+                       const std::vector<Tensor>& values, int64_t length,
+                       const std::vector<int64_t>& lengths, std::vector<Tensor>& results) const {
     std::vector<Slicer> slicers;
-    BW_ASSIGN_OR_RETURN(const int64_t trips, Prepare(inputs, slicers));
-    std::vector<Tensor> invariants;
-    for (const int index : body_->invariants()) {
-      invariants.push_back(*inputs[InputOf(index)]);
-    }
+    BW_ASSIGN_OR_RETURN(const int64_t parts, MakeSlicers(values, length, slicers));
+    BW_ASSIGN_OR_RETURN(const Trips trips, FindTrips(inputs, parts));
     std::vector<Tensor> states;
-    for (const int index : body_->carried()) {
-      states.push_back(*inputs[InputOf(index)]);
+    for (const int rule : body_->carried()) {
+      states.push_back(values[static_cast<size_t>(rule)]);
     }
-    LoopBody::RequestValues values;
-    BW_RETURN_IF_ERROR(body_->Bind(context, invariants, values));
-    std::vector<Collector> collectors;
-    for (const LoopOutput& rule : loop.outputs) {
-      collectors.emplace_back(rule, trips);
+    if (trips.most > 0) {
+      Iterations run{context, trips, slicers, lengths, states, {}, {}};
+      for (const LoopOutput& rule : loop().outputs) {
+        run.collectors.emplace_back(rule, trips.exact ? trips.most : -1);
+      }
+      BW_RETURN_IF_ERROR(Iterate(run, values, results));
     }
-    std::vector<Tensor> slices(slicers.size());
-    std::vector<Tensor> results;
-    for (int64_t iteration = 0; iteration < trips; ++iteration) {
-      if (context.deadline != absl::InfiniteFuture() && absl::Now() > context.deadline) {
-        return absl::DeadlineExceededError(
-            absl::StrCat("deadline passed in iteration ", iteration, " of ", trips));
-      }
-      for (size_t i = 0; i < slicers.size(); ++i) {
-        slicers[i].Take(iteration, slices[i]);
-      }
-      BW_RETURN_IF_ERROR(body_->StepWhole(context, slices, iteration, values, states, results));
-      for (size_t i = 0; i < collectors.size(); ++i) {
-        const LoopOutput& rule = loop.outputs[i];
-        absl::Status status =
-            collectors[i].Add(iteration, results[static_cast<size_t>(rule.body_result)],
-                              outputs[static_cast<size_t>(rule.output)]);
-        if (!status.ok()) {
-          return Annotate(status, absl::StrCat("output ", rule.output));
-        }
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (state_of_output_[i] >= 0) {
+        results[i] = states[static_cast<size_t>(state_of_output_[i])];
       }
     }
     return absl::OkStatus();
   }
 
- private:
-  size_t InputOf(int rule) const {
-    return static_cast<size_t>(body_->loop().inputs[static_cast<size_t>(rule)].input);
+  // Everything that changes from iteration to iteration.
+  struct Iterations {
+    const ExecutionContext& context;
+    const Trips& trips;
+    const std::vector<Slicer>& slicers;
+    const std::vector<int64_t>& lengths;
+    std::vector<Tensor>& states;
+    std::vector<Collector> collectors;  // one for each output rule
+    std::vector<Tensor> body_results;
+  };
+
+  absl::Status Iterate(Iterations& run, const std::vector<Tensor>& values,
+                       std::vector<Tensor>& results) const {
+    std::vector<Tensor> invariants;
+    for (const int rule : body_->invariants()) {
+      invariants.push_back(values[static_cast<size_t>(rule)]);
+    }
+    LoopBody::RequestValues request;
+    BW_RETURN_IF_ERROR(body_->Bind(run.context, invariants, request));
+    std::vector<Tensor> slices(run.slicers.size());
+    bool goes_on = true;
+    for (int64_t iteration = 0; goes_on && iteration < run.trips.most; ++iteration) {
+      if (run.context.deadline != absl::InfiniteFuture() && absl::Now() > run.context.deadline) {
+        return absl::DeadlineExceededError(
+            absl::StrCat("deadline passed in iteration ", iteration,
+                         run.trips.exact ? absl::StrCat(" of ", run.trips.most) : std::string()));
+      }
+      for (size_t i = 0; i < run.slicers.size(); ++i) {
+        run.slicers[i].Take(iteration, slices[i]);
+      }
+      const std::vector<Tensor> before = run.lengths.empty() ? std::vector<Tensor>() : run.states;
+      BW_RETURN_IF_ERROR(
+          body_->StepWhole(run.context, slices, iteration, request, run.states, run.body_results));
+      BW_RETURN_IF_ERROR(Collect(run, iteration, before, results));
+      BW_ASSIGN_OR_RETURN(goes_on, GoesOn(run.body_results));
+    }
+    if (goes_on && run.trips.unbounded) {
+      return absl::ResourceExhaustedError(absl::StrCat("its condition still holds after ",
+                                                       run.trips.most,
+                                                       " iterations, and it has no trip count"));
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (loop().outputs[i].kind != LoopOutput::Kind::kLastValue) {
+        BW_RETURN_IF_ERROR(InOutput(i, run.collectors[i].Finish(results[i])));
+      }
+    }
+    return absl::OkStatus();
   }
 
-  // Resolves the slices against real extents; the number of iterations.
-  absl::StatusOr<int64_t> Prepare(absl::Span<const Tensor* const> inputs,
-                                  std::vector<Slicer>& slicers) const {
-    int64_t trips = -1;
+  // Hands on what an iteration gave.
+  absl::Status Collect(Iterations& run, int64_t iteration, const std::vector<Tensor>& before,
+                       std::vector<Tensor>& results) const {
+    const std::vector<int64_t>& lengths = run.lengths;
+    const bool forward =
+        lengths.empty() || loop().inputs[static_cast<size_t>(body_->sliced()[0])].stride > 0;
+    const int64_t position = forward ? iteration : run.trips.most - 1 - iteration;
+    for (size_t i = 0; !lengths.empty() && i < run.states.size(); ++i) {
+      absl::StatusOr<Tensor> held = HoldRows(run.states[i], before[i], lengths, position);
+      if (!held.ok()) {
+        return Annotate(held.status(), absl::StrCat("state ", i));
+      }
+      run.states[i] = *std::move(held);
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      const LoopOutput& rule = loop().outputs[i];
+      const Tensor& part = run.body_results[static_cast<size_t>(rule.body_result)];
+      if (rule.kind == LoopOutput::Kind::kLastValue) {
+        results[i] = part;
+        continue;
+      }
+      absl::StatusOr<Tensor> valid =
+          lengths.empty() ? part : HoldRows(part, Tensor(), lengths, position);
+      BW_RETURN_IF_ERROR(InOutput(i, valid.status()));
+      BW_RETURN_IF_ERROR(InOutput(i, run.collectors[i].Add(*valid, results[i])));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<bool> GoesOn(const std::vector<Tensor>& body_results) const {
+    if (loop().condition_result < 0 || condition_stays_) {
+      return true;
+    }
+    return OneBool("the body's condition",
+                   body_results[static_cast<size_t>(loop().condition_result)]);
+  }
+
+  // Resolves the slices against real extents; the number of parts, -1 if nothing is sliced.
+  absl::StatusOr<int64_t> MakeSlicers(const std::vector<Tensor>& values, int64_t length,
+                                      std::vector<Slicer>& slicers) const {
+    int64_t parts = -1;
     for (const int index : body_->sliced()) {
-      const LoopInput& rule = body_->loop().inputs[static_cast<size_t>(index)];
-      Slicer slicer;
-      slicer.rule = &rule;
-      slicer.source = inputs[InputOf(index)];
-      const std::string where = absl::StrCat("input port ", rule.external_id);
-      absl::StatusOr<int> axis = NormalizeAxis(rule.axis, slicer.source->rank());
+      const LoopInput& rule = loop().inputs[static_cast<size_t>(index)];
+      BW_ASSIGN_OR_RETURN(Slicer slicer,
+                          Slicer::Make(rule, values[static_cast<size_t>(index)], length));
+      if (parts >= 0 && parts != slicer.num_parts()) {
+        return Invalid("input port ", rule.external_id, " has ", slicer.num_parts(),
+                       " parts, another sliced input has ", parts);
+      }
+      parts = slicer.num_parts();
+      slicers.push_back(std::move(slicer));
+    }
+    return parts;
+  }
+
+  absl::StatusOr<Trips> FindTrips(absl::Span<const Tensor* const> inputs, int64_t parts) const {
+    int64_t limit = -1;
+    if (loop().trip_count_input >= 0) {
+      const Tensor& count = *inputs[static_cast<size_t>(loop().trip_count_input)];
+      if (count.num_elements() != 1) {
+        return Invalid("the trip count is ", ToString(count.shape()), "; it must be one integer");
+      }
+      BW_ASSIGN_OR_RETURN(const std::vector<int64_t> value, ToInt64(count));
+      limit = value[0];
+      if (parts >= 0 && limit > parts) {
+        return Invalid("the trip count is ", limit, ", sliced inputs have ", parts, " parts");
+      }
+    }
+    if (loop().condition_input >= 0) {
+      BW_ASSIGN_OR_RETURN(
+          const bool begins,
+          OneBool("the condition", *inputs[static_cast<size_t>(loop().condition_input)]));
+      if (!begins) {
+        return Trips{0, true};
+      }
+    }
+    Trips trips;
+    trips.exact = loop().condition_result < 0 || condition_stays_;
+    if (limit >= 0 || parts >= 0) {
+      trips.most = limit >= 0 ? limit : parts;
+    } else if (loop().trip_count_input < 0 && loop().condition_result < 0) {
+      trips.most = 1;
+    } else if (trips.exact) {
+      return Invalid("nothing ends the loop: it has no bound, and no condition that may change");
+    } else {
+      trips = Trips{kMaxUnboundedIterations, false, true};
+    }
+    return trips;
+  }
+
+  static absl::StatusOr<bool> OneBool(absl::string_view what, const Tensor& value) {
+    if (value.dtype() != DType::kBool || value.num_elements() != 1) {
+      return Invalid(what, " is ", Name(value.dtype()), ToString(value.shape()),
+                     "; it must be one boolean");
+    }
+    return *value.data<bool>();
+  }
+
+  // Lengths of the items, checked against the batch and the sliced axis.
+  absl::StatusOr<std::vector<int64_t>> ReadLengths(absl::Span<const Tensor* const> inputs,
+                                                   const std::vector<Tensor>& values) const {
+    const Tensor& tensor = *inputs[static_cast<size_t>(loop().lengths_input)];
+    BW_ASSIGN_OR_RETURN(const std::vector<int64_t> lengths, ToInt64(tensor));
+    for (const int index : body_->carried()) {
+      const Tensor& state = values[static_cast<size_t>(index)];
+      if (tensor.rank() != 1 || state.rank() == 0 || state.dim(0) != tensor.dim(0)) {
+        return Invalid("lengths are ", ToString(tensor.shape()), "; the state at input port ",
+                       loop().inputs[static_cast<size_t>(index)].external_id, " is ",
+                       ToString(state.shape()));
+      }
+    }
+    std::vector<Slicer> slicers;
+    BW_ASSIGN_OR_RETURN(const int64_t extent, FullExtent(values));
+    for (size_t i = 0; i < lengths.size(); ++i) {
+      if (lengths[i] < 0 || lengths[i] > extent) {
+        return Invalid("lengths[", i, "]: ", lengths[i], " is outside [0, ", extent, "]");
+      }
+    }
+    return lengths;
+  }
+
+  // Extent of the sliced axes where items have lengths of their own.
+  absl::StatusOr<int64_t> FullExtent(const std::vector<Tensor>& values) const {
+    int64_t extent = -1;
+    for (const int index : body_->sliced()) {
+      const LoopInput& rule = loop().inputs[static_cast<size_t>(index)];
+      const Tensor& source = values[static_cast<size_t>(index)];
+      const int batch_axes = loop().items == Items::kApart ? 1 : 0;
+      const absl::StatusOr<int> axis = NormalizeAxis(rule.axis, source.rank() - batch_axes);
       if (!axis.ok()) {
-        return Annotate(axis.status(), where);
+        return Annotate(axis.status(), absl::StrCat("input port ", rule.external_id));
       }
-      slicer.axis = *axis;
-      absl::StatusOr<SliceRange> range = ResolveSlice(rule, slicer.source->dim(*axis));
-      if (!range.ok()) {
-        return Annotate(range.status(), where);
+      const int64_t found = source.dim(*axis + batch_axes);
+      if (extent >= 0 && found != extent) {
+        return Invalid("input port ", rule.external_id, " has ", found,
+                       " parts, another sliced input has ", extent);
       }
-      slicer.range = *range;
-      if (trips >= 0 && trips != slicer.range.count) {
-        return Invalid(where, " has ", slicer.range.count, " parts, another sliced input has ",
-                       trips);
-      }
-      trips = slicer.range.count;
-      slicers.push_back(slicer);
+      extent = found;
     }
-    return trips >= 0 ? trips : declared_trips_;
+    return extent;
   }
 
+  // Outputs without a value are those of no iteration: empty, if their shape is known.
+  absl::Status FillEmpty(absl::Span<const Tensor* const> inputs,
+                         std::vector<Tensor>& results) const {
+    if (std::all_of(results.begin(), results.end(),
+                    [](const Tensor& result) { return result.has_value(); })) {
+      return absl::OkStatus();
+    }
+    std::vector<InputInfo> infos;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const bool decides = static_cast<int>(i) == loop().trip_count_input ||
+                           static_cast<int>(i) == loop().condition_input;
+      infos.push_back({inputs[i]->dtype(),
+                       inputs[i]->has_value() ? PartialShape(inputs[i]->shape()) : PartialShape(),
+                       decides ? inputs[i] : nullptr});
+    }
+    BW_ASSIGN_OR_RETURN(const std::vector<ValueInfo> outputs,
+                        InferNodeOutputs(node_, infos, *operators_));
+    for (size_t i = 0; i < results.size(); ++i) {
+      const LoopOutput& rule = loop().outputs[i];
+      if (results[i].has_value()) {
+        continue;
+      }
+      const ValueInfo& info = outputs[static_cast<size_t>(rule.output)];
+      if (rule.kind == LoopOutput::Kind::kLastValue) {
+        return Invalid("output ", rule.output,
+                       " has no value: the loop ran no iteration, and it is no state");
+      }
+      if (info.dtype == DType::kUndefined || !info.shape.is_static()) {
+        return Invalid("output ", rule.output, ": the loop ran no iteration, and the shape ",
+                       info.shape.ToString(), " of its output is not known");
+      }
+      results[i] = Tensor::Zeros(info.dtype, info.shape.dims());
+    }
+    return absl::OkStatus();
+  }
+
+  void Deliver(std::vector<Tensor>& results, absl::Span<Tensor> outputs) const {
+    for (size_t i = 0; i < results.size(); ++i) {
+      outputs[static_cast<size_t>(loop().outputs[i].output)] = std::move(results[i]);
+    }
+  }
+
+  // Items::kApart: each item alone, then their outputs side by side.
+  absl::Status RunApart(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
+                        const std::vector<Tensor>& values, absl::Span<Tensor> outputs) const {
+    BW_ASSIGN_OR_RETURN(const int64_t batch, BatchExtent(inputs, values));
+    BW_ASSIGN_OR_RETURN(const int64_t extent, FullExtent(values));
+    std::vector<int64_t> lengths;
+    if (loop().lengths_input >= 0) {
+      BW_ASSIGN_OR_RETURN(lengths, ReadLengths(inputs, values));
+    }
+    const auto count = loop().outputs.size();
+    std::vector<std::vector<Tensor>> items(count);  // [output rule][item]
+    std::vector<Tensor> results(count);
+    for (int64_t item = 0; item < batch; ++item) {
+      const int64_t length = lengths.empty() ? extent : lengths[static_cast<size_t>(item)];
+      results.assign(count, Tensor());
+      absl::Status status = RunOnce(context, inputs, ItemOf(values, item), length, {}, results);
+      if (!status.ok()) {
+        return Annotate(status, absl::StrCat("batch item ", item));
+      }
+      for (size_t i = 0; i < count; ++i) {
+        items[i].push_back(std::move(results[i]));
+      }
+    }
+    results.assign(count, Tensor());
+    for (size_t i = 0; i < count; ++i) {
+      const LoopOutput& rule = loop().outputs[i];
+      const auto first = std::find_if(items[i].begin(), items[i].end(),
+                                      [](const Tensor& item) { return item.has_value(); });
+      const bool last_value = rule.kind == LoopOutput::Kind::kLastValue;
+      if (first == items[i].end()) {
+        continue;  // no item ran an iteration
+      }
+      int axis = -1;
+      if (!last_value) {
+        BW_ASSIGN_OR_RETURN(axis, NormalizeAxis(rule.axis, first->rank()));
+      }
+      absl::StatusOr<Tensor> stacked = StackItems(items[i], axis, extent);
+      BW_RETURN_IF_ERROR(InOutput(i, stacked.status()));
+      results[i] = *std::move(stacked);
+    }
+    BW_RETURN_IF_ERROR(FillEmpty(inputs, results));
+    Deliver(results, outputs);
+    return absl::OkStatus();
+  }
+
+  static bool HasBatch(const LoopInput& rule) {
+    return rule.kind == LoopInput::Kind::kCarried || rule.kind == LoopInput::Kind::kSliced;
+  }
+
+  absl::StatusOr<int64_t> BatchExtent(absl::Span<const Tensor* const> inputs,
+                                      const std::vector<Tensor>& values) const {
+    int64_t batch = loop().lengths_input < 0
+                        ? -1
+                        : inputs[static_cast<size_t>(loop().lengths_input)]->num_elements();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const LoopInput& rule = loop().inputs[i];
+      if (!HasBatch(rule)) {
+        continue;
+      }
+      if (values[i].rank() == 0) {
+        return Invalid("input port ", rule.external_id, " is a scalar and has no batch axis");
+      }
+      if (batch >= 0 && values[i].dim(0) != batch) {
+        return Invalid("input port ", rule.external_id, " has ", values[i].dim(0),
+                       " batch items, another input ", batch);
+      }
+      batch = values[i].dim(0);
+    }
+    return batch;
+  }
+
+  std::vector<Tensor> ItemOf(const std::vector<Tensor>& values, int64_t item) const {
+    std::vector<Tensor> result = values;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (HasBatch(loop().inputs[i])) {
+        const Shape& shape = values[i].shape();
+        result[i] = values[i].Rows(item, item + 1).Reshaped(Shape(shape.begin() + 1, shape.end()));
+      }
+    }
+    return result;
+  }
+
+  absl::Status InOutput(size_t rule, const absl::Status& status) const {
+    return Annotate(status, absl::StrCat("output ", loop().outputs[rule].output));
+  }
+
+  const Node node_;  // with the loop as inference left it
+  const OperatorSet* operators_;
   std::unique_ptr<LoopBody> body_;
-  int64_t declared_trips_;
+  bool condition_stays_;              // condition_result is known to be true
+  std::vector<int> state_of_output_;  // by output rule
 };
-
-// How often a loop without sliced inputs runs: its trip count, which must be known at load; else as
-// a joined output's declared extent says; else once.
-absl::StatusOr<int64_t> DeclaredTrips(const KernelRequest& request) {
-  const Node& node = request.node;
-  if (node.loop->trip_count_input >= 0) {
-    const Tensor* count = request.inputs[static_cast<size_t>(node.loop->trip_count_input)].value;
-    if (count == nullptr || count->num_elements() != 1) {
-      return absl::UnimplementedError("a trip count that is computed at run time is not supported");
-    }
-    BW_ASSIGN_OR_RETURN(const std::vector<int64_t> value, ToInt64(*count));
-    return value[0] < 0 ? absl::StatusOr<int64_t>(
-                              absl::UnimplementedError("a loop without a bound is not supported"))
-                        : absl::StatusOr<int64_t>(value[0]);
-  }
-  for (const LoopOutput& rule : node.loop->outputs) {
-    const PartialShape& shape = node.outputs[static_cast<size_t>(rule.output)].shape;
-    if (rule.kind == LoopOutput::Kind::kLastValue || !shape.has_rank()) {
-      continue;
-    }
-    const absl::StatusOr<int> axis = NormalizeAxis(rule.axis, shape.rank());
-    if (axis.ok() && shape.dim(*axis) > 0) {
-      return shape.dim(*axis) / std::max<int64_t>(rule.part_size, 1);
-    }
-  }
-  return 1;
-}
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeLoopKernel(const KernelRequest& request) {
-  const Loop& loop = *request.node.loop;
-  if (loop.condition_input >= 0 || loop.condition_result >= 0) {
-    return absl::UnimplementedError(
-        "a loop with an execution condition is not supported; supported are loops over sliced "
-        "inputs and with a constant trip count (TensorIterator)");
+  const std::shared_ptr<const Loop>& loop = request.node.loop;
+  BW_CHECK(request.bodies.size() == 1 && request.bodies[0] != nullptr);
+  const GraphInfo& info = *request.bodies[0];
+  bool condition_stays = false;
+  if (loop->condition_result >= 0) {
+    const Node& result =
+        loop->body.node(loop->body.results[static_cast<size_t>(loop->condition_result)]);
+    const Tensor* const value = info.InputsOf(loop->body, result)[0].value;
+    condition_stays = value != nullptr && value->dtype() == DType::kBool &&
+                      value->num_elements() == 1 && *value->data<bool>();
   }
-  BW_ASSIGN_OR_RETURN(const int64_t trips, DeclaredTrips(request));
-  BW_CHECK(request.body != nullptr);
   BW_ASSIGN_OR_RETURN(std::unique_ptr<LoopBody> body,
-                      LoopBody::Compile(request.node.loop, *request.body, request.operators));
-  return std::make_unique<LoopKernel>(std::move(body), trips);
+                      LoopBody::Compile(loop, info, request.operators));
+  return std::make_unique<LoopKernel>(request, std::move(body), condition_stays);
 }
 
 }  // namespace beamwright::ops

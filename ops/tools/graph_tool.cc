@@ -35,11 +35,18 @@ using ScopeMap = std::map<const Graph*, std::vector<Scope>>;
 
 void CollectScopes(const Graph& graph, const GraphInfo& info, ScopeMap& scopes) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (info.bodies[i] != nullptr) {
-      const Loop& loop = *graph.nodes[i].loop;
-      scopes[&loop.body] = FindScopes(loop, *info.bodies[i]);
-      CollectScopes(loop.body, *info.bodies[i], scopes);
-    }
+    const Node& node = graph.nodes[i];
+    size_t body = 0;
+    VisitBodies(node, [&](const Graph& inner, absl::string_view) {
+      const GraphInfo* const inner_info = info.bodies[i][body++].get();
+      if (inner_info == nullptr) {
+        return;
+      }
+      if (node.loop != nullptr) {
+        scopes[&inner] = FindScopes(*node.loop, *inner_info);
+      }
+      CollectScopes(inner, *inner_info, scopes);
+    });
   }
 }
 

@@ -13,9 +13,7 @@ void Count(const Graph& graph, absl::flat_hash_set<const std::byte*>& seen,
       totals.elements += node.constant.num_elements();
       totals.bytes += node.constant.num_bytes();
     }
-    if (node.loop != nullptr) {
-      Count(node.loop->body, seen, totals);
-    }
+    VisitBodies(node, [&](const Graph& body, absl::string_view) { Count(body, seen, totals); });
   }
 }
 
@@ -28,10 +26,13 @@ void CollectUnsupported(const Graph& graph, const OperatorSet& operators, const 
     if (operators.Find(node.op) == nullptr) {
       found.push_back(absl::StrCat(where, Describe(node)));
     }
-    if (node.loop != nullptr) {
-      CollectUnsupported(node.loop->body, operators, absl::StrCat(where, Describe(node), ": "),
-                         found);
-    }
+    VisitBodies(node, [&](const Graph& body, absl::string_view what) {
+      const bool is_loop = node.loop != nullptr;
+      CollectUnsupported(
+          body, operators,
+          absl::StrCat(where, Describe(node), is_loop ? "" : ", ", is_loop ? "" : what, ": "),
+          found);
+    });
   }
 }
 

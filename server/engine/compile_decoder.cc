@@ -131,6 +131,10 @@ class DecoderCompiler {
 
   absl::Status CompileLoop(int loop_node, const ops::GraphInfo& info) {
     const ops::Node& node = parts_.decoder.node(loop_node);
+    if (node.loop->items != Loop::Items::kTogether) {
+      return absl::UnimplementedError(absl::StrCat(
+          Describe(node), ": a loop over items of their own length is not supported as a decoder"));
+    }
     int num_sliced = 0;
     for (const LoopInput& rule : node.loop->inputs) {
       if (rule.kind == LoopInput::Kind::kIteration) {
@@ -149,7 +153,7 @@ class DecoderCompiler {
                      " sliced inputs; a decoder's loop has one, its tokens");
     }
     absl::StatusOr<std::unique_ptr<ops::LoopBody>> body = ops::LoopBody::Compile(
-        node.loop, *info.bodies[static_cast<size_t>(loop_node)], ops::Operators());
+        node.loop, *info.bodies[static_cast<size_t>(loop_node)][0], ops::Operators());
     if (!body.ok()) {
       return Annotate(body.status(), Describe(node));
     }

@@ -57,6 +57,18 @@ class GraphBuilder {
     return value;
   }
 
+  // The first input is the condition, the others are the Parameters of both branches, in order; the
+  // branches' Results are the outputs.
+  Value If(std::vector<Value> inputs, ops::Graph then_branch, ops::Graph else_branch) {
+    auto branches = std::make_shared<ops::If>();
+    branches->then_branch = AllOf(std::move(then_branch));
+    branches->else_branch = AllOf(std::move(else_branch));
+    const auto count = static_cast<int>(branches->then_branch.results.size());
+    const Value value = Add("If", std::move(inputs), {}, "if", count);
+    graph_.nodes.back().branches = std::move(branches);
+    return value;
+  }
+
   void Result(const std::string& name, Value value) {
     ops::Node node;
     node.op = "Result";
@@ -70,6 +82,18 @@ class GraphBuilder {
   ops::Graph Build() { return std::move(graph_); }
 
  private:
+  static ops::Branch AllOf(ops::Graph body) {
+    ops::Branch branch;
+    for (size_t i = 0; i < body.parameters.size(); ++i) {
+      branch.inputs.push_back(static_cast<int>(i) + 1);
+    }
+    for (size_t i = 0; i < body.results.size(); ++i) {
+      branch.results.push_back(static_cast<int>(i));
+    }
+    branch.body = std::move(body);
+    return branch;
+  }
+
   ops::Graph graph_;
 };
 
@@ -114,6 +138,24 @@ inline ops::LoopOutput Joined(int output, int result, int64_t axis, bool reverse
   rule.axis = axis;
   rule.reversed = reversed;
   rule.part_size = part_size;
+  return rule;
+}
+inline ops::LoopInput Iteration(int parameter) {
+  ops::LoopInput rule;
+  rule.kind = ops::LoopInput::Kind::kIteration;
+  rule.body_parameter = parameter;
+  return rule;
+}
+// As a Scan slices: one element, without its axis.
+inline ops::LoopInput Scanned(int input, int parameter, int64_t axis = 0, bool reversed = false) {
+  ops::LoopInput rule =
+      reversed ? Sliced(input, parameter, axis, -1, 0, -1) : Sliced(input, parameter, axis);
+  rule.drop_axis = true;
+  return rule;
+}
+inline ops::LoopOutput Stacked(int output, int result, int64_t axis = 0, bool reversed = false) {
+  ops::LoopOutput rule = Joined(output, result, axis, reversed);
+  rule.kind = ops::LoopOutput::Kind::kStacked;
   return rule;
 }
 inline ops::LoopOutput Last(int output, int result) {

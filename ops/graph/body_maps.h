@@ -1,0 +1,29 @@
+// The rules that connect a Loop or an If with the graphs inside it: checks that need no types and
+// no shapes. Private to graph/.
+#ifndef BEAMWRIGHT_OPS_GRAPH_BODY_MAPS_H_
+#define BEAMWRIGHT_OPS_GRAPH_BODY_MAPS_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "ops/graph/graph.h"
+
+namespace beamwright::ops {
+
+// Checks the loop's maps against its body and the node: indices, every body Parameter fed once,
+// back edges, conditions, what lengths ask for. Errors name the port.
+absl::Status CheckLoopMaps(const Node& node);
+
+// The same of both branches of an If.
+absl::Status CheckBranchMaps(const Node& node);
+
+// "input port 0 (body Parameter 'x')": how messages name a rule.
+std::string Where(const Loop& loop, const LoopInput& input);
+
+// The rule whose back edge the body result is the source of (the first, if several); nullptr if
+// there is none.
+const LoopInput* FindState(const Loop& loop, int body_result);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_GRAPH_BODY_MAPS_H_

@@ -1,0 +1,215 @@
+#include "ops/loop/loop_parts.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/base/status.h"
+
+namespace beamwright::ops {
+namespace {
+
+// A tensor seen as [outer, axis, inner] in bytes.
+struct AxisView {
+  int64_t outer = 1;
+  int64_t extent = 1;
+  int64_t inner_bytes = 0;
+};
+
+AxisView ViewAxis(const Tensor& tensor, int axis) {
+  AxisView view;
+  view.inner_bytes = SizeOf(tensor.dtype());
+  for (int i = 0; i < tensor.rank(); ++i) {
+    if (i < axis) {
+      view.outer *= tensor.dim(i);
+    } else if (i == axis) {
+      view.extent = tensor.dim(i);
+    } else {
+      view.inner_bytes *= tensor.dim(i);
+    }
+  }
+  return view;
+}
+
+// Copies elements [begin, begin + length) of an axis between a whole tensor and a part of it.
+void CopyPart(const AxisView& whole, std::byte* whole_bytes, std::byte* part_bytes, int64_t begin,
+              int64_t length, bool to_part) {
+  const auto bytes = static_cast<size_t>(length * whole.inner_bytes);
+  for (int64_t i = 0; bytes > 0 && i < whole.outer; ++i) {
+    std::byte* in_whole = whole_bytes + (i * whole.extent + begin) * whole.inner_bytes;
+    std::byte* in_part = part_bytes + i * length * whole.inner_bytes;
+    std::memcpy(to_part ? in_part : in_whole, to_part ? in_whole : in_part, bytes);
+  }
+}
+
+absl::Status TooLarge(int64_t count, const Shape& part) {
+  return Invalid(count, " parts of ", ToString(part), " are more than ", kMaxTensorBytes >> 30,
+                 " GiB");
+}
+
+}  // namespace
+
+absl::StatusOr<Slicer> Slicer::Make(const LoopInput& rule, const Tensor& source, int64_t length) {
+  const std::string where = absl::StrCat("input port ", rule.external_id);
+  Slicer slicer;
+  slicer.drop_axis_ = rule.drop_axis;
+  slicer.source_ = source;
+  absl::StatusOr<int> axis = NormalizeAxis(rule.axis, source.rank());
+  if (!axis.ok()) {
+    return Annotate(axis.status(), where);
+  }
+  slicer.axis_ = *axis;
+  absl::StatusOr<SliceRange> range = ResolveSlice(rule, length < 0 ? source.dim(*axis) : length);
+  if (!range.ok()) {
+    return Annotate(range.status(), where);
+  }
+  slicer.range_ = *range;
+  return slicer;
+}
+
+void Slicer::Take(int64_t iteration, Tensor& part) const {
+  Shape shape = source_.shape();
+  if (drop_axis_) {
+    shape.erase(shape.begin() + axis_);
+  } else {
+    shape[static_cast<size_t>(axis_)] = range_.part_size;
+  }
+  part.Resize(source_.dtype(), shape);
+  // The view only reads the source.
+  CopyPart(ViewAxis(source_, axis_), const_cast<std::byte*>(source_.bytes()), part.mutable_bytes(),
+           range_.first + iteration * range_.step, range_.part_size, true);
+}
+
+absl::Status Collector::Add(const Tensor& part, Tensor& output) {
+  if (count_ == 0) {
+    part_shape_ = part.shape();
+    part_dtype_ = part.dtype();
+    if (trips_ >= 0) {
+      BW_RETURN_IF_ERROR(Start(part, trips_, output));
+    }
+  }
+  if (part.shape() != part_shape_ || part.dtype() != part_dtype_) {
+    return Invalid("the part of iteration ", count_, " is ", ToString(part.shape()),
+                   ", the first one was ", ToString(part_shape_));
+  }
+  if (trips_ >= 0) {
+    Place(count_++, part, output);
+    return absl::OkStatus();
+  }
+  bytes_ += part.num_bytes() + static_cast<int64_t>(sizeof(Tensor));
+  if (bytes_ > kMaxTensorBytes) {
+    return TooLarge(count_ + 1, part_shape_);
+  }
+  parts_.push_back(part);
+  ++count_;
+  return absl::OkStatus();
+}
+
+absl::Status Collector::Finish(Tensor& output) {
+  if (trips_ >= 0) {
+    return absl::OkStatus();
+  }
+  trips_ = count_;
+  BW_RETURN_IF_ERROR(Start(parts_[0], trips_, output));
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    Place(static_cast<int64_t>(i), parts_[i], output);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Collector::Start(const Tensor& part, int64_t trips, Tensor& output) {
+  const bool adds_axis = rule_->kind == LoopOutput::Kind::kStacked || part.rank() == 0;
+  BW_ASSIGN_OR_RETURN(axis_, NormalizeAxis(rule_->axis, part.rank() + (adds_axis ? 1 : 0)));
+  Shape shape = part.shape();
+  if (adds_axis) {
+    shape.insert(shape.begin() + axis_, 1);
+  }
+  length_ = shape[static_cast<size_t>(axis_)];
+  if (!adds_axis && length_ != rule_->part_size) {
+    return Invalid("each part has ", length_, " elements on axis ", axis_, ", the rule says ",
+                   rule_->part_size);
+  }
+  if (trips > kMaxTensorBytes / std::max<int64_t>(part.num_bytes(), 1)) {
+    return TooLarge(trips, part.shape());
+  }
+  shape[static_cast<size_t>(axis_)] = length_ * trips;
+  output.Resize(part.dtype(), shape);
+  return absl::OkStatus();
+}
+
+void Collector::Place(int64_t iteration, const Tensor& part, Tensor& output) const {
+  const int64_t place = rule_->reversed ? trips_ - 1 - iteration : iteration;
+  CopyPart(ViewAxis(output, axis_), output.mutable_bytes(), const_cast<std::byte*>(part.bytes()),
+           place * length_, length_, false);
+}
+
+absl::StatusOr<Tensor> StackItems(const std::vector<Tensor>& items, int axis, int64_t extent) {
+  const Tensor* first = nullptr;
+  for (const Tensor& item : items) {
+    first = first == nullptr && item.has_value() ? &item : first;
+  }
+  BW_CHECK(first != nullptr);
+  const auto whole = [&](const Tensor& item) {
+    Shape shape = item.shape();
+    if (axis >= 0) {
+      shape[static_cast<size_t>(axis)] = extent;
+    }
+    return shape;
+  };
+  Shape shape = whole(*first);
+  shape.insert(shape.begin(), static_cast<int64_t>(items.size()));
+  BW_ASSIGN_OR_RETURN(const int64_t elements, CheckedNumElements(shape));
+  if (elements > kMaxTensorBytes / SizeOf(first->dtype())) {
+    return TooLarge(static_cast<int64_t>(items.size()), whole(*first));
+  }
+  Tensor result = Tensor::Zeros(first->dtype(), shape);
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!items[i].has_value()) {
+      continue;
+    }
+    if (whole(items[i]) != whole(*first)) {
+      return Invalid("item ", i, " has ", ToString(items[i].shape()), ", another one ",
+                     ToString(first->shape()));
+    }
+    const auto at = static_cast<int64_t>(i);
+    Tensor row = result.Rows(at, at + 1).Reshaped(whole(*first));
+    if (axis < 0) {
+      std::copy_n(items[i].bytes(), items[i].num_bytes(), row.mutable_bytes());
+    } else {
+      CopyPart(ViewAxis(row, axis), row.mutable_bytes(), const_cast<std::byte*>(items[i].bytes()),
+               0, items[i].dim(axis), false);
+    }
+  }
+  return result;
+}
+
+absl::StatusOr<Tensor> HoldRows(const Tensor& value, const Tensor& held,
+                                absl::Span<const int64_t> lengths, int64_t position) {
+  const auto rows = static_cast<int64_t>(lengths.size());
+  if (value.rank() == 0 || value.dim(0) != rows) {
+    return Invalid("is ", ToString(value.shape()),
+                   "; its first axis must have one row for each of ", rows, " lengths");
+  }
+  const auto is_active = [&](int64_t row) { return position < lengths[static_cast<size_t>(row)]; };
+  int64_t active = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    active += is_active(row) ? 1 : 0;
+  }
+  if (active == rows) {
+    return value;
+  }
+  if (active == 0 && held.has_value()) {
+    return held;
+  }
+  Tensor result = Tensor::Zeros(value.dtype(), value.shape());
+  const int64_t bytes = value.num_bytes() / rows;
+  for (int64_t row = 0; bytes > 0 && row < rows; ++row) {
+    const Tensor& source = is_active(row) ? value : held;
+    if (source.has_value()) {
+      std::memcpy(result.mutable_bytes() + row * bytes, source.bytes() + row * bytes,
+                  static_cast<size_t>(bytes));
+    }
+  }
+  return result;
+}
+
+}  // namespace beamwright::ops
