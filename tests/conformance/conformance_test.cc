@@ -18,9 +18,11 @@
 namespace beamwright::ops {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -101,6 +103,17 @@ TEST_F(SkipListTest, MatchesOperatorsAndPatterns) {
 TEST_F(SkipListTest, NamesLinesThatMatchNothing) {
   const SkipList list = *Read("operator Gone why\ncase cast why\n");
   EXPECT_THAT(list.Unused(cases_), ElementsAre("Gone", "cast"));
+}
+
+TEST_F(SkipListTest, KnowsOperatorsWithoutCases) {
+  EXPECT_THAT(UncoveredOperators(cases_), Contains("MatMul"));
+  EXPECT_THAT(UncoveredOperators(cases_), Not(Contains("SoftMax")));
+  EXPECT_THAT(UncoveredOperators(cases_), Contains("Loop"));
+  EXPECT_THAT(UncoveredOperators({{.operators = {"TensorIterator"}}}), Not(Contains("Loop")));
+  const SkipList list = *Read("uncovered MatMul why\n");
+  EXPECT_TRUE(list.ListsAsUncovered("MatMul"));
+  EXPECT_FALSE(list.ListsAsUncovered("SoftMax"));
+  EXPECT_THAT(list.Unused(cases_), IsEmpty());
 }
 
 TEST_F(SkipListTest, RefusesLinesWithoutReason) {

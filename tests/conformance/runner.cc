@@ -1,9 +1,10 @@
-// conformance_runner SUITE [--skips=FILE] [--shard=I/N] [NAME...]
+// conformance_runner SUITE [--skips=FILE] [--shard=I/N] [--covers-registry] [NAME...]
 //
 // Runs every case of a suite (tests/conformance/suite.h), or those whose names contain one of the
 // NAMEs, and prints a line for each. Exit code 0 if all is as it should be: every case passes, or
-// is on the skip list and fails without a crash; and every line of the skip list is needed. 77, by
-// which ctest knows a skipped test, if there is no such suite.
+// is on the skip list and fails without a crash; every line of the skip list is needed; and, with
+// --covers-registry, every operator has a case or is listed as uncovered. 77, by which ctest knows
+// a skipped test, if there is no such suite.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -31,6 +32,7 @@ struct Arguments {
   std::string skips;
   size_t shard = 0;
   size_t num_shards = 1;
+  bool covers_registry = false;
   std::vector<std::string> names;
 };
 
@@ -46,6 +48,8 @@ bool ParseArguments(int argc, char** argv, Arguments& arguments) {
           arguments.shard >= arguments.num_shards) {
         return false;
       }
+    } else if (text == "--covers-registry") {
+      arguments.covers_registry = true;
     } else if (absl::StartsWith(text, "-")) {
       return false;
     } else if (arguments.suite.empty()) {
@@ -92,14 +96,29 @@ void Report(const Case& test, const Outcome& outcome, const std::string& skip_re
   std::printf("FAIL %s: %s\n", test.name.c_str(), why.c_str());
 }
 
+// Counts and prints what is wrong with the lists themselves.
+int CheckLists(const Arguments& arguments, const std::vector<Case>& cases, const SkipList& skips) {
+  int faults = 0;
+  for (const std::string& line : skips.Unused(cases)) {
+    ++faults;
+    std::printf("FAIL %s: '%s' matches no case\n", arguments.skips.c_str(), line.c_str());
+  }
+  if (arguments.covers_registry) {
+    for (const std::string& op : UncoveredOperators(cases)) {
+      if (!skips.ListsAsUncovered(op)) {
+        ++faults;
+        std::printf("FAIL %s: no case has the operator\n", op.c_str());
+      }
+    }
+  }
+  return faults;
+}
+
 absl::StatusOr<Counts> RunSuite(const Arguments& arguments) {
   BW_ASSIGN_OR_RETURN(const std::vector<Case> cases, ReadSuite(arguments.suite));
   BW_ASSIGN_OR_RETURN(const SkipList skips, SkipList::Read(arguments.skips));
   Counts counts;
-  for (const std::string& line : skips.Unused(cases)) {
-    ++counts.failed;
-    std::printf("FAIL %s: '%s' matches no case\n", arguments.skips.c_str(), line.c_str());
-  }
+  counts.failed = CheckLists(arguments, cases, skips);
   const std::vector<Case> selected = Select(cases, arguments);
   const std::vector<Outcome> outcomes = RunInChildren(
       selected.size(), [&](size_t i) { return RunCase(selected[i]); }, kLimitSeconds);

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -12,12 +14,17 @@
 #include "ops/base/status.h"
 #include "ops/import/openvino_ir.h"
 #include "ops/loop/model.h"
+#include "ops/loop/operators.h"
 #include "ops/tools/npz.h"
 #include "ops/tools/run.h"
 #include "tests/conformance/compare.h"
 
 namespace beamwright::ops {
 namespace {
+
+constexpr absl::string_view kOperator = "operator";
+constexpr absl::string_view kCase = "case";
+constexpr absl::string_view kUncovered = "uncovered";
 
 absl::StatusOr<std::vector<std::string>> ReadLines(const std::string& path) {
   BW_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
@@ -99,26 +106,28 @@ absl::StatusOr<SkipList> SkipList::Read(const std::string& path) {
       continue;
     }
     const std::vector<std::string> words = absl::StrSplit(lines[i], absl::MaxSplits(' ', 2));
-    if (words.size() != 3 || (words[0] != "operator" && words[0] != "case") || words[2].empty()) {
-      return Invalid(path, ":", i + 1, ": not 'operator NAME REASON' or 'case PATTERN REASON'");
+    const bool known = words[0] == kOperator || words[0] == kCase || words[0] == kUncovered;
+    if (words.size() != 3 || !known || words[2].empty()) {
+      return Invalid(path, ":", i + 1, ": not '", kOperator, " NAME REASON', '", kCase,
+                     " PATTERN REASON' or '", kUncovered, " NAME REASON'");
     }
-    list.lines_.push_back({words[0] == "operator", words[1], words[2]});
+    list.lines_.push_back({words[0], words[1], words[2]});
   }
   return list;
 }
 
 bool SkipList::Matches(const Line& line, const Case& test) {
-  if (line.is_operator) {
+  if (line.kind == kOperator) {
     return std::find(test.operators.begin(), test.operators.end(), line.name) !=
            test.operators.end();
   }
-  return fnmatch(line.name.c_str(), test.name.c_str(), 0) == 0;
+  return line.kind == kCase && fnmatch(line.name.c_str(), test.name.c_str(), 0) == 0;
 }
 
 std::string SkipList::ReasonFor(const Case& test) const {
   for (const Line& line : lines_) {
     if (Matches(line, test)) {
-      return line.is_operator ? absl::StrCat(line.name, ": ", line.reason) : line.reason;
+      return line.kind == kOperator ? absl::StrCat(line.name, ": ", line.reason) : line.reason;
     }
   }
   return "";
@@ -127,12 +136,35 @@ std::string SkipList::ReasonFor(const Case& test) const {
 std::vector<std::string> SkipList::Unused(const std::vector<Case>& cases) const {
   std::vector<std::string> unused;
   for (const Line& line : lines_) {
-    if (std::none_of(cases.begin(), cases.end(),
+    if (line.kind != kUncovered &&
+        std::none_of(cases.begin(), cases.end(),
                      [&line](const Case& test) { return Matches(line, test); })) {
       unused.push_back(line.name);
     }
   }
   return unused;
+}
+
+bool SkipList::ListsAsUncovered(const std::string& op) const {
+  return std::any_of(lines_.begin(), lines_.end(), [&op](const Line& line) {
+    return line.kind == kUncovered && line.name == op;
+  });
+}
+
+std::vector<std::string> UncoveredOperators(const std::vector<Case>& cases) {
+  std::set<std::string> covered;
+  for (const Case& test : cases) {
+    for (const std::string& op : test.operators) {
+      covered.insert(op == "TensorIterator" ? "loop" : absl::AsciiStrToLower(op));
+    }
+  }
+  std::vector<std::string> uncovered;
+  for (const Operator& op : Operators().all()) {
+    if (!covered.contains(absl::AsciiStrToLower(op.name))) {
+      uncovered.emplace_back(op.name);
+    }
+  }
+  return uncovered;
 }
 
 absl::Status RunCase(const Case& test) {

@@ -21,9 +21,9 @@ struct Case {
 // case's folder is named as the case is. InvalidArgument names the line that is wrong.
 absl::StatusOr<std::vector<Case>> ReadSuite(const std::string& suite);
 
-// Cases that are known not to pass. A file of lines "operator NAME REASON" and "case PATTERN
-// REASON" (a shell's pattern for the case's name); empty lines and those that begin with # are for
-// people.
+// Cases that are known not to pass, and operators that no case can have. A file of lines "operator
+// NAME REASON", "case PATTERN REASON" (a shell's pattern for the case's name) and "uncovered NAME
+// REASON"; empty lines and those that begin with # are for people.
 class SkipList {
  public:
   // The empty path: nothing is skipped. InvalidArgument names a line that is none of these.
@@ -33,10 +33,11 @@ class SkipList {
   std::string ReasonFor(const Case& test) const;
   // The names of lines that match none of the cases: they are out of date, or misspelt.
   std::vector<std::string> Unused(const std::vector<Case>& cases) const;
+  bool ListsAsUncovered(const std::string& op) const;
 
  private:
   struct Line {
-    bool is_operator;
+    std::string kind;
     std::string name;
     std::string reason;
   };
@@ -44,6 +45,10 @@ class SkipList {
 
   std::vector<Line> lines_;
 };
+
+// The operators of the registry (ops/loop/operators.h) that none of the cases has. Names are
+// compared as the importer does: without case, TensorIterator as Loop.
+std::vector<std::string> UncoveredOperators(const std::vector<Case>& cases);
 
 // Imports, compiles and runs the graph on each of its data sets and compares every output; the
 // first difference is the error.
