@@ -1,5 +1,8 @@
 """Trains the model; writes `last.pt` (to resume) and `best.npz` (best on dev) into a folder.
 
+What is measured and kept is a running average of the weights (about the last epoch's worth), which
+is better than any single step's weights and steadier from epoch to epoch.
+
 With --epochs a run is a function of the seed, the data and the PyTorch build; with --minutes it
 also depends on the machine's speed, since the learning rate follows the share of time spent.
 """
@@ -13,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from data import IGNORE, Batch, Codec, Lexicon, batches, read_lexicon, split
+from data import IGNORE, TASKS, Batch, Codec, Entries, Vocabularies, batches, split
 from model import G2p, Shape, save_weights
 
 
@@ -26,13 +29,17 @@ class Progress:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lexicon", type=Path, required=True, help="file in CMUdict's format")
+    parser.add_argument("--task", choices=TASKS, default="g2p")
+    parser.add_argument("--lexicon", type=Path, required=True,
+                        help="a word and its phonemes a line")
     parser.add_argument("--out", type=Path, required=True, help="folder for checkpoints")
     parser.add_argument("--epochs", type=int, default=0, help="stop after so many epochs")
     parser.add_argument("--minutes", type=float, default=0, help="stop after so many minutes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rows", type=int, default=128, help="pronunciations in a batch")
     parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
+    parser.add_argument("--smoothing", type=float, default=0.1, help="label smoothing")
+    parser.add_argument("--decay", type=float, default=0.999, help="of the average of the weights")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--resume", action="store_true", help="go on from last.pt")
     args = parser.parse_args()
@@ -41,35 +48,40 @@ def arguments() -> argparse.Namespace:
     return args
 
 
-def train_step(model: G2p, optimizer: torch.optim.Optimizer, batch: Batch) -> torch.Tensor:
+def train_step(model: G2p, average: G2p, optimizer: torch.optim.Optimizer, batch: Batch,
+               args: argparse.Namespace, steps: int) -> torch.Tensor:
     memory, states = model.encode(torch.tensor(batch.source))
     logits, _, _ = model.decode(torch.tensor(batch.inputs), memory, states)
     labels = torch.tensor(batch.labels)
     loss = torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[2]),
-                                             labels.reshape(-1), ignore_index=IGNORE)
+                                             labels.reshape(-1), ignore_index=IGNORE,
+                                             label_smoothing=args.smoothing)
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 2.0)
     optimizer.step()
+    with torch.no_grad():
+        # Young averages forget faster.
+        share = 1 - min(args.decay, (1 + steps) / (10 + steps))
+        for mean, value in zip(average.parameters(), model.parameters()):
+            mean.lerp_(value, share)
     return loss.detach()
 
 
-def word_error(model: G2p, lexicon: Lexicon, codec: Codec, rows: int = 512) -> float:
-    """Share of words whose greedy answer is none of the reference pronunciations."""
+def error_rate(model: G2p, part: Entries, codec: Codec, rows: int = 512) -> float:
+    """Share of sources whose greedy answer is none of the references."""
     model.eval()
-    by_length: dict[int, list[str]] = {}
-    for word in lexicon:
-        by_length.setdefault(len(word), []).append(word)
+    by_length: dict[int, list[tuple[str, ...]]] = {}
+    for source in part:
+        by_length.setdefault(len(source), []).append(source)
     wrong = 0
-    for words in by_length.values():
-        for i in range(0, len(words), rows):
-            chunk = words[i:i + rows]
-            answers = model.greedy(torch.tensor([codec.source_ids(w) for w in chunk]), codec)
-            for word, ids in zip(chunk, answers):
-                said = tuple(codec.target_tokens[i] for i in ids)
-                wrong += said not in lexicon[word]
-    model.train()
-    return wrong / len(lexicon)
+    for sources in by_length.values():
+        for i in range(0, len(sources), rows):
+            chunk = sources[i:i + rows]
+            answers = model.greedy(torch.tensor([codec.source_ids(s) for s in chunk]), codec)
+            for source, ids in zip(chunk, answers):
+                wrong += tuple(codec.target_tokens[i] for i in ids) not in part[source]
+    return wrong / len(part)
 
 
 def rate_at(share: float, peak: float) -> float:
@@ -80,9 +92,10 @@ def rate_at(share: float, peak: float) -> float:
     return peak * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(share, 1.0))))
 
 
-def run_epoch(model: G2p, optimizer: torch.optim.Optimizer, plan: list[Batch], progress: Progress,
-              args: argparse.Namespace) -> float:
+def run_epoch(model: G2p, average: G2p, optimizer: torch.optim.Optimizer, plan: list[Batch],
+              progress: Progress, args: argparse.Namespace) -> float:
     """Mean loss per batch. Ends early when the minutes are over."""
+    model.train()
     total, started = 0.0, time.monotonic()
     for done, batch in enumerate(plan, 1):
         seconds = progress.seconds + time.monotonic() - started
@@ -93,7 +106,8 @@ def run_epoch(model: G2p, optimizer: torch.optim.Optimizer, plan: list[Batch], p
             break
         for group in optimizer.param_groups:
             group["lr"] = rate_at(share, args.rate)
-        total += float(train_step(model, optimizer, batch))
+        total += float(train_step(model, average, optimizer, batch, args,
+                                  progress.epoch * len(plan) + done))
         if done % 100 == 0:
             print(f"epoch {progress.epoch + 1} batch {done}/{len(plan)} loss {total / done:.4f} "
                   f"{seconds / 60:.1f} min", flush=True)
@@ -107,14 +121,18 @@ def main() -> None:
     torch.manual_seed(args.seed)
     args.out.mkdir(parents=True, exist_ok=True)
     last = args.out / "last.pt"
-    parts, codec = split(read_lexicon(args.lexicon)), Codec()
+    parts = split(args.task, args.lexicon)
+    vocabularies = Vocabularies.of(parts["train"])
+    codec = Codec(vocabularies)
     print({name: len(part) for name, part in parts.items()}, flush=True)
-    model = G2p(Shape())
+    model, average = G2p(Shape(), vocabularies), G2p(Shape(), vocabularies)
+    average.load_state_dict(model.state_dict())
     optimizer = torch.optim.Adam(model.parameters(), lr=args.rate)
     progress = Progress()
     if args.resume and last.exists():
         saved = torch.load(last)
         model.load_state_dict(saved["model"])
+        average.load_state_dict(saved["average"])
         optimizer.load_state_dict(saved["optimizer"])
         progress = Progress(**saved["progress"])
         torch.set_rng_state(saved["rng"])
@@ -122,16 +140,19 @@ def main() -> None:
         # The order of an epoch depends on its number, so that a resumed run repeats no other.
         rng = random.Random(f"{args.seed}:{progress.epoch}")
         plan = list(batches(parts["train"], codec, args.rows, rng))
-        loss = run_epoch(model, optimizer, plan, progress, args)
+        loss = run_epoch(model, average, optimizer, plan, progress, args)
         progress.epoch += 1
-        error = word_error(model, parts["dev"], codec)
+        error = error_rate(average, parts["dev"], codec)
         print(f"epoch {progress.epoch} done, {progress.seconds / 60:.1f} min, loss {loss:.4f}, "
-              f"dev word error {100 * error:.2f} %", flush=True)
+              f"dev error {100 * error:.2f} %", flush=True)
         if error <= progress.best_error:
             progress.best_error = error
-            save_weights(model, str(args.out / "best.npz"))
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(),
-                    "progress": vars(progress), "rng": torch.get_rng_state()}, last)
+            save_weights(average, str(args.out / "best.npz"))
+        unfinished = args.out / "last.pt.new"
+        torch.save({"model": model.state_dict(), "average": average.state_dict(),
+                    "optimizer": optimizer.state_dict(), "progress": vars(progress),
+                    "rng": torch.get_rng_state()}, unfinished)
+        unfinished.replace(last)
 
 
 if __name__ == "__main__":

@@ -11,27 +11,27 @@ import numpy as np
 import torch
 from torch import nn
 
-from data import Codec, source_vocabulary, target_factors, target_vocabulary
+from data import Codec, Vocabularies
 
 
 @dataclass(frozen=True)
 class Shape:
     source_embedding: int = 128
-    encoder: int = 256  # per direction
+    encoder: int = 224  # per direction
     target_embedding: int = 128
-    decoder: int = 256
-    dropout: float = 0.2
+    decoder: int = 224
+    dropout: float = 0.25
 
 
 class G2p(nn.Module):
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, vocabularies: Vocabularies) -> None:
         super().__init__()
-        self.shape = shape
+        self.shape, self.vocabularies = shape, vocabularies
         memory, hidden = 2 * shape.encoder, shape.decoder
-        factors = target_factors()
+        factors = vocabularies.factors()
         self.register_buffer("base_row", torch.tensor(factors.base), persistent=False)
-        self.register_buffer("stress_row", torch.tensor(factors.stress), persistent=False)
-        self.source_table = nn.Embedding(len(source_vocabulary()), shape.source_embedding)
+        self.register_buffer("mark_row", torch.tensor(factors.mark), persistent=False)
+        self.source_table = nn.Embedding(len(vocabularies.source), shape.source_embedding)
         self.encoder0 = nn.LSTM(shape.source_embedding, shape.encoder, bidirectional=True)
         self.encoder1 = nn.LSTM(memory, shape.encoder, bidirectional=True)
         self.bridge = nn.Linear(memory, 4 * hidden)
@@ -39,7 +39,7 @@ class G2p(nn.Module):
         self.decoder0 = nn.LSTM(shape.target_embedding, hidden)
         self.keys = nn.Linear(memory, hidden, bias=False)
         self.decoder1 = nn.LSTM(hidden + memory, hidden)
-        self.project = nn.Linear(hidden + memory, len(target_vocabulary()))
+        self.project = nn.Linear(hidden + memory, len(vocabularies.target))
         self.dropout = nn.Dropout(shape.dropout)
         for table in (self.source_table, self.factor_table):
             nn.init.normal_(table.weight, std=0.1)
@@ -57,7 +57,7 @@ class G2p(nn.Module):
         """tokens [batch, time] -> logits [batch, time, V], attention [batch, time, S], states."""
         h0, c0, h1, c1 = (state.unsqueeze(0).contiguous() for state in states)
         tokens = tokens.t()
-        x = self.factor_table(self.base_row[tokens]) + self.factor_table(self.stress_row[tokens])
+        x = self.factor_table(self.base_row[tokens]) + self.factor_table(self.mark_row[tokens])
         lower, (h0, c0) = self.decoder0(self.dropout(x), (h0, c0))
         scores = torch.bmm(lower.transpose(0, 1), self.keys(memory).transpose(1, 2))
         attention = torch.softmax(scores * self.shape.decoder ** -0.5, dim=2)
@@ -85,7 +85,8 @@ class G2p(nn.Module):
 
 
 def save_weights(model: G2p, path: str) -> None:
-    """A checkpoint without PyTorch: arrays by parameter name, and the shape."""
+    """A checkpoint without PyTorch: arrays by parameter name, the shape and the vocabularies."""
     arrays = {name: value.detach().numpy() for name, value in model.state_dict().items()}
     arrays.update({f"shape.{key}": np.array(value) for key, value in asdict(model.shape).items()})
+    arrays.update(model.vocabularies.arrays())
     np.savez(path, **arrays)

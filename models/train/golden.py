@@ -12,6 +12,7 @@ the JSON form of beamwright/v1/decode.proto.
 import argparse
 import json
 import random
+import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,9 +26,13 @@ REPLICAS = 3
 PENALTIES = (("LENGTH_PENALTY_NONE", None), ("LENGTH_PENALTY_POW", 0.6),
              ("LENGTH_PENALTY_POW", 1.0))
 BEAMS = (1, 4, 8)
-# Unknown characters, capitals, one letter, and cuts at the maximum length.
-SPECIAL = (("café", {}), ("Brontë", {}), ("Beamwright", {}), ("x", {}),
-           ("recurrent", {"max_length": 1}), ("recurrent", {"max_length": 5}))
+# Besides words of the list: unknown tokens, capitals, a single one, and cuts at the maximum length.
+SPECIAL = {
+    "g2p": (("café", {}), ("Brontë", {}), ("Beamwright", {}), ("x", {}),
+            ("recurrent", {"max_length": 1}), ("recurrent", {"max_length": 5})),
+    "p2g": (("K AE1 F ?", {}), ("EH1", {}), ("B IY1 M R AY2 T", {"max_length": 1}),
+            ("B IY1 M R AY2 T", {"max_length": 5})),
+}
 
 
 def read_constants(xml: Path) -> dict[str, Array]:
@@ -56,10 +61,15 @@ def lstm(weights: dict[str, Array], name: str, x: Array, h: Array, c: Array,
     return np.tanh(c) / (1 + np.exp(-leave)), c
 
 
-class Network:
-    def __init__(self, bundle: Path) -> None:
-        self.encoder = read_constants(bundle / "encoder.xml")
-        self.decoder = read_constants(bundle / "decoder.xml")
+class Member:
+    """One network; an ensemble's layers begin with the member's prefix."""
+
+    def __init__(self, encoder: dict[str, Array], decoder: dict[str, Array], prefix: str) -> None:
+        def own(constants: dict[str, Array]) -> dict[str, Array]:
+            return {name.removeprefix(prefix): value for name, value in constants.items()
+                    if name.startswith(prefix)}
+
+        self.encoder, self.decoder = own(encoder), own(decoder)
 
     def encode(self, source: list[int]) -> tuple[Array, list[Array]]:
         """memory [S, D], states h0, c0, h1, c1 [1, H]."""
@@ -82,11 +92,11 @@ class Network:
 
     def step(self, tokens: list[int], memory: Array, states: list[Array],
              ) -> tuple[Array, list[Array], Array]:
-        """tokens [R], states [R, H] -> logits [R, V], new states, attention [R, S]."""
+        """tokens [R], states [R, H] -> share of the logits [R, V], new states, attention [R, S]."""
         w = self.decoder
         h0, c0, h1, c1 = states
         table = w["factors.table"]
-        x = table[w["factors.base_of_token"][tokens]] + table[w["factors.stress_of_token"][tokens]]
+        x = table[w["factors.base_of_token"][tokens]] + table[w["factors.mark_of_token"][tokens]]
         h0, c0 = lstm(w, "cell0", x, h0, c0)
         scores = h0 @ (memory @ w["attention.key_weight"].T).T
         attention = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -96,6 +106,29 @@ class Network:
         features = np.concatenate([h1, context], axis=1)
         logits = features @ w["project.weight"].T + w["project.bias"]
         return logits, [h0, c0, h1, c1], attention
+
+
+class Network:
+    """All members: memories and states one after another, logits summed (each has its share)."""
+
+    def __init__(self, bundle: Path) -> None:
+        encoder = read_constants(bundle / "encoder.xml")
+        decoder = read_constants(bundle / "decoder.xml")
+        found = (re.match(r"member\d+\.", name) for name in encoder)
+        prefixes = sorted({match[0] for match in found if match})
+        self.prefixes = prefixes or [""]
+        self.members = [Member(encoder, decoder, prefix) for prefix in self.prefixes]
+
+    def encode(self, source: list[int]) -> tuple[list[Array], list[Array]]:
+        encoded = [member.encode(source) for member in self.members]
+        return [memory for memory, _ in encoded], [s for _, states in encoded for s in states]
+
+    def step(self, tokens: list[int], memories: list[Array], states: list[Array],
+             ) -> tuple[Array, list[Array], Array]:
+        said = [member.step(tokens, memory, states[4 * i:4 * i + 4])
+                for i, (member, memory) in enumerate(zip(self.members, memories))]
+        return (sum(logits for logits, _, _ in said), [s for _, new, _ in said for s in new],
+                sum(attention for _, _, attention in said) / len(said))
 
 
 @dataclass
@@ -166,21 +199,32 @@ def is_steady(answers: list[list[Trail]], alpha: float | None, count: int) -> bo
     return all(tokens == lists[0] for tokens in lists) and min(gaps, default=1) > NOISE
 
 
+class Sources:
+    """Text to ids, as the bundle's model.textproto says for the task."""
+
+    def __init__(self, bundle: Path, task: str) -> None:
+        tokens = (bundle / "source.vocab").read_text(encoding="utf-8").splitlines()
+        self.known = {token: i for i, token in enumerate(tokens)}
+        self.is_word = task == "g2p"
+
+    def ids(self, text: str) -> list[int]:
+        tokens = list(text.lower()) if self.is_word else text.split()
+        return [self.known.get(token, self.known["<unk>"]) for token in tokens]
+
+
 class Writer:
     """Turns sources into request lines."""
 
-    def __init__(self, bundle: Path) -> None:
-        def read(name: str) -> list[str]:
-            return (bundle / name).read_text(encoding="utf-8").splitlines()
-
-        self.characters = {token: i for i, token in enumerate(read("source.vocab"))}
-        self.tokens = read("target.vocab")
+    def __init__(self, bundle: Path, task: str) -> None:
+        self.sources = Sources(bundle, task)
+        self.joint = " " if task == "g2p" else ""
+        self.tokens = (bundle / "target.vocab").read_text(encoding="utf-8").splitlines()
         begin, end = self.tokens.index("<s>"), self.tokens.index("</s>")
         self.search = Search(Network(bundle), begin, end)
 
     def lines(self, source: str, limits: dict[str, int]) -> list[str]:
         """A line for every beam size and penalty, or nothing if any answer is unsteady."""
-        ids = [self.characters.get(c, self.characters["<unk>"]) for c in source.lower()]
+        ids = self.sources.ids(source)
         max_length = limits.get("max_length", 2 * len(ids) + 10)
         lines = []
         for beam in BEAMS:
@@ -203,7 +247,7 @@ class Writer:
 
     def hypothesis(self, path: Trail, alpha: float | None) -> dict[str, Any]:
         ended = path.reason == "FINISH_REASON_EOS"
-        text = " ".join(self.tokens[i] for i in (path.tokens[:-1] if ended else path.tokens))
+        text = self.joint.join(self.tokens[i] for i in (path.tokens[:-1] if ended else path.tokens))
         return {"tokens": path.tokens, "text": text, "finish_reason": path.reason,
                 "token_log_probs": [float(str(p)) for p in path.log_probs],
                 "log_prob": path.total, "score": score(path, alpha)}
@@ -212,15 +256,17 @@ class Writer:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bundle", type=Path, required=True)
-    parser.add_argument("--words", type=Path, required=True, help="words to choose from")
-    parser.add_argument("--count", type=int, default=36, help="words besides the special cases")
+    parser.add_argument("--task", choices=sorted(SPECIAL), default="g2p")
+    parser.add_argument("--words", type=Path, required=True,
+                        help="sources to choose from, one a line")
+    parser.add_argument("--count", type=int, default=36, help="sources besides the special cases")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    writer = Writer(args.bundle)
-    words = args.words.read_text(encoding="utf-8").split()
+    writer = Writer(args.bundle, args.task)
+    words = args.words.read_text(encoding="utf-8").splitlines()
     random.Random(args.seed).shuffle(words)
     lines: list[str] = []
-    for source, limits in SPECIAL:
+    for source, limits in SPECIAL[args.task]:
         found = writer.lines(source, limits)
         if not found:
             print(f"left out, unsteady: {source} {limits}")
@@ -235,7 +281,7 @@ def main() -> None:
         kept += bool(found)
     text = "".join(line + "\n" for line in lines)
     (args.bundle / "golden.jsonl").write_text(text, encoding="utf-8")
-    print(f"{len(lines)} requests; kept {kept} of {tried} words")
+    print(f"{len(lines)} requests; kept {kept} of {tried} sources")
 
 
 if __name__ == "__main__":

@@ -12,15 +12,17 @@ from pathlib import Path
 import numpy as np
 import openvino as ov
 
-from golden import Network
+from golden import SPECIAL, Network, Sources
 
-STATES = ("h0_init", "c0_init", "h1_init", "c1_init")
+STATES = ("h0_init", "c0_init", "h1_init", "c1_init")  # of each member
 LIMIT = 1e-4
 Tensors = dict[str, np.ndarray]
 
 
 class Graphs:
-    def __init__(self, bundle: Path) -> None:
+    def __init__(self, bundle: Path, prefixes: list[str]) -> None:
+        self.memories = [f"{prefix}memory" for prefix in prefixes]
+        self.states = [f"{prefix}{state}" for prefix in prefixes for state in STATES]
         core = ov.Core()
         # Some processors would take bf16 otherwise.
         exact = {"INFERENCE_PRECISION_HINT": "f32"}
@@ -29,15 +31,15 @@ class Graphs:
 
     def run(self, source: np.ndarray, tokens: np.ndarray) -> tuple[Tensors, Tensors]:
         encoded = self.encoder({"source": source})
-        inputs = {name: encoded[name] for name in ("memory", *STATES)}
+        inputs = {name: encoded[name] for name in (*self.memories, *self.states)}
         decoded = self.decoder({"tokens": tokens, **inputs})
         return inputs, {name: decoded[name] for name in ("logits", "attention")}
 
 
 def random_differences(graphs: Graphs, network: Network) -> dict[str, float]:
     rng = np.random.default_rng(1)
-    characters = network.encoder["source.table"].shape[0]
-    phonemes = network.decoder["factors.base_of_token"].shape[0]
+    characters = network.members[0].encoder["source.table"].shape[0]
+    phonemes = network.members[0].decoder["factors.base_of_token"].shape[0]
     worst: dict[str, float] = {}
 
     def note(name: str, ours: np.ndarray, theirs: np.ndarray) -> None:
@@ -48,26 +50,26 @@ def random_differences(graphs: Graphs, network: Network) -> dict[str, float]:
         tokens = rng.integers(0, phonemes, (rows, time))
         encoded, decoded = graphs.run(source, tokens)
         for row in range(rows):
-            memory, states = network.encode(source[row].tolist())
-            note("memory", memory, encoded["memory"][row])
-            for name, state in zip(STATES, states):
+            memories, states = network.encode(source[row].tolist())
+            for name, memory in zip(graphs.memories, memories):
+                note(name, memory, encoded[name][row])
+            for name, state in zip(graphs.states, states):
                 note(name, state[0], encoded[name][row])
             for t in range(time):
-                logits, states, attention = network.step([tokens[row, t]], memory, states)
+                logits, states, attention = network.step([tokens[row, t]], memories, states)
                 note("logits", logits[0], decoded["logits"][row, t])
                 note("attention", attention[0], decoded["attention"][row, t])
     return worst
 
 
-def golden_difference(graphs: Graphs, bundle: Path) -> float:
+def golden_difference(graphs: Graphs, bundle: Path, task: str) -> float:
     def read(name: str) -> list[str]:
         return (bundle / name).read_text(encoding="utf-8").splitlines()
 
-    characters, begin = read("source.vocab"), read("target.vocab").index("<s>")
-    ids = {character: i for i, character in enumerate(characters)}
+    sources, begin = Sources(bundle, task), read("target.vocab").index("<s>")
     worst = 0.0
     for request in map(json.loads, read("golden.jsonl")):
-        source = [ids.get(c, ids["<unk>"]) for c in request["source"].lower()]
+        source = sources.ids(request["source"])
         for hypothesis in request["hypotheses"]:
             tokens = hypothesis["tokens"]
             _, decoded = graphs.run(np.array([source]), np.array([[begin, *tokens[:-1]]]))
@@ -81,10 +83,12 @@ def golden_difference(graphs: Graphs, bundle: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bundle", type=Path, required=True)
+    parser.add_argument("--task", choices=sorted(SPECIAL), default="g2p")
     args = parser.parse_args()
-    graphs = Graphs(args.bundle)
-    worst = random_differences(graphs, Network(args.bundle))
-    worst["golden log-probabilities"] = golden_difference(graphs, args.bundle)
+    network = Network(args.bundle)
+    graphs = Graphs(args.bundle, network.prefixes)
+    worst = random_differences(graphs, network)
+    worst["golden log-probabilities"] = golden_difference(graphs, args.bundle, args.task)
     for name, difference in worst.items():
         print(f"{name}: {difference:.2e}")
     if max(worst.values()) > LIMIT:

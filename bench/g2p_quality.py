@@ -1,0 +1,141 @@
+"""Error rates of the default models as they are served, and of other programs on the same words.
+
+Starts the server on a model, decodes the dev and test parts through the command-line client, and prints
+Markdown tables. With --peers Phonetisaurus is trained on the same training words and g2p-en's network is
+run, on the same test words, in the same run. docs/model-g2p-en.md shows what it printed.
+
+    ./dev g2p-quality [--model g2p-en|p2g-en] [--parts dev test] [--beams 1 4 8] [--threads N] [--peers]
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "models/train"))
+sys.path.insert(0, str(ROOT / "bench"))
+
+import g2p_peers  # noqa: E402
+from data import Entries, Tokens, split  # noqa: E402
+from scoring import Tally  # noqa: E402
+
+BIN = ROOT / "build/bin"
+N_BEST = 5
+# Numerics that the server can be asked for; more when it has them.
+PRECISIONS = ("f32",)
+
+Answers = dict[Tokens, list[Tokens]]
+
+
+@contextmanager
+def served(bundle: Path, threads: int) -> Iterator[str]:
+    """The address of a server of this bundle, which ends with the block."""
+    with tempfile.TemporaryDirectory() as folder:
+        port_file = Path(folder) / "port"
+        server = subprocess.Popen(
+            [BIN / "beamwright-server", "--model-path", bundle, "--grpc-address", "127.0.0.1:0",
+             "--port-file", port_file, "--threads", str(threads)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            deadline = time.monotonic() + 60
+            while not (port_file.exists() and port_file.read_text().strip()):
+                if server.poll() is not None or time.monotonic() > deadline:
+                    raise SystemExit(f"the server did not start on {bundle}")
+                time.sleep(0.05)
+            yield f"127.0.0.1:{port_file.read_text().strip()}"
+        finally:
+            server.terminate()
+            server.wait(timeout=30)
+
+
+def decode(address: str, task: str, sources: list[Tokens], beam: int) -> tuple[Answers, float]:
+    """N-best lists by source, and the seconds that the client took for all of them."""
+    joint = "" if task == "g2p" else " "
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
+        file.write("".join(joint.join(source) + "\n" for source in sources))
+        file.flush()
+        started = time.monotonic()
+        done = subprocess.run(
+            [BIN / "beamwright", "decode", "--server", address, "--file", file.name, "--json",
+             "--beam-size", str(beam), "--n-best", str(min(beam, N_BEST))],
+            stdout=subprocess.PIPE, check=True, encoding="utf-8")
+        seconds = time.monotonic() - started
+    answers = {}
+    lines = done.stdout.splitlines()
+    if len(lines) != len(sources):
+        raise SystemExit(f"{len(sources)} sources, {len(lines)} answers")
+    for source, line in zip(sources, lines):
+        found = json.loads(line)["result"]["decoded"]["hypotheses"]
+        texts = [hypothesis.get("text", "") for hypothesis in found]
+        answers[source] = [tuple(t.split() if task == "g2p" else t) for t in texts]
+    return answers, seconds
+
+
+def row(name: list[str], answers: Answers, part: Entries, rate: float) -> str:
+    tallies = Tally(marks=True), Tally(marks=False)
+    for source, references in part.items():
+        for tally in tallies:
+            tally.add(answers[source] or [()], references)
+    marked, unmarked = tallies
+    figures = [marked.error, unmarked.error, marked.any_error, unmarked.any_error,
+               marked.token_error, unmarked.token_error]
+    cells = [*name, str(marked.entries), *(f"{100 * figure:.2f} %" for figure in figures),
+             f"{rate:.0f}"]
+    return "| " + " | ".join(cells) + " |"
+
+
+def header(names: list[str]) -> str:
+    columns = [*names, "entries", "error", "without stress", "5-best", "5-best without stress",
+               "token error", "token error without stress", "entries/s"]
+    return "| " + " | ".join(columns) + " |\n" + "| --- " * len(columns) + "|"
+
+
+def measure_ours(args: argparse.Namespace, task: str, parts: dict[str, Entries]) -> None:
+    print(f"\n### {args.model}, {args.threads} threads\n")
+    print(header(["part", "precision", "beam"]))
+    for precision in PRECISIONS:
+        with served(args.bundle, args.threads) as address:
+            for part in args.parts:
+                for beam in args.beams:
+                    answers, seconds = decode(address, task, list(parts[part]), beam)
+                    print(row([part, precision, str(beam)], answers, parts[part],
+                              len(answers) / seconds), flush=True)
+
+
+def measure_peers(parts: dict[str, Entries]) -> None:
+    test = list(parts["test"])
+    print("\n### Others, on the test part\n")
+    print(header(["program"]))
+    for name, run in g2p_peers.PEERS.items():
+        answers, seconds = run(parts["train"], test, N_BEST)
+        print(row([name], answers, parts["test"], len(answers) / seconds), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", choices=("g2p-en", "p2g-en"), default="g2p-en")
+    parser.add_argument("--bundle", type=Path, help="another bundle of the same task")
+    parser.add_argument("--lexicon", type=Path, required=True)
+    parser.add_argument("--parts", nargs="+", choices=("train", "dev", "test"),
+                        default=["dev", "test"])
+    parser.add_argument("--beams", nargs="+", type=int, default=[1, 4, 8])
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--peers", action="store_true", help="also measure other programs")
+    args = parser.parse_args()
+    args.bundle = args.bundle or ROOT / "models" / args.model
+    task = args.model.removesuffix("-en")
+    parts = split(task, args.lexicon)
+    measure_ours(args, task, parts)
+    if args.peers:
+        measure_peers(parts)
+
+
+if __name__ == "__main__":
+    main()
