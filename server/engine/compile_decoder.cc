@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "ops/loop/operators.h"
+#include "server/engine/decoder_form.h"
 #include "server/engine/parts.h"
 
 namespace beamwright::engine {
@@ -25,22 +26,19 @@ class DecoderCompiler {
   }
 
   absl::Status Run() {
-    Graph& graph = parts_.decoder;
-    BW_ASSIGN_OR_RETURN(const ops::GraphInfo info, InferGraph(graph, ops::Operators()));
-    BW_ASSIGN_OR_RETURN(const int loop_node, FindLoop());
-    if (loop_node >= 0) {
-      BW_RETURN_IF_ERROR(CompileLoop(loop_node, info));
+    BW_ASSIGN_OR_RETURN(DecoderForm form, FormDecoder(std::move(parts_.decoder), config_));
+    parts_.decoder = std::move(form.graph);
+    const Graph& graph = parts_.decoder;
+    const ops::GraphInfo& info = form.info;
+    if (form.loop_node >= 0) {
+      BW_RETURN_IF_ERROR(CompileLoop(form.loop_node, info));
     } else {
       BW_RETURN_IF_ERROR(CompileStepGraph(info));
     }
     std::vector<ValueId> wanted = parts_.state_values;
     wanted.insert(wanted.end(), parts_.invariant_values.begin(), parts_.invariant_values.end());
     const std::vector<bool> needed = AncestorsOf(graph, wanted);
-    if (needed[static_cast<size_t>(token_node_)]) {
-      return absl::UnimplementedError(
-          absl::StrCat("the decoder's states or memory depend on its token input '",
-                       PortName(graph, token_node_), "'"));
-    }
+    BW_RETURN_IF_ERROR(CheckTokenUse(needed));
     BW_ASSIGN_OR_RETURN(parts_.prologue,
                         ops::Program::Compile(graph, info, ops::Operators(), needed));
     BW_RETURN_IF_ERROR(FindInputs());
@@ -52,41 +50,22 @@ class DecoderCompiler {
     return parts_.decoder.node(parts_.decoder.parameters[index]);
   }
 
-  std::string ResultNames() const {
-    return absl::StrJoin(parts_.decoder.results, ", ", [this](std::string* out, int result) {
-      absl::StrAppend(out, "'", PortName(parts_.decoder, result), "'");
-    });
-  }
-
-  // Node of the loop over the target sequence; -1 for a step graph.
-  absl::StatusOr<int> FindLoop() const {
-    std::vector<int> loops;
-    for (size_t i = 0; i < parts_.decoder.nodes.size(); ++i) {
-      const ops::Node& node = parts_.decoder.nodes[i];
-      if (node.op == "Loop" && (config_.loop().empty() || node.name == config_.loop())) {
-        loops.push_back(static_cast<int>(i));
+  // What runs before the loop may look at the tokens' shape (states made to measure), not at them.
+  absl::Status CheckTokenUse(const std::vector<bool>& needed) {
+    const Graph& graph = parts_.decoder;
+    parts_.token_node = token_node_;
+    parts_.prologue_measures_tokens = needed[static_cast<size_t>(token_node_)];
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const ops::Node& node = graph.nodes[i];
+      const bool reads = std::find(node.inputs.begin(), node.inputs.end(),
+                                   ValueId{token_node_, 0}) != node.inputs.end();
+      if (needed[i] && reads && node.op != "ShapeOf") {
+        return absl::UnimplementedError(
+            absl::StrCat("the decoder's states or memory depend on its token input '",
+                         PortName(graph, token_node_), "' by ", Describe(node)));
       }
     }
-    if (loops.empty() && !config_.loop().empty()) {
-      return Invalid("decoder.loop: the graph has no loop '", config_.loop(), "'");
-    }
-    if (loops.size() > 1) {
-      return Invalid("decoder.loop: the graph has ", loops.size(), " loops; name one");
-    }
-    return loops.empty() ? -1 : loops.front();
-  }
-
-  absl::StatusOr<int> FindResult(const std::string& field, const std::string& name) const {
-    const std::vector<int>& results = parts_.decoder.results;
-    if (name.empty() && results.size() == 1) {
-      return 0;
-    }
-    for (size_t i = 0; i < results.size(); ++i) {
-      if (!name.empty() && PortName(parts_.decoder, results[i]) == name) {
-        return static_cast<int>(i);
-      }
-    }
-    return Invalid(field, ": the decoder has no result '", name, "'; it has ", ResultNames());
+    return absl::OkStatus();
   }
 
   // Checks the sliced input of a loop and finds the Parameter that feeds it.
@@ -173,8 +152,8 @@ class DecoderCompiler {
   }
 
   absl::Status FindLoopLogits(int loop_node) {
-    BW_ASSIGN_OR_RETURN(const int result,
-                        FindResult("decoder.logits_output", config_.logits_output()));
+    BW_ASSIGN_OR_RETURN(const int result, FindResult(parts_.decoder, "decoder.logits_output",
+                                                     config_.logits_output()));
     const ops::Node& node =
         parts_.decoder.node(parts_.decoder.results[static_cast<size_t>(result)]);
     const ValueId source = node.inputs[0];
@@ -213,7 +192,8 @@ class DecoderCompiler {
         BW_RETURN_IF_ERROR(UseTokenParameter(graph.parameters[i], rule));
       } else if (state != nullptr) {
         rule.kind = LoopInput::Kind::kCarried;
-        BW_ASSIGN_OR_RETURN(rule.back_edge, FindResult("decoder.states.output", state->output()));
+        BW_ASSIGN_OR_RETURN(rule.back_edge,
+                            FindResult(graph, "decoder.states.output", state->output()));
         parts_.state_values.push_back({graph.parameters[i], 0});
       } else {
         parts_.invariant_values.push_back({graph.parameters[i], 0});
@@ -221,8 +201,8 @@ class DecoderCompiler {
       loop->inputs.push_back(rule);
     }
     BW_ASSIGN_OR_RETURN(parts_.body, ops::LoopBody::Compile(loop, info, ops::Operators()));
-    BW_ASSIGN_OR_RETURN(parts_.logits_result,
-                        FindResult("decoder.logits_output", config_.logits_output()));
+    BW_ASSIGN_OR_RETURN(parts_.logits_result, FindResult(parts_.decoder, "decoder.logits_output",
+                                                         config_.logits_output()));
     return absl::OkStatus();
   }
 
@@ -347,44 +327,6 @@ class DecoderCompiler {
 
 absl::Status CompileDecoder(Graph graph, DecodeModel::Parts& parts) {
   return DecoderCompiler(std::move(graph), parts).Run();
-}
-
-ops::Tensor DecodeModel::Parts::TokenTensor(absl::Span<const int32_t> tokens) const {
-  ops::Shape shape = token_shape;
-  std::replace(shape.begin(), shape.end(), int64_t{-1}, static_cast<int64_t>(tokens.size()));
-  ops::Tensor tensor(token_dtype, shape);
-  if (token_dtype == ops::DType::kI32) {
-    std::copy(tokens.begin(), tokens.end(), tensor.mutable_data<int32_t>());
-  } else {
-    std::copy(tokens.begin(), tokens.end(), tensor.mutable_data<int64_t>());
-  }
-  return tensor;
-}
-
-absl::Status Prepare(const DecodeModel::Parts& parts, const ops::ExecutionContext& context,
-                     absl::Span<const ops::Tensor> inputs, StartValues& start) {
-  ops::Slots slots = parts.prologue.MakeSlots();
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const int node = parts.inputs[i].node;
-    BW_RETURN_IF_ERROR(CheckParameter(parts.decoder, node, inputs[i]));
-    slots[static_cast<size_t>(parts.prologue.slot({node, 0}))] = inputs[i];
-  }
-  BW_RETURN_IF_ERROR(parts.prologue.Run(context, slots));
-  const auto read = [&](const std::vector<ValueId>& values) {
-    std::vector<ops::Tensor> tensors;
-    for (const ValueId value : values) {
-      tensors.push_back(slots[static_cast<size_t>(parts.prologue.slot(value))]);
-    }
-    return tensors;
-  };
-  start.states = read(parts.state_values);
-  for (size_t i = 0; i < start.states.size(); ++i) {
-    if (start.states[i].rank() < 1 || start.states[i].dim(0) != 1) {
-      return Invalid("initial state ", i, " is ", ops::ToString(start.states[i].shape()),
-                     "; its first axis must count rows");
-    }
-  }
-  return parts.body->Bind(context, read(parts.invariant_values), start.values);
 }
 
 }  // namespace beamwright::engine

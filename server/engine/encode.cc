@@ -46,29 +46,6 @@ absl::StatusOr<Tensor> OwnInput(const DecodeModel::Parts& parts, const DecoderIn
   return Convert(constant, info.dtype);
 }
 
-// The decoder's inputs of request `row` of a group, from the encoder's outputs for the group.
-absl::StatusOr<std::vector<Tensor>> DecoderInputs(
-    const DecodeModel::Parts& parts, absl::Span<const Tensor> outputs, size_t row,
-    absl::Span<const std::unique_ptr<Request>> group) {
-  std::vector<Tensor> inputs;
-  for (const DecoderInput& input : parts.inputs) {
-    if (input.encoder_output < 0) {
-      BW_ASSIGN_OR_RETURN(Tensor own, OwnInput(parts, input, group[row]->source.source_length));
-      inputs.push_back(std::move(own));
-      continue;
-    }
-    const Tensor& output = outputs[static_cast<size_t>(input.encoder_output)];
-    if (output.rank() < 1 || output.dim(0) != static_cast<int64_t>(group.size())) {
-      return absl::InternalError(absl::StrCat("encoder output for '", input.name, "' is ",
-                                              ops::ToString(output.shape()), " for ", group.size(),
-                                              " sources; its first axis must count sources"));
-    }
-    const auto index = static_cast<int32_t>(row);
-    inputs.push_back(ops::GatherRows(output, {&index, 1}));
-  }
-  return inputs;
-}
-
 absl::Status EncodeGroup(const ops::ExecutionContext& context, const DecodeModel::Parts& parts,
                          absl::Span<const std::unique_ptr<Request>> group,
                          std::vector<absl::Status>& statuses) {
@@ -76,7 +53,9 @@ absl::Status EncodeGroup(const ops::ExecutionContext& context, const DecodeModel
   std::vector<Tensor> outputs;
   BW_RETURN_IF_ERROR(Annotate(parts.encoder->Run(context, encoder_inputs, outputs), "encoder"));
   for (size_t row = 0; row < group.size(); ++row) {
-    absl::StatusOr<std::vector<Tensor>> inputs = DecoderInputs(parts, outputs, row, group);
+    absl::StatusOr<std::vector<Tensor>> inputs =
+        DecoderInputs(parts, outputs, static_cast<int64_t>(group.size()), static_cast<int64_t>(row),
+                      group[row]->source.source_length);
     statuses[row] =
         inputs.ok() ? Prepare(parts, context, *inputs, group[row]->start) : inputs.status();
   }
@@ -118,6 +97,45 @@ absl::StatusOr<std::vector<Tensor>> EncoderInputs(const DecodeModel::Parts& part
                                                     sources.dim(0), sources.dim(1)));
   }
   inputs[static_cast<size_t>(parts.encoder_input)] = std::move(sources);
+  return inputs;
+}
+
+Tensor TakeRow(const Tensor& tensor, int axis, int64_t row) {
+  ops::Shape shape = tensor.shape();
+  shape[static_cast<size_t>(axis)] = 1;
+  Tensor taken(tensor.dtype(), shape);
+  int64_t outer = 1;
+  for (int i = 0; i < axis; ++i) {
+    outer *= tensor.dim(i);
+  }
+  const auto bytes = static_cast<size_t>(outer == 0 ? 0 : taken.num_bytes() / outer);
+  for (int64_t i = 0; i < outer; ++i) {
+    std::memcpy(taken.mutable_bytes() + static_cast<size_t>(i) * bytes,
+                tensor.bytes() + static_cast<size_t>(i * tensor.dim(axis) + row) * bytes, bytes);
+  }
+  return taken;
+}
+
+absl::StatusOr<std::vector<Tensor>> DecoderInputs(const DecodeModel::Parts& parts,
+                                                  absl::Span<const Tensor> encoded,
+                                                  int64_t num_sources, int64_t row,
+                                                  int64_t source_length) {
+  std::vector<Tensor> inputs;
+  for (const DecoderInput& input : parts.inputs) {
+    if (input.encoder_output < 0) {
+      BW_ASSIGN_OR_RETURN(Tensor own, OwnInput(parts, input, source_length));
+      inputs.push_back(std::move(own));
+      continue;
+    }
+    const auto index = static_cast<size_t>(input.encoder_output);
+    const int axis = num_sources > 1 ? parts.encoder_row_axes[index] : -1;
+    if (axis >= 0 && (encoded[index].rank() <= axis || encoded[index].dim(axis) != num_sources)) {
+      return absl::InternalError(absl::StrCat(
+          "encoder output for '", input.name, "' is ", ops::ToString(encoded[index].shape()),
+          " for ", num_sources, " sources; axis ", axis, " must count them"));
+    }
+    inputs.push_back(axis >= 0 ? TakeRow(encoded[index], axis, row) : encoded[index]);
+  }
   return inputs;
 }
 

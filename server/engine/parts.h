@@ -36,13 +36,19 @@ struct DecodeModel::Parts {
   std::unique_ptr<ops::Model> encoder;  // null: requests bring the decoder's inputs
   int encoder_input = 0;                // index into its parameters
   int encoder_length_input = -1;        // likewise; -1: none
-  // False: the self-check found that sources encoded together change each other's bits.
+  // False: sources can't be encoded together, or the self-check found that they change each other's
+  // bits.
   bool encoder_batches = true;
+  // By result of the encoder, while sources are encoded together: the axis that counts them; -1:
+  // the result is the same for all.
+  std::vector<int> encoder_row_axes;
 
   // What the decoder graph computes before its loop, once per request: `prologue` runs on slots in
   // which the decoder inputs were set; states and invariants are then read from these values.
   ops::Graph decoder;
   ops::Program prologue;
+  int token_node = -1;                    // Parameter node that takes the tokens
+  bool prologue_measures_tokens = false;  // it reads their shape, never their values
   std::vector<DecoderInput> inputs;
   std::vector<ops::ValueId> state_values;      // in the order of body->carried()
   std::vector<ops::ValueId> invariant_values;  // in the order of body->invariants()
@@ -75,6 +81,16 @@ struct StartValues {
   ops::LoopBody::RequestValues values;
   std::vector<ops::Tensor> states;  // [1, ...] each, in the order of body->carried()
 };
+
+// The decoder's inputs (one per parts.inputs) for source `row` of a run of the encoder over
+// `num_sources` of `source_length` tokens.
+absl::StatusOr<std::vector<ops::Tensor>> DecoderInputs(const DecodeModel::Parts& parts,
+                                                       absl::Span<const ops::Tensor> encoded,
+                                                       int64_t num_sources, int64_t row,
+                                                       int64_t source_length);
+
+// Index `row` of an axis, which stays with extent 1.
+ops::Tensor TakeRow(const ops::Tensor& tensor, int axis, int64_t row);
 
 // Runs the prologue and binds the body. `inputs`: one tensor [1, ...] per parts.inputs.
 absl::Status Prepare(const DecodeModel::Parts& parts, const ops::ExecutionContext& context,

@@ -1,6 +1,7 @@
 // Promise 1 of the README, checked on the very graph, kernels and machine that will serve: random
 // values go through the encoder and the step alone and together, and every bit must agree.
 #include <cstring>
+#include <optional>
 #include <random>
 
 #include "ops/base/status.h"
@@ -11,6 +12,10 @@ namespace {
 
 using ops::PartialShape;
 using ops::Tensor;
+
+// What the encoder is checked with.
+constexpr int64_t kSources = 3;
+constexpr int64_t kLength = 5;
 
 // Random content for a Parameter; unknown extents become `extent`, the first axis `rows`.
 Tensor RandomTensor(const ops::ValueInfo& info, int64_t rows, int64_t extent, int limit,
@@ -40,43 +45,76 @@ bool SameBits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.bytes(), b.bytes(), static_cast<size_t>(a.num_bytes())) == 0;
 }
 
-absl::Status CheckEncoder(DecodeModel::Parts& parts, std::mt19937& random) {
+// The axis along which `together` counts kSources sources where `alone` has one; -1 if both have
+// the same shape, nothing if neither holds.
+std::optional<int> RowAxis(const Tensor& alone, const Tensor& together) {
+  if (alone.rank() != together.rank()) {
+    return std::nullopt;
+  }
+  int found = -1;
+  for (int axis = 0; axis < alone.rank(); ++axis) {
+    if (alone.dim(axis) == together.dim(axis)) {
+      continue;
+    }
+    if (found >= 0 || alone.dim(axis) != 1 || together.dim(axis) != kSources) {
+      return std::nullopt;
+    }
+    found = axis;
+  }
+  return found;
+}
+
+absl::StatusOr<std::vector<Tensor>> RunEncoder(const DecodeModel::Parts& parts,
+                                               const Tensor& sources) {
+  BW_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, EncoderInputs(parts, sources));
+  std::vector<Tensor> outputs;
+  BW_RETURN_IF_ERROR(parts.encoder->Run(ops::ExecutionContext(), inputs, outputs));
+  return outputs;
+}
+
+Tensor RandomSources(const DecodeModel::Parts& parts, int64_t rows, int64_t length,
+                     std::mt19937& random) {
   const ops::Graph& graph = parts.encoder->graph();
   const int source = graph.parameters[static_cast<size_t>(parts.encoder_input)];
-  const ops::ValueInfo& info = graph.node(source).outputs[0];
-  if (info.shape.has_rank() && info.shape.rank() > 0 && info.shape.dim(0) == 1) {
-    parts.encoder_batches = false;
-    return absl::OkStatus();
-  }
-  constexpr int64_t kRows = 3;
-  constexpr int64_t kLength = 5;
   const int limit = parts.source->size() > 0 ? parts.source->size() : 1;
-  const Tensor input = RandomTensor(info, kRows, kLength, limit, random);
-  const ops::ExecutionContext context;
-  std::vector<Tensor> together;
-  BW_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, EncoderInputs(parts, input));
-  BW_RETURN_IF_ERROR(parts.encoder->Run(context, inputs, together));
-  for (int64_t row = 0; row < kRows; ++row) {
-    BW_ASSIGN_OR_RETURN(const std::vector<Tensor> one,
-                        EncoderInputs(parts, input.Rows(row, row + 1)));
-    std::vector<Tensor> alone;
-    BW_RETURN_IF_ERROR(parts.encoder->Run(context, one, alone));
-    for (size_t i = 0; i < alone.size(); ++i) {
-      if (together[i].rank() < 1 || together[i].dim(0) != kRows ||
-          !SameBits(alone[i], together[i].Rows(row, row + 1))) {
-        parts.encoder_batches = false;
+  return RandomTensor(graph.node(source).outputs[0], rows, length, limit, random);
+}
+
+// Fails only if a single source can't be encoded.
+absl::Status CheckEncoder(DecodeModel::Parts& parts, std::mt19937& random) {
+  const Tensor sources = RandomSources(parts, kSources, kLength, random);
+  parts.encoder_batches = false;
+  const absl::StatusOr<std::vector<Tensor>> together = RunEncoder(parts, sources);
+  for (int64_t row = 0; row < kSources; ++row) {
+    BW_ASSIGN_OR_RETURN(const std::vector<Tensor> alone,
+                        RunEncoder(parts, sources.Rows(row, row + 1)));
+    for (size_t i = 0; together.ok() && i < alone.size(); ++i) {
+      const std::optional<int> axis = RowAxis(alone[i], (*together)[i]);
+      if (!axis.has_value() ||
+          !SameBits(alone[i], *axis < 0 ? (*together)[i] : TakeRow((*together)[i], *axis, row))) {
         return absl::OkStatus();
+      }
+      if (row == 0) {
+        parts.encoder_row_axes.push_back(*axis);
       }
     }
   }
+  parts.encoder_batches = together.ok();
   return absl::OkStatus();
 }
 
 absl::Status Start(const DecodeModel::Parts& parts, int64_t length, std::mt19937& random,
                    StartValues& start) {
   std::vector<Tensor> inputs;
-  for (const DecoderInput& input : parts.inputs) {
-    inputs.push_back(RandomTensor(parts.decoder.node(input.node).outputs[0], 1, length, 2, random));
+  if (parts.encoder != nullptr) {
+    BW_ASSIGN_OR_RETURN(const std::vector<Tensor> encoded,
+                        RunEncoder(parts, RandomSources(parts, 1, length, random)));
+    BW_ASSIGN_OR_RETURN(inputs, DecoderInputs(parts, encoded, 1, 0, length));
+  } else {
+    for (const DecoderInput& input : parts.inputs) {
+      const ops::ValueInfo& info = parts.decoder.node(input.node).outputs[0];
+      inputs.push_back(RandomTensor(info, 1, length, 2, random));
+    }
   }
   return Prepare(parts, ops::ExecutionContext(), inputs, start);
 }

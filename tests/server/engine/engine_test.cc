@@ -138,6 +138,16 @@ void RunRandomCases(const TableOptions& table_options, const std::vector<int32_t
 }
 
 TEST(Engine, EqualsThePlainSearch) { RunRandomCases({}, {1}, 600, 1); }
+TEST(Engine, EqualsItForALoopWithLayersAroundIt) {
+  TableOptions options;
+  options.form = engine_testing::Form::kBatchFirst;
+  RunRandomCases(options, {1}, 200, 5);
+}
+TEST(Engine, EqualsItForATimeFirstExportWithLayeredStates) {
+  TableOptions options;
+  options.form = engine_testing::Form::kTimeFirst;
+  RunRandomCases(options, {1}, 200, 6);
+}
 TEST(Engine, SeveralEndTokens) { RunRandomCases({{"1", "4", "6"}}, {1, 4, 6}, 300, 2); }
 TEST(Engine, RowsThatCannotBeToldApartRunOneByOne) {
   TableOptions options;

@@ -48,6 +48,13 @@ inline std::vector<float> RandomTable(int seed) {
   return table;
 }
 
+// The same decoder as different tools would export it.
+enum class Form {
+  kStep,        // one step, states as inputs and outputs
+  kBatchFirst,  // a loop over tokens [rows, time]; products before it, the table after it
+  kTimeFirst,   // the same with transposes to [time, rows] around a Scan, and a state [1, rows]
+};
+
 struct TableOptions {
   std::vector<std::string> end_tokens = {"1"};
   // Adds 0 times the sum over all rows: rows can no longer be told apart.
@@ -55,16 +62,22 @@ struct TableOptions {
   // Gives the logits the constant shape [1, vocabulary].
   bool fixed_batch = false;
   bool with_encoder = true;
+  Form form = Form::kStep;
 };
+
+// state [rows], x = 7 token [rows] -> next state [rows].
+inline testing_support::GraphBuilder::Value NextStates(testing_support::GraphBuilder& graph,
+                                                       testing_support::GraphBuilder::Value state,
+                                                       testing_support::GraphBuilder::Value x) {
+  const auto moved = graph.Add("Add", {graph.Add("Multiply", {state, graph.Int(31)}), x});
+  return graph.Add("FloorMod", {graph.Add("Add", {moved, graph.Int(3)}), graph.Int(kStates)});
+}
 
 inline ops::Graph StepGraph(const std::vector<float>& table, const TableOptions& options) {
   testing_support::GraphBuilder graph;
   const auto token = graph.Parameter("token", ops::DType::kI64, {-1});
   const auto state = graph.Parameter("state", ops::DType::kI64, {-1});
-  const auto moved = graph.Add("Add", {graph.Add("Multiply", {state, graph.Int(31)}),
-                                       graph.Add("Multiply", {token, graph.Int(7)})});
-  const auto next =
-      graph.Add("FloorMod", {graph.Add("Add", {moved, graph.Int(3)}), graph.Int(kStates)});
+  const auto next = NextStates(graph, state, graph.Add("Multiply", {token, graph.Int(7)}));
   auto scores = graph.Add(
       "Gather",
       {graph.Constant(ops::Tensor::Of<float>({kStates, kVocabulary}, table)), next, graph.Int(0)});
@@ -82,12 +95,52 @@ inline ops::Graph StepGraph(const std::vector<float>& table, const TableOptions&
   return graph.Build();
 }
 
-// source [rows, length] -> its sum modulo the number of states.
-inline ops::Graph EncoderGraph() {
+// What StepGraph computes, over a whole target at once.
+inline ops::Graph SequenceGraph(const std::vector<float>& table, Form form) {
+  const bool time_first = form == Form::kTimeFirst;
+  const int64_t axis = time_first ? 0 : 1;
+  testing_support::GraphBuilder body;
+  const auto slice =
+      body.Parameter("x", ops::DType::kI64, time_first ? ops::Shape{-1} : ops::Shape{-1, 1});
+  const auto state_in = body.Parameter("state", ops::DType::kI64, {-1});
+  const auto x = time_first ? slice : body.Add("Squeeze", {slice, body.Ints({1})});
+  const auto next = NextStates(body, state_in, x);
+  body.Result("part", time_first ? next : body.Add("Unsqueeze", {next, body.Ints({1})}));
+  body.Result("next", next);
+
+  testing_support::GraphBuilder graph;
+  const auto tokens = graph.Parameter("token", ops::DType::kI64, {-1, -1});
+  auto state =
+      graph.Parameter("state", ops::DType::kI64, time_first ? ops::Shape{1, -1} : ops::Shape{-1});
+  auto steps = graph.Add("Multiply", {tokens, graph.Int(7)});
+  if (time_first) {
+    state = graph.Add("Squeeze", {state, graph.Ints({0})});
+    steps = graph.Add("Transpose", {steps, graph.Ints({1, 0})});
+  }
+  ops::Loop loop;
+  loop.body = body.Build();
+  loop.inputs = {testing_support::Sliced(0, 0, axis), testing_support::Carried(1, 1, 1)};
+  loop.inputs[0].drop_axis = time_first;
+  loop.outputs = {testing_support::Joined(0, 0, axis)};
+  if (time_first) {
+    loop.outputs[0].kind = ops::LoopOutput::Kind::kStacked;
+  }
+  auto states = graph.Loop({steps, state}, std::move(loop), 1);
+  if (time_first) {
+    states = graph.Add("Transpose", {states, graph.Ints({1, 0})});
+  }
+  const auto lines = graph.Constant(ops::Tensor::Of<float>({kStates, kVocabulary}, table));
+  graph.Result("logits", graph.Add("Gather", {lines, states, graph.Int(0)}));
+  return graph.Build();
+}
+
+// source [rows, length] -> its sum modulo the number of states; [1, rows] if `layered`.
+inline ops::Graph EncoderGraph(bool layered) {
   testing_support::GraphBuilder graph;
   const auto source = graph.Parameter("source", ops::DType::kI64, {-1, -1});
   const auto sum = graph.Add("ReduceSum", {source, graph.Ints({1})}, {{"keep_dims", false}});
-  graph.Result("first_state", graph.Add("FloorMod", {sum, graph.Int(kStates)}));
+  const auto state = graph.Add("FloorMod", {sum, graph.Int(kStates)});
+  graph.Result("first_state", layered ? graph.Add("Unsqueeze", {state, graph.Ints({0})}) : state);
   return graph.Build();
 }
 
@@ -109,7 +162,9 @@ inline model::Bundle TableBundle(const std::vector<float>& table, const TableOpt
   decoder.set_logits_kind(v1::LOGITS_KIND_LOG_PROBS);
   v1::StateConfig& state = *decoder.add_states();
   state.set_input("state");
-  state.set_output("next_state");
+  if (options.form == Form::kStep) {
+    state.set_output("next_state");
+  }
   config.mutable_source()->set_form(v1::TEXT_FORM_IDS);
   config.mutable_source()->set_size(50);
   config.mutable_target()->set_form(v1::TEXT_FORM_IDS);
@@ -120,9 +175,10 @@ inline model::Bundle TableBundle(const std::vector<float>& table, const TableOpt
   }
   if (options.with_encoder) {
     state.set_encoder_output("first_state");
-    bundle.encoder = EncoderGraph();
+    bundle.encoder = EncoderGraph(options.form == Form::kTimeFirst);
   }
-  bundle.decoder = StepGraph(table, options);
+  bundle.decoder =
+      options.form == Form::kStep ? StepGraph(table, options) : SequenceGraph(table, options.form);
   bundle.source = IdCodec(config.source());
   bundle.target = IdCodec(config.target());
   return bundle;

@@ -1,0 +1,410 @@
+#include "ops/compile/target_loop.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "ops/base/status.h"
+#include "ops/compile/program.h"
+
+namespace beamwright::ops {
+namespace {
+
+using Kind = RowInfo::Kind;
+
+absl::Status CannotMove(const Node& node, absl::string_view why) {
+  return absl::UnimplementedError(
+      absl::StrCat(Describe(node), " cannot be moved into the decoder's step: ", why));
+}
+
+class Joiner {
+ public:
+  Joiner(const Graph& graph, const GraphInfo& info, const OperatorSet& operators)
+      : graph_(graph), info_(info), operators_(operators) {}
+
+  absl::StatusOr<Graph> Run(int token_parameter, int time_axis, const std::vector<int>& results) {
+    FindTimes(token_parameter, time_axis);
+    const std::vector<bool> moves = FindMoves(results);
+    AddToken(token_parameter, time_axis);
+    for (int i = 0; i < static_cast<int>(graph_.nodes.size()); ++i) {
+      if (moves[static_cast<size_t>(i)] && i != token_parameter) {
+        BW_RETURN_IF_ERROR(graph_.node(i).op == "Loop" ? InlineLoop(i) : MoveNode(i));
+      }
+    }
+    return Build(results);
+  }
+
+ private:
+  RowInfo& TimeOf(ValueId id) {
+    return times_[static_cast<size_t>(id.node)][static_cast<size_t>(id.output)];
+  }
+  bool DependsOnTime(int node) const {
+    const std::vector<RowInfo>& times = times_[static_cast<size_t>(node)];
+    return std::any_of(times.begin(), times.end(),
+                       [](const RowInfo& time) { return time.kind != Kind::kFixed; });
+  }
+
+  // Nodes that the results depend on step by step. What a loop's states start from stays outside,
+  // even if it is made to the target's measures.
+  std::vector<bool> FindMoves(const std::vector<int>& results) const {
+    std::vector<bool> moves(graph_.nodes.size(), false);
+    const auto mark = [&](ValueId id) {
+      if (id.present() && DependsOnTime(id.node)) {
+        moves[static_cast<size_t>(id.node)] = true;
+      }
+    };
+    for (const int result : results) {
+      mark(graph_.node(result).inputs[0]);
+    }
+    for (size_t i = graph_.nodes.size(); i-- > 0;) {
+      const Node& node = graph_.nodes[i];
+      if (!moves[i]) {
+        continue;
+      }
+      if (node.op != "Loop") {
+        std::for_each(node.inputs.begin(), node.inputs.end(), mark);
+        continue;
+      }
+      for (const LoopInput& rule : node.loop->inputs) {
+        if (rule.input >= 0 && rule.kind != LoopInput::Kind::kCarried) {
+          mark(node.inputs[static_cast<size_t>(rule.input)]);
+        }
+      }
+    }
+    return moves;
+  }
+
+  // How every value depends on the time axis of the target.
+  void FindTimes(int token_parameter, int time_axis) {
+    times_.resize(graph_.nodes.size());
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      times_[i].assign(node.outputs.size(), RowInfo{Kind::kFixed});
+      if (static_cast<int>(i) == token_parameter) {
+        times_[i][0] = {Kind::kRows, time_axis, 1};
+        continue;
+      }
+      if (node.op == "Parameter" || node.op == "Result" || info_.IsKnown(static_cast<int>(i))) {
+        continue;
+      }
+      std::vector<RowInfo> inputs;
+      for (const ValueId id : node.inputs) {
+        inputs.push_back(id.present() ? TimeOf(id) : RowInfo{Kind::kFixed});
+      }
+      const bool fixed = std::all_of(inputs.begin(), inputs.end(),
+                                     [](const RowInfo& time) { return time.kind == Kind::kFixed; });
+      if (fixed) {
+        continue;
+      }
+      const Operator* op = operators_.Find(node.op);
+      if (node.op == "Loop") {
+        times_[i] = LoopTimes(node, inputs);
+      } else if (op != nullptr && op->rows != nullptr) {
+        times_[i].assign(node.outputs.size(), op->rows(node, inputs, info_.InputsOf(graph_, node)));
+      } else {
+        times_[i].assign(node.outputs.size(), RowInfo{Kind::kMixed});
+      }
+    }
+  }
+
+  // Why a loop is none over the target, one step at a time; empty: it is.
+  static std::string WhyNotOverTarget(const Node& node, absl::Span<const RowInfo> inputs) {
+    const Loop& loop = *node.loop;
+    if (loop.items != Loop::Items::kTogether) {
+      return "it has sequence lengths";
+    }
+    if (loop.trip_count_input >= 0 || loop.condition_input >= 0 || loop.condition_result >= 0) {
+      return "it has a trip count or a condition";
+    }
+    for (const LoopInput& rule : loop.inputs) {
+      if (rule.kind == LoopInput::Kind::kIteration) {
+        return "its body reads the iteration's number";
+      }
+      const RowInfo& time = inputs[static_cast<size_t>(rule.input)];
+      if (rule.kind == LoopInput::Kind::kSliced) {
+        if (time.kind != Kind::kRows || time.axis != rule.axis || time.factor != 1) {
+          return "it slices something that is not the target's time axis";
+        }
+        if (rule.start != 0 || rule.end != -1 || rule.stride != 1 || rule.part_size != 1) {
+          return "it takes the target otherwise than forwards, step by step, from start to end";
+        }
+      } else if (time.kind == Kind::kRows || time.kind == Kind::kMixed) {
+        return "a state or an invariant input of it depends on the target";
+      }
+    }
+    return "";
+  }
+
+  static std::vector<RowInfo> LoopTimes(const Node& node, absl::Span<const RowInfo> inputs) {
+    std::vector<RowInfo> times(node.outputs.size(), RowInfo{Kind::kMixed});
+    if (WhyNotOverTarget(node, inputs).empty()) {
+      for (const LoopOutput& rule : node.loop->outputs) {
+        const bool joined = rule.kind != LoopOutput::Kind::kLastValue;
+        if (joined && !rule.reversed && rule.part_size == 1) {
+          times[static_cast<size_t>(rule.output)] = {Kind::kRows, static_cast<int>(rule.axis), 1};
+        }
+      }
+    }
+    return times;
+  }
+
+  // A node of the body. Its outputs' declared shapes are forgotten: one step is shorter.
+  ValueId Append(Node node) {
+    for (ValueInfo& output : node.outputs) {
+      output.shape = PartialShape();
+    }
+    body_.nodes.push_back(std::move(node));
+    return {static_cast<int>(body_.nodes.size()) - 1, 0};
+  }
+
+  ValueId AppendConstant(const Node& like, Tensor value) {
+    Node node;
+    node.op = "Constant";
+    node.name = like.name;
+    node.outputs.resize(1);
+    node.constant = std::move(value);
+    return Append(std::move(node));
+  }
+
+  ValueId AppendParameter(const std::string& name, const ValueInfo& info) {
+    Node node;
+    node.op = "Parameter";
+    node.name = name;
+    node.outputs = {info};
+    const ValueId id{static_cast<int>(body_.nodes.size()), 0};
+    body_.parameters.push_back(id.node);
+    body_.nodes.push_back(std::move(node));
+    return id;
+  }
+
+  int AppendResult(const std::string& name, ValueId value) {
+    Node node;
+    node.op = "Result";
+    node.name = name;
+    node.inputs = {value};
+    body_.results.push_back(static_cast<int>(body_.nodes.size()));
+    body_.nodes.push_back(std::move(node));
+    return static_cast<int>(body_.results.size()) - 1;
+  }
+
+  // Input of the new loop that reads a value from outside.
+  LoopInput& AddLoopInput(LoopInput::Kind kind, ValueId outside, ValueId parameter) {
+    LoopInput rule;
+    rule.kind = kind;
+    rule.input = static_cast<int>(outside_.size());
+    rule.external_id = rule.input;
+    const auto at = std::find(body_.parameters.begin(), body_.parameters.end(), parameter.node);
+    rule.body_parameter = static_cast<int>(at - body_.parameters.begin());
+    outside_.push_back(outside);
+    rules_.push_back(rule);
+    return rules_.back();
+  }
+
+  void AddToken(int token_parameter, int time_axis) {
+    const Node& token = graph_.node(token_parameter);
+    ValueInfo info = token.outputs[0];
+    if (info.shape.has_rank()) {
+      Shape dims = info.shape.dims();
+      dims[static_cast<size_t>(time_axis)] = 1;
+      info.shape = PartialShape(std::move(dims));
+    }
+    const ValueId parameter = AppendParameter(token.name, info);
+    LoopInput& rule = AddLoopInput(LoopInput::Kind::kSliced, {token_parameter, 0}, parameter);
+    rule.axis = time_axis;
+    moved_[{token_parameter, 0}] = parameter;
+  }
+
+  // The value inside the body of a value of the graph.
+  ValueId Inside(ValueId id) {
+    if (!id.present()) {
+      return id;
+    }
+    const auto [it, is_new] = moved_.try_emplace(id);
+    if (is_new) {
+      const Tensor& known =
+          info_.constants[static_cast<size_t>(id.node)][static_cast<size_t>(id.output)];
+      const Node& node = graph_.node(id.node);
+      if (known.has_value()) {
+        it->second = AppendConstant(node, known);
+      } else {
+        const ValueId parameter = AppendParameter(node.name, graph_.info(id));
+        AddLoopInput(LoopInput::Kind::kInvariant, id, parameter);
+        moved_[id] = parameter;
+      }
+    }
+    return moved_.at(id);
+  }
+
+  absl::Status MoveNode(int index) {
+    const Node& node = graph_.node(index);
+    for (const RowInfo& time : times_[static_cast<size_t>(index)]) {
+      if (time.kind == Kind::kMixed) {
+        return CannotMove(node, "it does not work time step by time step");
+      }
+    }
+    Node copy = node;
+    for (ValueId& input : copy.inputs) {
+      input = Inside(input);
+    }
+    const ValueId moved = Append(std::move(copy));
+    for (size_t output = 0; output < node.outputs.size(); ++output) {
+      moved_[{index, static_cast<int>(output)}] = {moved.node, static_cast<int>(output)};
+    }
+    return absl::OkStatus();
+  }
+
+  ValueId AppendAxisNode(const char* op, const Node& like, ValueId value, int64_t axis) {
+    const ValueId axes = AppendConstant(like, Tensor::Of<int64_t>({1}, std::vector<int64_t>{axis}));
+    Node node;
+    node.op = op;
+    node.name = like.name;
+    node.inputs = {value, axes};
+    node.outputs.resize(1);
+    return Append(std::move(node));
+  }
+
+  // The body of a loop over the target becomes part of the step, its states states of the new loop.
+  absl::Status InlineLoop(int index) {
+    const Node& node = graph_.node(index);
+    const Loop& loop = *node.loop;
+    std::vector<RowInfo> times;
+    for (const ValueId id : node.inputs) {
+      times.push_back(id.present() ? TimeOf(id) : RowInfo{Kind::kFixed});
+    }
+    const std::string why = WhyNotOverTarget(node, times);
+    if (!why.empty()) {
+      return CannotMove(node, why);
+    }
+    // By node of the old body.
+    std::vector<int> inlined(loop.body.nodes.size(), -1);
+    std::vector<ValueId> parameters(loop.body.nodes.size());
+    std::vector<std::pair<size_t, int>> edges;  // rule of the new loop, Result of the old body
+    for (const LoopInput& rule : loop.inputs) {
+      const int parameter = loop.body.parameters[static_cast<size_t>(rule.body_parameter)];
+      const ValueId outside = node.inputs[static_cast<size_t>(rule.input)];
+      ValueId& value = parameters[static_cast<size_t>(parameter)];
+      if (rule.kind == LoopInput::Kind::kCarried) {
+        value =
+            AppendParameter(loop.body.node(parameter).name, loop.body.node(parameter).outputs[0]);
+        AddLoopInput(rule.kind, outside, value);
+        edges.emplace_back(rules_.size() - 1, rule.back_edge);
+      } else {
+        value = Inside(outside);
+        if (rule.drop_axis) {
+          value = AppendAxisNode("Squeeze", node, value, rule.axis);
+        }
+      }
+    }
+    const auto mapped = [&](ValueId id) {
+      if (!id.present() || loop.body.node(id.node).op == "Parameter") {
+        return id.present() ? parameters[static_cast<size_t>(id.node)] : id;
+      }
+      return ValueId{inlined[static_cast<size_t>(id.node)], id.output};
+    };
+    for (size_t i = 0; i < loop.body.nodes.size(); ++i) {
+      Node copy = loop.body.nodes[i];
+      if (copy.op == "Parameter" || copy.op == "Result") {
+        continue;
+      }
+      for (ValueId& input : copy.inputs) {
+        input = mapped(input);
+      }
+      inlined[i] = Append(std::move(copy)).node;
+    }
+    const auto result_value = [&](int result) {
+      return mapped(loop.body.node(loop.body.results[static_cast<size_t>(result)]).inputs[0]);
+    };
+    for (const auto& [rule, result] : edges) {
+      const Node& source = loop.body.node(loop.body.results[static_cast<size_t>(result)]);
+      rules_[rule].back_edge = AppendResult(source.name, result_value(result));
+    }
+    for (const LoopOutput& rule : loop.outputs) {
+      ValueId value = result_value(rule.body_result);
+      if (rule.kind == LoopOutput::Kind::kStacked) {
+        value = AppendAxisNode("Unsqueeze", node, value, rule.axis);
+      }
+      moved_[{index, rule.output}] = value;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Graph> Build(const std::vector<int>& results) {
+    Node loop_node;
+    loop_node.op = "Loop";
+    loop_node.name = "target";
+    auto loop = std::make_shared<Loop>();
+    for (const int result : results) {
+      const ValueId value = graph_.node(result).inputs[0];
+      const RowInfo time = TimeOf(value);
+      if (time.kind != Kind::kRows || time.factor != 1) {
+        return CannotMove(graph_.node(value.node), "its result has no value for each time step");
+      }
+      LoopOutput rule;
+      rule.kind = LoopOutput::Kind::kConcatenated;
+      rule.output = static_cast<int>(loop->outputs.size());
+      rule.body_result = AppendResult(graph_.node(result).name, moved_.at(value));
+      rule.axis = time.axis;
+      loop->outputs.push_back(rule);
+      loop_node.outputs.push_back(graph_.info(value));
+    }
+    loop->body = std::move(body_);
+    loop->inputs = std::move(rules_);
+    loop_node.loop = std::move(loop);
+
+    // What the loop reads from outside, with all Parameters, in the old order.
+    const std::vector<bool> needed = AncestorsOf(graph_, outside_);
+    Graph joined;
+    joined.name = graph_.name;
+    std::vector<int> moved(graph_.nodes.size(), -1);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      Node node = graph_.nodes[i];
+      if (!needed[i] && node.op != "Parameter") {
+        continue;
+      }
+      for (ValueId& input : node.inputs) {
+        input.node = input.present() ? moved[static_cast<size_t>(input.node)] : -1;
+      }
+      moved[i] = static_cast<int>(joined.nodes.size());
+      joined.nodes.push_back(std::move(node));
+    }
+    for (const int parameter : graph_.parameters) {
+      joined.parameters.push_back(moved[static_cast<size_t>(parameter)]);
+    }
+    for (const ValueId id : outside_) {
+      loop_node.inputs.push_back({moved[static_cast<size_t>(id.node)], id.output});
+    }
+    joined.nodes.push_back(std::move(loop_node));
+    const int loop_index = static_cast<int>(joined.nodes.size()) - 1;
+    for (size_t i = 0; i < results.size(); ++i) {
+      Node result = graph_.node(results[i]);
+      result.inputs = {{loop_index, static_cast<int>(i)}};
+      joined.results.push_back(static_cast<int>(joined.nodes.size()));
+      joined.nodes.push_back(std::move(result));
+    }
+    return joined;
+  }
+
+  const Graph& graph_;
+  const GraphInfo& info_;
+  const OperatorSet& operators_;
+  std::vector<std::vector<RowInfo>> times_;  // by node and output
+  Graph body_;                               // of the new loop
+  std::vector<LoopInput> rules_;
+  std::vector<ValueId> outside_;  // inputs of the new loop, as values of the graph
+  struct Less {
+    bool operator()(ValueId a, ValueId b) const {
+      return std::pair(a.node, a.output) < std::pair(b.node, b.output);
+    }
+  };
+  std::map<ValueId, ValueId, Less> moved_;  // values of the graph inside the body
+};
+
+}  // namespace
+
+absl::StatusOr<Graph> JoinTargetLoop(const Graph& graph, const GraphInfo& info,
+                                     const OperatorSet& operators, int token_parameter,
+                                     int time_axis, const std::vector<int>& results) {
+  return Joiner(graph, info, operators).Run(token_parameter, time_axis, results);
+}
+
+}  // namespace beamwright::ops

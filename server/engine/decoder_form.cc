@@ -1,0 +1,138 @@
+#include "server/engine/decoder_form.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "ops/base/status.h"
+#include "ops/compile/target_loop.h"
+#include "ops/loop/operators.h"
+
+namespace beamwright::engine {
+namespace {
+
+using ops::Graph;
+using ops::LoopInput;
+using ops::PartialShape;
+
+constexpr int kNone = -1;
+constexpr int kSeveral = -2;
+
+// Whether a loop reads its slices from Parameters and gives the logits itself.
+bool IsWholeDecoder(const Graph& graph, const v1::DecoderConfig& config, int loop_node) {
+  const ops::Node& node = graph.node(loop_node);
+  for (const LoopInput& rule : node.loop->inputs) {
+    if (rule.kind == LoopInput::Kind::kSliced &&
+        graph.node(node.inputs[static_cast<size_t>(rule.input)].node).op != "Parameter") {
+      return false;
+    }
+  }
+  const absl::StatusOr<int> logits = FindResult(graph, "", config.logits_output());
+  return !logits.ok() ||
+         graph.node(graph.results[static_cast<size_t>(*logits)]).inputs[0].node == loop_node;
+}
+
+// Node of the loop over the target sequence; kNone for a step graph, kSeveral where layers around
+// the loop, or further loops, have to become part of its body first.
+absl::StatusOr<int> FindLoop(const Graph& graph, const v1::DecoderConfig& config) {
+  std::vector<int> loops;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const ops::Node& node = graph.nodes[i];
+    if (node.op == "Loop" && (config.loop().empty() || node.name == config.loop())) {
+      loops.push_back(static_cast<int>(i));
+    }
+  }
+  if (loops.empty() && !config.loop().empty()) {
+    return Invalid("decoder.loop: the graph has no loop '", config.loop(), "'");
+  }
+  if (loops.size() > 1 && !config.loop().empty()) {
+    return Invalid("decoder.loop: the graph has ", loops.size(), " loops '", config.loop(), "'");
+  }
+  const bool is_step =
+      std::any_of(config.states().begin(), config.states().end(),
+                  [](const v1::StateConfig& state) { return !state.output().empty(); });
+  if (loops.empty() || (is_step && config.loop().empty())) {
+    return kNone;
+  }
+  return loops.size() == 1 && IsWholeDecoder(graph, config, loops[0]) ? loops[0] : kSeveral;
+}
+
+// The Parameter of a whole decoder that takes the target: the named one, or the only one of
+// integers.
+absl::StatusOr<int> FindTargetParameter(const Graph& graph, const v1::DecoderConfig& config) {
+  std::vector<int> found;
+  std::vector<std::string> names;
+  for (const int node : graph.parameters) {
+    const ops::DType dtype = graph.node(node).outputs[0].dtype;
+    const std::string name = PortName(graph, node);
+    const bool integers = dtype == ops::DType::kI64 || dtype == ops::DType::kI32;
+    if (config.token_input().empty() ? integers : name == config.token_input()) {
+      found.push_back(node);
+      names.push_back(name);
+    }
+  }
+  if (found.size() == 1) {
+    return found[0];
+  }
+  if (!config.token_input().empty()) {
+    return Invalid("decoder.token_input: the decoder has no input '", config.token_input(), "'");
+  }
+  return Invalid("decoder.token_input: must name the input that takes the tokens; of integers are ",
+                 names.empty() ? "none" : absl::StrCat("'", absl::StrJoin(names, "', '"), "'"));
+}
+
+// The decoder with everything that works time step by time step inside one loop.
+absl::StatusOr<Graph> JoinLoops(const Graph& graph, const ops::GraphInfo& info,
+                                const v1::DecoderConfig& config) {
+  BW_ASSIGN_OR_RETURN(const int tokens, FindTargetParameter(graph, config));
+  BW_ASSIGN_OR_RETURN(const int logits,
+                      FindResult(graph, "decoder.logits_output", config.logits_output()));
+  const PartialShape& shape = graph.node(tokens).outputs[0].shape;
+  std::string faults;
+  for (const int time_axis : {1, 0}) {
+    if (shape.has_rank() && time_axis >= shape.rank()) {
+      continue;
+    }
+    absl::StatusOr<Graph> joined = JoinTargetLoop(graph, info, ops::Operators(), tokens, time_axis,
+                                                  {graph.results[static_cast<size_t>(logits)]});
+    if (joined.ok()) {
+      return joined;
+    }
+    absl::StrAppend(&faults, faults.empty() ? "" : "; ", "with the time on axis ", time_axis,
+                    " of '", PortName(graph, tokens), "': ", joined.status().message());
+  }
+  return absl::UnimplementedError(faults);
+}
+
+}  // namespace
+
+absl::StatusOr<int> FindResult(const Graph& graph, const std::string& field,
+                               const std::string& name) {
+  if (name.empty() && graph.results.size() == 1) {
+    return 0;
+  }
+  std::vector<std::string> names;
+  for (size_t i = 0; i < graph.results.size(); ++i) {
+    names.push_back(absl::StrCat("'", PortName(graph, graph.results[i]), "'"));
+    if (!name.empty() && PortName(graph, graph.results[i]) == name) {
+      return static_cast<int>(i);
+    }
+  }
+  return Invalid(field, ": the decoder has no result '", name, "'; it has ",
+                 absl::StrJoin(names, ", "));
+}
+
+absl::StatusOr<DecoderForm> FormDecoder(Graph graph, const v1::DecoderConfig& config) {
+  DecoderForm form;
+  BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
+  BW_ASSIGN_OR_RETURN(form.loop_node, FindLoop(graph, config));
+  if (form.loop_node == kSeveral) {
+    BW_ASSIGN_OR_RETURN(graph, JoinLoops(graph, form.info, config));
+    BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
+    form.loop_node = graph.node(graph.results[0]).inputs[0].node;
+  }
+  form.graph = std::move(graph);
+  return form;
+}
+
+}  // namespace beamwright::engine

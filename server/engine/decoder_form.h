@@ -1,0 +1,32 @@
+// The two forms of decoder graph that are compiled: a step graph, or a graph with one loop over the
+// target sequence that holds the whole step. Other exports are brought into the second form.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_DECODER_FORM_H_
+#define BEAMWRIGHT_SERVER_ENGINE_DECODER_FORM_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "beamwright/v1/model.pb.h"
+#include "ops/graph/inference.h"
+
+namespace beamwright::engine {
+
+struct DecoderForm {
+  ops::Graph graph;
+  ops::GraphInfo info;
+  int loop_node = -1;  // of the loop over the target sequence; -1: a step graph
+};
+
+// A graph without loops, or whose states name their outputs, is a step graph. Else what works time
+// step by time step around its loops is moved into one (ops/compile/target_loop.h). Errors name the
+// field of model.textproto or the layer.
+absl::StatusOr<DecoderForm> FormDecoder(ops::Graph graph, const v1::DecoderConfig& config);
+
+// Index into graph.results of the result with this name; the only one if the name is empty.
+// InvalidArgument names the field and the results that there are.
+absl::StatusOr<int> FindResult(const ops::Graph& graph, const std::string& field,
+                               const std::string& name);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_DECODER_FORM_H_
