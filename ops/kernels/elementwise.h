@@ -1,11 +1,11 @@
 // Operators that work element by element: arithmetic, comparison and logic under NumPy broadcasting
-// (attribute auto_broadcast "numpy" or "none"; "pdpd" is refused), functions of one element, Select
-// and Convert.
+// (attribute auto_broadcast "numpy" or "none"; "pdpd" is refused), functions of one element,
+// activations, Select and Convert.
 //
-// Types: arithmetic on f32, i32 and i64 (integers wrap; division by zero is an error naming the
-// element), comparison on these and boolean, logic on boolean, Convert among all types. NaN takes
-// part as IEEE 754 says, except that Maximum and Minimum return their first operand when comparing
-// is false.
+// Types: arithmetic on all numeric types (integers wrap; integer division by zero is an error
+// naming the element; f16 and bf16 are computed in f32 and rounded once), comparison on these and
+// boolean, logic on boolean, Select and Convert on all types. NaN takes part as IEEE 754 says,
+// except that Maximum and Minimum return their first operand when comparing is false.
 #ifndef BEAMWRIGHT_OPS_KERNELS_ELEMENTWISE_H_
 #define BEAMWRIGHT_OPS_KERNELS_ELEMENTWISE_H_
 
@@ -13,22 +13,43 @@
 
 namespace beamwright::ops {
 
-// Add, Subtract, Multiply, Divide (m_pythondiv: integers divide rounding down, the default, or
-// towards zero), Power, Maximum, Minimum, FloorMod (sign of the divisor), Mod (sign of the
-// dividend), SquaredDifference: told apart by the node's op.
+// elementwise_arithmetic.cc: Add, Subtract, Multiply, Divide (m_pythondiv: integers divide rounding
+// down, the default, or towards zero), Power, Maximum, Minimum, FloorMod (sign of the divisor), Mod
+// (sign of the dividend), SquaredDifference: told apart by the node's op, as all of these are.
 extern const OperatorCode kArithmetic;
+
+// elementwise_comparison.cc
 // Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual: boolean result.
 extern const OperatorCode kComparison;
-// LogicalAnd, LogicalOr, LogicalXor.
+// LogicalAnd, LogicalOr, LogicalXor on boolean; BitwiseAnd, BitwiseOr, BitwiseXor on integers too.
 extern const OperatorCode kLogical;
-// Sqrt, Exp, Log, Abs, Negative, Floor, Sigmoid, Tanh, ReLU, LogicalNot.
+
+// elementwise_unary.cc
+// Abs, Negative, Sign (of NaN: NaN), ReLU, Floor, Ceiling, Round (attribute mode half_to_even or
+// half_away_from_zero); integers stay what they are where a function rounds.
 extern const OperatorCode kUnary;
-// Clamp to [min, max]; for integers min is rounded up and max down.
-extern const OperatorCode kClamp;
-// Select(condition, then, else): any element type for the last two.
-extern const OperatorCode kSelect;
-// Convert to destination_type.
-extern const OperatorCode kConvert;
+extern const OperatorCode kNot;  // LogicalNot on boolean, BitwiseNot on integers too
+// IsNaN, IsInf (attributes detect_negative, detect_positive), IsFinite: boolean result.
+extern const OperatorCode kClassify;
+
+// elementwise_real.cc: Sqrt, Exp, Log, Erf, Sigmoid, Tanh, the trigonometric and hyperbolic
+// functions and their inverses (of integers: computed in f64 and rounded to nearest); HSigmoid,
+// HSwish, Mish, SoftPlus, SoftSign (floats only).
+extern const OperatorCode kReal;
+
+// elementwise_activation.cc
+extern const OperatorCode kClamp;  // to [min, max]; for integers min is rounded up and max down
+// Elu (attribute alpha), Gelu (attribute approximation_mode erf or tanh).
+extern const OperatorCode kAttributeActivation;
+// HardSigmoid(data, alpha, beta), Selu(data, alpha, lambda), Swish(data[, beta]): parameters are
+// tensors of one element.
+extern const OperatorCode kInputActivation;
+extern const OperatorCode kPrelu;  // data, slope
+
+// elementwise_select.cc
+extern const OperatorCode kSelect;       // condition, then, else
+extern const OperatorCode kConvert;      // to attribute destination_type
+extern const OperatorCode kConvertLike;  // data, like: to the type of like
 
 }  // namespace beamwright::ops
 

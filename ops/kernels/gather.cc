@@ -1,9 +1,9 @@
-#include <algorithm>
 #include <cstring>
 
-#include "ops/kernels/inputs.h"
+#include "ops/kernels/indices.h"
 #include "ops/kernels/movement.h"
 #include "ops/kernels/rows.h"
+#include "ops/kernels/types.h"
 
 namespace beamwright::ops {
 namespace {
@@ -20,12 +20,9 @@ struct GatherOp {
     int batch = 0;
     int axis = 0;
   };
-  static absl::StatusOr<Axes> ResolveAxes(int64_t batch_dims, absl::Span<const int64_t> axis,
-                                          int data_rank, int indices_rank) {
-    if (axis.size() != 1) {
-      return Invalid("axis: has ", axis.size(), " elements, expected 1");
-    }
-    BW_ASSIGN_OR_RETURN(const int normal, NormalizeAxis(axis[0], data_rank));
+  static absl::StatusOr<Axes> ResolveAxes(int64_t batch_dims, int64_t axis, int data_rank,
+                                          int indices_rank) {
+    BW_ASSIGN_OR_RETURN(const int normal, NormalizeAxis(axis, data_rank));
     const int64_t batch = batch_dims < 0 ? batch_dims + indices_rank : batch_dims;
     if (batch < 0 || batch > indices_rank || batch > normal) {
       return Invalid("attribute batch_dims: ", batch_dims, " does not fit axis ", normal,
@@ -37,9 +34,8 @@ struct GatherOp {
   static absl::Status Shapes(Options batch_dims, absl::Span<const InputInfo> inputs,
                              absl::Span<ValueInfo> outputs) {
     BW_RETURN_IF_ERROR(ExpectCounts(inputs, 3, 3, outputs));
-    BW_RETURN_IF_ERROR(ExpectType(inputs[1], "indices", {DType::kI64, DType::kI32}));
-    Ints list;
-    BW_ASSIGN_OR_RETURN(const bool known, ReadInts(inputs[2], "axis", list));
+    BW_RETURN_IF_ERROR(ExpectType(inputs[1], "indices", kIntegerTypes));
+    BW_ASSIGN_OR_RETURN(const std::optional<int64_t> axis, ReadInt(inputs[2], "axis"));
     outputs[0].dtype = inputs[0].dtype;
     outputs[0].shape = PartialShape();
     const PartialShape& data = inputs[0].shape;
@@ -50,7 +46,7 @@ struct GatherOp {
     if (data.rank() == 0) {
       return Invalid("data: a scalar has no axis to gather along");
     }
-    if (!known) {
+    if (!axis.has_value()) {
       if (batch_dims >= 0 && data.rank() + indices.rank() - 1 >= batch_dims) {
         outputs[0].shape =
             DynamicShape(data.rank() + indices.rank() - 1 - static_cast<int>(batch_dims));
@@ -58,7 +54,7 @@ struct GatherOp {
       return absl::OkStatus();
     }
     BW_ASSIGN_OR_RETURN(const Axes axes,
-                        ResolveAxes(batch_dims, list, data.rank(), indices.rank()));
+                        ResolveAxes(batch_dims, *axis, data.rank(), indices.rank()));
     Shape dims;
     for (int i = 0; i < axes.batch; ++i) {
       absl::StatusOr<int64_t> extent = MergeExtents(data.dim(i), indices.dim(i));
@@ -78,49 +74,26 @@ struct GatherOp {
                               absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
     const Tensor& data = *inputs[0];
     const Tensor& indices = *inputs[1];
-    const int64_t axis_value = IntAt(*inputs[2], 0);
-    BW_ASSIGN_OR_RETURN(
-        const Axes axes,
-        ResolveAxes(batch_dims, absl::MakeConstSpan(&axis_value, 1), data.rank(), indices.rank()));
-    const auto product = [](const Shape& dims, int begin, int end) {
-      return NumElements(absl::MakeConstSpan(dims).subspan(static_cast<size_t>(begin),
-                                                           static_cast<size_t>(end - begin)));
-    };
-    const int64_t batches = product(data.shape(), 0, axes.batch);
-    const int64_t outer = product(data.shape(), axes.batch, axes.axis);
+    BW_ASSIGN_OR_RETURN(const Axes axes,
+                        ResolveAxes(batch_dims, IntAt(*inputs[2], 0), data.rank(), indices.rank()));
+    const int64_t batches = Product(data.shape(), 0, axes.batch);
+    const int64_t outer = Product(data.shape(), axes.batch, axes.axis);
     const int64_t extent = data.dim(axes.axis);
-    const int64_t bytes = product(data.shape(), axes.axis + 1, data.rank()) * SizeOf(data.dtype());
-    const int64_t per_batch = product(indices.shape(), axes.batch, indices.rank());
+    const int64_t bytes = Product(data.shape(), axes.axis + 1, data.rank()) * SizeOf(data.dtype());
+    const int64_t per_batch = Product(indices.shape(), axes.batch, indices.rank());
+    BW_RETURN_IF_ERROR(CheckIndices(indices, "indices", -extent, extent));
     std::byte* out = outputs[0].mutable_bytes();
-    for (int64_t batch = 0; batch < batches; ++batch) {
+    for (int64_t batch = 0; batch < batches && bytes > 0; ++batch) {
       for (int64_t i = 0; i < outer; ++i) {
         const std::byte* in = data.bytes() + (batch * outer + i) * extent * bytes;
         for (int64_t k = 0; k < per_batch; ++k) {
-          const int64_t position = batch * per_batch + k;
-          int64_t index = IntAt(indices, position);
-          if (index < -extent || index >= extent) {
-            return Invalid("indices[", Place(indices.shape(), position), "]: ", index,
-                           " is outside [", -extent, ", ", extent, ")");
-          }
-          index += index < 0 ? extent : 0;
-          if (bytes > 0) {
-            std::memcpy(out, in + index * bytes, static_cast<size_t>(bytes));
-            out += bytes;
-          }
+          const int64_t index = IndexAt(indices, batch * per_batch + k, extent);
+          std::memcpy(out, in + index * bytes, static_cast<size_t>(bytes));
+          out += bytes;
         }
       }
     }
     return absl::OkStatus();
-  }
-
-  // "3,0,1": the coordinates of an element.
-  static std::string Place(const Shape& shape, int64_t position) {
-    std::string result;
-    for (size_t axis = shape.size(); axis-- > 0;) {
-      result = absl::StrCat(position % shape[axis], result.empty() ? "" : ",", result);
-      position /= shape[axis];
-    }
-    return result;
   }
 
   static RowInfo Rows(const Node& node, absl::Span<const RowInfo> rows,
@@ -128,15 +101,14 @@ struct GatherOp {
     if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
       return *simple;
     }
-    Ints list;
+    const std::optional<int64_t> axis = ReadInt(inputs[2], "axis").value_or(std::nullopt);
     if (!inputs[0].shape.has_rank() || !inputs[1].shape.has_rank() || !IsFixed(rows[2]) ||
-        IsExtent(rows[0]) || IsExtent(rows[1]) ||
-        !ReadInts(inputs[2], "axis", list).value_or(false)) {
+        IsExtent(rows[0]) || IsExtent(rows[1]) || !axis.has_value()) {
       return kMixedRows;
     }
     const int indices_rank = inputs[1].shape.rank();
     const absl::StatusOr<Axes> axes = ResolveAxes(node.attributes.Int("batch_dims", 0).value_or(0),
-                                                  list, inputs[0].shape.rank(), indices_rank);
+                                                  *axis, inputs[0].shape.rank(), indices_rank);
     if (!axes.ok()) {
       return kMixedRows;
     }

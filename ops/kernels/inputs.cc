@@ -1,9 +1,11 @@
 #include "ops/kernels/inputs.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "ops/base/status.h"
+#include "ops/kernels/types.h"
 
 namespace beamwright::ops {
 
@@ -29,7 +31,7 @@ bool Present(absl::Span<const InputInfo> inputs, size_t index) {
 }
 
 absl::Status ExpectType(const InputInfo& input, absl::string_view name,
-                        std::initializer_list<DType> allowed) {
+                        absl::Span<const DType> allowed) {
   if (std::find(allowed.begin(), allowed.end(), input.dtype) != allowed.end()) {
     return absl::OkStatus();
   }
@@ -48,7 +50,7 @@ absl::Status ExpectRank(const InputInfo& input, absl::string_view name, int rank
 }
 
 absl::StatusOr<bool> ReadInts(const InputInfo& input, absl::string_view name, Ints& values) {
-  BW_RETURN_IF_ERROR(ExpectType(input, name, {DType::kI64, DType::kI32}));
+  BW_RETURN_IF_ERROR(ExpectType(input, name, kIntegerTypes));
   if (input.shape.has_rank() && input.shape.rank() > 1) {
     return Invalid(name, ": shape ", input.shape.ToString(), " must have rank 0 or 1");
   }
@@ -60,6 +62,30 @@ absl::StatusOr<bool> ReadInts(const InputInfo& input, absl::string_view name, In
     values[i] = IntAt(*input.value, static_cast<int64_t>(i));
   }
   return true;
+}
+
+absl::StatusOr<std::optional<int64_t>> ReadInt(const InputInfo& input, absl::string_view name) {
+  Ints values;
+  BW_ASSIGN_OR_RETURN(const bool known, ReadInts(input, name, values));
+  const int64_t length = known ? static_cast<int64_t>(values.size()) : ListLength(input);
+  if (length >= 0 && length != 1) {
+    return Invalid(name, ": has ", length, " elements, expected 1");
+  }
+  return known ? std::optional<int64_t>(values[0]) : std::nullopt;
+}
+
+absl::StatusOr<std::optional<Ints>> ReadAxes(const InputInfo& input, absl::string_view name,
+                                             int rank) {
+  Ints values;
+  BW_ASSIGN_OR_RETURN(const bool known, ReadInts(input, name, values));
+  if (!known) {
+    return std::nullopt;
+  }
+  absl::StatusOr<Ints> axes = NormalizeAxes(values, rank);
+  if (!axes.ok()) {
+    return Annotate(axes.status(), name);
+  }
+  return *std::move(axes);
 }
 
 int64_t ListLength(const InputInfo& input) {
@@ -109,6 +135,30 @@ absl::StatusOr<Ints> NormalizeAxes(absl::Span<const int64_t> axes, int rank) {
     result.push_back(normal);
   }
   return result;
+}
+
+int64_t OtherIntAt(const Tensor& tensor, int64_t i) {
+  return VisitDType(tensor.dtype(), [&](auto type) -> int64_t {
+    using T = decltype(type);
+    if constexpr (std::is_integral_v<T>) {
+      constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+      const T value = tensor.data<T>()[i];
+      return std::is_same_v<T, uint64_t> && static_cast<uint64_t>(value) > kMost
+                 ? static_cast<int64_t>(kMost)
+                 : static_cast<int64_t>(value);
+    } else {
+      CheckFailed(__FILE__, __LINE__, "the tensor holds integers");
+    }
+  });
+}
+
+absl::StatusOr<DType> ParseIndexType(const Node& node) {
+  BW_ASSIGN_OR_RETURN(const std::string name, node.attributes.String("output_type", "i64"));
+  const absl::StatusOr<DType> dtype = ParseDType(name);
+  if (dtype.ok() && (*dtype == DType::kI64 || *dtype == DType::kI32)) {
+    return *dtype;
+  }
+  return Invalid("attribute output_type: '", name, "' is not supported, only i64 and i32");
 }
 
 PartialShape DynamicShape(int rank) {

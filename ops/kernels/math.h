@@ -7,6 +7,7 @@
 #define BEAMWRIGHT_OPS_KERNELS_MATH_H_
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -87,11 +88,21 @@ inline float Sigmoid(float x) {
   return top / (1.0f + e);
 }
 
+// The same in f64: the C library's, element by element.
+inline double Exp(double x) { return std::exp(x); }
+inline double Log(double x) { return std::log(x); }
+inline double Tanh(double x) { return std::tanh(x); }
+inline double Sigmoid(double x) {
+  const double e = std::exp(x < 0.0 ? x : -x);
+  return (x < 0.0 ? e : 1.0) / (1.0 + e);
+}
+
 // Sums in 16 lanes: element i goes to lane i mod 16, lanes are added in a fixed tree. The order
 // follows from the count alone, never from alignment, position or instruction set.
 inline constexpr int kLanes = 16;
 
-inline float AddLanes(float (&lanes)[kLanes]) {
+template <typename T>
+T AddLanes(T (&lanes)[kLanes]) {
   for (int width = kLanes / 2; width > 0; width /= 2) {
     for (int i = 0; i < width; ++i) {
       lanes[i] += lanes[i + width];
@@ -100,10 +111,10 @@ inline float AddLanes(float (&lanes)[kLanes]) {
   return lanes[0];
 }
 
-// Sum of value(i) for i in [0, count).
+// Sum of value(i), f32 or f64, for i in [0, count).
 template <typename Value>
-float LaneSum(int64_t count, Value value) {
-  float lanes[kLanes] = {};
+auto LaneSum(int64_t count, Value value) {
+  decltype(value(int64_t{0})) lanes[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
     for (int lane = 0; lane < kLanes; ++lane) {

@@ -101,17 +101,7 @@ struct ConcatOp {
   }
   static RowInfo Rows(const Node& node, absl::Span<const RowInfo> rows,
                       absl::Span<const InputInfo> inputs) {
-    if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
-      return *simple;
-    }
-    if (!inputs[0].shape.has_rank()) {
-      return kMixedRows;
-    }
-    const absl::StatusOr<int> axis =
-        NormalizeAxis(node.attributes.Int("axis", 0).value_or(0), inputs[0].shape.rank());
-    const bool same =
-        std::all_of(rows.begin(), rows.end(), [&](const RowInfo& info) { return info == rows[0]; });
-    return axis.ok() && same && *axis != rows[0].axis ? rows[0] : kMixedRows;
+    return RowsBesideAxis(node.attributes.Int("axis", 0).value_or(0), rows, inputs);
   }
 };
 
@@ -130,17 +120,13 @@ void CopyParts(const Tensor& input, int axis, absl::Span<Tensor> outputs) {
   }
 }
 
-// data and axis of a split: the axis, or -1 if it is not known yet.
+// The axis of a split, or -1 if it is not known yet.
 absl::StatusOr<int> SplitAxis(absl::Span<const InputInfo> inputs) {
-  Ints axis;
-  BW_ASSIGN_OR_RETURN(const bool known, ReadInts(inputs[1], "axis", axis));
-  if (!known || !inputs[0].shape.has_rank()) {
+  BW_ASSIGN_OR_RETURN(const std::optional<int64_t> axis, ReadInt(inputs[1], "axis"));
+  if (!axis.has_value() || !inputs[0].shape.has_rank()) {
     return -1;
   }
-  if (axis.size() != 1) {
-    return Invalid("axis: has ", axis.size(), " elements, expected 1");
-  }
-  return NormalizeAxis(axis[0], inputs[0].shape.rank());
+  return NormalizeAxis(*axis, inputs[0].shape.rank());
 }
 
 void SetParts(const InputInfo& data, int axis, absl::Span<const int64_t> lengths,

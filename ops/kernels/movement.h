@@ -22,12 +22,22 @@ extern const OperatorCode kBroadcast;
 // data, pattern; attribute special_zero (default true): 0 in the pattern copies the input's extent.
 // One entry may be -1.
 extern const OperatorCode kReshape;
-extern const OperatorCode kSqueeze;    // data[, axes]; without axes every extent of 1 goes
+// data[, axes]; without axes, or with an empty list, every extent of 1 goes. Attribute
+// allow_axis_skip: axes whose extent is not 1 stay, else they are an error.
+extern const OperatorCode kSqueeze;
 extern const OperatorCode kUnsqueeze;  // data, axes (counted in the output's rank)
 
 // shape_of.cc
 extern const OperatorCode kShapeOf;  // attribute output_type i64 (default) or i32
-extern const OperatorCode kRange;    // start, stop, step (scalars); attribute output_type
+
+// generate.cc
+// start, stop, step (scalars of any numeric type); attribute output_type, any numeric type (absent:
+// the inputs'). Integers are exact, floats computed in f64 and rounded once; floats that end as
+// integers are truncated first.
+extern const OperatorCode kRange;
+// num_rows, num_columns, diagonal_index[, batch_shape]; attribute output_type.
+extern const OperatorCode kEye;
+extern const OperatorCode kNonZero;  // attribute output_type i64 (default) or i32
 
 // gather.cc: data, indices, axis; attribute batch_dims. Negative indices count from the end; an
 // index outside is an error naming it.

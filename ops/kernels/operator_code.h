@@ -9,6 +9,8 @@
 //     static absl::Status Compute(const Options&, const ExecutionContext&,
 //                                 absl::Span<const Tensor* const> inputs,
 //                                 absl::Span<Tensor> outputs);    // outputs have their shapes
+//     // Optional: true where f16 and bf16 are to be computed in f32 (ComputeInF32).
+//     static bool WidensHalves(const Options&);
 //   };
 //
 // Shapes serves twice: at load, with what is known then, and in each run, with the real shapes and
@@ -21,6 +23,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "ops/base/status.h"
 #include "ops/graph/operator.h"
 
@@ -46,6 +49,15 @@ RuntimeInfos DescribeInputs(absl::Span<const Tensor* const> inputs);
 // than a tensor may be (8 GiB).
 absl::Status PrepareOutputs(absl::Span<const ValueInfo> results, absl::Span<Tensor> outputs);
 
+// f16 and bf16 are computed in f32 and rounded once: calls `compute` with f32 copies of the inputs
+// that have these types, and with f32 tensors for such outputs (resized already), which are rounded
+// to their own types afterwards.
+using ComputeFunction =
+    absl::FunctionRef<absl::Status(absl::Span<const Tensor* const>, absl::Span<Tensor>)>;
+absl::Status ComputeInF32(absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs,
+                          ComputeFunction compute);
+bool HasHalves(absl::Span<const Tensor* const> inputs, absl::Span<const Tensor> outputs);
+
 template <typename Op>
 class CodeKernel final : public Kernel {
  public:
@@ -62,6 +74,13 @@ class CodeKernel final : public Kernel {
       return absl::OkStatus();
     } else {
       BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
+      if constexpr (requires { Op::WidensHalves(options_); }) {
+        if (Op::WidensHalves(options_) && HasHalves(inputs, outputs)) {
+          return ComputeInF32(inputs, outputs, [&](auto wide_inputs, auto wide_outputs) {
+            return Op::Compute(options_, context, wide_inputs, wide_outputs);
+          });
+        }
+      }
       return Op::Compute(options_, context, inputs, outputs);
     }
   }

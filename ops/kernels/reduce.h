@@ -8,13 +8,16 @@
 
 namespace beamwright::ops {
 
-// ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd on f32, i32, i64: axes is the second
-// input (empty: nothing is reduced), attribute keep_dims (default false). Integers wrap, their mean
-// truncates towards zero. Over no elements: sum 0, product 1, maximum and minimum the type's lowest
-// and highest value (infinities), mean NaN for f32 and an error for integers.
+// ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2 on numeric types,
+// ReduceLogicalAnd and ReduceLogicalOr on boolean: axes is the second input (empty: nothing is
+// reduced), attribute keep_dims (default false). f16 and bf16 are reduced in f32 and rounded once.
+// Integers wrap; their mean is taken of a 64-bit sum and truncates towards zero, their ReduceL2 is
+// computed in f64 and truncated. Over no elements: sum 0, product 1, maximum and minimum the type's
+// lowest and highest value (infinities), and true, or false, mean NaN for floats and an error for
+// integers.
 extern const OperatorCode kReduce;
-// SoftMax and LogSoftmax over attribute axis (negative counts from the end; default 1), f32. A
-// slice that is -infinity throughout gives NaN, as the formula does.
+// SoftMax and LogSoftmax over attribute axis (negative counts from the end; default 1), on floats.
+// A slice that is -infinity throughout gives NaN, as the formula does.
 extern const OperatorCode kSoftmax;
 
 }  // namespace beamwright::ops

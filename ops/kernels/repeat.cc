@@ -8,6 +8,47 @@
 namespace beamwright::ops {
 namespace {
 
+// The output's rank, or nothing if the rank of data or the length of the list in input 1, counted
+// from the last axis as data's are, is not known. The list gives the output its type and a shape
+// of unknown extents at least.
+absl::StatusOr<std::optional<int>> RankFromList(absl::Span<const InputInfo> inputs,
+                                                bool at_least_data, absl::Span<ValueInfo> outputs) {
+  const PartialShape& shape = inputs[0].shape;
+  const int64_t length = ListLength(inputs[1]);
+  outputs[0].dtype = inputs[0].dtype;
+  outputs[0].shape = PartialShape();
+  if (!shape.has_rank() || length < 0) {
+    return std::nullopt;
+  }
+  if (length > (1 << 16)) {
+    return Invalid("a list of ", length, " extents is too long");
+  }
+  const int rank =
+      at_least_data ? std::max(shape.rank(), static_cast<int>(length)) : static_cast<int>(length);
+  outputs[0].shape = DynamicShape(rank);
+  return rank;
+}
+
+// Rows of the only input that has some stay rows if the list in input 1 has a 1 for their axis.
+RowInfo RowsWhereOne(absl::string_view name, absl::Span<const RowInfo> rows,
+                     absl::Span<const InputInfo> inputs) {
+  if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
+    return *simple;
+  }
+  Ints list;
+  if (!OnlyFirstHasRows(rows).has_value() || !inputs[0].shape.has_rank() ||
+      !ReadInts(inputs[1], name, list).value_or(false)) {
+    return kMixedRows;
+  }
+  const int rank = inputs[0].shape.rank();
+  const int length = static_cast<int>(list.size());
+  const int entry = rows[0].axis + length - rank;
+  if (entry >= 0 && list[static_cast<size_t>(entry)] != 1) {
+    return kMixedRows;
+  }
+  return RowsAt(rows[0].axis + std::max(length - rank, 0), rows[0].factor);
+}
+
 struct TileOp {
   using Options = NoOptions;
   static absl::StatusOr<Options> Parse(const Node&) { return Options{}; }
@@ -16,27 +57,21 @@ struct TileOp {
     BW_RETURN_IF_ERROR(ExpectCounts(inputs, 2, 2, outputs));
     Ints repeats;
     BW_ASSIGN_OR_RETURN(const bool known, ReadInts(inputs[1], "repeats", repeats));
-    outputs[0].dtype = inputs[0].dtype;
+    BW_ASSIGN_OR_RETURN(const std::optional<int> rank, RankFromList(inputs, true, outputs));
+    if (!known || !rank.has_value()) {
+      return absl::OkStatus();
+    }
     const PartialShape& shape = inputs[0].shape;
-    const int64_t length = ListLength(inputs[1]);
-    if (!shape.has_rank() || length < 0) {
-      outputs[0].shape = PartialShape();
-      return absl::OkStatus();
-    }
-    const int rank = std::max(shape.rank(), static_cast<int>(length));
-    if (!known) {
-      outputs[0].shape = DynamicShape(rank);
-      return absl::OkStatus();
-    }
-    Shape dims(static_cast<size_t>(rank), 1);
-    for (int i = 1; i <= rank; ++i) {
+    const int length = static_cast<int>(repeats.size());
+    Shape dims(static_cast<size_t>(*rank), 1);
+    for (int i = 1; i <= *rank; ++i) {
       const int64_t repeat = i <= length ? repeats[repeats.size() - static_cast<size_t>(i)] : 1;
       const int64_t dim = i <= shape.rank() ? shape.dim(shape.rank() - i) : 1;
       if (repeat < 0 || repeat > (int64_t{1} << 48) ||
           (dim > 0 && repeat > (int64_t{1} << 48) / dim)) {
         return Invalid("repeats[", length - i, "]: ", repeat, " is negative or too large");
       }
-      dims[static_cast<size_t>(rank - i)] = dim < 0 ? PartialShape::kDynamic : dim * repeat;
+      dims[static_cast<size_t>(*rank - i)] = dim < 0 ? PartialShape::kDynamic : dim * repeat;
     }
     outputs[0].shape = PartialShape(std::move(dims));
     return absl::OkStatus();
@@ -62,21 +97,7 @@ struct TileOp {
   }
   static RowInfo Rows(const Node&, absl::Span<const RowInfo> rows,
                       absl::Span<const InputInfo> inputs) {
-    if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
-      return *simple;
-    }
-    Ints repeats;
-    if (!OnlyFirstHasRows(rows).has_value() || !inputs[0].shape.has_rank() ||
-        !ReadInts(inputs[1], "repeats", repeats).value_or(false)) {
-      return kMixedRows;
-    }
-    const int rank = inputs[0].shape.rank();
-    const int length = static_cast<int>(repeats.size());
-    const int entry = rows[0].axis + length - rank;
-    if (entry >= 0 && repeats[static_cast<size_t>(entry)] != 1) {
-      return kMixedRows;
-    }
-    return RowsAt(rows[0].axis + std::max(length - rank, 0), rows[0].factor);
+    return RowsWhereOne("repeats", rows, inputs);
   }
 };
 
@@ -130,19 +151,12 @@ struct BroadcastOp {
     if (mode == Mode::kExplicit) {
       BW_ASSIGN_OR_RETURN(mapping_known, ReadInts(inputs[2], "axes_mapping", mapping));
     }
-    outputs[0].dtype = inputs[0].dtype;
+    BW_ASSIGN_OR_RETURN(const std::optional<int> rank,
+                        RankFromList(inputs, mode == Mode::kBidirectional, outputs));
+    if (!known || !rank.has_value()) {
+      return absl::OkStatus();
+    }
     const PartialShape& shape = inputs[0].shape;
-    const int64_t length = ListLength(inputs[1]);
-    if (!shape.has_rank() || length < 0) {
-      outputs[0].shape = PartialShape();
-      return absl::OkStatus();
-    }
-    const int rank = mode == Mode::kBidirectional ? std::max(shape.rank(), static_cast<int>(length))
-                                                  : static_cast<int>(length);
-    outputs[0].shape = DynamicShape(rank);
-    if (!known) {
-      return absl::OkStatus();
-    }
     for (size_t i = 0; i < target.size(); ++i) {
       if (target[i] < 0) {
         return Invalid("target_shape[", i, "]: ", target[i], " is negative");
@@ -153,7 +167,7 @@ struct BroadcastOp {
       outputs[0].shape = wanted;
       return absl::OkStatus();
     }
-    BW_ASSIGN_OR_RETURN(const PartialShape aligned, Aligned(mode, shape, mapping, rank));
+    BW_ASSIGN_OR_RETURN(const PartialShape aligned, Aligned(mode, shape, mapping, *rank));
     BW_ASSIGN_OR_RETURN(PartialShape result, BroadcastPartial(aligned, wanted));
     if (mode != Mode::kBidirectional) {
       if (!wanted.is_static() || result.rank() != wanted.rank() || !result.Accepts(wanted.dims())) {
@@ -184,24 +198,10 @@ struct BroadcastOp {
 
   static RowInfo Rows(const Node& node, absl::Span<const RowInfo> rows,
                       absl::Span<const InputInfo> inputs) {
-    if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
-      return *simple;
-    }
     // A constant target can't name the number of rows; only a 1 that the data widens keeps them.
-    Ints target;
     const absl::StatusOr<Mode> mode = Parse(node);
-    if (!OnlyFirstHasRows(rows).has_value() || !mode.ok() || *mode != Mode::kBidirectional ||
-        !inputs[0].shape.has_rank() ||
-        !ReadInts(inputs[1], "target_shape", target).value_or(false)) {
-      return kMixedRows;
-    }
-    const int rank = inputs[0].shape.rank();
-    const int length = static_cast<int>(target.size());
-    const int entry = rows[0].axis + length - rank;
-    if (entry >= 0 && target[static_cast<size_t>(entry)] != 1) {
-      return kMixedRows;
-    }
-    return RowsAt(rows[0].axis + std::max(length - rank, 0), rows[0].factor);
+    return mode.ok() && *mode == Mode::kBidirectional ? RowsWhereOne("target_shape", rows, inputs)
+                                                      : RowsWithoutRows(rows).value_or(kMixedRows);
   }
 };
 

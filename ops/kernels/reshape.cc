@@ -3,9 +3,13 @@
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/movement.h"
 #include "ops/kernels/rows.h"
+#include "ops/kernels/types.h"
 
 namespace beamwright::ops {
 namespace {
+
+// An output rank far above any real one, so that sums of ranks cannot overflow.
+constexpr int64_t kMaxAxes = 1 << 16;
 
 Tensor ShareElements(const Tensor& input, const ValueInfo& output) {
   return input.Reshaped(output.shape.dims());
@@ -159,37 +163,37 @@ struct ReshapeOp {
 };
 
 struct SqueezeOp {
-  using Options = NoOptions;
-  static absl::StatusOr<Options> Parse(const Node&) { return Options{}; }
-  static absl::Status Shapes(const Options&, absl::Span<const InputInfo> inputs,
+  using Options = bool;  // allow_axis_skip: axes whose extent is not 1 stay
+  static absl::StatusOr<Options> Parse(const Node& node) {
+    return node.attributes.Bool("allow_axis_skip", false);
+  }
+  static absl::Status Shapes(Options skips, absl::Span<const InputInfo> inputs,
                              absl::Span<ValueInfo> outputs) {
     BW_RETURN_IF_ERROR(ExpectCounts(inputs, 1, 2, outputs));
     outputs[0].dtype = inputs[0].dtype;
     outputs[0].shape = PartialShape();
     const PartialShape& shape = inputs[0].shape;
-    Ints axes;
+    if (!shape.has_rank()) {
+      return Present(inputs, 1) ? ExpectType(inputs[1], "axes", kIntegerTypes) : absl::OkStatus();
+    }
+    std::optional<Ints> axes = Ints();
     if (Present(inputs, 1)) {
-      BW_ASSIGN_OR_RETURN(const bool known, ReadInts(inputs[1], "axes", axes));
-      if (!known || !shape.has_rank()) {
-        return absl::OkStatus();
-      }
-      BW_ASSIGN_OR_RETURN(axes, NormalizeAxes(axes, shape.rank()));
-    } else if (!shape.is_static()) {
+      BW_ASSIGN_OR_RETURN(axes, ReadAxes(inputs[1], "axes", shape.rank()));
+    }
+    // Without axes, or with an empty list, every extent of 1 goes.
+    const bool every = axes.has_value() && axes->empty();
+    if (!axes.has_value() || ((every || skips) && !shape.is_static())) {
       return absl::OkStatus();
-    } else {
-      for (int axis = 0; axis < shape.rank(); ++axis) {
-        if (shape.dim(axis) == 1) {
-          axes.push_back(axis);
-        }
-      }
     }
     Shape dims;
     for (int axis = 0; axis < shape.rank(); ++axis) {
-      if (std::find(axes.begin(), axes.end(), axis) == axes.end()) {
-        dims.push_back(shape.dim(axis));
-      } else if (shape.dim(axis) >= 0 && shape.dim(axis) != 1) {
-        return Invalid("axes: axis ", axis, " of shape ", shape.ToString(), " has extent ",
-                       shape.dim(axis), ", only 1 can be squeezed");
+      const int64_t dim = shape.dim(axis);
+      const bool named = every || Contains(*axes, axis);
+      if (!named || (dim != 1 && (every || skips))) {
+        dims.push_back(dim);
+      } else if (dim >= 0 && dim != 1) {
+        return Invalid("axes: axis ", axis, " of shape ", shape.ToString(), " has extent ", dim,
+                       ", only 1 can be squeezed");
       }
     }
     outputs[0].shape = PartialShape(std::move(dims));
@@ -198,25 +202,18 @@ struct SqueezeOp {
   static Tensor Share(const Tensor& input, const ValueInfo& output) {
     return ShareElements(input, output);
   }
-  static RowInfo Rows(const Node&, absl::Span<const RowInfo> rows,
+  static RowInfo Rows(const Node& node, absl::Span<const RowInfo> rows,
                       absl::Span<const InputInfo> inputs) {
     if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
       return *simple;
     }
-    Ints axes;
-    // Without axes the row axis would go as soon as there is one row.
-    if (!OnlyFirstHasRows(rows).has_value() || !Present(inputs, 1) || !inputs[0].shape.has_rank() ||
-        !ReadInts(inputs[1], "axes", axes).value_or(false)) {
+    // Where every extent of 1 goes, the row axis would go as soon as there is one row; where axes
+    // may stay, its place depends on their extents.
+    if (!Present(inputs, 1) || ListLength(inputs[1]) == 0 ||
+        node.attributes.Bool("allow_axis_skip", false).value_or(true)) {
       return kMixedRows;
     }
-    const absl::StatusOr<Ints> normal = NormalizeAxes(axes, inputs[0].shape.rank());
-    const int axis = rows[0].axis;
-    if (!normal.ok() || std::find(normal->begin(), normal->end(), axis) != normal->end()) {
-      return kMixedRows;
-    }
-    const auto before = std::count_if(normal->begin(), normal->end(),
-                                      [axis](int64_t squeezed) { return squeezed < axis; });
-    return RowsAt(axis - static_cast<int>(before), rows[0].factor);
+    return RowsWithoutAxes(rows, inputs);
   }
 };
 
@@ -226,24 +223,26 @@ struct UnsqueezeOp {
   static absl::Status Shapes(const Options&, absl::Span<const InputInfo> inputs,
                              absl::Span<ValueInfo> outputs) {
     BW_RETURN_IF_ERROR(ExpectCounts(inputs, 2, 2, outputs));
-    Ints axes;
-    BW_ASSIGN_OR_RETURN(const bool known, ReadInts(inputs[1], "axes", axes));
     outputs[0].dtype = inputs[0].dtype;
+    outputs[0].shape = PartialShape();
     const PartialShape& shape = inputs[0].shape;
     const int64_t length = ListLength(inputs[1]);
-    if (!known || !shape.has_rank()) {
-      outputs[0].shape = shape.has_rank() && length >= 0
-                             ? DynamicShape(shape.rank() + static_cast<int>(length))
-                             : PartialShape();
+    if (!shape.has_rank() || length < 0) {
+      return ExpectType(inputs[1], "axes", kIntegerTypes);
+    }
+    if (length > kMaxAxes) {
+      return Invalid("axes: has ", length, " elements, at most ", kMaxAxes, " are allowed");
+    }
+    const int rank = shape.rank() + static_cast<int>(length);
+    BW_ASSIGN_OR_RETURN(const std::optional<Ints> axes, ReadAxes(inputs[1], "axes", rank));
+    if (!axes.has_value()) {
+      outputs[0].shape = DynamicShape(rank);
       return absl::OkStatus();
     }
-    const int rank = shape.rank() + static_cast<int>(axes.size());
-    BW_ASSIGN_OR_RETURN(axes, NormalizeAxes(axes, rank));
     Shape dims;
     int next = 0;
     for (int axis = 0; axis < rank; ++axis) {
-      const bool is_new = std::find(axes.begin(), axes.end(), axis) != axes.end();
-      dims.push_back(is_new ? 1 : shape.dim(next++));
+      dims.push_back(Contains(*axes, axis) ? 1 : shape.dim(next++));
     }
     outputs[0].shape = PartialShape(std::move(dims));
     return absl::OkStatus();
@@ -256,16 +255,15 @@ struct UnsqueezeOp {
     if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
       return *simple;
     }
-    Ints axes;
-    if (!OnlyFirstHasRows(rows).has_value() || !inputs[0].shape.has_rank() ||
-        !ReadInts(inputs[1], "axes", axes).value_or(false)) {
+    const int64_t length = ListLength(inputs[1]);
+    if (!OnlyFirstHasRows(rows).has_value() || !inputs[0].shape.has_rank() || length < 0) {
       return kMixedRows;
     }
-    const int rank = inputs[0].shape.rank() + static_cast<int>(axes.size());
-    const absl::StatusOr<Ints> normal = NormalizeAxes(axes, rank);
+    const int rank = inputs[0].shape.rank() + static_cast<int>(length);
+    const std::optional<Ints> axes = ReadAxes(inputs[1], "axes", rank).value_or(std::nullopt);
     int old_axis = -1;
-    for (int axis = 0; normal.ok() && axis < rank; ++axis) {
-      old_axis += std::find(normal->begin(), normal->end(), axis) == normal->end() ? 1 : 0;
+    for (int axis = 0; axes.has_value() && axis < rank; ++axis) {
+      old_axis += Contains(*axes, axis) ? 0 : 1;
       if (old_axis == rows[0].axis) {
         return RowsAt(axis, rows[0].factor);
       }

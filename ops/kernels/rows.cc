@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/kernels/inputs.h"
+
 namespace beamwright::ops {
 
 std::optional<RowInfo> RowsWithoutRows(absl::Span<const RowInfo> rows) {
@@ -59,6 +61,44 @@ std::optional<RowInfo> OnlyFirstHasRows(absl::Span<const RowInfo> rows) {
     return std::nullopt;
   }
   return rows[0];
+}
+
+RowInfo RowsBesideAxis(int64_t axis, absl::Span<const RowInfo> rows,
+                       absl::Span<const InputInfo> inputs) {
+  if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
+    return *simple;
+  }
+  if (!inputs[0].shape.has_rank()) {
+    return kMixedRows;
+  }
+  const absl::StatusOr<int> normal = NormalizeAxis(axis, inputs[0].shape.rank());
+  const bool same =
+      std::all_of(rows.begin(), rows.end(), [&](const RowInfo& info) { return info == rows[0]; });
+  return normal.ok() && same && *normal != rows[0].axis ? rows[0] : kMixedRows;
+}
+
+RowInfo RowsBesideAxes(absl::Span<const RowInfo> rows, absl::Span<const InputInfo> inputs) {
+  if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
+    return *simple;
+  }
+  if (!OnlyFirstHasRows(rows).has_value() || !inputs[0].shape.has_rank()) {
+    return kMixedRows;
+  }
+  const absl::StatusOr<std::optional<Ints>> axes =
+      ReadAxes(inputs[1], "axes", inputs[0].shape.rank());
+  return axes.ok() && axes->has_value() && !Contains(**axes, rows[0].axis) ? rows[0] : kMixedRows;
+}
+
+RowInfo RowsWithoutAxes(absl::Span<const RowInfo> rows, absl::Span<const InputInfo> inputs) {
+  const RowInfo kept = RowsBesideAxes(rows, inputs);
+  if (!IsRows(kept)) {
+    return kept;
+  }
+  const std::optional<Ints> axes =
+      ReadAxes(inputs[1], "axes", inputs[0].shape.rank()).value_or(std::nullopt);
+  const auto before =
+      std::count_if(axes->begin(), axes->end(), [&kept](int64_t axis) { return axis < kept.axis; });
+  return RowsAt(kept.axis - static_cast<int>(before), kept.factor);
 }
 
 RowInfo ShapeOfRows(const Node&, absl::Span<const RowInfo> rows, absl::Span<const InputInfo>) {

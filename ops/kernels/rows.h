@@ -26,6 +26,14 @@ RowInfo ElementwiseRows(const Node& node, absl::Span<const RowInfo> rows,
                         absl::Span<const InputInfo> inputs);
 // The first input has rows and all others are fixed: what `rows[0]` says, else nothing.
 std::optional<RowInfo> OnlyFirstHasRows(absl::Span<const RowInfo> rows);
+// Operators of one data input that treat one axis as a whole (SoftMax, Concat: several alike
+// inputs) keep rows on any other: what the inputs' rows, all the same, say, else kMixed.
+RowInfo RowsBesideAxis(int64_t axis, absl::Span<const RowInfo> rows,
+                       absl::Span<const InputInfo> inputs);
+// The same for data and a fixed, known list of axes (Reverse): the axes stay where they are.
+RowInfo RowsBesideAxes(absl::Span<const RowInfo> rows, absl::Span<const InputInfo> inputs);
+// And where those axes go away (Squeeze, reductions).
+RowInfo RowsWithoutAxes(absl::Span<const RowInfo> rows, absl::Span<const InputInfo> inputs);
 // The output's content is integers that follow from the input's shape.
 RowInfo ShapeOfRows(const Node& node, absl::Span<const RowInfo> rows,
                     absl::Span<const InputInfo> inputs);

@@ -4,21 +4,22 @@
 #include "ops/kernels/math.h"
 #include "ops/kernels/reduce.h"
 #include "ops/kernels/rows.h"
+#include "ops/kernels/types.h"
 
 namespace beamwright::ops {
 namespace {
 
 // One slice: `count` elements `stride` apart. kStride is 1 where the compiler should know it.
-template <bool kContiguous, bool kLog>
-void SoftmaxSlice(const float* in, float* out, int64_t count, int64_t stride) {
+template <bool kContiguous, bool kLog, typename T>
+void SoftmaxSlice(const T* in, T* out, int64_t count, int64_t stride) {
   const auto at = [stride](int64_t i) { return kContiguous ? i : i * stride; };
-  float largest = -std::numeric_limits<float>::infinity();
+  T largest = -std::numeric_limits<T>::infinity();
   for (int64_t i = 0; i < count; ++i) {
     largest = in[at(i)] > largest ? in[at(i)] : largest;
   }
   if constexpr (kLog) {
-    const float sum = LaneSum(count, [&](int64_t i) { return Exp(in[at(i)] - largest); });
-    const float log_sum = Log(sum);
+    const T sum = LaneSum(count, [&](int64_t i) { return Exp(in[at(i)] - largest); });
+    const T log_sum = Log(sum);
     for (int64_t i = 0; i < count; ++i) {
       out[at(i)] = (in[at(i)] - largest) - log_sum;
     }
@@ -26,34 +27,35 @@ void SoftmaxSlice(const float* in, float* out, int64_t count, int64_t stride) {
     for (int64_t i = 0; i < count; ++i) {
       out[at(i)] = Exp(in[at(i)] - largest);
     }
-    const float sum = LaneSum(count, [&](int64_t i) { return out[at(i)]; });
+    const T sum = LaneSum(count, [&](int64_t i) { return out[at(i)]; });
     for (int64_t i = 0; i < count; ++i) {
       out[at(i)] = out[at(i)] / sum;
     }
   }
 }
 
-template <bool kLog>
-void SoftmaxAll(const Tensor& input, int axis, Tensor& output) {
+template <typename T, bool kLog>
+absl::Status SoftmaxAll(const Tensor& input, int axis, Tensor& output) {
   const int64_t count = input.dim(axis);
   int64_t stride = 1;
   for (int i = axis + 1; i < input.rank(); ++i) {
     stride *= input.dim(i);
   }
   if (input.num_elements() == 0) {
-    return;
+    return absl::OkStatus();
   }
   const int64_t slices = input.num_elements() / count;
   for (int64_t slice = 0; slice < slices; ++slice) {
     const int64_t start = slice / stride * (count * stride) + slice % stride;
-    const float* in = input.data<float>() + start;
-    float* out = output.mutable_data<float>() + start;
+    const T* in = input.data<T>() + start;
+    T* out = output.mutable_data<T>() + start;
     if (stride == 1) {
       SoftmaxSlice<true, kLog>(in, out, count, 1);
     } else {
       SoftmaxSlice<false, kLog>(in, out, count, stride);
     }
   }
+  return absl::OkStatus();
 }
 
 struct SoftmaxOp {
@@ -67,10 +69,11 @@ struct SoftmaxOp {
     options.log = node.op == "LogSoftmax";
     return options;
   }
+  static bool WidensHalves(const Options&) { return true; }
   static absl::Status Shapes(const Options& options, absl::Span<const InputInfo> inputs,
                              absl::Span<ValueInfo> outputs) {
     BW_RETURN_IF_ERROR(ExpectCounts(inputs, 1, 1, outputs));
-    BW_RETURN_IF_ERROR(ExpectType(inputs[0], "data", {DType::kF32}));
+    BW_RETURN_IF_ERROR(ExpectType(inputs[0], "data", kFloatTypes));
     if (inputs[0].shape.has_rank()) {
       BW_RETURN_IF_ERROR(NormalizeAxis(options.axis, inputs[0].shape.rank()).status());
     }
@@ -81,24 +84,15 @@ struct SoftmaxOp {
   static absl::Status Compute(const Options& options, const ExecutionContext&,
                               absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
     BW_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(options.axis, inputs[0]->rank()));
-    if (options.log) {
-      SoftmaxAll<true>(*inputs[0], axis, outputs[0]);
-    } else {
-      SoftmaxAll<false>(*inputs[0], axis, outputs[0]);
-    }
-    return absl::OkStatus();
+    return VisitFloat(inputs[0]->dtype(), [&](auto type) {
+      using T = decltype(type);
+      return options.log ? SoftmaxAll<T, true>(*inputs[0], axis, outputs[0])
+                         : SoftmaxAll<T, false>(*inputs[0], axis, outputs[0]);
+    });
   }
   static RowInfo Rows(const Node& node, absl::Span<const RowInfo> rows,
                       absl::Span<const InputInfo> inputs) {
-    if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
-      return *simple;
-    }
-    if (!inputs[0].shape.has_rank()) {
-      return kMixedRows;
-    }
-    const absl::StatusOr<int> axis =
-        NormalizeAxis(node.attributes.Int("axis", 1).value_or(1), inputs[0].shape.rank());
-    return axis.ok() && *axis != rows[0].axis ? rows[0] : kMixedRows;
+    return RowsBesideAxis(node.attributes.Int("axis", 1).value_or(1), rows, inputs);
   }
 };
 

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "ops/kernels/types.h"
+
 namespace beamwright::ops {
 namespace {
 
@@ -67,21 +69,10 @@ void StridedCopy(const Tensor& input, int64_t offset, absl::Span<const int64_t> 
     merged_extents.push_back(1);
     merged_strides.push_back(1);
   }
-  const auto copy = [&](auto type) {
+  VisitWord(input.dtype(), [&](auto type) {
     using T = decltype(type);
-    Copy(reinterpret_cast<const T*>(input.bytes()) + offset, merged_extents, merged_strides, total,
-         reinterpret_cast<T*>(output.mutable_bytes()));
-  };
-  switch (SizeOf(input.dtype())) {
-    case 1:
-      return copy(uint8_t{});
-    case 2:
-      return copy(uint16_t{});
-    case 4:
-      return copy(uint32_t{});
-    default:
-      return copy(uint64_t{});
-  }
+    Copy(Words<T>(input) + offset, merged_extents, merged_strides, total, MutableWords<T>(output));
+  });
 }
 
 }  // namespace beamwright::ops

@@ -1,6 +1,7 @@
 #include "ops/tensor/tensor.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <new>
@@ -22,44 +23,65 @@ std::shared_ptr<std::byte> Allocate(int64_t bytes) {
 int64_t BufferBytes(int64_t bytes) { return (bytes + 127) / 64 * 64; }
 
 template <typename T>
-double AsDouble(T value) {
-  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
-    return ToFloat(value);
-  } else {
-    return static_cast<double>(value);
+inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+
+// The f32 from which rounding on to 16 bits gives what rounding at once would: what lies between
+// two f32 becomes the one with an odd last bit, which is no tie of the shorter format.
+float RoundToOdd(double value) {
+  const float nearest = static_cast<float>(value);
+  if (!std::isfinite(nearest) || static_cast<double>(nearest) == value ||
+      (std::bit_cast<uint32_t>(nearest) & 1u) != 0) {
+    return nearest;
   }
+  const double limit = std::numeric_limits<double>::infinity();
+  return std::nextafter(nearest, static_cast<float>(value > nearest ? limit : -limit));
 }
 
 template <typename To>
-To FromDouble(double value) {
+To FromFloat(float value) {
   if constexpr (std::is_same_v<To, Half>) {
-    return ToHalf(static_cast<float>(value));
-  } else if constexpr (std::is_same_v<To, BFloat16>) {
-    return ToBFloat16(static_cast<float>(value));
-  } else if constexpr (std::is_same_v<To, bool>) {
-    return value != 0;
-  } else if constexpr (std::is_integral_v<To>) {
-    if (std::isnan(value)) {
-      return 0;
-    }
-    if (value <= static_cast<double>(std::numeric_limits<To>::min())) {
-      return std::numeric_limits<To>::min();
-    }
-    if (value >= static_cast<double>(std::numeric_limits<To>::max())) {
-      return std::numeric_limits<To>::max();
-    }
-    return static_cast<To>(value);
+    return ToHalf(value);
   } else {
-    return static_cast<To>(value);
+    return ToBFloat16(value);
   }
+}
+
+// Truncates towards zero; what is out of range saturates, NaN becomes 0.
+template <typename To, typename From>
+To ToInteger(From value) {
+  if (std::isnan(value)) {
+    return 0;
+  }
+  if (value <= static_cast<From>(std::numeric_limits<To>::min())) {
+    return std::numeric_limits<To>::min();
+  }
+  if (value >= static_cast<From>(std::numeric_limits<To>::max())) {
+    return std::numeric_limits<To>::max();
+  }
+  return static_cast<To>(value);
 }
 
 template <typename From, typename To>
 To ConvertElement(From value) {
-  if constexpr (std::is_integral_v<From> && std::is_integral_v<To> && !std::is_same_v<To, bool>) {
-    return static_cast<To>(value);  // wraps
+  if constexpr (kIsHalf<From>) {
+    if constexpr (kIsHalf<To>) {
+      return FromFloat<To>(ToFloat(value));
+    } else {
+      return ConvertElement<float, To>(ToFloat(value));
+    }
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return value != 0;
+  } else if constexpr (kIsHalf<To>) {
+    if constexpr (std::is_same_v<From, float>) {
+      return FromFloat<To>(value);
+    } else {
+      // 64-bit integers above 2^53 are rounded to f64 before.
+      return FromFloat<To>(RoundToOdd(static_cast<double>(value)));
+    }
+  } else if constexpr (std::is_integral_v<To> && !std::is_integral_v<From>) {
+    return ToInteger<To>(value);
   } else {
-    return FromDouble<To>(AsDouble(value));
+    return static_cast<To>(value);  // integers wrap
   }
 }
 

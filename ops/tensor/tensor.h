@@ -98,11 +98,11 @@ class Tensor {
 absl::StatusOr<std::vector<int64_t>> ToInt64(const Tensor& tensor);
 // Elements of a float tensor (any float type) or integer tensor as f32.
 absl::StatusOr<std::vector<float>> ToFloat32(const Tensor& tensor);
-// A tensor converted to another element type: integers to narrower ones wrap, floats to integers
-// truncate towards zero (out of range saturates, NaN becomes 0), to boolean is "not zero".
+// A tensor converted to another type: integers wrap, floats truncate to integers and saturate (NaN
+// becomes 0), boolean is "not zero", and what becomes a float is rounded once, ties to even.
 absl::StatusOr<Tensor> Convert(const Tensor& tensor, DType dtype);
 
-// Calls `body(T())` with the C++ type of a dtype: BW_... free visitor for the numeric types.
+// Calls `body(T())` with the C++ type of a dtype.
 // Half and BFloat16 are passed as they are. kUndefined is a broken invariant.
 template <typename Body>
 decltype(auto) VisitDType(DType dtype, Body&& body) {

@@ -118,7 +118,12 @@ TEST(Movement, ReshapeFamily) {
   EXPECT_THAT(error({0, -1}, false), HasSubstr("not divisible"));
   EXPECT_EQ(RunOne({"Squeeze", {Counting({1, 3, 1})}}).shape(), Shape({3}));
   EXPECT_EQ(RunOne({"Squeeze", {Counting({1, 3, 1}), List({-1})}}).shape(), Shape({1, 3}));
+  EXPECT_EQ(RunOne({"Squeeze", {Counting({1, 3, 1}), List({})}}).shape(), Shape({3}));
+  EXPECT_EQ(
+      RunOne({"Squeeze", {Counting({1, 3, 1}), List({0, 1})}, {{"allow_axis_skip", true}}}).shape(),
+      Shape({3, 1}));
   EXPECT_THAT(ErrorOf({"Squeeze", {x, List({1})}}), HasSubstr("has extent 3, only 1"));
+  EXPECT_THAT(ErrorOf({"Squeeze", {x, List({3})}}), HasSubstr("axes: axis 3"));
   EXPECT_EQ(RunOne({"Unsqueeze", {x, List({0, -1})}}).shape(), Shape({1, 2, 3, 4, 1}));
   EXPECT_THAT(ErrorOf({"Unsqueeze", {x, List({4, 5})}}), HasSubstr("axis 5"));
 }

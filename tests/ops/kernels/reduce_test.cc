@@ -85,6 +85,23 @@ TEST(Reduce, ShapesIntegersAndEdges) {
   EXPECT_TRUE(std::isnan(Floats(RunOne({"ReduceMax", {nan, I64({1}, {0})}}))[0]));
 }
 
+TEST(Reduce, NormsAndLogic) {
+  const Tensor x = F32({2, 3}, {1, -2, 2, -3, 0, 4});
+  const Tensor last = I64({1}, {-1}), all = I64({2}, {0, 1}), none = I64({1}, {0});
+  EXPECT_THAT(Floats(RunOne({"ReduceL1", {x, last}})), ElementsAre(5, 7));
+  EXPECT_THAT(Floats(RunOne({"ReduceL2", {x, last}})), ElementsAre(3, 5));
+  const Tensor flags = *Convert(I64({2, 3}, {1, 1, 1, 1, 0, 1}), DType::kBool);
+  EXPECT_THAT(Integers(RunOne({"ReduceLogicalAnd", {flags, last}})), ElementsAre(1, 0));
+  EXPECT_THAT(Integers(RunOne({"ReduceLogicalOr", {flags, last}})), ElementsAre(1, 1));
+  EXPECT_THAT(Integers(RunOne({"ReduceLogicalAnd", {flags, all}, {{"keep_dims", true}}})),
+              ElementsAre(0));
+  const Tensor empty(DType::kBool, {0, 2});
+  EXPECT_THAT(Integers(RunOne({"ReduceLogicalAnd", {empty, none}})), ElementsAre(1, 1));
+  EXPECT_THAT(Integers(RunOne({"ReduceLogicalOr", {empty, none}})), ElementsAre(0, 0));
+  EXPECT_THAT(ErrorOf({"ReduceLogicalOr", {x, last}}), HasSubstr("only boolean"));
+  EXPECT_THAT(ErrorOf({"ReduceL1", {flags, last}}), HasSubstr("boolean is not supported"));
+}
+
 TEST(Softmax, EqualsNaiveAndRowsStandAlone) {
   Random random(2);
   for (const int64_t axis : {0, 1, 2, -1, -3}) {
