@@ -36,6 +36,11 @@ absl::Status FinishLstm(const IrLayer& layer, Node& node) {
   return absl::OkStatus();
 }
 
+// Up to opset 7 GatherND made the batch axes into one.
+bool JoinsBatch(const IrLayer& layer) {
+  return layer.version == "opset5" || layer.version == "opset6" || layer.version == "opset7";
+}
+
 class Builder {
  public:
   Builder(const IrNet& net, const IrWiring& wiring, IrImport& import)
@@ -113,6 +118,8 @@ class Builder {
       return FinishLoop(layer, node);
     } else if (absl::StartsWith(node.op, "LSTM")) {
       return FinishLstm(layer, node);
+    } else if (node.op == "GatherND" && JoinsBatch(layer)) {
+      node.attributes.Set("joins_batch", true);
     }
     return absl::OkStatus();
   }

@@ -40,6 +40,7 @@ std::vector<LayerType> MakeTable() {
   const Rules lstm = cell + Rules{{"input_forget", kBool, nullptr, "false"},
                                   {"weights_format", kEnum, nullptr, "fico"}};
   const Rules gru = cell + Rules{{"linear_before_reset", kBool}};
+  const Rules depth = {{"block_size", kInt}, {"mode", kEnum}};
   const Rules masks = {{"begin_mask", kInts},
                        {"end_mask", kInts},
                        {"new_axis_mask", kInts},
@@ -143,13 +144,25 @@ std::vector<LayerType> MakeTable() {
       // Movement.
       {"Broadcast", {{"mode", kEnum}}},
       {"Concat", {{"axis", kInt}}},
+      {"DepthToSpace", depth},
       {"Eye", {{"output_type", kEnum}}},
       {"Gather", {{"batch_dims", kInt}}},
+      {"GatherElements", {{"axis", kInt}}},
+      {"GatherND", {{"batch_dims", kInt}}},
       {"NonZero", {{"output_type", kEnum}}},
+      {"OneHot", {{"axis", kInt}, {"negative_indices_mode", kEnum}}},
+      {"Pad", {{"pad_mode", kEnum}}},
       {"Range", {{"output_type", kEnum}}},
       {"Reshape", {{"special_zero", kBool, "true"}}},
+      {"Reverse", {{"mode", kEnum}}},
+      {"ReverseSequence", {{"batch_axis", kInt}, {"seq_axis", kInt}}},
+      {"ScatterElementsUpdate", {{"reduction", kEnum}, {"use_init_val", kBool}}},
+      {"ScatterNDUpdate", {{"reduction", kEnum}}},
+      {"ScatterUpdate", none},
       {"ShapeOf", {{"output_type", kEnum}}},
+      {"ShuffleChannels", {{"axis", kInt}, {"group", kInt}}},
       {"Slice", none},
+      {"SpaceToDepth", depth},
       {"Split", {{"num_splits", kInt}}},
       {"Squeeze", {{"allow_axis_skip", kBool}}},
       {"StridedSlice", masks},

@@ -49,6 +49,24 @@ extern const OperatorCode kSlice;  // data, start, stop, step[, axes]: Slice-8
 // ellipsis_mask (lists of 0 and 1, missing entries 0).
 extern const OperatorCode kStridedSlice;
 
+// pad.cc: data, pads_begin, pads_end[, pad_value]; attribute pad_mode constant, edge, reflect or
+// symmetric. Negative pads cut away; reflections are those of the whole of data.
+extern const OperatorCode kPad;
+
+// reverse.cc
+// data, axis; attribute mode index (axis lists axes) or mask (axis is boolean, one element each).
+extern const OperatorCode kReverse;
+extern const OperatorCode kReverseSequence;  // data, seq_lengths; attributes batch_axis, seq_axis
+
+// one_hot.cc: indices, depth, on_value, off_value; attributes axis and negative_indices_mode
+// (ignore_negative, the default, or normalize). Other indices outside give off_value throughout.
+extern const OperatorCode kOneHot;
+
+// blocks.cc
+// DepthToSpace and SpaceToDepth: attributes block_size and mode blocks_first or depth_first.
+extern const OperatorCode kDepthSpace;
+extern const OperatorCode kShuffleChannels;  // attributes axis and group
+
 }  // namespace beamwright::ops
 
 #endif  // BEAMWRIGHT_OPS_KERNELS_MOVEMENT_H_

@@ -3,6 +3,7 @@
 #include "ops/kernels/elementwise.h"
 #include "ops/kernels/embedding_segments.h"
 #include "ops/kernels/gather_tree.h"
+#include "ops/kernels/index_movement.h"
 #include "ops/kernels/kernels.h"
 #include "ops/kernels/matmul.h"
 #include "ops/kernels/movement.h"
@@ -45,6 +46,7 @@ std::vector<Operator> KernelOperators() {
       Line("ConvertLike", kConvertLike),
       Line("Cos", kReal),
       Line("Cosh", kReal),
+      Line("DepthToSpace", kDepthSpace, {"block_size", "mode"}),
       Line("Divide", kArithmetic, {"auto_broadcast", "m_pythondiv"}),
       Line("Elu", kAttributeActivation, {"alpha"}),
       Line("EmbeddingSegmentsSum", kEmbeddingSegmentsSum),
@@ -56,6 +58,8 @@ std::vector<Operator> KernelOperators() {
       Line("FloorMod", kArithmetic, {"auto_broadcast"}),
       Line("GRUCell", kGruCell, {"hidden_size", "activations", "activations_alpha", "activations_beta", "clip", "linear_before_reset"}),
       Line("Gather", kGather, {"batch_dims"}),
+      Line("GatherElements", kGatherElements, {"axis"}),
+      Line("GatherND", kGatherNd, {"batch_dims", "joins_batch"}),
       Line("GatherTree", kGatherTree),
       Line("Gelu", kAttributeActivation, {"approximation_mode"}),
       Line("Greater", kComparison, {"auto_broadcast"}),
@@ -84,7 +88,9 @@ std::vector<Operator> KernelOperators() {
       Line("Negative", kUnary),
       Line("NonZero", kNonZero, {"output_type"}),
       Line("NotEqual", kComparison, {"auto_broadcast"}),
+      Line("OneHot", kOneHot, {"axis", "negative_indices_mode"}),
       Line("PReLU", kPrelu),
+      Line("Pad", kPad, {"pad_mode"}),
       Line("Power", kArithmetic, {"auto_broadcast"}),
       Line("RNNCell", kRnnCell, {"hidden_size", "activations", "activations_alpha", "activations_beta", "clip"}),
       Line("Range", kRange, {"output_type"}),
@@ -99,10 +105,16 @@ std::vector<Operator> KernelOperators() {
       Line("ReduceProd", kReduce, {"keep_dims"}),
       Line("ReduceSum", kReduce, {"keep_dims"}),
       Line("Reshape", kReshape, {"special_zero"}),
+      Line("Reverse", kReverse, {"mode"}),
+      Line("ReverseSequence", kReverseSequence, {"batch_axis", "seq_axis"}),
       Line("Round", kUnary, {"mode"}),
+      Line("ScatterElementsUpdate", kScatterElements, {"reduction", "use_init_val"}),
+      Line("ScatterNDUpdate", kScatterNd, {"reduction"}),
+      Line("ScatterUpdate", kScatterUpdate),
       Line("Select", kSelect, {"auto_broadcast"}),
       Line("Selu", kInputActivation),
       Line("ShapeOf", kShapeOf, {"output_type"}),
+      Line("ShuffleChannels", kShuffleChannels, {"axis", "group"}),
       Line("Sigmoid", kReal),
       Line("Sign", kUnary),
       Line("Sin", kReal),
@@ -111,6 +123,7 @@ std::vector<Operator> KernelOperators() {
       Line("SoftMax", kSoftmax, {"axis"}),
       Line("SoftPlus", kReal),
       Line("SoftSign", kReal),
+      Line("SpaceToDepth", kDepthSpace, {"block_size", "mode"}),
       Line("Split", kSplit, {"num_splits"}),
       Line("Sqrt", kReal),
       Line("SquaredDifference", kArithmetic, {"auto_broadcast"}),

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/ops/import/ir_fixture.h"
@@ -155,6 +156,21 @@ TEST(OpenVinoIrTest, AttributesGetTheKindsOfTheTable) {
   EXPECT_EQ(Find(*graph, "soft").op, "SoftMax");
   EXPECT_EQ(*Find(*graph, "divide").attributes.String("auto_broadcast", ""), "numpy");
   EXPECT_FALSE(Find(*graph, "divide").attributes.Has("m_pythondiv"));
+}
+
+// Version 8 keeps the batch axes that version 5 makes into one.
+TEST(OpenVinoIrTest, OldGatherNdJoinsItsBatchAxes) {
+  for (const auto& [version, joins] : {std::pair("opset5", true), std::pair("opset8", false)}) {
+    Layer gather = Unary(1, "gather", "GatherND");
+    gather.data = "batch_dims=\"2\"";
+    gather.attributes = absl::StrCat("version=\"", version, "\"");
+    const absl::StatusOr<Graph> graph =
+        Parse(Net({Parameter(0, "x", "2"), gather, Result(2, "r")}, "0.0-1.0, 1.1-2.0"));
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const Attributes& attributes = Find(*graph, "gather").attributes;
+    EXPECT_EQ(*attributes.Int("batch_dims", 0), 2);
+    EXPECT_EQ(attributes.Has("joins_batch"), joins) << version;
+  }
 }
 
 TEST(OpenVinoIrTest, ConstantsAreCopiedFromAnyOffset) {

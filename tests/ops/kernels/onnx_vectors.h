@@ -7,14 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "ops/graph/attributes.h"
 #include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
 
 struct OnnxVectors {
   std::vector<std::string> input_names, output_names;  // of the node; "" for absent
-  std::map<std::string, Tensor> tensors;               // f32 and i32 only
+  std::map<std::string, Tensor> tensors;               // every numeric type and boolean
   std::map<std::string, int64_t> attributes;           // integer attributes
+  std::map<std::string, AttributeValue> values;        // integers, floats, strings, lists of them
+
+  Tensor input(size_t i) const { return tensors.at(input_names.at(i)); }
+  Tensor output(size_t i) const { return tensors.at(output_names.at(i)); }
 };
 
 // Whether the vectors are installed.
