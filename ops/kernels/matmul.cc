@@ -80,12 +80,14 @@ struct MatMulOp {
     return options;
   }
 
+  static bool WidensHalves(const Options&) { return true; }
+
   static absl::Status Shapes(const Options& options, absl::Span<const InputInfo> inputs,
                              absl::Span<ValueInfo> outputs) {
     BW_RETURN_IF_ERROR(ExpectCounts(inputs, 2, 2, outputs));
-    BW_RETURN_IF_ERROR(ExpectType(inputs[0], "input 0", {DType::kF32}));
-    BW_RETURN_IF_ERROR(ExpectType(inputs[1], "input 1", {DType::kF32}));
-    outputs[0].dtype = DType::kF32;
+    BW_RETURN_IF_ERROR(ExpectType(inputs[0], "input 0", {DType::kF32, DType::kF16, DType::kBF16}));
+    BW_RETURN_IF_ERROR(ExpectType(inputs[1], "input 1", {inputs[0].dtype}));
+    outputs[0].dtype = inputs[0].dtype;
     outputs[0].shape = PartialShape();
     const PartialShape& a = inputs[0].shape;
     const PartialShape& b = inputs[1].shape;

@@ -96,6 +96,19 @@ TEST(MatMul, VectorsLoseTheirAxis) {
   }
 }
 
+// In f32 and rounded once: 2048 + 1 is a tie in f16, and would stay 2048 at each step.
+TEST(MatMul, HalvesAreSummedInF32) {
+  const Tensor a = *Convert(F32({1, 4}, {2048, 1, 1, 1}), DType::kF16);
+  const Tensor ones = *Convert(F32({4, 1}, {1, 1, 1, 1}), DType::kF16);
+  for (const std::vector<size_t>& constants : {std::vector<size_t>{}, std::vector<size_t>{1}}) {
+    const Tensor product = RunOne({"MatMul", {a, ones}, {}, 1, constants});
+    EXPECT_EQ(product.dtype(), DType::kF16);
+    EXPECT_EQ(Floats(product), std::vector<float>({2052}));
+  }
+  EXPECT_THAT(ErrorOf({"MatMul", {a, F32({4, 1}, {1, 1, 1, 1})}}),
+              HasSubstr("f32 is not supported, only f16"));
+}
+
 TEST(MatMul, Errors) {
   const Tensor a = F32({1, 2}, {1, 2}), b = F32({3, 1}, {1, 2, 3});
   EXPECT_THAT(ErrorOf({"MatMul", {a, b}}), HasSubstr("shapes [1, 2] and [3, 1] do not multiply"));
