@@ -8,6 +8,9 @@ std::string Describe(const Node& node) { return absl::StrCat(node.op, " '", node
 
 std::string PortName(const Graph& graph, int node_index) {
   const Node& node = graph.node(node_index);
+  if (node.op == "Result" && node.attributes.Has("port_name")) {
+    return node.attributes.String("port_name", node.name).value_or(node.name);
+  }
   if (node.op == "Result" && !node.inputs.empty() && node.inputs[0].present()) {
     const ValueInfo& value = graph.info(node.inputs[0]);
     if (!value.names.empty()) {

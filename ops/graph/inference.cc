@@ -5,7 +5,9 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "ops/graph/body_maps.h"
+#include "ops/graph/branch_inference.h"
 #include "ops/graph/loop_inference.h"
+#include "ops/graph/value_info.h"
 
 namespace beamwright::ops {
 namespace {

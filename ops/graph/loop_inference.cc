@@ -5,6 +5,7 @@
 #include "ops/base/status.h"
 #include "ops/graph/body_maps.h"
 #include "ops/graph/slicing.h"
+#include "ops/graph/value_info.h"
 
 namespace beamwright::ops {
 namespace {
@@ -76,11 +77,6 @@ absl::StatusOr<int64_t> StaticParts(const Node& node, absl::Span<const InputInfo
   return parts;
 }
 
-bool HasOneElement(const PartialShape& shape) {
-  return !shape.has_rank() || std::all_of(shape.dims().begin(), shape.dims().end(),
-                                          [](int64_t dim) { return dim == 1 || dim < 0; });
-}
-
 bool IsIndexType(DType dtype) { return dtype == DType::kI64 || dtype == DType::kI32; }
 
 // The trip count: known, and then negative for no bound.
@@ -93,7 +89,7 @@ absl::StatusOr<KnownCount> ReadTripCount(const Loop& loop, absl::Span<const Inpu
     return KnownCount{};
   }
   const InputInfo& input = inputs[static_cast<size_t>(loop.trip_count_input)];
-  if (!IsIndexType(input.dtype) || !HasOneElement(input.shape)) {
+  if (!IsIndexType(input.dtype) || !MayHaveOneElement(input.shape)) {
     return Invalid("the trip count is ", Name(input.dtype), input.shape.ToString(),
                    "; it must be one i64 or i32");
   }
@@ -102,10 +98,6 @@ absl::StatusOr<KnownCount> ReadTripCount(const Loop& loop, absl::Span<const Inpu
   }
   BW_ASSIGN_OR_RETURN(const std::vector<int64_t> value, ToInt64(*input.value));
   return KnownCount{true, value[0]};
-}
-
-const ValueInfo& ResultInfo(const Graph& body, int index) {
-  return body.info(body.node(body.results[static_cast<size_t>(index)]).inputs[0]);
 }
 
 // Number of iterations if it is known at load, else kDynamic.
@@ -200,67 +192,7 @@ absl::StatusOr<int64_t> BatchExtent(const Node& node, absl::Span<const InputInfo
   return batch;
 }
 
-// Sets a Parameter of a body to what is given from outside, as far as its declaration allows.
-absl::Status SetParameter(absl::string_view what, Graph& body, size_t parameter, DType dtype,
-                          const PartialShape& shape) {
-  ValueInfo& declared = body.node(body.parameters[parameter]).outputs[0];
-  ValueInfo given;
-  given.names = declared.names;
-  given.dtype = dtype;
-  given.shape = shape;
-  BW_RETURN_IF_ERROR(MergeInfo(what, declared, given));
-  declared = std::move(given);
-  return absl::OkStatus();
-}
-
-// The widest shape that holds both.
-PartialShape Join(const PartialShape& a, const PartialShape& b) {
-  if (!a.has_rank() || !b.has_rank() || a.rank() != b.rank()) {
-    return PartialShape();
-  }
-  Shape dims = a.dims();
-  for (size_t axis = 0; axis < dims.size(); ++axis) {
-    dims[axis] = dims[axis] == b.dims()[axis] ? dims[axis] : PartialShape::kDynamic;
-  }
-  return PartialShape(std::move(dims));
-}
-
 }  // namespace
-
-absl::Status MergeInfo(absl::string_view what, const ValueInfo& declared, ValueInfo& inferred) {
-  if (inferred.dtype == DType::kUndefined) {
-    inferred.dtype = declared.dtype;
-  } else if (declared.dtype != DType::kUndefined && declared.dtype != inferred.dtype) {
-    return Invalid(what, " is declared ", Name(declared.dtype), " but is ", Name(inferred.dtype));
-  }
-  if (!declared.shape.has_rank()) {
-    return absl::OkStatus();
-  }
-  if (!inferred.shape.has_rank()) {
-    inferred.shape = declared.shape;
-    return absl::OkStatus();
-  }
-  const auto conflict = [&] {
-    return Invalid(what, " is declared ", declared.shape.ToString(), " but is ",
-                   inferred.shape.ToString());
-  };
-  if (declared.shape.rank() != inferred.shape.rank()) {
-    return conflict();
-  }
-  Shape merged = inferred.shape.dims();
-  for (size_t axis = 0; axis < merged.size(); ++axis) {
-    const int64_t dim = declared.shape.dims()[axis];
-    if (dim == PartialShape::kDynamic) {
-      continue;
-    }
-    if (merged[axis] != PartialShape::kDynamic && merged[axis] != dim) {
-      return conflict();
-    }
-    merged[axis] = dim;
-  }
-  inferred.shape = PartialShape(merged);
-  return absl::OkStatus();
-}
 
 absl::StatusOr<StateShapes> FirstStateShapes(const Node& node, absl::Span<const InputInfo> inputs) {
   StateShapes states;
@@ -279,7 +211,7 @@ bool WidenStates(const Loop& loop, const Graph& body, StateShapes& states) {
     if (loop.inputs[i].kind != LoopInput::Kind::kCarried) {
       continue;
     }
-    PartialShape both = Join(states[i], ResultInfo(body, loop.inputs[i].back_edge).shape);
+    PartialShape both = JoinShapes(states[i], ResultInfo(body, loop.inputs[i].back_edge).shape);
     widened |= both != states[i];
     states[i] = std::move(both);
   }
@@ -320,22 +252,6 @@ absl::Status PrepareBody(const Node& node, absl::Span<const InputInfo> inputs,
   return absl::OkStatus();
 }
 
-absl::Status PrepareBranch(const Branch& branch, absl::Span<const InputInfo> inputs, Graph& body,
-                           std::vector<Tensor>& constants) {
-  constants.assign(body.parameters.size(), Tensor());
-  for (size_t i = 0; i < branch.inputs.size(); ++i) {
-    const InputInfo& outside = inputs[static_cast<size_t>(branch.inputs[i])];
-    const Node& parameter = body.node(body.parameters[i]);
-    BW_RETURN_IF_ERROR(
-        SetParameter(absl::StrCat("input ", branch.inputs[i], " (", Describe(parameter), ")"), body,
-                     i, outside.dtype, outside.shape));
-    if (outside.value != nullptr) {
-      constants[i] = *outside.value;
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status InferLoopOutputs(const Node& node, const GraphInfo& body_info,
                               absl::Span<const InputInfo> inputs, std::vector<ValueInfo>& outputs) {
   const Loop& loop = *node.loop;
@@ -367,7 +283,7 @@ absl::Status InferLoopOutputs(const Node& node, const GraphInfo& body_info,
     const LoopInput* const state =
         rule.kind == LoopOutput::Kind::kLastValue ? FindState(loop, rule.body_result) : nullptr;
     if (state != nullptr && loop.states_may_change_shape) {
-      output.shape = Join(output.shape, inputs[static_cast<size_t>(state->input)].shape);
+      output.shape = JoinShapes(output.shape, inputs[static_cast<size_t>(state->input)].shape);
     }
     if (apart && output.shape.has_rank()) {
       Shape dims = output.shape.dims();
@@ -376,39 +292,6 @@ absl::Status InferLoopOutputs(const Node& node, const GraphInfo& body_info,
     }
   }
   return absl::OkStatus();
-}
-
-absl::Status InferBranchOutputs(const Branch* then_branch, const Branch* else_branch,
-                                std::vector<ValueInfo>& outputs) {
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const ValueInfo* infos[2] = {nullptr, nullptr};
-    size_t count = 0;
-    for (const Branch* branch : {then_branch, else_branch}) {
-      if (branch != nullptr) {
-        infos[count++] = &ResultInfo(branch->body, branch->results[i]);
-      }
-    }
-    const ValueInfo& first = *infos[0];
-    const ValueInfo& second = count == 2 ? *infos[1] : first;
-    if (first.dtype != second.dtype) {
-      return Invalid("output ", i, " is ", Name(first.dtype), " from the then branch and ",
-                     Name(second.dtype), " from the else branch");
-    }
-    outputs[i].dtype = first.dtype;
-    outputs[i].shape = Join(first.shape, second.shape);
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<KnownCondition> ReadCondition(absl::string_view what, const InputInfo& input) {
-  if (input.dtype != DType::kBool || !HasOneElement(input.shape)) {
-    return Invalid(what, " is ", Name(input.dtype), input.shape.ToString(),
-                   "; it must be one boolean");
-  }
-  if (input.value == nullptr) {
-    return KnownCondition{};
-  }
-  return KnownCondition{true, *input.value->data<bool>()};
 }
 
 }  // namespace beamwright::ops

@@ -1,5 +1,5 @@
-// Inference of nodes with bodies: what the Parameters of a loop's body or of a branch hold, and
-// what the node's outputs are. Private to graph/.
+// Inference of a loop: what its body's Parameters hold, and what its outputs are. Private to
+// graph/.
 #ifndef BEAMWRIGHT_OPS_GRAPH_LOOP_INFERENCE_H_
 #define BEAMWRIGHT_OPS_GRAPH_LOOP_INFERENCE_H_
 
@@ -27,31 +27,10 @@ bool WidenStates(const Loop& loop, const Graph& body, StateShapes& states);
 absl::Status PrepareBody(const Node& node, absl::Span<const InputInfo> inputs,
                          const StateShapes& states, Graph& body, std::vector<Tensor>& constants);
 
-// The same for a branch of an If.
-absl::Status PrepareBranch(const Branch& branch, absl::Span<const InputInfo> inputs, Graph& body,
-                           std::vector<Tensor>& constants);
-
 // After the loop's body was inferred: checks back edges (same type, compatible shape), trip count,
 // conditions and lengths, and sets the outputs.
 absl::Status InferLoopOutputs(const Node& node, const GraphInfo& body_info,
                               absl::Span<const InputInfo> inputs, std::vector<ValueInfo>& outputs);
-
-// After the branches were inferred: sets the outputs to what both allow. Null: that branch is never
-// taken. Each output must have one type.
-absl::Status InferBranchOutputs(const Branch* then_branch, const Branch* else_branch,
-                                std::vector<ValueInfo>& outputs);
-
-// The one element of a condition that is known at load; false where it is not.
-struct KnownCondition {
-  bool known = false;
-  bool value = false;
-};
-// InvalidArgument unless `input` may be a boolean of one element.
-absl::StatusOr<KnownCondition> ReadCondition(absl::string_view what, const InputInfo& input);
-
-// The shape both declarations allow; InvalidArgument naming both if there is none. `what` names the
-// place.
-absl::Status MergeInfo(absl::string_view what, const ValueInfo& declared, ValueInfo& inferred);
 
 }  // namespace beamwright::ops
 

@@ -1,12 +1,17 @@
 #include "ops/import/ir_graph.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "ops/base/status.h"
+#include "ops/graph/inference.h"
+#include "ops/import/ir_branches.h"
 #include "ops/import/ir_layers.h"
 #include "ops/import/ir_loop.h"
+#include "ops/import/ir_sequence.h"
 #include "ops/import/ir_text.h"
+#include "ops/import/ir_variable.h"
 #include "ops/import/ir_wiring.h"
 
 namespace beamwright::ops {
@@ -21,6 +26,7 @@ bool HasJoinedWeights(const IrLayer& layer) {
   return count == 4 || (count == 5 && layer.version.empty());
 }
 
+// For LSTMCell and LSTMSequence.
 absl::Status FinishLstm(const IrLayer& layer, Node& node) {
   if (node.attributes.Has("weights_format")) {
     BW_ASSIGN_OR_RETURN(const std::string format, node.attributes.String("weights_format", ""));
@@ -28,7 +34,7 @@ absl::Status FinishLstm(const IrLayer& layer, Node& node) {
         absl::StrCat("weights_format '", format, "' is not supported; fico is"));
   }
   if (node.attributes.Has("input_forget")) {
-    return absl::UnimplementedError("input_forget true is not supported");
+    return absl::UnimplementedError("input_forget is not supported, only false");
   }
   if (node.op == "LSTMCell" && HasJoinedWeights(layer)) {
     node.attributes.Set("weights_joined", true);
@@ -44,7 +50,7 @@ bool JoinsBatch(const IrLayer& layer) {
 class Builder {
  public:
   Builder(const IrNet& net, const IrWiring& wiring, IrImport& import)
-      : net_(net), wiring_(wiring), import_(import), node_of_(net.layers.size(), -1) {}
+      : net_(net), wiring_(wiring), import_(import), values_(net.layers.size()) {}
 
   absl::StatusOr<IrGraph> Run() {
     for (const int index : wiring_.order) {
@@ -59,11 +65,17 @@ class Builder {
       const IrLayer& layer = net_.layers[i];
       if (IsParameter(layer)) {
         result_.parameters[layer.id] = static_cast<int>(result_.graph.parameters.size());
-        result_.graph.parameters.push_back(node_of_[i]);
+        result_.graph.parameters.push_back(values_[i][0].node);
       } else if (IsResult(layer)) {
         result_.results[layer.id] = static_cast<int>(result_.graph.results.size());
-        result_.graph.results.push_back(node_of_[i]);
+        result_.graph.results.push_back(results_.at(static_cast<int>(i)));
       }
+    }
+    for (const int parameter : variables_.parameters()) {
+      result_.graph.parameters.push_back(parameter);
+    }
+    for (const int result : variables_.results()) {
+      result_.graph.results.push_back(result);
     }
     return std::move(result_);
   }
@@ -85,14 +97,46 @@ class Builder {
     node.name = layer.name;
     BW_ASSIGN_OR_RETURN(node.attributes, ReadAttributes(type, layer));
     for (const IrSource& source : wiring_.sources[static_cast<size_t>(index)]) {
-      node.inputs.push_back({node_of_[static_cast<size_t>(source.node)], source.output});
+      const std::vector<ValueId>& given = values_[static_cast<size_t>(source.node)];
+      if (static_cast<size_t>(source.output) >= given.size()) {
+        return Invalid("reads output ", source.output, " of ",
+                       Describe(net_.layers[static_cast<size_t>(source.node)]), ", which has ",
+                       given.size());
+      }
+      node.inputs.push_back(given[static_cast<size_t>(source.output)]);
+    }
+    std::vector<ValueId>& values = values_[static_cast<size_t>(index)];
+    if (IsReadValue(layer) || IsAssign(layer)) {
+      BW_ASSIGN_OR_RETURN(const ValueId value, AddVariable(layer, node.inputs));
+      values.assign(std::max<size_t>(layer.outputs.size(), 1), value);
+      return absl::OkStatus();
     }
     for (const IrPort& port : layer.outputs.list) {
       node.outputs.push_back(port.info);
     }
     BW_RETURN_IF_ERROR(Finish(layer, node));
-    node_of_[static_cast<size_t>(index)] = Append(std::move(node));
+    if (IsSequence(node.op)) {
+      BW_ASSIGN_OR_RETURN(values, AppendSequence(node, result_.graph));
+      return absl::OkStatus();
+    }
+    const size_t num_outputs = node.outputs.size();
+    const bool is_result = node.op == "Result";
+    const int added = Append(std::move(node));
+    for (size_t i = 0; i < num_outputs; ++i) {
+      values.push_back({added, static_cast<int>(i)});
+    }
+    if (is_result) {
+      results_[index] = added;
+    }
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<ValueId> AddVariable(const IrLayer& layer, const std::vector<ValueId>& inputs) {
+    if (import_.depth > 0) {
+      return absl::UnimplementedError("a variable inside a loop or branch is not supported");
+    }
+    return IsAssign(layer) ? variables_.Write(layer, inputs, result_.graph)
+                           : variables_.Read(layer, inputs, result_.graph);
   }
 
   void AddUnknown(const IrLayer& layer) {
@@ -116,6 +160,9 @@ class Builder {
       return FinishResult(layer, node);
     } else if (IsLoop(layer)) {
       return FinishLoop(layer, node);
+    } else if (node.op == "If") {
+      BW_ASSIGN_OR_RETURN(If branches, TranslateIf(layer, import_));
+      node.branches = std::make_shared<const If>(std::move(branches));
     } else if (absl::StartsWith(node.op, "LSTM")) {
       return FinishLstm(layer, node);
     } else if (node.op == "GatherND" && JoinsBatch(layer)) {
@@ -138,7 +185,7 @@ class Builder {
   }
 
   absl::Status FinishLoop(const IrLayer& layer, Node& node) {
-    BW_ASSIGN_OR_RETURN(IrLoop loop, TranslateLoop(layer, import_));
+    BW_ASSIGN_OR_RETURN(IrLoop loop, TranslateLoop(layer, node.inputs, import_));
     if (loop.trip_count.has_value()) {
       Node count;
       count.op = "Constant";
@@ -158,7 +205,9 @@ class Builder {
   const IrNet& net_;
   const IrWiring& wiring_;
   IrImport& import_;
-  std::vector<int> node_of_;  // [layer]; -1: not added
+  std::vector<std::vector<ValueId>> values_;  // [layer][output]; empty: not added
+  absl::flat_hash_map<int, int> results_;     // Result layers (by index) -> nodes
+  IrVariables variables_;
   IrGraph result_;
 };
 
@@ -170,6 +219,27 @@ absl::StatusOr<IrGraph> BuildGraph(pugi::xml_node xml, IrImport& import) {
   BW_ASSIGN_OR_RETURN(IrGraph result, Builder(net, wiring, import).Run());
   result.graph.name = xml.attribute("name").value();
   return result;
+}
+
+absl::StatusOr<IrGraph> BuildInnerGraph(const IrLayer& layer, const char* element,
+                                        IrImport& import) {
+  const pugi::xml_node xml = layer.xml.child(element);
+  if (!xml) {
+    return Invalid("has no <", element, ">");
+  }
+  if (import.depth == kMaxLoopDepth) {
+    return Invalid("loops and branches are nested more than ", kMaxLoopDepth, " deep");
+  }
+  std::string outside = import.where;
+  absl::StrAppend(&import.where, Describe(layer), ": ", element, ": ");
+  ++import.depth;
+  absl::StatusOr<IrGraph> body = BuildGraph(xml, import);
+  --import.depth;
+  import.where = std::move(outside);
+  if (!body.ok()) {
+    return Annotate(body.status(), element);
+  }
+  return body;
 }
 
 }  // namespace beamwright::ops

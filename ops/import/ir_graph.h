@@ -36,6 +36,11 @@ struct IrGraph {
 // `xml` is a <net> or <body>. Unknown layers are collected in `import`, not an error here.
 absl::StatusOr<IrGraph> BuildGraph(pugi::xml_node xml, IrImport& import);
 
+// The graph in a child element of a layer, for example "body". Errors name the element;
+// InvalidArgument if there is none, or if bodies are nested too deep.
+absl::StatusOr<IrGraph> BuildInnerGraph(const IrLayer& layer, const char* element,
+                                        IrImport& import);
+
 }  // namespace beamwright::ops
 
 #endif  // BEAMWRIGHT_OPS_IMPORT_IR_GRAPH_H_

@@ -41,6 +41,10 @@ std::vector<LayerType> MakeTable() {
                                   {"weights_format", kEnum, nullptr, "fico"}};
   const Rules gru = cell + Rules{{"linear_before_reset", kBool}};
   const Rules depth = {{"block_size", kInt}, {"mode", kEnum}};
+  const Rules direction = {{"direction", kEnum}};
+  const Rules variable = {{"variable_id", AttributeKind::kDropped},
+                          {"variable_type", AttributeKind::kDropped},
+                          {"variable_shape", AttributeKind::kDropped}};
   const Rules masks = {{"begin_mask", kInts},
                        {"end_mask", kInts},
                        {"new_axis_mask", kInts},
@@ -60,7 +64,10 @@ std::vector<LayerType> MakeTable() {
       {"Parameter", declared},
       {"Constant", constant},
       {"Result", none},
+      {"If", none},
       {"Loop", none},
+      {"Assign", variable, true},
+      {"ReadValue", variable, true},
       // Elementwise, one input.
       {"Abs", none},
       {"Acos", none},
@@ -172,9 +179,12 @@ std::vector<LayerType> MakeTable() {
       {"VariadicSplit", none},
       // Products, cells and sequences.
       {"GRUCell", gru},
+      {"GRUSequence", gru + direction, true},
       {"LSTMCell", lstm},
+      {"LSTMSequence", lstm + direction, true},
       {"MatMul", {{"transpose_a", kBool}, {"transpose_b", kBool}}},
       {"RNNCell", cell},
+      {"RNNSequence", cell + direction, true},
       // Segments and beams.
       {"EmbeddingSegmentsSum", none},
       {"GatherTree", none},
@@ -243,7 +253,9 @@ const LayerType* FindLayerType(absl::string_view type) {
 std::vector<absl::string_view> KnownOperators() {
   std::vector<absl::string_view> names;
   for (const LayerType& type : Table()) {
-    names.push_back(type.op);
+    if (!type.composite) {
+      names.push_back(type.op);
+    }
   }
   return names;
 }

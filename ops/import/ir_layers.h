@@ -25,11 +25,12 @@ struct AttributeRule {
 struct LayerType {
   const char* op;  // internal operator; also the file's type, without case, unless an alias says so
   std::vector<AttributeRule> attributes;
+  bool composite = false;  // the reader makes several nodes of it; there is no such operator
 };
 
 // nullptr if the type is unknown. Matches without case and through aliases ("Const", "Constant").
 const LayerType* FindLayerType(absl::string_view type);
-// Every operator a file can become, for tests.
+// Every operator a file can become, composites left out; for tests.
 std::vector<absl::string_view> KnownOperators();
 
 // The attributes of a layer's <data> as its operator reads them. `type` may be nullptr: all become

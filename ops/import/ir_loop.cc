@@ -6,38 +6,17 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_join.h"
 #include "ops/base/status.h"
-#include "ops/graph/inference.h"
 #include "ops/import/ir_port_map.h"
 
 namespace beamwright::ops {
 namespace {
 
-using IdMap = absl::flat_hash_map<int64_t, int>;
-
-// A body layer by id; the error tells which ids would do.
-absl::StatusOr<int> FindBodyLayer(const IdMap& ids, int64_t id, absl::string_view kind) {
-  constexpr size_t kMostListed = 32;
-  const auto it = ids.find(id);
-  if (it != ids.end()) {
-    return it->second;
-  }
-  std::vector<int64_t> known;
-  for (const auto& entry : ids) {
-    known.push_back(entry.first);
-  }
-  std::sort(known.begin(), known.end());
-  const bool more = known.size() > kMostListed;
-  known.resize(std::min(known.size(), kMostListed));
-  return Invalid("layer ", id, " is no ", kind, " of the body; its ", kind,
-                 "s have the ids: ", absl::StrJoin(known, ", "), more ? ", ..." : "");
-}
-
 class Translator {
  public:
-  Translator(const IrLayer& layer, IrGraph body)
+  Translator(const IrLayer& layer, const std::vector<ValueId>& inputs, IrGraph body)
       : layer_(layer),
+        inputs_(inputs),
         body_(std::move(body)),
         is_loop_(absl::EqualsIgnoreCase(layer.type, "Loop")) {
     loop_.body = std::move(body_.graph);
@@ -51,6 +30,7 @@ class Translator {
       }
       loop_.trip_count_input = 0;
       loop_.condition_input = 1;
+      loop_.states_may_change_shape = true;
     }
     BW_RETURN_IF_ERROR(ReadBackEdges());
     BW_RETURN_IF_ERROR(ReadInputs());
@@ -108,10 +88,12 @@ class Translator {
     BW_ASSIGN_OR_RETURN(input.body_parameter,
                         FindBodyLayer(body_.parameters, rule.internal_id, "Parameter"));
     const auto back_edge = back_edges_.find(input.body_parameter);
-    if (!fed_.insert(input.body_parameter).second) {
-      return Invalid("another rule feeds body ", BodyParameter(input.body_parameter));
-    }
     BW_RETURN_IF_ERROR(SetSource(rule, input));
+    if (!fed_.insert(input.body_parameter).second) {
+      return IsRepeated(input)
+                 ? absl::OkStatus()
+                 : Invalid("another rule feeds body ", BodyParameter(input.body_parameter));
+    }
     if (back_edge != back_edges_.end()) {
       if (input.kind == LoopInput::Kind::kIteration) {
         return Invalid("body ", BodyParameter(input.body_parameter),
@@ -127,6 +109,18 @@ class Translator {
     }
     loop_.inputs.push_back(input);
     return absl::OkStatus();
+  }
+
+  // OpenVINO writes the rule of an invariant input twice where a branch inside the body reads it:
+  // two ports with one value.
+  bool IsRepeated(const LoopInput& input) const {
+    return std::any_of(loop_.inputs.begin(), loop_.inputs.end(), [&](const LoopInput& earlier) {
+      return earlier.body_parameter == input.body_parameter &&
+             earlier.kind == LoopInput::Kind::kInvariant &&
+             input.kind == LoopInput::Kind::kInvariant &&
+             inputs_[static_cast<size_t>(earlier.input)] ==
+                 inputs_[static_cast<size_t>(input.input)];
+    });
   }
 
   // Everything but back edges.
@@ -254,7 +248,8 @@ class Translator {
   }
 
   const IrLayer& layer_;
-  IrGraph body_;  // its graph has moved to loop_
+  const std::vector<ValueId>& inputs_;  // by position of the layer's input ports
+  IrGraph body_;                        // its graph has moved to loop_
   bool is_loop_;
   Loop loop_;
   absl::flat_hash_map<int, int> back_edges_;  // body parameter -> body result, as indices
@@ -269,24 +264,10 @@ bool IsLoop(const IrLayer& layer) {
          absl::EqualsIgnoreCase(layer.type, "Loop");
 }
 
-absl::StatusOr<IrLoop> TranslateLoop(const IrLayer& layer, IrImport& import) {
-  const pugi::xml_node xml = layer.xml.child("body");
-  if (!xml) {
-    return Invalid("has no <body>");
-  }
-  if (import.depth == kMaxLoopDepth) {
-    return Invalid("loops are nested more than ", kMaxLoopDepth, " deep");
-  }
-  std::string outside = import.where;
-  absl::StrAppend(&import.where, Describe(layer), ": body: ");
-  ++import.depth;
-  absl::StatusOr<IrGraph> body = BuildGraph(xml, import);
-  --import.depth;
-  import.where = std::move(outside);
-  if (!body.ok()) {
-    return Annotate(body.status(), "body");
-  }
-  return Translator(layer, *std::move(body)).Run();
+absl::StatusOr<IrLoop> TranslateLoop(const IrLayer& layer, const std::vector<ValueId>& inputs,
+                                     IrImport& import) {
+  BW_ASSIGN_OR_RETURN(IrGraph body, BuildInnerGraph(layer, "body", import));
+  return Translator(layer, inputs, std::move(body)).Run();
 }
 
 }  // namespace beamwright::ops

@@ -4,6 +4,7 @@
 #define BEAMWRIGHT_OPS_IMPORT_IR_LOOP_H_
 
 #include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "ops/graph/graph.h"
@@ -19,13 +20,14 @@ struct IrLoop {
   std::optional<int64_t> trip_count;
 };
 
-// True for the layer types that have a body.
+// True for the layer types that iterate a body.
 bool IsLoop(const IrLayer& layer);
 
-// Rules and errors: docs/graph-files.md, 'Loops'. Errors come without the layer's name. Slices are
-// resolved against extents later (ops/graph/slicing.h); here only what no extent could mend is
-// refused.
-absl::StatusOr<IrLoop> TranslateLoop(const IrLayer& layer, IrImport& import);
+// `inputs`: what the layer's input ports read. Rules and errors: docs/graph-files.md, 'Loops'.
+// Errors come without the layer's name. Slices are resolved against extents later
+// (ops/graph/slicing.h); here only what no extent could mend is refused.
+absl::StatusOr<IrLoop> TranslateLoop(const IrLayer& layer, const std::vector<ValueId>& inputs,
+                                     IrImport& import);
 
 }  // namespace beamwright::ops
 

@@ -1,7 +1,9 @@
 #include "ops/import/ir_port_map.h"
 
 #include <algorithm>
+#include <vector>
 
+#include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "ops/import/ir_net.h"
 
@@ -48,6 +50,24 @@ absl::Status ReadSlice(pugi::xml_node xml, IrPortRule& rule) {
 std::string Describe(const IrPortRule& rule, absl::string_view direction) {
   return absl::StrCat(direction, " rule of external port ", rule.external_id, " and body layer ",
                       rule.internal_id);
+}
+
+absl::StatusOr<int> FindBodyLayer(const absl::flat_hash_map<int64_t, int>& ids, int64_t id,
+                                  absl::string_view kind) {
+  constexpr size_t kMostListed = 32;
+  const auto it = ids.find(id);
+  if (it != ids.end()) {
+    return it->second;
+  }
+  std::vector<int64_t> known;
+  for (const auto& entry : ids) {
+    known.push_back(entry.first);
+  }
+  std::sort(known.begin(), known.end());
+  const bool more = known.size() > kMostListed;
+  known.resize(std::min(known.size(), kMostListed));
+  return Invalid("layer ", id, " is no ", kind, " of the body; its ", kind,
+                 "s have the ids: ", absl::StrJoin(known, ", "), more ? ", ..." : "");
 }
 
 absl::StatusOr<IrPortRule> ReadPortRule(pugi::xml_node xml) {

@@ -5,6 +5,7 @@
 #include <pugixml.hpp>
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 
 namespace beamwright::ops {
@@ -24,6 +25,11 @@ struct IrPortRule {
 // InvalidArgument: an attribute missing or no integer, stride 0, part_size below 1, a part_size
 // that contradicts the stride. Unimplemented: the form of IR versions 5 to 7.
 absl::StatusOr<IrPortRule> ReadPortRule(pugi::xml_node xml);
+
+// A body's layer by its id: the index that `ids` has for it. InvalidArgument, with the ids that
+// would do, if `id` is no layer of that kind ("Parameter", "Result").
+absl::StatusOr<int> FindBodyLayer(const absl::flat_hash_map<int64_t, int>& ids, int64_t id,
+                                  absl::string_view kind);
 
 // "input rule of external port 2 and body layer 4": how messages name a rule.
 std::string Describe(const IrPortRule& rule, absl::string_view direction);

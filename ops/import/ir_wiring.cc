@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "ops/base/status.h"
+#include "ops/import/ir_variable.h"
 
 namespace beamwright::ops {
 namespace {
@@ -118,7 +119,8 @@ void MarkKept(const IrNet& net, IrWiring& wiring) {
   wiring.kept.resize(net.layers.size(), false);
   for (auto it = wiring.order.rbegin(); it != wiring.order.rend(); ++it) {
     const auto layer = static_cast<size_t>(*it);
-    if (IsResult(net.layers[layer]) || IsParameter(net.layers[layer])) {
+    if (IsResult(net.layers[layer]) || IsParameter(net.layers[layer]) ||
+        IsAssign(net.layers[layer])) {
       wiring.kept[layer] = true;
     }
     if (wiring.kept[layer]) {

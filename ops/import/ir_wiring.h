@@ -17,7 +17,7 @@ using IrSource = ValueId;
 struct IrWiring {
   std::vector<std::vector<IrSource>> sources;  // [layer][input position], all present
   std::vector<int> order;  // topological, by position in the file where that is free
-  std::vector<bool> kept;  // reaches a Result, or is a Parameter
+  std::vector<bool> kept;  // reaches a Result or an Assign, or is a Parameter
 };
 
 // Errors: an edge that names an unknown layer or port, two edges into one input, an unconnected

@@ -1,10 +1,8 @@
 #include "ops/import/recurrent_sequence.h"
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "ops/base/status.h"
 
 namespace beamwright::ops {
@@ -16,7 +14,6 @@ using Layout = RecurrentSequence::Layout;
 using Weights = RecurrentSequence::Weights;
 
 int64_t NumGates(Cell cell) { return cell == Cell::kLstm ? 4 : cell == Cell::kGru ? 3 : 1; }
-size_t NumActivations(Cell cell) { return cell == Cell::kLstm ? 3 : cell == Cell::kGru ? 2 : 1; }
 
 struct Axes {
   int64_t batch;            // of x
@@ -340,52 +337,6 @@ absl::StatusOr<RecurrentOutputs> AppendRecurrentSequence(const RecurrentSequence
                    NumDirections(sequence));
   }
   return Lowering(sequence, hidden, name, graph).Run();
-}
-
-absl::Status SetOnnxActivations(const std::vector<std::string>& names,
-                                const std::vector<double>& alpha, const std::vector<double>& beta,
-                                RecurrentSequence& sequence) {
-  const size_t per_direction = NumActivations(sequence.cell);
-  const size_t count = per_direction * NumDirections(sequence);
-  if (names.empty() && alpha.empty() && beta.empty()) {
-    return absl::OkStatus();
-  }
-  if (names.size() != count) {
-    return Invalid("activations: has ", names.size(), " entries; the node has ", count,
-                   " activations");
-  }
-  const auto takes = [](const std::string& name, absl::Span<const char* const> takers) {
-    return std::any_of(takers.begin(), takers.end(),
-                       [&](const char* taker) { return absl::AsciiStrToLower(name) == taker; });
-  };
-  constexpr const char* kTakeAlpha[] = {"affine",     "leakyrelu",   "thresholdedrelu",
-                                        "scaledtanh", "hardsigmoid", "elu"};
-  constexpr const char* kTakeBeta[] = {"affine", "scaledtanh", "hardsigmoid"};
-  size_t next_alpha = 0;
-  size_t next_beta = 0;
-  // A list by position ends where the file's list does: later activations take their defaults. What
-  // stands at the place of an activation that takes none does not matter.
-  const auto place = [](bool taken, const std::vector<double>& list, size_t& next,
-                        std::vector<double>& by_position) {
-    if (next < list.size()) {
-      by_position.push_back(taken ? list[next++] : 0.0);
-    }
-  };
-  sequence.activations.clear();
-  for (size_t i = 0; i < count; ++i) {
-    if (i % per_direction == 0) {
-      sequence.activations.emplace_back();
-    }
-    RecurrentSequence::Activations& current = sequence.activations.back();
-    current.names.push_back(names[i]);
-    place(takes(names[i], kTakeAlpha), alpha, next_alpha, current.alpha);
-    place(takes(names[i], kTakeBeta), beta, next_beta, current.beta);
-  }
-  if (next_alpha < alpha.size() || next_beta < beta.size()) {
-    return Invalid("activation_alpha and activation_beta: have ", alpha.size(), " and ",
-                   beta.size(), " entries; the activations take ", next_alpha, " and ", next_beta);
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace beamwright::ops

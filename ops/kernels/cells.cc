@@ -23,6 +23,7 @@ struct CellOptions {
   float clip = 0;
   bool linear_before_reset = false;
   bool joined = false;
+  bool input_forget = false;
 
   // Input positions; -1: the form has no such input.
   int c() const { return cell == Cell::kLstm ? 2 : -1; }
@@ -58,11 +59,8 @@ absl::StatusOr<CellOptions> ParseCell(const Node& node, Cell cell) {
   }
   if (cell == Cell::kLstm) {
     BW_ASSIGN_OR_RETURN(options.joined, node.attributes.Bool("weights_joined", false));
-    BW_ASSIGN_OR_RETURN(const bool input_forget, node.attributes.Bool("input_forget", false));
+    BW_ASSIGN_OR_RETURN(options.input_forget, node.attributes.Bool("input_forget", false));
     BW_ASSIGN_OR_RETURN(const std::string format, node.attributes.String("weights_format", "fico"));
-    if (input_forget) {
-      return Invalid("attribute input_forget: true is not supported");
-    }
     if (format != "fico") {
       return Invalid("attribute weights_format: '", format, "' is not supported, only fico");
     }
@@ -245,6 +243,9 @@ class CellKernel final : public Kernel {
         i[k] += p[hidden + k] * c[k];
       }
       Activate(options_.activations[0], options_.clip, {f, 2 * size});
+      for (int64_t k = 0; options_.input_forget && k < hidden; ++k) {
+        f[k] = 1.0f - i[k];
+      }
       Activate(options_.activations[1], options_.clip, {g, size});
       for (int64_t k = 0; k < hidden; ++k) {
         c_out[k] = f[k] * c[k] + i[k] * g[k];

@@ -8,9 +8,10 @@
 // Outputs H' (and C' for LSTM). GRUCell and RNNCell: X, H, W, R[, B]. With linear_before_reset
 // GRU's B is [4 S]: z, r, h's input part, h's recurrent part.
 //
-// clip > 0 bounds what goes into each gate's activation (not the h(C') of LSTM); a negative clip,
-// input_forget and a weights_format other than fico are refused. Weights known at load are packed
-// (ops/kernels/packed_matmul.h). A row's result never depends on the other rows.
+// clip > 0 bounds what goes into each gate's activation (not the h(C') of LSTM). With input_forget
+// LSTM's forget gate is 1 - i, as ONNX means it (OpenVINO means i = 1 - f: its files are refused).
+// A negative clip and a weights_format other than fico are refused. Weights known at load are
+// packed (ops/kernels/packed_matmul.h). A row's result never depends on the other rows.
 #ifndef BEAMWRIGHT_OPS_KERNELS_CELLS_H_
 #define BEAMWRIGHT_OPS_KERNELS_CELLS_H_
 

@@ -41,12 +41,17 @@ void CopyPart(const AxisView& whole, std::byte* whole_bytes, std::byte* part_byt
   }
 }
 
-absl::Status TooLarge(int64_t count, const Shape& part) {
+}  // namespace
+
+absl::Status TooManyParts(int64_t count, const Shape& part) {
   return Invalid(count, " parts of ", ToString(part), " are more than ", kMaxTensorBytes >> 30,
                  " GiB");
 }
 
-}  // namespace
+void CopyToFront(const Tensor& part, int axis, Tensor& whole) {
+  CopyPart(ViewAxis(whole, axis), whole.mutable_bytes(), const_cast<std::byte*>(part.bytes()), 0,
+           part.dim(axis), false);
+}
 
 absl::StatusOr<Slicer> Slicer::Make(const LoopInput& rule, const Tensor& source, int64_t length) {
   const std::string where = absl::StrCat("input port ", rule.external_id);
@@ -97,7 +102,7 @@ absl::Status Collector::Add(const Tensor& part, Tensor& output) {
   }
   bytes_ += part.num_bytes() + static_cast<int64_t>(sizeof(Tensor));
   if (bytes_ > kMaxTensorBytes) {
-    return TooLarge(count_ + 1, part_shape_);
+    return TooManyParts(count_ + 1, part_shape_);
   }
   parts_.push_back(part);
   ++count_;
@@ -129,7 +134,7 @@ absl::Status Collector::Start(const Tensor& part, int64_t trips, Tensor& output)
                    rule_->part_size);
   }
   if (trips > kMaxTensorBytes / std::max<int64_t>(part.num_bytes(), 1)) {
-    return TooLarge(trips, part.shape());
+    return TooManyParts(trips, part.shape());
   }
   shape[static_cast<size_t>(axis_)] = length_ * trips;
   output.Resize(part.dtype(), shape);
@@ -140,76 +145,6 @@ void Collector::Place(int64_t iteration, const Tensor& part, Tensor& output) con
   const int64_t place = rule_->reversed ? trips_ - 1 - iteration : iteration;
   CopyPart(ViewAxis(output, axis_), output.mutable_bytes(), const_cast<std::byte*>(part.bytes()),
            place * length_, length_, false);
-}
-
-absl::StatusOr<Tensor> StackItems(const std::vector<Tensor>& items, int axis, int64_t extent) {
-  const Tensor* first = nullptr;
-  for (const Tensor& item : items) {
-    first = first == nullptr && item.has_value() ? &item : first;
-  }
-  BW_CHECK(first != nullptr);
-  const auto whole = [&](const Tensor& item) {
-    Shape shape = item.shape();
-    if (axis >= 0) {
-      shape[static_cast<size_t>(axis)] = extent;
-    }
-    return shape;
-  };
-  Shape shape = whole(*first);
-  shape.insert(shape.begin(), static_cast<int64_t>(items.size()));
-  BW_ASSIGN_OR_RETURN(const int64_t elements, CheckedNumElements(shape));
-  if (elements > kMaxTensorBytes / SizeOf(first->dtype())) {
-    return TooLarge(static_cast<int64_t>(items.size()), whole(*first));
-  }
-  Tensor result = Tensor::Zeros(first->dtype(), shape);
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (!items[i].has_value()) {
-      continue;
-    }
-    if (whole(items[i]) != whole(*first)) {
-      return Invalid("item ", i, " has ", ToString(items[i].shape()), ", another one ",
-                     ToString(first->shape()));
-    }
-    const auto at = static_cast<int64_t>(i);
-    Tensor row = result.Rows(at, at + 1).Reshaped(whole(*first));
-    if (axis < 0) {
-      std::copy_n(items[i].bytes(), items[i].num_bytes(), row.mutable_bytes());
-    } else {
-      CopyPart(ViewAxis(row, axis), row.mutable_bytes(), const_cast<std::byte*>(items[i].bytes()),
-               0, items[i].dim(axis), false);
-    }
-  }
-  return result;
-}
-
-absl::StatusOr<Tensor> HoldRows(const Tensor& value, const Tensor& held,
-                                absl::Span<const int64_t> lengths, int64_t position) {
-  const auto rows = static_cast<int64_t>(lengths.size());
-  if (value.rank() == 0 || value.dim(0) != rows) {
-    return Invalid("is ", ToString(value.shape()),
-                   "; its first axis must have one row for each of ", rows, " lengths");
-  }
-  const auto is_active = [&](int64_t row) { return position < lengths[static_cast<size_t>(row)]; };
-  int64_t active = 0;
-  for (int64_t row = 0; row < rows; ++row) {
-    active += is_active(row) ? 1 : 0;
-  }
-  if (active == rows) {
-    return value;
-  }
-  if (active == 0 && held.has_value()) {
-    return held;
-  }
-  Tensor result = Tensor::Zeros(value.dtype(), value.shape());
-  const int64_t bytes = value.num_bytes() / rows;
-  for (int64_t row = 0; bytes > 0 && row < rows; ++row) {
-    const Tensor& source = is_active(row) ? value : held;
-    if (source.has_value()) {
-      std::memcpy(result.mutable_bytes() + row * bytes, source.bytes() + row * bytes,
-                  static_cast<size_t>(bytes));
-    }
-  }
-  return result;
 }
 
 }  // namespace beamwright::ops

@@ -55,15 +55,11 @@ class Collector {
   int64_t length_ = 0;
 };
 
-// Items' values of one output, joined along a new first axis. With `axis` >= 0 (counted in an item)
-// an item may be shorter than `extent` there, or have no value, and is filled with zeros behind its
-// end; one at least has a value. InvalidArgument where items differ otherwise.
-absl::StatusOr<Tensor> StackItems(const std::vector<Tensor>& items, int axis, int64_t extent);
+// The error of parts that together are beyond kMaxTensorBytes.
+absl::Status TooManyParts(int64_t count, const Shape& part);
 
-// The rows (indices of the first axis) of `value` where lengths[row] > position, elsewhere those of
-// `held`, or zeros if it has no value. InvalidArgument unless `value` has one row for each length.
-absl::StatusOr<Tensor> HoldRows(const Tensor& value, const Tensor& held,
-                                absl::Span<const int64_t> lengths, int64_t position);
+// Copies elements [0, part's extent) of an axis of `whole`, from `part`.
+void CopyToFront(const Tensor& part, int axis, Tensor& whole);
 
 }  // namespace beamwright::ops
 

@@ -5,6 +5,7 @@
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
 #include "ops/loop/loop_body.h"
+#include "ops/loop/loop_items.h"
 #include "ops/loop/loop_parts.h"
 
 namespace beamwright::ops {
@@ -44,7 +45,7 @@ class LoopKernel : public Kernel {
     }
     std::vector<int64_t> lengths;
     if (loop().lengths_input >= 0) {
-      BW_ASSIGN_OR_RETURN(lengths, ReadLengths(inputs, values));
+      BW_ASSIGN_OR_RETURN(lengths, ReadLengths(loop(), LengthsOf(inputs), values));
     }
     std::vector<Tensor> results(loop().outputs.size());
     BW_RETURN_IF_ERROR(RunOnce(context, inputs, values, -1, lengths, results));
@@ -241,48 +242,8 @@ class LoopKernel : public Kernel {
     return *value.data<bool>();
   }
 
-  // Lengths of the items, checked against the batch and the sliced axis.
-  absl::StatusOr<std::vector<int64_t>> ReadLengths(absl::Span<const Tensor* const> inputs,
-                                                   const std::vector<Tensor>& values) const {
-    const Tensor& tensor = *inputs[static_cast<size_t>(loop().lengths_input)];
-    BW_ASSIGN_OR_RETURN(const std::vector<int64_t> lengths, ToInt64(tensor));
-    for (const int index : body_->carried()) {
-      const Tensor& state = values[static_cast<size_t>(index)];
-      if (tensor.rank() != 1 || state.rank() == 0 || state.dim(0) != tensor.dim(0)) {
-        return Invalid("lengths are ", ToString(tensor.shape()), "; the state at input port ",
-                       loop().inputs[static_cast<size_t>(index)].external_id, " is ",
-                       ToString(state.shape()));
-      }
-    }
-    std::vector<Slicer> slicers;
-    BW_ASSIGN_OR_RETURN(const int64_t extent, FullExtent(values));
-    for (size_t i = 0; i < lengths.size(); ++i) {
-      if (lengths[i] < 0 || lengths[i] > extent) {
-        return Invalid("lengths[", i, "]: ", lengths[i], " is outside [0, ", extent, "]");
-      }
-    }
-    return lengths;
-  }
-
-  // Extent of the sliced axes where items have lengths of their own.
-  absl::StatusOr<int64_t> FullExtent(const std::vector<Tensor>& values) const {
-    int64_t extent = -1;
-    for (const int index : body_->sliced()) {
-      const LoopInput& rule = loop().inputs[static_cast<size_t>(index)];
-      const Tensor& source = values[static_cast<size_t>(index)];
-      const int batch_axes = loop().items == Items::kApart ? 1 : 0;
-      const absl::StatusOr<int> axis = NormalizeAxis(rule.axis, source.rank() - batch_axes);
-      if (!axis.ok()) {
-        return Annotate(axis.status(), absl::StrCat("input port ", rule.external_id));
-      }
-      const int64_t found = source.dim(*axis + batch_axes);
-      if (extent >= 0 && found != extent) {
-        return Invalid("input port ", rule.external_id, " has ", found,
-                       " parts, another sliced input has ", extent);
-      }
-      extent = found;
-    }
-    return extent;
+  const Tensor& LengthsOf(absl::Span<const Tensor* const> inputs) const {
+    return *inputs[static_cast<size_t>(loop().lengths_input)];
   }
 
   // Outputs without a value are those of no iteration: empty, if their shape is known.
@@ -308,7 +269,7 @@ class LoopKernel : public Kernel {
         continue;
       }
       const ValueInfo& info = outputs[static_cast<size_t>(rule.output)];
-      if (rule.kind == LoopOutput::Kind::kLastValue) {
+      if (rule.kind == LoopOutput::Kind::kLastValue && state_of_output_[i] < 0) {
         return Invalid("output ", rule.output,
                        " has no value: the loop ran no iteration, and it is no state");
       }
@@ -330,11 +291,11 @@ class LoopKernel : public Kernel {
   // Items::kApart: each item alone, then their outputs side by side.
   absl::Status RunApart(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                         const std::vector<Tensor>& values, absl::Span<Tensor> outputs) const {
-    BW_ASSIGN_OR_RETURN(const int64_t batch, BatchExtent(inputs, values));
-    BW_ASSIGN_OR_RETURN(const int64_t extent, FullExtent(values));
+    BW_ASSIGN_OR_RETURN(const int64_t batch, BatchExtent(loop(), values));
+    BW_ASSIGN_OR_RETURN(const int64_t extent, SlicedExtent(loop(), values));
     std::vector<int64_t> lengths;
     if (loop().lengths_input >= 0) {
-      BW_ASSIGN_OR_RETURN(lengths, ReadLengths(inputs, values));
+      BW_ASSIGN_OR_RETURN(lengths, ReadLengths(loop(), LengthsOf(inputs), values));
     }
     const auto count = loop().outputs.size();
     std::vector<std::vector<Tensor>> items(count);  // [output rule][item]
@@ -342,7 +303,8 @@ class LoopKernel : public Kernel {
     for (int64_t item = 0; item < batch; ++item) {
       const int64_t length = lengths.empty() ? extent : lengths[static_cast<size_t>(item)];
       results.assign(count, Tensor());
-      absl::Status status = RunOnce(context, inputs, ItemOf(values, item), length, {}, results);
+      absl::Status status =
+          RunOnce(context, inputs, ItemOf(loop(), values, item), length, {}, results);
       if (!status.ok()) {
         return Annotate(status, absl::StrCat("batch item ", item));
       }
@@ -353,11 +315,12 @@ class LoopKernel : public Kernel {
     results.assign(count, Tensor());
     for (size_t i = 0; i < count; ++i) {
       const LoopOutput& rule = loop().outputs[i];
-      const auto first = std::find_if(items[i].begin(), items[i].end(),
-                                      [](const Tensor& item) { return item.has_value(); });
       const bool last_value = rule.kind == LoopOutput::Kind::kLastValue;
-      if (first == items[i].end()) {
-        continue;  // no item ran an iteration
+      const auto has_value = [](const Tensor& item) { return item.has_value(); };
+      const auto first = std::find_if(items[i].begin(), items[i].end(), has_value);
+      if (first == items[i].end() ||
+          (last_value && !std::all_of(items[i].begin(), items[i].end(), has_value))) {
+        continue;  // there were no iterations that could give it
       }
       int axis = -1;
       if (!last_value) {
@@ -370,43 +333,6 @@ class LoopKernel : public Kernel {
     BW_RETURN_IF_ERROR(FillEmpty(inputs, results));
     Deliver(results, outputs);
     return absl::OkStatus();
-  }
-
-  static bool HasBatch(const LoopInput& rule) {
-    return rule.kind == LoopInput::Kind::kCarried || rule.kind == LoopInput::Kind::kSliced;
-  }
-
-  absl::StatusOr<int64_t> BatchExtent(absl::Span<const Tensor* const> inputs,
-                                      const std::vector<Tensor>& values) const {
-    int64_t batch = loop().lengths_input < 0
-                        ? -1
-                        : inputs[static_cast<size_t>(loop().lengths_input)]->num_elements();
-    for (size_t i = 0; i < values.size(); ++i) {
-      const LoopInput& rule = loop().inputs[i];
-      if (!HasBatch(rule)) {
-        continue;
-      }
-      if (values[i].rank() == 0) {
-        return Invalid("input port ", rule.external_id, " is a scalar and has no batch axis");
-      }
-      if (batch >= 0 && values[i].dim(0) != batch) {
-        return Invalid("input port ", rule.external_id, " has ", values[i].dim(0),
-                       " batch items, another input ", batch);
-      }
-      batch = values[i].dim(0);
-    }
-    return batch;
-  }
-
-  std::vector<Tensor> ItemOf(const std::vector<Tensor>& values, int64_t item) const {
-    std::vector<Tensor> result = values;
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (HasBatch(loop().inputs[i])) {
-        const Shape& shape = values[i].shape();
-        result[i] = values[i].Rows(item, item + 1).Reshaped(Shape(shape.begin() + 1, shape.end()));
-      }
-    }
-    return result;
   }
 
   absl::Status InOutput(size_t rule, const absl::Status& status) const {

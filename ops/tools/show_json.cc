@@ -101,6 +101,13 @@ class Writer {
       json_.Key("loop");
       WriteLoop(*node.loop);
     }
+    if (node.branches != nullptr) {
+      json_.Key("condition_input").Int(node.branches->condition_input);
+      json_.Key("then");
+      WriteBranch(node.branches->then_branch);
+      json_.Key("else");
+      WriteBranch(node.branches->else_branch);
+    }
     json_.EndObject();
   }
 
@@ -117,11 +124,34 @@ class Writer {
     json_.EndArray();
   }
 
+  // inputs: the node's input for each Parameter of the body; outputs: the body's output for each of
+  // the node's.
+  void WriteBranch(const Branch& branch) {
+    json_.BeginObject();
+    json_.Key("inputs").BeginArray();
+    for (const int input : branch.inputs) {
+      json_.Int(input);
+    }
+    json_.EndArray();
+    json_.Key("outputs").BeginArray();
+    for (const int result : branch.results) {
+      json_.Int(result);
+    }
+    json_.EndArray();
+    json_.Key("body");
+    WriteGraph(branch.body);
+    json_.EndObject();
+  }
+
   void WriteLoop(const Loop& loop) {
+    constexpr absl::string_view kItems[] = {"together", "held", "apart"};
     json_.BeginObject();
     json_.Key("trip_count_input").Int(loop.trip_count_input);
     json_.Key("condition_input").Int(loop.condition_input);
     json_.Key("condition_result").Int(loop.condition_result);
+    json_.Key("states_may_change_shape").Bool(loop.states_may_change_shape);
+    json_.Key("items").String(kItems[static_cast<size_t>(loop.items)]);
+    json_.Key("lengths_input").Int(loop.lengths_input);
     json_.Key("inputs").BeginArray();
     for (const LoopInput& rule : loop.inputs) {
       WriteLoopInput(rule);

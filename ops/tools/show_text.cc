@@ -118,6 +118,28 @@ class Printer {
       PrintLoop(*node.loop);
       indent_ -= 4;
     }
+    if (node.branches != nullptr) {
+      indent_ += 4;
+      Line("input ", node.branches->condition_input, ": which branch runs");
+      PrintBranch("then branch:", node.branches->then_branch);
+      PrintBranch("else branch:", node.branches->else_branch);
+      indent_ -= 4;
+    }
+  }
+
+  void PrintBranch(absl::string_view title, const Branch& branch) {
+    Line(title);
+    indent_ += 2;
+    const auto name = [&](int node) { return Quoted(branch.body.node(node).name); };
+    for (size_t i = 0; i < branch.inputs.size(); ++i) {
+      Line("input ", branch.inputs[i], " -> ", name(branch.body.parameters[i]));
+    }
+    for (size_t i = 0; i < branch.results.size(); ++i) {
+      Line("result ", name(branch.body.results[static_cast<size_t>(branch.results[i])]),
+           " -> output ", i);
+    }
+    PrintNodes(branch.body);
+    indent_ -= 2;
   }
 
   void PrintLoop(const Loop& loop) {
@@ -132,6 +154,16 @@ class Printer {
     }
     if (loop.condition_input >= 0) {
       Line("input ", loop.condition_input, ": whether to start");
+    }
+    if (loop.items != Loop::Items::kTogether) {
+      Line(loop.items == Loop::Items::kApart ? "each batch item runs alone"
+                                             : "batch items past their length hold their states");
+    }
+    if (loop.lengths_input >= 0) {
+      Line("input ", loop.lengths_input, ": length of each batch item");
+    }
+    if (loop.states_may_change_shape) {
+      Line("states may change their shape");
     }
     for (const LoopInput& rule : loop.inputs) {
       PrintLoopInput(rule, parameter(rule.body_parameter),

@@ -211,25 +211,30 @@ TEST(Cells, LstmFormulaWithClipInBothForms) {
   }
 }
 
-TEST(Cells, LstmPeepholes) {
+// With input_forget the forget gate's own product, bias and peephole do not matter.
+TEST(Cells, LstmPeepholesAndInputForget) {
   Random random(8);
   const CellCase cell(random, 3, 4, 5, 4, 4);
   const Tensor peepholes = random.Floats({15});
-  const std::vector<Tensor> out =
-      *RunAll({"LSTMCell",
-               {cell.x, cell.h, cell.c, cell.w, cell.r, cell.b, peepholes},
-               {{"hidden_size", int64_t{5}}},
-               2});
-  for (int64_t row = 0; row < 3; ++row) {
-    for (int64_t k = 0; k < 5; ++k) {
-      const auto z = [&](int64_t gate) {
-        return cell.Wx(row, gate, k) + cell.Rh(row, gate, k) + cell.B(gate, k);
-      };
-      const auto p = [&](int64_t gate) { return double{peepholes.data<float>()[gate * 5 + k]}; };
-      const double old_c = cell.c.data<float>()[row * 5 + k];
-      const double c = S(z(0) + p(0) * old_c) * old_c + S(z(1) + p(1) * old_c) * std::tanh(z(2));
-      EXPECT_NEAR(out[1].data<float>()[row * 5 + k], c, 2e-6);
-      EXPECT_NEAR(out[0].data<float>()[row * 5 + k], S(z(3) + p(2) * c) * std::tanh(c), 2e-6);
+  for (const bool input_forget : {false, true}) {
+    const std::vector<Tensor> out =
+        *RunAll({"LSTMCell",
+                 {cell.x, cell.h, cell.c, cell.w, cell.r, cell.b, peepholes},
+                 {{"hidden_size", int64_t{5}}, {"input_forget", input_forget}},
+                 2});
+    for (int64_t row = 0; row < 3; ++row) {
+      for (int64_t k = 0; k < 5; ++k) {
+        const auto z = [&](int64_t gate) {
+          return cell.Wx(row, gate, k) + cell.Rh(row, gate, k) + cell.B(gate, k);
+        };
+        const auto p = [&](int64_t gate) { return double{peepholes.data<float>()[gate * 5 + k]}; };
+        const double old_c = cell.c.data<float>()[row * 5 + k];
+        const double i = S(z(1) + p(1) * old_c);
+        const double f = input_forget ? 1 - i : S(z(0) + p(0) * old_c);
+        const double c = f * old_c + i * std::tanh(z(2));
+        EXPECT_NEAR(out[1].data<float>()[row * 5 + k], c, 2e-6);
+        EXPECT_NEAR(out[0].data<float>()[row * 5 + k], S(z(3) + p(2) * c) * std::tanh(c), 2e-6);
+      }
     }
   }
 }
@@ -348,7 +353,6 @@ TEST(Cells, Errors) {
   EXPECT_THAT(error({}), HasSubstr("hidden_size: 0"));
   EXPECT_THAT(error({{"hidden_size", int64_t{5}}}), HasSubstr("H: extent 4 of axis 1"));
   EXPECT_THAT(error({size, {"clip", -1.0}}), HasSubstr("clip: -1 must not be negative"));
-  EXPECT_THAT(error({size, {"input_forget", true}}), HasSubstr("input_forget"));
   EXPECT_THAT(error({size, {"weights_format", std::string("iofc")}}), HasSubstr("'iofc'"));
   EXPECT_THAT(error({size, {"activations", std::vector<std::string>{"sigmoid", "tanh", "swish"}}}),
               HasSubstr("'swish' is not supported, only sigmoid"));

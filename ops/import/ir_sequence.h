@@ -1,0 +1,23 @@
+// LSTMSequence (opset 1 and 5), GRUSequence and RNNSequence (opset 5): read here, and lowered to
+// loops by ops/import/recurrent_sequence.h. Private to import/.
+#ifndef BEAMWRIGHT_OPS_IMPORT_IR_SEQUENCE_H_
+#define BEAMWRIGHT_OPS_IMPORT_IR_SEQUENCE_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ops/graph/graph.h"
+
+namespace beamwright::ops {
+
+// True for the operator names of sequences.
+bool IsSequence(const std::string& op);
+
+// Appends what the sequence `node` computes, whose inputs are in `graph`; values of its outputs, in
+// order. InvalidArgument: a wrong number of inputs or outputs, a bad attribute; Unimplemented: one
+// that is known but not supported.
+absl::StatusOr<std::vector<ValueId>> AppendSequence(const Node& node, Graph& graph);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_IMPORT_IR_SEQUENCE_H_

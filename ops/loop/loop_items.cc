@@ -1,0 +1,161 @@
+#include "ops/loop/loop_items.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/base/status.h"
+#include "ops/loop/loop_parts.h"
+
+namespace beamwright::ops {
+namespace {
+
+bool IsSliced(const LoopInput& rule) { return rule.kind == LoopInput::Kind::kSliced; }
+bool IsCarried(const LoopInput& rule) { return rule.kind == LoopInput::Kind::kCarried; }
+
+}  // namespace
+
+absl::StatusOr<int64_t> SlicedExtent(const Loop& loop, const std::vector<Tensor>& values) {
+  const int batch_axes = loop.items == Loop::Items::kApart ? 1 : 0;
+  int64_t extent = -1;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const LoopInput& rule = loop.inputs[i];
+    if (!IsSliced(rule)) {
+      continue;
+    }
+    const absl::StatusOr<int> axis = NormalizeAxis(rule.axis, values[i].rank() - batch_axes);
+    if (!axis.ok()) {
+      return Annotate(axis.status(), absl::StrCat("input port ", rule.external_id));
+    }
+    const int64_t found = values[i].dim(*axis + batch_axes);
+    if (extent >= 0 && found != extent) {
+      return Invalid("input port ", rule.external_id, " has ", found,
+                     " parts, another sliced input has ", extent);
+    }
+    extent = found;
+  }
+  return extent;
+}
+
+absl::StatusOr<int64_t> BatchExtent(const Loop& loop, const std::vector<Tensor>& values) {
+  int64_t batch = -1;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const LoopInput& rule = loop.inputs[i];
+    if (!IsSliced(rule) && !IsCarried(rule)) {
+      continue;
+    }
+    if (values[i].rank() == 0) {
+      return Invalid("input port ", rule.external_id, " is a scalar and has no batch axis");
+    }
+    if (batch >= 0 && values[i].dim(0) != batch) {
+      return Invalid("input port ", rule.external_id, " has ", values[i].dim(0),
+                     " batch items, another input ", batch);
+    }
+    batch = values[i].dim(0);
+  }
+  return batch;
+}
+
+absl::StatusOr<std::vector<int64_t>> ReadLengths(const Loop& loop, const Tensor& lengths,
+                                                 const std::vector<Tensor>& values) {
+  BW_ASSIGN_OR_RETURN(const std::vector<int64_t> result, ToInt64(lengths));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const LoopInput& rule = loop.inputs[i];
+    const bool has_batch = IsCarried(rule) || (IsSliced(rule) && loop.items == Loop::Items::kApart);
+    if (!has_batch) {
+      continue;
+    }
+    if (lengths.rank() != 1 || values[i].rank() == 0 || values[i].dim(0) != lengths.dim(0)) {
+      return Invalid("lengths are ", ToString(lengths.shape()), "; input port ", rule.external_id,
+                     " is ", ToString(values[i].shape()), ", with the items on its first axis");
+    }
+  }
+  BW_ASSIGN_OR_RETURN(const int64_t extent, SlicedExtent(loop, values));
+  for (size_t i = 0; i < result.size(); ++i) {
+    if (result[i] < 0 || result[i] > extent) {
+      return Invalid("lengths[", i, "]: ", result[i], " is outside [0, ", extent, "]");
+    }
+  }
+  return result;
+}
+
+std::vector<Tensor> ItemOf(const Loop& loop, const std::vector<Tensor>& values, int64_t item) {
+  std::vector<Tensor> result = values;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (IsSliced(loop.inputs[i]) || IsCarried(loop.inputs[i])) {
+      const Shape& shape = values[i].shape();
+      result[i] = values[i].Rows(item, item + 1).Reshaped(Shape(shape.begin() + 1, shape.end()));
+    }
+  }
+  return result;
+}
+
+absl::StatusOr<Tensor> StackItems(const std::vector<Tensor>& items, int axis, int64_t extent) {
+  const Tensor* first = nullptr;
+  for (const Tensor& item : items) {
+    first = first == nullptr && item.has_value() ? &item : first;
+  }
+  BW_CHECK(first != nullptr);
+  const auto whole = [&](const Tensor& item) {
+    Shape shape = item.shape();
+    if (axis >= 0) {
+      shape[static_cast<size_t>(axis)] = extent;
+    }
+    return shape;
+  };
+  Shape shape = whole(*first);
+  shape.insert(shape.begin(), static_cast<int64_t>(items.size()));
+  BW_ASSIGN_OR_RETURN(const int64_t elements, CheckedNumElements(shape));
+  if (elements > kMaxTensorBytes / SizeOf(first->dtype())) {
+    return TooManyParts(static_cast<int64_t>(items.size()), whole(*first));
+  }
+  Tensor result = Tensor::Zeros(first->dtype(), shape);
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!items[i].has_value()) {
+      continue;
+    }
+    if (whole(items[i]) != whole(*first)) {
+      return Invalid("item ", i, " has ", ToString(items[i].shape()), ", another one ",
+                     ToString(first->shape()));
+    }
+    const auto at = static_cast<int64_t>(i);
+    Tensor row = result.Rows(at, at + 1).Reshaped(whole(*first));
+    if (axis < 0) {
+      std::copy_n(items[i].bytes(), items[i].num_bytes(), row.mutable_bytes());
+    } else {
+      CopyToFront(items[i], axis, row);
+    }
+  }
+  return result;
+}
+
+absl::StatusOr<Tensor> HoldRows(const Tensor& value, const Tensor& held,
+                                absl::Span<const int64_t> lengths, int64_t position) {
+  const auto rows = static_cast<int64_t>(lengths.size());
+  if (value.rank() == 0 || value.dim(0) != rows) {
+    return Invalid("is ", ToString(value.shape()),
+                   "; its first axis must have one row for each of ", rows, " lengths");
+  }
+  const auto is_active = [&](int64_t row) { return position < lengths[static_cast<size_t>(row)]; };
+  int64_t active = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    active += is_active(row) ? 1 : 0;
+  }
+  if (active == rows) {
+    return value;
+  }
+  if (active == 0 && held.has_value()) {
+    return held;
+  }
+  Tensor result = Tensor::Zeros(value.dtype(), value.shape());
+  const int64_t bytes = value.num_bytes() / rows;
+  for (int64_t row = 0; bytes > 0 && row < rows; ++row) {
+    const Tensor& source = is_active(row) ? value : held;
+    if (source.has_value()) {
+      std::memcpy(result.mutable_bytes() + row * bytes, source.bytes() + row * bytes,
+                  static_cast<size_t>(bytes));
+    }
+  }
+  return result;
+}
+
+}  // namespace beamwright::ops

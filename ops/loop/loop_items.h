@@ -1,0 +1,40 @@
+// Batch items that iterate on their own: their lengths, their share of the loop's inputs, and how
+// their outputs come together (Loop::Items in ops/graph/graph.h). Private to loop/.
+//
+// `values` below are the node's inputs by the loop's input rules.
+#ifndef BEAMWRIGHT_OPS_LOOP_LOOP_ITEMS_H_
+#define BEAMWRIGHT_OPS_LOOP_LOOP_ITEMS_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ops/graph/graph.h"
+
+namespace beamwright::ops {
+
+// Extent of the sliced axes; they must agree.
+absl::StatusOr<int64_t> SlicedExtent(const Loop& loop, const std::vector<Tensor>& values);
+
+// Number of items where they run apart: the first extent of all states and sliced inputs.
+absl::StatusOr<int64_t> BatchExtent(const Loop& loop, const std::vector<Tensor>& values);
+
+// The lengths, checked: one for each item, each in [0, SlicedExtent]. Errors name the item.
+absl::StatusOr<std::vector<int64_t>> ReadLengths(const Loop& loop, const Tensor& lengths,
+                                                 const std::vector<Tensor>& values);
+
+// `values` as one item sees them where items run apart.
+std::vector<Tensor> ItemOf(const Loop& loop, const std::vector<Tensor>& values, int64_t item);
+
+// Items' values of one output, joined along a new first axis. With `axis` >= 0 (counted in an item)
+// an item may be shorter than `extent` there, or have no value, and is filled with zeros behind its
+// end; one at least has a value. InvalidArgument where items differ otherwise.
+absl::StatusOr<Tensor> StackItems(const std::vector<Tensor>& items, int axis, int64_t extent);
+
+// The rows (indices of the first axis) of `value` where lengths[row] > position, elsewhere those of
+// `held`, or zeros if it has no value. InvalidArgument unless `value` has one row for each length.
+absl::StatusOr<Tensor> HoldRows(const Tensor& value, const Tensor& held,
+                                absl::Span<const int64_t> lengths, int64_t position);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_LOOP_LOOP_ITEMS_H_
