@@ -27,7 +27,11 @@ SUITES = {
 
 def stamp_of_sources():
     digest = hashlib.sha256()
-    for file in [HERE / "generate.py", HERE / "requirements.txt", *sorted((HERE / "generator").rglob("*.py"))]:
+    for file in [
+        HERE / "generate.py",
+        HERE / "requirements.txt",
+        *sorted((HERE / "generator").rglob("*.py")),
+    ]:
         digest.update(file.relative_to(HERE).as_posix().encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()
@@ -80,7 +84,9 @@ def write_suite(suite, out, texts):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=pathlib.Path, metavar="OUT")
     parser.add_argument("--suite", choices=SUITES)
     parser.add_argument("--case", nargs="+", default=[], metavar="TEXT")

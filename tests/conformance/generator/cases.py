@@ -29,8 +29,14 @@ class Suite:
         def register(function):
             choices = []
             for key, values in variants.items():
-                named = values if isinstance(values, dict) else {_label(value): value for value in values}
-                assert len(named) == len(values), f"{function.__name__}: two values of {key} share a label"
+                named = (
+                    values
+                    if isinstance(values, dict)
+                    else {_label(value): value for value in values}
+                )
+                assert len(named) == len(
+                    values
+                ), f"{function.__name__}: two values of {key} share a label"
                 choices.append([(f"{key}={label}", key, value) for label, value in named.items()])
             for combination in itertools.product(*choices):
                 name = ",".join([function.__name__, *(label for label, _, _ in combination)])
@@ -54,7 +60,9 @@ class Build:
         self.rng = np.random.default_rng(zlib.crc32(name.encode()))
         self.feeds = {}  # input name -> one array for each data set
         self.tolerance = 0  # relative; 0: the runner's own for the output's type
-        self.reference = None  # NumPy function of the inputs, where the other implementation is wrong
+        self.reference = (
+            None  # NumPy function of the inputs, where the other implementation is wrong
+        )
 
     def random(self, shape, dtype="f4", low=-1, high=1):
         """Evenly distributed numbers; integers include both ends, booleans ignore them."""
@@ -72,7 +80,9 @@ class Build:
 
     def _feed(self, shapes, values, **kind):
         """Adds an input; returns its name and its arrays."""
-        arrays = [np.asarray(value) for value in values] or [self.random(shape, **kind) for shape in shapes]
+        arrays = [np.asarray(value) for value in values] or [
+            self.random(shape, **kind) for shape in shapes
+        ]
         name = f"x{len(self.feeds)}"
         self.feeds[name] = arrays
         return name, arrays
@@ -80,11 +90,17 @@ class Build:
     def data_sets(self):
         """The inputs of each data set. Inputs with fewer arrays than others repeat their last."""
         count = max((len(arrays) for arrays in self.feeds.values()), default=1)
-        return [{name: arrays[min(i, len(arrays) - 1)] for name, arrays in self.feeds.items()} for i in range(count)]
+        return [
+            {name: arrays[min(i, len(arrays) - 1)] for name, arrays in self.feeds.items()}
+            for i in range(count)
+        ]
 
 
 def declared_shape(arrays):
     """The extents that all arrays share; None where they differ."""
     first = arrays[0].shape
     assert all(len(array.shape) == len(first) for array in arrays)
-    return [extent if all(array.shape[axis] == extent for array in arrays) else None for axis, extent in enumerate(first)]
+    return [
+        extent if all(array.shape[axis] == extent for array in arrays) else None
+        for axis, extent in enumerate(first)
+    ]

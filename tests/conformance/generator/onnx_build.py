@@ -26,8 +26,15 @@ class OnnxBuild(Build):
         """A graph input. One data set for each shape, or for each array of `values`; extents that differ between
         them are symbolic."""
         name, arrays = self._feed(shapes, values, dtype=dtype, low=low, high=high)
-        shape = [f"{name}_{axis}" if extent is None else extent for axis, extent in enumerate(declared_shape(arrays))]
-        self.inputs.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(arrays[0].dtype), shape))
+        shape = [
+            f"{name}_{axis}" if extent is None else extent
+            for axis, extent in enumerate(declared_shape(arrays))
+        ]
+        self.inputs.append(
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(arrays[0].dtype), shape
+            )
+        )
         return name
 
     def constant(self, values, dtype=None):
@@ -45,7 +52,10 @@ class OnnxBuild(Build):
         """Adds a node; "" is an absent input. Returns its output's name, or their list if there are several.
         `outputs` may also list which of them there are: [True, False, True]."""
         present = outputs if isinstance(outputs, list) else [True] * outputs
-        names = [f"{op.lower()}{len(self.nodes)}_{i}" if is_there else "" for i, is_there in enumerate(present)]
+        names = [
+            f"{op.lower()}{len(self.nodes)}_{i}" if is_there else ""
+            for i, is_there in enumerate(present)
+        ]
         self.nodes.append(helper.make_node(op, list(inputs), names, **attributes))
         names = [name for name in names if name]
         return names[0] if len(names) == 1 else names
@@ -54,9 +64,16 @@ class OnnxBuild(Build):
         """types: element types of the results, where they are known."""
         types = types or [TensorProto.UNDEFINED] * len(results)
         outputs = [
-            helper.make_tensor_value_info(name, dtype, None) if dtype else helper.make_empty_tensor_value_info(name)
-            for name, dtype in zip(results, types)]
-        graph = helper.make_graph(self.nodes, "conformance", self.inputs, outputs, self.initializers)
+            (
+                helper.make_tensor_value_info(name, dtype, None)
+                if dtype
+                else helper.make_empty_tensor_value_info(name)
+            )
+            for name, dtype in zip(results, types)
+        ]
+        graph = helper.make_graph(
+            self.nodes, "conformance", self.inputs, outputs, self.initializers
+        )
         imports = [helper.make_opsetid("", self.opset)]
         version = min(helper.find_min_ir_version_for(imports), _MAX_IR_VERSION)
         return helper.make_model(graph, opset_imports=imports, ir_version=version)
@@ -69,9 +86,13 @@ def subgraph(name, inputs, outputs, nodes):
         value_name, dtype, shape = value
         if dtype is None:
             return helper.make_empty_tensor_value_info(value_name)
-        return helper.make_tensor_value_info(value_name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
+        return helper.make_tensor_value_info(
+            value_name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape
+        )
 
-    return helper.make_graph(nodes, name, [info(value) for value in inputs], [info(value) for value in outputs])
+    return helper.make_graph(
+        nodes, name, [info(value) for value in inputs], [info(value) for value in outputs]
+    )
 
 
 def operators_of(model):
@@ -79,12 +100,21 @@ def operators_of(model):
 
     def walk(nodes):
         for node in nodes:
-            yield f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
+            yield (
+                f"{node.domain}.{node.op_type}"
+                if node.domain not in ("", "ai.onnx")
+                else node.op_type
+            )
             for attribute in node.attribute:
                 for graph in [attribute.g, *attribute.graphs]:
                     yield from walk(graph.node)
 
-    return sorted({*walk(model.graph.node), *(op for function in model.functions for op in walk(function.node))})
+    return sorted(
+        {
+            *walk(model.graph.node),
+            *(op for function in model.functions for op in walk(function.node)),
+        }
+    )
 
 
 def _session(model):
@@ -93,14 +123,21 @@ def _session(model):
     options.log_severity_level = 3
     # Its rewrites are not what is compared with.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
 
 
 def save_arrays(path, arrays):
     """.npz in C order, bf16 as f32: what the runner reads."""
     arrays = {name: np.array(array, order="C") for name, array in arrays.items()}
-    np.savez(path, **{
-        name: array.astype(np.float32) if array.dtype.name == "bfloat16" else array for name, array in arrays.items()})
+    np.savez(
+        path,
+        **{
+            name: array.astype(np.float32) if array.dtype.name == "bfloat16" else array
+            for name, array in arrays.items()
+        },
+    )
 
 
 def save(case_name, function, arguments, folder):
@@ -120,5 +157,7 @@ def save(case_name, function, arguments, folder):
     onnx.save_model(model, folder / "model.onnx")
     for index, (inputs, outputs) in enumerate(zip(build.data_sets(), computed)):
         save_arrays(folder / f"inputs_{index}.npz", inputs)
-        save_arrays(folder / f"outputs_{index}.npz", {str(i): array for i, array in enumerate(outputs)})
+        save_arrays(
+            folder / f"outputs_{index}.npz", {str(i): array for i, array in enumerate(outputs)}
+        )
     return case_name, build.tolerance, operators_of(model)

@@ -37,10 +37,19 @@ def save(case_name, _function, _arguments, folder):
     model = onnx.load_model(source / "model.onnx")
     for data_set in sorted(source.glob("test_data_set_*")):
         index = int(data_set.name.rsplit("_", 1)[1])
-        inputs = [_read_array(data_set / f"input_{i}.pb", v.type) for i, v in enumerate(model.graph.input)]
-        outputs = [_read_array(data_set / f"output_{i}.pb", v.type) for i, v in enumerate(model.graph.output)]
+        inputs = [
+            _read_array(data_set / f"input_{i}.pb", v.type) for i, v in enumerate(model.graph.input)
+        ]
+        outputs = [
+            _read_array(data_set / f"output_{i}.pb", v.type)
+            for i, v in enumerate(model.graph.output)
+        ]
         if any(array is None for array in inputs + outputs):
             continue
-        save_arrays(folder / f"inputs_{index}.npz", {v.name: a for v, a in zip(model.graph.input, inputs)})
-        save_arrays(folder / f"outputs_{index}.npz", {str(i): array for i, array in enumerate(outputs)})
+        save_arrays(
+            folder / f"inputs_{index}.npz", {v.name: a for v, a in zip(model.graph.input, inputs)}
+        )
+        save_arrays(
+            folder / f"outputs_{index}.npz", {str(i): array for i, array in enumerate(outputs)}
+        )
     return case_name, 0, operators_of(model)

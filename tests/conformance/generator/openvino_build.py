@@ -54,8 +54,14 @@ def save(case_name, function, arguments, folder):
         model = results
     else:
         results = results if isinstance(results, (list, tuple)) else [results]
-        nodes = [output for result in results for output in (result.outputs() if hasattr(result, "outputs") else [result])]
-        model = openvino.Model([ops.result(output) for output in nodes], build.parameters, "conformance")
+        nodes = [
+            output
+            for result in results
+            for output in (result.outputs() if hasattr(result, "outputs") else [result])
+        ]
+        model = openvino.Model(
+            [ops.result(output) for output in nodes], build.parameters, "conformance"
+        )
     path = folder / "model.xml"
     openvino.save_model(model, path, compress_to_fp16=build.compress)
 
@@ -70,8 +76,14 @@ def save(case_name, function, arguments, folder):
             outputs = list(compiled(inputs).to_tuple())
         # C order, because that is all that the runner reads.
         if inputs:
-            np.savez(folder / f"inputs_{index}.npz", **{name: np.array(array, order="C") for name, array in inputs.items()})
-        np.savez(folder / f"outputs_{index}.npz", **{str(i): np.array(array, order="C") for i, array in enumerate(outputs)})
+            np.savez(
+                folder / f"inputs_{index}.npz",
+                **{name: np.array(array, order="C") for name, array in inputs.items()},
+            )
+        np.savez(
+            folder / f"outputs_{index}.npz",
+            **{str(i): np.array(array, order="C") for i, array in enumerate(outputs)},
+        )
     return case_name, build.tolerance, _layer_types(path)
 
 

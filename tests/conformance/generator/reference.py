@@ -50,7 +50,12 @@ def gru_step(x, h, w, r, b, act, linear_before_reset=False):
     z = act(0, xw[:, :size] + hr[:, :size] + b[:size])
     reset = act(0, xw[:, size : 2 * size] + hr[:, size : 2 * size] + b[size : 2 * size])
     if linear_before_reset:
-        g = act(1, xw[:, 2 * size :] + b[2 * size : 3 * size] + reset * (hr[:, 2 * size :] + b[3 * size :]))
+        g = act(
+            1,
+            xw[:, 2 * size :]
+            + b[2 * size : 3 * size]
+            + reset * (hr[:, 2 * size :] + b[3 * size :]),
+        )
     else:
         g = act(1, xw[:, 2 * size :] + b[2 * size :] + (reset * h) @ r[2 * size :].T)
     return (1 - z) * g + z * h
@@ -100,7 +105,9 @@ def embedding_bags(table, bags, default_row, weights=None):
     out = np.zeros((len(bags), *table.shape[1:]), np.float64)
     for bag, members in enumerate(bags):
         for row, position in members:
-            out[bag] += table[row].astype(np.float64) * (1 if weights is None else weights[position])
+            out[bag] += table[row].astype(np.float64) * (
+                1 if weights is None else weights[position]
+            )
         if not members and default_row >= 0:
             out[bag] = table[default_row]
     return out.astype(table.dtype)

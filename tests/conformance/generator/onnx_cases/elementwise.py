@@ -6,16 +6,56 @@ from onnx import helper
 from .registry import suite
 
 UNARY = {
-    "Abs": (-3, 3, 13), "Acos": (-0.99, 0.99, 22), "Acosh": (1.01, 4, 22), "Asin": (-0.99, 0.99, 22),
-    "Asinh": (-3, 3, 22), "Atan": (-4, 4, 22), "Atanh": (-0.9, 0.9, 22), "Ceil": (-4, 4, 13), "Cos": (-6, 6, 22),
-    "Cosh": (-3, 3, 22), "Elu": (-4, 4, 22), "Erf": (-3, 3, 13), "Exp": (-5, 5, 13), "Floor": (-4, 4, 13),
-    "HardSigmoid": (-4, 4, 22), "HardSwish": (-5, 5, 14), "Identity": (-3, 3, 13), "LeakyRelu": (-4, 4, 16),
-    "Log": (0.01, 5, 13), "Mish": (-6, 6, 18), "Neg": (-3, 3, 13), "Reciprocal": (0.2, 4, 13), "Relu": (-3, 3, 14),
-    "Round": (-4, 4, 22), "Selu": (-4, 4, 22), "Sigmoid": (-8, 8, 13), "Sign": (-1, 1, 13), "Sin": (-6, 6, 22),
-    "Sinh": (-3, 3, 22), "Softplus": (-8, 8, 22), "Softsign": (-4, 4, 22), "Sqrt": (0, 9, 13), "Tan": (-1.2, 1.2, 22),
-    "Tanh": (-4, 4, 13), "ThresholdedRelu": (-3, 3, 22), "Gelu": (-4, 4, 20), "Celu": (-4, 4, 12),
+    "Abs": (-3, 3, 13),
+    "Acos": (-0.99, 0.99, 22),
+    "Acosh": (1.01, 4, 22),
+    "Asin": (-0.99, 0.99, 22),
+    "Asinh": (-3, 3, 22),
+    "Atan": (-4, 4, 22),
+    "Atanh": (-0.9, 0.9, 22),
+    "Ceil": (-4, 4, 13),
+    "Cos": (-6, 6, 22),
+    "Cosh": (-3, 3, 22),
+    "Elu": (-4, 4, 22),
+    "Erf": (-3, 3, 13),
+    "Exp": (-5, 5, 13),
+    "Floor": (-4, 4, 13),
+    "HardSigmoid": (-4, 4, 22),
+    "HardSwish": (-5, 5, 14),
+    "Identity": (-3, 3, 13),
+    "LeakyRelu": (-4, 4, 16),
+    "Log": (0.01, 5, 13),
+    "Mish": (-6, 6, 18),
+    "Neg": (-3, 3, 13),
+    "Reciprocal": (0.2, 4, 13),
+    "Relu": (-3, 3, 14),
+    "Round": (-4, 4, 22),
+    "Selu": (-4, 4, 22),
+    "Sigmoid": (-8, 8, 13),
+    "Sign": (-1, 1, 13),
+    "Sin": (-6, 6, 22),
+    "Sinh": (-3, 3, 22),
+    "Softplus": (-8, 8, 22),
+    "Softsign": (-4, 4, 22),
+    "Sqrt": (0, 9, 13),
+    "Tan": (-1.2, 1.2, 22),
+    "Tanh": (-4, 4, 13),
+    "ThresholdedRelu": (-3, 3, 22),
+    "Gelu": (-4, 4, 20),
+    "Celu": (-4, 4, 12),
 }
-BINARY = {"Add": 14, "Sub": 14, "Mul": 14, "Div": 14, "Pow": 15, "PRelu": 16, "Max": 13, "Min": 13, "Mean": 13, "Sum": 13}
+BINARY = {
+    "Add": 14,
+    "Sub": 14,
+    "Mul": 14,
+    "Div": 14,
+    "Pow": 15,
+    "PRelu": 16,
+    "Max": 13,
+    "Min": 13,
+    "Mean": 13,
+    "Sum": 13,
+}
 COMPARISON = {"Equal": 19, "Greater": 13, "GreaterOrEqual": 16, "Less": 13, "LessOrEqual": 16}
 
 
@@ -27,14 +67,21 @@ def unary(b, op):
 
 @suite.case(
     op={
-        "Elu": dict(alpha=0.6), "HardSigmoid": dict(alpha=0.3, beta=0.45), "LeakyRelu": dict(alpha=0.2),
-        "Selu": dict(alpha=1.5, gamma=1.2), "ThresholdedRelu": dict(alpha=0.4), "Celu": dict(alpha=0.7),
+        "Elu": dict(alpha=0.6),
+        "HardSigmoid": dict(alpha=0.3, beta=0.45),
+        "LeakyRelu": dict(alpha=0.2),
+        "Selu": dict(alpha=1.5, gamma=1.2),
+        "ThresholdedRelu": dict(alpha=0.4),
+        "Celu": dict(alpha=0.7),
     },
     opset=[12, 22],
 )
 def unary_attributes(b, op):
     names = {("alpha", "beta"): "HardSigmoid", ("alpha", "gamma"): "Selu"}
-    name = names.get(tuple(op)) or {0.6: "Elu", 0.2: "LeakyRelu", 0.4: "ThresholdedRelu", 0.7: "Celu"}[op["alpha"]]
+    name = (
+        names.get(tuple(op))
+        or {0.6: "Elu", 0.2: "LeakyRelu", 0.4: "ThresholdedRelu", 0.7: "Celu"}[op["alpha"]]
+    )
     return b.node(name, b.input((3, 8), low=-4, high=4), **op)
 
 
@@ -44,8 +91,14 @@ def gelu(b, approximate):
     return b.node("Gelu", b.input((3, 8), low=-4, high=4), approximate=approximate)
 
 
-@suite.case(op={name: (name, opset) for name, opset in BINARY.items()}, shapes={
-    "same": ([(2, 3)], [(2, 3)]), "row": ([(2, 3)], [(3,)]), "dynamic": ([(2, 3), (4, 3)], [(2, 3), (1, 3)])})
+@suite.case(
+    op={name: (name, opset) for name, opset in BINARY.items()},
+    shapes={
+        "same": ([(2, 3)], [(2, 3)]),
+        "row": ([(2, 3)], [(3,)]),
+        "dynamic": ([(2, 3), (4, 3)], [(2, 3), (1, 3)]),
+    },
+)
 def binary(b, op, shapes):
     name, b.opset = op
     return b.node(name, b.input(*shapes[0], low=0.3, high=3), b.input(*shapes[1], low=0.3, high=3))
@@ -59,7 +112,9 @@ def variadic(b, count, op):
 @suite.case(dtype=["i4", "i8"], op=["Add", "Sub", "Mul", "Div"])
 def integer(b, dtype, op):
     first = np.array([7, -7, 7, -7, 6, 0], dtype)
-    return b.node(op, b.input(values=[first]), b.input(values=[np.array([2, 2, -2, -2, 3, 5], dtype)]))
+    return b.node(
+        op, b.input(values=[first]), b.input(values=[np.array([2, 2, -2, -2, 3, 5], dtype)])
+    )
 
 
 @suite.case(fmod=[0, 1], dtype=["f4", "i8"])
@@ -73,7 +128,11 @@ def mod(b, fmod, dtype):
 @suite.case(op={name: (name, opset) for name, opset in COMPARISON.items()}, dtype=["f4", "i8"])
 def comparison(b, op, dtype):
     name, b.opset = op
-    return b.node(name, b.input((4, 5), dtype=dtype, low=-2, high=2), b.input((5,), dtype=dtype, low=-2, high=2))
+    return b.node(
+        name,
+        b.input((4, 5), dtype=dtype, low=-2, high=2),
+        b.input((5,), dtype=dtype, low=-2, high=2),
+    )
 
 
 @suite.case(op=["And", "Or", "Xor"], opset=[8, 21])
@@ -89,14 +148,21 @@ def predicates(b, op):
 
 @suite.case(opset=[8, 11, 12, 13], bounds=["both", "low", "high", "none"])
 def clip(b, bounds):
-    low, high = (-0.5 if bounds in ("both", "low") else None), (0.75 if bounds in ("both", "high") else None)
+    low, high = (-0.5 if bounds in ("both", "low") else None), (
+        0.75 if bounds in ("both", "high") else None
+    )
     x = b.input((3, 7), low=-2, high=2)
     if b.opset < 11:
-        return b.node("Clip", x, **{k: v for k, v in (("min", low), ("max", high)) if v is not None})
+        return b.node(
+            "Clip", x, **{k: v for k, v in (("min", low), ("max", high)) if v is not None}
+        )
     return b.node("Clip", x, *("" if v is None else b.constant(v, "f4") for v in (low, high)))
 
 
-@suite.case(source=["f4", "f8", "f2", "i4", "i8", "u1", "?"], target=["f4", "f8", "f2", "i4", "i8", "u1", "?"])
+@suite.case(
+    source=["f4", "f8", "f2", "i4", "i8", "u1", "?"],
+    target=["f4", "f8", "f2", "i4", "i8", "u1", "?"],
+)
 def cast(b, source, target):
     low = 0 if "u1" in (source, target) else -50
     x = b.input((4, 5), dtype=source, low=low, high=50)
@@ -106,7 +172,9 @@ def cast(b, source, target):
 @suite.case(opset=[9, 16], dtype=["f4", "i8"])
 def where(b, dtype):
     kind = dict(dtype=dtype, low=-5, high=5)
-    return b.node("Where", b.input((3, 1), dtype="?"), b.input((3, 4), **kind), b.input((4,), **kind))
+    return b.node(
+        "Where", b.input((3, 1), dtype="?"), b.input((3, 4), **kind), b.input((4,), **kind)
+    )
 
 
 @suite.case(opset=[8, 12, 13, 22], training=["inference"])

@@ -6,9 +6,15 @@ from onnx import helper, numpy_helper
 from .registry import suite
 
 
-@suite.case(opset=[8, 10, 11, 13], ranges={
-    "part": ([1, 0], [3, 2], [0, 2], [1, 1]), "negative": ([-3], [-1], [1], [1]), "beyond": ([1], [2**31], [-1], [1]),
-    "steps": ([0, 5], [9, -9], [1, 2], [2, -2])})
+@suite.case(
+    opset=[8, 10, 11, 13],
+    ranges={
+        "part": ([1, 0], [3, 2], [0, 2], [1, 1]),
+        "negative": ([-3], [-1], [1], [1]),
+        "beyond": ([1], [2**31], [-1], [1]),
+        "steps": ([0, 5], [9, -9], [1, 2], [2, -2]),
+    },
+)
 def slices(b, ranges):
     starts, ends, axes, steps = ranges
     x = b.input((4, 5, 6), (5, 5, 6))
@@ -21,7 +27,9 @@ def slices(b, ranges):
 def split(b, axis, split):
     x = b.input((4, 4, 3))
     if split is None:
-        return b.node("Split", x, outputs=2, axis=axis, **({"num_outputs": 2} if b.opset >= 18 else {}))
+        return b.node(
+            "Split", x, outputs=2, axis=axis, **({"num_outputs": 2} if b.opset >= 18 else {})
+        )
     if b.opset < 13:
         return b.node("Split", x, outputs=2, axis=axis, split=split)
     return b.node("Split", x, b.integers(split), outputs=2, axis=axis)
@@ -69,17 +77,29 @@ def concat(b, axis):
 
 @suite.case(opset=[8, 11, 13], axis=[0, 1])
 def gather(b, axis):
-    return b.node("Gather", b.input((5, 4), (4, 5)), b.input((2, 2), dtype="i8", low=0 if b.opset < 11 else -4, high=3), axis=axis)
+    return b.node(
+        "Gather",
+        b.input((5, 4), (4, 5)),
+        b.input((2, 2), dtype="i8", low=0 if b.opset < 11 else -4, high=3),
+        axis=axis,
+    )
 
 
 @suite.case(axis=[0, 1], opset=[11, 13])
 def gather_elements(b, axis):
-    return b.node("GatherElements", b.input((3, 4)), b.input((3, 4), dtype="i8", low=-3, high=2), axis=axis)
+    return b.node(
+        "GatherElements", b.input((3, 4)), b.input((3, 4), dtype="i8", low=-3, high=2), axis=axis
+    )
 
 
 @suite.case(batch_dims=[0, 1], opset=[12, 13])
 def gather_nd(b, batch_dims):
-    return b.node("GatherND", b.input((2, 3, 4)), b.input((2, 2), dtype="i8", low=0, high=1), batch_dims=batch_dims)
+    return b.node(
+        "GatherND",
+        b.input((2, 3, 4)),
+        b.input((2, 2), dtype="i8", low=0, high=1),
+        batch_dims=batch_dims,
+    )
 
 
 @suite.case(opset=[8, 13])
@@ -97,7 +117,13 @@ def pad(b, mode):
     x = b.input((3, 4), (3, 5))
     if b.opset < 11:
         return b.node("Pad", x, pads=[0, 1, 2, 2], mode=mode, value=1.5)
-    return b.node("Pad", x, b.integers([0, 1, 2, 2]), *([b.constant(1.5, "f4")] if mode == "constant" else []), mode=mode)
+    return b.node(
+        "Pad",
+        x,
+        b.integers([0, 1, 2, 2]),
+        *([b.constant(1.5, "f4")] if mode == "constant" else []),
+        mode=mode
+    )
 
 
 @suite.case(axes=[[0], [-1]])
@@ -121,20 +147,32 @@ def size(b):
 @suite.case(dtype=["f4", "i8", "?"])
 def constant_of_shape(b, dtype):
     value = numpy_helper.from_array(np.array([1], dtype))
-    return b.node("ConstantOfShape", b.input(values=[np.array([2, 3]), np.array([0, 4])]), value=value)
+    return b.node(
+        "ConstantOfShape", b.input(values=[np.array([2, 3]), np.array([0, 4])]), value=value
+    )
 
 
 @suite.case(kind=["value_float", "value_floats", "value_int", "value_ints"])
 def constant(b, kind):
     b.opset = 13
-    value = {"value_float": 1.5, "value_floats": [1.5, -2], "value_int": 3, "value_ints": [3, -4]}[kind]
+    value = {"value_float": 1.5, "value_floats": [1.5, -2], "value_int": 3, "value_ints": [3, -4]}[
+        kind
+    ]
     made = b.node("Constant", **{kind: value})
-    return b.node("Add", b.input((2, 2), dtype="f4" if "float" in kind else "i8", low=-3, high=3), made)
+    return b.node(
+        "Add", b.input((2, 2), dtype="f4" if "float" in kind else "i8", low=-3, high=3), made
+    )
 
 
 @suite.case(axis=[-1, 0], opset=[9, 11])
 def one_hot(b, axis):
-    return b.node("OneHot", b.input((2, 3), (4, 3), dtype="i8", low=0, high=4), b.integers(5), b.constant([-1, 2], "f4"), axis=axis)
+    return b.node(
+        "OneHot",
+        b.input((2, 3), (4, 3), dtype="i8", low=0, high=4),
+        b.integers(5),
+        b.constant([-1, 2], "f4"),
+        axis=axis,
+    )
 
 
 @suite.case(dtype=["f4", "i8"])
@@ -158,19 +196,34 @@ def trilu(b, upper, k):
 def scatter_elements(b, reduction):
     b.opset = 18
     indices = np.array([[0, 2, 1], [3, 1, 0]])
-    return b.node("ScatterElements", b.input((4, 3)), b.input(values=[indices]), b.input((2, 3)), axis=0, reduction=reduction)
+    return b.node(
+        "ScatterElements",
+        b.input((4, 3)),
+        b.input(values=[indices]),
+        b.input((2, 3)),
+        axis=0,
+        reduction=reduction,
+    )
 
 
 @suite.case(reduction=["none", "add", "mul", "max", "min"])
 def scatter_nd(b, reduction):
     b.opset = 18
-    return b.node("ScatterND", b.input((4, 5, 2)), b.input(values=[np.array([[0, 1], [2, 3]])]), b.input((2, 2)), reduction=reduction)
+    return b.node(
+        "ScatterND",
+        b.input((4, 5, 2)),
+        b.input(values=[np.array([[0, 1], [2, 3]])]),
+        b.input((2, 2)),
+        reduction=reduction,
+    )
 
 
 @suite.case(time=[0, 1])
 def reverse_sequence(b, time):
     lengths = b.input(values=[np.array([1, 4, 2, 3])])
-    return b.node("ReverseSequence", b.input((4, 4, 2)), lengths, time_axis=time, batch_axis=1 - time)
+    return b.node(
+        "ReverseSequence", b.input((4, 4, 2)), lengths, time_axis=time, batch_axis=1 - time
+    )
 
 
 @suite.case(mode=["DCR", "CRD"])
@@ -185,7 +238,9 @@ def space_to_depth(b):
 
 @suite.case(k=[0, 1, -1])
 def eye_like(b, k):
-    return b.node("EyeLike", b.input((3, 4)), k=k, dtype=helper.np_dtype_to_tensor_dtype(np.dtype("f4")))
+    return b.node(
+        "EyeLike", b.input((3, 4)), k=k, dtype=helper.np_dtype_to_tensor_dtype(np.dtype("f4"))
+    )
 
 
 @suite.case(sorted=[0, 1])
@@ -196,4 +251,6 @@ def unique(b, sorted):
 @suite.case(axis={"flat": None, "0": 0})
 def compress(b, axis):
     condition = b.constant([True, False, True])
-    return b.node("Compress", b.input((3, 4)), condition, **({} if axis is None else {"axis": axis}))
+    return b.node(
+        "Compress", b.input((3, 4)), condition, **({} if axis is None else {"axis": axis})
+    )

@@ -3,14 +3,25 @@
 from .registry import suite
 
 
-@suite.case(shapes={
-    "plain": ([(3, 4)], [(4, 5)]), "batched": ([(2, 3, 4), (1, 2, 4)], [(4, 5)]), "broadcast": ([(2, 1, 3, 4)], [(3, 4, 5)]),
-    "vector": ([(4,)], [(4, 5)])}, opset=[8, 13])
+@suite.case(
+    shapes={
+        "plain": ([(3, 4)], [(4, 5)]),
+        "batched": ([(2, 3, 4), (1, 2, 4)], [(4, 5)]),
+        "broadcast": ([(2, 1, 3, 4)], [(3, 4, 5)]),
+        "vector": ([(4,)], [(4, 5)]),
+    },
+    opset=[8, 13],
+)
 def matmul(b, shapes):
     return b.node("MatMul", b.input(*shapes[0]), b.input(*shapes[1]))
 
 
-@suite.case(opset=[8, 11, 13], trans_a=[0, 1], trans_b=[0, 1], bias={"none": None, "row": (5,), "column": (3, 1), "scalar": ()})
+@suite.case(
+    opset=[8, 11, 13],
+    trans_a=[0, 1],
+    trans_b=[0, 1],
+    bias={"none": None, "row": (5,), "column": (3, 1), "scalar": ()},
+)
 def gemm(b, trans_a, trans_b, bias):
     if bias is None and b.opset < 11:
         bias = (1, 5)  # C became optional with 11
@@ -20,45 +31,98 @@ def gemm(b, trans_a, trans_b, bias):
     return b.node("Gemm", *inputs, alpha=0.7, beta=1.3, transA=trans_a, transB=trans_b)
 
 
-@suite.case(equation=["ij,jk->ik", "bij,bjk->bik", "bhid,bhjd->bhij", "ij->ji", "...ij,...jk->...ik", "bi,bi->b", "ij->"])
+@suite.case(
+    equation=[
+        "ij,jk->ik",
+        "bij,bjk->bik",
+        "bhid,bhjd->bhij",
+        "ij->ji",
+        "...ij,...jk->...ik",
+        "bi,bi->b",
+        "ij->",
+    ]
+)
 def einsum(b, equation):
-    extents = {letter: 2 + index for index, letter in enumerate(sorted(set(equation) - set(",->.")))}
+    extents = {
+        letter: 2 + index for index, letter in enumerate(sorted(set(equation) - set(",->.")))
+    }
     terms = equation.split("->")[0].replace("...", "").split(",")
     lead = (2,) if "..." in equation else ()
-    return b.node("Einsum", *(b.input(lead + tuple(extents[c] for c in term)) for term in terms), equation=equation)
+    return b.node(
+        "Einsum",
+        *(b.input(lead + tuple(extents[c] for c in term)) for term in terms),
+        equation=equation
+    )
 
 
 WINDOWS = {
-    "plain": {}, "padded": dict(pads=[1, 0, 2, 1]), "strided": dict(strides=[2, 1], pads=[1, 1, 1, 1]),
-    "dilated": dict(dilations=[2, 1], pads=[2, 1, 2, 1]), "same_upper": dict(auto_pad="SAME_UPPER", strides=[2, 2]),
-    "same_lower": dict(auto_pad="SAME_LOWER", strides=[2, 1]), "valid": dict(auto_pad="VALID")}
+    "plain": {},
+    "padded": dict(pads=[1, 0, 2, 1]),
+    "strided": dict(strides=[2, 1], pads=[1, 1, 1, 1]),
+    "dilated": dict(dilations=[2, 1], pads=[2, 1, 2, 1]),
+    "same_upper": dict(auto_pad="SAME_UPPER", strides=[2, 2]),
+    "same_lower": dict(auto_pad="SAME_LOWER", strides=[2, 1]),
+    "valid": dict(auto_pad="VALID"),
+}
 
 
 @suite.case(window=WINDOWS, bias=[False, True])
 def conv(b, window, bias):
-    return b.node("Conv", b.input((2, 3, 7, 8), (1, 3, 6, 6)), b.weights(4, 3, 3, 2), *([b.weights(4)] if bias else []), **window)
+    return b.node(
+        "Conv",
+        b.input((2, 3, 7, 8), (1, 3, 6, 6)),
+        b.weights(4, 3, 3, 2),
+        *([b.weights(4)] if bias else []),
+        **window
+    )
 
 
 @suite.case(group=[2, 4])
 def conv_grouped(b, group):
-    return b.node("Conv", b.input((2, 4, 9)), b.weights(4, 4 // group, 3), b.weights(4), group=group, pads=[1, 1])
+    return b.node(
+        "Conv",
+        b.input((2, 4, 9)),
+        b.weights(4, 4 // group, 3),
+        b.weights(4),
+        group=group,
+        pads=[1, 1],
+    )
 
 
-@suite.case(window={"plain": {}, "strided": dict(strides=[2, 2], pads=[1, 0, 1, 0], output_padding=[1, 0])}, opset=[8, 11, 22])
+@suite.case(
+    window={"plain": {}, "strided": dict(strides=[2, 2], pads=[1, 0, 1, 0], output_padding=[1, 0])},
+    opset=[8, 11, 22],
+)
 def conv_transpose(b, window):
-    return b.node("ConvTranspose", b.input((1, 3, 4, 5)), b.weights(3, 2, 3, 3), b.weights(2), **window)
+    return b.node(
+        "ConvTranspose", b.input((1, 3, 4, 5)), b.weights(3, 2, 3, 3), b.weights(2), **window
+    )
 
 
-@suite.case(op=["MaxPool", "AveragePool"], window={
-    "plain": {}, "padded": dict(pads=[1, 0, 1, 1]), "strided": dict(strides=[2, 2]),
-    "ceil": dict(strides=[2, 2], ceil_mode=1), "same": dict(auto_pad="SAME_UPPER", strides=[2, 2])}, opset=[10, 11, 22])
+@suite.case(
+    op=["MaxPool", "AveragePool"],
+    window={
+        "plain": {},
+        "padded": dict(pads=[1, 0, 1, 1]),
+        "strided": dict(strides=[2, 2]),
+        "ceil": dict(strides=[2, 2], ceil_mode=1),
+        "same": dict(auto_pad="SAME_UPPER", strides=[2, 2]),
+    },
+    opset=[10, 11, 22],
+)
 def pool(b, op, window):
     return b.node(op, b.input((2, 3, 7, 8), (1, 3, 6, 5)), kernel_shape=[3, 2], **window)
 
 
 @suite.case(include=[0, 1], opset=[8, 19])
 def average_pool_padding(b, include):
-    return b.node("AveragePool", b.input((1, 2, 5, 5)), kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=include)
+    return b.node(
+        "AveragePool",
+        b.input((1, 2, 5, 5)),
+        kernel_shape=[3, 3],
+        pads=[1, 1, 1, 1],
+        count_include_pad=include,
+    )
 
 
 @suite.case(op=["GlobalAveragePool", "GlobalMaxPool"], opset=[8, 22])

@@ -4,11 +4,26 @@ import numpy as np
 
 from .registry import suite
 
-REDUCTIONS = ["ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
-              "ReduceProd", "ReduceSum", "ReduceSumSquare"]
+REDUCTIONS = [
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "ReduceSumSquare",
+]
 
 
-@suite.case(op=REDUCTIONS, opset=[8, 11, 13, 18], keep=[0, 1], axes={"all": None, "last": [-1], "two": [0, 2]})
+@suite.case(
+    op=REDUCTIONS,
+    opset=[8, 11, 13, 18],
+    keep=[0, 1],
+    axes={"all": None, "last": [-1], "two": [0, 2]},
+)
 def reduce(b, op, keep, axes):
     x = b.input((2, 3, 4), (1, 3, 2), low=0.5, high=2)
     if axes and b.opset < 11:
@@ -16,7 +31,11 @@ def reduce(b, op, keep, axes):
     as_input = b.opset >= 18 or (op == "ReduceSum" and b.opset >= 13)
     if axes is None:
         return b.node(op, x, keepdims=keep)
-    return b.node(op, x, b.integers(axes), keepdims=keep) if as_input else b.node(op, x, axes=axes, keepdims=keep)
+    return (
+        b.node(op, x, b.integers(axes), keepdims=keep)
+        if as_input
+        else b.node(op, x, axes=axes, keepdims=keep)
+    )
 
 
 @suite.case(op=["ReduceSum", "ReduceMean"], noop=[0, 1])
@@ -25,9 +44,17 @@ def reduce_empty_axes(b, op, noop):
     return b.node(op, b.input((2, 3)), noop_with_empty_axes=noop)
 
 
-@suite.case(op=["Softmax", "LogSoftmax", "Hardmax"], opset=[8, 11, 13], axis={"default": None, "0": 0, "1": 1, "2": 2})
+@suite.case(
+    op=["Softmax", "LogSoftmax", "Hardmax"],
+    opset=[8, 11, 13],
+    axis={"default": None, "0": 0, "1": 1, "2": 2},
+)
 def softmax(b, op, axis):
-    return b.node(op, b.input((2, 3, 4), (1, 5, 2), low=-4, high=4), **({} if axis is None else {"axis": axis}))
+    return b.node(
+        op,
+        b.input((2, 3, 4), (1, 5, 2), low=-4, high=4),
+        **({} if axis is None else {"axis": axis})
+    )
 
 
 @suite.case(op=["ArgMax", "ArgMin"], opset=[8, 12, 13], keep=[0, 1], last=[0, 1])
@@ -48,7 +75,9 @@ def topk(b, largest, k):
 
 @suite.case(exclusive=[0, 1], reverse=[0, 1], opset=[11, 14])
 def cum_sum(b, exclusive, reverse):
-    return b.node("CumSum", b.input((3, 4), (2, 4)), b.constant(1, "i4"), exclusive=exclusive, reverse=reverse)
+    return b.node(
+        "CumSum", b.input((3, 4), (2, 4)), b.constant(1, "i4"), exclusive=exclusive, reverse=reverse
+    )
 
 
 @suite.case(axis=[-1, 1], bias=[False, True])
@@ -56,30 +85,49 @@ def layer_normalization(b, axis, bias):
     b.opset = 17
     shape = (4,) if axis == -1 else (3, 4)
     inputs = [b.weights(*shape), *([b.weights(*shape)] if bias else [])]
-    return b.node("LayerNormalization", b.input((2, 3, 4), (5, 3, 4)), *inputs, axis=axis, epsilon=1e-4)
+    return b.node(
+        "LayerNormalization", b.input((2, 3, 4), (5, 3, 4)), *inputs, axis=axis, epsilon=1e-4
+    )
 
 
 @suite.case(axis=[-1, 1])
 def rms_normalization(b, axis):
     b.opset = 23
-    return b.node("RMSNormalization", b.input((2, 3, 4)), b.weights(*((4,) if axis == -1 else (3, 4))), axis=axis)
+    return b.node(
+        "RMSNormalization",
+        b.input((2, 3, 4)),
+        b.weights(*((4,) if axis == -1 else (3, 4))),
+        axis=axis,
+    )
 
 
 @suite.case(opset=[8, 9, 14, 15])
 def batch_normalization(b):
     x = b.input((2, 3, 4), (1, 3, 2))
-    return b.node("BatchNormalization", x, b.weights(3), b.weights(3), b.weights(3), b.weights(3, low=0.5, high=2), epsilon=1e-4)
+    return b.node(
+        "BatchNormalization",
+        x,
+        b.weights(3),
+        b.weights(3),
+        b.weights(3),
+        b.weights(3, low=0.5, high=2),
+        epsilon=1e-4,
+    )
 
 
 @suite.case(opset=[8, 22])
 def instance_normalization(b):
-    return b.node("InstanceNormalization", b.input((2, 3, 4, 5)), b.weights(3), b.weights(3), epsilon=1e-4)
+    return b.node(
+        "InstanceNormalization", b.input((2, 3, 4, 5)), b.weights(3), b.weights(3), epsilon=1e-4
+    )
 
 
 @suite.case(opset=[18, 21])
 def group_normalization(b):
     count = 2 if b.opset == 18 else 4
-    return b.node("GroupNormalization", b.input((2, 4, 3)), b.weights(count), b.weights(count), num_groups=2)
+    return b.node(
+        "GroupNormalization", b.input((2, 4, 3)), b.weights(count), b.weights(count), num_groups=2
+    )
 
 
 @suite.case(axis=[0, -1], p=[1, 2])

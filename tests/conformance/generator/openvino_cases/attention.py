@@ -17,7 +17,9 @@ def scaled_dot_product_attention(b, mask, scale, causal):
     extra = []
     if mask != "none" and not causal:
         dtype = "f4" if mask == "float" else "?"
-        extra.append(b.input(*(shape[:1] + (1,) + shape[2:] for shape in SCORES), dtype=dtype, low=-3))
+        extra.append(
+            b.input(*(shape[:1] + (1,) + shape[2:] for shape in SCORES), dtype=dtype, low=-3)
+        )
     elif scale:
         extra.append(b.constant(0, "f4"))
     if scale:
@@ -30,12 +32,19 @@ def dot_attention(b, softmax, mask, scale):
     """Query [B, H], memory [B, S, H]; padded places get a large negative score."""
     query, memory = b.input((3, 8), (1, 8)), b.input((3, 5, 8), (1, 2, 8))
     factor = b.constant(8**-0.5, "f4")
-    row = ops.unsqueeze(ops.multiply(query, factor) if scale == "before" else query, b.integers([1]))
+    row = ops.unsqueeze(
+        ops.multiply(query, factor) if scale == "before" else query, b.integers([1])
+    )
     scores = ops.matmul(row, memory, False, True)
     if scale == "after":
         scores = ops.multiply(scores, factor)
     if mask:
-        present = b.input(values=[np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [1, 0, 0, 0, 0]], bool), np.array([[1, 1]], bool)])
+        present = b.input(
+            values=[
+                np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [1, 0, 0, 0, 0]], bool),
+                np.array([[1, 1]], bool),
+            ]
+        )
         present = ops.unsqueeze(present, b.integers([1]))
         scores = ops.select(present, scores, b.constant(-1e9, "f4"))
     weights = ops.softmax(scores, 2) if softmax == "softmax" else _softmax_by_hand(b, scores)
@@ -73,7 +82,11 @@ def multi_head_attention(b, spelling):
     else:
         parts = ops.split(projected, b.integers(-1), 3).outputs()
         query, key, value = (
-            ops.transpose(ops.reshape(part, b.integers([0, 0, 3, 4]), True), b.integers([0, 2, 1, 3])) for part in parts)
+            ops.transpose(
+                ops.reshape(part, b.integers([0, 0, 3, 4]), True), b.integers([0, 2, 1, 3])
+            )
+            for part in parts
+        )
     scores = ops.multiply(ops.matmul(query, key, False, True), b.constant(0.5, "f4"))
     mixed = ops.matmul(ops.softmax(scores, -1), value, False, False)
     return ops.reshape(ops.transpose(mixed, b.integers([0, 2, 1, 3])), b.integers([0, 0, 12]), True)

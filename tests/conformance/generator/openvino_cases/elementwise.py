@@ -92,13 +92,17 @@ def unary_f16(b, op):
 @suite.case(op=["IsFinite", "IsInf", "IsNaN"])
 def classify(b, op):
     function = {"IsFinite": ops.is_finite, "IsInf": ops.is_inf, "IsNaN": ops.is_nan}[op]
-    return function(b.input(values=[np.array([0, -1.5, np.inf, -np.inf, np.nan, 3e38], np.float32)]))
+    return function(
+        b.input(values=[np.array([0, -1.5, np.inf, -np.inf, np.nan, 3e38], np.float32)])
+    )
 
 
 @suite.case(mode=["half_to_even", "half_away_from_zero"])
 def rounding(b, mode):
     halves = np.arange(-4, 4, 0.5, np.float32)
-    return ops.round(b.input(values=[np.concatenate([halves, b.random((9,), low=-9, high=9)])]), mode)
+    return ops.round(
+        b.input(values=[np.concatenate([halves, b.random((9,), low=-9, high=9)])]), mode
+    )
 
 
 @suite.case(low=[-0.5, 0.0], high=[0.25, 6.0])
@@ -118,12 +122,16 @@ def elu(b, alpha):
 
 @suite.case()
 def selu(b):
-    return ops.selu(b.input((3, 8), low=-4, high=4), b.constant([1.67326], "f4"), b.constant([1.0507], "f4"))
+    return ops.selu(
+        b.input((3, 8), low=-4, high=4), b.constant([1.67326], "f4"), b.constant([1.0507], "f4")
+    )
 
 
 @suite.case()
 def hard_sigmoid(b):
-    return ops.hard_sigmoid(b.input((3, 8), low=-4, high=4), b.constant(0.2, "f4"), b.constant(0.5, "f4"))
+    return ops.hard_sigmoid(
+        b.input((3, 8), low=-4, high=4), b.constant(0.2, "f4"), b.constant(0.5, "f4")
+    )
 
 
 @suite.case(mode=["erf", "tanh"])
@@ -156,20 +164,31 @@ def arithmetic_signs(b, op):
     return op(b.input(values=[first]), b.input(values=[second]))
 
 
-@suite.case(op={name: ARITHMETIC[name] for name in ARITHMETIC if name != "Power"}, dtype=["i4", "i8"])
+@suite.case(
+    op={name: ARITHMETIC[name] for name in ARITHMETIC if name != "Power"}, dtype=["i4", "i8"]
+)
 def arithmetic_integer(b, op, dtype):
     if op is ops.divide:
-        b.expect(lambda x, y: [x // y], "the document's m_pythondiv rounds down, the CPU plugin towards zero")
+        b.expect(
+            lambda x, y: [x // y],
+            "the document's m_pythondiv rounds down, the CPU plugin towards zero",
+        )
     first = np.array([7, -7, 7, -7, 6, -6, 0, 1], dtype)
     second = np.array([2, 2, -2, -2, 3, -3, 4, -5], dtype)
     return op(b.input(values=[first]), b.input(values=[second]))
 
 
-@suite.case(op={name: ARITHMETIC[name] for name in ["Add", "Subtract", "Multiply", "Maximum", "Minimum"]})
+@suite.case(
+    op={name: ARITHMETIC[name] for name in ["Add", "Subtract", "Multiply", "Maximum", "Minimum"]}
+)
 def arithmetic_large_i64(b, op):
     numpy_op = {
-        ops.add: np.add, ops.subtract: np.subtract, ops.multiply: np.multiply,
-        ops.maximum: np.maximum, ops.minimum: np.minimum}[op]
+        ops.add: np.add,
+        ops.subtract: np.subtract,
+        ops.multiply: np.multiply,
+        ops.maximum: np.maximum,
+        ops.minimum: np.minimum,
+    }[op]
     first = np.array([2**40 + 1, -(2**50), 2**53 + 1, 3], np.int64)
     second = np.array([2**20, 7, 1, -(2**45)], np.int64)
     b.expect(lambda x, y: [numpy_op(x, y)], "the CPU plugin computes i64 as i32")
@@ -178,7 +197,9 @@ def arithmetic_large_i64(b, op):
 
 @suite.case(op={name: ARITHMETIC[name] for name in ["Add", "Multiply", "Subtract", "Divide"]})
 def arithmetic_f16(b, op):
-    return op(b.input((3, 5), dtype="f2", low=0.5, high=4), b.input((5,), dtype="f2", low=0.5, high=4))
+    return op(
+        b.input((3, 5), dtype="f2", low=0.5, high=4), b.input((5,), dtype="f2", low=0.5, high=4)
+    )
 
 
 @suite.case(exponent=[2.0, 3.0, 0.5, -1.0])
@@ -206,7 +227,10 @@ def logical(b, op):
     return ops.logical_not(x) if op is None else op(x, b.input((4,), (4,), dtype="?"))
 
 
-@suite.case(op={"and": ops.bitwise_and, "or": ops.bitwise_or, "xor": ops.bitwise_xor}, dtype=["i4", "u1", "?"])
+@suite.case(
+    op={"and": ops.bitwise_and, "or": ops.bitwise_or, "xor": ops.bitwise_xor},
+    dtype=["i4", "u1", "?"],
+)
 def bitwise(b, op, dtype):
     kind = dict(dtype=dtype, low=0 if dtype == "u1" else -99, high=99)
     return op(b.input((3, 4), **kind), b.input((4,), **kind))
@@ -219,16 +243,22 @@ def bitwise_not(b, dtype):
 
 @suite.case(op={"left": ops.bitwise_left_shift, "right": ops.bitwise_right_shift})
 def bitwise_shift(b, op):
-    return op(b.input((3, 4), dtype="i4", low=0, high=999), b.input((4,), dtype="i4", low=0, high=6))
+    return op(
+        b.input((3, 4), dtype="i4", low=0, high=999), b.input((4,), dtype="i4", low=0, high=6)
+    )
 
 
 @suite.case(dtype=["f4", "i8", "?"], condition={"same": (3, 4), "row": (4,), "scalar": ()})
 def select(b, dtype, condition):
     kind = dict(dtype=dtype, low=-9, high=9)
-    return ops.select(b.input(condition, dtype="?"), b.input((3, 4), **kind), b.input((1, 4), **kind))
+    return ops.select(
+        b.input(condition, dtype="?"), b.input((3, 4), **kind), b.input((1, 4), **kind)
+    )
 
 
-@suite.case(source=["f4", "f2", "i8", "i4", "u1", "?"], target=["f32", "f16", "i64", "i32", "u8", "boolean"])
+@suite.case(
+    source=["f4", "f2", "i8", "i4", "u1", "?"], target=["f32", "f16", "i64", "i32", "u8", "boolean"]
+)
 def convert(b, source, target):
     low = 0 if source == "u1" or target == "u8" else -99
     return ops.convert(b.input((4, 5), dtype=source, low=low, high=99), target)
@@ -236,16 +266,22 @@ def convert(b, source, target):
 
 @suite.case(source=["f4", "i8"])
 def convert_like(b, source):
-    return ops.convert_like(b.input((4, 5), dtype=source, low=-9, high=9), b.input((2,), dtype="i4"))
+    return ops.convert_like(
+        b.input((4, 5), dtype=source, low=-9, high=9), b.input((2,), dtype="i4")
+    )
 
 
 @suite.case(levels=[2, 16, 256], ranges=["scalar", "channel", "swapped"])
 def fake_quantize(b, levels, ranges):
     x = b.input((2, 3, 4, 4), (1, 3, 2, 5), low=-2, high=2)
     if ranges == "channel":
-        low, high = b.random((1, 3, 1, 1), low=-1.5, high=-0.5), b.random((1, 3, 1, 1), low=0.5, high=1.5)
+        low, high = b.random((1, 3, 1, 1), low=-1.5, high=-0.5), b.random(
+            (1, 3, 1, 1), low=0.5, high=1.5
+        )
     else:
         low, high = np.float32(-1.2), np.float32(1.1)
     out_low, out_high = (high, low) if ranges == "swapped" else (low * np.float32(2), high)
     # A level is a jump: an input within rounding of one may fall to either side.
-    return ops.fake_quantize(x, *(b.constant(value, "f4") for value in (low, high, out_low, out_high)), levels)
+    return ops.fake_quantize(
+        x, *(b.constant(value, "f4") for value in (low, high, out_low, out_high)), levels
+    )

@@ -39,7 +39,10 @@ def _total(part):
 def _tensor_iterator_reference(maps, weight):
     def run(*inputs):
         *sliced, state, invariant = inputs
-        pieces = [reference.parts(array, *spec[:1], spec[2], spec[3], spec[1]) for array, spec in zip(sliced, maps)]
+        pieces = [
+            reference.parts(array, *spec[:1], spec[2], spec[3], spec[1])
+            for array, spec in zip(sliced, maps)
+        ]
         states, outputs = [], [[] for _ in maps]
         for t in range(len(pieces[0])):
             totals = sum(_total(piece[t]) for piece in pieces)
@@ -47,7 +50,10 @@ def _tensor_iterator_reference(maps, weight):
             states.append(state)
             for output, piece in zip(outputs, pieces):
                 output.append(piece[t] * 2 + 1)
-        joined = [np.concatenate(output if spec[1] > 0 else output[::-1], spec[0]) for output, spec in zip(outputs, maps)]
+        joined = [
+            np.concatenate(output if spec[1] > 0 else output[::-1], spec[0])
+            for output, spec in zip(outputs, maps)
+        ]
         return [state, np.concatenate(states, 1), *joined]
 
     return run
@@ -58,11 +64,17 @@ def _tensor_iterator(b, partial):
     maps = _random_map(b, partial)
     weight = b.random((1, 3))
     if partial:
-        b.expect(_tensor_iterator_reference(maps, weight), "the CPU plugin reads partial ranges from element 0")
+        b.expect(
+            _tensor_iterator_reference(maps, weight),
+            "the CPU plugin reads partial ranges from element 0",
+        )
     sliced = [b.input(spec[4]) for spec in maps]
     state, invariant = b.input((2, 3)), b.input((1, 3))
 
-    part_shapes = [[abs(spec[1]) if axis == spec[0] else extent for axis, extent in enumerate(spec[4])] for spec in maps]
+    part_shapes = [
+        [abs(spec[1]) if axis == spec[0] else extent for axis, extent in enumerate(spec[4])]
+        for spec in maps
+    ]
     parts = [body_parameter(shape) for shape in part_shapes]
     state_in, invariant_in = body_parameter([2, 3]), body_parameter([1, 3])
     total = _total(parts[0])
@@ -79,10 +91,15 @@ def _tensor_iterator(b, partial):
         loop.set_sliced_input(inner, outer.output(0), start, stride, abs(stride), end, axis)
     loop.set_merged_input(state_in, state.output(0), state_out.output(0))
     loop.set_invariant_input(invariant_in, invariant.output(0))
-    results = [loop.get_iter_value(state_out.output(0), -1), loop.get_concatenated_slices(state_out.output(0), 0, 3, 3, -1, 1)]
+    results = [
+        loop.get_iter_value(state_out.output(0), -1),
+        loop.get_concatenated_slices(state_out.output(0), 0, 3, 3, -1, 1),
+    ]
     for (axis, stride, _, _, _), output in zip(maps, outputs):
         start, end = (0, -1) if stride > 0 else (-1, 0)
-        results.append(loop.get_concatenated_slices(output.output(0), start, stride, abs(stride), end, axis))
+        results.append(
+            loop.get_concatenated_slices(output.output(0), start, stride, abs(stride), end, axis)
+        )
     return results
 
 
@@ -180,7 +197,9 @@ def loop_counted(b, trip, known, counter):
         parameters.append(body_parameter([1], "i8"))
         update = ops.add(update, ops.convert(parameters[-1], "f32"))
     state_out, part, going = ops.result(update), _as_part(update), ops.result(b.constant([True]))
-    loop = _loop(count, b.constant(True), parameters, [going, state_out, part], [2 if counter else -1, 0])
+    loop = _loop(
+        count, b.constant(True), parameters, [going, state_out, part], [2 if counter else -1, 0]
+    )
     loop.set_merged_input(state_in, state.output(0), state_out.output(0))
     loop.set_invariant_input(x_in, x.output(0))
     return [loop.get_iter_value(state_out.output(0), -1), _joined(loop, part)]
@@ -205,7 +224,10 @@ def loop_of_no_iterations(b, by):
     trip = b.input(values=[np.array(0 if by == "trip" else 3)])
     condition = b.input(values=[np.array(by == "trip")])
     state = b.input((2, 3))
-    b.expect(lambda trip, condition, state: [state], "the initial states, although OpenVINO's reference throws")
+    b.expect(
+        lambda trip, condition, state: [state],
+        "the initial states, although OpenVINO's reference throws",
+    )
     state_in = body_parameter([2, 3])
     state_out, going = ops.result(ops.add(state_in, state_in)), ops.result(b.constant([True]))
     loop = _loop(trip, condition, [state_in], [going, state_out], [-1, 0])
@@ -229,7 +251,9 @@ def loop_growing_state(b):
 def loop_sliced(b):
     sequence, state = b.input((2, 5, 3)), b.input((2, 1, 3))
     part, state_in = body_parameter([2, 1, 3]), body_parameter([2, 1, 3])
-    state_out, going = ops.result(ops.maximum(ops.multiply(state_in, b.constant(0.9, "f4")), part)), ops.result(b.constant([True]))
+    state_out, going = ops.result(
+        ops.maximum(ops.multiply(state_in, b.constant(0.9, "f4")), part)
+    ), ops.result(b.constant([True]))
     loop = _loop(b.integers(5), b.constant(True), [part, state_in], [going, state_out], [-1, 0])
     loop.set_sliced_input(part, sequence.output(0), 0, 1, 1, -1, 1)
     loop.set_merged_input(state_in, state.output(0), state_out.output(0))
@@ -256,7 +280,11 @@ def if_branches(b, condition):
         chosen = b.input(values=[np.array(value) for value in (True, False, True)])
     else:
         chosen = ops.less(ops.reduce_sum(x, b.integers([0, 1]), False), b.constant(0, "f4"))
-    then_x, then_y, else_x = body_parameter([-1, 3]), body_parameter([1, 3]), body_parameter([-1, 3])
+    then_x, then_y, else_x = (
+        body_parameter([-1, 3]),
+        body_parameter([1, 3]),
+        body_parameter([-1, 3]),
+    )
     then_result = ops.result(ops.add(then_x, then_y))
     else_result = ops.result(ops.multiply(else_x, b.constant(3, "f4")))
     return _if(chosen, [(x, then_x, else_x), (y, then_y, None)], [then_result], [else_result])
@@ -274,12 +302,27 @@ def if_shapes(b):
 def if_in_loop(b):
     """A loop whose body adds or subtracts, by the iteration's number."""
     state, x = b.input((2, 3)), b.input((2, 3))
-    state_in, x_in, number = body_parameter([2, 3]), body_parameter([2, 3]), body_parameter([1], "i8")
+    state_in, x_in, number = (
+        body_parameter([2, 3]),
+        body_parameter([2, 3]),
+        body_parameter([1], "i8"),
+    )
     even = ops.equal(ops.squeeze(ops.mod(number, b.integers([2]))), b.integers(0))
     ts, tx, es, ex = (body_parameter([2, 3]) for _ in range(4))
-    chosen = _if(even, [(state_in, ts, es), (x_in, tx, ex)], [ops.result(ops.add(ts, tx))], [ops.result(ops.subtract(es, ex))])
-    state_out, part, going = ops.result(chosen[0]), _as_part(chosen[0]), ops.result(b.constant([True]))
-    loop = _loop(b.integers(5), b.constant(True), [state_in, x_in, number], [going, state_out, part], [2, 0])
+    chosen = _if(
+        even,
+        [(state_in, ts, es), (x_in, tx, ex)],
+        [ops.result(ops.add(ts, tx))],
+        [ops.result(ops.subtract(es, ex))],
+    )
+    state_out, part, going = (
+        ops.result(chosen[0]),
+        _as_part(chosen[0]),
+        ops.result(b.constant([True])),
+    )
+    loop = _loop(
+        b.integers(5), b.constant(True), [state_in, x_in, number], [going, state_out, part], [2, 0]
+    )
     loop.set_merged_input(state_in, state.output(0), state_out.output(0))
     loop.set_invariant_input(x_in, x.output(0))
     return [_joined(loop, part)]

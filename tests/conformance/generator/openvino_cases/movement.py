@@ -1,8 +1,7 @@
-"""Operators that move elements: shapes, slices, gathers, scatters."""
+"""Operators that move elements by shape: reshapes, slices, joins, pads."""
 
 import numpy as np
-from openvino import opset1, opset16 as ops
-from openvino import opset7
+from openvino import opset16 as ops
 from openvino.utils.node_factory import NodeFactory
 
 from .registry import suite
@@ -15,7 +14,8 @@ def reshape(b, pattern, zero):
 
 @suite.case(pattern=[[0, -1], [0, 0, 3, 2], [-1, 6]])
 def reshape_dynamic(b, pattern):
-    return ops.reshape(b.input((2, 3, 6), (5, 3, 6), (0, 3, 6)) if pattern != [-1, 6] else b.input((2, 3, 6), (5, 1, 6)), b.integers(pattern), True)
+    shapes = [(2, 3, 6), (5, 3, 6), (0, 3, 6)] if pattern[0] == 0 else [(2, 3, 6), (5, 1, 6)]
+    return ops.reshape(b.input(*shapes), b.integers(pattern), True)
 
 
 @suite.case()
@@ -28,7 +28,9 @@ def reshape_computed(b):
 
 @suite.case(order=[[2, 0, 1], [1, 0, 2], []], dtype=["f4", "i8", "?"])
 def transpose(b, order, dtype):
-    return ops.transpose(b.input((2, 3, 4), (1, 3, 2), dtype=dtype, low=-9, high=9), b.integers(order))
+    return ops.transpose(
+        b.input((2, 3, 4), (1, 3, 2), dtype=dtype, low=-9, high=9), b.integers(order)
+    )
 
 
 @suite.case(axes=[[0], [-1], [0, 2], [0, -2, 5]])
@@ -58,7 +60,9 @@ def concat(b, axis, count):
 
 @suite.case()
 def concat_dynamic(b):
-    return ops.concat([b.input((2, 3), (0, 3), (1, 3)), b.input((1, 3), (4, 3), (2, 3)), b.weights(2, 3)], 0)
+    return ops.concat(
+        [b.input((2, 3), (0, 3), (1, 3)), b.input((1, 3), (4, 3), (2, 3)), b.weights(2, 3)], 0
+    )
 
 
 @suite.case(axis=[0, 1, -1], parts=[1, 2])
@@ -69,38 +73,6 @@ def split(b, axis, parts):
 @suite.case(lengths=[[2, 3, 1], [0, 6], [1, -1, 2]], axis=[1, -2])
 def variadic_split(b, lengths, axis):
     return ops.variadic_split(b.input((2, 6, 3), (4, 6, 1)), b.integers(axis), b.integers(lengths))
-
-
-@suite.case(indices={"scalar": (), "row": (3,), "grid": (2, 2)}, axis=[0, 1, -1])
-def gather(b, indices, axis):
-    # From -4 on: the smallest extent is 4, negative indices count from the end.
-    index = b.random(indices, "i4", -4, 3)
-    return ops.gather(b.input((4, 5, 6), (7, 4, 5)), b.input(values=[index]), b.integers(axis))
-
-
-@suite.case(batch_dims=[1, 2, -1])
-def gather_batched(b, batch_dims):
-    return ops.gather(b.input((2, 3, 5), (2, 3, 9)), b.input((2, 3, 4), dtype="i8", low=-5, high=4), b.integers(2), batch_dims)
-
-
-@suite.case(opset={"1": opset1, "7": opset7})
-def gather_older(b, opset):
-    return opset.gather(b.weights(6, 3), b.input((2, 4), (5, 1), dtype="i4", low=0, high=5), b.integers(0))
-
-
-@suite.case(dtype=["f2", "i4", "?"])
-def gather_types(b, dtype):
-    return ops.gather(b.input((6, 3), dtype=dtype, low=-9, high=9), b.input((4,), dtype="i8", low=0, high=5), b.integers(0))
-
-
-@suite.case(axis=[0, 1, -1])
-def gather_elements(b, axis):
-    return ops.gather_elements(b.input((3, 4, 5)), b.input((3, 4, 5), dtype="i4", low=-3, high=2), axis)
-
-
-@suite.case(batch_dims=[0, 1], depth=[1, 2])
-def gather_nd(b, batch_dims, depth):
-    return ops.gather_nd(b.input((3, 4, 5), (3, 4, 2)), b.input((3, 2, depth), dtype="i8", low=0, high=1), batch_dims)
 
 
 def _ranges(b, *lists):
@@ -131,10 +103,22 @@ def slices_dynamic(b):
     masks={
         "plain": dict(begin=[0, 1, 2], end=[2, 3, 5], strides=[1, 1, 2]),
         "ignored": dict(begin=[1, 1, 1], end=[2, 2, 2], begin_mask=[1, 0, 0], end_mask=[0, 0, 1]),
-        "negative": dict(begin=[0, -1], end=[0, -4], strides=[1, -1], begin_mask=[1, 0], end_mask=[1, 0]),
-        "shrink": dict(begin=[0, 2], end=[0, 3], begin_mask=[1, 0], end_mask=[1, 0], shrink_axis_mask=[0, 1]),
-        "new": dict(begin=[0, 0, 1], end=[0, 0, 3], begin_mask=[1, 0, 0], end_mask=[1, 0, 0], new_axis_mask=[0, 1, 0]),
-        "ellipsis": dict(begin=[0, 1], end=[0, 4], begin_mask=[0, 0], end_mask=[0, 0], ellipsis_mask=[1, 0]),
+        "negative": dict(
+            begin=[0, -1], end=[0, -4], strides=[1, -1], begin_mask=[1, 0], end_mask=[1, 0]
+        ),
+        "shrink": dict(
+            begin=[0, 2], end=[0, 3], begin_mask=[1, 0], end_mask=[1, 0], shrink_axis_mask=[0, 1]
+        ),
+        "new": dict(
+            begin=[0, 0, 1],
+            end=[0, 0, 3],
+            begin_mask=[1, 0, 0],
+            end_mask=[1, 0, 0],
+            new_axis_mask=[0, 1, 0],
+        ),
+        "ellipsis": dict(
+            begin=[0, 1], end=[0, 4], begin_mask=[0, 0], end_mask=[0, 0], ellipsis_mask=[1, 0]
+        ),
     }
 )
 def strided_slice(b, masks):
@@ -142,7 +126,9 @@ def strided_slice(b, masks):
     begin, end = masks.pop("begin"), masks.pop("end")
     strides = masks.pop("strides", [1] * len(begin))
     masks = {"begin_mask": [], "end_mask": [], **masks}
-    return ops.strided_slice(b.input((2, 4, 6), (3, 5, 6)), *_ranges(b, begin, end, strides), **masks)
+    return ops.strided_slice(
+        b.input((2, 4, 6), (3, 5, 6)), *_ranges(b, begin, end, strides), **masks
+    )
 
 
 @suite.case(repeats=[[2], [1, 3], [2, 1, 2, 1], [0, 2]])
@@ -152,7 +138,9 @@ def tile(b, repeats):
 
 @suite.case(mode=["numpy", "bidirectional"])
 def broadcast(b, mode):
-    return ops.broadcast(b.input((3, 1), (1, 1)), b.integers([2, 3, 4]), broadcast_spec=mode.upper())
+    return ops.broadcast(
+        b.input((3, 1), (1, 1)), b.integers([2, 3, 4]), broadcast_spec=mode.upper()
+    )
 
 
 @suite.case(axes=[[0], [1, 2]])
@@ -172,7 +160,8 @@ def shape_of(b, dtype):
 
 
 @suite.case(
-    bounds={"up": (0, 7, 2), "down": (5, -3, -2), "empty": (3, 3, 1), "float": (0.5, 3.0, 0.5)}, known=[False, True]
+    bounds={"up": (0, 7, 2), "down": (5, -3, -2), "empty": (3, 3, 1), "float": (0.5, 3.0, 0.5)},
+    known=[False, True],
 )
 def ranges(b, bounds, known):
     dtype = np.float32 if isinstance(bounds[0], float) else np.int64
@@ -184,60 +173,37 @@ def ranges(b, bounds, known):
 @suite.case(mode=["constant", "edge", "reflect", "symmetric"])
 def pad(b, mode):
     value = [b.constant(1.5, "f4")] if mode == "constant" else []
-    return ops.pad(b.input((3, 4, 5), (3, 6, 4)), b.integers([0, 1, 2]), b.integers([1, 2, 0]), mode, *value)
+    return ops.pad(
+        b.input((3, 4, 5), (3, 6, 4)), b.integers([0, 1, 2]), b.integers([1, 2, 0]), mode, *value
+    )
 
 
 @suite.case()
 def pad_crops(b):
-    return ops.pad(b.input((3, 5), (3, 9)), b.integers([1, -2]), b.integers([0, 1]), "constant", b.constant(0.5, "f4"))
-
-
-@suite.case(axis=[0, -1], dtype=["f4", "i8"], indices=["scalar", "vector"])
-def one_hot(b, axis, dtype, indices):
-    on, off = b.constant(2, dtype), b.constant(-1, dtype)
-    shapes = [()] if indices == "scalar" else [(3, 2), (1, 4)]
-    return ops.one_hot(b.input(*shapes, dtype="i8", low=0, high=4), b.integers(5), on, off, axis)
-
-
-@suite.case(dtype=["f4", "i8", "?"])
-def non_zero(b, dtype):
-    return ops.non_zero(b.input((3, 4), (1, 6), dtype=dtype, low=0, high=1 if dtype == "i8" else 0.0001), "i64")
-
-
-@suite.case(axis=[0, 1])
-def scatter_update(b, axis):
-    indices = b.rng.permutation(4)[:3].astype(np.int32)
-    updates = [3 if i == axis else extent for i, extent in enumerate((4, 5))]
-    return ops.scatter_update(b.input((4, 5)), b.input(values=[indices]), b.input(tuple(updates)), b.integers(axis))
-
-
-@suite.case(reduction=["none", "sum", "prod", "min", "max", "mean"], init=[False, True])
-def scatter_elements_update(b, reduction, init):
-    indices = np.array([[0, 2, 1], [3, 1, 0]], np.int32)
-    if reduction != "none":
-        indices[1, 1] = 2  # the same place twice
-    kind = dict(low=0.5, high=2)
-    return ops.scatter_elements_update(
-        b.input((4, 3), **kind), b.input(values=[indices]), b.input((2, 3), **kind), b.integers(0), reduction, init)
-
-
-@suite.case(reduction=["none", "sum", "sub", "prod", "min", "max"])
-def scatter_nd_update(b, reduction):
-    indices = np.array([[0, 1], [2, 3], [3, 0]], np.int64)
-    return ops.scatter_nd_update(b.input((4, 5, 2)), b.input(values=[indices]), b.input((3, 2)), reduction)
+    return ops.pad(
+        b.input((3, 5), (3, 9)),
+        b.integers([1, -2]),
+        b.integers([0, 1]),
+        "constant",
+        b.constant(0.5, "f4"),
+    )
 
 
 @suite.case(batch_axis=[0, 1])
 def reverse_sequence(b, batch_axis):
     lengths = b.random((4,), "i4", 1, 4)
-    return ops.reverse_sequence(b.input((4, 4, 3)), b.input(values=[lengths]), batch_axis, 1 - batch_axis)
+    return ops.reverse_sequence(
+        b.input((4, 4, 3)), b.input(values=[lengths]), batch_axis, 1 - batch_axis
+    )
 
 
 @suite.case(mode=["index", "mask"])
 def reverse(b, mode):
     axes = [1] if mode == "index" else [False, True, False]
     inputs = [b.input((2, 3, 4)), b.constant(axes, np.int64 if mode == "index" else bool)]
-    return NodeFactory("opset1").create("Reverse", [node.output(0) for node in inputs], {"mode": mode})
+    return NodeFactory("opset1").create(
+        "Reverse", [node.output(0) for node in inputs], {"mode": mode}
+    )
 
 
 @suite.case(shift=[1, -2], axis=[0, 1])
@@ -258,25 +224,3 @@ def space_to_depth(b, mode):
 @suite.case(axis=[1, 2])
 def shuffle_channels(b, axis):
     return ops.shuffle_channels(b.input((2, 6, 4, 3)), axis, 2)
-
-
-@suite.case(diagonal=[0, 2, -1])
-def eye(b, diagonal):
-    return ops.eye(b.integers(4), b.integers(5), b.integers(diagonal), "f32")
-
-
-@suite.case(right=[False, True])
-def bucketize(b, right):
-    boundaries = b.constant([-0.5, 0.0, 0.25, 0.5], "f4")
-    return ops.bucketize(b.input(values=[np.array([[-1, -0.5, 0.1], [0.25, 0.5, 9]], np.float32)]), boundaries, "i64", right)
-
-
-@suite.case(right=[False, True])
-def search_sorted(b, right):
-    return ops.search_sorted(b.constant([-0.5, 0.0, 0.25, 0.5], "f4"), b.input((7,)), right)
-
-
-@suite.case(sorted=[False, True], axis={"none": None, "0": 0})
-def unique(b, sorted, axis):
-    x = b.input((4, 2) if axis == 0 else (9,), dtype="i4", low=0, high=2)
-    return ops.unique(x, b.integers(0) if axis == 0 else None, sorted)

@@ -37,14 +37,28 @@ def matmul_wide(b, width, rows, compress):
 @suite.case()
 def linear_f16(b):
     x = b.input((3, 16), dtype="f2")
-    return ops.add(ops.matmul(x, b.weights(8, 16, dtype="f2"), False, True), b.weights(8, dtype="f2"))
+    return ops.add(
+        ops.matmul(x, b.weights(8, 16, dtype="f2"), False, True), b.weights(8, dtype="f2")
+    )
 
 
-@suite.case(equation=["ij,jk->ik", "bij,bjk->bik", "bhid,bhjd->bhij", "ij->ji", "bi,bi->b", "i,j->ij", "ab,bc,cd->ad"])
+@suite.case(
+    equation=[
+        "ij,jk->ik",
+        "bij,bjk->bik",
+        "bhid,bhjd->bhij",
+        "ij->ji",
+        "bi,bi->b",
+        "i,j->ij",
+        "ab,bc,cd->ad",
+    ]
+)
 def einsum(b, equation):
     extents = {letter: 2 + index for index, letter in enumerate(sorted(set(equation) - set(",->")))}
     terms = equation.split("->")[0].split(",")
-    return ops.einsum([b.input(tuple(extents[letter] for letter in term)) for term in terms], equation)
+    return ops.einsum(
+        [b.input(tuple(extents[letter] for letter in term)) for term in terms], equation
+    )
 
 
 @suite.case(
@@ -52,9 +66,15 @@ def einsum(b, equation):
         "plain": dict(strides=[1, 1], pads_begin=[0, 0], pads_end=[0, 0], dilations=[1, 1]),
         "padded": dict(strides=[1, 2], pads_begin=[1, 0], pads_end=[1, 2], dilations=[1, 1]),
         "dilated": dict(strides=[2, 1], pads_begin=[2, 1], pads_end=[2, 1], dilations=[2, 1]),
-        "same_upper": dict(strides=[2, 2], pads_begin=[], pads_end=[], dilations=[1, 1], auto_pad="same_upper"),
-        "same_lower": dict(strides=[2, 1], pads_begin=[], pads_end=[], dilations=[1, 1], auto_pad="same_lower"),
-        "valid": dict(strides=[1, 1], pads_begin=[], pads_end=[], dilations=[1, 1], auto_pad="valid"),
+        "same_upper": dict(
+            strides=[2, 2], pads_begin=[], pads_end=[], dilations=[1, 1], auto_pad="same_upper"
+        ),
+        "same_lower": dict(
+            strides=[2, 1], pads_begin=[], pads_end=[], dilations=[1, 1], auto_pad="same_lower"
+        ),
+        "valid": dict(
+            strides=[1, 1], pads_begin=[], pads_end=[], dilations=[1, 1], auto_pad="valid"
+        ),
     },
     compress=[False, True],
 )
@@ -66,7 +86,9 @@ def convolution(b, window, compress):
 @suite.case(length=[5, 16])
 def convolution_1d(b, length):
     window = dict(strides=[1], pads_begin=[1], pads_end=[1], dilations=[1])
-    return ops.convolution(b.input((2, 4, length), (1, 4, length + 3)), b.weights(6, 4, 3), **window)
+    return ops.convolution(
+        b.input((2, 4, length), (1, 4, length + 3)), b.weights(6, 4, 3), **window
+    )
 
 
 @suite.case(depthwise=[False, True])
@@ -78,16 +100,31 @@ def group_convolution(b, depthwise):
 
 @suite.case(stride=[1, 2], padding=[0, 1])
 def convolution_backprop_data(b, stride, padding):
-    window = dict(strides=[stride] * 2, pads_begin=[padding] * 2, pads_end=[padding] * 2, dilations=[1, 1])
+    window = dict(
+        strides=[stride] * 2, pads_begin=[padding] * 2, pads_end=[padding] * 2, dilations=[1, 1]
+    )
     return ops.convolution_backprop_data(
-        b.input((1, 3, 4, 5)), b.weights(3, 2, 3, 3), auto_pad="explicit", output_padding=[stride - 1] * 2, **window)
+        b.input((1, 3, 4, 5)),
+        b.weights(3, 2, 3, 3),
+        auto_pad="explicit",
+        output_padding=[stride - 1] * 2,
+        **window
+    )
 
 
 POOLING = {
     "plain": dict(strides=[2, 2], pads_begin=[0, 0], pads_end=[0, 0], kernel_shape=[2, 2]),
     "padded": dict(strides=[1, 2], pads_begin=[1, 0], pads_end=[1, 1], kernel_shape=[3, 2]),
-    "ceil": dict(strides=[2, 2], pads_begin=[0, 0], pads_end=[0, 0], kernel_shape=[3, 3], rounding_type="ceil"),
-    "same": dict(strides=[2, 2], pads_begin=[], pads_end=[], kernel_shape=[3, 3], auto_pad="same_upper"),
+    "ceil": dict(
+        strides=[2, 2],
+        pads_begin=[0, 0],
+        pads_end=[0, 0],
+        kernel_shape=[3, 3],
+        rounding_type="ceil",
+    ),
+    "same": dict(
+        strides=[2, 2], pads_begin=[], pads_end=[], kernel_shape=[3, 3], auto_pad="same_upper"
+    ),
 }
 
 
@@ -104,7 +141,11 @@ def avg_pool(b, window, exclude_pad):
 @suite.case(dilation=[1, 2])
 def avg_pool_of_opset16(b, dilation):
     return ops.avg_pool(
-        b.input((2, 3, 7, 8), (1, 3, 6, 5)), exclude_pad=True, dilations=[dilation] * 2, **POOLING["plain"])
+        b.input((2, 3, 7, 8), (1, 3, 6, 5)),
+        exclude_pad=True,
+        dilations=[dilation] * 2,
+        **POOLING["plain"]
+    )
 
 
 @suite.case(output=[[1, 1], [2, 3]])
@@ -112,8 +153,16 @@ def adaptive_avg_pool(b, output):
     return ops.adaptive_avg_pool(b.input((2, 3, 7, 8), (1, 3, 6, 5)), b.integers(output))
 
 
-@suite.case(mode=["nearest", "linear_onnx"], coordinates=["asymmetric", "half_pixel", "align_corners"])
+@suite.case(
+    mode=["nearest", "linear_onnx"], coordinates=["asymmetric", "half_pixel", "align_corners"]
+)
 def interpolate(b, mode, coordinates):
     return ops.interpolate(
-        b.input((1, 2, 4, 5)), b.integers([7, 8]), mode, "sizes", coordinate_transformation_mode=coordinates,
-        nearest_mode="floor", axes=b.integers([2, 3]))
+        b.input((1, 2, 4, 5)),
+        b.integers([7, 8]),
+        mode,
+        "sizes",
+        coordinate_transformation_mode=coordinates,
+        nearest_mode="floor",
+        axes=b.integers([2, 3]),
+    )

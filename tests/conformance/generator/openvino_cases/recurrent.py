@@ -13,7 +13,9 @@ WHY_ACTIVATIONS = "the CPU plugin refuses activations other than sigmoid, tanh a
 
 
 def _states(b, count, directions=None):
-    shapes = [(batch, HIDDEN) if directions is None else (batch, directions, HIDDEN) for batch in BATCHES]
+    shapes = [
+        (batch, HIDDEN) if directions is None else (batch, directions, HIDDEN) for batch in BATCHES
+    ]
     return [b.input(*shapes) for _ in range(count)]
 
 
@@ -24,7 +26,11 @@ def _weights(b, gates, biases=None, directions=None):
     return [b.random((*lead, *shape)) for shape in shapes]
 
 
-@suite.case(clip=[0.0, 0.3], activations={"default": None, "relu": ["sigmoid", "relu", "tanh"]}, compress=[False, True])
+@suite.case(
+    clip=[0.0, 0.3],
+    activations={"default": None, "relu": ["sigmoid", "relu", "tanh"]},
+    compress=[False, True],
+)
 def lstm_cell(b, clip, activations, compress):
     b.compress = compress
     x = b.input(*((batch, INPUT) for batch in BATCHES))
@@ -39,7 +45,10 @@ def lstm_cell_hard_sigmoid(b, clip):
     x = b.input((3, INPUT))
     h, c = b.input((3, HIDDEN)), b.input((3, HIDDEN))
     act = reference.Activations(names, alpha, beta, clip)
-    b.expect(lambda x, h, c: [v.astype(np.float32) for v in reference.lstm_step(x, h, c, *arrays, act)], WHY_ACTIVATIONS)
+    b.expect(
+        lambda x, h, c: [v.astype(np.float32) for v in reference.lstm_step(x, h, c, *arrays, act)],
+        WHY_ACTIVATIONS,
+    )
     return ops.lstm_cell(x, h, c, *map(ops.constant, arrays), HIDDEN, names, alpha, beta, clip)
 
 
@@ -48,7 +57,9 @@ def gru_cell(b, linear_before_reset, clip, compress):
     b.compress = compress
     x = b.input(*((batch, INPUT) for batch in BATCHES))
     weights = map(ops.constant, _weights(b, 3, 4 if linear_before_reset else 3))
-    return ops.gru_cell(x, *_states(b, 1), *weights, HIDDEN, clip=clip, linear_before_reset=linear_before_reset)
+    return ops.gru_cell(
+        x, *_states(b, 1), *weights, HIDDEN, clip=clip, linear_before_reset=linear_before_reset
+    )
 
 
 @suite.case(linear_before_reset=[False, True])
@@ -57,10 +68,22 @@ def gru_cell_hard_sigmoid(b, linear_before_reset):
     arrays = _weights(b, 3, 4 if linear_before_reset else 3)
     act = reference.Activations(names, alpha, beta)
     b.expect(
-        lambda x, h: [reference.gru_step(x, h, *arrays, act, linear_before_reset).astype(np.float32)], WHY_ACTIVATIONS)
+        lambda x, h: [
+            reference.gru_step(x, h, *arrays, act, linear_before_reset).astype(np.float32)
+        ],
+        WHY_ACTIVATIONS,
+    )
     x, h = b.input((3, INPUT)), b.input((3, HIDDEN))
     return ops.gru_cell(
-        x, h, *map(ops.constant, arrays), HIDDEN, names, alpha, beta, linear_before_reset=linear_before_reset)
+        x,
+        h,
+        *map(ops.constant, arrays),
+        HIDDEN,
+        names,
+        alpha,
+        beta,
+        linear_before_reset=linear_before_reset
+    )
 
 
 @suite.case(activation=["tanh", "relu", "sigmoid"], clip=[0.0, 0.3])
@@ -78,7 +101,9 @@ def _sequence_input(b):
     return b.input(*((batch, time, INPUT) for batch, time in zip(BATCHES, [6, 3])))
 
 
-@suite.case(direction=["forward", "reverse", "bidirectional"], clip=[0.0, 0.4], compress=[False, True])
+@suite.case(
+    direction=["forward", "reverse", "bidirectional"], clip=[0.0, 0.4], compress=[False, True]
+)
 def lstm_sequence(b, direction, clip, compress):
     b.compress = compress
     count = _directions(direction)
@@ -99,8 +124,10 @@ def lstm_sequence_lengths(b, direction):
     def step(x, states, w, r, bias):
         return reference.lstm_step(x, *states, w, r, bias, act)
 
-    b.expect(lambda x, h, c, lengths: reference.sequence(step, x, [h, c], lengths, *arrays, direction),
-             "the CPU plugin ignores sequence lengths in some configurations")
+    b.expect(
+        lambda x, h, c, lengths: reference.sequence(step, x, [h, c], lengths, *arrays, direction),
+        "the CPU plugin ignores sequence lengths in some configurations",
+    )
     x, h, c = b.input((4, 5, INPUT)), b.input((4, count, HIDDEN)), b.input((4, count, HIDDEN))
     lengths = b.input(values=[np.array([5, 1, 3, 2], np.int32)])
     return ops.lstm_sequence(x, h, c, lengths, *map(ops.constant, arrays), HIDDEN, direction)
@@ -114,7 +141,8 @@ def gru_sequence(b, direction, linear_before_reset):
     lengths = b.input(values=[np.array([6, 6, 6], np.int32), np.array([3], np.int32)])
     weights = map(ops.constant, _weights(b, 3, 4 if linear_before_reset else 3, directions=count))
     return ops.gru_sequence(
-        x, *states, lengths, *weights, HIDDEN, direction, linear_before_reset=linear_before_reset)
+        x, *states, lengths, *weights, HIDDEN, direction, linear_before_reset=linear_before_reset
+    )
 
 
 @suite.case(direction=["forward", "reverse", "bidirectional"], linear_before_reset=[False, True])
@@ -126,12 +154,21 @@ def gru_sequence_lengths(b, direction, linear_before_reset):
     def step(x, states, w, r, bias):
         return [reference.gru_step(x, *states, w, r, bias, act, linear_before_reset)]
 
-    b.expect(lambda x, h, lengths: reference.sequence(step, x, [h], lengths, *arrays, direction),
-             "the CPU plugin ignores GRUSequence's lengths with dynamic shapes")
+    b.expect(
+        lambda x, h, lengths: reference.sequence(step, x, [h], lengths, *arrays, direction),
+        "the CPU plugin ignores GRUSequence's lengths with dynamic shapes",
+    )
     x, h = b.input((4, 5, INPUT), (2, 3, INPUT)), b.input((4, count, HIDDEN), (2, count, HIDDEN))
     lengths = b.input(values=[np.array([5, 1, 3, 2], np.int32), np.array([2, 3], np.int32)])
     return ops.gru_sequence(
-        x, h, lengths, *map(ops.constant, arrays), HIDDEN, direction, linear_before_reset=linear_before_reset)
+        x,
+        h,
+        lengths,
+        *map(ops.constant, arrays),
+        HIDDEN,
+        direction,
+        linear_before_reset=linear_before_reset
+    )
 
 
 @suite.case(direction=["forward", "reverse", "bidirectional"], activation=["tanh", "relu"])
@@ -152,8 +189,14 @@ def rnn_sequence_lengths(b, direction):
     b.expect(
         lambda x, h, lengths: reference.sequence(
             lambda x_t, states, w, r, bias: [reference.rnn_step(x_t, *states, w, r, bias, act)],
-            x, [h], lengths, *arrays, direction),
-        "the CPU plugin ignores sequence lengths in some configurations")
+            x,
+            [h],
+            lengths,
+            *arrays,
+            direction
+        ),
+        "the CPU plugin ignores sequence lengths in some configurations",
+    )
     x, h = b.input((3, 5, INPUT)), b.input((3, count, HIDDEN))
     lengths = b.input(values=[np.array([5, 1, 3], np.int32)])
     return ops.rnn_sequence(x, h, lengths, *map(ops.constant, arrays), HIDDEN, direction, ["tanh"])
@@ -165,5 +208,7 @@ def lstm_cell_of_opset1(b):
     arrays = _weights(b, 4)
     x, h, c = b.input((3, INPUT)), b.input((3, HIDDEN)), b.input((3, HIDDEN))
     return NodeFactory("opset1").create(
-        "LSTMCell", [node.output(0) for node in (x, h, c, *map(ops.constant, arrays))],
-        {"hidden_size": HIDDEN, "weights_format": "fico"})
+        "LSTMCell",
+        [node.output(0) for node in (x, h, c, *map(ops.constant, arrays))],
+        {"hidden_size": HIDDEN, "weights_format": "fico"},
+    )

@@ -28,7 +28,9 @@ def reduce_no_axes(b, op):
     return op(b.input((2, 3)), b.integers([]), False)
 
 
-@suite.case(op={name: REDUCTIONS[name] for name in ["Max", "Min", "Sum", "Prod"]}, dtype=["i4", "i8"])
+@suite.case(
+    op={name: REDUCTIONS[name] for name in ["Max", "Min", "Sum", "Prod"]}, dtype=["i4", "i8"]
+)
 def reduce_integer(b, op, dtype):
     return op(b.input((3, 4), dtype=dtype, low=-4, high=4), b.integers([1]), False)
 
@@ -62,7 +64,11 @@ def cum_sum(b, exclusive, reverse, axis):
     return ops.cum_sum(b.input((3, 5), (4, 1)), b.integers(axis), exclusive, reverse)
 
 
-@suite.case(axes=[[1], [2, 3], [1, 2, 3], [-1]], mode=["INSIDE_SQRT", "OUTSIDE_SQRT"], variance=[False, True])
+@suite.case(
+    axes=[[1], [2, 3], [1, 2, 3], [-1]],
+    mode=["INSIDE_SQRT", "OUTSIDE_SQRT"],
+    variance=[False, True],
+)
 def mvn(b, axes, mode, variance):
     return ops.mvn(b.input((2, 3, 4, 5), (1, 3, 2, 7)), b.integers(axes), variance, 1e-5, mode)
 
@@ -81,7 +87,15 @@ def topk(b, k, mode, axis, sort):
 
 @suite.case(mode=["max", "min"])
 def topk_stable(b, mode):
-    return ops.topk(b.input((4, 9), dtype="i4", low=0, high=3), b.integers(4), 1, mode, "value", "i32", stable=True)
+    return ops.topk(
+        b.input((4, 9), dtype="i4", low=0, high=3),
+        b.integers(4),
+        1,
+        mode,
+        "value",
+        "i32",
+        stable=True,
+    )
 
 
 @suite.case(size=[1, 3, 5])
@@ -91,10 +105,14 @@ def lrn(b, size):
 
 @suite.case(groups=[1, 2, 4])
 def group_normalization(b, groups):
-    return ops.group_normalization(b.input((2, 4, 3, 5), (1, 4, 2, 2)), b.weights(4), b.weights(4), groups, 1e-4)
+    return ops.group_normalization(
+        b.input((2, 4, 3, 5), (1, 4, 2, 2)), b.weights(4), b.weights(4), groups, 1e-4
+    )
 
 
 @suite.case(rank=[2, 4])
 def batch_norm_inference(b, rank):
     x = b.input((2, 3, 4, 5)[:rank], (1, 3, 2, 2)[:rank])
-    return ops.batch_norm_inference(x, b.weights(3), b.weights(3), b.weights(3), b.weights(3, low=0.5, high=2), 1e-4)
+    return ops.batch_norm_inference(
+        x, b.weights(3), b.weights(3), b.weights(3), b.weights(3, low=0.5, high=2), 1e-4
+    )

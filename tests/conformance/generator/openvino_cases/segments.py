@@ -27,7 +27,9 @@ def embedding_segments_sum(b, options, table):
     indices = b.input((6,), dtype="i4", low=0, high=6)
     segments = b.constant([0, 0, 2, 2, 2, 3], "i4")
     rows = b.weights(*TABLE) if table == "constant" else b.input(TABLE)
-    return ops.embedding_segments_sum(rows, indices, segments, b.integers(5, np.int32), *_optional(b, *options, 6))
+    return ops.embedding_segments_sum(
+        rows, indices, segments, b.integers(5, np.int32), *_optional(b, *options, 6)
+    )
 
 
 @suite.case()
@@ -44,10 +46,17 @@ def embedding_segments_sum_no_default(b, default):
     table = b.random(TABLE)
     indices, segments = np.array([3, 5, 5], np.int32), np.array([0, 2, 2], np.int32)
     bags = [[(int(indices[i]), i) for i in np.flatnonzero(segments == s)] for s in range(4)]
-    b.expect(lambda indices: [reference.embedding_bags(table, bags, default)], "the CPU plugin refuses default_index -1")
+    b.expect(
+        lambda indices: [reference.embedding_bags(table, bags, default)],
+        "the CPU plugin refuses default_index -1",
+    )
     return ops.embedding_segments_sum(
-        ops.constant(table), b.input(values=[indices]), ops.constant(segments), b.integers(4, np.int32),
-        b.integers(default, np.int32))
+        ops.constant(table),
+        b.input(values=[indices]),
+        ops.constant(segments),
+        b.integers(4, np.int32),
+        b.integers(default, np.int32),
+    )
 
 
 @suite.case(options=OPTIONS, reduction=["sum", "mean"])
@@ -57,14 +66,20 @@ def embedding_bag_offsets(b, options, reduction):
         weights = False  # the document allows weights for sums only
     indices = b.input((6,), dtype="i4", low=0, high=6)
     return ops.embedding_bag_offsets(
-        b.weights(*TABLE), indices, b.constant([0, 2, 2, 5], "i4"), *_optional(b, default, weights, 6), reduction=reduction)
+        b.weights(*TABLE),
+        indices,
+        b.constant([0, 2, 2, 5], "i4"),
+        *_optional(b, default, weights, 6),
+        reduction=reduction
+    )
 
 
 @suite.case(weights=[False, True])
 def embedding_bag_offsets_sum(b, weights):
     indices = b.input((6,), dtype="i4", low=0, high=6)
     return ops.embedding_bag_offsets_sum(
-        b.weights(*TABLE), indices, b.constant([0, 2, 2, 5], "i4"), *_optional(b, 1, weights, 6))
+        b.weights(*TABLE), indices, b.constant([0, 2, 2, 5], "i4"), *_optional(b, 1, weights, 6)
+    )
 
 
 @suite.case()
@@ -72,9 +87,16 @@ def embedding_bag_offsets_empty_last(b):
     table = b.random(TABLE)
     indices = np.array([3, 1, 6], np.int32)
     bags = [[(3, 0), (1, 1)], [(6, 2)], []]
-    b.expect(lambda indices: [reference.embedding_bags(table, bags, 2)], "the CPU plugin refuses an empty last bag")
+    b.expect(
+        lambda indices: [reference.embedding_bags(table, bags, 2)],
+        "the CPU plugin refuses an empty last bag",
+    )
     return ops.embedding_bag_offsets(
-        ops.constant(table), b.input(values=[indices]), b.constant([0, 2, 3], "i4"), b.integers(2, np.int32))
+        ops.constant(table),
+        b.input(values=[indices]),
+        b.constant([0, 2, 3], "i4"),
+        b.integers(2, np.int32),
+    )
 
 
 @suite.case(weights=[False, True], reduction=["sum", "mean"])
@@ -87,7 +109,9 @@ def embedding_bag_packed(b, weights, reduction):
 @suite.case(weights=[False, True])
 def embedding_bag_packed_sum(b, weights):
     indices = b.input((4, 3), dtype="i4", low=0, high=6)
-    return ops.embedding_bag_packed_sum(b.weights(*TABLE), indices, *([b.input((4, 3))] if weights else []))
+    return ops.embedding_bag_packed_sum(
+        b.weights(*TABLE), indices, *([b.input((4, 3))] if weights else [])
+    )
 
 
 def _beams(b, time, batch, beams, dtype):
@@ -109,16 +133,25 @@ def gather_tree_lengths(b, dtype):
     steps, parents, _ = _beams(b, 5, 4, 3, dtype)
     parents[3:, 1] = -1  # beyond the length: never followed
     lengths = np.array([0, 3, -2, 9], dtype)
-    b.expect(lambda *inputs: [reference.gather_tree(*inputs, 2)], "the CPU plugin leaves columns of length 0 unwritten")
-    return ops.gather_tree(*(b.input(values=[value]) for value in (steps, parents, lengths)), b.constant(2, dtype))
+    b.expect(
+        lambda *inputs: [reference.gather_tree(*inputs, 2)],
+        "the CPU plugin leaves columns of length 0 unwritten",
+    )
+    return ops.gather_tree(
+        *(b.input(values=[value]) for value in (steps, parents, lengths)), b.constant(2, dtype)
+    )
 
 
 @suite.case()
 def gather_tree_large_ids(b):
     steps, parents, lengths = _beams(b, 5, 2, 3, "i8")
     steps += 2**33
-    b.expect(lambda *inputs: [reference.gather_tree(*inputs, 2)], "the CPU plugin computes i64 as i32")
-    return ops.gather_tree(*(b.input(values=[value]) for value in (steps, parents, lengths)), b.constant(2, "i8"))
+    b.expect(
+        lambda *inputs: [reference.gather_tree(*inputs, 2)], "the CPU plugin computes i64 as i32"
+    )
+    return ops.gather_tree(
+        *(b.input(values=[value]) for value in (steps, parents, lengths)), b.constant(2, "i8")
+    )
 
 
 @suite.case(merge=[False, True])
