@@ -66,6 +66,9 @@ class Kernel {
   virtual ~Kernel() = default;
   virtual absl::Status Run(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                            absl::Span<Tensor> outputs) const = 0;
+  // False: input `index` was known when the kernel was made and has been packed into it; Run may be
+  // given a tensor without a value in its place, so that a weight need not be kept twice.
+  virtual bool NeedsInput(size_t /*index*/) const { return true; }
 };
 
 class OperatorSet;

@@ -14,6 +14,7 @@ constexpr AttributeKind kInt = AttributeKind::kInt;
 constexpr AttributeKind kFloat = AttributeKind::kFloat;
 constexpr AttributeKind kBool = AttributeKind::kBool;
 constexpr AttributeKind kEnum = AttributeKind::kEnum;
+constexpr AttributeKind kText = AttributeKind::kText;
 constexpr AttributeKind kInts = AttributeKind::kInts;
 constexpr AttributeKind kFloats = AttributeKind::kFloats;
 constexpr AttributeKind kEnums = AttributeKind::kEnums;
@@ -53,6 +54,12 @@ std::vector<LayerType> MakeTable() {
   const Rules convert = {{"destination_type", kEnum},
                          {"no_clamp", kBool, nullptr, "false"},
                          {"use_rounding", kBool, nullptr, "false"}};
+  const Rules windows = {
+      {"strides", kInts}, {"pads_begin", kInts}, {"pads_end", kInts}, {"auto_pad", kEnum}};
+  const Rules convolution = windows + Rules{{"dilations", kInts}};
+  const Rules backprop = convolution + Rules{{"output_padding", kInts}};
+  const Rules pool = convolution + Rules{{"kernel", kInts}, {"rounding_type", kEnum}};
+  const Rules bag = {{"reduction", kEnum}};
   // The reader itself interprets type, shape and place of these.
   const Rules declared = {{"element_type", AttributeKind::kDropped},
                           {"shape", AttributeKind::kDropped}};
@@ -137,17 +144,39 @@ std::vector<LayerType> MakeTable() {
       {"Subtract", broadcast},
       {"Swish", none},
       // Reductions and what is normalised over an axis.
+      {"BatchNormInference", {{"epsilon", kFloat}}},
+      {"CumSum", {{"exclusive", kBool}, {"reverse", kBool}}},
+      {"GroupNormalization", {{"num_groups", kInt}, {"epsilon", kFloat}}},
       {"LogSoftmax", softmax},
       {"ReduceL1", reduce},
       {"ReduceL2", reduce},
       {"ReduceLogicalAnd", reduce},
       {"ReduceLogicalOr", reduce},
+      {"MVN",
+       {{"eps", kFloat},
+        {"eps_mode", kEnum},
+        {"normalize_variance", kBool, "true"},
+        {"across_channels", kBool}}},
+      {"NormalizeL2", {{"eps", kFloat}, {"eps_mode", kEnum}}},
       {"ReduceMax", reduce},
       {"ReduceMean", reduce},
       {"ReduceMin", reduce},
       {"ReduceProd", reduce},
       {"ReduceSum", reduce},
       {"SoftMax", softmax},
+      {"TopK",
+       {{"axis", kInt},
+        {"mode", kEnum},
+        {"sort", kEnum},
+        {"index_element_type", kEnum, "i32"},
+        {"stable", kBool}}},
+      // Windows.
+      {"AvgPool", pool + Rules{{"exclude-pad", kBool}}},
+      {"Convolution", convolution},
+      {"ConvolutionBackpropData", backprop},
+      {"GroupConvolution", convolution},
+      {"GroupConvolutionBackpropData", backprop},
+      {"MaxPool", pool + Rules{{"index_element_type", kEnum}, {"axis", kInt}}},
       // Movement.
       {"Broadcast", {{"mode", kEnum}}},
       {"Concat", {{"axis", kInt}}},
@@ -178,6 +207,8 @@ std::vector<LayerType> MakeTable() {
       {"Unsqueeze", none},
       {"VariadicSplit", none},
       // Products, cells and sequences.
+      {"Einsum", {{"equation", kText}}},
+      {"FakeQuantize", {{"levels", kInt}, {"auto_broadcast", kEnum}}},
       {"GRUCell", gru},
       {"GRUSequence", gru + direction, true},
       {"LSTMCell", lstm},
@@ -186,6 +217,10 @@ std::vector<LayerType> MakeTable() {
       {"RNNCell", cell},
       {"RNNSequence", cell + direction, true},
       // Segments and beams.
+      {"EmbeddingBagOffsets", bag},
+      {"EmbeddingBagOffsetsSum", none},
+      {"EmbeddingBagPacked", bag},
+      {"EmbeddingBagPackedSum", none},
       {"EmbeddingSegmentsSum", none},
       {"GatherTree", none},
   };

@@ -98,6 +98,8 @@ absl::StatusOr<AttributeValue> ParseAttribute(AttributeKind kind, absl::string_v
       return ParseList<double>(text, ParseFloat);
     case AttributeKind::kEnums:
       return ParseList<std::string>(text, lower);
+    case AttributeKind::kText:
+      return std::string(text);
     case AttributeKind::kEnum:
     case AttributeKind::kDropped:
       break;

@@ -22,6 +22,7 @@ enum class AttributeKind {
   kFloat,
   kBool,     // true, True, 1, false, False, 0
   kEnum,     // a string, made lower case
+  kText,     // a string as it stands
   kInts,     // comma separated, blanks allowed; empty text: an empty list
   kFloats,   // likewise
   kEnums,    // likewise, made lower case

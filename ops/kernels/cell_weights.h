@@ -24,8 +24,11 @@ class CellWeights {
   CellWeights() = default;
   CellWeights(const Tensor* constant, const Part& part);
 
+  // Whether the runs need the weight no longer.
+  bool is_packed() const { return packed_ != nullptr; }
+
   // out (+)= a * part(weight)^T + bias. `weight` is the run's own tensor, `part` as in the
-  // constructor (extents may have been unknown there).
+  // constructor (extents may have been unknown there); neither is looked at if is_packed().
   absl::Status Run(const ExecutionContext& context, const Tensor& weight, const Part& part,
                    ConstMatrix<float> a, const PackedMatMul::Epilogue& epilogue,
                    Matrix<float> out) const;

@@ -9,6 +9,7 @@
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/rows.h"
+#include "ops/kernels/widen.h"
 
 namespace beamwright::ops {
 namespace {
@@ -68,14 +69,18 @@ absl::StatusOr<CellOptions> ParseCell(const Node& node, Cell cell) {
   return options;
 }
 
-// An input that must be f32 of the given extents (-1: any; merged into `extents`).
+// An input that must have X's type and the given extents (-1: any; merged into `extents`).
 absl::Status CheckInput(absl::Span<const InputInfo> inputs, int index, absl::string_view name,
                         absl::Span<int64_t* const> extents) {
   if (index < 0 || !Present(inputs, static_cast<size_t>(index))) {
     return absl::OkStatus();
   }
   const InputInfo& input = inputs[static_cast<size_t>(index)];
-  BW_RETURN_IF_ERROR(ExpectType(input, name, {DType::kF32}));
+  BW_RETURN_IF_ERROR(ExpectType(input, name, {DType::kF32, DType::kF16, DType::kBF16}));
+  if (input.dtype != inputs[0].dtype) {
+    return Invalid(name, ": element type ", Name(input.dtype), " is not that of X, ",
+                   Name(inputs[0].dtype));
+  }
   BW_RETURN_IF_ERROR(ExpectRank(input, name, static_cast<int>(extents.size())));
   for (size_t axis = 0; axis < extents.size() && input.shape.has_rank(); ++axis) {
     const absl::StatusOr<int64_t> merged =
@@ -117,7 +122,7 @@ absl::Status CellShapes(const CellOptions& options, absl::Span<const InputInfo> 
   BW_RETURN_IF_ERROR(CheckInput(inputs, options.b(), "B", {&bias_size}));
   BW_RETURN_IF_ERROR(CheckInput(inputs, options.p(), "P", {&peephole_size}));
   for (ValueInfo& output : outputs) {
-    output.dtype = DType::kF32;
+    output.dtype = inputs[0].dtype;
     output.shape = PartialShape({rows, hidden});
   }
   return absl::OkStatus();
@@ -155,12 +160,29 @@ class CellKernel final : public Kernel {
     if (CandidateApart()) {
       candidate_ = CellWeights(r, RecurrentPart(r, RecurrentRows(), options_.hidden));
     }
+    for (const int index : {options_.w(), options_.r()}) {
+      const InputInfo& weight = inputs[static_cast<size_t>(index)];
+      if (!NeedsInput(static_cast<size_t>(index))) {
+        packed_.emplace_back(index, InputInfo{weight.dtype, PartialShape(weight.value->shape())});
+      }
+    }
+  }
+
+  bool NeedsInput(size_t index) const override {
+    const bool is_w = index == static_cast<size_t>(options_.w());
+    const bool is_r = index == static_cast<size_t>(options_.r());
+    const bool r_packed = recurrent_.is_packed() && (!CandidateApart() || candidate_.is_packed());
+    return !(is_w || is_r) || (is_w && !input_.is_packed()) || (is_r && !r_packed);
   }
 
   absl::Status Run(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                    absl::Span<Tensor> outputs) const override {
     RuntimeResults results(outputs.size());
-    BW_RETURN_IF_ERROR(CellShapes(options_, DescribeInputs(inputs), absl::MakeSpan(results)));
+    RuntimeInfos infos = DescribeInputs(inputs);
+    for (const auto& [index, weight] : packed_) {
+      infos[static_cast<size_t>(index)] = weight;
+    }
+    BW_RETURN_IF_ERROR(CellShapes(options_, infos, absl::MakeSpan(results)));
     BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
     switch (options_.cell) {
       case Cell::kLstm:
@@ -181,12 +203,17 @@ class CellKernel final : public Kernel {
   int64_t RecurrentRows() const {
     return (options_.gates - (CandidateApart() ? 1 : 0)) * options_.hidden;
   }
+  // Parts of a weight that the run does not get, because it is packed, are not looked at.
   CellWeights::Part InputPart(const Tensor& w) const {
+    if (!w.has_value()) {
+      return {};
+    }
     return {0, options_.gates * options_.hidden, 0,
             w.dim(1) - (options_.joined ? options_.hidden : 0)};
   }
   CellWeights::Part RecurrentPart(const Tensor* r, int64_t first_row, int64_t rows) const {
-    const int64_t first = options_.joined && r != nullptr ? r->dim(1) - options_.hidden : 0;
+    const bool joined = options_.joined && r != nullptr && r->has_value();
+    const int64_t first = joined ? r->dim(1) - options_.hidden : 0;
     return {first_row, rows, first, options_.hidden};
   }
 
@@ -347,6 +374,7 @@ class CellKernel final : public Kernel {
   CellWeights input_;      // W
   CellWeights recurrent_;  // R, without GRU's candidate rows where they are apart
   CellWeights candidate_;  // GRU's candidate rows of R
+  std::vector<std::pair<int, InputInfo>> packed_;  // inputs that need not be there: type and shape
 };
 
 template <Cell kCell>
@@ -377,11 +405,11 @@ RowInfo CellRows(const Node&, absl::Span<const RowInfo> rows, absl::Span<const I
 
 }  // namespace
 
-constinit const OperatorCode kLstmCell = {&InferCell<Cell::kLstm>, &MakeCell<Cell::kLstm>,
+constinit const OperatorCode kLstmCell = {&InferCell<Cell::kLstm>, &Widened<&MakeCell<Cell::kLstm>>,
                                           &CellRows<Cell::kLstm>};
-constinit const OperatorCode kGruCell = {&InferCell<Cell::kGru>, &MakeCell<Cell::kGru>,
+constinit const OperatorCode kGruCell = {&InferCell<Cell::kGru>, &Widened<&MakeCell<Cell::kGru>>,
                                          &CellRows<Cell::kGru>};
-constinit const OperatorCode kRnnCell = {&InferCell<Cell::kRnn>, &MakeCell<Cell::kRnn>,
+constinit const OperatorCode kRnnCell = {&InferCell<Cell::kRnn>, &Widened<&MakeCell<Cell::kRnn>>,
                                          &CellRows<Cell::kRnn>};
 
 }  // namespace beamwright::ops

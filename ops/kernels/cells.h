@@ -1,4 +1,5 @@
-// Recurrent cells, one time step: LSTMCell, GRUCell, RNNCell as OpenVINO defines them. f32.
+// Recurrent cells, one time step: LSTMCell, GRUCell, RNNCell as OpenVINO defines them. f32, or f16
+// and bf16 computed in f32.
 //
 // X [rows, I], H and C [rows, S] (S = hidden_size, required and checked against the weights).
 // W [g S, I], R [g S, S], B [g S] (optional: zeros), g gates in the order

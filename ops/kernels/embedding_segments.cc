@@ -1,8 +1,6 @@
 #include "ops/kernels/embedding_segments.h"
 
-#include <algorithm>
-#include <type_traits>
-
+#include "ops/kernels/embedding_sum.h"
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/rows.h"
@@ -13,33 +11,6 @@ namespace {
 enum Input : size_t { kTable, kIndices, kSegmentIds, kNumSegments, kDefaultIndex, kWeights };
 constexpr absl::string_view kNames[] = {"emb_table",    "indices",       "segment_ids",
                                         "num_segments", "default_index", "per_sample_weights"};
-
-// What a row is summed in: wide enough that T is rounded once, unsigned where T wraps.
-template <typename T>
-struct Sum {
-  using type = std::conditional_t<std::is_integral_v<T>, uint64_t,
-                                  std::conditional_t<std::is_same_v<T, double>, double, float>>;
-};
-
-template <typename T>
-typename Sum<T>::type Widen(T value) {
-  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
-    return ToFloat(value);
-  } else {
-    return static_cast<typename Sum<T>::type>(value);
-  }
-}
-
-template <typename T>
-T Narrow(typename Sum<T>::type value) {
-  if constexpr (std::is_same_v<T, Half>) {
-    return ToHalf(value);
-  } else if constexpr (std::is_same_v<T, BFloat16>) {
-    return ToBFloat16(value);
-  } else {
-    return static_cast<T>(value);
-  }
-}
 
 struct EmbeddingSegmentsSumOp {
   using Options = NoOptions;
@@ -100,12 +71,8 @@ struct EmbeddingSegmentsSumOp {
   // Values; shapes have been checked.
   static absl::Status CheckValues(absl::Span<const Tensor* const> inputs, int64_t segments,
                                   int64_t default_index) {
-    const int64_t table_rows = inputs[kTable]->dim(0);
+    BW_RETURN_IF_ERROR(CheckIndices(*inputs[kIndices], inputs[kTable]->dim(0)));
     for (int64_t i = 0; i < inputs[kIndices]->num_elements(); ++i) {
-      const int64_t index = IntAt(*inputs[kIndices], i);
-      if (index < 0 || index >= table_rows) {
-        return Invalid("indices[", i, "]: ", index, " is outside [0, ", table_rows, ")");
-      }
       const int64_t segment = IntAt(*inputs[kSegmentIds], i);
       if (segment < 0 || segment >= segments) {
         return Invalid("segment_ids[", i, "]: ", segment, " is outside [0, ", segments, ")");
@@ -115,46 +82,7 @@ struct EmbeddingSegmentsSumOp {
                        IntAt(*inputs[kSegmentIds], i - 1), "; they must ascend");
       }
     }
-    if (default_index < -1 || default_index >= table_rows) {
-      return Invalid("default_index: ", default_index, " is outside [-1, ", table_rows, ")");
-    }
-    return absl::OkStatus();
-  }
-
-  // Row `segment` of the output: the sum of items [begin, end), or the default row.
-  template <typename T>
-  static void SumRow(absl::Span<const Tensor* const> inputs, const T* weights, int64_t begin,
-                     int64_t end, int64_t default_index, absl::Span<T> out) {
-    const T* table = inputs[kTable]->data<T>();
-    const int64_t width = static_cast<int64_t>(out.size());
-    if (begin == end) {
-      for (int64_t d = 0; d < width; ++d) {
-        out[static_cast<size_t>(d)] = default_index < 0 ? T{} : table[default_index * width + d];
-      }
-      return;
-    }
-    // Columns in blocks: sums stay in registers, and each row of the table is read in order.
-    constexpr int64_t kBlock = 64;
-    for (int64_t first = 0; first < width; first += kBlock) {
-      const int64_t block = std::min(kBlock, width - first);
-      typename Sum<T>::type sums[kBlock] = {};
-      for (int64_t i = begin; i < end; ++i) {
-        const T* row = table + IntAt(*inputs[kIndices], i) * width + first;
-        if (weights == nullptr) {
-          for (int64_t d = 0; d < block; ++d) {
-            sums[d] += Widen(row[d]);
-          }
-        } else {
-          const auto weight = Widen(weights[i]);
-          for (int64_t d = 0; d < block; ++d) {
-            sums[d] += Widen(row[d]) * weight;
-          }
-        }
-      }
-      for (int64_t d = 0; d < block; ++d) {
-        out[static_cast<size_t>(first + d)] = Narrow<T>(sums[d]);
-      }
-    }
+    return CheckDefaultIndex(default_index, inputs[kTable]->dim(0));
   }
 
   // The first item of `segment` or a later one, by bisection: segment ids ascend.
@@ -188,10 +116,12 @@ struct EmbeddingSegmentsSumOp {
       if constexpr (!std::is_same_v<T, bool>) {
         const T* weights = present(kWeights) ? inputs[kWeights]->data<T>() : nullptr;
         T* const out = output.mutable_data<T>();
+        const EmbeddingTable<T> table{inputs[kTable]->data<T>(), width, inputs[kIndices], weights,
+                                      default_index};
         ParallelFor(context.num_threads, segments, work, [&](int64_t segment) {
-          SumRow<T>(inputs, weights, FirstItem(*inputs[kSegmentIds], segment),
-                    FirstItem(*inputs[kSegmentIds], segment + 1), default_index,
-                    {out + segment * width, static_cast<size_t>(width)});
+          table.SumItems(FirstItem(*inputs[kSegmentIds], segment),
+                         FirstItem(*inputs[kSegmentIds], segment + 1), /*mean=*/false,
+                         out + segment * width);
         });
       }
     });

@@ -7,20 +7,12 @@
 #include <type_traits>
 
 #include "ops/kernels/inputs.h"
+#include "ops/kernels/order.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/rows.h"
 
 namespace beamwright::ops {
 namespace {
-
-template <typename T>
-auto Comparable(T value) {
-  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
-    return ToFloat(value);
-  } else {
-    return value;
-  }
-}
 
 // The value as a 64-bit integer; false if it is no whole finite number. Values outside the 64-bit
 // range saturate: they are out of any range that is asked for.

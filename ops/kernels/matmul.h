@@ -1,7 +1,8 @@
 // MatMul: NumPy's matrix product (batches broadcast, operands of rank 1 allowed), attributes
-// transpose_a and transpose_b, f32. A second operand of rank 2 that is known at load is packed
-// (ops/kernels/packed_matmul.h); everything else runs in loops of fixed order. Either way a result
-// element's bits follow from its own row and column alone.
+// transpose_a and transpose_b, any float or integer type: f16 and bf16 in f32, integers wrap. A
+// second operand of rank 2 that is known at load is packed (ops/kernels/packed_matmul.h);
+// everything else runs in loops of fixed order. Either way a result element's bits follow from its
+// own row and column alone.
 #ifndef BEAMWRIGHT_OPS_KERNELS_MATMUL_H_
 #define BEAMWRIGHT_OPS_KERNELS_MATMUL_H_
 

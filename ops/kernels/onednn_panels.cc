@@ -1,37 +1,14 @@
 #include "ops/kernels/onednn_panels.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include "ops/kernels/onednn_engine.h"
 
 namespace beamwright::ops {
 namespace {
 
 using dnnl::memory;
-
-// oneDNN splits work by the number of OpenMP threads that it sees, when a primitive is made and
-// when it runs; our promise needs that to be one. The setting is the calling thread's own.
-class OneThread {
- public:
-  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(before_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  const int before_;
-};
-
-const dnnl::engine& Engine() {
-  static const auto& engine = *new dnnl::engine(dnnl::engine::kind::cpu, 0);
-  return engine;
-}
-
-dnnl::stream& Stream() {
-  static thread_local dnnl::stream stream(Engine());
-  return stream;
-}
 
 memory::desc Dense(int64_t rows, int64_t columns) {
   return {{rows, columns}, memory::data_type::f32, memory::format_tag::ab};
@@ -66,7 +43,7 @@ std::vector<OneDnnPanels::Primitive> OneDnnPanels::MakePrimitives(int64_t depth,
     const memory::desc out = Dense(tiles_[i], width);
     try {
       const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, weight, out), attributes,
-                                                     Engine());
+                                                     OneDnnEngine());
       const std::string name = description.impl_info_str();
       if (name.find("ref") != std::string::npos) {
         continue;
@@ -107,10 +84,10 @@ void OneDnnPanels::Build(absl::Span<const float> weight, int64_t depth, int64_t 
     }
     // A strided view of the panel's columns, reordered into the packing.
     const memory::desc plain({depth, width}, memory::data_type::f32, memory::dims{columns, 1});
-    memory source(plain, Engine(), const_cast<float*>(weight.data() + first));
-    panel.weight = memory(primitives_[panel.kind].back().weight, Engine());
-    dnnl::reorder(source, panel.weight).execute(Stream(), source, panel.weight);
-    Stream().wait();
+    memory source(plain, OneDnnEngine(), const_cast<float*>(weight.data() + first));
+    panel.weight = memory(primitives_[panel.kind].back().weight, OneDnnEngine());
+    dnnl::reorder(source, panel.weight).execute(OneDnnStream(), source, panel.weight);
+    OneDnnStream().wait();
     panels_.push_back(std::move(panel));
   }
 }
@@ -121,22 +98,17 @@ size_t OneDnnPanels::TileFor(int64_t rows) const {
 }
 
 bool OneDnnPanels::Run(size_t tile, int64_t panel, const float* a, float* out) const {
-  static thread_local std::vector<unsigned char> scratch;
   const OneThread one_thread;
   const Panel& weights = panels_[static_cast<size_t>(panel)];
   const Primitive& primitive = primitives_[weights.kind][tile];
-  const size_t scratch_bytes = primitive.scratch.get_size() + 64;
-  if (scratch.size() < scratch_bytes) {
-    scratch.resize(scratch_bytes);
-  }
-  const auto address = reinterpret_cast<uintptr_t>(scratch.data());
-  unsigned char* aligned = scratch.data() + (64 - address % 64) % 64;
+  void* const scratch = OneDnnBuffer(0, primitive.scratch.get_size());
   try {
-    primitive.matmul.execute(Stream(),
-                             {{DNNL_ARG_SRC, memory(primitive.a, Engine(), const_cast<float*>(a))},
-                              {DNNL_ARG_WEIGHTS, weights.weight},
-                              {DNNL_ARG_DST, memory(primitive.out, Engine(), out)},
-                              {DNNL_ARG_SCRATCHPAD, memory(primitive.scratch, Engine(), aligned)}});
+    primitive.matmul.execute(
+        OneDnnStream(),
+        {{DNNL_ARG_SRC, memory(primitive.a, OneDnnEngine(), const_cast<float*>(a))},
+         {DNNL_ARG_WEIGHTS, weights.weight},
+         {DNNL_ARG_DST, memory(primitive.out, OneDnnEngine(), out)},
+         {DNNL_ARG_SCRATCHPAD, memory(primitive.scratch, OneDnnEngine(), scratch)}});
     return true;
   } catch (const dnnl::error&) {
     return false;

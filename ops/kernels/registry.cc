@@ -1,14 +1,21 @@
 // One line an operator: name, functions, attributes that it reads.
 #include "ops/kernels/cells.h"
+#include "ops/kernels/convolution.h"
+#include "ops/kernels/einsum.h"
 #include "ops/kernels/elementwise.h"
+#include "ops/kernels/embedding_bags.h"
 #include "ops/kernels/embedding_segments.h"
 #include "ops/kernels/gather_tree.h"
 #include "ops/kernels/index_movement.h"
 #include "ops/kernels/kernels.h"
 #include "ops/kernels/matmul.h"
 #include "ops/kernels/movement.h"
+#include "ops/kernels/normalization.h"
+#include "ops/kernels/pooling.h"
+#include "ops/kernels/quantization.h"
 #include "ops/kernels/reduce.h"
 #include "ops/kernels/rows.h"
+#include "ops/kernels/selection.h"
 
 namespace beamwright::ops {
 namespace {
@@ -30,10 +37,14 @@ std::vector<Operator> KernelOperators() {
       Line("Acos", kReal),
       Line("Acosh", kReal),
       Line("Add", kArithmetic, {"auto_broadcast"}),
+      Line("ArgMax", kArgExtreme, {"axis", "keepdims", "select_last_index"}),
+      Line("ArgMin", kArgExtreme, {"axis", "keepdims", "select_last_index"}),
       Line("Asin", kReal),
       Line("Asinh", kReal),
       Line("Atan", kReal),
       Line("Atanh", kReal),
+      Line("AvgPool", kAvgPool, {"kernel", "strides", "dilations", "pads_begin", "pads_end", "auto_pad", "rounding_type", "exclude-pad"}),
+      Line("BatchNormInference", kBatchNormInference, {"epsilon"}),
       Line("BitwiseAnd", kLogical, {"auto_broadcast"}),
       Line("BitwiseNot", kNot),
       Line("BitwiseOr", kLogical, {"auto_broadcast"}),
@@ -44,16 +55,27 @@ std::vector<Operator> KernelOperators() {
       Line("Concat", kConcat, {"axis"}),
       Line("Convert", kConvert, {"destination_type"}),
       Line("ConvertLike", kConvertLike),
+      Line("Convolution", kConvolution, {"strides", "dilations", "pads_begin", "pads_end", "auto_pad"}),
+      Line("ConvolutionBackpropData", kConvolutionBackpropData, {"strides", "dilations", "pads_begin", "pads_end", "auto_pad", "output_padding"}),
       Line("Cos", kReal),
       Line("Cosh", kReal),
+      Line("CumSum", kCumSum, {"exclusive", "reverse"}),
       Line("DepthToSpace", kDepthSpace, {"block_size", "mode"}),
+      Line("DequantizeLinear", kDequantizeLinear, {"axis", "block_size"}),
       Line("Divide", kArithmetic, {"auto_broadcast", "m_pythondiv"}),
+      Line("DynamicQuantizeLinear", kDynamicQuantizeLinear),
+      Line("Einsum", kEinsum, {"equation"}),
       Line("Elu", kAttributeActivation, {"alpha"}),
+      Line("EmbeddingBagOffsets", kEmbeddingBagOffsets, {"reduction"}),
+      Line("EmbeddingBagOffsetsSum", kEmbeddingBagOffsets),
+      Line("EmbeddingBagPacked", kEmbeddingBagPacked, {"reduction"}),
+      Line("EmbeddingBagPackedSum", kEmbeddingBagPacked),
       Line("EmbeddingSegmentsSum", kEmbeddingSegmentsSum),
       Line("Equal", kComparison, {"auto_broadcast"}),
       Line("Erf", kReal),
       Line("Exp", kReal),
       Line("Eye", kEye, {"output_type"}),
+      Line("FakeQuantize", kFakeQuantize, {"levels", "auto_broadcast"}),
       Line("Floor", kUnary),
       Line("FloorMod", kArithmetic, {"auto_broadcast"}),
       Line("GRUCell", kGruCell, {"hidden_size", "activations", "activations_alpha", "activations_beta", "clip", "linear_before_reset"}),
@@ -64,6 +86,9 @@ std::vector<Operator> KernelOperators() {
       Line("Gelu", kAttributeActivation, {"approximation_mode"}),
       Line("Greater", kComparison, {"auto_broadcast"}),
       Line("GreaterEqual", kComparison, {"auto_broadcast"}),
+      Line("GroupConvolution", kGroupConvolution, {"strides", "dilations", "pads_begin", "pads_end", "auto_pad"}),
+      Line("GroupConvolutionBackpropData", kGroupConvolutionBackpropData, {"strides", "dilations", "pads_begin", "pads_end", "auto_pad", "output_padding"}),
+      Line("GroupNormalization", kGroupNormalization, {"num_groups", "epsilon"}),
       Line("HSigmoid", kReal),
       Line("HSwish", kReal),
       Line("HardSigmoid", kInputActivation),
@@ -79,7 +104,10 @@ std::vector<Operator> KernelOperators() {
       Line("LogicalNot", kNot),
       Line("LogicalOr", kLogical, {"auto_broadcast"}),
       Line("LogicalXor", kLogical, {"auto_broadcast"}),
+      Line("MVN", kMvn, {"eps", "eps_mode", "normalize_variance", "across_channels"}),
       Line("MatMul", kMatMul, {"transpose_a", "transpose_b"}),
+      Line("MatMulInteger", kMatMulInteger),
+      Line("MaxPool", kMaxPool, {"kernel", "strides", "dilations", "pads_begin", "pads_end", "auto_pad", "rounding_type", "index_element_type", "axis"}),
       Line("Maximum", kArithmetic, {"auto_broadcast"}),
       Line("Minimum", kArithmetic, {"auto_broadcast"}),
       Line("Mish", kReal),
@@ -87,11 +115,14 @@ std::vector<Operator> KernelOperators() {
       Line("Multiply", kArithmetic, {"auto_broadcast"}),
       Line("Negative", kUnary),
       Line("NonZero", kNonZero, {"output_type"}),
+      Line("NormalizeL2", kNormalizeL2, {"eps", "eps_mode"}),
       Line("NotEqual", kComparison, {"auto_broadcast"}),
       Line("OneHot", kOneHot, {"axis", "negative_indices_mode"}),
       Line("PReLU", kPrelu),
       Line("Pad", kPad, {"pad_mode"}),
       Line("Power", kArithmetic, {"auto_broadcast"}),
+      Line("QLinearMatMul", kQLinearMatMul),
+      Line("QuantizeLinear", kQuantizeLinear, {"axis", "block_size", "output_dtype", "saturate"}),
       Line("RNNCell", kRnnCell, {"hidden_size", "activations", "activations_alpha", "activations_beta", "clip"}),
       Line("Range", kRange, {"output_type"}),
       Line("ReLU", kUnary),
@@ -134,6 +165,7 @@ std::vector<Operator> KernelOperators() {
       Line("Tan", kReal),
       Line("Tanh", kReal),
       Line("Tile", kTile),
+      Line("TopK", kTopK, {"axis", "mode", "sort", "index_element_type", "stable"}),
       Line("Transpose", kTranspose),
       Line("Unsqueeze", kUnsqueeze),
       Line("VariadicSplit", kVariadicSplit),

@@ -63,6 +63,19 @@ std::optional<RowInfo> OnlyFirstHasRows(absl::Span<const RowInfo> rows) {
   return rows[0];
 }
 
+RowInfo RowsOffAxis(std::optional<int64_t> axis, absl::Span<const RowInfo> rows,
+                    absl::Span<const InputInfo> inputs) {
+  if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
+    return *simple;
+  }
+  const auto first = OnlyFirstHasRows(rows);
+  if (!first.has_value() || !axis.has_value() || !inputs[0].shape.has_rank()) {
+    return kMixedRows;
+  }
+  const absl::StatusOr<int> normal = NormalizeAxis(*axis, inputs[0].shape.rank());
+  return normal.ok() && *normal != first->axis ? *first : kMixedRows;
+}
+
 RowInfo RowsBesideAxis(int64_t axis, absl::Span<const RowInfo> rows,
                        absl::Span<const InputInfo> inputs) {
   if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {

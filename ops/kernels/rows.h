@@ -34,6 +34,10 @@ RowInfo RowsBesideAxis(int64_t axis, absl::Span<const RowInfo> rows,
 RowInfo RowsBesideAxes(absl::Span<const RowInfo> rows, absl::Span<const InputInfo> inputs);
 // And where those axes go away (Squeeze, reductions).
 RowInfo RowsWithoutAxes(absl::Span<const RowInfo> rows, absl::Span<const InputInfo> inputs);
+// The first input has rows, is worked on along `axis` (not known: nothing) in slices that stand
+// alone, and all others are fixed: rows stay where they are unless they stand on that axis.
+RowInfo RowsOffAxis(std::optional<int64_t> axis, absl::Span<const RowInfo> rows,
+                    absl::Span<const InputInfo> inputs);
 // The output's content is integers that follow from the input's shape.
 RowInfo ShapeOfRows(const Node& node, absl::Span<const RowInfo> rows,
                     absl::Span<const InputInfo> inputs);

@@ -104,6 +104,25 @@ TEST(EmbeddingSegmentsSum, EqualsNaiveSums) {
   }
 }
 
+TEST(EmbeddingSegmentsSum, EveryTypeOfTableAndIndices) {
+  for (const DType dtype :
+       {DType::kF32, DType::kF16, DType::kBF16, DType::kF64, DType::kI64, DType::kI32, DType::kI16,
+        DType::kI8, DType::kU64, DType::kU32, DType::kU16, DType::kU8}) {
+    for (const DType index : {DType::kI64, DType::kI32}) {
+      const auto integers = [&](Shape shape, std::vector<int64_t> values) {
+        return *Convert(I64(std::move(shape), std::move(values)), index);
+      };
+      const Tensor out =
+          RunOne({"EmbeddingSegmentsSum",
+                  {*Convert(I64({3, 2}, {1, 2, 3, 4, 5, 6}), dtype), integers({3}, {0, 2, 1}),
+                   integers({3}, {0, 0, 2}), integers({}, {3}), integers({}, {1}),
+                   *Convert(I64({3}, {1, 2, 3}), dtype)}});
+      EXPECT_EQ(out.dtype(), dtype);
+      EXPECT_THAT(Floats(out), ElementsAre(11, 14, 3, 4, 9, 12)) << Name(dtype);
+    }
+  }
+}
+
 TEST(EmbeddingSegmentsSum, HalfIsRoundedOnceAndIntegersWrap) {
   // 1 + 2^-11 + 2^-11 is representable in f16; adding one at a time in f16 stays at 1.
   const Tensor halves = *Convert(F32({2}, {1.0f, 0x1p-11f}), DType::kF16);

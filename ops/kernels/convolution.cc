@@ -1,0 +1,242 @@
+#include "ops/kernels/convolution.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "ops/kernels/onednn_convolution.h"
+#include "ops/kernels/parallel.h"
+#include "ops/kernels/rows.h"
+#include "ops/kernels/widen.h"
+
+namespace beamwright::ops {
+
+absl::StatusOr<ConvolutionChannels> CheckConvolutionInputs(absl::Span<const InputInfo> inputs,
+                                                           bool grouped, bool transposed) {
+  const InputInfo& data = inputs[0];
+  const InputInfo& filter = inputs[1];
+  BW_RETURN_IF_ERROR(
+      ExpectType(data, "data", {DType::kF32, DType::kF16, DType::kBF16, DType::kF64}));
+  if (filter.dtype != data.dtype) {
+    return Invalid("filters: element type ", Name(filter.dtype), " is not that of data, ",
+                   Name(data.dtype));
+  }
+  ConvolutionChannels channels;
+  const int prefix = grouped ? 3 : 2;
+  if (data.shape.has_rank()) {
+    channels.spatial_rank = data.shape.rank() - 2;
+  }
+  if (filter.shape.has_rank()) {
+    const int spatial = filter.shape.rank() - prefix;
+    if (spatial < 1 || (channels.spatial_rank >= 0 && channels.spatial_rank != spatial)) {
+      return Invalid("filters: shape ", filter.shape.ToString(), " does not fit data of shape ",
+                     data.shape.ToString(), ": expected ", prefix, " axes before the spatial ones");
+    }
+    channels.spatial_rank = spatial;
+    channels.groups = grouped ? filter.shape.dim(0) : 1;
+    channels.out = filter.shape.dim(prefix - (transposed ? 1 : 2));
+    channels.in = filter.shape.dim(prefix - (transposed ? 2 : 1));
+  } else if (grouped) {
+    channels.groups = PartialShape::kDynamic;
+  }
+  if (channels.groups == 0 || channels.in == 0) {
+    return Invalid("filters: shape ", filter.shape.ToString(), " has no groups or no channels");
+  }
+  if (data.shape.has_rank() && data.shape.dim(1) >= 0 && channels.groups > 0 && channels.in > 0 &&
+      (data.shape.dim(1) % channels.groups != 0 ||
+       data.shape.dim(1) / channels.groups != channels.in)) {
+    return Invalid("data: shape ", data.shape.ToString(), " has ", data.shape.dim(1),
+                   " channels, filters of shape ", filter.shape.ToString(), " take ",
+                   channels.groups == 1 ? "" : absl::StrCat(channels.groups, " times "),
+                   channels.in);
+  }
+  return channels;
+}
+
+RowInfo ConvolutionRows(const Node&, absl::Span<const RowInfo> rows, absl::Span<const InputInfo>) {
+  if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
+    return *simple;
+  }
+  const auto first = OnlyFirstHasRows(rows);
+  return first.has_value() && first->axis == 0 ? *first : kMixedRows;
+}
+
+namespace {
+
+// Output positions o with 0 <= o * stride - pad_begin + k * dilation < in, [first, second).
+std::pair<int64_t, int64_t> OutputsOf(const WindowAxis& axis, int64_t k) {
+  const int64_t shift = k * axis.dilation - axis.pad_begin;
+  const int64_t first = shift < 0 ? (-shift + axis.stride - 1) / axis.stride : 0;
+  const int64_t end = shift < axis.in ? (axis.in - 1 - shift) / axis.stride + 1 : 0;
+  return {std::min(first, axis.out), std::min(end, axis.out)};
+}
+
+// One output channel of one item. in: the channels of its group; filter: [in_channels, kernel..].
+template <typename T>
+void ConvolvePlane(const ConvolutionGeometry& geometry, const T* in, const T* filter, T* out) {
+  const auto& [depth, height, width] = geometry.axes;
+  std::fill(out, out + geometry.OutPlane(), T{});
+  for (int64_t channel = 0; channel < geometry.in_channels; ++channel, in += geometry.InPlane()) {
+    for (int64_t kernel = 0; kernel < geometry.Kernel(); ++kernel) {
+      const T weight = *filter++;
+      const int64_t kd = kernel / (height.kernel * width.kernel);
+      const int64_t kh = kernel / width.kernel % height.kernel;
+      const int64_t kw = kernel % width.kernel;
+      const auto [first, end] = OutputsOf(width, kw);
+      const int64_t shift = kw * width.dilation - width.pad_begin;
+      const auto planes = OutputsOf(depth, kd);
+      const auto lines = OutputsOf(height, kh);
+      for (int64_t z = planes.first; z < planes.second; ++z) {
+        const int64_t in_z = z * depth.stride + kd * depth.dilation - depth.pad_begin;
+        for (int64_t y = lines.first; y < lines.second; ++y) {
+          const int64_t in_y = y * height.stride + kh * height.dilation - height.pad_begin;
+          const T* from = in + (in_z * height.in + in_y) * width.in + shift;
+          T* to = out + (z * height.out + y) * width.out;
+          for (int64_t x = first; x < end; ++x) {
+            to[x] += weight * from[x * width.stride];
+          }
+        }
+      }
+    }
+  }
+}
+
+template <typename T>
+void ConvolveAll(const ConvolutionGeometry& geometry, int num_threads, int64_t work,
+                 const Tensor& data, const Tensor& filter, Tensor& output) {
+  const int64_t channels = geometry.groups * geometry.out_channels;
+  const int64_t group_in = geometry.in_channels * geometry.InPlane();
+  const T* in = data.data<T>();
+  const T* weights = filter.data<T>();
+  T* const out = output.mutable_data<T>();
+  ParallelFor(num_threads, data.dim(0) * channels, work, [&](int64_t plane) {
+    const int64_t item = plane / channels;
+    const int64_t channel = plane % channels;
+    const int64_t group = channel / geometry.out_channels;
+    ConvolvePlane(geometry, in + (item * geometry.groups + group) * group_in,
+                  weights + channel * geometry.in_channels * geometry.Kernel(),
+                  out + plane * geometry.OutPlane());
+  });
+}
+
+struct ConvolutionOptions {
+  WindowOptions windows;
+  bool grouped = false;
+};
+
+struct ConvolutionOp {
+  using Options = ConvolutionOptions;
+  static absl::StatusOr<Options> Parse(const Node& node) {
+    Options options;
+    options.grouped = node.op == "GroupConvolution";
+    BW_ASSIGN_OR_RETURN(options.windows, ParseWindows(node));
+    return options;
+  }
+
+  static absl::Status Shapes(const Options& options, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 2, 2, outputs));
+    BW_ASSIGN_OR_RETURN(const ConvolutionChannels channels,
+                        CheckConvolutionInputs(inputs, options.grouped, /*transposed=*/false));
+    outputs[0].dtype = inputs[0].dtype;
+    outputs[0].shape = PartialShape();
+    if (channels.spatial_rank < 0) {
+      return absl::OkStatus();
+    }
+    BW_RETURN_IF_ERROR(CheckWindowRank(options.windows, channels.spatial_rank));
+    const PartialShape& data = inputs[0].shape;
+    const PartialShape& filter = inputs[1].shape;
+    Shape dims = {data.has_rank() ? data.dim(0) : PartialShape::kDynamic, channels.all_out()};
+    for (int i = 0; i < channels.spatial_rank; ++i) {
+      const int prefix = options.grouped ? 3 : 2;
+      BW_ASSIGN_OR_RETURN(
+          const WindowAxis axis,
+          MakeWindowAxis(options.windows, static_cast<size_t>(i),
+                         data.has_rank() ? data.dim(2 + i) : PartialShape::kDynamic,
+                         filter.has_rank() ? filter.dim(prefix + i) : PartialShape::kDynamic));
+      dims.push_back(axis.out);
+    }
+    outputs[0].shape = PartialShape(std::move(dims));
+    return absl::OkStatus();
+  }
+};
+
+// Tensors whose shapes have been checked.
+absl::StatusOr<ConvolutionGeometry> GeometryOf(const ConvolutionOptions& options,
+                                               const Tensor& data, const Tensor& filter) {
+  const int prefix = options.grouped ? 3 : 2;
+  ConvolutionGeometry geometry;
+  geometry.groups = options.grouped ? filter.dim(0) : 1;
+  geometry.out_channels = filter.dim(prefix - 2);
+  geometry.in_channels = filter.dim(prefix - 1);
+  const absl::Span<const int64_t> in(data.shape());
+  const absl::Span<const int64_t> kernel(filter.shape());
+  BW_ASSIGN_OR_RETURN(geometry.axes, MakeWindowAxes(options.windows, in.subspan(2),
+                                                    kernel.subspan(static_cast<size_t>(prefix))));
+  return geometry;
+}
+
+class ConvolutionKernel final : public Kernel {
+ public:
+  ConvolutionKernel(ConvolutionOptions options, bool constant_filter)
+      : options_(std::move(options)), constant_filter_(constant_filter) {}
+
+  absl::Status Run(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
+                   absl::Span<Tensor> outputs) const override {
+    RuntimeResults results(outputs.size());
+    BW_RETURN_IF_ERROR(
+        ConvolutionOp::Shapes(options_, DescribeInputs(inputs), absl::MakeSpan(results)));
+    BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
+    const Tensor& data = *inputs[0];
+    const Tensor& filter = *inputs[1];
+    Tensor& output = outputs[0];
+    if (output.num_elements() == 0) {
+      return absl::OkStatus();
+    }
+    BW_ASSIGN_OR_RETURN(const ConvolutionGeometry geometry, GeometryOf(options_, data, filter));
+    const int64_t per_output = geometry.in_channels * geometry.Kernel();
+    const int64_t work = output.num_elements() > kMinParallelWork
+                             ? kMinParallelWork
+                             : output.num_elements() * std::min(per_output, kMinParallelWork);
+    if (data.dtype() == DType::kF64) {
+      ConvolveAll<double>(geometry, context.num_threads, work, data, filter, output);
+      return absl::OkStatus();
+    }
+    const std::shared_ptr<const OneDnnConvolution> onednn =
+        constant_filter_ ? onednn_.Find(geometry, filter.data<float>()) : nullptr;
+    if (onednn == nullptr) {
+      ConvolveAll<float>(geometry, context.num_threads, work, data, filter, output);
+      return absl::OkStatus();
+    }
+    const int64_t items = data.dim(0);
+    const float* in = data.data<float>();
+    float* const out = output.mutable_data<float>();
+    std::atomic<bool> failed = false;
+    ParallelFor(context.num_threads, items, work, [&](int64_t item) {
+      if (!onednn->Run(in + item * (data.num_elements() / items),
+                       out + item * (output.num_elements() / items))) {
+        failed = true;
+      }
+    });
+    return failed ? absl::InternalError("oneDNN failed") : absl::OkStatus();
+  }
+
+ private:
+  const ConvolutionOptions options_;
+  const bool constant_filter_;
+  mutable OneDnnConvolutions onednn_;
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeConvolution(const KernelRequest& request) {
+  BW_ASSIGN_OR_RETURN(ConvolutionOptions options, ConvolutionOp::Parse(request.node));
+  const bool constant_filter = request.inputs.size() == 2 && request.inputs[1].value != nullptr;
+  return std::make_unique<ConvolutionKernel>(std::move(options), constant_filter);
+}
+
+}  // namespace
+
+constinit const OperatorCode kConvolution = {&InferAs<ConvolutionOp>, &Widened<&MakeConvolution>,
+                                             &ConvolutionRows};
+constinit const OperatorCode kGroupConvolution = {&InferAs<ConvolutionOp>,
+                                                  &Widened<&MakeConvolution>, &ConvolutionRows};
+
+}  // namespace beamwright::ops

@@ -1,0 +1,222 @@
+#include "ops/kernels/embedding_bags.h"
+
+#include "absl/strings/ascii.h"
+#include "ops/kernels/embedding_sum.h"
+#include "ops/kernels/parallel.h"
+#include "ops/kernels/rows.h"
+
+namespace beamwright::ops {
+namespace {
+
+struct BagOptions {
+  bool mean = false;
+};
+
+// Version 3 has no attribute: a sum.
+absl::StatusOr<BagOptions> ParseBag(const Node& node) {
+  BW_ASSIGN_OR_RETURN(std::string reduction, node.attributes.String("reduction", "sum"));
+  reduction = absl::AsciiStrToLower(reduction);
+  if (reduction != "sum" && reduction != "mean") {
+    return Invalid("attribute reduction: '", reduction, "' is not supported, only sum and mean");
+  }
+  return BagOptions{reduction == "mean"};
+}
+
+absl::Status CheckTable(const InputInfo& table) {
+  if (!IsFloat(table.dtype) && !IsInteger(table.dtype)) {
+    return Invalid("emb_table: element type ", Name(table.dtype),
+                   " is not supported, only integers and floats");
+  }
+  return table.shape.has_rank() && table.shape.rank() == 0
+             ? Invalid("emb_table: must have rank 1 or more")
+             : absl::OkStatus();
+}
+
+absl::Status ExpectSameType(const InputInfo& input, absl::string_view name, const InputInfo& like,
+                            absl::string_view like_name) {
+  return input.dtype == like.dtype ? absl::OkStatus()
+                                   : Invalid(name, ": element type ", Name(input.dtype),
+                                             " is not that of ", like_name, ", ", Name(like.dtype));
+}
+
+absl::Status CheckWeights(const BagOptions& options, absl::Span<const InputInfo> inputs,
+                          size_t index) {
+  if (!Present(inputs, index)) {
+    return absl::OkStatus();
+  }
+  if (options.mean) {
+    return Invalid("per_sample_weights: not allowed with reduction mean");
+  }
+  const PartialShape& weights = inputs[index].shape;
+  const PartialShape& indices = inputs[1].shape;
+  BW_RETURN_IF_ERROR(ExpectSameType(inputs[index], "per_sample_weights", inputs[0], "emb_table"));
+  bool fits = !weights.has_rank() || !indices.has_rank() || weights.rank() == indices.rank();
+  for (int axis = 0; fits && axis < weights.rank() && axis < indices.rank(); ++axis) {
+    fits = MergeExtents(weights.dim(axis), indices.dim(axis)).ok();
+  }
+  return fits ? absl::OkStatus()
+              : Invalid("per_sample_weights: shape ", weights.ToString(),
+                        " is not that of indices, ", indices.ToString());
+}
+
+// The table's shape with `bags` in place of its rows.
+PartialShape BagShape(const InputInfo& table, int64_t bags) {
+  if (!table.shape.has_rank()) {
+    return PartialShape();
+  }
+  Shape dims = table.shape.dims();
+  dims[0] = bags;
+  return PartialShape(std::move(dims));
+}
+
+const Tensor* InputOrNull(absl::Span<const Tensor* const> inputs, size_t index) {
+  return index < inputs.size() && inputs[index] != nullptr && inputs[index]->has_value()
+             ? inputs[index]
+             : nullptr;
+}
+
+// range(bag): the items of a bag, [first, second).
+template <typename Range>
+void SumBags(const BagOptions& options, const ExecutionContext& context,
+             absl::Span<const Tensor* const> inputs, const Tensor* weights, int64_t default_index,
+             Tensor& output, Range range) {
+  const int64_t bags = output.dim(0);
+  if (output.num_elements() == 0) {
+    return;
+  }
+  const int64_t width = output.num_elements() / bags;
+  const int64_t work = 2 * width * (inputs[1]->num_elements() + bags);
+  VisitDType(output.dtype(), [&](auto type) {
+    using T = decltype(type);
+    if constexpr (!std::is_same_v<T, bool>) {
+      const EmbeddingTable<T> table{inputs[0]->data<T>(), width, inputs[1],
+                                    weights == nullptr ? nullptr : weights->data<T>(),
+                                    default_index};
+      T* const out = output.mutable_data<T>();
+      ParallelFor(context.num_threads, bags, work, [&](int64_t bag) {
+        const auto [begin, end] = range(bag);
+        table.SumItems(begin, end, options.mean, out + bag * width);
+      });
+    }
+  });
+}
+
+struct OffsetsOp {
+  using Options = BagOptions;
+  enum Input : size_t { kTable, kIndices, kOffsets, kDefaultIndex, kWeights };
+  static absl::StatusOr<Options> Parse(const Node& node) { return ParseBag(node); }
+
+  static absl::Status Shapes(const Options& options, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 3, 5, outputs));
+    BW_RETURN_IF_ERROR(CheckTable(inputs[kTable]));
+    BW_RETURN_IF_ERROR(ExpectType(inputs[kIndices], "indices", {DType::kI64, DType::kI32}));
+    BW_RETURN_IF_ERROR(ExpectRank(inputs[kIndices], "indices", 1));
+    BW_RETURN_IF_ERROR(ExpectSameType(inputs[kOffsets], "offsets", inputs[kIndices], "indices"));
+    BW_RETURN_IF_ERROR(ExpectRank(inputs[kOffsets], "offsets", 1));
+    if (Present(inputs, kDefaultIndex)) {
+      BW_RETURN_IF_ERROR(
+          ExpectSameType(inputs[kDefaultIndex], "default_index", inputs[kIndices], "indices"));
+      BW_RETURN_IF_ERROR(ExpectRank(inputs[kDefaultIndex], "default_index", 0));
+    }
+    BW_RETURN_IF_ERROR(CheckWeights(options, inputs, kWeights));
+    outputs[0].dtype = inputs[kTable].dtype;
+    outputs[0].shape = BagShape(inputs[kTable], ListLength(inputs[kOffsets]));
+    return absl::OkStatus();
+  }
+
+  static absl::Status CheckOffsets(const Tensor& offsets, int64_t items) {
+    int64_t before = 0;
+    for (int64_t b = 0; b < offsets.num_elements(); ++b) {
+      const int64_t offset = IntAt(offsets, b);
+      if (offset < 0 || offset > items) {
+        return Invalid("offsets[", b, "]: ", offset, " is outside [0, ", items, "]");
+      }
+      if (offset < before) {
+        return Invalid("offsets[", b, "]: ", offset, " is below offsets[", b - 1, "], ", before,
+                       "; they must ascend");
+      }
+      before = offset;
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status Compute(const Options& options, const ExecutionContext& context,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    const Tensor& offsets = *inputs[kOffsets];
+    const int64_t items = inputs[kIndices]->num_elements();
+    const Tensor* default_input = InputOrNull(inputs, kDefaultIndex);
+    const int64_t default_index = default_input == nullptr ? -1 : IntAt(*default_input, 0);
+    BW_RETURN_IF_ERROR(CheckIndices(*inputs[kIndices], inputs[kTable]->dim(0)));
+    BW_RETURN_IF_ERROR(CheckOffsets(offsets, items));
+    BW_RETURN_IF_ERROR(CheckDefaultIndex(default_index, inputs[kTable]->dim(0)));
+    SumBags(options, context, inputs, InputOrNull(inputs, kWeights), default_index, outputs[0],
+            [&](int64_t bag) {
+              const bool is_last = bag + 1 == offsets.num_elements();
+              return std::pair(IntAt(offsets, bag), is_last ? items : IntAt(offsets, bag + 1));
+            });
+    return absl::OkStatus();
+  }
+
+  // As for EmbeddingSegmentsSum: offsets follow from the number of rows, a bag each.
+  static RowInfo Rows(const Node&, absl::Span<const RowInfo> rows,
+                      absl::Span<const InputInfo> inputs) {
+    if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
+      return *simple;
+    }
+    const bool weights_fit = !Present(inputs, kWeights) || rows[kWeights] == rows[kIndices];
+    const bool default_fits = !Present(inputs, kDefaultIndex) || IsFixed(rows[kDefaultIndex]);
+    return IsFixed(rows[kTable]) && IsRows(rows[kIndices]) && IsExtent(rows[kOffsets]) &&
+                   weights_fit && default_fits
+               ? RowsAt(0, 1)
+               : kMixedRows;
+  }
+};
+
+struct PackedOp {
+  using Options = BagOptions;
+  enum Input : size_t { kTable, kIndices, kWeights };
+  static absl::StatusOr<Options> Parse(const Node& node) { return ParseBag(node); }
+
+  static absl::Status Shapes(const Options& options, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 2, 3, outputs));
+    BW_RETURN_IF_ERROR(CheckTable(inputs[kTable]));
+    BW_RETURN_IF_ERROR(ExpectType(inputs[kIndices], "indices", {DType::kI64, DType::kI32}));
+    BW_RETURN_IF_ERROR(ExpectRank(inputs[kIndices], "indices", 2));
+    BW_RETURN_IF_ERROR(CheckWeights(options, inputs, kWeights));
+    const PartialShape& indices = inputs[kIndices].shape;
+    outputs[0].dtype = inputs[kTable].dtype;
+    outputs[0].shape =
+        BagShape(inputs[kTable], indices.has_rank() ? indices.dim(0) : PartialShape::kDynamic);
+    return absl::OkStatus();
+  }
+
+  static absl::Status Compute(const Options& options, const ExecutionContext& context,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    BW_RETURN_IF_ERROR(CheckIndices(*inputs[kIndices], inputs[kTable]->dim(0)));
+    const int64_t per_bag = inputs[kIndices]->dim(1);
+    SumBags(options, context, inputs, InputOrNull(inputs, kWeights), -1, outputs[0],
+            [&](int64_t bag) { return std::pair(bag * per_bag, (bag + 1) * per_bag); });
+    return absl::OkStatus();
+  }
+
+  static RowInfo Rows(const Node&, absl::Span<const RowInfo> rows,
+                      absl::Span<const InputInfo> inputs) {
+    if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
+      return *simple;
+    }
+    const bool weights_fit = !Present(inputs, kWeights) || rows[kWeights] == rows[kIndices];
+    return IsFixed(rows[kTable]) && IsRows(rows[kIndices]) && rows[kIndices].axis == 0 &&
+                   weights_fit
+               ? rows[kIndices]
+               : kMixedRows;
+  }
+};
+
+}  // namespace
+
+constinit const OperatorCode kEmbeddingBagOffsets = CodeOf<OffsetsOp>(&OffsetsOp::Rows);
+constinit const OperatorCode kEmbeddingBagPacked = CodeOf<PackedOp>(&PackedOp::Rows);
+
+}  // namespace beamwright::ops

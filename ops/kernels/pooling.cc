@@ -1,0 +1,298 @@
+#include "ops/kernels/pooling.h"
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "ops/kernels/parallel.h"
+#include "ops/kernels/rows.h"
+#include "ops/kernels/widen.h"
+#include "ops/kernels/windows.h"
+
+namespace beamwright::ops {
+namespace {
+
+struct PoolOptions {
+  WindowOptions windows;
+  Ints kernel;
+  bool exclude_pad = false;        // AvgPool
+  int64_t axis = 0;                // MaxPool
+  DType index_type = DType::kI64;  // MaxPool
+};
+
+absl::StatusOr<PoolOptions> ParsePool(const Node& node) {
+  PoolOptions options;
+  BW_ASSIGN_OR_RETURN(options.windows, ParseWindows(node));
+  BW_ASSIGN_OR_RETURN(options.kernel, ParseExtents(node, "kernel", 1));
+  if (options.kernel.empty()) {
+    return Invalid("attribute kernel: is required");
+  }
+  return options;
+}
+
+// The shape of all outputs.
+absl::StatusOr<PartialShape> PooledShape(const PoolOptions& options, const PartialShape& data) {
+  const int spatial = static_cast<int>(options.kernel.size());
+  BW_RETURN_IF_ERROR(CheckWindowRank(options.windows, spatial));
+  if (!data.has_rank()) {
+    return DynamicShape(spatial + 2);
+  }
+  if (data.rank() != spatial + 2) {
+    return Invalid("data: shape ", data.ToString(), " must have rank ", spatial + 2,
+                   ", as kernel has ", spatial, " entries");
+  }
+  Shape dims = {data.dim(0), data.dim(1)};
+  for (size_t i = 0; i < options.kernel.size(); ++i) {
+    BW_ASSIGN_OR_RETURN(
+        const WindowAxis axis,
+        MakeWindowAxis(options.windows, i, data.dim(static_cast<int>(i) + 2), options.kernel[i]));
+    dims.push_back(axis.out);
+  }
+  return PartialShape(std::move(dims));
+}
+
+struct Window {
+  std::array<int64_t, 3> start;                       // data position of kernel position 0
+  std::array<std::pair<int64_t, int64_t>, 3> inside;  // kernel positions within the data
+};
+
+// Calls visit(index in the output plane, window) for each window of a plane, in order.
+template <typename Visit>
+void ForEachWindow(const WindowAxes& axes, Visit visit) {
+  Window window;
+  std::array<int64_t, 3> o;
+  const auto place = [&](size_t axis) {
+    window.start[axis] = o[axis] * axes[axis].stride - axes[axis].pad_begin;
+    window.inside[axis] = axes[axis].InsideOf(o[axis]);
+  };
+  int64_t out = 0;
+  for (o[0] = 0; o[0] < axes[0].out; ++o[0]) {
+    place(0);
+    for (o[1] = 0; o[1] < axes[1].out; ++o[1]) {
+      place(1);
+      for (o[2] = 0; o[2] < axes[2].out; ++o[2]) {
+        place(2);
+        visit(out++, window);
+      }
+    }
+  }
+}
+
+// Calls visit(index in the plane) for each data element of a window, in order.
+template <typename Visit>
+void ForEachElement(const WindowAxes& axes, const Window& window, Visit visit) {
+  for (int64_t kd = window.inside[0].first; kd < window.inside[0].second; ++kd) {
+    const int64_t z = window.start[0] + kd * axes[0].dilation;
+    for (int64_t kh = window.inside[1].first; kh < window.inside[1].second; ++kh) {
+      const int64_t y = window.start[1] + kh * axes[1].dilation;
+      for (int64_t kw = window.inside[2].first; kw < window.inside[2].second; ++kw) {
+        visit((z * axes[1].in + y) * axes[2].in + window.start[2] + kw * axes[2].dilation);
+      }
+    }
+  }
+}
+
+int64_t PlaneSize(const WindowAxes& axes) { return axes[0].in * axes[1].in * axes[2].in; }
+
+// Calls body(index) for each plane of the data, which has elements.
+template <typename Body>
+void ForEachPlane(const ExecutionContext& context, const Tensor& data, const Tensor& output,
+                  const WindowAxes& axes, Body body) {
+  int64_t window = 1;
+  for (const WindowAxis& axis : axes) {
+    window *= std::min(axis.kernel, axis.in);
+  }
+  const int64_t work = output.num_elements() * std::min(window, kMinParallelWork);
+  ParallelFor(context.num_threads, data.dim(0) * data.dim(1), work, body);
+}
+
+RowInfo PoolRows(const Node& node, absl::Span<const RowInfo> rows, absl::Span<const InputInfo>) {
+  if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
+    return *simple;
+  }
+  // Indices of maxima count from the start of axis 0 unless another is named.
+  const bool counts_rows =
+      node.outputs.size() > 1 && node.attributes.Int("axis", 0).value_or(0) <= 0;
+  return rows[0].axis == 0 && !counts_rows ? rows[0] : kMixedRows;
+}
+
+struct MaxPoolOp {
+  using Options = PoolOptions;
+  static absl::StatusOr<Options> Parse(const Node& node) {
+    BW_ASSIGN_OR_RETURN(Options options, ParsePool(node));
+    BW_ASSIGN_OR_RETURN(options.axis, node.attributes.Int("axis", 0));
+    BW_ASSIGN_OR_RETURN(const std::string type,
+                        node.attributes.String("index_element_type", "i64"));
+    BW_ASSIGN_OR_RETURN(options.index_type, ParseDType(type));
+    if (options.index_type != DType::kI64 && options.index_type != DType::kI32) {
+      return Invalid("attribute index_element_type: ", type, " is not supported, only i64 and i32");
+    }
+    return options;
+  }
+
+  static absl::Status Shapes(const Options& options, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 1, 1, outputs, outputs.size() == 2 ? 2 : 1));
+    if (!IsFloat(inputs[0].dtype) && !IsInteger(inputs[0].dtype)) {
+      return Invalid("data: element type ", Name(inputs[0].dtype),
+                     " is not supported, only integers and floats");
+    }
+    BW_ASSIGN_OR_RETURN(outputs[0].shape, PooledShape(options, inputs[0].shape));
+    outputs[0].dtype = inputs[0].dtype;
+    BW_RETURN_IF_ERROR(NormalizeAxis(options.axis, outputs[0].shape.rank()).status());
+    if (outputs.size() == 2) {
+      outputs[1].dtype = options.index_type;
+      outputs[1].shape = outputs[0].shape;
+    }
+    return absl::OkStatus();
+  }
+
+  template <typename T>
+  static void Plane(const WindowAxes& axes, const T* in, T* out, int64_t* indices) {
+    ForEachWindow(axes, [&](int64_t at, const Window& window) {
+      T best = std::numeric_limits<T>::lowest();
+      int64_t index = 0;
+      bool found = false;
+      ForEachElement(axes, window, [&](int64_t i) {
+        if (found ? in[i] > best : in[i] == in[i]) {
+          best = in[i];
+          index = i;
+          found = true;
+        }
+      });
+      out[at] = best;
+      if (indices != nullptr) {
+        indices[at] = index;
+      }
+    });
+  }
+
+  template <typename T>
+  static void Run(const Options& options, const ExecutionContext& context, const WindowAxes& axes,
+                  const Tensor& data, absl::Span<Tensor> outputs) {
+    const T* in = data.data<T>();
+    T* const out = outputs[0].mutable_data<T>();
+    const int64_t size_in = PlaneSize(axes);
+    const int64_t size_out = axes[0].out * axes[1].out * axes[2].out;
+    // The index of a plane's first element, counted within the block that `axis` leaves apart. From
+    // spatial axes on that block is a part of the plane.
+    const int axis = NormalizeAxis(options.axis, data.rank()).value_or(0);
+    int64_t block = 1;
+    for (int i = axis; i < data.rank(); ++i) {
+      block *= data.dim(i);
+    }
+    std::vector<int64_t> wide(outputs.size() == 2 ? static_cast<size_t>(outputs[1].num_elements())
+                                                  : 0);
+    int64_t* const indices = wide.empty() ? nullptr : wide.data();
+    ForEachPlane(context, data, outputs[0], axes, [&](int64_t plane) {
+      int64_t* const to = indices == nullptr ? nullptr : indices + plane * size_out;
+      Plane(axes, in + plane * size_in, out + plane * size_out, to);
+      for (int64_t i = 0; to != nullptr && i < size_out; ++i) {
+        to[i] = (plane * size_in + to[i]) % block;
+      }
+    });
+    for (size_t i = 0; i < wide.size(); ++i) {
+      if (options.index_type == DType::kI64) {
+        outputs[1].mutable_data<int64_t>()[i] = wide[i];
+      } else {
+        outputs[1].mutable_data<int32_t>()[i] = static_cast<int32_t>(wide[i]);
+      }
+    }
+  }
+
+  static absl::Status Compute(const Options& options, const ExecutionContext& context,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    const Tensor& data = *inputs[0];
+    if (outputs[0].num_elements() == 0) {
+      return absl::OkStatus();
+    }
+    BW_ASSIGN_OR_RETURN(
+        const WindowAxes axes,
+        MakeWindowAxes(options.windows, absl::Span<const int64_t>(data.shape()).subspan(2),
+                       options.kernel));
+    VisitDType(data.dtype(), [&](auto type) {
+      using T = decltype(type);
+      if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
+        Run<T>(options, context, axes, data, outputs);
+      }
+    });
+    return absl::OkStatus();
+  }
+};
+
+struct AvgPoolOp {
+  using Options = PoolOptions;
+  static absl::StatusOr<Options> Parse(const Node& node) {
+    BW_ASSIGN_OR_RETURN(Options options, ParsePool(node));
+    BW_ASSIGN_OR_RETURN(options.exclude_pad, node.attributes.Bool("exclude-pad", false));
+    return options;
+  }
+
+  static absl::Status Shapes(const Options& options, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 1, 1, outputs));
+    BW_RETURN_IF_ERROR(
+        ExpectType(inputs[0], "data", {DType::kF32, DType::kF16, DType::kBF16, DType::kF64}));
+    BW_ASSIGN_OR_RETURN(outputs[0].shape, PooledShape(options, inputs[0].shape));
+    outputs[0].dtype = inputs[0].dtype;
+    return absl::OkStatus();
+  }
+
+  // Positions of a window that count.
+  static int64_t Divisor(const Options& options, const WindowAxes& axes, const Window& window) {
+    int64_t count = 1;
+    for (size_t axis = 0; axis < 3; ++axis) {
+      const WindowAxis& a = axes[axis];
+      if (options.exclude_pad) {
+        count *= window.inside[axis].second - window.inside[axis].first;
+      } else {
+        const int64_t room = a.in + a.pad_end - window.start[axis];  // up to the end of the pad
+        count *= std::clamp<int64_t>((room + a.dilation - 1) / a.dilation, 0, a.kernel);
+      }
+    }
+    return count;
+  }
+
+  template <typename T>
+  static void Run(const Options& options, const ExecutionContext& context, const WindowAxes& axes,
+                  const Tensor& data, Tensor& output) {
+    const int64_t size_in = PlaneSize(axes);
+    const int64_t size_out = axes[0].out * axes[1].out * axes[2].out;
+    T* const all = output.mutable_data<T>();
+    ForEachPlane(context, data, output, axes, [&](int64_t plane) {
+      const T* in = data.data<T>() + plane * size_in;
+      T* out = all + plane * size_out;
+      ForEachWindow(axes, [&](int64_t at, const Window& window) {
+        T sum{};
+        ForEachElement(axes, window, [&](int64_t i) { sum += in[i]; });
+        const int64_t count = Divisor(options, axes, window);
+        out[at] = count == 0 ? T{} : sum / static_cast<T>(count);
+      });
+    });
+  }
+
+  static absl::Status Compute(const Options& options, const ExecutionContext& context,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    const Tensor& data = *inputs[0];
+    if (outputs[0].num_elements() == 0) {
+      return absl::OkStatus();
+    }
+    BW_ASSIGN_OR_RETURN(
+        const WindowAxes axes,
+        MakeWindowAxes(options.windows, absl::Span<const int64_t>(data.shape()).subspan(2),
+                       options.kernel));
+    if (data.dtype() == DType::kF64) {
+      Run<double>(options, context, axes, data, outputs[0]);
+    } else {
+      Run<float>(options, context, axes, data, outputs[0]);
+    }
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace
+
+constinit const OperatorCode kMaxPool = WidenedCodeOf<MaxPoolOp>(&PoolRows);
+constinit const OperatorCode kAvgPool = WidenedCodeOf<AvgPoolOp>(&PoolRows);
+
+}  // namespace beamwright::ops

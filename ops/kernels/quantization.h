@@ -1,0 +1,52 @@
+// Quantisation: OpenVINO's FakeQuantize-1 and ONNX's QuantizeLinear, DequantizeLinear,
+// DynamicQuantizeLinear, MatMulInteger and QLinearMatMul (operators of ours under ONNX's names and
+// attributes). Everything rounds half to even.
+#ifndef BEAMWRIGHT_OPS_KERNELS_QUANTIZATION_H_
+#define BEAMWRIGHT_OPS_KERNELS_QUANTIZATION_H_
+
+#include <limits>
+
+#include "ops/kernels/operator_code.h"
+
+namespace beamwright::ops {
+
+// fake_quantize.cc: data, input_low, input_high, output_low, output_high, all of one float type,
+// the limits broadcast to data; attributes levels (2 or more), auto_broadcast (numpy or none).
+extern const OperatorCode kFakeQuantize;
+
+// quantize_linear.cc. Scales (and zero points, of the same shape) are scalars or [1], or with
+// `axis` (default 1) a list, one entry an index of that axis; with block_size > 0 they have data's
+// rank, and entry i of `axis` serves data's indices [i * block_size, (i + 1) * block_size).
+// x (f32, f16, bf16, i32), y_scale, y_zero_point: attributes axis, block_size, output_dtype,
+// saturate (ignored: the types here always saturate). i8, u8, i16, u16: zero point's type, else
+// output_dtype (a type's name), else u8. saturate(round(x / y_scale) + y_zero_point).
+extern const OperatorCode kQuantizeLinear;
+// x (i8, u8, i16, u16, i32), x_scale (f32, f16, bf16), x_zero_point: attributes axis, block_size.
+// (x - x_zero_point) * x_scale in f32, of the scale's type.
+extern const OperatorCode kDequantizeLinear;
+// x f32: y u8, y_scale, y_zero_point, over the range of all of x and 0.
+extern const OperatorCode kDynamicQuantizeLinear;
+
+// integer_matmul.cc: products of i8 and u8, summed exactly in i32 (wrapping beyond).
+// a, b, a_zero_point, b_zero_point: zero points are scalars or [1], or one per row of a ([M] or
+// [.., M, 1]) and one per column of b ([N] or [.., 1, N]).
+extern const OperatorCode kMatMulInteger;
+// a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point: scales (f32) like zero
+// points, those of y scalars. saturate(round(product * (a_scale * b_scale / y_scale)) +
+// y_zero_point).
+extern const OperatorCode kQLinearMatMul;
+
+// A whole number rounded to T's nearest value; NaN is 0.
+template <typename T>
+T Saturate(float value) {
+  constexpr float kLeast = static_cast<float>(std::numeric_limits<T>::lowest());
+  constexpr float kMost = static_cast<float>(std::numeric_limits<T>::max());
+  return value != value ? T{}
+                        : static_cast<T>(value < kLeast  ? kLeast
+                                         : value > kMost ? kMost
+                                                         : value);
+}
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_KERNELS_QUANTIZATION_H_

@@ -1,0 +1,249 @@
+#include <algorithm>
+#include <cmath>
+
+#include "ops/kernels/inputs.h"
+#include "ops/kernels/offsets.h"
+#include "ops/kernels/quantization.h"
+#include "ops/kernels/rows.h"
+
+namespace beamwright::ops {
+namespace {
+
+struct LinearOptions {
+  int64_t axis = 1;
+  int64_t block_size = 0;
+  DType output = DType::kUndefined;  // QuantizeLinear, if the attribute is given
+};
+
+absl::StatusOr<LinearOptions> ParseLinear(const Node& node) {
+  LinearOptions options;
+  BW_ASSIGN_OR_RETURN(options.axis, node.attributes.Int("axis", 1));
+  BW_ASSIGN_OR_RETURN(options.block_size, node.attributes.Int("block_size", 0));
+  if (options.block_size < 0) {
+    return Invalid("attribute block_size: ", options.block_size, " must not be negative");
+  }
+  if (node.attributes.Has("output_dtype")) {
+    BW_ASSIGN_OR_RETURN(const std::string name, node.attributes.String("output_dtype", ""));
+    BW_ASSIGN_OR_RETURN(options.output, ParseDType(name));
+  }
+  return options;
+}
+
+bool IsOneElement(const PartialShape& shape) {
+  return shape.rank() == 0 || (shape.rank() == 1 && shape.dim(0) == 1);
+}
+
+// Whether x of `data` can be scaled by `scale`.
+absl::Status CheckScale(const LinearOptions& options, const PartialShape& data,
+                        const PartialShape& scale, absl::string_view name) {
+  if (!data.has_rank() || !scale.has_rank() || (options.block_size == 0 && IsOneElement(scale))) {
+    return absl::OkStatus();
+  }
+  BW_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(options.axis, data.rank()));
+  bool fits = options.block_size == 0 ? scale.rank() == 1 : scale.rank() == data.rank();
+  if (fits && options.block_size == 0) {
+    fits = MergeExtents(scale.dim(0), data.dim(axis)).ok();
+  }
+  for (int i = 0; fits && options.block_size > 0 && i < data.rank(); ++i) {
+    const int64_t extent = data.dim(i);
+    const int64_t expected = i == axis && extent >= 0
+                                 ? extent / options.block_size + (extent % options.block_size != 0)
+                                 : extent;
+    fits = MergeExtents(scale.dim(i), expected).ok();
+  }
+  return fits ? absl::OkStatus()
+              : Invalid(name, ": shape ", scale.ToString(), " does not fit x of shape ",
+                        data.ToString(), ", axis ", options.axis, " and block_size ",
+                        options.block_size);
+}
+
+// For each element of data in turn the index of its scale.
+template <typename Visit>
+void ForEachScale(const LinearOptions& options, const Tensor& data, const Tensor& scale,
+                  Visit visit) {
+  if (options.block_size == 0 && scale.num_elements() == 1) {
+    for (int64_t i = 0; i < data.num_elements(); ++i) {
+      visit(i, 0);
+    }
+    return;
+  }
+  const int axis = NormalizeAxis(options.axis, data.rank()).value_or(0);
+  const int64_t extent = data.dim(axis);
+  int64_t inner = 1;
+  for (int i = axis + 1; i < data.rank(); ++i) {
+    inner *= data.dim(i);
+  }
+  const int64_t blocks = options.block_size == 0 ? extent : scale.dim(axis);
+  for (int64_t i = 0; i < data.num_elements(); ++i) {
+    const int64_t at = i / inner % extent;
+    visit(i, options.block_size == 0
+                 ? at
+                 : (i / (inner * extent) * blocks + at / options.block_size) * inner + i % inner);
+  }
+}
+
+// Per-axis scales run along an axis of their own, so rows may stand on any other; blocks have rows
+// too and are not looked at further.
+RowInfo LinearRows(const Node& node, absl::Span<const RowInfo> rows,
+                   absl::Span<const InputInfo> inputs) {
+  const auto first = OnlyFirstHasRows(rows);
+  if (!first.has_value() || node.attributes.Int("block_size", 0).value_or(0) != 0 ||
+      !inputs[1].shape.has_rank()) {
+    return RowsWithoutRows(rows).value_or(kMixedRows);
+  }
+  return IsOneElement(inputs[1].shape)
+             ? *first
+             : RowsOffAxis(node.attributes.Int("axis", 1).value_or(1), rows, inputs);
+}
+
+absl::Status CheckZeroPoint(absl::Span<const InputInfo> inputs, absl::string_view name) {
+  if (!Present(inputs, 2) || !inputs[1].shape.is_static() || !inputs[2].shape.is_static()) {
+    return absl::OkStatus();
+  }
+  const bool both_one = IsOneElement(inputs[1].shape) && IsOneElement(inputs[2].shape);
+  if (!both_one && inputs[1].shape != inputs[2].shape) {
+    return Invalid(name, ": shape ", inputs[2].shape.ToString(), " is not that of the scale, ",
+                   inputs[1].shape.ToString());
+  }
+  return absl::OkStatus();
+}
+
+const Tensor* ZeroPoint(absl::Span<const Tensor* const> inputs) {
+  return inputs.size() > 2 && inputs[2] != nullptr && inputs[2]->has_value() ? inputs[2] : nullptr;
+}
+
+struct QuantizeOp {
+  using Options = LinearOptions;
+  static absl::StatusOr<Options> Parse(const Node& node) { return ParseLinear(node); }
+
+  static absl::Status Shapes(const Options& options, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 2, 3, outputs));
+    BW_RETURN_IF_ERROR(
+        ExpectType(inputs[0], "x", {DType::kF32, DType::kF16, DType::kBF16, DType::kI32}));
+    BW_RETURN_IF_ERROR(ExpectType(inputs[1], "y_scale", {DType::kF32, DType::kF16, DType::kBF16}));
+    InputInfo output;
+    output.dtype = Present(inputs, 2)                    ? inputs[2].dtype
+                   : options.output != DType::kUndefined ? options.output
+                                                         : DType::kU8;
+    BW_RETURN_IF_ERROR(ExpectType(output, Present(inputs, 2) ? "y_zero_point" : "output",
+                                  {DType::kI8, DType::kU8, DType::kI16, DType::kU16}));
+    if (options.output != DType::kUndefined && options.output != output.dtype) {
+      return Invalid("attribute output_dtype: ", Name(options.output),
+                     " is not the type of y_zero_point, ", Name(output.dtype));
+    }
+    BW_RETURN_IF_ERROR(CheckScale(options, inputs[0].shape, inputs[1].shape, "y_scale"));
+    BW_RETURN_IF_ERROR(CheckZeroPoint(inputs, "y_zero_point"));
+    outputs[0].dtype = output.dtype;
+    outputs[0].shape = inputs[0].shape;
+    return absl::OkStatus();
+  }
+
+  static absl::Status Compute(const Options& options, const ExecutionContext&,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    BW_ASSIGN_OR_RETURN(const Tensor data, Convert(*inputs[0], DType::kF32));
+    BW_ASSIGN_OR_RETURN(const Tensor scale, Convert(*inputs[1], DType::kF32));
+    VisitDType(outputs[0].dtype(), [&](auto type) {
+      using T = decltype(type);
+      if constexpr (std::is_integral_v<T> && sizeof(T) <= 2 && !std::is_same_v<T, bool>) {
+        const T* zero = ZeroPoint(inputs) == nullptr ? nullptr : ZeroPoint(inputs)->data<T>();
+        const float* in = data.data<float>();
+        const float* scales = scale.data<float>();
+        T* out = outputs[0].mutable_data<T>();
+        ForEachScale(options, data, scale, [&](int64_t i, int64_t at) {
+          const float offset = zero == nullptr ? 0.0f : static_cast<float>(zero[at]);
+          out[i] = Saturate<T>(std::nearbyint(in[i] / scales[at]) + offset);
+        });
+      }
+    });
+    return absl::OkStatus();
+  }
+};
+
+struct DequantizeOp {
+  using Options = LinearOptions;
+  static absl::StatusOr<Options> Parse(const Node& node) { return ParseLinear(node); }
+
+  static absl::Status Shapes(const Options& options, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 2, 3, outputs));
+    BW_RETURN_IF_ERROR(ExpectType(inputs[0], "x",
+                                  {DType::kI8, DType::kU8, DType::kI16, DType::kU16, DType::kI32}));
+    BW_RETURN_IF_ERROR(ExpectType(inputs[1], "x_scale", {DType::kF32, DType::kF16, DType::kBF16}));
+    if (Present(inputs, 2)) {
+      BW_RETURN_IF_ERROR(ExpectType(inputs[2], "x_zero_point", {inputs[0].dtype}));
+    }
+    BW_RETURN_IF_ERROR(CheckScale(options, inputs[0].shape, inputs[1].shape, "x_scale"));
+    BW_RETURN_IF_ERROR(CheckZeroPoint(inputs, "x_zero_point"));
+    outputs[0].dtype = inputs[1].dtype;
+    outputs[0].shape = inputs[0].shape;
+    return absl::OkStatus();
+  }
+
+  static absl::Status Compute(const Options& options, const ExecutionContext&,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    const Tensor& data = *inputs[0];
+    BW_ASSIGN_OR_RETURN(const Tensor scale, Convert(*inputs[1], DType::kF32));
+    Tensor result(DType::kF32, data.shape());
+    VisitDType(data.dtype(), [&](auto type) {
+      using T = decltype(type);
+      if constexpr (std::is_integral_v<T> && sizeof(T) <= 4 && !std::is_same_v<T, bool>) {
+        const T* zero = ZeroPoint(inputs) == nullptr ? nullptr : ZeroPoint(inputs)->data<T>();
+        const T* in = data.data<T>();
+        float* out = result.mutable_data<float>();
+        ForEachScale(options, data, scale, [&](int64_t i, int64_t at) {
+          const int64_t steps = int64_t{in[i]} - (zero == nullptr ? 0 : int64_t{zero[at]});
+          out[i] = static_cast<float>(steps) * scale.data<float>()[at];
+        });
+      }
+    });
+    BW_ASSIGN_OR_RETURN(outputs[0], Convert(result, inputs[1]->dtype()));
+    return absl::OkStatus();
+  }
+};
+
+struct DynamicQuantizeOp {
+  using Options = NoOptions;
+  static absl::StatusOr<Options> Parse(const Node& node) { return NoOptions::Parse(node); }
+
+  static absl::Status Shapes(const Options&, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 1, 1, outputs, 3));
+    BW_RETURN_IF_ERROR(ExpectType(inputs[0], "x", {DType::kF32}));
+    outputs[0] = {DType::kU8, inputs[0].shape, {}};
+    outputs[1] = {DType::kF32, PartialShape(Shape()), {}};
+    outputs[2] = {DType::kU8, PartialShape(Shape()), {}};
+    return absl::OkStatus();
+  }
+
+  static absl::Status Compute(const Options&, const ExecutionContext&,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    const absl::Span<const float> in = inputs[0]->span<float>();
+    float least = 0;
+    float most = 0;
+    for (const float x : in) {
+      least = std::min(least, x);
+      most = std::max(most, x);
+    }
+    const float scale = (most - least) / 255.0f;
+    // All zeros: any scale will do, and 0 / 0 must not come of it.
+    const float divisor = scale == 0.0f ? 1.0f : scale;
+    const uint8_t zero = Saturate<uint8_t>(std::nearbyint(-least / divisor));
+    for (size_t i = 0; i < in.size(); ++i) {
+      outputs[0].mutable_data<uint8_t>()[i] =
+          Saturate<uint8_t>(std::nearbyint(in[i] / divisor) + static_cast<float>(zero));
+    }
+    *outputs[1].mutable_data<float>() = scale;
+    *outputs[2].mutable_data<uint8_t>() = zero;
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace
+
+constinit const OperatorCode kQuantizeLinear = CodeOf<QuantizeOp>(&LinearRows);
+constinit const OperatorCode kDequantizeLinear = CodeOf<DequantizeOp>(&LinearRows);
+// The scale is taken over all rows.
+constinit const OperatorCode kDynamicQuantizeLinear = CodeOf<DynamicQuantizeOp>(&ExtentRows);
+
+}  // namespace beamwright::ops

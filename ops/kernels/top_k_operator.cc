@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/ascii.h"
+#include "ops/kernels/inputs.h"
+#include "ops/kernels/order.h"
+#include "ops/kernels/parallel.h"
+#include "ops/kernels/rows.h"
+#include "ops/kernels/selection.h"
+
+namespace beamwright::ops {
+namespace {
+
+struct TopKOp {
+  struct Options {
+    int64_t axis = -1;
+    bool smallest = false;
+    bool by_index = false;
+    DType index_type = DType::kI32;
+  };
+
+  static absl::StatusOr<std::string> Word(const Node& node, const char* name, const char* fallback,
+                                          std::initializer_list<absl::string_view> allowed) {
+    BW_ASSIGN_OR_RETURN(std::string word, node.attributes.String(name, fallback));
+    word = absl::AsciiStrToLower(word);
+    if (std::find(allowed.begin(), allowed.end(), word) == allowed.end()) {
+      return Invalid("attribute ", name, ": '", word, "' is not supported");
+    }
+    return word;
+  }
+
+  static absl::StatusOr<Options> Parse(const Node& node) {
+    Options options;
+    BW_ASSIGN_OR_RETURN(options.axis, node.attributes.Int("axis", -1));
+    BW_ASSIGN_OR_RETURN(const std::string mode, Word(node, "mode", "max", {"max", "min"}));
+    BW_ASSIGN_OR_RETURN(const std::string sort,
+                        Word(node, "sort", "value", {"value", "index", "none"}));
+    BW_ASSIGN_OR_RETURN(const std::string type,
+                        Word(node, "index_element_type", "i32", {"i32", "i64"}));
+    BW_RETURN_IF_ERROR(node.attributes.Bool("stable", false).status());
+    options.smallest = mode == "min";
+    options.by_index = sort == "index";
+    options.index_type = type == "i64" ? DType::kI64 : DType::kI32;
+    return options;
+  }
+
+  static absl::Status Shapes(const Options& options, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 2, 2, outputs, 2));
+    if (!IsFloat(inputs[0].dtype) && !IsInteger(inputs[0].dtype)) {
+      return Invalid("data: element type ", Name(inputs[0].dtype),
+                     " is not supported, only integers and floats");
+    }
+    Ints k;
+    BW_ASSIGN_OR_RETURN(const bool known, ReadInts(inputs[1], "k", k));
+    if (known && (k.size() != 1 || k[0] < 0)) {
+      return Invalid("k: must be one number that is not negative");
+    }
+    outputs[0].dtype = inputs[0].dtype;
+    outputs[1].dtype = options.index_type;
+    outputs[0].shape = PartialShape();
+    if (inputs[0].shape.has_rank()) {
+      BW_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(options.axis, inputs[0].shape.rank()));
+      Shape dims = inputs[0].shape.dims();
+      int64_t& extent = dims[static_cast<size_t>(axis)];
+      if (known && extent >= 0 && k[0] > extent) {
+        return Invalid("k: ", k[0], " is more than the ", extent, " elements of axis ", axis,
+                       " of shape ", inputs[0].shape.ToString());
+      }
+      extent = known ? k[0] : PartialShape::kDynamic;
+      outputs[0].shape = PartialShape(std::move(dims));
+    }
+    outputs[1].shape = outputs[0].shape;
+    return absl::OkStatus();
+  }
+
+  // The k best of `count` elements `stride` apart; results as far apart.
+  template <typename T, typename Index>
+  static void Slice(const Options& options, const T* in, int64_t count, int64_t k, int64_t stride,
+                    std::vector<int64_t>& order, T* values, Index* indices) {
+    order.resize(static_cast<size_t>(count));
+    std::iota(order.begin(), order.end(), int64_t{0});
+    const auto before = [&](int64_t a, int64_t b) {
+      const T x = in[a * stride];
+      const T y = in[b * stride];
+      const bool x_first = options.smallest ? Above(y, x) : Above(x, y);
+      const bool y_first = options.smallest ? Above(x, y) : Above(y, x);
+      return x_first || (!y_first && a < b);
+    };
+    std::partial_sort(order.begin(), order.begin() + k, order.end(), before);
+    if (options.by_index) {
+      std::sort(order.begin(), order.begin() + k);
+    }
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t index = order[static_cast<size_t>(i)];
+      values[i * stride] = in[index * stride];
+      indices[i * stride] = static_cast<Index>(index);
+    }
+  }
+
+  template <typename T, typename Index>
+  static void Run(const Options& options, int num_threads, const Tensor& data,
+                  absl::Span<Tensor> outputs) {
+    const int axis = NormalizeAxis(options.axis, data.rank()).value_or(0);
+    const int64_t count = data.dim(axis);
+    const int64_t k = outputs[0].dim(axis);
+    int64_t stride = 1;
+    for (int i = axis + 1; i < data.rank(); ++i) {
+      stride *= data.dim(i);
+    }
+    const T* in = data.data<T>();
+    T* const values = outputs[0].mutable_data<T>();
+    Index* const indices = outputs[1].mutable_data<Index>();
+    const int64_t slices = data.num_elements() / count;
+    ParallelFor(num_threads, slices, 8 * data.num_elements(), [&](int64_t slice) {
+      static thread_local std::vector<int64_t> order;
+      const int64_t block = slice / stride;
+      const int64_t from = block * count * stride + slice % stride;
+      const int64_t to = block * k * stride + slice % stride;
+      Slice(options, in + from, count, k, stride, order, values + to, indices + to);
+    });
+  }
+
+  static absl::Status Compute(const Options& options, const ExecutionContext& context,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    if (outputs[0].num_elements() == 0) {
+      return absl::OkStatus();
+    }
+    VisitDType(inputs[0]->dtype(), [&](auto type) {
+      using T = decltype(type);
+      if constexpr (!std::is_same_v<T, bool>) {
+        if (options.index_type == DType::kI64) {
+          Run<T, int64_t>(options, context.num_threads, *inputs[0], outputs);
+        } else {
+          Run<T, int32_t>(options, context.num_threads, *inputs[0], outputs);
+        }
+      }
+    });
+    return absl::OkStatus();
+  }
+
+  static RowInfo Rows(const Node& node, absl::Span<const RowInfo> rows,
+                      absl::Span<const InputInfo> inputs) {
+    return RowsOffAxis(node.attributes.Int("axis", -1).value_or(-1), rows, inputs);
+  }
+};
+
+}  // namespace
+
+constinit const OperatorCode kTopK = CodeOf<TopKOp>(&TopKOp::Rows);
+
+}  // namespace beamwright::ops
