@@ -1,5 +1,7 @@
 #include "ops/graph/graph.h"
 
+#include <algorithm>
+
 #include "ops/base/status.h"
 
 namespace beamwright::ops {
@@ -12,9 +14,12 @@ std::string PortName(const Graph& graph, int node_index) {
     return node.attributes.String("port_name", node.name).value_or(node.name);
   }
   if (node.op == "Result" && !node.inputs.empty() && node.inputs[0].present()) {
-    const ValueInfo& value = graph.info(node.inputs[0]);
-    if (!value.names.empty()) {
-      return value.names.front();
+    const std::vector<std::string>& names = graph.info(node.inputs[0]).names;
+    if (std::find(names.begin(), names.end(), node.name) != names.end()) {
+      return node.name;
+    }
+    if (!names.empty()) {
+      return names.front();
     }
   }
   if (!node.outputs.empty() && !node.outputs[0].names.empty()) {

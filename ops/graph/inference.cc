@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "ops/graph/body_maps.h"
@@ -15,6 +16,8 @@ namespace {
 // Folding computes at load what depends on constants alone. Its result may not be much larger than
 // what it is computed from, so that a small file cannot ask for a large amount of memory.
 constexpr int64_t kFoldFreeBytes = 1 << 20;
+// And all results of a graph together take no more than this and kFoldGrowth times its constants.
+constexpr int64_t kFoldFreeTotal = 64 << 20;
 constexpr int64_t kFoldGrowth = 8;
 // Bodies whose states change their shape are inferred again; inside each other they multiply. At
 // most this many nodes are inferred a second time.
@@ -30,13 +33,10 @@ class Inference {
       return Invalid("loops and branches are nested more than ", kMaxLoopDepth, " deep");
     }
     const size_t count = graph_.nodes.size();
-    info_.constants.resize(count);
-    info_.bodies.resize(count);
-    for (size_t i = 0; i < count; ++i) {
-      info_.constants[i].resize(graph_.nodes[i].outputs.size());
-    }
+    MakeRoom();
     for (size_t i = 0; i < parameter_values.size(); ++i) {
       info_.constants[static_cast<size_t>(graph_.parameters[i])][0] = parameter_values[i];
+      CountConstant(parameter_values[i]);
     }
     for (size_t i = 0; i < count; ++i) {
       Node& node = graph_.nodes[i];
@@ -51,7 +51,33 @@ class Inference {
     return std::move(info_);
   }
 
+  // Infers the next node that has not been.
+  absl::Status InferNext() {
+    MakeRoom();
+    const int index = next_++;
+    BW_RETURN_IF_ERROR(CheckInputs(index));
+    return InferNode(index);
+  }
+  bool AllInferred() const { return static_cast<size_t>(next_) == graph_.nodes.size(); }
+  const GraphInfo& info() const { return info_; }
+
  private:
+  void MakeRoom() {
+    const size_t known = info_.constants.size();
+    info_.constants.resize(graph_.nodes.size());
+    info_.bodies.resize(graph_.nodes.size());
+    for (size_t i = known; i < graph_.nodes.size(); ++i) {
+      info_.constants[i].resize(graph_.nodes[i].outputs.size());
+    }
+  }
+
+  // Nodes may share a constant, which then counts once.
+  void CountConstant(const Tensor& constant) {
+    if (constant.has_value() && counted_.insert(constant.bytes()).second) {
+      fold_bytes_ += kFoldGrowth * constant.num_bytes();
+    }
+  }
+
   absl::Status CheckInputs(int index) const {
     const Node& node = graph_.node(index);
     for (size_t port = 0; port < node.inputs.size(); ++port) {
@@ -77,6 +103,7 @@ class Inference {
       node.outputs[0].dtype = node.constant.dtype();
       node.outputs[0].shape = PartialShape(node.constant.shape());
       info_.constants[static_cast<size_t>(index)][0] = node.constant;
+      CountConstant(node.constant);
       return absl::OkStatus();
     }
     if (node.op == "Result") {
@@ -203,9 +230,11 @@ class Inference {
       BW_ASSIGN_OR_RETURN(const int64_t elements, CheckedNumElements(output.shape.dims()));
       out_bytes += elements * SizeOf(output.dtype);
     }
-    if (out_bytes > kFoldFreeBytes && out_bytes > kFoldGrowth * in_bytes) {
+    if ((out_bytes > kFoldFreeBytes && out_bytes > kFoldGrowth * in_bytes) ||
+        out_bytes > fold_bytes_) {
       return absl::OkStatus();
     }
+    fold_bytes_ -= out_bytes;
     BW_ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
                         op.make(KernelRequest{node, inputs, operators_}));
     return kernel->Run(ExecutionContext(), values,
@@ -216,6 +245,9 @@ class Inference {
   const OperatorSet& operators_;
   int depth_;
   int64_t& repeated_nodes_;
+  int next_ = 0;                         // of InferNext
+  int64_t fold_bytes_ = kFoldFreeTotal;  // what folding may still take
+  absl::flat_hash_set<const std::byte*> counted_;
   GraphInfo info_;
 };
 
@@ -273,5 +305,34 @@ absl::StatusOr<std::vector<ValueInfo>> InferNodeOutputs(const Node& node,
   BW_RETURN_IF_ERROR(Inference(graph, operators, 0, repeated_nodes).Run(values).status());
   return graph.nodes.back().outputs;
 }
+
+class StepwiseInference::Impl {
+ public:
+  Impl(Graph& inferred, const OperatorSet& operators, int depth)
+      : graph(inferred), inference(inferred, operators, depth, repeated_nodes) {}
+
+  Graph& graph;
+  int64_t repeated_nodes = 0;
+  Inference inference;
+};
+
+StepwiseInference::StepwiseInference(Graph& graph, const OperatorSet& operators, int depth)
+    : impl_(std::make_unique<Impl>(graph, operators, depth)) {}
+
+StepwiseInference::~StepwiseInference() = default;
+
+absl::Status StepwiseInference::InferAppended() {
+  while (!impl_->inference.AllInferred()) {
+    BW_RETURN_IF_ERROR(impl_->inference.InferNext());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StepwiseInference::Declare(ValueId value, const ValueInfo& declared) {
+  ValueInfo& known = impl_->graph.node(value.node).outputs[static_cast<size_t>(value.output)];
+  return MergeInfo("value", declared, known);
+}
+
+const GraphInfo& StepwiseInference::info() const { return impl_->inference.info(); }
 
 }  // namespace beamwright::ops

@@ -40,6 +40,26 @@ absl::StatusOr<std::vector<ValueInfo>> InferNodeOutputs(const Node& node,
                                                         absl::Span<const InputInfo> inputs,
                                                         const OperatorSet& operators);
 
+// InferGraph node by node, for an importer that must know types and ranks while it builds a graph.
+class StepwiseInference {
+ public:
+  // Both must outlive this; `graph` may only be appended to. `depth`: bodies around the graph.
+  StepwiseInference(Graph& graph, const OperatorSet& operators, int depth);
+  ~StepwiseInference();
+
+  // Infers the nodes that were appended since the last call. Errors do not name the node, which
+  // is the importer's business. After an error the graph is good for nothing.
+  absl::Status InferAppended();
+  // Adds what a file declares of a value; InvalidArgument if it contradicts what is known.
+  absl::Status Declare(ValueId value, const ValueInfo& declared);
+  // Values known at load, as far as nodes have been inferred.
+  const GraphInfo& info() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
 }  // namespace beamwright::ops
 
 #endif  // BEAMWRIGHT_OPS_GRAPH_INFERENCE_H_
