@@ -13,15 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "ops/graph/graph.h"
+#include "ops/import/import_options.h"
 
 namespace beamwright::ops {
-
-struct ImportOptions {
-  // false: layers of unknown type are an Unimplemented error that lists all of them. true: they
-  // become nodes with the file's type as op and all attributes as strings; good for looking at a
-  // graph, not for running it.
-  bool keep_unknown_layers = false;
-};
 
 inline constexpr size_t kMaxIrXmlBytes = size_t{32} << 20;
 

@@ -21,7 +21,7 @@ ALLOWED = {
     "ops/tensor": ["ops/base"],
     "ops/graph": ["ops/base", "ops/tensor"],
     "ops/kernels": OPS_GRAPH,
-    "ops/import": OPS_GRAPH,
+    "ops/import": [*OPS_GRAPH, "ops/kernels"],
     "ops/compile": [*OPS_GRAPH, "ops/kernels"],
     "ops/loop": [*OPS_GRAPH, "ops/kernels", "ops/compile"],
     "ops/tools": OPS,

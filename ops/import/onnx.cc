@@ -1,0 +1,194 @@
+#include "ops/import/onnx.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "onnx/onnx_pb.h"
+#include "ops/base/file.h"
+#include "ops/base/status.h"
+#include "ops/import/onnx_check.h"
+#include "ops/import/onnx_graph.h"
+#include "ops/import/onnx_operators.h"
+#include "ops/import/onnx_text.h"
+#include "ops/import/onnx_wire.h"
+
+namespace beamwright::ops {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Protobuf itself parses no more.
+constexpr int64_t kMaxModelBytes = (int64_t{1} << 31) - 1;
+
+absl::StatusOr<OnnxOpsets> ReadOpsets(
+    const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports) {
+  OnnxOpsets opsets;
+  for (const onnx::OperatorSetIdProto& import : imports) {
+    const std::string domain(Domain(import.domain()));
+    if (!opsets.emplace(domain, import.version()).second) {
+      return Invalid("opset import: domain ", Quote(domain), " occurs twice");
+    }
+  }
+  const auto standard = opsets.find("");
+  if (standard != opsets.end() &&
+      (standard->second < kOldestOpset || standard->second > kNewestOpset)) {
+    return absl::UnimplementedError(absl::StrCat("opset ", standard->second, " is not supported; ",
+                                                 kOldestOpset, " to ", kNewestOpset, " are"));
+  }
+  return opsets;
+}
+
+// Field 11 of FunctionProto, `attribute_proto`: newer than the schema that the messages were
+// generated from.
+absl::StatusOr<std::vector<onnx::AttributeProto>> ReadDefaults(
+    const onnx::FunctionProto& function) {
+  constexpr int kAttributeProto = 11;
+  std::vector<onnx::AttributeProto> defaults;
+  const google::protobuf::UnknownFieldSet& unknown =
+      function.GetReflection()->GetUnknownFields(function);
+  for (int i = 0; i < unknown.field_count(); ++i) {
+    const google::protobuf::UnknownField& field = unknown.field(i);
+    if (field.number() == kAttributeProto &&
+        field.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED) {
+      onnx::AttributeProto attribute;
+      if (!attribute.ParseFromString(field.length_delimited())) {
+        return Invalid("attribute_proto is no attribute");
+      }
+      defaults.push_back(std::move(attribute));
+    }
+  }
+  return defaults;
+}
+
+absl::Status ReadFunctions(const onnx::ModelProto& model, OnnxImport& import) {
+  constexpr int kMaxAttributes = 256;
+  for (const onnx::FunctionProto& proto : model.functions()) {
+    const std::string where = absl::StrCat("function ", Quote(proto.name()));
+    OnnxFunction function;
+    function.proto = &proto;
+    absl::StatusOr<OnnxOpsets> opsets = ReadOpsets(proto.opset_import());
+    if (!opsets.ok()) {
+      return Annotate(opsets.status(), where);
+    }
+    function.opsets = *std::move(opsets);
+    absl::StatusOr<std::vector<onnx::AttributeProto>> defaults = ReadDefaults(proto);
+    if (!defaults.ok()) {
+      return Annotate(defaults.status(), where);
+    }
+    function.defaults = *std::move(defaults);
+    if (proto.attribute_size() + static_cast<int>(function.defaults.size()) > kMaxAttributes) {
+      return Invalid(where, ": more than ", kMaxAttributes, " attributes");
+    }
+    // Since IR version 10 functions may share a name and differ in 'overload'. No exporter is known
+    // to write them.
+    if (!import.functions
+             .emplace(std::make_pair(std::string(Domain(proto.domain())), proto.name()),
+                      std::move(function))
+             .second) {
+      return Invalid(where, " of domain ", Quote(proto.domain()), " is defined twice");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddParameters(const onnx::GraphProto& graph, OnnxBuilder& builder, OnnxScope& scope) {
+  absl::flat_hash_set<std::string> initializers;
+  for (const onnx::TensorProto& initializer : graph.initializer()) {
+    initializers.insert(initializer.name());
+  }
+  for (const onnx::ValueInfoProto& input : graph.input()) {
+    // In IR version 3 every initializer is listed as an input; since then it is the value of an
+    // input that a caller may leave out, which nobody here gives.
+    if (initializers.contains(input.name())) {
+      continue;
+    }
+    absl::StatusOr<ValueInfo> info = OnnxValueInfo(input.type());
+    if (info.ok() && info->dtype == DType::kUndefined) {
+      info = Invalid("has no element type");
+    }
+    if (!info.ok()) {
+      return Annotate(info.status(), absl::StrCat("input ", Quote(input.name())));
+    }
+    info->names = {input.name()};
+    scope.Define(input.name(), builder.Parameter(input.name(), *std::move(info)));
+  }
+  return builder.status();
+}
+
+// Content of files below the model's folder. Links may not lead out of it.
+ReadFileFunction ReaderOf(const fs::path& folder) {
+  return [folder](const std::string& name) -> absl::StatusOr<std::string> {
+    std::error_code error;
+    const fs::path root = fs::canonical(folder, error);
+    const fs::path path = error ? fs::path() : fs::canonical(folder / name, error);
+    if (error) {
+      return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot find ", Quote(name)));
+    }
+    const fs::path relative = path.lexically_relative(root);
+    if (relative.empty() || *relative.begin() == "..") {
+      return Invalid(Quote(name), " links to a file outside of the model's folder");
+    }
+    return ReadFile(path.string());
+  };
+}
+
+}  // namespace
+
+absl::StatusOr<Graph> ParseOnnx(absl::string_view bytes, const ReadFileFunction& read,
+                                const ImportOptions& options) {
+  if (static_cast<int64_t>(bytes.size()) > kMaxModelBytes) {
+    return Invalid("the model has ", bytes.size(), " bytes; at most ", kMaxModelBytes,
+                   " are allowed");
+  }
+  const absl::Status fits = CheckOnnxMemory(bytes);
+  if (!fits.ok()) {
+    return Annotate(fits, "is no ONNX model");
+  }
+  onnx::ModelProto model;
+  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return Invalid("is no ONNX model: its bytes are malformed, or messages are nested too deep");
+  }
+  if (!model.has_graph()) {
+    return Invalid("is no ONNX model: it has no graph");
+  }
+  OnnxImport import{OnnxTensors(read)};
+  import.keep_unknown = options.keep_unknown_layers;
+  BW_ASSIGN_OR_RETURN(const OnnxOpsets opsets, ReadOpsets(model.opset_import()));
+  if (!opsets.contains("")) {
+    return Invalid("no opset is imported for the default domain");
+  }
+  BW_RETURN_IF_ERROR(ReadFunctions(model, import));
+  if (!options.keep_unknown_layers) {
+    BW_RETURN_IF_ERROR(CheckOnnxOperators(model.graph(), import, opsets));
+  }
+  OnnxBuilder builder(0, options.keep_unknown_layers);
+  OnnxScope scope(builder, import.tensors, nullptr);
+  BW_RETURN_IF_ERROR(AddParameters(model.graph(), builder, scope));
+  BW_RETURN_IF_ERROR(TranslateOnnxGraph(model.graph(), OnnxPlace{import, opsets, scope}));
+  Graph graph = builder.Take();
+  graph.name = model.graph().name();
+  return graph;
+}
+
+std::vector<OnnxOperatorLine> ListOnnxOperators() {
+  std::vector<OnnxOperatorLine> lines;
+  for (const OnnxOperator* op : AllOnnxOperators()) {
+    lines.push_back({op->name, std::max(op->versions.front(), kOldestOpset), op->becomes});
+  }
+  return lines;
+}
+
+absl::StatusOr<Graph> ReadOnnx(const std::string& path, const ImportOptions& options) {
+  BW_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kMaxModelBytes));
+  const fs::path folder = fs::path(path).parent_path();
+  absl::StatusOr<Graph> graph =
+      ParseOnnx(bytes, ReaderOf(folder.empty() ? fs::path(".") : folder), options);
+  if (!graph.ok()) {
+    return Annotate(graph.status(), absl::StrCat("'", path, "'"));
+  }
+  return graph;
+}
+
+}  // namespace beamwright::ops

@@ -1,0 +1,132 @@
+// Activations and the softmaxes.
+#include "ops/import/onnx_operators.h"
+#include "ops/import/onnx_pieces.h"
+#include "ops/import/onnx_text.h"
+
+namespace beamwright::ops {
+namespace {
+
+void Elu(OnnxNode& n) { n.Out(0, n.Add("Elu", {n.In(0)}, {{"alpha", n.Float("alpha", 1)}})); }
+
+// max(0, x) + min(0, alpha * (exp(x / alpha) - 1)): Elu of x / alpha, times alpha.
+void Celu(OnnxNode& n) {
+  const ValueId x = n.In(0);
+  const ValueId alpha = n.Like(n.Float("alpha", 1), x);
+  const ValueId elu = n.Add("Elu", {n.Add("Divide", {x, alpha})}, {{"alpha", 1.0}});
+  n.Out(0, n.Add("Multiply", {elu, alpha}));
+}
+
+void Selu(OnnxNode& n) {
+  const ValueId x = n.In(0);
+  n.Out(0, n.Add("Selu", {x, n.Like(n.Float("alpha", 1.67326319217681884765625), x),
+                          n.Like(n.Float("gamma", 1.05070102214813232421875), x)}));
+}
+
+ValueId Leaky(OnnxNode& n, ValueId slope) {
+  const ValueId x = n.In(0);
+  const ValueId below = n.Add("Less", {x, n.Like(0, x)});
+  return n.Add("Select", {below, n.Add("Multiply", {x, slope}), x});
+}
+
+void LeakyRelu(OnnxNode& n) { n.Out(0, Leaky(n, n.Like(n.Float("alpha", 0.01f), n.In(0)))); }
+// The slope broadcasts as in arithmetic, unlike that of OpenVINO's PReLU.
+void PRelu(OnnxNode& n) { n.Out(0, Leaky(n, n.In(1))); }
+
+void ThresholdedRelu(OnnxNode& n) {
+  const ValueId x = n.In(0);
+  const ValueId above = n.Add("Greater", {x, n.Like(n.Float("alpha", 1), x)});
+  n.Out(0, n.Add("Select", {above, x, n.Like(0, x)}));
+}
+
+void Shrink(OnnxNode& n) {
+  const ValueId x = n.In(0);
+  const double limit = n.Float("lambd", 0.5);
+  const ValueId bias = n.Like(n.Float("bias", 0), x);
+  const ValueId above = n.Add("Greater", {x, n.Like(limit, x)});
+  const ValueId below = n.Add("Less", {x, n.Like(-limit, x)});
+  const ValueId lowered = n.Add("Select", {above, n.Add("Subtract", {x, bias}), n.Like(0, x)});
+  n.Out(0, n.Add("Select", {below, n.Add("Add", {x, bias}), lowered}));
+}
+
+void Gelu(OnnxNode& n) {
+  const std::string approximate = n.String("approximate", "none");
+  if (approximate != "none" && approximate != "tanh") {
+    n.Fail("attribute 'approximate' is ", Quote(approximate), "; it must be none or tanh");
+  }
+  n.Out(0,
+        n.Add("Gelu", {n.In(0)}, {{"approximation_mode", approximate == "none" ? "erf" : "tanh"}}));
+}
+
+void HardSigmoid(OnnxNode& n) {
+  const ValueId x = n.In(0);
+  n.Out(0, n.Add("HardSigmoid",
+                 {x, n.Like(n.Float("alpha", 0.2f), x), n.Like(n.Float("beta", 0.5), x)}));
+}
+
+void Swish(OnnxNode& n) {
+  const ValueId x = n.In(0);
+  n.Out(0, n.Add("Swish", {x, n.Like(n.Float("alpha", 1), x)}));
+}
+
+// Until opset 12 the axes from `axis` on are taken for one: f runs over the last axis of a matrix.
+template <typename F>
+void OverAxis(OnnxNode& n, F f) {
+  const ValueId x = n.In(0);
+  const int64_t axis = n.Int("axis", n.version() < 13 ? 1 : -1);
+  if (n.version() >= 13) {
+    n.Out(0, f(x, axis));
+    return;
+  }
+  if (axis == -1 || (n.HasRank(x) && n.Axis(axis, n.Rank(x)) == n.Rank(x) - 1)) {
+    n.Out(0, f(x, -1));
+    return;
+  }
+  const ValueId result = f(Flattened(n, x, axis), 1);
+  n.Out(0, n.Add("Reshape", {result, ShapeList(n, x)}, {{"special_zero", false}}));
+}
+
+void Softmax(OnnxNode& n) {
+  OverAxis(n, [&](ValueId x, int64_t axis) { return n.Add("SoftMax", {x}, {{"axis", axis}}); });
+}
+
+void LogSoftmax(OnnxNode& n) {
+  OverAxis(n, [&](ValueId x, int64_t axis) { return n.Add("LogSoftmax", {x}, {{"axis", axis}}); });
+}
+
+// 1 at the first largest element, else 0.
+void Hardmax(OnnxNode& n) {
+  OverAxis(n, [&](ValueId x, int64_t axis) {
+    const ValueId index = n.Add("ArgMax", {x}, {{"axis", axis}, {"keepdims", false}});
+    return n.Add("OneHot", {index, Extent(n, x, axis), n.Like(1, x), n.Like(0, x)},
+                 {{"axis", axis}});
+  });
+}
+
+}  // namespace
+
+std::vector<OnnxOperator> OnnxActivations() {
+  return {
+      {"Celu", {12}, 1, 1, 1, "Elu, Divide, Multiply", Celu},
+      {"Elu", {6, 22}, 1, 1, 1, "Elu", Elu},
+      {"Gelu", {20}, 1, 1, 1, "Gelu", Gelu},
+      {"HardSigmoid", {6, 22}, 1, 1, 1, "HardSigmoid", HardSigmoid},
+      {"HardSwish", {14, 22}, 1, 1, 1, "HSwish"},
+      {"Hardmax", {1, 11, 13}, 1, 1, 1, "ArgMax, OneHot", Hardmax},
+      {"LeakyRelu", {6, 16}, 1, 1, 1, "Less, Multiply, Select", LeakyRelu},
+      {"LogSoftmax", {1, 11, 13}, 1, 1, 1, "LogSoftmax", LogSoftmax},
+      {"Mish", {18, 22}, 1, 1, 1, "Mish"},
+      {"PRelu", {7, 9, 16}, 2, 2, 1, "Less, Multiply, Select", PRelu},
+      {"Relu", {6, 13, 14}, 1, 1, 1, "ReLU"},
+      {"Selu", {6, 22}, 1, 1, 1, "Selu", Selu},
+      {"Shrink", {9}, 1, 1, 1, "Add, Subtract, Select", Shrink},
+      {"Sigmoid", {6, 13}, 1, 1, 1, "Sigmoid"},
+      {"Softmax", {1, 11, 13}, 1, 1, 1, "SoftMax", Softmax},
+      {"Softplus", {1, 22}, 1, 1, 1, "SoftPlus"},
+      {"Softsign", {1, 22}, 1, 1, 1, "SoftSign"},
+      {"Swish", {24}, 1, 1, 1, "Swish", Swish},
+      {"Tanh", {6, 13}, 1, 1, 1, "Tanh"},
+      {"ThresholdedRelu", {10, 22}, 1, 1, 1, "Greater, Select", ThresholdedRelu},
+  };
+}
+
+}  // namespace beamwright::ops

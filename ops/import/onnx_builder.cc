@@ -1,0 +1,125 @@
+#include "ops/import/onnx_builder.h"
+
+#include "ops/base/status.h"
+#include "ops/kernels/kernels.h"
+
+namespace beamwright::ops {
+namespace {
+
+// Loops need no entry: their inference is the graph's own.
+const OperatorSet& KnownOperatorSet() {
+  static const auto* const set = new OperatorSet(KernelOperators());
+  return *set;
+}
+
+}  // namespace
+
+OnnxBuilder::OnnxBuilder(int depth, bool lenient)
+    : inference_(graph_, KnownOperatorSet(), depth), depth_(depth), lenient_(lenient) {}
+
+void OnnxBuilder::Fail(absl::Status status) {
+  if (status_.ok() && !status.ok()) {
+    status_ = std::move(status);
+  }
+}
+
+ValueId OnnxBuilder::Add(Node node) {
+  if (!ok()) {
+    return {};
+  }
+  if (node.name.empty()) {
+    node.name = name_;
+  }
+  const std::string what = node.op;
+  graph_.nodes.push_back(std::move(node));
+  const absl::Status status = inference_.InferAppended();
+  if (!status.ok() && !lenient_) {
+    Fail(Annotate(status, what));
+    return {};
+  }
+  return {static_cast<int>(graph_.nodes.size()) - 1, 0};
+}
+
+ValueId OnnxBuilder::Add(std::string op, std::vector<ValueId> inputs, AttributeList attributes,
+                         int num_outputs) {
+  Node node;
+  node.op = std::move(op);
+  node.inputs = std::move(inputs);
+  node.outputs.resize(static_cast<size_t>(num_outputs));
+  for (auto& [name, value] : attributes) {
+    node.attributes.Set(name, std::move(value));
+  }
+  return Add(std::move(node));
+}
+
+void OnnxBuilder::InferAppended() {
+  if (ok()) {
+    const absl::Status status = inference_.InferAppended();
+    if (!lenient_) {
+      Fail(status);
+    }
+  }
+}
+
+ValueId OnnxBuilder::Constant(Tensor tensor) {
+  Node node;
+  node.op = "Constant";
+  node.constant = std::move(tensor);
+  node.outputs.resize(1);
+  return Add(std::move(node));
+}
+
+ValueId OnnxBuilder::Parameter(std::string name, ValueInfo info) {
+  Node node;
+  node.op = "Parameter";
+  node.name = std::move(name);
+  node.outputs.push_back(std::move(info));
+  const ValueId value = Add(std::move(node));
+  if (value.present()) {
+    graph_.parameters.push_back(value.node);
+  }
+  return value;
+}
+
+void OnnxBuilder::Result(std::string name, ValueId value) {
+  Node node;
+  node.op = "Result";
+  node.name = std::move(name);
+  node.inputs = {value};
+  const ValueId added = Add(std::move(node));
+  if (added.present()) {
+    graph_.results.push_back(added.node);
+  }
+}
+
+void OnnxBuilder::Declare(ValueId value, const ValueInfo& declared) {
+  if (ok() && value.present()) {
+    const absl::Status status = inference_.Declare(value, declared);
+    if (!lenient_) {
+      Fail(status);
+    }
+  }
+}
+
+void OnnxBuilder::AddName(ValueId value, const std::string& name) {
+  if (value.present()) {
+    graph_.node(value.node).outputs[static_cast<size_t>(value.output)].names.push_back(name);
+  }
+}
+
+const ValueInfo& OnnxBuilder::info(ValueId value) const {
+  static const auto* const nothing = new ValueInfo;
+  return value.present() ? graph_.info(value) : *nothing;
+}
+
+const Tensor* OnnxBuilder::known(ValueId value) const {
+  if (!value.present()) {
+    return nullptr;
+  }
+  const Tensor& tensor =
+      inference_.info()
+          .constants[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)];
+  return tensor.has_value() ? &tensor : nullptr;
+}
+
+}  // namespace beamwright::ops

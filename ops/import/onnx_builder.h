@@ -1,0 +1,73 @@
+// Builds a Graph node by node, each inferred as it is added, so that translations may ask for
+// types, ranks and known values. Private to import/.
+//
+// The first error sticks: after it nothing is added, values are absent, and the one who drives the
+// translation asks for status(). That keeps translations readable as the formulas that they are.
+#ifndef BEAMWRIGHT_OPS_IMPORT_ONNX_BUILDER_H_
+#define BEAMWRIGHT_OPS_IMPORT_ONNX_BUILDER_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ops/graph/graph.h"
+#include "ops/graph/inference.h"
+
+namespace beamwright::ops {
+
+class OnnxBuilder {
+ public:
+  using AttributeList = std::vector<std::pair<const char*, AttributeValue>>;
+
+  // depth: loops around the graph. lenient: what can't be inferred stays unknown and is no error.
+  OnnxBuilder(int depth, bool lenient);
+  OnnxBuilder(const OnnxBuilder&) = delete;
+
+  const absl::Status& status() const { return status_; }
+  bool ok() const { return status_.ok(); }
+  void Fail(absl::Status status);  // OK changes nothing
+  // Goes on after an error, whose nodes stay: for looking at a graph, not for running it.
+  void Forgive() { status_ = absl::OkStatus(); }
+
+  int depth() const { return depth_; }
+  bool lenient() const { return lenient_; }
+  // Name of the nodes that are added from now on.
+  void set_name(std::string name) { name_ = std::move(name); }
+  const std::string& name() const { return name_; }
+
+  // The node's first output; the others follow it. Absent after an error.
+  ValueId Add(std::string op, std::vector<ValueId> inputs, AttributeList attributes = {},
+              int num_outputs = 1);
+  ValueId Add(Node node);
+  ValueId Constant(Tensor tensor);
+  // A Parameter; its index in graph().parameters follows from the order of calls.
+  ValueId Parameter(std::string name, ValueInfo info);
+  void Result(std::string name, ValueId value);
+  // What the file says of a value besides; a contradiction is an error.
+  void Declare(ValueId value, const ValueInfo& declared);
+  void AddName(ValueId value, const std::string& name);
+
+  // What is known of a value; nothing of an absent one.
+  const ValueInfo& info(ValueId value) const;
+  // nullptr where it is not known at load. Valid until the next node is added.
+  const Tensor* known(ValueId value) const;
+
+  // For those who append nodes themselves and call InferAppended then.
+  Graph& graph() { return graph_; }
+  void InferAppended();
+  // Gives the graph away; nothing may be called afterwards.
+  Graph Take() { return std::move(graph_); }
+
+ private:
+  Graph graph_;
+  StepwiseInference inference_;
+  int depth_;
+  bool lenient_;
+  std::string name_;
+  absl::Status status_;
+};
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_IMPORT_ONNX_BUILDER_H_

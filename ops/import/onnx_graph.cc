@@ -1,0 +1,362 @@
+#include "ops/import/onnx_graph.h"
+
+#include <algorithm>
+
+#include "ops/base/status.h"
+#include "ops/graph/inference.h"
+#include "ops/import/onnx_operators.h"
+#include "ops/import/onnx_order.h"
+#include "ops/import/onnx_text.h"
+
+namespace beamwright::ops {
+namespace {
+
+using Names = absl::flat_hash_set<std::string>;
+using Infos = absl::flat_hash_map<std::string, const onnx::TypeProto*>;
+
+Infos DeclaredTypes(const onnx::GraphProto& graph) {
+  Infos infos;
+  for (const onnx::ValueInfoProto& value : graph.value_info()) {
+    infos[value.name()] = &value.type();
+  }
+  for (const onnx::ValueInfoProto& value : graph.output()) {
+    infos[value.name()] = &value.type();
+  }
+  return infos;
+}
+
+class NodeTranslation {
+ public:
+  // declared: null in functions, whose values have no names outside.
+  NodeTranslation(const OnnxPlace& place, const Infos* declared)
+      : place_(place), scope_(place.scope), builder_(scope_.builder()), declared_(declared) {}
+
+  absl::Status Run(const OnnxNodes& nodes, const std::vector<int>& order) {
+    for (const int index : order) {
+      const absl::Status status = Translate(nodes[index], index);
+      if (!status.ok()) {
+        const absl::Status annotated = Annotate(status, Describe(nodes[index], index));
+        builder_.Fail(annotated);
+        return annotated;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Translate(const onnx::NodeProto& node, int index) {
+    BW_RETURN_IF_ERROR(CheckSizes(node));
+    if (++place_.import.num_nodes > OnnxImport::kMaxNodes) {
+      return Invalid("more than ", OnnxImport::kMaxNodes,
+                     " nodes, those of functions counted once a call");
+    }
+    builder_.set_name(node.name().empty() ? absl::StrCat(node.op_type(), "_", index) : node.name());
+    std::vector<ValueId> inputs;
+    for (const std::string& name : node.input()) {
+      const std::optional<ValueId> value = name.empty() ? ValueId() : scope_.Find(name);
+      BW_RETURN_IF_ERROR(builder_.status());
+      if (!value.has_value()) {
+        return Invalid("input ", Quote(name), " is not defined");
+      }
+      inputs.push_back(*value);
+    }
+    std::vector<ValueId> outputs;
+    const auto function =
+        place_.import.functions.find({std::string(Domain(node.domain())), node.op_type()});
+    if (function != place_.import.functions.end()) {
+      BW_ASSIGN_OR_RETURN(outputs, Call(node, function->second, inputs));
+    } else {
+      BW_ASSIGN_OR_RETURN(outputs, Operator(node, std::move(inputs)));
+    }
+    return Name(node, outputs);
+  }
+
+  static absl::Status CheckSizes(const onnx::NodeProto& node) {
+    constexpr int kMaxPorts = 4096;
+    constexpr int kMaxAttributes = 256;
+    if (std::max(node.input_size(), node.output_size()) > kMaxPorts ||
+        node.attribute_size() > kMaxAttributes) {
+      return Invalid("has ", node.input_size(), " inputs, ", node.output_size(), " outputs and ",
+                     node.attribute_size(), " attributes; at most ", kMaxPorts, ", ", kMaxPorts,
+                     " and ", kMaxAttributes, " are allowed");
+    }
+    Names names;
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      if (!names.insert(attribute.name()).second) {
+        return Invalid("attribute ", Quote(attribute.name()), " is given twice");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Name(const onnx::NodeProto& node, const std::vector<ValueId>& outputs) {
+    for (int i = 0; i < node.output_size(); ++i) {
+      const std::string& name = node.output(i);
+      const ValueId value = outputs[static_cast<size_t>(i)];
+      if (name.empty()) {
+        continue;
+      }
+      if (!value.present()) {
+        return absl::UnimplementedError(
+            absl::StrCat("output ", i, " (", Quote(name), ") is not computed here"));
+      }
+      scope_.Define(name, value);
+      if (declared_ == nullptr) {
+        continue;
+      }
+      builder_.AddName(value, name);
+      if (const auto type = declared_->find(name); type != declared_->end()) {
+        const absl::StatusOr<ValueInfo> info = OnnxValueInfo(*type->second);
+        if (!info.ok()) {
+          return Annotate(info.status(), absl::StrCat("declaration of ", Quote(name)));
+        }
+        builder_.Declare(value, *info);
+        BW_RETURN_IF_ERROR(builder_.status());
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<ValueId>> Operator(const onnx::NodeProto& node,
+                                                std::vector<ValueId> inputs) {
+    const OnnxOperator* op = FindOnnxOperator(Domain(node.domain()), node.op_type());
+    const int version =
+        op == nullptr ? 0 : op->VersionAt(OpsetOf(place_.opsets, Domain(node.domain())));
+    if (version == 0) {
+      return Unknown(node, std::move(inputs));
+    }
+    const int count = node.input_size();
+    if (count < op->least_inputs || (op->most_inputs != kAnyNumber && count > op->most_inputs)) {
+      return Invalid("has ", count, " inputs; ", op->name, " takes ", op->least_inputs,
+                     op->most_inputs == kAnyNumber         ? " or more"
+                     : op->most_inputs == op->least_inputs ? ""
+                                                           : absl::StrCat(" to ", op->most_inputs));
+    }
+    for (int i = 0; i < op->least_inputs; ++i) {
+      if (!inputs[static_cast<size_t>(i)].present()) {
+        return Invalid("input ", i, " must not be left out");
+      }
+    }
+    if (op->most_outputs != kAnyNumber && node.output_size() > op->most_outputs) {
+      return Invalid("has ", node.output_size(), " outputs; ", op->name, " has at most ",
+                     op->most_outputs);
+    }
+    OnnxNode translated(place_, *op, node, version, inputs);
+    if (op->translate == nullptr) {
+      translated.Out(0, builder_.Add(op->becomes, inputs));
+    } else {
+      op->translate(translated);
+    }
+    if (!builder_.ok() && place_.import.keep_unknown && AnyUnknown(inputs)) {
+      builder_.Forgive();
+      return Unknown(node, std::move(inputs));
+    }
+    BW_RETURN_IF_ERROR(builder_.status());
+    BW_RETURN_IF_ERROR(translated.CheckAllRead());
+    std::vector<ValueId> outputs;
+    for (int i = 0; i < node.output_size(); ++i) {
+      outputs.push_back(translated.output(i));
+    }
+    return outputs;
+  }
+
+  bool AnyUnknown(const std::vector<ValueId>& inputs) const {
+    return std::any_of(inputs.begin(), inputs.end(), [&](ValueId input) {
+      return input.present() && builder_.info(input).dtype == DType::kUndefined;
+    });
+  }
+
+  // A node of a type that is not known, or whose translation needs what such nodes hide.
+  absl::StatusOr<std::vector<ValueId>> Unknown(const onnx::NodeProto& proto,
+                                               std::vector<ValueId> inputs) {
+    if (!place_.import.keep_unknown) {
+      return absl::UnimplementedError("operator is not supported");
+    }
+    static const auto* const unknown = new OnnxOperator{"unknown", {}};
+    Node node;
+    node.op = TypeName(proto);
+    node.inputs = inputs;
+    node.attributes = OnnxNode(place_, *unknown, proto, 0, inputs).PlainAttributes();
+    node.outputs.resize(static_cast<size_t>(std::max(1, proto.output_size())));
+    const ValueId first = builder_.Add(std::move(node));
+    std::vector<ValueId> outputs;
+    for (int i = 0; i < proto.output_size(); ++i) {
+      outputs.push_back({first.node, i});
+    }
+    return outputs;
+  }
+
+  absl::StatusOr<std::vector<ValueId>> Call(const onnx::NodeProto& node,
+                                            const OnnxFunction& function,
+                                            const std::vector<ValueId>& inputs) {
+    const onnx::FunctionProto& proto = *function.proto;
+    if (place_.function_depth == OnnxImport::kMaxFunctionDepth) {
+      return Invalid("functions are nested more than ", OnnxImport::kMaxFunctionDepth, " deep");
+    }
+    if (node.input_size() > proto.input_size() || node.output_size() > proto.output_size()) {
+      return Invalid("has ", node.input_size(), " inputs and ", node.output_size(),
+                     " outputs; the function has ", proto.input_size(), " and ",
+                     proto.output_size());
+    }
+    OnnxAttributes attributes;
+    for (const onnx::AttributeProto& attribute : function.defaults) {
+      attributes[attribute.name()] = &attribute;
+    }
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      const bool known = attributes.contains(attribute.name()) ||
+                         std::find(proto.attribute().begin(), proto.attribute().end(),
+                                   attribute.name()) != proto.attribute().end();
+      if (!known) {
+        return Invalid("attribute ", Quote(attribute.name()), " is none of the function's");
+      }
+      const onnx::AttributeProto* value =
+          FindOnnxAttribute(node, attribute.name(), place_.attributes);
+      if (value != nullptr) {
+        attributes[attribute.name()] = value;
+      }
+    }
+    OnnxScope scope(builder_, place_.import.tensors, nullptr);
+    Names given;
+    for (int i = 0; i < proto.input_size(); ++i) {
+      if (!given.insert(proto.input(i)).second) {
+        return Invalid("function input ", Quote(proto.input(i)), " occurs twice");
+      }
+      scope.Define(proto.input(i),
+                   i < node.input_size() ? inputs[static_cast<size_t>(i)] : ValueId());
+    }
+    const std::vector<std::string> names(proto.output().begin(), proto.output().end());
+    BW_ASSIGN_OR_RETURN(const std::vector<int> order, OrderOnnxNodes(proto.node(), given, names));
+    const OnnxPlace place{place_.import, function.opsets, scope, &attributes,
+                          place_.function_depth + 1};
+    const absl::Status status = NodeTranslation(place, nullptr).Run(proto.node(), order);
+    if (!status.ok()) {
+      return Annotate(status, "function");
+    }
+    std::vector<ValueId> outputs;
+    for (int i = 0; i < node.output_size(); ++i) {
+      const std::optional<ValueId> value = scope.Find(proto.output(i));
+      if (!value.has_value()) {
+        return Invalid("function output ", Quote(proto.output(i)), " is not defined");
+      }
+      outputs.push_back(*value);
+    }
+    return outputs;
+  }
+
+  const OnnxPlace& place_;
+  OnnxScope& scope_;
+  OnnxBuilder& builder_;
+  const Infos* declared_;
+};
+
+}  // namespace
+
+const onnx::AttributeProto* FindOnnxAttribute(const onnx::NodeProto& node, absl::string_view name,
+                                              const OnnxAttributes* call) {
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    if (attribute.name() != name) {
+      continue;
+    }
+    if (attribute.ref_attr_name().empty()) {
+      return &attribute;
+    }
+    if (call == nullptr) {
+      return nullptr;
+    }
+    const auto found = call->find(attribute.ref_attr_name());
+    return found == call->end() ? nullptr : found->second;
+  }
+  return nullptr;
+}
+
+int64_t OpsetOf(const OnnxOpsets& opsets, absl::string_view domain) {
+  const auto found = opsets.find(domain);
+  return found == opsets.end() ? 0 : found->second;
+}
+
+absl::Status TranslateOnnxGraph(const onnx::GraphProto& graph, const OnnxPlace& place) {
+  if (graph.sparse_initializer_size() > 0) {
+    return absl::UnimplementedError("sparse initializers are not supported");
+  }
+  for (const onnx::TensorProto& initializer : graph.initializer()) {
+    place.scope.DefineLater(initializer);
+  }
+  BW_ASSIGN_OR_RETURN(const Names given, GivenNames(graph));
+  const std::vector<std::string> outputs = OutputNames(graph);
+  BW_ASSIGN_OR_RETURN(const std::vector<int> order, OrderOnnxNodes(graph.node(), given, outputs));
+  const Infos declared = DeclaredTypes(graph);
+  BW_RETURN_IF_ERROR(NodeTranslation(place, &declared).Run(graph.node(), order));
+  OnnxBuilder& builder = place.scope.builder();
+  for (const std::string& name : outputs) {
+    const std::optional<ValueId> value = place.scope.Find(name);
+    BW_RETURN_IF_ERROR(builder.status());
+    if (!value.has_value()) {
+      return Invalid("output ", Quote(name), " is not defined");
+    }
+    const std::vector<std::string>& names = builder.info(*value).names;
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      builder.AddName(*value, name);
+    }
+    builder.Result(name, *value);
+  }
+  return builder.status();
+}
+
+int CountBodyInputs(const onnx::GraphProto& graph) {
+  Names initializers;
+  for (const onnx::TensorProto& initializer : graph.initializer()) {
+    initializers.insert(initializer.name());
+  }
+  return static_cast<int>(
+      std::count_if(graph.input().begin(), graph.input().end(),
+                    [&](const auto& input) { return !initializers.contains(input.name()); }));
+}
+
+absl::StatusOr<OnnxBody> TranslateOnnxBody(const onnx::GraphProto& graph, const OnnxPlace& place,
+                                           absl::Span<const ValueInfo> inputs) {
+  OnnxBuilder& outside = place.scope.builder();
+  if (outside.depth() == kMaxLoopDepth) {
+    return Invalid("graphs are nested more than ", kMaxLoopDepth, " deep");
+  }
+  const int count = CountBodyInputs(graph);
+  if (count != static_cast<int>(inputs.size())) {
+    return Invalid("the body has ", count, " inputs; there must be ", inputs.size());
+  }
+  OnnxBuilder builder(outside.depth() + 1, outside.lenient());
+  OnnxScope scope(builder, place.import.tensors, &place.scope);
+  Names initializers;
+  for (const onnx::TensorProto& initializer : graph.initializer()) {
+    initializers.insert(initializer.name());
+  }
+  size_t next = 0;
+  for (const onnx::ValueInfoProto& input : graph.input()) {
+    if (initializers.contains(input.name())) {
+      continue;
+    }
+    absl::StatusOr<ValueInfo> declared = OnnxValueInfo(input.type());
+    if (!declared.ok()) {
+      return Annotate(declared.status(), absl::StrCat("body input ", Quote(input.name())));
+    }
+    ValueInfo info = inputs[next++];
+    info.names = {input.name()};
+    const ValueId value = builder.Parameter(input.name(), std::move(info));
+    builder.Declare(value, *declared);
+    if (!builder.ok()) {
+      return Annotate(builder.status(), absl::StrCat("body input ", Quote(input.name())));
+    }
+    scope.Define(input.name(), value);
+  }
+  const OnnxPlace inside{place.import, place.opsets, scope, place.attributes, place.function_depth};
+  const absl::Status status = TranslateOnnxGraph(graph, inside);
+  if (!status.ok()) {
+    return Annotate(status, "body");
+  }
+  OnnxBody body;
+  body.num_inputs = count;
+  body.captures = scope.captures();
+  body.graph = builder.Take();
+  body.graph.name = graph.name();
+  return body;
+}
+
+}  // namespace beamwright::ops

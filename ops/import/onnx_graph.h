@@ -1,0 +1,83 @@
+// From the nodes of an ONNX graph, body or function to nodes of a Graph. Private to import/.
+#ifndef BEAMWRIGHT_OPS_IMPORT_ONNX_GRAPH_H_
+#define BEAMWRIGHT_OPS_IMPORT_ONNX_GRAPH_H_
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "onnx/onnx_pb.h"
+#include "ops/import/import_options.h"
+#include "ops/import/onnx_node.h"
+#include "ops/import/onnx_scope.h"
+#include "ops/import/onnx_tensor.h"
+
+namespace beamwright::ops {
+
+// Domain ("" for the default one) -> version.
+using OnnxOpsets = absl::flat_hash_map<std::string, int64_t>;
+
+struct OnnxFunction {
+  const onnx::FunctionProto* proto = nullptr;
+  OnnxOpsets opsets;
+  // Values of attributes that a call leaves out. The schema's newer field, kept here since Debian's
+  // messages do not know it.
+  std::vector<onnx::AttributeProto> defaults;
+};
+
+// What the translation of a model shares among its graphs.
+struct OnnxImport {
+  // Nodes that are translated altogether, those of functions once a call: functions that call each
+  // other could ask for any number.
+  static constexpr int64_t kMaxNodes = 100'000;
+  static constexpr int kMaxFunctionDepth = 16;
+
+  OnnxTensors tensors;
+  bool keep_unknown = false;
+  // By domain and name. A map, so that functions stay where they are.
+  std::map<std::pair<std::string, std::string>, OnnxFunction> functions;
+  int64_t num_nodes = 0;
+};
+
+// Where a node stands.
+struct OnnxPlace {
+  OnnxImport& import;
+  const OnnxOpsets& opsets;
+  OnnxScope& scope;
+  const OnnxAttributes* attributes = nullptr;  // of the call, in a function's body
+  int function_depth = 0;
+};
+
+// A node's attribute with references to the attributes of the function's call resolved; nullptr if
+// there is none.
+const onnx::AttributeProto* FindOnnxAttribute(const onnx::NodeProto& node, absl::string_view name,
+                                              const OnnxAttributes* call);
+
+// The domain's version where the node stands; 0 if it is not imported.
+int64_t OpsetOf(const OnnxOpsets& opsets, absl::string_view domain);
+
+// Translates the graph's nodes into place.scope, whose inputs have been defined, and its
+// initializers. Errors stick in the scope's builder as well.
+absl::Status TranslateOnnxGraph(const onnx::GraphProto& graph, const OnnxPlace& place);
+
+// A graph in an attribute as a Graph of its own.
+struct OnnxBody {
+  Graph graph;
+  int num_inputs = 0;  // Parameters: first the graph's own inputs, then what it captures
+  std::vector<OnnxScope::Capture> captures;
+};
+
+// `inputs`: what is known of the body's inputs, one each, to which the body's declarations are
+// added. Results are the body's outputs. Errors tell the way into the body, without the node's
+// name.
+absl::StatusOr<OnnxBody> TranslateOnnxBody(const onnx::GraphProto& graph, const OnnxPlace& place,
+                                           absl::Span<const ValueInfo> inputs);
+// Inputs of a body that are not initializers (files of IR version 3 list these too).
+int CountBodyInputs(const onnx::GraphProto& graph);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_IMPORT_ONNX_GRAPH_H_

@@ -1,0 +1,156 @@
+// Normalisations.
+#include "ops/import/onnx_operators.h"
+#include "ops/import/onnx_pieces.h"
+
+namespace beamwright::ops {
+namespace {
+
+constexpr double kEpsilon = 1e-5f;
+
+std::vector<int64_t> AxesFrom(OnnxNode& n, int64_t axis, int rank) {
+  std::vector<int64_t> axes;
+  for (int64_t at = n.Axis(axis, rank); at < rank; ++at) {
+    axes.push_back(at);
+  }
+  return axes;
+}
+
+ValueId Normalised(OnnxNode& n, ValueId x, std::vector<int64_t> axes, double epsilon) {
+  return n.Add("MVN", {x, n.List(axes)},
+               {{"normalize_variance", true}, {"eps", epsilon}, {"eps_mode", "inside_sqrt"}});
+}
+
+// A list of one number a channel (axis 1), as it multiplies x.
+ValueId PerChannel(OnnxNode& n, ValueId list, int rank) {
+  std::vector<int64_t> pattern(static_cast<size_t>(rank), 1);
+  if (rank >= 2) {
+    pattern[1] = -1;
+  }
+  return Reshaped(n, list, pattern);
+}
+
+ValueId ScaledPerChannel(OnnxNode& n, ValueId x, int rank) {
+  const ValueId scaled = n.Add("Multiply", {x, PerChannel(n, n.In(1), rank)});
+  return n.Add("Add", {scaled, PerChannel(n, n.In(2), rank)});
+}
+
+void LayerNormalization(OnnxNode& n) {
+  const double epsilon = n.Float("epsilon", kEpsilon);
+  n.Ignore("stash_type");  // the type of intermediate values, f32 here
+  const ValueId x = n.In(0);
+  const int rank = n.Rank(x);
+  const std::vector<int64_t> axes = AxesFrom(n, n.Int("axis", -1), rank);
+  ValueId y = n.Add("Multiply", {Normalised(n, x, axes, epsilon), n.In(1)});
+  if (n.Has(2)) {
+    y = n.Add("Add", {y, n.In(2)});
+  }
+  n.Out(0, y);
+  if (n.Wants(1) || n.Wants(2)) {
+    const ValueId mean = n.Add("ReduceMean", {x, n.List(axes)}, {{"keep_dims", true}});
+    const ValueId difference = n.Add("Subtract", {x, mean});
+    const ValueId square = n.Add("Multiply", {difference, difference});
+    const ValueId variance = n.Add("ReduceMean", {square, n.List(axes)}, {{"keep_dims", true}});
+    const ValueId deviation = n.Add("Sqrt", {n.Add("Add", {variance, n.Like(epsilon, x)})});
+    n.Out(1, mean);
+    n.Out(2, n.Add("Divide", {n.Like(1, x), deviation}));
+  }
+}
+
+void RmsNormalization(OnnxNode& n) {
+  const ValueId x = n.In(0);
+  const int rank = n.Rank(x);
+  n.Ignore("stash_type");
+  const std::vector<int64_t> axes = AxesFrom(n, n.Int("axis", -1), rank);
+  const ValueId square =
+      n.Add("ReduceMean", {n.Add("Multiply", {x, x}), n.List(axes)}, {{"keep_dims", true}});
+  const ValueId epsilon = n.Like(n.Float("epsilon", kEpsilon), x);
+  const ValueId root = n.Add("Sqrt", {n.Add("Add", {square, epsilon})});
+  n.Out(0, n.Add("Multiply", {n.Add("Divide", {x, root}), n.In(1)}));
+}
+
+// With the statistics that training found.
+void BatchNormalization(OnnxNode& n) {
+  n.Ignore("momentum");
+  if (n.version() < 9 && n.Int("spatial", 1) != 1) {
+    n.Unsupported("attribute 'spatial' must be 1");
+  }
+  if (n.version() >= 14 && n.Flag("training_mode", false)) {
+    n.Unsupported("attribute 'training_mode' must be 0");
+  }
+  n.Out(0, n.Add("BatchNormInference", {n.In(0), n.In(1), n.In(2), n.In(3), n.In(4)},
+                 {{"epsilon", n.Float("epsilon", kEpsilon)}}));
+}
+
+void InstanceNormalization(OnnxNode& n) {
+  const ValueId x = n.In(0);
+  const int rank = n.Rank(x);
+  const ValueId y = Normalised(n, x, AxesFrom(n, 2, rank), n.Float("epsilon", kEpsilon));
+  n.Out(0, ScaledPerChannel(n, y, rank));
+}
+
+// Scale and bias: one a group until opset 20, then one a channel.
+void GroupNormalization(OnnxNode& n) {
+  const ValueId x = n.In(0);
+  const int rank = n.Rank(x);
+  const int64_t groups = n.Int("num_groups", 0);
+  const double epsilon = n.Float("epsilon", kEpsilon);
+  if (n.version() >= 21) {
+    n.Ignore("stash_type");
+  }
+  if (n.ok() && (groups < 1 || rank < 2)) {
+    n.Fail("attribute 'num_groups' is ", groups, " and the rank ", rank,
+           "; they must be at least 1 and 2");
+    return;
+  }
+  if (n.version() >= 21) {
+    n.Out(0,
+          n.Add("GroupNormalization", n.inputs(), {{"num_groups", groups}, {"epsilon", epsilon}}));
+    return;
+  }
+  const ValueId grouped = Reshaped(n, x, {0, groups, -1});
+  const ValueId y = ScaledPerChannel(n, Normalised(n, grouped, {2}, epsilon), 3);
+  n.Out(0, n.Add("Reshape", {y, ShapeList(n, x)}, {{"special_zero", false}}));
+}
+
+// x / |x|, and 0 where that is 0.
+void LpNormalization(OnnxNode& n) {
+  const ValueId x = n.In(0);
+  const int64_t p = n.Int("p", 2);
+  if (p != 1 && p != 2) {
+    n.Fail("attribute 'p' is ", p, "; it must be 1 or 2");
+  }
+  const ValueId norm = n.Add(p == 1 ? "ReduceL1" : "ReduceL2", {x, n.List({n.Int("axis", -1)})},
+                             {{"keep_dims", true}});
+  const ValueId zero = n.Like(0, x);
+  const ValueId none = n.Add("Equal", {norm, zero});
+  const ValueId divisor = n.Add("Select", {none, n.Like(1, x), norm});
+  n.Out(0, n.Add("Select", {none, zero, n.Add("Divide", {x, divisor})}));
+}
+
+// (x - mean) / (deviation + 1e-9)
+void MeanVarianceNormalization(OnnxNode& n) {
+  n.Out(0, n.Add("MVN", {n.In(0), n.List(n.Ints("axes", {0, 2, 3}))},
+                 {{"normalize_variance", true}, {"eps", 1e-9}, {"eps_mode", "outside_sqrt"}}));
+}
+
+}  // namespace
+
+std::vector<OnnxOperator> OnnxNormalization() {
+  return {
+      {"BatchNormalization", {7, 9, 14, 15}, 5, 5, 5, "BatchNormInference", BatchNormalization},
+      {"GroupNormalization",
+       {18, 21},
+       3,
+       3,
+       1,
+       "GroupNormalization, or MVN, Multiply, Add",
+       GroupNormalization},
+      {"InstanceNormalization", {6, 22}, 3, 3, 1, "MVN, Multiply, Add", InstanceNormalization},
+      {"LayerNormalization", {17}, 2, 3, 3, "MVN, Multiply, Add", LayerNormalization},
+      {"LpNormalization", {1, 22}, 1, 1, 1, "ReduceL1 or ReduceL2, Divide", LpNormalization},
+      {"MeanVarianceNormalization", {9, 13}, 1, 1, 1, "MVN", MeanVarianceNormalization},
+      {"RMSNormalization", {23}, 2, 2, 1, "ReduceMean, Sqrt, Divide, Multiply", RmsNormalization},
+  };
+}
+
+}  // namespace beamwright::ops

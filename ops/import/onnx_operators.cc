@@ -1,0 +1,73 @@
+#include "ops/import/onnx_operators.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "ops/base/check.h"
+
+namespace beamwright::ops {
+namespace {
+
+using Table = absl::flat_hash_map<std::string, OnnxOperator>;
+
+const Table& StandardTable() {
+  static const auto* const table = [] {
+    auto* result = new Table;
+    for (const auto family : {OnnxActivations, OnnxControlFlow, OnnxConvolutions, OnnxCreation,
+                              OnnxElementwise, OnnxGather, OnnxMatMul, OnnxMovement,
+                              OnnxNormalization, OnnxRecurrent, OnnxReductions, OnnxShapes}) {
+      for (OnnxOperator& op : family()) {
+        BW_CHECK(result->emplace(op.name, op).second);
+      }
+    }
+    return result;
+  }();
+  return *table;
+}
+
+// Contributed operators that mean what one of the standard's does.
+const Table& MicrosoftTable() {
+  static const auto* const table = [] {
+    auto* result = new Table;
+    OnnxOperator gelu = StandardTable().at("Gelu");
+    gelu.versions = {1};
+    result->emplace("Gelu", gelu);
+    return result;
+  }();
+  return *table;
+}
+
+}  // namespace
+
+int OnnxOperator::VersionAt(int64_t opset) const {
+  int found = 0;
+  for (const int version : versions) {
+    found = version <= opset ? version : found;
+  }
+  return found;
+}
+
+const OnnxOperator* FindOnnxOperator(absl::string_view domain, absl::string_view name) {
+  if (!domain.empty() && domain != "com.microsoft") {
+    return nullptr;
+  }
+  const Table& table = domain.empty() ? StandardTable() : MicrosoftTable();
+  const auto found = table.find(name);
+  return found == table.end() ? nullptr : &found->second;
+}
+
+std::vector<const OnnxOperator*> AllOnnxOperators() {
+  std::map<absl::string_view, const OnnxOperator*> sorted;
+  for (const auto& [name, op] : StandardTable()) {
+    sorted[name] = &op;
+  }
+  std::vector<const OnnxOperator*> result;
+  for (const auto& [name, op] : sorted) {
+    result.push_back(op);
+  }
+  return result;
+}
+
+}  // namespace beamwright::ops

@@ -1,0 +1,206 @@
+#include "ops/import/onnx_order.h"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+
+#include "absl/container/flat_hash_map.h"
+#include "ops/base/status.h"
+#include "ops/import/onnx_text.h"
+
+namespace beamwright::ops {
+namespace {
+
+using Names = absl::flat_hash_set<std::string>;
+
+// Adds the names that the graphs in a node's attributes read without defining them. Nesting is
+// bounded by what protobuf parses (100 messages).
+void AddFreeNames(const onnx::NodeProto& node, Names& free);
+
+void AddFreeNames(const onnx::GraphProto& graph, Names& free) {
+  Names defined;
+  Names read;
+  for (const onnx::ValueInfoProto& input : graph.input()) {
+    defined.insert(input.name());
+  }
+  for (const onnx::TensorProto& initializer : graph.initializer()) {
+    defined.insert(initializer.name());
+  }
+  for (const onnx::NodeProto& node : graph.node()) {
+    read.insert(node.input().begin(), node.input().end());
+    defined.insert(node.output().begin(), node.output().end());
+    AddFreeNames(node, read);
+  }
+  for (const onnx::ValueInfoProto& output : graph.output()) {
+    read.insert(output.name());
+  }
+  for (const std::string& name : read) {
+    if (!defined.contains(name)) {
+      free.insert(name);
+    }
+  }
+}
+
+void AddFreeNames(const onnx::NodeProto& node, Names& free) {
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    if (attribute.has_g()) {
+      AddFreeNames(attribute.g(), free);
+    }
+    for (const onnx::GraphProto& graph : attribute.graphs()) {
+      AddFreeNames(graph, free);
+    }
+  }
+}
+
+class Order {
+ public:
+  explicit Order(const OnnxNodes& nodes)
+      : nodes_(nodes), needed_(static_cast<size_t>(nodes.size()), false) {}
+
+  absl::Status Define(const Names& given) {
+    for (int i = 0; i < nodes_.size(); ++i) {
+      for (const std::string& name : nodes_[i].output()) {
+        if (!name.empty() && (given.contains(name) || !writer_.emplace(name, i).second)) {
+          return Invalid(Describe(nodes_[i], i), ": ", Quote(name), " is defined twice");
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Marks what the outputs need, and counts dependencies among it.
+  void Mark(absl::Span<const std::string> outputs) {
+    std::vector<int> open;
+    const auto need = [&](int node) {
+      if (!needed_[static_cast<size_t>(node)]) {
+        needed_[static_cast<size_t>(node)] = true;
+        open.push_back(node);
+      }
+    };
+    for (const std::string& name : outputs) {
+      if (const auto found = writer_.find(name); found != writer_.end()) {
+        need(found->second);
+      }
+    }
+    sources_.resize(needed_.size());
+    while (!open.empty()) {
+      const int node = open.back();
+      open.pop_back();
+      sources_[static_cast<size_t>(node)] = SourcesOf(node);
+      for (const int source : sources_[static_cast<size_t>(node)]) {
+        need(source);
+      }
+    }
+  }
+
+  absl::StatusOr<std::vector<int>> Sort() const {
+    std::vector<std::vector<int>> readers(needed_.size());
+    std::vector<size_t> waits(needed_.size(), 0);
+    std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+    size_t count = 0;
+    for (size_t i = 0; i < needed_.size(); ++i) {
+      if (!needed_[i]) {
+        continue;
+      }
+      ++count;
+      waits[i] = sources_[i].size();
+      for (const int source : sources_[i]) {
+        readers[static_cast<size_t>(source)].push_back(static_cast<int>(i));
+      }
+      if (waits[i] == 0) {
+        ready.push(static_cast<int>(i));
+      }
+    }
+    std::vector<int> order;
+    while (!ready.empty()) {
+      order.push_back(ready.top());
+      ready.pop();
+      for (const int reader : readers[static_cast<size_t>(order.back())]) {
+        if (--waits[static_cast<size_t>(reader)] == 0) {
+          ready.push(reader);
+        }
+      }
+    }
+    if (order.size() != count) {
+      return CycleError(waits);
+    }
+    return order;
+  }
+
+ private:
+  // Nodes that the node reads, each once.
+  std::vector<int> SourcesOf(int node) const {
+    Names names(nodes_[node].input().begin(), nodes_[node].input().end());
+    AddFreeNames(nodes_[node], names);
+    std::vector<int> sources;
+    for (const std::string& name : names) {
+      if (const auto found = writer_.find(name); found != writer_.end()) {
+        sources.push_back(found->second);
+      }
+    }
+    std::sort(sources.begin(), sources.end());
+    sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
+    return sources;
+  }
+
+  // From any node that waits, its sources that wait lead into a cycle.
+  absl::Status CycleError(const std::vector<size_t>& waits) const {
+    std::vector<bool> seen(waits.size(), false);
+    auto at = static_cast<size_t>(
+        std::find_if(waits.begin(), waits.end(), [](size_t count) { return count > 0; }) -
+        waits.begin());
+    while (!seen[at]) {
+      seen[at] = true;
+      for (const int source : sources_[at]) {
+        if (waits[static_cast<size_t>(source)] > 0) {
+          at = static_cast<size_t>(source);
+          break;
+        }
+      }
+    }
+    const auto node = static_cast<int>(at);
+    return Invalid(Describe(nodes_[node], node), " depends on itself");
+  }
+
+  const OnnxNodes& nodes_;
+  std::vector<bool> needed_;
+  std::vector<std::vector<int>> sources_;
+  absl::flat_hash_map<std::string, int> writer_;  // name of a value -> node
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<int>> OrderOnnxNodes(const OnnxNodes& nodes, const Names& given,
+                                                absl::Span<const std::string> outputs) {
+  Order order(nodes);
+  BW_RETURN_IF_ERROR(order.Define(given));
+  order.Mark(outputs);
+  return order.Sort();
+}
+
+absl::StatusOr<Names> GivenNames(const onnx::GraphProto& graph) {
+  Names names;
+  for (const onnx::ValueInfoProto& input : graph.input()) {
+    if (!names.insert(input.name()).second) {
+      return Invalid("input ", Quote(input.name()), " occurs twice");
+    }
+  }
+  Names initializers;
+  for (const onnx::TensorProto& initializer : graph.initializer()) {
+    if (!initializers.insert(initializer.name()).second) {
+      return Invalid("initializer ", Quote(initializer.name()), " occurs twice");
+    }
+  }
+  names.insert(initializers.begin(), initializers.end());
+  return names;
+}
+
+std::vector<std::string> OutputNames(const onnx::GraphProto& graph) {
+  std::vector<std::string> names;
+  for (const onnx::ValueInfoProto& output : graph.output()) {
+    names.push_back(output.name());
+  }
+  return names;
+}
+
+}  // namespace beamwright::ops

@@ -1,0 +1,87 @@
+// LSTM, GRU and RNN become loops around cells (ops/import/recurrent_sequence.h).
+#include "ops/import/onnx_operators.h"
+#include "ops/import/onnx_text.h"
+#include "ops/import/recurrent_sequence.h"
+
+namespace beamwright::ops {
+namespace {
+
+using Cell = RecurrentSequence::Cell;
+using Direction = RecurrentSequence::Direction;
+
+void ReadAttributes(OnnxNode& n, RecurrentSequence& sequence) {
+  const std::string direction = n.String("direction", "forward");
+  if (direction == "reverse") {
+    sequence.direction = Direction::kReverse;
+  } else if (direction == "bidirectional") {
+    sequence.direction = Direction::kBidirectional;
+  } else if (direction != "forward") {
+    n.Fail("attribute 'direction' is ", Quote(direction),
+           "; it must be forward, reverse or bidirectional");
+  }
+  const bool batch_first = n.version() >= 14 && n.Flag("layout", false);
+  sequence.layout =
+      batch_first ? RecurrentSequence::Layout::kOnnxBatchFirst : RecurrentSequence::Layout::kOnnx;
+  sequence.weights = RecurrentSequence::Weights::kOnnx;
+  sequence.hidden_size = n.Int("hidden_size", 0);
+  sequence.clip = n.Float("clip", 0);
+  n.builder().Fail(SetOnnxActivations(n.Strings("activations"), n.Floats("activation_alpha"),
+                                      n.Floats("activation_beta"), sequence));
+}
+
+void Append(OnnxNode& n, RecurrentSequence& sequence) {
+  sequence.x = n.In(0);
+  sequence.w = n.In(1);
+  sequence.r = n.In(2);
+  sequence.b = n.In(3);
+  sequence.lengths = n.In(4);
+  sequence.h0 = n.In(5);
+  sequence.c0 = n.In(6);
+  sequence.p = n.In(7);
+  ReadAttributes(n, sequence);
+  if (!n.ok()) {
+    return;
+  }
+  const absl::StatusOr<RecurrentOutputs> outputs =
+      AppendRecurrentSequence(sequence, n.builder().name(), n.builder().graph());
+  if (!outputs.ok()) {
+    n.builder().Fail(outputs.status());
+    return;
+  }
+  n.builder().InferAppended();
+  n.Out(0, outputs->y);
+  n.Out(1, outputs->h);
+  n.Out(2, outputs->c);
+}
+
+void Lstm(OnnxNode& n) {
+  RecurrentSequence sequence;
+  sequence.cell = Cell::kLstm;
+  sequence.input_forget = n.Flag("input_forget", false);
+  Append(n, sequence);
+}
+
+void Gru(OnnxNode& n) {
+  RecurrentSequence sequence;
+  sequence.cell = Cell::kGru;
+  sequence.linear_before_reset = n.Flag("linear_before_reset", false);
+  Append(n, sequence);
+}
+
+void Rnn(OnnxNode& n) {
+  RecurrentSequence sequence;
+  sequence.cell = Cell::kRnn;
+  Append(n, sequence);
+}
+
+}  // namespace
+
+std::vector<OnnxOperator> OnnxRecurrent() {
+  return {
+      {"GRU", {7, 14, 22}, 3, 6, 2, "Loop, GRUCell", Gru},
+      {"LSTM", {7, 14, 22}, 3, 8, 3, "Loop, LSTMCell", Lstm},
+      {"RNN", {7, 14, 22}, 3, 6, 2, "Loop, RNNCell", Rnn},
+  };
+}
+
+}  // namespace beamwright::ops

@@ -1,0 +1,189 @@
+#include "ops/import/onnx_tensor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "ops/base/status.h"
+#include "ops/import/onnx_text.h"
+
+namespace beamwright::ops {
+namespace {
+
+// Exporters do not share bytes between tensors; a little room for those that do.
+constexpr int64_t kMaxGrowth = 4;
+
+// Type and shape, all extents known. Elements are made later, when it is known that the message
+// has them.
+absl::StatusOr<ValueInfo> ReadHead(const onnx::TensorProto& message) {
+  ValueInfo head;
+  BW_ASSIGN_OR_RETURN(head.dtype, OnnxType(message.data_type()));
+  if (message.dims_size() > kMaxOnnxRank) {
+    return Invalid("has rank ", message.dims_size(), "; at most ", kMaxOnnxRank, " is allowed");
+  }
+  if (message.has_segment()) {
+    return absl::UnimplementedError("a tensor in segments is not supported");
+  }
+  Shape shape(message.dims().begin(), message.dims().end());
+  BW_RETURN_IF_ERROR(CheckedNumElements(shape).status());
+  head.shape = PartialShape(std::move(shape));
+  return head;
+}
+
+// Any byte may stand in a file; a bool is 0 or 1.
+void Normalise(Tensor& tensor) {
+  if (tensor.dtype() == DType::kBool) {
+    for (int64_t i = 0; i < tensor.num_bytes(); ++i) {
+      tensor.mutable_bytes()[i] = std::byte{tensor.bytes()[i] != std::byte{0}};
+    }
+  }
+}
+
+absl::StatusOr<Tensor> FromBytes(absl::string_view bytes, DType dtype, const Shape& shape) {
+  const int64_t needed = NumElements(shape) * SizeOf(dtype);
+  if (static_cast<int64_t>(bytes.size()) != needed) {
+    return Invalid("has ", bytes.size(), " bytes of elements; ", Name(dtype), ToString(shape),
+                   " takes ", needed);
+  }
+  Tensor tensor(dtype, shape);
+  if (needed > 0) {
+    std::memcpy(tensor.mutable_bytes(), bytes.data(), bytes.size());
+  }
+  Normalise(tensor);
+  return tensor;
+}
+
+template <typename To, typename Field>
+absl::StatusOr<Tensor> FromField(const Field& field, DType dtype, const Shape& shape) {
+  if (field.size() != NumElements(shape)) {
+    return Invalid("has ", field.size(), " elements; its shape is ", ToString(shape));
+  }
+  Tensor tensor(dtype, shape);
+  auto* const out = reinterpret_cast<To*>(tensor.mutable_bytes());
+  for (int i = 0; i < field.size(); ++i) {
+    out[i] = static_cast<To>(field[i]);
+  }
+  return tensor;
+}
+
+// The field follows from the type as onnx.proto says; 16-bit floats are bit patterns.
+absl::StatusOr<Tensor> FromFields(const onnx::TensorProto& message, DType dtype,
+                                  const Shape& shape) {
+  switch (dtype) {
+    case DType::kF32:
+      return FromField<float>(message.float_data(), dtype, shape);
+    case DType::kF64:
+      return FromField<double>(message.double_data(), dtype, shape);
+    case DType::kI64:
+      return FromField<int64_t>(message.int64_data(), dtype, shape);
+    case DType::kU64:
+      return FromField<uint64_t>(message.uint64_data(), dtype, shape);
+    case DType::kU32:
+      return FromField<uint32_t>(message.uint64_data(), dtype, shape);
+    case DType::kI32:
+      return FromField<int32_t>(message.int32_data(), dtype, shape);
+    case DType::kI16:
+    case DType::kU16:
+    case DType::kF16:
+    case DType::kBF16:
+      return FromField<uint16_t>(message.int32_data(), dtype, shape);
+    case DType::kBool:
+      return FromField<bool>(message.int32_data(), dtype, shape);
+    default:
+      return FromField<uint8_t>(message.int32_data(), dtype, shape);
+  }
+}
+
+absl::Status CheckLocation(absl::string_view location) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(location, '/');
+  const bool up = std::find(parts.begin(), parts.end(), "..") != parts.end();
+  if (location.empty() || location.front() == '/' || up ||
+      location.find('\\') != absl::string_view::npos ||
+      location.find('\0') != absl::string_view::npos) {
+    return Invalid("external data in ", Quote(location),
+                   "; its location must be a relative path without '..'");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> ReadInlineTensor(const onnx::TensorProto& message) {
+  BW_ASSIGN_OR_RETURN(const ValueInfo head, ReadHead(message));
+  return message.has_raw_data() ? FromBytes(message.raw_data(), head.dtype, head.shape.dims())
+                                : FromFields(message, head.dtype, head.shape.dims());
+}
+
+absl::StatusOr<Tensor> OnnxTensors::Read(const onnx::TensorProto& message) {
+  Tensor& known = tensors_[&message];
+  if (!known.has_value()) {
+    if (message.data_location() == onnx::TensorProto::EXTERNAL) {
+      BW_RETURN_IF_ERROR(ReadExternal(message, known));
+    } else {
+      BW_ASSIGN_OR_RETURN(known, ReadInlineTensor(message));
+    }
+  }
+  return known;
+}
+
+absl::Status OnnxTensors::ReadExternal(const onnx::TensorProto& message, Tensor& tensor) {
+  BW_ASSIGN_OR_RETURN(const ValueInfo head, ReadHead(message));
+  const DType dtype = head.dtype;
+  const Shape& shape = head.shape.dims();
+  const int64_t needed = NumElements(shape) * SizeOf(dtype);
+  std::string location;
+  int64_t offset = 0;
+  int64_t length = -1;
+  for (const onnx::StringStringEntryProto& entry : message.external_data()) {
+    if (entry.key() == "location") {
+      location = entry.value();
+    } else if (entry.key() == "offset" || entry.key() == "length") {
+      int64_t& number = entry.key() == "offset" ? offset : length;
+      if (!absl::SimpleAtoi(entry.value(), &number) || number < 0) {
+        return Invalid("external data: ", entry.key(), " is ", Quote(entry.value()),
+                       "; it must be a whole number, 0 or more");
+      }
+    } else if (entry.key() != "checksum") {
+      return absl::UnimplementedError(
+          absl::StrCat("external data: ", Quote(entry.key()), " is not supported"));
+    }
+  }
+  BW_ASSIGN_OR_RETURN(const absl::string_view file, File(location));
+  const auto available = static_cast<int64_t>(file.size());
+  length = length < 0 ? needed : length;
+  if (length < needed) {
+    return Invalid("external data: length is ", length, "; ", Name(dtype), ToString(shape),
+                   " takes ", needed, " bytes");
+  }
+  if (length > available || offset > available - length) {
+    return Invalid("external data: ", length, " bytes from ", offset, " lie outside ",
+                   Quote(location), " of ", available, " bytes");
+  }
+  if (needed > kMaxGrowth * file_bytes_ - external_bytes_) {
+    return Invalid("external data up to here overlaps and takes more than ", kMaxGrowth,
+                   " times its files of ", file_bytes_, " bytes");
+  }
+  external_bytes_ += needed;
+  BW_ASSIGN_OR_RETURN(
+      tensor, FromBytes(file.substr(static_cast<size_t>(offset), static_cast<size_t>(needed)),
+                        dtype, shape));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<absl::string_view> OnnxTensors::File(const std::string& location) {
+  BW_RETURN_IF_ERROR(CheckLocation(location));
+  const auto known = files_.find(location);
+  if (known != files_.end()) {
+    return absl::string_view(known->second);
+  }
+  absl::StatusOr<std::string> content = read_(location);
+  if (!content.ok()) {
+    return Annotate(content.status(), "external data");
+  }
+  file_bytes_ += static_cast<int64_t>(content->size());
+  return absl::string_view(files_.emplace(location, *std::move(content)).first->second);
+}
+
+}  // namespace beamwright::ops

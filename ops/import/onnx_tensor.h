@@ -1,0 +1,44 @@
+// The constants of an ONNX model: TensorProto messages, whose elements stand in the message or in
+// files beside the model. Private to import/.
+#ifndef BEAMWRIGHT_OPS_IMPORT_ONNX_TENSOR_H_
+#define BEAMWRIGHT_OPS_IMPORT_ONNX_TENSOR_H_
+
+#include <map>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "onnx/onnx_pb.h"
+#include "ops/import/import_options.h"
+#include "ops/tensor/tensor.h"
+
+namespace beamwright::ops {
+
+// Makes tensors of messages, each once: a message that is met again (in a function that is called
+// twice) gives the same elements. What external data may take altogether is bounded by a small
+// multiple of its files: overlapping ranges of a hostile file cannot ask for more.
+class OnnxTensors {
+ public:
+  explicit OnnxTensors(ReadFileFunction read) : read_(std::move(read)) {}
+
+  // `message` must live as long as this. InvalidArgument: elements and shape do not fit together,
+  // external data outside its file or the model's folder; Unimplemented: element type.
+  absl::StatusOr<Tensor> Read(const onnx::TensorProto& message);
+
+ private:
+  absl::Status ReadExternal(const onnx::TensorProto& message, Tensor& tensor);
+  absl::StatusOr<absl::string_view> File(const std::string& location);
+
+  ReadFileFunction read_;
+  absl::flat_hash_map<const onnx::TensorProto*, Tensor> tensors_;
+  std::map<std::string, std::string> files_;  // what views of them refer to stays where it is
+  int64_t file_bytes_ = 0;
+  int64_t external_bytes_ = 0;
+};
+
+// A tensor of a message that holds its elements, as ONNX's test data does.
+absl::StatusOr<Tensor> ReadInlineTensor(const onnx::TensorProto& message);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_IMPORT_ONNX_TENSOR_H_

@@ -1,0 +1,156 @@
+#include "ops/import/onnx_wire.h"
+
+#include <cstdint>
+
+#include "ops/base/status.h"
+
+namespace beamwright::ops {
+namespace {
+
+constexpr int64_t kFreeBytes = int64_t{64} << 20;
+constexpr int64_t kMaxGrowth = 4;
+constexpr int kMaxDepth = 100;
+// Roughly what a message or a text of its own takes, with the list that holds it.
+constexpr int64_t kMessageBytes = 256;
+constexpr int64_t kTextBytes = 48;
+
+// Messages of onnx.proto that hold others.
+enum class Message { kModel, kGraph, kNode, kAttribute, kTensor, kValue, kFunction, kOther, kText };
+
+// What a field of a message holds; kText for anything that is no message.
+Message FieldOf(Message message, uint64_t field) {
+  switch (message) {
+    case Message::kModel:
+      return field == 7                                 ? Message::kGraph
+             : field == 25                              ? Message::kFunction
+             : field == 8 || field == 14 || field == 20 ? Message::kOther
+                                                        : Message::kText;
+    case Message::kGraph:
+      return field == 1                   ? Message::kNode
+             : field == 5                 ? Message::kTensor
+             : field >= 11 && field <= 13 ? Message::kValue
+             : field == 14 || field == 15 ? Message::kOther
+                                          : Message::kText;
+    case Message::kNode:
+      return field == 5 ? Message::kAttribute : Message::kText;
+    case Message::kAttribute:
+      return field == 5 || field == 10                                  ? Message::kTensor
+             : field == 6 || field == 11                                ? Message::kGraph
+             : field == 14 || field == 15 || field == 22 || field == 23 ? Message::kOther
+                                                                        : Message::kText;
+    case Message::kTensor:
+      return field == 13 ? Message::kOther : Message::kText;
+    case Message::kValue:
+      return field == 2 ? Message::kOther : Message::kText;
+    case Message::kFunction:
+      return field == 7    ? Message::kNode
+             : field == 9  ? Message::kOther
+             : field == 11 ? Message::kAttribute
+                           : Message::kText;
+    // Types, shapes, opsets, sparse tensors: small in what is wanted. Fields are looked into as if
+    // they were messages, which texts seldom are and which does no harm.
+    case Message::kOther:
+    case Message::kText:
+      break;
+  }
+  return Message::kText;
+}
+
+class Walk {
+ public:
+  explicit Walk(absl::string_view bytes)
+      : budget_(kFreeBytes + kMaxGrowth * static_cast<int64_t>(bytes.size())) {}
+
+  absl::Status Run(absl::string_view bytes, Message message, int depth) {
+    if (depth > kMaxDepth) {
+      return Invalid("messages are nested more than ", kMaxDepth, " deep");
+    }
+    while (!bytes.empty()) {
+      uint64_t tag = 0;
+      uint64_t size = 0;
+      if (!Varint(bytes, tag)) {
+        return Malformed();
+      }
+      switch (tag & 7) {
+        case 0:
+          if (!Varint(bytes, size)) {
+            return Malformed();
+          }
+          continue;
+        case 1:
+          size = 8;
+          break;
+        case 5:
+          size = 4;
+          break;
+        case 2:
+          if (!Varint(bytes, size)) {
+            return Malformed();
+          }
+          break;
+        default:  // groups, which the format does not use
+          return Malformed();
+      }
+      if (size > bytes.size()) {
+        return Malformed();
+      }
+      if ((tag & 7) == 2) {
+        BW_RETURN_IF_ERROR(Field(bytes.substr(0, size), message, tag >> 3, depth));
+      }
+      bytes.remove_prefix(size);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static absl::Status Malformed() { return Invalid("its bytes are malformed or cut short"); }
+
+  static bool Varint(absl::string_view& bytes, uint64_t& value) {
+    value = 0;
+    for (int shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
+      const auto byte = static_cast<uint8_t>(bytes.front());
+      bytes.remove_prefix(1);
+      value |= uint64_t{byte & 127U} << shift;
+      if (byte < 128) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  absl::Status Field(absl::string_view content, Message message, uint64_t field, int depth) {
+    const Message held = FieldOf(message, field);
+    // Whether a field of a kOther is a message is not known: it counts as one.
+    const bool is_message = held != Message::kText || message == Message::kOther;
+    budget_ -= is_message ? kMessageBytes : kTextBytes;
+    if (budget_ < 0) {
+      return Invalid("its messages would take more than ", kFreeBytes >> 20,
+                     " MiB and four times the file");
+    }
+    if (held == Message::kText) {
+      return message == Message::kOther ? Other(content, depth) : absl::OkStatus();
+    }
+    return held == Message::kOther ? Other(content, depth) : Run(content, held, depth + 1);
+  }
+
+  // Counts length-delimited fields inside as messages; what does not parse is text.
+  absl::Status Other(absl::string_view content, int depth) {
+    const int64_t before = budget_;
+    const absl::Status status = Run(content, Message::kOther, depth + 1);
+    if (!status.ok() && budget_ >= 0 && depth < kMaxDepth) {
+      budget_ = before;
+      return absl::OkStatus();
+    }
+    return status;
+  }
+
+  int64_t budget_;
+};
+
+}  // namespace
+
+absl::Status CheckOnnxMemory(absl::string_view bytes) {
+  return Walk(bytes).Run(bytes, Message::kModel, 0);
+}
+
+}  // namespace beamwright::ops
