@@ -9,7 +9,8 @@
 #include "ops/base/status.h"
 #include "ops/compile/scopes.h"
 #include "ops/graph/inference.h"
-#include "ops/import/openvino_ir.h"
+#include "ops/import/graph_file.h"
+#include "ops/import/onnx.h"
 #include "ops/loop/operators.h"
 #include "ops/tools/printable.h"
 #include "ops/tools/run.h"
@@ -55,7 +56,7 @@ void CollectScopes(const Graph& graph, const GraphInfo& info, ScopeMap& scopes) 
 absl::Status Show(const Flags& flags, std::ostream& output) {
   ImportOptions import;
   import.keep_unknown_layers = true;
-  BW_ASSIGN_OR_RETURN(Graph graph, ReadOpenVinoIr(flags.file, import));
+  BW_ASSIGN_OR_RETURN(Graph graph, ReadGraph(flags.file, import));
   ShowOptions options;
   for (const std::string& node : UnsupportedNodes(graph, Operators())) {
     options.remarks.push_back(absl::StrCat("operator not supported: ", node));
@@ -83,7 +84,7 @@ absl::Status Show(const Flags& flags, std::ostream& output) {
 }
 
 absl::Status Run(const Flags& flags, std::ostream& output) {
-  BW_ASSIGN_OR_RETURN(Graph graph, ReadOpenVinoIr(flags.file));
+  BW_ASSIGN_OR_RETURN(Graph graph, ReadGraph(flags.file));
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::Compile(std::move(graph)));
   BW_ASSIGN_OR_RETURN(const TensorMap inputs, ReadNpz(flags.inputs));
   ExecutionContext context;
@@ -96,12 +97,16 @@ absl::Status Run(const Flags& flags, std::ostream& output) {
   return absl::OkStatus();
 }
 
-// The table of docs/operators.md.
+// The tables of docs/operators.md.
 void ListOperators(std::ostream& output) {
   output << "| operator | attributes |\n| --- | --- |\n";
   for (const Operator& op : Operators().all()) {
     const std::string attributes = absl::StrJoin(op.attributes, ", ");
     output << absl::StrCat("| ", op.name, " | ", attributes, attributes.empty() ? "|" : " |", "\n");
+  }
+  output << "\n| ONNX operator | from opset | becomes |\n| --- | --- | --- |\n";
+  for (const OnnxOperatorLine& line : ListOnnxOperators()) {
+    output << absl::StrCat("| ", line.name, " | ", line.since, " | ", line.becomes, " |\n");
   }
 }
 
@@ -109,7 +114,7 @@ void DefineCommands(CLI::App& app, Flags& flags) {
   app.require_subcommand(1);
   app.footer("Exit codes: 0 done, 1 bad file or input, 2 bad command line.");
   constexpr const char* kFile =
-      "OpenVINO IR file (.xml); its weights are read from the .bin file beside it";
+      "Graph file: OpenVINO IR (.xml, with its weights in the .bin file beside it) or ONNX (.onnx)";
   CLI::App* show = app.add_subcommand("show", "Print inputs, outputs, nodes and loops of a graph");
   show->add_option("FILE", flags.file, kFile)->required();
   show->add_flag("--json", flags.json, "Print JSON");
@@ -123,8 +128,7 @@ void DefineCommands(CLI::App& app, Flags& flags) {
       ->required();
   run->add_option("--threads", flags.threads, "Threads to use at most, 1 to 1024 (default: 1)")
       ->check(CLI::Range(1, 1024));
-  app.add_subcommand("operators",
-                     "List the operators that graphs may contain, as a Markdown table");
+  app.add_subcommand("operators", "List the operators that graphs may contain, as Markdown tables");
 }
 
 }  // namespace

@@ -3,10 +3,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "ops/base/file.h"
 #include "ops/base/status.h"
-#include "ops/import/openvino_ir.h"
+#include "ops/import/graph_file.h"
 #include "server/model/bundle_files.h"
 #include "server/model/model_config.h"
 #include "server/model/repository.h"
@@ -17,21 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 absl::StatusOr<ops::Graph> LoadGraph(BundleFiles& files, const std::string& path) {
-  constexpr absl::string_view kXml = ".xml";
-  if (!absl::EndsWith(path, kXml)) {
-    return Invalid("'", path, "' is no OpenVINO IR graph; its name must end in .xml");
-  }
-  BW_ASSIGN_OR_RETURN(const std::string xml, files.Read(path));
-  // A graph without constants needs no weights file: only the importer knows.
-  const absl::StatusOr<std::string> weights =
-      files.Read(path.substr(0, path.size() - kXml.size()) + ".bin");
-  if (!weights.ok() && !absl::IsNotFound(weights.status())) {
-    return weights.status();
-  }
-  const absl::StatusOr<absl::string_view> view =
-      weights.ok() ? absl::StatusOr<absl::string_view>(*weights) : weights.status();
-  absl::StatusOr<ops::Graph> graph = ops::ParseOpenVinoIr(xml, view);
-  return graph.ok() ? std::move(graph) : Annotate(graph.status(), absl::StrCat("'", path, "'"));
+  return ops::ReadGraph(path, [&](const std::string& name) { return files.Read(name); });
 }
 
 absl::StatusOr<std::shared_ptr<const TextCodec>> LoadCodec(BundleFiles& files,

@@ -177,8 +177,11 @@ TEST_F(BundleTest, GraphErrorsNameFieldAndFile) {
   temp_.Write("word/3/bad.xml", "<net><layers>");
   Edit("decoder { graph: \"graph.xml\"", "decoder { graph: \"bad.xml\"");
   EXPECT_THAT(Message(), HasSubstr("decoder.graph: 'bad.xml'"));
+  temp_.Write("word/3/bad.onnx", "no protobuf");
   Edit("decoder { graph: \"graph.xml\"", "decoder { graph: \"bad.onnx\"");
-  EXPECT_THAT(Message(), HasSubstr("decoder.graph: 'bad.onnx' is no OpenVINO IR graph"));
+  EXPECT_THAT(Message(), HasSubstr("decoder.graph: 'bad.onnx': is no ONNX model"));
+  Edit("decoder { graph: \"graph.xml\"", "decoder { graph: \"bad.pb\"");
+  EXPECT_THAT(Message(), HasSubstr("decoder.graph: 'bad.pb' is no graph file by its name"));
 }
 
 TEST_F(BundleTest, SpecialTokensMustBeInTheVocabulary) {
