@@ -1,0 +1,130 @@
+// ONNX's own node tests, as Debian's libonnx-testdata ships them: every one either passes or stands
+// in onnx_node_skips.txt with the reason, and then must not pass. A reason that begins with
+// "kernel:" says that an operator is being added; such a test may pass already.
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "gtest/gtest.h"
+#include "ops/base/file.h"
+#include "ops/loop/model.h"
+#include "tests/ops/import/onnx_files.h"
+
+namespace beamwright::ops {
+namespace {
+
+// "<test or prefix*> <reason>" a line.
+using Skips = std::vector<std::pair<std::string, std::string>>;
+
+const Skips& ReadSkips() {
+  static const auto* const skips = [] {
+    auto* result = new Skips;
+    std::ifstream file(std::string(BEAMWRIGHT_SOURCE_DIR) +
+                       "/tests/ops/import/testdata/onnx_node_skips.txt");
+    for (std::string line; std::getline(file, line);) {
+      const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(' ', 1));
+      if (parts.size() == 2 && parts[0] != "#") {
+        result->emplace_back(parts[0], parts[1]);
+      }
+    }
+    return result;
+  }();
+  return *skips;
+}
+
+std::string SkipReason(const std::string& test) {
+  for (const auto& [name, reason] : ReadSkips()) {
+    const bool prefix = absl::EndsWith(name, "*");
+    if (prefix ? absl::StartsWith(test, name.substr(0, name.size() - 1)) : test == name) {
+      return reason;
+    }
+  }
+  return "";
+}
+
+// The data has 16-bit floats of the second kind as u16.
+Tensor As(DType dtype, const Tensor& tensor) {
+  if (dtype != DType::kBF16 || tensor.dtype() != DType::kU16) {
+    return tensor;
+  }
+  Tensor result(dtype, tensor.shape());
+  std::memcpy(result.mutable_bytes(), tensor.bytes(), static_cast<size_t>(tensor.num_bytes()));
+  return result;
+}
+
+// Tests of operators that have not changed since an older opset name that one; they are read as of
+// the oldest opset that is supported.
+absl::StatusOr<Graph> ReadModel(const std::string& path) {
+  absl::StatusOr<std::string> bytes = ReadFile(path);
+  onnx::ModelProto model;
+  if (!bytes.ok() || !model.ParseFromString(*bytes)) {
+    return absl::InternalError(path + " can't be read");
+  }
+  for (auto& import : *model.mutable_opset_import()) {
+    if (import.domain().empty()) {
+      import.set_version(std::max<int64_t>(import.version(), 8));
+    }
+  }
+  return fixture::Parse(model);
+}
+
+// "" if the model gives the expected outputs.
+std::string Fault(const std::string& test) {
+  const std::string folder = fixture::OnnxNodeTestFolder(test);
+  absl::StatusOr<Graph> graph = ReadModel(folder + "/model.onnx");
+  if (!graph.ok()) {
+    return std::string(graph.status().message());
+  }
+  auto inputs = fixture::ReadTensors(folder + "/test_data_set_0", "input");
+  const auto expected = fixture::ReadTensors(folder + "/test_data_set_0", "output");
+  if (!inputs.ok() || !expected.ok()) {
+    return std::string((inputs.ok() ? expected.status() : inputs.status()).message());
+  }
+  const auto model = Model::Compile(*std::move(graph));
+  if (!model.ok()) {
+    return std::string(model.status().message());
+  }
+  for (size_t i = 0; i < inputs->size() && i < (*model)->graph().parameters.size(); ++i) {
+    const Graph& compiled = (*model)->graph();
+    inputs->at(i) = As(compiled.node(compiled.parameters[i]).outputs[0].dtype, inputs->at(i));
+  }
+  std::vector<Tensor> outputs;
+  const absl::Status status = (*model)->Run(ExecutionContext(), *inputs, outputs);
+  if (!status.ok()) {
+    return std::string(status.message());
+  }
+  if (outputs.size() != expected->size()) {
+    return "another number of outputs";
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const DType dtype = outputs[i].dtype();
+    const double tolerance = dtype == DType::kF16 ? 1e-3 : dtype == DType::kBF16 ? 1e-2 : 1e-5;
+    const std::string difference =
+        fixture::Difference(outputs[i], As(outputs[i].dtype(), expected->at(i)), tolerance);
+    if (!difference.empty()) {
+      return absl::StrCat("output ", i, " ", difference);
+    }
+  }
+  return "";
+}
+
+class OnnxNodeTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(OnnxNodeTest, GivesThePublishedOutputs) {
+  const std::string reason = SkipReason(GetParam());
+  const std::string fault = Fault(GetParam());
+  if (reason.empty()) {
+    EXPECT_EQ(fault, "");
+  } else if (!absl::StartsWith(reason, "kernel:")) {
+    EXPECT_NE(fault, "") << "passes, but is skipped: " << reason;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Published, OnnxNodeTest, ::testing::ValuesIn(fixture::OnnxNodeTests()),
+                         [](const auto& test) { return test.param; });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OnnxNodeTest);
+
+}  // namespace
+}  // namespace beamwright::ops
