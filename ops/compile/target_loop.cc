@@ -6,6 +6,7 @@
 
 #include "ops/base/status.h"
 #include "ops/compile/program.h"
+#include "ops/graph/rewrite.h"
 
 namespace beamwright::ops {
 namespace {
@@ -352,24 +353,12 @@ class Joiner {
     loop_node.loop = std::move(loop);
 
     // What the loop reads from outside, with all Parameters, in the old order.
-    const std::vector<bool> needed = AncestorsOf(graph_, outside_);
-    Graph joined;
-    joined.name = graph_.name;
-    std::vector<int> moved(graph_.nodes.size(), -1);
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      Node node = graph_.nodes[i];
-      if (!needed[i] && node.op != "Parameter") {
-        continue;
-      }
-      for (ValueId& input : node.inputs) {
-        input.node = input.present() ? moved[static_cast<size_t>(input.node)] : -1;
-      }
-      moved[i] = static_cast<int>(joined.nodes.size());
-      joined.nodes.push_back(std::move(node));
-    }
+    std::vector<bool> keep = AncestorsOf(graph_, outside_);
     for (const int parameter : graph_.parameters) {
-      joined.parameters.push_back(moved[static_cast<size_t>(parameter)]);
+      keep[static_cast<size_t>(parameter)] = true;
     }
+    std::vector<int> moved;
+    Graph joined = KeepNodes(graph_, keep, &moved);
     for (const ValueId id : outside_) {
       loop_node.inputs.push_back({moved[static_cast<size_t>(id.node)], id.output});
     }

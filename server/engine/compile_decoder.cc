@@ -183,17 +183,17 @@ class DecoderCompiler {
       rule.input = static_cast<int>(i);
       rule.body_parameter = static_cast<int>(i);
       rule.external_id = static_cast<int64_t>(i);
-      const v1::StateConfig* state = FindState(PortName(graph, graph.parameters[i]));
+      const std::string state_output = FindStateOutput(PortName(graph, graph.parameters[i]));
       if (i == token) {
         rule.kind = LoopInput::Kind::kSliced;
         const PartialShape& shape = Parameter(i).outputs[0].shape;
         rule.drop_axis = !shape.has_rank() || shape.rank() < 2;
         rule.axis = rule.drop_axis ? 0 : 1;
         BW_RETURN_IF_ERROR(UseTokenParameter(graph.parameters[i], rule));
-      } else if (state != nullptr) {
+      } else if (!state_output.empty()) {
         rule.kind = LoopInput::Kind::kCarried;
         BW_ASSIGN_OR_RETURN(rule.back_edge,
-                            FindResult(graph, "decoder.states.output", state->output()));
+                            FindResult(graph, "decoder.states.output", state_output));
         parts_.state_values.push_back({graph.parameters[i], 0});
       } else {
         parts_.invariant_values.push_back({graph.parameters[i], 0});
@@ -204,6 +204,22 @@ class DecoderCompiler {
     BW_ASSIGN_OR_RETURN(parts_.logits_result, FindResult(parts_.decoder, "decoder.logits_output",
                                                          config_.logits_output()));
     return absl::OkStatus();
+  }
+
+  // The Result that an input of a step graph continues with: as configured, or, for a variable
+  // (ReadValue and Assign), the one of the same name. Empty: the input is no state.
+  std::string FindStateOutput(const std::string& input) const {
+    if (const v1::StateConfig* state = FindState(input)) {
+      return state->output();
+    }
+    const Graph& graph = parts_.decoder;
+    const absl::StatusOr<int> result = FindResult(graph, "", input);
+    if (!result.ok()) {
+      return "";
+    }
+    // An input that is handed on as it is (memory) is no state.
+    const ValueId value = graph.node(graph.results[static_cast<size_t>(*result)]).inputs[0];
+    return graph.node(value.node).op == "Parameter" ? "" : input;
   }
 
   absl::StatusOr<size_t> FindTokenParameter() const {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "ops/compile/target_loop.h"
+#include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
 
 namespace beamwright::engine {
@@ -17,6 +18,14 @@ using ops::PartialShape;
 
 constexpr int kNone = -1;
 constexpr int kSeveral = -2;
+
+bool IsZero(const ops::Node& node) {
+  if (node.op != "Constant" || node.constant.num_elements() != 1) {
+    return false;
+  }
+  const absl::StatusOr<std::vector<int64_t>> value = ToInt64(node.constant);
+  return value.ok() && value->front() == 0;
+}
 
 // Whether a loop reads its slices from Parameters and gives the logits itself.
 bool IsWholeDecoder(const Graph& graph, const v1::DecoderConfig& config, int loop_node) {
@@ -55,6 +64,45 @@ absl::StatusOr<int> FindLoop(const Graph& graph, const v1::DecoderConfig& config
     return kNone;
   }
   return loops.size() == 1 && IsWholeDecoder(graph, config, loops[0]) ? loops[0] : kSeveral;
+}
+
+// Exports of stateful models reorder their states by an input of their own, `beam_idx`: [rows]
+// integers that do nothing but index the rows of states. The engine reorders states itself, so the
+// input and the Gathers that it feeds are taken out.
+Graph WithoutBeamIndex(Graph graph) {
+  const auto is_state_gather = [&](const ops::Node& node, int index) {
+    const absl::StatusOr<int64_t> batch_dims = node.attributes.Int("batch_dims", 0);
+    return node.op == "Gather" && node.inputs.size() == 3 && node.inputs[1].node == index &&
+           node.inputs[0].node != index && graph.node(node.inputs[0].node).op == "Parameter" &&
+           batch_dims.ok() && *batch_dims == 0 && IsZero(graph.node(node.inputs[2].node));
+  };
+  std::vector<bool> keep(graph.nodes.size(), true);
+  for (const int index : graph.parameters) {
+    const ops::ValueInfo& info = graph.node(index).outputs[0];
+    std::vector<size_t> users;
+    bool only_states = !ops::IsFloat(info.dtype) && info.shape.has_rank() && info.shape.rank() == 1;
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const ops::Node& node = graph.nodes[i];
+      if (std::find(node.inputs.begin(), node.inputs.end(), ops::ValueId{index, 0}) !=
+          node.inputs.end()) {
+        users.push_back(i);
+        only_states = only_states && is_state_gather(node, index);
+      }
+    }
+    if (!only_states || users.empty()) {
+      continue;
+    }
+    keep[static_cast<size_t>(index)] = false;
+    for (const size_t user : users) {
+      keep[user] = false;
+      const ops::ValueId state = graph.nodes[user].inputs[0];
+      for (ops::Node& node : graph.nodes) {
+        std::replace(node.inputs.begin(), node.inputs.end(),
+                     ops::ValueId{static_cast<int>(user), 0}, state);
+      }
+    }
+  }
+  return ops::KeepNodes(graph, keep);
 }
 
 // The Parameter of a whole decoder that takes the target: the named one, or the only one of
@@ -130,6 +178,10 @@ absl::StatusOr<DecoderForm> FormDecoder(Graph graph, const v1::DecoderConfig& co
     BW_ASSIGN_OR_RETURN(graph, JoinLoops(graph, form.info, config));
     BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
     form.loop_node = graph.node(graph.results[0]).inputs[0].node;
+  }
+  if (form.loop_node == kNone) {
+    graph = WithoutBeamIndex(std::move(graph));
+    BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
   }
   form.graph = std::move(graph);
   return form;

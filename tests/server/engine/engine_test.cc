@@ -149,6 +149,11 @@ TEST(Engine, EqualsItForATimeFirstExportWithLayeredStates) {
   RunRandomCases(options, {1}, 200, 6);
 }
 TEST(Engine, SeveralEndTokens) { RunRandomCases({{"1", "4", "6"}}, {1, 4, 6}, 300, 2); }
+TEST(Engine, EqualsItForVariablesWithABeamIndex) {
+  TableOptions options;
+  options.form = engine_testing::Form::kVariables;
+  RunRandomCases(options, {1}, 200, 8);
+}
 TEST(Engine, TheBeginTokenMayEndToo) { RunRandomCases({{"0"}}, {0}, 200, 7); }
 TEST(Engine, RowsThatCannotBeToldApartRunOneByOne) {
   TableOptions options;

@@ -51,6 +51,7 @@ inline std::vector<float> RandomTable(int seed) {
 // The same decoder as different tools would export it.
 enum class Form {
   kStep,        // one step, states as inputs and outputs
+  kVariables,   // one step; the state is a variable, its rows indexed by an input beam_idx
   kBatchFirst,  // a loop over tokens [rows, time]; products before it, the table after it
   kTimeFirst,   // the same with transposes to [time, rows] around a Scan, and a state [1, rows]
 };
@@ -76,7 +77,11 @@ inline testing_support::GraphBuilder::Value NextStates(testing_support::GraphBui
 inline ops::Graph StepGraph(const std::vector<float>& table, const TableOptions& options) {
   testing_support::GraphBuilder graph;
   const auto token = graph.Parameter("token", ops::DType::kI64, {-1});
-  const auto state = graph.Parameter("state", ops::DType::kI64, {-1});
+  auto state = graph.Parameter("state", ops::DType::kI64, {-1});
+  if (options.form == Form::kVariables) {
+    const auto beam_idx = graph.Parameter("beam_idx", ops::DType::kI32, {-1});
+    state = graph.Add("Gather", {state, beam_idx, graph.Int(0)});
+  }
   const auto next = NextStates(graph, state, graph.Add("Multiply", {token, graph.Int(7)}));
   auto scores = graph.Add(
       "Gather",
@@ -91,7 +96,7 @@ inline ops::Graph StepGraph(const std::vector<float>& table, const TableOptions&
         graph.Add("Reshape", {scores, graph.Ints({1, kVocabulary})}, {{"special_zero", false}});
   }
   graph.Result("logits", scores);
-  graph.Result("next_state", next);
+  graph.Result(options.form == Form::kVariables ? "state" : "next_state", next);
   return graph.Build();
 }
 
@@ -160,7 +165,7 @@ inline model::Bundle TableBundle(const std::vector<float>& table, const TableOpt
   decoder.set_token_input("token");
   decoder.set_logits_output("logits");
   decoder.set_logits_kind(v1::LOGITS_KIND_LOG_PROBS);
-  v1::StateConfig& state = *decoder.add_states();
+  v1::StateConfig state;
   state.set_input("state");
   if (options.form == Form::kStep) {
     state.set_output("next_state");
@@ -177,8 +182,16 @@ inline model::Bundle TableBundle(const std::vector<float>& table, const TableOpt
     state.set_encoder_output("first_state");
     bundle.encoder = EncoderGraph(options.form == Form::kTimeFirst);
   }
-  bundle.decoder =
-      options.form == Form::kStep ? StepGraph(table, options) : SequenceGraph(table, options.form);
+  if (options.form == Form::kVariables) {
+    // That it is a state the graph tells; only where it starts from is said.
+    v1::MemoryConfig& start = *decoder.add_memory();
+    start.set_input("state");
+    start.set_encoder_output("first_state");
+  } else {
+    *decoder.add_states() = state;
+  }
+  const bool is_step = options.form == Form::kStep || options.form == Form::kVariables;
+  bundle.decoder = is_step ? StepGraph(table, options) : SequenceGraph(table, options.form);
   bundle.source = IdCodec(config.source());
   bundle.target = IdCodec(config.target());
   return bundle;

@@ -1,0 +1,40 @@
+#include "ops/graph/rewrite.h"
+
+#include "ops/base/check.h"
+
+namespace beamwright::ops {
+
+Graph KeepNodes(const Graph& graph, const std::vector<bool>& keep, std::vector<int>* moved) {
+  Graph kept;
+  kept.name = graph.name;
+  std::vector<int> indices(graph.nodes.size(), -1);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!keep[i]) {
+      continue;
+    }
+    Node node = graph.nodes[i];
+    for (ValueId& input : node.inputs) {
+      if (input.present()) {
+        input.node = indices[static_cast<size_t>(input.node)];
+        BW_CHECK(input.node >= 0);
+      }
+    }
+    indices[i] = static_cast<int>(kept.nodes.size());
+    kept.nodes.push_back(std::move(node));
+  }
+  const auto copy_list = [&](const std::vector<int>& from, std::vector<int>& to) {
+    for (const int node : from) {
+      if (keep[static_cast<size_t>(node)]) {
+        to.push_back(indices[static_cast<size_t>(node)]);
+      }
+    }
+  };
+  copy_list(graph.parameters, kept.parameters);
+  copy_list(graph.results, kept.results);
+  if (moved != nullptr) {
+    *moved = std::move(indices);
+  }
+  return kept;
+}
+
+}  // namespace beamwright::ops
