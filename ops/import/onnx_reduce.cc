@@ -88,8 +88,8 @@ void ArgExtreme(OnnxNode& n) {
   const bool last = n.version() >= 12 && n.Flag("select_last_index", false);
   n.Out(0, n.Add(n.op().becomes, {n.In(0)},
                  {{"axis", n.Int("axis", 0)},
-                  {"keepdims", n.Flag("keepdims", true)},
-                  {"select_last_index", last}}));
+                  {"keepdims", int64_t{n.Flag("keepdims", true)}},
+                  {"select_last_index", int64_t{last}}}));
 }
 
 void TopK(OnnxNode& n) {

@@ -55,5 +55,22 @@ TEST(OnnxVocabularyTest, VersionInForceIsTheLastOneNotAboveTheOpset) {
   EXPECT_EQ(FindOnnxOperator("org.example", "Clip"), nullptr);
 }
 
+// What an operator is documented to become must exist.
+TEST(OnnxVocabularyTest, BecomesKnownOperators) {
+  for (const OnnxOperator* op : AllOnnxOperators()) {
+    std::string text = op->becomes;
+    for (const char* word : {" or ", " and ", ", or "}) {
+      for (size_t at; (at = text.find(word)) != std::string::npos;) {
+        text.replace(at, std::string(word).size(), ", ");
+      }
+    }
+    for (const absl::string_view name : absl::StrSplit(text, ", ", absl::SkipEmpty())) {
+      if (name != "nothing" && name != "Constant" && name != "If" && name != "Loop") {
+        EXPECT_NE(Operators().Find(name), nullptr) << op->name << " becomes " << name;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace beamwright::ops
