@@ -155,7 +155,7 @@ OnnxBuilder::AttributeList PoolAttributes(OnnxNode& n, bool has_dilations) {
                                            {"pads_begin", window.pads_begin},
                                            {"pads_end", window.pads_end},
                                            {"auto_pad", window.auto_pad},
-                                           {"rounding_type", ceil ? "ceil" : "floor"}};
+                                           {"rounding_type", ceil ? "ceil_torch" : "floor"}};
   if (has_dilations) {
     attributes.push_back({"dilations", window.dilations});
   }
