@@ -12,11 +12,7 @@
 #include "absl/strings/strip.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
-#if __has_include("ops/import/graph_file.h")
 #include "ops/import/graph_file.h"
-#else
-#include "ops/import/openvino_ir.h"
-#endif
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
 #include "ops/tools/npz.h"
@@ -35,13 +31,9 @@ absl::StatusOr<std::vector<std::string>> ReadLines(const std::string& path) {
   return std::vector<std::string>(absl::StrSplit(absl::StripSuffix(text, "\n"), '\n'));
 }
 
-absl::StatusOr<Graph> ReadCase(const std::string& folder) {
-#if __has_include("ops/import/graph_file.h")
+std::string GraphFile(const std::string& folder) {
   const std::string onnx = folder + "/model.onnx";
-  return ReadGraph(std::filesystem::exists(onnx) ? onnx : folder + "/model.xml");
-#else
-  return ReadOpenVinoIr(folder + "/model.xml");
-#endif
+  return std::filesystem::exists(onnx) ? onnx : folder + "/model.xml";
 }
 
 // .npz has no bf16: such inputs are stored as f32.
@@ -177,7 +169,7 @@ std::vector<std::string> UncoveredOperators(const std::vector<Case>& cases) {
 }
 
 absl::Status RunCase(const Case& test) {
-  BW_ASSIGN_OR_RETURN(Graph graph, ReadCase(test.folder));
+  BW_ASSIGN_OR_RETURN(Graph graph, ReadGraph(GraphFile(test.folder)));
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::Compile(std::move(graph)));
   int num_sets = 0;
   for (;; ++num_sets) {

@@ -13,6 +13,10 @@ from .onnx_build import operators_of, save_arrays
 _FOLDER = pathlib.Path(onnx.backend.test.__file__).parent / "data" / "node"
 
 
+# Relative, where the expected numbers were written by hand with four digits.
+_TOLERANCES = {"test_averagepool_2d_ceil_last_window_starts_on_pad": 1e-3}
+
+
 class _Cases:
     """The tests by name, in the form of cases.Suite."""
 
@@ -52,4 +56,4 @@ def save(case_name, _function, _arguments, folder):
         save_arrays(
             folder / f"outputs_{index}.npz", {str(i): array for i, array in enumerate(outputs)}
         )
-    return case_name, 0, operators_of(model)
+    return case_name, _TOLERANCES.get(case_name, 0), operators_of(model)
