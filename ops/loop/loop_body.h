@@ -45,6 +45,8 @@ class LoopBody {
 
   const Loop& loop() const { return *loop_; }
   const RowPlan& plan() const { return plan_; }
+  // The instructions that plan() speaks of, by index.
+  const Program& step_program() const { return step_program_; }
   const std::vector<Scope>& scopes() const { return scopes_; }
   int num_states() const { return static_cast<int>(carried_.size()); }
   // The loop's input rules by kind, as indices into loop().inputs. States, invariants and slices

@@ -1,20 +1,14 @@
 #include "ops/tools/graph_tool.h"
 
 #include <CLI/CLI.hpp>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_join.h"
-#include "ops/base/status.h"
-#include "ops/compile/scopes.h"
-#include "ops/graph/inference.h"
-#include "ops/import/graph_file.h"
-#include "ops/import/onnx.h"
-#include "ops/loop/operators.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "ops/tools/commands.h"
+#include "ops/tools/init.h"
 #include "ops/tools/printable.h"
-#include "ops/tools/run.h"
-#include "ops/tools/show.h"
 
 namespace beamwright::ops {
 namespace {
@@ -23,101 +17,30 @@ constexpr int kDone = 0;
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
+constexpr const char* kFile =
+    "Graph file: OpenVINO IR (.xml, with its weights in the .bin file beside it) or ONNX (.onnx)";
+constexpr int kMaxThreads = 1024;
+constexpr int64_t kMaxExtent = int64_t{1} << 30;
+
 struct Flags {
-  std::string file;
-  bool json = false;
-  std::string inputs;
-  std::string outputs;
-  int threads = 1;
+  ShowFlags show;
+  RunFlags run;
+  std::vector<std::string> check;
+  BenchFlags bench;
+  std::vector<std::string> init_graphs;
+  std::vector<std::string> init_states;
+  InitOptions init;
 };
 
-// The scope of every node in a loop's body, by body. Bodies live as long as the graph.
-using ScopeMap = std::map<const Graph*, std::vector<Scope>>;
-
-void CollectScopes(const Graph& graph, const GraphInfo& info, ScopeMap& scopes) {
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    size_t body = 0;
-    VisitBodies(node, [&](const Graph& inner, absl::string_view) {
-      const GraphInfo* const inner_info = info.bodies[i][body++].get();
-      if (inner_info == nullptr) {
-        return;
-      }
-      if (node.loop != nullptr) {
-        scopes[&inner] = FindScopes(*node.loop, *inner_info);
-      }
-      CollectScopes(inner, *inner_info, scopes);
-    });
-  }
-}
-
-// Shows what the file declares if more can't be known; then the reason is a remark, and an error
-// unless it is only that an operator is missing here.
-absl::Status Show(const Flags& flags, std::ostream& output) {
-  ImportOptions import;
-  import.keep_unknown_layers = true;
-  BW_ASSIGN_OR_RETURN(Graph graph, ReadGraph(flags.file, import));
-  ShowOptions options;
-  for (const std::string& node : UnsupportedNodes(graph, Operators())) {
-    options.remarks.push_back(absl::StrCat("operator not supported: ", node));
-  }
-  const bool all_supported = options.remarks.empty();
-  Graph inferred = graph;
-  const absl::StatusOr<GraphInfo> info = InferGraph(inferred, Operators());
-  const absl::Status& status = info.status();
-  ScopeMap scopes;
-  if (info.ok()) {
-    graph = std::move(inferred);
-    CollectScopes(graph, *info, scopes);
-    options.note = [&scopes](const Graph& shown, int node) {
-      const auto it = scopes.find(&shown);
-      return it == scopes.end()
-                 ? std::string()
-                 : absl::StrCat("scope ", Name(it->second[static_cast<size_t>(node)]));
-    };
-  } else {
-    options.remarks.push_back(
-        absl::StrCat("types and shapes are those that the file declares: ", status.message()));
-  }
-  output << (flags.json ? ShowJson(graph, options) : ShowText(graph, options));
-  return all_supported ? status : absl::OkStatus();
-}
-
-absl::Status Run(const Flags& flags, std::ostream& output) {
-  BW_ASSIGN_OR_RETURN(Graph graph, ReadGraph(flags.file));
-  BW_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::Compile(std::move(graph)));
-  BW_ASSIGN_OR_RETURN(const TensorMap inputs, ReadNpz(flags.inputs));
-  ExecutionContext context;
-  context.num_threads = flags.threads;
-  BW_ASSIGN_OR_RETURN(const TensorMap outputs, RunModel(*model, context, inputs));
-  BW_RETURN_IF_ERROR(WriteNpz(flags.outputs, outputs));
-  for (const auto& [name, tensor] : outputs) {
-    output << Printable(name) << "  " << Name(tensor.dtype()) << ToString(tensor.shape()) << "\n";
-  }
-  return absl::OkStatus();
-}
-
-// The tables of docs/operators.md.
-void ListOperators(std::ostream& output) {
-  output << "| operator | attributes |\n| --- | --- |\n";
-  for (const Operator& op : Operators().all()) {
-    const std::string attributes = absl::StrJoin(op.attributes, ", ");
-    output << absl::StrCat("| ", op.name, " | ", attributes, attributes.empty() ? "|" : " |", "\n");
-  }
-  output << "\n| ONNX operator | from opset | becomes |\n| --- | --- | --- |\n";
-  for (const OnnxOperatorLine& line : ListOnnxOperators()) {
-    output << absl::StrCat("| ", line.name, " | ", line.since, " | ", line.becomes, " |\n");
-  }
-}
-
-void DefineCommands(CLI::App& app, Flags& flags) {
-  app.require_subcommand(1);
-  app.footer("Exit codes: 0 done, 1 bad file or input, 2 bad command line.");
-  constexpr const char* kFile =
-      "Graph file: OpenVINO IR (.xml, with its weights in the .bin file beside it) or ONNX (.onnx)";
+void DefineShow(CLI::App& app, ShowFlags& flags) {
   CLI::App* show = app.add_subcommand("show", "Print inputs, outputs, nodes and loops of a graph");
   show->add_option("FILE", flags.file, kFile)->required();
-  show->add_flag("--json", flags.json, "Print JSON");
+  CLI::Option* json = show->add_flag("--json", flags.json, "Print JSON");
+  show->add_flag("--dot", flags.dot, "Print Graphviz text: loops are clusters, back edges dashed")
+      ->excludes(json);
+}
+
+void DefineRun(CLI::App& app, RunFlags& flags) {
   CLI::App* run = app.add_subcommand("run", "Run a graph once on inputs from a file");
   run->add_option("FILE", flags.file, kFile)->required();
   run->add_option("--inputs", flags.inputs,
@@ -127,34 +50,144 @@ void DefineCommands(CLI::App& app, Flags& flags) {
                   "NumPy .npz file to write, one array for each output; replaced if it exists")
       ->required();
   run->add_option("--threads", flags.threads, "Threads to use at most, 1 to 1024 (default: 1)")
-      ->check(CLI::Range(1, 1024));
+      ->check(CLI::Range(1, kMaxThreads));
+}
+
+void DefineCheck(CLI::App& app, std::vector<std::string>& files) {
+  app.add_subcommand("check",
+                     "Tell whether graphs can be loaded, all that is missing at once, and what a "
+                     "search pays for stepping their loops")
+      ->add_option("FILE", files, kFile)
+      ->required();
+}
+
+void DefineBench(CLI::App& app, BenchFlags& flags) {
+  CLI::App* bench = app.add_subcommand("bench", "Time runs of a graph on made-up inputs");
+  bench->add_option("FILE", flags.file, kFile)->required();
+  bench
+      ->add_option("--batch", flags.batches,
+                   "Extents of first axes that the graph leaves open, one or more with commas "
+                   "(default: 1)")
+      ->delimiter(',')
+      ->check(CLI::Range(int64_t{1}, kMaxExtent));
+  bench
+      ->add_option("--length", flags.lengths,
+                   "Extents of all other axes that it leaves open, likewise (default: 16)")
+      ->delimiter(',')
+      ->check(CLI::Range(int64_t{1}, kMaxExtent));
+  bench->add_option("--threads", flags.threads, "Threads, likewise, 1 to 1024 (default: 1)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, kMaxThreads));
+  bench
+      ->add_option("--seconds", flags.seconds,
+                   "Time for each combination, 0 to 3600; at least one run (default: 1)")
+      ->check(CLI::Range(0.0, 3600.0));
+  bench->add_flag("--json", flags.json, "Print JSON");
+}
+
+void DefineInit(CLI::App& app, Flags& flags) {
+  InitOptions& init = flags.init;
+  CLI::App* command = app.add_subcommand(
+      "init", "Make a model bundle of graph files, guessing what their ports are for");
+  command->add_option("GRAPHS", flags.init_graphs, "[ENCODER] DECODER: graph files")
+      ->required()
+      ->expected(1, 2);
+  command->add_option("--out", init.out, "Folder to make: the bundle")->required();
+  command->add_option("--name", init.name, "Name in requests (default: the folder's name)");
+  command->add_option("--source-vocab", init.source_vocab,
+                      "Source vocabulary: one token a line, or a SentencePiece .model");
+  command->add_option("--target-vocab", init.target_vocab, "Target vocabulary, likewise");
+  command->add_option("--begin", init.special.begin,
+                      "Target token that the first step reads, by its text; without a target "
+                      "vocabulary its id");
+  command
+      ->add_option("--end", init.special.ends,
+                   "Target token that ends a hypothesis, likewise; may be repeated")
+      ->expected(1)
+      ->take_all();
+  command->add_option("--token-input", init.hints.token_input, "The decoder's input for tokens");
+  command->add_option("--logits-output", init.hints.logits_output, "The decoder's logits");
+  command
+      ->add_option("--state", flags.init_states,
+                   "INPUT=OUTPUT: a state of a step graph; may be repeated")
+      ->expected(1)
+      ->take_all();
+  command
+      ->add_option("--replay", init.replay,
+                   "INPUTS.npz OUTPUTS.npz: run the decoder on these inputs first and compare")
+      ->expected(2);
+}
+
+void DefineCommands(CLI::App& app, Flags& flags) {
+  app.require_subcommand(1);
+  app.footer("Exit codes: 0 done, 1 bad file or input, 2 bad command line.");
+  DefineShow(app, flags.show);
+  DefineRun(app, flags.run);
+  DefineCheck(app, flags.check);
+  DefineBench(app, flags.bench);
+  DefineInit(app, flags);
   app.add_subcommand("operators", "List the operators that graphs may contain, as Markdown tables");
+}
+
+// Positions and pairs that the parser leaves as plain text.
+void FinishInit(Flags& flags) {
+  flags.init.decoder = flags.init_graphs.back();
+  if (flags.init_graphs.size() == 2) {
+    flags.init.encoder = flags.init_graphs.front();
+  }
+  for (const std::string& state : flags.init_states) {
+    const std::vector<std::string> pair = absl::StrSplit(state, absl::MaxSplits('=', 1));
+    if (pair.size() != 2 || pair[0].empty() || pair[1].empty()) {
+      throw CLI::ValidationError("--state", absl::StrCat("'", state, "' is not INPUT=OUTPUT"));
+    }
+    flags.init.hints.states[pair[0]] = pair[1];
+  }
+}
+
+absl::Status RunCommand(const CLI::App& app, const Flags& flags, std::ostream& output) {
+  if (app.got_subcommand("show")) {
+    return Show(flags.show, output);
+  }
+  if (app.got_subcommand("run")) {
+    return Run(flags.run, output);
+  }
+  if (app.got_subcommand("check")) {
+    return Check(flags.check, output);
+  }
+  if (app.got_subcommand("bench")) {
+    return Bench(flags.bench, output);
+  }
+  if (app.got_subcommand("init")) {
+    return InitBundle(flags.init, output);
+  }
+  ListOperators(output);
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 int RunGraphTool(int argc, const char* const* argv, std::ostream& output, std::ostream& errors) {
   Flags flags;
-  CLI::App app("Looks at graph files and runs them.", "beamwright-graph");
+  CLI::App app("Looks at graph files, runs them and makes model bundles of them.",
+               "beamwright-graph");
   DefineCommands(app, flags);
   try {
     app.parse(argc, argv);
+    if (app.got_subcommand("init")) {
+      FinishInit(flags);
+    }
   } catch (const CLI::CallForHelp&) {
     output << app.help();
     return kDone;
   } catch (const CLI::ParseError& error) {
-    errors << "beamwright-graph: " << error.what();
+    errors << "beamwright-graph: " << Printable(error.what());
     for (const std::string& argument : app.remaining()) {
       errors << "; not understood: '" << Printable(argument) << "'";
     }
     errors << " (--help tells more)\n";
     return kUsage;
   }
-  if (app.got_subcommand("operators")) {
-    ListOperators(output);
-    return kDone;
-  }
-  const absl::Status status = app.got_subcommand("show") ? Show(flags, output) : Run(flags, output);
+  const absl::Status status = RunCommand(app, flags, output);
   if (!status.ok()) {
     errors << "beamwright-graph: " << Printable(status.message()) << "\n";
     return kFailed;

@@ -33,6 +33,8 @@ std::vector<std::string> UnsupportedNodes(const Graph& graph, const OperatorSet&
 
 std::string ShowText(const Graph& graph, const ShowOptions& options);
 std::string ShowJson(const Graph& graph, const ShowOptions& options);
+// Graphviz text.
+std::string ShowDot(const Graph& graph, const ShowOptions& options);
 
 }  // namespace beamwright::ops
 

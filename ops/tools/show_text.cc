@@ -54,6 +54,7 @@ class Printer {
     }
     PrintPorts("inputs", graph, graph.parameters);
     PrintPorts("outputs", graph, graph.results);
+    PrintOpenAxes(graph);
     const ConstantTotals totals = CountConstants(graph);
     Line("constants: ", totals.tensors, " tensors, ", totals.elements, " elements, ", totals.bytes,
          " bytes");
@@ -81,6 +82,27 @@ class Printer {
       Line("  ", absl::StrFormat("%-*s", static_cast<int>(width), Quoted(names[i])), "  ",
            TypeAndShape(info));
     }
+  }
+
+  // What may differ from run to run.
+  void PrintOpenAxes(const Graph& graph) {
+    const std::vector<std::string> names = UniquePortNames(graph, graph.parameters);
+    std::vector<std::string> open;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const PartialShape& shape = graph.node(graph.parameters[i]).outputs[0].shape;
+      std::vector<std::string> axes;
+      for (int axis = 0; axis < shape.rank(); ++axis) {
+        if (shape.dim(axis) == PartialShape::kDynamic) {
+          axes.push_back(absl::StrCat(axis));
+        }
+      }
+      if (!shape.has_rank()) {
+        open.push_back(absl::StrCat(Quoted(names[i]), " in rank"));
+      } else if (!axes.empty()) {
+        open.push_back(absl::StrCat(Quoted(names[i]), " on axis ", absl::StrJoin(axes, ", ")));
+      }
+    }
+    Line("open extents: ", open.empty() ? "none" : absl::StrJoin(open, "; "));
   }
 
   void PrintNodes(const Graph& graph) {

@@ -1,10 +1,13 @@
 // beamwright-graph, run as people run it.
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <set>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/tools/npz.h"
@@ -87,7 +90,7 @@ TEST(GraphToolTest, Help) {
   const Outcome all = Tool({"--help"});
   EXPECT_EQ(all.exit_code, 0);
   EXPECT_THAT(all.errors, IsEmpty());
-  for (const char* piece : {"show", "run", "Exit codes"}) {
+  for (const char* piece : {"show", "run", "check", "bench", "init", "operators", "Exit codes"}) {
     EXPECT_THAT(all.output, HasSubstr(piece));
   }
   const Outcome run = Tool({"run", "--help"});
@@ -101,8 +104,9 @@ TEST(GraphToolTest, ShowNamesPortsAndNodes) {
   const Outcome shown = Tool({"show", SumPath()});
   EXPECT_EQ(shown.exit_code, 0) << shown.errors;
   EXPECT_THAT(shown.errors, IsEmpty());
-  for (const char* piece : {"graph 'sum'", "'a'", "'b'", "'sum'", "f32[?, 2]",
-                            "Add 'plus' (0, 1) f32[?, 2]", "constants: 0 tensors"}) {
+  for (const char* piece :
+       {"graph 'sum'", "'a'", "'b'", "'sum'", "f32[?, 2]", "Add 'plus' (0, 1) f32[?, 2]",
+        "constants: 0 tensors", "open extents: 'a' on axis 0; 'b' on axis 0\n"}) {
     EXPECT_THAT(shown.output, HasSubstr(piece));
   }
 }
@@ -155,7 +159,10 @@ TEST(GraphToolTest, ShowRefusesBadFiles) {
   ExpectFailure(Tool({"show", "/nonexistent.xml"}), 1, "/nonexistent.xml");
   WriteFile(TempPath("broken.xml"), "<net><layers>");
   ExpectFailure(Tool({"show", TempPath("broken.xml")}), 1, "not well-formed XML");
-  ExpectFailure(Tool({"show", TempPath("")}), 1, "not a regular file");
+  ExpectFailure(Tool({"show", TempPath("")}), 1, "is no graph file by its name");
+  const std::string folder = TempPath("folder.xml");
+  std::filesystem::create_directory(folder);
+  ExpectFailure(Tool({"show", folder}), 1, "not a regular file");
 }
 
 TEST(GraphToolTest, RunComputesAndWritesOutputs) {
@@ -195,6 +202,76 @@ TEST(GraphToolTest, RunNamesAllFaultyInputsAtOnce) {
   ExpectFailure(
       Tool({"run", SumPath(), "--inputs", TempPath("in.npz"), "--outputs", "/nonexistent/out.npz"}),
       1, "/nonexistent/out.npz");
+}
+
+// Each edge of the text joins two of its nodes, and only back edges are dashed.
+TEST(GraphTool, ShowDrawsGraphs) {
+  const Outcome shown =
+      Tool({"show", "--dot", BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1/decoder.xml"});
+  ASSERT_EQ(shown.exit_code, 0) << shown.errors;
+  std::set<std::string> nodes;
+  int dashed = 0;
+  int clusters = 0;
+  int depth = 0;
+  std::vector<std::string> ends;
+  std::istringstream lines(shown.output);
+  for (std::string line; std::getline(lines, line);) {
+    const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    ASSERT_FALSE(words.empty());
+    depth += words.back() == "{" ? 1 : words.back() == "}" ? -1 : 0;
+    clusters += words[0] == "subgraph" ? 1 : 0;
+    dashed += line.find("style=dashed") != std::string::npos ? 1 : 0;
+    if (words.size() > 3 && words[1] == "->") {
+      ends.insert(ends.end(), {words[0], words[2]});
+    } else if (words[0][0] == 'n') {
+      nodes.insert(words[0]);
+    }
+  }
+  for (const std::string& end : ends) {
+    EXPECT_EQ(nodes.count(end), 1u) << end;
+  }
+  EXPECT_EQ(depth, 0);
+  EXPECT_EQ(clusters, 1);
+  EXPECT_EQ(dashed, 4);  // two LSTM cells
+  EXPECT_THAT(shown.output, HasSubstr("LSTMCell"));
+  ExpectFailure(Tool({"show", "a.xml", "--dot", "--json"}), 2, "--");
+}
+
+TEST(GraphTool, ChecksSeveralFiles) {
+  const std::string decoder = BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1/decoder.xml";
+  const std::string odd = TempPath("odd-check.xml");
+  WriteFile(odd, SumModel("Fancy"));
+  const Outcome outcome = Tool({"check", decoder, odd, "/nonexistent.xml"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.output, HasSubstr(decoder + ":\n  can be loaded\n"));
+  EXPECT_THAT(outcome.output, HasSubstr("request by request, as they touch"));
+  EXPECT_THAT(outcome.output, HasSubstr("MatMul 'attention.scores'"));
+  EXPECT_THAT(outcome.output, HasSubstr("once per request: MatMul 'attention.keys'"));
+  EXPECT_THAT(outcome.output, HasSubstr("operator not supported: Fancy 'plus'"));
+  EXPECT_THAT(outcome.errors, HasSubstr("'/nonexistent.xml' can't be loaded"));
+  EXPECT_THAT(outcome.errors, Not(HasSubstr("decoder.xml")));
+}
+
+TEST(GraphTool, BenchRunsEveryCombination) {
+  const std::vector<std::string> arguments = {"bench",     SumPath(), "--batch",   "1,3",
+                                              "--threads", "1,2",     "--seconds", "0"};
+  const Outcome table = Tool(arguments);
+  ASSERT_EQ(table.exit_code, 0) << table.errors;
+  EXPECT_EQ(std::count(table.output.begin(), table.output.end(), '\n'), 5) << table.output;
+  std::vector<std::string> with_json = arguments;
+  with_json.push_back("--json");
+  const Outcome json = Tool(with_json);
+  WriteFile(TempPath("bench.json"), json.output);
+  const Outcome checked = testing_tools::RunProgram(
+      {BEAMWRIGHT_NUMPY_PYTHON, "-c",
+       absl::StrCat("import json\nd = json.load(open('", TempPath("bench.json"), "'))\n",
+                    "cases = [(c['batch'], c['length'], c['threads']) for c in d]\n"
+                    "assert cases == [(1, 16, 1), (1, 16, 2), (3, 16, 1), (3, 16, 2)], cases\n"
+                    "assert all(c['runs'] >= 1 for c in d)\n"
+                    "assert all(0 <= c['min_ms'] <= c['median_ms'] <= c['max_ms'] for c in d)\n")});
+  EXPECT_EQ(checked.exit_code, 0) << checked.errors << json.output;
+  ExpectFailure(Tool({"bench", SumPath(), "--batch", "0"}), 2, "--batch");
+  ExpectFailure(Tool({"bench", SumPath(), "--batch", "1073741824"}), 1, "would be too large");
 }
 
 // docs/operators.md ends with the table that the program prints, and `show` tells scopes in loop

@@ -1,0 +1,187 @@
+#include "ops/tools/check.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+#include "ops/base/status.h"
+#include "ops/compile/target_loop.h"
+#include "ops/loop/loop_body.h"
+#include "ops/loop/model.h"
+#include "ops/loop/operators.h"
+#include "ops/tools/ports.h"
+#include "ops/tools/printable.h"
+#include "ops/tools/roles.h"
+#include "ops/tools/show.h"
+
+namespace beamwright::ops {
+namespace {
+
+StepFinding CheckStep(std::string what, const std::shared_ptr<const Loop>& loop,
+                      const GraphInfo& info) {
+  StepFinding finding;
+  finding.what = std::move(what);
+  const auto compiled = LoopBody::Compile(loop, info, Operators());
+  if (!compiled.ok()) {
+    finding.row_by_row = std::string(compiled.status().message());
+    return finding;
+  }
+  const LoopBody& body = **compiled;
+  for (size_t i = 0; i < loop->body.nodes.size(); ++i) {
+    const Node& node = loop->body.nodes[i];
+    const bool is_port = node.op == "Parameter" || node.op == "Result";
+    if (!is_port && body.scopes()[i] == Scope::kRequest) {
+      finding.once_per_request.push_back(Describe(node));
+    }
+  }
+  const RowPlan& plan = body.plan();
+  finding.row_by_row = plan.separable ? "" : plan.reason;
+  finding.instructions = static_cast<int>(plan.per_request.size());
+  for (size_t i = 0; plan.separable && i < plan.per_request.size(); ++i) {
+    if (plan.per_request[i]) {
+      finding.per_request.push_back(body.step_program().instructions()[i].name);
+    }
+  }
+  return finding;
+}
+
+// The top-level loop over the target alone if it is the whole decoder: it slices a Parameter and
+// gives the logits. -1: layers around it, or further loops, have to become part of its body.
+int WholeDecoder(const Graph& graph, int logits) {
+  const int node = graph.node(logits).inputs[0].node;
+  const auto is_loop = [](const Node& other) { return other.loop != nullptr; };
+  if (graph.node(node).loop == nullptr ||
+      std::count_if(graph.nodes.begin(), graph.nodes.end(), is_loop) != 1) {
+    return -1;
+  }
+  for (const LoopInput& rule : graph.node(node).loop->inputs) {
+    const ValueId from =
+        rule.input < 0 ? ValueId{} : graph.node(node).inputs[static_cast<size_t>(rule.input)];
+    if (rule.kind == LoopInput::Kind::kSliced && graph.node(from.node).op != "Parameter") {
+      return -1;
+    }
+  }
+  return node;
+}
+
+// As the server makes the step of a decoder over the whole target (docs/bundle.md, 'The decoder').
+void CheckWholeTarget(const Graph& graph, const GraphInfo& info, const DecoderRoles& roles,
+                      GraphFindings& findings) {
+  const int logits = FindPort(OutputPorts(graph), roles.logits_output)->node;
+  if (const int loop = WholeDecoder(graph, logits); loop >= 0) {
+    const Node& node = graph.node(loop);
+    findings.step =
+        CheckStep(Describe(node), node.loop, *info.bodies[static_cast<size_t>(loop)][0]);
+    return;
+  }
+  const Port tokens = *FindPort(InputPorts(graph), roles.token_input);
+  for (const int time_axis : {1, 0}) {
+    if (time_axis >= tokens.info.shape.rank()) {
+      continue;
+    }
+    absl::StatusOr<Graph> joined =
+        JoinTargetLoop(graph, info, Operators(), tokens.node, time_axis, {logits});
+    const absl::StatusOr<GraphInfo> joined_info =
+        joined.ok() ? InferGraph(*joined, Operators()) : joined.status();
+    if (!joined_info.ok()) {
+      absl::StrAppend(&findings.no_step, findings.no_step.empty() ? "" : "; ",
+                      "with the time on axis ", time_axis, " of '", tokens.name,
+                      "': ", joined_info.status().message());
+      continue;
+    }
+    const int loop = joined->node(joined->results[0]).inputs[0].node;
+    findings.no_step.clear();
+    findings.step =
+        CheckStep(absl::StrCat("loops and layers over '", tokens.name, "', made one step"),
+                  joined->node(loop).loop, *joined_info->bodies[static_cast<size_t>(loop)][0]);
+    return;
+  }
+}
+
+void CheckStepGraph(const Graph& graph, const GraphInfo& info, const DecoderRoles& roles,
+                    GraphFindings& findings) {
+  const std::string states =
+      absl::StrJoin(roles.states, ", ", [](std::string* out, const StateRole& state) {
+        absl::StrAppend(out, "'", state.input, "'");
+      });
+  findings.step =
+      CheckStep(absl::StrCat("step graph with token '", roles.token_input, "' and states ", states),
+                StepLoop(graph, roles), info);
+}
+
+void CheckDecoder(const Graph& graph, const GraphInfo& info, GraphFindings& findings) {
+  std::vector<std::string> reasons;
+  const absl::StatusOr<DecoderRoles> roles = GuessDecoderRoles(graph, nullptr, {}, reasons);
+  if (!roles.ok()) {
+    findings.no_step = std::string(roles.status().message());
+  } else if (roles->has_loop) {
+    CheckWholeTarget(graph, info, *roles, findings);
+  } else {
+    CheckStepGraph(graph, info, *roles, findings);
+  }
+}
+
+std::string Names(const std::vector<std::string>& names) {
+  return Printable(absl::StrJoin(names, ", "));
+}
+
+void AppendStep(const StepFinding& step, const std::string& margin, std::string& text) {
+  absl::StrAppend(&text, margin, Printable(step.what), ": a search steps ");
+  if (!step.row_by_row.empty()) {
+    absl::StrAppend(&text, "its rows one at a time, because ", Printable(step.row_by_row), "\n",
+                    margin, "  cost: with R rows in flight (requests x beam size) all ",
+                    step.instructions,
+                    " instructions run R times a step, instead of once over R "
+                    "rows; answers are the same\n");
+    return;
+  }
+  absl::StrAppend(&text, "the rows of all requests together\n", margin, "  ", step.instructions,
+                  " instructions a step");
+  if (!step.once_per_request.empty()) {
+    absl::StrAppend(&text, "; before, once per request: ", Names(step.once_per_request));
+  }
+  absl::StrAppend(&text, "\n");
+  if (!step.per_request.empty()) {
+    absl::StrAppend(&text, margin, "  request by request, as they touch a request's own extents: ",
+                    Names(step.per_request), "\n", margin, "  cost: these ",
+                    step.per_request.size(),
+                    " run once for each request in a step, over its rows, "
+                    "instead of once for all\n");
+  }
+}
+
+}  // namespace
+
+GraphFindings CheckGraph(Graph graph) {
+  GraphFindings findings;
+  findings.unsupported = UnsupportedNodes(graph, Operators());
+  const absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
+  if (!info.ok()) {
+    // Behind a missing operator nothing can be known.
+    findings.status = findings.unsupported.empty() ? info.status() : absl::OkStatus();
+    return findings;
+  }
+  CheckDecoder(graph, *info, findings);
+  findings.status = Model::Compile(std::move(graph)).status();
+  return findings;
+}
+
+std::string CheckText(const GraphFindings& findings, int indent) {
+  const std::string margin(static_cast<size_t>(indent), ' ');
+  std::string text =
+      absl::StrCat(margin, findings.ok() ? "can be loaded" : "can't be loaded", "\n");
+  for (const std::string& node : findings.unsupported) {
+    absl::StrAppend(&text, margin, "operator not supported: ", Printable(node), "\n");
+  }
+  if (!findings.status.ok()) {
+    absl::StrAppend(&text, margin, Printable(findings.status.message()), "\n");
+  }
+  if (findings.step.has_value()) {
+    AppendStep(*findings.step, margin, text);
+  }
+  if (!findings.no_step.empty()) {
+    absl::StrAppend(&text, margin, "no search steps it: ", Printable(findings.no_step), "\n");
+  }
+  return text;
+}
+
+}  // namespace beamwright::ops

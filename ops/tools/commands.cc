@@ -1,0 +1,144 @@
+#include "ops/tools/commands.h"
+
+#include <map>
+
+#include "absl/strings/str_join.h"
+#include "ops/base/status.h"
+#include "ops/compile/scopes.h"
+#include "ops/graph/inference.h"
+#include "ops/import/graph_file.h"
+#include "ops/import/onnx.h"
+#include "ops/loop/operators.h"
+#include "ops/tools/bench.h"
+#include "ops/tools/check.h"
+#include "ops/tools/printable.h"
+#include "ops/tools/run.h"
+#include "ops/tools/show.h"
+
+namespace beamwright::ops {
+namespace {
+
+// The scope of every node in a loop's body, by body. Bodies live as long as the graph.
+using ScopeMap = std::map<const Graph*, std::vector<Scope>>;
+
+void CollectScopes(const Graph& graph, const GraphInfo& info, ScopeMap& scopes) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    size_t body = 0;
+    VisitBodies(node, [&](const Graph& inner, absl::string_view) {
+      const GraphInfo* const inner_info = info.bodies[i][body++].get();
+      if (inner_info == nullptr) {
+        return;
+      }
+      if (node.loop != nullptr) {
+        scopes[&inner] = FindScopes(*node.loop, *inner_info);
+      }
+      CollectScopes(inner, *inner_info, scopes);
+    });
+  }
+}
+
+// A graph for looking at: operators that are missing here stay in it.
+absl::StatusOr<Graph> ReadForInspection(const std::string& path) {
+  ImportOptions import;
+  import.keep_unknown_layers = true;
+  return ReadGraph(path, import);
+}
+
+}  // namespace
+
+// Shows what the file declares if more can't be known; then the reason is a remark, and an error
+// unless it is only that an operator is missing here.
+absl::Status Show(const ShowFlags& flags, std::ostream& output) {
+  BW_ASSIGN_OR_RETURN(Graph graph, ReadForInspection(flags.file));
+  ShowOptions options;
+  for (const std::string& node : UnsupportedNodes(graph, Operators())) {
+    options.remarks.push_back(absl::StrCat("operator not supported: ", node));
+  }
+  const bool all_supported = options.remarks.empty();
+  Graph inferred = graph;
+  const absl::StatusOr<GraphInfo> info = InferGraph(inferred, Operators());
+  const absl::Status& status = info.status();
+  ScopeMap scopes;
+  if (info.ok()) {
+    graph = std::move(inferred);
+    CollectScopes(graph, *info, scopes);
+    options.note = [&scopes](const Graph& shown, int node) {
+      const auto it = scopes.find(&shown);
+      return it == scopes.end()
+                 ? std::string()
+                 : absl::StrCat("scope ", Name(it->second[static_cast<size_t>(node)]));
+    };
+  } else {
+    options.remarks.push_back(
+        absl::StrCat("types and shapes are those that the file declares: ", status.message()));
+  }
+  output << (flags.dot    ? ShowDot(graph, options)
+             : flags.json ? ShowJson(graph, options)
+                          : ShowText(graph, options));
+  return all_supported ? status : absl::OkStatus();
+}
+
+absl::Status Run(const RunFlags& flags, std::ostream& output) {
+  BW_ASSIGN_OR_RETURN(Graph graph, ReadGraph(flags.file));
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::Compile(std::move(graph)));
+  BW_ASSIGN_OR_RETURN(const TensorMap inputs, ReadNpz(flags.inputs));
+  ExecutionContext context;
+  context.num_threads = flags.threads;
+  BW_ASSIGN_OR_RETURN(const TensorMap outputs, RunModel(*model, context, inputs));
+  BW_RETURN_IF_ERROR(WriteNpz(flags.outputs, outputs));
+  for (const auto& [name, tensor] : outputs) {
+    output << Printable(name) << "  " << Name(tensor.dtype()) << ToString(tensor.shape()) << "\n";
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Check(const std::vector<std::string>& files, std::ostream& output) {
+  std::vector<std::string> bad;
+  for (const std::string& file : files) {
+    output << Printable(file) << ":\n";
+    absl::StatusOr<Graph> graph = ReadForInspection(file);
+    GraphFindings findings;
+    if (graph.ok()) {
+      findings = CheckGraph(*std::move(graph));
+    } else {
+      findings.status = graph.status();
+    }
+    output << CheckText(findings, 2);
+    if (!findings.ok()) {
+      bad.push_back(absl::StrCat("'", file, "'"));
+    }
+  }
+  return bad.empty() ? absl::OkStatus() : Invalid(absl::StrJoin(bad, ", "), " can't be loaded");
+}
+
+absl::Status Bench(const BenchFlags& flags, std::ostream& output) {
+  BW_ASSIGN_OR_RETURN(Graph graph, ReadGraph(flags.file));
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::Compile(std::move(graph)));
+  std::vector<BenchResult> results;
+  for (const int64_t batch : flags.batches) {
+    for (const int64_t length : flags.lengths) {
+      for (const int threads : flags.threads) {
+        const BenchCase inputs{batch, length, threads};
+        BW_ASSIGN_OR_RETURN(const BenchResult result, BenchModel(*model, inputs, flags.seconds));
+        results.push_back(result);
+      }
+    }
+  }
+  output << (flags.json ? BenchJson(results) : BenchText(results));
+  return absl::OkStatus();
+}
+
+void ListOperators(std::ostream& output) {
+  output << "| operator | attributes |\n| --- | --- |\n";
+  for (const Operator& op : Operators().all()) {
+    const std::string attributes = absl::StrJoin(op.attributes, ", ");
+    output << absl::StrCat("| ", op.name, " | ", attributes, attributes.empty() ? "|" : " |", "\n");
+  }
+  output << "\n| ONNX operator | from opset | becomes |\n| --- | --- | --- |\n";
+  for (const OnnxOperatorLine& line : ListOnnxOperators()) {
+    output << absl::StrCat("| ", line.name, " | ", line.since, " | ", line.becomes, " |\n");
+  }
+}
+
+}  // namespace beamwright::ops

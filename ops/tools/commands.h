@@ -1,0 +1,47 @@
+// The commands of beamwright-graph, once the command line is read. Private to tools/.
+#ifndef BEAMWRIGHT_OPS_TOOLS_COMMANDS_H_
+#define BEAMWRIGHT_OPS_TOOLS_COMMANDS_H_
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace beamwright::ops {
+
+struct ShowFlags {
+  std::string file;
+  bool json = false;
+  bool dot = false;
+};
+absl::Status Show(const ShowFlags& flags, std::ostream& output);
+
+struct RunFlags {
+  std::string file;
+  std::string inputs;
+  std::string outputs;
+  int threads = 1;
+};
+absl::Status Run(const RunFlags& flags, std::ostream& output);
+
+// An error counts the files that can't be loaded; what is wrong with each is printed.
+absl::Status Check(const std::vector<std::string>& files, std::ostream& output);
+
+struct BenchFlags {
+  std::string file;
+  // Every combination is run.
+  std::vector<int64_t> batches = {1};
+  std::vector<int64_t> lengths = {16};
+  std::vector<int> threads = {1};
+  double seconds = 1;  // for each combination
+  bool json = false;
+};
+absl::Status Bench(const BenchFlags& flags, std::ostream& output);
+
+// The tables of docs/operators.md.
+void ListOperators(std::ostream& output);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_TOOLS_COMMANDS_H_

@@ -1,0 +1,241 @@
+#include "ops/tools/init.h"
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "ops/base/file.h"
+#include "ops/base/status.h"
+#include "ops/graph/inference.h"
+#include "ops/import/graph_file.h"
+#include "ops/loop/operators.h"
+#include "ops/tools/bundle_text.h"
+#include "ops/tools/printable.h"
+#include "ops/tools/replay.h"
+
+namespace beamwright::ops {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Content of the bundle's files by name.
+using Files = std::map<std::string, std::string>;
+
+absl::Status AddFile(const std::string& name, std::string content, Files& files) {
+  const auto [it, fresh] = files.try_emplace(name, content);
+  return fresh || it->second == content
+             ? absl::OkStatus()
+             : Invalid("two different files would be named '", name, "' in the bundle");
+}
+
+// "a/b/model.onnx" -> "a/b/"
+std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
+
+// Reads a graph and keeps its files: the graph and an IR's weights under `role` ("encoder.xml",
+// "encoder.bin"), external data by the names that the graph knows them by.
+absl::StatusOr<Graph> TakeGraph(const std::string& path, const std::string& role, Files& files,
+                                std::string& name) {
+  const std::string stem = path.substr(0, path.rfind('.'));
+  absl::Status added;
+  const auto read = [&](const std::string& wanted) -> absl::StatusOr<std::string> {
+    BW_ASSIGN_OR_RETURN(std::string content, ReadFile(wanted));
+    const bool own = absl::StartsWith(wanted, absl::StrCat(stem, "."));
+    const std::string kept =
+        own ? absl::StrCat(role, wanted.substr(stem.size())) : wanted.substr(FolderOf(path).size());
+    if (wanted == path) {
+      name = kept;
+    }
+    added.Update(AddFile(kept, content, files));
+    return content;
+  };
+  BW_ASSIGN_OR_RETURN(Graph graph, ReadGraph(path, read));
+  BW_RETURN_IF_ERROR(added);
+  const absl::Status inferred = InferGraph(graph, Operators()).status();
+  if (!inferred.ok()) {
+    return Annotate(inferred, absl::StrCat("'", path, "'"));
+  }
+  return graph;
+}
+
+absl::StatusOr<TextSide> TakeText(const std::string& side, const std::string& path,
+                                  const SpecialTokens& special, Files& files,
+                                  std::vector<std::string>& reasons) {
+  BW_ASSIGN_OR_RETURN(std::string content, ReadFile(path));
+  BW_ASSIGN_OR_RETURN(TextSide text, ReadTextSide(side, path, content, special, reasons));
+  BW_RETURN_IF_ERROR(AddFile(text.vocabulary, std::move(content), files));
+  return text;
+}
+
+TextSide IdsOnly(int64_t size) {
+  TextSide side;
+  side.size = size;
+  return side;
+}
+
+absl::Status CheckTargetSize(const DecoderRoles& roles, const TextSide& target) {
+  if (roles.target_ids < 0 || target.size < 0 || roles.target_ids == target.size) {
+    return absl::OkStatus();
+  }
+  return Invalid("'", roles.logits_output, "' has scores for ", roles.target_ids,
+                 " tokens, but the target vocabulary has ", target.size,
+                 "; is it another model's, or the source's?");
+}
+
+absl::Status CheckOut(const std::string& out) {
+  std::error_code error;
+  if (fs::exists(out, error) && !(fs::is_directory(out, error) && fs::is_empty(out, error))) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("'", out, "' exists; --out names a folder that doesn't, or an empty one"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteFiles(const std::string& out, const Files& files) {
+  std::error_code error;
+  fs::create_directories(out, error);
+  if (error) {
+    return absl::UnknownError(absl::StrCat("cannot make '", out, "': ", error.message()));
+  }
+  for (const auto& [name, content] : files) {
+    const fs::path path = fs::path(out) / name;
+    fs::create_directories(path.parent_path(), error);  // external data may lie below
+    std::ofstream file(path, std::ios::binary);
+    file << content;
+    file.close();
+    if (!file.good()) {
+      return absl::UnknownError(absl::StrCat("cannot write '", path.string(), "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplayDecoder(const Graph& decoder, const std::vector<std::string>& archives,
+                           std::ostream& output) {
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::Compile(decoder));
+  BW_ASSIGN_OR_RETURN(const TensorMap inputs, ReadNpz(archives[0]));
+  BW_ASSIGN_OR_RETURN(const TensorMap expected, ReadNpz(archives[1]));
+  absl::StatusOr<std::vector<Agreement>> agreements = Replay(*model, inputs, expected);
+  if (!agreements.ok()) {
+    return Annotate(agreements.status(), "replay");
+  }
+  std::vector<std::string> differing;
+  for (const Agreement& agreement : *agreements) {
+    output << "replay  " << ToString(agreement) << "\n";
+    if (!agreement.agrees) {
+      differing.push_back(absl::StrCat("'", agreement.output, "'"));
+    }
+  }
+  return differing.empty()
+             ? absl::OkStatus()
+             : absl::FailedPreconditionError(
+                   absl::StrCat("replay: ", absl::StrJoin(differing, ", "), " differ by more than ",
+                                kReplayTolerance, " of the largest value; nothing is written"));
+}
+
+class Initialiser {
+ public:
+  Initialiser(const InitOptions& options, std::ostream& output)
+      : options_(options), output_(output) {}
+
+  absl::Status Run() {
+    BW_RETURN_IF_ERROR(CheckOut(options_.out));
+    bundle_.name = options_.name;
+    BW_RETURN_IF_ERROR(ReadEncoder());
+    BW_ASSIGN_OR_RETURN(const Graph decoder,
+                        TakeGraph(options_.decoder, "decoder", files_, bundle_.decoder_graph));
+    BW_RETURN_IF_ERROR(ReadTarget());
+    RoleHints hints = options_.hints;
+    hints.target_ids = bundle_.target.size;
+    const Graph* encoder = encoder_.has_value() ? &*encoder_ : nullptr;
+    absl::StatusOr<DecoderRoles> roles =
+        GuessDecoderRoles(decoder, encoder, hints, bundle_.reasons);
+    if (!roles.ok()) {
+      return Annotate(roles.status(), absl::StrCat("'", options_.decoder, "'"));
+    }
+    bundle_.decoder = *std::move(roles);
+    BW_RETURN_IF_ERROR(CheckTargetSize(bundle_.decoder, bundle_.target));
+    if (bundle_.target.vocabulary.empty()) {
+      bundle_.target.size = bundle_.decoder.target_ids;
+    }
+    for (const std::string& reason : bundle_.reasons) {
+      output_ << "guess   " << Printable(reason) << "\n";
+    }
+    if (!options_.replay.empty()) {
+      BW_RETURN_IF_ERROR(ReplayDecoder(decoder, options_.replay, output_));
+    }
+    return Write();
+  }
+
+ private:
+  absl::Status ReadEncoder() {
+    bundle_.source = IdsOnly(-1);
+    if (options_.encoder.empty()) {
+      if (!options_.source_vocab.empty()) {
+        return Invalid("--source-vocab: without an encoder no source text can be read");
+      }
+      return absl::OkStatus();
+    }
+    BW_ASSIGN_OR_RETURN(encoder_,
+                        TakeGraph(options_.encoder, "encoder", files_, bundle_.encoder_graph));
+    absl::StatusOr<EncoderRoles> roles = GuessEncoderRoles(*encoder_, bundle_.reasons);
+    if (!roles.ok()) {
+      return Annotate(roles.status(), absl::StrCat("'", options_.encoder, "'"));
+    }
+    bundle_.encoder = *std::move(roles);
+    bundle_.source = IdsOnly(bundle_.encoder->source_ids);
+    if (!options_.source_vocab.empty()) {
+      BW_ASSIGN_OR_RETURN(bundle_.source,
+                          TakeText("source", options_.source_vocab, {}, files_, bundle_.reasons));
+    }
+    const int64_t rows = bundle_.encoder->source_ids;
+    if (rows >= 0 && bundle_.source.size > rows) {
+      return Invalid("the source vocabulary has ", bundle_.source.size,
+                     " tokens, but the encoder's table only ", rows, " rows");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadTarget() {
+    if (!options_.target_vocab.empty()) {
+      BW_ASSIGN_OR_RETURN(bundle_.target, TakeText("target", options_.target_vocab,
+                                                   options_.special, files_, bundle_.reasons));
+      return absl::OkStatus();
+    }
+    bundle_.target = IdsOnly(-1);
+    bundle_.target.begin_token = options_.special.begin;
+    bundle_.target.end_tokens = options_.special.ends;
+    return absl::OkStatus();
+  }
+
+  absl::Status Write() {
+    files_["model.textproto"] = FormatBundle(bundle_);
+    BW_RETURN_IF_ERROR(WriteFiles(options_.out, files_));
+    for (const auto& [name, content] : files_) {
+      output_ << "wrote   " << Printable((fs::path(options_.out) / name).string()) << "\n";
+    }
+    const std::vector<std::string> questions = OpenQuestions(bundle_);
+    for (const std::string& question : questions) {
+      output_ << "missing " << question << "\n";
+    }
+    output_ << (questions.empty() ? "serve it: " : "then serve it: ")
+            << "beamwright-server --model-path " << Printable(options_.out) << "\n";
+    return absl::OkStatus();
+  }
+
+  const InitOptions& options_;
+  std::ostream& output_;
+  BundleDescription bundle_;
+  Files files_;
+  std::optional<Graph> encoder_;
+};
+
+}  // namespace
+
+absl::Status InitBundle(const InitOptions& options, std::ostream& output) {
+  return Initialiser(options, output).Run();
+}
+
+}  // namespace beamwright::ops

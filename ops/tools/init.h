@@ -1,0 +1,34 @@
+// What `beamwright-graph init` does: makes a model bundle (docs/bundle.md) of graph files, guessing
+// what each port is for, and prints every guess with its reason.
+#ifndef BEAMWRIGHT_OPS_TOOLS_INIT_H_
+#define BEAMWRIGHT_OPS_TOOLS_INIT_H_
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ops/tools/roles.h"
+#include "ops/tools/text_side.h"
+
+namespace beamwright::ops {
+
+struct InitOptions {
+  std::string encoder;  // path; empty: requests bring the decoder's inputs
+  std::string decoder;
+  std::string out;   // folder to make; it must not exist, or be empty
+  std::string name;  // empty: the folder's name
+  std::string source_vocab;
+  std::string target_vocab;
+  SpecialTokens special;
+  RoleHints hints;
+  // Inputs and expected outputs of the decoder (.npz); empty: no replay. Nothing is written if they
+  // differ.
+  std::vector<std::string> replay;
+};
+
+absl::Status InitBundle(const InitOptions& options, std::ostream& output);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_TOOLS_INIT_H_

@@ -1,0 +1,79 @@
+// Guesses what the ports of an encoder and a decoder are for, from their names, types and shapes:
+// what `beamwright-graph init` writes into model.textproto (docs/bundle.md). Each guess leaves one
+// line that says why; where a graph leaves a choice open, the error names the candidates.
+#ifndef BEAMWRIGHT_OPS_TOOLS_ROLES_H_
+#define BEAMWRIGHT_OPS_TOOLS_ROLES_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ops/graph/graph.h"
+
+namespace beamwright::ops {
+
+// How a graph is told how long its source is (docs/bundle.md, 'The encoder').
+enum class LengthKind { kNone, kLengths, kMask, kAdditiveMask };
+
+// What a Parameter's name and type say. Masks are told apart by what the graph does with them.
+LengthKind GuessLengthKind(const Graph& graph, int parameter);
+
+// Ports are called by their PortName.
+struct EncoderRoles {
+  std::string input;
+  int64_t source_ids = -1;  // rows of the table that the ids are looked up in; -1: not known
+  LengthKind length_kind = LengthKind::kNone;
+  std::string length_input;
+};
+
+struct StateRole {
+  std::string input;
+  std::string output;          // empty: a loop's own back edge
+  std::string encoder_output;  // where it starts; empty: see starts_at_zero
+  bool starts_at_zero = false;
+};
+
+struct MemoryRole {
+  std::string input;
+  std::string encoder_output;
+  LengthKind length_kind = LengthKind::kNone;
+};
+
+enum class ScoreKind { kLogits, kLogProbs, kProbs };
+
+struct DecoderRoles {
+  bool has_loop = false;  // else it is a step graph
+  std::string token_input;
+  std::vector<StateRole> states;
+  std::vector<MemoryRole> memory;
+  std::string logits_output;
+  ScoreKind score_kind = ScoreKind::kLogits;
+  int64_t target_ids = -1;  // extent of the logits' last axis; -1: not known
+  std::string attention_output;
+};
+
+// What somebody knows better; empty or -1: guess.
+struct RoleHints {
+  std::string token_input;
+  std::string logits_output;
+  std::map<std::string, std::string> states;  // input -> output
+  int64_t target_ids = -1;
+};
+
+// The graphs are as InferGraph leaves them. `reasons` gets a line for each guess.
+absl::StatusOr<EncoderRoles> GuessEncoderRoles(const Graph& encoder,
+                                               std::vector<std::string>& reasons);
+// `encoder`: null if requests bring the decoder's inputs.
+absl::StatusOr<DecoderRoles> GuessDecoderRoles(const Graph& decoder, const Graph* encoder,
+                                               const RoleHints& hints,
+                                               std::vector<std::string>& reasons);
+
+// The loop that a search would run a step graph as: token sliced, states carried, all else the
+// same in each step.
+std::shared_ptr<const Loop> StepLoop(const Graph& step, const DecoderRoles& roles);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_TOOLS_ROLES_H_

@@ -1,0 +1,124 @@
+#include "ops/tools/text_side.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "absl/types/span.h"
+#include "ops/base/status.h"
+
+namespace beamwright::ops {
+namespace {
+
+constexpr absl::string_view kBegins[] = {"<s>",   "<bos>", "<sos>", "<start>", "<go>",
+                                         "[BOS]", "[SOS]", "BOS",   "SOS"};
+constexpr absl::string_view kEnds[] = {"</s>", "<eos>", "<end>", "[EOS]", "EOS"};
+constexpr absl::string_view kPads[] = {"<pad>", "<PAD>", "[PAD]", "<blank>"};
+constexpr absl::string_view kUnknowns[] = {"<unk>", "<UNK>", "[UNK]", "<unknown>"};
+
+bool LooksSpecial(absl::string_view token) {
+  return token.size() > 2 && ((token.front() == '<' && token.back() == '>') ||
+                              (token.front() == '[' && token.back() == ']'));
+}
+
+bool IsOneCharacter(absl::string_view token) {
+  const auto starts_character = [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  };
+  return std::count_if(token.begin(), token.end(), starts_character) == 1;
+}
+
+// The usual token that the vocabulary holds; "" if none.
+std::string FindUsual(const std::set<std::string>& tokens,
+                      absl::Span<const absl::string_view> usual) {
+  for (const absl::string_view token : usual) {
+    if (tokens.count(std::string(token)) > 0) {
+      return std::string(token);
+    }
+  }
+  return "";
+}
+
+void Note(const std::string& side, absl::string_view what, const std::string& token,
+          std::vector<std::string>& reasons) {
+  if (!token.empty()) {
+    reasons.push_back(
+        absl::StrCat(side, " ", what, " token '", token, "': it is in the vocabulary"));
+  }
+}
+
+absl::Status CheckGiven(const std::string& side, const SpecialTokens& special,
+                        const std::set<std::string>& tokens) {
+  std::vector<std::string> given = special.ends;
+  given.insert(given.begin(), special.begin);
+  for (const std::string& token : given) {
+    if (!token.empty() && tokens.count(token) == 0) {
+      return Invalid("token '", token, "' is not in the ", side, " vocabulary");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string& path,
+                                      const std::string& content, const SpecialTokens& special,
+                                      std::vector<std::string>& reasons) {
+  TextSide text;
+  const bool is_target = side == "target";
+  if (absl::EndsWith(path, ".model")) {
+    text.form = "TEXT_FORM_SENTENCEPIECE";
+    text.vocabulary = absl::StrCat(side, ".model");
+    reasons.push_back(absl::StrCat(side, " text is SentencePiece: '", path, "' ends with .model"));
+    if (is_target) {
+      text.begin_token = special.begin.empty() ? "<s>" : special.begin;
+      text.end_tokens = special.ends.empty() ? std::vector<std::string>{"</s>"} : special.ends;
+      reasons.push_back(absl::StrCat(
+          "target begins with '", text.begin_token, "' and ends with '", text.end_tokens[0],
+          "': ", special.begin.empty() ? "SentencePiece's usual pieces; check this" : "as told"));
+    }
+    return text;
+  }
+  const absl::string_view lines = absl::string_view(content).substr(
+      0, content.size() - (absl::EndsWith(content, "\n") ? 1 : 0));
+  const std::vector<std::string> tokens = absl::StrSplit(lines, '\n');
+  const std::set<std::string> known(tokens.begin(), tokens.end());
+  BW_RETURN_IF_ERROR(CheckGiven(side, special, known));
+  text.vocabulary = absl::StrCat(side, ".vocab");
+  text.size = static_cast<int64_t>(tokens.size());
+  const bool characters = std::all_of(tokens.begin(), tokens.end(), [](const std::string& token) {
+    return LooksSpecial(token) || IsOneCharacter(token);
+  });
+  text.form = characters ? "TEXT_FORM_CHARACTERS" : "TEXT_FORM_WHITESPACE";
+  reasons.push_back(absl::StrCat(side, characters
+                                           ? " text is read by characters: every token is one"
+                                           : " text is split at white space: tokens are longer "
+                                             "than a character"));
+  text.pad_token = FindUsual(known, kPads);
+  text.unknown_token = FindUsual(known, kUnknowns);
+  Note(side, "pad", text.pad_token, reasons);
+  Note(side, "unknown", text.unknown_token, reasons);
+  const bool capitals = std::any_of(tokens.begin(), tokens.end(), [](const std::string& token) {
+    return !LooksSpecial(token) && std::any_of(token.begin(), token.end(), absl::ascii_isupper);
+  });
+  if (!is_target && !capitals) {
+    text.lowercase = true;
+    reasons.push_back(absl::StrCat(side, " text is made lower-case first: no token has a capital"));
+  }
+  if (is_target) {
+    text.begin_token = special.begin.empty() ? FindUsual(known, kBegins) : special.begin;
+    text.end_tokens = special.ends;
+    if (const std::string end = FindUsual(known, kEnds); text.end_tokens.empty() && !end.empty()) {
+      text.end_tokens.push_back(end);
+    }
+    Note(side, "begin", text.begin_token, reasons);
+    for (const std::string& end : text.end_tokens) {
+      Note(side, "end", end, reasons);
+    }
+  }
+  return text;
+}
+
+}  // namespace beamwright::ops

@@ -1,0 +1,40 @@
+// What a vocabulary file tells of one side's text: its form and special tokens, for model.textproto
+// (docs/bundle.md, 'Text').
+#ifndef BEAMWRIGHT_OPS_TOOLS_TEXT_SIDE_H_
+#define BEAMWRIGHT_OPS_TOOLS_TEXT_SIDE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace beamwright::ops {
+
+struct TextSide {
+  std::string form = "TEXT_FORM_IDS";
+  std::string vocabulary;  // file name in the bundle; empty: there is none
+  int64_t size = -1;       // number of ids; -1: not known
+  std::string begin_token;
+  std::vector<std::string> end_tokens;
+  std::string pad_token;
+  std::string unknown_token;
+  bool lowercase = false;  // no token has a capital letter (A-Z), so text is made small first
+};
+
+// What the command line says of the target's special tokens; empty: look for the usual ones.
+struct SpecialTokens {
+  std::string begin;
+  std::vector<std::string> ends;
+};
+
+// `side`: "source" or "target", for messages and the file's name in the bundle. `path`: a
+// vocabulary with one token a line, or a SentencePiece model (".model"); `content`: what it holds.
+// Begin and end tokens are looked for on the target side only: whether a source is framed by them,
+// its vocabulary can't tell. InvalidArgument: a special token that is not in the vocabulary.
+absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string& path,
+                                      const std::string& content, const SpecialTokens& special,
+                                      std::vector<std::string>& reasons);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_TOOLS_TEXT_SIDE_H_

@@ -1,0 +1,121 @@
+#include "ops/tools/trace.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace beamwright::ops {
+namespace {
+
+bool OnlyMoves(const std::string& op) {
+  static constexpr absl::string_view kMoving[] = {"Convert",   "Reshape",   "Squeeze",
+                                                  "Unsqueeze", "Transpose", "Broadcast"};
+  return std::find(std::begin(kMoving), std::end(kMoving), op) != std::end(kMoving);
+}
+
+// Calls `visit` for each node that reads one of the marked nodes' values, movement followed, until
+// it returns true. One sweep: nodes stand in topological order.
+using Visit = std::function<bool(const Graph& graph, const Node& reader, size_t input)>;
+
+bool VisitReaders(const Graph& graph, std::vector<bool> marked, const Visit& visit) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& reader = graph.nodes[i];
+    std::vector<bool> in_body(reader.loop == nullptr ? 0 : reader.loop->body.nodes.size());
+    bool enters = false;
+    for (size_t input = 0; input < reader.inputs.size(); ++input) {
+      const ValueId id = reader.inputs[input];
+      if (!id.present() || !marked[static_cast<size_t>(id.node)]) {
+        continue;
+      }
+      if (visit(graph, reader, input)) {
+        return true;
+      }
+      marked[i] = marked[i] || (input == 0 && OnlyMoves(reader.op));
+      for (size_t rule = 0; reader.loop != nullptr && rule < reader.loop->inputs.size(); ++rule) {
+        const LoopInput& entry = reader.loop->inputs[rule];
+        if (entry.input == static_cast<int>(input)) {
+          const auto parameter = static_cast<size_t>(entry.body_parameter);
+          in_body[static_cast<size_t>(reader.loop->body.parameters[parameter])] = enters = true;
+        }
+      }
+    }
+    if (enters && VisitReaders(reader.loop->body, std::move(in_body), visit)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void VisitReaders(const Graph& graph, int node, const Visit& visit) {
+  std::vector<bool> marked(graph.nodes.size());
+  marked[static_cast<size_t>(node)] = true;
+  VisitReaders(graph, std::move(marked), visit);
+}
+
+}  // namespace
+
+int64_t LookedUpRows(const Graph& graph, int parameter) {
+  int64_t rows = -1;
+  VisitReaders(graph, parameter, [&](const Graph& where, const Node& reader, size_t input) {
+    if (reader.op == "Gather" && input == 1) {
+      const PartialShape& table = where.info(reader.inputs[0]).shape;
+      rows = table.has_rank() && table.rank() > 0 ? table.dim(0) : -1;
+    }
+    return rows >= 0;
+  });
+  return rows;
+}
+
+std::string FirstOperatorOn(const Graph& graph, int parameter) {
+  std::string op;
+  VisitReaders(graph, parameter, [&](const Graph&, const Node& reader, size_t) {
+    const bool computes = !OnlyMoves(reader.op) && reader.loop == nullptr && reader.op != "Result";
+    op = computes ? reader.op : "";
+    return computes;
+  });
+  return op;
+}
+
+std::string LastOperatorOf(const Graph& graph, int result) {
+  const Graph* where = &graph;
+  ValueId value = graph.node(result).inputs[0];
+  while (value.present()) {
+    const Node& node = where->node(value.node);
+    if (node.loop != nullptr) {
+      const auto& outputs = node.loop->outputs;
+      const auto rule = std::find_if(outputs.begin(), outputs.end(), [&](const LoopOutput& output) {
+        return output.output == value.output;
+      });
+      if (rule == outputs.end()) {
+        return node.op;
+      }
+      where = &node.loop->body;
+      value = where->node(where->results[static_cast<size_t>(rule->body_result)]).inputs[0];
+      continue;
+    }
+    if (!OnlyMoves(node.op)) {
+      return node.op;
+    }
+    value = node.inputs[0];
+  }
+  return "";
+}
+
+bool StartsLoopState(const Graph& graph, int parameter) {
+  bool found = false;
+  VisitReaders(graph, parameter, [&](const Graph&, const Node& reader, size_t input) {
+    if (reader.loop != nullptr) {
+      const auto& rules = reader.loop->inputs;
+      found = std::any_of(rules.begin(), rules.end(), [&](const LoopInput& rule) {
+        return rule.kind == LoopInput::Kind::kCarried && rule.input == static_cast<int>(input);
+      });
+    }
+    return found;
+  });
+  return found;
+}
+
+}  // namespace beamwright::ops
