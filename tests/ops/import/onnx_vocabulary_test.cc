@@ -59,7 +59,7 @@ TEST(OnnxVocabularyTest, VersionInForceIsTheLastOneNotAboveTheOpset) {
 TEST(OnnxVocabularyTest, BecomesKnownOperators) {
   for (const OnnxOperator* op : AllOnnxOperators()) {
     std::string text = op->becomes;
-    for (const char* word : {" or ", " and ", ", or "}) {
+    for (const char* word : {", or ", " or ", " and "}) {
       for (size_t at; (at = text.find(word)) != std::string::npos;) {
         text.replace(at, std::string(word).size(), ", ");
       }

@@ -91,7 +91,10 @@ TEST(IndexMovement, GatherAndScatterElementsEqualNaiveLoops) {
         {"prod", [](int64_t a, int64_t b) { return a * b; }},
         {"min", [](int64_t a, int64_t b) { return std::min(a, b); }},
         {"max", [](int64_t a, int64_t b) { return std::max(a, b); }}};
-    for (const auto& [name, reduce] : reductions) {
+    // clang does not capture structured bindings where OpenMP is on.
+    for (const auto& reduction : reductions) {
+      const auto& name = reduction.first;
+      const auto& reduce = reduction.second;
       for (const bool use_init : {true, false}) {
         Tensor expected = Copy(data);
         Tensor seen = Tensor::Zeros(DType::kI64, shape);
@@ -207,7 +210,10 @@ TEST(IndexMovement, GatherAndScatterNdEqualNaiveLoops) {
         {"prod", [](int64_t a, int64_t b) { return a * b; }},
         {"min", [](int64_t a, int64_t b) { return std::min(a, b); }},
         {"max", [](int64_t a, int64_t b) { return std::max(a, b); }}};
-    for (const auto& [name, reduce] : reductions) {
+    // clang does not capture structured bindings where OpenMP is on.
+    for (const auto& reduction : reductions) {
+      const auto& name = reduction.first;
+      const auto& reduce = reduction.second;
       Tensor expected = Copy(data);
       ForEachIndex(out, [&](const Index& i) {
         int64_t& to =
