@@ -112,6 +112,14 @@ def convolution_backprop_data(b, stride, padding):
     )
 
 
+@suite.case(stride=[1, 2])
+def group_convolution_backprop_data(b, stride):
+    window = dict(strides=[stride] * 2, pads_begin=[1, 0], pads_end=[0, 1], dilations=[1, 1])
+    return ops.group_convolution_backprop_data(
+        b.input((2, 4, 4, 5)), b.weights(2, 2, 3, 3, 3), auto_pad="explicit", **window
+    )
+
+
 POOLING = {
     "plain": dict(strides=[2, 2], pads_begin=[0, 0], pads_end=[0, 0], kernel_shape=[2, 2]),
     "padded": dict(strides=[1, 2], pads_begin=[1, 0], pads_end=[1, 1], kernel_shape=[3, 2]),
