@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "ops/base/cpu.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
@@ -26,7 +28,7 @@ TEST(Annotate, KeepsCodeAndPayload) {
 }
 
 TEST(ReadFile, ContentAndErrorsNameThePath) {
-  const std::string path = ::testing::TempDir() + "/beamwright_read_file";
+  const std::string path = absl::StrCat(::testing::TempDir(), "/beamwright_read_file-", getpid());
   FILE* file = std::fopen(path.c_str(), "wb");
   std::fwrite("a\0b", 1, 3, file);
   std::fclose(file);
@@ -38,6 +40,8 @@ TEST(ReadFile, ContentAndErrorsNameThePath) {
   std::remove(fifo.c_str());
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   EXPECT_THAT(ReadFile(fifo).status().message(), HasSubstr("not a regular file"));
+  std::remove(fifo.c_str());
+  std::remove(path.c_str());
 }
 
 TEST(UsableCpus, FollowsTheAffinity) {
