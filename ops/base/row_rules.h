@@ -4,8 +4,10 @@
 //
 // Order, per token: the logit x; sparse edits (in their order); ban and allowed set (x =
 // -infinity); temperature (x / T). The log-sum-exp is taken over these values, so log-probabilities
-// are renormalised over what is allowed. Then the rank bonus is added: it moves a token's rank, not
-// its log-probability.
+// are renormalised over what is allowed; with renormalize false it is taken before, and what the
+// edits and the temperature make of the log-probabilities is the answer. Then the rank bonus is
+// added: it moves a token's rank, not its log-probability. A draw replaces the choice of the best
+// by chance.
 #ifndef BEAMWRIGHT_OPS_BASE_ROW_RULES_H_
 #define BEAMWRIGHT_OPS_BASE_ROW_RULES_H_
 
@@ -27,9 +29,30 @@ struct LogitEdit {
   float value = 0;
 };
 
+// The token's rank score: log(exp(log_prob) + mass) + value.
 struct RankBonus {
   int32_t token = 0;
   float value = 0;
+  float mass = 0;  // >= 0
+};
+
+enum class DrawKind : uint8_t {
+  kNone,    // the best tokens
+  kSample,  // tokens drawn from the distribution, with replacement
+  kGumbel,  // the best tokens after Gumbel(0, 1) noise was added to each log-probability
+};
+
+// What chance decides, reproducibly: the noise is a function of these numbers (ops/base/philox.h)
+// and, for kGumbel, the token.
+struct RowDraw {
+  DrawKind kind = DrawKind::kNone;
+  uint64_t seed = 0;
+  uint32_t position = 0;  // of the token in its hypothesis
+  uint32_t stream = 0;    // of the sample, or the row
+  int count = 1;          // kSample: draws, with streams `stream`, `stream` + 1, ...
+  int top_k = 0;          // kSample: only the best k; 0: all
+  float top_p = 1;  // kSample: of these, best first, while the mass before a token is below it
+  float min_p = 0;  // kSample: of these, with at least this multiple of the best's probability
 };
 
 // Views: what they point at must live until the scan of the step returns. All empty: no rule, no
@@ -41,9 +64,12 @@ struct RowRules {
   float temperature = 1;                // > 0
   absl::Span<const RankBonus> bonuses;  // at most one per token
   absl::Span<const int32_t> watched;  // tokens whose log-probability is wanted whatever their rank
+  bool renormalize = true;
+  RowDraw draw;
 
   bool empty() const {
-    return edits.empty() && !has_allowed && temperature == 1 && bonuses.empty() && watched.empty();
+    return edits.empty() && !has_allowed && temperature == 1 && bonuses.empty() &&
+           watched.empty() && draw.kind == DrawKind::kNone;
   }
 };
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ops/base/status.h"
+#include "ops/kernels/draw.h"
 #include "ops/kernels/math.h"
 
 namespace beamwright::ops {
@@ -127,6 +128,18 @@ float LogSumExp(absl::Span<const float> values, float largest) {
   return static_cast<float>(static_cast<double>(largest) + std::log(sum));
 }
 
+// x - log-sum-exp, in place; the caller has checked the values.
+void ToLogProbs(std::vector<float>& values) {
+  float largest = -kInfinity;
+  for (const float x : values) {
+    largest = std::max(largest, x);
+  }
+  const float shift = LogSumExp(values, largest);
+  for (float& x : values) {
+    x = x == -kInfinity ? x : x - shift;
+  }
+}
+
 bool Better(const Candidate& a, const Candidate& b) {
   return a.rank_score > b.rank_score || (a.rank_score == b.rank_score && a.token < b.token);
 }
@@ -150,7 +163,8 @@ absl::Status CollectBonuses(absl::Span<const RankBonus> bonuses, absl::Span<cons
     BW_RETURN_IF_ERROR(CheckToken(bonus.token, values.size(), "bonuses"));
     const float value = values[static_cast<size_t>(bonus.token)];
     const float log_prob = value == -kInfinity ? -kInfinity : value - log_sum_exp;
-    const float score = log_prob == -kInfinity ? -kInfinity : log_prob + bonus.value;
+    const float mixed = bonus.mass > 0 ? Log(Exp(log_prob) + bonus.mass) : log_prob;
+    const float score = log_prob == -kInfinity ? -kInfinity : mixed + bonus.value;
     if (std::isnan(score) || score == kInfinity) {
       return Invalid("bonuses: ", bonus.value, " for token ", bonus.token, " is not finite");
     }
@@ -215,13 +229,19 @@ absl::Status ScanRow(absl::Span<const float> scores, ScoreKind kind, const RowRu
     if (values.data() != result.values.data()) {
       result.values.assign(values.begin(), values.end());
     }
+    if (!rules.renormalize && kind == ScoreKind::kLogits) {
+      ToLogProbs(result.values);
+    }
     BW_RETURN_IF_ERROR(ApplyRules(rules, result.values));
     values = result.values;
   }
   BW_ASSIGN_OR_RETURN(const float largest, CheckedMax(values));
-  result.log_sum_exp = kind == ScoreKind::kLogits || changes ? LogSumExp(values, largest) : 0.0f;
+  const bool normalised = changes ? !rules.renormalize : kind != ScoreKind::kLogits;
+  result.log_sum_exp = normalised ? 0.0f : LogSumExp(values, largest);
   BW_RETURN_IF_ERROR(CollectBonuses(rules.bonuses, values, result.log_sum_exp, result.bonus_set));
-  if (k > 0) {
+  if (rules.draw.kind != DrawKind::kNone) {
+    DrawTokens(values, rules.draw, k, result);
+  } else if (k > 0) {
     result.best.reserve(std::min(static_cast<size_t>(k), values.size()));
     Select(values, static_cast<size_t>(k), result);
   }

@@ -21,7 +21,7 @@ enum class ScoreKind {
 struct Candidate {
   int32_t token = 0;
   float log_prob = 0;    // of the renormalised distribution
-  float rank_score = 0;  // log_prob + the token's rank bonus
+  float rank_score = 0;  // log_prob with the token's rank bonus, or its noise
   friend bool operator==(const Candidate&, const Candidate&) = default;
 };
 
@@ -32,17 +32,18 @@ struct RowScan {
   std::vector<float> watched;        // log-probability of each of rules.watched, in that order
   float log_sum_exp = 0;             // of the scores after the rules; 0 where none was needed
   std::vector<float> values;         // scratch
-  std::vector<Candidate> bonus_set;  // scratch
+  std::vector<Candidate> bonus_set;  // scratch, of draws too
 };
 
-// Finds the at most k best tokens: rank score descending, ties by lower token id. A token whose
+// Finds the at most k best tokens: rank score descending, ties by lower token id; or what
+// rules.draw asks for (ops/kernels/draw.h). A token whose
 // value is -infinity (banned, not allowed, or given so by the model) is never among them, so there
 // may be fewer than k, or none.
 //
 // log_prob = value - log-sum-exp in f32; the log-sum-exp is taken over all values after the rules
 // in an order that follows from the number of scores alone, and is at least the largest value, so
 // no log-probability is above 0. kLogProbs and kProbabilities are taken as they are (log_sum_exp 0)
-// unless edits, an allowed set or a temperature change them.
+// unless edits, an allowed set or a temperature change them, and renormalisation is wanted.
 //
 // InvalidArgument naming the token: a score is NaN or +infinity (also after the rules), is no
 // probability, or a rule names a token outside [0, scores.size()). k >= 0, temperature > 0.

@@ -11,6 +11,7 @@
 #include "ops/base/cpu.h"
 #include "ops/base/status.h"
 #include "server/engine/beam_driver.h"
+#include "server/engine/decode_options.h"
 #include "server/engine/encode.h"
 
 namespace beamwright::engine {
@@ -73,10 +74,10 @@ class Scheduler : public Engine {
     request->accepted = absl::Now();
     request->started = absl::InfinitePast();
     request->call = call;
-    BW_RETURN_IF_ERROR(CheckOptions(*model, options));
+    BW_ASSIGN_OR_RETURN(ResolvedOptions resolved, ResolveOptions(*model, options));
     BW_ASSIGN_OR_RETURN(request->source, PrepareSource(*model, source));
-    BW_ASSIGN_OR_RETURN(const search::SearchOptions search,
-                        ResolveOptions(*model, options, request->source.source_length));
+    BW_RETURN_IF_ERROR(SetLengths(*model, request->source.source_length, resolved));
+    const search::SearchOptions& search = resolved.search;
     request->beam_size = search.beam_size;
     request->price_bytes = PriceBytes(*model, search, request->source.source_length);
     if (search.beam_size > options_.max_rows) {

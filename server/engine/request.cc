@@ -1,75 +1,17 @@
 #include "server/engine/request.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
-#include "server/model/rules.h"
 
 namespace beamwright::engine {
 namespace {
 
 constexpr int kMaxSourceLength = 100000;
 
-search::LengthPenalty PenaltyOf(v1::LengthPenalty penalty) {
-  switch (penalty) {
-    case v1::LENGTH_PENALTY_POW:
-      return search::LengthPenalty::kPow;
-    case v1::LENGTH_PENALTY_GNMT:
-      return search::LengthPenalty::kGnmt;
-    default:
-      return search::LengthPenalty::kNone;
-  }
-}
-
-search::StopMode StopOf(v1::StopMode stop) {
-  switch (stop) {
-    case v1::STOP_MODE_FIRST:
-      return search::StopMode::kFirst;
-    case v1::STOP_MODE_COUNT:
-      return search::StopMode::kCount;
-    case v1::STOP_MODE_NEVER:
-      return search::StopMode::kNever;
-    default:
-      return search::StopMode::kSafe;
-  }
-}
-
 int Limit(int configured, int most) { return configured > 0 ? configured : most; }
-
-int MaxTargetLength(const DecodeModel& model) {
-  return Limit(model.config().limits().max_target_length(), search::kMaxLength);
-}
-
-// The request's options over the defaults. An n-best size that only the defaults ask for follows a
-// smaller beam.
-v1::DecodeOptions Merge(const DecodeModel& model, const v1::DecodeOptions& options) {
-  v1::DecodeOptions merged = options;
-  model::ApplyDefaults(model.config().default_options(), merged);
-  if (!options.has_n_best()) {
-    merged.set_n_best(std::min(merged.n_best(), merged.beam_size()));
-  }
-  return merged;
-}
-
-void CheckMerged(const DecodeModel& model, const v1::DecodeOptions& merged,
-                 std::vector<std::string>& faults) {
-  if (merged.n_best() > merged.beam_size()) {
-    faults.push_back(absl::StrCat("options.n_best: ", merged.n_best(),
-                                  " is more than the beam size of ", merged.beam_size()));
-  }
-  const int most_beam = Limit(model.config().limits().max_beam_size(), search::kMaxBeamSize);
-  if (merged.beam_size() > most_beam) {
-    faults.push_back(absl::StrCat("options.beam_size: ", merged.beam_size(),
-                                  " is above the model's limit of ", most_beam));
-  }
-  if (merged.has_max_length() && merged.max_length() > MaxTargetLength(model)) {
-    faults.push_back(absl::StrCat("options.max_length: ", merged.max_length(),
-                                  " is above the model's limit of ", MaxTargetLength(model)));
-  }
-}
 
 absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor& proto) {
   absl::StatusOr<ops::DType> dtype = ops::ParseDType(proto.dtype());
@@ -240,46 +182,6 @@ absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1:
   }
   BW_RETURN_IF_ERROR(status);
   return prepared;
-}
-
-absl::Status CheckOptions(const DecodeModel& model, const v1::DecodeOptions& options) {
-  std::vector<std::string> faults;
-  model::CheckRules(options, "options", faults);
-  if (faults.empty()) {
-    CheckMerged(model, Merge(model, options), faults);
-  }
-  return faults.empty() ? absl::OkStatus() : Invalid(absl::StrJoin(faults, "; "));
-}
-
-absl::StatusOr<search::SearchOptions> ResolveOptions(const DecodeModel& model,
-                                                     const v1::DecodeOptions& options,
-                                                     int source_length) {
-  BW_RETURN_IF_ERROR(CheckOptions(model, options));
-  const v1::DecodeOptions merged = Merge(model, options);
-  search::SearchOptions result;
-  result.beam_size = merged.beam_size();
-  result.n_best = merged.n_best();
-  result.length_penalty = PenaltyOf(merged.length_penalty());
-  result.alpha = merged.length_penalty_alpha();
-  result.stop = StopOf(merged.stop());
-  result.patience = merged.patience();
-  const double relative =
-      std::ceil(double{merged.max_length_factor()} * source_length) + merged.max_length_offset();
-  const double wanted = merged.has_max_length() ? merged.max_length() : relative;
-  result.max_length = static_cast<int>(std::clamp<double>(wanted, 1, MaxTargetLength(model)));
-  result.vocabulary_size = model.target_vocabulary_size();
-  result.begin_token = model.target().begin_id();
-  result.end_tokens = model.target().end_ids();
-  // Padding alone is banned: banning the begin token as well would renormalise every score away
-  // from what the training framework computes for the same tokens.
-  const int pad = model.target().pad_id();
-  const std::vector<int32_t>& ends = result.end_tokens;
-  if (pad >= 0 && pad < result.vocabulary_size &&
-      std::find(ends.begin(), ends.end(), pad) == ends.end()) {
-    result.banned_tokens.push_back(pad);
-  }
-  BW_RETURN_IF_ERROR(search::Validate(result));
-  return result;
 }
 
 int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& options,

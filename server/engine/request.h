@@ -44,12 +44,6 @@ struct Request {
 // Tokenises or converts a source and checks it against the model: InvalidArgument naming the field.
 absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source);
 
-// Request options over the bundle's defaults over the fields' own. InvalidArgument naming all wrong
-// fields.
-absl::StatusOr<search::SearchOptions> ResolveOptions(const DecodeModel& model,
-                                                     const v1::DecodeOptions& options,
-                                                     int source_length);
-
 // Bytes that a request holds at most while it runs: states and history of its rows, values that its
 // steps share.
 int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& options,

@@ -212,6 +212,12 @@ void CheckRules(const Message& message, const std::string& path, std::vector<std
       CheckElement({message, field, -1}, name, faults);
       continue;
     }
+    const int max_items = field->options().GetExtension(v1::rule).max_items();
+    if (max_items > 0 && reflection->FieldSize(message, field) > max_items) {
+      faults.push_back(absl::StrCat(name, ": ", reflection->FieldSize(message, field),
+                                    " elements; at most ", max_items, " are allowed"));
+      continue;
+    }
     for (int i = 0; i < reflection->FieldSize(message, field); ++i) {
       CheckElement({message, field, i}, absl::StrCat(name, "[", i, "]"), faults);
     }
@@ -226,7 +232,9 @@ void ApplyDefaults(const Message& fallback, Message& message) {
   // What MergeFrom would join or, set to "unspecified", take for an answer.
   for (int i = 0; i < descriptor->field_count(); ++i) {
     const FieldDescriptor* field = descriptor->field(i);
-    if (field->is_repeated() && message.GetReflection()->FieldSize(message, field) > 0) {
+    const bool is_message = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+    if (field->is_repeated() ? message.GetReflection()->FieldSize(message, field) > 0
+                             : is_message && message.GetReflection()->HasField(message, field)) {
       merged->GetReflection()->ClearField(merged.get(), field);
     } else if (!field->is_repeated() && !IsSet(message, field)) {
       message.GetReflection()->ClearField(&message, field);

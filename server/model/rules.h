@@ -10,14 +10,15 @@
 namespace beamwright::model {
 
 // Appends one line per set field whose value is outside its rule (or no known enum value, not a
-// finite number, or a string that is not UTF-8), "options.beam_size: 0 is outside [1, 256]
+// finite number, a string that is not UTF-8, or too many elements), "options.beam_size: 0 is outside [1, 256]
 // hypotheses". `path` prefixes field names; sub-messages are visited. All faults are found at once.
 void CheckRules(const google::protobuf::Message& message, const std::string& path,
                 std::vector<std::string>& faults);
 
 // Sets every unset field of `message` that `fallback` (same type) sets; then every optional one
 // that is still unset and whose rule names a default, to that. An enum value that is explicitly
-// "unspecified" counts as unset, and a repeated field with elements as set.
+// "unspecified" counts as unset, a repeated field with elements as set; messages and repeated
+// fields are taken whole, not merged.
 void ApplyDefaults(const google::protobuf::Message& fallback, google::protobuf::Message& message);
 
 }  // namespace beamwright::model

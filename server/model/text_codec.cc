@@ -32,6 +32,23 @@ absl::StatusOr<std::unique_ptr<TextCodec>> TextCodec::Create(const v1::TextConfi
   return CreateTableCodec(config, vocabulary);
 }
 
+absl::StatusOr<std::vector<int32_t>> TextCodec::EncodePart(absl::string_view text) const {
+  BW_ASSIGN_OR_RETURN(EncodedText encoded, Encode(text));
+  if (!encoded.unknown_positions.empty()) {
+    const int offset = begin_id_ >= 0 ? 1 : 0;
+    return Invalid("text: token ", encoded.unknown_positions[0] - offset, " of '",
+                   absl::Utf8SafeCEscape(text), "' is not in the vocabulary");
+  }
+  std::vector<int32_t>& ids = encoded.ids;  // no text can spell begin or end
+  if (begin_id_ >= 0) {
+    ids.erase(ids.begin());
+  }
+  if (!end_ids_.empty()) {
+    ids.pop_back();
+  }
+  return std::move(ids);
+}
+
 absl::Status CodecBase::FindSpecialTokens(const v1::TextConfig& config,
                                           const std::function<int32_t(const std::string&)>& find) {
   std::vector<std::string> faults;

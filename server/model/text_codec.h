@@ -35,6 +35,9 @@ class TextCodec {
   // where there is no unknown token (naming the piece and its position). Begin and end tokens are
   // added if configured.
   virtual absl::StatusOr<EncodedText> Encode(absl::string_view text) const = 0;
+  // The same without begin and end tokens, and where every piece must be in the vocabulary: text
+  // that stands for part of a sequence.
+  absl::StatusOr<std::vector<int32_t>> EncodePart(absl::string_view text) const;
   // Text of ids without begin, end and pad tokens. An id outside the vocabulary prints as "<id>".
   virtual std::string Decode(absl::Span<const int32_t> ids) const = 0;
 

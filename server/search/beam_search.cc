@@ -52,19 +52,15 @@ BeamSearch::BeamSearch(const SearchOptions& options)
     : options_(options),
       scores_(options),
       history_(options.beam_size + options.n_best, options.max_length),
+      pipeline_(options),
       tokens_({options.begin_token}),
       parents_({0}),
       sums_({0}) {
   std::vector<int32_t>& ends = options_.end_tokens;
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
-  for (const int32_t token : options.banned_tokens) {
-    bans_.push_back({token, EditKind::kBan, 0});
-  }
+  rules_ = pipeline_.MakeRules(0, /*plain=*/false);
   const size_t beam_size = static_cast<size_t>(options.beam_size);
-  RowRules rules;
-  rules.edits = bans_;
-  rules_.assign(beam_size, rules);
   tokens_.reserve(beam_size);
   parents_.reserve(beam_size);
   sums_.reserve(beam_size);
@@ -103,10 +99,11 @@ absl::Status BeamSearch::Advance(absl::Span<const RowCandidates> rows) {
   RankPairs(rows);
   AddStep();
   if (living_.empty() && num_finished_ == 0) {
+    const std::string masks = pipeline_.MaskingOptions();
     End();
     return absl::FailedPreconditionError(absl::StrCat(
-        "step ", step, ": no live hypothesis has a token of positive probability under the ",
-        "request's rules (", bans_.size(), " banned tokens), and none has finished"));
+        "step ", step, ": no live hypothesis has a token of positive probability left",
+        masks.empty() ? "" : absl::StrCat(" under ", masks), ", and none has finished"));
   }
   if (history_.num_steps() == options_.max_length) {
     for (size_t row = 0; row < living_.size(); ++row) {
@@ -115,6 +112,9 @@ absl::Status BeamSearch::Advance(absl::Span<const RowCandidates> rows) {
     End();
   } else if (MayStop()) {
     End();
+  } else {
+    pipeline_.Advance(parents_, tokens_);
+    rules_ = pipeline_.MakeRules(history_.num_steps(), /*plain=*/false);
   }
   return absl::OkStatus();
 }
@@ -238,6 +238,7 @@ void BeamSearch::End() {
   tokens_.clear();
   parents_.clear();
   sums_.clear();
+  rules_ = {};
 }
 
 absl::StatusOr<std::vector<Hypothesis>> BeamSearch::Collect(const SlotPaths& paths) const {

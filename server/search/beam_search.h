@@ -39,6 +39,7 @@
 #include "ops/base/row_rules.h"
 #include "server/search/hypothesis.h"
 #include "server/search/options.h"
+#include "server/search/row_pipeline.h"
 #include "server/search/score.h"
 #include "server/search/slot_history.h"
 
@@ -80,7 +81,7 @@ class BeamSearch {
   // The row of the step before that the row continues; 0 before the first step.
   absl::Span<const int32_t> parents() const { return parents_; }
   // What the next step's scan must apply to the row's logits.
-  absl::Span<const RowRules> rules() const { return {rules_.data(), tokens_.size()}; }
+  absl::Span<const RowRules> rules() const { return rules_; }
 
   // How many candidates of each row the search needs for an exact answer; more do no harm, fewer
   // prune. With E end tokens: min(beam_size + E, vocabulary_size). That is enough because the first
@@ -94,7 +95,8 @@ class BeamSearch {
   //   InvalidArgument: NaN, a value above 0, a token outside the vocabulary, a wrong order, another
   //     number of rows; names step, row and candidate.
   //   FailedPrecondition: the search was done, or no row has a token of positive probability and
-  //     nothing has finished; in the latter case the search is done and its n-best list is empty.
+  //     nothing has finished; in the latter case the message names the options that mask tokens,
+  //     the search is done and its n-best list is empty.
   absl::Status Advance(absl::Span<const RowCandidates> rows);
 
   // Steps, slots, and what GatherTree reads.
@@ -145,8 +147,8 @@ class BeamSearch {
   SearchOptions options_;  // end_tokens ascending and distinct
   ScoreTable scores_;
   SlotHistory history_;
-  std::vector<LogitEdit> bans_;
-  std::vector<RowRules> rules_;  // [beam_size], views of bans_
+  RowPipeline pipeline_;
+  absl::Span<RowRules> rules_;  // of the next step, the pipeline's
 
   bool done_ = false;
   int64_t num_finished_ = 0;

@@ -19,6 +19,23 @@ class Faults {
     }
   }
 
+  void CheckPositive(absl::string_view field, double value) {
+    if (!(value > 0) || !std::isfinite(value)) {
+      Add(field, " is ", value, ", must be finite and greater than 0");
+    }
+  }
+
+  void CheckSequences(absl::string_view field, const std::vector<TokenSequence>& sequences,
+                      int size) {
+    for (size_t i = 0; i < sequences.size(); ++i) {
+      const std::string name = absl::StrCat(field, "[", i, "]");
+      if (sequences[i].empty()) {
+        Add(name, " is empty");
+      }
+      CheckTokens(name, sequences[i], size);
+    }
+  }
+
   void CheckTokens(absl::string_view field, const std::vector<int32_t>& tokens, int size) {
     for (size_t i = 0; i < tokens.size(); ++i) {
       if (tokens[i] < 0 || tokens[i] >= size) {
@@ -41,6 +58,21 @@ class Faults {
   std::vector<std::string> faults_;
 };
 
+void CheckProcessors(const SearchOptions& options, Faults& faults) {
+  const ProcessorOptions& processors = options.processors;
+  const int size = options.vocabulary_size;
+  faults.CheckPositive("repetition_penalty", processors.repetition_penalty);
+  faults.CheckPositive("temperature", processors.temperature);
+  faults.CheckRange("no_repeat_ngram", processors.no_repeat_ngram, 0, kMaxLength);
+  faults.CheckTokens("suppressed", processors.suppressed, size);
+  faults.CheckTokens("suppressed_at_begin", processors.suppressed_at_begin, size);
+  faults.CheckSequences("suppressed_sequences", processors.suppressed_sequences, size);
+  if (processors.min_length < 0 || processors.min_length > options.max_length) {
+    faults.Add("min_length is ", processors.min_length,
+               ", must be in [0, max_length = ", options.max_length, "]");
+  }
+}
+
 }  // namespace
 
 absl::Status Validate(const SearchOptions& options) {
@@ -61,9 +93,7 @@ absl::Status Validate(const SearchOptions& options) {
   if (options.stop > StopMode::kNever) {
     faults.Add("stop is ", static_cast<int>(options.stop), ", must be safe, first, count or never");
   }
-  if (!(options.patience > 0) || !std::isfinite(options.patience)) {
-    faults.Add("patience is ", options.patience, ", must be finite and greater than 0");
-  }
+  faults.CheckPositive("patience", options.patience);
   faults.CheckRange("max_length", options.max_length, 1, kMaxLength);
   if (options.vocabulary_size < 1) {
     faults.Add("vocabulary_size is ", options.vocabulary_size, ", must be at least 1");
@@ -79,6 +109,7 @@ absl::Status Validate(const SearchOptions& options) {
       faults.Add("banned_tokens[", i, "] is ", token, ", which is an end token");
     }
   }
+  CheckProcessors(options, faults);
   return faults.Result();
 }
 

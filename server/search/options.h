@@ -29,6 +29,23 @@ enum class StopMode : uint8_t {
   kNever,  // when no hypothesis is live
 };
 
+using TokenSequence = std::vector<int32_t>;
+
+// What changes the choice of single tokens (processors.h). Tokens are ids in [0, vocabulary_size);
+// sequences are not empty.
+struct ProcessorOptions {
+  double repetition_penalty = 1;  // > 0; 1: none
+  int no_repeat_ngram = 0;        // >= 0; 0: none
+  std::vector<int32_t> suppressed;
+  std::vector<int32_t> suppressed_at_begin;
+  std::vector<TokenSequence> suppressed_sequences;
+  int min_length = 0;      // tokens before an end token, 0 to max_length
+  double temperature = 1;  // > 0
+  // False: log-probabilities are those before the processors, changed by them, and no distribution
+  // any more.
+  bool renormalize = true;
+};
+
 struct SearchOptions {
   int beam_size = 4;  // hypotheses kept at each step, 1 to kMaxBeamSize; 1 is greedy search
   int n_best = 1;     // hypotheses returned, 1 to beam_size
@@ -44,6 +61,7 @@ struct SearchOptions {
   // Never generated, and without share in the log-sum-exp (padding, begin). No end token among
   // them.
   std::vector<int32_t> banned_tokens;
+  ProcessorOptions processors;
 };
 
 // OK, or InvalidArgument that names every wrong field, its value and what is allowed.

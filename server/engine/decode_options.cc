@@ -1,0 +1,222 @@
+#include "server/engine/decode_options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "ops/base/status.h"
+#include "server/engine/engine.h"
+#include "server/model/rules.h"
+
+namespace beamwright::engine {
+namespace {
+
+// Most tokens that one field may name, all its sequences together.
+constexpr size_t kMaxTokens = 1 << 20;
+
+search::LengthPenalty PenaltyOf(v1::LengthPenalty penalty) {
+  switch (penalty) {
+    case v1::LENGTH_PENALTY_POW:
+      return search::LengthPenalty::kPow;
+    case v1::LENGTH_PENALTY_GNMT:
+      return search::LengthPenalty::kGnmt;
+    default:
+      return search::LengthPenalty::kNone;
+  }
+}
+
+search::StopMode StopOf(v1::StopMode stop) {
+  switch (stop) {
+    case v1::STOP_MODE_FIRST:
+      return search::StopMode::kFirst;
+    case v1::STOP_MODE_COUNT:
+      return search::StopMode::kCount;
+    case v1::STOP_MODE_NEVER:
+      return search::StopMode::kNever;
+    default:
+      return search::StopMode::kSafe;
+  }
+}
+
+int MaxBeamSize(const DecodeModel& model) {
+  const int limit = model.config().limits().max_beam_size();
+  return limit > 0 ? limit : search::kMaxBeamSize;
+}
+
+int MaxTargetLength(const DecodeModel& model) {
+  const int limit = model.config().limits().max_target_length();
+  return limit > 0 ? limit : search::kMaxLength;
+}
+
+// The request's options over the defaults. An n-best size that only the defaults ask for follows a
+// smaller beam.
+v1::DecodeOptions Merge(const DecodeModel& model, const v1::DecodeOptions& options) {
+  v1::DecodeOptions merged = options;
+  model::ApplyDefaults(model.config().default_options(), merged);
+  if (!options.has_n_best()) {
+    merged.set_n_best(std::min(merged.n_best(), merged.beam_size()));
+  }
+  return merged;
+}
+
+// Fills SearchOptions and collects what is wrong on the way.
+class Resolver {
+ public:
+  Resolver(const DecodeModel& model, const v1::DecodeOptions& merged)
+      : model_(model), merged_(merged) {}
+
+  void Run(search::SearchOptions& search) {
+    SetModel(search);
+    SetSearch(search);
+    SetProcessors(search.processors);
+  }
+
+  const std::vector<std::string>& faults() const { return faults_; }
+
+ private:
+  template <typename... Pieces>
+  void Fault(const Pieces&... pieces) {
+    faults_.push_back(absl::StrCat("options.", pieces...));
+  }
+
+  void SetModel(search::SearchOptions& search) {
+    const model::TextCodec& target = model_.target();
+    search.vocabulary_size = model_.target_vocabulary_size();
+    search.begin_token = target.begin_id();
+    search.end_tokens = target.end_ids();
+    // Padding alone is banned: banning the begin token as well would renormalise every score away
+    // from what the training framework computes for the same tokens.
+    const int pad = target.pad_id();
+    const std::vector<int32_t>& ends = search.end_tokens;
+    if (pad >= 0 && pad < search.vocabulary_size &&
+        std::find(ends.begin(), ends.end(), pad) == ends.end()) {
+      search.banned_tokens.push_back(pad);
+    }
+  }
+
+  void SetSearch(search::SearchOptions& search) {
+    search.beam_size = merged_.beam_size();
+    search.n_best = merged_.n_best();
+    search.length_penalty = PenaltyOf(merged_.length_penalty());
+    search.alpha = merged_.length_penalty_alpha();
+    search.stop = StopOf(merged_.stop());
+    search.patience = merged_.patience();
+    if (merged_.n_best() > merged_.beam_size()) {
+      Fault("n_best: ", merged_.n_best(), " is more than the beam size of ", merged_.beam_size());
+    }
+    if (merged_.beam_size() > MaxBeamSize(model_)) {
+      Fault("beam_size: ", merged_.beam_size(), " is above the model's limit of ",
+            MaxBeamSize(model_));
+    }
+    if (merged_.has_max_length() && merged_.max_length() > MaxTargetLength(model_)) {
+      Fault("max_length: ", merged_.max_length(), " is above the model's limit of ",
+            MaxTargetLength(model_));
+    }
+    if (merged_.has_max_length() && merged_.min_length() > merged_.max_length()) {
+      Fault("min_length: ", merged_.min_length(), " is more than the max_length of ",
+            merged_.max_length());
+    }
+  }
+
+  void SetProcessors(search::ProcessorOptions& processors) {
+    processors.repetition_penalty = merged_.repetition_penalty();
+    processors.no_repeat_ngram = merged_.no_repeat_ngram();
+    processors.temperature = merged_.temperature();
+    processors.renormalize = merged_.renormalize();
+    if (merged_.has_suppress_tokens()) {
+      processors.suppressed = Tokens("suppress_tokens", merged_.suppress_tokens());
+    }
+    if (merged_.has_suppress_at_begin()) {
+      processors.suppressed_at_begin = Tokens("suppress_at_begin", merged_.suppress_at_begin());
+    }
+    processors.suppressed_sequences = Sequences("suppress_sequences", merged_.suppress_sequences());
+  }
+
+  // The ids that a field names; empty if it is wrong.
+  std::vector<int32_t> Tokens(const std::string& field, const v1::TargetTokens& tokens) {
+    if (tokens.kind_case() == v1::TargetTokens::kText) {
+      absl::StatusOr<std::vector<int32_t>> ids = model_.target().EncodePart(tokens.text());
+      if (!ids.ok()) {
+        Fault(field, ".", ids.status().message());
+        return {};
+      }
+      return *std::move(ids);
+    }
+    if (tokens.ids().ids().empty()) {
+      Fault(field, ": is empty; set text or ids");
+    }
+    const int size = model_.target_vocabulary_size();
+    for (int i = 0; i < tokens.ids().ids_size(); ++i) {
+      if (tokens.ids().ids(i) < 0 || tokens.ids().ids(i) >= size) {
+        Fault(field, ".ids[", i, "]: ", tokens.ids().ids(i), " is outside [0, ", size, ")");
+        return {};
+      }
+    }
+    return {tokens.ids().ids().begin(), tokens.ids().ids().end()};
+  }
+
+  template <typename Repeated>
+  std::vector<search::TokenSequence> Sequences(const std::string& field, const Repeated& list) {
+    std::vector<search::TokenSequence> sequences;
+    size_t count = 0;
+    for (int i = 0; i < list.size(); ++i) {
+      sequences.push_back(Tokens(absl::StrCat(field, "[", i, "]"), list[i]));
+      count += sequences.back().size();
+      if (count > kMaxTokens) {
+        Fault(field, ": more than ", kMaxTokens, " tokens");
+        return {};
+      }
+    }
+    return sequences;
+  }
+
+  const DecodeModel& model_;
+  const v1::DecodeOptions& merged_;
+  std::vector<std::string> faults_;
+};
+
+}  // namespace
+
+absl::StatusOr<ResolvedOptions> ResolveOptions(const DecodeModel& model,
+                                               const v1::DecodeOptions& options) {
+  std::vector<std::string> faults;
+  model::CheckRules(options, "options", faults);
+  if (!faults.empty()) {
+    return Invalid(absl::StrJoin(faults, "; "));
+  }
+  ResolvedOptions resolved;
+  resolved.merged = Merge(model, options);
+  Resolver resolver(model, resolved.merged);
+  resolver.Run(resolved.search);
+  if (!resolver.faults().empty()) {
+    return Invalid(absl::StrJoin(resolver.faults(), "; "));
+  }
+  return resolved;
+}
+
+absl::Status SetLengths(const DecodeModel& model, int source_length, ResolvedOptions& options) {
+  const v1::DecodeOptions& merged = options.merged;
+  const double most = merged.has_max_length()
+                          ? merged.max_length()
+                          : std::ceil(double{merged.max_length_factor()} * source_length) +
+                                merged.max_length_offset();
+  options.search.max_length = static_cast<int>(std::clamp<double>(most, 1, MaxTargetLength(model)));
+  const double fewest = std::max<double>(
+      merged.min_length(), std::floor(double{merged.min_length_factor()} * source_length));
+  if (fewest > options.search.max_length) {
+    return Invalid("options.min_length: at least ", fewest, " tokens (min_length ",
+                   merged.min_length(), ", min_length_factor ", merged.min_length_factor(),
+                   ") for a source of ", source_length, " are more than the maximum length of ",
+                   options.search.max_length);
+  }
+  options.search.processors.min_length = static_cast<int>(fewest);
+  return search::Validate(options.search);
+}
+
+absl::Status CheckOptions(const DecodeModel& model, const v1::DecodeOptions& options) {
+  return ResolveOptions(model, options).status();
+}
+
+}  // namespace beamwright::engine

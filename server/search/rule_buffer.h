@@ -1,0 +1,54 @@
+// RuleBuffer: the rules of one row while processors write them, and the memory that RowRules looks
+// into. Reused from step to step, so that steady steps allocate nothing.
+#ifndef BEAMWRIGHT_SERVER_SEARCH_RULE_BUFFER_H_
+#define BEAMWRIGHT_SERVER_SEARCH_RULE_BUFFER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "ops/base/row_rules.h"
+
+namespace beamwright::search {
+
+class RuleBuffer {
+ public:
+  // No rules.
+  void Clear();
+
+  // x < 0 ? x * factor : x / factor, for a token that has not been scaled yet.
+  void ScaleBySign(int32_t token, float factor);
+  void Ban(int32_t token);
+  // Only these may be chosen, besides what earlier calls left: sets intersect. `tokens` ascending;
+  // must live as long as the rules if it is the only set.
+  void Allow(absl::Span<const int32_t> tokens);
+  void SetTemperature(float temperature) { temperature_ = temperature; }
+  // Adds to the token's rank.
+  void AddBonus(int32_t token, float value);
+  // Adds `mass` to the token's probability, for its rank alone.
+  void AddMass(int32_t token, float mass);
+  void SetRenormalize(bool renormalize) { renormalize_ = renormalize; }
+
+  // Bans and allowed sets written so far.
+  int num_masks() const { return num_masks_; }
+
+  // Views of this buffer, until it is changed or moved.
+  RowRules View() const;
+
+ private:
+  RankBonus& BonusOf(int32_t token);
+
+  std::vector<LogitEdit> edits_;
+  int num_masks_ = 0;
+  bool has_allowed_ = false;
+  absl::Span<const int32_t> allowed_;
+  std::vector<int32_t> intersection_;
+  std::vector<int32_t> scratch_;
+  float temperature_ = 1;
+  bool renormalize_ = true;
+  std::vector<RankBonus> bonuses_;
+};
+
+}  // namespace beamwright::search
+
+#endif  // BEAMWRIGHT_SERVER_SEARCH_RULE_BUFFER_H_
