@@ -112,14 +112,14 @@ TEST(GraphToolTest, ShowNamesPortsAndNodes) {
 }
 
 TEST(GraphToolTest, ShowPrintsLoopsOfTheDefaultModel) {
-  const std::string path = absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/models/g2p-en/1/decoder.xml");
+  const std::string path = absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/models/p2g-en/1/decoder.xml");
   const Outcome shown = Tool({"show", path});
   EXPECT_EQ(shown.exit_code, 0) << shown.errors;
   for (const char* piece :
        {"'tokens'", "i64[?, ?]", "'logits'", "Loop 'decoder.loop'", "slices of axis 1",
         "elements 0 to -1, forward, parts of 1", "the same in each iteration",
         "later the back edge", "joined along axis 1", "value of the last iteration",
-        "body:", "LSTMCell", "hidden_size=256"}) {
+        "body:", "LSTMCell", "hidden_size=224"}) {
     EXPECT_THAT(shown.output, HasSubstr(piece));
   }
   EXPECT_THAT(shown.output, Not(HasSubstr("remark")));
@@ -131,7 +131,7 @@ TEST(GraphToolTest, ShowPrintsLoopsOfTheDefaultModel) {
        absl::StrCat("import json\nd = json.load(open('", TempPath("shown.json"), "'))\n",
                     "g = d['graph']\n"
                     "assert [i['name'] for i in g['inputs']][:2] == ['tokens', 'memory']\n"
-                    "assert g['inputs'][1]['shape'] == [-1, -1, 512]\n"
+                    "assert g['inputs'][1]['shape'] == [-1, -1, 448]\n"
                     "loop = [n for n in g['nodes'] if n['op'] == 'Loop'][0]['loop']\n"
                     "assert [i['kind'] for i in loop['inputs']].count('carried') == 4\n"
                     "ops = [n['op'] for n in loop['body']['nodes']]\n"
@@ -207,7 +207,7 @@ TEST(GraphToolTest, RunNamesAllFaultyInputsAtOnce) {
 // Each edge of the text joins two of its nodes, and only back edges are dashed.
 TEST(GraphTool, ShowDrawsGraphs) {
   const Outcome shown =
-      Tool({"show", "--dot", BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1/decoder.xml"});
+      Tool({"show", "--dot", BEAMWRIGHT_SOURCE_DIR "/models/p2g-en/1/decoder.xml"});
   ASSERT_EQ(shown.exit_code, 0) << shown.errors;
   std::set<std::string> nodes;
   int dashed = 0;
@@ -238,7 +238,7 @@ TEST(GraphTool, ShowDrawsGraphs) {
 }
 
 TEST(GraphTool, ChecksSeveralFiles) {
-  const std::string decoder = BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1/decoder.xml";
+  const std::string decoder = BEAMWRIGHT_SOURCE_DIR "/models/p2g-en/1/decoder.xml";
   const std::string odd = TempPath("odd-check.xml");
   WriteFile(odd, SumModel("Fancy"));
   const Outcome outcome = Tool({"check", decoder, odd, "/nonexistent.xml"});
@@ -285,7 +285,7 @@ TEST(GraphTool, DocumentsEveryOperator) {
 }
 
 TEST(GraphTool, ShowsScopes) {
-  const Outcome shown = Tool({"show", BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1/decoder.xml"});
+  const Outcome shown = Tool({"show", BEAMWRIGHT_SOURCE_DIR "/models/p2g-en/1/decoder.xml"});
   EXPECT_THAT(shown.output, HasSubstr("MatMul 'attention.keys'"));
   std::istringstream lines(shown.output);
   for (std::string line; std::getline(lines, line);) {
