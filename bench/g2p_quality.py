@@ -78,44 +78,47 @@ def decode(address: str, task: str, sources: list[Tokens], beam: int) -> tuple[A
     return answers, seconds
 
 
-def row(name: list[str], answers: Answers, part: Entries, rate: float) -> str:
-    tallies = Tally(marks=True), Tally(marks=False)
+def row(task: str, name: list[str], answers: Answers, part: Entries, rate: float) -> str:
+    marked, unmarked = Tally(marks=True), Tally(marks=False)
     for source, references in part.items():
-        for tally in tallies:
+        for tally in (marked, unmarked):
             tally.add(answers[source] or [()], references)
-    marked, unmarked = tallies
-    figures = [marked.error, unmarked.error, marked.any_error, unmarked.any_error,
-               marked.token_error, unmarked.token_error]
-    cells = [*name, str(marked.entries), *(f"{100 * figure:.2f} %" for figure in figures),
-             f"{rate:.0f}"]
-    return "| " + " | ".join(cells) + " |"
+    figures = []
+    for figure in ("error", "any_error", "token_error"):
+        # Letters bear no stress.
+        for tally in (marked, unmarked) if task == "g2p" else (marked,):
+            figures.append(f"{100 * getattr(tally, figure):.2f} %")
+    return "| " + " | ".join([*name, str(marked.entries), *figures, f"{rate:.0f}"]) + " |"
 
 
-def header(names: list[str]) -> str:
-    columns = [*names, "entries", "error", "without stress", "5-best", "5-best without stress",
-               "token error", "token error without stress", "entries/s"]
+def header(task: str, names: list[str]) -> str:
+    figures = []
+    for figure in ("error", "5-best", "token error"):
+        figures += [figure, f"{figure} without stress"] if task == "g2p" else [figure]
+    columns = [*names, "entries", *figures, "entries/s"]
     return "| " + " | ".join(columns) + " |\n" + "| --- " * len(columns) + "|"
 
 
 def measure_ours(args: argparse.Namespace, task: str, parts: dict[str, Entries]) -> None:
     print(f"\n### {args.model}, {args.threads} threads\n")
-    print(header(["part", "precision", "beam"]))
+    print(header(task, ["part", "precision", "beam"]))
     for precision in PRECISIONS:
         with served(args.bundle, args.threads) as address:
             for part in args.parts:
                 for beam in args.beams:
                     answers, seconds = decode(address, task, list(parts[part]), beam)
-                    print(row([part, precision, str(beam)], answers, parts[part],
+                    print(row(task, [part, precision, str(beam)], answers, parts[part],
                               len(answers) / seconds), flush=True)
 
 
 def measure_peers(parts: dict[str, Entries]) -> None:
+    """Programs for words to phonemes."""
     test = list(parts["test"])
     print("\n### Others, on the test part\n")
-    print(header(["program"]))
+    print(header("g2p", ["program"]))
     for name, run in g2p_peers.PEERS.items():
         answers, seconds = run(parts["train"], test, N_BEST)
-        print(row([name], answers, parts["test"], len(answers) / seconds), flush=True)
+        print(row("g2p", [name], answers, parts["test"], len(answers) / seconds), flush=True)
 
 
 def main() -> None:
@@ -131,6 +134,8 @@ def main() -> None:
     args = parser.parse_args()
     args.bundle = args.bundle or ROOT / "models" / args.model
     task = args.model.removesuffix("-en")
+    if args.peers and task != "g2p":
+        parser.error("--peers are programs for words to phonemes: --model g2p-en")
     parts = split(task, args.lexicon)
     measure_ours(args, task, parts)
     if args.peers:
