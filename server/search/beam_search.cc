@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <tuple>
 
 #include "ops/base/check.h"
 #include "ops/base/status.h"
@@ -12,9 +14,11 @@ namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-absl::Status CheckCandidates(const RowCandidates& row, int vocabulary_size) {
-  if (row.tokens.size() != row.log_probs.size()) {
-    return Invalid(row.tokens.size(), " tokens but ", row.log_probs.size(), " log-probabilities");
+absl::Status CheckCandidates(const RowCandidates& row, bool drawn, int vocabulary_size) {
+  const absl::Span<const float> ranks = row.rank_scores.empty() ? row.log_probs : row.rank_scores;
+  if (row.tokens.size() != row.log_probs.size() || row.tokens.size() != ranks.size()) {
+    return Invalid(row.tokens.size(), " tokens but ", row.log_probs.size(),
+                   " log-probabilities and ", ranks.size(), " rank scores");
   }
   for (size_t i = 0; i < row.tokens.size(); ++i) {
     const int32_t token = row.tokens[i];
@@ -23,22 +27,28 @@ absl::Status CheckCandidates(const RowCandidates& row, int vocabulary_size) {
       return Invalid("candidate ", i, " is token ", token, ", must be in [0, ", vocabulary_size,
                      ")");
     }
-    if (!(log_prob <= kRoundedUp)) {
+    if (!(log_prob <= kRoundedUp) || std::isnan(ranks[i])) {
       return Invalid("the log-probability of token ", token, " is ", log_prob,
                      ", must be a number not above 0");
     }
-    if (i > 0 && (log_prob > row.log_probs[i - 1] ||
-                  (log_prob == row.log_probs[i - 1] && token <= row.tokens[i - 1]))) {
-      return Invalid("candidate ", i, " (token ", token, ", ", log_prob,
+    if (!drawn && i > 0 &&
+        (ranks[i] > ranks[i - 1] || (ranks[i] == ranks[i - 1] && token <= row.tokens[i - 1]))) {
+      return Invalid("candidate ", i, " (token ", token, ", ", ranks[i],
                      ") does not come after candidate ", i - 1, " (token ", row.tokens[i - 1], ", ",
-                     row.log_probs[i - 1], ") in best-first order");
+                     ranks[i - 1], ") in best-first order");
+    }
+  }
+  for (size_t i = 0; i < row.watched.size(); ++i) {
+    if (!(row.watched[i] <= kRoundedUp)) {
+      return Invalid("the log-probability of watched token ", i, " is ", row.watched[i],
+                     ", must be a number not above 0");
     }
   }
   return absl::OkStatus();
 }
 
-float LogProb(const RowCandidates& row, int32_t candidate) {
-  return std::min(row.log_probs[static_cast<size_t>(candidate)], 0.0f);
+int NumLists(const SearchOptions& options) {
+  return std::max(1, options.constraints.num_alternatives);
 }
 
 }  // namespace
@@ -50,111 +60,172 @@ absl::StatusOr<BeamSearch> BeamSearch::Create(const SearchOptions& options) {
 
 BeamSearch::BeamSearch(const SearchOptions& options)
     : options_(options),
-      scores_(options),
-      history_(options.beam_size + options.n_best, options.max_length),
       pipeline_(options),
+      scores_(options, {pipeline_.gives_rewards(), pipeline_.max_gain()}),
+      history_(options.beam_size + options.n_best,
+               static_cast<int>(options.constraints.prefix.size()) + options.max_length),
+      group_size_(options.beam_size / std::max(options.num_groups, NumLists(options))),
       tokens_({options.begin_token}),
       parents_({0}),
-      sums_({0}) {
+      rows_(1) {
   std::vector<int32_t>& ends = options_.end_tokens;
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
-  rules_ = pipeline_.MakeRules(0, /*plain=*/false);
+  const int num_lists = NumLists(options);
+  for (int i = 0; i < num_lists; ++i) {
+    const int capacity = num_lists == 1 ? options.n_best : 1;
+    lists_.push_back({NBestList(capacity, options.beam_size + i), options.beam_size / num_lists});
+  }
   const size_t beam_size = static_cast<size_t>(options.beam_size);
   tokens_.reserve(beam_size);
   parents_.reserve(beam_size);
-  sums_.reserve(beam_size);
-  best_.reserve(static_cast<size_t>(options.n_best));
+  rows_.reserve(beam_size);
   cursors_.reserve(beam_size);
   living_.reserve(beam_size);
   finishing_.reserve(beam_size);
-}
-
-int BeamSearch::candidates_per_row() const {
-  if (options_.beam_size == 1) {
-    return 1;
-  }
-  return std::min(options_.beam_size + static_cast<int>(options_.end_tokens.size()),
-                  options_.vocabulary_size);
+  PrepareStep();
 }
 
 bool BeamSearch::IsEnd(int32_t token) const {
   return std::binary_search(options_.end_tokens.begin(), options_.end_tokens.end(), token);
 }
 
-absl::Status BeamSearch::Advance(absl::Span<const RowCandidates> rows) {
-  if (done_) {
-    return absl::FailedPreconditionError("the search is done");
+BeamSearch::StepKind BeamSearch::kind() const {
+  const int generated = num_generated();
+  if (generated < 0) {
+    return StepKind::kPrefix;
   }
+  if (generated == 0 && options_.constraints.num_alternatives > 0) {
+    return StepKind::kAlternatives;
+  }
+  const bool is_last = generated == options_.max_length - 1;
+  return is_last && options_.at_limit == AtLimit::kForceEnd ? StepKind::kForcedEnd
+                                                            : StepKind::kFree;
+}
+
+int BeamSearch::candidates_per_row() const {
+  const int ends = static_cast<int>(options_.end_tokens.size());
+  int wanted = 0;
+  switch (kind()) {
+    case StepKind::kPrefix:
+    case StepKind::kForcedEnd:
+      break;
+    case StepKind::kAlternatives:
+      wanted = options_.constraints.num_alternatives + ends;
+      break;
+    case StepKind::kFree:
+      wanted = options_.beam_size + ends;
+      if (options_.beam_size == 1) {
+        wanted = options_.end_threshold == 0 ? 1 : 1 + ends;
+      }
+      if (!options_.constraints.required.empty()) {
+        // Watched tokens may be among a row's best without belonging to its other ones.
+        wanted =
+            options_.beam_size + ends + 2 * static_cast<int>(options_.constraints.required.size());
+      }
+      break;
+  }
+  return std::min(std::max(wanted, options_.num_top_tokens), options_.vocabulary_size);
+}
+
+RowDraw BeamSearch::DrawOf(int row) const {
+  const SamplingOptions& sampling = options_.sampling;
+  RowDraw draw;
+  draw.seed = sampling.seed;
+  draw.position = static_cast<uint32_t>(num_generated());
+  if (sampling.kind == Sampling::kWithoutReplacement) {
+    draw.kind = DrawKind::kGumbel;
+    draw.stream = static_cast<uint32_t>(row);
+    return draw;
+  }
+  draw.kind = DrawKind::kSample;
+  draw.stream = static_cast<uint32_t>(rows_[static_cast<size_t>(row)].sample);
+  draw.count = num_generated() == 0 ? options_.beam_size : 1;
+  draw.top_k = sampling.top_k;
+  draw.top_p = static_cast<float>(sampling.top_p);
+  draw.min_p = static_cast<float>(sampling.min_p);
+  return draw;
+}
+
+void BeamSearch::PrepareStep() {
+  const StepKind step = kind();
+  rules_ = pipeline_.MakeRules(std::max(num_generated(), 0), step == StepKind::kPrefix);
+  for (size_t row = 0; row < rules_.size(); ++row) {
+    RowRules& rules = rules_[row];
+    std::vector<int32_t>& watched = rows_[row].watched;
+    watched.clear();
+    if (step == StepKind::kPrefix) {
+      watched = {options_.constraints.prefix[static_cast<size_t>(history_.num_steps())]};
+    } else if (step == StepKind::kForcedEnd) {
+      watched = options_.end_tokens;
+    } else if (!options_.constraints.required.empty()) {
+      pipeline_.AddBankTokens(static_cast<int>(row), watched);
+    }
+    rules.watched = watched;
+    if (options_.sampling.kind != Sampling::kNone && step == StepKind::kFree) {
+      rules.draw = DrawOf(static_cast<int>(row));
+    }
+  }
+}
+
+absl::Status BeamSearch::CheckRows(absl::Span<const RowCandidates> rows) const {
   const int step = history_.num_steps();
   if (rows.size() != tokens_.size()) {
     return Invalid("step ", step, ": candidates of ", rows.size(), " rows, must be of ",
                    tokens_.size());
   }
   for (size_t row = 0; row < rows.size(); ++row) {
-    if (absl::Status status = CheckCandidates(rows[row], options_.vocabulary_size); !status.ok()) {
+    absl::Status status = CheckCandidates(rows[row], rules_[row].draw.kind == DrawKind::kSample,
+                                          options_.vocabulary_size);
+    if (status.ok() && rows[row].watched.size() != rules_[row].watched.size()) {
+      status = Invalid(rows[row].watched.size(), " watched tokens, must be ",
+                       rules_[row].watched.size());
+    }
+    if (!status.ok()) {
       return Annotate(status, absl::StrCat("step ", step, ", row ", row));
     }
-  }
-  RankPairs(rows);
-  AddStep();
-  if (living_.empty() && num_finished_ == 0) {
-    const std::string masks = pipeline_.MaskingOptions();
-    End();
-    return absl::FailedPreconditionError(absl::StrCat(
-        "step ", step, ": no live hypothesis has a token of positive probability left",
-        masks.empty() ? "" : absl::StrCat(" under ", masks), ", and none has finished"));
-  }
-  if (history_.num_steps() == options_.max_length) {
-    for (size_t row = 0; row < living_.size(); ++row) {
-      Enter(living_[row], FinishReason::kLength, static_cast<int>(row));
-    }
-    End();
-  } else if (MayStop()) {
-    End();
-  } else {
-    pipeline_.Advance(parents_, tokens_);
-    rules_ = pipeline_.MakeRules(history_.num_steps(), /*plain=*/false);
   }
   return absl::OkStatus();
 }
 
-void BeamSearch::RankPairs(absl::Span<const RowCandidates> rows) {
-  // Each row's list is in order already, so a heap of one cursor per row ranks the pairs of all.
-  const auto worse = [](const Cursor& a, const Cursor& b) {
-    return a.sum != b.sum ? a.sum < b.sum : a.row > b.row;
-  };
-  const auto push = [&](int32_t row, int32_t candidate) {
-    const RowCandidates& list = rows[static_cast<size_t>(row)];
-    if (static_cast<size_t>(candidate) < list.tokens.size() &&
-        list.log_probs[static_cast<size_t>(candidate)] != kNever) {
-      cursors_.push_back(
-          {sums_[static_cast<size_t>(row)] + LogProb(list, candidate), row, candidate});
-      std::push_heap(cursors_.begin(), cursors_.end(), worse);
-    }
-  };
-  cursors_.clear();
-  living_.clear();
-  finishing_.clear();
-  best_pair_ends_ = false;
-  for (size_t row = 0; row < rows.size(); ++row) {
-    push(static_cast<int32_t>(row), 0);
+absl::Status BeamSearch::Advance(absl::Span<const RowCandidates> rows) {
+  if (done_) {
+    return absl::FailedPreconditionError("the search is done");
   }
-  const size_t beam_size = static_cast<size_t>(options_.beam_size);
-  for (size_t rank = 0; !cursors_.empty() && living_.size() < beam_size; ++rank) {
-    std::pop_heap(cursors_.begin(), cursors_.end(), worse);
-    const Cursor top = cursors_.back();
-    cursors_.pop_back();
-    const RowCandidates& list = rows[static_cast<size_t>(top.row)];
-    const Pair pair = {top.sum, top.row, list.tokens[static_cast<size_t>(top.candidate)],
-                       LogProb(list, top.candidate)};
-    if (!IsEnd(pair.token)) {
-      living_.push_back(pair);
-    } else if (rank < beam_size) {
-      finishing_.push_back(pair);
-      best_pair_ends_ = best_pair_ends_ || rank == 0;
+  BW_RETURN_IF_ERROR(CheckRows(rows));
+  if (absl::Status status = TakePairs(rows); !status.ok()) {
+    End();
+    return status;
+  }
+  RecordTopTokens(rows);
+  AddStep();
+  if (living_.empty() && num_finished_ == 0) {
+    return NothingLeft("no live hypothesis has a token of positive probability left",
+                       pipeline_.MaskingOptions());
+  }
+  pipeline_.Advance(parents_, tokens_);
+  if (num_generated() == options_.max_length) {
+    return CutRows();
+  }
+  UpdateLists();
+  if (!done_) {
+    PrepareStep();
+  }
+  return absl::OkStatus();
+}
+
+void BeamSearch::RecordTopTokens(absl::Span<const RowCandidates> rows) {
+  const size_t wanted = static_cast<size_t>(options_.num_top_tokens);
+  if (wanted == 0) {
+    return;
+  }
+  top_starts_.push_back(top_tokens_.size());
+  for (const RowCandidates& row : rows) {
+    for (size_t i = 0; i < wanted; ++i) {
+      top_tokens_.push_back(i < row.tokens.size() && row.log_probs[i] != kNever
+                                ? TopToken{row.tokens[i], std::min(row.log_probs[i], 0.0f)}
+                                : TopToken{-1, 0});
     }
-    push(top.row, top.candidate + 1);
   }
 }
 
@@ -162,71 +233,122 @@ void BeamSearch::AddStep() {
   history_.AddStep();
   tokens_.clear();
   parents_.clear();
-  sums_.clear();
-  for (size_t row = 0; row < living_.size(); ++row) {
-    const Pair& pair = living_[row];
-    history_.Set(static_cast<int>(row), pair.parent, pair.token, pair.log_prob);
+  rows_.resize(living_.size());
+  for (size_t r = 0; r < living_.size(); ++r) {
+    const Pair& pair = living_[r];
+    history_.Set(static_cast<int>(r), pair.parent, pair.token, pair.log_prob);
     tokens_.push_back(pair.token);
     parents_.push_back(pair.parent);
-    sums_.push_back(pair.sum);
+    Row& row = rows_[r];
+    row.sum = pair.sum;
+    row.reward = pair.reward;
+    row.rank = pair.rank;
+    row.group = pair.group;
+    row.sample = std::max(pair.group, 0);
   }
+  // A forced end is the limit's doing.
+  const bool forced =
+      num_generated() == options_.max_length && options_.at_limit == AtLimit::kForceEnd;
   for (const Pair& pair : finishing_) {
     ++num_finished_;
-    Enter(pair, FinishReason::kEos, -1);
+    Enter(pair, forced ? FinishReason::kLength : FinishReason::kEos, -1);
   }
 }
 
 void BeamSearch::Enter(const Pair& pair, FinishReason reason, int live_slot) {
-  const int length = history_.num_steps();
-  const double score = scores_.Normalise(pair.sum, length);
-  const auto place = std::partition_point(best_.begin(), best_.end(), [&](const Entry& entry) {
-    return !Precedes(pair, score, length, entry);
-  });
-  const bool full = best_.size() == static_cast<size_t>(options_.n_best);
-  if (full && place == best_.end()) {
-    return;
+  ListEntry entry;
+  entry.score = scores_.Normalise(pair.sum + pair.reward, num_generated());
+  entry.key = entry.score;
+  if (options_.sampling.kind == Sampling::kRandom) {
+    entry.key = -pair.group;
+  } else if (options_.sampling.kind == Sampling::kWithoutReplacement) {
+    entry.key = entry.score = pair.rank;
   }
-  const auto offset = place - best_.begin();
-  int slot = live_slot;
-  if (reason == FinishReason::kEos) {
-    slot = full ? best_.back().slot : options_.beam_size + static_cast<int>(best_.size());
-    history_.Set(slot, pair.parent, pair.token, pair.log_prob);
+  entry.sum = pair.sum;
+  entry.reward = pair.reward;
+  entry.reason = reason;
+  List& list = ListOf(options_.sampling.kind == Sampling::kNone ? pair.group : 0);
+  list.num_finished += live_slot < 0 ? 1 : 0;
+  if (entry.score >= options_.score_threshold) {
+    list.best.Enter(pair, entry, live_slot, history_);
   }
-  if (full) {
-    best_.pop_back();
-  }
-  best_.insert(best_.begin() + offset, {score, pair.sum, length, slot, reason});
 }
 
-bool BeamSearch::Precedes(const Pair& pair, double score, int length, const Entry& entry) const {
-  if (score != entry.score) {
-    return score > entry.score;
+absl::Status BeamSearch::CutRows() {
+  std::string unmet;
+  bool any = num_finished_ > 0;
+  for (size_t row = 0; row < living_.size(); ++row) {
+    if (IsDone(rows_[row])) {
+      continue;
+    }
+    if (pipeline_.MayBeCut(static_cast<int>(row))) {
+      Enter(living_[row], FinishReason::kLength, static_cast<int>(row));
+      any = true;
+    } else if (unmet.empty()) {
+      unmet = pipeline_.CuttingOptions(static_cast<int>(row));
+    }
   }
-  if (length != entry.length) {
-    return length < entry.length;
+  if (!any) {
+    return NothingLeft(absl::StrCat("no hypothesis is complete within the maximum length of ",
+                                    options_.max_length, " tokens"),
+                       unmet);
   }
-  // Of equal length: both are about the history's last step.
-  const int last = length - 1;
-  const int order =
-      history_.ComparePaths(last - 1, pair.parent, history_.slot_parent(last, entry.slot));
-  return order != 0 ? order < 0 : pair.token < history_.token(last, entry.slot);
+  End();
+  return absl::OkStatus();
 }
 
-bool BeamSearch::MayStop() const {
-  if (sums_.empty() || (options_.beam_size == 1 && num_finished_ > 0)) {
-    return true;
+absl::Status BeamSearch::NothingLeft(absl::string_view what, const std::string& names) {
+  const int step = history_.num_steps() - 1;
+  End();
+  return absl::FailedPreconditionError(
+      absl::StrCat("step ", step, ": ", what, names.empty() ? "" : absl::StrCat(" under ", names),
+                   ", and none has finished"));
+}
+
+bool BeamSearch::IsDone(const Row& row) const {
+  return lists_.size() > 1 && row.group >= 0 && lists_[static_cast<size_t>(row.group)].done;
+}
+
+void BeamSearch::UpdateLists() {
+  bool all_done = true;
+  for (size_t l = 0; l < lists_.size(); ++l) {
+    List& list = lists_[l];
+    bool has_rows = false;
+    double best = -std::numeric_limits<double>::infinity();
+    for (const Row& row : rows_) {
+      if (lists_.size() == 1 || row.group < 0 || static_cast<size_t>(row.group) == l) {
+        has_rows = true;
+        best = std::max(best, options_.sampling.kind == Sampling::kWithoutReplacement
+                                  ? row.rank
+                                  : row.sum + row.reward);
+      }
+    }
+    list.done = list.done || !has_rows || (num_generated() > 0 && MayStop(list, best));
+    all_done = all_done && list.done;
+  }
+  if (all_done) {
+    End();
+  }
+}
+
+bool BeamSearch::MayStop(const List& list, double best_total) const {
+  if (options_.sampling.kind == Sampling::kRandom) {
+    return false;
   }
   switch (options_.stop) {
-    case StopMode::kSafe:
-      // Row 0 has the largest sum. On equal score the list's hypothesis wins: it is shorter than
-      // all that is still to come.
-      return best_.size() == static_cast<size_t>(options_.n_best) &&
-             best_.back().score >= scores_.Bound(sums_[0], history_.num_steps());
+    case StopMode::kSafe: {
+      // On equal score the list's hypothesis wins: it is shorter than all that is still to come.
+      const double bound = options_.sampling.kind == Sampling::kWithoutReplacement
+                               ? best_total
+                               : scores_.Bound(best_total, num_generated());
+      return (list.num_finished > 0 && bound < options_.score_threshold) ||
+             (list.best.full() && list.best.entries().back().score >= bound);
+    }
     case StopMode::kFirst:
-      return best_pair_ends_;
+      return list.best_pair_ends;
     case StopMode::kCount:
-      return static_cast<double>(num_finished_) >=
-             std::max(1.0, std::round(options_.beam_size * options_.patience));
+      return static_cast<double>(list.num_finished) >=
+             std::max(1.0, std::round(list.beam_size * options_.patience));
     case StopMode::kNever:
       break;
   }
@@ -237,7 +359,7 @@ void BeamSearch::End() {
   done_ = true;
   tokens_.clear();
   parents_.clear();
-  sums_.clear();
+  rows_.clear();
   rules_ = {};
 }
 
@@ -252,26 +374,58 @@ absl::StatusOr<std::vector<Hypothesis>> BeamSearch::Collect(const SlotPaths& pat
                                             paths.stride, ", are too small for ", steps,
                                             " steps of ", num_slots(), " slots"));
   }
-  std::vector<Hypothesis> result(best_.size());
-  for (size_t i = 0; i < best_.size(); ++i) {
-    const Entry& entry = best_[i];
-    Hypothesis& hypothesis = result[i];
-    hypothesis.sum = entry.sum;
-    hypothesis.score = entry.score;
-    hypothesis.reason = entry.reason;
-    hypothesis.tokens.reserve(static_cast<size_t>(entry.length));
-    hypothesis.token_log_probs.reserve(static_cast<size_t>(entry.length));
-    for (int step = 0; step < entry.length; ++step) {
-      const int slot = paths.slots[static_cast<size_t>(step * paths.stride + entry.slot)];
-      if (slot < 0 || slot >= num_slots() || history_.slot_id(step, slot) != slot) {
-        return absl::InternalError(absl::StrCat("paths[", step, ", ", entry.slot, "] is ", slot,
-                                                ", a slot without a token in that step"));
-      }
-      hypothesis.tokens.push_back(history_.token(step, slot));
-      hypothesis.token_log_probs.push_back(history_.log_prob(step, slot));
-    }
+  std::vector<ListEntry> entries;
+  for (const List& list : lists_) {
+    entries.insert(entries.end(), list.best.entries().begin(), list.best.entries().end());
+  }
+  std::vector<Hypothesis> result;
+  for (const ListEntry& entry : entries) {
+    BW_ASSIGN_OR_RETURN(Hypothesis hypothesis, CollectOne(entry, paths));
+    result.push_back(std::move(hypothesis));
+  }
+  if (lists_.size() > 1) {
+    std::sort(result.begin(), result.end(), [](const Hypothesis& a, const Hypothesis& b) {
+      return std::make_tuple(-a.score, a.tokens.size(), std::cref(a.tokens)) <
+             std::make_tuple(-b.score, b.tokens.size(), std::cref(b.tokens));
+    });
   }
   return result;
+}
+
+absl::StatusOr<Hypothesis> BeamSearch::CollectOne(const ListEntry& entry,
+                                                  const SlotPaths& paths) const {
+  Hypothesis hypothesis;
+  hypothesis.prefix_length = static_cast<int>(options_.constraints.prefix.size());
+  hypothesis.prefix_sum = prefix_sum_;
+  hypothesis.sum = entry.sum;
+  hypothesis.reward = entry.reward;
+  hypothesis.score = entry.score;
+  hypothesis.reason = entry.reason;
+  hypothesis.tokens.reserve(static_cast<size_t>(entry.length));
+  hypothesis.token_log_probs.reserve(static_cast<size_t>(entry.length));
+  int row = 0;  // that the step's token was chosen from
+  for (int step = 0; step < entry.length; ++step) {
+    const int slot = paths.slots[static_cast<size_t>(step * paths.stride + entry.slot)];
+    if (slot < 0 || slot >= num_slots() || history_.slot_id(step, slot) != slot) {
+      return absl::InternalError(absl::StrCat("paths[", step, ", ", entry.slot, "] is ", slot,
+                                              ", a slot without a token in that step"));
+    }
+    hypothesis.tokens.push_back(history_.token(step, slot));
+    hypothesis.token_log_probs.push_back(history_.log_prob(step, slot));
+    if (options_.num_top_tokens > 0) {
+      const size_t wanted = static_cast<size_t>(options_.num_top_tokens);
+      const auto first =
+          top_tokens_.begin() + static_cast<int64_t>(top_starts_[static_cast<size_t>(step)] +
+                                                     static_cast<size_t>(row) * wanted);
+      std::vector<TopToken>& tops =
+          hypothesis.top_tokens.emplace_back(first, first + options_.num_top_tokens);
+      while (!tops.empty() && tops.back().token < 0) {
+        tops.pop_back();
+      }
+    }
+    row = slot;
+  }
+  return hypothesis;
 }
 
 }  // namespace beamwright::search

@@ -27,10 +27,17 @@
 // may be shorter than n_best.
 //
 // Beam 1 is greedy search: it ends at the first end token whatever the stop mode.
+//
+// Options change these rules where docs/decoding.md says so: a target prefix is read first, in one
+// row; groups of rows are ranked apart; rows with more of the required tokens are ranked apart from
+// rows with fewer; with sampling, chance chooses.
 #ifndef BEAMWRIGHT_SERVER_SEARCH_BEAM_SEARCH_H_
 #define BEAMWRIGHT_SERVER_SEARCH_BEAM_SEARCH_H_
 
+#include <array>
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -38,6 +45,7 @@
 #include "absl/types/span.h"
 #include "ops/base/row_rules.h"
 #include "server/search/hypothesis.h"
+#include "server/search/n_best_list.h"
 #include "server/search/options.h"
 #include "server/search/row_pipeline.h"
 #include "server/search/score.h"
@@ -45,12 +53,15 @@
 
 namespace beamwright::search {
 
-// A row's candidates: log-probability descending, equal ones by token ascending, no token twice.
-// -infinity is allowed (never chosen). A value above 0 by at most kRoundedUp is taken as 0: a
-// log-softmax may round up; more is no log-probability.
+// A row's candidates: rank score descending, equal ones by token ascending, no token twice; of
+// sampling, the drawn tokens in the order of the draws. A log-probability of -infinity is allowed
+// (never chosen). One above 0 by at most kRoundedUp is taken as 0: a log-softmax may round up; more
+// is no log-probability.
 struct RowCandidates {
   absl::Span<const int32_t> tokens;
   absl::Span<const float> log_probs;
+  absl::Span<const float> rank_scores;  // empty: the log-probabilities
+  absl::Span<const float> watched;      // log-probabilities of rules().watched
 };
 inline constexpr float kRoundedUp = 0.01f;
 
@@ -63,7 +74,7 @@ struct SlotPaths {
 };
 
 // Movable, not copyable. Not thread-safe: one thread at a time. No allocation in a step except for
-// the history's growth by doubling.
+// the growth of histories.
 class BeamSearch {
  public:
   // InvalidArgument as by Validate.
@@ -83,20 +94,21 @@ class BeamSearch {
   // What the next step's scan must apply to the row's logits.
   absl::Span<const RowRules> rules() const { return rules_; }
 
-  // How many candidates of each row the search needs for an exact answer; more do no harm, fewer
-  // prune. With E end tokens: min(beam_size + E, vocabulary_size). That is enough because the first
-  // beam_size other pairs of all rows are among the first beam_size other pairs of their own row,
-  // which stand among its first beam_size + E, and an end token's pair that may finish ranks below
-  // beam_size in its row. Greedy search needs one.
+  // How many candidates of each row the search needs in this step for an exact answer; more do no
+  // harm, fewer prune. In general, with E end tokens: min(beam_size + E, vocabulary_size). That is
+  // enough because the first beam_size other pairs of all rows are among the first beam_size other
+  // pairs of their own row, which stand among its first beam_size + E, and an end token's pair that
+  // may finish ranks below beam_size in its row. Of groups' penalties, at most beam_size tokens are
+  // concerned besides a group's own. Greedy search needs one.
   int candidates_per_row() const;
 
   // One step: candidates of each live row, in their order. On an error the search is unchanged,
   // except for the last one:
   //   InvalidArgument: NaN, a value above 0, a token outside the vocabulary, a wrong order, another
-  //     number of rows; names step, row and candidate.
+  //     number of rows or watched tokens; names step, row and candidate.
   //   FailedPrecondition: the search was done, or no row has a token of positive probability and
-  //     nothing has finished; in the latter case the message names the options that mask tokens,
-  //     the search is done and its n-best list is empty.
+  //     nothing has finished, or what was cut does not meet its constraints; in the latter cases
+  //     the message names the options that did it, and the search is done with an empty list.
   absl::Status Advance(absl::Span<const RowCandidates> rows);
 
   // Steps, slots, and what GatherTree reads.
@@ -105,63 +117,121 @@ class BeamSearch {
   // Hypotheses that chose an end token so far, those that left the n-best list included.
   int64_t num_finished() const { return num_finished_; }
 
-  // The n-best list, best first, its tokens and log-probabilities gathered along the paths.
-  // FailedPrecondition before done(); Internal if the paths are not those of this search.
+  // The n-best list, best first (samples: in the order of their numbers), its tokens and
+  // log-probabilities gathered along the paths. FailedPrecondition before done(); Internal if the
+  // paths are not those of this search.
   absl::StatusOr<std::vector<Hypothesis>> Collect(const SlotPaths& paths) const;
 
  private:
-  struct Pair {
-    double sum;
-    int32_t parent;  // row, and its slot, in the step before
-    int32_t token;
-    float log_prob;
+  enum class StepKind : uint8_t {
+    kPrefix,        // reads a token of the target prefix
+    kAlternatives,  // takes several first tokens
+    kForcedEnd,     // the last one: end tokens only
+    kFree,
+  };
+  struct Row {
+    double sum = 0;
+    double reward = 0;
+    double rank = 0;  // of the pair that made it
+    double base = 0;  // what pairs' ranks start from, in the step under way
+    int group = -1;   // -1: all groups
+    int sample = 0;
+    float best_other = 0;  // log-probability of its best token that is no end token
+    std::vector<int32_t> watched;
   };
   // A row's best candidate that has not been ranked yet.
   struct Cursor {
-    double sum;
+    double rank;
     int32_t row;
     int32_t candidate;
   };
-  // A hypothesis of the n-best list.
-  struct Entry {
-    double score;
-    double sum;
-    int length;
-    int slot;
-    FinishReason reason;
+  // A row's candidates joined with what was watched.
+  struct Joined {
+    std::vector<int32_t> tokens;
+    std::vector<float> log_probs;
+  };
+  // Hypotheses that compete for the same n-best list, and when they stop.
+  struct List {
+    NBestList best;
+    int beam_size;
+    int64_t num_finished = 0;
+    bool best_pair_ends = false;  // in the last step
+    bool done = false;
   };
 
   explicit BeamSearch(const SearchOptions& options);
 
+  // Tokens behind the target prefix.
+  int num_generated() const {
+    return history_.num_steps() - static_cast<int>(options_.constraints.prefix.size());
+  }
+  StepKind kind() const;
   bool IsEnd(int32_t token) const;
-  // Fills living_, finishing_ and best_pair_ends_ from the step's candidates.
-  void RankPairs(absl::Span<const RowCandidates> rows);
+  List& ListOf(int group) { return lists_[lists_.size() == 1 ? 0 : static_cast<size_t>(group)]; }
+  bool IsDone(const Row& row) const;
+
+  absl::Status CheckRows(absl::Span<const RowCandidates> rows) const;
+  // Rules, watched tokens and draws of the next step.
+  void PrepareStep();
+  RowDraw DrawOf(int row) const;
+
+  // Of beam_search_rank.cc: fill living_ and finishing_ from the step's candidates.
+  absl::Status TakePairs(absl::Span<const RowCandidates> rows);
+  absl::Status TakePrefix(const RowCandidates& row);
+  void TakeAlternatives(const RowCandidates& row);
+  void TakeDraws(absl::Span<const RowCandidates> rows);
+  void TakeBest(absl::Span<const RowCandidates> rows);
+  void TakeByGroup(absl::Span<const RowCandidates> rows);
+  void TakeByBank(absl::Span<const RowCandidates> rows);
+  void TakeByNoise(absl::Span<const RowCandidates> rows);
+  absl::Span<const RowCandidates> JoinWatched(absl::Span<const RowCandidates> rows);
+  void StartRanks(absl::Span<const RowCandidates> rows);
+  // Whether the candidate may be chosen at all.
+  bool IsOpen(const RowCandidates& list, size_t candidate, const Row& row) const;
+  Pair MakePair(const RowCandidates& list, size_t candidate, int32_t row) const;
+  void CollectPairs(absl::Span<const RowCandidates> rows, int group);
+  // Takes pairs, which `next` gives best first, until `size` of them live on.
+  template <typename Next>
+  void Choose(Next next, int size, int group);
+  void ChooseSorted(int size, int group);
+
+  void RecordTopTokens(absl::Span<const RowCandidates> rows);
   void AddStep();
-  // Puts the pair, which the last step of the history is about, on the n-best list if it belongs
-  // there. live_slot: where it stands, for a row that is cut.
   void Enter(const Pair& pair, FinishReason reason, int live_slot);
-  bool Precedes(const Pair& pair, double score, int length, const Entry& entry) const;
-  bool MayStop() const;
+  absl::Status CutRows();
+  void UpdateLists();
+  bool MayStop(const List& list, double best_total) const;
+  absl::Status NothingLeft(absl::string_view what, const std::string& names);
   void End();
+  absl::StatusOr<Hypothesis> CollectOne(const ListEntry& entry, const SlotPaths& paths) const;
 
   SearchOptions options_;  // end_tokens ascending and distinct
+  RowPipeline pipeline_;
   ScoreTable scores_;
   SlotHistory history_;
-  RowPipeline pipeline_;
   absl::Span<RowRules> rules_;  // of the next step, the pipeline's
+  int group_size_;
+  double prefix_sum_ = 0;
 
   bool done_ = false;
   int64_t num_finished_ = 0;
   std::vector<int32_t> tokens_;  // one per live row, like the next two
   std::vector<int32_t> parents_;
-  std::vector<double> sums_;
-  std::vector<Entry> best_;  // in n-best order
+  std::vector<Row> rows_;
+  std::vector<List> lists_;           // one, or one for each alternative
+  std::vector<TopToken> top_tokens_;  // [row][num_top_tokens] of each step; token -1: none
+  std::vector<size_t> top_starts_;    // a step's first element in top_tokens_
 
   // Of the step under way; members so that their memory is kept.
   std::vector<Cursor> cursors_;  // a heap, best first
+  std::vector<Pair> pairs_;
+  std::vector<Pair> ordered_;
+  std::vector<std::pair<int, int>> bank_turns_;   // bank, pairs of it so far
+  std::vector<std::array<int, 3>> turn_of_pair_;  // turn, -bank, index into pairs_
+  std::vector<Joined> joined_;
+  std::vector<RowCandidates> joined_views_;
   std::vector<Pair> living_;
   std::vector<Pair> finishing_;
-  bool best_pair_ends_ = false;
 };
 
 }  // namespace beamwright::search

@@ -9,14 +9,27 @@ namespace beamwright::search {
 
 enum class FinishReason : uint8_t {
   kEos,     // chose an end token; it is the last of `tokens`
-  kLength,  // cut at the maximum length; there is no end token
+  kLength,  // ended by the maximum length; the last token is an end token only if one was forced
+};
+
+struct TopToken {
+  int32_t token = 0;
+  float log_prob = 0;
+  friend bool operator==(const TopToken&, const TopToken&) = default;
 };
 
 struct Hypothesis {
-  std::vector<int32_t> tokens;         // as generated, without the begin token
+  std::vector<int32_t> tokens;         // the target prefix, then as generated; no begin token
   std::vector<float> token_log_probs;  // one per token
-  double sum = 0;                      // of token_log_probs, added in order in double precision
-  double score = 0;                    // `sum` after the length penalty
+  // Alternatives to each token, best first, the token itself among them if it is one of the best;
+  // empty unless asked for.
+  std::vector<std::vector<TopToken>> top_tokens;
+  int prefix_length = 0;  // tokens that the request gave
+  double prefix_sum = 0;  // of their log-probabilities
+  double sum = 0;     // of the other log-probabilities, added in order in double precision; if the
+                      // prefix is scored, of all
+  double reward = 0;  // what options gave beside it (Processor::Reward)
+  double score = 0;   // sum and reward after word reward and length penalty
   FinishReason reason = FinishReason::kEos;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_join.h"
@@ -44,6 +45,15 @@ class Faults {
     }
   }
 
+  void CheckNone(absl::string_view field, const std::vector<int32_t>& tokens,
+                 const std::vector<int32_t>& excluded, absl::string_view what) {
+    for (const int32_t token : tokens) {
+      if (std::count(excluded.begin(), excluded.end(), token) > 0) {
+        Add(field, ": token ", token, " is ", what);
+      }
+    }
+  }
+
   template <typename... Pieces>
   void Add(const Pieces&... pieces) {
     faults_.push_back(absl::StrCat(pieces...));
@@ -73,7 +83,137 @@ void CheckProcessors(const SearchOptions& options, Faults& faults) {
   }
 }
 
+void CheckConstraints(const SearchOptions& options, Faults& faults) {
+  const ConstraintOptions& constraints = options.constraints;
+  const int size = options.vocabulary_size;
+  const auto check = [&](absl::string_view field, const std::vector<int32_t>& tokens) {
+    faults.CheckTokens(field, tokens, size);
+    faults.CheckNone(field, tokens, options.end_tokens, "an end token");
+  };
+  check("target_prefix", constraints.prefix);
+  faults.CheckNone("target_prefix", constraints.prefix, options.banned_tokens, "never generated");
+  faults.CheckRange("target_prefix's length", static_cast<int64_t>(constraints.prefix.size()), 0,
+                    kMaxLength);
+  check("soft_prefix", constraints.soft_prefix);
+  faults.CheckTokens("shortlist", constraints.shortlist, size);
+  if (constraints.allowed != nullptr && options.end_tokens.empty()) {
+    faults.Add("allowed_sequences: there is no end token that could close them");
+  }
+  if (!(constraints.soft_prefix_weight >= 0) || !(constraints.soft_prefix_weight < 1)) {
+    faults.Add("soft_prefix_weight is ", constraints.soft_prefix_weight, ", must be in [0, 1)");
+  }
+  faults.CheckSequences("required_sequences", constraints.required, size);
+  faults.CheckRange("the number of required_sequences",
+                    static_cast<int64_t>(constraints.required.size()), 0, kMaxConstraints);
+  for (const TokenSequence& sequence : constraints.required) {
+    check("required_sequences", sequence);
+    faults.CheckRange("the length of a required sequence", static_cast<int64_t>(sequence.size()), 1,
+                      kMaxConstraintLength);
+  }
+  for (const Hotword& hotword : constraints.hotwords) {
+    check("hotwords", hotword.tokens);
+    if (hotword.tokens.empty()) {
+      faults.Add("hotwords: a phrase is empty");
+    }
+    if (!(hotword.bonus >= 0) || !std::isfinite(hotword.bonus)) {
+      faults.Add("hotwords: a bonus is ", hotword.bonus, ", must be finite and at least 0");
+    }
+  }
+  faults.CheckRange("num_alternatives", constraints.num_alternatives, 0, options.beam_size);
+  if (!(constraints.alternative_min_prob >= 0) || !(constraints.alternative_min_prob <= 1)) {
+    faults.Add("alternative_min_prob is ", constraints.alternative_min_prob, ", must be in [0, 1]");
+  }
+}
+
+void CheckSearch(const SearchOptions& options, Faults& faults) {
+  const auto check = [&](absl::string_view field, double value, bool allowed) {
+    if (!allowed) {
+      faults.Add(field, " is ", value, ", which is out of range");
+    }
+  };
+  check("word_reward", options.word_reward, std::abs(options.word_reward) <= 1000);
+  check("end_threshold", options.end_threshold,
+        options.end_threshold >= 0 && std::isfinite(options.end_threshold));
+  check("score_threshold", options.score_threshold, !std::isnan(options.score_threshold));
+  check("beam_threshold", options.beam_threshold, options.beam_threshold >= 0);
+  check("diversity_penalty", options.diversity_penalty,
+        options.diversity_penalty >= 0 && std::isfinite(options.diversity_penalty));
+  faults.CheckRange("diverse_groups", options.num_groups, 1, std::max(1, options.beam_size));
+  const SamplingOptions& sampling = options.sampling;
+  faults.CheckRange("top_k", sampling.top_k, 0, std::numeric_limits<int32_t>::max());
+  check("top_p", sampling.top_p, sampling.top_p > 0 && sampling.top_p <= 1);
+  check("min_p", sampling.min_p, sampling.min_p >= 0 && sampling.min_p <= 1);
+  faults.CheckRange("top_tokens", options.num_top_tokens, 0, kMaxBeamSize);
+}
+
 }  // namespace
+
+std::vector<std::string> Conflicts(const SearchOptions& options) {
+  const ConstraintOptions& constraints = options.constraints;
+  std::vector<std::string> lines;
+  struct Feature {
+    const char* name;
+    bool is_on;
+  };
+  const auto exclude = [&](const char* name, bool is_on, const std::vector<Feature>& others) {
+    for (const Feature& other : others) {
+      if (is_on && other.is_on) {
+        lines.push_back(absl::StrCat(name, " and ", other.name, ": exclude each other"));
+      }
+    }
+  };
+  const Feature groups = {"diverse_groups", options.num_groups > 1};
+  const Feature alternatives = {"num_alternatives", constraints.num_alternatives > 0};
+  const Feature required = {"required_sequences", !constraints.required.empty()};
+  const Feature hotwords = {"hotwords", !constraints.hotwords.empty()};
+  const Feature soft_prefix = {"soft_prefix", !constraints.soft_prefix.empty()};
+  const Feature end_threshold = {"end_threshold", options.end_threshold > 0};
+  const Feature beam_threshold = {"beam_threshold", std::isfinite(options.beam_threshold)};
+  const Feature score_threshold = {"score_threshold", std::isfinite(options.score_threshold)};
+  const Feature force_end = {"at_limit force-end", options.at_limit == AtLimit::kForceEnd};
+  const Feature penalty = {"length_penalty", options.length_penalty != LengthPenalty::kNone};
+  const Feature reward = {"word_reward", options.word_reward != 0};
+  const Feature top_tokens = {"top_tokens", options.num_top_tokens > 0};
+  const Feature raw = {"renormalize false", !options.processors.renormalize};
+  const Feature first = {"stop first", options.stop == StopMode::kFirst};
+  const Feature count = {"stop count", options.stop == StopMode::kCount};
+  const bool random = options.sampling.kind == Sampling::kRandom;
+  const bool noise = options.sampling.kind == Sampling::kWithoutReplacement;
+  exclude("sampling", random || noise,
+          {groups, alternatives, required, hotwords, soft_prefix, end_threshold, beam_threshold,
+           force_end, top_tokens, raw});
+  exclude("sampling without-replacement", noise, {score_threshold, penalty, reward, first, count});
+  exclude("diverse_groups", groups.is_on, {alternatives, required, first});
+  // A bonus may hide the token that the threshold compares with.
+  exclude("end_threshold", end_threshold.is_on, {hotwords, soft_prefix});
+  exclude("required_sequences", required.is_on,
+          {alternatives, hotwords, soft_prefix, beam_threshold});
+  if (groups.is_on && options.beam_size % options.num_groups != 0) {
+    lines.push_back(absl::StrCat("diverse_groups: ", options.num_groups,
+                                 " groups do not divide the beam size of ", options.beam_size));
+  }
+  if (alternatives.is_on && (options.beam_size % constraints.num_alternatives != 0 ||
+                             options.n_best != constraints.num_alternatives)) {
+    lines.push_back(absl::StrCat("num_alternatives: ", constraints.num_alternatives,
+                                 " must divide the beam size of ", options.beam_size,
+                                 " and equal n_best, which is ", options.n_best));
+  }
+  if (random && options.n_best != options.beam_size) {
+    lines.push_back(absl::StrCat("sampling random: a sample takes a row: beam_size (",
+                                 options.beam_size, ") must equal n_best (", options.n_best, ")"));
+  }
+  if (!random &&
+      (options.sampling.top_k != 0 || options.sampling.top_p != 1 || options.sampling.min_p != 0)) {
+    lines.push_back("top_k, top_p and min_p: need sampling random");
+  }
+  if (force_end.is_on && options.max_length > 0 &&
+      options.processors.min_length >= options.max_length) {
+    lines.push_back(absl::StrCat("at_limit force-end and min_length: an end token after ",
+                                 options.processors.min_length,
+                                 " tokens is beyond the maximum length of ", options.max_length));
+  }
+  return lines;
+}
 
 absl::Status Validate(const SearchOptions& options) {
   Faults faults;
@@ -110,6 +250,11 @@ absl::Status Validate(const SearchOptions& options) {
     }
   }
   CheckProcessors(options, faults);
+  CheckConstraints(options, faults);
+  CheckSearch(options, faults);
+  for (const std::string& line : Conflicts(options)) {
+    faults.Add(line);
+  }
   return faults.Result();
 }
 

@@ -1,18 +1,24 @@
-// What a caller may ask of one beam search, with the defaults, and the one function that refuses
+// What a caller may ask of one search, with the defaults, and the one function that refuses
 // what makes no sense. docs/decoding.md defines every option and formula.
 #ifndef BEAMWRIGHT_SERVER_SEARCH_OPTIONS_H_
 #define BEAMWRIGHT_SERVER_SEARCH_OPTIONS_H_
 
 #include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "server/search/token_trie.h"
 
 namespace beamwright::search {
 
 inline constexpr int kMaxBeamSize = 256;
 inline constexpr int kMaxLength = 65536;
 inline constexpr double kMaxAbsAlpha = 10;
+inline constexpr int kMaxConstraints = 32;
+inline constexpr int kMaxConstraintLength = 1000;
 
 // S: the sum of the log-probabilities; n: generated tokens, the end token included.
 enum class LengthPenalty : uint8_t {
@@ -29,7 +35,46 @@ enum class StopMode : uint8_t {
   kNever,  // when no hypothesis is live
 };
 
-using TokenSequence = std::vector<int32_t>;
+// What happens to a hypothesis that reaches the maximum length.
+enum class AtLimit : uint8_t {
+  kCut,       // it ends as it is
+  kForceEnd,  // the last token must be an end token, at its own log-probability
+};
+
+enum class Sampling : uint8_t {
+  kNone,
+  kRandom,              // n_best samples with replacement, each in a row of its own
+  kWithoutReplacement,  // stochastic beam search (Kool, van Hoof, Welling 2019)
+};
+
+struct Hotword {
+  TokenSequence tokens;
+  double bonus = 0;  // >= 0, for each occurrence
+};
+
+// What a hypothesis must or should contain. Tokens as in ProcessorOptions; no end tokens.
+struct ConstraintOptions {
+  TokenSequence prefix;           // every hypothesis starts with it; not counted as generated
+  bool score_prefix = false;      // its log-probabilities and its length count in scores
+  TokenSequence soft_prefix;      // what follows the prefix, by preference:
+  double soft_prefix_weight = 0;  // in [0, 1): probability moved to it while a row has followed it
+  // Hypotheses are entries of it, each closed by an end token; may be null.
+  std::shared_ptr<const TokenTrie> allowed;
+  std::vector<int32_t> shortlist;       // only these and the end tokens; ascending; empty: all
+  std::vector<TokenSequence> required;  // each occurs; they share no tokens
+  bool required_in_order = false;
+  std::vector<Hotword> hotwords;
+  int num_alternatives = 0;  // > 0: hypotheses with so many different first tokens; then n_best
+  double alternative_min_prob = 0;  // of a first token, [0, 1]
+};
+
+struct SamplingOptions {
+  Sampling kind = Sampling::kNone;
+  uint64_t seed = 0;
+  int top_k = 0;  // kRandom only, like the next two; see RowDraw
+  double top_p = 1;
+  double min_p = 0;
+};
 
 // What changes the choice of single tokens (processors.h). Tokens are ids in [0, vocabulary_size);
 // sequences are not empty.
@@ -52,19 +97,37 @@ struct SearchOptions {
   LengthPenalty length_penalty = LengthPenalty::kNone;
   double alpha = 1;  // exponent of the length penalty, within +-kMaxAbsAlpha
   StopMode stop = StopMode::kSafe;
-  double patience = 1;      // kCount only; > 0, finite; may stop with fewer than n_best finished
-  int max_length = 0;       // most tokens to generate, 1 to kMaxLength; must be set
-  int vocabulary_size = 0;  // tokens that the model chooses from, >= 1; must be set
-  int32_t begin_token = 0;  // what the first step reads, >= 0; may lie outside the vocabulary
+  double patience = 1;  // kCount only; > 0, finite; may stop with fewer than n_best finished
+  AtLimit at_limit = AtLimit::kCut;
+  double word_reward = 0;  // added to the sum for each token, before the length penalty
+  // > 0: an end token may be chosen only if its log-probability is above this multiple of the best
+  // other token's in its row; 0: always.
+  double end_threshold = 0;
+  // A hypothesis that scores less is not listed.
+  double score_threshold = -std::numeric_limits<double>::infinity();
+  // A pair whose rank is lower than the best pair's by more than this is dropped. >= 0.
+  double beam_threshold = std::numeric_limits<double>::infinity();
+  int num_groups = 1;            // beams of beam_size / num_groups rows each (Vijayakumar 2016)
+  double diversity_penalty = 0;  // off a token's rank for each earlier group's row that chose it
+  int max_length = 0;            // most tokens to generate, 1 to kMaxLength; must be set
+  int vocabulary_size = 0;       // tokens that the model chooses from, >= 1; must be set
+  int32_t begin_token = 0;       // what the first step reads, >= 0; may lie outside the vocabulary
   // A hypothesis that chooses one of them has finished. None: all run to max_length.
   std::vector<int32_t> end_tokens;
   // Never generated, and without share in the log-sum-exp (padding, begin). No end token among
   // them.
   std::vector<int32_t> banned_tokens;
   ProcessorOptions processors;
+  ConstraintOptions constraints;
+  SamplingOptions sampling;
+  int num_top_tokens = 0;  // alternatives recorded for each token of an answer
 };
 
-// OK, or InvalidArgument that names every wrong field, its value and what is allowed.
+// Options that exclude each other, one line each, by the names of the fields of DecodeOptions.
+std::vector<std::string> Conflicts(const SearchOptions& options);
+
+// OK, or InvalidArgument that names every wrong field, its value and what is allowed, and every
+// conflict.
 absl::Status Validate(const SearchOptions& options);
 
 }  // namespace beamwright::search

@@ -11,6 +11,7 @@
 #define BEAMWRIGHT_SERVER_SEARCH_PROCESSOR_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -56,6 +57,13 @@ class Processor {
   virtual bool gives_rewards() const { return false; }
   // An upper bound of log_prob + Reward over all states and tokens; at least 0.
   virtual double max_gain() const { return 0; }
+
+  // How much of what must occur a row in `state` has already: rows that have more do not compete
+  // with rows that have less.
+  virtual int Bank(int64_t /*state*/) const { return 0; }
+  // Appends the tokens that change the bank otherwise than all other tokens do; the search ranks
+  // them even if they are not among a row's best.
+  virtual void AddBankTokens(int64_t /*state*/, std::vector<int32_t>& /*tokens*/) const {}
 };
 
 }  // namespace beamwright::search

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/search/constraint_processors.h"
+#include "server/search/hotwords.h"
+#include "server/search/lexical_constraints.h"
+
 namespace beamwright::search {
 namespace {
 
@@ -15,12 +19,7 @@ class RepetitionPenalty final : public Processor {
   explicit RepetitionPenalty(double penalty) : penalty_(static_cast<float>(penalty)) {}
   absl::string_view option() const override { return "repetition_penalty"; }
   void Apply(const RowView& row, RuleBuffer& rules) const override {
-    for (size_t i = 0; i < row.tokens.size(); ++i) {
-      const auto first = std::find(row.tokens.begin(), row.tokens.end(), row.tokens[i]);
-      if (static_cast<size_t>(first - row.tokens.begin()) == i) {
-        rules.ScaleBySign(row.tokens[i], penalty_);
-      }
-    }
+    rules.ScaleBySign(row.tokens, penalty_);
   }
 
  private:
@@ -126,11 +125,34 @@ class Temperature final : public Processor {
   float temperature_;
 };
 
+using Chain = std::vector<std::unique_ptr<const Processor>>;
+
+void AddConstraints(const SearchOptions& options, Chain& chain) {
+  const ConstraintOptions& wanted = options.constraints;
+  if (!wanted.shortlist.empty()) {
+    chain.push_back(std::make_unique<Shortlist>(wanted.shortlist, options.end_tokens));
+  }
+  if (wanted.allowed != nullptr) {
+    chain.push_back(std::make_unique<AllowedEntries>(wanted.allowed));
+  }
+  if (!wanted.required.empty()) {
+    chain.push_back(std::make_unique<LexicalConstraints>(wanted.required, wanted.required_in_order,
+                                                         options.end_tokens));
+  }
+  if (!wanted.soft_prefix.empty()) {
+    chain.push_back(std::make_unique<SoftPrefix>(wanted.soft_prefix, wanted.soft_prefix_weight,
+                                                 static_cast<int>(wanted.prefix.size())));
+  }
+  if (!wanted.hotwords.empty()) {
+    chain.push_back(std::make_unique<Hotwords>(wanted.hotwords));
+  }
+}
+
 }  // namespace
 
 std::vector<std::unique_ptr<const Processor>> MakeProcessors(const SearchOptions& options) {
   const ProcessorOptions& wanted = options.processors;
-  std::vector<std::unique_ptr<const Processor>> chain;
+  Chain chain;
   if (wanted.repetition_penalty != 1) {
     chain.push_back(std::make_unique<RepetitionPenalty>(wanted.repetition_penalty));
   }
@@ -149,6 +171,7 @@ std::vector<std::unique_ptr<const Processor>> MakeProcessors(const SearchOptions
   if (wanted.min_length > 0) {
     chain.push_back(std::make_unique<MinLength>(wanted.min_length, options.end_tokens));
   }
+  AddConstraints(options, chain);
   if (wanted.temperature != 1) {
     chain.push_back(std::make_unique<Temperature>(wanted.temperature));
   }

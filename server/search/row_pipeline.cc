@@ -16,6 +16,8 @@ RowPipeline::RowPipeline(const SearchOptions& options)
   Row first;
   for (const auto& processor : processors_) {
     depends_on_row_ = depends_on_row_ || processor->depends_on_row();
+    gives_rewards_ = gives_rewards_ || processor->gives_rewards();
+    max_gain_ += processor->max_gain();
     first.states.push_back(processor->Start());
   }
   rows_.push_back(std::move(first));
@@ -38,6 +40,11 @@ void RowPipeline::Advance(absl::Span<const int32_t> parents, absl::Span<const in
     }
   }
   rows_.swap(next_rows_);
+}
+
+int64_t RowPipeline::StateOf(int row, size_t processor) const {
+  // Without histories all rows are alike.
+  return rows_[depends_on_row_ ? static_cast<size_t>(row) : 0].states[processor];
 }
 
 void RowPipeline::Fill(const Row& row, int num_generated, bool plain, RuleBuffer& buffer) {
@@ -65,6 +72,55 @@ absl::Span<RowRules> RowPipeline::MakeRules(int num_generated, bool plain) {
     rules_[row] = buffers_[depends_on_row_ ? row : 0].View();
   }
   return absl::MakeSpan(rules_);
+}
+
+double RowPipeline::RankOffset(int row) const {
+  double offset = 0;
+  for (size_t i = 0; gives_rewards_ && i < processors_.size(); ++i) {
+    offset += processors_[i]->RankOffset(StateOf(row, i));
+  }
+  return offset;
+}
+
+double RowPipeline::Reward(int row, int32_t token, float log_prob) const {
+  double reward = 0;
+  for (size_t i = 0; gives_rewards_ && i < processors_.size(); ++i) {
+    reward += processors_[i]->Reward(StateOf(row, i), token, log_prob);
+  }
+  return reward;
+}
+
+int RowPipeline::BankAfter(int row, int32_t token) const {
+  int bank = 0;
+  for (size_t i = 0; i < processors_.size(); ++i) {
+    bank += processors_[i]->Bank(processors_[i]->Next(StateOf(row, i), token));
+  }
+  return bank;
+}
+
+void RowPipeline::AddBankTokens(int row, std::vector<int32_t>& tokens) const {
+  for (size_t i = 0; i < processors_.size(); ++i) {
+    processors_[i]->AddBankTokens(StateOf(row, i), tokens);
+  }
+}
+
+bool RowPipeline::MayBeCut(int row) const {
+  for (size_t i = 0; depends_on_row_ && i < processors_.size(); ++i) {
+    if (!processors_[i]->MayBeCut(StateOf(row, i))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string RowPipeline::CuttingOptions(int row) const {
+  std::string names;
+  for (size_t i = 0; i < processors_.size(); ++i) {
+    if (!processors_[i]->MayBeCut(StateOf(row, i))) {
+      absl::StrAppend(&names, names.empty() ? "" : ", ", processors_[i]->option());
+    }
+  }
+  return names;
 }
 
 std::string RowPipeline::MaskingOptions() const {

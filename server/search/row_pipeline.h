@@ -31,6 +31,18 @@ class RowPipeline {
   // add what it watches and draws. Views until the next call of a member that is not const.
   absl::Span<RowRules> MakeRules(int num_generated, bool plain);
 
+  // Of the live rows, as the processors define them, summed over all processors.
+  double RankOffset(int row) const;
+  double Reward(int row, int32_t token, float log_prob) const;
+  int BankAfter(int row, int32_t token) const;
+  void AddBankTokens(int row, std::vector<int32_t>& tokens) const;
+  bool MayBeCut(int row) const;
+  // True if any processor gives rewards; then max_gain bounds log_prob + Reward of every token.
+  bool gives_rewards() const { return gives_rewards_; }
+  double max_gain() const { return max_gain_; }
+  // The options that keep cut hypotheses out of the answer, for a message.
+  std::string CuttingOptions(int row) const;
+
   // The options that mask tokens in this step, for a message: "min_length, suppress_tokens".
   // Empty: none.
   std::string MaskingOptions() const;
@@ -41,11 +53,14 @@ class RowPipeline {
     std::vector<int64_t> states;  // one per processor
   };
 
+  int64_t StateOf(int row, size_t processor) const;
   void Fill(const Row& row, int num_generated, bool plain, RuleBuffer& buffer);
 
   std::vector<int32_t> bans_;  // hold always
   bool renormalize_;
   std::vector<std::unique_ptr<const Processor>> processors_;
+  bool gives_rewards_ = false;
+  double max_gain_ = 0;
   bool depends_on_row_ = false;  // else one buffer serves all rows, and no histories are kept
   std::vector<bool> masks_;      // one per processor: it masks a token in this step
 

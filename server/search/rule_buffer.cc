@@ -15,8 +15,13 @@ void RuleBuffer::Clear() {
   bonuses_.clear();
 }
 
-void RuleBuffer::ScaleBySign(int32_t token, float factor) {
-  edits_.push_back({token, EditKind::kScaleBySign, factor});
+void RuleBuffer::ScaleBySign(absl::Span<const int32_t> tokens, float factor) {
+  scratch_.assign(tokens.begin(), tokens.end());
+  std::sort(scratch_.begin(), scratch_.end());
+  scratch_.erase(std::unique(scratch_.begin(), scratch_.end()), scratch_.end());
+  for (const int32_t token : scratch_) {
+    edits_.push_back({token, EditKind::kScaleBySign, factor});
+  }
 }
 
 void RuleBuffer::Ban(int32_t token) {
@@ -38,15 +43,13 @@ void RuleBuffer::Allow(absl::Span<const int32_t> tokens) {
   allowed_ = intersection_;
 }
 
-RankBonus& RuleBuffer::BonusOf(int32_t token) {
-  const auto it = std::find_if(bonuses_.begin(), bonuses_.end(),
-                               [&](const RankBonus& bonus) { return bonus.token == token; });
-  return it != bonuses_.end() ? *it : bonuses_.emplace_back(RankBonus{token, 0, 0});
+void RuleBuffer::AddBonus(int32_t token, float value) {
+  if (!bonuses_.empty() && bonuses_[0].token == token) {  // it has mass already
+    bonuses_[0].value += value;
+  } else {
+    bonuses_.push_back({token, value, 0});
+  }
 }
-
-void RuleBuffer::AddBonus(int32_t token, float value) { BonusOf(token).value += value; }
-
-void RuleBuffer::AddMass(int32_t token, float mass) { BonusOf(token).mass += mass; }
 
 RowRules RuleBuffer::View() const {
   RowRules rules;

@@ -16,17 +16,17 @@ class RuleBuffer {
   // No rules.
   void Clear();
 
-  // x < 0 ? x * factor : x / factor, for a token that has not been scaled yet.
-  void ScaleBySign(int32_t token, float factor);
+  // x < 0 ? x * factor : x / factor, once for each distinct token.
+  void ScaleBySign(absl::Span<const int32_t> tokens, float factor);
   void Ban(int32_t token);
   // Only these may be chosen, besides what earlier calls left: sets intersect. `tokens` ascending;
   // must live as long as the rules if it is the only set.
   void Allow(absl::Span<const int32_t> tokens);
   void SetTemperature(float temperature) { temperature_ = temperature; }
-  // Adds to the token's rank.
+  // Adds `mass` to the token's probability, for its rank alone. At most once, before AddBonus.
+  void AddMass(int32_t token, float mass) { bonuses_.push_back({token, 0, mass}); }
+  // Adds to the token's rank. At most once for a token.
   void AddBonus(int32_t token, float value);
-  // Adds `mass` to the token's probability, for its rank alone.
-  void AddMass(int32_t token, float mass);
   void SetRenormalize(bool renormalize) { renormalize_ = renormalize; }
 
   // Bans and allowed sets written so far.
@@ -36,8 +36,6 @@ class RuleBuffer {
   RowRules View() const;
 
  private:
-  RankBonus& BonusOf(int32_t token);
-
   std::vector<LogitEdit> edits_;
   int num_masks_ = 0;
   bool has_allowed_ = false;

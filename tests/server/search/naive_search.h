@@ -17,26 +17,31 @@ namespace beamwright::search_testing {
 using RawModel = std::function<std::vector<float>(const std::vector<int32_t>& tokens)>;
 
 struct NaiveHypothesis {
-  std::vector<int32_t> tokens;
+  std::vector<int32_t> tokens;  // with the target prefix
   std::vector<float> token_log_probs;
   double sum = 0;
-  double score = 0;
   double reward = 0;
+  double score = 0;
   bool ends = false;  // closed by an end token
   bool cut = false;   // ended by the maximum length
-  double rank = 0;    // of the last pair
-  int bank = 0;       // constraint tokens met
   int group = 0;
 };
 
 struct NaiveResult {
   std::vector<NaiveHypothesis> hypotheses;
-  bool dead = false;  // nothing was left to choose and nothing had finished
+  bool dead = false;  // no answer: nothing was left to choose, or nothing that may be cut
   int steps = 0;
 };
 
-// Stop mode kSafe runs to the end here, like kNever: that the answers are equal is what is tested.
-NaiveResult NaiveSearch(const RawModel& model, const search::SearchOptions& options);
+struct NaiveRequest {
+  search::SearchOptions options;
+  // What options.constraints.allowed was made from; empty: everything is allowed.
+  std::vector<std::vector<int32_t>> entries;
+};
+
+// No sampling. Stop mode kSafe runs to the end here, like kNever: that the answers are equal is
+// what is tested.
+NaiveResult NaiveSearch(const RawModel& model, const NaiveRequest& request);
 
 // log-softmax in double, rounded; no value above 0; -infinity stays, NaN never arises.
 std::vector<float> PlainLogSoftmax(const std::vector<float>& values);

@@ -27,7 +27,7 @@ class Random {
 };
 
 struct RandomCase {
-  search::SearchOptions options;  // may contradict itself: Validate decides
+  NaiveRequest request;  // may contradict itself: Validate decides
   RawModel model;
   std::string name;
 };

@@ -82,7 +82,8 @@ ReferenceResult ReferenceSearch(const ReferenceModel& model, const SearchOptions
            (beam_size > 1 && options.stop == StopMode::kFirst && first_ends) ||
            (beam_size > 1 && options.stop == StopMode::kCount && result.num_finished >= wanted);
   }
-  if (result.steps == options.max_length) {
+  const bool greedy_ended = beam_size == 1 && result.num_finished > 0;
+  if (result.steps == options.max_length && !greedy_ended) {
     result.hypotheses.insert(result.hypotheses.end(), live.begin(), live.end());
   }
   std::sort(result.hypotheses.begin(), result.hypotheses.end(), ReferencePrecedes);

@@ -44,7 +44,7 @@ PlainScan ScanPlainly(std::vector<float> scores, const RowRules& rules, int coun
   std::vector<float> ranks = log_probs;
   for (const RankBonus& bonus : rules.bonuses) {
     float& rank = ranks.at(static_cast<size_t>(bonus.token));
-    if (bonus.mass > 0) {
+    if (bonus.mass > 0 && rank > kNever) {
       rank = static_cast<float>(std::log(std::exp(double{rank}) + double{bonus.mass}));
     }
     rank += bonus.value;
@@ -76,7 +76,7 @@ absl::StatusOr<DrivenResult> DriveRaw(const RawModel& model, const search::Searc
                                   search.candidates_per_row() + extra_candidates));
     }
     for (const PlainScan& scan : scans) {
-      views.push_back({scan.tokens, scan.log_probs});
+      views.push_back({scan.tokens, scan.log_probs, scan.rank_scores, scan.watched});
     }
     BW_RETURN_IF_ERROR(search.Advance(views));
     ++result.steps;

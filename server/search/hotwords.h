@@ -1,0 +1,56 @@
+// Hotwords: phrases whose every occurrence adds a bonus to a hypothesis. An Aho-Corasick automaton
+// over tokens (Aho and Corasick 1975) finds them; its node is a row's state.
+//
+// Two things are kept apart. The bonus of a phrase is earned when its last token is chosen, and
+// stays: the earned total depends on the text alone. Before that, a row that has matched part of a
+// phrase ranks higher by the same part of its bonus, so that it survives until the rest can come;
+// that promise is no part of any score and falls away when the phrase breaks off (k2 and sherpa
+// call it the context graph's failure cost).
+#ifndef BEAMWRIGHT_SERVER_SEARCH_HOTWORDS_H_
+#define BEAMWRIGHT_SERVER_SEARCH_HOTWORDS_H_
+
+#include <vector>
+
+#include "server/search/options.h"
+#include "server/search/processor.h"
+
+namespace beamwright::search {
+
+class Hotwords final : public Processor {
+ public:
+  // Tokens of phrases are not empty; bonuses >= 0.
+  explicit Hotwords(const std::vector<Hotword>& phrases);
+
+  absl::string_view option() const override { return "hotwords"; }
+  int64_t Start() const override { return 0; }
+  int64_t Next(int64_t node, int32_t token) const override;
+  void Apply(const RowView& row, RuleBuffer& rules) const override;
+  double Reward(int64_t node, int32_t token, float log_prob) const override;
+  bool gives_rewards() const override { return true; }
+  double max_gain() const override { return max_gain_; }
+
+ private:
+  struct Edge {
+    int32_t token;
+    int32_t node;
+  };
+  struct Node {
+    std::vector<Edge> edges;  // ascending by token
+    int32_t fallback = 0;     // the longest proper suffix that is a node
+    double earned = 0;        // bonuses of all phrases that end here
+    double promise = 0;       // of the phrase that is most worth finishing from here
+  };
+
+  const Node& at(int64_t node) const { return nodes_[static_cast<size_t>(node)]; }
+  // -1: none.
+  int32_t FindEdge(const Node& node, int32_t token) const;
+  void AddPhrase(const Hotword& phrase);
+  void AddFallbacks();
+
+  std::vector<Node> nodes_;
+  double max_gain_ = 0;
+};
+
+}  // namespace beamwright::search
+
+#endif  // BEAMWRIGHT_SERVER_SEARCH_HOTWORDS_H_
