@@ -169,11 +169,13 @@ search::RowCandidates BeamDriver::Candidates(size_t row) {
   CandidateList& list = candidate_lists_[row];
   list.tokens.clear();
   list.log_probs.clear();
+  list.rank_scores.clear();
   for (const ops::Candidate& candidate : scans_[row].best) {
     list.tokens.push_back(candidate.token);
     list.log_probs.push_back(candidate.log_prob);
+    list.rank_scores.push_back(candidate.rank_score);
   }
-  return {list.tokens, list.log_probs};
+  return {list.tokens, list.log_probs, list.rank_scores, scans_[row].watched};
 }
 
 void BeamDriver::Finish(Requests finished) {

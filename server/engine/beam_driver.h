@@ -57,6 +57,7 @@ class BeamDriver {
   struct CandidateList {
     std::vector<int32_t> tokens;
     std::vector<float> log_probs;
+    std::vector<float> rank_scores;
   };
   std::vector<CandidateList> candidate_lists_;
 };

@@ -4,6 +4,7 @@
 #include "ops/base/cpu.h"
 #include "ops/base/status.h"
 #include "server/engine/parts.h"
+#include "server/engine/token_lists.h"
 
 namespace beamwright::engine {
 namespace {
@@ -96,6 +97,13 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(model::B
   parts->logits_kind = KindOf(bundle.config.decoder().logits_kind());
   parts->numerics = absl::StrCat("f32;", InstructionSet(), ";beamwright-", BEAMWRIGHT_VERSION);
   BW_RETURN_IF_ERROR(CheckTarget(*parts));
+  for (const v1::TokenListConfig& list : bundle.config.token_lists()) {
+    auto trie = ReadTokenList(bundle.token_lists[list.name()], *parts->target);
+    if (!trie.ok()) {
+      return Annotate(trie.status(), list.file());
+    }
+    parts->token_lists[list.name()] = *std::move(trie);
+  }
   if (bundle.encoder.has_value()) {
     absl::Status status = CompileEncoder(*std::move(bundle.encoder), *parts);
     if (!status.ok()) {

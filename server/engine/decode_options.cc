@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "server/engine/engine.h"
+#include "server/engine/parts.h"
 #include "server/model/rules.h"
 
 namespace beamwright::engine {
@@ -15,6 +19,8 @@ namespace {
 
 // Most tokens that one field may name, all its sequences together.
 constexpr size_t kMaxTokens = 1 << 20;
+// Keeps a reply with a lattice below gRPC's usual limit of 4 MiB.
+constexpr int64_t kMaxLatticeNodes = 1 << 17;
 
 search::LengthPenalty PenaltyOf(v1::LengthPenalty penalty) {
   switch (penalty) {
@@ -40,6 +46,17 @@ search::StopMode StopOf(v1::StopMode stop) {
   }
 }
 
+search::Sampling SamplingOf(v1::Sampling sampling) {
+  switch (sampling) {
+    case v1::SAMPLING_RANDOM:
+      return search::Sampling::kRandom;
+    case v1::SAMPLING_WITHOUT_REPLACEMENT:
+      return search::Sampling::kWithoutReplacement;
+    default:
+      return search::Sampling::kNone;
+  }
+}
+
 int MaxBeamSize(const DecodeModel& model) {
   const int limit = model.config().limits().max_beam_size();
   return limit > 0 ? limit : search::kMaxBeamSize;
@@ -50,12 +67,24 @@ int MaxTargetLength(const DecodeModel& model) {
   return limit > 0 ? limit : search::kMaxLength;
 }
 
-// The request's options over the defaults. An n-best size that only the defaults ask for follows a
-// smaller beam.
+// The request's options over the defaults. Sizes that only the defaults ask for follow those that
+// the request asks for: the n-best size a smaller beam or the number of alternatives, the beam size
+// the number of random samples.
 v1::DecodeOptions Merge(const DecodeModel& model, const v1::DecodeOptions& options) {
   v1::DecodeOptions merged = options;
   model::ApplyDefaults(model.config().default_options(), merged);
-  if (!options.has_n_best()) {
+  if (merged.sampling() == v1::SAMPLING_RANDOM && !options.has_beam_size()) {
+    merged.set_beam_size(merged.n_best());
+  }
+  if (merged.num_alternatives() > 0 && !options.has_n_best()) {
+    merged.set_n_best(merged.num_alternatives());
+    if (!options.has_beam_size()) {
+      // The next multiple: each alternative has an equal share.
+      const int share = std::max(1, (merged.beam_size() + merged.n_best() - 1) / merged.n_best());
+      merged.set_beam_size(std::min(share * merged.n_best(), search::kMaxBeamSize));
+    }
+  }
+  if (!options.has_n_best() && merged.num_alternatives() == 0) {
     merged.set_n_best(std::min(merged.n_best(), merged.beam_size()));
   }
   return merged;
@@ -71,6 +100,11 @@ class Resolver {
     SetModel(search);
     SetSearch(search);
     SetProcessors(search.processors);
+    SetConstraints(search);
+    SetSampling(search);
+    for (const std::string& conflict : Conflicts(search)) {
+      Fault(conflict);
+    }
   }
 
   const std::vector<std::string>& faults() const { return faults_; }
@@ -103,6 +137,27 @@ class Resolver {
     search.alpha = merged_.length_penalty_alpha();
     search.stop = StopOf(merged_.stop());
     search.patience = merged_.patience();
+    search.at_limit = merged_.at_limit() == v1::AT_LIMIT_FORCE_END ? search::AtLimit::kForceEnd
+                                                                   : search::AtLimit::kCut;
+    search.word_reward = merged_.word_reward();
+    search.end_threshold = merged_.end_threshold();
+    if (merged_.has_score_threshold()) {
+      search.score_threshold = merged_.score_threshold();
+    }
+    if (merged_.has_beam_threshold()) {
+      search.beam_threshold = merged_.beam_threshold();
+    }
+    search.num_groups = merged_.diverse_groups();
+    search.diversity_penalty = merged_.diversity_penalty();
+    search.num_top_tokens = merged_.top_tokens();
+    if (merged_.diverse_groups() > merged_.beam_size()) {
+      Fault("diverse_groups: ", merged_.diverse_groups(), " is more than the beam size of ",
+            merged_.beam_size());
+    }
+    if (merged_.num_alternatives() > merged_.beam_size()) {
+      Fault("num_alternatives: ", merged_.num_alternatives(), " is more than the beam size of ",
+            merged_.beam_size());
+    }
     if (merged_.n_best() > merged_.beam_size()) {
       Fault("n_best: ", merged_.n_best(), " is more than the beam size of ", merged_.beam_size());
     }
@@ -117,6 +172,103 @@ class Resolver {
     if (merged_.has_max_length() && merged_.min_length() > merged_.max_length()) {
       Fault("min_length: ", merged_.min_length(), " is more than the max_length of ",
             merged_.max_length());
+    }
+  }
+
+  void SetConstraints(search::SearchOptions& search) {
+    search::ConstraintOptions& constraints = search.constraints;
+    if (merged_.has_target_prefix()) {
+      constraints.prefix = Tokens("target_prefix", merged_.target_prefix());
+      CheckNoEnd("target_prefix", constraints.prefix, search);
+    }
+    constraints.score_prefix = merged_.score_prefix();
+    if (merged_.has_soft_prefix()) {
+      constraints.soft_prefix = Tokens("soft_prefix", merged_.soft_prefix());
+      CheckNoEnd("soft_prefix", constraints.soft_prefix, search);
+    }
+    constraints.soft_prefix_weight = merged_.soft_prefix_weight();
+    constraints.num_alternatives = merged_.num_alternatives();
+    constraints.alternative_min_prob = merged_.alternative_min_prob();
+    if (merged_.has_shortlist()) {
+      constraints.shortlist = Tokens("shortlist", merged_.shortlist());
+      std::sort(constraints.shortlist.begin(), constraints.shortlist.end());
+    }
+    constraints.required = Sequences("required_sequences", merged_.required_sequences());
+    for (const search::TokenSequence& sequence : constraints.required) {
+      CheckNoEnd("required_sequences", sequence, search);
+      if (sequence.size() > search::kMaxConstraintLength) {
+        Fault("required_sequences: one has ", sequence.size(), " tokens; at most ",
+              search::kMaxConstraintLength, " are allowed");
+      }
+    }
+    constraints.required_in_order = merged_.required_in_order();
+    SetHotwords(search);
+    SetAllowed(search);
+  }
+
+  void SetHotwords(search::SearchOptions& search) {
+    for (int i = 0; i < merged_.hotwords_size(); ++i) {
+      const v1::Hotword& hotword = merged_.hotwords(i);
+      const std::string field = absl::StrCat("hotwords[", i, "]");
+      v1::TargetTokens tokens;
+      if (hotword.has_text()) {
+        tokens.set_text(hotword.text());
+      } else {
+        *tokens.mutable_ids() = hotword.ids();
+      }
+      search.constraints.hotwords.push_back(
+          {Tokens(field, tokens), hotword.has_bonus() ? double{hotword.bonus()} : 1.0});
+      CheckNoEnd(field, search.constraints.hotwords.back().tokens, search);
+    }
+  }
+
+  void SetAllowed(search::SearchOptions& search) {
+    if (merged_.has_allowed_list()) {
+      const auto& lists = model_.parts().token_lists;
+      const auto list = lists.find(merged_.allowed_list());
+      if (list == lists.end()) {
+        Fault("allowed_list: the model has no list '",
+              absl::Utf8SafeCEscape(merged_.allowed_list()), "'; it has ", lists.size(),
+              lists.empty() ? "" : ": ",
+              absl::StrJoin(lists, ", ", [](std::string* out, const auto& entry) {
+                absl::StrAppend(out, "'", entry.first, "'");
+              }));
+        return;
+      }
+      search.constraints.allowed = list->second;
+      if (merged_.allowed_sequences_size() > 0) {
+        Fault("allowed_list and allowed_sequences: exclude each other");
+      }
+      return;
+    }
+    if (merged_.allowed_sequences_size() > 0) {
+      auto entries = Sequences("allowed_sequences", merged_.allowed_sequences());
+      for (const search::TokenSequence& entry : entries) {
+        CheckNoEnd("allowed_sequences", entry, search);
+      }
+      if (faults_.empty()) {
+        search.constraints.allowed =
+            std::make_shared<const search::TokenTrie>(std::move(entries), search.end_tokens);
+      }
+    }
+  }
+
+  void SetSampling(search::SearchOptions& search) {
+    search::SamplingOptions& sampling = search.sampling;
+    sampling.kind = SamplingOf(merged_.sampling());
+    sampling.seed = static_cast<uint64_t>(static_cast<int64_t>(merged_.seed()));
+    sampling.top_k = merged_.top_k();
+    sampling.top_p = merged_.top_p();
+    sampling.min_p = merged_.min_p();
+  }
+
+  void CheckNoEnd(const std::string& field, const std::vector<int32_t>& tokens,
+                  const search::SearchOptions& search) {
+    for (const int32_t token : tokens) {
+      const std::vector<int32_t>& ends = search.end_tokens;
+      if (std::find(ends.begin(), ends.end(), token) != ends.end()) {
+        Fault(field, ": token ", token, " is an end token");
+      }
     }
   }
 
@@ -212,6 +364,13 @@ absl::Status SetLengths(const DecodeModel& model, int source_length, ResolvedOpt
                    options.search.max_length);
   }
   options.search.processors.min_length = static_cast<int>(fewest);
+  const int64_t nodes =
+      int64_t{options.search.beam_size + options.search.n_best} * options.search.max_length;
+  if (merged.lattice() && nodes > kMaxLatticeNodes) {
+    return Invalid("options.lattice: beam_size + n_best (",
+                   options.search.beam_size + options.search.n_best, ") times the maximum length (",
+                   options.search.max_length, ") is more than ", kMaxLatticeNodes, " hypotheses");
+  }
   return search::Validate(options.search);
 }
 

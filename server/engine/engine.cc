@@ -79,6 +79,7 @@ class Scheduler : public Engine {
     BW_RETURN_IF_ERROR(SetLengths(*model, request->source.source_length, resolved));
     const search::SearchOptions& search = resolved.search;
     request->beam_size = search.beam_size;
+    request->wants_lattice = resolved.merged.lattice();
     request->price_bytes = PriceBytes(*model, search, request->source.source_length);
     if (search.beam_size > options_.max_rows) {
       return absl::ResourceExhaustedError(absl::StrCat(

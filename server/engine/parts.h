@@ -3,6 +3,7 @@
 #ifndef BEAMWRIGHT_SERVER_ENGINE_PARTS_H_
 #define BEAMWRIGHT_SERVER_ENGINE_PARTS_H_
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "ops/loop/loop_body.h"
 #include "ops/loop/model.h"
 #include "server/engine/decode_model.h"
+#include "server/search/token_trie.h"
 
 namespace beamwright::engine {
 
@@ -32,6 +34,7 @@ struct DecodeModel::Parts {
   v1::ModelConfig config;
   std::shared_ptr<const model::TextCodec> source;
   std::shared_ptr<const model::TextCodec> target;
+  std::map<std::string, std::shared_ptr<const search::TokenTrie>> token_lists;
 
   std::unique_ptr<ops::Model> encoder;  // null: requests bring the decoder's inputs
   int encoder_input = 0;                // index into its parameters

@@ -186,8 +186,8 @@ absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1:
 
 int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& options,
                    int source_length) {
-  // Twice the states (old and new), 20 bytes per slot and step of history, and what the steps
-  // share.
+  // Twice the states (old and new), 20 bytes per slot and step of history, what processors remember
+  // of rows, recorded alternatives, and what the steps share.
   const DecodeModel::Parts& parts = model.parts();
   int64_t row_bytes = 0;
   int64_t shared_bytes = 0;
@@ -214,7 +214,13 @@ int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& option
   }
   constexpr int64_t kHistoryBytes = 20;
   const int64_t slots = options.beam_size + options.n_best;
-  return row_bytes * options.beam_size + kHistoryBytes * slots * options.max_length + shared_bytes;
+  const int64_t steps =
+      options.max_length + static_cast<int64_t>(options.constraints.prefix.size());
+  constexpr int64_t kRowHistoryBytes = 2 * sizeof(int32_t);
+  const int64_t step_bytes =
+      kHistoryBytes * slots + kRowHistoryBytes * options.beam_size +
+      int64_t{sizeof(search::TopToken)} * options.num_top_tokens * options.beam_size;
+  return row_bytes * options.beam_size + step_bytes * steps + shared_bytes;
 }
 
 }  // namespace beamwright::engine

@@ -26,6 +26,7 @@ struct Request {
   PreparedSource source;
   std::optional<search::BeamSearch> search;
   int beam_size = 0;
+  bool wants_lattice = false;
   int64_t price_bytes = 0;
   CallOptions call;
   Engine::Callback done;

@@ -61,6 +61,13 @@ absl::Status LoadFiles(BundleFiles& files, Bundle& bundle) {
     return AtField(target.status(), "target");
   }
   bundle.target = *std::move(target);
+  for (int i = 0; i < config.token_lists_size(); ++i) {
+    absl::StatusOr<std::string> content = files.Read(config.token_lists(i).file());
+    if (!content.ok()) {
+      return AtField(content.status(), absl::StrCat("token_lists[", i, "].file"));
+    }
+    bundle.token_lists[config.token_lists(i).name()] = *std::move(content);
+  }
   return files.CheckRest();
 }
 

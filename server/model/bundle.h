@@ -3,6 +3,7 @@
 #ifndef BEAMWRIGHT_SERVER_MODEL_BUNDLE_H_
 #define BEAMWRIGHT_SERVER_MODEL_BUNDLE_H_
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@ struct Bundle {
   ops::Graph decoder;
   std::shared_ptr<const TextCodec> source;
   std::shared_ptr<const TextCodec> target;
+  std::map<std::string, std::string> token_lists;  // contents by name
 };
 
 // Reads <folder>/model.textproto and the files that it names; paths that leave the folder are

@@ -58,6 +58,24 @@ void CheckText(const v1::ModelConfig& config, Faults& faults) {
   }
 }
 
+void CheckTokenLists(const v1::ModelConfig& config, Faults& faults) {
+  for (int i = 0; i < config.token_lists_size(); ++i) {
+    const v1::TokenListConfig& list = config.token_lists(i);
+    const std::string field = absl::StrCat("token_lists[", i, "]");
+    if (list.name().empty()) {
+      faults.push_back(field + ".name: is not set");
+    }
+    if (list.file().empty()) {
+      faults.push_back(field + ".file: is not set; it names the list's file");
+    }
+    for (int j = 0; j < i; ++j) {
+      if (config.token_lists(j).name() == list.name()) {
+        faults.push_back(absl::StrCat(field, ".name: '", list.name(), "' is given twice"));
+      }
+    }
+  }
+}
+
 void CheckDecoder(const v1::ModelConfig& config, Faults& faults) {
   const v1::DecoderConfig& decoder = config.decoder();
   if (decoder.graph().empty()) {
@@ -128,6 +146,7 @@ absl::Status CheckConfig(const v1::ModelConfig& config) {
     faults.push_back("encoder.length_kind, encoder.length_input: set both or neither");
   }
   CheckDecoder(config, faults);
+  CheckTokenLists(config, faults);
   CheckText(config, faults);
   if (faults.empty()) {
     CheckDefaults(config, faults);
