@@ -91,9 +91,10 @@ void CheckKernelShape(OnnxNode& n, size_t axes) {
   }
 }
 
-// Adds the convolution that `attributes` describe, and its bias.
+// Adds the convolution that `attributes` describe, and its bias. extents: its third input, if
+// present.
 void AddConvolution(OnnxNode& n, const char* op, const char* grouped_op, size_t axes,
-                    OnnxBuilder::AttributeList attributes) {
+                    OnnxBuilder::AttributeList attributes, ValueId extents = {}) {
   const int64_t groups = n.Int("group", 1);
   if (groups < 1) {
     n.Fail("attribute 'group' is ", groups, "; it must be at least 1");
@@ -101,9 +102,11 @@ void AddConvolution(OnnxNode& n, const char* op, const char* grouped_op, size_t 
   if (!n.ok()) {
     return;
   }
-  ValueId y = groups == 1
-                  ? n.Add(op, {n.In(0), n.In(1)}, std::move(attributes))
-                  : n.Add(grouped_op, {n.In(0), GroupedWeights(n, groups)}, std::move(attributes));
+  std::vector<ValueId> inputs = {n.In(0), groups == 1 ? n.In(1) : GroupedWeights(n, groups)};
+  if (extents.present()) {
+    inputs.push_back(extents);
+  }
+  ValueId y = n.Add(groups == 1 ? op : grouped_op, std::move(inputs), std::move(attributes));
   if (n.Has(2)) {
     std::vector<int64_t> pattern(axes + 2, 1);
     pattern[1] = -1;
@@ -127,20 +130,45 @@ void Conv(OnnxNode& n) {
   AddConvolution(n, "Convolution", "GroupConvolution", axes, ConvolutionAttributes(window));
 }
 
+// The spatial extents that a ConvTranspose asks for, from which its pads follow; absent if pads are
+// given instead.
+ValueId TransposedExtents(OnnxNode& n, const Window& window, size_t axes) {
+  if (n.HasAttribute("output_shape")) {
+    std::vector<int64_t> shape = n.Ints("output_shape");
+    // Some exporters list all axes.
+    shape.erase(shape.begin(), shape.begin() + (shape.size() == axes + 2 ? 2 : 0));
+    if (n.ok() && shape.size() != axes) {
+      n.Fail("attribute 'output_shape' has ", shape.size(), " numbers; there are ", axes,
+             " spatial axes");
+    }
+    return n.List(shape);
+  }
+  if (window.auto_pad != "same_upper" && window.auto_pad != "same_lower") {
+    return {};
+  }
+  std::vector<ValueId> extents;
+  for (size_t i = 0; n.ok() && i < axes; ++i) {
+    const ValueId extent = Extent(n, n.In(0), static_cast<int64_t>(i) + 2);
+    const ValueId product = n.Add("Multiply", {extent, n.Scalar(window.strides[i])});
+    extents.push_back(Reshaped(n, product, {1}));
+  }
+  return n.Add("Concat", std::move(extents), {{"axis", int64_t{0}}});
+}
+
 void ConvTranspose(OnnxNode& n) {
   const size_t axes = SpatialAxes(n);
-  const Window window = ReadWindow(n, axes, true);
+  Window window = ReadWindow(n, axes, true);
   CheckKernelShape(n, axes);
-  if (n.HasAttribute("output_shape")) {
-    n.Unsupported("attribute 'output_shape' is not supported; pads are");
-  }
-  if (n.ok() && window.auto_pad != "explicit" && window.auto_pad != "valid") {
-    n.Unsupported("attribute 'auto_pad' must be NOTSET or VALID");
+  const ValueId extents = TransposedExtents(n, window, axes);
+  if (extents.present()) {
+    // Pads are not looked at then. Of an odd number ONNX puts one more behind with SAME_UPPER and
+    // in front with anything else; OpenVINO means it the other way round.
+    window.auto_pad = window.auto_pad == "same_upper" ? "same_lower" : "same_upper";
   }
   OnnxBuilder::AttributeList attributes = ConvolutionAttributes(window);
   attributes.push_back({"output_padding", n.Ints("output_padding", std::vector<int64_t>(axes, 0))});
   AddConvolution(n, "ConvolutionBackpropData", "GroupConvolutionBackpropData", axes,
-                 std::move(attributes));
+                 std::move(attributes), extents);
 }
 
 OnnxBuilder::AttributeList PoolAttributes(OnnxNode& n, bool has_dilations) {
@@ -162,16 +190,34 @@ OnnxBuilder::AttributeList PoolAttributes(OnnxNode& n, bool has_dilations) {
   return attributes;
 }
 
+// Indices into planes of the input, counted with the first spatial axis fastest instead of the
+// last.
+ValueId ColumnMajor(OnnxNode& n, ValueId indices) {
+  const int rank = n.Rank(n.In(0));
+  ValueId left = indices;
+  std::vector<ValueId> positions;  // on each spatial axis, the last one first
+  for (int axis = rank - 1; n.ok() && axis >= 2; --axis) {
+    const ValueId extent = Extent(n, n.In(0), axis);
+    positions.push_back(n.Add("FloorMod", {left, extent}));
+    left = n.Add("Divide", {left, extent});
+  }
+  // What is left is the plane's number.
+  for (int axis = rank - 1; n.ok() && axis >= 2; --axis) {
+    const ValueId scaled = n.Add("Multiply", {left, Extent(n, n.In(0), axis)});
+    left = n.Add("Add", {scaled, positions[static_cast<size_t>(rank - 1 - axis)]});
+  }
+  return left;
+}
+
 void MaxPool(OnnxNode& n) {
   OnnxBuilder::AttributeList attributes = PoolAttributes(n, n.version() >= 10);
-  if (n.Int("storage_order", 0) != 0) {
-    n.Unsupported("attribute 'storage_order' must be 0");
-  }
+  const bool column_major = n.Flag("storage_order", false);
   attributes.push_back({"index_element_type", "i64"});
   attributes.push_back({"axis", int64_t{0}});
   const ValueId y = n.Add("MaxPool", {n.In(0)}, std::move(attributes), 2);
   n.Out(0, y);
-  n.Out(1, {y.node, y.present() ? 1 : 0});
+  const ValueId indices{y.node, y.present() ? 1 : 0};
+  n.Out(1, column_major && n.Wants(1) ? ColumnMajor(n, indices) : indices);
 }
 
 void AveragePool(OnnxNode& n) {

@@ -102,9 +102,21 @@ struct Margins {
   ValueId after;
 };
 
+// Margins of `axes` that are known only when the graph runs: zeros for the others.
+Margins ScatterMargins(OnnxNode& n) {
+  const ValueId zeros = n.List(std::vector<int64_t>(static_cast<size_t>(n.Rank(n.In(0))), 0));
+  const ValueId halves = n.Add("Split", {n.In(1), n.Scalar(0)}, {{"num_splits", int64_t{2}}}, 2);
+  const auto scatter = [&](int half) {
+    const ValueId margins{halves.node, halves.present() ? half : 0};
+    return n.Add("ScatterElementsUpdate", {zeros, n.In(3), margins, n.Scalar(0)});
+  };
+  return {scatter(0), scatter(1)};
+}
+
 // [before of each axis, after of each axis]; with `axes` only of these.
 Margins ReadMargins(OnnxNode& n) {
-  if (n.version() < 11 || n.Known(n.In(1)) != nullptr) {
+  const bool axes_known = !n.Has(3) || n.Known(n.In(3)) != nullptr;
+  if (n.version() < 11 || (n.Known(n.In(1)) != nullptr && axes_known)) {
     const std::vector<int64_t> pads = n.version() < 11 ? n.Ints("pads") : n.KnownInts(1, "pads");
     const size_t half = pads.size() / 2;
     std::vector<int64_t> before(pads.begin(), pads.begin() + static_cast<ptrdiff_t>(half));
@@ -130,8 +142,7 @@ Margins ReadMargins(OnnxNode& n) {
     return {n.List(before), n.List(after)};
   }
   if (n.Has(3)) {
-    n.Unsupported("with axes, pads must be known at load");
-    return {};
+    return ScatterMargins(n);
   }
   const ValueId halves = n.Add("Split", {n.In(1), n.Scalar(0)}, {{"num_splits", int64_t{2}}}, 2);
   return {halves, {halves.node, halves.present() ? 1 : 0}};
@@ -142,10 +153,6 @@ void Pad(OnnxNode& n) {
   const bool wraps = mode == "wrap" && n.version() >= 19;
   if (mode != "constant" && mode != "edge" && mode != "reflect" && !wraps) {
     n.Fail("attribute 'mode' is ", Quote(mode), "; it must be constant, edge, reflect or wrap");
-    return;
-  }
-  if (wraps) {
-    n.Unsupported("mode wrap is not supported");
     return;
   }
   const ValueId x = n.In(0);

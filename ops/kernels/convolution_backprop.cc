@@ -15,18 +15,26 @@ struct BackpropOptions {
   WindowOptions windows;
   Ints output_padding;
   bool grouped = false;
+  bool Same() const {
+    return windows.auto_pad == WindowOptions::AutoPad::kSameUpper ||
+           windows.auto_pad == WindowOptions::AutoPad::kSameLower;
+  }
 };
 
+// What stands for an output extent that nobody asked for.
+constexpr int64_t kFollows = 0;
+
 // The axis of the convolution that this one transposes: its `in` is our output's extent, its `out`
-// our input's.
+// our input's. wanted: of output_shape, -1 if it is not known yet, or kFollows.
 absl::StatusOr<WindowAxis> TransposedAxis(const BackpropOptions& options, size_t spatial,
-                                          int64_t in, int64_t kernel) {
+                                          int64_t in, int64_t kernel, int64_t wanted) {
   const auto entry = [&](const Ints& list, int64_t fallback) {
     return list.empty() ? fallback : list[spatial];
   };
-  const bool padded = options.windows.auto_pad == WindowOptions::AutoPad::kExplicit;
+  const bool padded =
+      wanted == kFollows && options.windows.auto_pad == WindowOptions::AutoPad::kExplicit;
   WindowAxis axis;
-  axis.in = PartialShape::kDynamic;
+  axis.in = wanted == kFollows ? PartialShape::kDynamic : wanted;
   axis.out = in;
   axis.kernel = kernel;
   axis.stride = entry(options.windows.strides, 1);
@@ -36,14 +44,23 @@ absl::StatusOr<WindowAxis> TransposedAxis(const BackpropOptions& options, size_t
   if (in >= kMostExtent || kernel >= kMostExtent) {
     return Invalid("spatial axis ", spatial, ": extents must be below 2^31");
   }
-  if (in < 0 || kernel < 0) {
+  if (in < 0 || kernel < 0 || wanted < 0) {
     return axis;
   }
   if (in == 0 || kernel == 0) {
     return Invalid("spatial axis ", spatial, ": data and filter must not be empty");
   }
-  axis.in = (in - 1) * axis.stride + (kernel - 1) * axis.dilation + 1 - axis.pad_begin -
-            axis.pad_end + entry(options.output_padding, 0);
+  const int64_t full =
+      (in - 1) * axis.stride + (kernel - 1) * axis.dilation + 1 + entry(options.output_padding, 0);
+  if (wanted != kFollows) {
+    // What is too much is cut away at both ends, what is missing stays zero behind.
+    const int64_t pads = std::max<int64_t>(full - wanted, 0);
+    const bool more_in_front = options.windows.auto_pad == WindowOptions::AutoPad::kSameUpper;
+    axis.pad_begin = more_in_front ? pads - pads / 2 : pads / 2;
+    axis.pad_end = pads - axis.pad_begin;
+    return axis;
+  }
+  axis.in = full - axis.pad_begin - axis.pad_end;
   if (axis.in < 1) {
     return Invalid("spatial axis ", spatial, ": pads of ", axis.pad_begin, " and ", axis.pad_end,
                    " leave nothing of the output");
@@ -94,20 +111,38 @@ struct BackpropOp {
     options.grouped = node.op == "GroupConvolutionBackpropData";
     BW_ASSIGN_OR_RETURN(options.windows, ParseWindows(node));
     BW_ASSIGN_OR_RETURN(options.output_padding, ParseExtents(node, "output_padding", 0));
-    using AutoPad = WindowOptions::AutoPad;
-    if (options.windows.auto_pad == AutoPad::kSameUpper ||
-        options.windows.auto_pad == AutoPad::kSameLower) {
-      return Invalid("attribute auto_pad: only explicit and valid are supported");
-    }
     return options;
+  }
+
+  // The extents that output_shape asks for, one for each spatial axis.
+  static absl::StatusOr<Ints> WantedExtents(const Options& options,
+                                            absl::Span<const InputInfo> inputs, int spatial_rank) {
+    Ints wanted(static_cast<size_t>(spatial_rank), kFollows);
+    if (!Present(inputs, 2)) {
+      return options.Same() ? Invalid(
+                                  "attribute auto_pad: same_upper and same_lower need the input "
+                                  "output_shape")
+                            : absl::StatusOr<Ints>(wanted);
+    }
+    const int64_t length = ListLength(inputs[2]);
+    if (length >= 0 && length != spatial_rank) {
+      return Invalid("output_shape: has ", length, " elements for ", spatial_rank, " spatial axes");
+    }
+    BW_ASSIGN_OR_RETURN(const bool known, ReadInts(inputs[2], "output_shape", wanted));
+    if (!known) {
+      return Ints(static_cast<size_t>(spatial_rank), PartialShape::kDynamic);
+    }
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i] < 1 || wanted[i] >= kMostExtent) {
+        return Invalid("output_shape[", i, "]: ", wanted[i], " is outside [1, 2^31)");
+      }
+    }
+    return wanted;
   }
 
   static absl::Status Shapes(const Options& options, absl::Span<const InputInfo> inputs,
                              absl::Span<ValueInfo> outputs) {
-    if (inputs.size() == 3) {
-      return Invalid("output_shape: this input is not supported");
-    }
-    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 2, 2, outputs));
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 2, 3, outputs));
     BW_ASSIGN_OR_RETURN(const ConvolutionChannels channels,
                         CheckConvolutionInputs(inputs, options.grouped, /*transposed=*/true));
     outputs[0].dtype = inputs[0].dtype;
@@ -121,6 +156,7 @@ struct BackpropOp {
       return Invalid("attribute output_padding: has ", options.output_padding.size(),
                      " entries for ", channels.spatial_rank, " spatial axes");
     }
+    BW_ASSIGN_OR_RETURN(const Ints wanted, WantedExtents(options, inputs, channels.spatial_rank));
     const PartialShape& data = inputs[0].shape;
     const PartialShape& filter = inputs[1].shape;
     Shape dims = {data.has_rank() ? data.dim(0) : PartialShape::kDynamic, channels.all_out()};
@@ -130,7 +166,8 @@ struct BackpropOp {
           const WindowAxis axis,
           TransposedAxis(options, static_cast<size_t>(i),
                          data.has_rank() ? data.dim(2 + i) : PartialShape::kDynamic,
-                         filter.has_rank() ? filter.dim(prefix + i) : PartialShape::kDynamic));
+                         filter.has_rank() ? filter.dim(prefix + i) : PartialShape::kDynamic,
+                         wanted[static_cast<size_t>(i)]));
       dims.push_back(axis.in);
     }
     outputs[0].shape = PartialShape(std::move(dims));
@@ -153,7 +190,9 @@ struct BackpropOp {
     for (int i = 0; i < spatial; ++i) {
       BW_ASSIGN_OR_RETURN(
           geometry.axes[static_cast<size_t>(3 - spatial + i)],
-          TransposedAxis(options, static_cast<size_t>(i), data.dim(2 + i), filter.dim(prefix + i)));
+          TransposedAxis(
+              options, static_cast<size_t>(i), data.dim(2 + i), filter.dim(prefix + i),
+              inputs.size() > 2 && inputs[2]->has_value() ? IntAt(*inputs[2], i) : kFollows));
     }
     if (data.dtype() == DType::kF64) {
       Spread<double>(geometry, context.num_threads, data, filter, outputs[0]);

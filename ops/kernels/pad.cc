@@ -10,7 +10,8 @@
 namespace beamwright::ops {
 namespace {
 
-enum class Mode { kConstant, kEdge, kReflect, kSymmetric };
+// kWrap is ONNX's; the others are OpenVINO's.
+enum class Mode { kConstant, kEdge, kReflect, kSymmetric, kWrap };
 
 struct PadOp {
   using Options = Mode;
@@ -28,8 +29,11 @@ struct PadOp {
     if (mode == "symmetric") {
       return Mode::kSymmetric;
     }
+    if (mode == "wrap") {
+      return Mode::kWrap;
+    }
     return Invalid("attribute pad_mode: '", mode,
-                   "' is not supported, only constant, edge, reflect and symmetric");
+                   "' is not supported, only constant, edge, reflect, symmetric and wrap");
   }
 
   // The extent of a padded axis, 0 where more is cut away than there is.
@@ -48,8 +52,8 @@ struct PadOp {
     const int64_t padded = std::max<int64_t>(begin + extent + end, 0);
     const int64_t most = mode == Mode::kReflect     ? extent - 1
                          : mode == Mode::kSymmetric ? extent
-                         : mode == Mode::kEdge      ? (extent > 0 ? kMost : 0)
-                                                    : kMost;
+                         : mode == Mode::kConstant  ? kMost
+                                                    : (extent > 0 ? kMost : 0);
     for (const auto& [name, pad] : pads) {
       if (pad > std::max<int64_t>(most, 0)) {
         return Invalid(name, "[", axis, "]: ", pad, " is more than the ",
@@ -107,6 +111,8 @@ struct PadOp {
         return at < 0 ? 0 : extent - 1;
       case Mode::kReflect:
         return at < 0 ? -at : 2 * (extent - 1) - at;
+      case Mode::kWrap:
+        return (at % extent + extent) % extent;
       default:
         return at < 0 ? -at - 1 : 2 * extent - 1 - at;
     }

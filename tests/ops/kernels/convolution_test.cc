@@ -286,5 +286,22 @@ TEST(Convolution, RefusesWhatCannotBe) {
               HasSubstr("element type i64"));
 }
 
+// What output_shape asks for is compared with OpenVINO (tests/conformance).
+TEST(ConvolutionBackpropData, RefusesShapesThatCannotBe) {
+  const auto error = [](std::vector<int64_t> extents, const char* auto_pad) {
+    Random random(5);
+    Call call{"ConvolutionBackpropData",
+              {random.Floats({1, 2, 3}), random.Floats({2, 1, 2})},
+              {{"auto_pad", std::string(auto_pad)}}};
+    if (!extents.empty()) {
+      call.inputs.push_back(I64({static_cast<int64_t>(extents.size())}, extents));
+    }
+    return ErrorOf(call);
+  };
+  EXPECT_THAT(error({}, "same_upper"), HasSubstr("need the input output_shape"));
+  EXPECT_THAT(error({4, 4}, "explicit"), HasSubstr("output_shape: has 2 elements for 1"));
+  EXPECT_THAT(error({0}, "explicit"), HasSubstr("output_shape[0]: 0 is outside [1, 2^31)"));
+}
+
 }  // namespace
 }  // namespace beamwright::ops

@@ -73,6 +73,14 @@ TEST(Pad, DocumentExamples) {
   EXPECT_THAT(Integers(RunOne(PadCall(Scalar(7), {}, {}, "constant"))), ElementsAre(7));
 }
 
+// As often as it takes.
+TEST(Pad, Wraps) {
+  EXPECT_THAT(Floats(RunOne(PadCall(F32({3}, {1, 2, 3}), {4}, {2}, "wrap"))),
+              ElementsAre(3, 1, 2, 3, 1, 2, 3, 1, 2));
+  EXPECT_THAT(Floats(RunOne(PadCall(F32({3}, {1, 2, 3}), {-1}, {1}, "wrap"))),
+              ElementsAre(2, 3, 1));
+}
+
 TEST(Pad, Errors) {
   const Tensor data = Counting({3, 4});
   EXPECT_THAT(ErrorOf(PadCall(data, {3, 0}, {0, 0}, "reflect")),
@@ -81,7 +89,8 @@ TEST(Pad, Errors) {
               HasSubstr("pads_end[1]: 5 is more than the 4"));
   EXPECT_THAT(ErrorOf(PadCall(Counting({0}), {1}, {0}, "edge")), HasSubstr("pads_begin[0]: 1"));
   EXPECT_THAT(ErrorOf(PadCall(data, {0}, {0, 0}, "edge")), HasSubstr("pads_begin: has 1 elements"));
-  EXPECT_THAT(ErrorOf(PadCall(data, {0, 0}, {0, 0}, "wrap")), HasSubstr("pad_mode: 'wrap'"));
+  EXPECT_THAT(ErrorOf(PadCall(data, {0, 0}, {0, 0}, "mirror")), HasSubstr("pad_mode: 'mirror'"));
+  EXPECT_THAT(ErrorOf(PadCall(Counting({0}), {0}, {1}, "wrap")), HasSubstr("pads_end[0]: 1"));
   EXPECT_THAT(ErrorOf(PadCall(data, {0, std::numeric_limits<int64_t>::max()}, {0, 0}, "edge")),
               HasSubstr("outside [-2^48, 2^48]"));
   EXPECT_THAT(ErrorOf(PadCall(data, {0, int64_t{1} << 40}, {0, 0}, "edge")), HasSubstr("GiB"));

@@ -100,6 +100,43 @@ def conv_transpose(b, window):
 
 
 @suite.case(
+    window={
+        "upper": dict(auto_pad="SAME_UPPER", strides=[2, 3]),
+        "lower": dict(auto_pad="SAME_LOWER", strides=[2, 3]),
+        "upper_dilated": dict(auto_pad="SAME_UPPER", strides=[2, 2], dilations=[2, 1]),
+        "shape": dict(strides=[2, 3], output_shape=[8, 14]),
+        "shape_odd": dict(strides=[2, 3], output_shape=[6, 13]),
+        "shape_larger": dict(strides=[2, 3], output_shape=[10, 17]),
+        "shape_upper": dict(auto_pad="SAME_UPPER", strides=[2, 3], output_shape=[8, 12]),
+        "shape_padding": dict(strides=[2, 3], output_shape=[9, 16], output_padding=[1, 1]),
+    },
+    group=[1, 3],
+)
+def conv_transpose_to_shape(b, window, group):
+    """Pads that follow from the shape that is asked for."""
+    return b.node(
+        "ConvTranspose", b.input((2, 3, 4, 5)), b.weights(3, 2, 3, 3), group=group, **window
+    )
+
+
+@suite.case(
+    window={
+        "plane": dict(kernel_shape=[2, 3]),
+        "padded": dict(kernel_shape=[3, 2], pads=[1, 0, 1, 1], strides=[2, 1]),
+        "line": dict(kernel_shape=[3]),
+        "room": dict(kernel_shape=[2, 2, 1]),
+    },
+    opset=[8, 22],
+)
+def max_pool_column_major(b, window):
+    """Indices count with the first spatial axis fastest."""
+    spatial = {1: [(7,), (5,)], 2: [(4, 5), (6, 4)], 3: [(3, 4, 5)]}[len(window["kernel_shape"])]
+    return b.node(
+        "MaxPool", b.input(*((2, 3, *shape) for shape in spatial)), outputs=2, storage_order=1, **window
+    )
+
+
+@suite.case(
     op=["MaxPool", "AveragePool"],
     window={
         "plain": {},

@@ -112,6 +112,27 @@ def convolution_backprop_data(b, stride, padding):
     )
 
 
+@suite.case(auto_pad=["same_upper", "same_lower"], extents=[[8, 12], [6, 13], [7, 15]], group=[False, True])
+def convolution_backprop_to_shape(b, auto_pad, extents, group):
+    """Pads that follow from the shape that is asked for: even, odd and none."""
+    window = dict(strides=[2, 3], pads_begin=[0, 0], pads_end=[0, 0], dilations=[1, 1])
+    if group:
+        return ops.group_convolution_backprop_data(
+            b.input((2, 4, 4, 5)),
+            b.weights(2, 2, 3, 3, 3),
+            output_shape=b.integers(extents),
+            auto_pad=auto_pad,
+            **window
+        )
+    return ops.convolution_backprop_data(
+        b.input((1, 3, 4, 5)),
+        b.weights(3, 2, 3, 3),
+        output_shape=b.integers(extents),
+        auto_pad=auto_pad,
+        **window
+    )
+
+
 @suite.case(stride=[1, 2])
 def group_convolution_backprop_data(b, stride):
     window = dict(strides=[stride] * 2, pads_begin=[1, 0], pads_end=[0, 1], dilations=[1, 1])
