@@ -11,6 +11,7 @@
 #include "ops/import/onnx_check.h"
 #include "ops/import/onnx_graph.h"
 #include "ops/import/onnx_operators.h"
+#include "ops/import/onnx_sequences.h"
 #include "ops/import/onnx_text.h"
 #include "ops/import/onnx_wire.h"
 
@@ -155,11 +156,15 @@ absl::StatusOr<Graph> ParseOnnx(absl::string_view bytes, const ReadFileFunction&
   }
   OnnxImport import{OnnxTensors(read)};
   import.keep_unknown = options.keep_unknown_layers;
-  BW_ASSIGN_OR_RETURN(const OnnxOpsets opsets, ReadOpsets(model.opset_import()));
+  BW_ASSIGN_OR_RETURN(OnnxOpsets opsets, ReadOpsets(model.opset_import()));
   if (!opsets.contains("")) {
     return Invalid("no opset is imported for the default domain");
   }
+  if (!opsets.emplace(kOnnxSequenceDomain, 1).second) {
+    return Invalid("opset import: domain ", Quote(kOnnxSequenceDomain), " is reserved");
+  }
   BW_RETURN_IF_ERROR(ReadFunctions(model, import));
+  BW_RETURN_IF_ERROR(LowerOnnxSequences(*model.mutable_graph()));
   if (!options.keep_unknown_layers) {
     BW_RETURN_IF_ERROR(CheckOnnxOperators(model.graph(), import, opsets));
   }

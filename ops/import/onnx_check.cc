@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "ops/graph/inference.h"
@@ -36,7 +37,11 @@ class Check {
     return absl::UnimplementedError(
         absl::StrCat(count_, count_ == 1 ? " node has" : " nodes have",
                      " an unsupported operator: ", absl::StrJoin(listed_, "; "),
-                     unlisted > 0 ? absl::StrCat("; and ", unlisted, " more") : ""));
+                     unlisted > 0 ? absl::StrCat("; and ", unlisted, " more") : "",
+                     sequences_ ? "; of sequences, lists are supported that grow by one tensor at "
+                                  "their end in each iteration of a Loop and are then joined "
+                                  "(torch.stack, torch.cat), and tensors taken apart (unbind)"
+                                : ""));
   }
 
  private:
@@ -68,6 +73,7 @@ class Check {
     const int64_t opset = OpsetOf(opsets, domain);
     const OnnxOperator* op = FindOnnxOperator(domain, node.op_type());
     if (op == nullptr || op->VersionAt(opset) == 0) {
+      sequences_ = sequences_ || absl::StrContains(node.op_type(), "Sequence");
       if (count_++ < kMostListed) {
         listed_.push_back(absl::StrCat(
             where, Describe(node, index),
@@ -100,6 +106,7 @@ class Check {
   const OnnxImport& import_;
   std::set<const OnnxFunction*> seen_;
   int64_t count_ = 0;
+  bool sequences_ = false;  // one of them is about sequences of tensors
   std::vector<std::string> listed_;
 };
 

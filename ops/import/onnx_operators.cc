@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "ops/base/check.h"
+#include "ops/import/onnx_sequences.h"
 
 namespace beamwright::ops {
 namespace {
@@ -39,6 +40,24 @@ const Table& MicrosoftTable() {
   return *table;
 }
 
+const Table& SequenceTable() {
+  static const auto* const table = [] {
+    auto* result = new Table;
+    for (OnnxOperator& op : OnnxSequenceOperators()) {
+      result->emplace(op.name, op);
+    }
+    return result;
+  }();
+  return *table;
+}
+
+const Table* TableOf(absl::string_view domain) {
+  return domain.empty()                  ? &StandardTable()
+         : domain == "com.microsoft"     ? &MicrosoftTable()
+         : domain == kOnnxSequenceDomain ? &SequenceTable()
+                                         : nullptr;
+}
+
 }  // namespace
 
 int OnnxOperator::VersionAt(int64_t opset) const {
@@ -50,12 +69,12 @@ int OnnxOperator::VersionAt(int64_t opset) const {
 }
 
 const OnnxOperator* FindOnnxOperator(absl::string_view domain, absl::string_view name) {
-  if (!domain.empty() && domain != "com.microsoft") {
+  const Table* table = TableOf(domain);
+  if (table == nullptr) {
     return nullptr;
   }
-  const Table& table = domain.empty() ? StandardTable() : MicrosoftTable();
-  const auto found = table.find(name);
-  return found == table.end() ? nullptr : &found->second;
+  const auto found = table->find(name);
+  return found == table->end() ? nullptr : &found->second;
 }
 
 std::vector<const OnnxOperator*> AllOnnxOperators() {

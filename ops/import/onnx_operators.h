@@ -33,7 +33,7 @@ struct OnnxOperator {
 };
 
 // nullptr if it is unknown. `domain` is "" for the default one; of com.microsoft only what means
-// the same as an operator here.
+// the same as an operator here, and of kOnnxSequenceDomain those that LowerOnnxSequences writes.
 const OnnxOperator* FindOnnxOperator(absl::string_view domain, absl::string_view name);
 // Those of the default domain by name, for tests and the documentation.
 std::vector<const OnnxOperator*> AllOnnxOperators();
@@ -51,6 +51,8 @@ std::vector<OnnxOperator> OnnxNormalization();  // onnx_normalization.cc
 std::vector<OnnxOperator> OnnxRecurrent();      // onnx_recurrent.cc
 std::vector<OnnxOperator> OnnxReductions();     // onnx_reduce.cc
 std::vector<OnnxOperator> OnnxShapes();         // onnx_shape.cc
+// Of kOnnxSequenceDomain: onnx_sequence_operators.cc.
+std::vector<OnnxOperator> OnnxSequenceOperators();
 
 }  // namespace beamwright::ops
 
