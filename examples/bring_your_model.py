@@ -6,15 +6,17 @@ them. It is written to OUT as encoder.onnx and decoder.onnx, with its vocabulari
 outputs of the decoder in .npz files, so that `beamwright-graph init --replay` can compare.
 
 --form step   the decoder is one step, with its states as inputs and outputs; any cell can be exported so
---form whole  the decoder reads the whole target, as in training: the loop is in the graph (LSTM, GRU)
+--form whole  the decoder reads the whole target, as in training: the loop is in the graph
 
 Without --train the weights are random: enough for looking at files, not for answers.
 """
 
 import argparse
+import inspect
 import pathlib
 import random
 import warnings
+from typing import List
 
 import numpy as np
 import torch
@@ -77,6 +79,23 @@ class SsruCell(nn.Module):
         return (forget * states[0] + (1 - forget) * self.value(x),)
 
 
+@torch.jit.script
+def scan_ssru(forget, value, state):
+    """States [rows, steps, width] from a first one [rows, width]; scripted, the loop becomes ONNX's Loop."""
+    states: List[torch.Tensor] = []
+    for t in range(forget.size(1)):
+        state = forget[:, t] * state + (1 - forget[:, t]) * value[:, t]
+        states.append(state)
+    return torch.stack(states, 1)
+
+
+class SsruLayer(SsruCell):
+    """The same over x [rows, steps, inputs]: PyTorch has no such layer."""
+
+    def forward(self, x, state):
+        return scan_ssru(torch.sigmoid(self.forget(x)), self.value(x), state)
+
+
 CELLS = {"lstm": LstmCell, "gru": GruCell, "ssru": SsruCell}
 
 
@@ -123,13 +142,20 @@ class WholeDecoder(nn.Module):
     def __init__(self, cell, width):
         super().__init__()
         self.embed = nn.Embedding(len(TOKENS), width)
-        self.layer = {"lstm": nn.LSTM, "gru": nn.GRU}[cell](width, width, batch_first=True)
+        self.is_ssru = cell == "ssru"
+        if self.is_ssru:
+            self.layer = SsruLayer(width, width)
+        else:
+            self.layer = {"lstm": nn.LSTM, "gru": nn.GRU}[cell](width, width, batch_first=True)
         self.attention = Attention(width)
         self.output = nn.Linear(3 * width, len(TOKENS))
 
     def forward(self, tokens, memory, *states):
-        starts = tuple(state.unsqueeze(0) for state in states)
-        hidden, _ = self.layer(self.embed(tokens), starts if len(starts) > 1 else starts[0])
+        if self.is_ssru:
+            hidden = self.layer(self.embed(tokens), states[0])
+        else:
+            starts = tuple(state.unsqueeze(0) for state in states)
+            hidden, _ = self.layer(self.embed(tokens), starts if len(starts) > 1 else starts[0])
         read, weights = self.attention(hidden, memory)
         return self.output(torch.cat([hidden, read], 2)), weights
 
@@ -159,9 +185,11 @@ def train(encoder, decoder, steps):
 
 def export(module, inputs, input_axes, output_axes, path):
     """Writes the module as ONNX. The axes that are named may have any extent when it is used."""
+    # The exporter that newer versions take by default knows no scripted loops.
+    options = {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
     torch.onnx.export(module, tuple(inputs), str(path), opset_version=14,
                       input_names=list(input_axes), output_names=list(output_axes),
-                      dynamic_axes={**input_axes, **output_axes})
+                      dynamic_axes={**input_axes, **output_axes}, **options)
 
 
 def save(path, names, tensors):
@@ -176,8 +204,6 @@ def main():
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--train", type=int, default=0, metavar="STEPS", help="about 2,000 will do")
     args = parser.parse_args()
-    if args.form == "whole" and args.cell == "ssru":
-        parser.error("PyTorch has no layer for SSRU that becomes a loop in ONNX; use --form step")
     random.seed(1)
     torch.manual_seed(1)
     warnings.filterwarnings("ignore")

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ops/base/status.h"
+#include "ops/compile/loop_slices.h"
 #include "ops/compile/program.h"
 #include "ops/graph/rewrite.h"
 
@@ -39,6 +40,51 @@ class Joiner {
   RowInfo& TimeOf(ValueId id) {
     return times_[static_cast<size_t>(id.node)][static_cast<size_t>(id.output)];
   }
+  // A node of the graph; a loop that counts its steps in the form that slices instead.
+  const Node& NodeAt(int index) const {
+    const auto found = sliced_.find(index);
+    return found == sliced_.end() ? graph_.node(index) : found->second;
+  }
+
+  const Tensor* Known(ValueId id) const {
+    const Tensor& known =
+        info_.constants[static_cast<size_t>(id.node)][static_cast<size_t>(id.output)];
+    return known.has_value() ? &known : nullptr;
+  }
+
+  // Whether an integer is the extent of the time axis: Gather(ShapeOf(x), axis).
+  bool CountsSteps(ValueId id) {
+    const Node& pick = graph_.node(id.node);
+    if (pick.op != "Gather" || graph_.node(pick.inputs[0].node).op != "ShapeOf") {
+      return false;
+    }
+    const Tensor* index = Known(pick.inputs[1]);
+    const ValueId measured = graph_.node(pick.inputs[0].node).inputs[0];
+    if (index == nullptr || index->num_elements() != 1) {
+      return false;
+    }
+    const int64_t axis = ToInt64(*index).value_or(std::vector<int64_t>{-1}).front();
+    const PartialShape& shape = graph_.info(measured).shape;
+    return RunsAlong(measured, axis < 0 && shape.has_rank() ? axis + shape.rank() : axis);
+  }
+
+  bool RunsAlong(ValueId id, int64_t axis) {
+    const RowInfo& time = TimeOf(id);
+    return time.kind == Kind::kRows && time.axis == axis && time.factor == 1;
+  }
+
+  // Remembers a loop's sliced form, if it has one.
+  void SliceLoop(int index) {
+    const auto counts = [this](ValueId id) { return CountsSteps(id); };
+    const auto runs = [this](ValueId id, int64_t axis) { return RunsAlong(id, axis); };
+    const auto known = [this](ValueId id) { return Known(id); };
+    std::optional<Node> sliced = SliceWhatIsPicked(
+        graph_.node(index), *info_.bodies[static_cast<size_t>(index)][0], {counts, runs, known});
+    if (sliced.has_value()) {
+      sliced_.emplace(index, *std::move(sliced));
+    }
+  }
+
   bool DependsOnTime(int node) const {
     const std::vector<RowInfo>& times = times_[static_cast<size_t>(node)];
     return std::any_of(times.begin(), times.end(),
@@ -58,7 +104,7 @@ class Joiner {
       mark(graph_.node(result).inputs[0]);
     }
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
-      const Node& node = graph_.nodes[i];
+      const Node& node = NodeAt(static_cast<int>(i));
       if (!moves[i]) {
         continue;
       }
@@ -99,7 +145,8 @@ class Joiner {
       }
       const Operator* op = operators_.Find(node.op);
       if (node.op == "Loop") {
-        times_[i] = LoopTimes(node, inputs);
+        SliceLoop(static_cast<int>(i));
+        times_[i] = LoopTimes(NodeAt(static_cast<int>(i)), inputs);
       } else if (op != nullptr && op->rows != nullptr) {
         times_[i].assign(node.outputs.size(), op->rows(node, inputs, info_.InputsOf(graph_, node)));
       } else {
@@ -266,7 +313,7 @@ class Joiner {
 
   // The body of a loop over the target becomes part of the step, its states states of the new loop.
   absl::Status InlineLoop(int index) {
-    const Node& node = graph_.node(index);
+    const Node& node = NodeAt(index);
     const Loop& loop = *node.loop;
     std::vector<RowInfo> times;
     for (const ValueId id : node.inputs) {
@@ -377,6 +424,7 @@ class Joiner {
   const GraphInfo& info_;
   const OperatorSet& operators_;
   std::vector<std::vector<RowInfo>> times_;  // by node and output
+  std::map<int, Node> sliced_;               // loops that count, as they would slice
   Graph body_;                               // of the new loop
   std::vector<LoopInput> rules_;
   std::vector<ValueId> outside_;  // inputs of the new loop, as values of the graph

@@ -43,13 +43,21 @@ class DecoderGuesser {
   }
 
  private:
-  // Parameters that some top-level loop's slices are computed from.
+  // Whether a loop may pick parts out of its inputs by the iteration's number.
+  static bool Counts(const Loop& loop) {
+    return std::any_of(loop.inputs.begin(), loop.inputs.end(), [](const LoopInput& rule) {
+      return rule.kind == LoopInput::Kind::kIteration;
+    });
+  }
+
+  // Parameters that some top-level loop's slices, or what it picks them from, are computed from.
   std::set<int> SlicedParameters() const {
     std::vector<ValueId> values;
     for (const Node& node : guess_.graph.nodes) {
       for (size_t i = 0; node.loop != nullptr && i < node.loop->inputs.size(); ++i) {
         const LoopInput& rule = node.loop->inputs[i];
-        if (rule.kind == LoopInput::Kind::kSliced) {
+        const bool picks = rule.kind == LoopInput::Kind::kInvariant && Counts(*node.loop);
+        if (rule.kind == LoopInput::Kind::kSliced || picks) {
           values.push_back(node.inputs[static_cast<size_t>(rule.input)]);
         }
       }

@@ -164,7 +164,7 @@ TEST_P(ExportTest, ASearchStepsItsRowsTogether) {
 
 INSTANTIATE_TEST_SUITE_P(All, ExportTest,
                          ::testing::Values("step-lstm", "step-gru", "step-ssru", "whole-lstm",
-                                           "whole-gru"),
+                                           "whole-gru", "whole-ssru"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            name[name.find('-')] = '_';
@@ -196,14 +196,17 @@ TEST(ReplayTest, DifferencesAreShownAndNothingIsWritten) {
 
 // The script of docs/bring-your-model.md, where PyTorch is installed; the files that it wrote once
 // are what the other tests read.
-TEST(BringYourModelTest, ScriptExportsWhatInitTakes) {
+class BringYourModelTest : public ::testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(BringYourModelTest, ScriptExportsWhatInitTakes) {
   if (RunProgram({BEAMWRIGHT_NUMPY_PYTHON, "-c", "import torch"}).exit_code != 0) {
     GTEST_SKIP() << "PyTorch is not installed (Debian: python3-torch)";
   }
   const std::string exported = FreshFolder();
-  const Outcome script =
-      RunProgram({BEAMWRIGHT_NUMPY_PYTHON, BEAMWRIGHT_SOURCE_DIR "/examples/bring_your_model.py",
-                  exported, "--width", "8", "--train", "1"});
+  const Outcome script = RunProgram(
+      With({BEAMWRIGHT_NUMPY_PYTHON, BEAMWRIGHT_SOURCE_DIR "/examples/bring_your_model.py",
+            exported, "--width", "8", "--train", "1"},
+           GetParam()));
   ASSERT_EQ(script.exit_code, 0) << script.errors;
   const std::string out = FreshFolder();
   const Outcome outcome =
@@ -213,6 +216,12 @@ TEST(BringYourModelTest, ScriptExportsWhatInitTakes) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr(": agrees\n"));
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Script, BringYourModelTest,
+    ::testing::Values(std::vector<std::string>{},
+                      std::vector<std::string>{"--form", "whole", "--cell", "ssru"}),
+    [](const auto& tested) { return tested.param.empty() ? "Default" : "WholeSsru"; });
 
 }  // namespace
 }  // namespace beamwright::ops

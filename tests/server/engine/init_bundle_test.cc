@@ -59,7 +59,7 @@ TEST_P(InitBundleTest, IsServed) {
 
 INSTANTIATE_TEST_SUITE_P(All, InitBundleTest,
                          ::testing::Values("step-lstm", "step-gru", "step-ssru", "whole-lstm",
-                                           "whole-gru"),
+                                           "whole-gru", "whole-ssru"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            name[name.find('-')] = '_';

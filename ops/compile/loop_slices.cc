@@ -1,0 +1,214 @@
+#include "ops/compile/loop_slices.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "ops/compile/program.h"
+#include "ops/graph/rewrite.h"
+
+namespace beamwright::ops {
+namespace {
+
+bool IsTrue(const Tensor* value) {
+  return value != nullptr && value->dtype() == DType::kBool && value->num_elements() == 1 &&
+         value->data<bool>()[0];
+}
+
+class Slicer {
+ public:
+  Slicer(const Node& node, const GraphInfo& info, const LoopSurroundings& surroundings)
+      : node_(node), loop_(*node.loop), info_(info), around_(surroundings) {}
+
+  std::optional<Node> Run() {
+    if (loop_.items != Loop::Items::kTogether || loop_.trip_count_input < 0 ||
+        !around_.counts_steps(Input(loop_.trip_count_input)) || !AlwaysGoesOn()) {
+      return std::nullopt;
+    }
+    for (const LoopInput& rule : loop_.inputs) {
+      if (rule.kind == LoopInput::Kind::kIteration) {
+        iteration_ = loop_.body.parameters[static_cast<size_t>(rule.body_parameter)];
+      }
+    }
+    if (iteration_ < 0 || !SlicePicks()) {
+      return std::nullopt;
+    }
+    return WithoutIdleInputs();
+  }
+
+ private:
+  ValueId Input(int index) const { return node_.inputs[static_cast<size_t>(index)]; }
+  // What feeds a node of the body, if it is one of the loop's own Parameters; else null.
+  const LoopInput* RuleOf(int node) const {
+    const auto found =
+        std::find_if(loop_.inputs.begin(), loop_.inputs.end(), [&](const LoopInput& rule) {
+          return loop_.body.parameters[static_cast<size_t>(rule.body_parameter)] == node;
+        });
+    return found == loop_.inputs.end() ? nullptr : &*found;
+  }
+
+  // Integers of the body that are known; empty if they are not.
+  std::vector<int64_t> Integers(ValueId id) const {
+    const Tensor& value =
+        info_.constants[static_cast<size_t>(id.node)][static_cast<size_t>(id.output)];
+    return value.has_value() ? ToInt64(value).value_or(std::vector<int64_t>())
+                             : std::vector<int64_t>();
+  }
+
+  // What a value of the body is apart from a slice of everything ("x[:, t]" slices the first axis
+  // so).
+  ValueId WithoutWholeSlices(ValueId id) const {
+    for (;;) {
+      const Node& node = loop_.body.node(id.node);
+      if (node.op != "Slice" || node.inputs.size() < 4) {
+        return id;
+      }
+      const auto all = [&](size_t input, auto test) {
+        const std::vector<int64_t> values = Integers(node.inputs[input]);
+        return !values.empty() && std::all_of(values.begin(), values.end(), test);
+      };
+      constexpr int64_t kEnd = std::numeric_limits<int32_t>::max();  // more than any extent
+      const bool whole = all(1, [](int64_t start) { return start == 0; }) &&
+                         all(2, [](int64_t end) { return end >= kEnd; }) &&
+                         all(3, [](int64_t step) { return step == 1; });
+      if (!whole) {
+        return id;
+      }
+      id = node.inputs[0];
+    }
+  }
+
+  // Whether no condition ends the loop before its last step.
+  bool AlwaysGoesOn() const {
+    if (loop_.condition_input >= 0 && !IsTrue(around_.known(Input(loop_.condition_input)))) {
+      return false;
+    }
+    if (loop_.condition_result < 0) {
+      return true;
+    }
+    const int result = loop_.body.results[static_cast<size_t>(loop_.condition_result)];
+    const Node& source = loop_.body.node(loop_.body.node(result).inputs[0].node);
+    if (source.op == "Constant") {
+      return IsTrue(&source.constant);
+    }
+    // The condition handed on as it came.
+    const LoopInput* rule = RuleOf(loop_.body.node(result).inputs[0].node);
+    return rule != nullptr &&
+           (rule->kind == LoopInput::Kind::kInvariant ||
+            (rule->kind == LoopInput::Kind::kCarried &&
+             rule->back_edge == loop_.condition_result)) &&
+           IsTrue(around_.known(Input(rule->input)));
+  }
+
+  // Gives what a Gather picks by the iteration's number a sliced Parameter in its place. False if
+  // anything else reads that number.
+  bool SlicePicks() {
+    body_ = loop_.body;
+    rules_ = loop_.inputs;
+    for (Node& pick : body_.nodes) {
+      const auto reads = std::count(pick.inputs.begin(), pick.inputs.end(), ValueId{iteration_, 0});
+      if (reads == 0) {
+        continue;
+      }
+      if (reads > 1 || pick.op != "Gather" || pick.inputs.size() != 3 ||
+          pick.inputs[1].node != iteration_ ||
+          pick.attributes.Int("batch_dims", 0).value_or(1) != 0) {
+        return false;
+      }
+      const ValueId picked = WithoutWholeSlices(pick.inputs[0]);
+      const LoopInput* source = RuleOf(picked.node);
+      const std::vector<int64_t> axes = Integers(pick.inputs[2]);
+      // An iteration number of rank 1 would leave the axis in place.
+      const PartialShape& number = body_.info({iteration_, 0}).shape;
+      if (source == nullptr || source->kind != LoopInput::Kind::kInvariant || axes.size() != 1 ||
+          !number.has_rank() || number.rank() != 0) {
+        return false;
+      }
+      const PartialShape& sequence = body_.info(picked).shape;
+      const int64_t from_front = axes[0] >= 0          ? axes[0]
+                                 : sequence.has_rank() ? axes[0] + sequence.rank()
+                                                       : -1;
+      if (from_front < 0 || !around_.runs_along(Input(source->input), from_front)) {
+        return false;
+      }
+      LoopInput rule;
+      rule.kind = LoopInput::Kind::kSliced;
+      rule.input = source->input;
+      rule.external_id = source->external_id;
+      rule.axis = from_front;
+      rule.drop_axis = true;
+      rule.body_parameter = static_cast<int>(body_.parameters.size());
+      body_.parameters.push_back(static_cast<int>(&pick - body_.nodes.data()));
+      rules_.push_back(rule);
+      pick.op = "Parameter";
+      pick.inputs.clear();
+      pick.attributes = Attributes();
+    }
+    return body_.parameters.size() > loop_.body.parameters.size();
+  }
+
+  // Leaves out what nothing depends on any more: the iteration's number, the condition, sequences
+  // that are only sliced.
+  Node WithoutIdleInputs() {
+    std::vector<ValueId> wanted;
+    const auto want = [&](int result) {
+      wanted.push_back({body_.results[static_cast<size_t>(result)], 0});
+    };
+    for (const LoopOutput& output : loop_.outputs) {
+      want(output.body_result);
+    }
+    for (const LoopInput& rule : rules_) {
+      if (rule.kind == LoopInput::Kind::kCarried && rule.back_edge != loop_.condition_result) {
+        want(rule.back_edge);
+      }
+    }
+    const std::vector<bool> keep = AncestorsOf(body_, wanted);
+    std::vector<int> moved;
+    auto loop = std::make_shared<Loop>(loop_);
+    loop->body = KeepNodes(body_, keep, &moved);
+    loop->trip_count_input = -1;
+    loop->condition_input = -1;
+    loop->condition_result = -1;
+    const auto place = [&](const std::vector<int>& from, const std::vector<int>& to, int index) {
+      const int node = moved[static_cast<size_t>(from[static_cast<size_t>(index)])];
+      return static_cast<int>(std::find(to.begin(), to.end(), node) - to.begin());
+    };
+    loop->inputs.clear();
+    for (LoopInput rule : rules_) {
+      if (!keep[static_cast<size_t>(body_.parameters[static_cast<size_t>(rule.body_parameter)])]) {
+        continue;
+      }
+      rule.body_parameter = place(body_.parameters, loop->body.parameters, rule.body_parameter);
+      if (rule.kind == LoopInput::Kind::kCarried && rule.back_edge == loop_.condition_result) {
+        rule.kind = LoopInput::Kind::kInvariant;  // the condition, which stays true
+        rule.back_edge = -1;
+      } else if (rule.kind == LoopInput::Kind::kCarried) {
+        rule.back_edge = place(body_.results, loop->body.results, rule.back_edge);
+      }
+      loop->inputs.push_back(rule);
+    }
+    for (LoopOutput& rule : loop->outputs) {
+      rule.body_result = place(body_.results, loop->body.results, rule.body_result);
+    }
+    Node result = node_;
+    result.loop = std::move(loop);
+    return result;
+  }
+
+  const Node& node_;
+  const Loop& loop_;
+  const GraphInfo& info_;
+  const LoopSurroundings& around_;
+  int iteration_ = -1;  // node of the body
+  Graph body_;
+  std::vector<LoopInput> rules_;
+};
+
+}  // namespace
+
+std::optional<Node> SliceWhatIsPicked(const Node& node, const GraphInfo& body,
+                                      const LoopSurroundings& surroundings) {
+  return Slicer(node, body, surroundings).Run();
+}
+
+}  // namespace beamwright::ops
