@@ -1,0 +1,144 @@
+// `beamwright-graph check` on files that cannot be loaded: every layer or node in the way is listed
+// at once, in bodies of loops and branches too, also behind others that are not known.
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "onnx/onnx_pb.h"
+#include "tests/ops/tools/shell.h"
+
+namespace beamwright::ops {
+namespace {
+
+using ::testing::HasSubstr;
+using testing_tools::Outcome;
+
+const std::string kListed = "operator not supported: ";
+
+int CountListed(const std::string& text) {
+  int count = 0;
+  for (size_t at = 0; (at = text.find(kListed, at)) != std::string::npos; at += kListed.size()) {
+    ++count;
+  }
+  return count;
+}
+
+Outcome Check(const std::string& name, const std::string& content) {
+  const std::string path = testing_tools::TempPath(name);
+  testing_tools::WriteFile(path, content);
+  return testing_tools::RunProgram({BEAMWRIGHT_GRAPH_PROGRAM, "check", path});
+}
+
+void ExpectListed(const Outcome& outcome, const std::vector<std::string>& nodes) {
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.errors;
+  for (const std::string& node : nodes) {
+    EXPECT_THAT(outcome.output, HasSubstr(absl::StrCat(kListed, node, "\n")));
+  }
+  EXPECT_EQ(CountListed(outcome.output), static_cast<int>(nodes.size())) << outcome.output;
+}
+
+// A graph attribute with one node of a type and, perhaps, others.
+std::string Branch(const std::string& attribute, const std::string& output,
+                   const std::string& nodes) {
+  return absl::StrCat("attribute { name: '", attribute, "' type: GRAPH g { output { name: '",
+                      output, "' } ", nodes, " } } ");
+}
+
+TEST(CheckFiles, OnnxNodesInBodiesAreListed) {
+  const std::string type =
+      "type { tensor_type { elem_type: 1 shape { dim { dim_param: 'rows' } dim { dim_value: 2 } } "
+      "} "
+      "}";
+  const std::string scalar = "type { tensor_type { elem_type: 9 shape { } } }";
+  const std::string text = absl::StrCat(
+      "graph { input { name: 'x' ", type, " } input { name: 'yes' ", scalar,
+      " } output { name: 'y' ", type,
+      " } node { op_type: 'Fancy' name: 'top' input: 'x' output: 'a' } ",
+      // Behind a node that is not known.
+      "node { op_type: 'If' name: 'branches' input: 'yes' output: 'b' ",
+      Branch("then_branch", "t",
+             "node { op_type: 'FancyThen' name: 'then' input: 'a' output: 't' }"),
+      Branch("else_branch", "e",
+             "node { op_type: 'Neg' input: 'a' output: 'n' } "
+             "node { op_type: 'FancyElse' name: 'else' input: 'n' output: 'e' }"),
+      "} node { op_type: 'Loop' name: 'loop' input: '' input: 'yes' input: 'b' output: 'y' "
+      "attribute { name: 'body' type: GRAPH g { input { name: 'i' } input { name: 'c' } "
+      "input { name: 's' } output { name: 'c' } output { name: 's2' } "
+      "node { op_type: 'FancyInner' name: 'inner' input: 's' input: 'a' output: 's1' } "
+      "node { op_type: 'If' name: 'deep' input: 'c' output: 's2' ",
+      Branch("then_branch", "dt",
+             "node { op_type: 'FancyDeep' name: 'deepest' input: 's1' output: 'dt' }"),
+      Branch("else_branch", "s1", ""), "} } } } } opset_import { version: 17 } ir_version: 8");
+  onnx::ModelProto model;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &model));
+  ExpectListed(Check("bodies.onnx", model.SerializeAsString()),
+               {"Fancy 'top'", "If 'branches', then branch: FancyThen 'then'",
+                "If 'branches', else branch: FancyElse 'else'", "Loop 'loop': FancyInner 'inner'",
+                "Loop 'loop': If 'deep', then branch: FancyDeep 'deepest'"});
+}
+
+std::string Ports(const char* tag, const std::vector<int>& ids) {
+  std::string text = absl::StrCat("<", tag, ">");
+  for (const int id : ids) {
+    absl::StrAppend(
+        &text, "<port id=\"", id, "\"",
+        tag[0] == 'o' ? " precision=\"FP32\"><dim>2</dim></port>" : "><dim>2</dim></port>");
+  }
+  return absl::StrCat(text, "</", tag, ">");
+}
+
+std::string Layer(int id, const std::string& name, const std::string& type,
+                  const std::string& inside) {
+  return absl::StrCat("<layer id=\"", id, "\" name=\"", name, "\" type=\"", type,
+                      "\" version=\"opset8\">", inside, "</layer>");
+}
+
+std::string Parameter(int id, const std::string& type, const std::string& shape) {
+  return Layer(id, absl::StrCat("p", id), "Parameter",
+               absl::StrCat("<data element_type=\"", type, "\" shape=\"", shape,
+                            "\"/><output><port id=\"0\"/></output>"));
+}
+
+// One input, port 0; one output, port 1.
+std::string Unary(int id, const std::string& name, const std::string& type) {
+  return Layer(id, name, type, Ports("input", {0}) + Ports("output", {1}));
+}
+
+// parameter 0 -> layer 1 -> result 2.
+std::string Chain(const std::string& layer) {
+  return absl::StrCat(
+      "<layers>", Parameter(0, "f32", "2"), layer, Layer(2, "r", "Result", Ports("input", {0})),
+      "</layers><edges><edge from-layer=\"0\" from-port=\"0\" to-layer=\"1\" to-port=\"0\"/>"
+      "<edge from-layer=\"1\" from-port=\"1\" to-layer=\"2\" to-port=\"0\"/></edges>");
+}
+
+std::string PortMap(const char* tag, int input_port, int output_port) {
+  return absl::StrCat("<", tag, "><input external_port_id=\"", input_port,
+                      "\" internal_layer_id=\"0\"/><output external_port_id=\"", output_port,
+                      "\" internal_layer_id=\"2\"/></", tag, ">");
+}
+
+TEST(CheckFiles, LayersInBodiesAreListed) {
+  const std::string branches = absl::StrCat(
+      Ports("input", {0, 1}), Ports("output", {2}), PortMap("then_port_map", 1, 2),
+      PortMap("else_port_map", 1, 2), "<then_body>", Chain(Unary(1, "then", "FancyThen")),
+      "</then_body><else_body>", Chain(Unary(1, "else", "FancyElse")), "</else_body>");
+  const std::string loop =
+      absl::StrCat(Ports("input", {0}), Ports("output", {1}), PortMap("port_map", 0, 1), "<body>",
+                   Chain(Unary(1, "inner", "FancyInner")), "</body>");
+  const std::string xml = absl::StrCat(
+      "<net name=\"n\" version=\"11\"><layers>", Parameter(0, "f32", "2"),
+      Parameter(1, "boolean", ""), Unary(2, "top", "Fancy"), Layer(3, "branches", "If", branches),
+      Layer(4, "loop", "TensorIterator", loop), Layer(5, "y", "Result", Ports("input", {0})),
+      "</layers><edges>", "<edge from-layer=\"0\" from-port=\"0\" to-layer=\"2\" to-port=\"0\"/>",
+      "<edge from-layer=\"1\" from-port=\"0\" to-layer=\"3\" to-port=\"0\"/>",
+      "<edge from-layer=\"2\" from-port=\"1\" to-layer=\"3\" to-port=\"1\"/>",
+      "<edge from-layer=\"3\" from-port=\"2\" to-layer=\"4\" to-port=\"0\"/>",
+      "<edge from-layer=\"4\" from-port=\"1\" to-layer=\"5\" to-port=\"0\"/>", "</edges></net>");
+  ExpectListed(Check("bodies.xml", xml),
+               {"Fancy 'top'", "If 'branches', then branch: FancyThen 'then'",
+                "If 'branches', else branch: FancyElse 'else'", "Loop 'loop': FancyInner 'inner'"});
+}
+
+}  // namespace
+}  // namespace beamwright::ops
