@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the suite `pytorch`: small recurrent models as PyTorch's two exporters write them, with PyTorch's results.
+"""Writes the suite `pytorch`: small recurrent models as PyTorch's two ONNX exporters and OpenVINO's converter write
+them, with PyTorch's results.
 
 Usage: export_pytorch.py OUT   (README.md tells the versions; weights and inputs follow from the seed)
 """
@@ -9,11 +10,14 @@ import pathlib
 import sys
 
 import numpy as np
+import openvino
 import torch
+from openvino._offline_transformations import apply_make_stateful_transformation
 from torch import nn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from generator.onnx_build import operators_of, save_arrays  # noqa: E402
+from generator.openvino_build import layer_types  # noqa: E402
 
 import onnx  # noqa: E402
 
@@ -125,13 +129,13 @@ def mask(*lengths):
 
 def models():
     """Name -> (module, data sets, dynamic axes of each input, exporters)."""
-    both = list(OPSETS)
+    both = [*OPSETS, "openvino"]
     sequence = {0: "batch", 1: "time"}
     result = {}
     for name, kind in (("lstm", nn.LSTM), ("gru", nn.GRU), ("rnn", nn.RNN)):
         sets = [(floats(3, 5, WIDTH),), (floats(2, 7, WIDTH),)]
         exporters = (
-            ["torchscript"] if kind is nn.RNN else both
+            ["torchscript", "openvino"] if kind is nn.RNN else both
         )  # the new one fixes the RNN's length
         result[f"nn_{name}"] = Recurrent(kind), sets, [sequence], exporters
         result[f"nn_{name}_two_layers_bidirectional"] = (
@@ -165,16 +169,36 @@ def models():
             {0: "batch", 1: "source"},
             *[{0: "batch"}] * count,
         ]
-        result[f"step_{name}"] = Step(cell), sets, axes, both
+        result[f"step_{name}"] = Step(cell), sets, axes, [*both, "stateful"]
     result["frames"] = Frames(), [(floats(2, 10, 12),), (floats(3, 16, 12),)], [sequence], both
     loop_sets = [(tokens(2), floats(2, HIDDEN), steps) for steps in (4, 1)]
     result["greedy_loop"] = (
         torch.jit.script(Greedy()),
         loop_sets,
         [{0: "batch"}, {0: "batch"}, {}],
-        ["torchscript"],
+        ["torchscript", "openvino"],
     )
     return result
+
+
+def convert(module, inputs, axes, path, stateful):
+    """OpenVINO's own reading of the module. stateful: the states of a Step become variables, which are named after
+    the input and the output that they were."""
+    inputs = tuple(torch.tensor(x) if isinstance(x, int) else x for x in inputs)
+    model = openvino.convert_model(module, example_input=inputs)
+    shapes = {}
+    for index, (port, value, dims) in enumerate(zip(model.inputs, inputs, axes, strict=True)):
+        port.get_tensor().set_names({f"x{index}"})
+        shapes[f"x{index}"] = openvino.PartialShape(
+            [-1 if axis in dims else extent for axis, extent in enumerate(value.shape)]
+        )
+    model.reshape(shapes)
+    for index, port in enumerate(model.outputs):
+        port.get_tensor().set_names({f"y{index}"})
+    if stateful:
+        pairs = {f"x{3 + i}": f"y{2 + i}" for i in range(len(inputs) - 3)}
+        apply_make_stateful_transformation(model, pairs)
+    openvino.save_model(model, path, compress_to_fp16=False)
 
 
 def export(module, inputs, axes, exporter, path):
@@ -211,24 +235,37 @@ def main():
         for exporter in exporters:
             folder = out / f"{name},{exporter}"
             folder.mkdir(parents=True, exist_ok=True)
-            export(module, data_sets[0], axes, exporter, folder / "model.onnx")
-            model = onnx.load_model(folder / "model.onnx")
-            for node in model.graph.node:
-                node.doc_string = ""
-                del node.metadata_props[:]  # source lines of the machine that exported
-            onnx.save_model(model, folder / "model.onnx")
-            used = [value.name for value in model.graph.input]
+            if exporter in OPSETS:
+                export(module, data_sets[0], axes, exporter, folder / "model.onnx")
+                model = onnx.load_model(folder / "model.onnx")
+                for node in model.graph.node:
+                    node.doc_string = ""
+                    del node.metadata_props[:]  # source lines of the machine that exported
+                onnx.save_model(model, folder / "model.onnx")
+                used = [value.name for value in model.graph.input]
+                operators = operators_of(model)
+            else:
+                path = folder / "model.xml"
+                convert(module, data_sets[0], axes, path, exporter == "stateful")
+                used = [f"x{i}" for i in range(len(data_sets[0]))]
+                operators = layer_types(path)
             for index, inputs in enumerate(data_sets):
                 with torch.no_grad():
                     outputs = module(*inputs)
                 outputs = outputs if isinstance(outputs, tuple) else (outputs,)
                 arrays = {f"x{i}": np.asarray(x) for i, x in enumerate(inputs)}
+                if exporter == "stateful":
+                    arrays = {
+                        key if i < 3 else f"{key}y{i - 1}": array
+                        for i, (key, array) in enumerate(arrays.items())
+                    }
+                    used = list(arrays)
                 save_arrays(folder / f"inputs_{index}.npz", {key: arrays[key] for key in used})
                 save_arrays(
                     folder / f"outputs_{index}.npz",
                     {str(i): y.detach().numpy() for i, y in enumerate(outputs)},
                 )
-            lines.append(f"{folder.name}\t0\t{','.join(operators_of(model))}\n")
+            lines.append(f"{folder.name}\t0\t{','.join(operators)}\n")
     (out / "manifest.tsv").write_text("".join(lines))
 
 

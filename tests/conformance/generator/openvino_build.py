@@ -84,8 +84,8 @@ def save(case_name, function, arguments, folder):
             folder / f"outputs_{index}.npz",
             **{str(i): np.array(array, order="C") for i, array in enumerate(outputs)},
         )
-    return case_name, build.tolerance, _layer_types(path)
+    return case_name, build.tolerance, layer_types(path)
 
 
-def _layer_types(path):
+def layer_types(path):
     return sorted({layer.get("type") for layer in ElementTree.parse(path).iter("layer")})
