@@ -1,0 +1,183 @@
+// Loops that count to the target's length and pick their step by the count: stepped like loops that
+// slice, and the same numbers; refused where the count, the condition or the pick is another.
+#include <functional>
+#include <limits>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/compile/target_loop.h"
+#include "ops/loop/model.h"
+#include "ops/loop/operators.h"
+#include "tests/support/graph_builder.h"
+
+namespace beamwright::ops {
+namespace {
+
+using ::testing::HasSubstr;
+using testing_support::Carried;
+using testing_support::GraphBuilder;
+using testing_support::Invariant;
+using testing_support::Last;
+using Value = GraphBuilder::Value;
+
+constexpr int64_t kWidth = 2;
+
+struct Variant {
+  // The trip count, from x [rows, time, width] and memory [rows, length, width].
+  std::function<Value(GraphBuilder&, Value x, Value memory)> count;
+  // What an iteration reads, inside the body.
+  std::function<Value(GraphBuilder&, Value x, Value iteration)> pick;
+  // The body's condition.
+  std::function<Value(GraphBuilder&, Value state)> go_on;
+};
+
+Value Extent(GraphBuilder& graph, Value of, int64_t axis) {
+  return graph.Add("Gather", {graph.Add("ShapeOf", {of}), graph.Int(axis), graph.Int(0)});
+}
+
+Value PickStep(GraphBuilder& body, Value x, Value iteration) {
+  return body.Add("Gather", {x, iteration, body.Int(1)});
+}
+
+Variant Plain() {
+  return {[](GraphBuilder& graph, Value x, Value) { return Extent(graph, x, 1); }, PickStep,
+          [](GraphBuilder& body, Value) { return body.Constant(Tensor::Scalar(true)); }};
+}
+
+// tokens, memory, first state -> state + x of each step, joined.
+Graph Decoder(const Variant& variant) {
+  GraphBuilder graph;
+  const Value tokens = graph.Parameter("tokens", DType::kI64, {-1, -1});
+  const Value memory = graph.Parameter("memory", DType::kF32, {-1, -1, kWidth});
+  const Value start = graph.Parameter("h", DType::kF32, {-1, kWidth});
+  const Tensor table = Tensor::Of<float>({3, kWidth}, std::vector<float>{1, 2, 3, 4, 5, 6});
+  const Value x = graph.Add("Gather", {graph.Constant(table), tokens, graph.Int(0)});
+  GraphBuilder body;
+  const Value iteration = body.Parameter("i", DType::kI64, {});
+  const Value h = body.Parameter("h", DType::kF32, {-1, kWidth});
+  const Value all = body.Parameter("x", DType::kF32, {-1, -1, kWidth});
+  const Value next = body.Add("Add", {h, variant.pick(body, all, iteration)});
+  body.Result("h_next", next);
+  body.Result("go_on", variant.go_on(body, h));
+  Loop loop;
+  loop.body = body.Build();
+  LoopInput number;
+  number.kind = LoopInput::Kind::kIteration;
+  number.body_parameter = 0;
+  loop.inputs = {number, Carried(2, 1, 0), Invariant(3, 2)};
+  LoopOutput stacked = Last(0, 0);
+  stacked.kind = LoopOutput::Kind::kStacked;
+  stacked.axis = 1;
+  loop.outputs = {stacked};
+  loop.trip_count_input = 0;
+  loop.condition_input = 1;
+  loop.condition_result = 1;
+  loop.states_may_change_shape = true;
+  const Value yes = graph.Constant(Tensor::Scalar(true));
+  const Value joined =
+      graph.Loop({variant.count(graph, x, memory), yes, start, x}, std::move(loop), 1);
+  graph.Result("logits", joined);
+  return graph.Build();
+}
+
+absl::StatusOr<Graph> Join(Graph graph) {
+  const absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
+  if (!info.ok()) {
+    return info.status();
+  }
+  return JoinTargetLoop(graph, *info, Operators(), graph.parameters[0], 1, {graph.results[0]});
+}
+
+std::string Refusal(const Variant& variant) {
+  return std::string(Join(Decoder(variant)).status().message());
+}
+
+void ExpectStepped(const Variant& variant) {
+  const Graph graph = Decoder(variant);
+  const absl::StatusOr<Graph> joined = Join(graph);
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  for (const Node& node : joined->nodes) {
+    if (node.loop != nullptr) {
+      EXPECT_EQ(node.loop->trip_count_input, -1);
+      EXPECT_EQ(node.loop->inputs[0].kind, LoopInput::Kind::kSliced);
+    }
+  }
+  const std::vector<Tensor> inputs = {
+      Tensor::Of<int64_t>({2, 3}, std::vector<int64_t>{0, 1, 2, 2, 2, 0}),
+      Tensor::Of<float>({2, 1, kWidth}, std::vector<float>(4, 0)),
+      Tensor::Of<float>({2, kWidth}, std::vector<float>{1, 0, 0, 1})};
+  std::vector<Tensor> expected;
+  std::vector<Tensor> got;
+  ASSERT_TRUE((*Model::Compile(graph))->Run(ExecutionContext(), inputs, expected).ok());
+  ASSERT_TRUE((*Model::Compile(*joined))->Run(ExecutionContext(), inputs, got).ok());
+  EXPECT_EQ(got[0].shape(), Shape({2, 3, kWidth}));
+  EXPECT_THAT(got[0].span<float>(), ::testing::ElementsAreArray(expected[0].span<float>()));
+}
+
+TEST(LoopSlicesTest, CountingLoopsAreStepped) {
+  ExpectStepped(Plain());
+  Variant from_end = Plain();
+  from_end.pick = [](GraphBuilder& body, Value x, Value iteration) {
+    return body.Add("Gather", {x, iteration, body.Int(-2)});
+  };
+  ExpectStepped(from_end);
+  // x[:, t]
+  Variant behind_slice = Plain();
+  behind_slice.pick = [](GraphBuilder& body, Value x, Value iteration) {
+    const Value all = body.Ints({std::numeric_limits<int64_t>::max()});
+    const Value slice = body.Add("Slice", {x, body.Ints({0}), all, body.Ints({1}), body.Ints({0})});
+    return PickStep(body, slice, iteration);
+  };
+  ExpectStepped(behind_slice);
+}
+
+TEST(LoopSlicesTest, OtherCountsAreRefused) {
+  const std::string count = "it has a trip count";
+  Variant memory = Plain();
+  memory.count = [](GraphBuilder& graph, Value, Value m) { return Extent(graph, m, 1); };
+  EXPECT_THAT(Refusal(memory), HasSubstr(count));
+  Variant rows = Plain();
+  rows.count = [](GraphBuilder& graph, Value x, Value) { return Extent(graph, x, 0); };
+  EXPECT_THAT(Refusal(rows), HasSubstr(count));
+  Variant less = Plain();
+  less.count = [](GraphBuilder& graph, Value x, Value) {
+    return graph.Add("Subtract", {Extent(graph, x, 1), graph.Int(1)});
+  };
+  EXPECT_THAT(Refusal(less), HasSubstr(count));
+}
+
+TEST(LoopSlicesTest, LoopsThatMayEndEarlierAreRefused) {
+  Variant variant = Plain();
+  variant.go_on = [](GraphBuilder& body, Value state) {
+    const Value sum = body.Add("ReduceSum", {state, body.Ints({0, 1})});
+    return body.Add("Less", {sum, body.Constant(Tensor::Scalar(100.0f))});
+  };
+  EXPECT_THAT(Refusal(variant), HasSubstr("a condition"));
+  variant.go_on = [](GraphBuilder& body, Value) { return body.Constant(Tensor::Scalar(false)); };
+  EXPECT_THAT(Refusal(variant), HasSubstr("a condition"));
+}
+
+TEST(LoopSlicesTest, OtherPicksAreRefused) {
+  Variant next = Plain();
+  next.pick = [](GraphBuilder& body, Value x, Value iteration) {
+    return PickStep(body, x, body.Add("Maximum", {iteration, body.Int(1)}));
+  };
+  EXPECT_THAT(Refusal(next), HasSubstr("it has a trip count"));
+  Variant rows = Plain();
+  rows.pick = [](GraphBuilder& body, Value x, Value iteration) {
+    const Value row = body.Add("Gather", {x, iteration, body.Int(0)});
+    return body.Add("ReduceMean", {row, body.Ints({0})}, {{"keep_dims", false}});
+  };
+  EXPECT_THAT(Refusal(rows), HasSubstr("it has a trip count"));
+  Variant part = Plain();
+  part.pick = [](GraphBuilder& body, Value x, Value iteration) {
+    const Value slice =
+        body.Add("Slice", {x, body.Ints({1}), body.Ints({std::numeric_limits<int64_t>::max()}),
+                           body.Ints({1}), body.Ints({0})});
+    return PickStep(body, slice, iteration);
+  };
+  EXPECT_THAT(Refusal(part), HasSubstr("it has a trip count"));
+}
+
+}  // namespace
+}  // namespace beamwright::ops
