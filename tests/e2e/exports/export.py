@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""Writes the exports that tests/e2e/exports_test.cc serves, with requests and the answers to them.
+
+Usage: export.py OUT [MODEL...]   (README.md tells the versions; weights and requests follow from the seed)
+
+The answers are those of beam_search.py over PyTorch's own modules: no exported file has a part in them.
+"""
+
+import argparse
+import base64
+import json
+import pathlib
+import random
+import warnings
+
+import numpy as np
+import onnx
+import openvino
+import torch
+from beam_search import beam_search
+from models import BEGIN, END, FRAME, SOURCES, TOKENS, models
+
+SEED = 20261121
+REQUESTS = 40
+# A request is left out if two numbers whose order decides something are closer than this, and not
+# equal: implementations may round them to either order.
+CLOSEST = 2e-5
+OPSETS = {"torchscript": 17, "dynamo": 20}
+EXTENTS = {"rows": 2, "length": 5, "steps": 3}  # of the example that is exported
+
+
+def onnx_export(module, inputs, outputs, values, exporter, path):
+    dims = {
+        name: {i: axis for i, axis in enumerate(axes) if axis}
+        for name, axes in {**inputs, **outputs}.items()
+    }
+    common = dict(
+        input_names=list(inputs), output_names=list(outputs), opset_version=OPSETS[exporter]
+    )
+    if exporter == "torchscript":
+        torch.onnx.export(module, values, path, dynamo=False, dynamic_axes=dims, **common)
+    else:
+        shapes = tuple({axis: torch.export.Dim.DYNAMIC for axis in dims[name]} for name in inputs)
+        torch.onnx.export(
+            module, values, path, dynamo=True, dynamic_shapes=shapes, external_data=False, **common
+        )
+    model = onnx.load_model(path)
+    for node in model.graph.node:
+        node.doc_string = ""
+        del node.metadata_props[:]  # source lines of the machine that exported
+    onnx.save_model(model, path)
+
+
+def openvino_export(module, inputs, outputs, values, _, path):
+    shapes = [
+        (name, [-1 if i < len(axes) and axes[i] else extent for i, extent in enumerate(value.shape)])
+        for (name, axes), value in zip(inputs.items(), values)
+    ]
+    model = openvino.convert_model(module, example_input=values, input=shapes)
+    for port, name in zip(model.outputs, outputs):
+        port.get_tensor().set_names({name})
+    openvino.save_model(model, path, compress_to_fp16=False)
+
+
+EXPORTERS = {
+    "torchscript": (onnx_export, ".onnx"),
+    "dynamo": (onnx_export, ".onnx"),
+    "openvino": (openvino_export, ".xml"),
+}
+
+
+def first_values(export, source):
+    """Memory and first states as the decoder's inputs after the tokens."""
+    results = dict(zip(export.results, export.encoder(source)))
+    rows = results["memory"].shape[0]
+    for name in export.start_at_zero:
+        results[name] = torch.zeros(rows, results["memory"].shape[-1] // 2)
+    return [results[name] for name in list(export.inputs)[1:]]
+
+
+def write_files(export, exporter, folder):
+    write, suffix = EXPORTERS[exporter]
+    folder.mkdir(parents=True, exist_ok=True)
+    (name, axes), = export.source.items()
+    source = (
+        torch.randn(EXTENTS["rows"], 8, FRAME)
+        if name == "frames"
+        else torch.randint(2, SOURCES, [EXTENTS[axis] for axis in axes])
+    )
+    with torch.no_grad():
+        values = first_values(export, source)
+    tokens_axes = next(iter(export.inputs.values()))
+    tokens = torch.randint(2, TOKENS, [EXTENTS[axis] for axis in tokens_axes])
+    encoder = [export.encoder, export.source, export.results, (source,)]
+    decoder = [export.decoder, export.inputs, export.outputs, (tokens, *values)]
+    write(*encoder, exporter, str(folder / f"encoder{suffix}"))
+    write(*decoder, exporter, str(folder / f"decoder{suffix}"))
+
+
+def next_log_probs(export, source):
+    """What beam_search asks, answered by the modules: every prefix runs from its first token on."""
+    values = first_values(export, source)
+    row_axes = [axes.index("rows") for axes in list(export.inputs.values())[1:]]
+    states = [list(export.inputs).index(name) - 1 for name in export.states]
+
+    def answer(prefixes):
+        tokens = torch.tensor([[BEGIN, *prefix] for prefix in prefixes])
+        current = [
+            torch.repeat_interleave(value, len(prefixes), axis)
+            for value, axis in zip(values, row_axes)
+        ]
+        if not export.states:
+            logits = export.decoder(tokens, *current)[0][:, -1]
+        else:
+            for token in tokens.unbind(1):
+                logits, *rest = export.decoder(token, *current)
+                for place, state in zip(states, rest):
+                    current[place] = state
+        return torch.log_softmax(logits, -1).numpy()
+
+    return answer
+
+
+def random_request(export, rng):
+    """(source for PyTorch, source of the request, options)."""
+    if "frames" in export.source:
+        frames = torch.randn(1, rng.randint(1, 20), FRAME)
+        data = base64.b64encode(frames.numpy().tobytes()).decode()
+        source = {"features": {"dtype": "f32", "shape": frames.shape[1:], "data": data}}
+    else:
+        ids = [rng.randrange(SOURCES) for _ in range(rng.randint(1, 12))]
+        frames, source = torch.tensor([ids]), {"ids": {"ids": ids}}
+    beam_size = rng.choice([1, 2, 3, 4, 5, 8, 12])
+    options = {
+        "beam_size": beam_size,
+        "n_best": rng.randint(1, beam_size),
+        "length_penalty": f"LENGTH_PENALTY_{rng.choice(['NONE', 'POW', 'GNMT'])}",
+        "length_penalty_alpha": rng.randint(1, 12) / 8,
+        "stop": f"STOP_MODE_{rng.choice(['SAFE', 'NEVER'])}",
+        "max_length": rng.randint(3, 14),
+    }
+    return frames, source, options
+
+
+def write_answers(export, path, rng):
+    lines, ties, left_out = [], 0, 0
+    while len(lines) < REQUESTS:
+        values, source, options = random_request(export, rng)
+        with torch.no_grad():
+            log_probs = next_log_probs(export, values)
+            best, gaps = beam_search(log_probs, END, options["max_length"], options)
+        if gaps.smallest < CLOSEST:
+            left_out += 1
+            continue
+        ties += gaps.ties
+        hypotheses = [
+            {
+                "tokens": tokens,
+                "finish_reason": f"FINISH_REASON_{'EOS' if tokens[-1] == END else 'LENGTH'}",
+                "token_log_probs": [float(np.float32(p)) for p in steps],
+                "log_prob": total,
+                "score": score,
+            }
+            for tokens, steps, total, score in best
+        ]
+        lines.append(json.dumps({"source": source, "options": options, "hypotheses": hypotheses}))
+    path.write_text("\n".join(lines) + "\n")
+    ended = sum(line.count("_EOS") for line in lines)
+    cut = sum(line.count("_LENGTH") for line in lines)
+    print(f"{path.parent.name}: {ended} hypotheses ended, {cut} cut, {ties} ties, {left_out} requests left out")
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", type=pathlib.Path, metavar="OUT")
+    parser.add_argument("models", nargs="*", metavar="MODEL")
+    arguments = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    torch.manual_seed(SEED)
+    torch.set_num_threads(1)
+    for name, export in models().items():
+        if arguments.models and name not in arguments.models:
+            continue
+        torch.manual_seed(SEED)
+        folder = arguments.out / name
+        for exporter in export.exporters:
+            write_files(export, exporter, folder / exporter)
+        write_answers(export, folder / "answers.jsonl", random.Random(SEED))
+
+
+if __name__ == "__main__":
+    main()

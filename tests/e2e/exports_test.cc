@@ -1,0 +1,186 @@
+// Teams' exports, served: encoders and decoders as PyTorch's two ONNX exporters and OpenVINO's
+// converter write them (tests/e2e/exports), made into bundles by `beamwright-graph init`, served
+// together by one server and asked through the client library. Every answer must be the one that a
+// plain beam search over PyTorch's own modules gave.
+#include <gmock/gmock.h>
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/time/clock.h"
+#include "client/client.h"
+#include "tests/e2e/server_process.h"
+#include "tests/ops/tools/shell.h"
+
+namespace beamwright::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+using ::google::protobuf::Message;
+using ::google::protobuf::Struct;
+using ::google::protobuf::Value;
+
+constexpr char kExports[] = BEAMWRIGHT_SOURCE_DIR "/tests/e2e/exports";
+
+struct Export {
+  std::string model;
+  fs::path folder;  // encoder and decoder, one folder for each exporter
+  std::string name() const { return absl::StrCat(model, "_", folder.filename().string()); }
+};
+
+void PrintTo(const Export& tested, std::ostream* out) { *out << tested.name(); }
+
+// What these compute of their own shapes hides their rows, or that their sequences are whole. Steps
+// run a row at a time then, which is right but slow, and decoders over the whole target are
+// refused.
+bool HidesItsShapes(const Export& tested) {
+  const bool whole = absl::StartsWith(tested.model, "whole_") && tested.model != "whole_ssru";
+  return tested.folder.filename() == "openvino" || (whole && tested.folder.filename() == "dynamo");
+}
+
+std::vector<Export> AllExports() {
+  std::vector<Export> exports;
+  for (const auto& model : fs::directory_iterator(kExports)) {
+    if (!fs::exists(model.path() / "answers.jsonl")) {
+      continue;
+    }
+    for (const auto& folder : fs::directory_iterator(model.path())) {
+      if (folder.is_directory()) {
+        exports.push_back({model.path().filename(), folder.path()});
+      }
+    }
+  }
+  std::sort(exports.begin(), exports.end(),
+            [](const Export& a, const Export& b) { return a.folder < b.folder; });
+  return exports;
+}
+
+struct Question {
+  v1::DecodeRequest request;
+  v1::Decoded expected;
+};
+
+void Parse(const Message& json, Message& to) {
+  std::string text;
+  ASSERT_TRUE(google::protobuf::util::MessageToJsonString(json, &text).ok());
+  const auto status = google::protobuf::util::JsonStringToMessage(text, &to);
+  ASSERT_TRUE(status.ok()) << status.ToString() << text;
+}
+
+std::vector<Question> ReadQuestions(const Export& tested) {
+  std::ifstream file(tested.folder.parent_path() / "answers.jsonl");
+  std::vector<Question> questions;
+  for (std::string line; std::getline(file, line);) {
+    Struct object;
+    EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(line, &object).ok());
+    Question& question = questions.emplace_back();
+    question.request.set_model(tested.name());
+    Parse(object.fields().at("source").struct_value(), *question.request.add_sources());
+    Parse(object.fields().at("options").struct_value(), *question.request.mutable_options());
+    Struct decoded;
+    (*decoded.mutable_fields())["hypotheses"] = object.fields().at("hypotheses");
+    Parse(decoded, question.expected);
+  }
+  return questions;
+}
+
+fs::path GraphFile(const Export& tested, const std::string& side) {
+  const fs::path ir = tested.folder / (side + ".xml");
+  return fs::exists(ir) ? ir : tested.folder / (side + ".onnx");
+}
+
+class ExportsTest : public ::testing::TestWithParam<Export> {
+ protected:
+  static void SetUpTestSuite() {
+    const std::string repository = ops::testing_tools::TempPath("exports");
+    for (const Export& tested : AllExports()) {
+      const std::string bundle = absl::StrCat(repository, "/", tested.name(), "/1");
+      fs::create_directories(bundle);
+      const ops::testing_tools::Outcome outcome = ops::testing_tools::RunProgram(
+          {BEAMWRIGHT_GRAPH_PROGRAM, "init", GraphFile(tested, "encoder"),
+           GraphFile(tested, "decoder"), "--out", bundle, "--name", tested.name(), "--begin", "0",
+           "--end", "1"});
+      EXPECT_EQ(outcome.exit_code, 0) << tested.name() << ": " << outcome.errors;
+    }
+    server_ = new ServerProcess({"--model-repository", repository});
+    ASSERT_GT(server_->WaitForPort(), 0) << server_->log();
+  }
+  static void TearDownTestSuite() {
+    delete server_;
+    server_ = nullptr;
+  }
+
+  static ServerProcess* server_;
+};
+
+ServerProcess* ExportsTest::server_ = nullptr;
+
+void ExpectAlike(const v1::Decoded& got, const v1::Decoded& want) {
+  constexpr double kTolerance = 1e-4;
+  ASSERT_EQ(got.hypotheses_size(), want.hypotheses_size());
+  for (int i = 0; i < got.hypotheses_size(); ++i) {
+    const v1::Hypothesis& hypothesis = got.hypotheses(i);
+    const v1::Hypothesis& expected = want.hypotheses(i);
+    SCOPED_TRACE(absl::StrCat("hypothesis ", i));
+    EXPECT_THAT(hypothesis.tokens(), ::testing::ElementsAreArray(expected.tokens()));
+    EXPECT_EQ(hypothesis.finish_reason(), expected.finish_reason());
+    EXPECT_NEAR(hypothesis.log_prob(), expected.log_prob(), kTolerance);
+    EXPECT_NEAR(hypothesis.score(), expected.score(), kTolerance);
+    EXPECT_THAT(hypothesis.token_log_probs(),
+                ::testing::Pointwise(::testing::FloatNear(kTolerance), expected.token_log_probs()));
+  }
+}
+
+// All questions are in flight at once, so that rows of different beams, penalties and lengths share
+// steps.
+TEST_P(ExportsTest, AnswersAreThoseOfPyTorch) {
+  const std::vector<Question> questions = ReadQuestions(GetParam());
+  ASSERT_GE(questions.size(), 20u);
+  auto client = client::Client::Connect({.address = server_->address()});
+  ASSERT_TRUE(client.ok()) << client.status();
+  std::vector<absl::StatusOr<v1::DecodeResponse>> responses(questions.size());
+  absl::BlockingCounter left(static_cast<int>(questions.size()));
+  for (size_t i = 0; i < questions.size(); ++i) {
+    (*client)->DecodeAsync(questions[i].request, absl::Now() + absl::Minutes(4),
+                           [&, i](absl::StatusOr<v1::DecodeResponse> response) {
+                             responses[i] = std::move(response);
+                             left.DecrementCount();
+                           });
+  }
+  left.Wait();
+  if (HidesItsShapes(GetParam()) && absl::IsNotFound(responses[0].status())) {
+    GTEST_SKIP() << "is not served yet";
+  }
+  for (size_t i = 0; i < questions.size(); ++i) {
+    SCOPED_TRACE(questions[i].request.ShortDebugString());
+    ASSERT_TRUE(responses[i].ok()) << responses[i].status() << server_->log();
+    const v1::Result& result = responses[i]->results(0);
+    ASSERT_TRUE(result.has_decoded()) << result.ShortDebugString();
+    ExpectAlike(result.decoded(), questions[i].expected);
+  }
+}
+
+TEST_P(ExportsTest, RowsAreSteppedTogether) {
+  const ops::testing_tools::Outcome outcome = ops::testing_tools::RunProgram(
+      {BEAMWRIGHT_GRAPH_PROGRAM, "check", GraphFile(GetParam(), "decoder")});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  const bool together =
+      absl::StrContains(outcome.output, "a search steps the rows of all requests together");
+  if (HidesItsShapes(GetParam()) && !together) {
+    GTEST_SKIP() << outcome.output;
+  }
+  EXPECT_TRUE(together) << outcome.output;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ExportsTest, ::testing::ValuesIn(AllExports()),
+                         [](const auto& tested) { return tested.param.name(); });
+
+}  // namespace
+}  // namespace beamwright::e2e
