@@ -17,8 +17,8 @@ using onnx::AttributeProto;
 using onnx::GraphProto;
 using onnx::NodeProto;
 
-// Elements of all lists that are written down; more are nobody's export.
-constexpr int64_t kMaxElements = 1'000'000;
+// Of names that are copied, and steps along lists: more are nobody's export.
+constexpr size_t kMaxWork = size_t{64} << 20;
 
 // What a name that is a sequence stands for.
 struct Sequence {
@@ -172,10 +172,15 @@ class Lowering {
     return std::nullopt;
   }
 
+  // A small file must not ask for much: names may be long, and one list may be read many times.
+  absl::Status Spend(size_t work) {
+    work_ += work + 32;
+    return work_ <= kMaxWork ? absl::OkStatus()
+                             : Invalid("sequences of tensors are read or copied too often");
+  }
+
   absl::Status Append(const std::string& element, Sequence& list) {
-    if (++num_elements_ > kMaxElements) {
-      return Invalid("sequences have more than ", kMaxElements, " elements altogether");
-    }
+    BW_RETURN_IF_ERROR(Spend(element.size()));
     elements_.push_back({list.last, element});
     list.kind = Sequence::Kind::kList;
     list.last = static_cast<int>(elements_.size()) - 1;
@@ -212,9 +217,9 @@ class Lowering {
     } else if (op == "ConcatFromSequence") {
       return LowerConcat(node, *read);
     } else if (op == "SequenceAt") {
-      LowerAt(node, *read);
+      return LowerAt(node, *read);
     } else if (op == "SequenceLength") {
-      LowerLength(node, *read);
+      return LowerLength(node, *read);
     }
     return absl::OkStatus();
   }
@@ -260,16 +265,14 @@ class Lowering {
   }
 
   absl::Status LowerConcat(NodeProto& node, const Sequence& read) {
+    BW_RETURN_IF_ERROR(Spend(read.tensor.size()));
     if (read.kind == Sequence::Kind::kStacked) {
       Become(node, "JoinStacked", {std::string(read.tensor)});
     } else if (read.kind == Sequence::Kind::kList && read.count > 0) {
-      num_elements_ += read.count;
-      if (num_elements_ > kMaxElements) {
-        return Invalid("sequences have more than ", kMaxElements, " elements altogether");
-      }
       std::vector<std::string> inputs;
       for (int at = read.last; at >= 0; at = elements_[static_cast<size_t>(at)].before) {
         inputs.push_back(elements_[static_cast<size_t>(at)].name);
+        BW_RETURN_IF_ERROR(Spend(inputs.back().size()));
       }
       std::reverse(inputs.begin(), inputs.end());
       Become(node, "JoinList", inputs);
@@ -277,10 +280,11 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  void LowerAt(NodeProto& node, const Sequence& read) const {
+  absl::Status LowerAt(NodeProto& node, const Sequence& read) {
     if (node.input_size() != 2) {
-      return;
+      return absl::OkStatus();
     }
+    BW_RETURN_IF_ERROR(Spend(read.tensor.size()));
     const std::string index = node.input(1);
     if (read.kind == Sequence::Kind::kSplit || read.kind == Sequence::Kind::kStacked) {
       const Sequence from = read;
@@ -290,6 +294,7 @@ class Lowering {
     } else if (const auto at = IntegerOf(index); read.kind == Sequence::Kind::kList && at) {
       const int64_t from_end = *at < 0 ? -1 - *at : read.count - 1 - *at;
       if (from_end >= 0 && from_end < read.count) {
+        BW_RETURN_IF_ERROR(Spend(static_cast<size_t>(from_end)));
         int element = read.last;
         for (int64_t i = 0; i < from_end; ++i) {
           element = elements_[static_cast<size_t>(element)].before;
@@ -299,9 +304,11 @@ class Lowering {
         node.add_input(elements_[static_cast<size_t>(element)].name);
       }
     }
+    return absl::OkStatus();
   }
 
-  static void LowerLength(NodeProto& node, const Sequence& read) {
+  absl::Status LowerLength(NodeProto& node, const Sequence& read) {
+    BW_RETURN_IF_ERROR(Spend(read.tensor.size()));
     if (read.kind == Sequence::Kind::kSplit || read.kind == Sequence::Kind::kStacked) {
       const int64_t axis = read.axis;
       Become(node, "LengthOf", {std::string(read.tensor)});
@@ -315,6 +322,7 @@ class Lowering {
       node.set_op_type("Constant");
       node.clear_input();
     }
+    return absl::OkStatus();
   }
 
   // Inputs of a Loop: trip count, condition, states; of its body: iteration, condition, states.
@@ -424,7 +432,7 @@ class Lowering {
   std::vector<absl::flat_hash_map<std::string, std::optional<int64_t>>> integers_;
   std::vector<Element> elements_;
   std::vector<State> states_;
-  int64_t num_elements_ = 0;
+  size_t work_ = 0;
   int num_stacked_ = 0;
 };
 

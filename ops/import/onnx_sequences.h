@@ -21,8 +21,8 @@ inline constexpr char kOnnxSequenceDomain[] = "beamwright.sequence";
 //     every iteration: it becomes an output that the Loop joins.
 // Their producers stay where they are, as nodes that no output needs. A reader is
 // ConcatFromSequence, SequenceAt (of a list: at a constant) or SequenceLength. Everything else
-// stays as it is. Unimplemented if a graph's output is a Loop's list; Invalid if lists are long
-// beyond measure.
+// stays as it is. Unimplemented if a graph's output is a Loop's list; InvalidArgument if lists are
+// read so often that a small file would take much memory.
 absl::Status LowerOnnxSequences(onnx::GraphProto& graph);
 
 }  // namespace beamwright::ops

@@ -93,6 +93,20 @@ TEST(OnnxSequencesTest, PartsOfOtherSizesAreRefused) {
   EXPECT_THAT(Error(absl::StrReplaceAll(graph, {{"i: 2", "i: 1"}})), Not(HasSubstr("parts")));
 }
 
+// Every reader of a list gets the names of its elements: a small file must not ask for gigabytes.
+TEST(OnnxSequencesTest, ListsAreNotReadForever) {
+  const std::string name(100'000, 'x');
+  std::string graph = absl::StrCat("input { name: '", name, "' ", kType,
+                                   " } output { name: 'y0' } node { op_type: 'SequenceConstruct' "
+                                   "output: 'list' input: '",
+                                   name, "' } ");
+  for (int i = 0; i < 1000; ++i) {
+    absl::StrAppend(&graph, "node { op_type: 'ConcatFromSequence' input: 'list' output: 'y", i,
+                    "' attribute { name: 'axis' type: INT i: 0 } } ");
+  }
+  EXPECT_THAT(Error(graph), HasSubstr("read or copied too often"));
+}
+
 TEST(OnnxSequencesTest, TheDomainOfWhatTheyBecomeIsReserved) {
   onnx::ModelProto model = Model(GraphOf(Graph(kJoin, kAppend)));
   onnx::OperatorSetIdProto& import = *model.add_opset_import();
