@@ -63,7 +63,7 @@ absl::Status Program::RunRepeating(const Instruction& instruction, const Executi
   copies.reserve(repeated.size());
   for (const int slot : repeated) {
     const Tensor& value = slots[static_cast<size_t>(slot)];
-    if (repeat_rows == 1 || value.rank() == 0 || value.dim(0) != 1) {
+    if (repeat_rows == 1 || value.rank() == 0) {
       continue;
     }
     copies.push_back(RepeatRow(value, repeat_rows));
@@ -89,7 +89,7 @@ absl::Status Program::Run(const ExecutionContext& context, Slots& slots) const {
 
 Tensor RepeatRow(const Tensor& tensor, int64_t count) {
   Shape shape = tensor.shape();
-  shape[0] = count;
+  shape[0] *= count;
   Tensor result(tensor.dtype(), shape);
   const int64_t bytes = tensor.num_bytes();
   for (int64_t i = 0; i < count; ++i) {

@@ -41,8 +41,8 @@ class Program {
   Slots MakeSlots() const { return constants_; }
   // Runs all instructions. The caller has set the slots that nothing here computes.
   absl::Status Run(const ExecutionContext& context, Slots& slots) const;
-  // Runs one. Its error names the node. RunRepeating first repeats those of the slots in `repeated`
-  // whose first axis has extent 1 until it has `repeat_rows`.
+  // Runs one. Its error names the node. RunRepeating gives it `repeat_rows` copies of the values in
+  // `repeated`, one after another along the first axis.
   static absl::Status RunInstruction(const Instruction& instruction,
                                      const ExecutionContext& context, Slots& slots);
   static absl::Status RunRepeating(const Instruction& instruction, const ExecutionContext& context,
@@ -55,7 +55,7 @@ class Program {
   std::vector<Instruction> instructions_;
 };
 
-// `count` copies of a tensor whose first axis has extent 1, one after another along that axis.
+// `count` copies of a tensor, one after another along its first axis.
 Tensor RepeatRow(const Tensor& tensor, int64_t count);
 
 // Nodes that the given values depend on, [node] -> bool.

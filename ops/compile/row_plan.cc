@@ -4,6 +4,7 @@
 #include <set>
 
 #include "ops/base/status.h"
+#include "ops/compile/extents.h"
 
 namespace beamwright::ops {
 namespace {
@@ -28,7 +29,8 @@ class Planner {
         plan_.factors[slot] = rows_[i].factor;
         plan_.row_axes[slot] = rows_[i].axis;
         if (scopes_[i] == Scope::kRequest) {
-          plan_.sources[slot] = RowPlan::Source::kRequest;
+          plan_.sources[slot] =
+              rows_[i].kind == Kind::kFixed ? RowPlan::Source::kMeasure : RowPlan::Source::kRequest;
         } else if (scopes_[i] != Scope::kModel) {
           plan_.sources[slot] = RowPlan::Source::kRows;
         }
@@ -62,6 +64,7 @@ class Planner {
   // Which rows each value depends on, as the operators' row functions tell.
   void FindRows() {
     const Graph& body = loop_.body;
+    FindExtents();
     rows_.assign(body.nodes.size(), RowInfo{Kind::kFixed});
     for (const LoopInput& input : loop_.inputs) {
       const int parameter = body.parameters[static_cast<size_t>(input.body_parameter)];
@@ -70,10 +73,7 @@ class Planner {
         continue;
       }
       rows.kind = input.kind == LoopInput::Kind::kIteration ? Kind::kFixed : Kind::kRows;
-      // Of a sliced [rows, time] or [time, rows] the other axis counts rows.
-      const bool time_first =
-          input.kind == LoopInput::Kind::kSliced && !input.drop_axis && input.axis == 0;
-      rows.axis = time_first ? 1 : 0;
+      rows.axis = RowAxis(input);
       // A scalar, for example a counter, has no rows.
       const PartialShape& shape = body.node(parameter).outputs[0].shape;
       if (rows.kind == Kind::kRows && shape.has_rank() && shape.rank() <= rows.axis) {
@@ -97,6 +97,9 @@ class Planner {
       const Operator* op = operators_.Find(node.op);
       if (op != nullptr && op->rows != nullptr) {
         rows_[i] = op->rows(node, inputs, info_.InputsOf(body, node));
+        if (rows_[i].kind == Kind::kExtent && node.outputs.size() == 1) {
+          rows_[i] = LookCloser(static_cast<int>(i), inputs);
+        }
       } else {
         const bool fixed = std::all_of(inputs.begin(), inputs.end(), [](const RowInfo& rows) {
           return rows.kind == Kind::kFixed;
@@ -104,6 +107,63 @@ class Planner {
         rows_[i] = RowInfo{fixed ? Kind::kFixed : Kind::kMixed};
       }
     }
+  }
+
+  // Of a sliced [rows, time] or [time, rows] the other axis counts rows; of all else the first.
+  static int RowAxis(const LoopInput& input) {
+    return input.kind == LoopInput::Kind::kSliced && !input.drop_axis && input.axis == 0 ? 1 : 0;
+  }
+
+  // Extents of the body's values, the number of rows being one symbol.
+  void FindExtents() {
+    std::vector<int> axes(loop_.body.parameters.size(), -1);
+    for (const LoopInput& input : loop_.inputs) {
+      if (input.kind != LoopInput::Kind::kIteration) {
+        axes[static_cast<size_t>(input.body_parameter)] = RowAxis(input);
+      }
+    }
+    Symbols symbols;
+    const Extent rows = symbols.New();
+    row_symbol_ = rows.symbols[0];
+    extents_ = Extents::Find(loop_.body, info_, operators_, symbols,
+                             ParametersWithRows(loop_.body, axes, rows, symbols));
+  }
+
+  bool HasRows(const Extent& extent) const {
+    return std::find(extent.symbols.begin(), extent.symbols.end(), row_symbol_) !=
+           extent.symbols.end();
+  }
+
+  // Of a value that follows from extents, whether it really follows from the number of rows: other
+  // extents are the same for every row. What is broadcast to the rows has them.
+  RowInfo LookCloser(int index, absl::Span<const RowInfo> inputs) const {
+    const Node& node = loop_.body.node(index);
+    const ValueExtents& value = extents_.of({index, 0});
+    if (value.elements.has_value() &&
+        std::all_of(value.elements->begin(), value.elements->end(), [&](const Extent& element) {
+          return element.is_extent() && !HasRows(element);
+        })) {
+      return RowInfo{Kind::kFixed};
+    }
+    return node.op == "Broadcast" && inputs.size() == 2 && inputs[0].kind == Kind::kFixed
+               ? BroadcastRows(extents_.of(node.inputs[0]), value)
+               : RowInfo{Kind::kExtent};
+  }
+
+  // The rows of something that has none, broadcast to them.
+  RowInfo BroadcastRows(const ValueExtents& data, const ValueExtents& value) const {
+    const auto has_rows = [&](const Extent& extent) { return HasRows(extent); };
+    if (!value.shape.has_value() || !data.shape.has_value() ||
+        std::count_if(value.shape->begin(), value.shape->end(), has_rows) != 1) {
+      return RowInfo{Kind::kExtent};
+    }
+    const auto rows = std::find_if(value.shape->begin(), value.shape->end(), has_rows);
+    const auto from_right = static_cast<size_t>(value.shape->end() - rows);
+    const bool is_new = data.shape->size() < from_right ||
+                        *(data.shape->end() - static_cast<int64_t>(from_right)) == Extent{};
+    return is_new && rows->symbols.size() == 1
+               ? RowInfo{Kind::kRows, static_cast<int>(rows - value.shape->begin()), rows->number}
+               : RowInfo{Kind::kExtent};
   }
 
   // Whether all extents but that of the row axis are known, so that requests' parts can be joined.
@@ -126,7 +186,9 @@ class Planner {
       if (!id.present()) {
         continue;
       }
-      const bool request_value = plan_.sources[Slot(id)] == RowPlan::Source::kRequest;
+      const RowPlan::Source source = plan_.sources[Slot(id)];
+      const bool request_value =
+          source == RowPlan::Source::kRequest || source == RowPlan::Source::kMeasure;
       per_request |= request_value || ragged_.count(program_.slot(id)) > 0;
       if (request_value && rows_[static_cast<size_t>(id.node)].kind == Kind::kExtent) {
         Refuse(absl::StrCat(Describe(node), " reads an extent of a per-request input"));
@@ -157,6 +219,10 @@ class Planner {
         continue;
       }
       const PartialShape& shape = loop_.body.info(id).shape;
+      if (plan_.sources[Slot(id)] == RowPlan::Source::kRequest &&
+          rows_[static_cast<size_t>(id.node)].factor != 1) {
+        return false;
+      }
       if (!shape.has_rank() || (rank >= 0 && shape.rank() != rank)) {
         return false;
       }
@@ -165,17 +231,32 @@ class Planner {
     return rank >= (node.op == "MatMul" ? 3 : 1);
   }
 
+  // What a request's part of a step can be given: a request's rows of a value over all rows, the
+  // request's own value, repeated along the first axis, and what was computed for it before.
   void CheckPerRequestInputs(const Node& node) {
     for (const ValueId id : node.inputs) {
       if (!id.present() || scopes_[static_cast<size_t>(id.node)] == Scope::kModel) {
         continue;
       }
       const RowInfo& rows = rows_[static_cast<size_t>(id.node)];
-      if (rows.kind != Kind::kRows || rows.axis != 0) {
+      const RowPlan::Source source = plan_.sources[Slot(id)];
+      const bool is_own =
+          ragged_.count(program_.slot(id)) > 0 || source == RowPlan::Source::kMeasure;
+      const bool fits = rows.kind == Kind::kRows
+                            ? is_own || rows.axis == 0 ||
+                                  (source == RowPlan::Source::kRows && IsBehindOne(id, rows))
+                            : is_own && rows.kind == Kind::kFixed;
+      if (!fits) {
         Refuse(
             absl::StrCat(Describe(node), " joins per-request values with input that is not rows"));
       }
     }
+  }
+
+  // [1, rows, ...]: as good as rows on the first axis.
+  bool IsBehindOne(ValueId id, const RowInfo& rows) const {
+    const PartialShape& shape = loop_.body.info(id).shape;
+    return rows.axis == 1 && shape.has_rank() && shape.rank() > 1 && shape.dim(0) == 1;
   }
 
   void Append(size_t index, bool per_request) {
@@ -237,6 +318,8 @@ class Planner {
   const OperatorSet& operators_;
   const std::vector<Scope>& scopes_;
   const Program& program_;
+  Extents extents_;
+  int row_symbol_ = 0;
   std::vector<RowInfo> rows_;  // by node
   std::set<int> ragged_;       // slots whose extents differ from request to request
   RowPlan plan_;

@@ -133,7 +133,11 @@ class Inference {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       BW_RETURN_IF_ERROR(MergeInfo(absl::StrCat("output ", i), declared[i], node.outputs[i]));
     }
-    return op == nullptr ? absl::OkStatus() : Fold(index, inputs, *op);
+    if (op == nullptr) {
+      return absl::OkStatus();
+    }
+    BW_RETURN_IF_ERROR(FoldPicked(index, inputs, *op));
+    return info_.IsKnown(index) ? absl::OkStatus() : Fold(index, inputs, *op);
   }
 
   static absl::Status CheckAttributes(const Node& node, const Operator& op) {
@@ -208,6 +212,44 @@ class Inference {
       return Annotate(info.status(), what);
     }
     return std::make_shared<const GraphInfo>(*std::move(info));
+  }
+
+  // The extents of what a ShapeOf is asked for, -1 where they are not known; no value for other
+  // nodes, or without a rank.
+  Tensor PartialExtents(ValueId id) const {
+    if (!id.present() || graph_.node(id.node).op != "ShapeOf") {
+      return Tensor();
+    }
+    const PartialShape& shape = graph_.info(graph_.node(id.node).inputs[0]).shape;
+    const absl::StatusOr<Tensor> extents =
+        shape.has_rank()
+            ? Convert(Tensor::Of<int64_t>({shape.rank()}, shape.dims()), graph_.info(id).dtype)
+            : Tensor();
+    return extents.value_or(Tensor());
+  }
+
+  // Operators that pick elements of a shape: what they pick may be known where the whole is not.
+  // Conditions on one extent hang on it, for example whether a squeeze has something to do.
+  absl::Status FoldPicked(int index, std::vector<InputInfo> inputs, const Operator& op) {
+    const Node& node = graph_.node(index);
+    const bool picks = node.op == "Gather" || node.op == "Slice" || node.op == "StridedSlice";
+    if (!picks || inputs[0].value != nullptr) {
+      return absl::OkStatus();
+    }
+    const Tensor extents = PartialExtents(node.inputs[0]);
+    inputs[0].value = &extents;
+    if (!extents.has_value() || extents.dtype() != node.outputs[0].dtype) {
+      return absl::OkStatus();
+    }
+    BW_RETURN_IF_ERROR(Fold(index, inputs, op));
+    Tensor& picked = info_.constants[static_cast<size_t>(index)][0];
+    if (picked.has_value()) {
+      BW_ASSIGN_OR_RETURN(const std::vector<int64_t> elements, ToInt64(picked));
+      if (std::any_of(elements.begin(), elements.end(), [](int64_t e) { return e < 0; })) {
+        picked = Tensor();
+      }
+    }
+    return absl::OkStatus();
   }
 
   absl::Status Fold(int index, absl::Span<const InputInfo> inputs, const Operator& op) {

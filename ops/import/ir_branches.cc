@@ -65,11 +65,20 @@ absl::StatusOr<Branch> ReadBranch(const IrLayer& layer, const char* map_element,
 
 }  // namespace
 
-absl::StatusOr<If> TranslateIf(const IrLayer& layer, IrImport& import) {
+absl::StatusOr<If> TranslateIf(const IrLayer& layer, const Tensor& condition, IrImport& import) {
   if (layer.inputs.size() == 0) {
     return Invalid("has no inputs; the first must be its condition");
   }
   If result;
+  if (condition.dtype() == DType::kBool && condition.num_elements() == 1) {
+    // Only the branch that is taken is looked at; it stands for the other one too.
+    const bool then = *condition.data<bool>();
+    BW_ASSIGN_OR_RETURN(result.then_branch,
+                        ReadBranch(layer, then ? "then_port_map" : "else_port_map",
+                                   then ? "then_body" : "else_body", import));
+    result.else_branch = result.then_branch;
+    return result;
+  }
   BW_ASSIGN_OR_RETURN(result.then_branch, ReadBranch(layer, "then_port_map", "then_body", import));
   BW_ASSIGN_OR_RETURN(result.else_branch, ReadBranch(layer, "else_port_map", "else_body", import));
   return result;

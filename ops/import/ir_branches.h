@@ -9,8 +9,9 @@
 
 namespace beamwright::ops {
 
-// Rules and errors: docs/graph-files.md, 'Branches'. Errors come without the layer's name.
-absl::StatusOr<If> TranslateIf(const IrLayer& layer, IrImport& import);
+// `condition`: its value if it is a constant. Rules and errors: docs/graph-files.md, 'Branches'.
+// Errors come without the layer's name.
+absl::StatusOr<If> TranslateIf(const IrLayer& layer, const Tensor& condition, IrImport& import);
 
 }  // namespace beamwright::ops
 

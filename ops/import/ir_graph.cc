@@ -161,7 +161,9 @@ class Builder {
     } else if (IsLoop(layer)) {
       return FinishLoop(layer, node);
     } else if (node.op == "If") {
-      BW_ASSIGN_OR_RETURN(If branches, TranslateIf(layer, import_));
+      const Tensor condition =
+          node.inputs.empty() ? Tensor() : result_.graph.node(node.inputs[0].node).constant;
+      BW_ASSIGN_OR_RETURN(If branches, TranslateIf(layer, condition, import_));
       node.branches = std::make_shared<const If>(std::move(branches));
     } else if (absl::StartsWith(node.op, "LSTM")) {
       return FinishLstm(layer, node);

@@ -1,6 +1,7 @@
 #include "ops/import/onnx_check.h"
 
 #include <set>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
@@ -26,7 +27,11 @@ class Check {
     if (!given.ok()) {
       return Annotate(given.status(), absl::StrCat(where, "graph"));
     }
-    return Nodes(graph.node(), *given, OutputNames(graph), opsets, where, depth);
+    const onnx::GraphProto* const outside = std::exchange(graph_, &graph);
+    const absl::Status status =
+        Nodes(graph.node(), *given, OutputNames(graph), opsets, where, depth);
+    graph_ = outside;
+    return status;
   }
 
   absl::Status Result() const {
@@ -82,8 +87,9 @@ class Check {
       }
       return absl::OkStatus();
     }
+    const char* const untaken = UntakenBranch(node);
     for (const onnx::AttributeProto& attribute : node.attribute()) {
-      if (attribute.has_g()) {
+      if (attribute.has_g() && attribute.name() != untaken) {
         BW_RETURN_IF_ERROR(Graph(attribute.g(), opsets,
                                  absl::StrCat(where, Describe(node, index), ": body: "),
                                  depth + 1));
@@ -92,18 +98,49 @@ class Check {
     return absl::OkStatus();
   }
 
+  // The branch of an If that a constant condition rules out, which is not translated either; "" if
+  // there is none.
+  const char* UntakenBranch(const onnx::NodeProto& node) const {
+    if (node.op_type() != "If" || node.input_size() != 1 || graph_ == nullptr) {
+      return "";
+    }
+    const onnx::TensorProto* condition = nullptr;
+    for (const onnx::TensorProto& initializer : graph_->initializer()) {
+      condition = initializer.name() == node.input(0) ? &initializer : condition;
+    }
+    for (const onnx::NodeProto& other : graph_->node()) {
+      const bool gives = other.op_type() == "Constant" && other.output_size() == 1 &&
+                         other.output(0) == node.input(0);
+      const onnx::AttributeProto* value =
+          gives ? FindOnnxAttribute(other, "value", nullptr) : nullptr;
+      condition = value != nullptr && value->has_t() ? &value->t() : condition;
+    }
+    const absl::StatusOr<Tensor> tensor =
+        condition != nullptr && condition->data_type() == onnx::TensorProto::BOOL
+            ? ReadInlineTensor(*condition)
+            : Tensor();
+    if (!tensor.ok() || tensor->dtype() != DType::kBool || tensor->num_elements() != 1) {
+      return "";
+    }
+    return *tensor->data<bool>() ? "else_branch" : "then_branch";
+  }
+
   absl::Status Function(const OnnxFunction& function, const std::string& where, int depth) {
     if (!seen_.insert(&function).second) {
       return absl::OkStatus();
     }
     const onnx::FunctionProto& proto = *function.proto;
     const absl::flat_hash_set<std::string> given(proto.input().begin(), proto.input().end());
-    return Nodes(proto.node(), given,
-                 std::vector<std::string>(proto.output().begin(), proto.output().end()),
-                 function.opsets, where, depth);
+    const onnx::GraphProto* const outside = std::exchange(graph_, nullptr);
+    const absl::Status status = Nodes(
+        proto.node(), given, std::vector<std::string>(proto.output().begin(), proto.output().end()),
+        function.opsets, where, depth);
+    graph_ = outside;
+    return status;
   }
 
   const OnnxImport& import_;
+  const onnx::GraphProto* graph_ = nullptr;  // that is being checked
   std::set<const OnnxFunction*> seen_;
   int64_t count_ = 0;
   bool sequences_ = false;  // one of them is about sequences of tensors

@@ -58,9 +58,23 @@ void IfOperator(OnnxNode& n) {
   Node node;
   node.op = "If";
   node.inputs = {n.In(0)};
-  absl::Status status = ReadBranch(n, "then_branch", node.inputs, branches->then_branch);
-  if (status.ok()) {
+  // Of a condition that is known only one branch is looked at; it stands for the other one too.
+  const Tensor* condition = n.Known(n.In(0));
+  const bool known =
+      condition != nullptr && condition->dtype() == DType::kBool && condition->num_elements() == 1;
+  const bool takes_then = known && *condition->data<bool>();
+  absl::Status status;
+  if (!known || takes_then) {
+    status = ReadBranch(n, "then_branch", node.inputs, branches->then_branch);
+  }
+  if (status.ok() && !takes_then) {
     status = ReadBranch(n, "else_branch", node.inputs, branches->else_branch);
+  }
+  if (known) {
+    n.Ignore("then_branch");
+    n.Ignore("else_branch");
+    (takes_then ? branches->else_branch : branches->then_branch) =
+        takes_then ? branches->then_branch : branches->else_branch;
   }
   if (!status.ok()) {
     n.builder().Fail(status);

@@ -108,8 +108,8 @@ struct ReshapeOp {
     return ShareElements(input, output);
   }
 
-  // Elements keep their order, so if the axes before the row axis stay as they are and the extents
-  // behind it are known on both sides, the row axis' new extent is rows times a known factor.
+  // Elements keep their order, so if the extents before the row axis multiply to the same on both
+  // sides, and those behind it are known, the row axis' new extent is rows times a known factor.
   static RowInfo Rows(const Node& node, absl::Span<const RowInfo> rows,
                       absl::Span<const InputInfo> inputs) {
     if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
@@ -119,25 +119,47 @@ struct ReshapeOp {
         node.outputs.empty() || !node.outputs[0].shape.has_rank()) {
       return kMixedRows;
     }
-    const int axis = rows[0].axis;
     const PartialShape& before = inputs[0].shape;
     const PartialShape& after = node.outputs[0].shape;
-    if (axis >= after.rank()) {
-      return kMixedRows;
-    }
     Ints pattern;
     const bool known = ReadInts(inputs[1], "pattern", pattern).value_or(false);
     const bool copies = node.attributes.Bool("special_zero", true).value_or(true);
     const auto copied = [&](int i) {
       return known && copies && pattern[static_cast<size_t>(i)] == 0;
     };
-    for (int i = 0; i < axis; ++i) {
-      if (!copied(i) && (before.dim(i) < 0 || before.dim(i) != after.dim(i))) {
-        return kMixedRows;
+    for (int axis = 0; axis < after.rank(); ++axis) {
+      // Extents of 1 may come or go before the rows.
+      if (SamePrefix(before, rows[0].axis, after, axis, copied) &&
+          (after.dim(axis) != 1 || (copied(axis) && axis == rows[0].axis))) {
+        return RowsOnAxis(rows[0], before, after, axis, copied);
       }
     }
+    return kMixedRows;
+  }
+
+  // Whether axes [0, before_end) and [0, after_end) hold equally many elements.
+  template <typename Copied>
+  static bool SamePrefix(const PartialShape& before, int before_end, const PartialShape& after,
+                         int after_end, Copied copied) {
+    int64_t from = 1;
+    int64_t to = 1;
+    for (int i = 0; i < std::max(before_end, after_end); ++i) {
+      if (i < before_end && i < after_end && copied(i)) {
+        continue;  // equal, known or not
+      }
+      from = i < before_end ? PartialProduct({from, before.dim(i)}) : from;
+      to = i < after_end ? PartialProduct({to, after.dim(i)}) : to;
+    }
+    return from > 0 && from == to;
+  }
+
+  // The rows on an axis of the output before which it has as many elements as the input before its
+  // row axis.
+  template <typename Copied>
+  static RowInfo RowsOnAxis(const RowInfo& rows, const PartialShape& before,
+                            const PartialShape& after, int axis, Copied copied) {
     if (copied(axis)) {
-      return rows[0];
+      return axis == rows.axis ? rows : kMixedRows;
     }
     // An extent of the row axis fixed by the pattern holds for one number of rows only.
     if (after.dim(axis) >= 0) {
@@ -146,19 +168,19 @@ struct ReshapeOp {
     // Axes behind that are copied on both sides cancel, known or not.
     Shape inner = before.dims();
     Shape kept = after.dims();
-    for (int i = axis + 1; i < after.rank(); ++i) {
+    for (int i = std::max(axis, rows.axis) + 1; i < std::min(before.rank(), after.rank()); ++i) {
       if (copied(i)) {
         inner[static_cast<size_t>(i)] = 1;
         kept[static_cast<size_t>(i)] = 1;
       }
     }
     const int64_t from =
-        PartialProduct(absl::MakeSpan(inner).subspan(static_cast<size_t>(axis) + 1));
+        PartialProduct(absl::MakeSpan(inner).subspan(static_cast<size_t>(rows.axis) + 1));
     const int64_t to = PartialProduct(absl::MakeSpan(kept).subspan(static_cast<size_t>(axis) + 1));
-    if (from <= 0 || to <= 0 || rows[0].factor * from % to != 0) {
+    if (from <= 0 || to <= 0 || rows.factor * from % to != 0) {
       return kMixedRows;
     }
-    return RowsAt(axis, rows[0].factor * from / to);
+    return RowsAt(axis, rows.factor * from / to);
   }
 };
 

@@ -204,7 +204,8 @@ absl::Status LoopBody::RunUnit(const ExecutionContext& context, const RowPlan::S
                               unit.end * plan_.factors[at]);
         borrowed.push_back(slot);
       } else if (plan_.sources[at] == RowPlan::Source::kRequest &&
-                 !plan_.broadcasts[static_cast<size_t>(index)]) {
+                 !plan_.broadcasts[static_cast<size_t>(index)] && slots[at].rank() > 0 &&
+                 slots[at].dim(0) == plan_.factors[at]) {
         repeated.push_back(slot);
       }
     }

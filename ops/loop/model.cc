@@ -1,6 +1,7 @@
 #include "ops/loop/model.h"
 
 #include "ops/base/status.h"
+#include "ops/compile/shape_folding.h"
 #include "ops/loop/operators.h"
 
 namespace beamwright::ops {
@@ -18,7 +19,8 @@ absl::Status CheckParameter(const Graph& graph, int parameter_node, const Tensor
 absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph) {
   std::unique_ptr<Model> model(new Model());
   model->graph_ = std::move(graph);
-  BW_ASSIGN_OR_RETURN(const GraphInfo info, InferGraph(model->graph_, Operators()));
+  BW_ASSIGN_OR_RETURN(GraphInfo info, InferGraph(model->graph_, Operators()));
+  BW_RETURN_IF_ERROR(FoldShapes(model->graph_, info, Operators()));
   const std::vector<bool> all(model->graph_.nodes.size(), true);
   BW_ASSIGN_OR_RETURN(model->program_, Program::Compile(model->graph_, info, Operators(), all));
   return model;

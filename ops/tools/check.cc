@@ -4,7 +4,8 @@
 
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
-#include "ops/compile/target_loop.h"
+#include "ops/compile/join_decoder.h"
+#include "ops/compile/shape_folding.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
@@ -64,41 +65,39 @@ int WholeDecoder(const Graph& graph, int logits) {
 }
 
 // As the server makes the step of a decoder over the whole target (docs/bundle.md, 'The decoder').
-void CheckWholeTarget(const Graph& graph, const GraphInfo& info, const DecoderRoles& roles,
-                      GraphFindings& findings) {
-  const int logits = FindPort(OutputPorts(graph), roles.logits_output)->node;
-  if (const int loop = WholeDecoder(graph, logits); loop >= 0) {
-    const Node& node = graph.node(loop);
-    findings.step =
-        CheckStep(Describe(node), node.loop, *info.bodies[static_cast<size_t>(loop)][0]);
-    return;
+absl::Status CheckWholeTarget(Graph graph, GraphInfo info, const DecoderRoles& roles,
+                              GraphFindings& findings) {
+  const Ports inputs = InputPorts(graph);
+  const auto tokens = static_cast<int>(FindPort(inputs, roles.token_input) - inputs.data());
+  const auto find_logits = [&] { return FindPort(OutputPorts(graph), roles.logits_output)->node; };
+  if (const int loop = WholeDecoder(graph, find_logits()); loop >= 0) {
+    const auto slices = [](const LoopInput& rule) { return rule.kind == LoopInput::Kind::kSliced; };
+    const auto& rules = graph.node(loop).loop->inputs;
+    const auto slice = std::find_if(rules.begin(), rules.end(), slices);
+    const int token_axis = slice != rules.end() && slice->axis == 0 ? 1 : 0;
+    BW_RETURN_IF_ERROR(
+        FoldShapes(graph, info, Operators(), DecoderRowAxes(graph, tokens, token_axis)));
+    const auto at = static_cast<size_t>(graph.node(find_logits()).inputs[0].node);
+    const Node& node = graph.nodes[at];
+    findings.step = CheckStep(Describe(node), node.loop, *info.bodies[at][0]);
+    return absl::OkStatus();
   }
-  const Port tokens = *FindPort(InputPorts(graph), roles.token_input);
-  for (const int time_axis : {1, 0}) {
-    if (time_axis >= tokens.info.shape.rank()) {
-      continue;
-    }
-    absl::StatusOr<Graph> joined =
-        JoinTargetLoop(graph, info, Operators(), tokens.node, time_axis, {logits});
-    const absl::StatusOr<GraphInfo> joined_info =
-        joined.ok() ? InferGraph(*joined, Operators()) : joined.status();
-    if (!joined_info.ok()) {
-      absl::StrAppend(&findings.no_step, findings.no_step.empty() ? "" : "; ",
-                      "with the time on axis ", time_axis, " of '", tokens.name,
-                      "': ", joined_info.status().message());
-      continue;
-    }
-    const int loop = joined->node(joined->results[0]).inputs[0].node;
-    findings.no_step.clear();
-    findings.step =
-        CheckStep(absl::StrCat("loops and layers over '", tokens.name, "', made one step"),
-                  joined->node(loop).loop, *joined_info->bodies[static_cast<size_t>(loop)][0]);
-    return;
+  const auto result = std::find(graph.results.begin(), graph.results.end(), find_logits());
+  const absl::StatusOr<JoinedDecoder> joined = JoinDecoder(
+      graph, info, Operators(), tokens, static_cast<int>(result - graph.results.begin()));
+  if (!joined.ok()) {
+    return joined.status();
   }
+  const auto loop = static_cast<size_t>(joined->loop_node);
+  findings.step =
+      CheckStep(absl::StrCat("loops and layers over '", roles.token_input, "', made one step"),
+                joined->graph.nodes[loop].loop, *joined->info.bodies[loop][0]);
+  return absl::OkStatus();
 }
 
-void CheckStepGraph(const Graph& graph, const GraphInfo& info, const DecoderRoles& roles,
-                    GraphFindings& findings) {
+absl::Status CheckStepGraph(Graph graph, GraphInfo info, const DecoderRoles& roles,
+                            GraphFindings& findings) {
+  BW_RETURN_IF_ERROR(FoldShapes(graph, info, Operators(), DecoderRowAxes(graph, -1, 0)));
   const std::string states =
       absl::StrJoin(roles.states, ", ", [](std::string* out, const StateRole& state) {
         absl::StrAppend(out, "'", state.input, "'");
@@ -106,18 +105,18 @@ void CheckStepGraph(const Graph& graph, const GraphInfo& info, const DecoderRole
   findings.step =
       CheckStep(absl::StrCat("step graph with token '", roles.token_input, "' and states ", states),
                 StepLoop(graph, roles), info);
+  return absl::OkStatus();
 }
 
 void CheckDecoder(const Graph& graph, const GraphInfo& info, GraphFindings& findings) {
   std::vector<std::string> reasons;
   const absl::StatusOr<DecoderRoles> roles = GuessDecoderRoles(graph, nullptr, {}, reasons);
-  if (!roles.ok()) {
-    findings.no_step = std::string(roles.status().message());
-  } else if (roles->has_loop) {
-    CheckWholeTarget(graph, info, *roles, findings);
-  } else {
-    CheckStepGraph(graph, info, *roles, findings);
+  absl::Status status = roles.status();
+  if (roles.ok()) {
+    status = roles->has_loop ? CheckWholeTarget(graph, info, *roles, findings)
+                             : CheckStepGraph(graph, info, *roles, findings);
   }
+  findings.no_step = std::string(status.message());
 }
 
 std::string Names(const std::vector<std::string>& names) {
@@ -154,7 +153,11 @@ void AppendStep(const StepFinding& step, const std::string& margin, std::string&
 GraphFindings CheckGraph(Graph graph) {
   GraphFindings findings;
   findings.unsupported = UnsupportedNodes(graph, Operators());
-  const absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
+  absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
+  if (info.ok()) {
+    const absl::Status folded = FoldShapes(graph, *info, Operators());
+    info = folded.ok() ? std::move(info) : folded;
+  }
   if (!info.ok()) {
     // Behind a missing operator nothing can be known.
     findings.status = findings.unsupported.empty() ? info.status() : absl::OkStatus();

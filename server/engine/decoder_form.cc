@@ -1,11 +1,15 @@
 #include "server/engine/decoder_form.h"
 
 #include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
-#include "ops/compile/target_loop.h"
+#include "ops/compile/join_decoder.h"
+#include "ops/compile/shape_folding.h"
 #include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
 
@@ -14,7 +18,6 @@ namespace {
 
 using ops::Graph;
 using ops::LoopInput;
-using ops::PartialShape;
 
 constexpr int kNone = -1;
 constexpr int kSeveral = -2;
@@ -68,8 +71,8 @@ absl::StatusOr<int> FindLoop(const Graph& graph, const v1::DecoderConfig& config
 
 // Exports of stateful models reorder their states by an input of their own, `beam_idx`: [rows]
 // integers that do nothing but index the rows of states. The engine reorders states itself, so the
-// input and the Gathers that it feeds are taken out.
-Graph WithoutBeamIndex(Graph graph) {
+// input and the Gathers that it feeds are taken out. Nothing if there is no such input.
+std::optional<Graph> WithoutBeamIndex(Graph graph) {
   const auto is_state_gather = [&](const ops::Node& node, int index) {
     const absl::StatusOr<int64_t> batch_dims = node.attributes.Int("batch_dims", 0);
     return node.op == "Gather" && node.inputs.size() == 3 && node.inputs[1].node == index &&
@@ -102,20 +105,39 @@ Graph WithoutBeamIndex(Graph graph) {
       }
     }
   }
+  if (std::find(keep.begin(), keep.end(), false) == keep.end()) {
+    return std::nullopt;
+  }
   return ops::KeepNodes(graph, keep);
 }
 
-// The Parameter of a whole decoder that takes the target: the named one, or the only one of
-// integers.
+// The Parameter that a loop slices (index into graph.parameters, -1: none) and the axis of it that
+// counts rows.
+std::pair<int, int> SlicedParameter(const Graph& graph, int loop_node) {
+  const ops::Node& node = graph.node(loop_node);
+  for (const LoopInput& rule : node.loop->inputs) {
+    if (rule.kind == LoopInput::Kind::kSliced) {
+      const int source = node.inputs[static_cast<size_t>(rule.input)].node;
+      const auto at = std::find(graph.parameters.begin(), graph.parameters.end(), source);
+      if (at != graph.parameters.end()) {
+        return {static_cast<int>(at - graph.parameters.begin()), rule.axis == 0 ? 1 : 0};
+      }
+    }
+  }
+  return {-1, 0};
+}
+
+// The Parameter of a whole decoder that takes the target, as an index into graph.parameters: the
+// named one, or the only one of integers.
 absl::StatusOr<int> FindTargetParameter(const Graph& graph, const v1::DecoderConfig& config) {
   std::vector<int> found;
   std::vector<std::string> names;
-  for (const int node : graph.parameters) {
-    const ops::DType dtype = graph.node(node).outputs[0].dtype;
-    const std::string name = PortName(graph, node);
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    const ops::DType dtype = graph.node(graph.parameters[i]).outputs[0].dtype;
+    const std::string name = PortName(graph, graph.parameters[i]);
     const bool integers = dtype == ops::DType::kI64 || dtype == ops::DType::kI32;
     if (config.token_input().empty() ? integers : name == config.token_input()) {
-      found.push_back(node);
+      found.push_back(static_cast<int>(i));
       names.push_back(name);
     }
   }
@@ -127,29 +149,6 @@ absl::StatusOr<int> FindTargetParameter(const Graph& graph, const v1::DecoderCon
   }
   return Invalid("decoder.token_input: must name the input that takes the tokens; of integers are ",
                  names.empty() ? "none" : absl::StrCat("'", absl::StrJoin(names, "', '"), "'"));
-}
-
-// The decoder with everything that works time step by time step inside one loop.
-absl::StatusOr<Graph> JoinLoops(const Graph& graph, const ops::GraphInfo& info,
-                                const v1::DecoderConfig& config) {
-  BW_ASSIGN_OR_RETURN(const int tokens, FindTargetParameter(graph, config));
-  BW_ASSIGN_OR_RETURN(const int logits,
-                      FindResult(graph, "decoder.logits_output", config.logits_output()));
-  const PartialShape& shape = graph.node(tokens).outputs[0].shape;
-  std::string faults;
-  for (const int time_axis : {1, 0}) {
-    if (shape.has_rank() && time_axis >= shape.rank()) {
-      continue;
-    }
-    absl::StatusOr<Graph> joined = JoinTargetLoop(graph, info, ops::Operators(), tokens, time_axis,
-                                                  {graph.results[static_cast<size_t>(logits)]});
-    if (joined.ok()) {
-      return joined;
-    }
-    absl::StrAppend(&faults, faults.empty() ? "" : "; ", "with the time on axis ", time_axis,
-                    " of '", PortName(graph, tokens), "': ", joined.status().message());
-  }
-  return absl::UnimplementedError(faults);
 }
 
 }  // namespace
@@ -173,15 +172,30 @@ absl::StatusOr<int> FindResult(const Graph& graph, const std::string& field,
 absl::StatusOr<DecoderForm> FormDecoder(Graph graph, const v1::DecoderConfig& config) {
   DecoderForm form;
   BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
+  BW_RETURN_IF_ERROR(FoldShapes(graph, form.info, ops::Operators()));
   BW_ASSIGN_OR_RETURN(form.loop_node, FindLoop(graph, config));
   if (form.loop_node == kSeveral) {
-    BW_ASSIGN_OR_RETURN(graph, JoinLoops(graph, form.info, config));
-    BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
-    form.loop_node = graph.node(graph.results[0]).inputs[0].node;
+    BW_ASSIGN_OR_RETURN(const int tokens, FindTargetParameter(graph, config));
+    BW_ASSIGN_OR_RETURN(const int logits,
+                        FindResult(graph, "decoder.logits_output", config.logits_output()));
+    BW_ASSIGN_OR_RETURN(ops::JoinedDecoder joined,
+                        JoinDecoder(graph, form.info, ops::Operators(), tokens, logits));
+    return DecoderForm{std::move(joined.graph), std::move(joined.info), joined.loop_node};
   }
+  int tokens = -1;
+  int token_axis = 0;
   if (form.loop_node == kNone) {
-    graph = WithoutBeamIndex(std::move(graph));
-    BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
+    if (const std::optional<Graph> without = WithoutBeamIndex(graph)) {
+      graph = *without;
+      BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
+    }
+  } else {
+    std::tie(tokens, token_axis) = SlicedParameter(graph, form.loop_node);
+  }
+  BW_RETURN_IF_ERROR(
+      FoldShapes(graph, form.info, ops::Operators(), DecoderRowAxes(graph, tokens, token_axis)));
+  if (form.loop_node != kNone) {
+    BW_ASSIGN_OR_RETURN(form.loop_node, FindLoop(graph, config));
   }
   form.graph = std::move(graph);
   return form;

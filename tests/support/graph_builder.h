@@ -15,6 +15,10 @@ class GraphBuilder {
  public:
   using Value = ops::ValueId;
 
+  GraphBuilder() = default;
+  // Goes on with a graph.
+  explicit GraphBuilder(ops::Graph graph) : graph_(std::move(graph)) {}
+
   Value Parameter(const std::string& name, ops::DType dtype, ops::Shape shape) {
     const Value value = Add("Parameter", {}, {}, name);
     ops::ValueInfo& info = graph_.nodes.back().outputs[0];

@@ -91,6 +91,36 @@ TEST(IfImportTest, Runs) {
   EXPECT_THAT(Floats((*no)[1]), ElementsAre(-5, -6));
 }
 
+// A constant condition rules a branch out, which then may hold layers that there are not.
+TEST(IfImportTest, OnlyTheTakenBranchOfAConstantCondition) {
+  const std::string parameter = Text(Typed(0, "c", "boolean", ""));
+  const std::string constant =
+      Text(Layer{0,
+                 "c",
+                 "Const",
+                 "element_type=\"boolean\" shape=\"\" offset=\"0\" size=\"1\"",
+                 {},
+                 {Port(0, "", "precision=\"BOOL\"")}});
+  ASSERT_THAT(SoundIf(), HasSubstr(parameter));
+  const std::string xml =
+      absl::StrReplaceAll(SoundIf(), {{parameter, constant}, {"\"Exp\"", "\"Fancy\""}});
+  absl::StatusOr<Graph> graph = Parse(xml, absl::string_view("\1", 1));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto model = Model::Compile(*std::move(graph));
+  ASSERT_TRUE(model.ok()) << model.status();
+  // What is taken has the If's place, and the ports their names.
+  for (const Node& node : (*model)->graph().nodes) {
+    EXPECT_NE(node.op, "If");
+  }
+  EXPECT_EQ(PortName((*model)->graph(), (*model)->graph().results[1]), "b");
+  std::vector<Tensor> outputs;
+  ASSERT_TRUE(
+      (*model)->Run(ExecutionContext(), {F32({1, 2}, {1, 2}), F32({1, 2}, {5, 7})}, outputs).ok());
+  EXPECT_THAT(Floats(outputs[1]), ElementsAre(2, 4));
+  const auto other = Parse(xml, absl::string_view("\0", 1));
+  EXPECT_THAT(std::string(other.status().message()), HasSubstr("Fancy"));
+}
+
 TEST(IfImportTest, FaultsNameTheRule) {
   const auto expect = [](const std::string& from, const std::string& to,
                          const std::vector<std::string>& pieces) {

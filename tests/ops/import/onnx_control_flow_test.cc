@@ -100,6 +100,44 @@ TEST(OnnxControlFlowTest, BranchesReadTheGraphsAroundThem) {
   EXPECT_THAT(run(false, true), ElementsAre(1, 2));
 }
 
+// A branch that a known condition rules out is not looked at: it may hold what there is not, and
+// what the shapes contradict, as exports of squeeze do.
+TEST(OnnxControlFlowTest, ABranchThatIsNeverTakenMayBeAnything) {
+  const Tensor x = Tensor::Of<float>({1, 2}, std::vector<float>{1, 2});
+  const std::string good = "output { name: 'p' } " + Node("Neg", {"x"}, {"p"});
+  const std::string unknown = "output { name: 'q' } " + Node("Fancy", {"x"}, {"q"});
+  const std::string ports = "input { " + Value("x", 1, {"n", "2"}) + " } output { name: 'y' } ";
+  for (const bool taken : {true, false}) {
+    const std::string branches =
+        Body("then_branch", taken ? good : unknown) + Body("else_branch", taken ? unknown : good);
+    const std::string value = absl::StrCat("data_type: 9 int32_data: ", taken ? 1 : 0);
+    EXPECT_THAT(Floats(RunModel(ports + "initializer { name: 'c' " + value + " } " +
+                                    Node("If", {"c"}, {"y"}, branches),
+                                {x})),
+                ElementsAre(-1, -2));
+    const std::string node =
+        Node("Constant", {}, {"c"}, "attribute { name: 'value' type: TENSOR t { " + value + " } }");
+    EXPECT_THAT(Floats(RunModel(ports + node + Node("If", {"c"}, {"y"}, branches), {x})),
+                ElementsAre(-1, -2));
+  }
+  // y = x.squeeze(1), where n is not known but the second extent is.
+  const std::string squeeze = "output { name: 'q' } " + Node("Squeeze", {"x", "one"}, {"q"});
+  const std::string graph =
+      ports + "initializer { name: 'one' dims: 1 data_type: 7 int64_data: 1 } " +
+      Node("Shape", {"x"}, {"s"}) + Node("Gather", {"s", "one"}, {"e"}) +
+      Node("Equal", {"e", "one"}, {"c"}) +
+      Node("If", {"c"}, {"y"}, Body("then_branch", squeeze) + Body("else_branch", good));
+  EXPECT_THAT(Floats(RunModel(graph, {x})), ElementsAre(-1, -2));
+  // A condition that only a run tells leaves both.
+  const absl::Status status =
+      RunModel(
+          "input { " + Value("c", 9, {}) + " } " + ports +
+              Node("If", {"c"}, {"y"}, Body("then_branch", good) + Body("else_branch", unknown)),
+          {Tensor::Scalar(true), x})
+          .status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("Fancy"));
+}
+
 // The state grows by one element in each iteration: the iteration's number. Stacked: its last one.
 std::string GrowingLoop(const std::string& trip, const std::string& condition,
                         const std::string& stop) {

@@ -147,6 +147,50 @@ Value MultiHeadByShape(const Context& c) {
   return c.Reshape(c.Transpose(read, {0, 2, 1, 3}), {0, kWidth});
 }
 
+// The same, of which the number of rows is the memory's, and the memory's own views are computed.
+Value MultiHeadByMemoryShape(const Context& c) {
+  const int64_t head = kWidth / kHeads;
+  const Value shape = c.graph.Add("ShapeOf", {c.memory}, {{"output_type", std::string("i64")}});
+  const auto extent = [&](int64_t axis) {
+    const Value one = c.graph.Add("Gather", {shape, c.graph.Int(axis), c.graph.Int(0)});
+    return c.Unsqueeze(one, 0);
+  };
+  const auto view = [&](Value data, std::vector<Value> target) {
+    const Value list = c.graph.Add("Concat", std::move(target), {{"axis", int64_t{0}}});
+    return c.graph.Add("Reshape", {data, list}, {{"special_zero", false}});
+  };
+  const Value heads = c.graph.Ints({kHeads, head});
+  const Value query =
+      c.Transpose(view(c.h, {extent(0), c.graph.Ints({1, kHeads, -1})}), {0, 2, 1, 3});
+  const Value keys = c.Transpose(view(c.memory, {extent(0), extent(1), heads}), {0, 2, 1, 3});
+  const Value read =
+      c.Transpose(c.MatMul(c.SoftMax(c.MatMul(query, keys, true), -1), keys), {0, 2, 1, 3});
+  return view(read, {extent(0), c.graph.Ints({kWidth})});
+}
+
+// torch.nn.MultiheadAttention: time before rows, heads joined with the rows.
+Value MultiHeadTimeFirst(const Context& c) {
+  const int64_t head = kWidth / kHeads;
+  const Value memory = c.Transpose(c.memory, {1, 0, 2});  // [length, rows, width]
+  const Value shape = c.graph.Add("ShapeOf", {memory}, {{"output_type", std::string("i64")}});
+  const auto extent = [&](int64_t axis) {
+    return c.graph.Add("Gather", {shape, c.graph.Int(axis), c.graph.Int(0)});
+  };
+  const auto view = [&](Value data, std::vector<Value> target) {
+    const Value list = c.graph.Add("Concat", std::move(target), {{"axis", int64_t{0}}});
+    return c.graph.Add("Reshape", {data, list}, {{"special_zero", true}});
+  };
+  const Value joined = c.Unsqueeze(c.graph.Add("Multiply", {extent(1), c.graph.Int(kHeads)}), 0);
+  const Value heads = c.graph.Ints({head});
+  const Value query =
+      c.Transpose(view(c.Unsqueeze(c.h, 0), {c.graph.Ints({1}), joined, heads}), {1, 0, 2});
+  const Value keys =
+      c.Transpose(view(memory, {c.Unsqueeze(extent(0), 0), joined, heads}), {1, 0, 2});
+  const Value weights = c.SoftMax(c.MatMul(query, c.Transpose(keys, {0, 2, 1})), -1);
+  const Value read = c.Transpose(c.MatMul(weights, keys), {1, 0, 2});  // [1, rows * heads, head]
+  return view(read, {c.Unsqueeze(extent(1), 0), c.graph.Ints({kWidth})});
+}
+
 // Scores [rows, 1, length] where the mask is false become `value`.
 Value Masked(const Context& c, Value mask, float value) {
   return c.Read(
@@ -185,6 +229,20 @@ Value MaskFromLengths(const Context& c) {
                                       {{"output_type", std::string("i64")}});
   const Value mask = c.graph.Add("Less", {positions, c.Unsqueeze(c.lengths, 1)});
   return Masked(c, mask, -1e9f);
+}
+
+// A mask [rows, 1, 1, length], broadcast to all heads before it is used.
+Value MaskedMultiHead(const Context& c) {
+  const int64_t head = kWidth / kHeads;
+  const Value query = c.Transpose(c.Reshape(c.h, {-1, 1, kHeads, head}), {0, 2, 1, 3});
+  const Value keys = c.Transpose(c.Reshape(c.memory, {0, 0, kHeads, head}), {0, 2, 1, 3});
+  const Value mask = c.graph.Add(
+      "Broadcast",
+      {c.graph.Add("Unsqueeze", {c.mask, c.graph.Ints({1, 2})}), c.graph.Ints({1, kHeads, 1, 1})},
+      {{"mode", std::string("bidirectional")}});
+  const Value scores = c.graph.Add("Select", {mask, c.MatMul(query, keys, true), c.Scalar(-1e9f)});
+  const Value read = c.MatMul(c.SoftMax(scores, -1), keys);
+  return c.Reshape(c.Transpose(read, {0, 2, 1, 3}), {0, kWidth});
 }
 
 struct Spelling {
@@ -259,17 +317,20 @@ INSTANTIATE_TEST_SUITE_P(
                       Spelling{"GeneralOnKeys", GeneralOnKeys, 3, nullptr},
                       Spelling{"GeneralOnQuery", GeneralOnQuery, 3, nullptr},
                       Spelling{"Scaled", Scaled, 4, nullptr},
-                      Spelling{"ScaledByShape", ScaledByShape, 0, "rows of Divide"},
+                      Spelling{"ScaledByShape", ScaledByShape, 4, nullptr},
                       Spelling{"Additive", Additive, 6, nullptr},
                       Spelling{"AdditiveBySum", AdditiveBySum, 7, nullptr},
                       Spelling{"MultiHead", MultiHead, 3, nullptr},
                       Spelling{"MultiHeadByMinusOne", MultiHeadByMinusOne, 3, nullptr},
-                      Spelling{"MultiHeadByShape", MultiHeadByShape, 0, "rows of Reshape"},
+                      Spelling{"MultiHeadByShape", MultiHeadByShape, 3, nullptr},
+                      Spelling{"MultiHeadByMemoryShape", MultiHeadByMemoryShape, 3, nullptr},
+                      Spelling{"MultiHeadTimeFirst", MultiHeadTimeFirst, 3, nullptr},
                       Spelling{"MaskByInfinity", MaskByInfinity, 4, nullptr},
                       Spelling{"MaskByLargeNumber", MaskByLargeNumber, 4, nullptr},
                       Spelling{"MaskAdded", MaskAdded, 4, nullptr},
                       Spelling{"MaskByMultiplication", MaskByMultiplication, 6, nullptr},
-                      Spelling{"MaskFromLengths", MaskFromLengths, 0, "rows of Select"}),
+                      Spelling{"MaskFromLengths", MaskFromLengths, 4, nullptr},
+                      Spelling{"MaskedMultiHead", MaskedMultiHead, 4, nullptr}),
     [](const ::testing::TestParamInfo<Spelling>& tested) {
       return std::string(tested.param.name);
     });

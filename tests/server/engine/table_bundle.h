@@ -60,7 +60,8 @@ struct TableOptions {
   std::vector<std::string> end_tokens = {"1"};
   // Adds 0 times the sum over all rows: rows can no longer be told apart.
   bool mixes_rows = false;
-  // Gives the logits the constant shape [1, vocabulary].
+  // As exported for one row: inputs declare a batch of 1, the logits get the constant shape
+  // [1, vocabulary].
   bool fixed_batch = false;
   bool with_encoder = true;
   Form form = Form::kStep;
@@ -76,8 +77,9 @@ inline testing_support::GraphBuilder::Value NextStates(testing_support::GraphBui
 
 inline ops::Graph StepGraph(const std::vector<float>& table, const TableOptions& options) {
   testing_support::GraphBuilder graph;
-  const auto token = graph.Parameter("token", ops::DType::kI64, {-1});
-  auto state = graph.Parameter("state", ops::DType::kI64, {-1});
+  const int64_t rows = options.fixed_batch ? 1 : -1;
+  const auto token = graph.Parameter("token", ops::DType::kI64, {rows});
+  auto state = graph.Parameter("state", ops::DType::kI64, {rows});
   if (options.form == Form::kVariables) {
     const auto beam_idx = graph.Parameter("beam_idx", ops::DType::kI32, {-1});
     state = graph.Add("Gather", {state, beam_idx, graph.Int(0)});

@@ -1,0 +1,337 @@
+#include "ops/compile/extents.h"
+
+#include <algorithm>
+
+#include "ops/compile/short_lists.h"
+
+namespace beamwright::ops {
+
+std::optional<Extent> Product(const Extent& a, const Extent& b) {
+  Extent product;
+  if (__builtin_mul_overflow(a.number, b.number, &product.number)) {
+    return std::nullopt;
+  }
+  if (product.number != 0) {
+    product.symbols = a.symbols;
+    product.symbols.insert(product.symbols.end(), b.symbols.begin(), b.symbols.end());
+    std::sort(product.symbols.begin(), product.symbols.end());
+  }
+  return product;
+}
+
+std::optional<Extent> Product(absl::Span<const Extent> extents) {
+  std::optional<Extent> product = Extent{};
+  for (const Extent& extent : extents) {
+    product = product.has_value() ? Product(*product, extent) : product;
+  }
+  return product;
+}
+
+std::optional<Extent> Quotient(const Extent& a, const Extent& b) {
+  if (b.number <= 0 || a.number % b.number != 0) {
+    return std::nullopt;
+  }
+  Extent quotient{a.number / b.number, a.symbols};
+  for (const int symbol : b.symbols) {
+    const auto at = std::find(quotient.symbols.begin(), quotient.symbols.end(), symbol);
+    if (at == quotient.symbols.end()) {
+      return std::nullopt;
+    }
+    quotient.symbols.erase(at);
+  }
+  return quotient;
+}
+
+namespace {
+
+using Kind = RowInfo::Kind;
+
+// Symbols that are followed through one node; a node with more is none of shape arithmetic.
+constexpr size_t kMostSymbols = 16;
+
+// An axis of a rule of a loop, counted from the front; nothing if there is no such axis, which
+// inference has not seen where it knew no rank.
+std::optional<size_t> AxisOf(int64_t axis, size_t rank) {
+  const int64_t from_front = axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
+  return from_front >= 0 && from_front < static_cast<int64_t>(rank)
+             ? std::optional<size_t>(static_cast<size_t>(from_front))
+             : std::nullopt;
+}
+
+std::optional<std::vector<Extent>> Declared(const PartialShape& shape, Symbols& symbols) {
+  if (!shape.has_rank()) {
+    return std::nullopt;
+  }
+  std::vector<Extent> dims;
+  for (const int64_t dim : shape.dims()) {
+    dims.push_back(dim == PartialShape::kDynamic ? symbols.New() : Extent{dim, {}});
+  }
+  return dims;
+}
+
+}  // namespace
+
+bool TakesEveryElement(const LoopInput& rule) {
+  const bool forward = rule.start == 0 && rule.end == -1 && rule.stride == 1;
+  const bool backward = rule.start == -1 && rule.end == 0 && rule.stride == -1;
+  return rule.kind == LoopInput::Kind::kSliced && rule.part_size == 1 && (forward || backward);
+}
+
+class ExtentsFinder {
+ public:
+  ExtentsFinder(const Graph& graph, const GraphInfo& info, const OperatorSet& operators,
+                Symbols& symbols)
+      : graph_(graph), info_(info), operators_(operators), symbols_(symbols) {}
+
+  Extents Run(const std::vector<ValueExtents>& parameters) {
+    found_.values_.resize(graph_.nodes.size());
+    found_.bodies_.resize(graph_.nodes.size());
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      found_.values_[i].resize(graph_.nodes[i].outputs.size());
+    }
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      found_.values_[static_cast<size_t>(graph_.parameters[i])][0] = parameters[i];
+    }
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      std::vector<ValueExtents>& outputs = found_.values_[i];
+      if (node.op == "Loop") {
+        FollowLoop(static_cast<int>(i), outputs);
+      } else if (node.op != "Parameter" && node.op != "Constant" && outputs.size() == 1) {
+        outputs[0].shape = SpecialShape(node);
+      }
+      for (size_t output = 0; output < outputs.size(); ++output) {
+        Complete(static_cast<int>(i), output, outputs[output]);
+      }
+    }
+    return std::move(found_);
+  }
+
+ private:
+  const ValueExtents& Input(const Node& node, size_t port) const {
+    static const ValueExtents absent;
+    return port < node.inputs.size() && node.inputs[port].present() ? found_.of(node.inputs[port])
+                                                                    : absent;
+  }
+
+  // Shapes that follow from the elements of an input.
+  std::optional<std::vector<Extent>> SpecialShape(const Node& node) {
+    if (node.op == "Reshape") {
+      return ReshapedTo(Input(node, 0), Input(node, 1),
+                        node.attributes.Bool("special_zero", true).value_or(true));
+    }
+    if ((node.op == "Broadcast" && IsNumpyBroadcast(node)) ||
+        (node.op == "Tile" && IsOneElement(node, 1))) {
+      const auto& target = Input(node, 1).elements;
+      const bool extents =
+          target.has_value() && std::all_of(target->begin(), target->end(),
+                                            [](const Extent& e) { return e.is_extent(); });
+      return extents ? target : std::nullopt;
+    }
+    if (node.op == "SoftMax" || node.op == "LogSoftmax" || node.op == "CumSum") {
+      return Input(node, 0).shape;
+    }
+    return std::nullopt;
+  }
+
+  // Whether input 0 is [1, 1, ..], at most `rank` ones.
+  bool IsOneElement(const Node& node, size_t rank) const {
+    const auto& data = Input(node, 0).shape;
+    return data.has_value() && data->size() <= rank &&
+           std::all_of(data->begin(), data->end(),
+                       [](const Extent& extent) { return extent == Extent{}; });
+  }
+
+  // The target of a Broadcast is its shape: always in mode numpy, and for one element.
+  bool IsNumpyBroadcast(const Node& node) const {
+    const std::string mode = node.attributes.String("mode", "numpy").value_or("");
+    return mode == "numpy" || (mode == "bidirectional" && IsOneElement(node, 1));
+  }
+
+  // Fills in what is not known yet: numbers that inference found, symbols that operators hand on,
+  // and new symbols.
+  void Complete(int index, size_t output, ValueExtents& value) {
+    const Node& node = graph_.node(index);
+    const ValueInfo& info = node.outputs[output];
+    std::optional<std::vector<Extent>> shape = Declared(info.shape, symbols_);
+    if (shape.has_value() && value.shape.has_value() && shape->size() == value.shape->size()) {
+      for (size_t axis = 0; axis < shape->size(); ++axis) {
+        if (!(*shape)[axis].is_number()) {
+          (*shape)[axis] = (*value.shape)[axis];
+        }
+      }
+    } else if (!shape.has_value()) {
+      shape = value.shape;
+    } else if (node.op != "Parameter") {
+      HandOn(node, *shape);
+    }
+    value.shape = std::move(shape);
+    const Tensor& known = info_.constants[static_cast<size_t>(index)][output];
+    if (known.has_value()) {
+      FindKnown(known, value);
+    } else if (node.op != "Loop" && node.op != "Parameter" && node.outputs.size() == 1) {
+      FindElements(node, found_, info_, operators_, value);
+    }
+    if (IsShortList(info.dtype, value) && !value.elements.has_value()) {
+      value.elements.emplace();
+      const size_t count =
+          value.shape->empty() ? 1 : static_cast<size_t>(value.shape->front().number);
+      for (size_t i = 0; i < count; ++i) {
+        value.elements->push_back(symbols_.NewInteger());
+      }
+    }
+    if (value.elements.has_value() && value.elements->size() == 1) {
+      value.all = value.elements->front();
+    }
+  }
+
+  // Replaces extents of `shape`, an output of `node`, by what they are of its inputs' symbols.
+  void HandOn(const Node& node, std::vector<Extent>& shape) {
+    const Operator* op = operators_.Find(node.op);
+    if (op == nullptr || op->rows == nullptr) {
+      return;
+    }
+    std::vector<std::vector<int>> tried;
+    for (const ValueId id : node.inputs) {
+      if (!id.present() || !found_.of(id).shape.has_value()) {
+        continue;
+      }
+      for (const Extent& extent : *found_.of(id).shape) {
+        if (!extent.is_number() && tried.size() < kMostSymbols &&
+            std::find(tried.begin(), tried.end(), extent.symbols) == tried.end()) {
+          tried.push_back(extent.symbols);
+          HandOnSymbols(node, *op, extent.symbols, shape);
+        }
+      }
+    }
+  }
+
+  // Hands on one product of symbols, as if it were the number of rows. What else there is of shapes
+  // stands as it is: a rule holds for whatever the number of rows may be besides.
+  void HandOnSymbols(const Node& node, const Operator& op, const std::vector<int>& symbols,
+                     std::vector<Extent>& shape) {
+    std::vector<RowInfo> rows;
+    for (const ValueId id : node.inputs) {
+      rows.push_back({Kind::kFixed});
+      if (!id.present() || !found_.of(id).shape.has_value()) {
+        continue;
+      }
+      const std::vector<Extent>& dims = *found_.of(id).shape;
+      for (size_t axis = 0; axis < dims.size(); ++axis) {
+        if (dims[axis].symbols != symbols) {
+          continue;
+        }
+        if (rows.back().kind == Kind::kRows) {
+          return;  // on two axes: no rule speaks of that
+        }
+        rows.back() = {Kind::kRows, static_cast<int>(axis), dims[axis].number};
+      }
+    }
+    const RowInfo result = op.rows(node, rows, info_.InputsOf(graph_, node));
+    if (result.kind == Kind::kRows && static_cast<size_t>(result.axis) < shape.size()) {
+      Extent& extent = shape[static_cast<size_t>(result.axis)];
+      if (!extent.is_number()) {
+        extent = Extent{result.factor, symbols};
+      }
+    }
+  }
+
+  // What a loop's body sees of its inputs, and what its outputs are. Symbols that the body made
+  // hold for one iteration; none of them leaves it.
+  void FollowLoop(int index, std::vector<ValueExtents>& outputs) {
+    const Node& node = graph_.node(index);
+    const Loop& loop = *node.loop;
+    if (loop.items == Loop::Items::kApart || info_.bodies[static_cast<size_t>(index)].empty()) {
+      return;
+    }
+    std::vector<ValueExtents> parameters(loop.body.parameters.size());
+    std::optional<Extent> count;
+    for (const LoopInput& rule : loop.inputs) {
+      if (rule.input < 0) {
+        continue;
+      }
+      const ValueExtents& outside = Input(node, static_cast<size_t>(rule.input));
+      ValueExtents& inside = parameters[static_cast<size_t>(rule.body_parameter)];
+      if (rule.kind == LoopInput::Kind::kInvariant) {
+        inside = outside;
+      } else if (rule.kind == LoopInput::Kind::kCarried) {
+        inside.shape = loop.states_may_change_shape ? std::nullopt : outside.shape;
+      } else if (outside.shape.has_value()) {
+        const std::optional<size_t> axis = AxisOf(rule.axis, outside.shape->size());
+        if (!axis.has_value()) {
+          continue;
+        }
+        inside.shape = outside.shape;
+        if (TakesEveryElement(rule)) {
+          count = (*outside.shape)[*axis];
+        }
+        if (rule.drop_axis) {
+          inside.shape->erase(inside.shape->begin() + static_cast<int64_t>(*axis));
+        } else {
+          (*inside.shape)[*axis] = Extent{rule.part_size, {}};
+        }
+      }
+    }
+    const bool counted = loop.trip_count_input < 0 && loop.condition_input < 0 &&
+                         loop.condition_result < 0 && count.has_value();
+    const int before = symbols_.num_extents();
+    found_.bodies_[static_cast<size_t>(index)] = std::make_unique<Extents>(Extents::Find(
+        loop.body, *info_.bodies[static_cast<size_t>(index)][0], operators_, symbols_, parameters));
+    for (const LoopOutput& rule : loop.outputs) {
+      const Node& result = loop.body.node(loop.body.results[static_cast<size_t>(rule.body_result)]);
+      std::optional<std::vector<Extent>> shape =
+          found_.bodies_[static_cast<size_t>(index)]->of(result.inputs[0]).shape;
+      if (!shape.has_value()) {
+        continue;
+      }
+      for (Extent& extent : *shape) {
+        if (!extent.symbols.empty() && extent.symbols.back() >= before) {
+          extent = symbols_.New();
+        }
+      }
+      if (rule.kind != LoopOutput::Kind::kLastValue) {
+        const bool stacked = rule.kind == LoopOutput::Kind::kStacked || shape->empty();
+        const std::optional<size_t> axis = AxisOf(rule.axis, shape->size() + (stacked ? 1 : 0));
+        if (!axis.has_value()) {
+          continue;
+        }
+        if (stacked) {
+          shape->insert(shape->begin() + static_cast<int64_t>(*axis), Extent{});
+        }
+        Extent& joined = (*shape)[*axis];
+        const std::optional<Extent> all =
+            counted && joined.is_number() ? Product(*count, joined) : std::nullopt;
+        joined = all.value_or(symbols_.New());
+      }
+      outputs[static_cast<size_t>(rule.output)].shape = std::move(shape);
+    }
+  }
+
+  const Graph& graph_;
+  const GraphInfo& info_;
+  const OperatorSet& operators_;
+  Symbols& symbols_;
+  Extents found_;
+};
+
+Extents Extents::Find(const Graph& graph, const GraphInfo& info, const OperatorSet& operators,
+                      Symbols& symbols, const std::vector<ValueExtents>& parameters) {
+  return ExtentsFinder(graph, info, operators, symbols).Run(parameters);
+}
+
+std::vector<ValueExtents> ParametersWithRows(const Graph& graph, const std::vector<int>& row_axes,
+                                             const Extent& rows, Symbols& symbols) {
+  std::vector<ValueExtents> parameters(graph.parameters.size());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const int axis = row_axes[i];
+    auto& shape = parameters[i].shape;
+    shape = Declared(graph.node(graph.parameters[i]).outputs[0].shape, symbols);
+    if (axis >= 0 && shape.has_value() && static_cast<size_t>(axis) < shape->size() &&
+        !(*shape)[static_cast<size_t>(axis)].is_number()) {
+      (*shape)[static_cast<size_t>(axis)] = rows;
+    }
+  }
+  return parameters;
+}
+
+}  // namespace beamwright::ops

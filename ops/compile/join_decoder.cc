@@ -1,0 +1,51 @@
+#include "ops/compile/join_decoder.h"
+
+#include <utility>
+
+#include "ops/base/status.h"
+#include "ops/compile/shape_folding.h"
+#include "ops/compile/target_loop.h"
+
+namespace beamwright::ops {
+namespace {
+
+absl::StatusOr<JoinedDecoder> JoinOver(int time_axis, Graph graph, GraphInfo info,
+                                       const OperatorSet& operators, int tokens, int logits) {
+  BW_RETURN_IF_ERROR(
+      FoldShapes(graph, info, operators, DecoderRowAxes(graph, tokens, 1 - time_axis)));
+  JoinedDecoder joined;
+  BW_ASSIGN_OR_RETURN(
+      joined.graph,
+      JoinTargetLoop(graph, info, operators, graph.parameters[static_cast<size_t>(tokens)],
+                     time_axis, {graph.results[static_cast<size_t>(logits)]}));
+  BW_ASSIGN_OR_RETURN(joined.info, InferGraph(joined.graph, operators));
+  BW_RETURN_IF_ERROR(FoldShapes(joined.graph, joined.info, operators,
+                                DecoderRowAxes(joined.graph, tokens, 1 - time_axis)));
+  joined.loop_node = joined.graph.node(joined.graph.results[0]).inputs[0].node;
+  return joined;
+}
+
+}  // namespace
+
+absl::StatusOr<JoinedDecoder> JoinDecoder(const Graph& graph, const GraphInfo& info,
+                                          const OperatorSet& operators, int tokens, int logits) {
+  const Node& parameter = graph.node(graph.parameters[static_cast<size_t>(tokens)]);
+  const PartialShape& shape = parameter.outputs[0].shape;
+  std::string faults;
+  for (const int time_axis : {1, 0}) {
+    if (shape.has_rank() && time_axis >= shape.rank()) {
+      continue;
+    }
+    absl::StatusOr<JoinedDecoder> joined =
+        JoinOver(time_axis, graph, info, operators, tokens, logits);
+    if (joined.ok()) {
+      return joined;
+    }
+    absl::StrAppend(&faults, faults.empty() ? "" : "; ", "with the time on axis ", time_axis,
+                    " of '", PortName(graph, graph.parameters[static_cast<size_t>(tokens)]),
+                    "': ", joined.status().message());
+  }
+  return absl::UnimplementedError(faults);
+}
+
+}  // namespace beamwright::ops

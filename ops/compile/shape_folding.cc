@@ -1,0 +1,362 @@
+#include "ops/compile/shape_folding.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "ops/base/status.h"
+#include "ops/compile/extents.h"
+#include "ops/compile/joined_axes.h"
+#include "ops/compile/program.h"
+#include "ops/compile/shape_targets.h"
+#include "ops/graph/rewrite.h"
+
+namespace beamwright::ops {
+namespace {
+
+constexpr int kMostPasses = 8;
+
+class Folder {
+ public:
+  // rows: the symbol of a search's rows; null: there is no search.
+  Folder(Graph& graph, const GraphInfo& info, const Extents& extents, const Extent* rows)
+      : graph_(graph), info_(info), extents_(extents), rows_(rows) {}
+
+  // Whether anything changed.
+  bool Run() {
+    Graph folded;
+    folded.name = graph_.name;
+    std::vector<int> moved;  // Parameters and Results
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const auto index = static_cast<int>(i);
+      Node node = graph_.nodes[i];
+      if (node.op == "If" && Inline(index, folded)) {
+        moved.push_back(-1);
+        continue;
+      }
+      for (ValueId& input : node.inputs) {
+        input = Moved(input);
+      }
+      Fold(index, node, folded);
+      if (node.op == "Result" && graph_.node(graph_.nodes[i].inputs[0].node).op == "If") {
+        // Its port keeps the name that the If's output has.
+        node.attributes.Set("port_name", PortName(graph_, index));
+      }
+      moved.push_back(static_cast<int>(folded.nodes.size()));
+      for (size_t output = 0; output < node.outputs.size(); ++output) {
+        values_[{index, static_cast<int>(output)}] = {moved.back(), static_cast<int>(output)};
+      }
+      folded.nodes.push_back(std::move(node));
+    }
+    if (changed_) {
+      std::vector<ValueId> results;
+      for (const int parameter : graph_.parameters) {
+        folded.parameters.push_back(moved[static_cast<size_t>(parameter)]);
+      }
+      for (const int result : graph_.results) {
+        folded.results.push_back(moved[static_cast<size_t>(result)]);
+        results.push_back({folded.results.back(), 0});
+      }
+      // What only computed targets goes.
+      std::vector<bool> keep = AncestorsOf(folded, results);
+      for (const int parameter : folded.parameters) {
+        keep[static_cast<size_t>(parameter)] = true;
+      }
+      graph_ = KeepNodes(folded, keep);
+    }
+    return changed_;
+  }
+
+  // Whether a Reshape was opened for many rows: what shapes were found for one row is wrong then.
+  bool opened() const { return opened_; }
+
+ private:
+  const ValueExtents& Input(int index, size_t port) const {
+    static const ValueExtents absent;
+    const Node& node = graph_.node(index);
+    return port < node.inputs.size() && node.inputs[port].present() ? extents_.of(node.inputs[port])
+                                                                    : absent;
+  }
+  bool IsKnown(ValueId id) const {
+    return info_.constants[static_cast<size_t>(id.node)][static_cast<size_t>(id.output)]
+        .has_value();
+  }
+
+  ValueId Moved(ValueId id) const { return id.present() ? values_.at({id.node, id.output}) : id; }
+
+  // Puts the nodes of an If's taken branch in its place, if it is known which that is.
+  bool Inline(int index, Graph& folded) {
+    const Node& node = graph_.node(index);
+    const auto& bodies = info_.bodies[static_cast<size_t>(index)];
+    if (bodies.size() != 2 || (bodies[0] != nullptr) == (bodies[1] != nullptr)) {
+      return false;
+    }
+    const Branch& branch =
+        bodies[0] != nullptr ? node.branches->then_branch : node.branches->else_branch;
+    std::map<std::pair<int, int>, ValueId> inside;
+    for (size_t i = 0; i < branch.inputs.size(); ++i) {
+      inside[{branch.body.parameters[i], 0}] =
+          Moved(node.inputs[static_cast<size_t>(branch.inputs[i])]);
+    }
+    for (size_t i = 0; i < branch.body.nodes.size(); ++i) {
+      Node copy = branch.body.nodes[i];
+      if (copy.op == "Parameter" || copy.op == "Result") {
+        continue;
+      }
+      for (ValueId& input : copy.inputs) {
+        input = input.present() ? inside.at({input.node, input.output}) : input;
+      }
+      for (size_t output = 0; output < copy.outputs.size(); ++output) {
+        inside[{static_cast<int>(i), static_cast<int>(output)}] = {
+            static_cast<int>(folded.nodes.size()), static_cast<int>(output)};
+      }
+      folded.nodes.push_back(std::move(copy));
+    }
+    for (size_t output = 0; output < branch.results.size(); ++output) {
+      const int result = branch.body.results[static_cast<size_t>(branch.results[output])];
+      const ValueId value = branch.body.node(result).inputs[0];
+      values_[{index, static_cast<int>(output)}] = inside.at({value.node, value.output});
+    }
+    changed_ = true;
+    return true;
+  }
+
+  // `node` is node `index` of the graph, its inputs those of the new graph, to which constants may
+  // be appended.
+  void Fold(int index, Node& node, Graph& folded) {
+    const bool structural = node.op == "Parameter" || node.op == "Constant" || node.op == "Result";
+    if (structural || info_.IsKnown(index)) {
+      return;
+    }
+    if (node.op == "Loop") {
+      FoldLoop(index, node);
+    } else if (node.op == "Reshape" || node.op == "Broadcast") {
+      FoldTarget(index, node, folded);
+    }
+    if (node.outputs.size() == 1 && node.loop == nullptr && node.branches == nullptr) {
+      FoldNumbers(index, node);
+    }
+  }
+
+  void FoldNumbers(int index, Node& node) {
+    const ValueExtents& value = extents_.of({index, 0});
+    if (!IsInteger(node.outputs[0].dtype) || !value.elements.has_value() ||
+        !std::all_of(value.elements->begin(), value.elements->end(),
+                     [](const Extent& element) { return element.is_number(); })) {
+      return;
+    }
+    std::vector<int64_t> numbers;
+    for (const Extent& element : *value.elements) {
+      numbers.push_back(element.number);
+    }
+    const auto count = static_cast<int64_t>(numbers.size());
+    absl::StatusOr<Tensor> tensor =
+        Convert(Tensor::Of<int64_t>(value.shape->empty() ? Shape{} : Shape{count}, numbers),
+                node.outputs[0].dtype);
+    if (tensor.ok()) {
+      node.op = "Constant";
+      node.inputs.clear();
+      node.attributes = Attributes();
+      node.constant = *std::move(tensor);
+      changed_ = true;
+    }
+  }
+
+  void FoldTarget(int index, Node& node, Graph& folded) {
+    const ValueExtents& target = Input(index, 1);
+    if (node.inputs.size() != 2 || !target.elements.has_value()) {
+      return;
+    }
+    std::optional<std::vector<int64_t>> constant;
+    if (IsKnown(graph_.node(index).inputs[1])) {
+      if (node.op == "Reshape" && rows_ != nullptr) {
+        constant = OpenPattern(Input(index, 0), *rows_, *target.elements);
+        opened_ = opened_ || constant.has_value();
+      }
+      if (node.op == "Reshape" && !constant.has_value()) {
+        constant = CopyingPattern(Input(index, 0), *target.elements, node);
+      }
+    } else if (node.op == "Reshape") {
+      constant = ReshapePattern(Input(index, 0), *target.elements,
+                                node.attributes.Bool("special_zero", true).value_or(true));
+      node.attributes.Set("special_zero", true);
+    } else if (node.attributes.String("mode", "numpy").value_or("") != "explicit") {
+      constant = BroadcastTarget(Input(index, 0), *target.elements);
+      if (constant.has_value()) {
+        node.attributes.Set("mode", std::string("bidirectional"));
+      }
+    }
+    if (!constant.has_value()) {
+      node.attributes = graph_.node(index).attributes;
+      return;
+    }
+    Node list;
+    list.op = "Constant";
+    list.name = node.name;
+    list.constant = Tensor::Of<int64_t>({static_cast<int64_t>(constant->size())}, *constant);
+    list.outputs.resize(1);
+    node.inputs[1] = {static_cast<int>(folded.nodes.size()), 0};
+    folded.nodes.push_back(std::move(list));
+    changed_ = true;
+  }
+
+  void FoldLoop(int index, Node& node) {
+    const Extents* inside = extents_.body(index);
+    if (inside == nullptr) {
+      return;
+    }
+    auto loop = std::make_shared<Loop>(*node.loop);
+    Folder folder(loop->body, *info_.bodies[static_cast<size_t>(index)][0], *inside, rows_);
+    bool changed = folder.Run();
+    opened_ = opened_ || folder.opened();
+    if (LengthsAreWhole(index)) {
+      node.inputs.erase(node.inputs.begin() + loop->lengths_input);
+      for (LoopInput& rule : loop->inputs) {
+        rule.input -= rule.input > loop->lengths_input ? 1 : 0;
+      }
+      loop->lengths_input = -1;
+      loop->items = Loop::Items::kTogether;
+      changed = true;
+    }
+    if (changed) {
+      node.loop = std::move(loop);
+      changed_ = true;
+    }
+  }
+
+  // Whether each item of the batch is as long as the sliced axis. One length for each item is a
+  // part of that: with another number of lengths the loop is an error.
+  bool LengthsAreWhole(int index) const {
+    const Loop& loop = *graph_.node(index).loop;
+    if (loop.items != Loop::Items::kHeld || loop.lengths_input < 0) {
+      return false;
+    }
+    const ValueExtents& lengths = Input(index, static_cast<size_t>(loop.lengths_input));
+    bool one_each = false;
+    for (const LoopInput& rule : loop.inputs) {
+      if (rule.kind == LoopInput::Kind::kIteration || rule.kind == LoopInput::Kind::kInvariant) {
+        continue;
+      }
+      const ValueExtents& input = Input(index, static_cast<size_t>(rule.input));
+      if (!input.shape.has_value() || !lengths.shape.has_value() || lengths.shape->size() != 1) {
+        return false;
+      }
+      if (rule.kind == LoopInput::Kind::kCarried) {
+        one_each = one_each || IsExtentAt(input.shape, 0, lengths.shape->front());
+        continue;
+      }
+      const auto rank = static_cast<int64_t>(input.shape->size());
+      const auto axis = static_cast<size_t>(rule.axis < 0 ? rule.axis + rank : rule.axis);
+      if (axis >= input.shape->size()) {
+        return false;
+      }
+      const Extent& time = (*input.shape)[axis];
+      const bool whole =
+          lengths.all.has_value()
+              ? *lengths.all == time
+              : lengths.elements.has_value() &&
+                    std::all_of(lengths.elements->begin(), lengths.elements->end(),
+                                [&](const Extent& length) { return length == time; });
+      if (!whole) {
+        return false;
+      }
+      const size_t batch = rule.drop_axis && axis == 0 ? 1 : 0;
+      one_each =
+          one_each || (batch != axis && IsExtentAt(input.shape, batch, lengths.shape->front()));
+    }
+    return one_each;
+  }
+
+  Graph& graph_;
+  const GraphInfo& info_;
+  const Extents& extents_;
+  const Extent* rows_;
+  std::map<std::pair<int, int>, ValueId> values_;  // (node, output) -> in the new graph
+  bool changed_ = false;
+  bool opened_ = false;
+};
+
+// Declared shapes say what is inferred anyway, or the extent that the batch had when the graph was
+// exported.
+void ForgetShapes(Graph& graph) {
+  for (Node& node : graph.nodes) {
+    const bool keeps = node.op == "Constant" || node.op == "Parameter";
+    for (size_t i = 0; i < node.outputs.size() && !keeps; ++i) {
+      node.outputs[i].shape = PartialShape();
+    }
+    if (node.loop != nullptr) {
+      auto loop = std::make_shared<Loop>(*node.loop);
+      ForgetShapes(loop->body);
+      for (const int parameter : loop->body.parameters) {
+        PartialShape& shape = loop->body.node(parameter).outputs[0].shape;
+        if (shape.has_rank()) {
+          shape = PartialShape(Shape(static_cast<size_t>(shape.rank()), PartialShape::kDynamic));
+        }
+      }
+      node.loop = std::move(loop);
+    }
+  }
+}
+
+// A graph that was exported for one row alone takes any number of them, unless that contradicts
+// something in it.
+void OpenRows(Graph& graph, GraphInfo& info, const OperatorSet& operators,
+              const std::vector<int>& row_axes) {
+  Graph open = graph;
+  bool changed = false;
+  for (size_t i = 0; i < row_axes.size(); ++i) {
+    PartialShape& shape = open.node(open.parameters[i]).outputs[0].shape;
+    if (row_axes[i] >= 0 && shape.has_rank() && row_axes[i] < shape.rank() &&
+        shape.dim(row_axes[i]) == 1) {
+      Shape dims = shape.dims();
+      dims[static_cast<size_t>(row_axes[i])] = PartialShape::kDynamic;
+      shape = PartialShape(std::move(dims));
+      changed = true;
+    }
+  }
+  if (changed) {
+    ForgetShapes(open);
+    absl::StatusOr<GraphInfo> inferred = InferGraph(open, operators);
+    if (inferred.ok()) {
+      graph = std::move(open);
+      info = *std::move(inferred);
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status FoldShapes(Graph& graph, GraphInfo& info, const OperatorSet& operators,
+                        const std::vector<int>& row_axes) {
+  OpenRows(graph, info, operators, row_axes);
+  // What became a constant lets inference compute more, which may fold more.
+  for (int pass = 0; pass < kMostPasses; ++pass) {
+    Symbols symbols;
+    const Extent rows = symbols.New();
+    const std::vector<ValueExtents> parameters =
+        row_axes.empty() ? std::vector<ValueExtents>()
+                         : ParametersWithRows(graph, row_axes, rows, symbols);
+    const Extents extents = Extents::Find(graph, info, operators, symbols, parameters);
+    Folder folder(graph, info, extents, row_axes.empty() ? nullptr : &rows);
+    // Layers on joined axes show once their Reshapes have constant patterns.
+    if (!folder.Run() && !SplitJoinedAxes(graph, info, extents)) {
+      return absl::OkStatus();
+    }
+    if (folder.opened()) {
+      ForgetShapes(graph);
+    }
+    BW_ASSIGN_OR_RETURN(info, InferGraph(graph, operators));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<int> DecoderRowAxes(const Graph& graph, int token_parameter, int token_axis) {
+  std::vector<int> axes(graph.parameters.size(), 0);
+  if (token_parameter >= 0) {
+    axes[static_cast<size_t>(token_parameter)] = token_axis;
+  }
+  return axes;
+}
+
+}  // namespace beamwright::ops

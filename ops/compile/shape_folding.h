@@ -1,0 +1,38 @@
+// What a graph computes about its own shapes, replaced by what it comes to (ops/compile/extents.h):
+//
+// * integers that are numbers whatever the inputs are become constants;
+// * a Reshape or Broadcast whose target is computed gets a constant one, in which 0 (or 1) keeps an
+//   extent of the data and -1 stands for the one that is open;
+// * layers on joined axes, [time * batch, width], work on the axes apart;
+// * the branch of an If that is taken, where that is known, takes the If's place;
+// * sequences whose lengths are proven to be the whole time axis lose their lengths;
+// * for a search, a batch of 1 that Parameters declare and Reshapes write is opened to any number
+// of
+//   rows: what the graph computes of one row, it computes of each.
+//
+// Exports are full of such code, and none of it can be looked through by the rules of operators.
+// The graph computes the same for all inputs that it took before.
+#ifndef BEAMWRIGHT_OPS_COMPILE_SHAPE_FOLDING_H_
+#define BEAMWRIGHT_OPS_COMPILE_SHAPE_FOLDING_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ops/graph/inference.h"
+
+namespace beamwright::ops {
+
+// `graph` and `info` as InferGraph leaves them, before and after. row_axes: for each Parameter the
+// axis that counts a search's rows, -1 for none; these extents are taken for equal (and what the
+// graph computes is the same only then). Empty: nothing is taken for equal. Errors are those of
+// InferGraph on what has become known.
+absl::Status FoldShapes(Graph& graph, GraphInfo& info, const OperatorSet& operators,
+                        const std::vector<int>& row_axes = {});
+
+// Row axes of a decoder: 0 of every Parameter, but of the tokens' (index into graph.parameters)
+// `token_axis`.
+std::vector<int> DecoderRowAxes(const Graph& graph, int token_parameter, int token_axis);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_COMPILE_SHAPE_FOLDING_H_

@@ -1,0 +1,35 @@
+// Constant targets for Reshape and Broadcast in the place of computed ones. Private to
+// shape_folding.cc.
+#ifndef BEAMWRIGHT_OPS_COMPILE_SHAPE_TARGETS_H_
+#define BEAMWRIGHT_OPS_COMPILE_SHAPE_TARGETS_H_
+
+#include "ops/compile/extents.h"
+
+namespace beamwright::ops {
+
+// Whether a shape is known to have this extent on an axis.
+bool IsExtentAt(const std::optional<std::vector<Extent>>& shape, size_t axis, const Extent& extent);
+
+// A constant pattern for a Reshape with special_zero; nothing if its extents do not allow one.
+// special_zero: what the file says of the computed pattern.
+std::optional<std::vector<int64_t>> ReshapePattern(const ValueExtents& data,
+                                                   std::vector<Extent> pattern, bool special_zero);
+
+// A constant pattern whose -1 comes to the data's own extent, with a 0 in its place, which says
+// more. Sets the node's special_zero. Nothing for other patterns.
+std::optional<std::vector<int64_t>> CopyingPattern(const ValueExtents& data,
+                                                   const std::vector<Extent>& pattern, Node& node);
+
+// A constant pattern that fits one row alone, with -1 for the rows where it says 1: what it means
+// for rows that each run for themselves. Nothing if it is not that.
+std::optional<std::vector<int64_t>> OpenPattern(const ValueExtents& data, const Extent& rows,
+                                                const std::vector<Extent>& pattern);
+
+// A constant target for a bidirectional Broadcast: 1 where the data's extent stays. Nothing if
+// there is another extent that is not known.
+std::optional<std::vector<int64_t>> BroadcastTarget(const ValueExtents& data,
+                                                    const std::vector<Extent>& target);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_COMPILE_SHAPE_TARGETS_H_

@@ -1,0 +1,194 @@
+#include "ops/compile/short_lists.h"
+
+#include <algorithm>
+
+namespace beamwright::ops {
+namespace {
+
+constexpr int64_t kMostElements = 32;
+// Longer lists are looked at as a whole only up to here.
+constexpr int64_t kMostEqual = 1 << 16;
+
+const ValueExtents* InputOf(const Node& node, const Extents& found, size_t port) {
+  return port < node.inputs.size() && node.inputs[port].present() ? &found.of(node.inputs[port])
+                                                                  : nullptr;
+}
+
+// Operators that move elements without looking at them run on numbers that stand for the elements:
+// the number at each place of the output tells which one moved there.
+std::optional<std::vector<Extent>> Move(const Node& node, const Extents& found,
+                                        const GraphInfo& info, const OperatorSet& operators,
+                                        bool every_input) {
+  const Operator* op = operators.Find(node.op);
+  std::vector<Extent> table;
+  std::vector<Tensor> tensors;
+  for (size_t port = 0; port < node.inputs.size(); ++port) {
+    const ValueId id = node.inputs[port];
+    if (port == 0 || every_input) {
+      const ValueExtents* data = InputOf(node, found, port);
+      if (data == nullptr || !data->elements.has_value()) {
+        return std::nullopt;
+      }
+      const auto count = static_cast<int64_t>(data->elements->size());
+      Tensor places(DType::kI64, data->shape->empty() ? Shape{} : Shape{count});
+      for (int64_t i = 0; i < count; ++i) {
+        places.mutable_data<int64_t>()[i] = static_cast<int64_t>(table.size());
+        table.push_back((*data->elements)[static_cast<size_t>(i)]);
+      }
+      tensors.push_back(std::move(places));
+    } else {
+      tensors.push_back(
+          id.present()
+              ? info.constants[static_cast<size_t>(id.node)][static_cast<size_t>(id.output)]
+              : Tensor());
+      if (id.present() && !tensors.back().has_value()) {
+        return std::nullopt;
+      }
+    }
+  }
+  std::vector<InputInfo> inputs;
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& tensor : tensors) {
+    inputs.push_back(tensor.has_value()
+                         ? InputInfo{tensor.dtype(), PartialShape(tensor.shape()), &tensor}
+                         : InputInfo{});
+    pointers.push_back(&tensor);
+  }
+  const auto kernel = op->make({node, inputs, operators});
+  Tensor moved;
+  if (!kernel.ok() || !(*kernel)->Run(ExecutionContext(), pointers, {&moved, 1}).ok() ||
+      moved.dtype() != DType::kI64 || moved.rank() > 1) {
+    return std::nullopt;
+  }
+  std::vector<Extent> elements;
+  for (const int64_t place : moved.span<int64_t>()) {
+    elements.push_back(table[static_cast<size_t>(place)]);
+  }
+  return elements;
+}
+
+// Element by element, one of the two perhaps a single element.
+template <typename Compute>
+std::optional<std::vector<Extent>> ByElement(const ValueExtents* a, const ValueExtents* b,
+                                             Compute compute) {
+  if (a == nullptr || b == nullptr || !a->elements.has_value() || !b->elements.has_value()) {
+    return std::nullopt;
+  }
+  const size_t count = std::max(a->elements->size(), b->elements->size());
+  std::vector<Extent> result;
+  for (size_t i = 0; i < count; ++i) {
+    const std::optional<Extent> element = compute((*a->elements)[a->elements->size() == 1 ? 0 : i],
+                                                  (*b->elements)[b->elements->size() == 1 ? 0 : i]);
+    if (!element.has_value()) {
+      return std::nullopt;
+    }
+    result.push_back(*element);
+  }
+  return result;
+}
+
+std::optional<Extent> Divide(const Extent& a, const Extent& b) {
+  // Symbols may be elements of any sign, but a quotient without rest does not round.
+  return b.is_number() ? Quotient(a, b) : std::nullopt;
+}
+
+}  // namespace
+
+bool IsShortList(DType dtype, const ValueExtents& value) {
+  if (!IsInteger(dtype) || !value.shape.has_value() || value.shape->size() > 1) {
+    return false;
+  }
+  return value.shape->empty() ||
+         (value.shape->front().is_number() && value.shape->front().number <= kMostElements);
+}
+
+void FindKnown(const Tensor& known, ValueExtents& value) {
+  if (!IsInteger(known.dtype()) || known.rank() > 1 || known.num_elements() > kMostEqual) {
+    return;
+  }
+  const absl::StatusOr<std::vector<int64_t>> numbers = ToInt64(known);
+  if (!numbers.ok()) {
+    return;
+  }
+  if (!numbers->empty() && std::all_of(numbers->begin(), numbers->end(), [&](int64_t number) {
+        return number == numbers->front();
+      })) {
+    value.all = Extent{numbers->front(), {}};
+  }
+  if (known.num_elements() <= kMostElements) {
+    value.elements.emplace();
+    for (const int64_t number : *numbers) {
+      value.elements->push_back(Extent{number, {}});
+    }
+  }
+}
+
+void FindElements(const Node& node, const Extents& found, const GraphInfo& info,
+                  const OperatorSet& operators, ValueExtents& value) {
+  const ValueExtents* const data = InputOf(node, found, 0);
+  const DType dtype = node.outputs[0].dtype;
+  // Extents are below 2^31 wherever i32 is written for them; narrower types may lose them.
+  if (data == nullptr || (dtype != DType::kI64 && dtype != DType::kI32)) {
+    return;
+  }
+  const bool moves = node.op == "Broadcast" || node.op == "Tile" || node.op == "Reshape" ||
+                     node.op == "Squeeze" || node.op == "Unsqueeze" || node.op == "Gather" ||
+                     node.op == "Slice" || node.op == "StridedSlice" || node.op == "Reverse";
+  // What stands in all places does so wherever they are moved.
+  if (moves || node.op == "Convert") {
+    value.all = data->all;
+  }
+  if (!IsShortList(dtype, value)) {
+    return;
+  }
+  if (node.op == "ShapeOf") {
+    value.elements = data->shape;
+  } else if (node.op == "Convert") {
+    value.elements = data->elements;
+  } else if (node.op == "Concat") {
+    value.elements = Move(node, found, info, operators, true);
+  } else if (moves) {
+    value.elements = Move(node, found, info, operators, false);
+  } else if (node.op == "Multiply") {
+    value.elements = ByElement(data, InputOf(node, found, 1),
+                               [](const Extent& a, const Extent& b) { return Product(a, b); });
+  } else if (node.op == "Divide") {
+    value.elements = ByElement(data, InputOf(node, found, 1), Divide);
+  }
+}
+
+std::optional<std::vector<Extent>> ReshapedTo(const ValueExtents& data, const ValueExtents& pattern,
+                                              bool special_zero) {
+  if (!pattern.elements.has_value()) {
+    return std::nullopt;
+  }
+  std::vector<Extent> shape = *pattern.elements;
+  std::optional<size_t> open;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == Extent{0, {}} && special_zero) {
+      if (!data.shape.has_value() || i >= data.shape->size()) {
+        return std::nullopt;
+      }
+      shape[i] = (*data.shape)[i];
+    } else if (shape[i] == Extent{-1, {}}) {
+      open = i;
+      shape[i] = Extent{};
+    } else if (!shape[i].is_extent()) {
+      return std::nullopt;
+    }
+  }
+  if (open.has_value()) {
+    const std::optional<Extent> given = Product(shape);
+    const std::optional<Extent> whole =
+        data.shape.has_value() ? Product(*data.shape) : std::nullopt;
+    const std::optional<Extent> rest =
+        given.has_value() && whole.has_value() ? Quotient(*whole, *given) : std::nullopt;
+    if (!rest.has_value()) {
+      return std::nullopt;
+    }
+    shape[*open] = *rest;
+  }
+  return shape;
+}
+
+}  // namespace beamwright::ops

@@ -1,0 +1,443 @@
+// What graphs compute about their own shapes, folded: the graph before and after give the same on
+// shapes of all kinds, and what was to become constant did.
+#include "ops/compile/shape_folding.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/compile/target_loop.h"
+#include "ops/import/recurrent_sequence.h"
+#include "ops/loop/model.h"
+#include "ops/loop/operators.h"
+#include "tests/support/graph_builder.h"
+
+namespace beamwright::ops {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing_support::GraphBuilder;
+using Value = GraphBuilder::Value;
+
+constexpr int64_t kWidth = 4;
+
+Tensor RandomFloats(const Shape& shape, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> value(-1, 1);
+  std::vector<float> values(static_cast<size_t>(NumElements(shape)));
+  std::generate(values.begin(), values.end(), [&] { return value(random); });
+  return Tensor::Of<float>(shape, values);
+}
+
+// Extents of `value`: [rank] i64.
+Value ShapeOf(GraphBuilder& graph, Value value) { return graph.Add("ShapeOf", {value}); }
+// One extent as a scalar, or as a list of one.
+Value Extent(GraphBuilder& graph, Value value, int64_t axis, bool as_list) {
+  const Value index = as_list ? graph.Ints({axis}) : graph.Int(axis);
+  return graph.Add("Gather", {ShapeOf(graph, value), index, graph.Int(0)});
+}
+Value Concat(GraphBuilder& graph, std::vector<Value> values) {
+  return graph.Add("Concat", std::move(values), {{"axis", int64_t{0}}});
+}
+Value Reshape(GraphBuilder& graph, Value data, Value pattern, bool special_zero = false) {
+  return graph.Add("Reshape", {data, pattern}, {{"special_zero", special_zero}}, "reshaped");
+}
+
+struct Folded {
+  Graph graph;
+  GraphInfo info;
+};
+
+Folded Fold(const Graph& graph, const std::vector<int>& row_axes = {}) {
+  Folded folded{graph, {}};
+  absl::StatusOr<GraphInfo> info = InferGraph(folded.graph, Operators());
+  EXPECT_TRUE(info.ok()) << info.status();
+  folded.info = *std::move(info);
+  const absl::Status status = FoldShapes(folded.graph, folded.info, Operators(), row_axes);
+  EXPECT_TRUE(status.ok()) << status;
+  return folded;
+}
+
+const Node& Named(const Graph& graph, const std::string& name) {
+  const auto at = std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+    return node.name == name && node.op != "Constant";
+  });
+  EXPECT_NE(at, graph.nodes.end()) << name;
+  return *at;
+}
+
+// The constant pattern of the Reshape; empty if it is computed.
+std::vector<int64_t> Pattern(const Folded& folded) {
+  const Node& node = Named(folded.graph, "reshaped");
+  const Tensor& pattern = folded.info.constants[static_cast<size_t>(node.inputs[1].node)][0];
+  return pattern.has_value() ? *ToInt64(pattern) : std::vector<int64_t>();
+}
+
+// Runs a graph as it is (its nodes one by one, without Model's own folding) on the inputs.
+absl::StatusOr<std::vector<Tensor>> RunAsItIs(Graph graph, const std::vector<Tensor>& inputs) {
+  const absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
+  if (!info.ok()) {
+    return info.status();
+  }
+  const std::vector<bool> all(graph.nodes.size(), true);
+  const absl::StatusOr<Program> program = Program::Compile(graph, *info, Operators(), all);
+  if (!program.ok()) {
+    return program.status();
+  }
+  Slots slots = program->MakeSlots();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    slots[static_cast<size_t>(program->slot({graph.parameters[i], 0}))] = inputs[i];
+  }
+  const absl::Status status = program->Run(ExecutionContext(), slots);
+  if (!status.ok()) {
+    return status;
+  }
+  std::vector<Tensor> outputs;
+  for (const int result : graph.results) {
+    outputs.push_back(slots[static_cast<size_t>(program->slot(graph.node(result).inputs[0]))]);
+  }
+  return outputs;
+}
+
+void ExpectSame(const Graph& a, const Graph& b, const std::vector<Tensor>& inputs) {
+  const auto from_a = RunAsItIs(a, inputs);
+  const auto from_b = RunAsItIs(b, inputs);
+  ASSERT_TRUE(from_a.ok()) << from_a.status();
+  ASSERT_TRUE(from_b.ok()) << from_b.status();
+  ASSERT_EQ(from_a->size(), from_b->size());
+  for (size_t i = 0; i < from_a->size(); ++i) {
+    ASSERT_EQ((*from_a)[i].shape(), (*from_b)[i].shape());
+    EXPECT_EQ(std::memcmp((*from_a)[i].bytes(), (*from_b)[i].bytes(),
+                          static_cast<size_t>((*from_a)[i].num_bytes())),
+              0);
+  }
+}
+
+TEST(FoldShapes, ATargetOfExtentsKeepsThemByZero) {
+  GraphBuilder graph;
+  const Value x = graph.Parameter("x", DType::kF32, {-1, -1, kWidth});
+  const Value y = graph.Add("Tanh", {x});
+  graph.Result("r", Reshape(graph, y,
+                            Concat(graph, {Extent(graph, x, 0, true), Extent(graph, y, 1, true),
+                                           graph.Ints({2, 2})})));
+  const Graph built = graph.Build();
+  const Folded folded = Fold(built);
+  EXPECT_THAT(Pattern(folded), ElementsAre(0, 0, 2, 2));
+  EXPECT_EQ(folded.graph.nodes.size(), 5u);  // the arithmetic is gone
+  for (const Shape& shape : {Shape{3, 5, kWidth}, Shape{1, 1, kWidth}, Shape{0, 2, kWidth}}) {
+    ExpectSame(built, folded.graph, {RandomFloats(shape, 1)});
+  }
+}
+
+TEST(FoldShapes, OneExtentThatIsNotTheDatasFollowsFromTheRest) {
+  GraphBuilder graph;
+  const Value x = graph.Parameter("x", DType::kF32, {-1, kWidth});
+  const Value other = graph.Parameter("other", DType::kF32, {-1});
+  graph.Result(
+      "r", Reshape(graph, x, Concat(graph, {Extent(graph, other, 0, true), graph.Ints({2, 2})})));
+  const Graph built = graph.Build();
+  const Folded folded = Fold(built);
+  EXPECT_THAT(Pattern(folded), ElementsAre(0, 2, 2));
+  ExpectSame(built, folded.graph, {RandomFloats({3, kWidth}, 1), RandomFloats({3}, 2)});
+}
+
+// view(memory.size(0), 1, 2, -1) of a query: a -1 is there already, so the first extent must be the
+// data's, and it is only where both are rows of one search.
+TEST(FoldShapes, ASearchsRowsAreOne) {
+  GraphBuilder graph;
+  const Value h = graph.Parameter("h", DType::kF32, {-1, kWidth});
+  const Value memory = graph.Parameter("memory", DType::kF32, {-1, -1, kWidth});
+  graph.Result(
+      "r",
+      Reshape(graph, h, Concat(graph, {Extent(graph, memory, 0, true), graph.Ints({1, 2, -1})})));
+  const Graph built = graph.Build();
+  EXPECT_THAT(Pattern(Fold(built)), ElementsAre());
+  EXPECT_THAT(Pattern(Fold(built, {0, 0})), ElementsAre(0, 1, 2, 2));
+  EXPECT_THAT(Pattern(Fold(built, {0, 1})), ElementsAre());
+}
+
+// Whatever the memory's batch is, the number of elements tells that it is the data's.
+TEST(FoldShapes, WhatIsOpenMayTurnOutToBeTheDatas) {
+  GraphBuilder graph;
+  const Value x = graph.Parameter("x", DType::kF32, {-1, -1, kWidth});
+  const Value memory = graph.Parameter("memory", DType::kF32, {-1, -1, kWidth});
+  graph.Result("r", Reshape(graph, x,
+                            Concat(graph, {Extent(graph, memory, 0, true),
+                                           Extent(graph, x, 1, true), graph.Ints({2, 2})})));
+  EXPECT_THAT(Pattern(Fold(graph.Build())), ElementsAre(0, 0, 2, 2));
+}
+
+// PyTorch's multi-head attention, time first: view(length, batch * heads, width / heads).
+TEST(FoldShapes, ProductsOfExtents) {
+  GraphBuilder graph;
+  const Value x = graph.Parameter("x", DType::kF32, {-1, -1, kWidth});  // [time, batch, width]
+  const Value heads = graph.Add("Multiply", {Extent(graph, x, 1, false), graph.Int(2)});
+  const Value split =
+      Reshape(graph, x,
+              Concat(graph, {Extent(graph, x, 0, true),
+                             graph.Add("Unsqueeze", {heads, graph.Ints({0})}), graph.Ints({-1})}));
+  graph.Result("r", split);
+  const Graph built = graph.Build();
+  const Folded folded = Fold(built);
+  EXPECT_THAT(Pattern(folded), ElementsAre(0, -1, 2));
+  ExpectSame(built, folded.graph, {RandomFloats({5, 3, kWidth}, 1)});
+}
+
+// The projection behind it: view(time * batch, width), a product, view(time, batch, width).
+TEST(FoldShapes, LayersOnJoinedAxesWorkOnTheAxesApart) {
+  GraphBuilder graph;
+  const Value x = graph.Parameter("x", DType::kF32, {-1, -1, kWidth});
+  const Value joined =
+      graph.Add("Multiply", {Extent(graph, x, 0, true), Extent(graph, x, 1, true)});
+  const Value flat = Reshape(graph, x, Concat(graph, {joined, graph.Ints({kWidth})}));
+  const Value product =
+      graph.Add("MatMul", {flat, graph.Constant(RandomFloats({kWidth, 6}, 1))}, {}, "product");
+  const Value sum = graph.Add("Add", {graph.Constant(RandomFloats({6}, 2)), product});
+  const Value target =
+      Concat(graph, {Extent(graph, x, 0, true), Extent(graph, x, 1, true), graph.Ints({6})});
+  graph.Result("r", graph.Add("Reshape", {sum, target}, {{"special_zero", false}}, "apart"));
+  const Graph built = graph.Build();
+  const Folded folded = Fold(built);
+  EXPECT_THAT(Pattern(folded), ElementsAre(0, 0, kWidth));
+  EXPECT_EQ(Named(folded.graph, "product").outputs[0].shape.rank(), 3);
+  for (const Shape& shape : {Shape{3, 5, kWidth}, Shape{1, 1, kWidth}, Shape{2, 1, kWidth}}) {
+    ExpectSame(built, folded.graph, {RandomFloats(shape, 3)});
+  }
+}
+
+// Joined otherwise than they come apart: nothing is moved.
+TEST(FoldShapes, AxesThatComeApartOtherwiseStayJoined) {
+  GraphBuilder graph;
+  const Value x = graph.Parameter("x", DType::kF32, {-1, -1, kWidth});
+  const Value flat = Reshape(graph, x, graph.Ints({-1, kWidth}));
+  const Value sum = graph.Add("Add", {flat, graph.Constant(RandomFloats({kWidth}, 2))}, {}, "sum");
+  const Value turned =
+      Concat(graph, {Extent(graph, x, 1, true), Extent(graph, x, 0, true), graph.Ints({kWidth})});
+  graph.Result("r", graph.Add("Reshape", {sum, turned}, {{"special_zero", false}}));
+  const Graph built = graph.Build();
+  ExpectSame(built, Fold(built).graph, {RandomFloats({3, 5, kWidth}, 3)});
+}
+
+TEST(FoldShapes, NumbersAreConstants) {
+  GraphBuilder graph;
+  const Value x = graph.Parameter("x", DType::kF32, {-1, kWidth});
+  const Value width = graph.Add("Convert", {Extent(graph, x, 1, false)},
+                                {{"destination_type", std::string("f32")}});
+  graph.Result("r", graph.Add("Divide", {x, graph.Add("Sqrt", {width})}, {}, "divided"));
+  const Graph built = graph.Build();
+  const Folded folded = Fold(built);
+  const Node& divide = Named(folded.graph, "divided");
+  const Tensor& root = folded.info.constants[static_cast<size_t>(divide.inputs[1].node)][0];
+  ASSERT_TRUE(root.has_value());
+  EXPECT_EQ(*root.data<float>(), 2);
+  ExpectSame(built, folded.graph, {RandomFloats({3, kWidth}, 1)});
+}
+
+TEST(FoldShapes, BroadcastsToExtentsOfTheData) {
+  GraphBuilder graph;
+  const Value x = graph.Parameter("x", DType::kF32, {-1, 1, kWidth});
+  const Value target =
+      Concat(graph, {Extent(graph, x, 0, true), graph.Ints({3}), Extent(graph, x, 2, true)});
+  graph.Result("r", graph.Add("Broadcast", {x, target}, {{"mode", std::string("numpy")}}));
+  const Graph built = graph.Build();
+  const Folded folded = Fold(built);
+  EXPECT_EQ(folded.graph.nodes.size(), 4u);
+  ExpectSame(built, folded.graph, {RandomFloats({2, 1, kWidth}, 1)});
+}
+
+// A pattern that a request gives stays as it is: it may hold -1 and 0.
+TEST(FoldShapes, PatternsOfTheInputStay) {
+  GraphBuilder graph;
+  const Value x = graph.Parameter("x", DType::kF32, {-1, kWidth});
+  const Value pattern = graph.Parameter("pattern", DType::kI64, {2});
+  const Value y = Reshape(graph, x, pattern, true);
+  // What y's extents are follows from the run alone.
+  graph.Result(
+      "r", graph.Add("Convert", {ShapeOf(graph, y)}, {{"destination_type", std::string("f32")}}));
+  const Graph built = graph.Build();
+  const Folded folded = Fold(built);
+  EXPECT_THAT(Pattern(folded), ElementsAre());
+  for (const auto& wanted : {std::vector<int64_t>{-1, 2}, {0, 4}, {2, 4}}) {
+    ExpectSame(built, folded.graph,
+               {RandomFloats({2, kWidth}, 1), Tensor::Of<int64_t>({2}, wanted)});
+  }
+}
+
+// Exported for one row: what is written for it holds for each of many, if a search asks.
+TEST(FoldShapes, ABatchOfOneIsOpenedForASearch) {
+  GraphBuilder graph;
+  const Value h = graph.Parameter("h", DType::kF32, {1, kWidth});
+  const Value split = Reshape(graph, graph.Add("Tanh", {h}), graph.Ints({1, 1, 2, -1}));
+  const Value turned = graph.Add("Transpose", {split, graph.Ints({0, 2, 1, 3})});
+  graph.Result("r", graph.Add("Reshape", {turned, graph.Ints({1, kWidth})},
+                              {{"special_zero", false}}, "joined"));
+  const Graph built = graph.Build();
+  EXPECT_THAT(Pattern(Fold(built)), ElementsAre(1, 1, 2, -1));
+  const Folded folded = Fold(built, {0});
+  EXPECT_THAT(Pattern(folded), ElementsAre(0, 1, 2, 2));
+  const Tensor rows = RandomFloats({3, kWidth}, 1);
+  const auto together = RunAsItIs(folded.graph, {rows});
+  ASSERT_TRUE(together.ok()) << together.status();
+  for (int64_t row = 0; row < 3; ++row) {
+    const auto alone = RunAsItIs(built, {rows.Rows(row, row + 1)});
+    ASSERT_TRUE(alone.ok()) << alone.status();
+    EXPECT_EQ(std::memcmp((*alone)[0].bytes(), (*together)[0].Rows(row, row + 1).bytes(),
+                          kWidth * sizeof(float)),
+              0);
+  }
+}
+
+// What contradicts other rows stays as it is: an input that is joined to a table of one row.
+TEST(FoldShapes, ABatchOfOneThatIsNeededStays) {
+  GraphBuilder graph;
+  const Value h = graph.Parameter("h", DType::kF32, {1, kWidth});
+  const Value loop_state =
+      graph.Add("Concat", {h, graph.Constant(RandomFloats({1, 2}, 3))}, {{"axis", int64_t{1}}});
+  graph.Result("r", Reshape(graph, loop_state, graph.Ints({kWidth + 2})));
+  const Folded folded = Fold(graph.Build(), {0});
+  EXPECT_THAT(Pattern(folded), ElementsAre(kWidth + 2));
+}
+
+// --- lengths of sequences
+
+enum class Lengths {
+  kBroadcast,     // broadcast(time, batch), as OpenVINO's readers write it
+  kOfTokens,      // likewise, of the tokens that were embedded
+  kTiled,         // tile([time], batch)
+  kShorter,       // of another input's time
+  kOfWidth,       // the elements' width
+  kOfOtherBatch,  // as many as another input's batch
+};
+
+Value MakeLengths(GraphBuilder& graph, Lengths kind, Value tokens, Value x, Value other) {
+  const auto all = [&](Value time_of, int64_t axis, Value batch_of) {
+    return graph.Add("Broadcast",
+                     {Extent(graph, time_of, axis, false), Extent(graph, batch_of, 0, true)});
+  };
+  switch (kind) {
+    case Lengths::kBroadcast:
+      return all(x, 1, x);
+    case Lengths::kOfTokens:
+      return all(tokens, 1, tokens);
+    case Lengths::kTiled:
+      return graph.Add("Tile", {Extent(graph, x, 1, true), Extent(graph, x, 0, true)});
+    case Lengths::kShorter:
+      return all(other, 1, x);
+    case Lengths::kOfWidth:
+      return all(x, 2, x);
+    case Lengths::kOfOtherBatch:
+      break;
+  }
+  return all(x, 1, other);
+}
+
+// tokens [batch, time] -> embedding -> two layers of LSTM -> projection; h0 and c0 are zeros.
+Graph SequenceDecoder(Lengths kind, RecurrentSequence::Direction direction,
+                      RecurrentSequence::Cell cell) {
+  GraphBuilder graph;
+  const Value tokens = graph.Parameter("tokens", DType::kI64, {-1, -1});
+  const Value other = graph.Parameter("other", DType::kF32, {-1, -1});
+  const Value table = graph.Constant(RandomFloats({7, kWidth}, 3));
+  Value x = graph.Add("Gather", {table, tokens, graph.Int(0)});
+  const int64_t gates = cell == RecurrentSequence::Cell::kLstm ? 4 : 3;
+  for (uint32_t layer = 0; layer < 2; ++layer) {
+    RecurrentSequence sequence;
+    sequence.cell = cell;
+    sequence.direction = direction;
+    sequence.hidden_size = kWidth;
+    sequence.x = x;
+    sequence.lengths = MakeLengths(graph, kind, tokens, x, other);
+    sequence.w = graph.Constant(RandomFloats({1, gates * kWidth, kWidth}, 10 + layer));
+    sequence.r = graph.Constant(RandomFloats({1, gates * kWidth, kWidth}, 20 + layer));
+    Graph built = graph.Build();
+    const auto outputs = AppendRecurrentSequence(sequence, "layer", built);
+    EXPECT_TRUE(outputs.ok());
+    graph = GraphBuilder(std::move(built));
+    x = graph.Add("Squeeze", {outputs->y, graph.Ints({1})});
+  }
+  graph.Result("logits", graph.Add("MatMul", {x, graph.Constant(RandomFloats({kWidth, 7}, 4))}));
+  return graph.Build();
+}
+
+int LoopsWithLengths(const Graph& graph) {
+  return static_cast<int>(std::count_if(
+      graph.nodes.begin(), graph.nodes.end(),
+      [](const Node& node) { return node.loop != nullptr && node.loop->lengths_input >= 0; }));
+}
+
+std::vector<Tensor> SequenceInputs() {
+  return {Tensor::Of<int64_t>({2, 5}, std::vector<int64_t>{1, 2, 3, 4, 5, 6, 0, 1, 2, 3}),
+          RandomFloats({2, 3}, 9)};
+}
+
+TEST(FoldShapes, LengthsOfTheWholeSequenceGo) {
+  for (const Lengths kind : {Lengths::kBroadcast, Lengths::kOfTokens, Lengths::kTiled}) {
+    for (const auto cell : {RecurrentSequence::Cell::kLstm, RecurrentSequence::Cell::kGru}) {
+      for (const auto direction :
+           {RecurrentSequence::Direction::kForward, RecurrentSequence::Direction::kReverse}) {
+        const Graph graph = SequenceDecoder(kind, direction, cell);
+        const Folded folded = Fold(graph);
+        EXPECT_EQ(LoopsWithLengths(graph), 2);
+        EXPECT_EQ(LoopsWithLengths(folded.graph), 0) << static_cast<int>(kind);
+        ExpectSame(graph, folded.graph, SequenceInputs());
+      }
+    }
+  }
+}
+
+TEST(FoldShapes, LengthsThatMayBeShorterStay) {
+  for (const Lengths kind : {Lengths::kShorter, Lengths::kOfWidth, Lengths::kOfOtherBatch}) {
+    const Graph graph = SequenceDecoder(kind, RecurrentSequence::Direction::kForward,
+                                        RecurrentSequence::Cell::kLstm);
+    const Folded folded = Fold(graph);
+    EXPECT_EQ(LoopsWithLengths(folded.graph), 2) << static_cast<int>(kind);
+    ExpectSame(graph, folded.graph, SequenceInputs());
+  }
+}
+
+TEST(FoldShapes, ConstantLengthsOfAStaticExtent) {
+  for (const int64_t length : {5, 4}) {
+    GraphBuilder graph;
+    const Value x = graph.Parameter("x", DType::kF32, {2, 5, kWidth});
+    RecurrentSequence sequence;
+    sequence.cell = RecurrentSequence::Cell::kGru;
+    sequence.hidden_size = kWidth;
+    sequence.x = x;
+    sequence.lengths =
+        graph.Constant(Tensor::Of<int32_t>({2}, std::vector<int32_t>{5, static_cast<int>(length)}));
+    sequence.w = graph.Constant(RandomFloats({1, 3 * kWidth, kWidth}, 1));
+    sequence.r = graph.Constant(RandomFloats({1, 3 * kWidth, kWidth}, 2));
+    Graph built = graph.Build();
+    const auto outputs = AppendRecurrentSequence(sequence, "layer", built);
+    graph = GraphBuilder(std::move(built));
+    graph.Result("y", outputs->y);
+    graph.Result("h", outputs->h);
+    built = graph.Build();
+    const Folded folded = Fold(built);
+    EXPECT_EQ(LoopsWithLengths(folded.graph), length == 5 ? 0 : 1);
+    ExpectSame(built, folded.graph, {RandomFloats({2, 5, kWidth}, 3)});
+  }
+}
+
+// What the lengths are for: the decoder becomes one loop, and its steps are those of its layers.
+TEST(FoldShapes, SequencesOfWholeLengthJoin) {
+  const Graph graph = SequenceDecoder(Lengths::kOfTokens, RecurrentSequence::Direction::kForward,
+                                      RecurrentSequence::Cell::kLstm);
+  const Folded folded = Fold(graph);
+  const auto join = [](const Graph& from, const GraphInfo& info) {
+    return JoinTargetLoop(from, info, Operators(), from.parameters[0], 1, {from.results[0]});
+  };
+  const absl::StatusOr<Graph> joined = join(folded.graph, folded.info);
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  ExpectSame(graph, *joined, SequenceInputs());
+  Graph unfolded = graph;
+  const auto info = InferGraph(unfolded, Operators());
+  EXPECT_THAT(std::string(join(unfolded, *info).status().message()),
+              HasSubstr("it has sequence lengths"));
+}
+
+}  // namespace
+}  // namespace beamwright::ops
