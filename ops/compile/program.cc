@@ -9,6 +9,7 @@ namespace beamwright::ops {
 absl::StatusOr<Program> Program::Compile(const Graph& graph, const GraphInfo& info,
                                          const OperatorSet& operators,
                                          const std::vector<bool>& selected) {
+  BW_CHECK(selected.size() == graph.nodes.size());
   Program program;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     program.first_slot_.push_back(static_cast<int>(program.constants_.size()));
@@ -44,6 +45,50 @@ absl::StatusOr<Program> Program::Compile(const Graph& graph, const GraphInfo& in
     program.instructions_.push_back(std::move(instruction));
   }
   return program;
+}
+
+bool Program::Reads(int slot) const {
+  for (const Instruction& instruction : instructions_) {
+    for (size_t port = 0; port < instruction.inputs.size(); ++port) {
+      if (instruction.inputs[port] == slot && instruction.kernel->NeedsInput(port)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+void Program::DropUnread(const Graph& graph, absl::Span<Program* const> programs,
+                         absl::Span<const ValueId> kept) {
+  const Program& first = *programs.front();
+  std::vector<bool> read(first.constants_.size(), false);
+  const auto mark = [&](int slot) {
+    if (slot >= 0) {
+      read[static_cast<size_t>(slot)] = true;
+    }
+  };
+  for (const ValueId id : kept) {
+    mark(id.present() ? first.slot(id) : -1);
+  }
+  for (const int result : graph.results) {
+    mark(first.slot(graph.node(result).inputs[0]));
+  }
+  for (const Program* program : programs) {
+    for (const Instruction& instruction : program->instructions_) {
+      for (size_t port = 0; port < instruction.inputs.size(); ++port) {
+        if (instruction.kernel->NeedsInput(port)) {
+          mark(instruction.inputs[port]);
+        }
+      }
+    }
+  }
+  for (Program* program : programs) {
+    for (size_t slot = 0; slot < read.size(); ++slot) {
+      if (!read[slot]) {
+        program->constants_[slot] = Tensor();
+      }
+    }
+  }
 }
 
 absl::Status Program::RunInstruction(const Instruction& instruction,

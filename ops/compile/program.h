@@ -37,6 +37,14 @@ class Program {
   int slot(ValueId id) const { return first_slot_[static_cast<size_t>(id.node)] + id.output; }
   const std::vector<Instruction>& instructions() const { return instructions_; }
 
+  // Of a graph whose programs are `programs` (their slots are the same): forgets the constants that
+  // no instruction reads, because kernels have packed them or because they only served to compute
+  // others, unless they are in `kept` or a Result of the graph. Weights would be held twice.
+  static void DropUnread(const Graph& graph, absl::Span<Program* const> programs,
+                         absl::Span<const ValueId> kept = {});
+  // Whether an instruction reads the slot.
+  bool Reads(int slot) const;
+
   // Slots with the constants in place.
   Slots MakeSlots() const { return constants_; }
   // Runs all instructions. The caller has set the slots that nothing here computes.

@@ -99,6 +99,9 @@ class Inference {
     if (node.op == "Parameter") {
       return absl::OkStatus();
     }
+    if (node.op == "Constant" && !node.constant.has_value()) {
+      return absl::OkStatus();  // dropped (DropLargeConstants): its type and shape stand there
+    }
     if (node.op == "Constant") {
       node.outputs[0].dtype = node.constant.dtype();
       node.outputs[0].shape = PartialShape(node.constant.shape());

@@ -37,4 +37,24 @@ Graph KeepNodes(const Graph& graph, const std::vector<bool>& keep, std::vector<i
   return kept;
 }
 
+void DropLargeConstants(Graph& graph) {
+  constexpr int64_t kSmallBytes = 4096;
+  for (Node& node : graph.nodes) {
+    if (node.constant.has_value() && node.constant.num_bytes() > kSmallBytes) {
+      node.constant = Tensor();
+    }
+    if (node.loop != nullptr) {
+      auto loop = std::make_shared<Loop>(*node.loop);
+      DropLargeConstants(loop->body);
+      node.loop = std::move(loop);
+    }
+    if (node.branches != nullptr) {
+      auto branches = std::make_shared<If>(*node.branches);
+      DropLargeConstants(branches->then_branch.body);
+      DropLargeConstants(branches->else_branch.body);
+      node.branches = std::move(branches);
+    }
+  }
+}
+
 }  // namespace beamwright::ops

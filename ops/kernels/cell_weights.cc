@@ -4,6 +4,7 @@
 
 #include "ops/kernels/matmul.h"
 #include "ops/kernels/parallel.h"
+#include "ops/kernels/shared_weights.h"
 
 namespace beamwright::ops {
 namespace {
@@ -16,9 +17,8 @@ const float* Begin(const Tensor& weight, const CellWeights::Part& part) {
 
 CellWeights::CellWeights(const Tensor* constant, const Part& part) {
   if (constant != nullptr && part.rows > 0 && part.columns > 0) {
-    packed_ = std::make_unique<PackedMatMul>(
-        ConstMatrix<float>{Begin(*constant, part), part.rows, part.columns, constant->dim(1)},
-        /*transposed=*/true);
+    packed_ = SharePacked({Begin(*constant, part), part.rows, part.columns, constant->dim(1)},
+                          /*transposed=*/true);
   }
 }
 

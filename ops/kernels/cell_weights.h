@@ -34,7 +34,7 @@ class CellWeights {
                    Matrix<float> out) const;
 
  private:
-  std::unique_ptr<PackedMatMul> packed_;
+  std::shared_ptr<const PackedMatMul> packed_;
 };
 
 }  // namespace beamwright::ops

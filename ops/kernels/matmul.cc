@@ -5,9 +5,9 @@
 
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/math.h"
-#include "ops/kernels/packed_matmul.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/product_shapes.h"
+#include "ops/kernels/shared_weights.h"
 #include "ops/kernels/widen.h"
 
 namespace beamwright::ops {
@@ -126,8 +126,8 @@ class PackedKernel final : public Kernel {
   PackedKernel(ProductOptions options, const Tensor& weight)
       : options_(options),
         weight_{weight.dtype(), PartialShape(weight.shape())},
-        packed_({weight.data<float>(), weight.dim(0), weight.dim(1), weight.dim(1)},
-                options.transpose_b) {}
+        packed_(SharePacked({weight.data<float>(), weight.dim(0), weight.dim(1), weight.dim(1)},
+                            options.transpose_b)) {}
 
   bool NeedsInput(size_t index) const override { return index != 1; }
 
@@ -138,20 +138,20 @@ class PackedKernel final : public Kernel {
     infos[1] = weight_;
     BW_RETURN_IF_ERROR(MatMulOp::Shapes(options_, infos, absl::MakeSpan(results)));
     BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
-    const int64_t depth = packed_.depth();
-    const int64_t columns = packed_.columns();
+    const int64_t depth = packed_->depth();
+    const int64_t columns = packed_->columns();
     const int64_t rows = NumElements(inputs[0]->shape()) / std::max<int64_t>(depth, 1);
     if (outputs[0].num_elements() == 0) {
       return absl::OkStatus();
     }
-    return packed_.Run(context.num_threads, {inputs[0]->data<float>(), rows, depth, depth}, {},
-                       {outputs[0].mutable_data<float>(), rows, columns, columns});
+    return packed_->Run(context.num_threads, {inputs[0]->data<float>(), rows, depth, depth}, {},
+                        {outputs[0].mutable_data<float>(), rows, columns, columns});
   }
 
  private:
   const ProductOptions options_;
   const InputInfo weight_;  // type and shape
-  const PackedMatMul packed_;
+  const std::shared_ptr<const PackedMatMul> packed_;
 };
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMatMul(const KernelRequest& request) {

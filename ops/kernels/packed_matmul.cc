@@ -37,6 +37,7 @@ void Finish(const float* product, const float* bias, bool add, int64_t count, fl
 
 PackedMatMul::ScopedFixedOrder::ScopedFixedOrder() { ++fixed_order_scopes; }
 PackedMatMul::ScopedFixedOrder::~ScopedFixedOrder() { --fixed_order_scopes; }
+bool PackedMatMul::FixedOrderIsForced() { return fixed_order_scopes > 0; }
 
 PackedMatMul::PackedMatMul(ConstMatrix<float> weight, bool transposed, Backend backend)
     : depth_(transposed ? weight.columns : weight.rows),
@@ -48,12 +49,12 @@ PackedMatMul::PackedMatMul(ConstMatrix<float> weight, bool transposed, Backend b
           transposed ? weight.row(n)[k] : weight.row(k)[n];
     }
   }
-  if (backend == Backend::kFixedOrder || fixed_order_scopes > 0) {
+  if (backend == Backend::kFixedOrder || FixedOrderIsForced()) {
     return;
   }
   onednn_ = OneDnnPanels::Create(weight_, depth_, columns_);
   if (onednn_ != nullptr) {
-    weight_ = {};
+    std::vector<float>().swap(weight_);  // assigning {} would keep the memory
   }
 }
 

@@ -38,6 +38,8 @@ class PackedMatMul {
     ScopedFixedOrder& operator=(const ScopedFixedOrder&) = delete;
   };
 
+  static bool FixedOrderIsForced();
+
   // What is done with a product once it is there.
   struct Epilogue {
     absl::Span<const float> bias;  // [columns], or empty

@@ -24,6 +24,8 @@ class IfKernel : public Kernel {
         return Annotate(program.status(), NameAt(i));
       }
       programs_[i] = std::make_unique<Program>(*std::move(program));
+      Program* const compiled = programs_[i].get();
+      Program::DropUnread(body, {&compiled, 1});
     }
     return absl::OkStatus();
   }

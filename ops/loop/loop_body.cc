@@ -87,6 +87,15 @@ absl::StatusOr<std::unique_ptr<LoopBody>> LoopBody::Compile(std::shared_ptr<cons
   for (const int result : graph.results) {
     body->result_slots_.push_back(body->step_program_.slot(graph.node(result).inputs[0]));
   }
+  Program* const programs[] = {&body->request_program_, &body->step_program_};
+  Program::DropUnread(graph, programs);
+  for (const int rule : body->invariants_) {
+    const int slot = body->ParameterSlot(body->loop_->inputs[static_cast<size_t>(rule)]);
+    const auto& results = body->result_slots_;
+    body->reads_invariant_.push_back(
+        body->request_program_.Reads(slot) || body->step_program_.Reads(slot) ||
+        std::find(results.begin(), results.end(), slot) != results.end());
+  }
   return body;
 }
 
@@ -105,7 +114,9 @@ absl::Status LoopBody::Bind(const ExecutionContext& context, absl::Span<const Te
   values.slots = step_program_.MakeSlots();
   for (size_t i = 0; i < invariants.size(); ++i) {
     const LoopInput& input = loop_->inputs[static_cast<size_t>(invariants_[i])];
-    values.slots[static_cast<size_t>(ParameterSlot(input))] = invariants[i];
+    if (reads_invariant_[i]) {
+      values.slots[static_cast<size_t>(ParameterSlot(input))] = invariants[i];
+    }
   }
   return request_program_.Run(context, values.slots);
 }

@@ -55,6 +55,10 @@ class LoopBody {
   const std::vector<int>& invariants() const { return invariants_; }
   const std::vector<int>& sliced() const { return sliced_; }
 
+  // Whether the body reads invariant `index` (of invariants()): a weight that kernels have packed
+  // need not be given to Bind.
+  bool reads_invariant(size_t index) const { return reads_invariant_[index]; }
+
   // Computes what the steps of one request (or run) share.
   absl::Status Bind(const ExecutionContext& context, absl::Span<const Tensor> invariants,
                     RequestValues& values) const;
@@ -97,6 +101,7 @@ class LoopBody {
   RowPlan plan_;
   std::vector<int> carried_;
   std::vector<int> invariants_;
+  std::vector<bool> reads_invariant_;  // by invariant
   std::vector<int> sliced_;
   std::vector<int> result_slots_;
 };

@@ -2,6 +2,7 @@
 
 #include "ops/base/status.h"
 #include "ops/compile/shape_folding.h"
+#include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
 
 namespace beamwright::ops {
@@ -21,8 +22,11 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph) {
   model->graph_ = std::move(graph);
   BW_ASSIGN_OR_RETURN(GraphInfo info, InferGraph(model->graph_, Operators()));
   BW_RETURN_IF_ERROR(FoldShapes(model->graph_, info, Operators()));
+  DropLargeConstants(model->graph_);
   const std::vector<bool> all(model->graph_.nodes.size(), true);
   BW_ASSIGN_OR_RETURN(model->program_, Program::Compile(model->graph_, info, Operators(), all));
+  Program* const program = &model->program_;
+  Program::DropUnread(model->graph_, {&program, 1});
   return model;
 }
 

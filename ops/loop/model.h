@@ -17,6 +17,7 @@ class Model {
   // Infers, checks and compiles. Errors name the layer.
   static absl::StatusOr<std::unique_ptr<Model>> Compile(Graph graph);
 
+  // Without the elements of large constants.
   const Graph& graph() const { return graph_; }
 
   // inputs: one per graph().parameters, in that order; type and shape must be what the Parameter

@@ -30,7 +30,28 @@ class LoopKernel : public Kernel {
     for (const LoopOutput& rule : loop().outputs) {
       state_of_output_.push_back(FindState(rule));
     }
+    needs_input_.assign(request.inputs.size(), false);
+    const auto need = [&](int input) {
+      if (input >= 0) {
+        needs_input_[static_cast<size_t>(input)] = true;
+      }
+    };
+    need(loop().trip_count_input);
+    need(loop().condition_input);
+    need(loop().lengths_input);
+    for (const LoopInput& rule : loop().inputs) {
+      need(rule.kind == LoopInput::Kind::kInvariant ? -1 : rule.input);
+    }
+    for (size_t i = 0; i < body_->invariants().size(); ++i) {
+      const auto rule = static_cast<size_t>(body_->invariants()[i]);
+      need(body_->reads_invariant(i) ? loop().inputs[rule].input : -1);
+    }
+    for (const InputInfo& input : request.inputs) {
+      given_.push_back({input.dtype, input.shape});
+    }
   }
+
+  bool NeedsInput(size_t index) const override { return needs_input_[index]; }
 
   absl::Status Run(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                    absl::Span<Tensor> outputs) const override {
@@ -257,9 +278,10 @@ class LoopKernel : public Kernel {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const bool decides = static_cast<int>(i) == loop().trip_count_input ||
                            static_cast<int>(i) == loop().condition_input;
-      infos.push_back({inputs[i]->dtype(),
-                       inputs[i]->has_value() ? PartialShape(inputs[i]->shape()) : PartialShape(),
-                       decides ? inputs[i] : nullptr});
+      infos.push_back(inputs[i]->has_value()
+                          ? InputInfo{inputs[i]->dtype(), PartialShape(inputs[i]->shape()),
+                                      decides ? inputs[i] : nullptr}
+                          : given_[i]);
     }
     BW_ASSIGN_OR_RETURN(const std::vector<ValueInfo> outputs,
                         InferNodeOutputs(node_, infos, *operators_));
@@ -344,6 +366,8 @@ class LoopKernel : public Kernel {
   std::unique_ptr<LoopBody> body_;
   bool condition_stays_;              // condition_result is known to be true
   std::vector<int> state_of_output_;  // by output rule
+  std::vector<bool> needs_input_;
+  std::vector<InputInfo> given_;  // types and shapes known at load
 };
 
 }  // namespace

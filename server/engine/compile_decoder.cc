@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
+#include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
 #include "server/engine/decoder_form.h"
 #include "server/engine/parts.h"
@@ -28,6 +29,7 @@ class DecoderCompiler {
   absl::Status Run() {
     BW_ASSIGN_OR_RETURN(DecoderForm form, FormDecoder(std::move(parts_.decoder), config_));
     parts_.decoder = std::move(form.graph);
+    DropLargeConstants(parts_.decoder);
     const Graph& graph = parts_.decoder;
     const ops::GraphInfo& info = form.info;
     if (form.loop_node >= 0) {
@@ -41,6 +43,8 @@ class DecoderCompiler {
     BW_RETURN_IF_ERROR(CheckTokenUse(needed));
     BW_ASSIGN_OR_RETURN(parts_.prologue,
                         ops::Program::Compile(graph, info, ops::Operators(), needed));
+    ops::Program* const prologue = &parts_.prologue;
+    ops::Program::DropUnread(graph, {&prologue, 1}, wanted);
     BW_RETURN_IF_ERROR(FindInputs());
     return FindVocabulary();
   }
@@ -140,8 +144,11 @@ class DecoderCompiler {
     for (const int rule : parts_.body->carried()) {
       parts_.state_values.push_back(InputValue(node, rule));
     }
-    for (const int rule : parts_.body->invariants()) {
-      parts_.invariant_values.push_back(InputValue(node, rule));
+    for (size_t i = 0; i < parts_.body->invariants().size(); ++i) {
+      // Weights that the body has packed need not be handed to it.
+      parts_.invariant_values.push_back(parts_.body->reads_invariant(i)
+                                            ? InputValue(node, parts_.body->invariants()[i])
+                                            : ValueId{});
     }
     return FindLoopLogits(loop_node);
   }

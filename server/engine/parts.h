@@ -54,7 +54,7 @@ struct DecodeModel::Parts {
   bool prologue_measures_tokens = false;  // it reads their shape, never their values
   std::vector<DecoderInput> inputs;
   std::vector<ops::ValueId> state_values;      // in the order of body->carried()
-  std::vector<ops::ValueId> invariant_values;  // in the order of body->invariants()
+  std::vector<ops::ValueId> invariant_values;  // of body->invariants(); absent: it reads none
 
   std::unique_ptr<ops::LoopBody> body;
   ops::DType token_dtype = ops::DType::kI64;

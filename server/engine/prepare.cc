@@ -34,7 +34,8 @@ absl::Status Prepare(const DecodeModel::Parts& parts, const ops::ExecutionContex
   const auto read = [&](const std::vector<ops::ValueId>& values) {
     std::vector<ops::Tensor> tensors;
     for (const ops::ValueId value : values) {
-      tensors.push_back(slots[static_cast<size_t>(parts.prologue.slot(value))]);
+      tensors.push_back(value.present() ? slots[static_cast<size_t>(parts.prologue.slot(value))]
+                                        : ops::Tensor());
     }
     return tensors;
   };

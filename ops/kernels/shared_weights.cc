@@ -1,0 +1,98 @@
+#include "ops/kernels/shared_weights.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "ops/base/check.h"
+
+namespace beamwright::ops {
+namespace {
+
+std::string KeyOf(ConstMatrix<float> weight, bool transposed) {
+  // How it is packed decides the bits of products, so it is a part of what a weight is.
+  const std::array<int64_t, 4> header = {weight.rows, weight.columns, transposed ? 1 : 0,
+                                         PackedMatMul::FixedOrderIsForced() ? 1 : 0};
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
+                                                                        &EVP_MD_CTX_free);
+  BW_CHECK(context != nullptr && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1);
+  const auto add = [&](const void* bytes, size_t count) {
+    BW_CHECK(EVP_DigestUpdate(context.get(), bytes, count) == 1);
+  };
+  add(header.data(), sizeof(header));
+  for (int64_t row = 0; row < weight.rows; ++row) {
+    add(weight.row(row), static_cast<size_t>(weight.columns) * sizeof(float));
+  }
+  std::string digest(EVP_MAX_MD_SIZE, '\0');
+  unsigned int size = 0;
+  BW_CHECK(EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(digest.data()),
+                              &size) == 1);
+  digest.resize(size);
+  return digest;
+}
+
+class Cache {
+ public:
+  std::shared_ptr<const PackedMatMul> Get(ConstMatrix<float> weight, bool transposed) {
+    const std::string key = KeyOf(weight, transposed);
+    if (auto found = Find(key)) {
+      return found;
+    }
+    // Packing takes its time; whoever packs the same meanwhile is not waited for.
+    std::shared_ptr<const PackedMatMul> packed(new PackedMatMul(weight, transposed),
+                                               [this, key](const PackedMatMul* unused) {
+                                                 delete unused;
+                                                 Forget(key);
+                                               });
+    const absl::MutexLock lock(&mutex_);
+    std::weak_ptr<const PackedMatMul>& entry = weights_[key];
+    if (auto other = entry.lock()) {
+      return other;
+    }
+    entry = packed;
+    return packed;
+  }
+
+  size_t size() const {
+    const absl::MutexLock lock(&mutex_);
+    return weights_.size();
+  }
+
+ private:
+  std::shared_ptr<const PackedMatMul> Find(const std::string& key) const {
+    const absl::MutexLock lock(&mutex_);
+    const auto found = weights_.find(key);
+    return found == weights_.end() ? nullptr : found->second.lock();
+  }
+
+  void Forget(const std::string& key) {
+    const absl::MutexLock lock(&mutex_);
+    const auto found = weights_.find(key);
+    if (found != weights_.end() && found->second.expired()) {
+      weights_.erase(found);
+    }
+  }
+
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_map<std::string, std::weak_ptr<const PackedMatMul>> weights_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+// Never destroyed: kernels in static objects may outlive it otherwise.
+Cache& TheCache() {
+  static auto* const cache = new Cache();
+  return *cache;
+}
+
+}  // namespace
+
+std::shared_ptr<const PackedMatMul> SharePacked(ConstMatrix<float> weight, bool transposed) {
+  return TheCache().Get(weight, transposed);
+}
+
+size_t NumSharedWeights() { return TheCache().size(); }
+
+}  // namespace beamwright::ops

@@ -1,0 +1,22 @@
+// Packed weights, each held once in the process: versions of a model that differ in a few layers,
+// and models with a common encoder, share the others. Weights are told apart by the SHA-256 of
+// their extents and elements, since what was packed cannot be compared with them any more. The last
+// kernel that uses a weight frees it.
+#ifndef BEAMWRIGHT_OPS_KERNELS_SHARED_WEIGHTS_H_
+#define BEAMWRIGHT_OPS_KERNELS_SHARED_WEIGHTS_H_
+
+#include <memory>
+
+#include "ops/kernels/packed_matmul.h"
+
+namespace beamwright::ops {
+
+// As PackedMatMul(weight, transposed). Thread-safe.
+std::shared_ptr<const PackedMatMul> SharePacked(ConstMatrix<float> weight, bool transposed);
+
+// Weights that are held now; for tests.
+size_t NumSharedWeights();
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_KERNELS_SHARED_WEIGHTS_H_
