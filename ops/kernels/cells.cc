@@ -25,6 +25,7 @@ struct CellOptions {
   bool linear_before_reset = false;
   bool joined = false;
   bool input_forget = false;
+  bool input_is_product = false;  // X is X * W^T already, [rows, gates * hidden], and W is absent
 
   // Input positions; -1: the form has no such input.
   int c() const { return cell == Cell::kLstm ? 2 : -1; }
@@ -58,6 +59,7 @@ absl::StatusOr<CellOptions> ParseCell(const Node& node, Cell cell) {
     BW_ASSIGN_OR_RETURN(options.linear_before_reset,
                         node.attributes.Bool("linear_before_reset", false));
   }
+  BW_ASSIGN_OR_RETURN(options.input_is_product, node.attributes.Bool("input_is_product", false));
   if (cell == Cell::kLstm) {
     BW_ASSIGN_OR_RETURN(options.joined, node.attributes.Bool("weights_joined", false));
     BW_ASSIGN_OR_RETURN(options.input_forget, node.attributes.Bool("input_forget", false));
@@ -96,7 +98,7 @@ absl::Status CheckInput(absl::Span<const InputInfo> inputs, int index, absl::str
 
 absl::Status CellShapes(const CellOptions& options, absl::Span<const InputInfo> inputs,
                         absl::Span<ValueInfo> outputs) {
-  const size_t required = static_cast<size_t>(options.b());
+  const size_t required = static_cast<size_t>(options.input_is_product ? options.w() : options.b());
   const size_t most = static_cast<size_t>(options.p() < 0 ? options.b() + 1 : options.p() + 1);
   const size_t num_outputs = options.cell == Cell::kLstm ? 2 : 1;
   BW_RETURN_IF_ERROR(ExpectCounts(inputs, required, most, outputs, num_outputs));
@@ -104,6 +106,13 @@ absl::Status CellShapes(const CellOptions& options, absl::Span<const InputInfo> 
   int64_t input_size = PartialShape::kDynamic;
   int64_t hidden = options.hidden;
   int64_t gate_rows = options.gates * hidden;
+  if (options.input_is_product) {
+    if (options.joined || Present(inputs, static_cast<size_t>(options.w())) ||
+        !Present(inputs, static_cast<size_t>(options.r()))) {
+      return Invalid("attribute input_is_product: there must be no W then, and R");
+    }
+    input_size = gate_rows;
+  }
   int64_t bias_size = options.bias_size();
   int64_t peephole_size = 3 * hidden;
   BW_RETURN_IF_ERROR(CheckInput(inputs, 0, "X", {&rows, &input_size}));
@@ -239,9 +248,25 @@ class CellKernel final : public Kernel {
   // gates = X W^T + B (the first `gates` parts of it).
   absl::Status InputProduct(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                             Matrix<float> gates) const {
+    if (options_.input_is_product) {
+      AddBias(AsMatrix(*inputs[0]), Bias(inputs, 0, gates.columns), gates);
+      return absl::OkStatus();
+    }
     const Tensor& w = *inputs[static_cast<size_t>(options_.w())];
     return input_.Run(context, w, InputPart(w), AsMatrix(*inputs[0]),
                       {Bias(inputs, 0, gates.columns)}, gates);
+  }
+
+  // As the epilogue of a product adds it, to the bit.
+  static void AddBias(ConstMatrix<float> product, absl::Span<const float> bias, Matrix<float> out) {
+    for (int64_t row = 0; row < product.rows; ++row) {
+      const float* const from = product.row(row);
+      float* const to = out.row(row);
+      std::copy_n(from, out.columns, to);
+      for (size_t i = 0; i < bias.size(); ++i) {
+        to[i] = from[i] + bias[i];
+      }
+    }
   }
 
   absl::Status RunLstm(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,

@@ -1,6 +1,7 @@
 #include "ops/loop/model.h"
 
 #include "ops/base/status.h"
+#include "ops/compile/hoist_inputs.h"
 #include "ops/compile/shape_folding.h"
 #include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
@@ -22,6 +23,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph) {
   model->graph_ = std::move(graph);
   BW_ASSIGN_OR_RETURN(GraphInfo info, InferGraph(model->graph_, Operators()));
   BW_RETURN_IF_ERROR(FoldShapes(model->graph_, info, Operators()));
+  BW_RETURN_IF_ERROR(HoistInputProducts(model->graph_, info, Operators()));
   DropLargeConstants(model->graph_);
   const std::vector<bool> all(model->graph_.nodes.size(), true);
   BW_ASSIGN_OR_RETURN(model->program_, Program::Compile(model->graph_, info, Operators(), all));

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
+#include "ops/compile/hoist_inputs.h"
 #include "ops/compile/scopes.h"
 #include "ops/graph/inference.h"
 #include "ops/import/graph_file.h"
@@ -18,10 +19,23 @@
 namespace beamwright::ops {
 namespace {
 
-// The scope of every node in a loop's body, by body. Bodies live as long as the graph.
-using ScopeMap = std::map<const Graph*, std::vector<Scope>>;
+// What is noted of every node in a loop's body, by body. Bodies live as long as the graph.
+using NoteMap = std::map<const Graph*, std::vector<std::string>>;
 
-void CollectScopes(const Graph& graph, const GraphInfo& info, ScopeMap& scopes) {
+std::vector<std::string> ScopeNotes(const Loop& loop, const GraphInfo& info) {
+  std::vector<std::string> notes;
+  for (const Scope scope : FindScopes(loop, info)) {
+    notes.push_back(absl::StrCat("scope ", Name(scope)));
+  }
+  for (const int node : HoistedProducts(loop, info)) {
+    absl::StrAppend(&notes[static_cast<size_t>(node)],
+                    loop.body.node(node).op == "MatMul" ? "" : "; its product with W token",
+                    ", over a sequence for all steps at once");
+  }
+  return notes;
+}
+
+void CollectNotes(const Graph& graph, const GraphInfo& info, NoteMap& notes) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     size_t body = 0;
@@ -31,9 +45,9 @@ void CollectScopes(const Graph& graph, const GraphInfo& info, ScopeMap& scopes) 
         return;
       }
       if (node.loop != nullptr) {
-        scopes[&inner] = FindScopes(*node.loop, *inner_info);
+        notes[&inner] = ScopeNotes(*node.loop, *inner_info);
       }
-      CollectScopes(inner, *inner_info, scopes);
+      CollectNotes(inner, *inner_info, notes);
     });
   }
 }
@@ -59,15 +73,13 @@ absl::Status Show(const ShowFlags& flags, std::ostream& output) {
   Graph inferred = graph;
   const absl::StatusOr<GraphInfo> info = InferGraph(inferred, Operators());
   const absl::Status& status = info.status();
-  ScopeMap scopes;
+  NoteMap notes;
   if (info.ok()) {
     graph = std::move(inferred);
-    CollectScopes(graph, *info, scopes);
-    options.note = [&scopes](const Graph& shown, int node) {
-      const auto it = scopes.find(&shown);
-      return it == scopes.end()
-                 ? std::string()
-                 : absl::StrCat("scope ", Name(it->second[static_cast<size_t>(node)]));
+    CollectNotes(graph, *info, notes);
+    options.note = [&notes](const Graph& shown, int node) {
+      const auto it = notes.find(&shown);
+      return it == notes.end() ? std::string() : it->second[static_cast<size_t>(node)];
     };
   } else {
     options.remarks.push_back(

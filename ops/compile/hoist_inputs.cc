@@ -1,0 +1,362 @@
+#include "ops/compile/hoist_inputs.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "ops/base/status.h"
+#include "ops/compile/extents.h"
+#include "ops/compile/program.h"
+#include "ops/graph/rewrite.h"
+
+namespace beamwright::ops {
+namespace {
+
+// A product of a body: its first input comes from a sliced Parameter, at most through a node that
+// takes the sliced axis away.
+struct SliceProduct {
+  int node = -1;
+  int rule = -1;   // index into Loop::inputs
+  int chain = -1;  // Squeeze or Reshape between the Parameter and the product; -1: none
+  bool is_cell = false;
+  bool joined = false;  // a cell whose W and R stand in one matrix
+  size_t weight = 0;    // input of the node
+};
+
+bool IsCell(const Node& node) {
+  return node.op == "LSTMCell" || node.op == "GRUCell" || node.op == "RNNCell";
+}
+
+class ProductFinder {
+ public:
+  ProductFinder(const Loop& loop, const GraphInfo& info) : loop_(loop), info_(info) {}
+
+  std::vector<SliceProduct> Run() const {
+    std::vector<SliceProduct> products;
+    if (loop_.items == Loop::Items::kApart || loop_.trip_count_input >= 0 ||
+        loop_.condition_input >= 0 || loop_.condition_result >= 0) {
+      return products;
+    }
+    for (size_t i = 0; i < loop_.body.nodes.size(); ++i) {
+      if (const std::optional<SliceProduct> product = ProductOf(static_cast<int>(i))) {
+        products.push_back(*product);
+      }
+    }
+    return products;
+  }
+
+ private:
+  std::optional<SliceProduct> ProductOf(int index) const {
+    const Node& node = loop_.body.node(index);
+    SliceProduct product;
+    product.node = index;
+    product.is_cell = IsCell(node);
+    if (!product.is_cell && node.op != "MatMul") {
+      return std::nullopt;
+    }
+    const auto flag = [&](const char* name) {
+      return node.attributes.Bool(name, false).value_or(true);
+    };
+    if (flag("transpose_a") || flag("input_is_product")) {
+      return std::nullopt;
+    }
+    product.joined = node.op == "LSTMCell" && flag("weights_joined");
+    product.weight = !product.is_cell ? 1 : node.op == "LSTMCell" ? 3 : 2;
+    const std::vector<InputInfo> inputs = info_.InputsOf(loop_.body, node);
+    const Tensor* weight = product.weight < inputs.size() ? inputs[product.weight].value : nullptr;
+    const ValueId x = node.inputs[0];
+    if (weight == nullptr || weight->dtype() != DType::kF32 || weight->rank() != 2 ||
+        weight->num_elements() == 0) {
+      return std::nullopt;
+    }
+    ValueId source = x;
+    if (loop_.body.node(x.node).op != "Parameter") {
+      product.chain = x.node;
+      source =
+          loop_.body.node(x.node).inputs.empty() ? ValueId{} : loop_.body.node(x.node).inputs[0];
+    }
+    product.rule = source.present() ? SlicedRule(source) : -1;
+    return product.rule >= 0 && KeepsElements(product) ? std::optional(product) : std::nullopt;
+  }
+
+  // The rule that slices x [.., time, .., width], of rank 3, for the body's Parameter.
+  int SlicedRule(ValueId parameter) const {
+    const auto at =
+        std::find(loop_.body.parameters.begin(), loop_.body.parameters.end(), parameter.node);
+    for (size_t i = 0; i < loop_.inputs.size(); ++i) {
+      const LoopInput& rule = loop_.inputs[i];
+      const PartialShape& shape = loop_.body.info(parameter).shape;
+      if (at != loop_.body.parameters.end() &&
+          rule.body_parameter == at - loop_.body.parameters.begin() && TakesEveryElement(rule) &&
+          shape.has_rank() && shape.rank() + (rule.drop_axis ? 1 : 0) == 3 &&
+          (rule.axis == 0 || rule.axis == 1) && shape.dims().back() > 0) {
+        return static_cast<int>(i);
+      }
+    }
+    return -1;
+  }
+
+  // Whether what stands between only takes the sliced axis away, which the product of all time
+  // steps still has.
+  bool KeepsElements(const SliceProduct& product) const {
+    const LoopInput& rule = loop_.inputs[static_cast<size_t>(product.rule)];
+    if (product.chain < 0) {
+      return rule.drop_axis || !product.is_cell;
+    }
+    const Node& chain = loop_.body.node(product.chain);
+    const PartialShape& before = loop_.body.info(chain.inputs[0]).shape;
+    const PartialShape& after = chain.outputs[0].shape;
+    if (rule.drop_axis || chain.inputs.size() != 2 || !after.has_rank() || after.rank() != 2 ||
+        after.dim(1) != before.dims().back()) {
+      return false;
+    }
+    const Tensor* list = info_.InputsOf(loop_.body, chain)[1].value;
+    const absl::StatusOr<std::vector<int64_t>> values =
+        list == nullptr ? std::vector<int64_t>() : ToInt64(*list);
+    if (!values.ok() || values->empty()) {
+      return false;
+    }
+    // A Reshape to two axes of which the last one stays joins all before it.
+    return chain.op == "Reshape"
+               ? values->size() == 2
+               : chain.op == "Squeeze" && *values == std::vector<int64_t>{rule.axis};
+  }
+
+  const Loop& loop_;
+  const GraphInfo& info_;
+};
+
+// Columns [first, first + count) of a matrix.
+Tensor Columns(const Tensor& matrix, int64_t first, int64_t count) {
+  Tensor part(DType::kF32, {matrix.dim(0), count});
+  for (int64_t row = 0; row < matrix.dim(0); ++row) {
+    std::copy_n(matrix.data<float>() + row * matrix.dim(1) + first, count,
+                part.mutable_data<float>() + row * count);
+  }
+  return part;
+}
+
+ValueId Append(Graph& graph, Node node) {
+  graph.nodes.push_back(std::move(node));
+  return {static_cast<int>(graph.nodes.size()) - 1, 0};
+}
+
+ValueId AppendConstant(Graph& graph, const std::string& name, Tensor value) {
+  Node node;
+  node.op = "Constant";
+  node.name = name;
+  node.outputs.resize(1);
+  node.outputs[0].dtype = value.dtype();
+  node.outputs[0].shape = PartialShape(value.shape());
+  node.constant = std::move(value);
+  return Append(graph, std::move(node));
+}
+
+// Rewrites one loop. Products are appended to `outside`, in which `inputs` (of the loop) stand.
+class Hoister {
+ public:
+  Hoister(const Loop& loop, const GraphInfo& info, std::vector<ValueId>& inputs, Graph& outside)
+      : loop_(loop), info_(info), inputs_(inputs), outside_(outside) {}
+
+  Loop Run(const std::vector<SliceProduct>& products) {
+    result_ = loop_;
+    result_.body = Graph();
+    result_.body.name = loop_.body.name;
+    std::map<int, ValueId> replaced;  // product -> the Parameter that brings its slice
+    for (const SliceProduct& product : products) {
+      replaced[product.node] = AddSlice(product);
+    }
+    std::vector<int> moved;
+    for (size_t i = 0; i < loop_.body.nodes.size(); ++i) {
+      Node node = loop_.body.nodes[i];
+      const bool parameter = node.op == "Parameter";
+      for (ValueId& input : node.inputs) {
+        input.node = input.present() ? moved[static_cast<size_t>(input.node)] : -1;
+      }
+      const auto product =
+          std::find_if(products.begin(), products.end(),
+                       [&](const SliceProduct& p) { return p.node == static_cast<int>(i); });
+      if (product != products.end()) {
+        const ValueId x = AddChain(*product, replaced.at(product->node));
+        if (!product->is_cell) {
+          moved.push_back(x.node);  // the product itself
+          continue;
+        }
+        UseProduct(*product, x, node);
+      }
+      moved.push_back(Append(result_.body, std::move(node)).node);
+      if (parameter) {
+        result_.body.parameters.push_back(moved.back());
+      }
+    }
+    for (const int node : loop_.body.results) {
+      result_.body.results.push_back(moved[static_cast<size_t>(node)]);
+    }
+    // The old Parameters come first in the list, as rules count them.
+    std::rotate(result_.body.parameters.begin(),
+                result_.body.parameters.begin() + static_cast<int64_t>(products.size()),
+                result_.body.parameters.end());
+    DropUnreadSlices();
+    return std::move(result_);
+  }
+
+ private:
+  const Tensor& Weight(const SliceProduct& product) const {
+    return *info_.InputsOf(loop_.body, loop_.body.node(product.node))[product.weight].value;
+  }
+  const Node& ParameterOf(const SliceProduct& product) const {
+    const LoopInput& rule = loop_.inputs[static_cast<size_t>(product.rule)];
+    return loop_.body.node(loop_.body.parameters[static_cast<size_t>(rule.body_parameter)]);
+  }
+
+  // The product outside, and a Parameter that gets its slices.
+  ValueId AddSlice(const SliceProduct& product) {
+    const Node& node = loop_.body.node(product.node);
+    const int64_t width = ParameterOf(product).outputs[0].shape.dims().back();
+    const Tensor& weight = Weight(product);
+    const bool transposed =
+        product.is_cell || node.attributes.Bool("transpose_b", false).value_or(false);
+    const int64_t columns = weight.dim(transposed ? 0 : 1);
+    LoopInput rule = loop_.inputs[static_cast<size_t>(product.rule)];
+
+    Node outside;
+    outside.op = "MatMul";
+    outside.name = absl::StrCat(node.name, "/all_steps");
+    outside.attributes.Set("transpose_b", transposed);
+    outside.inputs = {inputs_[static_cast<size_t>(rule.input)],
+                      AppendConstant(outside_, outside.name,
+                                     product.joined ? Columns(weight, 0, width) : weight)};
+    outside.outputs.resize(1);
+    rule.input = static_cast<int>(inputs_.size());
+    inputs_.push_back(Append(outside_, std::move(outside)));
+
+    Node parameter = ParameterOf(product);
+    parameter.name = absl::StrCat(node.name, "/input_product");
+    parameter.outputs[0].names.clear();
+    Shape shape = parameter.outputs[0].shape.dims();
+    shape.back() = columns;
+    parameter.outputs[0].shape = PartialShape(std::move(shape));
+    rule.body_parameter = static_cast<int>(loop_.body.parameters.size() + num_added_++);
+    result_.inputs.push_back(rule);
+    const ValueId value = Append(result_.body, std::move(parameter));
+    result_.body.parameters.push_back(value.node);
+    return value;
+  }
+
+  // The slice of a product without the sliced axis, if the product was computed without it.
+  ValueId AddChain(const SliceProduct& product, ValueId slice) {
+    if (product.chain < 0) {
+      return slice;
+    }
+    Node chain = loop_.body.node(product.chain);
+    std::vector<int64_t> list = *ToInt64(*info_.InputsOf(loop_.body, chain)[1].value);
+    if (chain.op == "Reshape") {
+      list = {-1, result_.body.info(slice).shape.dims().back()};
+    }
+    chain.name = absl::StrCat(chain.name, "/input_product");
+    chain.inputs = {slice,
+                    AppendConstant(result_.body, chain.name,
+                                   Tensor::Of<int64_t>({static_cast<int64_t>(list.size())}, list))};
+    chain.outputs[0] = ValueInfo();
+    return Append(result_.body, std::move(chain));
+  }
+
+  // Makes a cell take the product in the place of X and W.
+  void UseProduct(const SliceProduct& product, ValueId x, Node& cell) {
+    cell.attributes.Set("input_is_product", true);
+    cell.inputs[0] = x;
+    if (product.joined) {
+      const Tensor& weight = Weight(product);
+      const int64_t width = ParameterOf(product).outputs[0].shape.dims().back();
+      const ValueId recurrent = AppendConstant(result_.body, absl::StrCat(cell.name, "/R"),
+                                               Columns(weight, width, weight.dim(1) - width));
+      cell.attributes.Set("weights_joined", false);
+      cell.inputs.insert(cell.inputs.begin() + static_cast<int64_t>(product.weight) + 1, recurrent);
+    }
+    cell.inputs[product.weight] = ValueId();
+  }
+
+  // Slices that only products read are not made any more.
+  void DropUnreadSlices() {
+    Graph& body = result_.body;
+    std::vector<ValueId> results;
+    for (const int node : body.results) {
+      results.push_back({node, 0});
+    }
+    std::vector<bool> keep = AncestorsOf(body, results);
+    std::vector<LoopInput> rules;
+    std::vector<int> new_parameter(body.parameters.size(), -1);
+    int next = 0;
+    for (size_t i = 0; i < body.parameters.size(); ++i) {
+      const auto rule = std::find_if(
+          result_.inputs.begin(), result_.inputs.end(),
+          [&](const LoopInput& input) { return input.body_parameter == static_cast<int>(i); });
+      const auto node = static_cast<size_t>(body.parameters[i]);
+      keep[node] = keep[node] || rule->kind != LoopInput::Kind::kSliced;
+      new_parameter[i] = keep[node] ? next++ : -1;
+    }
+    for (LoopInput rule : result_.inputs) {
+      rule.body_parameter = new_parameter[static_cast<size_t>(rule.body_parameter)];
+      if (rule.body_parameter >= 0) {
+        rules.push_back(rule);
+      }
+    }
+    body = KeepNodes(body, keep);
+    result_.inputs = std::move(rules);
+  }
+
+  const Loop& loop_;
+  const GraphInfo& info_;
+  std::vector<ValueId>& inputs_;
+  Graph& outside_;
+  Loop result_;
+  size_t num_added_ = 0;
+};
+
+}  // namespace
+
+std::vector<int> HoistedProducts(const Loop& loop, const GraphInfo& body_info) {
+  std::vector<int> nodes;
+  for (const SliceProduct& product : ProductFinder(loop, body_info).Run()) {
+    nodes.push_back(product.node);
+  }
+  return nodes;
+}
+
+absl::Status HoistInputProducts(Graph& graph, GraphInfo& info, const OperatorSet& operators) {
+  Graph hoisted;
+  hoisted.name = graph.name;
+  std::vector<int> moved;
+  bool changed = false;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node node = graph.nodes[i];
+    for (ValueId& input : node.inputs) {
+      input.node = input.present() ? moved[static_cast<size_t>(input.node)] : -1;
+    }
+    if (node.loop != nullptr) {
+      const GraphInfo& body = *info.bodies[i][0];
+      const std::vector<SliceProduct> products = ProductFinder(*node.loop, body).Run();
+      if (!products.empty()) {
+        node.loop = std::make_shared<const Loop>(
+            Hoister(*node.loop, body, node.inputs, hoisted).Run(products));
+        changed = true;
+      }
+    }
+    moved.push_back(Append(hoisted, std::move(node)).node);
+  }
+  if (!changed) {
+    return absl::OkStatus();
+  }
+  for (const int parameter : graph.parameters) {
+    hoisted.parameters.push_back(moved[static_cast<size_t>(parameter)]);
+  }
+  for (const int result : graph.results) {
+    hoisted.results.push_back(moved[static_cast<size_t>(result)]);
+  }
+  graph = std::move(hoisted);
+  BW_ASSIGN_OR_RETURN(info, InferGraph(graph, operators));
+  return absl::OkStatus();
+}
+
+}  // namespace beamwright::ops

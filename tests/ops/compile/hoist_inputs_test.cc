@@ -1,0 +1,249 @@
+// Products of slices, computed for all time steps at once: the same bits as step by step, whatever
+// the batch and the number of steps, and nothing hoisted that depends on more than the slice.
+#include "ops/compile/hoist_inputs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "gtest/gtest.h"
+#include "ops/compile/program.h"
+#include "ops/import/recurrent_sequence.h"
+#include "ops/kernels/packed_matmul.h"
+#include "ops/loop/operators.h"
+#include "tests/support/graph_builder.h"
+
+namespace beamwright::ops {
+namespace {
+
+using testing_support::Carried;
+using testing_support::GraphBuilder;
+using testing_support::Joined;
+using testing_support::Sliced;
+using Value = GraphBuilder::Value;
+
+constexpr int64_t kInput = 24;
+constexpr int64_t kHidden = 8;
+
+Tensor RandomFloats(const Shape& shape, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> value(-1, 1);
+  std::vector<float> values(static_cast<size_t>(NumElements(shape)));
+  std::generate(values.begin(), values.end(), [&] { return value(random); });
+  return Tensor::Of<float>(shape, values);
+}
+
+std::vector<Tensor> Run(const Graph& graph, const GraphInfo& info,
+                        const std::vector<Tensor>& inputs) {
+  const std::vector<bool> all(graph.nodes.size(), true);
+  const absl::StatusOr<Program> program = Program::Compile(graph, info, Operators(), all);
+  EXPECT_TRUE(program.ok()) << program.status();
+  Slots slots = program->MakeSlots();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    slots[static_cast<size_t>(program->slot({graph.parameters[i], 0}))] = inputs[i];
+  }
+  ExecutionContext context;
+  context.num_threads = 2;
+  const absl::Status status = program->Run(context, slots);
+  EXPECT_TRUE(status.ok()) << status;
+  std::vector<Tensor> outputs;
+  for (const int result : graph.results) {
+    outputs.push_back(slots[static_cast<size_t>(program->slot(graph.node(result).inputs[0]))]);
+  }
+  return outputs;
+}
+
+int64_t Count(const Graph& graph, const std::string& op) {
+  return std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                       [&](const Node& node) { return node.op == op; });
+}
+
+const Node& LoopOf(const Graph& graph) {
+  return *std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                       [](const Node& node) { return node.loop != nullptr; });
+}
+
+// Runs `graph` as it is and hoisted over batches and lengths. `products`: how many must have been
+// hoisted.
+void ExpectSameBits(const Graph& graph, bool time_first, int64_t products) {
+  Graph plain = graph;
+  const absl::StatusOr<GraphInfo> plain_info = InferGraph(plain, Operators());
+  ASSERT_TRUE(plain_info.ok()) << plain_info.status();
+  Graph hoisted = graph;
+  absl::StatusOr<GraphInfo> info = InferGraph(hoisted, Operators());
+  const absl::Status status = HoistInputProducts(hoisted, *info, Operators());
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(Count(hoisted, "MatMul") - Count(plain, "MatMul"), products);
+  for (const auto& [batch, time] : std::vector<std::pair<int64_t, int64_t>>{
+           {1, 1}, {1, 25}, {2, 3}, {5, 7}, {33, 2}, {3, 40}}) {
+    const Shape shape = time_first ? Shape{time, batch, kInput} : Shape{batch, time, kInput};
+    const std::vector<Tensor> inputs = {RandomFloats(shape, 7)};
+    const std::vector<Tensor> expected = Run(plain, *plain_info, inputs);
+    const std::vector<Tensor> got = Run(hoisted, *info, inputs);
+    ASSERT_EQ(expected.size(), got.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_EQ(got[i].shape(), expected[i].shape());
+      ASSERT_EQ(
+          std::memcmp(got[i].bytes(), expected[i].bytes(), static_cast<size_t>(got[i].num_bytes())),
+          0)
+          << batch << " x " << time;
+    }
+  }
+}
+
+struct CellCase {
+  RecurrentSequence::Cell cell;
+  bool linear = false;
+};
+
+Graph SequenceGraph(const CellCase& tested, RecurrentSequence::Direction direction,
+                    RecurrentSequence::Layout layout, bool with_bias) {
+  const bool time_first = layout == RecurrentSequence::Layout::kOnnx;
+  GraphBuilder graph;
+  RecurrentSequence sequence;
+  sequence.cell = tested.cell;
+  sequence.linear_before_reset = tested.linear;
+  sequence.direction = direction;
+  sequence.layout = layout;
+  sequence.hidden_size = kHidden;
+  const int64_t directions = direction == RecurrentSequence::Direction::kBidirectional ? 2 : 1;
+  const int64_t gates = tested.cell == RecurrentSequence::Cell::kLstm  ? 4
+                        : tested.cell == RecurrentSequence::Cell::kGru ? 3
+                                                                       : 1;
+  sequence.x = graph.Parameter("x", DType::kF32, {-1, -1, kInput});
+  sequence.w = graph.Constant(RandomFloats({directions, gates * kHidden, kInput}, 1));
+  sequence.r = graph.Constant(RandomFloats({directions, gates * kHidden, kHidden}, 2));
+  if (with_bias) {
+    sequence.b =
+        graph.Constant(RandomFloats({directions, (gates + (tested.linear ? 1 : 0)) * kHidden}, 3));
+  }
+  // Lengths that are the whole sequence, but not known to be.
+  const Value shape = graph.Add("ShapeOf", {sequence.x});
+  const Value time = graph.Add("Gather", {shape, graph.Int(time_first ? 0 : 1), graph.Int(0)});
+  const Value batch = graph.Add("Gather", {shape, graph.Ints({time_first ? 1 : 0}), graph.Int(0)});
+  sequence.lengths = graph.Add("Broadcast", {time, batch});
+  Graph built = graph.Build();
+  const auto outputs = AppendRecurrentSequence(sequence, "layer", built);
+  EXPECT_TRUE(outputs.ok()) << outputs.status();
+  graph = GraphBuilder(std::move(built));
+  graph.Result("y", outputs->y);
+  graph.Result("h", outputs->h);
+  return graph.Build();
+}
+
+TEST(HoistInputProducts, SequencesGiveTheSameBits) {
+  using Cell = RecurrentSequence::Cell;
+  using Direction = RecurrentSequence::Direction;
+  for (const CellCase& tested : {CellCase{Cell::kLstm}, CellCase{Cell::kGru},
+                                 CellCase{Cell::kGru, true}, CellCase{Cell::kRnn}}) {
+    for (const auto layout :
+         {RecurrentSequence::Layout::kOpenVino, RecurrentSequence::Layout::kOnnx}) {
+      const bool time_first = layout == RecurrentSequence::Layout::kOnnx;
+      const bool with_bias = !time_first;  // the layout changes nothing in biases
+      ExpectSameBits(SequenceGraph(tested, Direction::kForward, layout, with_bias), time_first, 1);
+      ExpectSameBits(SequenceGraph(tested, Direction::kBidirectional, layout, with_bias),
+                     time_first, 2);
+    }
+  }
+}
+
+TEST(HoistInputProducts, TheFixedOrderKernelToo) {
+  const PackedMatMul::ScopedFixedOrder fixed;
+  ExpectSameBits(
+      SequenceGraph({RecurrentSequence::Cell::kLstm}, RecurrentSequence::Direction::kReverse,
+                    RecurrentSequence::Layout::kOpenVino, true),
+      false, 1);
+}
+
+// A TensorIterator as files spell it: the sliced axis squeezed or reshaped away, W and R in one
+// matrix. `reads_slice`: something else reads the slice as well.
+Graph SpelledOut(bool squeezes, bool joined, bool reads_slice) {
+  GraphBuilder body;
+  const Value part = body.Parameter("part", DType::kF32, {-1, 1, kInput});
+  const Value h = body.Parameter("h", DType::kF32, {-1, kHidden});
+  const Value c = body.Parameter("c", DType::kF32, {-1, kHidden});
+  const Value x = squeezes ? body.Add("Squeeze", {part, body.Ints({1})})
+                           : body.Add("Reshape", {part, body.Ints({-1, kInput})});
+  std::vector<Value> inputs = {x, h, c};
+  if (joined) {
+    inputs.push_back(body.Constant(RandomFloats({4 * kHidden, kInput + kHidden}, 1)));
+  } else {
+    inputs.push_back(body.Constant(RandomFloats({4 * kHidden, kInput}, 1)));
+    inputs.push_back(body.Constant(RandomFloats({4 * kHidden, kHidden}, 2)));
+  }
+  inputs.push_back(body.Constant(RandomFloats({4 * kHidden}, 3)));
+  const Value cell = body.Add("LSTMCell", inputs,
+                              {{"hidden_size", kHidden}, {"weights_joined", joined}}, "cell", 2);
+  Value out = cell;
+  if (reads_slice) {
+    const Value projected =
+        body.Add("MatMul", {x, body.Constant(RandomFloats({kInput, kHidden}, 4))});
+    const Value sum = body.Add("ReduceSum", {x, body.Ints({1})}, {{"keep_dims", true}});
+    out = body.Add("Add", {body.Add("Add", {cell, projected}), sum});
+  }
+  body.Result("y_part", body.Add("Unsqueeze", {out, body.Ints({1})}));
+  body.Result("h_next", cell);
+  body.Result("c_next", {cell.node, 1});
+  Loop loop;
+  loop.body = body.Build();
+  loop.inputs = {Sliced(0, 0, 1), Carried(1, 1, 1), Carried(2, 2, 2)};
+  loop.outputs = {Joined(0, 0, 1)};
+  GraphBuilder graph;
+  const Value sequence = graph.Parameter("x", DType::kF32, {-1, -1, kInput});
+  const Value batch =
+      graph.Add("Gather", {graph.Add("ShapeOf", {sequence}), graph.Ints({0}), graph.Int(0)});
+  const Value shape = graph.Add("Concat", {batch, graph.Ints({kHidden})}, {{"axis", int64_t{0}}});
+  const Value zeros = graph.Add("Broadcast", {graph.Constant(Tensor::Scalar(0.25F)), shape});
+  graph.Result("y", graph.Loop({sequence, zeros, zeros}, std::move(loop), 1));
+  return graph.Build();
+}
+
+TEST(HoistInputProducts, LoopsThatAreSpelledOut) {
+  for (const bool squeezes : {true, false}) {
+    for (const bool joined : {true, false}) {
+      ExpectSameBits(SpelledOut(squeezes, joined, false), false, 1);
+      ExpectSameBits(SpelledOut(squeezes, joined, true), false, 2);
+    }
+  }
+}
+
+// Slices that nothing but products read are not cut any more.
+TEST(HoistInputProducts, TheOldSliceGoesUnlessSomethingReadsIt) {
+  for (const bool reads_slice : {false, true}) {
+    Graph graph = SpelledOut(true, false, reads_slice);
+    absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
+    ASSERT_TRUE(HoistInputProducts(graph, *info, Operators()).ok());
+    const Loop& loop = *LoopOf(graph).loop;
+    EXPECT_EQ(loop.inputs.size(), reads_slice ? 5u : 3u);
+    EXPECT_EQ(loop.body.parameters.size(), loop.inputs.size());
+  }
+}
+
+// What depends on a state, or takes more than the sliced axis away, stays.
+TEST(HoistInputProducts, OtherProductsStay) {
+  GraphBuilder body;
+  const Value part = body.Parameter("part", DType::kF32, {-1, 1, kInput});
+  const Value h = body.Parameter("h", DType::kF32, {-1, kInput});
+  const Value x = body.Add("Squeeze", {part, body.Ints({1})});
+  const Value fed = body.Add("Add", {x, h});
+  const Value of_state =
+      body.Add("MatMul", {fed, body.Constant(RandomFloats({kInput, kInput}, 1))});
+  const Value halves = body.Add("Reshape", {part, body.Ints({-1, kInput / 2})});
+  const Value of_halves =
+      body.Add("MatMul", {halves, body.Constant(RandomFloats({kInput / 2, kInput}, 2))});
+  const Value sum = body.Add("ReduceSum", {of_halves, body.Ints({0})}, {{"keep_dims", true}});
+  const Value next = body.Add("Tanh", {body.Add("Add", {of_state, sum})});
+  body.Result("next", next);
+  Loop loop;
+  loop.body = body.Build();
+  loop.inputs = {Sliced(0, 0, 1), Carried(1, 1, 0)};
+  loop.outputs = {testing_support::Last(0, 0)};
+  GraphBuilder graph;
+  const Value sequence = graph.Parameter("x", DType::kF32, {-1, -1, kInput});
+  const Value start = graph.Add("ReduceSum", {sequence, graph.Ints({1})}, {{"keep_dims", false}});
+  graph.Result("y", graph.Loop({sequence, start}, std::move(loop), 1));
+  ExpectSameBits(graph.Build(), false, 0);
+}
+
+}  // namespace
+}  // namespace beamwright::ops
