@@ -115,12 +115,12 @@ Command AddDecodeCommand(CLI::App& parent) {
              flags->batch);
   AddIntFlag(*app, {"--outstanding", kConnectionGroup, "Calls in flight at the same time."}, 1, 256,
              flags->outstanding);
-  AddMessageFlags(*app, "Search options (unset ones take the model's defaults, then these)",
-                  *flags->request.mutable_options());
+  AddMessageFlags(*app, "Other options", *flags->request.mutable_options());
   app->add_flag("--json", flags->json, "Print one JSON object a source, each on a line.")
       ->group("Output");
   app->footer(
-      "Without SOURCE and --file, lines of standard input are decoded.\n"
+      "Without SOURCE and --file, lines of standard input are decoded. Options that are not given\n"
+      "take the model's defaults, then those shown here; docs/decoding.md defines each.\n"
       "Examples:\n"
       "  beamwright decode hello world --n-best 3\n"
       "  beamwright decode --file words.txt --json > answers.jsonl\n"

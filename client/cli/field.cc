@@ -150,10 +150,43 @@ absl::Status PutEnum(const FieldDescriptor& field, absl::string_view text, Messa
   return absl::OkStatus();
 }
 
+// The field of a message that plain words stand for; null where there is none.
+const FieldDescriptor* TextField(const FieldDescriptor& field) {
+  const FieldDescriptor* text = field.message_type()->FindFieldByName("text");
+  return text != nullptr && text->cpp_type() == FieldDescriptor::CPPTYPE_STRING ? text : nullptr;
+}
+
+// The only number in a message, which may follow the words: "words:2.5"; null where there is none.
+const FieldDescriptor* NumberField(const google::protobuf::Descriptor& type) {
+  const FieldDescriptor* found = nullptr;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor* field = type.field(i);
+    const FieldDescriptor::CppType kind = field->cpp_type();
+    if (kind == FieldDescriptor::CPPTYPE_FLOAT || kind == FieldDescriptor::CPPTYPE_DOUBLE) {
+      if (found != nullptr) {
+        return nullptr;
+      }
+      found = field;
+    }
+  }
+  return found;
+}
+
 absl::Status PutMessage(const FieldDescriptor& field, absl::string_view text, Message& message) {
   const Reflection& reflection = *message.GetReflection();
   Message* value = field.is_repeated() ? reflection.AddMessage(&message, &field)
                                        : reflection.MutableMessage(&message, &field);
+  const FieldDescriptor* words = TextField(field);
+  if (words != nullptr && !absl::StartsWith(text, "{")) {
+    const FieldDescriptor* number = NumberField(*field.message_type());
+    const size_t colon = number == nullptr ? absl::string_view::npos : text.rfind(':');
+    double unused = 0;
+    if (colon != absl::string_view::npos && absl::SimpleAtod(text.substr(colon + 1), &unused)) {
+      BW_RETURN_IF_ERROR(SetField(*number, text.substr(colon + 1), *value));
+      text = text.substr(0, colon);
+    }
+    return SetField(*words, text, *value);
+  }
   const auto status =
       google::protobuf::util::JsonStringToMessage({text.data(), text.size()}, value);
   if (!status.ok()) {
@@ -229,7 +262,7 @@ std::string ValueKind(const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_STRING:
       return "TEXT";
     case FieldDescriptor::CPPTYPE_MESSAGE:
-      return "JSON";
+      return TextField(field) != nullptr ? "TEXT" : "JSON";
     case FieldDescriptor::CPPTYPE_BOOL:
       return "BOOL";
     case FieldDescriptor::CPPTYPE_FLOAT:

@@ -64,8 +64,10 @@ void AddMessageFlags(CLI::App& app, const std::string& group, google::protobuf::
   const google::protobuf::Descriptor& type = *message.GetDescriptor();
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
+    const std::string& own_group = field.options().GetExtension(v1::rule).group();
+    const std::string& title = own_group.empty() ? group : own_group;
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL && !field.is_repeated()) {
-      AddBoolFlags(app, group, field, message);
+      AddBoolFlags(app, title, field, message);
       continue;
     }
     CLI::Option* option = app.add_option(
@@ -77,7 +79,7 @@ void AddMessageFlags(CLI::App& app, const std::string& group, google::protobuf::
           return true;
         },
         Describe(field));
-    option->group(group)->type_name(ValueKind(field));
+    option->group(title)->type_name(ValueKind(field));
     if (field.is_repeated()) {
       option->take_all();
     }

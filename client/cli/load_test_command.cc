@@ -209,8 +209,7 @@ Command AddLoadTestCommand(CLI::App& parent) {
               "Count this many calls, then end; 0 is no limit. Without --duration, however long it "
               "takes."},
              0, kMaxCalls, flags->max_calls);
-  AddMessageFlags(*app, "Search options (unset ones take the model's defaults, then these)",
-                  *flags->load.request.mutable_options());
+  AddMessageFlags(*app, "Other options", *flags->load.request.mutable_options());
   app->add_flag("--json", flags->json, "Print the report as JSON.")->group("Output");
   app->footer(
       "Example:\n"

@@ -305,8 +305,9 @@ TEST(CommandLineTest, HelpIsGroupedAndFitsThePage) {
       EXPECT_LE(line.size(), 100u) << line;
     }
   }
-  EXPECT_THAT(Beamwright({"decode", "--help"}).out,
-              AllOf(HasSubstr("\nInput:\n"), HasSubstr("\nSearch options")));
+  EXPECT_THAT(
+      Beamwright({"decode", "--help"}).out,
+      AllOf(HasSubstr("\nInput:\n"), HasSubstr("\nSearch:\n"), HasSubstr("\nProcessors:\n")));
   EXPECT_THAT(Beamwright({"--version"}).out, StartsWith("beamwright 0."));
 }
 

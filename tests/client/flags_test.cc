@@ -78,6 +78,18 @@ constexpr char kFile[] = R"pb(
     }
     field { name: "ids" number: 11 type: TYPE_INT32 label: LABEL_REPEATED }
     field { name: "words" number: 12 type: TYPE_STRING label: LABEL_REPEATED }
+    field {
+      name: "phrases"
+      number: 13
+      type: TYPE_MESSAGE
+      type_name: ".kinds.Phrase"
+      label: LABEL_REPEATED
+    }
+  }
+  message_type {
+    name: "Phrase"
+    field { name: "text" number: 1 type: TYPE_STRING label: LABEL_OPTIONAL }
+    field { name: "weight" number: 2 type: TYPE_FLOAT label: LABEL_OPTIONAL }
   }
 )pb";
 
@@ -132,6 +144,13 @@ TEST_F(FlagsTest, EveryKindOfFieldCanBeSet) {
   EXPECT_EQ(Parse({"--inner", R"({"x": 4})"}), "inner { x: 4 }");
   EXPECT_EQ(Parse({"--ids", "4", "--ids", "-5", "--words", "a", "--words", "b"}),
             "ids: 4 ids: -5 words: \"a\" words: \"b\"");
+}
+
+TEST_F(FlagsTest, AMessageWithTextIsGivenAsItsText) {
+  EXPECT_EQ(Parse({"--phrases", "a b", "--phrases", "c:2.5", "--phrases", "d: e"}),
+            "phrases { text: \"a b\" } phrases { text: \"c\" weight: 2.5 } "
+            "phrases { text: \"d: e\" }");
+  EXPECT_EQ(Parse({"--phrases", R"({"text": "x:1"})"}), "phrases { text: \"x:1\" }");
 }
 
 TEST_F(FlagsTest, AnEnumsExponentIsSetWithIt) {
