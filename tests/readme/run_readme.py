@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the commands that README.md shows and compares what it says they print.
+"""Runs the commands that a page shows and compares what it says they print.
 
-Usage: run_readme.py README BIN MODEL
+Usage: run_readme.py PAGE BIN MODEL
 
-A block that opens with "```console run" is run: lines that begin with "$ " are commands, the lines up to
-the next one are what they print. "localhost:8001", the address that README writes, stands for a server of
+A block that opens with "```console run" is run: lines that begin with "$ " are commands, those that begin
+with "> " go on with them, the lines up to the next one are what they print. "localhost:8001", the address that pages write, stands for a server of
 this test's own on a free port. White space is compared as one space; a number with a decimal point may
 differ by 0.002; "..." stands for any text within a line. A block without "run" is only shown.
 """
@@ -36,6 +36,8 @@ def runnable_commands(text):
             if command:
                 yield command
             command = (number, line[2:], [])
+        elif inside and command and line.startswith("> ") and not command[2]:
+            command = (command[0], command[1] + "\n" + line[2:], [])
         elif inside and command:
             command[2].append(line)
 
@@ -72,7 +74,7 @@ def run(command, expected, address, bin_folder):
     if len(actual) == len(expected) and all(map(same_line, expected, actual)):
         return None
     return f"prints (exit code {done.returncode})\n" + "\n".join(actual) + \
-        "\nREADME says\n" + "\n".join(expected)
+        "\nthe page says\n" + "\n".join(expected)
 
 
 def start_server(bin_folder, model, scratch):
