@@ -1,7 +1,6 @@
 // The program as people run it: a process, its streams and its exit code.
 #include <signal.h>
 
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -177,12 +176,12 @@ std::string ChooseValue(const google::protobuf::FieldDescriptor& field,
   const auto* reflection = message.GetReflection();
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32: {
-      const int32_t value = static_cast<int32_t>(rule.maximum());
+      const int32_t value = rule.has_maximum() ? static_cast<int32_t>(rule.maximum()) : 7;
       reflection->SetInt32(&message, &field, value);
       return absl::StrCat(value);
     }
     case FieldDescriptor::CPPTYPE_FLOAT: {
-      const float value = static_cast<float>(std::floor(rule.maximum()) - 0.25);
+      const float value = 0.25f;  // every range holds it, no default is it
       reflection->SetFloat(&message, &field, value);
       return absl::StrCat(value);
     }
@@ -196,6 +195,16 @@ std::string ChooseValue(const google::protobuf::FieldDescriptor& field,
       const std::string name = value->name();
       const size_t prefix = std::string(field.enum_type()->value(0)->name()).find("UNSPECIFIED");
       return absl::AsciiStrToLower(absl::StrReplaceAll(name.substr(prefix), {{"_", "-"}}));
+    }
+    case FieldDescriptor::CPPTYPE_STRING:
+      reflection->SetString(&message, &field, "name");
+      return "name";
+    case FieldDescriptor::CPPTYPE_MESSAGE: {
+      auto* value = field.is_repeated() ? reflection->AddMessage(&message, &field)
+                                        : reflection->MutableMessage(&message, &field);
+      value->GetReflection()->SetString(value, field.message_type()->FindFieldByName("text"),
+                                        "a b");
+      return "a b";
     }
     default:
       ADD_FAILURE() << "teach this test to choose a value for " << field.full_name();

@@ -42,7 +42,24 @@ constexpr Range kRanges[] = {
     {"max_length", 1, 65536, "outside [1, 65536] tokens"},
     {"max_length_factor", 0, 1000, "outside [0, 1000] tokens per source token"},
     {"max_length_offset", 0, 65536, "outside [0, 65536] tokens"},
+    {"min_length", 0, 65536, "outside [0, 65536] tokens"},
+    {"min_length_factor", 0, 1000, "outside [0, 1000] tokens per source token"},
+    {"word_reward", -100, 100, "outside [-100, 100] nats per token"},
+    {"end_threshold", 0, 100, "outside [0, 100]"},
+    {"repetition_penalty", 0.01, 100, "outside [0.01, 100]"},
+    {"no_repeat_ngram", 0, 64, "outside [0, 64] tokens"},
+    {"temperature", 0.01, 100, "outside [0.01, 100]"},
+    {"soft_prefix_weight", 0, 0.999, "outside [0, 0.999] of the probability"},
+    {"num_alternatives", 0, 256, "outside [0, 256] hypotheses"},
+    {"alternative_min_prob", 0, 1, "outside [0, 1]"},
+    {"diverse_groups", 1, 256, "outside [1, 256] groups"},
+    {"diversity_penalty", 0, 100, "outside [0, 100] nats"},
+    {"top_p", 0.000001, 1, "outside [1e-06, 1] of the probability"},
+    {"min_p", 0, 1, "outside [0, 1]"},
+    {"top_tokens", 0, 64, "outside [0, 64] tokens"},
 };
+// Bounded on one side or on none.
+constexpr const char* kOpenRanges[] = {"score_threshold", "beam_threshold", "top_k", "seed"};
 
 void Set(v1::DecodeOptions& options, const char* name, double value) {
   const auto* field = options.GetDescriptor()->FindFieldByName(name);
@@ -55,9 +72,9 @@ void Set(v1::DecodeOptions& options, const char* name, double value) {
 
 TEST(CheckRulesTest, BothEndsOfEveryRangeAreAllowedAndNothingBeyond) {
   for (const Range& range : kRanges) {
-    const bool is_float = std::string(range.field).find("max_length") == std::string::npos
-                              ? range.minimum != 1
-                              : std::string(range.field) == "max_length_factor";
+    const bool is_float =
+        v1::DecodeOptions::descriptor()->FindFieldByName(range.field)->cpp_type() ==
+        google::protobuf::FieldDescriptor::CPPTYPE_FLOAT;
     for (const double bound : {range.minimum, range.maximum}) {
       v1::DecodeOptions options;
       Set(options, range.field, bound);
@@ -86,7 +103,29 @@ TEST(CheckRulesTest, EveryNumericOptionIsInTheTable) {
     EXPECT_FALSE(descriptor->field(i)->options().GetExtension(v1::rule).text().empty())
         << descriptor->field(i)->name();
   }
-  EXPECT_EQ(static_cast<size_t>(numbers), std::size(kRanges));
+  EXPECT_EQ(static_cast<size_t>(numbers), std::size(kRanges) + std::size(kOpenRanges));
+}
+
+TEST(CheckRulesTest, RangesOpenOnOneSide) {
+  v1::DecodeOptions options;
+  options.set_beam_threshold(-0.5f);
+  options.set_top_k(-1);
+  EXPECT_THAT(Faults(options), ElementsAre("options.beam_threshold: -0.5 is below 0 nats",
+                                           "options.top_k: -1 is below 0 tokens"));
+  options.set_beam_threshold(1e30f);
+  options.set_top_k(std::numeric_limits<int32_t>::max());
+  options.set_seed(std::numeric_limits<int32_t>::min());
+  options.set_score_threshold(-1e30f);
+  EXPECT_THAT(Faults(options), IsEmpty());
+}
+
+TEST(CheckRulesTest, TooManyElementsAreCountedAndNotVisited) {
+  v1::DecodeOptions options;
+  for (int i = 0; i < 33; ++i) {
+    options.add_required_sequences()->set_text("\xff");
+  }
+  EXPECT_THAT(Faults(options),
+              ElementsAre("options.required_sequences: 33 elements; at most 32 are allowed"));
 }
 
 TEST(CheckRulesTest, WhatIsNotFiniteIsRefused) {
@@ -179,6 +218,18 @@ TEST(ApplyDefaultsTest, UnspecifiedIsUnset) {
   ApplyDefaults(model, request);
   EXPECT_EQ(request.stop(), v1::STOP_MODE_NEVER);
   EXPECT_EQ(request.length_penalty(), v1::LENGTH_PENALTY_NONE);
+}
+
+TEST(ApplyDefaultsTest, AMessageIsTakenAsAWhole) {
+  v1::DecodeOptions model;
+  model.mutable_suppress_tokens()->mutable_ids()->add_ids(1);
+  v1::DecodeOptions none;
+  ApplyDefaults(model, none);
+  EXPECT_THAT(none.suppress_tokens().ids().ids(), ElementsAre(1));
+  v1::DecodeOptions own;
+  own.mutable_suppress_tokens()->mutable_ids()->add_ids(2);
+  ApplyDefaults(model, own);
+  EXPECT_THAT(own.suppress_tokens().ids().ids(), ElementsAre(2));
 }
 
 TEST(ApplyDefaultsTest, ARepeatedFieldIsTakenAsAWhole) {

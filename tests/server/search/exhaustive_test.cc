@@ -120,8 +120,7 @@ void Enumerate(const RawModel& model, const NaiveRequest& request, const Sequenc
     Sequence next = at;
     next.tokens.push_back(token);
     next.sum += static_cast<double>(log_probs[static_cast<size_t>(token)]);
-    const auto generated =
-        static_cast<int>(next.tokens.size() - options.constraints.prefix.size());
+    const auto generated = static_cast<int>(next.tokens.size() - options.constraints.prefix.size());
     if (token == kEnd || generated == options.max_length) {
       const Judge judge(request);
       next.score = judge.Score(next);
@@ -206,8 +205,7 @@ TEST(ExhaustiveTest, AWideBeamFindsTheBestOfAllThatIsAllowed) {
       continue;
     }
     ASSERT_TRUE(actual.ok()) << actual.status();
-    const size_t count =
-        std::min(expected.size(), static_cast<size_t>(request.options.n_best));
+    const size_t count = std::min(expected.size(), static_cast<size_t>(request.options.n_best));
     ASSERT_EQ(actual->hypotheses.size(), count);
     for (size_t i = 0; i < count; ++i) {
       EXPECT_EQ(actual->hypotheses[i].tokens, expected[i].tokens);

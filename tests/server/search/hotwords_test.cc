@@ -69,10 +69,10 @@ TEST(HotwordsTest, PromisesGrowWithThePhraseAndFallAway) {
   const int64_t two = automaton.Next(one, 2);
   EXPECT_EQ(bonus(automaton.Start(), 1), 1);
   EXPECT_EQ(bonus(one, 2), 2);
-  EXPECT_EQ(bonus(two, 3), 3);          // all of it, earned
-  EXPECT_EQ(bonus(two, 4), 1);          // of the other phrase, by way of the fallback
-  EXPECT_EQ(bonus(two, 1), 1);          // begins again
-  EXPECT_EQ(bonus(two, 5), 0);          // nothing is left
+  EXPECT_EQ(bonus(two, 3), 3);  // all of it, earned
+  EXPECT_EQ(bonus(two, 4), 1);  // of the other phrase, by way of the fallback
+  EXPECT_EQ(bonus(two, 1), 1);  // begins again
+  EXPECT_EQ(bonus(two, 5), 0);  // nothing is left
   EXPECT_EQ(automaton.Reward(two, 5, 0), 0);
 }
 
