@@ -1,9 +1,14 @@
 // Attention as people write it: none of its spellings may be refused, and what `check` says of each
 // is fixed here, so that a change to row plans shows which decoders become slower or faster.
+#include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ops/compile/shape_folding.h"
+#include "ops/loop/loop_body.h"
+#include "ops/loop/operators.h"
 #include "ops/tools/check.h"
 #include "tests/support/graph_builder.h"
 
@@ -245,6 +250,15 @@ Value MaskedMultiHead(const Context& c) {
   return c.Reshape(c.Transpose(read, {0, 2, 1, 3}), {0, kWidth});
 }
 
+// Scores are biased by their position, a value of the request that has no rows.
+Value BiasByPosition(const Context& c) {
+  const Value shape = c.graph.Add("ShapeOf", {c.memory}, {{"output_type", std::string("i64")}});
+  const Value length = c.graph.Add("Gather", {shape, c.graph.Int(1), c.graph.Int(0)});
+  const Value positions = c.graph.Add("Range", {c.graph.Int(0), length, c.graph.Int(1)},
+                                      {{"output_type", std::string("f32")}});
+  return c.Read(c.SoftMax(c.graph.Add("Subtract", {c.DotScores(), positions}), -1));
+}
+
 struct Spelling {
   const char* name;
   Value (*attend)(const Context& context);
@@ -309,6 +323,81 @@ TEST_P(AttentionSpelling, IsLoadedAndJudged) {
   EXPECT_THAT(CheckText(findings, 0), HasSubstr("the rows of all requests together"));
 }
 
+Tensor Ramp(Shape shape, int seed) {
+  std::vector<float> values(static_cast<size_t>(NumElements(shape)));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>((i * 7 + static_cast<size_t>(seed) * 5) % 13) / 13 - 0.5f;
+  }
+  return Tensor::Of<float>(std::move(shape), values);
+}
+
+// What a request brings whose source has `length` tokens, the last one masked: memory, lengths,
+// mask and additive mask.
+std::vector<Tensor> Invariants(int64_t length) {
+  Tensor mask(DType::kBool, {1, length});
+  Tensor additive = Tensor::Zeros(DType::kF32, {1, length});
+  for (int64_t i = 0; i < length; ++i) {
+    mask.mutable_data<bool>()[i] = i + 1 < length;
+  }
+  additive.mutable_data<float>()[length - 1] = -1e9f;
+  return {Ramp({1, length, kWidth}, static_cast<int>(length)),
+          Tensor::Of<int64_t>({1}, std::vector<int64_t>{length - 1}), mask, additive};
+}
+
+bool SameBits(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() &&
+         std::memcmp(a.bytes(), b.bytes(), static_cast<size_t>(a.num_bytes())) == 0;
+}
+
+// Three requests with sources of their own lengths and several rows each, stepped together as
+// planned, against every row alone in the body as it was written.
+TEST_P(AttentionSpelling, RowsTogetherGiveWhatEachGivesAlone) {
+  const auto body_of = [](const Graph& graph, const GraphInfo& info) {
+    const auto at = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                 [](const Node& node) { return node.loop != nullptr; });
+    return *LoopBody::Compile(
+        at->loop, *info.bodies[static_cast<size_t>(at - graph.nodes.begin())][0], Operators());
+  };
+  Graph graph = Decoder(GetParam().attend);
+  absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
+  ASSERT_TRUE(info.ok()) << info.status();
+  const std::unique_ptr<LoopBody> written = body_of(graph, *info);
+  const absl::Status folded = FoldShapes(graph, *info, Operators(), DecoderRowAxes(graph, 0, 0));
+  ASSERT_TRUE(folded.ok()) << folded;
+  const std::unique_ptr<LoopBody> planned = body_of(graph, *info);
+
+  const std::vector<int64_t> lengths = {3, 6, 4};
+  const std::vector<int> counts = {2, 1, 3};
+  std::vector<LoopBody::RequestValues> values(lengths.size());
+  std::vector<LoopBody::RequestValues*> requests;
+  std::vector<size_t> owners;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    ASSERT_TRUE(planned->Bind({}, Invariants(lengths[i]), values[i]).ok());
+    requests.push_back(&values[i]);
+    owners.insert(owners.end(), static_cast<size_t>(counts[i]), i);
+  }
+  const Tensor old = Ramp({4, kWidth}, 1);
+  const std::vector<int32_t> parents = {1, 0, 3, 2, 2, 0};
+  const Tensor tokens = Tensor::Of<int64_t>({6, 1}, std::vector<int64_t>{0, 5, 2, 3, 1, 4});
+  std::vector<Tensor> states = {old};
+  std::vector<Tensor> results;
+  Slots scratch;
+  const absl::Status status =
+      planned->StepRows({}, {requests, counts, parents, {&tokens, 1}}, scratch, states, results);
+  ASSERT_TRUE(status.ok()) << status;
+  for (size_t row = 0; row < parents.size(); ++row) {
+    const auto at = static_cast<int64_t>(row);
+    LoopBody::RequestValues own;
+    ASSERT_TRUE(written->Bind({}, Invariants(lengths[owners[row]]), own).ok());
+    std::vector<Tensor> alone = {old.Rows(parents[row], parents[row] + 1)};
+    std::vector<Tensor> alone_results;
+    const Tensor token = tokens.Rows(at, at + 1);
+    ASSERT_TRUE(written->StepWhole({}, {&token, 1}, 0, own, alone, alone_results).ok());
+    EXPECT_TRUE(SameBits(alone[0], states[0].Rows(at, at + 1))) << row;
+    EXPECT_TRUE(SameBits(alone_results[1], results[1].Rows(at, at + 1))) << row;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, AttentionSpelling,
     ::testing::Values(Spelling{"Dot", Dot, 3, nullptr},
@@ -330,7 +419,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Spelling{"MaskAdded", MaskAdded, 4, nullptr},
                       Spelling{"MaskByMultiplication", MaskByMultiplication, 6, nullptr},
                       Spelling{"MaskFromLengths", MaskFromLengths, 4, nullptr},
-                      Spelling{"MaskedMultiHead", MaskedMultiHead, 4, nullptr}),
+                      Spelling{"MaskedMultiHead", MaskedMultiHead, 4, nullptr},
+                      Spelling{"BiasByPosition", BiasByPosition, 4, nullptr}),
     [](const ::testing::TestParamInfo<Spelling>& tested) {
       return std::string(tested.param.name);
     });
