@@ -53,7 +53,10 @@ def onnx_export(module, inputs, outputs, values, exporter, path):
 
 def openvino_export(module, inputs, outputs, values, _, path):
     shapes = [
-        (name, [-1 if i < len(axes) and axes[i] else extent for i, extent in enumerate(value.shape)])
+        (
+            name,
+            [-1 if i < len(axes) and axes[i] else extent for i, extent in enumerate(value.shape)],
+        )
         for (name, axes), value in zip(inputs.items(), values)
     ]
     model = openvino.convert_model(module, example_input=values, input=shapes)
@@ -81,7 +84,7 @@ def first_values(export, source):
 def write_files(export, exporter, folder):
     write, suffix = EXPORTERS[exporter]
     folder.mkdir(parents=True, exist_ok=True)
-    (name, axes), = export.source.items()
+    ((name, axes),) = export.source.items()
     source = (
         torch.randn(EXTENTS["rows"], 8, FRAME)
         if name == "frames"
@@ -167,7 +170,9 @@ def write_answers(export, path, rng):
     path.write_text("\n".join(lines) + "\n")
     ended = sum(line.count("_EOS") for line in lines)
     cut = sum(line.count("_LENGTH") for line in lines)
-    print(f"{path.parent.name}: {ended} hypotheses ended, {cut} cut, {ties} ties, {left_out} requests left out")
+    print(
+        f"{path.parent.name}: {ended} hypotheses ended, {cut} cut, {ties} ties, {left_out} requests left out"
+    )
 
 
 def main():

@@ -272,7 +272,9 @@ def make_twins(decoder):
     with torch.no_grad():
         decoder.embed.weight[5] = decoder.embed.weight[4]
         decoder.output.weight[5] = decoder.output.weight[4]
-        decoder.output.bias[5] = decoder.output.bias[4]
+        decoder.output.bias[4:6] = (
+            decoder.output.bias[4] + 2
+        )  # likely, so that ties decide something
 
 
 def models():

@@ -136,14 +136,16 @@ def pad_axes(b, axes):
 def pad_axes_at_run_time(b, known):
     """Axes or pads that only the run knows."""
     pads = b.integers([1, 0, 2, 1]) if known == "pads" else b.input((4,), dtype="i8", low=0, high=3)
-    axes = b.integers([2, 0]) if known == "axes" else b.input(dtype="i8", values=[np.array([2, 0]), np.array([-1, 1])])
+    axes = (
+        b.integers([2, 0])
+        if known == "axes"
+        else b.input(dtype="i8", values=[np.array([2, 0]), np.array([-1, 1])])
+    )
     shapes = [(2, 3, 4)] * (1 if known == "axes" else 2)
     return b.node("Pad", b.input(*shapes), pads, "", axes)
 
 
-@suite.case(
-    pads={"less": [0, 1, 2, 2], "all": [3, 4, 3, 5], "more": [7, 0, 0, 11]}, opset=[19, 25]
-)
+@suite.case(pads={"less": [0, 1, 2, 2], "all": [3, 4, 3, 5], "more": [7, 0, 0, 11]}, opset=[19, 25])
 def pad_wrap(b, pads):
     return b.node("Pad", b.input((3, 4), (3, 5)), b.integers(pads), mode="wrap")
 

@@ -132,7 +132,11 @@ def max_pool_column_major(b, window):
     """Indices count with the first spatial axis fastest."""
     spatial = {1: [(7,), (5,)], 2: [(4, 5), (6, 4)], 3: [(3, 4, 5)]}[len(window["kernel_shape"])]
     return b.node(
-        "MaxPool", b.input(*((2, 3, *shape) for shape in spatial)), outputs=2, storage_order=1, **window
+        "MaxPool",
+        b.input(*((2, 3, *shape) for shape in spatial)),
+        outputs=2,
+        storage_order=1,
+        **window
     )
 
 

@@ -112,7 +112,9 @@ def convolution_backprop_data(b, stride, padding):
     )
 
 
-@suite.case(auto_pad=["same_upper", "same_lower"], extents=[[8, 12], [6, 13], [7, 15]], group=[False, True])
+@suite.case(
+    auto_pad=["same_upper", "same_lower"], extents=[[8, 12], [6, 13], [7, 15]], group=[False, True]
+)
 def convolution_backprop_to_shape(b, auto_pad, extents, group):
     """Pads that follow from the shape that is asked for: even, odd and none."""
     window = dict(strides=[2, 3], pads_begin=[0, 0], pads_end=[0, 0], dilations=[1, 1])
