@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <tuple>
 
 #include "ops/base/check.h"
 #include "ops/base/status.h"
@@ -337,12 +335,17 @@ bool BeamSearch::MayStop(const List& list, double best_total) const {
   }
   switch (options_.stop) {
     case StopMode::kSafe: {
+      const bool is_full = list.best.full();
+      const bool may_give_up = list.num_finished > 0 && std::isfinite(options_.score_threshold);
+      if (!is_full && !may_give_up) {
+        return false;
+      }
       // On equal score the list's hypothesis wins: it is shorter than all that is still to come.
       const double bound = options_.sampling.kind == Sampling::kWithoutReplacement
                                ? best_total
                                : scores_.Bound(best_total, num_generated());
-      return (list.num_finished > 0 && bound < options_.score_threshold) ||
-             (list.best.full() && list.best.entries().back().score >= bound);
+      return (may_give_up && bound < options_.score_threshold) ||
+             (is_full && list.best.entries().back().score >= bound);
     }
     case StopMode::kFirst:
       return list.best_pair_ends;
@@ -361,71 +364,6 @@ void BeamSearch::End() {
   parents_.clear();
   rows_.clear();
   rules_ = {};
-}
-
-absl::StatusOr<std::vector<Hypothesis>> BeamSearch::Collect(const SlotPaths& paths) const {
-  if (!done_) {
-    return absl::FailedPreconditionError("the search is not done");
-  }
-  const int64_t steps = history_.num_steps();
-  if (paths.stride < num_slots() ||
-      static_cast<int64_t>(paths.slots.size()) < (steps - 1) * paths.stride + num_slots()) {
-    return absl::InternalError(absl::StrCat("paths of ", paths.slots.size(), " elements, stride ",
-                                            paths.stride, ", are too small for ", steps,
-                                            " steps of ", num_slots(), " slots"));
-  }
-  std::vector<ListEntry> entries;
-  for (const List& list : lists_) {
-    entries.insert(entries.end(), list.best.entries().begin(), list.best.entries().end());
-  }
-  std::vector<Hypothesis> result;
-  for (const ListEntry& entry : entries) {
-    BW_ASSIGN_OR_RETURN(Hypothesis hypothesis, CollectOne(entry, paths));
-    result.push_back(std::move(hypothesis));
-  }
-  if (lists_.size() > 1) {
-    std::sort(result.begin(), result.end(), [](const Hypothesis& a, const Hypothesis& b) {
-      return std::make_tuple(-a.score, a.tokens.size(), std::cref(a.tokens)) <
-             std::make_tuple(-b.score, b.tokens.size(), std::cref(b.tokens));
-    });
-  }
-  return result;
-}
-
-absl::StatusOr<Hypothesis> BeamSearch::CollectOne(const ListEntry& entry,
-                                                  const SlotPaths& paths) const {
-  Hypothesis hypothesis;
-  hypothesis.prefix_length = static_cast<int>(options_.constraints.prefix.size());
-  hypothesis.prefix_sum = prefix_sum_;
-  hypothesis.sum = entry.sum;
-  hypothesis.reward = entry.reward;
-  hypothesis.score = entry.score;
-  hypothesis.reason = entry.reason;
-  hypothesis.tokens.reserve(static_cast<size_t>(entry.length));
-  hypothesis.token_log_probs.reserve(static_cast<size_t>(entry.length));
-  int row = 0;  // that the step's token was chosen from
-  for (int step = 0; step < entry.length; ++step) {
-    const int slot = paths.slots[static_cast<size_t>(step * paths.stride + entry.slot)];
-    if (slot < 0 || slot >= num_slots() || history_.slot_id(step, slot) != slot) {
-      return absl::InternalError(absl::StrCat("paths[", step, ", ", entry.slot, "] is ", slot,
-                                              ", a slot without a token in that step"));
-    }
-    hypothesis.tokens.push_back(history_.token(step, slot));
-    hypothesis.token_log_probs.push_back(history_.log_prob(step, slot));
-    if (options_.num_top_tokens > 0) {
-      const size_t wanted = static_cast<size_t>(options_.num_top_tokens);
-      const auto first =
-          top_tokens_.begin() + static_cast<int64_t>(top_starts_[static_cast<size_t>(step)] +
-                                                     static_cast<size_t>(row) * wanted);
-      std::vector<TopToken>& tops =
-          hypothesis.top_tokens.emplace_back(first, first + options_.num_top_tokens);
-      while (!tops.empty() && tops.back().token < 0) {
-        tops.pop_back();
-      }
-    }
-    row = slot;
-  }
-  return hypothesis;
 }
 
 }  // namespace beamwright::search
