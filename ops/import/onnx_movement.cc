@@ -23,8 +23,12 @@ std::vector<int64_t> EqualParts(OnnxNode& n, int64_t axis, int64_t count) {
   if (!n.HasRank(n.In(0))) {
     return {};
   }
-  const int64_t extent = n.info(n.In(0)).shape.dim(n.Axis(axis, n.Rank(n.In(0))));
-  if (!n.ok() || extent == PartialShape::kDynamic) {
+  const int known_axis = n.Axis(axis, n.Rank(n.In(0)));
+  if (!n.ok()) {
+    return {};
+  }
+  const int64_t extent = n.info(n.In(0)).shape.dim(known_axis);
+  if (extent == PartialShape::kDynamic) {
     return {};
   }
   const int64_t part = (extent + count - 1) / count;

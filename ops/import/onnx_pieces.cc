@@ -14,8 +14,12 @@ ValueId ShapeList(OnnxNode& n, ValueId x) {
 
 ValueId Extent(OnnxNode& n, ValueId x, int64_t axis) {
   if (n.HasRank(x)) {
-    const int64_t extent = n.info(x).shape.dim(n.Axis(axis, n.Rank(x)));
-    if (n.ok() && extent != PartialShape::kDynamic) {
+    const int known_axis = n.Axis(axis, n.Rank(x));
+    if (!n.ok()) {
+      return {};
+    }
+    const int64_t extent = n.info(x).shape.dim(known_axis);
+    if (extent != PartialShape::kDynamic) {
       return n.Scalar(extent);
     }
   }

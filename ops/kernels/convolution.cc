@@ -24,6 +24,9 @@ absl::StatusOr<ConvolutionChannels> CheckConvolutionInputs(absl::Span<const Inpu
   const int prefix = grouped ? 3 : 2;
   if (data.shape.has_rank()) {
     channels.spatial_rank = data.shape.rank() - 2;
+    if (channels.spatial_rank < 1) {
+      return Invalid("data: shape ", data.shape.ToString(), " must have rank 3 or more");
+    }
   }
   if (filter.shape.has_rank()) {
     const int spatial = filter.shape.rank() - prefix;

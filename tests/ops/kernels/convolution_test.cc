@@ -268,6 +268,11 @@ TEST(Convolution, RefusesWhatCannotBe) {
   EXPECT_THAT(error({1, 3, 5}, {2, 3, 6}), HasSubstr("window of 6 does not fit into 5"));
   EXPECT_THAT(error({1, 3, 5}, {2, 3, 0}), HasSubstr("window is empty"));
   EXPECT_THAT(error({1, 3, 5}, {2, 3, 3, 3}), HasSubstr("does not fit data"));
+  for (const Shape& data : {Shape{}, Shape{3}, Shape{1, 3}}) {
+    EXPECT_THAT(error(data, {2, 3, 3}), HasSubstr("must have rank 3 or more"));
+    EXPECT_THAT(error(data, {2, 3, 3}, {}, "ConvolutionBackpropData"),
+                HasSubstr("must have rank 3 or more"));
+  }
   EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"strides", List{0}}}), HasSubstr("strides[0]: 0"));
   EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"dilations", List{-1}}}),
               HasSubstr("dilations[0]: -1"));
