@@ -17,8 +17,9 @@
 namespace beamwright::engine {
 namespace {
 
-// Most tokens that one field may name, all its sequences together.
-constexpr size_t kMaxTokens = 1 << 20;
+// Most tokens that one field may name, all its sequences together: every waiting source of a call
+// holds what was made of them. Larger lists belong into the bundle.
+constexpr size_t kMaxTokens = 1 << 16;
 // Keeps a reply with a lattice below gRPC's usual limit of 4 MiB.
 constexpr int64_t kMaxLatticeNodes = 1 << 17;
 

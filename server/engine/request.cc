@@ -220,6 +220,9 @@ int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& option
   const int64_t step_bytes =
       kHistoryBytes * slots + kRowHistoryBytes * options.beam_size +
       int64_t{sizeof(search::TopToken)} * options.num_top_tokens * options.beam_size;
+  if (options.constraints.allowed != nullptr) {
+    shared_bytes += options.constraints.allowed->num_bytes();
+  }
   return row_bytes * options.beam_size + step_bytes * steps + shared_bytes;
 }
 

@@ -347,6 +347,21 @@ TEST_F(EngineOptionsTest, AllFaultsAreNamedAtOnce) {
   EXPECT_THAT(message, HasSubstr("options.top_k, top_p and min_p: need sampling random"));
 }
 
+TEST_F(EngineOptionsTest, ListsHaveLimits) {
+  v1::DecodeOptions options;
+  for (int i = 0; i < 5; ++i) {
+    SetIds(std::vector<int32_t>(20000, 2), options.add_allowed_sequences());
+  }
+  EXPECT_THAT(Decode(options).status().message(),
+              HasSubstr("options.allowed_sequences: more than 65536 tokens"));
+  options.Clear();
+  for (int i = 0; i < 10001; ++i) {
+    SetIds({2}, options.add_allowed_sequences());
+  }
+  EXPECT_THAT(Decode(options).status().message(),
+              HasSubstr("options.allowed_sequences: 10001 elements; at most 10000 are allowed"));
+}
+
 TEST_F(EngineOptionsTest, LengthsFollowTheSource) {
   v1::DecodeOptions options;
   options.set_min_length_factor(1.5f);
