@@ -2,31 +2,22 @@
 
 #include <algorithm>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "ops/graph/body_maps.h"
 #include "ops/graph/branch_inference.h"
+#include "ops/graph/inference_budget.h"
 #include "ops/graph/loop_inference.h"
 #include "ops/graph/value_info.h"
+#include "ops/tensor/tensor_limit.h"
 
 namespace beamwright::ops {
 namespace {
 
-// Folding computes at load what depends on constants alone. Its result may not be much larger than
-// what it is computed from, so that a small file cannot ask for a large amount of memory.
-constexpr int64_t kFoldFreeBytes = 1 << 20;
-// And all results of a graph together take no more than this and kFoldGrowth times its constants.
-constexpr int64_t kFoldFreeTotal = 64 << 20;
-constexpr int64_t kFoldGrowth = 8;
-// Bodies whose states change their shape are inferred again; inside each other they multiply. At
-// most this many nodes are inferred a second time.
-constexpr int64_t kMaxRepeatedNodes = 1 << 18;
-
 class Inference {
  public:
-  Inference(Graph& graph, const OperatorSet& operators, int depth, int64_t& repeated_nodes)
-      : graph_(graph), operators_(operators), depth_(depth), repeated_nodes_(repeated_nodes) {}
+  Inference(Graph& graph, const OperatorSet& operators, int depth, InferenceBudget& budget)
+      : graph_(graph), operators_(operators), depth_(depth), budget_(budget) {}
 
   absl::StatusOr<GraphInfo> Run(const std::vector<Tensor>& parameter_values) {
     if (depth_ > kMaxLoopDepth) {
@@ -36,7 +27,6 @@ class Inference {
     MakeRoom();
     for (size_t i = 0; i < parameter_values.size(); ++i) {
       info_.constants[static_cast<size_t>(graph_.parameters[i])][0] = parameter_values[i];
-      CountConstant(parameter_values[i]);
     }
     for (size_t i = 0; i < count; ++i) {
       Node& node = graph_.nodes[i];
@@ -71,13 +61,6 @@ class Inference {
     }
   }
 
-  // Nodes may share a constant, which then counts once.
-  void CountConstant(const Tensor& constant) {
-    if (constant.has_value() && counted_.insert(constant.bytes()).second) {
-      fold_bytes_ += kFoldGrowth * constant.num_bytes();
-    }
-  }
-
   absl::Status CheckInputs(int index) const {
     const Node& node = graph_.node(index);
     for (size_t port = 0; port < node.inputs.size(); ++port) {
@@ -97,7 +80,7 @@ class Inference {
   absl::Status InferNode(int index) {
     Node& node = graph_.node(index);
     if (node.op == "Parameter") {
-      return absl::OkStatus();
+      return CheckExtents(node);
     }
     if (node.op == "Constant" && !node.constant.has_value()) {
       return absl::OkStatus();  // dropped (DropLargeConstants): its type and shape stand there
@@ -106,7 +89,7 @@ class Inference {
       node.outputs[0].dtype = node.constant.dtype();
       node.outputs[0].shape = PartialShape(node.constant.shape());
       info_.constants[static_cast<size_t>(index)][0] = node.constant;
-      CountConstant(node.constant);
+      budget_.AddConstant(node.constant);
       return absl::OkStatus();
     }
     if (node.op == "Result") {
@@ -136,11 +119,25 @@ class Inference {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       BW_RETURN_IF_ERROR(MergeInfo(absl::StrCat("output ", i), declared[i], node.outputs[i]));
     }
+    BW_RETURN_IF_ERROR(CheckExtents(node));
     if (op == nullptr) {
       return absl::OkStatus();
     }
     BW_RETURN_IF_ERROR(FoldPicked(index, inputs, *op));
     return info_.IsKnown(index) ? absl::OkStatus() : Fold(index, inputs, *op);
+  }
+
+  // No tensor can be larger, and operators may add and multiply extents without fear.
+  static absl::Status CheckExtents(const Node& node) {
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      Shape known = node.outputs[i].shape.dims();
+      std::replace(known.begin(), known.end(), PartialShape::kDynamic, int64_t{1});
+      const absl::Status status = CheckedNumElements(known).status();
+      if (!status.ok()) {
+        return Annotate(status, absl::StrCat("output ", i));
+      }
+    }
+    return absl::OkStatus();
   }
 
   static absl::Status CheckAttributes(const Node& node, const Operator& op) {
@@ -158,16 +155,15 @@ class Inference {
     Node& node = graph_.node(index);
     BW_RETURN_IF_ERROR(CheckLoopMaps(node));
     BW_ASSIGN_OR_RETURN(StateShapes states, FirstStateShapes(node, inputs));
+    const InferenceBudget::Held before = budget_.held();
     while (true) {
       auto loop = std::make_shared<Loop>(*node.loop);
       std::vector<Tensor> constants;
       BW_RETURN_IF_ERROR(PrepareBody(node, inputs, states, loop->body, constants));
       BW_ASSIGN_OR_RETURN(auto body, InferBody("body", loop->body, constants));
       if (loop->states_may_change_shape && WidenStates(*loop, loop->body, states)) {
-        repeated_nodes_ += static_cast<int64_t>(loop->body.nodes.size());
-        if (repeated_nodes_ > kMaxRepeatedNodes) {
-          return Invalid("the shapes of states in nested loops take too long to infer");
-        }
+        BW_RETURN_IF_ERROR(budget_.AddRepeated(loop->body.nodes.size()));
+        budget_.Release(before);
         continue;
       }
       node.loop = std::move(loop);
@@ -209,8 +205,9 @@ class Inference {
 
   absl::StatusOr<std::shared_ptr<const GraphInfo>> InferBody(absl::string_view what, Graph& body,
                                                              const std::vector<Tensor>& constants) {
+    BW_RETURN_IF_ERROR(budget_.AddBody());
     absl::StatusOr<GraphInfo> info =
-        Inference(body, operators_, depth_ + 1, repeated_nodes_).Run(constants);
+        Inference(body, operators_, depth_ + 1, budget_).Run(constants);
     if (!info.ok()) {
       return Annotate(info.status(), what);
     }
@@ -255,9 +252,9 @@ class Inference {
     return absl::OkStatus();
   }
 
+  // Computes at load what depends on constants alone.
   absl::Status Fold(int index, absl::Span<const InputInfo> inputs, const Operator& op) {
     const Node& node = graph_.node(index);
-    int64_t in_bytes = 0;
     std::vector<const Tensor*> values;
     const Tensor absent;
     for (const InputInfo& input : inputs) {
@@ -265,34 +262,38 @@ class Inference {
         return absl::OkStatus();
       }
       values.push_back(input.value == nullptr ? &absent : input.value);
-      in_bytes += values.back()->num_bytes();
     }
-    int64_t out_bytes = 0;
     for (const ValueInfo& output : node.outputs) {
       if (!output.shape.is_static()) {
         return absl::OkStatus();
       }
-      BW_ASSIGN_OR_RETURN(const int64_t elements, CheckedNumElements(output.shape.dims()));
-      out_bytes += elements * SizeOf(output.dtype);
     }
-    if ((out_bytes > kFoldFreeBytes && out_bytes > kFoldGrowth * in_bytes) ||
-        out_bytes > fold_bytes_) {
+    if (!budget_.MayFold(node, values, node.outputs)) {
       return absl::OkStatus();
     }
-    fold_bytes_ -= out_bytes;
+    // A kernel that runs once need not pack its weights.
+    std::vector<InputInfo> unknown(inputs.begin(), inputs.end());
+    for (InputInfo& input : unknown) {
+      input.value = nullptr;
+    }
     BW_ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
-                        op.make(KernelRequest{node, inputs, operators_}));
-    return kernel->Run(ExecutionContext(), values,
-                       absl::MakeSpan(info_.constants[static_cast<size_t>(index)]));
+                        op.make(KernelRequest{node, unknown, operators_}));
+    std::vector<Tensor>& results = info_.constants[static_cast<size_t>(index)];
+    const TensorLimit limit(InferenceBudget::MaxFoldedBytes(values));
+    absl::Status status = kernel->Run(ExecutionContext(), values, absl::MakeSpan(results));
+    if (absl::IsResourceExhausted(status)) {
+      // What it computes on the way is too much at load; a run will tell.
+      results.assign(results.size(), Tensor());
+      return absl::OkStatus();
+    }
+    return status;
   }
 
   Graph& graph_;
   const OperatorSet& operators_;
   int depth_;
-  int64_t& repeated_nodes_;
-  int next_ = 0;                         // of InferNext
-  int64_t fold_bytes_ = kFoldFreeTotal;  // what folding may still take
-  absl::flat_hash_set<const std::byte*> counted_;
+  InferenceBudget& budget_;
+  int next_ = 0;  // of InferNext
   GraphInfo info_;
 };
 
@@ -321,8 +322,8 @@ std::vector<InputInfo> GraphInfo::InputsOf(const Graph& graph, const Node& node)
 }
 
 absl::StatusOr<GraphInfo> InferGraph(Graph& graph, const OperatorSet& operators) {
-  int64_t repeated_nodes = 0;
-  return Inference(graph, operators, 0, repeated_nodes).Run({});
+  InferenceBudget budget;
+  return Inference(graph, operators, 0, budget).Run({});
 }
 
 absl::StatusOr<std::vector<ValueInfo>> InferNodeOutputs(const Node& node,
@@ -346,23 +347,36 @@ absl::StatusOr<std::vector<ValueInfo>> InferNodeOutputs(const Node& node,
     values.push_back(inputs[i].value == nullptr ? Tensor() : *inputs[i].value);
   }
   graph.nodes.push_back(std::move(alone));
-  int64_t repeated_nodes = 0;
-  BW_RETURN_IF_ERROR(Inference(graph, operators, 0, repeated_nodes).Run(values).status());
+  InferenceBudget budget;
+  BW_RETURN_IF_ERROR(Inference(graph, operators, 0, budget).Run(values).status());
   return graph.nodes.back().outputs;
 }
 
 class StepwiseInference::Impl {
  public:
-  Impl(Graph& inferred, const OperatorSet& operators, int depth)
-      : graph(inferred), inference(inferred, operators, depth, repeated_nodes) {}
+  Impl(Graph& inferred, const OperatorSet& known, Impl* outside)
+      : graph(inferred),
+        operators(known),
+        depth(outside == nullptr ? 0 : outside->depth + 1),
+        budget(outside == nullptr ? own_budget : outside->budget),
+        before(budget.held()),
+        inference(inferred, known, depth, budget) {}
+  ~Impl() { budget.Release(before); }
 
   Graph& graph;
-  int64_t repeated_nodes = 0;
+  const OperatorSet& operators;
+  const int depth;
+  InferenceBudget own_budget;  // used by the outermost graph only
+  InferenceBudget& budget;
+  const InferenceBudget::Held before;
   Inference inference;
 };
 
-StepwiseInference::StepwiseInference(Graph& graph, const OperatorSet& operators, int depth)
-    : impl_(std::make_unique<Impl>(graph, operators, depth)) {}
+StepwiseInference::StepwiseInference(Graph& graph, const OperatorSet& operators)
+    : impl_(std::make_unique<Impl>(graph, operators, nullptr)) {}
+
+StepwiseInference::StepwiseInference(Graph& graph, StepwiseInference& outside)
+    : impl_(std::make_unique<Impl>(graph, outside.impl_->operators, outside.impl_.get())) {}
 
 StepwiseInference::~StepwiseInference() = default;
 

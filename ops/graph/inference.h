@@ -31,7 +31,8 @@ struct GraphInfo {
 // names the layer, and the port where it can. Bodies of loops and branches are inferred with the
 // types and shapes that the node's inputs give them; where a state may change its shape, the body
 // is inferred again with what differs unknown, until it holds for every iteration.
-inline constexpr int kMaxLoopDepth = 16;  // loops and branches inside each other
+inline constexpr int kMaxLoopDepth = 16;      // loops and branches inside each other
+inline constexpr int64_t kMaxBodies = 1'000;  // of loops and branches in a graph, all together
 absl::StatusOr<GraphInfo> InferGraph(Graph& graph, const OperatorSet& operators);
 
 // What the outputs of one node are for inputs of these types and shapes: what a loop that runs no
@@ -43,8 +44,10 @@ absl::StatusOr<std::vector<ValueInfo>> InferNodeOutputs(const Node& node,
 // InferGraph node by node, for an importer that must know types and ranks while it builds a graph.
 class StepwiseInference {
  public:
-  // Both must outlive this; `graph` may only be appended to. `depth`: bodies around the graph.
-  StepwiseInference(Graph& graph, const OperatorSet& operators, int depth);
+  // Both must outlive this; `graph` may only be appended to.
+  StepwiseInference(Graph& graph, const OperatorSet& operators);
+  // For a body inside a graph that `outside` infers, which must outlive this.
+  StepwiseInference(Graph& graph, StepwiseInference& outside);
   ~StepwiseInference();
 
   // Infers the nodes that were appended since the last call. Errors do not name the node, which

@@ -141,6 +141,11 @@ absl::StatusOr<PartialShape> OutputShape(const LoopOutput& output, const Partial
   if (output.kind == LoopOutput::Kind::kLastValue || !part.has_rank()) {
     return part;
   }
+  // Beyond it no tensor can be, and arithmetic on extents could overflow.
+  constexpr int64_t kMost = int64_t{1} << 48;
+  if (trips > kMost / output.part_size) {
+    return Invalid(trips, " iterations give more than 2^48 elements");
+  }
   Shape dims = part.dims();
   const bool stacked = output.kind == LoopOutput::Kind::kStacked || dims.empty();
   BW_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(output.axis, static_cast<int>(dims.size()) +

@@ -47,6 +47,12 @@ bool JoinsBatch(const IrLayer& layer) {
   return layer.version == "opset5" || layer.version == "opset6" || layer.version == "opset7";
 }
 
+absl::Status AddBody(IrImport& import) {
+  return ++import.num_bodies > kMaxBodies
+             ? Invalid("more than ", kMaxBodies, " bodies of loops and branches")
+             : absl::OkStatus();
+}
+
 class Builder {
  public:
   Builder(const IrNet& net, const IrWiring& wiring, IrImport& import)
@@ -116,6 +122,7 @@ class Builder {
     }
     BW_RETURN_IF_ERROR(Finish(layer, node));
     if (IsSequence(node.op)) {
+      BW_RETURN_IF_ERROR(AddBody(import_));
       BW_ASSIGN_OR_RETURN(values, AppendSequence(node, result_.graph));
       return absl::OkStatus();
     }
@@ -232,6 +239,7 @@ absl::StatusOr<IrGraph> BuildInnerGraph(const IrLayer& layer, const char* elemen
   if (import.depth == kMaxLoopDepth) {
     return Invalid("loops and branches are nested more than ", kMaxLoopDepth, " deep");
   }
+  BW_RETURN_IF_ERROR(AddBody(import));
   std::string outside = import.where;
   absl::StrAppend(&import.where, Describe(layer), ": ", element, ": ");
   ++import.depth;

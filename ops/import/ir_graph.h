@@ -19,6 +19,7 @@ struct IrImport {
   static constexpr int64_t kMostUnknownListed = 50;
 
   IrWeights weights;
+  int64_t num_bodies = 0;            // of loops and branches; a sequence of cells becomes one
   int depth = 0;                     // loops around the net that is being read
   std::string where;                 // "layer 6 'loop' (TensorIterator): body: ", or empty
   int64_t num_unknown = 0;           // layers of unknown type

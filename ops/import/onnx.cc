@@ -8,6 +8,7 @@
 #include "onnx/onnx_pb.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
+#include "ops/import/onnx_calls.h"
 #include "ops/import/onnx_check.h"
 #include "ops/import/onnx_graph.h"
 #include "ops/import/onnx_operators.h"
@@ -69,6 +70,7 @@ absl::Status ReadFunctions(const onnx::ModelProto& model, OnnxImport& import) {
     const std::string where = absl::StrCat("function ", Quote(proto.name()));
     OnnxFunction function;
     function.proto = &proto;
+    function.copied_bytes = CopiedBytes(proto);
     absl::StatusOr<OnnxOpsets> opsets = ReadOpsets(proto.opset_import());
     if (!opsets.ok()) {
       return Annotate(opsets.status(), where);
@@ -156,6 +158,7 @@ absl::StatusOr<Graph> ParseOnnx(absl::string_view bytes, const ReadFileFunction&
   }
   OnnxImport import{OnnxTensors(read)};
   import.keep_unknown = options.keep_unknown_layers;
+  import.file_bytes = static_cast<int64_t>(bytes.size());
   BW_ASSIGN_OR_RETURN(OnnxOpsets opsets, ReadOpsets(model.opset_import()));
   if (!opsets.contains("")) {
     return Invalid("no opset is imported for the default domain");
@@ -168,7 +171,7 @@ absl::StatusOr<Graph> ParseOnnx(absl::string_view bytes, const ReadFileFunction&
   if (!options.keep_unknown_layers) {
     BW_RETURN_IF_ERROR(CheckOnnxOperators(model.graph(), import, opsets));
   }
-  OnnxBuilder builder(0, options.keep_unknown_layers);
+  OnnxBuilder builder(options.keep_unknown_layers);
   OnnxScope scope(builder, import.tensors, nullptr);
   BW_RETURN_IF_ERROR(AddParameters(model.graph(), builder, scope));
   BW_RETURN_IF_ERROR(TranslateOnnxGraph(model.graph(), OnnxPlace{import, opsets, scope}));

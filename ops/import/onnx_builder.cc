@@ -14,8 +14,13 @@ const OperatorSet& KnownOperatorSet() {
 
 }  // namespace
 
-OnnxBuilder::OnnxBuilder(int depth, bool lenient)
-    : inference_(graph_, KnownOperatorSet(), depth), depth_(depth), lenient_(lenient) {}
+OnnxBuilder::OnnxBuilder(bool lenient)
+    : inference_(graph_, KnownOperatorSet()), depth_(0), lenient_(lenient) {}
+
+OnnxBuilder::OnnxBuilder(OnnxBuilder* outside)
+    : inference_(graph_, outside->inference_),
+      depth_(outside->depth_ + 1),
+      lenient_(outside->lenient_) {}
 
 void OnnxBuilder::Fail(absl::Status status) {
   if (status_.ok() && !status.ok()) {
@@ -33,7 +38,7 @@ ValueId OnnxBuilder::Add(Node node) {
   const std::string what = node.op;
   graph_.nodes.push_back(std::move(node));
   const absl::Status status = inference_.InferAppended();
-  if (!status.ok() && !lenient_) {
+  if (!status.ok() && (!lenient_ || absl::IsResourceExhausted(status))) {
     Fail(Annotate(status, what));
     return {};
   }
@@ -55,7 +60,7 @@ ValueId OnnxBuilder::Add(std::string op, std::vector<ValueId> inputs, AttributeL
 void OnnxBuilder::InferAppended() {
   if (ok()) {
     const absl::Status status = inference_.InferAppended();
-    if (!lenient_) {
+    if (!lenient_ || absl::IsResourceExhausted(status)) {
       Fail(status);
     }
   }

@@ -20,8 +20,10 @@ class OnnxBuilder {
  public:
   using AttributeList = std::vector<std::pair<const char*, AttributeValue>>;
 
-  // depth: loops around the graph. lenient: what can't be inferred stays unknown and is no error.
-  OnnxBuilder(int depth, bool lenient);
+  // lenient: what can't be inferred stays unknown and is no error.
+  explicit OnnxBuilder(bool lenient);
+  // For a body inside the graph that `outside` builds, which must outlive this.
+  explicit OnnxBuilder(OnnxBuilder* outside);
   OnnxBuilder(const OnnxBuilder&) = delete;
 
   const absl::Status& status() const { return status_; }

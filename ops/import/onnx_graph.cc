@@ -4,6 +4,7 @@
 
 #include "ops/base/status.h"
 #include "ops/graph/inference.h"
+#include "ops/import/onnx_calls.h"
 #include "ops/import/onnx_operators.h"
 #include "ops/import/onnx_order.h"
 #include "ops/import/onnx_text.h"
@@ -48,7 +49,8 @@ class NodeTranslation {
     BW_RETURN_IF_ERROR(CheckSizes(node));
     if (++place_.import.num_nodes > OnnxImport::kMaxNodes) {
       return Invalid("more than ", OnnxImport::kMaxNodes,
-                     " nodes, those of functions counted once a call");
+                     " nodes, each counted with what it becomes here, and once a call if a "
+                     "function holds it");
     }
     builder_.set_name(node.name().empty() ? absl::StrCat(node.op_type(), "_", index) : node.name());
     std::vector<ValueId> inputs;
@@ -141,6 +143,7 @@ class NodeTranslation {
       return Invalid("has ", node.output_size(), " outputs; ", op->name, " has at most ",
                      op->most_outputs);
     }
+    const size_t nodes_before = builder_.graph().nodes.size();
     OnnxNode translated(place_, *op, node, version, inputs);
     if (op->translate == nullptr) {
       translated.Out(0, builder_.Add(op->becomes, inputs));
@@ -153,6 +156,7 @@ class NodeTranslation {
     }
     BW_RETURN_IF_ERROR(builder_.status());
     BW_RETURN_IF_ERROR(translated.CheckAllRead());
+    place_.import.num_nodes += static_cast<int64_t>(builder_.graph().nodes.size() - nodes_before);
     std::vector<ValueId> outputs;
     for (int i = 0; i < node.output_size(); ++i) {
       outputs.push_back(translated.output(i));
@@ -190,6 +194,7 @@ class NodeTranslation {
                                             const OnnxFunction& function,
                                             const std::vector<ValueId>& inputs) {
     const onnx::FunctionProto& proto = *function.proto;
+    BW_RETURN_IF_ERROR(AddCopied(function.copied_bytes, place_.import));
     if (place_.function_depth == OnnxImport::kMaxFunctionDepth) {
       return Invalid("functions are nested more than ", OnnxImport::kMaxFunctionDepth, " deep");
     }
@@ -322,7 +327,7 @@ absl::StatusOr<OnnxBody> TranslateOnnxBody(const onnx::GraphProto& graph, const 
   if (count != static_cast<int>(inputs.size())) {
     return Invalid("the body has ", count, " inputs; there must be ", inputs.size());
   }
-  OnnxBuilder builder(outside.depth() + 1, outside.lenient());
+  OnnxBuilder builder(&outside);
   OnnxScope scope(builder, place.import.tensors, &place.scope);
   Names initializers;
   for (const onnx::TensorProto& initializer : graph.initializer()) {

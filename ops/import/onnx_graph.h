@@ -26,13 +26,14 @@ struct OnnxFunction {
   // Values of attributes that a call leaves out. The schema's newer field, kept here since Debian's
   // messages do not know it.
   std::vector<onnx::AttributeProto> defaults;
+  int64_t copied_bytes = 0;  // by one call (ops/import/onnx_calls.h)
 };
 
 // What the translation of a model shares among its graphs.
 struct OnnxImport {
-  // Nodes that are translated altogether, those of functions once a call: functions that call each
-  // other could ask for any number.
-  static constexpr int64_t kMaxNodes = 100'000;
+  // Nodes that are translated and nodes that they become, those of functions once a call:
+  // functions that call each other could ask for any number.
+  static constexpr int64_t kMaxNodes = 200'000;
   static constexpr int kMaxFunctionDepth = 16;
 
   OnnxTensors tensors;
@@ -40,6 +41,8 @@ struct OnnxImport {
   // By domain and name. A map, so that functions stay where they are.
   std::map<std::pair<std::string, std::string>, OnnxFunction> functions;
   int64_t num_nodes = 0;
+  int64_t copied_bytes = 0;  // by calls of functions so far
+  int64_t file_bytes = 0;
 };
 
 // Where a node stands.

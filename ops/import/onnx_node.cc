@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/import/onnx_calls.h"
 #include "ops/import/onnx_graph.h"
 #include "ops/import/onnx_operators.h"
 #include "ops/import/onnx_text.h"
@@ -39,6 +40,9 @@ const AttributeProto* OnnxNode::Find(const char* name, AttributeProto::Attribute
   const AttributeProto* attribute = FindOnnxAttribute(proto_, name, place_.attributes);
   if (attribute == nullptr) {
     return nullptr;
+  }
+  if (place_.attributes != nullptr && attribute->type() != AttributeProto::GRAPH) {
+    builder_.Fail(AddCopied(CopiedBytes(*attribute), place_.import));
   }
   // Files older than the field leave the type out.
   if (type != AttributeProto::UNDEFINED && attribute->type() != AttributeProto::UNDEFINED &&

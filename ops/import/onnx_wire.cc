@@ -1,5 +1,6 @@
 #include "ops/import/onnx_wire.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "ops/base/status.h"
@@ -13,6 +14,11 @@ constexpr int kMaxDepth = 100;
 // Roughly what a message or a text of its own takes, with the list that holds it.
 constexpr int64_t kMessageBytes = 256;
 constexpr int64_t kTextBytes = 48;
+// A number of a field of its own; those that the schema does not know are kept as well.
+constexpr int64_t kNumberBytes = 16;
+// An element of a packed list: once in the message, once in the tensor made of it.
+constexpr int64_t kElementBytes = 16;
+constexpr size_t kMaxNameBytes = 4'096;
 
 // Messages of onnx.proto that hold others.
 enum class Message { kModel, kGraph, kNode, kAttribute, kTensor, kValue, kFunction, kOther, kText };
@@ -56,6 +62,31 @@ Message FieldOf(Message message, uint64_t field) {
   return Message::kText;
 }
 
+// Whether a field of a message is a list of numbers of variable length.
+bool IsPacked(Message message, uint64_t field) {
+  return message == Message::kTensor ? field == 1 || field == 5 || field == 7 || field == 11
+                                     : message == Message::kAttribute && field == 8;
+}
+
+// Whether it is the name of a node, a value, an attribute, a function or an operator: these are
+// copied wherever they are read.
+bool IsName(Message message, uint64_t field) {
+  switch (message) {
+    case Message::kNode:
+      return (field >= 1 && field <= 4) || field == 7;
+    case Message::kAttribute:
+      return field == 1 || field == 21;
+    case Message::kTensor:
+      return field == 8;
+    case Message::kValue:
+      return field == 1;
+    case Message::kFunction:
+      return field == 1 || (field >= 4 && field <= 6) || field == 10;
+    default:
+      return false;
+  }
+}
+
 class Walk {
  public:
   explicit Walk(absl::string_view bytes)
@@ -76,12 +107,15 @@ class Walk {
           if (!Varint(bytes, size)) {
             return Malformed();
           }
+          BW_RETURN_IF_ERROR(Charge(kNumberBytes));
           continue;
         case 1:
           size = 8;
+          BW_RETURN_IF_ERROR(Charge(kNumberBytes));
           break;
         case 5:
           size = 4;
+          BW_RETURN_IF_ERROR(Charge(kNumberBytes));
           break;
         case 2:
           if (!Varint(bytes, size)) {
@@ -103,6 +137,13 @@ class Walk {
   }
 
  private:
+  absl::Status Charge(int64_t bytes) {
+    budget_ -= bytes;
+    return budget_ >= 0 ? absl::OkStatus()
+                        : Invalid("its messages would take more than ", kFreeBytes >> 20,
+                                  " MiB and four times the file");
+  }
+
   static absl::Status Malformed() { return Invalid("its bytes are malformed or cut short"); }
 
   static bool Varint(absl::string_view& bytes, uint64_t& value) {
@@ -122,10 +163,15 @@ class Walk {
     const Message held = FieldOf(message, field);
     // Whether a field of a kOther is a message is not known: it counts as one.
     const bool is_message = held != Message::kText || message == Message::kOther;
-    budget_ -= is_message ? kMessageBytes : kTextBytes;
-    if (budget_ < 0) {
-      return Invalid("its messages would take more than ", kFreeBytes >> 20,
-                     " MiB and four times the file");
+    BW_RETURN_IF_ERROR(Charge(is_message ? kMessageBytes : kTextBytes));
+    if (IsName(message, field) && content.size() > kMaxNameBytes) {
+      return Invalid("a name of ", content.size(), " bytes; at most ", kMaxNameBytes,
+                     " are allowed");
+    }
+    if (IsPacked(message, field)) {
+      const auto last = [](char byte) { return (static_cast<uint8_t>(byte) & 128) == 0; };
+      BW_RETURN_IF_ERROR(
+          Charge(kElementBytes * std::count_if(content.begin(), content.end(), last)));
     }
     if (held == Message::kText) {
       return message == Message::kOther ? Other(content, depth) : absl::OkStatus();

@@ -4,6 +4,7 @@
 #include <pugixml.hpp>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -15,6 +16,9 @@
 
 namespace beamwright::ops {
 namespace {
+
+// Far more than models of 10,000 layers need.
+constexpr int64_t kMaxDocumentBytes = int64_t{48} << 20;
 
 absl::Status CheckVersion(pugi::xml_node net) {
   if (!net.attribute("version")) {
@@ -28,9 +32,34 @@ absl::Status CheckVersion(pugi::xml_node net) {
   return absl::OkStatus();
 }
 
+// Roughly what the document takes besides its text: elements and texts have a node each.
+int64_t DocumentBytes(absl::string_view xml) {
+  constexpr int64_t kNode = 64;
+  constexpr int64_t kAttribute = 40;
+  int64_t bytes = 0;
+  bool blank = true;  // nothing but blanks since the last '>'
+  for (size_t i = 0; i < xml.size(); ++i) {
+    if (xml[i] == '<') {
+      bytes += (blank ? 0 : kNode) + (i + 1 < xml.size() && xml[i + 1] == '/' ? 0 : kNode);
+      blank = true;
+    } else if (xml[i] == '=') {
+      bytes += kAttribute;
+    } else if (xml[i] == '>') {
+      blank = true;
+    } else if (!absl::ascii_isspace(static_cast<unsigned char>(xml[i]))) {
+      blank = false;
+    }
+  }
+  return bytes;
+}
+
 absl::Status ParseXml(absl::string_view xml, pugi::xml_document& document) {
   if (xml.size() > kMaxIrXmlBytes) {
     return Invalid("the XML has ", xml.size(), " bytes; at most ", kMaxIrXmlBytes, " are allowed");
+  }
+  if (DocumentBytes(xml) > kMaxDocumentBytes) {
+    return Invalid("the XML has too many elements and attributes: they would take more than ",
+                   kMaxDocumentBytes >> 20, " MiB");
   }
   const pugi::xml_parse_result parsed = document.load_buffer(xml.data(), xml.size());
   if (!parsed) {

@@ -9,6 +9,7 @@
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/rows.h"
 #include "ops/kernels/widen.h"
+#include "ops/tensor/tensor_limit.h"
 
 namespace beamwright::ops {
 namespace {
@@ -82,9 +83,8 @@ class Contraction {
   }
   absl::Status Allocate(Operand<T>& result) const {
     BW_ASSIGN_OR_RETURN(const int64_t elements, CheckedNumElements(result.shape));
-    if (elements > kMaxTensorBytes / static_cast<int64_t>(sizeof(T))) {
-      return Invalid("an intermediate result of shape ", ToString(result.shape), " is larger than ",
-                     kMaxTensorBytes >> 30, " GiB");
+    if (elements > MaxTensorBytes() / static_cast<int64_t>(sizeof(T))) {
+      return TooLarge(absl::StrCat("an intermediate result of shape ", ToString(result.shape)));
     }
     result.storage.resize(static_cast<size_t>(elements));
     result.data = result.storage.data();

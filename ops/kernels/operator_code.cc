@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/kernels/types.h"
+#include "ops/tensor/tensor_limit.h"
 
 namespace beamwright::ops {
 
@@ -26,9 +27,8 @@ absl::Status PrepareOutputs(absl::Span<const ValueInfo> results, absl::Span<Tens
       return Invalid("the shape of output ", i, " is not known: ", result.shape.ToString());
     }
     BW_ASSIGN_OR_RETURN(const int64_t elements, CheckedNumElements(result.shape.dims()));
-    if (elements > kMaxTensorBytes / SizeOf(result.dtype)) {
-      return Invalid("output ", i, " of shape ", result.shape.ToString(), " is larger than ",
-                     kMaxTensorBytes >> 30, " GiB");
+    if (elements > MaxTensorBytes() / SizeOf(result.dtype)) {
+      return TooLarge(absl::StrCat("output ", i, " of shape ", result.shape.ToString()));
     }
     outputs[i].Resize(result.dtype, result.shape.dims());
   }

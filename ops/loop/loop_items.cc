@@ -5,6 +5,7 @@
 
 #include "ops/base/status.h"
 #include "ops/loop/loop_parts.h"
+#include "ops/tensor/tensor_limit.h"
 
 namespace beamwright::ops {
 namespace {
@@ -105,7 +106,7 @@ absl::StatusOr<Tensor> StackItems(const std::vector<Tensor>& items, int axis, in
   Shape shape = whole(*first);
   shape.insert(shape.begin(), static_cast<int64_t>(items.size()));
   BW_ASSIGN_OR_RETURN(const int64_t elements, CheckedNumElements(shape));
-  if (elements > kMaxTensorBytes / SizeOf(first->dtype())) {
+  if (elements > MaxTensorBytes() / SizeOf(first->dtype())) {
     return TooManyParts(static_cast<int64_t>(items.size()), whole(*first));
   }
   Tensor result = Tensor::Zeros(first->dtype(), shape);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/base/status.h"
+#include "ops/tensor/tensor_limit.h"
 
 namespace beamwright::ops {
 namespace {
@@ -44,8 +45,7 @@ void CopyPart(const AxisView& whole, std::byte* whole_bytes, std::byte* part_byt
 }  // namespace
 
 absl::Status TooManyParts(int64_t count, const Shape& part) {
-  return Invalid(count, " parts of ", ToString(part), " are more than ", kMaxTensorBytes >> 30,
-                 " GiB");
+  return TooLarge(absl::StrCat("what ", count, " iterations give, ", ToString(part), " each,"));
 }
 
 void CopyToFront(const Tensor& part, int axis, Tensor& whole) {
@@ -101,7 +101,7 @@ absl::Status Collector::Add(const Tensor& part, Tensor& output) {
     return absl::OkStatus();
   }
   bytes_ += part.num_bytes() + static_cast<int64_t>(sizeof(Tensor));
-  if (bytes_ > kMaxTensorBytes) {
+  if (bytes_ > MaxTensorBytes()) {
     return TooManyParts(count_ + 1, part_shape_);
   }
   parts_.push_back(part);
@@ -133,7 +133,7 @@ absl::Status Collector::Start(const Tensor& part, int64_t trips, Tensor& output)
     return Invalid("each part has ", length_, " elements on axis ", axis_, ", the rule says ",
                    rule_->part_size);
   }
-  if (trips > kMaxTensorBytes / std::max<int64_t>(part.num_bytes(), 1)) {
+  if (trips > MaxTensorBytes() / std::max<int64_t>(part.num_bytes(), 1)) {
     return TooManyParts(trips, part.shape());
   }
   shape[static_cast<size_t>(axis_)] = length_ * trips;

@@ -55,7 +55,7 @@ class Collector {
   int64_t length_ = 0;
 };
 
-// The error of parts that together are beyond kMaxTensorBytes.
+// The error of `count` parts that together are beyond MaxTensorBytes().
 absl::Status TooManyParts(int64_t count, const Shape& part);
 
 // Copies elements [0, part's extent) of an axis of `whole`, from `part`.

@@ -259,5 +259,44 @@ TEST(IrErrorsTest, Files) {
   EXPECT_THAT(std::string(absent.status().message()), HasSubstr("/nonexistent/model.xml"));
 }
 
+TEST(IrErrorsTest, DocumentsThatTakeMuchMemoryAreRefused) {
+  std::string many = "<net>";
+  for (int i = 0; i < 1'000'000; ++i) {
+    many += "<a/>";
+  }
+  ExpectError(Parse(many + "</net>"), kInvalid, {"too many elements and attributes"});
+  std::string attributes = "<net";
+  for (int i = 0; i < 1'500'000; ++i) {
+    attributes += " a=''";
+  }
+  ExpectError(Parse(attributes + "/>"), kInvalid, {"too many elements and attributes"});
+  // Blanks between elements are no texts; texts are.
+  ExpectError(Parse("<net>" + std::string(20 << 20, ' ') + "</net>"), kInvalid, {"no layers"});
+  std::string texts = "<net>";
+  for (int i = 0; i < 400'000; ++i) {
+    texts += "<a/>b";
+  }
+  ExpectError(Parse(texts + "</net>"), kInvalid, {"too many elements and attributes"});
+}
+
+TEST(IrErrorsTest, BodiesAreCounted) {
+  std::vector<Layer> layers = {Parameter(0, "x", "2")};
+  std::string edges;
+  const std::string body =
+      Content({Parameter(0, "p", "2"), Unary(1, "t", "Tanh"), Result(2, "r")}, "0.0-1.0, 1.1-2.0");
+  for (int i = 1; i <= 1001; ++i) {
+    Layer loop = fixture::Loop(i, "TensorIterator",
+                               "<input external_port_id=\"0\" internal_layer_id=\"0\"/>"
+                               "<output external_port_id=\"1\" internal_layer_id=\"2\"/>",
+                               "", body);
+    loop.inputs = {Port(0, "2")};
+    loop.outputs = {Port(1, "2")};
+    layers.push_back(loop);
+    absl::StrAppend(&edges, i == 1 ? "" : ", ", i - 1, i == 1 ? ".0-" : ".1-", i, ".0");
+  }
+  layers.push_back(Result(2000, "r"));
+  ExpectError(Parse(Net(layers, edges + ", 1001.1-2000.0")), kInvalid, {"more than 1000 bodies"});
+}
+
 }  // namespace
 }  // namespace beamwright::ops

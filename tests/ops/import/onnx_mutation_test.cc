@@ -138,6 +138,68 @@ TEST(OnnxMutationTest, FilesThatAskForMuchMemoryAreRefused) {
   EXPECT_THAT(std::string(ParseBytes(model).status().message()), HasSubstr("would take more than"));
 }
 
+TEST(OnnxMutationTest, PackedNumbersCountAsWhatTheyBecome) {
+  onnx::GraphProto graph;
+  onnx::TensorProto* const tensor = graph.add_initializer();
+  tensor->set_data_type(onnx::TensorProto::INT64);
+  tensor->add_dims(8 << 20);
+  tensor->mutable_int64_data()->Resize(8 << 20, 1);  // a byte each in the file
+  EXPECT_THAT(fixture::ErrorOf(fixture::Model(graph)), HasSubstr("would take more than"));
+}
+
+// x -> y by a function, `calls` times in a row.
+onnx::ModelProto Calling(int calls, const onnx::NodeProto& inside) {
+  onnx::GraphProto graph = fixture::GraphOf(
+      "input { name: 'x0' type { tensor_type { elem_type: 1 shape { dim { dim_value: 2 } } } } }");
+  for (int i = 0; i < calls; ++i) {
+    onnx::NodeProto* const call = graph.add_node();
+    call->set_op_type("f");
+    call->set_domain("own");
+    call->add_input(absl::StrCat("x", i));
+    call->add_output(absl::StrCat("x", i + 1));
+  }
+  graph.add_output()->set_name(absl::StrCat("x", calls));
+  onnx::ModelProto model = fixture::Model(graph);
+  onnx::OperatorSetIdProto* const own = model.add_opset_import();
+  own->set_domain("own");
+  own->set_version(1);
+  onnx::FunctionProto* const function = model.add_functions();
+  function->set_name("f");
+  function->set_domain("own");
+  function->add_input("x");
+  function->add_output("y");
+  function->add_opset_import()->set_version(17);
+  *function->add_node() = inside;
+  return model;
+}
+
+TEST(OnnxMutationTest, WhatCallsRepeatIsBounded) {
+  onnx::NodeProto node;
+  node.set_op_type("Constant");
+  node.add_output("y");
+  onnx::AttributeProto* const list = node.add_attribute();
+  list->set_name("value_floats");
+  list->set_type(onnx::AttributeProto::FLOATS);
+  list->add_floats(0);
+  EXPECT_EQ(fixture::ErrorOf(Calling(1000, node)), "");
+  for (int i = 1; i < 10'000; ++i) {
+    list->add_floats(0);
+  }
+  EXPECT_THAT(fixture::ErrorOf(Calling(1000, node)), HasSubstr("calls of functions repeat"));
+}
+
+TEST(OnnxMutationTest, LongNamesAndExtentsAreRefused) {
+  onnx::GraphProto graph = fixture::GraphOf("node { op_type: 'Abs' input: 'x' output: 'y' }");
+  graph.mutable_node(0)->set_name(std::string(4097, 'n'));
+  EXPECT_THAT(fixture::ErrorOf(fixture::Model(graph)), HasSubstr("a name of 4097 bytes"));
+  EXPECT_THAT(fixture::ErrorOf(fixture::Model(fixture::GraphOf(
+                  "input { name: 'x' type { tensor_type { elem_type: 1 shape {"
+                  " dim { dim_value: 9223372036854775807 } dim { dim_value: 2 } } } } }"
+                  "node { op_type: 'Concat' input: 'x' input: 'x' output: 'y'"
+                  " attribute { name: 'axis' type: INT i: 0 } } output { name: 'y' }"))),
+              HasSubstr("2^48"));
+}
+
 TEST(OnnxMutationTest, FoldingIsBoundedForTheWholeGraph) {
   std::string text =
       "output { name: 'y' } initializer { name: 's' dims: 1 data_type: 7 int64_data: 250000 }";

@@ -1,0 +1,13 @@
+// The ONNX reader and all that is done with a graph before it runs: whatever the bytes, findings or
+// an error.
+#include "ops/tools/check.h"
+#include "tests/fuzz/graph_input.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  absl::StatusOr<beamwright::ops::Graph> graph =
+      beamwright::ops::GraphOfOnnx({reinterpret_cast<const char*>(data), size});
+  if (graph.ok()) {
+    beamwright::ops::CheckGraph(*std::move(graph));
+  }
+  return 0;
+}
