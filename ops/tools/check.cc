@@ -6,6 +6,7 @@
 #include "ops/base/status.h"
 #include "ops/compile/join_decoder.h"
 #include "ops/compile/shape_folding.h"
+#include "ops/compile/step_form.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
@@ -95,8 +96,30 @@ absl::Status CheckWholeTarget(Graph graph, GraphInfo info, const DecoderRoles& r
   return absl::OkStatus();
 }
 
+// States that count rows second get them first, as in the server.
+absl::Status MoveStates(const DecoderRoles& roles, Graph& graph, GraphInfo& info) {
+  const auto index_of = [](const Ports& ports, const std::string& name) {
+    return static_cast<int>(FindPort(ports, name) - ports.data());
+  };
+  const Ports inputs = InputPorts(graph);
+  const int tokens = index_of(inputs, roles.token_input);
+  std::vector<StepState> states;
+  for (const StateRole& state : roles.states) {
+    const int parameter = index_of(inputs, state.input);
+    if (CountsRowsSecond(graph, tokens, parameter)) {
+      states.push_back({parameter, index_of(OutputPorts(graph), state.output)});
+    }
+  }
+  if (!states.empty()) {
+    MoveRowsFirst(graph, states);
+    BW_ASSIGN_OR_RETURN(info, InferGraph(graph, Operators()));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckStepGraph(Graph graph, GraphInfo info, const DecoderRoles& roles,
                             GraphFindings& findings) {
+  BW_RETURN_IF_ERROR(MoveStates(roles, graph, info));
   BW_RETURN_IF_ERROR(FoldShapes(graph, info, Operators(), DecoderRowAxes(graph, -1, 0)));
   const std::string states =
       absl::StrJoin(roles.states, ", ", [](std::string* out, const StateRole& state) {
@@ -108,7 +131,15 @@ absl::Status CheckStepGraph(Graph graph, GraphInfo info, const DecoderRoles& rol
   return absl::OkStatus();
 }
 
-void CheckDecoder(const Graph& graph, const GraphInfo& info, GraphFindings& findings) {
+void CheckDecoder(Graph graph, GraphInfo info, GraphFindings& findings) {
+  if (InlineSingleIterations(graph)) {
+    absl::StatusOr<GraphInfo> inlined = InferGraph(graph, Operators());
+    if (!inlined.ok()) {
+      findings.no_step = std::string(inlined.status().message());
+      return;
+    }
+    info = *std::move(inlined);
+  }
   std::vector<std::string> reasons;
   const absl::StatusOr<DecoderRoles> roles = GuessDecoderRoles(graph, nullptr, {}, reasons);
   absl::Status status = roles.status();

@@ -9,6 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
+#include "ops/compile/shape_folding.h"
+#include "ops/compile/step_form.h"
 #include "ops/graph/inference.h"
 #include "ops/import/graph_file.h"
 #include "ops/loop/operators.h"
@@ -53,9 +55,17 @@ absl::StatusOr<Graph> TakeGraph(const std::string& path, const std::string& role
   };
   BW_ASSIGN_OR_RETURN(Graph graph, ReadGraph(path, read));
   BW_RETURN_IF_ERROR(added);
-  const absl::Status inferred = InferGraph(graph, Operators()).status();
-  if (!inferred.ok()) {
-    return Annotate(inferred, absl::StrCat("'", path, "'"));
+  absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
+  absl::Status status = info.status();
+  if (info.ok()) {
+    status = FoldShapes(graph, *info, Operators());
+  }
+  // As the server sees it: what runs once is no loop.
+  if (status.ok() && InlineSingleIterations(graph)) {
+    status = InferGraph(graph, Operators()).status();
+  }
+  if (!status.ok()) {
+    return Annotate(status, absl::StrCat("'", path, "'"));
   }
   return graph;
 }

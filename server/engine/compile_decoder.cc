@@ -29,6 +29,7 @@ class DecoderCompiler {
   absl::Status Run() {
     BW_ASSIGN_OR_RETURN(DecoderForm form, FormDecoder(std::move(parts_.decoder), config_));
     parts_.decoder = std::move(form.graph);
+    moved_states_ = std::move(form.moved_states);
     DropLargeConstants(parts_.decoder);
     const Graph& graph = parts_.decoder;
     const ops::GraphInfo& info = form.info;
@@ -190,12 +191,16 @@ class DecoderCompiler {
       rule.input = static_cast<int>(i);
       rule.body_parameter = static_cast<int>(i);
       rule.external_id = static_cast<int64_t>(i);
-      const std::string state_output = FindStateOutput(PortName(graph, graph.parameters[i]));
+      const std::string state_output =
+          FindStateOutput(graph, config_, PortName(graph, graph.parameters[i]));
       if (i == token) {
         rule.kind = LoopInput::Kind::kSliced;
         const PartialShape& shape = Parameter(i).outputs[0].shape;
         rule.drop_axis = !shape.has_rank() || shape.rank() < 2;
-        rule.axis = rule.drop_axis ? 0 : 1;
+        // [1, rows], as layers read that have the time first, or [rows, 1].
+        const bool time_first = !rule.drop_axis && shape.dim(0) == 1 &&
+                                shape.dim(1) == PartialShape::kDynamic;
+        rule.axis = rule.drop_axis || time_first ? 0 : 1;
         BW_RETURN_IF_ERROR(UseTokenParameter(graph.parameters[i], rule));
       } else if (!state_output.empty()) {
         rule.kind = LoopInput::Kind::kCarried;
@@ -211,22 +216,6 @@ class DecoderCompiler {
     BW_ASSIGN_OR_RETURN(parts_.logits_result, FindResult(parts_.decoder, "decoder.logits_output",
                                                          config_.logits_output()));
     return absl::OkStatus();
-  }
-
-  // The Result that an input of a step graph continues with: as configured, or, for a variable
-  // (ReadValue and Assign), the one of the same name. Empty: the input is no state.
-  std::string FindStateOutput(const std::string& input) const {
-    if (const v1::StateConfig* state = FindState(input)) {
-      return state->output();
-    }
-    const Graph& graph = parts_.decoder;
-    const absl::StatusOr<int> result = FindResult(graph, "", input);
-    if (!result.ok()) {
-      return "";
-    }
-    // An input that is handed on as it is (memory) is no state.
-    const ValueId value = graph.node(graph.results[static_cast<size_t>(*result)]).inputs[0];
-    return graph.node(value.node).op == "Parameter" ? "" : input;
   }
 
   absl::StatusOr<size_t> FindTokenParameter() const {
@@ -262,6 +251,8 @@ class DecoderCompiler {
       input.node = node;
       input.is_state = std::find(parts_.state_values.begin(), parts_.state_values.end(),
                                  ValueId{node, 0}) != parts_.state_values.end();
+      input.layers_first = std::find(moved_states_.begin(), moved_states_.end(), input.name) !=
+                           moved_states_.end();
       std::string encoder_output = input.name;
       if (const v1::StateConfig* state = FindState(input.name)) {
         input.has_constant = state->has_constant();
@@ -344,6 +335,7 @@ class DecoderCompiler {
   DecodeModel::Parts& parts_;
   const v1::DecoderConfig& config_;
   int token_node_ = -1;
+  std::vector<std::string> moved_states_;
 };
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "ops/base/status.h"
 #include "ops/compile/join_decoder.h"
 #include "ops/compile/shape_folding.h"
+#include "ops/compile/step_form.h"
 #include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
 
@@ -151,7 +151,54 @@ absl::StatusOr<int> FindTargetParameter(const Graph& graph, const v1::DecoderCon
                  names.empty() ? "none" : absl::StrCat("'", absl::StrJoin(names, "', '"), "'"));
 }
 
+// Brings a step graph into the form that the engine steps; errors of configured names are left to
+// those who read them.
+absl::Status FormStep(const v1::DecoderConfig& config, DecoderForm& form) {
+  Graph& graph = form.graph;
+  if (std::optional<Graph> without = WithoutBeamIndex(graph)) {
+    graph = *std::move(without);
+    BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
+  }
+  int tokens = -1;
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    tokens = PortName(graph, graph.parameters[i]) == config.token_input() ? static_cast<int>(i)
+                                                                          : tokens;
+  }
+  std::vector<ops::StepState> states;
+  for (size_t i = 0; tokens >= 0 && i < graph.parameters.size(); ++i) {
+    const std::string name = PortName(graph, graph.parameters[i]);
+    const std::string output = FindStateOutput(graph, config, name);
+    const absl::StatusOr<int> result = FindResult(graph, "", output);
+    if (!output.empty() && result.ok() &&
+        ops::CountsRowsSecond(graph, tokens, static_cast<int>(i))) {
+      states.push_back({static_cast<int>(i), *result});
+      form.moved_states.push_back(name);
+    }
+  }
+  if (!states.empty()) {
+    ops::MoveRowsFirst(graph, states);
+    BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
+  }
+  return FoldShapes(graph, form.info, ops::Operators(), ops::DecoderRowAxes(graph, -1, 0));
+}
+
 }  // namespace
+
+std::string FindStateOutput(const Graph& graph, const v1::DecoderConfig& config,
+                            const std::string& input) {
+  for (const v1::StateConfig& state : config.states()) {
+    if (state.input() == input) {
+      return state.output();
+    }
+  }
+  const absl::StatusOr<int> result = FindResult(graph, "", input);
+  if (!result.ok()) {
+    return "";
+  }
+  // An input that is handed on as it is (memory) is no state.
+  const ops::ValueId value = graph.node(graph.results[static_cast<size_t>(*result)]).inputs[0];
+  return graph.node(value.node).op == "Parameter" ? "" : input;
+}
 
 absl::StatusOr<int> FindResult(const Graph& graph, const std::string& field,
                                const std::string& name) {
@@ -173,6 +220,9 @@ absl::StatusOr<DecoderForm> FormDecoder(Graph graph, const v1::DecoderConfig& co
   DecoderForm form;
   BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
   BW_RETURN_IF_ERROR(FoldShapes(graph, form.info, ops::Operators()));
+  if (ops::InlineSingleIterations(graph)) {
+    BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
+  }
   BW_ASSIGN_OR_RETURN(form.loop_node, FindLoop(graph, config));
   if (form.loop_node == kSeveral) {
     BW_ASSIGN_OR_RETURN(const int tokens, FindTargetParameter(graph, config));
@@ -180,23 +230,17 @@ absl::StatusOr<DecoderForm> FormDecoder(Graph graph, const v1::DecoderConfig& co
                         FindResult(graph, "decoder.logits_output", config.logits_output()));
     BW_ASSIGN_OR_RETURN(ops::JoinedDecoder joined,
                         JoinDecoder(graph, form.info, ops::Operators(), tokens, logits));
-    return DecoderForm{std::move(joined.graph), std::move(joined.info), joined.loop_node};
+    return DecoderForm{std::move(joined.graph), std::move(joined.info), joined.loop_node, {}};
   }
-  int tokens = -1;
-  int token_axis = 0;
   if (form.loop_node == kNone) {
-    if (const std::optional<Graph> without = WithoutBeamIndex(graph)) {
-      graph = *without;
-      BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
-    }
-  } else {
-    std::tie(tokens, token_axis) = SlicedParameter(graph, form.loop_node);
+    form.graph = std::move(graph);
+    BW_RETURN_IF_ERROR(FormStep(config, form));
+    return form;
   }
+  const auto [tokens, token_axis] = SlicedParameter(graph, form.loop_node);
   BW_RETURN_IF_ERROR(
       FoldShapes(graph, form.info, ops::Operators(), DecoderRowAxes(graph, tokens, token_axis)));
-  if (form.loop_node != kNone) {
-    BW_ASSIGN_OR_RETURN(form.loop_node, FindLoop(graph, config));
-  }
+  BW_ASSIGN_OR_RETURN(form.loop_node, FindLoop(graph, config));
   form.graph = std::move(graph);
   return form;
 }

@@ -4,6 +4,7 @@
 #define BEAMWRIGHT_SERVER_ENGINE_DECODER_FORM_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "beamwright/v1/model.pb.h"
@@ -15,12 +16,20 @@ struct DecoderForm {
   ops::Graph graph;
   ops::GraphInfo info;
   int loop_node = -1;  // of the loop over the target sequence; -1: a step graph
+  // Parameters of a step graph that take [rows, layers, ...] where the export has [layers, rows, ...]
+  // (ops/compile/step_form.h), by name.
+  std::vector<std::string> moved_states;
 };
 
 // A graph without loops, or whose states name their outputs, is a step graph. Else what works time
 // step by time step around its loops is moved into one (ops/compile/target_loop.h). Errors name the
 // field of model.textproto or the layer.
 absl::StatusOr<DecoderForm> FormDecoder(ops::Graph graph, const v1::DecoderConfig& config);
+
+// The name of the Result that an input of a step graph continues with: as configured, or, for a
+// variable (ReadValue and Assign), the one of the same name. Empty: the input is no state.
+std::string FindStateOutput(const ops::Graph& graph, const v1::DecoderConfig& config,
+                            const std::string& input);
 
 // Index into graph.results of the result with this name; the only one if the name is empty.
 // InvalidArgument names the field and the results that there are.

@@ -134,7 +134,18 @@ absl::StatusOr<std::vector<Tensor>> DecoderInputs(const DecodeModel::Parts& part
           "encoder output for '", input.name, "' is ", ops::ToString(encoded[index].shape()),
           " for ", num_sources, " sources; axis ", axis, " must count them"));
     }
-    inputs.push_back(axis >= 0 ? TakeRow(encoded[index], axis, row) : encoded[index]);
+    Tensor value = axis >= 0 ? TakeRow(encoded[index], axis, row) : encoded[index];
+    if (input.layers_first) {
+      if (value.rank() < 2 || value.dim(1) != 1) {
+        return absl::InternalError(absl::StrCat(
+            "encoder output for '", input.name, "' is ", ops::ToString(value.shape()),
+            " for one source; its second axis must count sources, as the decoder's does"));
+      }
+      ops::Shape shape = value.shape();
+      std::swap(shape[0], shape[1]);
+      value = value.Reshaped(shape);
+    }
+    inputs.push_back(std::move(value));
   }
   return inputs;
 }

@@ -93,7 +93,7 @@ def write_files(export, exporter, folder):
     with torch.no_grad():
         values = first_values(export, source)
     tokens_axes = next(iter(export.inputs.values()))
-    tokens = torch.randint(2, TOKENS, [EXTENTS[axis] for axis in tokens_axes])
+    tokens = torch.randint(2, TOKENS, [EXTENTS[axis] if axis else 1 for axis in tokens_axes])
     encoder = [export.encoder, export.source, export.results, (source,)]
     decoder = [export.decoder, export.inputs, export.outputs, (tokens, *values)]
     write(*encoder, exporter, str(folder / f"encoder{suffix}"))
@@ -115,8 +115,9 @@ def next_log_probs(export, source):
         if not export.states:
             logits = export.decoder(tokens, *current)[0][:, -1]
         else:
+            shape = [-1 if axis else 1 for axis in next(iter(export.inputs.values()))]
             for token in tokens.unbind(1):
-                logits, *rest = export.decoder(token, *current)
+                logits, *rest = export.decoder(token.reshape(shape), *current)
                 for place, state in zip(states, rest):
                     current[place] = state
         return torch.log_softmax(logits, -1).numpy()

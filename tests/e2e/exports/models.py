@@ -175,6 +175,38 @@ def scan_ssru(forget, value, state):
     return torch.stack(states, 1)
 
 
+class LayeredLstmStep(nn.Module):
+    """nn.LSTM over one token: two layers, whose states stay [layers, rows, width]."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(TOKENS, WIDTH)
+        self.layer = nn.LSTM(WIDTH, WIDTH, num_layers=2, batch_first=True)
+        self.attention = Attention()
+        self.output = nn.Linear(3 * WIDTH, TOKENS)
+
+    def forward(self, token, memory, h, c):
+        hidden, (h, c) = self.layer(self.embed(token).unsqueeze(1), (h, c))
+        read, weights = self.attention(hidden.squeeze(1), memory)
+        return self.output(torch.cat([hidden.squeeze(1), read], 1)), h, c, weights
+
+
+class TimeFirstGruStep(nn.Module):
+    """As tutorials write it: tokens [1, rows], nn.GRU with the time first, attention by the last state."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(TOKENS, WIDTH)
+        self.layer = nn.GRU(3 * WIDTH, WIDTH)
+        self.attention = Attention()
+        self.output = nn.Linear(3 * WIDTH, TOKENS)
+
+    def forward(self, token, memory, h):
+        read, weights = self.attention(h[-1], memory)
+        hidden, h = self.layer(torch.cat([self.embed(token), read.unsqueeze(0)], 2), h)
+        return self.output(torch.cat([hidden[0], read], 1)), h, weights
+
+
 class FramesStep(nn.Module):
     """A GRU over what attention reads from the frames."""
 
@@ -238,17 +270,20 @@ class WholeSsru(WholeDecoder):
 END_BIAS = {"ssru_step": 7.0, "whole_ssru": 6.0, "frames": 3.0}
 
 ROWS, LENGTH = ("rows",), ("rows", "length")
+LAYERED = (None, "rows")  # [layers, rows, width]
 STEPS, WEIGHTS = ("rows", "steps"), ("rows", "steps", "length")
 
 
-def step(encoder, decoder, states, source=("source", LENGTH), zero=(), state_axes=ROWS):
+def step(
+    encoder, decoder, states, source=("source", LENGTH), zero=(), state_axes=ROWS, token_axes=ROWS
+):
     axes = {name: state_axes for name in states}
     return Export(
         encoder,
         decoder,
         {source[0]: source[1]},
         {"memory": LENGTH, **{name: axes[name] for name in states if name not in zero}},
-        {"token": ROWS, "memory": LENGTH, **axes},
+        {"token": token_axes, "memory": LENGTH, **axes},
         {"logits": ROWS, **{f"{name}_next": axes[name] for name in states}, "attention": LENGTH},
         tuple(states),
         tuple(zero),
@@ -285,6 +320,16 @@ def models():
         ),
         "gru_additive": step(Encoder(nn.GRU, 1), GruStep(), ["h"]),
         "ssru_step": step(Encoder(nn.GRU, 1), SsruStep(), ["c"]),
+        "layered_lstm": step(
+            Encoder(nn.LSTM, 2, 2), LayeredLstmStep(), ["h", "c"], state_axes=LAYERED
+        ),
+        "time_first_gru": step(
+            Encoder(nn.GRU, 1, 1),
+            TimeFirstGruStep(),
+            ["h"],
+            state_axes=LAYERED,
+            token_axes=(None, "rows"),
+        ),
         "frames": step(FramesEncoder(), FramesStep(), ["h"], source=("frames", LENGTH)),
         "whole_lstm": whole(Encoder(nn.GRU, 2), WholeLstm(), ["h", "c"]),
         "whole_gru": whole(Encoder(nn.GRU, 1), WholeGru(), ["h"]),

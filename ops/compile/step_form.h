@@ -1,0 +1,34 @@
+// Step graphs as exporters leave recurrent layers in them, brought into the form that rows of many
+// requests can share: PyTorch's nn.LSTM and nn.GRU keep states [layers, rows, width], and read a
+// single token as a sequence of length 1.
+#ifndef BEAMWRIGHT_OPS_COMPILE_STEP_FORM_H_
+#define BEAMWRIGHT_OPS_COMPILE_STEP_FORM_H_
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "ops/graph/inference.h"
+
+namespace beamwright::ops {
+
+// A state of a step graph: indices into graph.parameters and graph.results.
+struct StepState {
+  int parameter = -1;
+  int result = -1;
+};
+
+// Whether the Parameter of a state counts rows on its second axis: rank 3 or more, the first extent
+// known and the second one not. `tokens` (an index into graph.parameters) must have an unknown
+// extent, else nothing counts rows.
+bool CountsRowsSecond(const Graph& graph, int tokens, int parameter);
+
+// Gives such states Parameters and Results with rows first, [rows, layers, ...]; inside, transposes
+// restore what the graph expects. Names stay. Types and shapes are to be inferred anew.
+void MoveRowsFirst(Graph& graph, absl::Span<const StepState> states);
+
+// Replaces the loops of the graph that are known to run exactly once by their bodies. True if there
+// were any: types and shapes are then to be inferred anew. `graph` as InferGraph leaves it.
+bool InlineSingleIterations(Graph& graph);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_COMPILE_STEP_FORM_H_
