@@ -156,6 +156,8 @@ class Scheduler : public Engine {
       request->started = now;
       by_model[request->model.get()].push_back(std::move(request));
     }
+    const PhaseScope phase(Phase::kPrepare);
+    const StepProfile::Here undivided(nullptr);
     for (auto& [model, requests] : by_model) {
       std::shared_ptr<const DecodeModel> owner = requests[0]->model;
       Requests ready = Encode(context_, std::move(requests));
@@ -170,6 +172,7 @@ class Scheduler : public Engine {
   }
 
   void Run() {
+    const StepProfile::Here profile(options_.profile);
     for (;;) {
       Requests admitted;
       if (!Admit(admitted)) {

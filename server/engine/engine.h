@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
+#include "ops/base/step_profile.h"
 #include "server/engine/decode_model.h"
 
 namespace beamwright::engine {
@@ -26,6 +27,9 @@ struct EngineOptions {
   int max_rows = 1024;
   // Most requests waiting; one more is refused with ResourceExhausted.
   int max_queue = 4096;
+  // Where the engine's thread spends its time, for benchmarks; to be read when the engine is
+  // gone. Not owned. Null: not measured.
+  StepProfile* profile = nullptr;
 };
 
 struct CallOptions {
