@@ -1,4 +1,4 @@
-#include "server/rpc/signals.h"
+#include "server/serving/signals.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -6,7 +6,7 @@
 
 #include <thread>
 
-namespace beamwright::rpc {
+namespace beamwright::serving {
 
 StopSignals& StopSignals::Install() {
   // Leaked: the thread below outlives main.
@@ -21,6 +21,7 @@ StopSignals& StopSignals::Install() {
     std::thread([created, set] {
       int number = 0;
       sigwait(&set, &number);
+      created->interrupted_ = number == SIGINT;
       created->stopped_.Notify();
       sigwait(&set, &number);
       _exit(1);
@@ -30,4 +31,4 @@ StopSignals& StopSignals::Install() {
   return *signals;
 }
 
-}  // namespace beamwright::rpc
+}  // namespace beamwright::serving

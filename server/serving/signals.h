@@ -1,11 +1,11 @@
 // StopSignals: SIGTERM and SIGINT as a flag to wait for. A thread takes them with sigwait, so no
 // code runs inside a signal handler.
-#ifndef BEAMWRIGHT_SERVER_RPC_SIGNALS_H_
-#define BEAMWRIGHT_SERVER_RPC_SIGNALS_H_
+#ifndef BEAMWRIGHT_SERVER_SERVING_SIGNALS_H_
+#define BEAMWRIGHT_SERVER_SERVING_SIGNALS_H_
 
 #include "absl/synchronization/notification.h"
 
-namespace beamwright::rpc {
+namespace beamwright::serving {
 
 class StopSignals {
  public:
@@ -14,15 +14,18 @@ class StopSignals {
   // process, never destroyed.
   static StopSignals& Install();
 
+  // True if the signal was SIGINT, as from a terminal. After Wait.
+  bool interrupted() const { return interrupted_; }
   bool stopped() const { return stopped_.HasBeenNotified(); }
   void Wait() const { stopped_.WaitForNotification(); }
 
  private:
   StopSignals() = default;
 
+  bool interrupted_ = false;  // set before stopped_ is told
   absl::Notification stopped_;
 };
 
-}  // namespace beamwright::rpc
+}  // namespace beamwright::serving
 
-#endif  // BEAMWRIGHT_SERVER_RPC_SIGNALS_H_
+#endif  // BEAMWRIGHT_SERVER_SERVING_SIGNALS_H_

@@ -1,7 +1,7 @@
 // ReplyThread: where finished calls are serialised and handed to gRPC, so that the engine's thread
 // goes on with its next step instead.
-#ifndef BEAMWRIGHT_SERVER_RPC_REPLY_THREAD_H_
-#define BEAMWRIGHT_SERVER_RPC_REPLY_THREAD_H_
+#ifndef BEAMWRIGHT_SERVER_SERVING_REPLY_THREAD_H_
+#define BEAMWRIGHT_SERVER_SERVING_REPLY_THREAD_H_
 
 #include <functional>
 #include <thread>
@@ -10,7 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 
-namespace beamwright::rpc {
+namespace beamwright::serving {
 
 // Thread-safe.
 class ReplyThread {
@@ -34,6 +34,6 @@ class ReplyThread {
   std::thread thread_;  // last: it uses the others
 };
 
-}  // namespace beamwright::rpc
+}  // namespace beamwright::serving
 
-#endif  // BEAMWRIGHT_SERVER_RPC_REPLY_THREAD_H_
+#endif  // BEAMWRIGHT_SERVER_SERVING_REPLY_THREAD_H_

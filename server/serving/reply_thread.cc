@@ -1,8 +1,8 @@
-#include "server/rpc/reply_thread.h"
+#include "server/serving/reply_thread.h"
 
 #include <utility>
 
-namespace beamwright::rpc {
+namespace beamwright::serving {
 
 ReplyThread::ReplyThread() : thread_([this] { Run(); }) {}
 
@@ -36,4 +36,4 @@ void ReplyThread::Run() {
   }
 }
 
-}  // namespace beamwright::rpc
+}  // namespace beamwright::serving

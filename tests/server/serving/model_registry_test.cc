@@ -1,4 +1,4 @@
-#include "server/rpc/model_registry.h"
+#include "server/serving/model_registry.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace beamwright::rpc {
+namespace beamwright::serving {
 namespace {
 
 namespace fs = std::filesystem;
@@ -85,6 +85,38 @@ TEST_F(ModelRegistryTest, NoGoodModelTellsAllReasons) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("b/2/encoder.xml"));
 }
 
+TEST_F(ModelRegistryTest, ReloadReplacesAndARequestKeepsWhatItHolds) {
+  Add("one/1", "first");
+  const auto registry = Load();
+  ASSERT_TRUE(registry.ok()) << registry.status();
+  const ModelPtr held = *(*registry)->Lookup("first", "");
+  std::vector<std::pair<std::string, bool>> told;
+  (*registry)->Observe(
+      [&told](const std::string& model, bool served) { told.emplace_back(model, served); });
+  Add("one/2", "first");
+  ASSERT_TRUE((*registry)->Reload("first").ok());
+  EXPECT_EQ((*(*registry)->Lookup("first", ""))->version(), "2");
+  EXPECT_EQ((*registry)->Lookup("first", "1").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(held->version(), "1");
+  // By its folder's name; and under another name of its own.
+  Add("one/3", "renamed");
+  ASSERT_TRUE((*registry)->Reload("one").ok());
+  EXPECT_EQ((*(*registry)->Lookup("", ""))->name(), "renamed");
+  EXPECT_EQ(told, (std::vector<std::pair<std::string, bool>>{
+                      {"first", true}, {"first", false}, {"renamed", true}}));
+}
+
+TEST_F(ModelRegistryTest, ReloadTakesNoNameFromAnotherModel) {
+  Add("a/1", "first");
+  Add("b/1", "second");
+  const auto registry = Load();
+  ASSERT_TRUE(registry.ok()) << registry.status();
+  Add("b/2", "first");
+  EXPECT_EQ((*registry)->Reload("second").code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ((*(*registry)->Lookup("second", ""))->version(), "1");
+  EXPECT_EQ((*(*registry)->Lookup("first", ""))->version(), "1");
+}
+
 TEST_F(ModelRegistryTest, LoadingStopsWhenAsked) {
   Add("a/1", "a");
   const auto registry = ModelRegistry::Load({{repository_}, {}}, [] { return true; });
@@ -92,4 +124,4 @@ TEST_F(ModelRegistryTest, LoadingStopsWhenAsked) {
 }
 
 }  // namespace
-}  // namespace beamwright::rpc
+}  // namespace beamwright::serving

@@ -1,4 +1,4 @@
-#include "server/rpc/reply_thread.h"
+#include "server/serving/reply_thread.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "absl/synchronization/notification.h"
 
-namespace beamwright::rpc {
+namespace beamwright::serving {
 namespace {
 
 TEST(ReplyThreadTest, RunsAllInOrderBeforeItEnds) {
@@ -47,4 +47,4 @@ TEST(ReplyThreadTest, TakesPostsFromManyThreadsAndFromReplies) {
 }
 
 }  // namespace
-}  // namespace beamwright::rpc
+}  // namespace beamwright::serving
