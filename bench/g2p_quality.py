@@ -41,6 +41,7 @@ def served(bundle: Path, threads: int) -> Iterator[str]:
         port_file = Path(folder) / "port"
         server = subprocess.Popen(
             [BIN / "beamwright-server", "--model-path", bundle, "--grpc-address", "127.0.0.1:0",
+             "--http-address", "none", "--metrics-address", "none",
              "--port-file", port_file, "--threads", str(threads)],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

@@ -1,5 +1,5 @@
-// beamwright-server: loads models, serves them over gRPC, and drains on SIGTERM. Exit codes: 0
-// after a signal, 1 when it can't serve, 2 for a wrong command line.
+// beamwright-server: loads models, serves them over gRPC and HTTP, and drains on SIGTERM. Exit
+// codes: 0 after a signal, 1 when it can't serve, 2 for wrong settings.
 #include <grpc/support/log.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -10,18 +10,36 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "ops/base/status.h"
 #include "server/engine/engine.h"
-#include "server/rpc/flags.h"
-#include "server/rpc/model_registry.h"
+#include "server/http/listener.h"
+#include "server/http/probes.h"
+#include "server/http/rest.h"
+#include "server/oip/service.h"
 #include "server/rpc/server.h"
-#include "server/rpc/signals.h"
+#include "server/serving/decoder.h"
+#include "server/serving/flags.h"
+#include "server/serving/gauges.h"
+#include "server/serving/metrics.h"
+#include "server/serving/model_registry.h"
+#include "server/serving/signals.h"
 
 namespace beamwright {
 namespace {
+
+using serving::Phase;
+
+// Enough for probes and scrapers, beside clients that dawdle.
+constexpr int kProbeThreads = 16;
+
+constexpr absl::Duration kQuiet = absl::Milliseconds(250);
+constexpr absl::Duration kLongestQuiet = absl::Seconds(2);
 
 void LogFromGrpc(gpr_log_func_args* entry) {
   spdlog::log(
@@ -52,21 +70,130 @@ absl::Status WritePortFile(const std::string& path, int port) {
   return absl::OkStatus();
 }
 
-absl::Status Serve(const rpc::Flags& flags, const rpc::StopSignals& signals) {
-  const auto stopped = [&signals] { return signals.stopped(); };
-  BW_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::ModelRegistry> models,
-                      rpc::ModelRegistry::Load(flags.models, stopped));
-  BW_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Engine> engine,
-                      engine::Engine::Start(flags.engine));
-  BW_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> server,
-                      rpc::Server::Start(flags.grpc_address, *models, *engine));
-  BW_RETURN_IF_ERROR(WritePortFile(flags.port_file, server->port()));
-  spdlog::info("ready on {}", server->address());
-  signals.Wait();
+// A listener of HTTP; null for the address "none".
+absl::StatusOr<std::unique_ptr<http::Listener>> Listen(const http::ListenerOptions& options,
+                                                       const std::string& port_file,
+                                                       http::Handler handler) {
+  if (options.address == "none") {
+    return nullptr;
+  }
+  BW_ASSIGN_OR_RETURN(std::unique_ptr<http::Listener> listener,
+                      http::Listener::Start(options, std::move(handler)));
+  BW_RETURN_IF_ERROR(WritePortFile(port_file, listener->port()));
+  return listener;
+}
+
+// Says 'not ready' everywhere and gives balancers time to notice.
+void Leave(const serving::Flags& flags, const serving::StopSignals& signals, rpc::Server& server,
+           serving::ServingState& state) {
+  state.Enter(Phase::kLeaving);
+  server.Leave();
+  // Who interrupts at a terminal is no balancer that has to find out.
+  if (!signals.interrupted() && flags.drain_delay > absl::ZeroDuration()) {
+    spdlog::info("not ready any more; calls are taken for {} yet",
+                 absl::FormatDuration(flags.drain_delay));
+    absl::SleepFor(flags.drain_delay);
+  }
+}
+
+// Answers what was accepted and closes the gRPC listener.
+void Drain(const serving::Flags& flags, const engine::Engine& engine, rpc::Server& server,
+           serving::ServingState& state) {
   spdlog::info("draining: no new requests; a second signal stops at once");
-  server->Drain(flags.drain_timeout);
+  state.Enter(Phase::kRefusing);
+  server.EndStreams();
+  if (!state.WaitUntilAnswered(flags.drain_timeout)) {
+    const engine::Engine::Load load = engine.load();
+    spdlog::warn("{} requests run and {} wait after {}; they are cancelled", load.running,
+                 load.waiting, absl::FormatDuration(flags.drain_timeout));
+  }
+  // gRPC cancels a call that arrives while it closes, and a client does not repeat what is
+  // cancelled. So those that are busy here get to know by Unavailable first.
+  state.WaitUntilQuiet(kQuiet, kLongestQuiet);
+  state.Enter(Phase::kEnding);
+  server.Stop();
+}
+
+// Everything that runs, from the load of the models to the last answer.
+absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& signals) {
+  serving::ServingState state;
+  serving::Metrics metrics;
+  const serving::ProcessGauges process(state);
+  metrics.Add(&process);
+  http::Probes probes(state, metrics);
+  http::ListenerOptions probe_options;
+  probe_options.address = flags.metrics_address;
+  probe_options.threads = kProbeThreads;
+  // First of all: models may load for long.
+  BW_ASSIGN_OR_RETURN(
+      const std::unique_ptr<http::Listener> probe_listener,
+      Listen(probe_options, flags.metrics_port_file,
+             [&probes](const http::HttpRequest& request) { return probes.Handle(request); }));
+
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<serving::ModelRegistry> models,
+                      serving::ModelRegistry::Load(
+                          flags.models, [&signals] { return signals.stopped(); },
+                          [&metrics](const std::string& model, bool loaded, absl::Duration took) {
+                            metrics.CountLoad(model, loaded, took);
+                          }));
+  engine::EngineOptions engine_options = flags.engine;
+  engine_options.observer = &metrics;
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Engine> engine,
+                      engine::Engine::Start(engine_options));
+  const serving::EngineGauges gauges(*engine, *models);
+  metrics.Add(&gauges);
+  probes.Watch(engine.get());
+  // Probes are answered longer than the engine lives.
+  const absl::Cleanup forget = [&] {
+    metrics.Remove(&gauges);
+    probes.Watch(nullptr);
+  };
+  serving::Decoder decoder(state, *models, *engine, metrics);
+  oip::Service inference(decoder, flags.model_control == "explicit");
+
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> server,
+                      rpc::Server::Start({flags.grpc_address, flags.grpc_max_receive_bytes,
+                                          flags.grpc_max_concurrent_streams},
+                                         inference));
+  const http::Rest rest({flags.http_timeout}, inference, probes);
+  http::ListenerOptions http_options;
+  http_options.address = flags.http_address;
+  http_options.threads = flags.http_threads;
+  http_options.max_body_bytes = static_cast<size_t>(flags.http_max_body_bytes);
+  BW_ASSIGN_OR_RETURN(
+      const std::unique_ptr<http::Listener> http_listener,
+      Listen(http_options, flags.http_port_file,
+             [&rest](const http::HttpRequest& request) { return rest.Handle(request); }));
+  state.Enter(Phase::kServing);
+  BW_RETURN_IF_ERROR(WritePortFile(flags.port_file, server->port()));
+  if (http_listener != nullptr) {
+    spdlog::info("HTTP on {}", http_listener->address());
+  }
+  if (probe_listener != nullptr) {
+    spdlog::info("probes and metrics on {}", probe_listener->address());
+  }
+  spdlog::info("ready on {}", server->address());
+
+  signals.Wait();
+  Leave(flags, signals, *server, state);
+  Drain(flags, *engine, *server, state);
+  if (http_listener != nullptr) {
+    http_listener->Stop();
+  }
   spdlog::info("stopped");
   return absl::OkStatus();
+}
+
+// Looks at what can be known without loading anything.
+absl::Status CheckConfig(const serving::Flags& flags) {
+  BW_ASSIGN_OR_RETURN(const std::vector<model::ModelFolder> folders,
+                      serving::FindFolders(flags.models));
+  for (const model::ModelFolder& folder : folders) {
+    BW_RETURN_IF_ERROR(folder.listed);
+    std::printf("model '%s': version %s\n", folder.name.c_str(),
+                folder.versions[0].version.c_str());
+  }
+  return folders.empty() ? absl::NotFoundError("there is no model to serve") : absl::OkStatus();
 }
 
 // A waiting OpenMP team spins by default, on cores that gRPC's threads and everybody else need; on
@@ -82,12 +209,19 @@ void LetIdleThreadsSleep(char** argv) {
 }
 
 int Main(int argc, char** argv) {
-  const rpc::ParsedFlags parsed = rpc::ParseFlags(argc, argv);
+  const serving::ParsedFlags parsed = serving::ParseFlags(argc, argv);
   if (parsed.exit_code.has_value()) {
     return *parsed.exit_code;
   }
   SetUpLogging(parsed.flags.log_level);
-  rpc::StopSignals& signals = rpc::StopSignals::Install();
+  if (parsed.flags.check_config) {
+    const absl::Status status = CheckConfig(parsed.flags);
+    if (!status.ok()) {
+      spdlog::error("{}", std::string(status.message()));
+    }
+    return status.ok() ? 0 : 2;
+  }
+  serving::StopSignals& signals = serving::StopSignals::Install();
   const absl::Status status = Serve(parsed.flags, signals);
   if (!status.ok() && !(absl::IsCancelled(status) && signals.stopped())) {
     spdlog::error("{}", std::string(status.message()));

@@ -27,11 +27,13 @@ constexpr Entry kEntries[] = {
 
 template <typename F>
 void Apply(absl::Span<float> values, F f) {
-  float* data = values.data();
+  float* const data = values.data();
   const size_t count = values.size();
-  for (size_t i = 0; i < count; ++i) {
-    data[i] = f(data[i]);
-  }
+  Vectorized([=]() BW_ALWAYS_INLINE {
+    for (size_t i = 0; i < count; ++i) {
+      data[i] = f(data[i]);
+    }
+  });
 }
 
 }  // namespace
@@ -76,35 +78,38 @@ void Activate(const Activation& activation, float clip, absl::Span<float> values
   const float alpha = activation.alpha;
   const float beta = activation.beta;
   if (clip > 0) {
-    Apply(values, [clip](float x) {
+    Apply(values, [clip](float x) BW_ALWAYS_INLINE {
       const float low = x < -clip ? -clip : x;
       return low > clip ? clip : low;
     });
   }
   switch (activation.kind) {
     case ActivationKind::kSigmoid:
-      return Apply(values, [](float x) { return Sigmoid(x); });
+      return Apply(values, [](float x) BW_ALWAYS_INLINE { return Sigmoid(x); });
     case ActivationKind::kTanh:
-      return Apply(values, [](float x) { return Tanh(x); });
+      return Apply(values, [](float x) BW_ALWAYS_INLINE { return Tanh(x); });
     case ActivationKind::kRelu:
-      return Apply(values, [](float x) { return x < 0.0f ? 0.0f : x; });
+      return Apply(values, [](float x) BW_ALWAYS_INLINE { return x < 0.0f ? 0.0f : x; });
     case ActivationKind::kHardSigmoid:
-      return Apply(values, [alpha, beta](float x) {
+      return Apply(values, [alpha, beta](float x) BW_ALWAYS_INLINE {
         const float y = alpha * x + beta;
         return y < 0.0f ? 0.0f : y > 1.0f ? 1.0f : y;
       });
     case ActivationKind::kAffine:
-      return Apply(values, [alpha, beta](float x) { return alpha * x + beta; });
+      return Apply(values, [alpha, beta](float x) BW_ALWAYS_INLINE { return alpha * x + beta; });
     case ActivationKind::kLeakyRelu:
-      return Apply(values, [alpha](float x) { return x < 0.0f ? alpha * x : x; });
+      return Apply(values, [alpha](float x) BW_ALWAYS_INLINE { return x < 0.0f ? alpha * x : x; });
     case ActivationKind::kThresholdedRelu:
-      return Apply(values, [alpha](float x) { return x > alpha ? x : 0.0f; });
+      return Apply(values, [alpha](float x) BW_ALWAYS_INLINE { return x > alpha ? x : 0.0f; });
     case ActivationKind::kScaledTanh:
-      return Apply(values, [alpha, beta](float x) { return alpha * Tanh(beta * x); });
+      return Apply(values,
+                   [alpha, beta](float x) BW_ALWAYS_INLINE { return alpha * Tanh(beta * x); });
     case ActivationKind::kElu:
-      return Apply(values, [alpha](float x) { return x < 0.0f ? alpha * (Exp(x) - 1.0f) : x; });
+      return Apply(values, [alpha](float x)
+                               BW_ALWAYS_INLINE { return x < 0.0f ? alpha * (Exp(x) - 1.0f) : x; });
     case ActivationKind::kSoftsign:
-      return Apply(values, [](float x) { return x / (1.0f + (x < 0.0f ? -x : x)); });
+      return Apply(values,
+                   [](float x) BW_ALWAYS_INLINE { return x / (1.0f + (x < 0.0f ? -x : x)); });
   }
 }
 

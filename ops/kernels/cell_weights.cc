@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "ops/base/step_profile.h"
 #include "ops/kernels/matmul.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/shared_weights.h"
@@ -22,11 +23,12 @@ CellWeights::CellWeights(const Tensor* constant, const Part& part) {
   }
 }
 
-absl::Status CellWeights::Run(const ExecutionContext& context, const Tensor& weight,
-                              const Part& part, ConstMatrix<float> a,
-                              const PackedMatMul::Epilogue& epilogue, Matrix<float> out) const {
+void CellWeights::Run(const ExecutionContext& context, const Tensor& weight, const Part& part,
+                      ConstMatrix<float> a, const PackedMatMul::Start& start,
+                      Matrix<float> out) const {
   if (packed_ != nullptr) {
-    return packed_->Run(context.num_threads, a, epilogue, out);
+    const PhaseScope phase(Phase::kProducts);
+    return packed_->Run(context.num_threads, a, start, out);
   }
   const StridedMatrix transposed{Begin(weight, part), 1, weight.dim(1)};
   ParallelFor(context.num_threads, a.rows, a.rows * part.rows * part.columns, [&](int64_t row) {
@@ -36,13 +38,12 @@ absl::Status CellWeights::Run(const ExecutionContext& context, const Tensor& wei
                 absl::MakeSpan(product).first(static_cast<size_t>(part.rows)));
     float* result = out.row(row);
     for (int64_t n = 0; n < part.rows; ++n) {
-      const float value = epilogue.bias.empty() ? product[static_cast<size_t>(n)]
-                                                : product[static_cast<size_t>(n)] +
-                                                      epilogue.bias[static_cast<size_t>(n)];
-      result[n] = epilogue.add_to_output ? result[n] + value : value;
+      const float value =
+          start.bias.empty() ? product[static_cast<size_t>(n)]
+                             : product[static_cast<size_t>(n)] + start.bias[static_cast<size_t>(n)];
+      result[n] = start.from_output ? result[n] + value : value;
     }
   });
-  return absl::OkStatus();
 }
 
 }  // namespace beamwright::ops

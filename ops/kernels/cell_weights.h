@@ -27,11 +27,10 @@ class CellWeights {
   // Whether the runs need the weight no longer.
   bool is_packed() const { return packed_ != nullptr; }
 
-  // out (+)= a * part(weight)^T + bias. `weight` is the run's own tensor, `part` as in the
+  // out = start + a * part(weight)^T. `weight` is the run's own tensor, `part` as in the
   // constructor (extents may have been unknown there); neither is looked at if is_packed().
-  absl::Status Run(const ExecutionContext& context, const Tensor& weight, const Part& part,
-                   ConstMatrix<float> a, const PackedMatMul::Epilogue& epilogue,
-                   Matrix<float> out) const;
+  void Run(const ExecutionContext& context, const Tensor& weight, const Part& part,
+           ConstMatrix<float> a, const PackedMatMul::Start& start, Matrix<float> out) const;
 
  private:
   std::shared_ptr<const PackedMatMul> packed_;

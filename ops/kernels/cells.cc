@@ -4,8 +4,11 @@
 #include <cmath>
 #include <vector>
 
+#include "ops/base/step_profile.h"
+#include "ops/base/vector_isa.h"
 #include "ops/kernels/activations.h"
 #include "ops/kernels/cell_weights.h"
+#include "ops/kernels/gates.h"
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/rows.h"
@@ -33,6 +36,16 @@ struct CellOptions {
   int r() const { return joined ? w() : w() + 1; }  // joined: W holds both
   int b() const { return r() + 1; }
   int p() const { return cell == Cell::kLstm && !joined ? b() + 1 : -1; }
+  // Sigmoid gates, tanh for all else, nothing clipped or tied: what ops/kernels/gates.h computes.
+  bool IsUsual() const {
+    for (size_t i = 0; i < activations.size(); ++i) {
+      const ActivationKind usual = i == 0 ? ActivationKind::kSigmoid : ActivationKind::kTanh;
+      if (activations[i].kind != usual) {
+        return false;
+      }
+    }
+    return clip == 0 && !input_forget;
+  }
   int64_t bias_size() const { return (gates + (linear_before_reset ? 1 : 0)) * hidden; }
 };
 
@@ -193,6 +206,7 @@ class CellKernel final : public Kernel {
     }
     BW_RETURN_IF_ERROR(CellShapes(options_, infos, absl::MakeSpan(results)));
     BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
+    const PhaseScope phase(Phase::kGates);
     switch (options_.cell) {
       case Cell::kLstm:
         return RunLstm(context, inputs, outputs);
@@ -246,26 +260,34 @@ class CellKernel final : public Kernel {
   int64_t Work(int64_t rows) const { return 16 * rows * options_.gates * options_.hidden; }
 
   // gates = X W^T + B (the first `gates` parts of it).
-  absl::Status InputProduct(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
-                            Matrix<float> gates) const {
+  void InputProduct(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
+                    Matrix<float> gates) const {
+    const absl::Span<const float> bias = Bias(inputs, 0, gates.columns);
     if (options_.input_is_product) {
-      AddBias(AsMatrix(*inputs[0]), Bias(inputs, 0, gates.columns), gates);
-      return absl::OkStatus();
+      AddBias(AsMatrix(*inputs[0]), bias, gates);
+      return;
     }
     const Tensor& w = *inputs[static_cast<size_t>(options_.w())];
-    return input_.Run(context, w, InputPart(w), AsMatrix(*inputs[0]),
-                      {Bias(inputs, 0, gates.columns)}, gates);
+    input_.Run(context, w, InputPart(w), AsMatrix(*inputs[0]), {}, gates);
+    AddBias({gates.data, gates.rows, gates.columns, gates.stride}, bias, gates);
   }
 
-  // As the epilogue of a product adds it, to the bit.
+  // Behind the product, not before: a product that was computed elsewhere has no bias yet, and the
+  // bits are to be the same. `product` may be `out`.
   static void AddBias(ConstMatrix<float> product, absl::Span<const float> bias, Matrix<float> out) {
     for (int64_t row = 0; row < product.rows; ++row) {
       const float* const from = product.row(row);
       float* const to = out.row(row);
-      std::copy_n(from, out.columns, to);
-      for (size_t i = 0; i < bias.size(); ++i) {
-        to[i] = from[i] + bias[i];
+      if (from != to) {
+        std::copy_n(from, out.columns, to);
       }
+      const float* const b = bias.data();
+      const size_t count = bias.size();
+      Vectorized([=]() BW_ALWAYS_INLINE {
+        for (size_t i = 0; i < count; ++i) {
+          to[i] = to[i] + b[i];
+        }
+      });
     }
   }
 
@@ -274,14 +296,15 @@ class CellKernel final : public Kernel {
     const int64_t hidden = options_.hidden;
     const size_t size = static_cast<size_t>(hidden);
     const Matrix<float> gates = Buffer(0, inputs[0]->dim(0), 4 * hidden);
-    BW_RETURN_IF_ERROR(InputProduct(context, inputs, gates));
-    BW_RETURN_IF_ERROR(recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, 4 * hidden),
-                                      AsMatrix(*inputs[1]), {{}, true}, gates));
+    InputProduct(context, inputs, gates);
+    recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, 4 * hidden),
+                   AsMatrix(*inputs[1]), {{}, true}, gates);
     const Tensor* peepholes = Optional(inputs, options_.p());
     const float* p = peepholes == nullptr ? nullptr : peepholes->data<float>();
     const float* old_cell = inputs[2]->data<float>();
     float* const new_hidden = outputs[0].mutable_data<float>();
     float* const new_cell = outputs[1].mutable_data<float>();
+    const bool usual = options_.IsUsual() && p == nullptr;
     ParallelFor(context.num_threads, gates.rows, Work(gates.rows), [&](int64_t row) {
       float* f = gates.row(row);
       float* i = f + hidden;
@@ -290,6 +313,10 @@ class CellKernel final : public Kernel {
       const float* c = old_cell + row * hidden;
       float* c_out = new_cell + row * hidden;
       float* h_out = new_hidden + row * hidden;
+      if (usual) {
+        LstmGates(f, c, hidden, c_out, h_out);
+        return;
+      }
       for (int64_t k = 0; p != nullptr && k < hidden; ++k) {
         f[k] += p[k] * c[k];
         i[k] += p[hidden + k] * c[k];
@@ -327,10 +354,10 @@ class CellKernel final : public Kernel {
     const int64_t hidden = options_.hidden;
     const Matrix<float> gates = Buffer(0, inputs[0]->dim(0), 3 * hidden);
     const Matrix<float> reset = Buffer(1, gates.rows, hidden);  // r . h
-    BW_RETURN_IF_ERROR(InputProduct(context, inputs, gates));
+    InputProduct(context, inputs, gates);
     const Matrix<float> zr{gates.data, gates.rows, 2 * hidden, gates.stride};
-    BW_RETURN_IF_ERROR(recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, 2 * hidden),
-                                      AsMatrix(*inputs[1]), {{}, true}, zr));
+    recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, 2 * hidden),
+                   AsMatrix(*inputs[1]), {{}, true}, zr);
     const float* h = inputs[1]->data<float>();
     float* const out = outputs[0].mutable_data<float>();
     ParallelFor(context.num_threads, gates.rows, Work(gates.rows), [&](int64_t row) {
@@ -342,9 +369,8 @@ class CellKernel final : public Kernel {
     });
     const Matrix<float> candidate{gates.data + 2 * hidden, gates.rows, hidden, gates.stride};
     const ConstMatrix<float> reset_in{reset.data, reset.rows, reset.columns, reset.stride};
-    BW_RETURN_IF_ERROR(candidate_.Run(context, R(inputs),
-                                      RecurrentPart(&R(inputs), 2 * hidden, hidden), reset_in,
-                                      {{}, true}, candidate));
+    candidate_.Run(context, R(inputs), RecurrentPart(&R(inputs), 2 * hidden, hidden), reset_in,
+                   {{}, true}, candidate);
     ParallelFor(context.num_threads, gates.rows, Work(gates.rows), [&](int64_t row) {
       Activate(options_.activations[1], options_.clip, candidate.row_span(row));
       BlendGru(gates.row(row), candidate.row(row), h + row * hidden, hidden, out + row * hidden);
@@ -357,9 +383,9 @@ class CellKernel final : public Kernel {
     const int64_t hidden = options_.hidden;
     const Matrix<float> gates = Buffer(0, inputs[0]->dim(0), 3 * hidden);
     const Matrix<float> recurrent = Buffer(1, gates.rows, 3 * hidden);
-    BW_RETURN_IF_ERROR(InputProduct(context, inputs, gates));
-    BW_RETURN_IF_ERROR(recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, 3 * hidden),
-                                      AsMatrix(*inputs[1]), {}, recurrent));
+    InputProduct(context, inputs, gates);
+    recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, 3 * hidden),
+                   AsMatrix(*inputs[1]), {}, recurrent);
     const absl::Span<const float> bias = Bias(inputs, 3 * hidden, hidden);
     const float* h = inputs[1]->data<float>();
     float* const out = outputs[0].mutable_data<float>();
@@ -368,6 +394,11 @@ class CellKernel final : public Kernel {
       float* r = z + hidden;
       float* g = r + hidden;
       const float* hr = recurrent.row(row);
+      if (options_.IsUsual()) {
+        GruGates(z, hr, bias.empty() ? nullptr : bias.data(), h + row * hidden, hidden,
+                 out + row * hidden);
+        return;
+      }
       for (int64_t k = 0; k < 2 * hidden; ++k) {
         z[k] += hr[k];
       }
@@ -386,9 +417,9 @@ class CellKernel final : public Kernel {
                       absl::Span<Tensor> outputs) const {
     const int64_t hidden = options_.hidden;
     const Matrix<float> out{outputs[0].mutable_data<float>(), inputs[0]->dim(0), hidden, hidden};
-    BW_RETURN_IF_ERROR(InputProduct(context, inputs, out));
-    BW_RETURN_IF_ERROR(recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, hidden),
-                                      AsMatrix(*inputs[1]), {{}, true}, out));
+    InputProduct(context, inputs, out);
+    recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, hidden), AsMatrix(*inputs[1]),
+                   {{}, true}, out);
     ParallelFor(context.num_threads, out.rows, Work(out.rows), [&](int64_t row) {
       Activate(options_.activations[0], options_.clip, out.row_span(row));
     });

@@ -3,6 +3,7 @@
 #ifndef BEAMWRIGHT_OPS_KERNELS_ELEMENTWISE_BINARY_H_
 #define BEAMWRIGHT_OPS_KERNELS_ELEMENTWISE_BINARY_H_
 
+#include "ops/base/vector_isa.h"
 #include "ops/graph/operator.h"
 #include "ops/kernels/broadcast_loop.h"
 
@@ -27,17 +28,22 @@ absl::Status ApplyBinary(const Tensor& left, const Tensor& right, Tensor& result
     const T* a = left.data<T>() + offsets[0];
     const T* b = right.data<T>() + offsets[1];
     Out* out = out_data + offset;
-    if (steps[0] == 1 && steps[1] == 1) {
-      for (int64_t i = 0; i < count; ++i) {
-        out[i] = f(a[i], b[i]);
-      }
+    const int64_t b_step = steps[1];
+    if (steps[0] == 1 && b_step == 1) {
+      VectorizedFor<T>([=]() BW_ALWAYS_INLINE {
+        for (int64_t i = 0; i < count; ++i) {
+          out[i] = f(a[i], b[i]);
+        }
+      });
     } else if (steps[0] == 1) {
-      for (int64_t i = 0; i < count; ++i) {
-        out[i] = f(a[i], *b);
-      }
+      VectorizedFor<T>([=]() BW_ALWAYS_INLINE {
+        for (int64_t i = 0; i < count; ++i) {
+          out[i] = f(a[i], *b);
+        }
+      });
     } else {
       for (int64_t i = 0; i < count; ++i) {
-        out[i] = f(*a, b[i * steps[1]]);
+        out[i] = f(*a, b[i * b_step]);
       }
     }
   });

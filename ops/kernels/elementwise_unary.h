@@ -3,6 +3,7 @@
 #define BEAMWRIGHT_OPS_KERNELS_ELEMENTWISE_UNARY_H_
 
 #include "ops/base/status.h"
+#include "ops/base/vector_isa.h"
 #include "ops/graph/operator.h"
 #include "ops/kernels/inputs.h"
 
@@ -14,9 +15,11 @@ absl::Status MapElements(const Tensor& input, Tensor& output, F f) {
   const T* in = input.data<T>();
   Out* out = output.mutable_data<Out>();
   const int64_t count = input.num_elements();
-  for (int64_t i = 0; i < count; ++i) {
-    out[i] = f(in[i]);
-  }
+  VectorizedFor<T>([=]() BW_ALWAYS_INLINE {
+    for (int64_t i = 0; i < count; ++i) {
+      out[i] = f(in[i]);
+    }
+  });
   return absl::OkStatus();
 }
 

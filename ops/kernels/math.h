@@ -2,7 +2,8 @@
 // that the compiler vectorises loops over them, and made of operations that round the same in every
 // lane. A libm call for the tail and a vector routine for the body would make a result depend on
 // where in an array a number stands (docs/numerics.md). Relative errors are below 3e-7 (tests
-// compare with double); coefficients are those of Cephes (S. Moshier, single precision).
+// compare with double); coefficients are those of Cephes (S. Moshier, single precision). Always
+// inlined, so that loops take whatever instructions they are compiled for (ops/base/vector_isa.h).
 #ifndef BEAMWRIGHT_OPS_KERNELS_MATH_H_
 #define BEAMWRIGHT_OPS_KERNELS_MATH_H_
 
@@ -11,10 +12,12 @@
 #include <cstdint>
 #include <limits>
 
+#include "ops/base/vector_isa.h"
+
 namespace beamwright::ops {
 
 // exp(x); 0 below -104, infinity above 88.73, NaN stays NaN. Exp(0) is exactly 1.
-inline float Exp(float x) {
+BW_ALWAYS_INLINE inline float Exp(float x) {
   constexpr float kRound =
       12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
   x = x > 89.0f ? 89.0f : x;
@@ -38,7 +41,7 @@ inline float Exp(float x) {
 }
 
 // Natural logarithm; -infinity at 0, NaN below.
-inline float Log(float x) {
+BW_ALWAYS_INLINE inline float Log(float x) {
   const bool subnormal = x < std::numeric_limits<float>::min();
   const float scaled = subnormal ? x * 8388608.0f : x;
   const uint32_t bits = std::bit_cast<uint32_t>(scaled);
@@ -67,7 +70,7 @@ inline float Log(float x) {
   return result;
 }
 
-inline float Tanh(float x) {
+BW_ALWAYS_INLINE inline float Tanh(float x) {
   const float magnitude = x < 0.0f ? -x : x;
   const float z = x * x;
   float p = -5.70498872745e-3f;
@@ -82,7 +85,7 @@ inline float Tanh(float x) {
 }
 
 // 1 / (1 + exp(-x)), accurate in both tails.
-inline float Sigmoid(float x) {
+BW_ALWAYS_INLINE inline float Sigmoid(float x) {
   const float e = Exp(x < 0.0f ? x : -x);
   const float top = x < 0.0f ? e : 1.0f;
   return top / (1.0f + e);
@@ -102,7 +105,7 @@ inline double Sigmoid(double x) {
 inline constexpr int kLanes = 16;
 
 template <typename T>
-T AddLanes(T (&lanes)[kLanes]) {
+BW_ALWAYS_INLINE inline T AddLanes(T (&lanes)[kLanes]) {
   for (int width = kLanes / 2; width > 0; width /= 2) {
     for (int i = 0; i < width; ++i) {
       lanes[i] += lanes[i + width];
@@ -113,7 +116,7 @@ T AddLanes(T (&lanes)[kLanes]) {
 
 // Sum of value(i), f32 or f64, for i in [0, count).
 template <typename Value>
-auto LaneSum(int64_t count, Value value) {
+BW_ALWAYS_INLINE inline auto LaneSum(int64_t count, Value value) {
   decltype(value(int64_t{0})) lanes[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {

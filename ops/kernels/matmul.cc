@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "ops/base/step_profile.h"
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/math.h"
 #include "ops/kernels/parallel.h"
@@ -15,24 +16,30 @@ namespace beamwright::ops {
 void MultiplyRow(const float* a, int64_t a_stride, const StridedMatrix& b, bool transposed,
                  int64_t depth, absl::Span<float> out) {
   const int64_t columns = static_cast<int64_t>(out.size());
-  float* const sums = out.data();
+  float* const __restrict sums = out.data();
   if (transposed) {
-    for (int64_t n = 0; n < columns; ++n) {
-      const float* column = b.data + n * b.column_stride;
-      sums[n] = a_stride == 1
-                    ? LaneSum(depth, [&](int64_t k) { return a[k] * column[k]; })
-                    : LaneSum(depth, [&](int64_t k) { return a[k * a_stride] * column[k]; });
-    }
+    Vectorized([&]() BW_ALWAYS_INLINE {
+      for (int64_t n = 0; n < columns; ++n) {
+        const float* column = b.data + n * b.column_stride;
+        sums[n] = a_stride == 1
+                      ? LaneSum(depth, [&](int64_t k) BW_ALWAYS_INLINE { return a[k] * column[k]; })
+                      : LaneSum(depth, [&](int64_t k) BW_ALWAYS_INLINE {
+                          return a[k * a_stride] * column[k];
+                        });
+      }
+    });
     return;
   }
   std::fill(out.begin(), out.end(), 0.0f);
-  for (int64_t k = 0; k < depth; ++k) {
-    const float factor = a[k * a_stride];
-    const float* row = b.data + k * b.row_stride;
-    for (int64_t n = 0; n < columns; ++n) {
-      sums[n] += factor * row[n];
+  Vectorized([&]() BW_ALWAYS_INLINE {
+    for (int64_t k = 0; k < depth; ++k) {
+      const float factor = a[k * a_stride];
+      const float* const __restrict row = b.data + k * b.row_stride;
+      for (int64_t n = 0; n < columns; ++n) {
+        sums[n] += factor * row[n];
+      }
     }
-  }
+  });
 }
 
 namespace {
@@ -144,8 +151,10 @@ class PackedKernel final : public Kernel {
     if (outputs[0].num_elements() == 0) {
       return absl::OkStatus();
     }
-    return packed_->Run(context.num_threads, {inputs[0]->data<float>(), rows, depth, depth}, {},
-                        {outputs[0].mutable_data<float>(), rows, columns, columns});
+    const PhaseScope phase(Phase::kProducts);
+    packed_->Run(context.num_threads, {inputs[0]->data<float>(), rows, depth, depth}, {},
+                 {outputs[0].mutable_data<float>(), rows, columns, columns});
+    return absl::OkStatus();
   }
 
  private:

@@ -1,143 +1,79 @@
 #include "ops/kernels/packed_matmul.h"
 
-#include <algorithm>
-#include <atomic>
-#include <cstring>
+#include <sys/mman.h>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
 #include "ops/base/check.h"
-#include "ops/kernels/onednn_panels.h"
 #include "ops/kernels/parallel.h"
+#include "ops/kernels/strip_product.h"
 
 namespace beamwright::ops {
 namespace {
 
-std::atomic<int> fixed_order_scopes{0};
+// What a thread takes at a time. Columns: enough to share out the products of one cell, and their
+// weights stay in its cache while rows pass. Rows: their activations stay beside them.
+constexpr int64_t kPanelColumns = 512;
+constexpr int64_t kTileRows = 112;
 
-void Finish(const float* product, const float* bias, bool add, int64_t count, float* out) {
-  if (bias != nullptr && add) {
-    for (int64_t i = 0; i < count; ++i) {
-      out[i] += product[i] + bias[i];
-    }
-  } else if (bias != nullptr) {
-    for (int64_t i = 0; i < count; ++i) {
-      out[i] = product[i] + bias[i];
-    }
-  } else if (add) {
-    for (int64_t i = 0; i < count; ++i) {
-      out[i] += product[i];
-    }
-  } else {
-    std::copy(product, product + count, out);
+constexpr size_t kCacheLine = 64;
+constexpr size_t kPage = 4096;
+constexpr size_t kHugePage = size_t{2} << 20;
+
+// Zeros, on huge pages where that pays: a product reads all of a weight, and a large one would miss
+// the table of pages at every 4 KiB.
+float* AllocateZeros(int64_t count) {
+  const size_t bytes = static_cast<size_t>(count) * sizeof(float);
+  const size_t rounded = std::max((bytes + kCacheLine - 1) / kCacheLine, size_t{1}) * kCacheLine;
+  void* const memory = std::aligned_alloc(kCacheLine, rounded);
+  if (memory == nullptr) {
+    throw std::bad_alloc();
   }
+  if (bytes >= 2 * kHugePage) {
+    const size_t skipped = kPage - reinterpret_cast<uintptr_t>(memory) % kPage;
+    madvise(static_cast<char*>(memory) + skipped, bytes - skipped, MADV_HUGEPAGE);  // a wish
+  }
+  std::fill_n(static_cast<float*>(memory), count, 0.0f);
+  return static_cast<float*>(memory);
 }
 
 }  // namespace
 
-PackedMatMul::ScopedFixedOrder::ScopedFixedOrder() { ++fixed_order_scopes; }
-PackedMatMul::ScopedFixedOrder::~ScopedFixedOrder() { --fixed_order_scopes; }
-bool PackedMatMul::FixedOrderIsForced() { return fixed_order_scopes > 0; }
+void PackedMatMul::Free::operator()(float* memory) const { std::free(memory); }
 
-PackedMatMul::PackedMatMul(ConstMatrix<float> weight, bool transposed, Backend backend)
+PackedMatMul::PackedMatMul(ConstMatrix<float> weight, bool transposed)
     : depth_(transposed ? weight.columns : weight.rows),
       columns_(transposed ? weight.rows : weight.columns),
-      weight_(static_cast<size_t>(depth_ * columns_)) {
-  for (int64_t k = 0; k < depth_; ++k) {
-    for (int64_t n = 0; n < columns_; ++n) {
-      weight_[static_cast<size_t>(k * columns_ + n)] =
-          transposed ? weight.row(n)[k] : weight.row(k)[n];
-    }
-  }
-  if (backend == Backend::kFixedOrder || FixedOrderIsForced()) {
-    return;
-  }
-  onednn_ = OneDnnPanels::Create(weight_, depth_, columns_);
-  if (onednn_ != nullptr) {
-    std::vector<float>().swap(weight_);  // assigning {} would keep the memory
-  }
-}
-
-PackedMatMul::~PackedMatMul() = default;
-
-std::string PackedMatMul::implementation() const {
-  if (onednn_ == nullptr) {
-    return "fixed order";
-  }
-  return absl::StrCat("oneDNN ", onednn_->kernel(), ", tiles ",
-                      absl::StrJoin(onednn_->tiles(), " "));
-}
-
-absl::Status PackedMatMul::Run(int num_threads, ConstMatrix<float> a, const Epilogue& epilogue,
-                               Matrix<float> out) const {
-  BW_DCHECK(a.columns == depth_ && out.columns == columns_ && out.rows == a.rows);
-  BW_DCHECK(epilogue.bias.empty() || static_cast<int64_t>(epilogue.bias.size()) == columns_);
-  const int64_t tile_rows = onednn_ == nullptr ? 16 : onednn_->tiles().back();
-  const int64_t tiles = (a.rows + tile_rows - 1) / tile_rows;
-  const int64_t panels = (columns_ + kPanelColumns - 1) / kPanelColumns;
-  std::atomic<bool> failed{false};
-  ParallelFor(num_threads, tiles * panels, a.rows * depth_ * columns_, [&](int64_t item) {
-    const int64_t first = item / panels * tile_rows;
-    const int64_t rows = std::min(tile_rows, a.rows - first);
-    const ConstMatrix<float> part_a{a.row(first), rows, a.columns, a.stride};
-    const Matrix<float> part_out{out.row(first), rows, out.columns, out.stride};
-    if (onednn_ == nullptr) {
-      RunFixedOrder(part_a, epilogue, part_out, item % panels);
-    } else if (!RunTile(part_a, epilogue, part_out, item % panels).ok()) {
-      failed = true;
-    }
-  });
-  return failed ? absl::InternalError("oneDNN failed to run a matrix product") : absl::OkStatus();
-}
-
-absl::Status PackedMatMul::RunTile(ConstMatrix<float> a, const Epilogue& epilogue,
-                                   Matrix<float> out, int64_t panel) const {
-  static thread_local std::vector<float> input;
-  static thread_local std::vector<float> product;
-  const size_t tile = onednn_->TileFor(a.rows);
-  const int64_t rows = onednn_->tiles()[tile];
-  const int64_t first = panel * kPanelColumns;
-  const int64_t width = std::min(kPanelColumns, columns_ - first);
-  const float* source = a.data;
-  if (a.rows != rows || a.stride != depth_) {
-    input.resize(std::max(input.size(), static_cast<size_t>(rows * depth_)));
-    for (int64_t row = 0; row < rows; ++row) {
-      float* padded = input.data() + row * depth_;
-      if (row < a.rows) {
-        std::copy(a.row(row), a.row(row) + depth_, padded);
-      } else {
-        std::fill(padded, padded + depth_, 0.0f);
-      }
-    }
-    source = input.data();
-  }
-  product.resize(std::max(product.size(), static_cast<size_t>(rows * width)));
-  if (!onednn_->Run(tile, panel, source, product.data())) {
-    return absl::InternalError("oneDNN failed");
-  }
-  const float* bias = epilogue.bias.empty() ? nullptr : epilogue.bias.data() + first;
-  for (int64_t row = 0; row < a.rows; ++row) {
-    Finish(product.data() + row * width, bias, epilogue.add_to_output, width, out.row(row) + first);
-  }
-  return absl::OkStatus();
-}
-
-void PackedMatMul::RunFixedOrder(ConstMatrix<float> a, const Epilogue& epilogue, Matrix<float> out,
-                                 int64_t panel) const {
-  const int64_t first = panel * kPanelColumns;
-  const int64_t width = std::min(kPanelColumns, columns_ - first);
-  const float* bias = epilogue.bias.empty() ? nullptr : epilogue.bias.data() + first;
-  for (int64_t row = 0; row < a.rows; ++row) {
-    float sums[kPanelColumns] = {};
+      strips_(
+          AllocateZeros((columns_ + kStripColumns - 1) / kStripColumns * depth_ * kStripColumns)) {
+  for (int64_t n = 0; n < columns_; ++n) {
+    float* column =
+        strips_.get() + (n / kStripColumns * depth_) * kStripColumns + n % kStripColumns;
     for (int64_t k = 0; k < depth_; ++k) {
-      const float factor = a.row(row)[k];
-      const float* weights = weight_.data() + k * columns_ + first;
-      for (int64_t n = 0; n < width; ++n) {
-        sums[n] += factor * weights[n];
-      }
+      column[k * kStripColumns] = transposed ? weight.row(n)[k] : weight.row(k)[n];
     }
-    Finish(sums, bias, epilogue.add_to_output, width, out.row(row) + first);
   }
+}
+
+void PackedMatMul::Run(int num_threads, ConstMatrix<float> a, const Start& start,
+                       Matrix<float> out) const {
+  BW_DCHECK(a.columns == depth_ && out.columns == columns_ && out.rows == a.rows);
+  BW_DCHECK(start.bias.empty() || static_cast<int64_t>(start.bias.size()) == columns_);
+  const VectorIsa isa = CurrentVectorIsa();
+  const int64_t tiles = (a.rows + kTileRows - 1) / kTileRows;
+  const int64_t panels = (columns_ + kPanelColumns - 1) / kPanelColumns;
+  ParallelFor(num_threads, tiles * panels, a.rows * depth_ * columns_, [&](int64_t item) {
+    // A thread's items follow one another, and most of them share their panel.
+    const int64_t row = item % tiles * kTileRows;
+    const int64_t column = item / tiles * kPanelColumns;
+    const int64_t rows = std::min(kTileRows, a.rows - row);
+    const int64_t width = std::min(kPanelColumns, columns_ - column);
+    MultiplyStrips(isa, {a.row(row), rows, depth_, a.stride}, strips_.get() + column * depth_,
+                   {start.bias.empty() ? nullptr : start.bias.data() + column, start.from_output},
+                   {out.row(row) + column, rows, width, out.stride});
+  });
 }
 
 }  // namespace beamwright::ops

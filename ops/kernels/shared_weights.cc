@@ -13,9 +13,7 @@ namespace beamwright::ops {
 namespace {
 
 std::string KeyOf(ConstMatrix<float> weight, bool transposed) {
-  // How it is packed decides the bits of products, so it is a part of what a weight is.
-  const std::array<int64_t, 4> header = {weight.rows, weight.columns, transposed ? 1 : 0,
-                                         PackedMatMul::FixedOrderIsForced() ? 1 : 0};
+  const std::array<int64_t, 3> header = {weight.rows, weight.columns, transposed ? 1 : 0};
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
                                                                         &EVP_MD_CTX_free);
   BW_CHECK(context != nullptr && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1);

@@ -11,14 +11,15 @@ namespace {
 
 // One slice: `count` elements `stride` apart. kStride is 1 where the compiler should know it.
 template <bool kContiguous, bool kLog, typename T>
-void SoftmaxSlice(const T* in, T* out, int64_t count, int64_t stride) {
-  const auto at = [stride](int64_t i) { return kContiguous ? i : i * stride; };
+BW_ALWAYS_INLINE inline void SoftmaxSlice(const T* in, T* out, int64_t count, int64_t stride) {
+  const auto at = [stride](int64_t i) BW_ALWAYS_INLINE { return kContiguous ? i : i * stride; };
   T largest = -std::numeric_limits<T>::infinity();
   for (int64_t i = 0; i < count; ++i) {
     largest = in[at(i)] > largest ? in[at(i)] : largest;
   }
   if constexpr (kLog) {
-    const T sum = LaneSum(count, [&](int64_t i) { return Exp(in[at(i)] - largest); });
+    const T sum =
+        LaneSum(count, [&](int64_t i) BW_ALWAYS_INLINE { return Exp(in[at(i)] - largest); });
     const T log_sum = Log(sum);
     for (int64_t i = 0; i < count; ++i) {
       out[at(i)] = (in[at(i)] - largest) - log_sum;
@@ -27,7 +28,7 @@ void SoftmaxSlice(const T* in, T* out, int64_t count, int64_t stride) {
     for (int64_t i = 0; i < count; ++i) {
       out[at(i)] = Exp(in[at(i)] - largest);
     }
-    const T sum = LaneSum(count, [&](int64_t i) { return out[at(i)]; });
+    const T sum = LaneSum(count, [&](int64_t i) BW_ALWAYS_INLINE { return out[at(i)]; });
     for (int64_t i = 0; i < count; ++i) {
       out[at(i)] = out[at(i)] / sum;
     }
@@ -50,7 +51,7 @@ absl::Status SoftmaxAll(const Tensor& input, int axis, Tensor& output) {
     const T* in = input.data<T>() + start;
     T* out = output.mutable_data<T>() + start;
     if (stride == 1) {
-      SoftmaxSlice<true, kLog>(in, out, count, 1);
+      Vectorized([&]() BW_ALWAYS_INLINE { SoftmaxSlice<true, kLog>(in, out, count, 1); });
     } else {
       SoftmaxSlice<false, kLog>(in, out, count, stride);
     }

@@ -92,17 +92,51 @@ absl::Status ApplyRules(const RowRules& rules, std::vector<float>& values) {
   return absl::OkStatus();
 }
 
-// The largest value; InvalidArgument naming the first NaN or +infinity.
-absl::StatusOr<float> CheckedMax(absl::Span<const float> values) {
-  const float* x = values.data();
-  const size_t count = values.size();
-  float largest = -kInfinity;
-  int bad = 0;
-  for (size_t i = 0; i < count; ++i) {
-    bad |= x[i] < kInfinity ? 0 : 1;  // NaN compares false
-    largest = x[i] > largest ? x[i] : largest;
+// The largest of up to kBlock values; +infinity if one of them is that or NaN. In lanes, since the
+// order does not matter.
+BW_ALWAYS_INLINE inline float BlockMax(const float* x, size_t count) {
+  float largest[kLanes];
+  std::fill(largest, largest + kLanes, -kInfinity);
+  int bad[kLanes] = {};
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      bad[lane] |= x[i + lane] < kInfinity ? 0 : 1;  // NaN compares false
+      largest[lane] = x[i + lane] > largest[lane] ? x[i + lane] : largest[lane];
+    }
   }
-  for (size_t i = 0; bad != 0 && i < count; ++i) {
+  for (size_t lane = 0; i + lane < count; ++lane) {
+    bad[lane] |= x[i + lane] < kInfinity ? 0 : 1;
+    largest[lane] = x[i + lane] > largest[lane] ? x[i + lane] : largest[lane];
+  }
+  float result = -kInfinity;
+  int any_bad = 0;
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    result = largest[lane] > result ? largest[lane] : result;
+    any_bad |= bad[lane];
+  }
+  return any_bad != 0 ? kInfinity : result;
+}
+
+// Scores are scanned in blocks: one whose largest value can't enter the list is skipped whole.
+constexpr size_t kBlock = 64;
+
+// The largest value, and that of each block; InvalidArgument naming the first NaN or +infinity.
+absl::StatusOr<float> CheckedMax(absl::Span<const float> values, std::vector<float>& maxima) {
+  const float* const x = values.data();
+  const size_t count = values.size();
+  maxima.resize((count + kBlock - 1) / kBlock);
+  float* const blocks = maxima.data();
+  Vectorized([=]() BW_ALWAYS_INLINE {
+    for (size_t first = 0; first < count; first += kBlock) {
+      blocks[first / kBlock] = BlockMax(x + first, std::min(kBlock, count - first));
+    }
+  });
+  float largest = -kInfinity;
+  for (const float block : maxima) {
+    largest = block > largest ? block : largest;
+  }
+  for (size_t i = 0; largest == kInfinity && i < count; ++i) {
     if (!(x[i] < kInfinity)) {
       return Invalid("scores[", i, "]: ", x[i], " is not a number below infinity");
     }
@@ -116,15 +150,18 @@ float LogSumExp(absl::Span<const float> values, float largest) {
   if (largest == -kInfinity) {
     return -kInfinity;
   }
-  constexpr int64_t kBlock = 256;
-  const float* x = values.data();
+  constexpr int64_t kTerms = 256;
+  const float* const x = values.data();
   const int64_t count = static_cast<int64_t>(values.size());
   double sum = 0;
-  for (int64_t first = 0; first < count; first += kBlock) {
-    const float* block = x + first;
-    sum += LaneSum(std::min(kBlock, count - first),
-                   [block, largest](int64_t i) { return Exp(block[i] - largest); });
-  }
+  Vectorized([=, &sum]() BW_ALWAYS_INLINE {
+    for (int64_t first = 0; first < count; first += kTerms) {
+      const float* const block = x + first;
+      sum += LaneSum(std::min(kTerms, count - first), [block, largest](int64_t i) BW_ALWAYS_INLINE {
+        return Exp(block[i] - largest);
+      });
+    }
+  });
   return static_cast<float>(static_cast<double>(largest) + std::log(sum));
 }
 
@@ -175,20 +212,15 @@ absl::Status CollectBonuses(absl::Span<const RankBonus> bonuses, absl::Span<cons
   return absl::OkStatus();
 }
 
-// Scans in blocks; a block whose largest value can't enter is skipped whole. f32 subtraction is
-// monotone, so the largest value of a block has its largest log-probability.
+// f32 subtraction is monotone, so the largest value of a block has its largest log-probability.
 void Select(absl::Span<const float> values, size_t k, RowScan& result) {
-  constexpr size_t kBlock = 64;
   const float* x = values.data();
   const float shift = result.log_sum_exp;
   size_t next_bonus = 0;
   const std::vector<Candidate>& bonuses = result.bonus_set;
   for (size_t first = 0; first < values.size(); first += kBlock) {
     const size_t end = std::min(first + kBlock, values.size());
-    float largest = -kInfinity;
-    for (size_t i = first; i < end; ++i) {
-      largest = x[i] > largest ? x[i] : largest;
-    }
+    const float largest = result.block_maxima[first / kBlock];
     const bool may_enter =
         largest > -kInfinity &&
         (result.best.size() < k || largest - shift >= result.best.back().rank_score);
@@ -225,7 +257,7 @@ absl::Status ScanRow(absl::Span<const float> scores, ScoreKind kind, const RowRu
   const bool changes = ChangesValues(rules);
   if (changes) {
     // What the rules would hide must not hide a broken model.
-    BW_RETURN_IF_ERROR(CheckedMax(values).status());
+    BW_RETURN_IF_ERROR(CheckedMax(values, result.block_maxima).status());
     if (values.data() != result.values.data()) {
       result.values.assign(values.begin(), values.end());
     }
@@ -235,7 +267,7 @@ absl::Status ScanRow(absl::Span<const float> scores, ScoreKind kind, const RowRu
     BW_RETURN_IF_ERROR(ApplyRules(rules, result.values));
     values = result.values;
   }
-  BW_ASSIGN_OR_RETURN(const float largest, CheckedMax(values));
+  BW_ASSIGN_OR_RETURN(const float largest, CheckedMax(values, result.block_maxima));
   const bool normalised = changes ? !rules.renormalize : kind != ScoreKind::kLogits;
   result.log_sum_exp = normalised ? 0.0f : LogSumExp(values, largest);
   BW_RETURN_IF_ERROR(CollectBonuses(rules.bonuses, values, result.log_sum_exp, result.bonus_set));

@@ -32,6 +32,7 @@ struct RowScan {
   std::vector<float> watched;        // log-probability of each of rules.watched, in that order
   float log_sum_exp = 0;             // of the scores after the rules; 0 where none was needed
   std::vector<float> values;         // scratch
+  std::vector<float> block_maxima;   // scratch
   std::vector<Candidate> bonus_set;  // scratch, of draws too
 };
 

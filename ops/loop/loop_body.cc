@@ -4,15 +4,9 @@
 #include <cstring>
 
 #include "ops/base/status.h"
+#include "ops/base/step_profile.h"
 
 namespace beamwright::ops {
-
-// Rows [begin, end) of one request, and where its values live.
-struct LoopBody::Unit {
-  Slots* slots = nullptr;
-  int64_t begin = 0;
-  int64_t end = 0;
-};
 
 namespace {
 
@@ -30,25 +24,36 @@ Tensor SliceRows(const Tensor& tensor, int axis, int64_t begin, int64_t end) {
   return rows.Reshaped(shape);
 }
 
+bool IsView(const Tensor& value, const Tensor& of) {
+  return value.has_value() && of.has_value() && value.bytes() >= of.bytes() &&
+         value.bytes() < of.bytes() + std::max<int64_t>(of.num_bytes(), 1);
+}
+
 }  // namespace
 
-Tensor GatherRows(const Tensor& tensor, absl::Span<const int32_t> parents) {
-  bool identity = tensor.dim(0) == static_cast<int64_t>(parents.size());
-  for (size_t i = 0; identity && i < parents.size(); ++i) {
-    identity = parents[i] == static_cast<int32_t>(i);
+bool GatherRows(const Tensor& old, absl::Span<const std::vector<Tensor>* const> starts,
+                size_t state, absl::Span<const int32_t> parents, Tensor& out) {
+  const Tensor& model = old.has_value() ? old : (*starts[0])[state];
+  const int64_t old_rows = old.has_value() ? old.dim(0) : 0;
+  Shape shape = model.shape();
+  shape[0] = 1;
+  for (const std::vector<Tensor>* start : starts) {
+    if ((*start)[state].shape() != shape || (*start)[state].dtype() != model.dtype()) {
+      return false;
+    }
   }
-  if (identity) {
-    return tensor;
-  }
-  Shape shape = tensor.shape();
-  const int64_t bytes = tensor.dim(0) == 0 ? 0 : tensor.num_bytes() / tensor.dim(0);
   shape[0] = static_cast<int64_t>(parents.size());
-  Tensor result(tensor.dtype(), shape);
+  out.Resize(model.dtype(), shape);
+  const auto bytes =
+      parents.empty() ? size_t{0} : static_cast<size_t>(out.num_bytes()) / parents.size();
   for (size_t i = 0; i < parents.size(); ++i) {
-    std::memcpy(result.mutable_bytes() + static_cast<int64_t>(i) * bytes,
-                tensor.bytes() + parents[i] * bytes, static_cast<size_t>(bytes));
+    const int64_t parent = parents[i];
+    const std::byte* from = parent < old_rows
+                                ? old.bytes() + static_cast<size_t>(parent) * bytes
+                                : (*starts[static_cast<size_t>(parent - old_rows)])[state].bytes();
+    std::memcpy(out.mutable_bytes() + i * bytes, from, bytes);
   }
-  return result;
+  return true;
 }
 
 absl::StatusOr<std::unique_ptr<LoopBody>> LoopBody::Compile(std::shared_ptr<const Loop> loop,
@@ -174,32 +179,30 @@ absl::Status LoopBody::StepWhole(const ExecutionContext& context, absl::Span<con
   return CollectResults(slots, loop_->states_may_change_shape, states, results);
 }
 
-std::vector<LoopBody::Unit> LoopBody::MakeUnits(const RowStep& step,
-                                                std::vector<Slots>& copies) const {
-  std::vector<Unit> units;
+void LoopBody::MakeUnits(const RowStep& step, RowScratch& scratch) const {
+  scratch.units.clear();
+  scratch.copies.clear();
   int64_t row = 0;
   for (size_t i = 0; i < step.requests.size(); ++i) {
     const int64_t end = row + step.rows_per_request[i];
     if (plan_.separable) {
-      units.push_back({&step.requests[i]->slots, row, end});
+      scratch.units.push_back({&step.requests[i]->slots, row, end});
     } else {
       for (int64_t single = row; single < end; ++single) {
-        copies.push_back(step.requests[i]->slots);
-        units.push_back({nullptr, single, single + 1});
+        scratch.copies.push_back(step.requests[i]->slots);
+        scratch.units.push_back({nullptr, single, single + 1});
       }
     }
     row = end;
   }
-  for (size_t i = 0; i < copies.size(); ++i) {
-    units[i].slots = &copies[i];
+  for (size_t i = 0; i < scratch.copies.size(); ++i) {
+    scratch.units[i].slots = &scratch.copies[i];
   }
-  return units;
 }
 
 absl::Status LoopBody::RunUnit(const ExecutionContext& context, const RowPlan::Segment& segment,
                                const Unit& unit, const Slots& rows) const {
   Slots& slots = *unit.slots;
-  absl::InlinedVector<int, 16> borrowed;
   absl::InlinedVector<int, 4> repeated;
   for (const int index : segment.instructions) {
     const Program::Instruction& instruction =
@@ -213,7 +216,6 @@ absl::Status LoopBody::RunUnit(const ExecutionContext& context, const RowPlan::S
       if (plan_.sources[at] == RowPlan::Source::kRows && rows[at].has_value()) {
         slots[at] = SliceRows(rows[at], plan_.row_axes[at], unit.begin * plan_.factors[at],
                               unit.end * plan_.factors[at]);
-        borrowed.push_back(slot);
       } else if (plan_.sources[at] == RowPlan::Source::kRequest &&
                  !plan_.broadcasts[static_cast<size_t>(index)] && slots[at].rank() > 0 &&
                  slots[at].dim(0) == plan_.factors[at]) {
@@ -223,31 +225,26 @@ absl::Status LoopBody::RunUnit(const ExecutionContext& context, const RowPlan::S
     BW_RETURN_IF_ERROR(
         Program::RunRepeating(instruction, context, slots, repeated, unit.end - unit.begin));
   }
-  // Rows are lent for the segment only, so that their buffers can be written again in the next
-  // step.
-  for (const int slot : borrowed) {
-    slots[static_cast<size_t>(slot)] = Tensor();
-  }
   return absl::OkStatus();
 }
 
 absl::Status LoopBody::RunPerRequest(const ExecutionContext& context,
-                                     const RowPlan::Segment& segment, absl::Span<Unit> units,
-                                     const Slots& rows) const {
-  const auto count = static_cast<int>(units.size());
-  std::vector<absl::Status> statuses(units.size());
+                                     const RowPlan::Segment& segment, RowScratch& scratch) const {
+  const auto count = static_cast<int>(scratch.units.size());
+  absl::Span<absl::Status> statuses = absl::MakeSpan(scratch.statuses);
   ExecutionContext inner = context;
   const int threads = std::min(context.num_threads, count);
+  const PhaseScope phase(Phase::kAttention);
   if (threads > 1) {
     inner.num_threads = 1;
   }
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
   for (int i = 0; i < count; ++i) {
     const auto at = static_cast<size_t>(i);
-    statuses[at] = RunUnit(inner, segment, units[at], rows);
+    statuses[at] = RunUnit(inner, segment, scratch.units[at], scratch.rows);
   }
-  for (const absl::Status& status : statuses) {
-    BW_RETURN_IF_ERROR(status);
+  for (int i = 0; i < count; ++i) {
+    BW_RETURN_IF_ERROR(statuses[static_cast<size_t>(i)]);
   }
   return absl::OkStatus();
 }
@@ -281,26 +278,71 @@ void LoopBody::Join(const RowPlan::Segment& segment, absl::Span<const Unit> unit
   }
 }
 
-absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& step, Slots& rows,
-                                std::vector<Tensor>& states, std::vector<Tensor>& results) const {
+void LoopBody::ReleaseViews(RowScratch& scratch) const {
+  const auto release = [&](const Program::Instruction& instruction, Slots& slots) {
+    for (int output = 0; output < instruction.num_outputs; ++output) {
+      Tensor& value = slots[static_cast<size_t>(instruction.first_output + output)];
+      for (const int input : instruction.inputs) {
+        if (input >= 0 && IsView(value, slots[static_cast<size_t>(input)])) {
+          value = Tensor();
+        }
+      }
+    }
+  };
+  const std::vector<Program::Instruction>& instructions = step_program_.instructions();
+  // Views of views are known by what they view: the last go first.
+  for (size_t i = instructions.size(); i-- > 0;) {
+    if (!plan_.per_request[i]) {
+      release(instructions[i], scratch.rows);
+      continue;
+    }
+    for (const Unit& unit : scratch.units) {
+      release(instructions[i], *unit.slots);
+    }
+  }
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    for (size_t input = 0; plan_.per_request[i] && input < instructions[i].inputs.size(); ++input) {
+      const int slot = instructions[i].inputs[input];
+      if (slot >= 0 && plan_.sources[static_cast<size_t>(slot)] == RowPlan::Source::kRows) {
+        for (const Unit& unit : scratch.units) {
+          (*unit.slots)[static_cast<size_t>(slot)] = Tensor();
+        }
+      }
+    }
+  }
+}
+
+absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& step,
+                                RowScratch& scratch, std::vector<Tensor>& states,
+                                std::vector<Tensor>& results) const {
+  Slots& rows = scratch.rows;
   if (rows.empty()) {
     rows = step_program_.MakeSlots();
   }
+  // Whoever still held what the last step computed would make this one allocate it anew.
+  results.clear();
   for (size_t i = 0; i < carried_.size(); ++i) {
     const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
-    states[i] = GatherRows(states[i], step.parents);
-    rows[static_cast<size_t>(ParameterSlot(input))] = states[i];
+    Tensor& parameter = rows[static_cast<size_t>(ParameterSlot(input))];
+    if (!GatherRows(states[i], step.starts, i, step.parents, parameter)) {
+      return Invalid("start states of ", Describe(ParameterNode(input)),
+                     " differ in shape from request to request");
+    }
+    states[i] = Tensor();
   }
   for (size_t i = 0; i < sliced_.size(); ++i) {
     const LoopInput& input = loop_->inputs[static_cast<size_t>(sliced_[i])];
-    rows[static_cast<size_t>(ParameterSlot(input))] = step.slices[i];
+    Tensor& parameter = rows[static_cast<size_t>(ParameterSlot(input))];
+    parameter.Resize(step.slices[i].dtype(), step.slices[i].shape());
+    std::memcpy(parameter.mutable_bytes(), step.slices[i].bytes(),
+                static_cast<size_t>(parameter.num_bytes()));
   }
-  std::vector<Slots> copies;
-  std::vector<Unit> units = MakeUnits(step, copies);
+  MakeUnits(step, scratch);
+  scratch.statuses.resize(scratch.units.size());
   for (const RowPlan::Segment& segment : plan_.segments) {
     if (segment.per_request) {
-      BW_RETURN_IF_ERROR(RunPerRequest(context, segment, absl::MakeSpan(units), rows));
-      Join(segment, units, rows);
+      BW_RETURN_IF_ERROR(RunPerRequest(context, segment, scratch));
+      Join(segment, scratch.units, rows);
       continue;
     }
     for (const int index : segment.instructions) {
@@ -308,7 +350,13 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
           step_program_.instructions()[static_cast<size_t>(index)], context, rows));
     }
   }
-  return CollectResults(rows, /*may_change_shape=*/false, states, results);
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
+    states[i] = rows[static_cast<size_t>(ParameterSlot(input))];  // what the new ones must be like
+  }
+  BW_RETURN_IF_ERROR(CollectResults(rows, /*may_change_shape=*/false, states, results));
+  ReleaseViews(scratch);
+  return absl::OkStatus();
 }
 
 void LoopBody::ForceRowByRow(std::string reason) {

@@ -32,10 +32,30 @@ class LoopBody {
   struct RowStep {
     absl::Span<RequestValues* const> requests;
     absl::Span<const int> rows_per_request;
-    // For each row the row of `states` that it continues; any order, repeats allowed.
+    // For each row the row of `states` that it continues, or, counted on from there, the entry of
+    // `starts`; any order, repeats allowed.
     absl::Span<const int32_t> parents;
     // One per kSliced input, in the order of the loop's inputs: this step's part for all rows.
     absl::Span<const Tensor> slices;
+    // Start states of requests that take their first step: one [1, ...] per carried input, each.
+    absl::Span<const std::vector<Tensor>* const> starts = {};
+  };
+
+  // What StepRows needs from step to step: all rows' values, and lists. Keep one per batch, so that
+  // steady steps allocate nothing.
+  class RowScratch {
+   private:
+    friend class LoopBody;
+    // Rows [begin, end) of one request, and where its values live.
+    struct Unit {
+      Slots* slots = nullptr;
+      int64_t begin = 0;
+      int64_t end = 0;
+    };
+    Slots rows;
+    std::vector<Unit> units;
+    std::vector<Slots> copies;  // of a request's values for each row, where rows run one at a time
+    std::vector<absl::Status> statuses;  // of units
   };
 
   // `body_info`: what inference found of loop->body. Errors name the node that can't be compiled.
@@ -69,10 +89,10 @@ class LoopBody {
                          int64_t iteration, RequestValues& values, std::vector<Tensor>& states,
                          std::vector<Tensor>& results) const;
 
-  // One step over rows. states[i] is [old rows, ...] and becomes [rows, ...]; results[i] is [rows,
-  // ...], or has no value where its extents differ from request to request. `rows` is scratch, kept
-  // from step to step. A row's values are bit-identical whatever other rows there are.
-  absl::Status StepRows(const ExecutionContext& context, const RowStep& step, Slots& rows,
+  // One step over rows. states[i] is [old rows, ...], or has no value where there are none yet, and
+  // becomes [rows, ...]; results[i] is [rows, ...], or has no value where its extents differ from
+  // request to request. A row's values are bit-identical whatever other rows there are.
+  absl::Status StepRows(const ExecutionContext& context, const RowStep& step, RowScratch& scratch,
                         std::vector<Tensor>& states, std::vector<Tensor>& results) const;
 
   // Runs rows one at a time from now on: what the self-check at load does when stacking changes
@@ -80,18 +100,21 @@ class LoopBody {
   void ForceRowByRow(std::string reason);
 
  private:
-  struct Unit;
+  using Unit = RowScratch::Unit;
 
   LoopBody() = default;
   int ParameterSlot(const LoopInput& input) const;
   const Node& ParameterNode(const LoopInput& input) const;
   absl::Status CollectResults(const Slots& slots, bool may_change_shape,
                               std::vector<Tensor>& states, std::vector<Tensor>& results) const;
-  std::vector<Unit> MakeUnits(const RowStep& step, std::vector<Slots>& copies) const;
+  void MakeUnits(const RowStep& step, RowScratch& scratch) const;
   absl::Status RunPerRequest(const ExecutionContext& context, const RowPlan::Segment& segment,
-                             absl::Span<Unit> units, const Slots& rows) const;
+                             RowScratch& scratch) const;
   absl::Status RunUnit(const ExecutionContext& context, const RowPlan::Segment& segment,
                        const Unit& unit, const Slots& rows) const;
+  // At the end of a step: lets go of the rows that units borrowed and of all that shares a buffer
+  // with another value, so that every buffer has one owner again and can be written in the next.
+  void ReleaseViews(RowScratch& scratch) const;
   void Join(const RowPlan::Segment& segment, absl::Span<const Unit> units, Slots& rows) const;
 
   std::shared_ptr<const Loop> loop_;
@@ -106,8 +129,11 @@ class LoopBody {
   std::vector<int> result_slots_;
 };
 
-// Rows parents[i] of a [rows, ...] tensor; shares the buffer where `parents` is the identity.
-Tensor GatherRows(const Tensor& tensor, absl::Span<const int32_t> parents);
+// out = rows parents[i] of `old` [rows, ...] (or no value: there are none), followed by state
+// `state` [1, ...] of each of `starts`. `out` must not share their buffers. False if a start's
+// shape or type is not that of the others.
+bool GatherRows(const Tensor& old, absl::Span<const std::vector<Tensor>* const> starts,
+                size_t state, absl::Span<const int32_t> parents, Tensor& out);
 
 }  // namespace beamwright::ops
 

@@ -1,10 +1,10 @@
 #include "server/engine/beam_driver.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
+#include "ops/base/step_profile.h"
 #include "server/engine/finalise.h"
 #include "server/engine/reply.h"
 
@@ -12,20 +12,6 @@ namespace beamwright::engine {
 namespace {
 
 using ops::Tensor;
-
-// [a rows + b rows, ...]
-Tensor Concatenate(const Tensor& a, const Tensor& b) {
-  if (!a.has_value()) {
-    return b;
-  }
-  ops::Shape shape = a.shape();
-  shape[0] += b.dim(0);
-  Tensor result(a.dtype(), shape);
-  std::memcpy(result.mutable_bytes(), a.bytes(), static_cast<size_t>(a.num_bytes()));
-  std::memcpy(result.mutable_bytes() + a.num_bytes(), b.bytes(),
-              static_cast<size_t>(b.num_bytes()));
-  return result;
-}
 
 // Below this many logits a parallel region costs more than the scan.
 constexpr int64_t kParallelScan = 1 << 15;
@@ -52,31 +38,30 @@ void BeamDriver::Join(std::unique_ptr<Request> request) { requests_.push_back(st
 
 void BeamDriver::DropDead() {
   const absl::Time now = absl::Now();
-  Requests alive;
-  for (auto& request : requests_) {
+  const auto is_dead = [now](const std::unique_ptr<Request>& request) {
     const absl::Status status = request->CheckAlive(now);
-    if (status.ok()) {
-      alive.push_back(std::move(request));
-    } else {
+    if (!status.ok()) {
       request->Fail(status);
     }
-  }
-  requests_ = std::move(alive);
+    return !status.ok();
+  };
+  requests_.erase(std::remove_if(requests_.begin(), requests_.end(), is_dead), requests_.end());
 }
 
 void BeamDriver::CollectRows() {
   parents_.clear();
   tokens_.clear();
   rows_per_request_.clear();
+  values_.clear();
+  starts_.clear();
   states_.resize(static_cast<size_t>(model_->parts().body->num_states()));
   int64_t old_rows = states_.empty() || !states_[0].has_value() ? 0 : states_[0].dim(0);
   for (auto& request : requests_) {
     if (request->first_row < 0) {
       request->first_row = static_cast<int>(old_rows++);
-      for (size_t i = 0; i < states_.size(); ++i) {
-        states_[i] = Concatenate(states_[i], request->start.states[i]);
-      }
+      starts_.push_back(&request->start.states);
     }
+    values_.push_back(&request->start.values);
     const search::BeamSearch& search = *request->search;
     for (const int32_t parent : search.parents()) {
       parents_.push_back(request->first_row + parent);
@@ -87,12 +72,9 @@ void BeamDriver::CollectRows() {
 }
 
 absl::Status BeamDriver::RunBody(const ops::ExecutionContext& context) {
-  std::vector<ops::LoopBody::RequestValues*> values;
-  for (auto& request : requests_) {
-    values.push_back(&request->start.values);
-  }
-  const Tensor slice = model_->parts().TokenTensor(tokens_);
-  const ops::LoopBody::RowStep step{values, rows_per_request_, parents_, {&slice, 1}};
+  model_->parts().FillTokens(tokens_, token_tensor_);
+  const ops::LoopBody::RowStep step{
+      values_, rows_per_request_, parents_, {&token_tensor_, 1}, starts_};
   BW_RETURN_IF_ERROR(model_->parts().body->StepRows(context, step, scratch_, states_, results_));
   const Tensor& logits = results_[static_cast<size_t>(model_->parts().logits_result)];
   const auto expected = static_cast<int64_t>(tokens_.size()) * model_->parts().vocabulary_size;
@@ -105,49 +87,50 @@ absl::Status BeamDriver::RunBody(const ops::ExecutionContext& context) {
 }
 
 void BeamDriver::AdvanceSearches(const ops::ExecutionContext& context) {
+  const PhaseScope search_phase(Phase::kSearch);
   const DecodeModel::Parts& parts = model_->parts();
   const Tensor& logits = results_[static_cast<size_t>(parts.logits_result)];
   const auto rows = static_cast<int>(tokens_.size());
   const int64_t vocabulary = parts.vocabulary_size;
   scans_.resize(std::max(scans_.size(), tokens_.size()));
   candidate_lists_.resize(scans_.size());
-  std::vector<absl::Status> statuses(tokens_.size());
-  std::vector<const search::BeamSearch*> owners;
-  std::vector<int> own_rows;
+  statuses_.resize(tokens_.size());
+  owners_.clear();
   for (const auto& request : requests_) {
     for (int row = 0; row < request->search->num_rows(); ++row) {
-      owners.push_back(&*request->search);
-      own_rows.push_back(row);
+      owners_.push_back({&*request->search, static_cast<size_t>(row)});
     }
   }
   const int threads = rows * vocabulary < kParallelScan ? 1 : context.num_threads;
+  {
+    const PhaseScope phase(Phase::kSelection);
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-  for (int row = 0; row < rows; ++row) {
-    const auto at = static_cast<size_t>(row);
-    const absl::Span<const float> scores(logits.data<float>() + row * vocabulary,
-                                         static_cast<size_t>(vocabulary));
-    statuses[at] = ops::ScanRow(scores, parts.logits_kind,
-                                owners[at]->rules()[static_cast<size_t>(own_rows[at])],
-                                owners[at]->candidates_per_row(), scans_[at]);
+    for (int row = 0; row < rows; ++row) {
+      const auto at = static_cast<size_t>(row);
+      const absl::Span<const float> scores(logits.data<float>() + row * vocabulary,
+                                           static_cast<size_t>(vocabulary));
+      const RowOwner& owner = owners_[at];
+      statuses_[at] = ops::ScanRow(scores, parts.logits_kind, owner.search->rules()[owner.row],
+                                   owner.search->candidates_per_row(), scans_[at]);
+    }
   }
-  Requests running;
   Requests finished;
+  size_t num_running = 0;
   size_t row = 0;
-  std::vector<search::RowCandidates> candidates;
   for (auto& request : requests_) {
     request->first_row = static_cast<int>(row);
-    candidates.clear();
+    candidates_.clear();
     absl::Status status;
     for (int own = 0; own < request->search->num_rows(); ++own, ++row) {
-      if (status.ok() && !statuses[row].ok()) {
+      if (status.ok() && !statuses_[row].ok()) {
         status = absl::InternalError(
             absl::StrCat("step ", request->search->history().num_steps(), ", row ", own,
-                         ": the model's scores: ", statuses[row].message()));
+                         ": the model's scores: ", statuses_[row].message()));
       }
-      candidates.push_back(Candidates(row));
+      candidates_.push_back(Candidates(row));
     }
     if (status.ok()) {
-      status = request->search->Advance(candidates);
+      status = request->search->Advance(candidates_);
       // The caller did nothing wrong when a model's score is no log-probability.
       if (status.code() == absl::StatusCode::kInvalidArgument) {
         status = absl::InternalError(status.message());
@@ -158,10 +141,10 @@ void BeamDriver::AdvanceSearches(const ops::ExecutionContext& context) {
     } else if (request->search->done()) {
       finished.push_back(std::move(request));
     } else {
-      running.push_back(std::move(request));
+      requests_[num_running++] = std::move(request);
     }
   }
-  requests_ = std::move(running);
+  requests_.resize(num_running);
   Finish(std::move(finished));
 }
 
@@ -206,12 +189,17 @@ void BeamDriver::FailAll(const absl::Status& status) {
 void BeamDriver::Step(const ops::ExecutionContext& context) {
   DropDead();
   if (!requests_.empty()) {
+    const PhaseScope phase(Phase::kOther);
+    const auto start = StepProfile::Clock::now();
     CollectRows();
     const absl::Status status = RunBody(context);
     if (status.ok()) {
       AdvanceSearches(context);
     } else {
       FailAll(status);
+    }
+    if (StepProfile* const profile = StepProfile::current(); profile != nullptr) {
+      profile->AddStep(StepProfile::Clock::now() - start);
     }
   }
   if (requests_.empty()) {

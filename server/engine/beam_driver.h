@@ -32,8 +32,7 @@ class BeamDriver {
   using Requests = std::vector<std::unique_ptr<Request>>;
 
   void DropDead();
-  // The step's rows: their states' places, tokens and rules; appends the start states of new
-  // requests.
+  // The step's rows: where their states come from, their tokens and rules.
   void CollectRows();
   absl::Status RunBody(const ops::ExecutionContext& context);
   // Scans the logits and advances every search; requests that fail leave.
@@ -47,13 +46,23 @@ class BeamDriver {
   Requests requests_;
   // After a step: all rows' states, [rows, ...] each.
   std::vector<ops::Tensor> states_;
-  ops::Slots scratch_;
+  ops::LoopBody::RowScratch scratch_;
   std::vector<ops::Tensor> results_;
-  // Of the step under way.
+  // Of the step under way; members, so that steady steps allocate nothing.
+  std::vector<const std::vector<ops::Tensor>*> starts_;  // of requests that take their first step
   std::vector<int32_t> parents_;
   std::vector<int32_t> tokens_;
+  ops::Tensor token_tensor_;
   std::vector<int> rows_per_request_;
+  std::vector<ops::LoopBody::RequestValues*> values_;
+  struct RowOwner {
+    const search::BeamSearch* search;
+    size_t row;  // among its own
+  };
+  std::vector<RowOwner> owners_;
+  std::vector<absl::Status> statuses_;
   std::vector<ops::RowScan> scans_;
+  std::vector<search::RowCandidates> candidates_;  // of one request
   struct CandidateList {
     std::vector<int32_t> tokens;
     std::vector<float> log_probs;

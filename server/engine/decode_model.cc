@@ -70,10 +70,9 @@ absl::Status CheckTarget(const DecodeModel::Parts& parts) {
 }
 
 // An input without its batch axis, -1 for an extent that the request chooses.
-v1::TensorDescription DescribeInput(const DecodeModel::Parts& parts, const DecoderInput& input) {
-  const ops::ValueInfo& info = parts.decoder.node(input.node).outputs[0];
+v1::TensorDescription DescribeInput(const std::string& name, const ops::ValueInfo& info) {
   v1::TensorDescription description;
-  description.set_name(input.name);
+  description.set_name(name);
   const absl::string_view dtype = ops::Name(info.dtype);
   description.set_dtype(dtype.data(), dtype.size());
   for (int axis = 1; axis < info.shape.rank(); ++axis) {
@@ -138,7 +137,13 @@ v1::ModelDescription DecodeModel::Describe() const {
   description.set_target_vocabulary_size(parts_->vocabulary_size);
   for (const DecoderInput& input : parts_->inputs) {
     *(input.is_state ? description.add_states() : description.add_memory()) =
-        DescribeInput(*parts_, input);
+        DescribeInput(input.name, parts_->decoder.node(input.node).outputs[0]);
+  }
+  if (parts_->encoder != nullptr) {
+    const ops::Graph& graph = parts_->encoder->graph();
+    const ops::Node& node =
+        graph.node(graph.parameters[static_cast<size_t>(parts_->encoder_input)]);
+    *description.mutable_encoder_input() = DescribeInput(node.name, node.outputs[0]);
   }
   return description;
 }

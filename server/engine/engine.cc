@@ -1,5 +1,6 @@
 #include "server/engine/engine.h"
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <thread>
@@ -61,7 +62,12 @@ class Scheduler : public Engine {
   Load load() const override {
     absl::MutexLock lock(&mutex_);
     Load load = load_;
+    const absl::Time now = absl::Now();
     load.waiting = static_cast<int>(queue_.size());
+    load.max_rows = options_.max_rows;
+    load.num_threads = options_.num_threads;
+    load.oldest_wait = queue_.empty() ? absl::ZeroDuration() : now - queue_.front()->accepted;
+    load.turn = std::max(now - turn_started_, absl::ZeroDuration());
     return load;
   }
 
@@ -125,6 +131,7 @@ class Scheduler : public Engine {
     load_.running = running;
     load_.rows = rows;
     if (running == 0) {
+      turn_started_ = absl::InfiniteFuture();
       mutex_.Await(absl::Condition(
           +[](Scheduler* self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(self->mutex_) {
             return self->draining_ || !self->queue_.empty();
@@ -142,6 +149,7 @@ class Scheduler : public Engine {
       queue_.pop_front();
     }
     load_.running += static_cast<int>(admitted.size());
+    turn_started_ = absl::Now();
     return true;
   }
 
@@ -156,9 +164,16 @@ class Scheduler : public Engine {
       request->started = now;
       by_model[request->model.get()].push_back(std::move(request));
     }
+    const PhaseScope phase(Phase::kPrepare);
+    const StepProfile::Here undivided(nullptr);
     for (auto& [model, requests] : by_model) {
       std::shared_ptr<const DecodeModel> owner = requests[0]->model;
+      const absl::Time begin = absl::Now();
+      const int num_sources = static_cast<int>(requests.size());
       Requests ready = Encode(context_, std::move(requests));
+      if (options_.observer != nullptr) {
+        options_.observer->OnEncode(*owner, num_sources, absl::Now() - begin);
+      }
       std::unique_ptr<BeamDriver>& driver = drivers_[model];
       if (driver == nullptr) {
         driver = std::make_unique<BeamDriver>(std::move(owner));
@@ -169,7 +184,17 @@ class Scheduler : public Engine {
     }
   }
 
+  void Step(const DecodeModel& model, BeamDriver& driver) {
+    const absl::Time begin = absl::Now();
+    const int rows = driver.reserved_rows();
+    driver.Step(context_);
+    if (options_.observer != nullptr && rows > 0) {
+      options_.observer->OnStep(model, rows, absl::Now() - begin);
+    }
+  }
+
   void Run() {
+    const StepProfile::Here profile(options_.profile);
     for (;;) {
       Requests admitted;
       if (!Admit(admitted)) {
@@ -178,7 +203,7 @@ class Scheduler : public Engine {
       Start(std::move(admitted));
       // Models take turns, step by step; one without work is let go, and its model with it.
       for (auto it = drivers_.begin(); it != drivers_.end();) {
-        it->second->Step(context_);
+        Step(*it->first, *it->second);
         it = it->second->idle() ? drivers_.erase(it) : std::next(it);
       }
     }
@@ -190,6 +215,7 @@ class Scheduler : public Engine {
   std::deque<std::unique_ptr<Request>> queue_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   Load load_ ABSL_GUARDED_BY(mutex_);
+  absl::Time turn_started_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   // The scheduler thread's own.
   std::map<const DecodeModel*, std::unique_ptr<BeamDriver>> drivers_;
   std::thread thread_;

@@ -14,9 +14,20 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
+#include "ops/base/step_profile.h"
 #include "server/engine/decode_model.h"
 
 namespace beamwright::engine {
+
+// Told of the engine's work, on the engine's thread: it must return at once.
+class EngineObserver {
+ public:
+  virtual ~EngineObserver() = default;
+  // Sources of `model` that were admitted together have been encoded.
+  virtual void OnEncode(const DecodeModel& model, int num_sources, absl::Duration took) = 0;
+  // All running requests of `model` have made a step; they hold `num_rows` rows.
+  virtual void OnStep(const DecodeModel& model, int num_rows, absl::Duration took) = 0;
+};
 
 struct EngineOptions {
   // Compute threads. 0: as many as the cgroup quota and the CPU affinity allow.
@@ -26,6 +37,11 @@ struct EngineOptions {
   int max_rows = 1024;
   // Most requests waiting; one more is refused with ResourceExhausted.
   int max_queue = 4096;
+  // Where the engine's thread spends its time, for benchmarks; to be read when the engine is
+  // gone. Not owned. Null: not measured.
+  StepProfile* profile = nullptr;
+  // Must outlive the engine; may be null.
+  EngineObserver* observer = nullptr;
 };
 
 struct CallOptions {
@@ -62,6 +78,13 @@ class Engine {
     int waiting = 0;
     int running = 0;
     int rows = 0;
+    int max_rows = 0;
+    int num_threads = 0;
+    // How long the first in the queue has waited; zero if nobody waits.
+    absl::Duration oldest_wait;
+    // How long the engine's present turn takes: what was admitted is encoded and every model makes
+    // a step. Zero while there is no work.
+    absl::Duration turn;
   };
   virtual Load load() const = 0;
 };

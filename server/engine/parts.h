@@ -67,6 +67,8 @@ struct DecodeModel::Parts {
 
   // The token(s) that the rows read, in the form that the body takes.
   ops::Tensor TokenTensor(absl::Span<const int32_t> tokens) const;
+  // The same, into a tensor that is kept from step to step.
+  void FillTokens(absl::Span<const int32_t> tokens, ops::Tensor& tensor) const;
 };
 
 // Fills config-dependent parts of the decoder: which Parameter is what, the loop body, the logits.

@@ -7,15 +7,20 @@
 namespace beamwright::engine {
 
 ops::Tensor DecodeModel::Parts::TokenTensor(absl::Span<const int32_t> tokens) const {
+  ops::Tensor tensor;
+  FillTokens(tokens, tensor);
+  return tensor;
+}
+
+void DecodeModel::Parts::FillTokens(absl::Span<const int32_t> tokens, ops::Tensor& tensor) const {
   ops::Shape shape = token_shape;
   std::replace(shape.begin(), shape.end(), int64_t{-1}, static_cast<int64_t>(tokens.size()));
-  ops::Tensor tensor(token_dtype, shape);
+  tensor.Resize(token_dtype, shape);
   if (token_dtype == ops::DType::kI32) {
     std::copy(tokens.begin(), tokens.end(), tensor.mutable_data<int32_t>());
   } else {
     std::copy(tokens.begin(), tokens.end(), tensor.mutable_data<int64_t>());
   }
-  return tensor;
 }
 
 absl::Status Prepare(const DecodeModel::Parts& parts, const ops::ExecutionContext& context,

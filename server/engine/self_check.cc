@@ -156,7 +156,7 @@ class StepCheck {
     }
     std::vector<Tensor> old = states;
     std::vector<Tensor> results;
-    ops::Slots rows;
+    ops::LoopBody::RowScratch rows;
     BW_RETURN_IF_ERROR(
         RunStep({&starts_[0], &starts_[1]}, counts, parents, tokens, rows, states, results));
     bool same = true;
@@ -164,7 +164,7 @@ class StepCheck {
       StartValues* request = static_cast<int>(row) < counts[0] ? &starts_[0] : &starts_[1];
       std::vector<Tensor> alone = old;
       std::vector<Tensor> alone_results;
-      ops::Slots alone_rows;
+      ops::LoopBody::RowScratch alone_rows;
       BW_RETURN_IF_ERROR(
           RunStep({request}, {1}, {parents[row]}, {tokens[row]}, alone_rows, alone, alone_results));
       const auto at = static_cast<int64_t>(row);
@@ -181,7 +181,7 @@ class StepCheck {
 
   absl::Status RunStep(const std::vector<StartValues*>& requests, const std::vector<int>& counts,
                        const std::vector<int32_t>& parents, const std::vector<int32_t>& tokens,
-                       ops::Slots& rows, std::vector<Tensor>& states,
+                       ops::LoopBody::RowScratch& rows, std::vector<Tensor>& states,
                        std::vector<Tensor>& results) const {
     std::vector<ops::LoopBody::RequestValues*> values;
     for (StartValues* request : requests) {

@@ -8,8 +8,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "beamwright/v1/rule.pb.h"
-#include "google/protobuf/descriptor.h"
 #include "ops/base/check.h"
 #include "server/model/utf8.h"
 
@@ -154,17 +155,6 @@ bool IsSet(const Message& message, const FieldDescriptor* field) {
   return message.GetReflection()->HasField(message, field) && !IsUnspecified(message, field);
 }
 
-// "safe" of StopMode is STOP_MODE_SAFE: the one value whose name ends so.
-const EnumValueDescriptor* FindEnumValue(const EnumDescriptor* type, const std::string& text) {
-  const std::string ending = absl::StrCat("_", absl::AsciiStrToUpper(text));
-  for (int i = 0; i < type->value_count(); ++i) {
-    if (absl::EndsWith(type->value(i)->name(), ending)) {
-      return type->value(i);
-    }
-  }
-  return nullptr;
-}
-
 void SetFromText(const FieldDescriptor* field, const std::string& text, Message& message) {
   const Reflection* reflection = message.GetReflection();
   if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
@@ -200,7 +190,38 @@ void SetFromText(const FieldDescriptor* field, const std::string& text, Message&
   }
 }
 
+// "STOP_MODE_" of STOP_MODE_UNSPECIFIED; empty for an enum without such a value.
+absl::string_view EnumPrefix(const EnumDescriptor* type) {
+  absl::string_view prefix = type->value(0)->name();
+  return absl::ConsumeSuffix(&prefix, "UNSPECIFIED") ? prefix : "";
+}
+
+std::string EnumShortName(const EnumValueDescriptor* value) {
+  absl::string_view name = value->name();
+  absl::ConsumePrefix(&name, EnumPrefix(value->type()));
+  return absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"_", "-"}}));
+}
+
 }  // namespace
+
+const EnumValueDescriptor* FindEnumValue(const EnumDescriptor* type, const std::string& text) {
+  for (int i = 0; i < type->value_count(); ++i) {
+    if (EnumShortName(type->value(i)) == text && text != "unspecified") {
+      return type->value(i);
+    }
+  }
+  return nullptr;
+}
+
+std::string EnumNames(const EnumDescriptor* type) {
+  std::vector<std::string> names;
+  for (int i = 0; i < type->value_count(); ++i) {
+    if (std::string name = EnumShortName(type->value(i)); name != "unspecified") {
+      names.push_back(std::move(name));
+    }
+  }
+  return absl::StrJoin(names, ", ");
+}
 
 void CheckRules(const Message& message, const std::string& path, std::vector<std::string>& faults) {
   const Reflection* reflection = message.GetReflection();

@@ -5,13 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 
 namespace beamwright::model {
 
 // Appends one line per set field whose value is outside its rule (or no known enum value, not a
-// finite number, a string that is not UTF-8, or too many elements), "options.beam_size: 0 is outside [1, 256]
-// hypotheses". `path` prefixes field names; sub-messages are visited. All faults are found at once.
+// finite number, a string that is not UTF-8, or too many elements), "options.beam_size: 0 is
+// outside [1, 256] hypotheses". `path` prefixes field names; sub-messages are visited. All faults
+// are found at once.
 void CheckRules(const google::protobuf::Message& message, const std::string& path,
                 std::vector<std::string>& faults);
 
@@ -20,6 +22,14 @@ void CheckRules(const google::protobuf::Message& message, const std::string& pat
 // "unspecified" counts as unset, a repeated field with elements as set; messages and repeated
 // fields are taken whole, not merged.
 void ApplyDefaults(const google::protobuf::Message& fallback, google::protobuf::Message& message);
+
+// The value of an enum by its short name, the end of its own: "safe" of StopMode is STOP_MODE_SAFE.
+// Null if there is none.
+const google::protobuf::EnumValueDescriptor* FindEnumValue(
+    const google::protobuf::EnumDescriptor* type, const std::string& text);
+
+// The short names, "safe, first, count, never", without "unspecified".
+std::string EnumNames(const google::protobuf::EnumDescriptor* type);
 
 }  // namespace beamwright::model
 

@@ -3,7 +3,7 @@
 #define BEAMWRIGHT_SERVER_RPC_MODEL_SERVICE_H_
 
 #include "beamwright/v1/model.grpc.pb.h"
-#include "server/rpc/model_registry.h"
+#include "server/serving/model_registry.h"
 
 namespace beamwright::rpc {
 
@@ -12,7 +12,7 @@ class ModelService final
     : public v1::ModelService::WithRawCallbackMethod_ListModels<
           v1::ModelService::WithRawCallbackMethod_DescribeModel<v1::ModelService::Service>> {
  public:
-  explicit ModelService(const ModelRegistry& models) : models_(models) {}
+  explicit ModelService(const serving::ModelRegistry& models) : models_(models) {}
 
   grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context,
                                        const grpc::ByteBuffer* request,
@@ -22,10 +22,7 @@ class ModelService final
                                           grpc::ByteBuffer* response) override;
 
  private:
-  absl::Status List(const grpc::ByteBuffer& request, grpc::ByteBuffer& response) const;
-  absl::Status DescribeOne(const grpc::ByteBuffer& request, grpc::ByteBuffer& response) const;
-
-  const ModelRegistry& models_;
+  const serving::ModelRegistry& models_;
 };
 
 }  // namespace beamwright::rpc

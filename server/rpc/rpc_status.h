@@ -1,20 +1,20 @@
-// Statuses on their way to the wire.
+// Statuses as gRPC takes them.
 #ifndef BEAMWRIGHT_SERVER_RPC_RPC_STATUS_H_
 #define BEAMWRIGHT_SERVER_RPC_RPC_STATUS_H_
 
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
 
 #include "absl/status/status.h"
-#include "google/rpc/status.pb.h"
 
 namespace beamwright::rpc {
 
-// The code and message of a call. Never UNKNOWN, which would tell a client nothing: what has no
-// code of its own is INTERNAL. Messages are cut to what fits into a trailer.
+// The code and message of a call, as serving/wire_status.h cuts them.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
-// The same for one source of a call; `status` is not OK.
-google::rpc::Status ToRpcStatus(const absl::Status& status);
+// The same for a call that ends: one refused for want of room also tells retrying clients to wait a
+// moment (trailer grpc-retry-pushback-ms).
+grpc::Status EndOfCall(const absl::Status& status, grpc::CallbackServerContext& context);
 
 }  // namespace beamwright::rpc
 

@@ -4,15 +4,11 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
-#include <spdlog/spdlog.h>
 
 #include <chrono>
-#include <thread>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 
 namespace beamwright::rpc {
 namespace {
@@ -28,65 +24,78 @@ std::string WithPort(const std::string& address, int port) {
              : absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
 }
 
+// The server as a whole is "", each gRPC service and each model goes by its name.
+void TellServing(const serving::ModelRegistry& models, grpc::HealthCheckServiceInterface& health) {
+  for (const char* service :
+       {v1::DecodeService::service_full_name(), v1::ModelService::service_full_name(),
+        inference::GRPCInferenceService::service_full_name()}) {
+    health.SetServingStatus(service, true);
+  }
+  for (const v1::ModelSummary& model : models.List()) {
+    if (!model.ready()) {
+      health.SetServingStatus(model.name(), false);
+    }
+  }
+  for (const serving::ModelPtr& model : models.AllServed()) {
+    health.SetServingStatus(model->name(), true);
+  }
+}
+
 }  // namespace
 
-Server::Server(const ModelRegistry& models, engine::Engine& engine)
-    : engine_(engine), decode_(models, engine, replies_), models_(models) {}
+Server::Server(oip::Service& service)
+    : registry_(service.decoder().models()),
+      decode_(service.decoder()),
+      models_(service.decoder().models()),
+      inference_(service) {}
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::string& address,
-                                                      const ModelRegistry& models,
-                                                      engine::Engine& engine) {
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
+                                                      oip::Service& service) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  std::unique_ptr<Server> server(new Server(models, engine));
+  std::unique_ptr<Server> server(new Server(service));
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kMinPingIntervalMs);
-  builder.SetMaxReceiveMessageSize(kMaxReceiveBytes);
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &server->port_);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
+  builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
+  builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &server->port_);
   builder.RegisterService(&server->decode_);
   builder.RegisterService(&server->models_);
+  builder.RegisterService(&server->inference_);
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr || server->port_ <= 0) {
     return absl::UnavailableError(
-        absl::StrCat("cannot listen on '", address,
+        absl::StrCat("cannot listen on '", options.address,
                      "': the address is not this machine's, the port is taken or reserved, or it "
                      "is no host:port"));
   }
-  const bool has_port = !absl::StartsWith(address, "unix:");
+  const bool has_port = !absl::StartsWith(options.address, "unix:");
   server->port_ = has_port ? server->port_ : 0;
-  server->address_ = has_port ? WithPort(address, server->port_) : address;
+  server->address_ = has_port ? WithPort(options.address, server->port_) : options.address;
   grpc::HealthCheckServiceInterface* health = server->server_->GetHealthCheckService();
-  for (const char* service :
-       {v1::DecodeService::service_full_name(), v1::ModelService::service_full_name()}) {
-    health->SetServingStatus(service, true);
-  }
+  TellServing(server->registry_, *health);
+  server->registry_.Observe(
+      [health](const std::string& model, bool served) { health->SetServingStatus(model, served); });
   return server;
 }
 
 Server::~Server() {
   if (server_ != nullptr) {
+    registry_.Observe(nullptr);
     server_->Shutdown(std::chrono::system_clock::now());
     server_->Wait();
   }
 }
 
-void Server::Drain(absl::Duration timeout) {
-  const absl::Time end = absl::Now() + timeout;
-  server_->GetHealthCheckService()->Shutdown();
-  decode_.Refuse();
-  // The engine's Drain has no time limit: what outlasts the timeout is cancelled below, and then it
-  // ends.
-  std::thread draining([this] { engine_.Drain(); });
-  if (!decode_.WaitUntilAnswered(end - absl::Now())) {
-    const engine::Engine::Load load = engine_.load();
-    spdlog::warn("{} requests run and {} wait after {}; they are cancelled", load.running,
-                 load.waiting, absl::FormatDuration(timeout));
-  }
+void Server::Leave() { server_->GetHealthCheckService()->Shutdown(); }
+
+void Server::Stop() {
+  registry_.Observe(nullptr);
   server_->Shutdown(std::chrono::system_clock::now() + kLastReplies);
   server_->Wait();
-  draining.join();
+  server_ = nullptr;
 }
 
 }  // namespace beamwright::rpc

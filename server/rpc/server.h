@@ -1,4 +1,5 @@
-// Server: the gRPC listener with its services: decoding, models, health and reflection.
+// Server: the gRPC listener with its services: decoding, models, the Open Inference Protocol,
+// health and reflection.
 #ifndef BEAMWRIGHT_SERVER_RPC_SERVER_H_
 #define BEAMWRIGHT_SERVER_RPC_SERVER_H_
 
@@ -9,40 +10,47 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/oip/service.h"
 #include "server/rpc/decode_service.h"
+#include "server/rpc/inference_service.h"
 #include "server/rpc/model_service.h"
-#include "server/rpc/reply_thread.h"
 
 namespace beamwright::rpc {
 
-inline constexpr int kMaxReceiveBytes = 16 << 20;
+struct ServerOptions {
+  // "host:port", "[::]:port", "unix:/path"; port 0 takes a free one.
+  std::string address;
+  int max_receive_bytes = 16 << 20;
+  int max_concurrent_streams = 1024;  // of a connection
+};
 
 class Server {
  public:
-  // Listens on `address` ("host:port", "[::]:port", "unix:/path"; port 0 takes a free one) and
-  // serves. The port is shared with no other process. Unavailable if it can't be bound. The
-  // registry and the engine must outlive the server.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(const std::string& address,
-                                                       const ModelRegistry& models,
-                                                       engine::Engine& engine);
-  // Stops at once unless drained.
+  // Listens and serves. The port is shared with no other process. Unavailable if it can't be bound.
+  // The service must outlive the server.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
+                                                       oip::Service& service);
+  // Stops at once unless stopped before.
   ~Server();
 
   // Where it listens, with the port that was chosen; 0 for a Unix socket.
   const std::string& address() const { return address_; }
   int port() const { return port_; }
 
-  // Health becomes NOT_SERVING and new calls are refused with Unavailable; returns when the
-  // accepted ones are answered. What still runs after `timeout` is cancelled. Call once.
-  void Drain(absl::Duration timeout);
+  // Health tells NOT_SERVING for every service and model from now on; calls are still taken.
+  void Leave();
+  // Ends streams when what they asked is answered.
+  void EndStreams() { inference_.EndStreams(); }
+  // Closes the listener; what is still open is cancelled. Once.
+  void Stop();
 
  private:
-  Server(const ModelRegistry& models, engine::Engine& engine);
+  explicit Server(oip::Service& service);
 
-  engine::Engine& engine_;
-  ReplyThread replies_;
+  serving::ModelRegistry& registry_;
   DecodeService decode_;
   ModelService models_;
+  InferenceService inference_;
   std::unique_ptr<grpc::Server> server_;  // uses the services
   std::string address_;
   int port_ = 0;

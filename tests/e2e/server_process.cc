@@ -18,13 +18,16 @@ namespace beamwright::e2e {
 std::string DefaultModel() { return BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1"; }
 
 ServerProcess::ServerProcess(std::vector<std::string> arguments) {
-  std::string name = (std::filesystem::temp_directory_path() / "beamwright-port-XXXXXX").string();
-  close(mkstemp(name.data()));
-  port_file_ = name;
+  std::string name = (std::filesystem::temp_directory_path() / "beamwright-XXXXXX").string();
+  folder_ = mkdtemp(name.data());
   arguments.insert(arguments.begin(), BEAMWRIGHT_SERVER);
-  arguments.insert(arguments.end(), {"--port-file", port_file_});
-  if (std::find(arguments.begin(), arguments.end(), "--grpc-address") == arguments.end()) {
-    arguments.insert(arguments.end(), {"--grpc-address", "127.0.0.1:0"});
+  arguments.insert(arguments.end(),
+                   {"--port-file", folder_ + "/grpc", "--http-port-file", folder_ + "/http",
+                    "--metrics-port-file", folder_ + "/metrics"});
+  for (const char* flag : {"--grpc-address", "--http-address", "--metrics-address"}) {
+    if (std::find(arguments.begin(), arguments.end(), flag) == arguments.end()) {
+      arguments.insert(arguments.end(), {flag, "127.0.0.1:0"});
+    }
   }
   std::vector<char*> argv;
   for (std::string& argument : arguments) {
@@ -50,7 +53,7 @@ ServerProcess::~ServerProcess() {
     kill(pid_, SIGKILL);
     Wait();
   }
-  std::filesystem::remove(port_file_);
+  std::filesystem::remove_all(folder_);
 }
 
 void ServerProcess::ReadLog(int fd) {
@@ -74,8 +77,24 @@ int ServerProcess::WaitForPort() {
       return 0;
     }
   }
+  return ReadPort(folder_ + "/grpc");
+}
+
+int ServerProcess::http_port() {
+  WaitForPort();
+  return ReadPort(folder_ + "/http");
+}
+
+int ServerProcess::metrics_port() { return ReadPort(folder_ + "/metrics"); }
+
+int ServerProcess::ReadPort(const std::string& file) {
   int port = 0;
-  std::ifstream(port_file_) >> port;
+  while (!(std::ifstream(file) >> port)) {
+    absl::MutexLock lock(&mutex_);
+    if (mutex_.AwaitWithTimeout(absl::Condition(&ended_), absl::Milliseconds(5))) {
+      return 0;
+    }
+  }
   return port;
 }
 

@@ -17,7 +17,7 @@ std::string DefaultModel();
 
 class ServerProcess {
  public:
-  // Starts the program with these arguments and, unless they say where to listen, on a free port of
+  // Starts the program with these arguments and, unless they say where to listen, on free ports of
   // 127.0.0.1.
   explicit ServerProcess(std::vector<std::string> arguments);
   // Kills it if it still runs.
@@ -28,6 +28,10 @@ class ServerProcess {
   // Waits until it serves or has ended; its port, or 0 if it ended.
   int WaitForPort();
   std::string address() { return "127.0.0.1:" + std::to_string(WaitForPort()); }
+  // The ports of the HTTP API, and of probes and metrics; the latter's is there before the server
+  // is ready.
+  int http_port();
+  int metrics_port();
 
   void Signal(int number) const;
   // Waits for the end; the exit code, or minus the signal that ended it.
@@ -37,11 +41,13 @@ class ServerProcess {
 
  private:
   void ReadLog(int fd);
+  // Waits until a file with the port is there, or the server has ended.
+  int ReadPort(const std::string& file);
 
   absl::Mutex mutex_;
   std::string log_;
   bool ended_ = false;  // the log is at its end
-  std::string port_file_;
+  std::string folder_;  // for the port files
   pid_t pid_ = -1;
   std::thread reader_;
 };

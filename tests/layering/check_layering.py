@@ -29,8 +29,13 @@ ALLOWED = {
     "server/model": [*OPS_GRAPH, "ops/import", "proto", "server/model/sentencepiece"],
     "server/model/sentencepiece": [],
     "server/engine": SERVER_ENGINE,
-    "server/rpc": [*SERVER_ENGINE, "server/engine", "grpc"],
-    "server": [*SERVER_ENGINE, "server/engine", "server/rpc", "grpc"],
+    # What every protocol needs knows none: gRPC stays in server/rpc, HTTP in server/http.
+    "server/serving": [*SERVER_ENGINE, "server/engine"],
+    "server/oip": [*SERVER_ENGINE, "server/engine", "server/serving"],
+    "server/rpc": [*SERVER_ENGINE, "server/engine", "server/serving", "server/oip", "grpc"],
+    "server/http": [*SERVER_ENGINE, "server/engine", "server/serving", "server/oip"],
+    "server": [*SERVER_ENGINE, "server/engine", "server/serving", "server/oip", "server/rpc",
+               "server/http", "grpc"],
     # ops/base is the status helpers; a client links nothing else of the server's code.
     "client": ["ops/base", "proto", "grpc"],
     "client/load": ["ops/base", "proto", "grpc", "client"],

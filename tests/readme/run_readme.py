@@ -84,6 +84,7 @@ def start_server(bin_folder, model, scratch):
     with log.open("w") as output:
         server = subprocess.Popen(
             [bin_folder / "beamwright-server", "--model-path", model, "--grpc-address", "127.0.0.1:0",
+             "--http-address", "none", "--metrics-address", "none",
              "--port-file", port_file], stdout=output, stderr=subprocess.STDOUT)
     until = time.monotonic() + 60
     while not (port_file.exists() and port_file.read_text().strip()):

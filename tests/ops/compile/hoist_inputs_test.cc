@@ -7,9 +7,9 @@
 #include <random>
 
 #include "gtest/gtest.h"
+#include "ops/base/vector_isa.h"
 #include "ops/compile/program.h"
 #include "ops/import/recurrent_sequence.h"
-#include "ops/kernels/packed_matmul.h"
 #include "ops/loop/operators.h"
 #include "tests/support/graph_builder.h"
 
@@ -147,8 +147,8 @@ TEST(HoistInputProducts, SequencesGiveTheSameBits) {
   }
 }
 
-TEST(HoistInputProducts, TheFixedOrderKernelToo) {
-  const PackedMatMul::ScopedFixedOrder fixed;
+TEST(HoistInputProducts, ThePlainKernelToo) {
+  const ScopedVectorIsa plain(VectorIsa::kPlain);
   ExpectSameBits(
       SequenceGraph({RecurrentSequence::Cell::kLstm}, RecurrentSequence::Direction::kReverse,
                     RecurrentSequence::Layout::kOpenVino, true),

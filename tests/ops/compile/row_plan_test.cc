@@ -165,7 +165,7 @@ void StackedRowsEqualRowsAlone(bool concat_memory, bool row_by_row) {
     const Tensor old = Random({old_rows, kWidth}, round);
     std::vector<Tensor> states = {old};
     std::vector<Tensor> results;
-    Slots scratch;
+    LoopBody::RowScratch scratch;
     ExecutionContext context;
     context.num_threads = round % 2 + 1;
     const absl::Status status = body->StepRows(context, {pointers, counts, parents, {&tokens, 1}},
@@ -173,7 +173,7 @@ void StackedRowsEqualRowsAlone(bool concat_memory, bool row_by_row) {
     ASSERT_TRUE(status.ok()) << status;
     for (int64_t row = 0; row < rows; ++row) {
       const int32_t parent = parents[static_cast<size_t>(row)];
-      std::vector<Tensor> alone = {GatherRows(old, {&parent, 1})};
+      std::vector<Tensor> alone = {old.Rows(parent, parent + 1)};
       std::vector<Tensor> alone_results;
       LoopBody::RequestValues own;
       const Tensor& memory = memories[static_cast<size_t>(owner[static_cast<size_t>(row)])];
@@ -191,15 +191,6 @@ TEST(StepRows, RepeatsRequestValuesWhereAnOperatorNeedsIt) {
   StackedRowsEqualRowsAlone(true, false);
 }
 TEST(StepRows, RowByRowGivesTheSame) { StackedRowsEqualRowsAlone(true, true); }
-
-TEST(GatherRows, SharesWhereNothingMoves) {
-  const Tensor tensor = Random({3, 2}, 1);
-  EXPECT_EQ(GatherRows(tensor, {0, 1, 2}).bytes(), tensor.bytes());
-  const Tensor moved = GatherRows(tensor, {2, 2, 0, 1});
-  EXPECT_EQ(moved.shape(), (Shape{4, 2}));
-  EXPECT_TRUE(SameBits(moved.Rows(0, 1), tensor.Rows(2, 3)));
-  EXPECT_TRUE(SameBits(moved.Rows(3, 4), tensor.Rows(1, 2)));
-}
 
 }  // namespace
 }  // namespace beamwright::ops

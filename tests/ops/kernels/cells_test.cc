@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "ops/kernels/packed_matmul.h"
+#include "ops/base/vector_isa.h"
 #include "tests/ops/kernels/onnx_vectors.h"
 #include "tests/ops/kernels/run_operator.h"
 
@@ -295,7 +295,7 @@ TEST(Cells, Activations) {
   }
 }
 
-// Any rows in any company, any number of threads, packed and fallback.
+// Any rows in any company, any number of threads, any instruction set: one set of bits.
 TEST(Cells, ARowsBitsFollowFromTheRowAlone) {
   Random random(6);
   struct Form {
@@ -303,30 +303,29 @@ TEST(Cells, ARowsBitsFollowFromTheRowAlone) {
     int64_t gates;
     bool linear;
   };
-  for (const bool fixed_order : {false, true}) {
-    std::unique_ptr<PackedMatMul::ScopedFixedOrder> scope;
-    if (fixed_order) scope = std::make_unique<PackedMatMul::ScopedFixedOrder>();
-    for (const Form& form : {Form{"LSTMCell", 4, false}, Form{"GRUCell", 3, false},
-                             Form{"GRUCell", 3, true}, Form{"RNNCell", 1, false}}) {
-      const CellCase cell(random, 70, 40, 90, form.gates, form.gates + (form.linear ? 1 : 0));
-      const bool lstm = form.gates == 4;
-      const auto run = [&](int64_t first, int64_t count, int threads) {
-        Call call{form.op,
-                  {cell.x.Rows(first, first + count), cell.h.Rows(first, first + count)},
-                  {{"hidden_size", int64_t{90}}},
-                  lstm ? 2 : 1};
-        if (lstm) call.inputs.push_back(cell.c.Rows(first, first + count));
-        call.inputs.insert(call.inputs.end(), {cell.w, cell.r, cell.b});
-        if (form.linear) call.attributes.push_back({"linear_before_reset", true});
-        call.constants = lstm ? std::vector<size_t>{3, 4, 5} : std::vector<size_t>{2, 3, 4};
-        call.num_threads = threads;
-        return *RunAll(call);
-      };
-      std::vector<std::vector<Tensor>> alone;
-      for (int64_t row = 0; row < 70; ++row) alone.push_back(run(row, 1, 1));
-      for (const int64_t count : {1, 2, 7, 8, 9, 16, 17, 33, 64, 65, 70}) {
+  for (const Form& form : {Form{"LSTMCell", 4, false}, Form{"GRUCell", 3, false},
+                           Form{"GRUCell", 3, true}, Form{"RNNCell", 1, false}}) {
+    const CellCase cell(random, 70, 40, 90, form.gates, form.gates + (form.linear ? 1 : 0));
+    const bool lstm = form.gates == 4;
+    const auto run = [&](VectorIsa isa, int64_t first, int64_t count, int threads) {
+      const ScopedVectorIsa scope(isa);
+      Call call{form.op,
+                {cell.x.Rows(first, first + count), cell.h.Rows(first, first + count)},
+                {{"hidden_size", int64_t{90}}},
+                lstm ? 2 : 1};
+      if (lstm) call.inputs.push_back(cell.c.Rows(first, first + count));
+      call.inputs.insert(call.inputs.end(), {cell.w, cell.r, cell.b});
+      if (form.linear) call.attributes.push_back({"linear_before_reset", true});
+      call.constants = lstm ? std::vector<size_t>{3, 4, 5} : std::vector<size_t>{2, 3, 4};
+      call.num_threads = threads;
+      return *RunAll(call);
+    };
+    std::vector<std::vector<Tensor>> alone;
+    for (int64_t row = 0; row < 70; ++row) alone.push_back(run(VectorIsa::kPlain, row, 1, 1));
+    for (const int64_t count : {1, 2, 7, 8, 9, 16, 17, 33, 64, 65, 70}) {
+      for (const VectorIsa isa : {VectorIsa::kPlain, VectorIsa::kAvx2, VectorIsa::kAvx512}) {
         const int64_t first = random.Int(0, 70 - count);
-        const std::vector<Tensor> out = run(first, count, count % 2 == 0 ? 1 : 2);
+        const std::vector<Tensor> out = run(isa, first, count, count % 2 == 0 ? 1 : 2);
         for (int64_t row = 0; row < count; ++row) {
           for (size_t i = 0; i < out.size(); ++i) {
             ASSERT_TRUE(

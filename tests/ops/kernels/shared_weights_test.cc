@@ -32,11 +32,6 @@ TEST(SharedWeights, EqualOnesAreOne) {
     strided[i / 4 * 5 + i % 4] = copy[i];
   }
   EXPECT_EQ(SharePacked({strided.data(), 6, 4, 5}, false), first);
-  // A kernel that was asked for by name is not exchanged for another one.
-  const PackedMatMul::ScopedFixedOrder fixed;
-  const auto own = SharePacked({copy.data(), 6, 4, 4}, false);
-  EXPECT_NE(own, first);
-  EXPECT_EQ(own->implementation(), "fixed order");
 }
 
 TEST(SharedWeights, TheLastUserFreesThem) {

@@ -381,7 +381,7 @@ TEST_P(AttentionSpelling, RowsTogetherGiveWhatEachGivesAlone) {
   const Tensor tokens = Tensor::Of<int64_t>({6, 1}, std::vector<int64_t>{0, 5, 2, 3, 1, 4});
   std::vector<Tensor> states = {old};
   std::vector<Tensor> results;
-  Slots scratch;
+  LoopBody::RowScratch scratch;
   const absl::Status status =
       planned->StepRows({}, {requests, counts, parents, {&tokens, 1}}, scratch, states, results);
   ASSERT_TRUE(status.ok()) << status;

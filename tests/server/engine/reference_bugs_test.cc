@@ -141,7 +141,8 @@ TEST_F(ReferenceBugsTest, RowsMayBeRepeatedAndSwapped) {
   const std::vector<int32_t> values = {10, 11, 20, 21, 30, 31};
   const ops::Tensor rows = ops::Tensor::Of<int32_t>({3, 2}, values);
   const std::vector<int32_t> parents = {1, 0, 0, 2, 1};
-  const ops::Tensor gathered = ops::GatherRows(rows, parents);
+  ops::Tensor gathered;
+  ASSERT_TRUE(ops::GatherRows(rows, {}, 0, parents, gathered));
   EXPECT_THAT(gathered.span<int32_t>(), ElementsAre(20, 21, 10, 11, 10, 11, 30, 31, 20, 21));
 }
 

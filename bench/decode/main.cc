@@ -1,0 +1,119 @@
+// beamwright-bench: how fast a model decodes on this machine. docs/performance.md.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "bench/decode/bench.h"
+#include "ops/base/status.h"
+#include "server/model/bundle.h"
+
+namespace beamwright::bench {
+namespace {
+
+struct Flags {
+  std::string model;
+  std::string sources;
+  std::string random;
+  int beam = 0;
+  std::vector<int> concurrency = {1};
+  std::vector<int> threads = {1};
+  int max_length = 0;
+  bool fixed_length = false;
+  double seconds = 3;
+  bool json = false;
+};
+
+void AddFlags(CLI::App& decode, Flags& flags) {
+  decode.add_option("--model", flags.model, "Bundle folder")->type_name("DIR")->required();
+  auto* const sources = decode.add_option_group("sources")->require_option(1);
+  sources->add_option("--sources", flags.sources, "One source a line, as text")->type_name("FILE");
+  sources->add_option("--random", flags.random, "N random sources of LENGTHS ids: 100:20, 100:5-30")
+      ->type_name("N:LENGTHS");
+  decode.add_option("--beam", flags.beam, "Beam size; unset: the model's default")
+      ->check(CLI::Range(1, 256));
+  decode
+      .add_option("--concurrency", flags.concurrency, "Requests in flight; a case for each number")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  decode.add_option("--threads", flags.threads, "Compute threads; a case for each number")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  decode
+      .add_option("--max-length", flags.max_length,
+                  "Most tokens to generate; unset: as the model says")
+      ->check(CLI::Range(1, 65536));
+  decode.add_flag("--fixed-length", flags.fixed_length, "Never stop before the most tokens");
+  decode.add_option("--seconds", flags.seconds, "How long each case runs")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  decode.add_flag("--json", flags.json, "Print a JSON array, not a table");
+}
+
+absl::StatusOr<std::vector<v1::Source>> Sources(const Flags& flags,
+                                                const engine::DecodeModel& model) {
+  if (!flags.sources.empty()) {
+    return ReadSources(flags.sources);
+  }
+  const std::vector<std::string> parts = absl::StrSplit(flags.random, ':');
+  const std::vector<std::string> lengths = absl::StrSplit(parts.back(), absl::MaxSplits('-', 1));
+  int count = 0;
+  int shortest = 0;
+  int longest = 0;
+  constexpr int kMost = 1 << 20;
+  if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &count) ||
+      !absl::SimpleAtoi(lengths.front(), &shortest) ||
+      !absl::SimpleAtoi(lengths.back(), &longest) || count < 1 || shortest < 1 ||
+      longest < shortest || count > kMost || longest > kMost) {
+    return Invalid("--random: '", flags.random, "' is not N:LENGTH or N:SHORTEST-LONGEST");
+  }
+  return RandomSources(model, count, shortest, longest);
+}
+
+absl::Status Decode(const Flags& flags) {
+  BW_ASSIGN_OR_RETURN(model::Bundle bundle, model::LoadBundle(flags.model));
+  BW_ASSIGN_OR_RETURN(const std::shared_ptr<const engine::DecodeModel> model,
+                      engine::DecodeModel::Compile(std::move(bundle)));
+  BW_ASSIGN_OR_RETURN(const std::vector<v1::Source> sources, Sources(flags, *model));
+  DecodeCase bench_case;
+  bench_case.seconds = flags.seconds;
+  if (flags.beam > 0) {
+    bench_case.options.set_beam_size(flags.beam);
+  }
+  if (flags.max_length > 0) {
+    bench_case.options.set_max_length(flags.max_length);
+  }
+  if (flags.fixed_length) {
+    bench_case.options.set_stop(v1::STOP_MODE_NEVER);
+  }
+  std::vector<DecodeResult> results;
+  for (const int threads : flags.threads) {
+    for (const int concurrency : flags.concurrency) {
+      bench_case.threads = threads;
+      bench_case.concurrency = concurrency;
+      BW_ASSIGN_OR_RETURN(results.emplace_back(), BenchDecode(model, sources, bench_case));
+    }
+  }
+  std::fputs((flags.json ? ResultsJson(results) : ResultsText(results)).c_str(), stdout);
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Measures decoding on this machine, without a server.", "beamwright-bench");
+  app.require_subcommand(1);
+  Flags flags;
+  AddFlags(*app.add_subcommand("decode", "Decode sources with beam search, over and over"), flags);
+  CLI11_PARSE(app, argc, argv);
+  if (const absl::Status status = Decode(flags); !status.ok()) {
+    std::fprintf(stderr, "beamwright-bench: %s\n", status.ToString().c_str());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace beamwright::bench
+
+int main(int argc, char** argv) { return beamwright::bench::Main(argc, argv); }

@@ -1,0 +1,134 @@
+#include "server/http/connection.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/time/clock.h"
+
+namespace beamwright::http {
+namespace {
+
+// How often a waiting thread looks whether it is needed elsewhere.
+constexpr absl::Duration kSlice = absl::Milliseconds(100);
+// A request that takes longer to arrive makes room when others wait.
+constexpr absl::Duration kPatience = absl::Seconds(1);
+
+void Describe(const sockaddr_storage& address, std::string& ip, int& port) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
+    port = ntohs(v4.sin_port);
+  } else if (address.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+    inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+    port = ntohs(v6.sin6_port);
+  }
+  ip = text;
+}
+
+}  // namespace
+
+bool Connection::Wait(short events, absl::Time deadline, bool patient) const {
+  for (;;) {
+    const absl::Time now = absl::Now();
+    const bool yield = limits_.wanted() && (!patient || now - request_started_ > kPatience);
+    const absl::Duration slice = yield || limits_.stopping()
+                                     ? absl::ZeroDuration()
+                                     : std::clamp(deadline - now, absl::ZeroDuration(), kSlice);
+    pollfd entry{socket_, events, 0};
+    const int found =
+        poll(&entry, 1,
+             static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(slice, absl::Milliseconds(1)))));
+    if (found > 0) {
+      return true;
+    }
+    if (slice == absl::ZeroDuration() || (found < 0 && errno != EINTR)) {
+      return false;
+    }
+  }
+}
+
+bool Connection::WaitForRequest() {
+  answering_ = false;
+  bytes_read_ = 0;
+  const bool ready =
+      begin_ < end_ || Wait(POLLIN, absl::Now() + limits_.idle_timeout, /*patient=*/false);
+  request_started_ = absl::Now();
+  return ready;
+}
+
+bool Connection::Abandoned() const {
+  pollfd entry{socket_, POLLRDHUP, 0};
+  return poll(&entry, 1, 0) > 0 && begin_ == end_;
+}
+
+bool Connection::is_readable() const {
+  pollfd entry{socket_, POLLIN, 0};
+  return begin_ < end_ || poll(&entry, 1, 0) > 0;
+}
+
+bool Connection::is_writable() const {
+  pollfd entry{socket_, POLLOUT, 0};
+  return poll(&entry, 1, 0) > 0;
+}
+
+ssize_t Connection::read(char* bytes, size_t size) {
+  if (begin_ == end_) {
+    if (bytes_read_ > limits_.max_request_bytes ||
+        !Wait(POLLIN, request_started_ + limits_.transfer_timeout, /*patient=*/true)) {
+      return -1;
+    }
+    const ssize_t got = recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+    if (got <= 0) {
+      return got;
+    }
+    begin_ = 0;
+    end_ = static_cast<size_t>(got);
+    bytes_read_ += end_;
+  }
+  const size_t count = std::min(size, end_ - begin_);
+  std::memcpy(bytes, buffer_.data() + begin_, count);
+  begin_ += count;
+  return static_cast<ssize_t>(count);
+}
+
+ssize_t Connection::write(const char* bytes, size_t size) {
+  if (!answering_) {
+    answering_ = true;
+    answer_deadline_ = absl::Now() + limits_.transfer_timeout;
+  }
+  for (;;) {
+    const ssize_t sent = send(socket_, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
+      return sent;
+    }
+    pollfd entry{socket_, POLLOUT, 0};
+    const absl::Duration left = answer_deadline_ - absl::Now();
+    if (left <= absl::ZeroDuration() ||
+        poll(&entry, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1) == 0) {
+      return -1;
+    }
+  }
+}
+
+void Connection::get_remote_ip_and_port(std::string& ip, int& port) const {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  getpeername(socket_, reinterpret_cast<sockaddr*>(&address), &size);
+  Describe(address, ip, port);
+}
+
+void Connection::get_local_ip_and_port(std::string& ip, int& port) const {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size);
+  Describe(address, ip, port);
+}
+
+}  // namespace beamwright::http

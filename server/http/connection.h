@@ -1,0 +1,64 @@
+// Connection: a client's socket as the HTTP library reads and writes it, with limits on time and
+// size that the library does not have.
+#ifndef BEAMWRIGHT_SERVER_HTTP_CONNECTION_H_
+#define BEAMWRIGHT_SERVER_HTTP_CONNECTION_H_
+
+#include <httplib.h>
+
+#include <array>
+#include <functional>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace beamwright::http {
+
+struct ConnectionLimits {
+  size_t max_request_bytes = 0;  // head and body
+  absl::Duration transfer_timeout;
+  absl::Duration idle_timeout;
+  // True while the thread that serves the connection is needed by another one.
+  std::function<bool()> wanted;
+  // True when the listener stops.
+  std::function<bool()> stopping;
+};
+
+// Used by one thread. Does not own the socket.
+class Connection final : public httplib::Stream {
+ public:
+  Connection(socket_t socket, const ConnectionLimits& limits) : socket_(socket), limits_(limits) {}
+
+  // Waits for the first byte of the next request; false if the connection is to be closed instead.
+  bool WaitForRequest();
+  // True when the client has hung up.
+  bool Abandoned() const;
+
+  using Stream::write;
+  bool is_readable() const override;
+  bool is_writable() const override;
+  // As recv and send, but each request, and each answer, has its time as a whole.
+  ssize_t read(char* bytes, size_t size) override;
+  ssize_t write(const char* bytes, size_t size) override;
+  void get_remote_ip_and_port(std::string& ip, int& port) const override;
+  void get_local_ip_and_port(std::string& ip, int& port) const override;
+  socket_t socket() const override { return socket_; }
+
+ private:
+  // Waits for `events`; false when the time is over, the listener stops, or another connection
+  // needs the thread (and, if `patient`, this request has had its fair time).
+  bool Wait(short events, absl::Time deadline, bool patient) const;
+
+  const socket_t socket_;
+  const ConnectionLimits& limits_;
+  absl::Time request_started_ = absl::InfinitePast();
+  absl::Time answer_deadline_ = absl::InfiniteFuture();
+  bool answering_ = false;
+  size_t bytes_read_ = 0;  // of this request
+  std::array<char, 4096> buffer_;
+  size_t begin_ = 0;  // what of the buffer is not taken yet
+  size_t end_ = 0;
+};
+
+}  // namespace beamwright::http
+
+#endif  // BEAMWRIGHT_SERVER_HTTP_CONNECTION_H_

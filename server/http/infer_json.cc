@@ -1,0 +1,348 @@
+#include "server/http/infer_json.h"
+
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "absl/strings/numbers.h"
+#include "ops/base/status.h"
+#include "server/http/json.h"
+#include "server/oip/datatypes.h"
+
+namespace beamwright::http {
+namespace {
+
+using google::protobuf::ListValue;
+using google::protobuf::Struct;
+using google::protobuf::Value;
+using Parameters = google::protobuf::Map<std::string, inference::InferParameter>;
+
+// Null if there is no such member.
+const Value* Find(const Struct& object, const char* name) {
+  const auto it = object.fields().find(name);
+  return it == object.fields().end() ? nullptr : &it->second;
+}
+
+absl::StatusOr<std::string> StringMember(const Struct& object, const char* name) {
+  const Value* value = Find(object, name);
+  if (value == nullptr) {
+    return "";
+  }
+  if (value->kind_case() != Value::kStringValue) {
+    return Invalid(name, ": is no string");
+  }
+  return value->string_value();
+}
+
+absl::StatusOr<const ListValue*> ListMember(const Struct& object, const char* name) {
+  const Value* value = Find(object, name);
+  if (value == nullptr) {
+    return &ListValue::default_instance();
+  }
+  if (value->kind_case() != Value::kListValue) {
+    return Invalid(name, ": is no list");
+  }
+  return &value->list_value();
+}
+
+// A whole number that a double holds exactly.
+absl::StatusOr<int64_t> Whole(const Value& value) {
+  const double number = value.number_value();
+  if (value.kind_case() != Value::kNumberValue || number != std::floor(number) ||
+      std::abs(number) > 0x1p53) {
+    return Invalid("is no whole number");
+  }
+  return static_cast<int64_t>(number);
+}
+
+absl::Status ReadParameters(const Struct& object, Parameters& parameters) {
+  const Value* value = Find(object, "parameters");
+  if (value == nullptr) {
+    return absl::OkStatus();
+  }
+  if (value->kind_case() != Value::kStructValue) {
+    return Invalid("parameters: is no object");
+  }
+  for (const auto& [name, member] : value->struct_value().fields()) {
+    inference::InferParameter& parameter = parameters[name];
+    switch (member.kind_case()) {
+      case Value::kBoolValue:
+        parameter.set_bool_param(member.bool_value());
+        break;
+      case Value::kStringValue:
+        parameter.set_string_param(member.string_value());
+        break;
+      case Value::kNumberValue:
+        if (absl::StatusOr<int64_t> whole = Whole(member); whole.ok()) {
+          parameter.set_int64_param(*whole);
+        } else {
+          parameter.set_double_param(member.number_value());
+        }
+        break;
+      default:
+        return Invalid("parameters['", name, "']: is no string, number, true or false");
+    }
+  }
+  return absl::OkStatus();
+}
+
+template <typename T>
+void AppendRaw(T value, std::string& raw) {
+  raw.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+template <typename T>
+absl::Status AppendWhole(const Value& value, std::string& raw) {
+  BW_ASSIGN_OR_RETURN(const int64_t number, Whole(value));
+  if (!std::in_range<T>(number)) {
+    return Invalid(number, " is outside the range of the datatype");
+  }
+  AppendRaw(static_cast<T>(number), raw);
+  return absl::OkStatus();
+}
+
+absl::Status AppendText(const Value& value, std::string& raw) {
+  if (value.kind_case() != Value::kStringValue) {
+    return Invalid("is no string");
+  }
+  AppendRaw(static_cast<uint32_t>(value.string_value().size()), raw);
+  raw += value.string_value();
+  return absl::OkStatus();
+}
+
+absl::Status AppendFloat(const Value& value, bool wide, std::string& raw) {
+  if (value.kind_case() != Value::kNumberValue) {
+    return Invalid("is no number");
+  }
+  if (wide) {
+    AppendRaw(value.number_value(), raw);
+  } else {
+    AppendRaw(static_cast<float>(value.number_value()), raw);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AppendElement(const oip::Datatype& datatype, const Value& value, std::string& raw) {
+  switch (datatype.config_type) {
+    case inference::TYPE_STRING:
+      return AppendText(value, raw);
+    case inference::TYPE_BOOL:
+      if (value.kind_case() != Value::kBoolValue) {
+        return Invalid("is neither true nor false");
+      }
+      AppendRaw(static_cast<uint8_t>(value.bool_value()), raw);
+      return absl::OkStatus();
+    case inference::TYPE_FP32:
+    case inference::TYPE_FP64:
+      return AppendFloat(value, datatype.config_type == inference::TYPE_FP64, raw);
+    case inference::TYPE_INT8:
+      return AppendWhole<int8_t>(value, raw);
+    case inference::TYPE_INT16:
+      return AppendWhole<int16_t>(value, raw);
+    case inference::TYPE_INT32:
+      return AppendWhole<int32_t>(value, raw);
+    case inference::TYPE_INT64:
+      return AppendWhole<int64_t>(value, raw);
+    case inference::TYPE_UINT8:
+      return AppendWhole<uint8_t>(value, raw);
+    case inference::TYPE_UINT16:
+      return AppendWhole<uint16_t>(value, raw);
+    case inference::TYPE_UINT32:
+      return AppendWhole<uint32_t>(value, raw);
+    case inference::TYPE_UINT64:
+      return AppendWhole<uint64_t>(value, raw);
+    default:
+      return Invalid("of datatype ", datatype.name, " can't be JSON; send it as binary data");
+  }
+}
+
+// Elements in row-major order, nested as the shape is or flat. The parser bounds the depth.
+absl::Status AppendElements(const oip::Datatype& datatype, const ListValue& list,
+                            std::string& raw) {
+  for (int i = 0; i < list.values_size(); ++i) {
+    const Value& value = list.values(i);
+    const absl::Status status = value.kind_case() == Value::kListValue
+                                    ? AppendElements(datatype, value.list_value(), raw)
+                                    : AppendElement(datatype, value, raw);
+    if (!status.ok()) {
+      return Annotate(status, absl::StrCat("[", i, "]"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The elements of an input: its own `data`, or the next binary_data_size bytes of `binary`.
+absl::Status ReadElements(const Struct& object,
+                          const inference::ModelInferRequest::InferInputTensor& input,
+                          absl::string_view& binary, std::string& raw) {
+  const auto size = input.parameters().find("binary_data_size");
+  const Value* data = Find(object, "data");
+  if (size != input.parameters().end()) {
+    const int64_t bytes = size->second.int64_param();
+    if (data != nullptr || bytes < 0 || static_cast<uint64_t>(bytes) > binary.size()) {
+      return Invalid("parameters['binary_data_size']: ", bytes, "; there are ", binary.size(),
+                     " bytes left behind the JSON, and no data may be in it");
+    }
+    raw = std::string(binary.substr(0, static_cast<size_t>(bytes)));
+    binary.remove_prefix(static_cast<size_t>(bytes));
+    return absl::OkStatus();
+  }
+  if (data == nullptr || data->kind_case() != Value::kListValue) {
+    return Invalid("data: is no list");
+  }
+  const oip::Datatype* datatype = oip::FindDatatype(input.datatype());
+  if (datatype == nullptr) {
+    return Invalid("datatype: '", input.datatype(), "' is not one of ", oip::DatatypeNames());
+  }
+  return Annotate(AppendElements(*datatype, data->list_value(), raw), "data");
+}
+
+absl::Status ReadInput(const Value& value, absl::string_view& binary,
+                       inference::ModelInferRequest& request) {
+  if (value.kind_case() != Value::kStructValue) {
+    return Invalid("is no object");
+  }
+  const Struct& object = value.struct_value();
+  auto& input = *request.add_inputs();
+  BW_ASSIGN_OR_RETURN(*input.mutable_name(), StringMember(object, "name"));
+  BW_ASSIGN_OR_RETURN(*input.mutable_datatype(), StringMember(object, "datatype"));
+  BW_ASSIGN_OR_RETURN(const ListValue* shape, ListMember(object, "shape"));
+  for (const Value& extent : shape->values()) {
+    absl::StatusOr<int64_t> whole = Whole(extent);
+    if (!whole.ok()) {
+      return Annotate(whole.status(), "shape");
+    }
+    input.add_shape(*whole);
+  }
+  BW_RETURN_IF_ERROR(ReadParameters(object, *input.mutable_parameters()));
+  return ReadElements(object, input, binary, *request.add_raw_input_contents());
+}
+
+bool IsTrue(const Parameters& parameters, const char* name) {
+  const auto it = parameters.find(name);
+  return it != parameters.end() && it->second.bool_param();
+}
+
+absl::Status ReadOutput(const Value& value, InferBody& body) {
+  if (value.kind_case() != Value::kStructValue) {
+    return Invalid("is no object");
+  }
+  auto& output = *body.request.add_outputs();
+  BW_ASSIGN_OR_RETURN(*output.mutable_name(), StringMember(value.struct_value(), "name"));
+  BW_RETURN_IF_ERROR(ReadParameters(value.struct_value(), *output.mutable_parameters()));
+  const bool says = output.parameters().contains("binary_data");
+  if (says ? IsTrue(output.parameters(), "binary_data") : body.all_binary) {
+    body.binary_outputs.insert(output.name());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadAll(const Struct& root, absl::string_view binary, InferBody& body) {
+  BW_ASSIGN_OR_RETURN(*body.request.mutable_id(), StringMember(root, "id"));
+  BW_RETURN_IF_ERROR(ReadParameters(root, *body.request.mutable_parameters()));
+  body.all_binary = IsTrue(body.request.parameters(), "binary_data_output");
+  BW_ASSIGN_OR_RETURN(const ListValue* inputs, ListMember(root, "inputs"));
+  for (int i = 0; i < inputs->values_size(); ++i) {
+    BW_RETURN_IF_ERROR(Annotate(ReadInput(inputs->values(i), binary, body.request),
+                                absl::StrCat("inputs[", i, "]")));
+  }
+  if (!binary.empty()) {
+    return Invalid(binary.size(), " bytes behind the JSON belong to no input");
+  }
+  BW_ASSIGN_OR_RETURN(const ListValue* outputs, ListMember(root, "outputs"));
+  for (int i = 0; i < outputs->values_size(); ++i) {
+    BW_RETURN_IF_ERROR(
+        Annotate(ReadOutput(outputs->values(i), body), absl::StrCat("outputs[", i, "]")));
+  }
+  return absl::OkStatus();
+}
+
+// Raw elements as a flat JSON list. Only the types that answers have.
+void AppendData(const std::string& datatype, absl::string_view raw, std::string& json) {
+  json += '[';
+  const bool is_text = datatype == "BYTES";
+  const size_t width = datatype == "FP64" ? sizeof(double) : sizeof(int32_t);
+  for (bool first = true; !raw.empty(); first = false) {
+    json += first ? "" : ",";
+    if (datatype == "FP64") {
+      double value = 0;
+      std::memcpy(&value, raw.data(), sizeof(value));
+      AppendNumber(value, json);
+    } else {
+      int32_t value = 0;
+      std::memcpy(&value, raw.data(), sizeof(value));
+      if (is_text) {
+        AppendQuoted(raw.substr(width, static_cast<size_t>(value)), json);
+        raw.remove_prefix(static_cast<size_t>(value));
+      } else {
+        absl::StrAppend(&json, value);
+      }
+    }
+    raw.remove_prefix(width);
+  }
+  json += ']';
+}
+
+}  // namespace
+
+absl::StatusOr<InferBody> ParseInferBody(const std::string& body, const std::string& json_length) {
+  size_t length = body.size();
+  if (!json_length.empty() && (!absl::SimpleAtoi(json_length, &length) || length > body.size())) {
+    return Invalid("header Inference-Header-Content-Length: '", json_length,
+                   "' is no length within the body of ", body.size(), " bytes");
+  }
+  Struct root;
+  const google::protobuf::StringPiece text(body.data(), length);
+  if (const auto status = google::protobuf::util::JsonStringToMessage(text, &root); !status.ok()) {
+    return Invalid("the body is no JSON object: ",
+                   absl::string_view(status.message().data(), status.message().size()));
+  }
+  InferBody result;
+  BW_RETURN_IF_ERROR(ReadAll(root, absl::string_view(body).substr(length), result));
+  return result;
+}
+
+InferReply WriteInferBody(const InferBody& asked, const inference::ModelInferResponse& response) {
+  InferReply reply;
+  std::string binary;
+  std::string& json = reply.body;
+  json += "{\"model_name\":";
+  AppendQuoted(response.model_name(), json);
+  json += ",\"model_version\":";
+  AppendQuoted(response.model_version(), json);
+  if (!response.id().empty()) {
+    json += ",\"id\":";
+    AppendQuoted(response.id(), json);
+  }
+  json += ",\"outputs\":[";
+  for (int i = 0; i < response.outputs_size(); ++i) {
+    const auto& output = response.outputs(i);
+    const std::string& raw = response.raw_output_contents(i);
+    absl::StrAppend(&json, i > 0 ? "," : "", "{\"name\":");
+    AppendQuoted(output.name(), json);
+    absl::StrAppend(&json, ",\"datatype\":\"", output.datatype(), "\",\"shape\":[");
+    for (int axis = 0; axis < output.shape_size(); ++axis) {
+      absl::StrAppend(&json, axis > 0 ? "," : "", output.shape(axis));
+    }
+    const bool apart = asked.request.outputs().empty() ? asked.all_binary
+                                                       : asked.binary_outputs.count(output.name());
+    if (apart) {
+      absl::StrAppend(&json, "],\"parameters\":{\"binary_data_size\":", raw.size(), "}}");
+      binary += raw;
+    } else {
+      json += "],\"data\":";
+      AppendData(output.datatype(), raw, json);
+      json += '}';
+    }
+  }
+  json += "]}";
+  reply.json_length = json.size();
+  reply.body += binary;
+  return reply;
+}
+
+}  // namespace beamwright::http

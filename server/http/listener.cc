@@ -1,0 +1,256 @@
+#include "server/http/listener.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "ops/base/status.h"
+#include "server/http/connection.h"
+#include "server/http/pool.h"
+
+namespace beamwright::http {
+namespace {
+
+constexpr int kBacklog = 512;
+constexpr int kMaxRequestsPerConnection = 10000;
+// The library matches paths with std::regex, which recurses once for each character.
+constexpr size_t kMaxPath = 1024;
+constexpr size_t kMaxHeadBytes = 64 << 10;
+constexpr char kBusy[] =
+    "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: application/json\r\n"
+    "Content-Length: 45\r\nConnection: close\r\n\r\n"
+    "{\"error\": \"too many connections; try again\"}\n";
+
+struct HostPort {
+  std::string host;
+  int port = 0;
+};
+
+absl::StatusOr<HostPort> ParseAddress(const std::string& address) {
+  HostPort result;
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &result.port) ||
+      result.port < 0 || result.port > 65535) {
+    return Invalid("'", address, "' is no host:port");
+  }
+  result.host = address.substr(0, colon);
+  if (result.host.size() > 1 && result.host.front() == '[' && result.host.back() == ']') {
+    result.host = result.host.substr(1, result.host.size() - 2);
+  }
+  return result;
+}
+
+// Also after a crash the port can be taken again; never is it shared, as the library would by
+// SO_REUSEPORT.
+void SetListenerOptions(socket_t socket) {
+  const int on = 1;
+  setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+}
+
+void Fill(const HttpReply& reply, httplib::Response& response) {
+  response.status = reply.status;
+  for (const auto& [name, value] : reply.headers) {
+    response.set_header(name, value);
+  }
+  response.set_content(reply.body, reply.content_type);
+}
+
+// What is refused before its body is read.
+int RefusedBecause(const httplib::Request& request) {
+  if (request.path.size() > kMaxPath) {
+    return 414;
+  }
+  // A few bytes could unpack to gigabytes.
+  const std::string encoding = request.get_header_value("Content-Encoding");
+  return encoding.empty() || encoding == "identity" ? 0 : 415;
+}
+
+// What the library refuses by itself, or RefusedBecause has it refuse.
+const char* LibraryError(int status) {
+  switch (status) {
+    case 404:
+      return "there is no such path for this method";
+    case 413:
+      return "the body is larger than this server takes";
+    case 414:
+      return "the path is too long";
+    case 415:
+      return "Content-Encoding is not supported; send the body as it is";
+    default:
+      return "the request is malformed";
+  }
+}
+
+}  // namespace
+
+class Listener::Impl final : public httplib::Server {
+ public:
+  Impl(const ListenerOptions& options, http::Handler handler) : handler_(std::move(handler)) {
+    limits_.max_request_bytes = options.max_body_bytes + kMaxHeadBytes;
+    limits_.transfer_timeout = options.transfer_timeout;
+    limits_.idle_timeout = options.idle_timeout;
+    limits_.wanted = [this] { return waiting_ > 0; };
+    limits_.stopping = [this] { return stopping_.load(); };
+    set_socket_options(SetListenerOptions);
+    set_tcp_nodelay(true);
+    set_payload_max_length(options.max_body_bytes);
+    set_keep_alive_max_count(kMaxRequestsPerConnection);
+    set_keep_alive_timeout(absl::ToInt64Seconds(options.idle_timeout));
+    new_task_queue = [this, threads = options.threads, max_waiting = options.max_waiting] {
+      return new Pool(threads, max_waiting, waiting_);
+    };
+    set_pre_routing_handler([](const httplib::Request& request, httplib::Response& response) {
+      const int status = RefusedBecause(request);
+      if (status != 0) {
+        response.status = status;
+        return HandlerResponse::Handled;
+      }
+      return HandlerResponse::Unhandled;
+    });
+    const httplib::Server::Handler handle = [this](const httplib::Request& request,
+                                                   httplib::Response& response) {
+      Handle(request, response);
+    };
+    Get(".*", handle);
+    Post(".*", handle);
+    set_error_handler([](const httplib::Request&, httplib::Response& response) {
+      if (!handled) {
+        response.set_header("Connection", "close");
+        response.set_content(absl::StrCat("{\"error\": \"", LibraryError(response.status), "\"}\n"),
+                             "application/json");
+      }
+    });
+  }
+
+  // The port; -1 if the address can't be bound.
+  int Bind(const HostPort& address) {
+    int port = address.port;
+    if (port == 0) {
+      port = bind_to_any_port(address.host);
+    } else if (!bind_to_port(address.host, port)) {
+      port = -1;
+    }
+    if (port > 0) {
+      ::listen(svr_sock_, kBacklog);  // the library's own backlog is 5
+      thread_ = std::thread([this] {
+        listen_after_bind();
+        ended_ = true;
+      });
+      // Until then stop() would have no effect.
+      while (!is_running() && !ended_) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
+    return port;
+  }
+
+  void Stop() {
+    stopping_ = true;
+    if (thread_.joinable()) {
+      stop();
+      thread_.join();
+    }
+  }
+
+ private:
+  void Handle(const httplib::Request& request, httplib::Response& response) {
+    HttpRequest call;
+    call.method = request.method;
+    call.path = request.path;
+    call.body = request.body;
+    call.header = [&request](const char* name) { return request.get_header_value(name); };
+    call.abandoned = [connection = current] { return connection->Abandoned(); };
+    HttpReply reply;
+    try {
+      reply = handler_(call);
+    } catch (...) {
+      // Out of memory, most likely. The library would send the exception's text in a header.
+      reply = {500, "application/json", "{\"error\": \"the request could not be handled\"}\n", {}};
+    }
+    Fill(reply, response);
+    handled = true;
+  }
+
+  // The library's own loop has no limit on the time that a request takes to arrive.
+  bool process_and_close_socket(socket_t socket) override {
+    if (Pool::Refusing()) {
+      send(socket, kBusy, sizeof(kBusy) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } else {
+      Serve(socket);
+    }
+    CloseKindly(socket);
+    return true;
+  }
+
+  void Serve(socket_t socket) {
+    Connection connection(socket, limits_);
+    current = &connection;
+    for (int i = 1; i <= kMaxRequestsPerConnection && connection.WaitForRequest(); ++i) {
+      bool closed = false;
+      handled = false;
+      if (!process_request(connection, i == kMaxRequestsPerConnection || stopping_, closed,
+                           nullptr) ||
+          closed) {
+        break;
+      }
+      // Refused by the library, perhaps with its body unread: what follows could not be understood.
+      if (!handled) {
+        break;
+      }
+    }
+    current = nullptr;
+  }
+
+  // Closing with unread bytes would reset the connection and take the answer away from the client.
+  static void CloseKindly(socket_t socket) {
+    shutdown(socket, SHUT_WR);
+    char rest[4096];
+    for (int i = 0; i < 64 && recv(socket, rest, sizeof(rest), MSG_DONTWAIT) > 0; ++i) {
+    }
+    close(socket);
+  }
+
+  static thread_local Connection* current;
+  static thread_local bool handled;  // the request got as far as the handler
+
+  const http::Handler handler_;
+  ConnectionLimits limits_;
+  Waiting waiting_{0};
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> ended_{false};
+  std::thread thread_;
+};
+
+thread_local Connection* Listener::Impl::current = nullptr;
+thread_local bool Listener::Impl::handled = false;
+
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Start(const ListenerOptions& options,
+                                                          Handler handler) {
+  BW_ASSIGN_OR_RETURN(const HostPort address, ParseAddress(options.address));
+  std::unique_ptr<Listener> listener(new Listener);
+  listener->impl_ = std::make_unique<Impl>(options, std::move(handler));
+  listener->port_ = listener->impl_->Bind(address);
+  if (listener->port_ <= 0) {
+    return absl::UnavailableError(absl::StrCat(
+        "cannot listen on '", options.address,
+        "' for HTTP: the address is not this machine's, or the port is taken or reserved"));
+  }
+  listener->address_ =
+      absl::StrCat(options.address.substr(0, options.address.rfind(':')), ":", listener->port_);
+  return listener;
+}
+
+void Listener::Stop() {
+  if (impl_ != nullptr) {
+    impl_->Stop();
+  }
+}
+
+Listener::~Listener() { Stop(); }
+
+}  // namespace beamwright::http

@@ -1,0 +1,63 @@
+#include "server/http/replies.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include "absl/strings/str_cat.h"
+#include "server/http/json.h"
+#include "server/serving/wire_status.h"
+
+namespace beamwright::http {
+namespace {
+
+HttpReply Failure(const absl::Status& status, std::string body) {
+  HttpReply reply{
+      serving::HttpCode(serving::WireCode(status.code())), "application/json", std::move(body), {}};
+  if (reply.status == 429 || reply.status == 503) {
+    reply.headers.emplace_back("Retry-After", "1");
+  }
+  return reply;
+}
+
+}  // namespace
+
+HttpReply MessageReply(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  HttpReply reply;
+  const auto status = google::protobuf::util::MessageToJsonString(message, &reply.body, options);
+  if (!status.ok()) {
+    return ErrorReply(absl::InternalError("the answer can't be written as JSON"));
+  }
+  reply.body += '\n';
+  return reply;
+}
+
+HttpReply V2Reply(const google::protobuf::Message& message) {
+  HttpReply reply;
+  AppendMessage(message, reply.body);
+  return reply;
+}
+
+HttpReply ErrorReply(const absl::Status& status) {
+  const absl::StatusCode code = serving::WireCode(status.code());
+  std::string body = absl::StrCat("{\"error\":{\"code\":", static_cast<int>(code), ",\"status\":\"",
+                                  absl::StatusCodeToString(code), "\",\"message\":");
+  AppendQuoted(serving::WireMessage(status), body);
+  return Failure(status, body + "}}\n");
+}
+
+HttpReply V2ErrorReply(const absl::Status& status) {
+  std::string body = "{\"error\":";
+  AppendQuoted(serving::WireMessage(status), body);
+  return Failure(status, body + "}\n");
+}
+
+HttpReply WrongMethod(const char* allowed) {
+  return {405,
+          "application/json",
+          absl::StrCat("{\"error\":\"only ", allowed, " is allowed here\"}\n"),
+          {{"Allow", allowed}}};
+}
+
+}  // namespace beamwright::http

@@ -1,0 +1,59 @@
+// Replies of the two HTTP families, and how a handler waits for a decoder.
+#ifndef BEAMWRIGHT_SERVER_HTTP_REPLIES_H_
+#define BEAMWRIGHT_SERVER_HTTP_REPLIES_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "google/protobuf/message.h"
+#include "server/http/listener.h"
+#include "server/serving/decoder.h"
+
+namespace beamwright::http {
+
+// A message in protobuf's JSON form.
+HttpReply MessageReply(const google::protobuf::Message& message);
+// A message as the Open Inference Protocol writes it.
+HttpReply V2Reply(const google::protobuf::Message& message);
+
+// {"error": {"code": 3, "status": "INVALID_ARGUMENT", "message": "..."}}, as Google's APIs have it.
+HttpReply ErrorReply(const absl::Status& status);
+// {"error": "..."}, as the Open Inference Protocol has it.
+HttpReply V2ErrorReply(const absl::Status& status);
+
+HttpReply WrongMethod(const char* allowed);
+
+// Waits until `start` has called back with an answer. Meanwhile a client that hangs up cancels, and
+// so does a server that ends.
+template <typename Answer>
+absl::StatusOr<Answer> WaitFor(
+    const HttpRequest& request, const serving::ServingState& state, serving::Method method,
+    absl::Duration timeout,
+    const std::function<void(const serving::Caller&, std::function<void(absl::StatusOr<Answer>)>)>&
+        start) {
+  constexpr absl::Duration kLook = absl::Milliseconds(100);
+  const auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  absl::StatusOr<Answer> result;
+  absl::Notification done;
+  start({method, absl::Now() + timeout, cancelled}, [&](absl::StatusOr<Answer> answer) {
+    result = std::move(answer);
+    done.Notify();
+  });
+  while (!done.WaitForNotificationWithTimeout(kLook)) {
+    if (request.abandoned() || state.phase() == serving::Phase::kEnding) {
+      cancelled->store(true);
+    }
+  }
+  return result;
+}
+
+}  // namespace beamwright::http
+
+#endif  // BEAMWRIGHT_SERVER_HTTP_REPLIES_H_

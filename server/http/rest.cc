@@ -1,0 +1,266 @@
+#include "server/http/rest.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "ops/base/status.h"
+#include "server/http/infer_json.h"
+#include "server/http/replies.h"
+
+namespace beamwright::http {
+namespace {
+
+constexpr char kDecodeVerb[] = ":decode";
+constexpr char kJsonLength[] = "Inference-Header-Content-Length";
+
+bool IsGet(const HttpRequest& request) {
+  return request.method == "GET" || request.method == "HEAD";
+}
+
+absl::Status NoSuchPath(const HttpRequest& request) {
+  return absl::NotFoundError(
+      absl::StrCat("there is no path '", request.path, "'; docs/client.md lists those that are"));
+}
+
+// models/NAME or models/NAME/versions/VERSION; what follows is left in `rest`.
+struct ModelPath {
+  std::string model;
+  std::string version;
+  std::vector<std::string> rest;
+};
+
+ModelPath SplitModelPath(const std::vector<std::string>& pieces) {
+  ModelPath path;
+  path.model = pieces[2];
+  size_t next = 3;
+  if (pieces.size() > 4 && pieces[3] == "versions") {
+    path.version = pieces[4];
+    next = 5;
+  }
+  path.rest.assign(pieces.begin() + static_cast<std::ptrdiff_t>(next), pieces.end());
+  return path;
+}
+
+// A name in the body has to be that of the path.
+absl::Status TakeName(const char* field, const std::string& from_path, std::string& name) {
+  if (!name.empty() && name != from_path) {
+    return Invalid(field, ": is '", name, "' in the body and '", from_path, "' in the path");
+  }
+  name = from_path;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::DecodeRequest> ParseDecodeBody(const std::string& body, const std::string& model,
+                                                  const std::string& version) {
+  v1::DecodeRequest request;
+  if (const auto status = google::protobuf::util::JsonStringToMessage(body, &request);
+      !status.ok()) {
+    return Invalid("the body is no beamwright.v1.DecodeRequest in JSON form: ",
+                   absl::string_view(status.message().data(), status.message().size()));
+  }
+  BW_RETURN_IF_ERROR(TakeName("model", model, *request.mutable_model()));
+  if (!version.empty()) {
+    BW_RETURN_IF_ERROR(TakeName("version", version, *request.mutable_version()));
+  }
+  return request;
+}
+
+}  // namespace
+
+HttpReply Rest::Handle(const HttpRequest& request) const {
+  // /metrics is the other listener's.
+  if (Probes::Knows(request.path) && request.path != "/metrics") {
+    return probes_.Handle(request);
+  }
+  const Pieces pieces = absl::StrSplit(absl::StripPrefix(request.path, "/"), '/');
+  if (pieces[0] == "v1") {
+    return HandleV1(request, pieces);
+  }
+  return pieces[0] == "v2" ? HandleV2(request, pieces) : ErrorReply(NoSuchPath(request));
+}
+
+HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces) const {
+  const serving::ModelRegistry& models = service_.decoder().models();
+  if (pieces.size() < 2 || pieces[1] != "models") {
+    return ErrorReply(NoSuchPath(request));
+  }
+  if (pieces.size() == 2) {
+    return IsGet(request) ? MessageReply(models.ListAll()) : WrongMethod("GET");
+  }
+  ModelPath path = SplitModelPath(pieces);
+  if (!path.rest.empty()) {
+    return ErrorReply(NoSuchPath(request));
+  }
+  std::string& last = path.version.empty() ? path.model : path.version;
+  const size_t verb = last.rfind(kDecodeVerb);
+  if (verb != std::string::npos && verb + sizeof(kDecodeVerb) - 1 == last.size()) {
+    last.resize(verb);
+    return request.method == "POST" ? Decode(request, path.model, path.version)
+                                    : WrongMethod("POST");
+  }
+  if (!IsGet(request)) {
+    return WrongMethod("GET");
+  }
+  const absl::StatusOr<serving::ModelPtr> model = models.Lookup(path.model, path.version);
+  return model.ok() ? MessageReply((*model)->Describe()) : ErrorReply(model.status());
+}
+
+HttpReply Rest::Decode(const HttpRequest& request, const std::string& model,
+                       const std::string& version) const {
+  const serving::ServingState::OpenCall open(service_.decoder().state());
+  serving::Decoder& decoder = service_.decoder();
+  absl::StatusOr<v1::DecodeRequest> body = ParseDecodeBody(request.body, model, version);
+  const absl::StatusOr<v1::DecodeResponse> response = WaitFor<v1::DecodeResponse>(
+      request, decoder.state(), serving::Method::kHttpDecode, options_.timeout,
+      [&](const serving::Caller& caller, serving::Decoder::Done done) {
+        decoder.Decode(body.ok() ? decoder.MakeJob(*std::move(body))
+                                 : absl::StatusOr<serving::Job>(body.status()),
+                       caller, std::move(done));
+      });
+  return response.ok() ? MessageReply(*response) : ErrorReply(response.status());
+}
+
+template <typename Response, typename Request>
+HttpReply Rest::Tell(const Request& request) const {
+  Response response;
+  const absl::Status status = service_.Answer(request, response);
+  return status.ok() ? V2Reply(response) : V2ErrorReply(status);
+}
+
+HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces) const {
+  if (pieces.size() == 3 && pieces[1] == "repository" && pieces[2] == "index") {
+    if (request.method != "POST") {
+      return WrongMethod("POST");
+    }
+    inference::RepositoryIndexResponse index;
+    const absl::Status status = service_.Answer(inference::RepositoryIndexRequest(), index);
+    // A list, where gRPC has a message that holds one.
+    HttpReply reply = V2Reply(index);
+    const size_t begin = reply.body.find('[');
+    reply.body = reply.body.substr(begin, reply.body.rfind(']') + 1 - begin);
+    return status.ok() ? reply : V2ErrorReply(status);
+  }
+  if (pieces.size() == 5 && pieces[1] == "repository" && pieces[2] == "models") {
+    return Control(request, pieces);
+  }
+  if (pieces.size() > 2 && pieces[1] == "models" && pieces[2] != "stats") {
+    return ModelCall(request, pieces);
+  }
+  if (!IsGet(request)) {
+    return WrongMethod("GET");
+  }
+  if (pieces.size() == 1) {
+    return Tell<inference::ServerMetadataResponse>(inference::ServerMetadataRequest());
+  }
+  if (pieces.size() == 3 && pieces[1] == "models") {
+    return Tell<inference::ModelStatisticsResponse>(inference::ModelStatisticsRequest());
+  }
+  if (pieces.size() == 3 && pieces[1] == "health" && pieces[2] == "live") {
+    return Tell<inference::ServerLiveResponse>(inference::ServerLiveRequest());
+  }
+  if (pieces.size() == 3 && pieces[1] == "health" && pieces[2] == "ready") {
+    HttpReply reply = Tell<inference::ServerReadyResponse>(inference::ServerReadyRequest());
+    reply.status = service_.decoder().state().ready() ? 200 : 503;
+    return reply;
+  }
+  return V2ErrorReply(NoSuchPath(request));
+}
+
+HttpReply Rest::Control(const HttpRequest& request, const Pieces& pieces) const {
+  if (request.method != "POST") {
+    return WrongMethod("POST");
+  }
+  absl::Status result;
+  absl::Notification done;
+  const auto finish = [&](absl::Status status) {
+    result = std::move(status);
+    done.Notify();
+  };
+  if (pieces[4] == "load") {
+    inference::RepositoryModelLoadRequest load;
+    load.set_model_name(pieces[3]);
+    service_.Control(load, finish);
+  } else if (pieces[4] == "unload") {
+    inference::RepositoryModelUnloadRequest unload;
+    unload.set_model_name(pieces[3]);
+    service_.Control(unload, finish);
+  } else {
+    return V2ErrorReply(NoSuchPath(request));
+  }
+  done.WaitForNotification();
+  return result.ok() ? HttpReply{200, "application/json", "{}\n", {}} : V2ErrorReply(result);
+}
+
+HttpReply Rest::ModelCall(const HttpRequest& request, const Pieces& pieces) const {
+  const ModelPath path = SplitModelPath(pieces);
+  const std::string call = path.rest.size() == 1 ? path.rest[0] : "";
+  if (call == "infer") {
+    return request.method == "POST" ? Infer(request, path.model, path.version)
+                                    : WrongMethod("POST");
+  }
+  if (path.rest.size() > 1 ||
+      (!call.empty() && call != "ready" && call != "config" && call != "stats")) {
+    return V2ErrorReply(NoSuchPath(request));
+  }
+  if (!IsGet(request)) {
+    return WrongMethod("GET");
+  }
+  const auto named = [&path](auto asked) {
+    asked.set_name(path.model);
+    asked.set_version(path.version);
+    return asked;
+  };
+  if (call == "ready") {
+    inference::ModelReadyResponse ready;
+    const absl::Status status = service_.Answer(named(inference::ModelReadyRequest()), ready);
+    HttpReply reply = status.ok() ? V2Reply(ready) : V2ErrorReply(status);
+    reply.status = status.ok() && !ready.ready() ? 503 : reply.status;
+    return reply;
+  }
+  if (call == "config") {
+    inference::ModelConfigResponse config;
+    const absl::Status status = service_.Answer(named(inference::ModelConfigRequest()), config);
+    return status.ok() ? V2Reply(config.config()) : V2ErrorReply(status);
+  }
+  if (call == "stats") {
+    return Tell<inference::ModelStatisticsResponse>(named(inference::ModelStatisticsRequest()));
+  }
+  return Tell<inference::ModelMetadataResponse>(named(inference::ModelMetadataRequest()));
+}
+
+HttpReply Rest::Infer(const HttpRequest& request, const std::string& model,
+                      const std::string& version) const {
+  const serving::ServingState::OpenCall open(service_.decoder().state());
+  absl::StatusOr<InferBody> body = ParseInferBody(request.body, request.header(kJsonLength));
+  absl::StatusOr<inference::ModelInferRequest> asked(inference::ModelInferRequest{});
+  if (body.ok()) {
+    body->request.set_model_name(model);
+    body->request.set_model_version(version);
+    asked = body->request;
+  } else {
+    asked = body.status();
+  }
+  const absl::StatusOr<inference::ModelInferResponse> response =
+      WaitFor<inference::ModelInferResponse>(
+          request, service_.decoder().state(), serving::Method::kHttpInfer, options_.timeout,
+          [&](const serving::Caller& caller, oip::Service::Done done) {
+            service_.Infer(asked, caller, std::move(done));
+          });
+  if (!response.ok()) {
+    return V2ErrorReply(response.status());
+  }
+  InferReply written = WriteInferBody(*body, *response);
+  HttpReply reply;
+  if (written.json_length < written.body.size()) {
+    reply.content_type = "application/octet-stream";
+    reply.headers.emplace_back(kJsonLength, absl::StrCat(written.json_length));
+  }
+  reply.body = std::move(written.body);
+  return reply;
+}
+
+}  // namespace beamwright::http

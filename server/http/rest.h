@@ -1,0 +1,52 @@
+// Rest: the HTTP API, of two families: /v1 mirrors beamwright.v1 in protobuf's JSON form, /v2 is
+// the Open Inference Protocol. docs/client.md lists the paths.
+#ifndef BEAMWRIGHT_SERVER_HTTP_REST_H_
+#define BEAMWRIGHT_SERVER_HTTP_REST_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/http/listener.h"
+#include "server/http/probes.h"
+#include "server/oip/service.h"
+
+namespace beamwright::http {
+
+struct RestOptions {
+  // For requests that name no time limit of their own.
+  absl::Duration timeout = absl::Seconds(60);
+};
+
+// Thread-safe. Service and probes must outlive it.
+class Rest {
+ public:
+  Rest(const RestOptions& options, oip::Service& service, const Probes& probes)
+      : options_(options), service_(service), probes_(probes) {}
+
+  // Waits for the answer where the request asks for decoding.
+  HttpReply Handle(const HttpRequest& request) const;
+
+ private:
+  using Pieces = std::vector<std::string>;  // of the path, between its slashes
+
+  HttpReply HandleV1(const HttpRequest& request, const Pieces& pieces) const;
+  HttpReply HandleV2(const HttpRequest& request, const Pieces& pieces) const;
+  HttpReply Decode(const HttpRequest& request, const std::string& model,
+                   const std::string& version) const;
+  HttpReply Infer(const HttpRequest& request, const std::string& model,
+                  const std::string& version) const;
+  HttpReply Control(const HttpRequest& request, const Pieces& pieces) const;
+  HttpReply ModelCall(const HttpRequest& request, const Pieces& pieces) const;
+  template <typename Response, typename Request>
+  HttpReply Tell(const Request& request) const;
+
+  const RestOptions options_;
+  oip::Service& service_;
+  const Probes& probes_;
+};
+
+}  // namespace beamwright::http
+
+#endif  // BEAMWRIGHT_SERVER_HTTP_REST_H_

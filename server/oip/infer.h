@@ -1,0 +1,53 @@
+// Inference requests of the Open Inference Protocol as decode requests, and their answers as
+// tensors. docs/client.md describes the tensors.
+#ifndef BEAMWRIGHT_SERVER_OIP_INFER_H_
+#define BEAMWRIGHT_SERVER_OIP_INFER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "inference/grpc_service.pb.h"
+#include "server/serving/decoder.h"
+
+namespace beamwright::oip {
+
+// An output tensor: [sources, 1], [sources, n_best] or [sources, n_best, tokens].
+struct OutputTensor {
+  absl::string_view name;
+  absl::string_view datatype;
+  int rank;
+  absl::string_view text;  // for people
+};
+// All outputs in the order in which they are answered where a request names none.
+absl::Span<const OutputTensor> OutputTensors();
+
+// What the answer to a request looks like.
+struct AnswerForm {
+  std::string id;
+  int n_best = 1;
+  std::vector<int> outputs;  // indices into OutputTensors()
+};
+
+struct InferJob {
+  serving::Job job;
+  AnswerForm form;
+  absl::Duration timeout = absl::InfiniteDuration();
+};
+
+// NotFound for an unknown model or version; InvalidArgument naming the tensor, parameter or output
+// that is wrong.
+absl::StatusOr<InferJob> ReadInferRequest(const serving::ModelRegistry& models,
+                                          const inference::ModelInferRequest& request);
+
+// The answer to a call whose sources were all decoded. All elements are raw. ResourceExhausted if
+// padding would make the answer larger than kMaxAnswerBytes.
+absl::StatusOr<inference::ModelInferResponse> WriteInferResponse(
+    const AnswerForm& form, const v1::DecodeResponse& response);
+
+inline constexpr int64_t kMaxAnswerBytes = int64_t{256} << 20;
+
+}  // namespace beamwright::oip
+
+#endif  // BEAMWRIGHT_SERVER_OIP_INFER_H_

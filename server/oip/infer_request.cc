@@ -1,0 +1,188 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "ops/base/status.h"
+#include "server/model/rules.h"
+#include "server/oip/infer.h"
+#include "server/oip/input_tensor.h"
+#include "server/oip/parameters.h"
+#include "server/oip/service.h"
+
+namespace beamwright::oip {
+namespace {
+
+// Rows of ids end where their padding starts.
+constexpr int32_t kPadding = -1;
+
+absl::Status AddTexts(const InputTensor& tensor, v1::DecodeRequest& request) {
+  if (tensor.datatype->size != 0) {
+    return Invalid("takes BYTES, not ", tensor.datatype->name);
+  }
+  if (tensor.row_size() != 1) {
+    return Invalid("takes shape [sources] or [sources,1], not [", absl::StrJoin(tensor.shape, ","),
+                   "]");
+  }
+  for (const absl::string_view text : tensor.strings) {
+    request.add_sources()->set_text(std::string(text));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddIds(const InputTensor& tensor, v1::DecodeRequest& request) {
+  BW_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, ToIds(tensor));
+  const auto width = static_cast<size_t>(tensor.row_size());
+  for (size_t row = 0; row < static_cast<size_t>(tensor.shape[0]); ++row) {
+    const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(row * width);
+    const auto end = std::find(begin, begin + static_cast<std::ptrdiff_t>(width), kPadding);
+    request.add_sources()->mutable_ids()->mutable_ids()->Add(begin, end);
+  }
+  return absl::OkStatus();
+}
+
+// One source's part of a tensor.
+v1::Tensor Slice(const InputTensor& tensor, int64_t row) {
+  v1::Tensor slice;
+  slice.set_dtype(std::string(tensor.datatype->dtype));
+  slice.mutable_shape()->Add(tensor.shape.begin() + 1, tensor.shape.end());
+  const auto size = static_cast<size_t>(tensor.row_size() * tensor.datatype->size);
+  slice.set_data(tensor.bytes.substr(static_cast<size_t>(row) * size, size));
+  return slice;
+}
+
+absl::Status AddFeatures(const InputTensor& tensor, v1::DecodeRequest& request) {
+  if (tensor.datatype->size == 0) {
+    return Invalid("takes numbers, not BYTES");
+  }
+  for (int64_t row = 0; row < tensor.shape[0]; ++row) {
+    *request.add_sources()->mutable_features() = Slice(tensor, row);
+  }
+  return absl::OkStatus();
+}
+
+bool Names(const google::protobuf::RepeatedPtrField<v1::TensorDescription>& descriptions,
+           const std::string& name) {
+  return std::any_of(descriptions.begin(), descriptions.end(),
+                     [&](const v1::TensorDescription& d) { return d.name() == name; });
+}
+
+// Inputs of a model without encoder: what its decoder reads, by name.
+absl::Status AddDecoderInputs(const v1::ModelDescription& model,
+                              const std::vector<InputTensor>& tensors, v1::DecodeRequest& request) {
+  for (const InputTensor& tensor : tensors) {
+    const bool is_state = Names(model.states(), tensor.name);
+    if ((!is_state && !Names(model.memory(), tensor.name)) || tensor.datatype->size == 0) {
+      return Invalid("input '", tensor.name, "' of datatype ", tensor.datatype->name,
+                     " is none that the model's decoder reads");
+    }
+    if (tensor.shape[0] != tensors[0].shape[0]) {
+      return Invalid("input '", tensor.name, "' holds ", tensor.shape[0], " sources, '",
+                     tensors[0].name, "' ", tensors[0].shape[0]);
+    }
+    for (int64_t row = 0; row < tensor.shape[0]; ++row) {
+      if (request.sources_size() <= row) {
+        request.add_sources();
+      }
+      v1::DecoderInputs& inputs =
+          *request.mutable_sources(static_cast<int>(row))->mutable_decoder_inputs();
+      (*(is_state ? inputs.mutable_states() : inputs.mutable_memory()))[tensor.name] =
+          Slice(tensor, row);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddSources(const engine::DecodeModel& model, const std::vector<InputTensor>& tensors,
+                        v1::DecodeRequest& request) {
+  if (tensors.empty()) {
+    return Invalid("inputs: is empty; ModelMetadata lists what the model takes");
+  }
+  for (const InputTensor& tensor : tensors) {
+    if (tensor.shape[0] > serving::kMaxSources) {
+      return Invalid("input '", tensor.name, "' holds ", tensor.shape[0], " sources; at most ",
+                     serving::kMaxSources, " are allowed in a call");
+    }
+  }
+  if (!model.config().has_encoder()) {
+    return AddDecoderInputs(model.Describe(), tensors, request);
+  }
+  const InputTensor& tensor = tensors[0];
+  if (tensors.size() > 1) {
+    return Invalid("expected 1 inputs but got ", tensors.size(), " inputs for model '",
+                   model.name(), "'");
+  }
+  absl::Status status;
+  if (tensor.name == kSourceText) {
+    status = AddTexts(tensor, request);
+  } else if (tensor.name == kSourceIds) {
+    status = AddIds(tensor, request);
+  } else if (tensor.name == kSourceFeatures) {
+    status = AddFeatures(tensor, request);
+  } else {
+    return Invalid("unexpected inference input '", tensor.name, "' for model '", model.name(),
+                   "'; it takes '", SourceInput(model.Describe()).name(), "'");
+  }
+  return Annotate(status, absl::StrCat("input '", tensor.name, "'"));
+}
+
+absl::Status ReadOutputs(const inference::ModelInferRequest& request, AnswerForm& form) {
+  const absl::Span<const OutputTensor> known = OutputTensors();
+  for (const auto& output : request.outputs()) {
+    for (const auto& [name, value] : output.parameters()) {
+      if (absl::StartsWith(name, "shared_memory_") || name == "classification") {
+        return absl::UnimplementedError(
+            absl::StrCat("output '", output.name(), "': ", name, " is not supported"));
+      }
+    }
+    const auto found = std::find_if(known.begin(), known.end(), [&](const OutputTensor& tensor) {
+      return tensor.name == output.name();
+    });
+    if (found == known.end()) {
+      return Invalid("unexpected inference output '", output.name(), "' for model '",
+                     request.model_name(), "'; there are ",
+                     absl::StrJoin(known, ", ", [](std::string* out, const OutputTensor& tensor) {
+                       absl::StrAppend(out, tensor.name);
+                     }));
+    }
+    const int index = static_cast<int>(found - known.begin());
+    // Asked for twice is answered once.
+    if (std::find(form.outputs.begin(), form.outputs.end(), index) == form.outputs.end()) {
+      form.outputs.push_back(index);
+    }
+  }
+  for (int i = 0; request.outputs().empty() && i < static_cast<int>(known.size()); ++i) {
+    form.outputs.push_back(i);
+  }
+  return absl::OkStatus();
+}
+
+// Hypotheses that a request asks for: the width of the answer, whatever the search finds.
+int NBest(const engine::DecodeModel& model, const v1::DecodeOptions& options) {
+  v1::DecodeOptions merged = options;
+  model::ApplyDefaults(model.config().default_options(), merged);
+  return options.has_n_best() ? merged.n_best() : std::min(merged.n_best(), merged.beam_size());
+}
+
+}  // namespace
+
+absl::StatusOr<InferJob> ReadInferRequest(const serving::ModelRegistry& models,
+                                          const inference::ModelInferRequest& request) {
+  InferJob result;
+  BW_ASSIGN_OR_RETURN(result.job.model,
+                      FindModel(models, request.model_name(), request.model_version()));
+  BW_ASSIGN_OR_RETURN(Parameters parameters, ReadParameters(request.parameters()));
+  BW_ASSIGN_OR_RETURN(const std::vector<InputTensor> tensors, ReadInputs(request));
+  const engine::DecodeModel& model = *result.job.model;
+  // Before n_best is read: it may be anything.
+  BW_RETURN_IF_ERROR(engine::CheckOptions(model, parameters.options));
+  BW_RETURN_IF_ERROR(AddSources(model, tensors, result.job.request));
+  result.form.id = request.id();
+  result.form.n_best = NBest(model, parameters.options);
+  BW_RETURN_IF_ERROR(ReadOutputs(request, result.form));
+  *result.job.request.mutable_options() = std::move(parameters.options);
+  result.timeout = parameters.timeout;
+  return result;
+}
+
+}  // namespace beamwright::oip

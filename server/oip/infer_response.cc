@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "ops/base/check.h"
+#include "ops/base/status.h"
+#include "server/oip/datatypes.h"
+#include "server/oip/infer.h"
+
+namespace beamwright::oip {
+namespace {
+
+using inference::ModelInferResponse;
+using Hypotheses = google::protobuf::RepeatedPtrField<v1::Hypothesis>;
+
+constexpr int32_t kNoId = -1;
+constexpr double kNoScore = -std::numeric_limits<double>::infinity();
+
+constexpr OutputTensor kOutputs[] = {
+    {"text", "BYTES", 2, "hypotheses as text, best first; padded with empty text"},
+    {"ids", "INT32", 3, "their tokens with the end token; padded with -1"},
+    {"scores", "FP64", 2, "what they are ranked by; padded with minus infinity"},
+    {"log_probs", "FP64", 2, "sums of their log-probabilities; padded with minus infinity"},
+    {"lengths", "INT32", 2, "their numbers of tokens; padded with 0"},
+    {"num_hypotheses", "INT32", 1, "how many there are for each source"},
+};
+
+// How far the tensors of an answer reach.
+struct Extents {
+  int sources = 0;
+  int n_best = 0;
+  int tokens = 0;
+};
+
+void AppendString(absl::string_view text, std::string& raw) {
+  const auto size = static_cast<uint32_t>(text.size());
+  raw.append(reinterpret_cast<const char*>(&size), sizeof(size));
+  raw.append(text.data(), text.size());
+}
+
+template <typename T>
+void AppendNumber(T value, std::string& raw) {
+  raw.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+void AppendIds(const v1::Hypothesis* hypothesis, int width, std::string& raw) {
+  const int length = hypothesis == nullptr ? 0 : hypothesis->tokens_size();
+  if (length > 0) {
+    raw.append(reinterpret_cast<const char*>(hypothesis->tokens().data()),
+               static_cast<size_t>(length) * sizeof(int32_t));
+  }
+  for (int i = length; i < width; ++i) {
+    AppendNumber(kNoId, raw);
+  }
+}
+
+// One hypothesis, or the padding in its place (null).
+void AppendHypothesis(absl::string_view output, const v1::Hypothesis* hypothesis, int width,
+                      std::string& raw) {
+  const bool given = hypothesis != nullptr;
+  if (output == "text") {
+    AppendString(given ? absl::string_view(hypothesis->text()) : "", raw);
+  } else if (output == "ids") {
+    AppendIds(hypothesis, width, raw);
+  } else if (output == "scores") {
+    AppendNumber(given ? hypothesis->score() : kNoScore, raw);
+  } else if (output == "log_probs") {
+    AppendNumber(given ? hypothesis->log_prob() : kNoScore, raw);
+  } else {
+    AppendNumber(given ? int32_t{hypothesis->tokens_size()} : 0, raw);  // lengths
+  }
+}
+
+std::string Elements(const OutputTensor& output, const Extents& extents,
+                     const v1::DecodeResponse& response) {
+  std::string raw;
+  for (const v1::Result& result : response.results()) {
+    const Hypotheses& hypotheses = result.decoded().hypotheses();
+    if (output.rank == 1) {
+      AppendNumber(int32_t{hypotheses.size()}, raw);
+      continue;
+    }
+    for (int i = 0; i < extents.n_best; ++i) {
+      AppendHypothesis(output.name, i < hypotheses.size() ? &hypotheses[i] : nullptr,
+                       extents.tokens, raw);
+    }
+  }
+  return raw;
+}
+
+absl::StatusOr<Extents> Measure(const AnswerForm& form, const v1::DecodeResponse& response) {
+  Extents extents{response.results_size(), form.n_best, 0};
+  for (int i = 0; i < response.results_size(); ++i) {
+    const v1::Result& result = response.results(i);
+    BW_CHECK(result.has_decoded());
+    extents.n_best = std::max(extents.n_best, result.decoded().hypotheses_size());
+    for (const v1::Hypothesis& hypothesis : result.decoded().hypotheses()) {
+      extents.tokens = std::max(extents.tokens, hypothesis.tokens_size());
+    }
+  }
+  int64_t bytes = 0;
+  for (const int index : form.outputs) {
+    const int64_t width = kOutputs[index].rank == 3 ? extents.tokens : 1;
+    const int64_t element = std::max<int64_t>(FindDatatype(kOutputs[index].datatype)->size, 4);
+    bytes += int64_t{extents.sources} * extents.n_best * width * element;
+  }
+  if (bytes > kMaxAnswerBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the answer would have ", bytes, " bytes, padding included; at most ",
+                     kMaxAnswerBytes, " are allowed: ask for fewer sources or outputs"));
+  }
+  return extents;
+}
+
+}  // namespace
+
+absl::Span<const OutputTensor> OutputTensors() { return kOutputs; }
+
+absl::StatusOr<ModelInferResponse> WriteInferResponse(const AnswerForm& form,
+                                                      const v1::DecodeResponse& response) {
+  BW_ASSIGN_OR_RETURN(const Extents extents, Measure(form, response));
+  ModelInferResponse answer;
+  answer.set_model_name(response.model());
+  answer.set_model_version(response.version());
+  answer.set_id(form.id);
+  (*answer.mutable_parameters())["numerics"].set_string_param(response.numerics());
+  for (const int index : form.outputs) {
+    const OutputTensor& output = kOutputs[index];
+    auto& tensor = *answer.add_outputs();
+    tensor.set_name(std::string(output.name));
+    tensor.set_datatype(std::string(output.datatype));
+    tensor.add_shape(extents.sources);
+    tensor.add_shape(output.rank == 1 ? 1 : extents.n_best);
+    if (output.rank == 3) {
+      tensor.add_shape(extents.tokens);
+    }
+    *answer.add_raw_output_contents() = Elements(output, extents, response);
+  }
+  return answer;
+}
+
+}  // namespace beamwright::oip

@@ -1,0 +1,227 @@
+#include "server/oip/parameters.h"
+
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "ops/base/status.h"
+#include "server/model/rules.h"
+
+namespace beamwright::oip {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Reflection;
+using inference::InferParameter;
+
+// Set by clients for servers that schedule sequences or priorities, or for themselves: no meaning
+// here, and no reason to refuse.
+constexpr absl::string_view kIgnored[] = {"sequence_id",
+                                          "sequence_start",
+                                          "sequence_end",
+                                          "binary_data_output",
+                                          "triton_enable_empty_final_response",
+                                          "headers"};
+
+std::string OptionNames() {
+  std::vector<std::string> names;
+  const Descriptor* type = v1::DecodeOptions::descriptor();
+  for (int i = 0; i < type->field_count(); ++i) {
+    names.push_back(type->field(i)->name());
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+// A parameter as a number; false if it is none. Integers beyond 2^53 lose digits: see WholeNumber.
+bool Number(const InferParameter& parameter, double& value) {
+  switch (parameter.parameter_choice_case()) {
+    case InferParameter::kInt64Param:
+      value = static_cast<double>(parameter.int64_param());
+      return true;
+    case InferParameter::kUint64Param:
+      value = static_cast<double>(parameter.uint64_param());
+      return true;
+    case InferParameter::kDoubleParam:
+      value = parameter.double_param();
+      return true;
+    case InferParameter::kStringParam:
+      return absl::SimpleAtod(parameter.string_param(), &value);
+    default:
+      return false;
+  }
+}
+
+// A parameter as a whole number in the range of T; false if it is none.
+template <typename T>
+bool WholeNumber(const InferParameter& parameter, T& value) {
+  const auto fits = [&value](auto number) {
+    if (!std::in_range<T>(number)) {
+      return false;
+    }
+    value = static_cast<T>(number);
+    return true;
+  };
+  switch (parameter.parameter_choice_case()) {
+    case InferParameter::kInt64Param:
+      return fits(parameter.int64_param());
+    case InferParameter::kUint64Param:
+      return fits(parameter.uint64_param());
+    case InferParameter::kStringParam:
+      return absl::SimpleAtoi(parameter.string_param(), &value);
+    case InferParameter::kDoubleParam: {
+      // JSON has one kind of number only.
+      const double number = parameter.double_param();
+      return std::abs(number) < 0x1p53 && number == std::floor(number) &&
+             fits(static_cast<int64_t>(number));
+    }
+    default:
+      return false;
+  }
+}
+
+// Fields that hold more than one value: "[1, 2]" or {"...": ...} as protobuf's JSON form has it.
+absl::Status SetFromJson(const FieldDescriptor& field, const InferParameter& parameter,
+                         v1::DecodeOptions& options) {
+  google::protobuf::Struct json;
+  if (!parameter.has_string_param() ||
+      !google::protobuf::util::JsonStringToMessage(parameter.string_param(),
+                                                   &(*json.mutable_fields())[field.name()])
+           .ok()) {
+    return Invalid("takes a string in JSON form");
+  }
+  std::string text;
+  v1::DecodeOptions parsed;
+  if (!google::protobuf::util::MessageToJsonString(json, &text).ok() ||
+      !google::protobuf::util::JsonStringToMessage(text, &parsed).ok()) {
+    return Invalid(
+        "its JSON is no ", field.is_repeated() ? "list of " : "",
+        field.message_type() != nullptr ? field.message_type()->name() : field.cpp_type_name());
+  }
+  options.MergeFrom(parsed);
+  return absl::OkStatus();
+}
+
+absl::Status Wrong(absl::string_view wanted) { return Invalid("takes ", wanted); }
+
+template <typename T>
+absl::Status SetWhole(const FieldDescriptor& field, const InferParameter& parameter,
+                      v1::DecodeOptions& options,
+                      void (Reflection::*set)(google::protobuf::Message*, const FieldDescriptor*, T)
+                          const) {
+  T value = 0;
+  if (!WholeNumber(parameter, value)) {
+    return Wrong(absl::StrCat("a whole number from ", std::numeric_limits<T>::min(), " to ",
+                              std::numeric_limits<T>::max()));
+  }
+  (options.GetReflection()->*set)(&options, &field, value);
+  return absl::OkStatus();
+}
+
+absl::Status SetBool(const FieldDescriptor& field, const InferParameter& parameter,
+                     v1::DecodeOptions& options) {
+  bool value = parameter.bool_param();
+  if (!parameter.has_bool_param() &&
+      !(parameter.has_string_param() && absl::SimpleAtob(parameter.string_param(), &value))) {
+    return Wrong("true or false");
+  }
+  options.GetReflection()->SetBool(&options, &field, value);
+  return absl::OkStatus();
+}
+
+absl::Status SetScalar(const FieldDescriptor& field, const InferParameter& parameter,
+                       v1::DecodeOptions& options) {
+  const Reflection& reflection = *options.GetReflection();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return SetWhole<int32_t>(field, parameter, options, &Reflection::SetInt32);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return SetWhole<int64_t>(field, parameter, options, &Reflection::SetInt64);
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return SetWhole<uint32_t>(field, parameter, options, &Reflection::SetUInt32);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return SetWhole<uint64_t>(field, parameter, options, &Reflection::SetUInt64);
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return SetBool(field, parameter, options);
+    case FieldDescriptor::CPPTYPE_ENUM: {
+      const auto* value = parameter.has_string_param()
+                              ? model::FindEnumValue(field.enum_type(), parameter.string_param())
+                              : nullptr;
+      if (value == nullptr) {
+        return Wrong(absl::StrCat("one of ", model::EnumNames(field.enum_type())));
+      }
+      reflection.SetEnum(&options, &field, value);
+      return absl::OkStatus();
+    }
+    case FieldDescriptor::CPPTYPE_STRING:
+      if (!parameter.has_string_param()) {
+        return Wrong("a string");
+      }
+      reflection.SetString(&options, &field, parameter.string_param());
+      return absl::OkStatus();
+    default: {
+      double value = 0;
+      if (!Number(parameter, value)) {
+        return Wrong("a number");
+      }
+      if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+        reflection.SetDouble(&options, &field, value);
+      } else {
+        reflection.SetFloat(&options, &field, static_cast<float>(value));
+      }
+      return absl::OkStatus();
+    }
+  }
+}
+
+absl::Status ReadReserved(const std::string& name, const InferParameter& parameter,
+                          Parameters& result) {
+  if (name == "timeout") {
+    int64_t microseconds = 0;
+    if (!WholeNumber(parameter, microseconds) || microseconds < 0) {
+      return Wrong("a whole number of microseconds");
+    }
+    // Zero is how clients say "none".
+    result.timeout =
+        microseconds == 0 ? absl::InfiniteDuration() : absl::Microseconds(microseconds);
+    return absl::OkStatus();
+  }
+  if (name == "priority") {
+    uint64_t priority = 0;
+    return WholeNumber(parameter, priority) ? absl::OkStatus() : Wrong("a whole number");
+  }
+  if (std::find(std::begin(kIgnored), std::end(kIgnored), name) != std::end(kIgnored)) {
+    return absl::OkStatus();
+  }
+  return Invalid("is not known; known are ", OptionNames(), ", timeout and priority");
+}
+
+}  // namespace
+
+absl::StatusOr<Parameters> ReadParameters(
+    const google::protobuf::Map<std::string, InferParameter>& parameters) {
+  Parameters result;
+  for (const auto& [name, parameter] : parameters) {
+    const FieldDescriptor* field = v1::DecodeOptions::descriptor()->FindFieldByName(name);
+    absl::Status status;
+    if (field == nullptr) {
+      status = ReadReserved(name, parameter, result);
+    } else if (field->is_repeated() || field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      status = SetFromJson(*field, parameter, result.options);
+    } else {
+      status = SetScalar(*field, parameter, result.options);
+    }
+    if (!status.ok()) {
+      return Annotate(status, absl::StrCat("parameters['", name, "']"));
+    }
+  }
+  return result;
+}
+
+}  // namespace beamwright::oip

@@ -1,0 +1,304 @@
+#include "server/oip/service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "ops/base/status.h"
+#include "server/model/repository.h"
+#include "server/oip/datatypes.h"
+
+namespace beamwright::oip {
+namespace {
+
+using TensorMetadata = inference::ModelMetadataResponse::TensorMetadata;
+
+constexpr char kPlatform[] = "beamwright";
+// Beyond the protocol's core: what stock clients ask for before they call.
+constexpr const char* kExtensions[] = {"model_repository", "model_configuration", "statistics",
+                                       "parameters", "binary_tensor_data"};
+
+TensorMetadata Metadata(const v1::TensorDescription& description) {
+  TensorMetadata metadata;
+  metadata.set_name(description.name());
+  const Datatype* datatype = FindDType(description.dtype());
+  metadata.set_datatype(datatype == nullptr ? "" : std::string(datatype->name));
+  *metadata.mutable_shape() = description.shape();
+  return metadata;
+}
+
+// Inputs and outputs without the axis of sources.
+std::vector<TensorMetadata> Inputs(const engine::DecodeModel& model) {
+  const v1::ModelDescription description = model.Describe();
+  if (description.has_encoder_input()) {
+    return {SourceInput(description)};
+  }
+  std::vector<TensorMetadata> inputs;
+  for (const auto* group : {&description.memory(), &description.states()}) {
+    for (const v1::TensorDescription& input : *group) {
+      inputs.push_back(Metadata(input));
+    }
+  }
+  return inputs;
+}
+
+std::vector<TensorMetadata> Outputs() {
+  std::vector<TensorMetadata> outputs;
+  for (const OutputTensor& output : OutputTensors()) {
+    TensorMetadata& metadata = outputs.emplace_back();
+    metadata.set_name(std::string(output.name));
+    metadata.set_datatype(std::string(output.datatype));
+    for (int axis = 1; axis < output.rank; ++axis) {
+      metadata.add_shape(-1);
+    }
+    if (output.rank == 1) {
+      metadata.add_shape(1);
+    }
+  }
+  return outputs;
+}
+
+// With the axis of sources, as metadata has it.
+TensorMetadata Batched(const TensorMetadata& tensor) {
+  TensorMetadata batched = tensor;
+  batched.clear_shape();
+  batched.add_shape(-1);
+  batched.mutable_shape()->MergeFrom(tensor.shape());
+  return batched;
+}
+
+inference::ModelConfig Config(const engine::DecodeModel& model) {
+  inference::ModelConfig config;
+  config.set_name(model.name());
+  config.set_platform(kPlatform);
+  config.set_backend(kPlatform);
+  config.set_max_batch_size(serving::kMaxSources);
+  config.mutable_version_policy()->mutable_latest()->set_num_versions(1);
+  for (const TensorMetadata& input : Inputs(model)) {
+    inference::ModelInput& added = *config.add_input();
+    added.set_name(input.name());
+    if (const Datatype* datatype = FindDatatype(input.datatype())) {
+      added.set_data_type(datatype->config_type);
+    }
+    *added.mutable_dims() = input.shape();
+  }
+  for (const TensorMetadata& output : Outputs()) {
+    inference::ModelOutput& added = *config.add_output();
+    added.set_name(output.name());
+    added.set_data_type(FindDatatype(output.datatype())->config_type);
+    *added.mutable_dims() = output.shape();
+  }
+  inference::ModelInstanceGroup& group = *config.add_instance_group();
+  group.set_name(model.name());
+  group.set_count(1);
+  group.set_kind(inference::ModelInstanceGroup::KIND_CPU);
+  // Requests join running ones at any step: nobody waits for a batch to fill.
+  config.mutable_dynamic_batching();
+  config.mutable_model_transaction_policy()->set_decoupled(false);
+  (*config.mutable_parameters())["numerics"].set_string_value(model.numerics());
+  return config;
+}
+
+void Set(int64_t count, absl::Duration time, inference::StatisticDuration& duration) {
+  duration.set_count(static_cast<uint64_t>(count));
+  duration.set_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(time)));
+}
+
+inference::ModelStatistics Statistics(const engine::DecodeModel& model,
+                                      const serving::ModelTotals& totals) {
+  inference::ModelStatistics statistics;
+  statistics.set_name(model.name());
+  statistics.set_version(model.version());
+  statistics.set_last_inference(static_cast<uint64_t>(absl::ToUnixMillis(totals.last_decoded)));
+  statistics.set_inference_count(static_cast<uint64_t>(totals.sources_decoded));
+  statistics.set_execution_count(static_cast<uint64_t>(totals.steps));
+  inference::InferStatistics& infer = *statistics.mutable_inference_stats();
+  Set(totals.calls_succeeded, totals.success_time, *infer.mutable_success());
+  Set(totals.calls_failed, totals.failure_time, *infer.mutable_fail());
+  Set(totals.sources_decoded, totals.queue_time, *infer.mutable_queue());
+  Set(totals.sources_decoded, totals.compute_time, *infer.mutable_compute_infer());
+  // Reading a request and writing its answer is no part of compute_infer and too short to count.
+  Set(totals.sources_decoded, absl::ZeroDuration(), *infer.mutable_compute_input());
+  Set(totals.sources_decoded, absl::ZeroDuration(), *infer.mutable_compute_output());
+  return statistics;
+}
+
+}  // namespace
+
+absl::StatusOr<serving::ModelPtr> FindModel(const serving::ModelRegistry& models,
+                                            const std::string& name, const std::string& version) {
+  if (!version.empty() && !model::IsVersion(version)) {
+    return Invalid("model version '", version, "' is no whole number from 1 on");
+  }
+  if (name.empty()) {
+    return absl::NotFoundError("Request for unknown model: '' is not found");
+  }
+  return models.Lookup(name, version);
+}
+
+TensorMetadata SourceInput(const v1::ModelDescription& model) {
+  TensorMetadata input;
+  if (model.config().source().form() != v1::TEXT_FORM_IDS) {
+    input.set_name(kSourceText);
+    input.set_datatype("BYTES");
+    input.add_shape(1);
+    return input;
+  }
+  input = Metadata(model.encoder_input());
+  const bool ids = input.datatype() == "INT32" || input.datatype() == "INT64";
+  input.set_name(ids ? kSourceIds : kSourceFeatures);
+  return input;
+}
+
+void Service::Infer(const absl::StatusOr<inference::ModelInferRequest>& request,
+                    const serving::Caller& caller, Done done) {
+  absl::StatusOr<InferJob> job = request.ok() ? ReadInferRequest(decoder_.models(), *request)
+                                              : absl::StatusOr<InferJob>(request.status());
+  if (!job.ok()) {
+    decoder_.Decode(job.status(), caller,
+                    [done = std::move(done)](const auto& refused) { done(refused.status()); });
+    return;
+  }
+  serving::Caller within = caller;
+  within.deadline = std::min(caller.deadline, absl::Now() + job->timeout);
+  within.all_or_nothing = true;
+  decoder_.Decode(std::move(job->job), within,
+                  [form = std::move(job->form),
+                   done = std::move(done)](const absl::StatusOr<v1::DecodeResponse>& response) {
+                    done(response.ok()
+                             ? WriteInferResponse(form, *response)
+                             : absl::StatusOr<inference::ModelInferResponse>(response.status()));
+                  });
+}
+
+template <typename Request>
+absl::Status Service::CheckControl(const Request& request) const {
+  if (!model_control_) {
+    return absl::FailedPreconditionError(
+        "models are not loaded or unloaded by request here: the server was started without "
+        "--model-control explicit");
+  }
+  if (!request.repository_name().empty() ||
+      (request.parameters_size() > 0 && !request.parameters().contains("unload_dependents"))) {
+    return absl::UnimplementedError("'repository_name' and 'parameters' are not supported");
+  }
+  if (request.model_name().empty()) {
+    return Invalid("model_name: is not set");
+  }
+  return decoder_.state().CheckAccepting();
+}
+
+void Service::Control(const inference::RepositoryModelLoadRequest& request, ControlDone done) {
+  if (absl::Status status = CheckControl(request); !status.ok()) {
+    done(std::move(status));
+    return;
+  }
+  loader_.Post([this, name = request.model_name(), done = std::move(done)] {
+    done(decoder_.models().Reload(name));
+  });
+}
+
+void Service::Control(const inference::RepositoryModelUnloadRequest& request, ControlDone done) {
+  if (absl::Status status = CheckControl(request); !status.ok()) {
+    done(std::move(status));
+    return;
+  }
+  loader_.Post([this, name = request.model_name(), done = std::move(done)] {
+    decoder_.models().Unload(name);
+    done(absl::OkStatus());
+  });
+}
+
+absl::Status Service::Answer(const inference::ServerLiveRequest& /*request*/,
+                             inference::ServerLiveResponse& response) const {
+  response.set_live(true);
+  return absl::OkStatus();
+}
+
+absl::Status Service::Answer(const inference::ServerReadyRequest& /*request*/,
+                             inference::ServerReadyResponse& response) const {
+  response.set_ready(decoder_.state().ready());
+  return absl::OkStatus();
+}
+
+absl::Status Service::Answer(const inference::ModelReadyRequest& request,
+                             inference::ModelReadyResponse& response) const {
+  const absl::Status found =
+      FindModel(decoder_.models(), request.name(), request.version()).status();
+  if (absl::IsInvalidArgument(found)) {
+    return found;
+  }
+  response.set_ready(found.ok() && decoder_.state().ready());
+  return absl::OkStatus();
+}
+
+absl::Status Service::Answer(const inference::ServerMetadataRequest& /*request*/,
+                             inference::ServerMetadataResponse& response) const {
+  response.set_name("beamwright");
+  response.set_version(BEAMWRIGHT_VERSION);
+  for (const char* extension : kExtensions) {
+    response.add_extensions(extension);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Service::Answer(const inference::ModelMetadataRequest& request,
+                             inference::ModelMetadataResponse& response) const {
+  BW_ASSIGN_OR_RETURN(const serving::ModelPtr model,
+                      FindModel(decoder_.models(), request.name(), request.version()));
+  response.set_name(model->name());
+  for (const serving::ModelPtr& served : decoder_.models().AllServed()) {
+    if (served->name() == model->name()) {
+      response.add_versions(served->version());
+    }
+  }
+  response.set_platform(kPlatform);
+  for (const TensorMetadata& input : Inputs(*model)) {
+    *response.add_inputs() = Batched(input);
+  }
+  for (const TensorMetadata& output : Outputs()) {
+    *response.add_outputs() = Batched(output);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Service::Answer(const inference::ModelConfigRequest& request,
+                             inference::ModelConfigResponse& response) const {
+  BW_ASSIGN_OR_RETURN(const serving::ModelPtr model,
+                      FindModel(decoder_.models(), request.name(), request.version()));
+  *response.mutable_config() = Config(*model);
+  return absl::OkStatus();
+}
+
+absl::Status Service::Answer(const inference::ModelStatisticsRequest& request,
+                             inference::ModelStatisticsResponse& response) const {
+  std::vector<serving::ModelPtr> models = decoder_.models().AllServed();
+  if (!request.name().empty()) {
+    BW_ASSIGN_OR_RETURN(serving::ModelPtr model,
+                        FindModel(decoder_.models(), request.name(), request.version()));
+    models = {std::move(model)};
+  }
+  for (const serving::ModelPtr& model : models) {
+    *response.add_model_stats() = Statistics(*model, decoder_.metrics().Totals(*model));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Service::Answer(const inference::RepositoryIndexRequest& request,
+                             inference::RepositoryIndexResponse& response) const {
+  if (!request.repository_name().empty()) {
+    return absl::UnimplementedError("'repository_name' is not supported: repositories have none");
+  }
+  for (const v1::ModelSummary& model : decoder_.models().List()) {
+    if (model.ready() || !request.ready()) {
+      auto& entry = *response.add_models();
+      entry.set_name(model.name());
+      entry.set_version(model.version());
+      entry.set_state(model.ready() ? "READY" : "UNAVAILABLE");
+      entry.set_reason(model.reason());
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamwright::oip

@@ -1,0 +1,81 @@
+// Service: the Open Inference Protocol, version 2, over messages; gRPC and HTTP bring them here.
+#ifndef BEAMWRIGHT_SERVER_OIP_SERVICE_H_
+#define BEAMWRIGHT_SERVER_OIP_SERVICE_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "inference/grpc_service.pb.h"
+#include "server/oip/infer.h"
+#include "server/serving/decoder.h"
+
+namespace beamwright::oip {
+
+// Names of the input that carries the sources.
+inline constexpr char kSourceText[] = "source_text";
+inline constexpr char kSourceIds[] = "source_ids";
+inline constexpr char kSourceFeatures[] = "source_features";
+
+// The model of a request. Unlike in beamwright.v1 it must be named. NotFound, InvalidArgument for a
+// version that is no number.
+absl::StatusOr<serving::ModelPtr> FindModel(const serving::ModelRegistry& models,
+                                            const std::string& name, const std::string& version);
+
+// The input that metadata names for a model with an encoder: text where it has a text form, else
+// ids or features, without the axis of sources; -1 for an extent that the request chooses.
+inference::ModelMetadataResponse::TensorMetadata SourceInput(const v1::ModelDescription& model);
+
+// Thread-safe. The decoder must outlive it.
+class Service {
+ public:
+  using Done = std::function<void(absl::StatusOr<inference::ModelInferResponse>)>;
+
+  // `model_control`: whether clients may load and unload models.
+  explicit Service(serving::Decoder& decoder, bool model_control = false)
+      : decoder_(decoder), model_control_(model_control) {}
+
+  // `done` is called once, as by serving::Decoder. A request that is an error is refused with it.
+  void Infer(const absl::StatusOr<inference::ModelInferRequest>& request,
+             const serving::Caller& caller, Done done);
+
+  // The calls that only tell. Errors: NotFound and InvalidArgument as FindModel's; Unimplemented
+  // for what this server has no notion of.
+  absl::Status Answer(const inference::ServerLiveRequest& request,
+                      inference::ServerLiveResponse& response) const;
+  absl::Status Answer(const inference::ServerReadyRequest& request,
+                      inference::ServerReadyResponse& response) const;
+  absl::Status Answer(const inference::ModelReadyRequest& request,
+                      inference::ModelReadyResponse& response) const;
+  absl::Status Answer(const inference::ServerMetadataRequest& request,
+                      inference::ServerMetadataResponse& response) const;
+  absl::Status Answer(const inference::ModelMetadataRequest& request,
+                      inference::ModelMetadataResponse& response) const;
+  absl::Status Answer(const inference::ModelConfigRequest& request,
+                      inference::ModelConfigResponse& response) const;
+  absl::Status Answer(const inference::ModelStatisticsRequest& request,
+                      inference::ModelStatisticsResponse& response) const;
+  absl::Status Answer(const inference::RepositoryIndexRequest& request,
+                      inference::RepositoryIndexResponse& response) const;
+
+  // Loads the newest version of a model in place of what is served of it, or stops serving it.
+  // `done` is called once, at once for what is refused (FailedPrecondition without model control,
+  // InvalidArgument, Unimplemented for what only Triton has), else on a thread of its own.
+  using ControlDone = std::function<void(absl::Status)>;
+  void Control(const inference::RepositoryModelLoadRequest& request, ControlDone done);
+  void Control(const inference::RepositoryModelUnloadRequest& request, ControlDone done);
+
+  serving::Decoder& decoder() const { return decoder_; }
+
+ private:
+  template <typename Request>
+  absl::Status CheckControl(const Request& request) const;
+
+  serving::Decoder& decoder_;
+  const bool model_control_;
+  serving::ReplyThread loader_;  // gRPC's threads are not for loading
+};
+
+}  // namespace beamwright::oip
+
+#endif  // BEAMWRIGHT_SERVER_OIP_SERVICE_H_

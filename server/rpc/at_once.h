@@ -1,0 +1,37 @@
+// AnswerAtOnce: a unary call whose answer is at hand.
+#ifndef BEAMWRIGHT_SERVER_RPC_AT_ONCE_H_
+#define BEAMWRIGHT_SERVER_RPC_AT_ONCE_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include "absl/status/status.h"
+#include "server/rpc/raw_message.h"
+#include "server/rpc/rpc_status.h"
+
+namespace beamwright::rpc {
+
+// Parses the request, lets `handler` fill the response (its status ends the call) and serialises
+// it.
+template <typename Request, typename Response, typename Handler>
+grpc::ServerUnaryReactor* AnswerAtOnce(grpc::CallbackServerContext* context,
+                                       const grpc::ByteBuffer& request_bytes,
+                                       grpc::ByteBuffer& response_bytes, const Handler& handler) {
+  Request request;
+  Response response;
+  absl::Status status = ParseRequest(request_bytes, request);
+  if (status.ok()) {
+    status = handler(request, response);
+  }
+  if (status.ok()) {
+    status = SerializeReply(response, response_bytes);
+  }
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(ToGrpcStatus(status));
+  return reactor;
+}
+
+}  // namespace beamwright::rpc
+
+#endif  // BEAMWRIGHT_SERVER_RPC_AT_ONCE_H_

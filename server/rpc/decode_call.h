@@ -1,0 +1,58 @@
+// DecodeCall: a unary call that decodes, as gRPC sees it.
+#ifndef BEAMWRIGHT_SERVER_RPC_DECODE_CALL_H_
+#define BEAMWRIGHT_SERVER_RPC_DECODE_CALL_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/rpc/raw_message.h"
+#include "server/rpc/rpc_status.h"
+#include "server/serving/decoder.h"
+
+namespace beamwright::rpc {
+
+// When the client stops waiting.
+inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
+  return context.deadline() == std::chrono::system_clock::time_point::max()
+             ? absl::InfiniteFuture()
+             : absl::FromChrono(context.deadline());
+}
+
+// gRPC owns it: it deletes itself when gRPC is done. Counts as open until its answer is written.
+class DecodeCall final : public grpc::ServerUnaryReactor {
+ public:
+  DecodeCall(serving::ServingState& state, grpc::CallbackServerContext& context,
+             grpc::ByteBuffer& reply_bytes)
+      : open_(state), context_(context), reply_bytes_(reply_bytes) {}
+
+  serving::Caller AsCaller(serving::Method method) const {
+    return {method, DeadlineOf(context_), cancelled_};
+  }
+
+  // Ends the call; once.
+  template <typename Message>
+  void Answer(const absl::StatusOr<Message>& reply) {
+    const absl::Status status = reply.ok() ? SerializeReply(*reply, reply_bytes_) : reply.status();
+    Finish(EndOfCall(status, context_));
+  }
+
+  void OnCancel() override { cancelled_->store(true); }
+  void OnDone() override { delete this; }
+
+ private:
+  const serving::ServingState::OpenCall open_;
+  grpc::CallbackServerContext& context_;
+  grpc::ByteBuffer& reply_bytes_;
+  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+}  // namespace beamwright::rpc
+
+#endif  // BEAMWRIGHT_SERVER_RPC_DECODE_CALL_H_

@@ -1,0 +1,91 @@
+#include "server/rpc/inference_service.h"
+
+#include "server/rpc/at_once.h"
+#include "server/rpc/decode_call.h"
+
+namespace beamwright::rpc {
+namespace {
+
+absl::StatusOr<inference::ModelInferRequest> Parse(const grpc::ByteBuffer& bytes) {
+  inference::ModelInferRequest request;
+  if (absl::Status status = ParseRequest(bytes, request); !status.ok()) {
+    return status;
+  }
+  return request;
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* InferenceService::ModelInfer(Context* context, const Bytes* request,
+                                                       Bytes* response) {
+  auto* call = new DecodeCall(service_.decoder().state(), *context, *response);
+  service_.Infer(Parse(*request), call->AsCaller(serving::Method::kModelInfer),
+                 [call](const absl::StatusOr<inference::ModelInferResponse>& answer) {
+                   call->Answer(answer);
+                 });
+  return call;
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferenceService::ModelStreamInfer(
+    Context* context) {
+  return InferenceStream::Start(service_, streams_, *context);
+}
+
+template <typename Request, typename Response>
+grpc::ServerUnaryReactor* InferenceService::Tell(Context* context, const Bytes& request,
+                                                 Bytes& response) {
+  return AnswerAtOnce<Request, Response>(
+      context, request, response,
+      [this](const Request& parsed, Response& reply) { return service_.Answer(parsed, reply); });
+}
+
+template <typename Request, typename Response>
+grpc::ServerUnaryReactor* InferenceService::Control(Context* context, const Bytes& request,
+                                                    Bytes& response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  Request parsed;
+  if (const absl::Status status = ParseRequest(request, parsed); !status.ok()) {
+    reactor->Finish(ToGrpcStatus(status));
+    return reactor;
+  }
+  service_.Control(parsed, [reactor, &response](absl::Status status) {
+    if (status.ok()) {
+      status = SerializeReply(Response(), response);
+    }
+    reactor->Finish(ToGrpcStatus(status));
+  });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* InferenceService::RepositoryModelLoad(Context* context,
+                                                                const Bytes* request,
+                                                                Bytes* response) {
+  return Control<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse>(
+      context, *request, *response);
+}
+
+grpc::ServerUnaryReactor* InferenceService::RepositoryModelUnload(Context* context,
+                                                                  const Bytes* request,
+                                                                  Bytes* response) {
+  return Control<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse>(
+      context, *request, *response);
+}
+
+#define BW_TELL(method)                                                                      \
+  grpc::ServerUnaryReactor* InferenceService::method(Context* context, const Bytes* request, \
+                                                     Bytes* response) {                      \
+    return Tell<inference::method##Request, inference::method##Response>(context, *request,  \
+                                                                         *response);         \
+  }
+
+BW_TELL(ServerLive)
+BW_TELL(ServerReady)
+BW_TELL(ModelReady)
+BW_TELL(ServerMetadata)
+BW_TELL(ModelMetadata)
+BW_TELL(ModelConfig)
+BW_TELL(ModelStatistics)
+BW_TELL(RepositoryIndex)
+#undef BW_TELL
+
+}  // namespace beamwright::rpc

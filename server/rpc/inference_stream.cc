@@ -1,0 +1,177 @@
+#include "server/rpc/inference_stream.h"
+
+#include <utility>
+
+#include "server/rpc/decode_call.h"
+#include "server/rpc/raw_message.h"
+#include "server/rpc/rpc_status.h"
+#include "server/serving/wire_status.h"
+
+namespace beamwright::rpc {
+namespace {
+
+constexpr char kErrorsEndStream[] = "triton_grpc_error";
+constexpr char kFinalResponse[] = "triton_final_response";
+
+bool ErrorsEndIt(const grpc::CallbackServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find(kErrorsEndStream);
+  return found != metadata.end() && found->second == "true";
+}
+
+}  // namespace
+
+void OpenStreams::Add(InferenceStream* stream) {
+  absl::MutexLock lock(&mutex_);
+  streams_.insert(stream);
+  if (ending_) {
+    stream->End();
+  }
+}
+
+void OpenStreams::Remove(InferenceStream* stream) {
+  absl::MutexLock lock(&mutex_);
+  streams_.erase(stream);
+}
+
+void OpenStreams::EndAll() {
+  absl::MutexLock lock(&mutex_);
+  ending_ = true;
+  for (InferenceStream* stream : streams_) {
+    stream->End();
+  }
+}
+
+InferenceStream::InferenceStream(oip::Service& service, OpenStreams& streams,
+                                 const grpc::CallbackServerContext& context)
+    : service_(service),
+      streams_(streams),
+      deadline_(DeadlineOf(context)),
+      errors_end_it_(ErrorsEndIt(context)) {}
+
+InferenceStream* InferenceStream::Start(oip::Service& service, OpenStreams& streams,
+                                        const grpc::CallbackServerContext& context) {
+  auto* stream = new InferenceStream(service, streams, context);
+  streams.Add(stream);
+  absl::MutexLock lock(&stream->mutex_);
+  stream->Advance();
+  return stream;
+}
+
+void InferenceStream::End() {
+  absl::MutexLock lock(&mutex_);
+  ending_ = true;
+  Advance();
+}
+
+void InferenceStream::OnReadDone(bool ok) {
+  Entry* entry = nullptr;
+  grpc::ByteBuffer bytes;
+  {
+    absl::MutexLock lock(&mutex_);
+    reading_ = false;
+    at_end_ = at_end_ || !ok;
+    if (ok && !finished_) {
+      bytes.Swap(&request_);
+      entry = entries_.emplace_back(std::make_unique<Entry>(service_.decoder().state())).get();
+      ++num_decoding_;
+    }
+    Advance();
+  }
+  if (entry != nullptr) {
+    Take(entry, bytes);
+  }
+}
+
+void InferenceStream::Take(Entry* entry, const grpc::ByteBuffer& bytes) {
+  absl::StatusOr<inference::ModelInferRequest> request(inference::ModelInferRequest{});
+  if (absl::Status status = ParseRequest(bytes, *request); status.ok()) {
+    entry->id = request->id();
+    entry->model = request->model_name();
+  } else {
+    request = std::move(status);
+  }
+  service_.Infer(request, {serving::Method::kModelStreamInfer, deadline_, cancelled_},
+                 [this, entry](absl::StatusOr<inference::ModelInferResponse> answer) {
+                   Answered(*entry, std::move(answer));
+                 });
+}
+
+void InferenceStream::Answered(Entry& entry, absl::StatusOr<inference::ModelInferResponse> answer) {
+  inference::ModelStreamInferResponse message;
+  inference::ModelInferResponse& response = *message.mutable_infer_response();
+  if (answer.ok()) {
+    response = *std::move(answer);
+  } else {
+    entry.status = answer.status();
+    message.set_error_message(serving::WireMessage(answer.status()));
+    response.set_id(entry.id);
+    response.set_model_name(entry.model);
+  }
+  (*response.mutable_parameters())[kFinalResponse].set_bool_param(true);
+  if (absl::Status status = SerializeReply(message, entry.answer); !status.ok()) {
+    entry.status = std::move(status);
+  }
+  bool last = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    entry.answered = true;
+    --num_decoding_;
+    Advance();
+    last = done_ && num_decoding_ == 0;
+  }
+  if (last) {
+    delete this;
+  }
+}
+
+void InferenceStream::OnWriteDone(bool ok) {
+  absl::MutexLock lock(&mutex_);
+  writing_ = false;
+  entries_.pop_front();
+  if (!ok) {
+    cancelled_->store(true);  // nobody is there to read
+  }
+  Advance();
+}
+
+void InferenceStream::Advance() {
+  if (finished_) {
+    return;
+  }
+  if (!writing_ && !entries_.empty() && entries_.front()->answered) {
+    Entry& first = *entries_.front();
+    if (errors_end_it_ && !first.status.ok()) {
+      finished_ = true;
+      cancelled_->store(true);  // the requests behind it
+      Finish(ToGrpcStatus(first.status));
+      return;
+    }
+    writing_ = true;
+    StartWrite(&first.answer);
+  }
+  if (!reading_ && !at_end_ && !ending_ && entries_.size() < kMaxOpenPerStream) {
+    reading_ = true;
+    StartRead(&request_);
+  }
+  if ((at_end_ || ending_) && entries_.empty()) {
+    finished_ = true;
+    Finish(at_end_ ? grpc::Status::OK
+                   : grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server is shutting down"));
+  }
+}
+
+void InferenceStream::OnDone() {
+  streams_.Remove(this);
+  bool last = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    done_ = true;
+    last = num_decoding_ == 0;
+  }
+  if (last) {
+    delete this;
+  }
+}
+
+}  // namespace beamwright::rpc

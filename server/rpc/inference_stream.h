@@ -1,0 +1,97 @@
+// InferenceStream: a ModelStreamInfer call. Requests of a stream are decoded side by side; each is
+// answered by one message, in the order of the requests. An error is a message as well and the
+// stream goes on, unless the client asked, by the metadata `triton_grpc_error: true`, that the
+// first one end the stream with its status.
+#ifndef BEAMWRIGHT_SERVER_RPC_INFERENCE_STREAM_H_
+#define BEAMWRIGHT_SERVER_RPC_INFERENCE_STREAM_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "inference/grpc_service.pb.h"
+#include "server/oip/service.h"
+
+namespace beamwright::rpc {
+
+// More requests of a stream than this are not read before earlier ones are answered.
+inline constexpr size_t kMaxOpenPerStream = 256;
+
+class InferenceStream;
+
+// The streams that are open, so that a server that stops can end them. Thread-safe.
+class OpenStreams {
+ public:
+  void Add(InferenceStream* stream);
+  void Remove(InferenceStream* stream);
+  // Ends those that are open, and from now on those that come.
+  void EndAll();
+
+ private:
+  absl::Mutex mutex_;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<InferenceStream*> streams_ ABSL_GUARDED_BY(mutex_);
+};
+
+// gRPC owns it: it deletes itself when gRPC is done and its last request is answered.
+class InferenceStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  static InferenceStream* Start(oip::Service& service, OpenStreams& streams,
+                                const grpc::CallbackServerContext& context);
+
+  // No request is read any more; ends with Unavailable when those that were read are answered.
+  void End();
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override { cancelled_->store(true); }
+  void OnDone() override;
+
+ private:
+  // A request of the stream and, when it is there, its answer.
+  struct Entry {
+    explicit Entry(serving::ServingState& state) : open(state) {}
+    const serving::ServingState::OpenCall open;
+    std::string id;
+    std::string model;
+    bool answered = false;
+    absl::Status status;
+    grpc::ByteBuffer answer;
+  };
+
+  InferenceStream(oip::Service& service, OpenStreams& streams,
+                  const grpc::CallbackServerContext& context);
+  void Take(Entry* entry, const grpc::ByteBuffer& bytes);
+  void Answered(Entry& entry, absl::StatusOr<inference::ModelInferResponse> answer);
+  // Starts what can be started: a write, a read, or the end.
+  void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  oip::Service& service_;
+  OpenStreams& streams_;
+  const absl::Time deadline_;
+  const bool errors_end_it_;
+  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+
+  absl::Mutex mutex_;
+  std::deque<std::unique_ptr<Entry>> entries_ ABSL_GUARDED_BY(mutex_);
+  grpc::ByteBuffer request_;  // of the read under way
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool at_end_ ABSL_GUARDED_BY(mutex_) = false;  // nothing more will be read
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;  // because the server stops
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  bool done_ ABSL_GUARDED_BY(mutex_) = false;  // gRPC has let go of it
+  size_t num_decoding_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace beamwright::rpc
+
+#endif  // BEAMWRIGHT_SERVER_RPC_INFERENCE_STREAM_H_

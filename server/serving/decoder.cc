@@ -1,0 +1,141 @@
+#include "server/serving/decoder.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "ops/base/status.h"
+#include "server/serving/wire_status.h"
+
+namespace beamwright::serving {
+
+// One call; deletes itself when it is answered.
+class Decoder::Call {
+ public:
+  Call(Decoder& decoder, const Caller& caller, Done done)
+      : decoder_(decoder), caller_(caller), done_(std::move(done)), started_(absl::Now()) {}
+
+  void Start(absl::StatusOr<Job> job) {
+    if (absl::Status status = Admit(job); !status.ok()) {
+      Answer(std::move(status));
+    }
+  }
+
+ private:
+  absl::Status Admit(absl::StatusOr<Job>& job) {
+    BW_RETURN_IF_ERROR(decoder_.state_.CheckAccepting());
+    BW_RETURN_IF_ERROR(job.status());
+    model_ = std::move(job->model);
+    const v1::DecodeRequest& request = job->request;
+    if (request.sources().empty()) {
+      return Invalid("sources: is empty; there is nothing to decode");
+    }
+    if (request.sources_size() > kMaxSources) {
+      return Invalid("sources: has ", request.sources_size(), " entries; at most ", kMaxSources,
+                     " are allowed in a call");
+    }
+    BW_RETURN_IF_ERROR(engine::CheckOptions(*model_, request.options()));
+    response_.set_model(model_->name());
+    response_.set_version(model_->version());
+    response_.set_numerics(model_->numerics());
+    DecodeAll(job->request);
+    return absl::OkStatus();
+  }
+
+  void DecodeAll(v1::DecodeRequest& request) {
+    engine::CallOptions options;
+    options.cancelled = caller_.cancelled;
+    options.deadline = caller_.deadline;
+    const int num_sources = request.sources_size();
+    // All there before the first source is admitted: the engine's thread fills them as they come.
+    for (int i = 0; i < num_sources; ++i) {
+      response_.add_results();
+    }
+    std::vector<v1::Result*> results;
+    for (v1::Result& result : *response_.mutable_results()) {
+      results.push_back(&result);
+    }
+    // One more than sources, so that the call can't end while this loop still uses it.
+    num_open_ = num_sources + 1;
+    for (int i = 0; i < num_sources; ++i) {
+      v1::Result* result = results[static_cast<size_t>(i)];
+      decoder_.engine_.Decode(model_, std::move(*request.mutable_sources(i)), request.options(),
+                              options, [this, result](absl::StatusOr<v1::Decoded> decoded) {
+                                Fill(std::move(decoded), *result);
+                                Release();
+                              });
+    }
+    Release();
+  }
+
+  void Fill(absl::StatusOr<v1::Decoded> decoded, v1::Result& result) {
+    if (decoded.ok()) {
+      *result.mutable_decoded() = *std::move(decoded);
+    } else {
+      num_unavailable_ += absl::IsUnavailable(decoded.status()) ? 1 : 0;
+      *result.mutable_error() = ToRpcStatus(decoded.status());
+    }
+  }
+
+  void Release() {
+    if (--num_open_ == 0) {
+      decoder_.replies_.Post([this] { Answer(Outcome()); });
+    }
+  }
+
+  absl::Status Outcome() const {
+    if (caller_.cancelled != nullptr && *caller_.cancelled) {
+      return absl::CancelledError("the call was cancelled");
+    }
+    // Nothing was done for any source: as a failed call it is retried elsewhere by the client's
+    // policy.
+    if (num_unavailable_ == response_.results_size()) {
+      return absl::UnavailableError(response_.results(0).error().message());
+    }
+    for (int i = 0; caller_.all_or_nothing && i < response_.results_size(); ++i) {
+      if (const v1::Result& result = response_.results(i); result.has_error()) {
+        return absl::Status(static_cast<absl::StatusCode>(result.error().code()),
+                            absl::StrCat("source ", i, ": ", result.error().message()));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void Answer(absl::Status status) {
+    decoder_.metrics_.CountCall(caller_.method, model_.get(), status.code(),
+                                absl::Now() - started_);
+    if (response_.results_size() > 0) {
+      decoder_.metrics_.CountSources(*model_, response_);
+    } else {
+      decoder_.metrics_.CountRejection(status.code());
+    }
+    if (status.ok()) {
+      done_(std::move(response_));
+    } else {
+      done_(std::move(status));
+    }
+    delete this;
+  }
+
+  Decoder& decoder_;
+  const Caller caller_;
+  const Done done_;
+  const absl::Time started_;
+  ModelPtr model_;
+  v1::DecodeResponse response_;
+  std::atomic<int> num_open_{0};
+  std::atomic<int> num_unavailable_{0};
+};
+
+absl::StatusOr<Job> Decoder::MakeJob(v1::DecodeRequest request) const {
+  Job job;
+  BW_ASSIGN_OR_RETURN(job.model, models_.Lookup(request.model(), request.version()));
+  job.request = std::move(request);
+  return job;
+}
+
+void Decoder::Decode(absl::StatusOr<Job> job, const Caller& caller, Done done) {
+  (new Call(*this, caller, std::move(done)))->Start(std::move(job));
+}
+
+}  // namespace beamwright::serving

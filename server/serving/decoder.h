@@ -1,0 +1,78 @@
+// Decoder: a call of several sources, from its request to its response, the same for every
+// protocol. A protocol parses what it received into a Job and writes what comes back; it never
+// talks to the engine.
+#ifndef BEAMWRIGHT_SERVER_SERVING_DECODER_H_
+#define BEAMWRIGHT_SERVER_SERVING_DECODER_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "beamwright/v1/decode.pb.h"
+#include "server/engine/engine.h"
+#include "server/serving/metrics.h"
+#include "server/serving/model_registry.h"
+#include "server/serving/reply_thread.h"
+#include "server/serving/serving_state.h"
+
+namespace beamwright::serving {
+
+inline constexpr int kMaxSources = 4096;
+
+// What to decode: the request's sources and options with the model that its name stands for.
+struct Job {
+  ModelPtr model;
+  v1::DecodeRequest request;
+};
+
+struct Caller {
+  Method method;
+  absl::Time deadline = absl::InfiniteFuture();
+  // Set to true when nobody waits for the answer any more. May be null.
+  std::shared_ptr<const std::atomic<bool>> cancelled;
+  // The call fails with the first source that fails, where a protocol has one status for a call.
+  bool all_or_nothing = false;
+};
+
+// Thread-safe. What it is made from must outlive it.
+class Decoder {
+ public:
+  using Done = std::function<void(absl::StatusOr<v1::DecodeResponse>)>;
+
+  Decoder(ServingState& state, ModelRegistry& models, engine::Engine& engine, Metrics& metrics)
+      : state_(state), models_(models), engine_(engine), metrics_(metrics) {}
+  // Drains the engine: its callbacks come here.
+  ~Decoder() { engine_.Drain(); }
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+
+  // The job of a request: its model looked up. Errors as ModelRegistry::Lookup's.
+  absl::StatusOr<Job> MakeJob(v1::DecodeRequest request) const;
+
+  // Decodes every source on its own; `done` is called once, at once for a call that is refused,
+  // else on the reply thread. A job that is an error is refused with it, and counted like any
+  // other. The call fails as a whole for faults of the request (no source, options out of range),
+  // while the server refuses calls, when it was cancelled, and when no source was even begun
+  // (Unavailable).
+  void Decode(absl::StatusOr<Job> job, const Caller& caller, Done done);
+
+  ServingState& state() const { return state_; }
+  ModelRegistry& models() const { return models_; }
+  const engine::Engine& engine() const { return engine_; }
+  Metrics& metrics() const { return metrics_; }
+
+ private:
+  class Call;
+
+  ServingState& state_;
+  ModelRegistry& models_;
+  engine::Engine& engine_;
+  Metrics& metrics_;
+  ReplyThread replies_;
+};
+
+}  // namespace beamwright::serving
+
+#endif  // BEAMWRIGHT_SERVER_SERVING_DECODER_H_

@@ -1,0 +1,173 @@
+#include "server/serving/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "server/serving/settings.h"
+
+namespace beamwright::serving {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+constexpr int kMaxRows = 65536;
+constexpr int kMaxQueue = 1'000'000;
+constexpr int kMaxMessageBytes = 1 << 30;
+
+// "30", "30s", "1m30s", "500ms".
+bool ParseTimeout(const std::string& text, absl::Duration& timeout) {
+  double seconds = 0;
+  const bool bare = absl::SimpleAtod(text, &seconds);
+  if (bare) {
+    timeout = absl::Seconds(seconds);
+  }
+  return (bare || absl::ParseDuration(text, &timeout)) && timeout >= absl::ZeroDuration() &&
+         timeout <= absl::Hours(24);
+}
+
+std::string CheckTimeout(const std::string& text) {
+  absl::Duration timeout;
+  return ParseTimeout(text, timeout)
+             ? ""
+             : absl::StrCat("'", text, "' is no time from 0 to 24h; write 30s, 2m or 500ms");
+}
+
+std::string CheckNotEmpty(const std::string& text) { return text.empty() ? "is empty" : ""; }
+
+// A flag takes one value; the word after it is not silently one more.
+void AddPaths(CLI::App& app, const char* flag, const char* help, std::vector<std::string>& paths) {
+  app.add_option(flag, paths, help)
+      ->type_name("DIR")
+      ->delimiter(':')
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(CheckNotEmpty);
+}
+
+void AddInt(CLI::App& app, const char* flag, const char* help, int minimum, int maximum,
+            int& value) {
+  app.add_option(flag, value, help)->check(CLI::Range(minimum, maximum))->capture_default_str();
+}
+
+void AddTime(CLI::App& app, const char* flag, const char* help, absl::Duration& value) {
+  app.add_option(
+         flag, [&value](const CLI::results_t& texts) { return ParseTimeout(texts[0], value); },
+         help)
+      ->type_name("TIME")
+      ->check(CheckTimeout)
+      ->default_str(absl::FormatDuration(value));
+}
+
+void AddAddress(CLI::App& app, const char* flag, const char* help, std::string& value) {
+  app.add_option(flag, value, help)
+      ->type_name("HOST:PORT")
+      ->check(CheckNotEmpty)
+      ->capture_default_str();
+}
+
+void AddFile(CLI::App& app, const char* flag, const char* help, std::string& value) {
+  app.add_option(flag, value, help)->type_name("FILE");
+}
+
+void AddListeners(CLI::App& app, Flags& flags) {
+  AddAddress(app, "--grpc-address", "Where gRPC listens; port 0 takes a free one",
+             flags.grpc_address);
+  AddAddress(app, "--http-address", "Where the HTTP API listens; 'none' turns it off",
+             flags.http_address);
+  AddAddress(app, "--metrics-address", "Where probes and /metrics listen; 'none' turns them off",
+             flags.metrics_address);
+  AddInt(app, "--grpc-max-receive-bytes", "Largest gRPC request", 1, kMaxMessageBytes,
+         flags.grpc_max_receive_bytes);
+  AddInt(app, "--grpc-max-concurrent-streams", "Most calls of a gRPC connection at once", 1,
+         1'000'000, flags.grpc_max_concurrent_streams);
+  AddInt(app, "--http-max-body-bytes", "Largest HTTP request body", 1, kMaxMessageBytes,
+         flags.http_max_body_bytes);
+  AddInt(app, "--http-threads", "HTTP connections that are served at once", 1, kMaxThreads,
+         flags.http_threads);
+  AddTime(app, "--http-timeout", "Time for an HTTP request that names none", flags.http_timeout);
+  AddFile(app, "--port-file", "File to write the gRPC port to when serving", flags.port_file);
+  AddFile(app, "--http-port-file", "The same with the HTTP port", flags.http_port_file);
+  AddFile(app, "--metrics-port-file", "The same with the port of probes and metrics",
+          flags.metrics_port_file);
+}
+
+void AddEngine(CLI::App& app, Flags& flags) {
+  AddInt(app, "--threads", "Compute threads; 0: as many as CPU quota and affinity allow", 0,
+         kMaxThreads, flags.engine.num_threads);
+  AddInt(app, "--max-rows",
+         "Most hypotheses stepped together; a request takes as many as its beam is wide", 1,
+         kMaxRows, flags.engine.max_rows);
+  AddInt(app, "--max-queue", "Most sources waiting; one more is refused with RESOURCE_EXHAUSTED", 1,
+         kMaxQueue, flags.engine.max_queue);
+}
+
+void AddLifecycle(CLI::App& app, Flags& flags) {
+  AddTime(app, "--drain-delay",
+          "After SIGTERM: how long calls are still taken while probes say 'not ready'",
+          flags.drain_delay);
+  AddTime(app, "--drain-timeout", "After that: how long running requests may take to finish",
+          flags.drain_timeout);
+  app.add_option("--log-level", flags.log_level, "Least severe messages to log")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
+      ->capture_default_str();
+}
+
+void AddAll(CLI::App& app, Flags& flags) {
+  app.set_version_flag("--version", std::string("beamwright-server " BEAMWRIGHT_VERSION));
+  AddPaths(app, "--model-repository", "Folder of models, <model>/<version>/; may be repeated",
+           flags.models.repositories);
+  AddPaths(app, "--model-path",
+           "Folder of one model (versions in it) or of one bundle; may be repeated",
+           flags.models.models);
+  app.add_option("--model-control", flags.model_control,
+                 "Whether clients may load and unload models (RepositoryModelLoad)")
+      ->check(CLI::IsMember({"none", "explicit"}))
+      ->capture_default_str();
+  AddListeners(app, flags);
+  AddEngine(app, flags);
+  AddLifecycle(app, flags);
+  app.add_flag("--check-config", flags.check_config,
+               "Check settings and model folders, load nothing, and end");
+  app.add_flag("--print-config", flags.print_config,
+               "Print all settings and where they come from, as a file for --config, and end");
+  app.footer(
+      "Each flag may also be an environment variable (--max-rows: BEAMWRIGHT_MAX_ROWS) or a line\n"
+      "of the file that --config names (max-rows = 512). The command line goes first, then the\n"
+      "environment, then the file.");
+}
+
+int Wrong(const std::string& what) {
+  std::fprintf(stderr, "beamwright-server: %s\nbeamwright-server --help lists all flags.\n",
+               what.c_str());
+  return 2;
+}
+
+}  // namespace
+
+ParsedFlags ParseFlags(int argc, const char* const* argv) {
+  ParsedFlags parsed;
+  CLI::App app("Beam-search decoding of recurrent sequence models, over gRPC and HTTP.",
+               "beamwright-server");
+  AddAll(app, parsed.flags);
+  Settings settings(app);
+  try {
+    settings.Parse(argc, argv, [&parsed](CLI::App& trial) { AddAll(trial, parsed.flags); });
+  } catch (const CLI::Success& success) {
+    parsed.exit_code = app.exit(success);  // --help, --version
+    return parsed;
+  } catch (const CLI::ParseError& error) {
+    parsed.exit_code = Wrong(error.what());
+    return parsed;
+  }
+  if (parsed.flags.print_config) {
+    std::fputs(settings.Print().c_str(), stdout);
+    parsed.exit_code = 0;
+  } else if (parsed.flags.models.repositories.empty() && parsed.flags.models.models.empty()) {
+    parsed.exit_code = Wrong("no model: give --model-repository DIR or --model-path DIR");
+  }
+  return parsed;
+}
+
+}  // namespace beamwright::serving

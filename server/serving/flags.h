@@ -1,0 +1,53 @@
+// The settings of beamwright-server. Each is a flag (--max-rows), an environment variable
+// (BEAMWRIGHT_MAX_ROWS) and a key of the file that --config names (max-rows); the command line goes
+// before the environment, and the environment before the file.
+#ifndef BEAMWRIGHT_SERVER_SERVING_FLAGS_H_
+#define BEAMWRIGHT_SERVER_SERVING_FLAGS_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "server/engine/engine.h"
+#include "server/serving/model_registry.h"
+
+namespace beamwright::serving {
+
+struct Flags {
+  ModelPaths models;  // at least one path
+  // Where to listen, HOST:PORT; HTTP and metrics may be "none".
+  std::string grpc_address = "0.0.0.0:8001";
+  std::string http_address = "0.0.0.0:8000";
+  std::string metrics_address = "0.0.0.0:8002";
+  int grpc_max_receive_bytes = 16 << 20;
+  int grpc_max_concurrent_streams = 1024;
+  int http_max_body_bytes = 4 << 20;
+  int http_threads = 64;
+  absl::Duration http_timeout = absl::Seconds(60);
+  // Whether clients may load and unload models: "none" or "explicit".
+  std::string model_control = "none";
+  engine::EngineOptions engine;
+  absl::Duration drain_delay = absl::ZeroDuration();
+  absl::Duration drain_timeout = absl::Seconds(30);
+  std::string log_level = "info";
+  // Files to write the ports to; empty: none.
+  std::string port_file;
+  std::string http_port_file;
+  std::string metrics_port_file;
+  // End after looking at the settings.
+  bool check_config = false;
+  bool print_config = false;
+};
+
+struct ParsedFlags {
+  Flags flags;
+  // Set if the program is to end at once: 0 after --help, --version or --print-config, 2 after a
+  // wrong setting; what there is to say has been printed.
+  std::optional<int> exit_code;
+};
+
+ParsedFlags ParseFlags(int argc, const char* const* argv);
+
+}  // namespace beamwright::serving
+
+#endif  // BEAMWRIGHT_SERVER_SERVING_FLAGS_H_

@@ -1,0 +1,157 @@
+#include "server/serving/gauges.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "ops/base/cpu.h"
+
+namespace beamwright::serving {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::vector<ClientMetric::Label>;
+
+MetricFamily MakeFamily(MetricType type, std::string name, std::string help) {
+  MetricFamily family;
+  family.type = type;
+  family.name = std::move(name);
+  family.help = std::move(help);
+  return family;
+}
+
+void AddValue(MetricFamily& family, double value, Labels labels = {}) {
+  ClientMetric& metric = family.metric.emplace_back();
+  metric.label = std::move(labels);
+  metric.gauge.value = value;
+  metric.counter.value = value;
+}
+
+MetricFamily Gauge(std::string name, std::string help, double value) {
+  MetricFamily family = MakeFamily(MetricType::Gauge, std::move(name), std::move(help));
+  AddValue(family, value);
+  return family;
+}
+
+MetricFamily Counter(std::string name, std::string help, double value) {
+  MetricFamily family = MakeFamily(MetricType::Counter, std::move(name), std::move(help));
+  AddValue(family, value);
+  return family;
+}
+
+double CpuSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+std::optional<double> ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  double total = 0;
+  double resident = 0;
+  if (!(statm >> total >> resident)) {
+    return std::nullopt;
+  }
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+std::optional<double> OpenFiles() {
+  std::error_code error;
+  std::filesystem::directory_iterator entries("/proc/self/fd", error);
+  double count = 0;
+  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    ++count;
+  }
+  return error ? std::nullopt : std::optional(count);
+}
+
+// Seconds that the cgroup's threads were held back by its CPU quota (version 2, then 1).
+std::optional<double> ThrottledSeconds() {
+  for (const auto& [path, key, unit] :
+       {std::tuple("/sys/fs/cgroup/cpu.stat", "throttled_usec", 1e-6),
+        std::tuple("/sys/fs/cgroup/cpu/cpu.stat", "throttled_time", 1e-9)}) {
+    std::ifstream stat(path);
+    std::string name;
+    double value = 0;
+    while (stat >> name >> value) {
+      if (name == key) {
+        return value * unit;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+ProcessGauges::ProcessGauges(const ServingState& state) : state_(state), started_(absl::Now()) {}
+
+std::vector<MetricFamily> ProcessGauges::Collect() const {
+  const Phase phase = state_.phase();
+  std::vector<MetricFamily> families;
+  families.push_back(
+      Gauge("beamwright_ready", "1 while the server wants new calls", state_.ready() ? 1 : 0));
+  families.push_back(Gauge("beamwright_draining", "1 from a stop signal on",
+                           phase == Phase::kLoading || phase == Phase::kServing ? 0 : 1));
+  MetricFamily build = MakeFamily(MetricType::Gauge, "beamwright_build_info", "Always 1");
+  AddValue(build, 1,
+           {{"version", BEAMWRIGHT_VERSION}, {"instruction_set", std::string(InstructionSet())}});
+  families.push_back(std::move(build));
+  families.push_back(Gauge("beamwright_cpu_quota_cores",
+                           "Threads that the CPU affinity and the cgroup's quota allow",
+                           UsableCpus()));
+  if (const auto seconds = ThrottledSeconds()) {
+    families.push_back(Counter("beamwright_cpu_throttled_seconds_total",
+                               "Time for which the cgroup's quota held threads back", *seconds));
+  }
+  families.push_back(Counter("process_cpu_seconds_total", "CPU time of the process", CpuSeconds()));
+  families.push_back(Gauge("process_start_time_seconds", "Seconds from 1970 to the start",
+                           absl::ToDoubleSeconds(started_ - absl::UnixEpoch())));
+  if (const auto bytes = ResidentBytes()) {
+    families.push_back(Gauge("process_resident_memory_bytes", "Resident memory", *bytes));
+  }
+  if (const auto files = OpenFiles()) {
+    families.push_back(Gauge("process_open_fds", "Open file descriptors", *files));
+  }
+  return families;
+}
+
+std::vector<MetricFamily> EngineGauges::Collect() const {
+  const engine::Engine::Load load = engine_.load();
+  std::vector<MetricFamily> families;
+  families.push_back(Gauge("beamwright_requests_running", "Sources being decoded", load.running));
+  families.push_back(Gauge("beamwright_requests_waiting", "Sources that wait", load.waiting));
+  families.push_back(Gauge("beamwright_queue_oldest_age_seconds",
+                           "How long the first in the queue has waited",
+                           absl::ToDoubleSeconds(load.oldest_wait)));
+  families.push_back(Gauge("beamwright_beam_rows_active", "Rows of running requests", load.rows));
+  families.push_back(
+      Gauge("beamwright_beam_rows_capacity", "Most rows that can run", load.max_rows));
+  families.push_back(
+      Gauge("beamwright_inference_threads", "Threads that compute steps", load.num_threads));
+  MetricFamily states = MakeFamily(MetricType::Gauge, "beamwright_model_state",
+                                   "1 for the state that a version of a model is in");
+  for (const v1::ModelSummary& model : models_.List()) {
+    for (const bool ready : {true, false}) {
+      AddValue(states, model.ready() == ready ? 1 : 0,
+               {{"model", model.name()},
+                {"version", model.version()},
+                {"state", ready ? "ready" : "unavailable"}});
+    }
+  }
+  families.push_back(std::move(states));
+  return families;
+}
+
+}  // namespace beamwright::serving

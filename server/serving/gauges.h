@@ -1,0 +1,45 @@
+// Gauges that are read when a scraper asks: the engine's load, the server's phase and what the
+// process uses of the machine.
+#ifndef BEAMWRIGHT_SERVER_SERVING_GAUGES_H_
+#define BEAMWRIGHT_SERVER_SERVING_GAUGES_H_
+
+#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
+
+#include <functional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/engine/engine.h"
+#include "server/serving/model_registry.h"
+#include "server/serving/serving_state.h"
+
+namespace beamwright::serving {
+
+// Metric families of one process: beamwright_ready, process_resident_memory_bytes and so on. What
+// the system does not tell (no cgroup, no /proc) is left out.
+class ProcessGauges : public prometheus::Collectable {
+ public:
+  explicit ProcessGauges(const ServingState& state);
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  const ServingState& state_;
+  const absl::Time started_;
+};
+
+// Those of the engine and its models, which must outlive it.
+class EngineGauges : public prometheus::Collectable {
+ public:
+  EngineGauges(const engine::Engine& engine, const ModelRegistry& models)
+      : engine_(engine), models_(models) {}
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  const engine::Engine& engine_;
+  const ModelRegistry& models_;
+};
+
+}  // namespace beamwright::serving
+
+#endif  // BEAMWRIGHT_SERVER_SERVING_GAUGES_H_

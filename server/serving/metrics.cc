@@ -1,0 +1,284 @@
+#include "server/serving/metrics.h"
+
+#include <prometheus/text_serializer.h>
+
+#include "absl/time/clock.h"
+#include "server/serving/wire_status.h"
+
+namespace beamwright::serving {
+namespace {
+
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Histogram;
+using prometheus::Labels;
+using Buckets = Histogram::BucketBoundaries;
+
+// Seconds: from a word that nobody delays to a document behind a full queue.
+const Buckets& CallBuckets() {
+  static const auto* buckets =
+      new Buckets{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+                  0.1,    0.25,    0.5,    1,     2.5,    5,     10,   30,    100};
+  return *buckets;
+}
+
+const Buckets& StepBuckets() {
+  static const auto* buckets = new Buckets{1e-5,   2.5e-5, 5e-5, 1e-4,  2.5e-4, 5e-4, 1e-3,
+                                           2.5e-3, 5e-3,   0.01, 0.025, 0.05,   0.1,  1};
+  return *buckets;
+}
+
+// Rows and tokens: powers of two.
+const Buckets& CountBuckets() {
+  static const auto* buckets = new Buckets{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
+  return *buckets;
+}
+
+Family<Counter>& MakeCounter(prometheus::Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+
+Family<Histogram>& MakeHistogram(prometheus::Registry& registry, const char* name,
+                                 const char* help) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
+}
+
+Labels MethodLabels(Method method) {
+  switch (method) {
+    case Method::kDecode:
+      return {{"protocol", "grpc"}, {"method", "Decode"}};
+    case Method::kModelInfer:
+      return {{"protocol", "grpc"}, {"method", "ModelInfer"}};
+    case Method::kModelStreamInfer:
+      return {{"protocol", "grpc"}, {"method", "ModelStreamInfer"}};
+    case Method::kHttpDecode:
+      return {{"protocol", "http"}, {"method", "Decode"}};
+    case Method::kHttpInfer:
+      return {{"protocol", "http"}, {"method", "ModelInfer"}};
+  }
+  return {};
+}
+
+std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(WireCode(code)); }
+
+// Why a call was not decoded at all; empty for what failed on its way.
+std::string RejectionReason(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+      return "invalid";
+    case absl::StatusCode::kNotFound:
+      return "unknown_model";
+    case absl::StatusCode::kResourceExhausted:
+      return "queue_full";
+    case absl::StatusCode::kUnavailable:
+      return "draining";
+    default:
+      return "";
+  }
+}
+
+Labels With(Labels labels, const char* name, std::string value) {
+  labels[name] = std::move(value);
+  return labels;
+}
+
+}  // namespace
+
+struct Metrics::PerModel {
+  Labels labels;
+  Histogram& call_seconds;
+  Histogram& queue_seconds;
+  Histogram& compute_seconds;
+  Histogram& encode_seconds;
+  Histogram& step_seconds;
+  Histogram& step_rows;
+  Histogram& source_tokens;
+  Histogram& target_tokens;
+  Counter& row_steps;
+  Counter& decoded;
+  Counter& eos;
+  Counter& cut;
+  absl::Mutex mutex;
+  // By method and code; made when they are first counted.
+  std::map<std::pair<Method, absl::StatusCode>, Counter*> calls ABSL_GUARDED_BY(mutex);
+  ModelTotals totals ABSL_GUARDED_BY(mutex);
+};
+
+Metrics::Metrics()
+    : calls_(MakeCounter(registry_, "beamwright_requests_total", "Calls answered, by status code")),
+      rejections_(MakeCounter(registry_, "beamwright_requests_rejected_total",
+                              "Calls and sources of calls that were refused, by reason")),
+      sources_(MakeCounter(registry_, "beamwright_sources_total",
+                           "Sources of calls, by the status code of each")),
+      finished_(MakeCounter(registry_, "beamwright_finished_total",
+                            "Best hypotheses, by what ended them")),
+      loads_(MakeCounter(registry_, "beamwright_model_loads_total", "Models loaded, by result")),
+      row_steps_(
+          MakeCounter(registry_, "beamwright_row_steps_total", "Hypotheses advanced by one step")),
+      call_seconds_(MakeHistogram(registry_, "beamwright_request_duration_seconds",
+                                  "From the arrival of a call to its answer")),
+      queue_seconds_(MakeHistogram(registry_, "beamwright_queue_duration_seconds",
+                                   "From the admission of a source to its first work")),
+      compute_seconds_(MakeHistogram(registry_, "beamwright_compute_duration_seconds",
+                                     "From the first work on a source to its answer")),
+      encode_seconds_(MakeHistogram(registry_, "beamwright_encode_duration_seconds",
+                                    "Encoding of the sources that were admitted together")),
+      step_seconds_(MakeHistogram(registry_, "beamwright_step_duration_seconds",
+                                  "One step of all running requests of a model")),
+      step_rows_(MakeHistogram(registry_, "beamwright_step_batch_rows",
+                               "Rows that running requests hold at a step")),
+      source_tokens_(MakeHistogram(registry_, "beamwright_source_tokens", "Tokens of a source")),
+      target_tokens_(MakeHistogram(registry_, "beamwright_target_tokens",
+                                   "Tokens of the best hypothesis of a source")),
+      load_seconds_(MakeHistogram(registry_, "beamwright_model_load_seconds",
+                                  "Loading and compiling of a model")) {}
+
+Metrics::~Metrics() = default;
+
+Metrics::PerModel& Metrics::Of(const engine::DecodeModel& model) {
+  absl::MutexLock lock(&mutex_);
+  std::unique_ptr<PerModel>& entry = models_[{model.name(), model.version()}];
+  if (entry == nullptr) {
+    const Labels labels = {{"model", model.name()}, {"version", model.version()}};
+    entry.reset(new PerModel{labels,
+                             call_seconds_.Add(labels, CallBuckets()),
+                             queue_seconds_.Add(labels, CallBuckets()),
+                             compute_seconds_.Add(labels, CallBuckets()),
+                             encode_seconds_.Add(labels, StepBuckets()),
+                             step_seconds_.Add(labels, StepBuckets()),
+                             step_rows_.Add(labels, CountBuckets()),
+                             source_tokens_.Add(labels, CountBuckets()),
+                             target_tokens_.Add(labels, CountBuckets()),
+                             row_steps_.Add(labels),
+                             sources_.Add(With(labels, "code", "OK")),
+                             finished_.Add(With(labels, "reason", "eos")),
+                             finished_.Add(With(labels, "reason", "max_length")),
+                             {},
+                             {},
+                             {}});
+  }
+  return *entry;
+}
+
+void Metrics::CountRejection(absl::StatusCode code) {
+  if (const std::string reason = RejectionReason(code); !reason.empty()) {
+    rejections_.Add({{"reason", reason}}).Increment();
+  }
+}
+
+void Metrics::CountCall(Method method, const engine::DecodeModel* model, absl::StatusCode code,
+                        absl::Duration took) {
+  const auto labels = [&](std::string name, std::string version) {
+    Labels all = MethodLabels(method);
+    all["code"] = CodeName(code);
+    all["model"] = std::move(name);
+    all["version"] = std::move(version);
+    return all;
+  };
+  if (model == nullptr) {
+    // The name that a client sent is no label: anyone could make as many as they please.
+    calls_.Add(labels("", "")).Increment();
+    return;
+  }
+  PerModel& of = Of(*model);
+  of.call_seconds.Observe(absl::ToDoubleSeconds(took));
+  absl::MutexLock lock(&of.mutex);
+  Counter*& counter = of.calls[{method, code}];
+  if (counter == nullptr) {
+    counter = &calls_.Add(labels(model->name(), model->version()));
+  }
+  counter->Increment();
+  if (code == absl::StatusCode::kOk) {
+    ++of.totals.calls_succeeded;
+    of.totals.success_time += took;
+  } else {
+    ++of.totals.calls_failed;
+    of.totals.failure_time += took;
+  }
+}
+
+void Metrics::CountSources(const engine::DecodeModel& model, const v1::DecodeResponse& response) {
+  PerModel& of = Of(model);
+  int num_decoded = 0;
+  double queue_ms = 0;
+  double compute_ms = 0;
+  for (const v1::Result& result : response.results()) {
+    if (!result.has_decoded()) {
+      const auto code = static_cast<absl::StatusCode>(result.error().code());
+      sources_.Add(With(of.labels, "code", CodeName(code))).Increment();
+      CountRejection(code);
+      continue;
+    }
+    const v1::Decoded& decoded = result.decoded();
+    ++num_decoded;
+    queue_ms += decoded.queue_ms();
+    compute_ms += decoded.compute_ms();
+    of.queue_seconds.Observe(decoded.queue_ms() / 1000);
+    of.compute_seconds.Observe(decoded.compute_ms() / 1000);
+    of.source_tokens.Observe(decoded.source_length());
+    if (decoded.hypotheses_size() > 0) {
+      const v1::Hypothesis& best = decoded.hypotheses(0);
+      of.target_tokens.Observe(best.tokens_size());
+      (best.finish_reason() == v1::FINISH_REASON_EOS ? of.eos : of.cut).Increment();
+    }
+  }
+  if (num_decoded == 0) {
+    return;
+  }
+  of.decoded.Increment(num_decoded);
+  absl::MutexLock lock(&of.mutex);
+  of.totals.sources_decoded += num_decoded;
+  of.totals.queue_time += absl::Milliseconds(queue_ms);
+  of.totals.compute_time += absl::Milliseconds(compute_ms);
+  of.totals.last_decoded = absl::Now();
+}
+
+void Metrics::CountLoad(const std::string& model, bool loaded, absl::Duration took) {
+  loads_.Add({{"model", model}, {"result", loaded ? "success" : "failure"}}).Increment();
+  if (loaded) {
+    static const Buckets buckets{0.01, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300};
+    load_seconds_.Add({{"model", model}}, buckets).Observe(absl::ToDoubleSeconds(took));
+  }
+}
+
+void Metrics::OnEncode(const engine::DecodeModel& model, int /*num_sources*/, absl::Duration took) {
+  Of(model).encode_seconds.Observe(absl::ToDoubleSeconds(took));
+}
+
+void Metrics::OnStep(const engine::DecodeModel& model, int num_rows, absl::Duration took) {
+  PerModel& of = Of(model);
+  of.step_seconds.Observe(absl::ToDoubleSeconds(took));
+  of.step_rows.Observe(num_rows);
+  of.row_steps.Increment(num_rows);
+  absl::MutexLock lock(&of.mutex);
+  ++of.totals.steps;
+}
+
+ModelTotals Metrics::Totals(const engine::DecodeModel& model) {
+  PerModel& of = Of(model);
+  absl::MutexLock lock(&of.mutex);
+  return of.totals;
+}
+
+void Metrics::Add(const prometheus::Collectable* collectable) {
+  absl::MutexLock lock(&mutex_);
+  collectables_.insert(collectable);
+}
+
+void Metrics::Remove(const prometheus::Collectable* collectable) {
+  absl::MutexLock lock(&mutex_);
+  collectables_.erase(collectable);
+}
+
+std::string Metrics::Text() const {
+  std::vector<prometheus::MetricFamily> families = registry_.Collect();
+  absl::MutexLock lock(&mutex_);
+  for (const prometheus::Collectable* collectable : collectables_) {
+    for (prometheus::MetricFamily& family : collectable->Collect()) {
+      families.push_back(std::move(family));
+    }
+  }
+  return prometheus::TextSerializer().Serialize(families);
+}
+
+}  // namespace beamwright::serving

@@ -1,0 +1,99 @@
+// Metrics: what the server counts, as Prometheus text and as the statistics of a model that the
+// Open Inference Protocol asks for. docs/operations.md lists every metric.
+#ifndef BEAMWRIGHT_SERVER_SERVING_METRICS_H_
+#define BEAMWRIGHT_SERVER_SERVING_METRICS_H_
+
+#include <prometheus/collectable.h>
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "beamwright/v1/decode.pb.h"
+#include "server/engine/engine.h"
+
+namespace beamwright::serving {
+
+// The calls that decode, by protocol.
+enum class Method { kDecode, kModelInfer, kModelStreamInfer, kHttpDecode, kHttpInfer };
+
+// Totals of one version of a model since the start, as they stand at one moment.
+struct ModelTotals {
+  int64_t calls_succeeded = 0;
+  int64_t calls_failed = 0;
+  absl::Duration success_time;  // of all calls together
+  absl::Duration failure_time;
+  int64_t sources_decoded = 0;
+  absl::Duration queue_time;  // of all sources together
+  absl::Duration compute_time;
+  int64_t steps = 0;  // each over the rows of all running requests
+  absl::Time last_decoded = absl::UnixEpoch();
+};
+
+// Thread-safe.
+class Metrics : public engine::EngineObserver {
+ public:
+  Metrics();
+  ~Metrics() override;
+
+  // A call that is answered. `model` is null if the call names none that is served.
+  void CountCall(Method method, const engine::DecodeModel* model, absl::StatusCode code,
+                 absl::Duration took);
+  // A call that was refused before any of its sources was begun.
+  void CountRejection(absl::StatusCode code);
+  // The sources of a call; those that were refused are rejections too.
+  void CountSources(const engine::DecodeModel& model, const v1::DecodeResponse& response);
+  void CountLoad(const std::string& model, bool loaded, absl::Duration took);
+
+  void OnEncode(const engine::DecodeModel& model, int num_sources, absl::Duration took) override;
+  void OnStep(const engine::DecodeModel& model, int num_rows, absl::Duration took) override;
+
+  ModelTotals Totals(const engine::DecodeModel& model);
+
+  // Adds metrics that are read when they are asked for. `collectable` must live until Remove, which
+  // waits for a reader.
+  void Add(const prometheus::Collectable* collectable);
+  void Remove(const prometheus::Collectable* collectable);
+  // All metrics in Prometheus' text format.
+  std::string Text() const;
+
+ private:
+  struct PerModel;
+  PerModel& Of(const engine::DecodeModel& model);
+
+  prometheus::Registry registry_;
+  prometheus::Family<prometheus::Counter>& calls_;
+  prometheus::Family<prometheus::Counter>& rejections_;
+  prometheus::Family<prometheus::Counter>& sources_;
+  prometheus::Family<prometheus::Counter>& finished_;
+  prometheus::Family<prometheus::Counter>& loads_;
+  prometheus::Family<prometheus::Counter>& row_steps_;
+  prometheus::Family<prometheus::Histogram>& call_seconds_;
+  prometheus::Family<prometheus::Histogram>& queue_seconds_;
+  prometheus::Family<prometheus::Histogram>& compute_seconds_;
+  prometheus::Family<prometheus::Histogram>& encode_seconds_;
+  prometheus::Family<prometheus::Histogram>& step_seconds_;
+  prometheus::Family<prometheus::Histogram>& step_rows_;
+  prometheus::Family<prometheus::Histogram>& source_tokens_;
+  prometheus::Family<prometheus::Histogram>& target_tokens_;
+  prometheus::Family<prometheus::Histogram>& load_seconds_;
+  mutable absl::Mutex mutex_;
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<PerModel>> models_
+      ABSL_GUARDED_BY(mutex_);
+  std::set<const prometheus::Collectable*> collectables_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace beamwright::serving
+
+#endif  // BEAMWRIGHT_SERVER_SERVING_METRICS_H_

@@ -1,0 +1,52 @@
+#include "server/serving/serving_state.h"
+
+#include <algorithm>
+
+#include "absl/time/clock.h"
+
+namespace beamwright::serving {
+
+absl::Status ServingState::CheckAccepting() const {
+  switch (phase_) {
+    case Phase::kLoading:
+      return absl::UnavailableError("the server is loading its models");
+    case Phase::kRefusing:
+    case Phase::kEnding:
+      return absl::UnavailableError("the server is shutting down");
+    default:
+      return absl::OkStatus();
+  }
+}
+
+ServingState::OpenCall::OpenCall(ServingState& state) : state_(state) {
+  absl::MutexLock lock(&state_.mutex_);
+  ++state_.num_calls_;
+  state_.last_call_ = absl::Now();
+}
+
+ServingState::OpenCall::~OpenCall() {
+  absl::MutexLock lock(&state_.mutex_);
+  --state_.num_calls_;
+}
+
+bool ServingState::WaitUntilAnswered(absl::Duration timeout) {
+  absl::MutexLock lock(&mutex_);
+  return mutex_.AwaitWithTimeout(absl::Condition(this, &ServingState::NoCalls), timeout);
+}
+
+void ServingState::WaitUntilQuiet(absl::Duration quiet, absl::Duration timeout) {
+  const absl::Time end = absl::Now() + timeout;
+  for (;;) {
+    absl::Time until;
+    {
+      absl::MutexLock lock(&mutex_);
+      until = std::min(last_call_ + quiet, end);
+    }
+    if (until <= absl::Now()) {
+      return;
+    }
+    absl::SleepFor(until - absl::Now());
+  }
+}
+
+}  // namespace beamwright::serving

@@ -1,0 +1,143 @@
+#include "server/serving/settings.h"
+
+#include <cstdlib>
+#include <exception>
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+
+namespace beamwright::serving {
+namespace {
+
+constexpr char kCommandLine[] = "command line";
+constexpr char kConfig[] = "config";
+
+// What makes no sense outside the command line.
+const std::set<std::string>& CommandLineOnly() {
+  static const auto* names =
+      new std::set<std::string>{"help", "version", "check-config", "print-config"};
+  return *names;
+}
+
+std::string VariableOf(const std::string& name) {
+  return absl::StrCat("BEAMWRIGHT_",
+                      absl::AsciiStrToUpper(absl::StrReplaceAll(name, {{"-", "_"}})));
+}
+
+std::string Quoted(const std::string& text) {
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
+}
+
+}  // namespace
+
+Settings::Settings(CLI::App& app) : app_(app) {
+  app_.add_option("--config", config_, "File of settings, one a line: max-rows = 512")
+      ->type_name("FILE");
+}
+
+void Settings::ReadEnvironment(Values& values) const {
+  for (const CLI::Option* option : app_.get_options()) {
+    const std::string name = option->get_single_name();
+    const std::string variable = VariableOf(name);
+    const char* text = CommandLineOnly().count(name) > 0 ? nullptr : std::getenv(variable.c_str());
+    if (text != nullptr) {
+      values[name] = {absl::StrCat("environment variable ", variable),
+                      {absl::StrCat("--", name, "=", text)}};
+    }
+  }
+}
+
+void Settings::ReadFile(const std::string& path, Values& values) const {
+  std::vector<CLI::ConfigItem> items;
+  try {
+    items = CLI::ConfigTOML().from_file(path);
+  } catch (const std::exception& error) {
+    throw CLI::FileError(absl::StrCat("--config: cannot read '", path, "'"));
+  }
+  for (const CLI::ConfigItem& item : items) {
+    const std::string source = absl::StrCat("file '", path, "'");
+    if (!item.parents.empty()) {
+      throw CLI::ConfigError(
+          absl::StrCat(source, ": there are no sections, such as [", item.parents[0], "]"));
+    }
+    if (item.name == kConfig || CommandLineOnly().count(item.name) > 0 ||
+        app_.get_option_no_throw("--" + item.name) == nullptr) {
+      throw CLI::ConfigError(absl::StrCat(source, ": there is no setting '", item.fullname(), "'"));
+    }
+    if (values.count(item.name) > 0) {
+      throw CLI::ConfigError(absl::StrCat(source, ": '", item.name, "' is set twice"));
+    }
+    Value& value = values[item.name];
+    value.source = source;
+    for (const std::string& input : item.inputs) {
+      value.arguments.push_back(absl::StrCat("--", item.name, "=", input));
+    }
+  }
+}
+
+void Settings::Parse(int argc, const char* const* argv,
+                     const std::function<void(CLI::App&)>& add_options) {
+  app_.parse(argc, argv);
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  for (const CLI::Option* option : app_.get_options()) {
+    if (option->count() > 0) {
+      sources_[option->get_single_name()] = kCommandLine;
+    }
+  }
+  Values environment;
+  Values file;
+  ReadEnvironment(environment);
+  if (config_.empty() && environment.count(kConfig) > 0) {
+    config_ = std::getenv(VariableOf(kConfig).c_str());
+  }
+  if (!config_.empty()) {
+    ReadFile(config_, file);
+  }
+  for (const Values* values : {&environment, &file}) {
+    for (const auto& [name, value] : *values) {
+      if (!sources_.emplace(name, value.source).second) {
+        continue;  // a better source has it
+      }
+      CLI::App trial;
+      Settings with_config(trial);
+      add_options(trial);
+      try {
+        // CLI11 takes them from the back.
+        trial.parse(std::vector<std::string>(value.arguments.rbegin(), value.arguments.rend()));
+      } catch (const CLI::ParseError& error) {
+        throw CLI::ValidationError(value.source, error.what());
+      }
+      arguments.insert(arguments.end(), value.arguments.begin(), value.arguments.end());
+    }
+  }
+  app_.clear();
+  app_.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+}
+
+std::string Settings::Print() const {
+  std::string text;
+  for (const CLI::Option* option : app_.get_options()) {
+    const std::string name = option->get_single_name();
+    if (name == kConfig || CommandLineOnly().count(name) > 0) {
+      continue;
+    }
+    const auto source = sources_.find(name);
+    const bool many = option->get_items_expected_max() > 1;
+    std::vector<std::string> values = option->results();
+    if (values.empty() && !option->get_default_str().empty()) {
+      values.push_back(option->get_default_str());
+    }
+    const std::string joined = absl::StrJoin(
+        values, ", ",
+        [](std::string* out, const std::string& value) { absl::StrAppend(out, Quoted(value)); });
+    absl::StrAppend(&text, "# ", source == sources_.end() ? "default" : source->second, "\n",
+                    values.empty() ? "# " : "", name, " = ",
+                    many ? absl::StrCat("[", joined, "]") : joined, "\n");
+  }
+  return text;
+}
+
+}  // namespace beamwright::serving

@@ -1,0 +1,183 @@
+// Every kernel gives the bits of the plain reference with each instruction set, for ordinary
+// numbers, edges of ranges and what is no number. NaN's own bits are not compared.
+#include "ops/base/vector_isa.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "ops/kernels/activations.h"
+#include "ops/kernels/gates.h"
+#include "ops/kernels/matmul.h"
+#include "ops/kernels/topk.h"
+#include "tests/ops/kernels/run_operator.h"
+
+namespace beamwright::ops {
+namespace {
+
+class VectorIsaTest : public ::testing::TestWithParam<VectorIsa> {
+ protected:
+  void SetUp() override {
+    const ScopedVectorIsa scope(GetParam());
+    if (CurrentVectorIsa() != GetParam()) {
+      GTEST_SKIP() << "not on this machine";
+    }
+  }
+};
+
+// What `compute` returns with the plain reference and with the instruction set, element by element.
+template <typename Compute>
+void ExpectPlainBits(VectorIsa isa, Compute compute) {
+  std::vector<float> plain;
+  std::vector<float> vectors;
+  {
+    const ScopedVectorIsa scope(VectorIsa::kPlain);
+    plain = compute();
+  }
+  {
+    const ScopedVectorIsa scope(isa);
+    vectors = compute();
+  }
+  ASSERT_EQ(plain.size(), vectors.size());
+  for (size_t i = 0; i < plain.size(); ++i) {
+    if (std::isnan(plain[i])) {
+      ASSERT_TRUE(std::isnan(vectors[i])) << "element " << i;
+    } else {
+      ASSERT_EQ(std::bit_cast<uint32_t>(plain[i]), std::bit_cast<uint32_t>(vectors[i]))
+          << "element " << i << ": " << plain[i] << " and " << vectors[i];
+    }
+  }
+}
+
+// Bit patterns from all over f32: every sign and exponent, subnormals, infinities and NaN among
+// them; and many ordinary numbers.
+std::vector<float> AllKinds() {
+  std::vector<float> values;
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 104729) {
+    values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  }
+  for (int i = -100000; i <= 100000; ++i) {
+    values.push_back(static_cast<float>(i) * 1e-3f);
+  }
+  const float infinity = std::numeric_limits<float>::infinity();
+  values.insert(values.end(), {infinity, -infinity, std::nanf(""), 0.0f, -0.0f, 1e-45f, 88.73f});
+  return values;
+}
+
+TEST_P(VectorIsaTest, Activations) {
+  const std::vector<float> inputs = AllKinds();
+  for (const ActivationKind kind :
+       {ActivationKind::kSigmoid, ActivationKind::kTanh, ActivationKind::kRelu,
+        ActivationKind::kHardSigmoid, ActivationKind::kElu, ActivationKind::kSoftsign}) {
+    for (const float clip : {0.0f, 1.5f}) {
+      ExpectPlainBits(GetParam(), [&] {
+        std::vector<float> values = inputs;
+        Activate({kind, 0.2f, 0.5f}, clip, absl::MakeSpan(values));
+        return values;
+      });
+    }
+  }
+}
+
+// The fused gates against the separate passes of the same formulas, too.
+TEST_P(VectorIsaTest, Gates) {
+  Random random(1);
+  for (const int64_t hidden : {1, 15, 16, 17, 90}) {
+    const Tensor sums = random.Floats({4 * hidden}, -6, 6);
+    const Tensor other = random.Floats({4 * hidden}, -6, 6);
+    const Tensor cell = random.Floats({hidden}, -2, 2);
+    ExpectPlainBits(GetParam(), [&] {
+      std::vector<float> out(static_cast<size_t>(2 * hidden));
+      LstmGates(sums.data<float>(), cell.data<float>(), hidden, out.data(), out.data() + hidden);
+      return out;
+    });
+    for (const float* bias : {static_cast<const float*>(nullptr), cell.data<float>()}) {
+      ExpectPlainBits(GetParam(), [&] {
+        std::vector<float> out(static_cast<size_t>(hidden));
+        GruGates(sums.data<float>(), other.data<float>(), bias, cell.data<float>(), hidden,
+                 out.data());
+        return out;
+      });
+    }
+    const ScopedVectorIsa scope(GetParam());
+    std::vector<float> gates(sums.data<float>(), sums.data<float>() + 4 * hidden);
+    const auto part = [&](int64_t index) {
+      return absl::MakeSpan(gates).subspan(static_cast<size_t>(index * hidden),
+                                           static_cast<size_t>(hidden));
+    };
+    for (const int64_t index : {0, 1, 3}) {
+      Activate({ActivationKind::kSigmoid}, 0, part(index));
+    }
+    Activate({ActivationKind::kTanh}, 0, part(2));
+    std::vector<float> fused(static_cast<size_t>(2 * hidden));
+    LstmGates(sums.data<float>(), cell.data<float>(), hidden, fused.data(), fused.data() + hidden);
+    for (size_t k = 0; k < static_cast<size_t>(hidden); ++k) {
+      const float c = part(0)[k] * cell.data<float>()[k] + part(1)[k] * part(2)[k];
+      ASSERT_EQ(fused[k], c);
+      std::vector<float> h = {c};
+      Activate({ActivationKind::kTanh}, 0, absl::MakeSpan(h));
+      ASSERT_EQ(fused[static_cast<size_t>(hidden) + k], part(3)[k] * h[0]);
+    }
+  }
+}
+
+TEST_P(VectorIsaTest, SoftmaxAndSums) {
+  Random random(2);
+  for (const int64_t count : {1, 7, 16, 63, 64, 65, 1000}) {
+    const Tensor scores = random.Floats({3, count}, -20, 20);
+    ExpectPlainBits(GetParam(), [&] {
+      return Floats(RunOne({"SoftMax", {scores}, {{"axis", int64_t{1}}}}));
+    });
+    const Tensor other = random.Floats({count, 33});
+    for (const bool transposed : {false, true}) {
+      ExpectPlainBits(GetParam(), [&] {
+        std::vector<float> out(transposed ? 3 : 33);
+        const StridedMatrix b = transposed ? StridedMatrix{scores.data<float>(), 1, count}
+                                           : StridedMatrix{other.data<float>(), 33, 1};
+        MultiplyRow(scores.data<float>(), 1, b, transposed, count, absl::MakeSpan(out));
+        return out;
+      });
+    }
+  }
+}
+
+TEST_P(VectorIsaTest, Scan) {
+  Random random(3);
+  for (const int64_t vocabulary : {1, 5, 63, 64, 65, 300, 5000}) {
+    const Tensor scores = random.Floats({vocabulary}, -10, 10);
+    ExpectPlainBits(GetParam(), [&] {
+      RowScan scan;
+      EXPECT_TRUE(ScanRow(scores.span<float>(), ScoreKind::kLogits, {}, 8, scan).ok());
+      std::vector<float> found = {scan.log_sum_exp};
+      for (const Candidate& candidate : scan.best) {
+        found.push_back(static_cast<float>(candidate.token));
+        found.push_back(candidate.log_prob);
+      }
+      return found;
+    });
+  }
+}
+
+// In the last block and lane as well as in the first.
+TEST_P(VectorIsaTest, ScanRefusesWhatIsNoNumber) {
+  const ScopedVectorIsa scope(GetParam());
+  for (const size_t count : {1, 64, 100, 1000}) {
+    for (const size_t at : {size_t{0}, count / 2, count - 1}) {
+      for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+        std::vector<float> scores(count, 1.0f);
+        scores[at] = bad;
+        RowScan scan;
+        const absl::Status status = ScanRow(scores, ScoreKind::kLogits, {}, 3, scan);
+        EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << at << " of " << count;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(InstructionSets, VectorIsaTest,
+                         ::testing::Values(VectorIsa::kAvx2, VectorIsa::kAvx512));
+
+}  // namespace
+}  // namespace beamwright::ops

@@ -1,0 +1,281 @@
+#include "server/http/listener.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+
+namespace beamwright::http {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// A client that says exactly what it is told to.
+class Client {
+ public:
+  explicit Client(int port) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+    EXPECT_EQ(connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  }
+  ~Client() { Close(); }
+
+  void Close() {
+    if (socket_ >= 0) {
+      close(socket_);
+      socket_ = -1;
+    }
+  }
+  bool Send(const std::string& text) {
+    return send(socket_, text.data(), text.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(text.size());
+  }
+  // Reads until `end` was read or the server closes.
+  std::string ReadUntil(const std::string& end) {
+    std::string text;
+    char c = 0;
+    while (text.find(end) == std::string::npos && recv(socket_, &c, 1, 0) == 1) {
+      text += c;
+    }
+    return text;
+  }
+  std::string ReadAll() { return ReadUntil("\xFF no such text"); }
+
+ private:
+  int socket_;
+};
+
+std::string Get(const std::string& path) { return "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n"; }
+
+HttpReply Echo(const HttpRequest& request) {
+  return {200, "text/plain", request.method + " " + request.path + " " + request.body + "!", {}};
+}
+
+std::unique_ptr<Listener> Start(ListenerOptions options, Handler handler = Echo) {
+  options.address = "127.0.0.1:0";
+  absl::StatusOr<std::unique_ptr<Listener>> listener = Listener::Start(options, std::move(handler));
+  EXPECT_TRUE(listener.ok()) << listener.status();
+  return *std::move(listener);
+}
+
+TEST(ListenerTest, AnswersRequestsOfAConnectionOneAfterTheOther) {
+  const auto listener = Start({});
+  Client client(listener->port());
+  client.Send(Get("/a%20b?x=1"));
+  EXPECT_THAT(client.ReadUntil("!"), AllOf(StartsWith("HTTP/1.1 200 OK"), HasSubstr("GET /a b ")));
+  // Two at once.
+  client.Send("POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi" + Get("/c"));
+  EXPECT_THAT(client.ReadUntil("!"), HasSubstr("POST /b hi!"));
+  EXPECT_THAT(client.ReadUntil("!"), HasSubstr("GET /c !"));
+}
+
+TEST(ListenerTest, ThePortIsNotShared) {
+  const auto first = Start({});
+  ListenerOptions options;
+  options.address = first->address();
+  const auto second = Listener::Start(options, Echo);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr(first->address()));
+  for (const char* wrong :
+       {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", ":-1"}) {
+    options.address = wrong;
+    EXPECT_EQ(Listener::Start(options, Echo).status().code(), absl::StatusCode::kInvalidArgument)
+        << wrong;
+  }
+}
+
+TEST(ListenerTest, Version6AndAllAddresses) {
+  ListenerOptions options;
+  for (const char* address : {"[::1]:0", "0.0.0.0:0", "[::]:0"}) {
+    options.address = address;
+    const auto listener = Listener::Start(options, Echo);
+    ASSERT_TRUE(listener.ok()) << listener.status();
+    EXPECT_GT((*listener)->port(), 0);
+  }
+}
+
+TEST(ListenerTest, NonsenseIsRefusedAndTheConnectionClosed) {
+  ListenerOptions options;
+  options.transfer_timeout = absl::Milliseconds(300);
+  const auto listener = Start(options);
+  for (const std::string& text : std::vector<std::string>{
+           std::string("nonsense\r\n\r\n"), std::string("GET\r\n\r\n"),
+           "GET /" + std::string(20000, 'x') + " HTTP/1.1\r\n\r\n", std::string(1 << 20, '\0'),
+           std::string("GET / HTTP/9.9\r\n\r\n")}) {
+    Client client(listener->port());
+    client.Send(text);
+    const std::string answer = client.ReadAll();  // ends: the server closes
+    EXPECT_TRUE(answer.empty() || answer.find("HTTP/1.1 4") == 0) << answer;
+  }
+  Client client(listener->port());
+  client.Send(Get("/"));
+  EXPECT_THAT(client.ReadUntil("!"), HasSubstr("GET / !"));
+}
+
+// The library's route matching recurses for each character of a path.
+TEST(ListenerTest, ALongPathIsRefused) {
+  const auto listener = Start({});
+  Client client(listener->port());
+  client.Send(Get("/" + std::string(8000, 'x')));
+  EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 414"));
+}
+
+TEST(ListenerTest, BodiesAreBoundedHoweverTheyCome) {
+  ListenerOptions options;
+  options.max_body_bytes = 1000;
+  const auto listener = Start(options);
+  {
+    Client client(listener->port());
+    client.Send("POST / HTTP/1.1\r\nContent-Length: 1001\r\n\r\n" + std::string(1001, 'x'));
+    EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 413"));
+  }
+  {
+    Client client(listener->port());
+    client.Send("POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\n" + std::string(1000, 'x'));
+    EXPECT_THAT(client.ReadUntil("!"), StartsWith("HTTP/1.1 200"));
+  }
+  {
+    // Chunks have no announced length.
+    Client client(listener->port());
+    client.Send("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
+    std::string chunk = "1000\r\n" + std::string(4096, 'x') + "\r\n";
+    int sent = 0;
+    while (sent < 100000 && client.Send(chunk)) {
+      ++sent;
+    }
+    EXPECT_LT(sent, 100000) << "400 MB were taken";
+  }
+  {
+    Client client(listener->port());
+    client.Send("POST / HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc");
+    EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 415"));
+  }
+}
+
+TEST(ListenerTest, ARequestHasToArriveInTimeHoweverItDrips) {
+  ListenerOptions options;
+  options.transfer_timeout = absl::Milliseconds(300);
+  const auto listener = Start(options);
+  Client client(listener->port());
+  // A byte every now and then would reset a time limit on single reads.
+  client.Send("POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\n");
+  std::thread drip([&] {
+    while (client.Send("x")) {
+      usleep(20'000);
+    }
+  });
+  const std::string answer = client.ReadAll();  // ends, before the thousand bytes are there
+  drip.join();
+  EXPECT_EQ(answer.find("200 OK"), std::string::npos) << answer;
+}
+
+TEST(ListenerTest, IdleAndDawdlingConnectionsMakeRoom) {
+  ListenerOptions options;
+  options.threads = 2;
+  options.idle_timeout = absl::Hours(1);
+  options.transfer_timeout = absl::Hours(1);
+  const auto listener = Start(options);
+  Client idle(listener->port());
+  idle.Send(Get("/"));
+  idle.ReadUntil("!");
+  Client dawdling(listener->port());
+  dawdling.Send("GET / HTTP");
+  for (int i = 0; i < 3; ++i) {
+    Client client(listener->port());
+    client.Send(Get("/served"));
+    EXPECT_THAT(client.ReadUntil("!"), HasSubstr("GET /served !"));
+  }
+}
+
+TEST(ListenerTest, MoreThanCanWaitAreToldAtOnce) {
+  ListenerOptions options;
+  options.threads = 1;
+  options.max_waiting = 1;
+  absl::Notification entered;
+  absl::Notification go_on;
+  std::atomic<int> count{0};
+  const auto listener = Start(options, [&](const HttpRequest& request) {
+    if (++count == 1) {
+      entered.Notify();
+    }
+    go_on.WaitForNotification();
+    return Echo(request);
+  });
+  Client running(listener->port());
+  running.Send(Get("/running"));
+  entered.WaitForNotification();
+  Client waiting(listener->port());
+  waiting.Send(Get("/waiting"));
+  // Accepted in the order of their connections.
+  Client refused(listener->port());
+  EXPECT_THAT(refused.ReadAll(), AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("Retry-After: 1"),
+                                       EndsWith("try again\"}\n")));
+  go_on.Notify();
+  EXPECT_THAT(running.ReadUntil("!"), HasSubstr("/running !"));
+  EXPECT_THAT(waiting.ReadUntil("!"), HasSubstr("/waiting !"));
+}
+
+TEST(ListenerTest, AnExceptionIsAnErrorWithoutItsText) {
+  const auto listener =
+      Start({}, [](const HttpRequest&) -> HttpReply { throw std::runtime_error("a secret"); });
+  Client client(listener->port());
+  client.Send(Get("/"));
+  const std::string answer = client.ReadUntil("}");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 500"));
+  EXPECT_EQ(answer.find("secret"), std::string::npos);
+}
+
+TEST(ListenerTest, AHandlerLearnsThatItsClientHungUp) {
+  absl::Notification entered;
+  absl::Notification noticed;
+  const auto listener = Start({}, [&](const HttpRequest& request) {
+    EXPECT_FALSE(request.abandoned());
+    entered.Notify();
+    while (!request.abandoned()) {
+      usleep(1000);
+    }
+    noticed.Notify();
+    return Echo(request);
+  });
+  Client client(listener->port());
+  client.Send(Get("/"));
+  entered.WaitForNotification();
+  client.Close();
+  noticed.WaitForNotification();
+}
+
+TEST(ListenerTest, StopAnswersWhatRunsAndClosesWhatIsIdle) {
+  absl::Notification entered;
+  absl::Notification go_on;
+  const auto listener = Start({}, [&](const HttpRequest& request) {
+    entered.Notify();
+    go_on.WaitForNotification();
+    return Echo(request);
+  });
+  Client idle(listener->port());
+  Client client(listener->port());
+  client.Send(Get("/late"));
+  entered.WaitForNotification();
+  std::thread stop([&] { listener->Stop(); });
+  go_on.Notify();
+  EXPECT_THAT(client.ReadUntil("!"), HasSubstr("/late !"));
+  EXPECT_EQ(idle.ReadAll(), "");
+  stop.join();
+}
+
+}  // namespace
+}  // namespace beamwright::http

@@ -1,0 +1,212 @@
+#include "server/serving/flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+namespace beamwright::serving {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ParsedFlags Parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "beamwright-server");
+  return ParseFlags(static_cast<int>(arguments.size()), arguments.data());
+}
+
+TEST(FlagsTest, DefaultsAreThoseOfTheEngine) {
+  const ParsedFlags parsed = Parse({"--model-path", "m"});
+  ASSERT_FALSE(parsed.exit_code.has_value());
+  EXPECT_EQ(parsed.flags.grpc_address, "0.0.0.0:8001");
+  EXPECT_EQ(parsed.flags.engine.num_threads, engine::EngineOptions().num_threads);
+  EXPECT_EQ(parsed.flags.engine.max_rows, engine::EngineOptions().max_rows);
+  EXPECT_EQ(parsed.flags.engine.max_queue, engine::EngineOptions().max_queue);
+  EXPECT_EQ(parsed.flags.drain_timeout, absl::Seconds(30));
+  EXPECT_EQ(parsed.flags.port_file, "");
+}
+
+TEST(FlagsTest, EveryFlagReachesItsField) {
+  const ParsedFlags parsed = Parse({"--model-repository",
+                                    "a",
+                                    "--model-repository=b",
+                                    "--model-path",
+                                    "c",
+                                    "--grpc-address",
+                                    "[::1]:9",
+                                    "--threads",
+                                    "3",
+                                    "--max-rows",
+                                    "64",
+                                    "--max-queue",
+                                    "9",
+                                    "--drain-timeout",
+                                    "1m30s",
+                                    "--log-level",
+                                    "debug",
+                                    "--port-file",
+                                    "p",
+                                    "--http-address",
+                                    "none",
+                                    "--metrics-address",
+                                    "m:1",
+                                    "--drain-delay",
+                                    "5s",
+                                    "--http-threads",
+                                    "3",
+                                    "--http-max-body-bytes",
+                                    "1000",
+                                    "--http-timeout",
+                                    "2s",
+                                    "--grpc-max-receive-bytes",
+                                    "2000",
+                                    "--grpc-max-concurrent-streams",
+                                    "4",
+                                    "--http-port-file",
+                                    "q",
+                                    "--metrics-port-file",
+                                    "r"});
+  ASSERT_FALSE(parsed.exit_code.has_value());
+  EXPECT_THAT(parsed.flags.models.repositories, ElementsAre("a", "b"));
+  EXPECT_THAT(parsed.flags.models.models, ElementsAre("c"));
+  EXPECT_EQ(parsed.flags.grpc_address, "[::1]:9");
+  EXPECT_EQ(parsed.flags.engine.num_threads, 3);
+  EXPECT_EQ(parsed.flags.engine.max_rows, 64);
+  EXPECT_EQ(parsed.flags.engine.max_queue, 9);
+  EXPECT_EQ(parsed.flags.drain_timeout, absl::Seconds(90));
+  EXPECT_EQ(parsed.flags.log_level, "debug");
+  EXPECT_EQ(parsed.flags.port_file, "p");
+  EXPECT_EQ(parsed.flags.http_address, "none");
+  EXPECT_EQ(parsed.flags.metrics_address, "m:1");
+  EXPECT_EQ(parsed.flags.drain_delay, absl::Seconds(5));
+  EXPECT_EQ(parsed.flags.http_threads, 3);
+  EXPECT_EQ(parsed.flags.http_max_body_bytes, 1000);
+  EXPECT_EQ(parsed.flags.http_timeout, absl::Seconds(2));
+  EXPECT_EQ(parsed.flags.grpc_max_receive_bytes, 2000);
+  EXPECT_EQ(parsed.flags.grpc_max_concurrent_streams, 4);
+  EXPECT_EQ(parsed.flags.http_port_file, "q");
+  EXPECT_EQ(parsed.flags.metrics_port_file, "r");
+}
+
+TEST(FlagsTest, TheEnvironmentFillsInAndTheCommandLineGoesFirst) {
+  setenv("BEAMWRIGHT_MODEL_REPOSITORY", "x:y", 1);
+  setenv("BEAMWRIGHT_MAX_ROWS", "32", 1);
+  setenv("BEAMWRIGHT_THREADS", "5", 1);
+  const ParsedFlags parsed = Parse({"--threads", "2"});
+  setenv("BEAMWRIGHT_MAX_ROWS", "none", 1);
+  const ParsedFlags wrong = Parse({});
+  for (const char* name :
+       {"BEAMWRIGHT_MODEL_REPOSITORY", "BEAMWRIGHT_MAX_ROWS", "BEAMWRIGHT_THREADS"}) {
+    unsetenv(name);
+  }
+  ASSERT_FALSE(parsed.exit_code.has_value());
+  EXPECT_THAT(parsed.flags.models.repositories, ElementsAre("x", "y"));
+  EXPECT_EQ(parsed.flags.engine.max_rows, 32);
+  EXPECT_EQ(parsed.flags.engine.num_threads, 2);
+  EXPECT_EQ(wrong.exit_code, 2);
+}
+
+class SettingsFileTest : public ::testing::Test {
+ protected:
+  SettingsFileTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "beamwright-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  ~SettingsFileTest() override {
+    unsetenv("BEAMWRIGHT_MAX_ROWS");
+    unsetenv("BEAMWRIGHT_CONFIG");
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::string Write(const std::string& text) const {
+    std::ofstream(folder_ + "/config") << text;
+    return folder_ + "/config";
+  }
+  // What is said on standard error about settings that must be refused.
+  static std::string Refusal(std::vector<const char*> arguments) {
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(Parse(std::move(arguments)).exit_code, 2);
+    return ::testing::internal::GetCapturedStderr();
+  }
+
+  std::string folder_;
+};
+
+TEST_F(SettingsFileTest, CommandLineThenEnvironmentThenFile) {
+  const std::string file =
+      Write("model-path = [\"a\", \"b\"]\nmax-rows = 1\nthreads = 1\nmax-queue = 1\n");
+  setenv("BEAMWRIGHT_MAX_ROWS", "2", 1);
+  setenv("BEAMWRIGHT_THREADS", "2", 1);
+  const ParsedFlags parsed = Parse({"--config", file.c_str(), "--threads", "3"});
+  unsetenv("BEAMWRIGHT_THREADS");
+  ASSERT_FALSE(parsed.exit_code.has_value());
+  EXPECT_THAT(parsed.flags.models.models, ElementsAre("a", "b"));
+  EXPECT_EQ(parsed.flags.engine.max_queue, 1);
+  EXPECT_EQ(parsed.flags.engine.max_rows, 2);
+  EXPECT_EQ(parsed.flags.engine.num_threads, 3);
+}
+
+TEST_F(SettingsFileTest, TheEnvironmentMayNameTheFile) {
+  setenv("BEAMWRIGHT_CONFIG", Write("model-path = \"a\"\n").c_str(), 1);
+  EXPECT_THAT(Parse({}).flags.models.models, ElementsAre("a"));
+}
+
+TEST_F(SettingsFileTest, WrongValuesAreNamedWithTheirSource) {
+  std::string file = Write("max-rows = many\n");
+  EXPECT_THAT(Refusal({"--config", file.c_str()}),
+              AllOf(HasSubstr("file '" + file + "'"), HasSubstr("--max-rows"), HasSubstr("many")));
+  file = Write("max-row = 1\n");
+  EXPECT_THAT(Refusal({"--config", file.c_str()}), HasSubstr("no setting 'max-row'"));
+  file = Write("[section]\nmax-rows = 1\n");
+  EXPECT_THAT(Refusal({"--config", file.c_str()}), HasSubstr("no sections, such as [section]"));
+  file = Write("help = true\n");
+  EXPECT_THAT(Refusal({"--config", file.c_str()}), HasSubstr("no setting 'help'"));
+  EXPECT_THAT(Refusal({"--config", "/does/not/exist"}), HasSubstr("/does/not/exist"));
+  setenv("BEAMWRIGHT_MAX_ROWS", "0", 1);
+  EXPECT_THAT(Refusal({"--model-path", "m"}),
+              HasSubstr("environment variable BEAMWRIGHT_MAX_ROWS: --max-rows"));
+  // What the command line overrides is not looked at.
+  EXPECT_FALSE(Parse({"--model-path", "m", "--max-rows", "5"}).exit_code.has_value());
+}
+
+TEST_F(SettingsFileTest, WhatIsPrintedIsAFileThatSetsTheSame) {
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(Parse({"--model-path", "a \"b\"", "--model-path", "c", "--max-rows", "77",
+                   "--drain-delay", "90s", "--print-config"})
+                .exit_code,
+            0);
+  const std::string file = Write(::testing::internal::GetCapturedStdout());
+  const ParsedFlags parsed = Parse({"--config", file.c_str()});
+  ASSERT_FALSE(parsed.exit_code.has_value());
+  EXPECT_EQ(parsed.flags.models.models.size(), 2u);
+  EXPECT_EQ(parsed.flags.engine.max_rows, 77);
+  EXPECT_EQ(parsed.flags.drain_delay, absl::Seconds(90));
+  EXPECT_EQ(parsed.flags.drain_timeout, Flags().drain_timeout);
+  EXPECT_EQ(parsed.flags.grpc_address, Flags().grpc_address);
+}
+
+TEST(FlagsTest, TimesWithAndWithoutUnit) {
+  const auto timeout = [](const char* text) {
+    return Parse({"--model-path", "m", "--drain-timeout", text});
+  };
+  EXPECT_EQ(timeout("0").flags.drain_timeout, absl::ZeroDuration());
+  EXPECT_EQ(timeout("2.5").flags.drain_timeout, absl::Milliseconds(2500));
+  EXPECT_EQ(timeout("500ms").flags.drain_timeout, absl::Milliseconds(500));
+  for (const char* bad : {"", "soon", "-1", "nan", "inf", "25h", "5 apples"}) {
+    EXPECT_EQ(timeout(bad).exit_code, 2) << bad;
+  }
+}
+
+TEST(FlagsTest, HelpAndVersionEndWell) {
+  EXPECT_EQ(Parse({"--help"}).exit_code, 0);
+  EXPECT_EQ(Parse({"--version"}).exit_code, 0);
+  EXPECT_EQ(Parse({}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace beamwright::serving

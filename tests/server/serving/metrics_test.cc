@@ -1,0 +1,115 @@
+#include "server/serving/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "server/serving/model_registry.h"
+
+namespace beamwright::serving {
+namespace {
+
+using absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class MetricsTest : public ::testing::Test {
+ protected:
+  MetricsTest() {
+    auto registry = ModelRegistry::Load({{}, {BEAMWRIGHT_SOURCE_DIR "/models/g2p-en"}});
+    EXPECT_TRUE(registry.ok()) << registry.status();
+    registry_ = *std::move(registry);
+    model_ = *registry_->Lookup("", "");
+  }
+
+  std::unique_ptr<ModelRegistry> registry_;
+  ModelPtr model_;
+  Metrics metrics_;
+};
+
+v1::DecodeResponse TwoGoodOneRefused() {
+  v1::DecodeResponse response;
+  for (int i = 0; i < 2; ++i) {
+    v1::Decoded& decoded = *response.add_results()->mutable_decoded();
+    decoded.set_queue_ms(20);
+    decoded.set_compute_ms(300);
+    decoded.set_source_length(3);
+    v1::Hypothesis& best = *decoded.add_hypotheses();
+    best.add_tokens(1);
+    best.set_finish_reason(i == 0 ? v1::FINISH_REASON_EOS : v1::FINISH_REASON_LENGTH);
+  }
+  response.add_results()->mutable_error()->set_code(
+      static_cast<int>(StatusCode::kResourceExhausted));
+  return response;
+}
+
+TEST_F(MetricsTest, CallsAndSourcesAreCountedByTheirCode) {
+  metrics_.CountCall(Method::kDecode, model_.get(), StatusCode::kOk, absl::Milliseconds(400));
+  metrics_.CountCall(Method::kDecode, model_.get(), StatusCode::kOk, absl::Milliseconds(2));
+  metrics_.CountCall(Method::kHttpInfer, model_.get(), StatusCode::kInternal, absl::Seconds(1));
+  metrics_.CountSources(*model_, TwoGoodOneRefused());
+  const std::string model = R"(model="g2p-en",)";
+  EXPECT_THAT(
+      metrics_.Text(),
+      AllOf(HasSubstr("beamwright_requests_total{code=\"OK\",method=\"Decode\"," + model +
+                      "protocol=\"grpc\",version=\"1\"} 2\n"),
+            HasSubstr("beamwright_requests_total{code=\"INTERNAL\",method=\"ModelInfer\"," + model +
+                      "protocol=\"http\",version=\"1\"} 1\n"),
+            HasSubstr("beamwright_sources_total{code=\"OK\"," + model + "version=\"1\"} 2\n"),
+            HasSubstr("beamwright_sources_total{code=\"RESOURCE_EXHAUSTED\"," + model +
+                      "version=\"1\"} 1\n"),
+            HasSubstr("beamwright_requests_rejected_total{reason=\"queue_full\"} 1\n"),
+            HasSubstr("beamwright_finished_total{" + model +
+                      "reason=\"max_length\",version=\"1\"} 1\n"),
+            HasSubstr("beamwright_request_duration_seconds_count{" + model + "version=\"1\"} 3\n"),
+            HasSubstr("beamwright_request_duration_seconds_bucket{" + model +
+                      "version=\"1\",le=\"0.0025\"} 1\n")));
+}
+
+TEST_F(MetricsTest, AClientCannotMakeUpLabels) {
+  metrics_.CountCall(Method::kModelInfer, nullptr, StatusCode::kNotFound, absl::ZeroDuration());
+  metrics_.CountRejection(StatusCode::kNotFound);
+  EXPECT_THAT(metrics_.Text(),
+              AllOf(HasSubstr("code=\"NOT_FOUND\",method=\"ModelInfer\",model=\"\""),
+                    HasSubstr("{reason=\"unknown_model\"} 1"), Not(HasSubstr("UNKNOWN"))));
+}
+
+TEST_F(MetricsTest, TotalsOfAModel) {
+  metrics_.CountCall(Method::kDecode, model_.get(), StatusCode::kOk, absl::Seconds(2));
+  metrics_.CountCall(Method::kDecode, model_.get(), StatusCode::kCancelled, absl::Seconds(3));
+  metrics_.CountSources(*model_, TwoGoodOneRefused());
+  metrics_.OnStep(*model_, 8, absl::Milliseconds(1));
+  const ModelTotals totals = metrics_.Totals(*model_);
+  EXPECT_EQ(totals.calls_succeeded, 1);
+  EXPECT_EQ(totals.calls_failed, 1);
+  EXPECT_EQ(totals.success_time, absl::Seconds(2));
+  EXPECT_EQ(totals.failure_time, absl::Seconds(3));
+  EXPECT_EQ(totals.sources_decoded, 2);
+  EXPECT_EQ(totals.queue_time, absl::Milliseconds(40));
+  EXPECT_EQ(totals.compute_time, absl::Milliseconds(600));
+  EXPECT_EQ(totals.steps, 1);
+}
+
+TEST_F(MetricsTest, ThreadsLoseNothing) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([this] {
+      for (int i = 0; i < 500; ++i) {
+        metrics_.CountCall(Method::kDecode, model_.get(), StatusCode::kOk, absl::ZeroDuration());
+        metrics_.OnStep(*model_, 2, absl::ZeroDuration());
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_THAT(
+      metrics_.Text(),
+      AllOf(HasSubstr("protocol=\"grpc\",version=\"1\"} 2000\n"),
+            HasSubstr("beamwright_row_steps_total{model=\"g2p-en\",version=\"1\"} 4000\n")));
+}
+
+}  // namespace
+}  // namespace beamwright::serving
