@@ -100,7 +100,7 @@ TEST(OnnxSequencesTest, ListsAreNotReadForever) {
                                    " } output { name: 'y0' } node { op_type: 'SequenceConstruct' "
                                    "output: 'list' input: '",
                                    name, "' } ");
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 20'000; ++i) {
     absl::StrAppend(&graph, "node { op_type: 'ConcatFromSequence' input: 'list' output: 'y", i,
                     "' attribute { name: 'axis' type: INT i: 0 } } ");
   }
