@@ -56,9 +56,8 @@ class Copy {
 
   // The value that stands for a value of the old graph.
   ValueId Of(ValueId old) const {
-    return old.present()
-               ? values_[static_cast<size_t>(old.node)][static_cast<size_t>(old.output)]
-               : old;
+    return old.present() ? values_[static_cast<size_t>(old.node)][static_cast<size_t>(old.output)]
+                         : old;
   }
   void Set(ValueId old, ValueId value) {
     auto& values = values_[static_cast<size_t>(old.node)];
@@ -111,8 +110,7 @@ bool RunsOnce(const Graph& graph, const Node& node) {
   bool once = false;
   for (const LoopInput& rule : loop.inputs) {
     if (rule.kind == LoopInput::Kind::kSliced) {
-      const PartialShape& shape =
-          graph.info(node.inputs[static_cast<size_t>(rule.input)]).shape;
+      const PartialShape& shape = graph.info(node.inputs[static_cast<size_t>(rule.input)]).shape;
       if (!shape.has_rank() || shape.rank() == 0 || rule.part_size != 1 ||
           shape.dim(static_cast<int>(rule.axis < 0 ? rule.axis + shape.rank() : rule.axis)) != 1) {
         return false;
@@ -122,8 +120,7 @@ bool RunsOnce(const Graph& graph, const Node& node) {
   }
   // Reading an input straight through would give one value two names.
   for (const LoopOutput& output : loop.outputs) {
-    const Node& result =
-        loop.body.node(loop.body.results[static_cast<size_t>(output.body_result)]);
+    const Node& result = loop.body.node(loop.body.results[static_cast<size_t>(output.body_result)]);
     const Node& source = loop.body.node(result.inputs[0].node);
     const bool scalar_part = output.kind == LoopOutput::Kind::kConcatenated &&
                              !(loop.body.info(result.inputs[0]).shape.has_rank() &&
@@ -176,8 +173,7 @@ void Inline(const Node& node, int index, Copy& outer) {
   }
   for (const LoopOutput& output : loop.outputs) {
     const auto at = static_cast<size_t>(output.output);
-    ValueId value =
-        of(body.node(body.results[static_cast<size_t>(output.body_result)]).inputs[0]);
+    ValueId value = of(body.node(body.results[static_cast<size_t>(output.body_result)]).inputs[0]);
     if (output.kind == LoopOutput::Kind::kStacked) {
       value = AppendMove(to, "Unsqueeze", node.name, value, {{output.axis}});
     }
@@ -190,6 +186,12 @@ void Inline(const Node& node, int index, Copy& outer) {
 }
 
 }  // namespace
+
+int TokenRowAxis(const PartialShape& tokens) {
+  return tokens.has_rank() && tokens.rank() == 2 && tokens.dim(0) == 1 && IsUnknown(tokens.dim(1))
+             ? 1
+             : 0;
+}
 
 bool CountsRowsSecond(const Graph& graph, int tokens, int parameter) {
   const auto shape_of = [&](int index) -> const PartialShape& {
@@ -219,9 +221,8 @@ void MoveRowsFirst(Graph& graph, absl::Span<const StepState> states) {
       const int rank = graph.node(parameter).outputs[0].shape.rank();
       const std::vector<std::string> names = graph.info(node.inputs[0]).names;
       Node result = node;
-      result.inputs = {
-          SwapFirstAxes(copy.to, PortName(graph, static_cast<int>(i)), copy.Of(node.inputs[0]),
-                        rank, names)};
+      result.inputs = {SwapFirstAxes(copy.to, PortName(graph, static_cast<int>(i)),
+                                     copy.Of(node.inputs[0]), rank, names)};
       kept[i] = Append(copy.to, std::move(result));
       continue;
     }

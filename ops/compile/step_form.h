@@ -16,6 +16,10 @@ struct StepState {
   int result = -1;
 };
 
+// The axis on which a step graph's tokens count rows: 1 for [1, rows], as layers read that have the
+// time first, else 0.
+int TokenRowAxis(const PartialShape& tokens);
+
 // Whether the Parameter of a state counts rows on its second axis: rank 3 or more, the first extent
 // known and the second one not. `tokens` (an index into graph.parameters) must have an unknown
 // extent, else nothing counts rows.

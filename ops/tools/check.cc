@@ -120,7 +120,11 @@ absl::Status MoveStates(const DecoderRoles& roles, Graph& graph, GraphInfo& info
 absl::Status CheckStepGraph(Graph graph, GraphInfo info, const DecoderRoles& roles,
                             GraphFindings& findings) {
   BW_RETURN_IF_ERROR(MoveStates(roles, graph, info));
-  BW_RETURN_IF_ERROR(FoldShapes(graph, info, Operators(), DecoderRowAxes(graph, -1, 0)));
+  const Ports inputs = InputPorts(graph);
+  const Port* const tokens = FindPort(inputs, roles.token_input);
+  BW_RETURN_IF_ERROR(FoldShapes(graph, info, Operators(),
+                                DecoderRowAxes(graph, static_cast<int>(tokens - inputs.data()),
+                                               TokenRowAxis(tokens->info.shape))));
   const std::string states =
       absl::StrJoin(roles.states, ", ", [](std::string* out, const StateRole& state) {
         absl::StrAppend(out, "'", state.input, "'");

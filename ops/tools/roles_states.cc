@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ops/base/status.h"
+#include "ops/compile/step_form.h"
 #include "ops/tools/decoder_guess.h"
 #include "ops/tools/name_stem.h"
 
@@ -120,7 +121,7 @@ std::shared_ptr<const Loop> StepLoop(const Graph& step, const DecoderRoles& role
     if (port.name == roles.token_input) {
       rule.kind = LoopInput::Kind::kSliced;
       rule.drop_axis = port.info.shape.rank() < 2;
-      rule.axis = rule.drop_axis ? 0 : 1;
+      rule.axis = rule.drop_axis ? 0 : 1 - TokenRowAxis(port.info.shape);
     } else if (state != roles.states.end()) {
       rule.kind = LoopInput::Kind::kCarried;
       rule.back_edge = static_cast<int>(FindPort(outputs, state->output) - outputs.data());

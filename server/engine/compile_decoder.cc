@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
+#include "ops/compile/step_form.h"
 #include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
 #include "server/engine/decoder_form.h"
@@ -197,10 +198,7 @@ class DecoderCompiler {
         rule.kind = LoopInput::Kind::kSliced;
         const PartialShape& shape = Parameter(i).outputs[0].shape;
         rule.drop_axis = !shape.has_rank() || shape.rank() < 2;
-        // [1, rows], as layers read that have the time first, or [rows, 1].
-        const bool time_first = !rule.drop_axis && shape.dim(0) == 1 &&
-                                shape.dim(1) == PartialShape::kDynamic;
-        rule.axis = rule.drop_axis || time_first ? 0 : 1;
+        rule.axis = rule.drop_axis ? 0 : 1 - ops::TokenRowAxis(shape);
         BW_RETURN_IF_ERROR(UseTokenParameter(graph.parameters[i], rule));
       } else if (!state_output.empty()) {
         rule.kind = LoopInput::Kind::kCarried;
@@ -251,8 +249,8 @@ class DecoderCompiler {
       input.node = node;
       input.is_state = std::find(parts_.state_values.begin(), parts_.state_values.end(),
                                  ValueId{node, 0}) != parts_.state_values.end();
-      input.layers_first = std::find(moved_states_.begin(), moved_states_.end(), input.name) !=
-                           moved_states_.end();
+      input.layers_first =
+          std::find(moved_states_.begin(), moved_states_.end(), input.name) != moved_states_.end();
       std::string encoder_output = input.name;
       if (const v1::StateConfig* state = FindState(input.name)) {
         input.has_constant = state->has_constant();

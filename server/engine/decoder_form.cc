@@ -161,8 +161,8 @@ absl::Status FormStep(const v1::DecoderConfig& config, DecoderForm& form) {
   }
   int tokens = -1;
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
-    tokens = PortName(graph, graph.parameters[i]) == config.token_input() ? static_cast<int>(i)
-                                                                          : tokens;
+    tokens =
+        PortName(graph, graph.parameters[i]) == config.token_input() ? static_cast<int>(i) : tokens;
   }
   std::vector<ops::StepState> states;
   for (size_t i = 0; tokens >= 0 && i < graph.parameters.size(); ++i) {
@@ -179,7 +179,12 @@ absl::Status FormStep(const v1::DecoderConfig& config, DecoderForm& form) {
     ops::MoveRowsFirst(graph, states);
     BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
   }
-  return FoldShapes(graph, form.info, ops::Operators(), ops::DecoderRowAxes(graph, -1, 0));
+  const int token_axis =
+      tokens < 0 ? 0
+                 : ops::TokenRowAxis(
+                       graph.node(graph.parameters[static_cast<size_t>(tokens)]).outputs[0].shape);
+  return FoldShapes(graph, form.info, ops::Operators(),
+                    ops::DecoderRowAxes(graph, tokens, token_axis));
 }
 
 }  // namespace
