@@ -143,12 +143,12 @@ void Inline(const Node& node, int index, Copy& outer) {
     if (rule.kind == LoopInput::Kind::kIteration) {
       const ValueInfo& info = body.node(parameter).outputs[0];
       const Shape shape = info.shape.has_rank() && info.shape.rank() == 1 ? Shape{1} : Shape{};
-      inside[static_cast<size_t>(parameter)] = {AppendConstant(to, info.dtype, shape, {{0}})};
+      inside[static_cast<size_t>(parameter)] = {AppendConstant(to, info.dtype, shape, {int64_t{0}})};
       continue;
     }
     ValueId value = outer.Of(node.inputs[static_cast<size_t>(rule.input)]);
     if (rule.kind == LoopInput::Kind::kSliced && rule.drop_axis) {
-      value = AppendMove(to, "Squeeze", node.name, value, {{rule.axis}});
+      value = AppendMove(to, "Squeeze", node.name, value, {rule.axis});
     }
     inside[static_cast<size_t>(parameter)] = {value};
   }
@@ -175,7 +175,7 @@ void Inline(const Node& node, int index, Copy& outer) {
     const auto at = static_cast<size_t>(output.output);
     ValueId value = of(body.node(body.results[static_cast<size_t>(output.body_result)]).inputs[0]);
     if (output.kind == LoopOutput::Kind::kStacked) {
-      value = AppendMove(to, "Unsqueeze", node.name, value, {{output.axis}});
+      value = AppendMove(to, "Unsqueeze", node.name, value, {output.axis});
     }
     // Results bear the names of the values that they read.
     std::vector<std::string>& names =
