@@ -9,6 +9,17 @@
 
 #include "absl/strings/str_cat.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define BEAMWRIGHT_COUNTS_ALLOCATIONS 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define BEAMWRIGHT_COUNTS_ALLOCATIONS 0
+#endif
+#endif
+#ifndef BEAMWRIGHT_COUNTS_ALLOCATIONS
+#define BEAMWRIGHT_COUNTS_ALLOCATIONS 1
+#endif
+
 namespace beamwright::testing_support {
 namespace {
 
@@ -23,7 +34,7 @@ struct Counter {
 };
 thread_local Counter counter;
 
-void* Allocate(std::size_t size, std::size_t alignment) {
+[[maybe_unused]] void* Allocate(std::size_t size, std::size_t alignment) {
   if (counter.counting) {
     counter.counting = false;  // backtrace may allocate
     if (counter.count < kMostCallers) {
@@ -40,6 +51,8 @@ void* Allocate(std::size_t size, std::size_t alignment) {
 }
 
 }  // namespace
+
+bool AllocationsAreCounted() { return BEAMWRIGHT_COUNTS_ALLOCATIONS != 0; }
 
 void CountAllocations() {
   counter.count = 0;
@@ -63,6 +76,7 @@ CountedAllocations StopCounting() {
 
 }  // namespace beamwright::testing_support
 
+#if BEAMWRIGHT_COUNTS_ALLOCATIONS
 using beamwright::testing_support::Allocate;  // of this file
 
 void* operator new(std::size_t size) { return Allocate(size, 16); }
@@ -73,3 +87,4 @@ void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+#endif  // BEAMWRIGHT_COUNTS_ALLOCATIONS

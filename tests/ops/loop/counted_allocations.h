@@ -11,6 +11,8 @@ struct CountedAllocations {
   std::string callers;  // stacks of the first few
 };
 
+// False under sanitizers, which bring allocators of their own: nothing is counted there.
+bool AllocationsAreCounted();
 // From now on, on this thread.
 void CountAllocations();
 // What there was since then; nothing if nothing was counted.
