@@ -135,15 +135,7 @@ absl::Status CheckStepGraph(Graph graph, GraphInfo info, const DecoderRoles& rol
   return absl::OkStatus();
 }
 
-void CheckDecoder(Graph graph, GraphInfo info, GraphFindings& findings) {
-  if (InlineSingleIterations(graph)) {
-    absl::StatusOr<GraphInfo> inlined = InferGraph(graph, Operators());
-    if (!inlined.ok()) {
-      findings.no_step = std::string(inlined.status().message());
-      return;
-    }
-    info = *std::move(inlined);
-  }
+void FindStep(const Graph& graph, const GraphInfo& info, GraphFindings& findings) {
   std::vector<std::string> reasons;
   const absl::StatusOr<DecoderRoles> roles = GuessDecoderRoles(graph, nullptr, {}, reasons);
   absl::Status status = roles.status();
@@ -152,6 +144,27 @@ void CheckDecoder(Graph graph, GraphInfo info, GraphFindings& findings) {
                              : CheckStepGraph(graph, info, *roles, findings);
   }
   findings.no_step = std::string(status.message());
+}
+
+bool HasLoops(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [](const Node& node) { return node.op == "Loop"; });
+}
+
+void CheckDecoder(const Graph& graph, const GraphInfo& info, GraphFindings& findings) {
+  if (HasLoops(graph)) {
+    Graph inlined = graph;
+    if (InlineSingleIterations(inlined)) {
+      const absl::StatusOr<GraphInfo> inferred = InferGraph(inlined, Operators());
+      if (inferred.ok()) {
+        FindStep(inlined, *inferred, findings);
+      } else {
+        findings.no_step = std::string(inferred.status().message());
+      }
+      return;
+    }
+  }
+  FindStep(graph, info, findings);
 }
 
 std::string Names(const std::vector<std::string>& names) {
