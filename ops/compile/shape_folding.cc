@@ -329,11 +329,23 @@ void OpenRows(Graph& graph, GraphInfo& info, const OperatorSet& operators,
   }
 }
 
+// Whether there is anything that extents could decide: symbols come from ShapeOf, and are used by
+// the others. Extents of every value, and a graph made anew, are much memory for a long graph.
+bool HasShapesToFold(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+    return node.op == "ShapeOf" || node.op == "Reshape" || node.op == "Broadcast" ||
+           node.loop != nullptr || node.branches != nullptr;
+  });
+}
+
 }  // namespace
 
 absl::Status FoldShapes(Graph& graph, GraphInfo& info, const OperatorSet& operators,
                         const std::vector<int>& row_axes) {
   OpenRows(graph, info, operators, row_axes);
+  if (!HasShapesToFold(graph)) {
+    return absl::OkStatus();
+  }
   // What became a constant lets inference compute more, which may fold more.
   for (int pass = 0; pass < kMostPasses; ++pass) {
     Symbols symbols;
