@@ -33,7 +33,7 @@ struct OnnxFunction {
 struct OnnxImport {
   // Nodes that are translated and nodes that they become, those of functions once a call:
   // functions that call each other could ask for any number.
-  static constexpr int64_t kMaxNodes = 200'000;
+  static constexpr int64_t kMaxNodes = 80'000;
   static constexpr int kMaxFunctionDepth = 16;
 
   OnnxTensors tensors;
