@@ -79,6 +79,8 @@ class SentencePieceCodec : public CodecBase {
     return text;
   }
 
+  int32_t TokenId(const std::string& token) const override { return model_->Find(token); }
+
   int size() const override { return model_->size(); }
 
  private:

@@ -35,7 +35,7 @@ class TableCodec : public CodecBase {
     }
     BW_RETURN_IF_ERROR(codec->CheckTokens(config));
     BW_RETURN_IF_ERROR(codec->FindSpecialTokens(
-        config, [&](const std::string& token) { return codec->Find(token); }));
+        config, [&](const std::string& token) { return codec->TokenId(token); }));
     return std::unique_ptr<TextCodec>(std::move(codec));
   }
 
@@ -88,12 +88,7 @@ class TableCodec : public CodecBase {
     return text;
   }
 
-  int size() const override { return size_; }
-
- private:
-  TableCodec() = default;
-
-  int32_t Find(const std::string& token) const {
+  int32_t TokenId(const std::string& token) const override {
     if (vocabulary_.has_value()) {
       return vocabulary_->Find(token);
     }
@@ -102,6 +97,11 @@ class TableCodec : public CodecBase {
     const bool number = absl::SimpleAtoi(token, &id) && absl::StrCat(id) == token;
     return number && id >= 0 && (size_ == 0 || id < size_) ? id : -1;
   }
+
+  int size() const override { return size_; }
+
+ private:
+  TableCodec() = default;
 
   // Tokens that no text could ever be read as, or that would not survive being written.
   absl::Status CheckTokens(const v1::TextConfig& config) const {

@@ -41,6 +41,10 @@ class TextCodec {
   // Text of ids without begin, end and pad tokens. An id outside the vocabulary prints as "<id>".
   virtual std::string Decode(absl::Span<const int32_t> ids) const = 0;
 
+  // The id of a token by its text in the vocabulary (a number, where there is none), special tokens
+  // included; -1 if there is no such token.
+  virtual int32_t TokenId(const std::string& token) const = 0;
+
   // Number of ids; 0 where the side has no vocabulary.
   virtual int size() const = 0;
   // Ids of the configured special tokens; -1 where not configured.

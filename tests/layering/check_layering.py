@@ -12,7 +12,7 @@ import sys
 OPS_GRAPH = ["ops/base", "ops/tensor", "ops/graph"]
 OPS_LOOP = [*OPS_GRAPH, "ops/kernels", "ops/compile", "ops/loop"]
 OPS = [*OPS_LOOP, "ops/import"]
-SERVER_ENGINE = [*OPS, "proto", "server/search", "server/model"]
+SERVER_ENGINE = [*OPS, "proto", "server/search", "server/fusion", "server/model"]
 
 # A folder's own files are always allowed. "proto" is generated messages,
 # "grpc" the RPC library and generated services.
@@ -26,6 +26,7 @@ ALLOWED = {
     "ops/loop": [*OPS_GRAPH, "ops/kernels", "ops/compile"],
     "ops/tools": OPS,
     "server/search": ["ops/base"],
+    "server/fusion": ["ops/base"],
     "server/model": [*OPS_GRAPH, "ops/import", "proto", "server/model/sentencepiece"],
     "server/model/sentencepiece": [],
     "server/engine": SERVER_ENGINE,
