@@ -5,9 +5,9 @@
 // Order, per token: the logit x; sparse edits (in their order); ban and allowed set (x =
 // -infinity); temperature (x / T). The log-sum-exp is taken over these values, so log-probabilities
 // are renormalised over what is allowed; with renormalize false it is taken before, and what the
-// edits and the temperature make of the log-probabilities is the answer. Then the rank bonus is
-// added: it moves a token's rank, not its log-probability. A draw replaces the choice of the best
-// by chance.
+// edits and the temperature make of the log-probabilities is the answer. Then the rank bonus and
+// what other scorers add (`added`) are added: they move a token's rank, not its log-probability. A
+// draw replaces the choice of the best by chance.
 #ifndef BEAMWRIGHT_OPS_BASE_ROW_RULES_H_
 #define BEAMWRIGHT_OPS_BASE_ROW_RULES_H_
 
@@ -66,9 +66,11 @@ struct RowRules {
   absl::Span<const int32_t> watched;  // tokens whose log-probability is wanted whatever their rank
   bool renormalize = true;
   RowDraw draw;
+  // Empty, or for each token what its rank score gains; -infinity bars it. Not with a draw.
+  absl::Span<const float> added;
 
   bool empty() const {
-    return edits.empty() && !has_allowed && temperature == 1 && bonuses.empty() &&
+    return edits.empty() && !has_allowed && temperature == 1 && bonuses.empty() && added.empty() &&
            watched.empty() && draw.kind == DrawKind::kNone;
   }
 };

@@ -212,14 +212,14 @@ absl::Status CollectBonuses(absl::Span<const RankBonus> bonuses, absl::Span<cons
   return absl::OkStatus();
 }
 
-// f32 subtraction is monotone, so the largest value of a block has its largest log-probability.
-void Select(absl::Span<const float> values, size_t k, RowScan& result) {
-  const float* x = values.data();
-  const float shift = result.log_sum_exp;
+// Rank scores are ranks[i] - shift: the values themselves, less the log-sum-exp, or what AddScores
+// made of them. f32 subtraction is monotone, so the largest value of a block has its largest rank.
+void Select(absl::Span<const float> values, absl::Span<const float> ranks, float shift, size_t k,
+            RowScan& result) {
   size_t next_bonus = 0;
   const std::vector<Candidate>& bonuses = result.bonus_set;
-  for (size_t first = 0; first < values.size(); first += kBlock) {
-    const size_t end = std::min(first + kBlock, values.size());
+  for (size_t first = 0; first < ranks.size(); first += kBlock) {
+    const size_t end = std::min(first + kBlock, ranks.size());
     const float largest = result.block_maxima[first / kBlock];
     const bool may_enter =
         largest > -kInfinity &&
@@ -230,9 +230,9 @@ void Select(absl::Span<const float> values, size_t k, RowScan& result) {
       }
       const bool has_bonus =
           next_bonus < bonuses.size() && static_cast<size_t>(bonuses[next_bonus].token) == i;
-      if (x[i] > -kInfinity && !has_bonus) {
-        const float log_prob = x[i] - shift;
-        Insert({static_cast<int32_t>(i), log_prob, log_prob}, k, result.best);
+      if (ranks[i] > -kInfinity && !has_bonus) {
+        Insert({static_cast<int32_t>(i), values[i] - result.log_sum_exp, ranks[i] - shift}, k,
+               result.best);
       }
     }
   }
@@ -241,6 +241,29 @@ void Select(absl::Span<const float> values, size_t k, RowScan& result) {
       Insert(candidate, k, result.best);
     }
   }
+}
+
+// result.ranks: log-probabilities with what other scorers add to them.
+absl::Status AddScores(absl::Span<const float> values, absl::Span<const float> added,
+                       RowScan& result) {
+  if (added.size() != values.size()) {
+    return Invalid("added: ", added.size(), " elements for ", values.size(), " tokens");
+  }
+  result.ranks.resize(values.size());
+  const float* const x = values.data();
+  const float* const more = added.data();
+  float* const ranks = result.ranks.data();
+  const size_t count = values.size();
+  const float shift = result.log_sum_exp;
+  Vectorized([=]() BW_ALWAYS_INLINE {
+    for (size_t i = 0; i < count; ++i) {
+      ranks[i] = x[i] == -kInfinity ? -kInfinity : (x[i] - shift) + more[i];
+    }
+  });
+  for (Candidate& candidate : result.bonus_set) {
+    candidate.rank_score += added[static_cast<size_t>(candidate.token)];
+  }
+  return Annotate(CheckedMax(result.ranks, result.block_maxima).status(), "added");
 }
 
 }  // namespace
@@ -275,7 +298,12 @@ absl::Status ScanRow(absl::Span<const float> scores, ScoreKind kind, const RowRu
     DrawTokens(values, rules.draw, k, result);
   } else if (k > 0) {
     result.best.reserve(std::min(static_cast<size_t>(k), values.size()));
-    Select(values, static_cast<size_t>(k), result);
+    if (rules.added.empty()) {
+      Select(values, values, result.log_sum_exp, static_cast<size_t>(k), result);
+    } else {
+      BW_RETURN_IF_ERROR(AddScores(values, rules.added, result));
+      Select(values, result.ranks, 0, static_cast<size_t>(k), result);
+    }
   }
   for (const int32_t token : rules.watched) {
     BW_RETURN_IF_ERROR(CheckToken(token, values.size(), "watched"));

@@ -21,7 +21,7 @@ enum class ScoreKind {
 struct Candidate {
   int32_t token = 0;
   float log_prob = 0;    // of the renormalised distribution
-  float rank_score = 0;  // log_prob with the token's rank bonus, or its noise
+  float rank_score = 0;  // log_prob with the token's rank bonus and what is added, or its noise
   friend bool operator==(const Candidate&, const Candidate&) = default;
 };
 
@@ -33,6 +33,7 @@ struct RowScan {
   float log_sum_exp = 0;             // of the scores after the rules; 0 where none was needed
   std::vector<float> values;         // scratch
   std::vector<float> block_maxima;   // scratch
+  std::vector<float> ranks;          // scratch
   std::vector<Candidate> bonus_set;  // scratch, of draws too
 };
 
@@ -46,8 +47,11 @@ struct RowScan {
 // no log-probability is above 0. kLogProbs and kProbabilities are taken as they are (log_sum_exp 0)
 // unless edits, an allowed set or a temperature change them, and renormalisation is wanted.
 //
+// With rules.added a token's rank score is log_prob + added, in f32; a bonus comes before.
+//
 // InvalidArgument naming the token: a score is NaN or +infinity (also after the rules), is no
-// probability, or a rule names a token outside [0, scores.size()). k >= 0, temperature > 0.
+// probability, or a rule names a token outside [0, scores.size()); rules.added has another size or is NaN or
+// +infinity somewhere. k >= 0, temperature > 0.
 absl::Status ScanRow(absl::Span<const float> scores, ScoreKind kind, const RowRules& rules, int k,
                      RowScan& result);
 

@@ -59,9 +59,10 @@ absl::StatusOr<BeamSearch> BeamSearch::Create(const SearchOptions& options) {
 BeamSearch::BeamSearch(const SearchOptions& options)
     : options_(options),
       pipeline_(options),
-      scores_(options, {pipeline_.gives_rewards(), pipeline_.max_gain()}),
+      scores_(options, GainsOf(options)),
       history_(options.beam_size + options.n_best,
-               static_cast<int>(options.constraints.prefix.size()) + options.max_length),
+               static_cast<int>(options.constraints.prefix.size()) + options.max_length,
+               static_cast<int>(options.scorers.size())),
       group_size_(options.beam_size / std::max(options.num_groups, NumLists(options))),
       tokens_({options.begin_token}),
       parents_({0}),
@@ -82,6 +83,19 @@ BeamSearch::BeamSearch(const SearchOptions& options)
   living_.reserve(beam_size);
   finishing_.reserve(beam_size);
   PrepareStep();
+}
+
+// What is added to a log-probability is at most 0 with a weight above 0, and with one below 0
+// bounded by kLeastSubtracted.
+Gains BeamSearch::GainsOf(const SearchOptions& options) const {
+  Gains gains = {pipeline_.gives_rewards(), pipeline_.max_gain()};
+  for (const ScorerWeight& scorer : options.scorers) {
+    if (scorer.weight < 0) {
+      gains.any = true;
+      gains.most += static_cast<double>(scorer.weight) * static_cast<double>(kLeastSubtracted);
+    }
+  }
+  return gains;
 }
 
 bool BeamSearch::IsEnd(int32_t token) const {
@@ -179,6 +193,12 @@ absl::Status BeamSearch::CheckRows(absl::Span<const RowCandidates> rows) const {
       status = Invalid(rows[row].watched.size(), " watched tokens, must be ",
                        rules_[row].watched.size());
     }
+    const size_t scored = rows[row].fused == nullptr ? 0 : rows[row].fused->added().size();
+    if (status.ok() && !options_.scorers.empty() &&
+        scored != static_cast<size_t>(options_.vocabulary_size)) {
+      status =
+          Invalid("scorers' scores of ", scored, " tokens, must be of ", options_.vocabulary_size);
+    }
     if (!status.ok()) {
       return Annotate(status, absl::StrCat("step ", step, ", row ", row));
     }
@@ -199,7 +219,7 @@ absl::Status BeamSearch::Advance(absl::Span<const RowCandidates> rows) {
   AddStep();
   if (living_.empty() && num_finished_ == 0) {
     return NothingLeft("no live hypothesis has a token of positive probability left",
-                       pipeline_.MaskingOptions());
+                       BarringOptions());
   }
   pipeline_.Advance(parents_, tokens_);
   if (num_generated() == options_.max_length) {
@@ -234,12 +254,13 @@ void BeamSearch::AddStep() {
   rows_.resize(living_.size());
   for (size_t r = 0; r < living_.size(); ++r) {
     const Pair& pair = living_[r];
-    history_.Set(static_cast<int>(r), pair.parent, pair.token, pair.log_prob);
+    history_.Set(static_cast<int>(r), pair.parent, pair.token, pair.log_prob, pair.scores);
     tokens_.push_back(pair.token);
     parents_.push_back(pair.parent);
     Row& row = rows_[r];
     row.sum = pair.sum;
     row.reward = pair.reward;
+    row.fused = pair.fused;
     row.rank = pair.rank;
     row.group = pair.group;
     row.sample = std::max(pair.group, 0);
@@ -255,7 +276,7 @@ void BeamSearch::AddStep() {
 
 void BeamSearch::Enter(const Pair& pair, FinishReason reason, int live_slot) {
   ListEntry entry;
-  entry.score = scores_.Normalise(pair.sum + pair.reward, num_generated());
+  entry.score = scores_.Normalise(pair.sum + pair.reward + pair.fused, num_generated());
   entry.key = entry.score;
   if (options_.sampling.kind == Sampling::kRandom) {
     entry.key = -pair.group;
@@ -295,6 +316,14 @@ absl::Status BeamSearch::CutRows() {
   return absl::OkStatus();
 }
 
+std::string BeamSearch::BarringOptions() const {
+  std::string names = pipeline_.MaskingOptions();
+  if (!options_.scorers.empty()) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", "fusion");
+  }
+  return names;
+}
+
 absl::Status BeamSearch::NothingLeft(absl::string_view what, const std::string& names) {
   const int step = history_.num_steps() - 1;
   End();
@@ -318,7 +347,7 @@ void BeamSearch::UpdateLists() {
         has_rows = true;
         best = std::max(best, options_.sampling.kind == Sampling::kWithoutReplacement
                                   ? row.rank
-                                  : row.sum + row.reward);
+                                  : row.sum + row.reward + row.fused);
       }
     }
     list.done = list.done || !has_rows || (num_generated() > 0 && MayStop(list, best));

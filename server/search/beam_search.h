@@ -44,6 +44,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "ops/base/row_rules.h"
+#include "server/search/fusion.h"
 #include "server/search/hypothesis.h"
 #include "server/search/n_best_list.h"
 #include "server/search/options.h"
@@ -62,6 +63,7 @@ struct RowCandidates {
   absl::Span<const float> log_probs;
   absl::Span<const float> rank_scores;  // empty: the log-probabilities
   absl::Span<const float> watched;      // log-probabilities of rules().watched
+  const FusedRow* fused = nullptr;      // where there are scorers; rank_scores have its share
 };
 inline constexpr float kRoundedUp = 0.01f;
 
@@ -132,6 +134,7 @@ class BeamSearch {
   struct Row {
     double sum = 0;
     double reward = 0;
+    double fused = 0;
     double rank = 0;  // of the pair that made it
     double base = 0;  // what pairs' ranks start from, in the step under way
     int group = -1;   // -1: all groups
@@ -149,6 +152,7 @@ class BeamSearch {
   struct Joined {
     std::vector<int32_t> tokens;
     std::vector<float> log_probs;
+    std::vector<float> rank_scores;
   };
   // Hypotheses that compete for the same n-best list, and when they stop.
   struct List {
@@ -170,6 +174,7 @@ class BeamSearch {
   List& ListOf(int group) { return lists_[lists_.size() == 1 ? 0 : static_cast<size_t>(group)]; }
   bool IsDone(const Row& row) const;
 
+  Gains GainsOf(const SearchOptions& options) const;
   absl::Status CheckRows(absl::Span<const RowCandidates> rows) const;
   // Rules, watched tokens and draws of the next step.
   void PrepareStep();
@@ -186,6 +191,10 @@ class BeamSearch {
   void TakeByNoise(absl::Span<const RowCandidates> rows);
   absl::Span<const RowCandidates> JoinWatched(absl::Span<const RowCandidates> rows);
   void StartRanks(absl::Span<const RowCandidates> rows);
+  // What scorers say of the pair's token.
+  void TakeScores(const RowCandidates& list, Pair& pair) const;
+  // The options that may have left nothing to choose, for a message.
+  std::string BarringOptions() const;
   // Whether the candidate may be chosen at all.
   bool IsOpen(const RowCandidates& list, size_t candidate, const Row& row) const;
   Pair MakePair(const RowCandidates& list, size_t candidate, int32_t row) const;

@@ -49,6 +49,8 @@ absl::StatusOr<Hypothesis> BeamSearch::CollectOne(const ListEntry& entry,
   hypothesis.reason = entry.reason;
   hypothesis.tokens.reserve(static_cast<size_t>(entry.length));
   hypothesis.token_log_probs.reserve(static_cast<size_t>(entry.length));
+  hypothesis.scorer_sums.assign(options_.scorers.size(), 0);
+  const int scored_from = options_.constraints.score_prefix ? 0 : hypothesis.prefix_length;
   int row = 0;  // that the step's token was chosen from
   for (int step = 0; step < entry.length; ++step) {
     const int slot = paths.slots[static_cast<size_t>(step * paths.stride + entry.slot)];
@@ -58,6 +60,10 @@ absl::StatusOr<Hypothesis> BeamSearch::CollectOne(const ListEntry& entry,
     }
     hypothesis.tokens.push_back(history_.token(step, slot));
     hypothesis.token_log_probs.push_back(history_.log_prob(step, slot));
+    for (size_t i = 0; step >= scored_from && i < options_.scorers.size(); ++i) {
+      hypothesis.scorer_sums[i] +=
+          static_cast<double>(history_.score(step, slot, static_cast<int>(i)));
+    }
     if (options_.num_top_tokens > 0) {
       const size_t wanted = static_cast<size_t>(options_.num_top_tokens);
       const auto first =

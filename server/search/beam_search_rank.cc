@@ -45,7 +45,7 @@ double ConditionedNoise(double parent, double largest, double own) {
 
 bool BeamSearch::IsOpen(const RowCandidates& list, size_t candidate, const Row& row) const {
   const float log_prob = list.log_probs[candidate];
-  if (log_prob == kNever) {
+  if (log_prob == kNever || RankScore(list, candidate) == kNever) {
     return false;
   }
   return options_.end_threshold == 0 || !IsEnd(list.tokens[candidate]) ||
@@ -58,7 +58,7 @@ bool BeamSearch::IsOpen(const RowCandidates& list, size_t candidate, const Row& 
 void BeamSearch::StartRanks(absl::Span<const RowCandidates> rows) {
   for (size_t r = 0; r < rows.size(); ++r) {
     Row& row = rows_[r];
-    row.base = row.sum + row.reward;
+    row.base = row.sum + row.reward + row.fused;
     if (pipeline_.gives_rewards()) {
       row.base += pipeline_.RankOffset(static_cast<int>(r));
     }
@@ -81,8 +81,18 @@ Pair BeamSearch::MakePair(const RowCandidates& list, size_t candidate, int32_t r
   pair.rank = parent.base + static_cast<double>(pair.rank_score);
   pair.sum = parent.sum + static_cast<double>(pair.log_prob);
   pair.reward = parent.reward;
+  pair.fused = parent.fused;
+  TakeScores(list, pair);
   pair.group = std::max(parent.group, 0);
   return pair;
+}
+
+void BeamSearch::TakeScores(const RowCandidates& list, Pair& pair) const {
+  for (size_t i = 0; i < options_.scorers.size(); ++i) {
+    pair.scores[i] = list.fused->score(i, pair.token);
+    pair.fused +=
+        static_cast<double>(options_.scorers[i].weight) * static_cast<double>(pair.scores[i]);
+  }
 }
 
 template <typename Next>
@@ -171,6 +181,15 @@ absl::Status BeamSearch::TakePrefix(const RowCandidates& row) {
   prefix_sum_ += static_cast<double>(log_prob);
   pair.sum = options_.constraints.score_prefix ? prefix_sum_ : 0;
   pair.reward = rows_[0].reward + pipeline_.Reward(0, token, log_prob);
+  pair.fused = rows_[0].fused;
+  TakeScores(row, pair);
+  if (!options_.constraints.score_prefix) {
+    pair.fused = 0;
+  } else if (pair.fused == -std::numeric_limits<double>::infinity()) {
+    return absl::FailedPreconditionError(absl::StrCat("target_prefix: fusion gives token ", token,
+                                                      ", number ", history_.num_steps(),
+                                                      " of the prefix, probability 0"));
+  }
   pair.group = -1;
   living_.push_back(pair);
   return absl::OkStatus();
@@ -281,14 +300,21 @@ absl::Span<const RowCandidates> BeamSearch::JoinWatched(absl::Span<const RowCand
     Joined& joined = joined_[r];
     joined.tokens.clear();
     joined.log_probs.clear();
+    joined.rank_scores.clear();
+    const FusedRow* const fused = rows[r].fused;
     for (size_t i = 0; i < watched.size(); ++i) {
       joined.tokens.push_back(watched[i]);
       joined.log_probs.push_back(std::min(rows[r].watched[i], 0.0f));
+      joined.rank_scores.push_back(
+          joined.log_probs.back() +
+          (fused == nullptr ? 0 : fused->added()[static_cast<size_t>(watched[i])]));
     }
     for (size_t i = 0; !replace && i < rows[r].tokens.size(); ++i) {
       if (!std::binary_search(watched.begin(), watched.end(), rows[r].tokens[i])) {
         joined.tokens.push_back(rows[r].tokens[i]);
         joined.log_probs.push_back(LogProb(rows[r], i));
+        joined.rank_scores.push_back(fused == nullptr ? LogProb(rows[r], i)
+                                                      : RankScore(rows[r], i));
       }
     }
     if (replace) {  // in order, as the other kinds of ranking expect it
@@ -296,15 +322,17 @@ absl::Span<const RowCandidates> BeamSearch::JoinWatched(absl::Span<const RowCand
       for (size_t i = 0; i < joined.tokens.size(); ++i) {
         Pair& pair = ordered_.emplace_back();
         pair.token = joined.tokens[i];
-        pair.rank_score = joined.log_probs[i];
+        pair.log_prob = joined.log_probs[i];
+        pair.rank_score = joined.rank_scores[i];
       }
       std::sort(ordered_.begin(), ordered_.end(), RanksBefore);
       for (size_t i = 0; i < ordered_.size(); ++i) {
         joined.tokens[i] = ordered_[i].token;
-        joined.log_probs[i] = ordered_[i].rank_score;
+        joined.log_probs[i] = ordered_[i].log_prob;
+        joined.rank_scores[i] = ordered_[i].rank_score;
       }
     }
-    joined_views_.push_back({joined.tokens, joined.log_probs, {}, {}});
+    joined_views_.push_back({joined.tokens, joined.log_probs, joined.rank_scores, {}, fused});
   }
   return joined_views_;
 }

@@ -29,7 +29,8 @@ struct Hypothesis {
   double sum = 0;     // of the other log-probabilities, added in order in double precision; if the
                       // prefix is scored, of all
   double reward = 0;  // what options gave beside it (Processor::Reward)
-  double score = 0;   // sum and reward after word reward and length penalty
+  std::vector<double> scorer_sums;  // by scorer: what it said of the tokens that `sum` is over
+  double score = 0;  // sum, reward and weighted scorers' sums after word reward and length penalty
   FinishReason reason = FinishReason::kEos;
 };
 

@@ -3,8 +3,10 @@
 #ifndef BEAMWRIGHT_SERVER_SEARCH_N_BEST_LIST_H_
 #define BEAMWRIGHT_SERVER_SEARCH_N_BEST_LIST_H_
 
+#include <array>
 #include <vector>
 
+#include "server/search/fusion.h"
 #include "server/search/hypothesis.h"
 #include "server/search/slot_history.h"
 
@@ -15,12 +17,14 @@ struct Pair {
   double rank = 0;     // what pairs are ranked by
   double sum = 0;      // of log-probabilities, this token's included
   double reward = 0;   // likewise
+  double fused = 0;    // likewise: what scorers add
   int32_t parent = 0;  // row, and its slot, in the step before
   int32_t token = 0;
   float rank_score = 0;  // the token's share in rank
   float log_prob = 0;
-  int32_t group = 0;  // or sample
-  int32_t bank = 0;   // constraint tokens met
+  int32_t group = 0;                           // or sample
+  int32_t bank = 0;                            // constraint tokens met
+  std::array<float, kMaxScorers> scores = {};  // of the token, by scorer
 };
 
 struct ListEntry {

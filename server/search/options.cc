@@ -143,6 +143,12 @@ void CheckSearch(const SearchOptions& options, Faults& faults) {
   faults.CheckRange("top_k", sampling.top_k, 0, std::numeric_limits<int32_t>::max());
   check("top_p", sampling.top_p, sampling.top_p > 0 && sampling.top_p <= 1);
   check("min_p", sampling.min_p, sampling.min_p >= 0 && sampling.min_p <= 1);
+  faults.CheckRange("the number of fusion's scorers", static_cast<int64_t>(options.scorers.size()),
+                    0, kMaxScorers);
+  for (const ScorerWeight& scorer : options.scorers) {
+    check("fusion: a weight", static_cast<double>(scorer.weight),
+          std::isfinite(scorer.weight) && scorer.weight != 0);
+  }
   faults.CheckRange("top_tokens", options.num_top_tokens, 0, kMaxBeamSize);
 }
 
@@ -174,6 +180,7 @@ std::vector<std::string> Conflicts(const SearchOptions& options) {
   const Feature penalty = {"length_penalty", options.length_penalty != LengthPenalty::kNone};
   const Feature reward = {"word_reward", options.word_reward != 0};
   const Feature top_tokens = {"top_tokens", options.num_top_tokens > 0};
+  const Feature fusion = {"fusion", !options.scorers.empty()};
   const Feature raw = {"renormalize false", !options.processors.renormalize};
   const Feature first = {"stop first", options.stop == StopMode::kFirst};
   const Feature count = {"stop count", options.stop == StopMode::kCount};
@@ -181,11 +188,11 @@ std::vector<std::string> Conflicts(const SearchOptions& options) {
   const bool noise = options.sampling.kind == Sampling::kWithoutReplacement;
   exclude("sampling", random || noise,
           {groups, alternatives, required, hotwords, soft_prefix, end_threshold, beam_threshold,
-           force_end, top_tokens, raw});
+           force_end, top_tokens, raw, fusion});
   exclude("sampling without-replacement", noise, {score_threshold, penalty, reward, first, count});
   exclude("diverse_groups", groups.is_on, {alternatives, required, first});
   // A bonus may hide the token that the threshold compares with.
-  exclude("end_threshold", end_threshold.is_on, {hotwords, soft_prefix});
+  exclude("end_threshold", end_threshold.is_on, {hotwords, soft_prefix, fusion});
   exclude("required_sequences", required.is_on,
           {alternatives, hotwords, soft_prefix, beam_threshold});
   if (groups.is_on && options.beam_size % options.num_groups != 0) {

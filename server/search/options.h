@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "server/search/fusion.h"
 #include "server/search/token_trie.h"
 
 namespace beamwright::search {
@@ -120,7 +121,8 @@ struct SearchOptions {
   ProcessorOptions processors;
   ConstraintOptions constraints;
   SamplingOptions sampling;
-  int num_top_tokens = 0;  // alternatives recorded for each token of an answer
+  std::vector<ScorerWeight> scorers;  // at most kMaxScorers; what they say comes with candidates
+  int num_top_tokens = 0;             // alternatives recorded for each token of an answer
 };
 
 // Options that exclude each other, one line each, by the names of the fields of DecodeOptions.

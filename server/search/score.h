@@ -12,8 +12,8 @@ namespace beamwright::search {
 
 // What a hypothesis can still gain: see Processor.
 struct Gains {
-  bool any = false;  // rewards are given
-  double most = 0;   // a token's log-probability and reward together are at most this; >= 0
+  bool any = false;  // something is added to log-probabilities
+  double most = 0;   // a token's log-probability and all that is added are at most this; >= 0
 };
 
 // Immutable once made; 16 bytes per token of max_length, nothing for LengthPenalty::kNone.

@@ -16,15 +16,18 @@
 
 namespace beamwright::search {
 
-// Not thread-safe. 16 bytes per slot and step; grows as the search goes on, up to max_steps.
+// Not thread-safe. 16 bytes per slot and step, and 4 per scorer; grows as the search goes on, up to
+// max_steps.
 class SlotHistory {
  public:
-  SlotHistory(int num_slots, int max_steps);
+  SlotHistory(int num_slots, int max_steps, int num_scorers = 0);
 
   // A new last step in which every slot rests. At most max_steps times.
   void AddStep();
   // In the last step, `slot` gets a token and continues slot `parent` of the step before.
-  void Set(int slot, int parent, int32_t token, float log_prob);
+  // scores: one per scorer.
+  void Set(int slot, int parent, int32_t token, float log_prob,
+           absl::Span<const float> scores = {});
 
   int num_steps() const { return num_steps_; }
   int num_slots() const { return num_slots_; }
@@ -42,6 +45,10 @@ class SlotHistory {
   int32_t slot_parent(int step, int slot) const { return slot_parents_[Index(step, slot)]; }
   int32_t token(int step, int slot) const { return tokens_[Index(step, slot)]; }
   float log_prob(int step, int slot) const { return log_probs_[Index(step, slot)]; }
+  float score(int step, int slot, int scorer) const {
+    return scores_[Index(step, slot) * static_cast<size_t>(num_scorers_) +
+                   static_cast<size_t>(scorer)];
+  }
 
   // Lexicographic order of the token sequences that end in slots a and b of a step, both of which
   // got a token there: negative, 0 or positive. step may be -1 (both empty). Walks back until the
@@ -55,11 +62,13 @@ class SlotHistory {
 
   int num_slots_;
   int max_steps_;
+  int num_scorers_;
   int num_steps_ = 0;
   std::vector<int32_t> slot_ids_;
   std::vector<int32_t> slot_parents_;
   std::vector<int32_t> tokens_;
   std::vector<float> log_probs_;
+  std::vector<float> scores_;  // [num_steps, num_slots, num_scorers]
 };
 
 }  // namespace beamwright::search

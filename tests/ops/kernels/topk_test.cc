@@ -127,6 +127,46 @@ TEST(ScanRow, EqualsAPlainSort) {
   }
 }
 
+TEST(ScanRow, AddedScoresMoveRanksAlone) {
+  std::mt19937 engine(9);
+  std::normal_distribution<float> normal(0, 3);
+  for (int trial = 0; trial < 200; ++trial) {
+    const size_t vocabulary = 1 + engine() % 500;
+    std::vector<float> logits(vocabulary);
+    std::vector<float> added(vocabulary);
+    std::vector<RankBonus> bonuses;
+    for (size_t i = 0; i < vocabulary; ++i) {
+      logits[i] = engine() % 20 == 0 ? -kInfinity : normal(engine);
+      added[i] = engine() % 20 == 0 ? -kInfinity : normal(engine);
+      if (engine() % 50 == 0) bonuses.push_back({static_cast<int32_t>(i), normal(engine)});
+    }
+    RowScan scan;
+    const size_t k = engine() % 30;
+    ASSERT_TRUE(ScanRow(logits, ScoreKind::kLogits, {.bonuses = bonuses, .added = added},
+                        static_cast<int>(k), scan)
+                    .ok());
+    std::vector<float> ranks(vocabulary);
+    std::vector<int32_t> order;
+    for (size_t i = 0; i < vocabulary; ++i) {
+      ranks[i] = logits[i] - scan.log_sum_exp;
+      for (const RankBonus& bonus : bonuses) {
+        ranks[i] += static_cast<size_t>(bonus.token) == i ? bonus.value : 0;
+      }
+      ranks[i] += added[i];
+      if (ranks[i] > -kInfinity) order.push_back(static_cast<int32_t>(i));
+    }
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+      return ranks[static_cast<size_t>(a)] > ranks[static_cast<size_t>(b)];
+    });
+    ASSERT_EQ(scan.best.size(), std::min(k, order.size()));
+    for (size_t i = 0; i < scan.best.size(); ++i) {
+      const auto token = static_cast<size_t>(order[i]);
+      EXPECT_EQ(scan.best[i],
+                (Candidate{order[i], logits[token] - scan.log_sum_exp, ranks[token]}));
+    }
+  }
+}
+
 TEST(ScanRow, TiesGoToTheLowerToken) {
   RowScan scan;
   std::vector<float> logits(200, 1.0f);
@@ -196,6 +236,10 @@ TEST(ScanRow, BadScoresAndRulesAreNamed) {
   const std::vector<RankBonus> bonus = {{9, 1}};
   EXPECT_THAT(error({1, 0}, {.bonuses = bonus}), HasSubstr("bonuses: token 9"));
   EXPECT_THAT(error({1, 0}, {.temperature = 0}), HasSubstr("temperature"));
+  const std::vector<float> short_one = {0};
+  EXPECT_THAT(error({1, 0}, {.added = short_one}), HasSubstr("added: 1 elements for 2 tokens"));
+  const std::vector<float> nan = {0, std::nanf("")};
+  EXPECT_THAT(error({1, 0}, {.added = nan}), HasSubstr("added: scores[1]: nan"));
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ constexpr int kEnd = 0;
 struct Sequence {
   Tokens tokens;  // with prefix and end token
   double sum = 0;
+  double fused = 0;  // what scorers add
   double score = 0;
 };
 
@@ -86,7 +87,7 @@ class Judge {
   double Score(const Sequence& sequence) const {
     const double n =
         static_cast<double>(sequence.tokens.size() - options_.constraints.prefix.size());
-    double total = sequence.sum + options_.word_reward * n;
+    double total = sequence.sum + sequence.fused + options_.word_reward * n;
     for (const search::Hotword& hotword : options_.constraints.hotwords) {
       total += hotword.bonus * Occurrences(sequence.tokens, hotword.tokens);
     }
@@ -120,6 +121,10 @@ void Enumerate(const RawModel& model, const NaiveRequest& request, const Sequenc
     Sequence next = at;
     next.tokens.push_back(token);
     next.sum += static_cast<double>(log_probs[static_cast<size_t>(token)]);
+    for (size_t i = 0; i < request.scorers.size(); ++i) {
+      next.fused += double{options.scorers[i].weight} *
+                    double{request.scorers[i](at.tokens)[static_cast<size_t>(token)]};
+    }
     const auto generated = static_cast<int>(next.tokens.size() - options.constraints.prefix.size());
     if (token == kEnd || generated == options.max_length) {
       const Judge judge(request);
@@ -133,7 +138,7 @@ void Enumerate(const RawModel& model, const NaiveRequest& request, const Sequenc
   }
 }
 
-NaiveRequest RandomRequest(Random& random) {
+NaiveRequest RandomRequest(uint64_t seed, Random& random) {
   NaiveRequest request;
   SearchOptions& options = request.options;
   options.vocabulary_size = 4;
@@ -182,6 +187,12 @@ NaiveRequest RandomRequest(Random& random) {
     options.constraints.allowed =
         std::make_shared<const search::TokenTrie>(request.entries, options.end_tokens);
   }
+  for (int i = some() ? random.In(1, 4) : 0; i > 0; --i) {
+    const TableModel table(seed + 1000 * static_cast<uint64_t>(i), 4, TableModel::Kind::kSoftmax);
+    const int weight = random.In(1, 8);
+    options.scorers.push_back({"", static_cast<float>(random.OneIn(3) ? -weight : weight) / 4});
+    request.scorers.push_back([table](const Tokens& tokens) { return table.LogProbs(tokens, {}); });
+  }
   return request;
 }
 
@@ -190,16 +201,16 @@ TEST(ExhaustiveTest, AWideBeamFindsTheBestOfAllThatIsAllowed) {
   for (uint64_t seed = 1; seed <= 600 && !HasFailure(); ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     Random random(seed);
-    const NaiveRequest request = RandomRequest(random);
+    const NaiveRequest request = RandomRequest(seed, random);
     const TableModel table(seed, 4, TableModel::Kind::kSoftmax);
     const RawModel model = [&](const Tokens& tokens) { return table.LogProbs(tokens, {}); };
     std::vector<Sequence> expected;
-    Enumerate(model, request, {request.options.constraints.prefix, 0, 0}, expected);
+    Enumerate(model, request, {request.options.constraints.prefix, 0, 0, 0}, expected);
     std::sort(expected.begin(), expected.end(), [](const Sequence& a, const Sequence& b) {
       return std::make_tuple(-a.score, a.tokens.size()) <
              std::make_tuple(-b.score, b.tokens.size());
     });
-    const auto actual = DriveRaw(model, request.options);
+    const auto actual = DriveRaw(model, request.options, 0, request.scorers);
     if (expected.empty()) {
       EXPECT_EQ(actual.status().code(), absl::StatusCode::kFailedPrecondition);
       continue;

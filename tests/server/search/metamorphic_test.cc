@@ -60,7 +60,8 @@ TEST(MetamorphicTest, AConstantOnAllLogitsChangesNothing) {
     };
     Tokens same(static_cast<size_t>(c.request.options.vocabulary_size));
     std::iota(same.begin(), same.end(), 0);
-    ExpectSame(DriveRaw(shifted, c.request.options), DriveRaw(c.model, c.request.options), same);
+    ExpectSame(DriveRaw(shifted, c.request.options, 0, c.request.scorers),
+               DriveRaw(c.model, c.request.options, 0, c.request.scorers), same);
     ++compared;
   }
   EXPECT_GT(compared, 600);
@@ -106,15 +107,22 @@ TEST(MetamorphicTest, RenumberingTheVocabularyRenumbersTheAnswer) {
       mapped.constraints.allowed =
           std::make_shared<const search::TokenTrie>(map_all(c.request.entries), mapped.end_tokens);
     }
-    const RawModel model = [&](const Tokens& tokens) {
-      const std::vector<float> scores = c.model(map(tokens));
-      std::vector<float> result(scores.size());
-      for (size_t i = 0; i < scores.size(); ++i) {
-        result[static_cast<size_t>(to[i])] = scores[i];
-      }
-      return result;
+    const auto renumbered = [&](const RawModel& model) {
+      return RawModel([&](const Tokens& tokens) {
+        const std::vector<float> scores = model(map(tokens));
+        std::vector<float> result(scores.size());
+        for (size_t i = 0; i < scores.size(); ++i) {
+          result[static_cast<size_t>(to[i])] = scores[i];
+        }
+        return result;
+      });
     };
-    ExpectSame(DriveRaw(model, mapped), DriveRaw(c.model, options), to);
+    std::vector<RawModel> scorers;
+    for (const RawModel& scorer : c.request.scorers) {
+      scorers.push_back(renumbered(scorer));
+    }
+    ExpectSame(DriveRaw(renumbered(c.model), mapped, 0, scorers),
+               DriveRaw(c.model, options, 0, c.request.scorers), to);
     ++compared;
   }
   EXPECT_GT(compared, 600);

@@ -104,6 +104,9 @@ class Search {
   double Promise(const Tokens& tokens) const;
   bool FollowsSoftPrefix(const Tokens& tokens) const;
   double Score(const NaiveHypothesis& hypothesis) const;
+  // What scorer `index` says of a token, as it counts.
+  float Said(size_t index, const Tokens& tokens, int32_t token) const;
+  void AddScores(const Tokens& before, int32_t token, NaiveHypothesis& hypothesis) const;
   std::vector<Pair> PairsOf(size_t parent, int num_generated) const;
   NaiveHypothesis Extend(const Pair& pair) const;
   bool ReadPrefix();
@@ -217,7 +220,8 @@ double Search::Score(const NaiveHypothesis& hypothesis) const {
   const search::ConstraintOptions& c = options_.constraints;
   const double n =
       static_cast<double>(hypothesis.tokens.size() - (c.score_prefix ? 0 : c.prefix.size()));
-  const double total = hypothesis.sum + hypothesis.reward + options_.word_reward * n;
+  const double total =
+      hypothesis.sum + hypothesis.reward + hypothesis.fused + options_.word_reward * n;
   switch (options_.length_penalty) {
     case LengthPenalty::kPow:
       return total / std::pow(n, options_.alpha);
@@ -227,6 +231,21 @@ double Search::Score(const NaiveHypothesis& hypothesis) const {
       break;
   }
   return total;
+}
+
+float Search::Said(size_t index, const Tokens& tokens, int32_t token) const {
+  float score = request_.scorers[index](tokens)[static_cast<size_t>(token)];
+  score = std::min(score, 0.0f);
+  return options_.scorers[index].weight < 0 ? std::max(score, -20.0f) : score;
+}
+
+void Search::AddScores(const Tokens& before, int32_t token, NaiveHypothesis& hypothesis) const {
+  hypothesis.scorer_sums.resize(request_.scorers.size());
+  for (size_t i = 0; i < request_.scorers.size(); ++i) {
+    const float said = Said(i, before, token);
+    hypothesis.scorer_sums[i] += double{said};
+    hypothesis.fused += double{options_.scorers[i].weight} * double{said};
+  }
 }
 
 std::vector<Search::Pair> Search::PairsOf(size_t parent, int num_generated) const {
@@ -259,7 +278,16 @@ std::vector<Search::Pair> Search::PairsOf(size_t parent, int num_generated) cons
       rank_score = static_cast<float>(std::log(std::exp(double{log_prob}) + double{mass}));
     }
     rank_score += static_cast<float>(Earned(next) + Promise(next));
-    const double base = row.sum + row.reward + (soft ? std::log1p(-weight) : 0);
+    float added = 0;
+    for (size_t k = 0; k < request_.scorers.size(); ++k) {
+      const float share = options_.scorers[k].weight * Said(k, row.tokens, token);
+      added = k == 0 ? share : added + share;
+    }
+    rank_score += added;
+    if (rank_score == kNever) {
+      continue;
+    }
+    const double base = row.sum + row.reward + row.fused + (soft ? std::log1p(-weight) : 0);
     pairs.push_back({base + rank_score, parent, rank_score, token, log_prob, Bank(options_, next)});
   }
   return pairs;
@@ -275,6 +303,7 @@ NaiveHypothesis Search::Extend(const Pair& pair) const {
                         ? std::log((1 - weight) * p + weight) - double{pair.log_prob}
                         : std::log1p(-weight);
   }
+  AddScores(live_[pair.parent].tokens, pair.token, child);
   child.tokens.push_back(pair.token);
   child.token_log_probs.push_back(pair.log_prob);
   child.sum += pair.log_prob;
@@ -293,12 +322,15 @@ bool Search::ReadPrefix() {
       values[static_cast<size_t>(banned)] = kNever;
     }
     const float log_prob = PlainLogSoftmax(values)[static_cast<size_t>(token)];
+    if (options_.constraints.score_prefix) {
+      AddScores(Tokens(row.tokens), token, row);
+    }
     row.tokens.push_back(token);
     row.token_log_probs.push_back(log_prob);
     row.sum += options_.constraints.score_prefix ? log_prob : 0;
     row.reward += Earned(row.tokens);
     ++result_.steps;
-    if (log_prob == kNever) {
+    if (log_prob == kNever || row.fused == double{kNever}) {
       return false;
     }
   }

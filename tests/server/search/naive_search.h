@@ -21,6 +21,8 @@ struct NaiveHypothesis {
   std::vector<float> token_log_probs;
   double sum = 0;
   double reward = 0;
+  std::vector<double> scorer_sums;
+  double fused = 0;
   double score = 0;
   bool ends = false;  // closed by an end token
   bool cut = false;   // ended by the maximum length
@@ -37,6 +39,8 @@ struct NaiveRequest {
   search::SearchOptions options;
   // What options.constraints.allowed was made from; empty: everything is allowed.
   std::vector<std::vector<int32_t>> entries;
+  // What options.scorers say: log-probabilities of all tokens after a sequence.
+  std::vector<RawModel> scorers;
 };
 
 // No sampling. Stop mode kSafe runs to the end here, like kNever: that the answers are equal is

@@ -79,7 +79,7 @@ TEST(OptionLawsTest, EveryAnswerObeysItsOptions) {
       continue;
     }
     SCOPED_TRACE(c.name);
-    const auto result = DriveRaw(c.model, c.request.options);
+    const auto result = DriveRaw(c.model, c.request.options, 0, c.request.scorers);
     if (!result.ok()) {
       continue;
     }
@@ -108,9 +108,9 @@ TEST(OptionLawsTest, SafeEqualsNeverUnderEveryOption) {
       continue;
     }
     SCOPED_TRACE(c.name);
-    const auto never = DriveRaw(c.model, options);
+    const auto never = DriveRaw(c.model, options, 0, c.request.scorers);
     options.stop = StopMode::kSafe;
-    const auto safe = DriveRaw(c.model, options);
+    const auto safe = DriveRaw(c.model, options, 0, c.request.scorers);
     ASSERT_EQ(safe.status().code(), never.status().code());
     if (!never.ok()) {
       continue;

@@ -157,6 +157,26 @@ void RandomiseConstraints(Random& random, int sparsity, NaiveRequest& request) {
   }
 }
 
+// What scorers say may be impossible, or above 0, which counts as 0.
+void RandomiseScorers(Random& random, int sparsity, uint64_t seed, NaiveRequest& request) {
+  for (int i = random.OneIn(sparsity) ? random.In(1, 3) : 0; i > 0; --i) {
+    const int weight = random.In(1, 6);
+    request.options.scorers.push_back(
+        {absl::StrCat("scorer ", i), static_cast<float>(random.OneIn(3) ? -weight : weight) / 4});
+    const auto kind = random.OneIn(4) ? TableModel::Kind::kSparse : TableModel::Kind::kSoftmax;
+    const TableModel table(seed + 100000 * static_cast<uint64_t>(i),
+                           request.options.vocabulary_size, kind);
+    const float shift = random.OneIn(4) ? 0.5f : 0;
+    request.scorers.push_back([table, shift](const std::vector<int32_t>& tokens) {
+      std::vector<float> scores = table.LogProbs(tokens, {});
+      for (float& score : scores) {
+        score += shift;
+      }
+      return scores;
+    });
+  }
+}
+
 std::string Join(const std::vector<int32_t>& tokens) { return absl::StrJoin(tokens, " "); }
 
 // What differs from the defaults.
@@ -208,6 +228,9 @@ std::string Describe(uint64_t seed, const NaiveRequest& request) {
   for (const search::Hotword& hotword : c.hotwords) {
     absl::StrAppend(&text, ", hotword ", Join(hotword.tokens), " for ", hotword.bonus);
   }
+  for (const search::ScorerWeight& scorer : o.scorers) {
+    absl::StrAppend(&text, ", ", scorer.name, " for ", scorer.weight);
+  }
   return text;
 }
 
@@ -222,6 +245,7 @@ RandomCase MakeRandomCase(uint64_t seed, int sparsity) {
   RandomiseSearchExtras(random, sparsity, options);
   RandomiseKind(random, options);
   RandomiseConstraints(random, sparsity, result.request);
+  RandomiseScorers(random, sparsity, seed, result.request);
   const auto kind = static_cast<TableModel::Kind>(random.In(0, 2));
   const TableModel table(seed, options.vocabulary_size, kind);
   const float shift = static_cast<float>(random.In(0, 3));  // logits of both signs

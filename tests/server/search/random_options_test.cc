@@ -22,6 +22,10 @@ void ExpectSame(const std::vector<Hypothesis>& actual,
     EXPECT_EQ(actual[i].sum, expected[i].sum) << i;
     EXPECT_NEAR(actual[i].score, expected[i].score, 1e-9 * (1 + std::abs(expected[i].score))) << i;
     EXPECT_NEAR(actual[i].reward, expected[i].reward, 1e-9) << i;
+    EXPECT_EQ(actual[i].scorer_sums.empty(), expected[i].scorer_sums.empty()) << i;
+    for (size_t k = 0; k < expected[i].scorer_sums.size(); ++k) {
+      EXPECT_EQ(actual[i].scorer_sums[k], expected[i].scorer_sums[k]) << i << ", scorer " << k;
+    }
     EXPECT_EQ(actual[i].reason == FinishReason::kLength, expected[i].cut) << i;
   }
 }
@@ -34,7 +38,8 @@ bool Compare(uint64_t seed, int sparsity) {
   }
   SCOPED_TRACE(c.name);
   const NaiveResult expected = NaiveSearch(c.model, c.request);
-  const auto actual = DriveRaw(c.model, c.request.options, static_cast<int>(seed % 3));
+  const auto actual =
+      DriveRaw(c.model, c.request.options, static_cast<int>(seed % 3), c.request.scorers);
   if (expected.dead) {
     EXPECT_EQ(actual.status().code(), absl::StatusCode::kFailedPrecondition) << actual.status();
     return false;

@@ -49,6 +49,9 @@ PlainScan ScanPlainly(std::vector<float> scores, const RowRules& rules, int coun
     }
     rank += bonus.value;
   }
+  for (size_t i = 0; i < rules.added.size(); ++i) {
+    ranks[i] += rules.added[i];
+  }
   const Candidates best = BestOf(ranks, count);
   PlainScan scan;
   for (size_t i = 0; i < best.tokens.size() && best.log_probs[i] > kNever; ++i) {
@@ -63,20 +66,32 @@ PlainScan ScanPlainly(std::vector<float> scores, const RowRules& rules, int coun
 }
 
 absl::StatusOr<DrivenResult> DriveRaw(const RawModel& model, const search::SearchOptions& options,
-                                      int extra_candidates) {
+                                      int extra_candidates, const std::vector<RawModel>& scorers) {
   BW_ASSIGN_OR_RETURN(BeamSearch search, BeamSearch::Create(options));
   std::vector<std::vector<int32_t>> rows(1);
   DrivenResult result;
   while (!search.done()) {
     std::vector<PlainScan> scans;
+    std::vector<search::FusedRow> fused(scorers.empty() ? 0 : rows.size());
     std::vector<RowCandidates> views;
     for (int row = 0; row < search.num_rows(); ++row) {
       const size_t r = static_cast<size_t>(row);
-      scans.push_back(ScanPlainly(model(rows[r]), search.rules()[r],
-                                  search.candidates_per_row() + extra_candidates));
+      RowRules rules = search.rules()[r];
+      for (size_t i = 0; i < scorers.size(); ++i) {
+        const std::vector<float> said = scorers[i](rows[r]);
+        std::copy(said.begin(), said.end(), fused[r].Scores(i, said.size()).begin());
+      }
+      if (!scorers.empty()) {
+        fused[r].Join(options.scorers);
+        rules.added = fused[r].added();
+      }
+      scans.push_back(
+          ScanPlainly(model(rows[r]), rules, search.candidates_per_row() + extra_candidates));
     }
-    for (const PlainScan& scan : scans) {
-      views.push_back({scan.tokens, scan.log_probs, scan.rank_scores, scan.watched});
+    for (size_t r = 0; r < scans.size(); ++r) {
+      const PlainScan& scan = scans[r];
+      views.push_back({scan.tokens, scan.log_probs, scan.rank_scores, scan.watched,
+                       scorers.empty() ? nullptr : &fused[r]});
     }
     BW_RETURN_IF_ERROR(search.Advance(views));
     ++result.steps;

@@ -21,9 +21,11 @@ struct PlainScan {
 };
 PlainScan ScanPlainly(std::vector<float> scores, const RowRules& rules, int count);
 
-// Runs to the end; the first error of the search is returned. Structural faults are test failures.
+// scorers: what options.scorers say. Runs to the end; the first error of the search is returned.
+// Structural faults are test failures.
 absl::StatusOr<DrivenResult> DriveRaw(const RawModel& model, const search::SearchOptions& options,
-                                      int extra_candidates = 0);
+                                      int extra_candidates = 0,
+                                      const std::vector<RawModel>& scorers = {});
 
 }  // namespace beamwright::search_testing
 
