@@ -6,6 +6,7 @@
 
 #include "ops/base/status.h"
 #include "ops/kernels/draw.h"
+#include "ops/kernels/log_sum_exp.h"
 #include "ops/kernels/math.h"
 
 namespace beamwright::ops {
@@ -142,27 +143,6 @@ absl::StatusOr<float> CheckedMax(absl::Span<const float> values, std::vector<flo
     }
   }
   return largest;
-}
-
-// log(sum of exp(x - largest)) + largest: blocks of 256 in f32 lanes, blocks added in double, all
-// in ascending order.
-float LogSumExp(absl::Span<const float> values, float largest) {
-  if (largest == -kInfinity) {
-    return -kInfinity;
-  }
-  constexpr int64_t kTerms = 256;
-  const float* const x = values.data();
-  const int64_t count = static_cast<int64_t>(values.size());
-  double sum = 0;
-  Vectorized([=, &sum]() BW_ALWAYS_INLINE {
-    for (int64_t first = 0; first < count; first += kTerms) {
-      const float* const block = x + first;
-      sum += LaneSum(std::min(kTerms, count - first), [block, largest](int64_t i) BW_ALWAYS_INLINE {
-        return Exp(block[i] - largest);
-      });
-    }
-  });
-  return static_cast<float>(static_cast<double>(largest) + std::log(sum));
 }
 
 // x - log-sum-exp, in place; the caller has checked the values.

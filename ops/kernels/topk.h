@@ -50,8 +50,8 @@ struct RowScan {
 // With rules.added a token's rank score is log_prob + added, in f32; a bonus comes before.
 //
 // InvalidArgument naming the token: a score is NaN or +infinity (also after the rules), is no
-// probability, or a rule names a token outside [0, scores.size()); rules.added has another size or is NaN or
-// +infinity somewhere. k >= 0, temperature > 0.
+// probability, or a rule names a token outside [0, scores.size()); rules.added has another size or
+// is NaN or +infinity somewhere. k >= 0, temperature > 0.
 absl::Status ScanRow(absl::Span<const float> scores, ScoreKind kind, const RowRules& rules, int k,
                      RowScan& result);
 

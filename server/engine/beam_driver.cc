@@ -11,12 +11,16 @@
 namespace beamwright::engine {
 namespace {
 
-using ops::Tensor;
-
 // Below this many logits a parallel region costs more than the scan.
 constexpr int64_t kParallelScan = 1 << 15;
 
 }  // namespace
+
+BeamDriver::BeamDriver(std::shared_ptr<const DecodeModel> model) : model_(std::move(model)) {
+  for (int decoder = 0; decoder < model_->parts().num_decoders(); ++decoder) {
+    runners_.emplace_back(model_->parts().decoder_parts(decoder));
+  }
+}
 
 int BeamDriver::reserved_rows() const {
   int rows = 0;
@@ -48,77 +52,104 @@ void BeamDriver::DropDead() {
   requests_.erase(std::remove_if(requests_.begin(), requests_.end(), is_dead), requests_.end());
 }
 
-void BeamDriver::CollectRows() {
-  parents_.clear();
-  tokens_.clear();
-  rows_per_request_.clear();
-  values_.clear();
-  starts_.clear();
-  states_.resize(static_cast<size_t>(model_->parts().body->num_states()));
-  int64_t old_rows = states_.empty() || !states_[0].has_value() ? 0 : states_[0].dim(0);
-  for (auto& request : requests_) {
-    if (request->first_row < 0) {
-      request->first_row = static_cast<int>(old_rows++);
-      starts_.push_back(&request->start.states);
+absl::Status BeamDriver::RunDecoders(const ops::ExecutionContext& context) {
+  for (size_t decoder = 0; decoder < runners_.size(); ++decoder) {
+    StepRunner& runner = runners_[decoder];
+    runner.Begin();
+    for (auto& request : requests_) {
+      if (request->decoders[decoder].is_used) {
+        runner.Add(*request->search, request->decoders[decoder].rows);
+      }
     }
-    values_.push_back(&request->start.values);
-    const search::BeamSearch& search = *request->search;
-    for (const int32_t parent : search.parents()) {
-      parents_.push_back(request->first_row + parent);
+    if (runner.num_rows() == 0) {
+      runner.Clear();
+      continue;
     }
-    tokens_.insert(tokens_.end(), search.tokens().begin(), search.tokens().end());
-    rows_per_request_.push_back(search.num_rows());
-  }
-}
-
-absl::Status BeamDriver::RunBody(const ops::ExecutionContext& context) {
-  model_->parts().FillTokens(tokens_, token_tensor_);
-  const ops::LoopBody::RowStep step{
-      values_, rows_per_request_, parents_, {&token_tensor_, 1}, starts_};
-  BW_RETURN_IF_ERROR(model_->parts().body->StepRows(context, step, scratch_, states_, results_));
-  const Tensor& logits = results_[static_cast<size_t>(model_->parts().logits_result)];
-  const auto expected = static_cast<int64_t>(tokens_.size()) * model_->parts().vocabulary_size;
-  if (!logits.has_value() || logits.num_elements() != expected) {
-    return absl::InternalError(absl::StrCat("the step gave logits ", ops::ToString(logits.shape()),
-                                            " for ", tokens_.size(), " rows of ",
-                                            model_->parts().vocabulary_size, " tokens"));
+    BW_RETURN_IF_ERROR(runner.Run(context));
   }
   return absl::OkStatus();
 }
 
-void BeamDriver::AdvanceSearches(const ops::ExecutionContext& context) {
-  const PhaseScope search_phase(Phase::kSearch);
+absl::Status BeamDriver::MixMembers(size_t row, absl::Span<const float>& scores) {
   const DecodeModel::Parts& parts = model_->parts();
-  const Tensor& logits = results_[static_cast<size_t>(parts.logits_result)];
-  const auto rows = static_cast<int>(tokens_.size());
-  const int64_t vocabulary = parts.vocabulary_size;
-  scans_.resize(std::max(scans_.size(), tokens_.size()));
-  candidate_lists_.resize(scans_.size());
-  statuses_.resize(tokens_.size());
+  RowBuffers& buffers = buffers_[row];
+  buffers.parts.clear();
+  // Every request uses every member, so that a row has one number in all of them.
+  for (size_t member = 0; member < parts.member_weights.size(); ++member) {
+    buffers.parts.push_back({runners_[member].Scores(static_cast<int>(row)),
+                             runners_[member].kind(), parts.member_weights[member]});
+  }
+  BW_RETURN_IF_ERROR(ops::MixScores(buffers.parts, parts.mix_kind, buffers.scratch, buffers.mixed));
+  scores = buffers.mixed;
+  return absl::OkStatus();
+}
+
+absl::Status BeamDriver::ScoreRow(size_t row) {
+  const RowOwner& owner = owners_[row];
+  search::FusedRow& fused = buffers_[row].fused;
+  const auto vocabulary = static_cast<size_t>(model_->parts().vocabulary_size);
+  for (size_t i = 0; i < owner.request->scorers.size(); ++i) {
+    const RequestScorer& scorer = owner.request->scorers[i];
+    const absl::Span<float> scores = fused.Scores(i, vocabulary);
+    if (scorer.rows != nullptr) {
+      scorer.rows->Score(owner.row, scores);
+      continue;
+    }
+    const StepRunner& runner = runners_[static_cast<size_t>(scorer.decoder)];
+    const int first = owner.request->decoders[static_cast<size_t>(scorer.decoder)].rows.first_row;
+    BW_RETURN_IF_ERROR(Annotate(
+        ops::ToLogProbs(runner.Scores(first + owner.row), runner.kind(), scores), scorer.name));
+  }
+  fused.Join(owner.request->search->options().scorers);
+  return absl::OkStatus();
+}
+
+absl::Status BeamDriver::ScanRow(size_t row) {
+  const DecodeModel::Parts& parts = model_->parts();
+  const RowOwner& owner = owners_[row];
+  const search::BeamSearch& search = *owner.request->search;
+  absl::Span<const float> scores = runners_[0].Scores(static_cast<int>(row));
+  ops::ScoreKind kind = parts.logits_kind;
+  if (!parts.member_weights.empty()) {
+    BW_RETURN_IF_ERROR(MixMembers(row, scores));
+    kind = ops::ScoreKind::kLogits;
+  }
+  RowRules rules = search.rules()[static_cast<size_t>(owner.row)];
+  if (!owner.request->scorers.empty()) {
+    BW_RETURN_IF_ERROR(ScoreRow(row));
+    rules.added = buffers_[row].fused.added();
+  }
+  return ops::ScanRow(scores, kind, rules, search.candidates_per_row(), scans_[row]);
+}
+
+void BeamDriver::ScanRows(const ops::ExecutionContext& context) {
+  const PhaseScope phase(Phase::kSelection);
   owners_.clear();
   for (const auto& request : requests_) {
     for (int row = 0; row < request->search->num_rows(); ++row) {
-      owners_.push_back({&*request->search, static_cast<size_t>(row)});
+      owners_.push_back({request.get(), row});
     }
   }
-  const int threads = rows * vocabulary < kParallelScan ? 1 : context.num_threads;
-  {
-    const PhaseScope phase(Phase::kSelection);
+  scans_.resize(std::max(scans_.size(), owners_.size()));
+  buffers_.resize(scans_.size());
+  candidate_lists_.resize(scans_.size());
+  statuses_.resize(owners_.size());
+  const auto rows = static_cast<int>(owners_.size());
+  const int64_t work = int64_t{rows} * model_->parts().vocabulary_size;
+  const int threads = work < kParallelScan ? 1 : context.num_threads;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int row = 0; row < rows; ++row) {
-      const auto at = static_cast<size_t>(row);
-      const absl::Span<const float> scores(logits.data<float>() + row * vocabulary,
-                                           static_cast<size_t>(vocabulary));
-      const RowOwner& owner = owners_[at];
-      statuses_[at] = ops::ScanRow(scores, parts.logits_kind, owner.search->rules()[owner.row],
-                                   owner.search->candidates_per_row(), scans_[at]);
-    }
+  for (int row = 0; row < rows; ++row) {
+    statuses_[static_cast<size_t>(row)] = ScanRow(static_cast<size_t>(row));
   }
+}
+
+void BeamDriver::AdvanceSearches(const ops::ExecutionContext& context) {
+  const PhaseScope search_phase(Phase::kSearch);
+  ScanRows(context);
   Requests finished;
   size_t num_running = 0;
   size_t row = 0;
   for (auto& request : requests_) {
-    request->first_row = static_cast<int>(row);
     candidates_.clear();
     absl::Status status;
     for (int own = 0; own < request->search->num_rows(); ++own, ++row) {
@@ -130,7 +161,7 @@ void BeamDriver::AdvanceSearches(const ops::ExecutionContext& context) {
       candidates_.push_back(Candidates(row));
     }
     if (status.ok()) {
-      status = request->search->Advance(candidates_);
+      status = request->Advance(candidates_);
       // The caller did nothing wrong when a model's score is no log-probability.
       if (status.code() == absl::StatusCode::kInvalidArgument) {
         status = absl::InternalError(status.message());
@@ -158,7 +189,9 @@ search::RowCandidates BeamDriver::Candidates(size_t row) {
     list.log_probs.push_back(candidate.log_prob);
     list.rank_scores.push_back(candidate.rank_score);
   }
-  return {list.tokens, list.log_probs, list.rank_scores, scans_[row].watched};
+  const bool is_fused = !owners_[row].request->scorers.empty();
+  return {list.tokens, list.log_probs, list.rank_scores, scans_[row].watched,
+          is_fused ? &buffers_[row].fused : nullptr};
 }
 
 void BeamDriver::Finish(Requests finished) {
@@ -191,8 +224,7 @@ void BeamDriver::Step(const ops::ExecutionContext& context) {
   if (!requests_.empty()) {
     const PhaseScope phase(Phase::kOther);
     const auto start = StepProfile::Clock::now();
-    CollectRows();
-    const absl::Status status = RunBody(context);
+    const absl::Status status = RunDecoders(context);
     if (status.ok()) {
       AdvanceSearches(context);
     } else {
@@ -203,7 +235,9 @@ void BeamDriver::Step(const ops::ExecutionContext& context) {
     }
   }
   if (requests_.empty()) {
-    states_.clear();
+    for (StepRunner& runner : runners_) {
+      runner.Clear();
+    }
   }
 }
 

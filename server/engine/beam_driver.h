@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "server/engine/request.h"
+#include "server/engine/step_runner.h"
 
 namespace beamwright::engine {
 
 // One thread at a time.
 class BeamDriver {
  public:
-  explicit BeamDriver(std::shared_ptr<const DecodeModel> model) : model_(std::move(model)) {}
+  explicit BeamDriver(std::shared_ptr<const DecodeModel> model);
 
   // A request whose start values are there; it takes part from the next step on.
   void Join(std::unique_ptr<Request> request);
@@ -32,11 +33,15 @@ class BeamDriver {
   using Requests = std::vector<std::unique_ptr<Request>>;
 
   void DropDead();
-  // The step's rows: where their states come from, their tokens and rules.
-  void CollectRows();
-  absl::Status RunBody(const ops::ExecutionContext& context);
+  // Runs every decoder over the rows of the requests that use it.
+  absl::Status RunDecoders(const ops::ExecutionContext& context);
   // Scans the logits and advances every search; requests that fail leave.
   void AdvanceSearches(const ops::ExecutionContext& context);
+  void ScanRows(const ops::ExecutionContext& context);
+  // What the decoder, or the decoders together, say of a row; and what scorers add.
+  absl::Status ScanRow(size_t row);
+  absl::Status MixMembers(size_t row, absl::Span<const float>& scores);
+  absl::Status ScoreRow(size_t row);
   // What the scan found for a row, as the search takes it; a view until the next step.
   search::RowCandidates Candidates(size_t row);
   void Finish(Requests finished);
@@ -44,22 +49,21 @@ class BeamDriver {
 
   std::shared_ptr<const DecodeModel> model_;
   Requests requests_;
-  // After a step: all rows' states, [rows, ...] each.
-  std::vector<ops::Tensor> states_;
-  ops::LoopBody::RowScratch scratch_;
-  std::vector<ops::Tensor> results_;
-  // Of the step under way; members, so that steady steps allocate nothing.
-  std::vector<const std::vector<ops::Tensor>*> starts_;  // of requests that take their first step
-  std::vector<int32_t> parents_;
-  std::vector<int32_t> tokens_;
-  ops::Tensor token_tensor_;
-  std::vector<int> rows_per_request_;
-  std::vector<ops::LoopBody::RequestValues*> values_;
+  std::vector<StepRunner> runners_;  // by decoder of the model
+  // Of the step under way; members, so that steady steps allocate nothing. By row of the model's
+  // own decoder:
   struct RowOwner {
-    const search::BeamSearch* search;
-    size_t row;  // among its own
+    Request* request;
+    int row;  // among its own
   };
   std::vector<RowOwner> owners_;
+  struct RowBuffers {
+    std::vector<float> mixed;
+    std::vector<float> scratch;
+    std::vector<ops::MixPart> parts;
+    search::FusedRow fused;
+  };
+  std::vector<RowBuffers> buffers_;
   std::vector<absl::Status> statuses_;
   std::vector<ops::RowScan> scans_;
   std::vector<search::RowCandidates> candidates_;  // of one request

@@ -3,22 +3,12 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/cpu.h"
 #include "ops/base/status.h"
+#include "server/engine/compile_fusion.h"
 #include "server/engine/parts.h"
 #include "server/engine/token_lists.h"
 
 namespace beamwright::engine {
 namespace {
-
-ops::ScoreKind KindOf(v1::LogitsKind kind) {
-  switch (kind) {
-    case v1::LOGITS_KIND_LOG_PROBS:
-      return ops::ScoreKind::kLogProbs;
-    case v1::LOGITS_KIND_PROBS:
-      return ops::ScoreKind::kProbabilities;
-    default:
-      return ops::ScoreKind::kLogits;
-  }
-}
 
 // Which of the encoder's Parameters takes the source, and which its length.
 absl::Status FindEncoderInputs(DecodeModel::Parts& parts) {
@@ -54,11 +44,6 @@ absl::Status FindEncoderInputs(DecodeModel::Parts& parts) {
   return absl::OkStatus();
 }
 
-absl::Status CompileEncoder(ops::Graph graph, DecodeModel::Parts& parts) {
-  BW_ASSIGN_OR_RETURN(parts.encoder, ops::Model::Compile(std::move(graph)));
-  return FindEncoderInputs(parts);
-}
-
 absl::Status CheckTarget(const DecodeModel::Parts& parts) {
   if (parts.target->begin_id() < 0) {
     return Invalid("target.begin_token: the first step needs a token to read");
@@ -82,6 +67,22 @@ v1::TensorDescription DescribeInput(const std::string& name, const ops::ValueInf
 }
 
 }  // namespace
+
+ops::ScoreKind KindOf(v1::LogitsKind kind) {
+  switch (kind) {
+    case v1::LOGITS_KIND_LOG_PROBS:
+      return ops::ScoreKind::kLogProbs;
+    case v1::LOGITS_KIND_PROBS:
+      return ops::ScoreKind::kProbabilities;
+    default:
+      return ops::ScoreKind::kLogits;
+  }
+}
+
+absl::Status CompileEncoder(ops::Graph graph, DecodeModel::Parts& parts) {
+  BW_ASSIGN_OR_RETURN(parts.encoder, ops::Model::Compile(std::move(graph)));
+  return FindEncoderInputs(parts);
+}
 
 DecodeModel::DecodeModel(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 DecodeModel::~DecodeModel() = default;
@@ -113,6 +114,7 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(model::B
   if (!status.ok()) {
     return Annotate(status, bundle.config.decoder().graph());
   }
+  BW_RETURN_IF_ERROR(CompileFusion(bundle, *parts));
   BW_RETURN_IF_ERROR(SelfCheck(*parts));
   return std::shared_ptr<const DecodeModel>(new DecodeModel(std::move(parts)));
 }

@@ -103,6 +103,7 @@ class Resolver {
     SetProcessors(search.processors);
     SetConstraints(search);
     SetSampling(search);
+    SetFusion(search);
     for (const std::string& conflict : Conflicts(search)) {
       Fault(conflict);
     }
@@ -263,6 +264,49 @@ class Resolver {
     sampling.min_p = merged_.min_p();
   }
 
+  void SetFusion(search::SearchOptions& search) {
+    const DecodeModel::Parts& parts = model_.parts();
+    for (int i = 0; i < merged_.fusion_size(); ++i) {
+      const v1::FusionWeight& fusion = merged_.fusion(i);
+      const std::string field = absl::StrCat("fusion[", i, "]");
+      const ScorerPart* const scorer = parts.FindScorer(fusion.name());
+      if (scorer == nullptr) {
+        Fault(field, ".name: the model has no scorer '", absl::Utf8SafeCEscape(fusion.name()),
+              "'; it has ", parts.scorers.size(), parts.scorers.empty() ? "" : ": ",
+              absl::StrJoin(parts.scorers, ", ", [](std::string* out, const ScorerPart& part) {
+                absl::StrAppend(out, "'", part.name, "'");
+              }));
+        continue;
+      }
+      if (!fusion.has_weight()) {
+        Fault(field, ".weight: is not set");
+        continue;
+      }
+      if (fusion.weight() < scorer->min_weight || fusion.weight() > scorer->max_weight) {
+        Fault(field, ".weight: ", fusion.weight(), " is outside [", scorer->min_weight, ", ",
+              scorer->max_weight, "], what the model allows of '", scorer->name, "'");
+      }
+      for (int j = 0; j < i; ++j) {
+        if (merged_.fusion(j).name() == fusion.name()) {
+          Fault(field, ".name: '", fusion.name(), "' is given twice");
+        }
+      }
+      if (fusion.weight() != 0) {
+        search.scorers.push_back({scorer->name, fusion.weight()});
+      }
+    }
+    if (search.scorers.size() > search::kMaxScorers) {
+      Fault("fusion: ", search.scorers.size(), " scorers; at most ", search::kMaxScorers,
+            " count in one request");
+    }
+    if (merged_.lexical_shortlist() && parts.lexical_table == nullptr) {
+      Fault("lexical_shortlist: the model has no lexical table");
+    }
+    if (merged_.lexical_shortlist() && merged_.has_shortlist()) {
+      Fault("lexical_shortlist and shortlist: exclude each other");
+    }
+  }
+
   void CheckNoEnd(const std::string& field, const std::vector<int32_t>& tokens,
                   const search::SearchOptions& search) {
     for (const int32_t token : tokens) {
@@ -373,6 +417,24 @@ absl::Status SetLengths(const DecodeModel& model, int source_length, ResolvedOpt
                    options.search.max_length, ") is more than ", kMaxLatticeNodes, " hypotheses");
   }
   return search::Validate(options.search);
+}
+
+absl::Status SetShortlist(const DecodeModel& model, absl::Span<const int32_t> source_ids,
+                          ResolvedOptions& options) {
+  if (!options.merged.lexical_shortlist()) {
+    return absl::OkStatus();
+  }
+  if (source_ids.empty()) {
+    return Invalid("options.lexical_shortlist: needs a source of text or ids");
+  }
+  options.search.constraints.shortlist = model.parts().lexical_table->Shortlist(source_ids);
+  if (options.search.constraints.shortlist.empty()) {
+    // An empty list would mean all tokens; end tokens are open beside any list.
+    options.search.constraints.shortlist = options.search.end_tokens;
+    std::sort(options.search.constraints.shortlist.begin(),
+              options.search.constraints.shortlist.end());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckOptions(const DecodeModel& model, const v1::DecodeOptions& options) {

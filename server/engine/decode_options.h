@@ -22,6 +22,11 @@ absl::StatusOr<ResolvedOptions> ResolveOptions(const DecodeModel& model,
 // The lengths for a source of so many tokens. InvalidArgument if they contradict each other.
 absl::Status SetLengths(const DecodeModel& model, int source_length, ResolvedOptions& options);
 
+// The shortlist by the model's lexical table, where it is asked for. InvalidArgument if the source
+// has no ids.
+absl::Status SetShortlist(const DecodeModel& model, absl::Span<const int32_t> source_ids,
+                          ResolvedOptions& options);
+
 }  // namespace beamwright::engine
 
 #endif  // BEAMWRIGHT_SERVER_ENGINE_DECODE_OPTIONS_H_

@@ -4,6 +4,9 @@
 #include <map>
 
 #include "ops/base/status.h"
+#include "ops/kernels/math.h"
+#include "ops/kernels/mix_scores.h"
+#include "server/fusion/ctc_prefix.h"
 
 namespace beamwright::engine {
 namespace {
@@ -46,18 +49,95 @@ absl::StatusOr<Tensor> OwnInput(const DecodeModel::Parts& parts, const DecoderIn
   return Convert(constant, info.dtype);
 }
 
+absl::Status RunEncoder(const ops::ExecutionContext& context, const DecodeModel::Parts& parts,
+                        const Tensor& sources, std::vector<Tensor>& outputs) {
+  BW_ASSIGN_OR_RETURN(const std::vector<Tensor> encoder_inputs, EncoderInputs(parts, sources));
+  return Annotate(parts.encoder->Run(context, encoder_inputs, outputs), "encoder");
+}
+
+// A CTC output's frames of one source: [1, frames, columns] or [frames, 1, columns].
+absl::StatusOr<fusion::CtcFrames> FramesOf(const ScorerPart& scorer, const Tensor& output) {
+  if (output.dtype() != ops::DType::kF32 || output.rank() != 3 ||
+      (output.dim(0) != 1 && output.dim(1) != 1) || scorer.ctc_blank >= output.dim(2)) {
+    return absl::InternalError(absl::StrCat(
+        "scorer '", scorer.name, "': the encoder's output is ", ops::Name(output.dtype()),
+        ops::ToString(output.shape()), " for one source; CTC scores are f32 [1, frames, columns]",
+        " or [frames, 1, columns], with a column for the blank, ", scorer.ctc_blank));
+  }
+  fusion::CtcFrames frames;
+  frames.num_columns = static_cast<int>(output.dim(2));
+  frames.blank = scorer.ctc_blank;
+  frames.probs.resize(static_cast<size_t>(output.num_elements()));
+  const auto columns = static_cast<size_t>(output.dim(2));
+  for (size_t start = 0; start < frames.probs.size(); start += columns) {
+    const absl::Span<float> frame(frames.probs.data() + start, columns);
+    BW_RETURN_IF_ERROR(
+        Annotate(ops::ToLogProbs({output.data<float>() + start, columns}, scorer.ctc_kind, frame),
+                 absl::StrCat("scorer '", scorer.name, "', frame ", start / columns)));
+    for (float& value : frame) {
+      value = ops::Exp(value);
+    }
+  }
+  return frames;
+}
+
+absl::Status PrepareCtc(const DecodeModel::Parts& parts, absl::Span<const Tensor> outputs,
+                        int64_t num_sources, int64_t row, Request& request) {
+  for (RequestScorer& scorer : request.scorers) {
+    const ScorerPart& part = *parts.FindScorer(scorer.name);
+    if (part.ctc_output < 0) {
+      continue;
+    }
+    const auto index = static_cast<size_t>(part.ctc_output);
+    const int axis = num_sources > 1 ? parts.encoder_row_axes[index] : -1;
+    BW_ASSIGN_OR_RETURN(
+        fusion::CtcFrames frames,
+        FramesOf(part, axis < 0 ? outputs[index] : TakeRow(outputs[index], axis, row)));
+    scorer.rows = std::make_unique<fusion::CtcPrefixScorer>(std::move(frames),
+                                                            request.search->options().end_tokens);
+  }
+  return absl::OkStatus();
+}
+
+// Decoders that read nothing of the source.
+absl::Status PrepareLanguageModels(const ops::ExecutionContext& context,
+                                   const DecodeModel::Parts& parts, Request& request) {
+  for (int number = parts.num_members(); number < parts.num_decoders(); ++number) {
+    RequestDecoder& decoder = request.decoders[static_cast<size_t>(number)];
+    if (decoder.is_used) {
+      const DecodeModel::Parts& own = parts.decoder_parts(number);
+      BW_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, DecoderInputs(own, {}, 1, 0, 0));
+      BW_RETURN_IF_ERROR(Prepare(own, context, inputs, decoder.rows.start));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status EncodeGroup(const ops::ExecutionContext& context, const DecodeModel::Parts& parts,
                          absl::Span<const std::unique_ptr<Request>> group,
                          std::vector<absl::Status>& statuses) {
-  BW_ASSIGN_OR_RETURN(const std::vector<Tensor> encoder_inputs, EncoderInputs(parts, Stack(group)));
-  std::vector<Tensor> outputs;
-  BW_RETURN_IF_ERROR(Annotate(parts.encoder->Run(context, encoder_inputs, outputs), "encoder"));
+  const auto count = static_cast<int64_t>(group.size());
+  const Tensor sources = Stack(group);
+  std::vector<Tensor> shared;
+  BW_RETURN_IF_ERROR(RunEncoder(context, parts, sources, shared));
+  for (int member = 0; member < parts.num_members(); ++member) {
+    const DecodeModel::Parts& own = parts.decoder_parts(member);
+    std::vector<Tensor> outputs;
+    if (own.encoder != parts.encoder) {
+      BW_RETURN_IF_ERROR(RunEncoder(context, own, sources, outputs));
+    }
+    for (size_t row = 0; row < group.size(); ++row) {
+      absl::StatusOr<std::vector<Tensor>> inputs =
+          DecoderInputs(own, own.encoder == parts.encoder ? shared : outputs, count,
+                        static_cast<int64_t>(row), group[row]->source.source_length);
+      DecoderRows& rows = group[row]->decoders[static_cast<size_t>(member)].rows;
+      statuses[row].Update(inputs.ok() ? Prepare(own, context, *inputs, rows.start)
+                                       : inputs.status());
+    }
+  }
   for (size_t row = 0; row < group.size(); ++row) {
-    absl::StatusOr<std::vector<Tensor>> inputs =
-        DecoderInputs(parts, outputs, static_cast<int64_t>(group.size()), static_cast<int64_t>(row),
-                      group[row]->source.source_length);
-    statuses[row] =
-        inputs.ok() ? Prepare(parts, context, *inputs, group[row]->start) : inputs.status();
+    statuses[row].Update(PrepareLanguageModels(context, parts, *group[row]));
+    statuses[row].Update(PrepareCtc(parts, shared, count, static_cast<int64_t>(row), *group[row]));
   }
   return absl::OkStatus();
 }
@@ -96,7 +176,14 @@ absl::StatusOr<std::vector<Tensor>> EncoderInputs(const DecodeModel::Parts& part
     BW_ASSIGN_OR_RETURN(inputs[index], LengthTensor(parts.config.encoder().length_kind(), dtype,
                                                     sources.dim(0), sources.dim(1)));
   }
-  inputs[static_cast<size_t>(parts.encoder_input)] = std::move(sources);
+  // Members of an ensemble may take ids in another type than the model's own encoder.
+  const auto index = static_cast<size_t>(parts.encoder_input);
+  const int node = graph.parameters[index];
+  const ops::DType dtype = graph.node(node).outputs[0].dtype;
+  if (dtype != sources.dtype() && ops::IsInteger(dtype) && ops::IsInteger(sources.dtype())) {
+    BW_ASSIGN_OR_RETURN(sources, Convert(sources, dtype));
+  }
+  inputs[index] = std::move(sources);
   return inputs;
 }
 
@@ -156,8 +243,9 @@ Requests Encode(const ops::ExecutionContext& context, Requests requests) {
   for (auto& request : requests) {
     const DecodeModel::Parts& parts = request->model->parts();
     if (parts.encoder == nullptr) {
-      const absl::Status status =
-          Prepare(parts, context, request->source.decoder_inputs, request->start);
+      absl::Status status =
+          Prepare(parts, context, request->source.decoder_inputs, request->decoders[0].rows.start);
+      status.Update(PrepareLanguageModels(context, parts, *request));
       if (status.ok()) {
         ready.push_back(std::move(request));
       } else {
@@ -168,7 +256,11 @@ Requests Encode(const ops::ExecutionContext& context, Requests requests) {
     const ops::Shape& shape = request->source.encoder_input->shape();
     Requests& group = by_shape[std::vector<int64_t>(shape.begin(), shape.end())];
     group.push_back(std::move(request));
-    const size_t most = parts.encoder_batches ? kMaxGroup : 1;
+    bool together = true;
+    for (int member = 0; member < parts.num_members(); ++member) {
+      together = together && parts.decoder_parts(member).encoder_batches;
+    }
+    const size_t most = together ? kMaxGroup : 1;
     if (group.size() == most) {
       RunGroup(context, std::move(group), ready);
       group.clear();

@@ -10,8 +10,8 @@
 
 namespace beamwright::engine {
 
-// Encodes and prepares requests of one model. Those that fail get their answer here; the others are
-// returned, ready to join the running batch.
+// Encodes and prepares requests of one model, for all decoders that they use. Those that fail get
+// their answer here; the others are returned, ready to join the running batch.
 std::vector<std::unique_ptr<Request>> Encode(const ops::ExecutionContext& context,
                                              std::vector<std::unique_ptr<Request>> requests);
 

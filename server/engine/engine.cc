@@ -82,6 +82,7 @@ class Scheduler : public Engine {
     request->call = call;
     BW_ASSIGN_OR_RETURN(ResolvedOptions resolved, ResolveOptions(*model, options));
     BW_ASSIGN_OR_RETURN(request->source, PrepareSource(*model, source));
+    BW_RETURN_IF_ERROR(SetShortlist(*model, request->source.ids, resolved));
     BW_RETURN_IF_ERROR(SetLengths(*model, request->source.source_length, resolved));
     const search::SearchOptions& search = resolved.search;
     request->beam_size = search.beam_size;
@@ -99,6 +100,7 @@ class Scheduler : public Engine {
     BW_ASSIGN_OR_RETURN(search::BeamSearch beam_search, search::BeamSearch::Create(search));
     request->search = std::move(beam_search);
     request->model = std::move(model);
+    request->Prepare();
     return request;
   }
 

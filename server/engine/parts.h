@@ -8,10 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "ops/kernels/mix_scores.h"
 #include "ops/kernels/topk.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/model.h"
 #include "server/engine/decode_model.h"
+#include "server/engine/lexical_table.h"
+#include "server/fusion/ngram_model.h"
 #include "server/search/token_trie.h"
 
 namespace beamwright::engine {
@@ -29,6 +32,18 @@ struct DecoderInput {
   bool layers_first = false;
 };
 
+// What requests may add to the decoder's log-probabilities: one of three kinds.
+struct ScorerPart {
+  std::string name;
+  float min_weight = 0;
+  float max_weight = 0;
+  std::shared_ptr<const fusion::NgramModel> ngram;
+  int decoder = -1;     // of a recurrent language model: see Parts::decoder_parts
+  int ctc_output = -1;  // index into the encoder's results
+  int ctc_blank = 0;
+  ops::ScoreKind ctc_kind = ops::ScoreKind::kLogits;
+};
+
 struct DecodeModel::Parts {
   std::string name;
   std::string version;
@@ -38,9 +53,10 @@ struct DecodeModel::Parts {
   std::shared_ptr<const model::TextCodec> target;
   std::map<std::string, std::shared_ptr<const search::TokenTrie>> token_lists;
 
-  std::unique_ptr<ops::Model> encoder;  // null: requests bring the decoder's inputs
-  int encoder_input = 0;                // index into its parameters
-  int encoder_length_input = -1;        // likewise; -1: none
+  // Null: requests bring the decoder's inputs. Members of an ensemble may share it.
+  std::shared_ptr<const ops::Model> encoder;
+  int encoder_input = 0;          // index into its parameters
+  int encoder_length_input = -1;  // likewise; -1: none
   // False: sources can't be encoded together, or the self-check found that they change each other's
   // bits.
   bool encoder_batches = true;
@@ -64,6 +80,34 @@ struct DecodeModel::Parts {
   int logits_result = -1;  // index into the body's results
   ops::ScoreKind logits_kind = ops::ScoreKind::kLogits;
   int vocabulary_size = 0;
+
+  // Decoders that are stepped beside this one: members of its ensemble, then recurrent language
+  // models, which have no encoder. Each is compiled like a model of its own.
+  std::vector<std::unique_ptr<const Parts>> beside;
+  // Of an ensemble: this decoder's, then its members', adding up to 1; else empty.
+  std::vector<float> member_weights;
+  ops::MixKind mix_kind = ops::MixKind::kLogProbs;
+  std::vector<ScorerPart> scorers;
+  std::shared_ptr<const LexicalTable> lexical_table;
+
+  // Decoders by number: 0 is this one, then those of `beside`.
+  int num_decoders() const { return static_cast<int>(beside.size()) + 1; }
+  const Parts& decoder_parts(int number) const {
+    return number == 0 ? *this : *beside[static_cast<size_t>(number) - 1];
+  }
+  // Null: there is none of this name.
+  const ScorerPart* FindScorer(const std::string& scorer) const {
+    for (const ScorerPart& part : scorers) {
+      if (part.name == scorer) {
+        return &part;
+      }
+    }
+    return nullptr;
+  }
+  // Decoders that read the source: this one and the ensemble's members come first.
+  int num_members() const {
+    return member_weights.empty() ? 1 : static_cast<int>(member_weights.size());
+  }
 
   // The token(s) that the rows read, in the form that the body takes.
   ops::Tensor TokenTensor(absl::Span<const int32_t> tokens) const;

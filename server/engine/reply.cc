@@ -34,6 +34,13 @@ v1::Decoded MakeReply(const Request& request, const std::vector<search::Hypothes
     out.set_prefix_length(hypothesis.prefix_length);
     out.set_prefix_log_prob(hypothesis.prefix_sum);
     out.set_reward(hypothesis.reward);
+    const std::vector<search::ScorerWeight>& scorers = request.search->options().scorers;
+    for (size_t i = 0; i < scorers.size(); ++i) {
+      v1::ScorerPart& part = *out.add_scorer_parts();
+      part.set_name(scorers[i].name);
+      part.set_weight(scorers[i].weight);
+      part.set_log_prob(hypothesis.scorer_sums[i]);
+    }
     for (const std::vector<search::TopToken>& tops : hypothesis.top_tokens) {
       v1::TopTokens& list = *out.add_top_tokens();
       for (const search::TopToken& top : tops) {

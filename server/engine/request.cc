@@ -5,6 +5,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
+#include "server/fusion/ctc_prefix.h"
+#include "server/fusion/ngram_model.h"
 
 namespace beamwright::engine {
 namespace {
@@ -73,6 +75,7 @@ absl::Status FromText(const DecodeModel& model, const std::string& text, Prepare
   }
   BW_RETURN_IF_ERROR(CheckLength(model, static_cast<int64_t>(encoded->ids.size())));
   prepared.source_length = static_cast<int>(encoded->ids.size());
+  prepared.ids = encoded->ids;
   prepared.unknown_positions = std::move(encoded->unknown_positions);
   BW_ASSIGN_OR_RETURN(prepared.encoder_input, IdTensor(model, encoded->ids));
   return absl::OkStatus();
@@ -91,6 +94,7 @@ absl::Status FromIds(const DecodeModel& model, const v1::TokenIds& ids, Prepared
     }
   }
   prepared.source_length = ids.ids_size();
+  prepared.ids.assign(ids.ids().begin(), ids.ids().end());
   BW_ASSIGN_OR_RETURN(prepared.encoder_input,
                       IdTensor(model, {ids.ids().data(), static_cast<size_t>(ids.ids_size())}));
   return absl::OkStatus();
@@ -161,6 +165,35 @@ absl::Status Request::CheckAlive(absl::Time now) const {
   return absl::OkStatus();
 }
 
+void Request::Prepare() {
+  const DecodeModel::Parts& parts = model->parts();
+  decoders.resize(static_cast<size_t>(parts.num_decoders()));
+  for (int member = 0; member < parts.num_members(); ++member) {
+    decoders[static_cast<size_t>(member)].is_used = true;
+  }
+  for (const search::ScorerWeight& wanted : search->options().scorers) {
+    const ScorerPart& part = *parts.FindScorer(wanted.name);
+    RequestScorer& scorer = scorers.emplace_back();
+    scorer.name = part.name;
+    scorer.decoder = part.decoder;
+    if (part.decoder >= 0) {
+      decoders[static_cast<size_t>(part.decoder)].is_used = true;
+    } else if (part.ngram != nullptr) {
+      scorer.rows = std::make_unique<fusion::NgramScorer>(part.ngram);
+    }
+  }
+}
+
+absl::Status Request::Advance(absl::Span<const search::RowCandidates> candidates) {
+  BW_RETURN_IF_ERROR(search->Advance(candidates));
+  for (RequestScorer& scorer : scorers) {
+    if (scorer.rows != nullptr && !search->done()) {
+      scorer.rows->Advance(search->parents(), search->tokens());
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source) {
   PreparedSource prepared;
   absl::Status status = Invalid("source is empty: set text, ids, features or decoder_inputs");
@@ -184,11 +217,10 @@ absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1:
   return prepared;
 }
 
-int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& options,
-                   int source_length) {
-  // Twice the states (old and new), 20 bytes per slot and step of history, what processors remember
-  // of rows, recorded alternatives, and what the steps share.
-  const DecodeModel::Parts& parts = model.parts();
+namespace {
+
+// What a request holds of one decoder: twice the states (old and new), and what its steps share.
+int64_t DecoderBytes(const DecodeModel::Parts& parts, int beam_size, int source_length) {
   int64_t row_bytes = 0;
   int64_t shared_bytes = 0;
   const auto bytes = [&](const ops::ValueInfo& info) {
@@ -212,18 +244,51 @@ int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& option
     const int node = body.parameters[static_cast<size_t>(input.body_parameter)];
     row_bytes += 2 * bytes(body.node(node).outputs[0]);
   }
-  constexpr int64_t kHistoryBytes = 20;
+  return row_bytes * beam_size + shared_bytes;
+}
+
+// What the scorers of a request hold, and the rows of scores that they are joined in.
+int64_t ScorerBytes(const DecodeModel::Parts& parts, const search::SearchOptions& options,
+                    int source_length) {
+  int64_t bytes = 0;
+  for (const search::ScorerWeight& wanted : options.scorers) {
+    const ScorerPart& part = *parts.FindScorer(wanted.name);
+    bytes += int64_t{4} * parts.vocabulary_size * options.beam_size;
+    if (part.decoder >= 0) {
+      bytes += DecoderBytes(parts.decoder_parts(part.decoder), options.beam_size, source_length);
+    } else if (part.ctc_output >= 0) {
+      // An encoder gives a frame for a source position at most, or nearly so.
+      bytes += fusion::CtcPrefixScorer::NumBytes(source_length, parts.vocabulary_size + 1,
+                                                 options.beam_size);
+    }
+  }
+  return bytes +
+         (options.scorers.empty() ? 0 : int64_t{8} * parts.vocabulary_size * options.beam_size);
+}
+
+}  // namespace
+
+int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& options,
+                   int source_length) {
+  // 20 bytes per slot and step of history and 4 for each scorer, what processors remember of rows,
+  // recorded alternatives.
+  const DecodeModel::Parts& parts = model.parts();
   const int64_t slots = options.beam_size + options.n_best;
   const int64_t steps =
       options.max_length + static_cast<int64_t>(options.constraints.prefix.size());
+  const int64_t slot_bytes = 20 + 4 * static_cast<int64_t>(options.scorers.size());
   constexpr int64_t kRowHistoryBytes = 2 * sizeof(int32_t);
   const int64_t step_bytes =
-      kHistoryBytes * slots + kRowHistoryBytes * options.beam_size +
+      slot_bytes * slots + kRowHistoryBytes * options.beam_size +
       int64_t{sizeof(search::TopToken)} * options.num_top_tokens * options.beam_size;
-  if (options.constraints.allowed != nullptr) {
-    shared_bytes += options.constraints.allowed->num_bytes();
+  int64_t bytes = step_bytes * steps + ScorerBytes(parts, options, source_length);
+  for (int member = 0; member < parts.num_members(); ++member) {
+    bytes += DecoderBytes(parts.decoder_parts(member), options.beam_size, source_length);
   }
-  return row_bytes * options.beam_size + step_bytes * steps + shared_bytes;
+  if (options.constraints.allowed != nullptr) {
+    bytes += options.constraints.allowed->num_bytes();
+  }
+  return bytes;
 }
 
 }  // namespace beamwright::engine

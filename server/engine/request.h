@@ -9,6 +9,8 @@
 #include "absl/time/time.h"
 #include "server/engine/engine.h"
 #include "server/engine/parts.h"
+#include "server/engine/step_runner.h"
+#include "server/fusion/row_scorer.h"
 #include "server/search/beam_search.h"
 
 namespace beamwright::engine {
@@ -16,9 +18,23 @@ namespace beamwright::engine {
 // A source in the form that the encoder, or the decoder, takes.
 struct PreparedSource {
   int source_length = 0;
+  std::vector<int32_t> ids;  // of text and ids
   std::vector<int32_t> unknown_positions;
   std::optional<ops::Tensor> encoder_input;  // [1, length, ...]
   std::vector<ops::Tensor> decoder_inputs;   // where there is no encoder: [1, ...] per parts.inputs
+};
+
+// One decoder of the model at work for a request.
+struct RequestDecoder {
+  bool is_used = false;
+  DecoderRows rows;
+};
+
+// One of the scorers that count in a request.
+struct RequestScorer {
+  std::string name;
+  int decoder = -1;                         // that says it; -1:
+  std::unique_ptr<fusion::RowScorer> rows;  // who says it
 };
 
 struct Request {
@@ -33,9 +49,14 @@ struct Request {
   absl::Time accepted;
   absl::Time started;
 
-  StartValues start;
-  // Where its rows stand in the states of its batch after the last step; -1 before its first step.
-  int first_row = -1;
+  std::vector<RequestDecoder> decoders;  // by decoder of the model
+  std::vector<RequestScorer> scorers;    // in the order of the search's options
+
+  // Makes `decoders` and `scorers` for the search's options; CTC's rows come with the encoder's
+  // results.
+  void Prepare();
+  // A step of the search, and of those scorers that follow it row by row.
+  absl::Status Advance(absl::Span<const search::RowCandidates> candidates);
 
   // OK, or why the request must end now.
   absl::Status CheckAlive(absl::Time now) const;

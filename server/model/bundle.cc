@@ -37,6 +37,64 @@ absl::Status AtField(const absl::Status& status, absl::string_view field) {
   return Annotate(status, absl::StrCat(kConfigName, ": ", field));
 }
 
+absl::Status LoadMember(BundleFiles& files, const v1::EnsembleMember& config,
+                        const std::string& field, Bundle& bundle) {
+  Bundle::Member& member = bundle.members.emplace_back();
+  if (config.has_encoder()) {
+    absl::StatusOr<ops::Graph> encoder = LoadGraph(files, config.encoder().graph());
+    if (!encoder.ok()) {
+      return AtField(encoder.status(), field + ".encoder.graph");
+    }
+    member.encoder = *std::move(encoder);
+  }
+  absl::StatusOr<ops::Graph> decoder = LoadGraph(files, config.decoder().graph());
+  if (!decoder.ok()) {
+    return AtField(decoder.status(), field + ".decoder.graph");
+  }
+  member.decoder = *std::move(decoder);
+  return absl::OkStatus();
+}
+
+absl::Status LoadScorer(BundleFiles& files, const v1::ScorerConfig& config,
+                        const std::string& field, Bundle& bundle) {
+  if (config.has_ngram()) {
+    absl::StatusOr<std::string> content = files.Read(config.ngram().file());
+    if (!content.ok()) {
+      return AtField(content.status(), field + ".ngram.file");
+    }
+    bundle.ngrams[config.name()] = *std::move(content);
+  }
+  if (config.has_language_model()) {
+    absl::StatusOr<ops::Graph> graph = LoadGraph(files, config.language_model().graph());
+    if (!graph.ok()) {
+      return AtField(graph.status(), field + ".language_model.graph");
+    }
+    bundle.language_models[config.name()] = *std::move(graph);
+  }
+  return absl::OkStatus();
+}
+
+// What stands beside the model's own encoder and decoder.
+absl::Status LoadFusion(BundleFiles& files, Bundle& bundle) {
+  const v1::ModelConfig& config = bundle.config;
+  for (int i = 0; i < config.ensemble().members_size(); ++i) {
+    BW_RETURN_IF_ERROR(LoadMember(files, config.ensemble().members(i),
+                                  absl::StrCat("ensemble.members[", i, "]"), bundle));
+  }
+  for (int i = 0; i < config.scorers_size(); ++i) {
+    BW_RETURN_IF_ERROR(
+        LoadScorer(files, config.scorers(i), absl::StrCat("scorers[", i, "]"), bundle));
+  }
+  if (config.has_lexical_table()) {
+    absl::StatusOr<std::string> content = files.Read(config.lexical_table().file());
+    if (!content.ok()) {
+      return AtField(content.status(), "lexical_table.file");
+    }
+    bundle.lexical_table = *std::move(content);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status LoadFiles(BundleFiles& files, Bundle& bundle) {
   const v1::ModelConfig& config = bundle.config;
   if (config.has_encoder()) {
@@ -68,6 +126,7 @@ absl::Status LoadFiles(BundleFiles& files, Bundle& bundle) {
     }
     bundle.token_lists[config.token_lists(i).name()] = *std::move(content);
   }
+  BW_RETURN_IF_ERROR(LoadFusion(files, bundle));
   return files.CheckRest();
 }
 

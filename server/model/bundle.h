@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "beamwright/v1/model.pb.h"
@@ -24,6 +25,14 @@ struct Bundle {
   std::shared_ptr<const TextCodec> source;
   std::shared_ptr<const TextCodec> target;
   std::map<std::string, std::string> token_lists;  // contents by name
+  struct Member {
+    std::optional<ops::Graph> encoder;
+    ops::Graph decoder;
+  };
+  std::vector<Member> members;                        // of config.ensemble
+  std::map<std::string, std::string> ngrams;          // contents by the scorer's name
+  std::map<std::string, ops::Graph> language_models;  // likewise
+  std::string lexical_table;                          // content
 };
 
 // Reads <folder>/model.textproto and the files that it names; paths that leave the folder are

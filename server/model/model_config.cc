@@ -76,28 +76,101 @@ void CheckTokenLists(const v1::ModelConfig& config, Faults& faults) {
   }
 }
 
-void CheckDecoder(const v1::ModelConfig& config, Faults& faults) {
-  const v1::DecoderConfig& decoder = config.decoder();
+// path: of the decoder's field, "decoder".
+void CheckDecoder(const v1::DecoderConfig& decoder, const std::string& path, bool has_encoder,
+                  Faults& faults) {
   if (decoder.graph().empty()) {
-    faults.push_back("decoder.graph: is not set; it names the decoder's graph file");
+    faults.push_back(path + ".graph: is not set; it names the decoder's graph file");
   }
   for (int i = 0; i < decoder.states_size(); ++i) {
     const v1::StateConfig& state = decoder.states(i);
-    const std::string field = absl::StrCat("decoder.states[", i, "]");
+    const std::string field = absl::StrCat(path, ".states[", i, "]");
     if (state.input().empty()) {
       faults.push_back(field + ".input: is not set");
     }
-    if (state.has_encoder_output() && !config.has_encoder()) {
+    if (state.has_encoder_output() && !has_encoder) {
       faults.push_back(field + ".encoder_output: the model has no encoder");
     }
   }
   for (int i = 0; i < decoder.memory_size(); ++i) {
-    const std::string field = absl::StrCat("decoder.memory[", i, "]");
+    const std::string field = absl::StrCat(path, ".memory[", i, "]");
     if (decoder.memory(i).input().empty()) {
       faults.push_back(field + ".input: is not set");
     }
-    if (!decoder.memory(i).encoder_output().empty() && !config.has_encoder()) {
+    if (!decoder.memory(i).encoder_output().empty() && !has_encoder) {
       faults.push_back(field + ".encoder_output: the model has no encoder");
+    }
+  }
+}
+
+void CheckEncoder(const v1::EncoderConfig& encoder, const std::string& path, Faults& faults) {
+  if (encoder.graph().empty()) {
+    faults.push_back(
+        absl::StrCat(path, ".graph: is not set; leave `encoder` out if there is none"));
+  }
+  if ((encoder.length_kind() != v1::LENGTH_INPUT_NONE) != !encoder.length_input().empty()) {
+    faults.push_back(
+        absl::StrCat(path, ".length_kind, ", path, ".length_input: set both or neither"));
+  }
+}
+
+void CheckEnsemble(const v1::ModelConfig& config, Faults& faults) {
+  if (!config.has_ensemble()) {
+    return;
+  }
+  if (config.ensemble().members().empty()) {
+    faults.push_back("ensemble.members: is empty; leave `ensemble` out if there is none");
+  }
+  if (!config.has_encoder()) {
+    faults.push_back("ensemble: the model has no encoder for its members to read");
+  }
+  for (int i = 0; i < config.ensemble().members_size(); ++i) {
+    const v1::EnsembleMember& member = config.ensemble().members(i);
+    const std::string field = absl::StrCat("ensemble.members[", i, "]");
+    if (member.has_encoder()) {
+      CheckEncoder(member.encoder(), field + ".encoder", faults);
+    }
+    CheckDecoder(member.decoder(), field + ".decoder", true, faults);
+  }
+}
+
+void CheckScorers(const v1::ModelConfig& config, Faults& faults) {
+  for (int i = 0; i < config.scorers_size(); ++i) {
+    const v1::ScorerConfig& scorer = config.scorers(i);
+    const std::string field = absl::StrCat("scorers[", i, "]");
+    if (scorer.name().empty()) {
+      faults.push_back(field + ".name: is not set");
+    }
+    for (int j = 0; j < i; ++j) {
+      if (config.scorers(j).name() == scorer.name()) {
+        faults.push_back(absl::StrCat(field, ".name: '", scorer.name(), "' is given twice"));
+      }
+    }
+    switch (scorer.kind_case()) {
+      case v1::ScorerConfig::kNgram:
+        if (scorer.ngram().file().empty()) {
+          faults.push_back(field + ".ngram.file: is not set; it names an ARPA file");
+        }
+        break;
+      case v1::ScorerConfig::kLanguageModel:
+        CheckDecoder(scorer.language_model(), field + ".language_model", false, faults);
+        break;
+      case v1::ScorerConfig::kCtc:
+        if (!config.has_encoder()) {
+          faults.push_back(field + ".ctc: the model has no encoder");
+        }
+        if (scorer.has_min_weight() && scorer.min_weight() < 0) {
+          faults.push_back(absl::StrCat(field, ".min_weight: is ", scorer.min_weight(),
+                                        "; CTC scores cannot be subtracted"));
+        }
+        break;
+      case v1::ScorerConfig::KIND_NOT_SET:
+        faults.push_back(field + ": set ngram, language_model or ctc");
+        break;
+    }
+    if (scorer.has_min_weight() && scorer.has_max_weight() &&
+        scorer.min_weight() > scorer.max_weight()) {
+      faults.push_back(field + ".min_weight: is above max_weight");
     }
   }
 }
@@ -138,14 +211,15 @@ absl::Status CheckConfig(const v1::ModelConfig& config) {
       faults.push_back(absl::StrCat("name: ", status.message()));
     }
   }
-  if (config.has_encoder() && config.encoder().graph().empty()) {
-    faults.push_back("encoder.graph: is not set; leave `encoder` out if there is none");
+  if (config.has_encoder()) {
+    CheckEncoder(config.encoder(), "encoder", faults);
   }
-  if ((config.encoder().length_kind() != v1::LENGTH_INPUT_NONE) !=
-      !config.encoder().length_input().empty()) {
-    faults.push_back("encoder.length_kind, encoder.length_input: set both or neither");
+  CheckDecoder(config.decoder(), "decoder", config.has_encoder(), faults);
+  CheckEnsemble(config, faults);
+  CheckScorers(config, faults);
+  if (config.has_lexical_table() && config.lexical_table().file().empty()) {
+    faults.push_back("lexical_table.file: is not set");
   }
-  CheckDecoder(config, faults);
   CheckTokenLists(config, faults);
   CheckText(config, faults);
   if (faults.empty()) {

@@ -85,6 +85,7 @@ class BeamSearch {
   BeamSearch(BeamSearch&&) = default;
   BeamSearch& operator=(BeamSearch&&) = default;
 
+  const SearchOptions& options() const { return options_; }
   bool done() const { return done_; }
   // Live rows, best first: one before the first step, 0 once done, at most beam_size.
   int num_rows() const { return static_cast<int>(tokens_.size()); }

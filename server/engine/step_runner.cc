@@ -1,0 +1,52 @@
+#include "server/engine/step_runner.h"
+
+#include "ops/base/status.h"
+
+namespace beamwright::engine {
+
+void StepRunner::Begin() {
+  parents_.clear();
+  tokens_.clear();
+  rows_per_request_.clear();
+  values_.clear();
+  starts_.clear();
+  states_.resize(static_cast<size_t>(parts_->body->num_states()));
+  num_sources_ = states_.empty() || !states_[0].has_value() ? 0 : states_[0].dim(0);
+}
+
+void StepRunner::Add(const search::BeamSearch& search, DecoderRows& rows) {
+  if (rows.first_row < 0) {
+    rows.first_row = static_cast<int>(num_sources_++);
+    starts_.push_back(&rows.start.states);
+  }
+  for (const int32_t parent : search.parents()) {
+    parents_.push_back(rows.first_row + parent);
+  }
+  rows.first_row = num_rows();
+  tokens_.insert(tokens_.end(), search.tokens().begin(), search.tokens().end());
+  rows_per_request_.push_back(search.num_rows());
+  values_.push_back(&rows.start.values);
+}
+
+absl::Status StepRunner::Run(const ops::ExecutionContext& context) {
+  parts_->FillTokens(tokens_, token_tensor_);
+  const ops::LoopBody::RowStep step{
+      values_, rows_per_request_, parents_, {&token_tensor_, 1}, starts_};
+  BW_RETURN_IF_ERROR(parts_->body->StepRows(context, step, scratch_, states_, results_));
+  const ops::Tensor& logits = results_[static_cast<size_t>(parts_->logits_result)];
+  const auto expected = static_cast<int64_t>(tokens_.size()) * parts_->vocabulary_size;
+  if (!logits.has_value() || logits.num_elements() != expected) {
+    return absl::InternalError(absl::StrCat("the step gave logits ", ops::ToString(logits.shape()),
+                                            " for ", tokens_.size(), " rows of ",
+                                            parts_->vocabulary_size, " tokens"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Span<const float> StepRunner::Scores(int row) const {
+  const ops::Tensor& logits = results_[static_cast<size_t>(parts_->logits_result)];
+  return {logits.data<float>() + int64_t{row} * parts_->vocabulary_size,
+          static_cast<size_t>(parts_->vocabulary_size)};
+}
+
+}  // namespace beamwright::engine

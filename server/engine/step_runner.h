@@ -1,0 +1,59 @@
+// StepRunner: one compiled decoder at work for all running requests that use it. It keeps the
+// states of their rows and moves them as the searches move rows. The beam driver has one for the
+// model's decoder and one for each further decoder that is stepped beside it. Private to engine/.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_STEP_RUNNER_H_
+#define BEAMWRIGHT_SERVER_ENGINE_STEP_RUNNER_H_
+
+#include <vector>
+
+#include "server/engine/parts.h"
+#include "server/search/beam_search.h"
+
+namespace beamwright::engine {
+
+// What one request has with one decoder.
+struct DecoderRows {
+  StartValues start;
+  // Where its rows stand in the states after the last step; -1 before its first step.
+  int first_row = -1;
+};
+
+// One thread at a time. A step: Begin, Add for each request that is alive, Run.
+class StepRunner {
+ public:
+  // `parts` must outlive it.
+  explicit StepRunner(const DecodeModel::Parts& parts) : parts_(&parts) {}
+
+  void Begin();
+  // The search's rows come behind those added before. `rows` must live until Run returns.
+  void Add(const search::BeamSearch& search, DecoderRows& rows);
+  absl::Status Run(const ops::ExecutionContext& context);
+
+  int num_rows() const { return static_cast<int>(tokens_.size()); }
+  // Of the last step: what the decoder says behind row `row`, in the order of Add. A view until the
+  // next step.
+  absl::Span<const float> Scores(int row) const;
+  ops::ScoreKind kind() const { return parts_->logits_kind; }
+
+  // No request is left.
+  void Clear() { states_.clear(); }
+
+ private:
+  const DecodeModel::Parts* parts_;
+  // After a step: all rows' states, [rows, ...] each.
+  std::vector<ops::Tensor> states_;
+  ops::LoopBody::RowScratch scratch_;
+  std::vector<ops::Tensor> results_;
+  // Of the step under way; members, so that steady steps allocate nothing.
+  std::vector<const std::vector<ops::Tensor>*> starts_;  // of requests that take their first step
+  int64_t num_sources_ = 0;                              // rows to continue: old ones, then starts
+  std::vector<int32_t> parents_;
+  std::vector<int32_t> tokens_;
+  ops::Tensor token_tensor_;
+  std::vector<int> rows_per_request_;
+  std::vector<ops::LoopBody::RequestValues*> values_;
+};
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_STEP_RUNNER_H_
