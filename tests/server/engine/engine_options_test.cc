@@ -7,6 +7,7 @@
 
 #include "absl/synchronization/blocking_counter.h"
 #include "server/engine/engine.h"
+#include "tests/server/engine/fused_bundle.h"
 #include "tests/server/engine/table_bundle.h"
 
 namespace beamwright::engine {
@@ -98,6 +99,14 @@ Call RandomCall(std::mt19937& random) {
   if (some()) SetIds(letters(1, 2), o.add_required_sequences());
   if (some()) o.set_top_tokens(3);
   if (some()) o.set_lattice(true);
+  for (const char* name : {"lm", "ngram", "ctc"}) {
+    if (some()) {
+      v1::FusionWeight& fusion = *o.add_fusion();
+      fusion.set_name(name);
+      fusion.set_weight(0.25f * static_cast<float>(in(name[0] == 'c' ? 1 : -2, 4)));
+    }
+  }
+  if (some()) o.set_lexical_shortlist(true);
   const int kind = in(0, 9);
   if (kind == 0) o.set_diverse_groups(2);
   if (kind == 1) {
@@ -129,6 +138,9 @@ std::string Bytes(const absl::StatusOr<v1::Decoded>& answer) {
 
 // O5: every option on, alone and among random neighbours that join and leave, one thread and two.
 TEST_F(EngineOptionsTest, NeighboursAndThreadsChangeNoBit) {
+  auto compiled = DecodeModel::Compile(engine_testing::FusedBundle({1}));
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  model_ = *std::move(compiled);
   std::mt19937 random(1);
   std::vector<Call> calls;
   std::vector<std::string> alone;
