@@ -7,6 +7,7 @@
 
 #include "ops/base/status.h"
 #include "ops/compile/extents.h"
+#include "ops/compile/graph_copy.h"
 #include "ops/compile/program.h"
 #include "ops/graph/rewrite.h"
 
@@ -137,22 +138,6 @@ Tensor Columns(const Tensor& matrix, int64_t first, int64_t count) {
   return part;
 }
 
-ValueId Append(Graph& graph, Node node) {
-  graph.nodes.push_back(std::move(node));
-  return {static_cast<int>(graph.nodes.size()) - 1, 0};
-}
-
-ValueId AppendConstant(Graph& graph, const std::string& name, Tensor value) {
-  Node node;
-  node.op = "Constant";
-  node.name = name;
-  node.outputs.resize(1);
-  node.outputs[0].dtype = value.dtype();
-  node.outputs[0].shape = PartialShape(value.shape());
-  node.constant = std::move(value);
-  return Append(graph, std::move(node));
-}
-
 // Rewrites one loop. Products are appended to `outside`, in which `inputs` (of the loop) stand.
 class Hoister {
  public:
@@ -185,7 +170,7 @@ class Hoister {
         }
         UseProduct(*product, x, node);
       }
-      moved.push_back(Append(result_.body, std::move(node)).node);
+      moved.push_back(AppendNode(result_.body, std::move(node)).node);
       if (parameter) {
         result_.body.parameters.push_back(moved.back());
       }
@@ -229,7 +214,7 @@ class Hoister {
                                      product.joined ? Columns(weight, 0, width) : weight)};
     outside.outputs.resize(1);
     rule.input = static_cast<int>(inputs_.size());
-    inputs_.push_back(Append(outside_, std::move(outside)));
+    inputs_.push_back(AppendNode(outside_, std::move(outside)));
 
     Node parameter = ParameterOf(product);
     parameter.name = absl::StrCat(node.name, "/input_product");
@@ -239,7 +224,7 @@ class Hoister {
     parameter.outputs[0].shape = PartialShape(std::move(shape));
     rule.body_parameter = static_cast<int>(loop_.body.parameters.size() + num_added_++);
     result_.inputs.push_back(rule);
-    const ValueId value = Append(result_.body, std::move(parameter));
+    const ValueId value = AppendNode(result_.body, std::move(parameter));
     result_.body.parameters.push_back(value.node);
     return value;
   }
@@ -255,11 +240,9 @@ class Hoister {
       list = {-1, result_.body.info(slice).shape.dims().back()};
     }
     chain.name = absl::StrCat(chain.name, "/input_product");
-    chain.inputs = {slice,
-                    AppendConstant(result_.body, chain.name,
-                                   Tensor::Of<int64_t>({static_cast<int64_t>(list.size())}, list))};
+    chain.inputs = {slice, AppendInts(result_.body, chain.name, list)};
     chain.outputs[0] = ValueInfo();
-    return Append(result_.body, std::move(chain));
+    return AppendNode(result_.body, std::move(chain));
   }
 
   // Makes a cell take the product in the place of X and W.
@@ -325,36 +308,26 @@ std::vector<int> HoistedProducts(const Loop& loop, const GraphInfo& body_info) {
 }
 
 absl::Status HoistInputProducts(Graph& graph, GraphInfo& info, const OperatorSet& operators) {
-  Graph hoisted;
-  hoisted.name = graph.name;
-  std::vector<int> moved;
+  GraphCopy hoisted(graph);
   bool changed = false;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    Node node = graph.nodes[i];
-    for (ValueId& input : node.inputs) {
-      input.node = input.present() ? moved[static_cast<size_t>(input.node)] : -1;
-    }
+    const int index = static_cast<int>(i);
+    Node node = hoisted.Moved(index);
     if (node.loop != nullptr) {
       const GraphInfo& body = *info.bodies[i][0];
       const std::vector<SliceProduct> products = ProductFinder(*node.loop, body).Run();
       if (!products.empty()) {
         node.loop = std::make_shared<const Loop>(
-            Hoister(*node.loop, body, node.inputs, hoisted).Run(products));
+            Hoister(*node.loop, body, node.inputs, hoisted.to()).Run(products));
         changed = true;
       }
     }
-    moved.push_back(Append(hoisted, std::move(node)).node);
+    hoisted.Keep(index, std::move(node));
   }
   if (!changed) {
     return absl::OkStatus();
   }
-  for (const int parameter : graph.parameters) {
-    hoisted.parameters.push_back(moved[static_cast<size_t>(parameter)]);
-  }
-  for (const int result : graph.results) {
-    hoisted.results.push_back(moved[static_cast<size_t>(result)]);
-  }
-  graph = std::move(hoisted);
+  graph = std::move(hoisted).Finish();
   BW_ASSIGN_OR_RETURN(info, InferGraph(graph, operators));
   return absl::OkStatus();
 }

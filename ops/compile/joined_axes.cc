@@ -1,11 +1,11 @@
 #include "ops/compile/joined_axes.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
-#include "ops/compile/program.h"
+#include "ops/compile/graph_copy.h"
 #include "ops/compile/shape_targets.h"
-#include "ops/graph/rewrite.h"
 
 namespace beamwright::ops {
 namespace {
@@ -16,37 +16,24 @@ constexpr size_t kMostNodes = 8;
 class Splitter {
  public:
   Splitter(const Graph& graph, const GraphInfo& info, const Extents& extents)
-      : graph_(graph), info_(info), extents_(extents) {}
+      : graph_(graph), info_(info), extents_(extents), split_(graph) {}
 
-  bool Run(Graph& split) {
+  std::optional<Graph> Run() {
+    bool any = false;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      Node node = graph_.nodes[i];
-      const std::vector<int> layer = LayerBefore(static_cast<int>(i));
-      if (!layer.empty()) {
-        moved_.push_back(Split(static_cast<int>(i), layer, split));
-        changed_ = true;
-        continue;
+      const int index = static_cast<int>(i);
+      const std::vector<int> layer = LayerBefore(index);
+      if (layer.empty()) {
+        split_.Keep(index);
+      } else {
+        split_.Replace({index, 0}, Split(index, layer));
+        any = true;
       }
-      Move(node);
-      moved_.push_back(static_cast<int>(split.nodes.size()));
-      split.nodes.push_back(std::move(node));
     }
-    for (const int parameter : graph_.parameters) {
-      split.parameters.push_back(moved_[static_cast<size_t>(parameter)]);
-    }
-    for (const int result : graph_.results) {
-      split.results.push_back(moved_[static_cast<size_t>(result)]);
-    }
-    return changed_;
+    return any ? std::optional(DropUnneeded(std::move(split_).Finish())) : std::nullopt;
   }
 
  private:
-  void Move(Node& node) const {
-    for (ValueId& input : node.inputs) {
-      input.node = input.present() ? moved_[static_cast<size_t>(input.node)] : -1;
-    }
-  }
-
   // The nodes from the Reshape that joins axes to the one before `index`, a Reshape that takes them
   // apart again; empty if it is none.
   std::vector<int> LayerBefore(int index) const {
@@ -119,58 +106,40 @@ class Splitter {
         .value_or(std::vector<int64_t>());
   }
 
-  // Appends the layer on the axes apart; its last node, which stands for the last Reshape.
-  int Split(int index, const std::vector<int>& layer, Graph& split) const {
-    const std::vector<int64_t> pattern = Pattern(index, layer);
-    Node list;
-    list.op = "Constant";
-    list.name = graph_.node(index).name;
-    list.constant = Tensor::Of<int64_t>({static_cast<int64_t>(pattern.size())}, pattern);
-    list.outputs.resize(1);
-    split.nodes.push_back(std::move(list));
+  // Appends the layer on the axes apart; what stands for the last Reshape.
+  ValueId Split(int index, const std::vector<int>& layer) {
+    Graph& to = split_.to();
+    ValueId before = AppendInts(to, graph_.node(index).name, Pattern(index, layer));
     for (const int node : layer) {
-      Node copy = graph_.node(node);
-      const int data = node == layer.front() ? 0 : DataInput(node);
-      Move(copy);
-      const int before = static_cast<int>(split.nodes.size()) - 1;
+      Node copy = split_.Moved(node);
       if (node == layer.front()) {
-        copy.inputs[1] = {before, 0};
+        copy.inputs[1] = before;
         copy.attributes.Set("special_zero", true);
       } else {
-        copy.inputs[static_cast<size_t>(data)] = {before, 0};
+        copy.inputs[static_cast<size_t>(DataInput(node))] = before;
       }
       copy.outputs[0].shape = PartialShape();
       copy.outputs[0].names.clear();
-      split.nodes.push_back(std::move(copy));
+      before = AppendNode(to, std::move(copy));
     }
-    split.nodes.back().outputs[0] = graph_.node(index).outputs[0];
-    return static_cast<int>(split.nodes.size()) - 1;
+    to.node(before.node).outputs[0] = graph_.node(index).outputs[0];
+    return before;
   }
 
   const Graph& graph_;
   const GraphInfo& info_;
   const Extents& extents_;
-  std::vector<int> moved_;
-  bool changed_ = false;
+  GraphCopy split_;
 };
 
 }  // namespace
 
 bool SplitJoinedAxes(Graph& graph, const GraphInfo& info, const Extents& extents) {
-  Graph split;
-  split.name = graph.name;
-  if (!Splitter(graph, info, extents).Run(split)) {
+  std::optional<Graph> split = Splitter(graph, info, extents).Run();
+  if (!split.has_value()) {
     return false;
   }
-  std::vector<ValueId> results;
-  for (const int result : split.results) {
-    results.push_back({result, 0});
-  }
-  std::vector<bool> keep = AncestorsOf(split, results);
-  for (const int parameter : split.parameters) {
-    keep[static_cast<size_t>(parameter)] = true;
-  }
-  graph = KeepNodes(split, keep);
+  graph = *std::move(split);
   return true;
 }
 

@@ -1,16 +1,14 @@
 #include "ops/compile/shape_folding.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <utility>
 
 #include "ops/base/status.h"
 #include "ops/compile/extents.h"
+#include "ops/compile/graph_copy.h"
 #include "ops/compile/joined_axes.h"
-#include "ops/compile/program.h"
 #include "ops/compile/shape_targets.h"
-#include "ops/graph/rewrite.h"
 
 namespace beamwright::ops {
 namespace {
@@ -25,45 +23,18 @@ class Folder {
 
   // Whether anything changed.
   bool Run() {
-    Graph folded;
-    folded.name = graph_.name;
-    std::vector<int> moved;  // Parameters and Results
+    GraphCopy folded(graph_);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const auto index = static_cast<int>(i);
-      Node node = graph_.nodes[i];
-      if (node.op == "If" && Inline(index, folded)) {
-        moved.push_back(-1);
-        continue;
+      if (graph_.nodes[i].op != "If" || !InlineTaken(index, folded)) {
+        Node node = folded.Moved(index);
+        Fold(index, node, folded.to());
+        folded.Keep(index, std::move(node));
       }
-      for (ValueId& input : node.inputs) {
-        input = Moved(input);
-      }
-      Fold(index, node, folded);
-      if (node.op == "Result" && graph_.node(graph_.nodes[i].inputs[0].node).op == "If") {
-        // Its port keeps the name that the If's output has.
-        node.attributes.Set("port_name", PortName(graph_, index));
-      }
-      moved.push_back(static_cast<int>(folded.nodes.size()));
-      for (size_t output = 0; output < node.outputs.size(); ++output) {
-        values_[{index, static_cast<int>(output)}] = {moved.back(), static_cast<int>(output)};
-      }
-      folded.nodes.push_back(std::move(node));
     }
     if (changed_) {
-      std::vector<ValueId> results;
-      for (const int parameter : graph_.parameters) {
-        folded.parameters.push_back(moved[static_cast<size_t>(parameter)]);
-      }
-      for (const int result : graph_.results) {
-        folded.results.push_back(moved[static_cast<size_t>(result)]);
-        results.push_back({folded.results.back(), 0});
-      }
       // What only computed targets goes.
-      std::vector<bool> keep = AncestorsOf(folded, results);
-      for (const int parameter : folded.parameters) {
-        keep[static_cast<size_t>(parameter)] = true;
-      }
-      graph_ = KeepNodes(folded, keep);
+      graph_ = DropUnneeded(std::move(folded).Finish());
     }
     return changed_;
   }
@@ -83,10 +54,8 @@ class Folder {
         .has_value();
   }
 
-  ValueId Moved(ValueId id) const { return id.present() ? values_.at({id.node, id.output}) : id; }
-
   // Puts the nodes of an If's taken branch in its place, if it is known which that is.
-  bool Inline(int index, Graph& folded) {
+  bool InlineTaken(int index, GraphCopy& folded) {
     const Node& node = graph_.node(index);
     const auto& bodies = info_.bodies[static_cast<size_t>(index)];
     if (bodies.size() != 2 || (bodies[0] != nullptr) == (bodies[1] != nullptr)) {
@@ -94,29 +63,14 @@ class Folder {
     }
     const Branch& branch =
         bodies[0] != nullptr ? node.branches->then_branch : node.branches->else_branch;
-    std::map<std::pair<int, int>, ValueId> inside;
-    for (size_t i = 0; i < branch.inputs.size(); ++i) {
-      inside[{branch.body.parameters[i], 0}] =
-          Moved(node.inputs[static_cast<size_t>(branch.inputs[i])]);
+    std::vector<ValueId> parameters;
+    for (const int input : branch.inputs) {
+      parameters.push_back(folded.Of(node.inputs[static_cast<size_t>(input)]));
     }
-    for (size_t i = 0; i < branch.body.nodes.size(); ++i) {
-      Node copy = branch.body.nodes[i];
-      if (copy.op == "Parameter" || copy.op == "Result") {
-        continue;
-      }
-      for (ValueId& input : copy.inputs) {
-        input = input.present() ? inside.at({input.node, input.output}) : input;
-      }
-      for (size_t output = 0; output < copy.outputs.size(); ++output) {
-        inside[{static_cast<int>(i), static_cast<int>(output)}] = {
-            static_cast<int>(folded.nodes.size()), static_cast<int>(output)};
-      }
-      folded.nodes.push_back(std::move(copy));
-    }
+    const std::vector<ValueId> results = folded.Inline(branch.body, parameters);
     for (size_t output = 0; output < branch.results.size(); ++output) {
-      const int result = branch.body.results[static_cast<size_t>(branch.results[output])];
-      const ValueId value = branch.body.node(result).inputs[0];
-      values_[{index, static_cast<int>(output)}] = inside.at({value.node, value.output});
+      folded.Replace({index, static_cast<int>(output)},
+                     results[static_cast<size_t>(branch.results[output])]);
     }
     changed_ = true;
     return true;
@@ -191,13 +145,7 @@ class Folder {
       node.attributes = graph_.node(index).attributes;
       return;
     }
-    Node list;
-    list.op = "Constant";
-    list.name = node.name;
-    list.constant = Tensor::Of<int64_t>({static_cast<int64_t>(constant->size())}, *constant);
-    list.outputs.resize(1);
-    node.inputs[1] = {static_cast<int>(folded.nodes.size()), 0};
-    folded.nodes.push_back(std::move(list));
+    node.inputs[1] = AppendInts(folded, node.name, *constant);
     changed_ = true;
   }
 
@@ -276,7 +224,6 @@ class Folder {
   const GraphInfo& info_;
   const Extents& extents_;
   const Extent* rows_;
-  std::map<std::pair<int, int>, ValueId> values_;  // (node, output) -> in the new graph
   bool changed_ = false;
   bool opened_ = false;
 };

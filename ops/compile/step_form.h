@@ -4,6 +4,8 @@
 #ifndef BEAMWRIGHT_OPS_COMPILE_STEP_FORM_H_
 #define BEAMWRIGHT_OPS_COMPILE_STEP_FORM_H_
 
+#include <optional>
+
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "ops/graph/inference.h"
@@ -29,9 +31,10 @@ bool CountsRowsSecond(const Graph& graph, int tokens, int parameter);
 // restore what the graph expects. Names stay. Types and shapes are to be inferred anew.
 void MoveRowsFirst(Graph& graph, absl::Span<const StepState> states);
 
-// Replaces the loops of the graph that are known to run exactly once by their bodies. True if there
-// were any: types and shapes are then to be inferred anew. `graph` as InferGraph leaves it.
-bool InlineSingleIterations(Graph& graph);
+// The graph with the bodies of those loops in their places that are known to run exactly once; none
+// if there are no such loops. Types and shapes are to be inferred anew. `graph` as InferGraph leaves
+// it.
+std::optional<Graph> InlineSingleIterations(const Graph& graph);
 
 }  // namespace beamwright::ops
 

@@ -1,6 +1,7 @@
 #include "ops/tools/check.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
@@ -146,25 +147,18 @@ void FindStep(const Graph& graph, const GraphInfo& info, GraphFindings& findings
   findings.no_step = std::string(status.message());
 }
 
-bool HasLoops(const Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [](const Node& node) { return node.op == "Loop"; });
-}
-
 void CheckDecoder(const Graph& graph, const GraphInfo& info, GraphFindings& findings) {
-  if (HasLoops(graph)) {
-    Graph inlined = graph;
-    if (InlineSingleIterations(inlined)) {
-      const absl::StatusOr<GraphInfo> inferred = InferGraph(inlined, Operators());
-      if (inferred.ok()) {
-        FindStep(inlined, *inferred, findings);
-      } else {
-        findings.no_step = std::string(inferred.status().message());
-      }
-      return;
-    }
+  std::optional<Graph> inlined = InlineSingleIterations(graph);
+  if (!inlined.has_value()) {
+    FindStep(graph, info, findings);
+    return;
   }
-  FindStep(graph, info, findings);
+  const absl::StatusOr<GraphInfo> inferred = InferGraph(*inlined, Operators());
+  if (inferred.ok()) {
+    FindStep(*inlined, *inferred, findings);
+  } else {
+    findings.no_step = std::string(inferred.status().message());
+  }
 }
 
 std::string Names(const std::vector<std::string>& names) {

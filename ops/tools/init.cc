@@ -61,8 +61,11 @@ absl::StatusOr<Graph> TakeGraph(const std::string& path, const std::string& role
     status = FoldShapes(graph, *info, Operators());
   }
   // As the server sees it: what runs once is no loop.
-  if (status.ok() && InlineSingleIterations(graph)) {
-    status = InferGraph(graph, Operators()).status();
+  if (status.ok()) {
+    if (std::optional<Graph> inlined = InlineSingleIterations(graph)) {
+      graph = *std::move(inlined);
+      status = InferGraph(graph, Operators()).status();
+    }
   }
   if (!status.ok()) {
     return Annotate(status, absl::StrCat("'", path, "'"));

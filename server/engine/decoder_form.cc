@@ -225,7 +225,8 @@ absl::StatusOr<DecoderForm> FormDecoder(Graph graph, const v1::DecoderConfig& co
   DecoderForm form;
   BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
   BW_RETURN_IF_ERROR(FoldShapes(graph, form.info, ops::Operators()));
-  if (ops::InlineSingleIterations(graph)) {
+  if (std::optional<Graph> inlined = ops::InlineSingleIterations(graph)) {
+    graph = *std::move(inlined);
     BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
   }
   BW_ASSIGN_OR_RETURN(form.loop_node, FindLoop(graph, config));

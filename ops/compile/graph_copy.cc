@@ -1,0 +1,114 @@
+#include "ops/compile/graph_copy.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/base/check.h"
+#include "ops/compile/program.h"
+#include "ops/graph/rewrite.h"
+
+namespace beamwright::ops {
+
+ValueId AppendNode(Graph& graph, Node node) {
+  graph.nodes.push_back(std::move(node));
+  return {static_cast<int>(graph.nodes.size()) - 1, 0};
+}
+
+ValueId AppendConstant(Graph& graph, const std::string& name, Tensor value) {
+  Node node;
+  node.op = "Constant";
+  node.name = name;
+  node.outputs.push_back({value.dtype(), PartialShape(value.shape()), {}});
+  node.constant = std::move(value);
+  return AppendNode(graph, std::move(node));
+}
+
+ValueId AppendInts(Graph& graph, const std::string& name, absl::Span<const int64_t> values) {
+  return AppendConstant(graph, name,
+                        Tensor::Of<int64_t>({static_cast<int64_t>(values.size())}, values));
+}
+
+GraphCopy::GraphCopy(const Graph& from)
+    : from_(from), kept_(from.nodes.size(), -1), values_(from.nodes.size()) {
+  to_.name = from.name;
+}
+
+ValueId GraphCopy::Of(ValueId old) const {
+  return old.present() ? values_[static_cast<size_t>(old.node)].at(static_cast<size_t>(old.output))
+                       : old;
+}
+
+void GraphCopy::Replace(ValueId old, ValueId value) {
+  std::vector<ValueId>& values = values_[static_cast<size_t>(old.node)];
+  values.resize(from_.node(old.node).outputs.size());
+  values[static_cast<size_t>(old.output)] = value;
+}
+
+Node GraphCopy::Moved(int index) const {
+  Node node = from_.node(index);
+  for (ValueId& input : node.inputs) {
+    input = Of(input);
+  }
+  return node;
+}
+
+ValueId GraphCopy::Keep(int index, Node node) {
+  const ValueId kept = AppendNode(to_, std::move(node));
+  kept_[static_cast<size_t>(index)] = kept.node;
+  const Node& old = from_.node(index);
+  for (size_t output = 0; output < old.outputs.size(); ++output) {
+    Replace({index, static_cast<int>(output)}, {kept.node, static_cast<int>(output)});
+  }
+  if (old.op == "Result") {
+    const std::string name = PortName(from_, index);
+    if (PortName(to_, kept.node) != name) {
+      to_.node(kept.node).attributes.Set("port_name", name);
+    }
+  }
+  return kept;
+}
+
+std::vector<ValueId> GraphCopy::Inline(const Graph& body, absl::Span<const ValueId> parameters) {
+  GraphCopy inside(body);
+  std::swap(inside.to_, to_);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    inside.Replace({body.parameters[i], 0}, parameters[i]);
+  }
+  for (size_t i = 0; i < body.nodes.size(); ++i) {
+    if (body.nodes[i].op != "Parameter" && body.nodes[i].op != "Result") {
+      inside.Keep(static_cast<int>(i));
+    }
+  }
+  std::vector<ValueId> results;
+  for (const int result : body.results) {
+    results.push_back(inside.Of(body.node(result).inputs[0]));
+  }
+  std::swap(inside.to_, to_);
+  return results;
+}
+
+Graph GraphCopy::Finish() && {
+  const auto order = [&](const std::vector<int>& old, std::vector<int>& list) {
+    for (const int node : old) {
+      list.push_back(kept_[static_cast<size_t>(node)]);
+      BW_CHECK(list.back() >= 0);
+    }
+  };
+  order(from_.parameters, to_.parameters);
+  order(from_.results, to_.results);
+  return std::move(to_);
+}
+
+Graph DropUnneeded(const Graph& graph) {
+  std::vector<ValueId> results;
+  for (const int result : graph.results) {
+    results.push_back({result, 0});
+  }
+  std::vector<bool> keep = AncestorsOf(graph, results);
+  for (const int parameter : graph.parameters) {
+    keep[static_cast<size_t>(parameter)] = true;
+  }
+  return KeepNodes(graph, keep);
+}
+
+}  // namespace beamwright::ops

@@ -1,0 +1,59 @@
+// A graph made anew out of another one, node by node, for passes that put nodes in between, replace
+// some or leave some out.
+#ifndef BEAMWRIGHT_OPS_COMPILE_GRAPH_COPY_H_
+#define BEAMWRIGHT_OPS_COMPILE_GRAPH_COPY_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "ops/graph/graph.h"
+
+namespace beamwright::ops {
+
+// Appends a node; its first output.
+ValueId AppendNode(Graph& graph, Node node);
+// Appends a Constant, which declares the type and shape of its value.
+ValueId AppendConstant(Graph& graph, const std::string& name, Tensor value);
+// A list of i64 [n].
+ValueId AppendInts(Graph& graph, const std::string& name, absl::Span<const int64_t> values);
+
+class GraphCopy {
+ public:
+  // `from` must outlive the copy, and stay as it is.
+  explicit GraphCopy(const Graph& from);
+
+  // What was copied so far, to append nodes of one's own.
+  Graph& to() { return to_; }
+
+  // The value of the copy that stands for one of the old graph, whose node was kept or replaced.
+  ValueId Of(ValueId old) const;
+  // Another value stands for this one from now on.
+  void Replace(ValueId old, ValueId value);
+
+  // Node `index` of the old graph as it would be kept: reading values of the copy.
+  Node Moved(int index) const;
+  // Appends a node that stands for node `index`; the first output. A Result keeps the name of its
+  // port, which may have been that of a value that was replaced.
+  ValueId Keep(int index, Node node);
+  ValueId Keep(int index) { return Keep(index, Moved(index)); }
+  // Appends the nodes of a loop's or a branch's body, which read `parameters` (values of the copy,
+  // in the order of body.parameters); what body.results read.
+  std::vector<ValueId> Inline(const Graph& body, absl::Span<const ValueId> parameters);
+
+  // The copy, its Parameters and Results in the order of the old graph's. All must have been kept.
+  Graph Finish() &&;
+
+ private:
+  const Graph& from_;
+  Graph to_;
+  std::vector<int> kept_;                     // by old node; -1: replaced, or not yet there
+  std::vector<std::vector<ValueId>> values_;  // by old node and output
+};
+
+// Without the nodes that no Result needs; Parameters stay.
+Graph DropUnneeded(const Graph& graph);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_COMPILE_GRAPH_COPY_H_
