@@ -19,7 +19,7 @@ const float* Begin(const Tensor& weight, const CellWeights::Part& part) {
 CellWeights::CellWeights(const Tensor* constant, const Part& part) {
   if (constant != nullptr && part.rows > 0 && part.columns > 0) {
     packed_ = SharePacked({Begin(*constant, part), part.rows, part.columns, constant->dim(1)},
-                          /*transposed=*/true);
+                          /*transposed=*/true, constant->lifetime());
   }
 }
 

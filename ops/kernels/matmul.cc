@@ -134,7 +134,7 @@ class PackedKernel final : public Kernel {
       : options_(options),
         weight_{weight.dtype(), PartialShape(weight.shape())},
         packed_(SharePacked({weight.data<float>(), weight.dim(0), weight.dim(1), weight.dim(1)},
-                            options.transpose_b)) {}
+                            options.transpose_b, weight.lifetime())) {}
 
   bool NeedsInput(size_t index) const override { return index != 1; }
 

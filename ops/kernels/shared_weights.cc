@@ -34,7 +34,56 @@ std::string KeyOf(ConstMatrix<float> weight, bool transposed) {
 
 class Cache {
  public:
-  std::shared_ptr<const PackedMatMul> Get(ConstMatrix<float> weight, bool transposed) {
+  std::shared_ptr<const PackedMatMul> Get(ConstMatrix<float> weight, bool transposed,
+                                          const std::weak_ptr<const void>& lifetime) {
+    if (auto seen = FindSeen(weight, transposed)) {
+      return seen;
+    }
+    auto packed = FindOrPack(weight, transposed);
+    if (!lifetime.expired()) {
+      Remember(weight, transposed, lifetime, packed);
+    }
+    return packed;
+  }
+
+  size_t size() const {
+    const absl::MutexLock lock(&mutex_);
+    return weights_.size();
+  }
+
+ private:
+  // What was made of elements that are still there.
+  struct Seen {
+    ConstMatrix<float> weight;
+    bool transposed = false;
+    std::weak_ptr<const void> lifetime;
+    std::weak_ptr<const PackedMatMul> packed;
+  };
+
+  std::shared_ptr<const PackedMatMul> FindSeen(ConstMatrix<float> weight, bool transposed) const {
+    const absl::MutexLock lock(&mutex_);
+    const auto found = seen_.find(weight.data);
+    if (found == seen_.end()) {
+      return nullptr;
+    }
+    const Seen& seen = found->second;
+    const bool same = seen.weight.rows == weight.rows && seen.weight.columns == weight.columns &&
+                      seen.weight.stride == weight.stride && seen.transposed == transposed;
+    return same && !seen.lifetime.expired() ? seen.packed.lock() : nullptr;
+  }
+
+  void Remember(ConstMatrix<float> weight, bool transposed,
+                const std::weak_ptr<const void>& lifetime,
+                const std::weak_ptr<const PackedMatMul>& packed) {
+    const absl::MutexLock lock(&mutex_);
+    if (seen_.size() >= sweep_at_) {
+      absl::erase_if(seen_, [](const auto& entry) { return entry.second.lifetime.expired(); });
+      sweep_at_ = 2 * seen_.size() + 64;
+    }
+    seen_[weight.data] = {weight, transposed, lifetime, packed};
+  }
+
+  std::shared_ptr<const PackedMatMul> FindOrPack(ConstMatrix<float> weight, bool transposed) {
     const std::string key = KeyOf(weight, transposed);
     if (auto found = Find(key)) {
       return found;
@@ -54,12 +103,6 @@ class Cache {
     return packed;
   }
 
-  size_t size() const {
-    const absl::MutexLock lock(&mutex_);
-    return weights_.size();
-  }
-
- private:
   std::shared_ptr<const PackedMatMul> Find(const std::string& key) const {
     const absl::MutexLock lock(&mutex_);
     const auto found = weights_.find(key);
@@ -77,6 +120,8 @@ class Cache {
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<std::string, std::weak_ptr<const PackedMatMul>> weights_
       ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<const float*, Seen> seen_ ABSL_GUARDED_BY(mutex_);
+  size_t sweep_at_ ABSL_GUARDED_BY(mutex_) = 64;
 };
 
 // Never destroyed: kernels in static objects may outlive it otherwise.
@@ -87,8 +132,9 @@ Cache& TheCache() {
 
 }  // namespace
 
-std::shared_ptr<const PackedMatMul> SharePacked(ConstMatrix<float> weight, bool transposed) {
-  return TheCache().Get(weight, transposed);
+std::shared_ptr<const PackedMatMul> SharePacked(ConstMatrix<float> weight, bool transposed,
+                                                const std::weak_ptr<const void>& lifetime) {
+  return TheCache().Get(weight, transposed, lifetime);
 }
 
 size_t NumSharedWeights() { return TheCache().size(); }

@@ -11,8 +11,11 @@
 
 namespace beamwright::ops {
 
-// As PackedMatMul(weight, transposed). Thread-safe.
-std::shared_ptr<const PackedMatMul> SharePacked(ConstMatrix<float> weight, bool transposed);
+// As PackedMatMul(weight, transposed). `lifetime` is that of the elements, which must not change
+// (Tensor::lifetime): a weight that many nodes read is then hashed once. Without it, each time.
+// Thread-safe.
+std::shared_ptr<const PackedMatMul> SharePacked(ConstMatrix<float> weight, bool transposed,
+                                                const std::weak_ptr<const void>& lifetime = {});
 
 // Weights that are held now; for tests.
 size_t NumSharedWeights();

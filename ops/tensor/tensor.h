@@ -73,6 +73,8 @@ class Tensor {
   }
   const std::byte* bytes() const { return bytes_; }
   std::byte* mutable_bytes() { return bytes_; }
+  // Expires with the last tensor that shares the elements: for caches of what was made from them.
+  std::weak_ptr<const void> lifetime() const { return buffer_; }
 
   // Makes this an uninitialised tensor of the given type and shape, keeping the buffer where it is
   // large enough and nobody else shares it. What steady steps call instead of constructing.

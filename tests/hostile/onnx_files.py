@@ -192,6 +192,10 @@ def files():
         "MaxPool", [1, 1, 1 << 18], attributes=[attribute("kernel_shape", INTS, [1 << 17])])
     yield "many large sums", "", lambda: computed("ReduceSum", [1 << 18], repeat=50_000)
     yield "a large outer product", "", lambda: computed("MatMul", [1 << 18, 1], [1, 1 << 18])
+    yield "5,000 products of large constants", "", lambda: computed(
+        "MatMul", [512, 512], [512, 512], repeat=5000)
+    yield "50,000 long inner products", "", lambda: computed(
+        "MatMul", [1, 1 << 18], [1 << 18, 1], repeat=50_000)
     yield "padding to 2^40", "", lambda: onnx(model(
         ONE + i64s("p", [1 << 40, 1 << 40]) + in_graph(node("Pad", ["one", "p"], ["y"])) + Y))
     yield "tiles of tiles", "", lambda: onnx(model(

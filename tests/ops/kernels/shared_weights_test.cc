@@ -34,6 +34,20 @@ TEST(SharedWeights, EqualOnesAreOne) {
   EXPECT_EQ(SharePacked({strided.data(), 6, 4, 5}, false), first);
 }
 
+// Memory that was freed may hold other elements later, at the same address.
+TEST(SharedWeights, ElementsAreKnownByTheirAddressOnlyWhileTheyLive) {
+  std::vector<float> values(12, 0.5f);
+  auto lifetime = std::make_shared<int>();
+  const auto first = SharePacked({values.data(), 3, 4, 4}, false, lifetime);
+  EXPECT_EQ(SharePacked({values.data(), 3, 4, 4}, false, lifetime), first);
+  EXPECT_NE(SharePacked({values.data(), 3, 4, 4}, true, lifetime), first);
+  EXPECT_NE(SharePacked({values.data(), 4, 3, 3}, false, lifetime), first);
+  EXPECT_EQ(SharePacked({values.data(), 3, 4, 4}, false, lifetime), first);
+  lifetime = std::make_shared<int>();
+  values[5] = 0.25f;
+  EXPECT_NE(SharePacked({values.data(), 3, 4, 4}, false, lifetime), first);
+}
+
 TEST(SharedWeights, TheLastUserFreesThem) {
   const size_t before = NumSharedWeights();
   const std::vector<float> values(12, 0.5f);
