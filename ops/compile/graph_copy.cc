@@ -1,9 +1,7 @@
 #include "ops/compile/graph_copy.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "ops/base/check.h"
 #include "ops/compile/program.h"
 #include "ops/graph/rewrite.h"
 
@@ -90,8 +88,9 @@ std::vector<ValueId> GraphCopy::Inline(const Graph& body, absl::Span<const Value
 Graph GraphCopy::Finish() && {
   const auto order = [&](const std::vector<int>& old, std::vector<int>& list) {
     for (const int node : old) {
-      list.push_back(kept_[static_cast<size_t>(node)]);
-      BW_CHECK(list.back() >= 0);
+      if (kept_[static_cast<size_t>(node)] >= 0) {
+        list.push_back(kept_[static_cast<size_t>(node)]);
+      }
     }
   };
   order(from_.parameters, to_.parameters);

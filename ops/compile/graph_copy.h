@@ -41,7 +41,7 @@ class GraphCopy {
   // in the order of body.parameters); what body.results read.
   std::vector<ValueId> Inline(const Graph& body, absl::Span<const ValueId> parameters);
 
-  // The copy, its Parameters and Results in the order of the old graph's. All must have been kept.
+  // The copy, those of the Parameters and Results that were kept in the order of the old graph's.
   Graph Finish() &&;
 
  private:

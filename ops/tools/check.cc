@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
+#include "ops/compile/beam_index.h"
 #include "ops/compile/join_decoder.h"
 #include "ops/compile/shape_folding.h"
 #include "ops/compile/step_form.h"
@@ -148,14 +149,17 @@ void FindStep(const Graph& graph, const GraphInfo& info, GraphFindings& findings
 }
 
 void CheckDecoder(const Graph& graph, const GraphInfo& info, GraphFindings& findings) {
-  std::optional<Graph> inlined = InlineSingleIterations(graph);
-  if (!inlined.has_value()) {
+  std::optional<Graph> stepped = InlineSingleIterations(graph);
+  if (std::optional<Graph> without = WithoutBeamIndex(stepped.has_value() ? *stepped : graph)) {
+    stepped = std::move(without);
+  }
+  if (!stepped.has_value()) {
     FindStep(graph, info, findings);
     return;
   }
-  const absl::StatusOr<GraphInfo> inferred = InferGraph(*inlined, Operators());
+  const absl::StatusOr<GraphInfo> inferred = InferGraph(*stepped, Operators());
   if (inferred.ok()) {
-    FindStep(*inlined, *inferred, findings);
+    FindStep(*stepped, *inferred, findings);
   } else {
     findings.no_step = std::string(inferred.status().message());
   }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
+#include "ops/compile/beam_index.h"
 #include "ops/compile/shape_folding.h"
 #include "ops/compile/step_form.h"
 #include "ops/graph/inference.h"
@@ -60,12 +61,18 @@ absl::StatusOr<Graph> TakeGraph(const std::string& path, const std::string& role
   if (info.ok()) {
     status = FoldShapes(graph, *info, Operators());
   }
-  // As the server sees it: what runs once is no loop.
-  if (status.ok()) {
-    if (std::optional<Graph> inlined = InlineSingleIterations(graph)) {
-      graph = *std::move(inlined);
+  // As the server sees it: what runs once is no loop, and states are reordered by the search.
+  const auto become = [&](std::optional<Graph> changed) {
+    if (changed.has_value()) {
+      graph = *std::move(changed);
       status = InferGraph(graph, Operators()).status();
     }
+  };
+  if (status.ok()) {
+    become(InlineSingleIterations(graph));
+  }
+  if (status.ok()) {
+    become(WithoutBeamIndex(graph));
   }
   if (!status.ok()) {
     return Annotate(status, absl::StrCat("'", path, "'"));

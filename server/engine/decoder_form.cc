@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
+#include "ops/compile/beam_index.h"
 #include "ops/compile/join_decoder.h"
 #include "ops/compile/shape_folding.h"
 #include "ops/compile/step_form.h"
-#include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
 
 namespace beamwright::engine {
@@ -21,14 +21,6 @@ using ops::LoopInput;
 
 constexpr int kNone = -1;
 constexpr int kSeveral = -2;
-
-bool IsZero(const ops::Node& node) {
-  if (node.op != "Constant" || node.constant.num_elements() != 1) {
-    return false;
-  }
-  const absl::StatusOr<std::vector<int64_t>> value = ToInt64(node.constant);
-  return value.ok() && value->front() == 0;
-}
 
 // Whether a loop reads its slices from Parameters and gives the logits itself.
 bool IsWholeDecoder(const Graph& graph, const v1::DecoderConfig& config, int loop_node) {
@@ -67,48 +59,6 @@ absl::StatusOr<int> FindLoop(const Graph& graph, const v1::DecoderConfig& config
     return kNone;
   }
   return loops.size() == 1 && IsWholeDecoder(graph, config, loops[0]) ? loops[0] : kSeveral;
-}
-
-// Exports of stateful models reorder their states by an input of their own, `beam_idx`: [rows]
-// integers that do nothing but index the rows of states. The engine reorders states itself, so the
-// input and the Gathers that it feeds are taken out. Nothing if there is no such input.
-std::optional<Graph> WithoutBeamIndex(Graph graph) {
-  const auto is_state_gather = [&](const ops::Node& node, int index) {
-    const absl::StatusOr<int64_t> batch_dims = node.attributes.Int("batch_dims", 0);
-    return node.op == "Gather" && node.inputs.size() == 3 && node.inputs[1].node == index &&
-           node.inputs[0].node != index && graph.node(node.inputs[0].node).op == "Parameter" &&
-           batch_dims.ok() && *batch_dims == 0 && IsZero(graph.node(node.inputs[2].node));
-  };
-  std::vector<bool> keep(graph.nodes.size(), true);
-  for (const int index : graph.parameters) {
-    const ops::ValueInfo& info = graph.node(index).outputs[0];
-    std::vector<size_t> users;
-    bool only_states = !ops::IsFloat(info.dtype) && info.shape.has_rank() && info.shape.rank() == 1;
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      const ops::Node& node = graph.nodes[i];
-      if (std::find(node.inputs.begin(), node.inputs.end(), ops::ValueId{index, 0}) !=
-          node.inputs.end()) {
-        users.push_back(i);
-        only_states = only_states && is_state_gather(node, index);
-      }
-    }
-    if (!only_states || users.empty()) {
-      continue;
-    }
-    keep[static_cast<size_t>(index)] = false;
-    for (const size_t user : users) {
-      keep[user] = false;
-      const ops::ValueId state = graph.nodes[user].inputs[0];
-      for (ops::Node& node : graph.nodes) {
-        std::replace(node.inputs.begin(), node.inputs.end(),
-                     ops::ValueId{static_cast<int>(user), 0}, state);
-      }
-    }
-  }
-  if (std::find(keep.begin(), keep.end(), false) == keep.end()) {
-    return std::nullopt;
-  }
-  return ops::KeepNodes(graph, keep);
 }
 
 // The Parameter that a loop slices (index into graph.parameters, -1: none) and the axis of it that
@@ -155,7 +105,7 @@ absl::StatusOr<int> FindTargetParameter(const Graph& graph, const v1::DecoderCon
 // those who read them.
 absl::Status FormStep(const v1::DecoderConfig& config, DecoderForm& form) {
   Graph& graph = form.graph;
-  if (std::optional<Graph> without = WithoutBeamIndex(graph)) {
+  if (std::optional<Graph> without = ops::WithoutBeamIndex(graph)) {
     graph = *std::move(without);
     BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
   }

@@ -3,15 +3,14 @@
 #include "ops/compile/hoist_inputs.h"
 
 #include <algorithm>
-#include <cstring>
 #include <random>
 
 #include "gtest/gtest.h"
 #include "ops/base/vector_isa.h"
-#include "ops/compile/program.h"
 #include "ops/import/recurrent_sequence.h"
 #include "ops/loop/operators.h"
 #include "tests/support/graph_builder.h"
+#include "tests/support/run_graph.h"
 
 namespace beamwright::ops {
 namespace {
@@ -35,22 +34,9 @@ Tensor RandomFloats(const Shape& shape, uint32_t seed) {
 
 std::vector<Tensor> Run(const Graph& graph, const GraphInfo& info,
                         const std::vector<Tensor>& inputs) {
-  const std::vector<bool> all(graph.nodes.size(), true);
-  const absl::StatusOr<Program> program = Program::Compile(graph, info, Operators(), all);
-  EXPECT_TRUE(program.ok()) << program.status();
-  Slots slots = program->MakeSlots();
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    slots[static_cast<size_t>(program->slot({graph.parameters[i], 0}))] = inputs[i];
-  }
-  ExecutionContext context;
-  context.num_threads = 2;
-  const absl::Status status = program->Run(context, slots);
-  EXPECT_TRUE(status.ok()) << status;
-  std::vector<Tensor> outputs;
-  for (const int result : graph.results) {
-    outputs.push_back(slots[static_cast<size_t>(program->slot(graph.node(result).inputs[0]))]);
-  }
-  return outputs;
+  absl::StatusOr<std::vector<Tensor>> outputs = testing_support::RunAsItIs(graph, info, inputs);
+  EXPECT_TRUE(outputs.ok()) << outputs.status();
+  return outputs.ok() ? *std::move(outputs) : std::vector<Tensor>();
 }
 
 int64_t Count(const Graph& graph, const std::string& op) {
@@ -78,16 +64,8 @@ void ExpectSameBits(const Graph& graph, bool time_first, int64_t products) {
            {1, 1}, {1, 25}, {2, 3}, {5, 7}, {33, 2}, {3, 40}}) {
     const Shape shape = time_first ? Shape{time, batch, kInput} : Shape{batch, time, kInput};
     const std::vector<Tensor> inputs = {RandomFloats(shape, 7)};
-    const std::vector<Tensor> expected = Run(plain, *plain_info, inputs);
-    const std::vector<Tensor> got = Run(hoisted, *info, inputs);
-    ASSERT_EQ(expected.size(), got.size());
-    for (size_t i = 0; i < got.size(); ++i) {
-      ASSERT_EQ(got[i].shape(), expected[i].shape());
-      ASSERT_EQ(
-          std::memcmp(got[i].bytes(), expected[i].bytes(), static_cast<size_t>(got[i].num_bytes())),
-          0)
-          << batch << " x " << time;
-    }
+    SCOPED_TRACE(absl::StrCat(batch, " x ", time));
+    testing_support::ExpectSameBits(Run(hoisted, *info, inputs), Run(plain, *plain_info, inputs));
   }
 }
 

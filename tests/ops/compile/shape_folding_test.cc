@@ -13,6 +13,7 @@
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
 #include "tests/support/graph_builder.h"
+#include "tests/support/run_graph.h"
 
 namespace beamwright::ops {
 namespace {
@@ -20,6 +21,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing_support::GraphBuilder;
+using testing_support::RunAsItIs;
 using Value = GraphBuilder::Value;
 
 constexpr int64_t kWidth = 4;
@@ -76,44 +78,12 @@ std::vector<int64_t> Pattern(const Folded& folded) {
   return pattern.has_value() ? *ToInt64(pattern) : std::vector<int64_t>();
 }
 
-// Runs a graph as it is (its nodes one by one, without Model's own folding) on the inputs.
-absl::StatusOr<std::vector<Tensor>> RunAsItIs(Graph graph, const std::vector<Tensor>& inputs) {
-  const absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
-  if (!info.ok()) {
-    return info.status();
-  }
-  const std::vector<bool> all(graph.nodes.size(), true);
-  const absl::StatusOr<Program> program = Program::Compile(graph, *info, Operators(), all);
-  if (!program.ok()) {
-    return program.status();
-  }
-  Slots slots = program->MakeSlots();
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    slots[static_cast<size_t>(program->slot({graph.parameters[i], 0}))] = inputs[i];
-  }
-  const absl::Status status = program->Run(ExecutionContext(), slots);
-  if (!status.ok()) {
-    return status;
-  }
-  std::vector<Tensor> outputs;
-  for (const int result : graph.results) {
-    outputs.push_back(slots[static_cast<size_t>(program->slot(graph.node(result).inputs[0]))]);
-  }
-  return outputs;
-}
-
 void ExpectSame(const Graph& a, const Graph& b, const std::vector<Tensor>& inputs) {
   const auto from_a = RunAsItIs(a, inputs);
   const auto from_b = RunAsItIs(b, inputs);
   ASSERT_TRUE(from_a.ok()) << from_a.status();
   ASSERT_TRUE(from_b.ok()) << from_b.status();
-  ASSERT_EQ(from_a->size(), from_b->size());
-  for (size_t i = 0; i < from_a->size(); ++i) {
-    ASSERT_EQ((*from_a)[i].shape(), (*from_b)[i].shape());
-    EXPECT_EQ(std::memcmp((*from_a)[i].bytes(), (*from_b)[i].bytes(),
-                          static_cast<size_t>((*from_a)[i].num_bytes())),
-              0);
-  }
+  testing_support::ExpectSameBits(*from_b, *from_a);
 }
 
 TEST(FoldShapes, ATargetOfExtentsKeepsThemByZero) {

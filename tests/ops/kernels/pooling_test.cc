@@ -79,8 +79,10 @@ TEST(Pooling, OnnxVectors) {
     const std::vector<Tensor> outputs = *RunAll(call);
     ASSERT_EQ(outputs[0].shape(), vectors.output(0).shape());
     ASSERT_EQ(outputs[0].dtype(), vectors.output(0).dtype());
-    for (size_t i = 0; i < Floats(outputs[0]).size(); ++i) {
-      EXPECT_NEAR(Floats(outputs[0])[i], Floats(vectors.output(0))[i], 1e-5);
+    const std::vector<float> got = Floats(outputs[0]);
+    const std::vector<float> expected = Floats(vectors.output(0));
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_NEAR(got[i], expected[i], 1e-5);
     }
     if (outputs.size() == 2) {
       EXPECT_TRUE(SameBits(outputs[1], vectors.output(1)));

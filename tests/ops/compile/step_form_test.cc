@@ -1,0 +1,170 @@
+// Step graphs brought into the form that a search steps: what they compute stays, their ports keep
+// names and order.
+#include "ops/compile/step_form.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/compile/beam_index.h"
+#include "tests/support/graph_builder.h"
+#include "tests/support/run_graph.h"
+
+namespace beamwright::ops {
+namespace {
+
+using ::testing::ElementsAre;
+using testing_support::Carried;
+using testing_support::ExpectSameBits;
+using testing_support::GraphBuilder;
+using testing_support::Iteration;
+using testing_support::Joined;
+using testing_support::Last;
+using testing_support::RunAsItIs;
+using testing_support::Scanned;
+using testing_support::Sliced;
+using testing_support::Stacked;
+using Value = GraphBuilder::Value;
+
+Tensor Counted(const Shape& shape) {
+  std::vector<float> values(static_cast<size_t>(NumElements(shape)));
+  std::iota(values.begin(), values.end(), 0.5f);
+  return Tensor::Of<float>(shape, values);
+}
+
+std::vector<std::string> Names(const Graph& graph, const std::vector<int>& ports) {
+  std::vector<std::string> names;
+  for (const int port : ports) {
+    names.push_back(PortName(graph, port));
+  }
+  return names;
+}
+
+int64_t Count(const Graph& graph, const std::string& op) {
+  return std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                       [&](const Node& node) { return node.op == op; });
+}
+
+Graph Inferred(Graph graph) {
+  EXPECT_TRUE(InferGraph(graph, Operators()).ok());
+  return graph;
+}
+
+// s' = s + part + i, and the part handed on as it is; `x` [2, steps], one part each step.
+Graph OneStepLoop(const LoopInput& slice, Shape part, bool stacks, int64_t steps) {
+  GraphBuilder body;
+  const Value x = body.Parameter("part", DType::kF32, std::move(part));
+  const Value s = body.Parameter("s", DType::kF32, {2, 1});
+  const Value i = body.Parameter("i", DType::kI64, {});
+  const Value flat = body.Add("Reshape", {x, body.Ints({2, 1})}, {{"special_zero", false}});
+  const Value number = body.Add("Convert", {i}, {{"destination_type", std::string("f32")}});
+  const Value sum = body.Add("Add", {body.Add("Add", {s, flat}), number});
+  body.Result("sum", sum);
+  body.Result("as_it_is", x);
+  Loop loop;
+  loop.body = body.Build();
+  loop.inputs = {slice, Carried(1, 1, 0), Iteration(2)};
+  loop.outputs = {Last(0, 0), stacks ? Stacked(1, 1, 1) : Joined(1, 1, 1)};
+  GraphBuilder graph;
+  const Value data = graph.Parameter("x", DType::kF32, {2, steps});
+  const Value start = graph.Parameter("s0", DType::kF32, {2, 1});
+  const Value both = graph.Loop({data, start}, std::move(loop), 2);
+  graph.Result("last", both);
+  graph.Result("parts", {both.node, 1});
+  return Inferred(graph.Build());
+}
+
+TEST(InlineSingleIterations, TheBodyStandsInTheLoopsPlace) {
+  for (const bool drops : {false, true}) {
+    const Graph graph = OneStepLoop(drops ? Scanned(0, 0, 1) : Sliced(0, 0, 1),
+                                    drops ? Shape{2} : Shape{2, 1}, drops, 1);
+    const std::optional<Graph> inlined = InlineSingleIterations(graph);
+    ASSERT_TRUE(inlined.has_value());
+    EXPECT_EQ(Count(*inlined, "Loop"), 0);
+    EXPECT_THAT(Names(*inlined, inlined->parameters), ElementsAre("x", "s0"));
+    EXPECT_THAT(Names(*inlined, inlined->results), ElementsAre("last", "parts"));
+    const std::vector<Tensor> inputs = {Counted({2, 1}), Counted({2, 1})};
+    const auto expected = RunAsItIs(graph, inputs);
+    const auto got = RunAsItIs(*inlined, inputs);
+    ASSERT_TRUE(expected.ok() && got.ok()) << expected.status() << got.status();
+    ExpectSameBits(*got, *expected);
+  }
+}
+
+TEST(InlineSingleIterations, LoopsOfMoreStepsOrAnUnknownNumberStay) {
+  EXPECT_FALSE(InlineSingleIterations(OneStepLoop(Sliced(0, 0, 1), {2, 1}, false, 2)).has_value());
+  EXPECT_FALSE(InlineSingleIterations(OneStepLoop(Sliced(0, 0, 1), {2, 1}, false, -1)).has_value());
+}
+
+// h [layers, rows, width] -> h + 1, read by a result of its own as well.
+Graph LayeredStep() {
+  GraphBuilder graph;
+  const Value tokens = graph.Parameter("tokens", DType::kF32, {-1});
+  const Value h = graph.Parameter("h", DType::kF32, {3, -1, 2});
+  const Value one = graph.Constant(Tensor::Scalar(1.0f));
+  graph.Result("out", graph.Add("Add", {tokens, one}));
+  graph.Result("h_next", graph.Add("Add", {h, one}));
+  graph.Result("shape", graph.Add("ShapeOf", {h}));
+  return Inferred(graph.Build());
+}
+
+TEST(MoveRowsFirst, StatesAreTransposedAtThePortsAlone) {
+  const Graph graph = LayeredStep();
+  Graph moved = graph;
+  MoveRowsFirst(moved, {{StepState{1, 1}}});
+  EXPECT_THAT(Names(moved, moved.parameters), ElementsAre("tokens", "h"));
+  EXPECT_THAT(Names(moved, moved.results), ElementsAre("out", "h_next", "shape"));
+  EXPECT_THAT(moved.node(moved.parameters[1]).outputs[0].shape.dims(), ElementsAre(-1, 3, 2));
+
+  const Tensor layers_first = Counted({3, 4, 2});
+  Tensor rows_first(DType::kF32, {4, 3, 2});
+  for (int64_t row = 0; row < 4; ++row) {
+    for (int64_t layer = 0; layer < 3; ++layer) {
+      std::copy_n(layers_first.data<float>() + (layer * 4 + row) * 2, 2,
+                  rows_first.mutable_data<float>() + (row * 3 + layer) * 2);
+    }
+  }
+  const Tensor tokens = Counted({4});
+  const auto expected = RunAsItIs(graph, {tokens, layers_first});
+  const auto got = RunAsItIs(moved, {tokens, rows_first});
+  ASSERT_TRUE(expected.ok() && got.ok()) << expected.status() << got.status();
+  EXPECT_EQ((*got)[1].shape(), Shape({4, 3, 2}));
+  for (int64_t i = 0; i < 24; ++i) {
+    EXPECT_EQ((*got)[1].data<float>()[i], rows_first.data<float>()[i] + 1);
+  }
+  // Inside, nothing changed.
+  ExpectSameBits({(*got)[0], (*got)[2]}, {(*expected)[0], (*expected)[2]});
+}
+
+// h' = relu(Gather(h, beam_idx)), and what `also_read` asks for.
+Graph WithIndex(int64_t axis, bool also_read) {
+  GraphBuilder graph;
+  const Value h = graph.Parameter("h", DType::kF32, {-1, 2});
+  const Value index = graph.Parameter("beam_idx", DType::kI32, {-1});
+  graph.Result("h_next", graph.Add("ReLU", {graph.Add("Gather", {h, index, graph.Int(axis)})}));
+  if (also_read) {
+    graph.Result("index", graph.Add("Abs", {index}));
+  }
+  return Inferred(graph.Build());
+}
+
+TEST(WithoutBeamIndex, StatesAreReadInTheirOwnOrder) {
+  const std::optional<Graph> graph = WithoutBeamIndex(WithIndex(0, false));
+  ASSERT_TRUE(graph.has_value());
+  EXPECT_THAT(Names(*graph, graph->parameters), ElementsAre("h"));
+  EXPECT_THAT(Names(*graph, graph->results), ElementsAre("h_next"));
+  const Tensor h = Counted({3, 2});
+  const auto got = RunAsItIs(*graph, {h});
+  ASSERT_TRUE(got.ok()) << got.status();
+  ExpectSameBits(*got, {h});
+}
+
+TEST(WithoutBeamIndex, OtherIntegersStay) {
+  EXPECT_FALSE(WithoutBeamIndex(WithIndex(1, false)).has_value());
+  EXPECT_FALSE(WithoutBeamIndex(WithIndex(0, true)).has_value());
+  EXPECT_FALSE(WithoutBeamIndex(LayeredStep()).has_value());
+}
+
+}  // namespace
+}  // namespace beamwright::ops
