@@ -439,6 +439,24 @@ TEST(Check, SaysWhyRowsRunAlone) {
   EXPECT_THAT(CheckText(findings, 2), HasSubstr("run R times a step"));
 }
 
+// The search reorders states itself, so an input for that is no choice of the tokens.
+TEST(Check, SeesThroughBeamIndices) {
+  GraphBuilder graph;
+  const Value token = graph.Parameter("token", DType::kI64, {-1});
+  const Value h = graph.Parameter("h", DType::kF32, {-1, kTokens});
+  const Value index = graph.Parameter("beam_idx", DType::kI32, {-1});
+  const Value table =
+      graph.Constant(Tensor::Of<float>({2, kTokens}, std::vector<float>(2 * kTokens, 0.5f)));
+  const Value chosen = graph.Add("Gather", {h, index, graph.Int(0)});
+  const Value sum = graph.Add("Add", {chosen, graph.Add("Gather", {table, token, graph.Int(0)})});
+  graph.Result("h_next", graph.Add("Tanh", {sum}));
+  graph.Result("logits", sum);
+  const GraphFindings findings = CheckGraph(graph.Build());
+  ASSERT_TRUE(findings.step.has_value()) << findings.no_step;
+  EXPECT_THAT(findings.step->what, HasSubstr("token 'token' and states 'h'"));
+  EXPECT_EQ(findings.step->row_by_row, "");
+}
+
 TEST(Check, ListsEveryMissingOperatorAtOnce) {
   GraphBuilder graph;
   const Value x = graph.Parameter("x", DType::kF32, {-1});
