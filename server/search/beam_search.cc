@@ -63,6 +63,7 @@ BeamSearch::BeamSearch(const SearchOptions& options)
       history_(options.beam_size + options.n_best,
                static_cast<int>(options.constraints.prefix.size()) + options.max_length,
                static_cast<int>(options.scorers.size())),
+      coverage_(options.coverage_penalty),
       group_size_(options.beam_size / std::max(options.num_groups, NumLists(options))),
       tokens_({options.begin_token}),
       parents_({0}),
@@ -211,6 +212,8 @@ absl::Status BeamSearch::Advance(absl::Span<const RowCandidates> rows) {
     return absl::FailedPreconditionError("the search is done");
   }
   BW_RETURN_IF_ERROR(CheckRows(rows));
+  BW_RETURN_IF_ERROR(
+      Annotate(coverage_.AddStep(parents_, rows), absl::StrCat("step ", history_.num_steps())));
   if (absl::Status status = TakePairs(rows); !status.ok()) {
     End();
     return status;
@@ -274,9 +277,12 @@ void BeamSearch::AddStep() {
   }
 }
 
-void BeamSearch::Enter(const Pair& pair, FinishReason reason, int live_slot) {
+// A hypothesis that ends with the pair, which the last step is about.
+ListEntry BeamSearch::MakeEntry(const Pair& pair, FinishReason reason) const {
   ListEntry entry;
-  entry.score = scores_.Normalise(pair.sum + pair.reward + pair.fused, num_generated());
+  entry.coverage = coverage_.Penalty(pair.parent);
+  entry.score =
+      scores_.Normalise(pair.sum + pair.reward + pair.fused, num_generated()) + entry.coverage;
   entry.key = entry.score;
   if (options_.sampling.kind == Sampling::kRandom) {
     entry.key = -pair.group;
@@ -286,6 +292,11 @@ void BeamSearch::Enter(const Pair& pair, FinishReason reason, int live_slot) {
   entry.sum = pair.sum;
   entry.reward = pair.reward;
   entry.reason = reason;
+  return entry;
+}
+
+void BeamSearch::Enter(const Pair& pair, FinishReason reason, int live_slot) {
+  const ListEntry entry = MakeEntry(pair, reason);
   List& list = ListOf(options_.sampling.kind == Sampling::kNone ? pair.group : 0);
   list.num_finished += live_slot < 0 ? 1 : 0;
   if (entry.score >= options_.score_threshold) {

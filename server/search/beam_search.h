@@ -43,29 +43,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "ops/base/row_rules.h"
-#include "server/search/fusion.h"
+#include "server/search/coverage.h"
 #include "server/search/hypothesis.h"
 #include "server/search/n_best_list.h"
 #include "server/search/options.h"
 #include "server/search/row_pipeline.h"
+#include "server/search/row_search.h"
 #include "server/search/score.h"
 #include "server/search/slot_history.h"
 
 namespace beamwright::search {
-
-// A row's candidates: rank score descending, equal ones by token ascending, no token twice; of
-// sampling, the drawn tokens in the order of the draws. A log-probability of -infinity is allowed
-// (never chosen). One above 0 by at most kRoundedUp is taken as 0: a log-softmax may round up; more
-// is no log-probability.
-struct RowCandidates {
-  absl::Span<const int32_t> tokens;
-  absl::Span<const float> log_probs;
-  absl::Span<const float> rank_scores;  // empty: the log-probabilities
-  absl::Span<const float> watched;      // log-probabilities of rules().watched
-  const FusedRow* fused = nullptr;      // where there are scorers; rank_scores have its share
-};
-inline constexpr float kRoundedUp = 0.01f;
 
 // GatherTree's result for one request: slots[step * stride + slot], `slots` starting at the
 // request's first slot and stride >= num_slots, so that a [time, request, slot] tensor is read in
@@ -77,7 +64,7 @@ struct SlotPaths {
 
 // Movable, not copyable. Not thread-safe: one thread at a time. No allocation in a step except for
 // the growth of histories.
-class BeamSearch {
+class BeamSearch final : public RowSearch {
  public:
   // InvalidArgument as by Validate.
   static absl::StatusOr<BeamSearch> Create(const SearchOptions& options);
@@ -86,16 +73,12 @@ class BeamSearch {
   BeamSearch& operator=(BeamSearch&&) = default;
 
   const SearchOptions& options() const { return options_; }
-  bool done() const { return done_; }
+  bool done() const override { return done_; }
   // Live rows, best first: one before the first step, 0 once done, at most beam_size.
-  int num_rows() const { return static_cast<int>(tokens_.size()); }
-  // The following three have one element per live row and are views until the next Advance.
-  // The token that the row reads in the next step.
-  absl::Span<const int32_t> tokens() const { return tokens_; }
-  // The row of the step before that the row continues; 0 before the first step.
-  absl::Span<const int32_t> parents() const { return parents_; }
-  // What the next step's scan must apply to the row's logits.
-  absl::Span<const RowRules> rules() const { return rules_; }
+  int num_rows() const override { return static_cast<int>(tokens_.size()); }
+  absl::Span<const int32_t> tokens() const override { return tokens_; }
+  absl::Span<const int32_t> parents() const override { return parents_; }
+  absl::Span<const RowRules> rules() const override { return rules_; }
 
   // How many candidates of each row the search needs in this step for an exact answer; more do no
   // harm, fewer prune. In general, with E end tokens: min(beam_size + E, vocabulary_size). That is
@@ -103,7 +86,8 @@ class BeamSearch {
   // pairs of their own row, which stand among its first beam_size + E, and an end token's pair that
   // may finish ranks below beam_size in its row. Of groups' penalties, at most beam_size tokens are
   // concerned besides a group's own. Greedy search needs one.
-  int candidates_per_row() const;
+  int candidates_per_row() const override;
+  int num_steps() const override { return history_.num_steps(); }
 
   // One step: candidates of each live row, in their order. On an error the search is unchanged,
   // except for the last one:
@@ -112,7 +96,25 @@ class BeamSearch {
   //   FailedPrecondition: the search was done, or no row has a token of positive probability and
   //     nothing has finished, or what was cut does not meet its constraints; in the latter cases
   //     the message names the options that did it, and the search is done with an empty list.
-  absl::Status Advance(absl::Span<const RowCandidates> rows);
+  absl::Status Advance(absl::Span<const RowCandidates> rows) override;
+
+  // Ends the search as it stands: live rows fill what finished hypotheses leave of the n-best list,
+  // ordered among themselves as ever, with reason kDeadline; random samples keep their order.
+  // False, and nothing changes, if no row may end here: before the first token behind the target
+  // prefix, or where constraints are not met yet.
+  bool CutAtDeadline();
+
+  // A hypothesis that may be in the answer yet.
+  struct Head {
+    int slot = 0;    // where it ends in the history
+    int length = 0;  // steps
+    int sample = 0;  // of random sampling
+    double key = 0;  // what it would be ordered by if it ended here
+    bool live = false;
+  };
+  // All of them: the n-best list, and live rows that can still enter it. Once the search is done,
+  // its answer.
+  void ListHeads(std::vector<Head>& heads) const;
 
   // Steps, slots, and what GatherTree reads.
   const SlotHistory& history() const { return history_; }
@@ -207,10 +209,13 @@ class BeamSearch {
 
   void RecordTopTokens(absl::Span<const RowCandidates> rows);
   void AddStep();
+  ListEntry MakeEntry(const Pair& pair, FinishReason reason) const;
   void Enter(const Pair& pair, FinishReason reason, int live_slot);
   absl::Status CutRows();
   void UpdateLists();
   bool MayStop(const List& list, double best_total) const;
+  // Whether something that continues a live row may enter the list yet.
+  bool MayEnter(const List& list, const Row& row) const;
   absl::Status NothingLeft(absl::string_view what, const std::string& names);
   void End();
   absl::StatusOr<Hypothesis> CollectOne(const ListEntry& entry, const SlotPaths& paths) const;
@@ -219,6 +224,7 @@ class BeamSearch {
   RowPipeline pipeline_;
   ScoreTable scores_;
   SlotHistory history_;
+  Coverage coverage_;
   absl::Span<RowRules> rules_;  // of the next step, the pipeline's
   int group_size_;
   double prefix_sum_ = 0;

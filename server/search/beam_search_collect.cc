@@ -30,9 +30,12 @@ absl::StatusOr<std::vector<Hypothesis>> BeamSearch::Collect(const SlotPaths& pat
     result.push_back(std::move(hypothesis));
   }
   if (lists_.size() > 1) {
-    std::sort(result.begin(), result.end(), [](const Hypothesis& a, const Hypothesis& b) {
-      return std::make_tuple(-a.score, a.tokens.size(), std::cref(a.tokens)) <
-             std::make_tuple(-b.score, b.tokens.size(), std::cref(b.tokens));
+    const auto is_cut = [](const Hypothesis& hypothesis) {
+      return hypothesis.reason == FinishReason::kDeadline;
+    };
+    std::sort(result.begin(), result.end(), [&](const Hypothesis& a, const Hypothesis& b) {
+      return std::make_tuple(is_cut(a), -a.score, a.tokens.size(), std::cref(a.tokens)) <
+             std::make_tuple(is_cut(b), -b.score, b.tokens.size(), std::cref(b.tokens));
     });
   }
   return result;
@@ -45,6 +48,7 @@ absl::StatusOr<Hypothesis> BeamSearch::CollectOne(const ListEntry& entry,
   hypothesis.prefix_sum = prefix_sum_;
   hypothesis.sum = entry.sum;
   hypothesis.reward = entry.reward;
+  hypothesis.coverage = entry.coverage;
   hypothesis.score = entry.score;
   hypothesis.reason = entry.reason;
   hypothesis.tokens.reserve(static_cast<size_t>(entry.length));
@@ -58,6 +62,7 @@ absl::StatusOr<Hypothesis> BeamSearch::CollectOne(const ListEntry& entry,
       return absl::InternalError(absl::StrCat("paths[", step, ", ", entry.slot, "] is ", slot,
                                               ", a slot without a token in that step"));
     }
+    hypothesis.rows.push_back(row);
     hypothesis.tokens.push_back(history_.token(step, slot));
     hypothesis.token_log_probs.push_back(history_.log_prob(step, slot));
     for (size_t i = 0; step >= scored_from && i < options_.scorers.size(); ++i) {

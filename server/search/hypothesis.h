@@ -8,8 +8,9 @@
 namespace beamwright::search {
 
 enum class FinishReason : uint8_t {
-  kEos,     // chose an end token; it is the last of `tokens`
-  kLength,  // ended by the maximum length; the last token is an end token only if one was forced
+  kEos,       // chose an end token; it is the last of `tokens`
+  kLength,    // ended by the maximum length; the last token is an end token only if one was forced
+  kDeadline,  // was under way when the search was cut (BeamSearch::CutAtDeadline)
 };
 
 struct TopToken {
@@ -26,11 +27,15 @@ struct Hypothesis {
   std::vector<std::vector<TopToken>> top_tokens;
   int prefix_length = 0;  // tokens that the request gave
   double prefix_sum = 0;  // of their log-probabilities
-  double sum = 0;     // of the other log-probabilities, added in order in double precision; if the
-                      // prefix is scored, of all
-  double reward = 0;  // what options gave beside it (Processor::Reward)
+  double sum = 0;  // of the other log-probabilities, added in order in double precision; if the
+                   // prefix is scored, of all
+  double coverage = 0;  // coverage penalty, <= 0
+  // The row of the step that each token was chosen from: what of a step belongs to the hypothesis.
+  std::vector<int32_t> rows;
+  double reward = 0;                // what options gave beside it (Processor::Reward)
   std::vector<double> scorer_sums;  // by scorer: what it said of the tokens that `sum` is over
-  double score = 0;  // sum, reward and weighted scorers' sums after word reward and length penalty
+  // Sum, reward and weighted scorers' sums after word reward and length penalty, plus coverage.
+  double score = 0;
   FinishReason reason = FinishReason::kEos;
 };
 

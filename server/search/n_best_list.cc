@@ -44,4 +44,13 @@ void NBestList::Enter(const Pair& pair, ListEntry entry, int live_slot, SlotHist
   entries_.insert(entries_.begin() + offset, entry);
 }
 
+void NBestList::Append(const NBestList& other) {
+  for (const ListEntry& entry : other.entries_) {
+    if (full()) {
+      return;
+    }
+    entries_.push_back(entry);
+  }
+}
+
 }  // namespace beamwright::search

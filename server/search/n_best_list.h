@@ -32,6 +32,7 @@ struct ListEntry {
   double score = 0;
   double sum = 0;
   double reward = 0;
+  double coverage = 0;
   int length = 0;  // steps, the prefix's included
   int slot = 0;
   FinishReason reason = FinishReason::kEos;
@@ -50,6 +51,11 @@ class NBestList {
   // entry.slot are set here.
   void Enter(const Pair& pair, ListEntry entry, int live_slot, SlotHistory& history);
 
+  // Puts the entries of `other`, which stand behind all of this list, at its end while it is not
+  // full.
+  void Append(const NBestList& other);
+
+  int capacity() const { return capacity_; }
   bool full() const { return entries_.size() == static_cast<size_t>(capacity_); }
   const std::vector<ListEntry>& entries() const { return entries_; }
 

@@ -132,6 +132,8 @@ void CheckSearch(const SearchOptions& options, Faults& faults) {
     }
   };
   check("word_reward", options.word_reward, std::abs(options.word_reward) <= 1000);
+  check("coverage_penalty", options.coverage_penalty,
+        options.coverage_penalty >= 0 && std::isfinite(options.coverage_penalty));
   check("end_threshold", options.end_threshold,
         options.end_threshold >= 0 && std::isfinite(options.end_threshold));
   check("score_threshold", options.score_threshold, !std::isnan(options.score_threshold));
@@ -179,6 +181,7 @@ std::vector<std::string> Conflicts(const SearchOptions& options) {
   const Feature force_end = {"at_limit force-end", options.at_limit == AtLimit::kForceEnd};
   const Feature penalty = {"length_penalty", options.length_penalty != LengthPenalty::kNone};
   const Feature reward = {"word_reward", options.word_reward != 0};
+  const Feature coverage = {"coverage_penalty", options.coverage_penalty > 0};
   const Feature top_tokens = {"top_tokens", options.num_top_tokens > 0};
   const Feature fusion = {"fusion", !options.scorers.empty()};
   const Feature raw = {"renormalize false", !options.processors.renormalize};
@@ -189,7 +192,8 @@ std::vector<std::string> Conflicts(const SearchOptions& options) {
   exclude("sampling", random || noise,
           {groups, alternatives, required, hotwords, soft_prefix, end_threshold, beam_threshold,
            force_end, top_tokens, raw, fusion});
-  exclude("sampling without-replacement", noise, {score_threshold, penalty, reward, first, count});
+  exclude("sampling without-replacement", noise,
+          {score_threshold, penalty, reward, coverage, first, count});
   exclude("diverse_groups", groups.is_on, {alternatives, required, first});
   // A bonus may hide the token that the threshold compares with.
   exclude("end_threshold", end_threshold.is_on, {hotwords, soft_prefix, fusion});

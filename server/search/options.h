@@ -100,6 +100,10 @@ struct SearchOptions {
   StopMode stop = StopMode::kSafe;
   double patience = 1;  // kCount only; > 0, finite; may stop with fewer than n_best finished
   AtLimit at_limit = AtLimit::kCut;
+  // beta of wu (Wu et al. 2016, equation 14), >= 0; else candidates must come with attention.
+  double coverage_penalty = 0;
+  // A caller may cut the search at any step (BeamSearch::CutAtDeadline).
+  bool may_be_cut = false;
   double word_reward = 0;  // added to the sum for each token, before the length penalty
   // > 0: an end token may be chosen only if its log-probability is above this multiple of the best
   // other token's in its row; 0: always.

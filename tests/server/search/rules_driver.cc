@@ -65,36 +65,34 @@ PlainScan ScanPlainly(std::vector<float> scores, const RowRules& rules, int coun
   return scan;
 }
 
-absl::StatusOr<DrivenResult> DriveRaw(const RawModel& model, const search::SearchOptions& options,
-                                      int extra_candidates, const std::vector<RawModel>& scorers) {
-  BW_ASSIGN_OR_RETURN(BeamSearch search, BeamSearch::Create(options));
+absl::Status StepRows(const RawModel& model, const DriveHooks& hooks, search::RowSearch& search) {
   std::vector<std::vector<int32_t>> rows(1);
-  DrivenResult result;
   while (!search.done()) {
     std::vector<PlainScan> scans;
-    std::vector<search::FusedRow> fused(scorers.empty() ? 0 : rows.size());
+    std::vector<std::vector<float>> attention;
+    std::vector<search::FusedRow> fused(hooks.scorers.empty() ? 0 : rows.size());
     std::vector<RowCandidates> views;
     for (int row = 0; row < search.num_rows(); ++row) {
       const size_t r = static_cast<size_t>(row);
       RowRules rules = search.rules()[r];
-      for (size_t i = 0; i < scorers.size(); ++i) {
-        const std::vector<float> said = scorers[i](rows[r]);
+      for (size_t i = 0; i < hooks.scorers.size(); ++i) {
+        const std::vector<float> said = hooks.scorers[i](rows[r]);
         std::copy(said.begin(), said.end(), fused[r].Scores(i, said.size()).begin());
       }
-      if (!scorers.empty()) {
-        fused[r].Join(options.scorers);
+      if (!hooks.scorers.empty()) {
+        fused[r].Join(hooks.weights);
         rules.added = fused[r].added();
       }
       scans.push_back(
-          ScanPlainly(model(rows[r]), rules, search.candidates_per_row() + extra_candidates));
+          ScanPlainly(model(rows[r]), rules, search.candidates_per_row() + hooks.extra_candidates));
+      attention.push_back(hooks.attention ? hooks.attention(rows[r]) : std::vector<float>());
     }
     for (size_t r = 0; r < scans.size(); ++r) {
       const PlainScan& scan = scans[r];
       views.push_back({scan.tokens, scan.log_probs, scan.rank_scores, scan.watched,
-                       scorers.empty() ? nullptr : &fused[r]});
+                       fused.empty() ? nullptr : &fused[r], attention[r]});
     }
     BW_RETURN_IF_ERROR(search.Advance(views));
-    ++result.steps;
     std::vector<std::vector<int32_t>> next;
     for (int row = 0; row < search.num_rows(); ++row) {
       const size_t r = static_cast<size_t>(row);
@@ -102,8 +100,27 @@ absl::StatusOr<DrivenResult> DriveRaw(const RawModel& model, const search::Searc
       next.back().push_back(search.tokens()[r]);
     }
     rows = std::move(next);
+    if (hooks.after_step) {
+      hooks.after_step(rows);
+    }
   }
-  EXPECT_EQ(search.history().num_steps(), result.steps);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DrivenResult> DriveRaw(const RawModel& model, const search::SearchOptions& options,
+                                      int extra_candidates, const std::vector<RawModel>& scorers) {
+  BW_ASSIGN_OR_RETURN(BeamSearch search, BeamSearch::Create(options));
+  DriveHooks hooks;
+  hooks.extra_candidates = extra_candidates;
+  hooks.scorers = scorers;
+  hooks.weights = options.scorers;
+  BW_RETURN_IF_ERROR(StepRows(model, hooks, search));
+  return CollectDriven(search);
+}
+
+absl::StatusOr<DrivenResult> CollectDriven(const BeamSearch& search) {
+  DrivenResult result;
+  result.steps = search.history().num_steps();
   const std::vector<int32_t> paths = WalkPaths(search.history());
   BW_ASSIGN_OR_RETURN(result.hypotheses, search.Collect({paths, search.num_slots()}));
   return result;
