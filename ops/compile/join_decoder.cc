@@ -10,14 +10,18 @@ namespace beamwright::ops {
 namespace {
 
 absl::StatusOr<JoinedDecoder> JoinOver(int time_axis, Graph graph, GraphInfo info,
-                                       const OperatorSet& operators, int tokens, int logits) {
+                                       const OperatorSet& operators, int tokens,
+                                       absl::Span<const int> outputs) {
   BW_RETURN_IF_ERROR(
       FoldShapes(graph, info, operators, DecoderRowAxes(graph, tokens, 1 - time_axis)));
+  std::vector<int> results;  // as nodes, which folding has renumbered
+  for (const int output : outputs) {
+    results.push_back(graph.results[static_cast<size_t>(output)]);
+  }
   JoinedDecoder joined;
-  BW_ASSIGN_OR_RETURN(
-      joined.graph,
-      JoinTargetLoop(graph, info, operators, graph.parameters[static_cast<size_t>(tokens)],
-                     time_axis, {graph.results[static_cast<size_t>(logits)]}));
+  BW_ASSIGN_OR_RETURN(joined.graph, JoinTargetLoop(graph, info, operators,
+                                                   graph.parameters[static_cast<size_t>(tokens)],
+                                                   time_axis, results));
   BW_ASSIGN_OR_RETURN(joined.info, InferGraph(joined.graph, operators));
   BW_RETURN_IF_ERROR(FoldShapes(joined.graph, joined.info, operators,
                                 DecoderRowAxes(joined.graph, tokens, 1 - time_axis)));
@@ -28,16 +32,21 @@ absl::StatusOr<JoinedDecoder> JoinOver(int time_axis, Graph graph, GraphInfo inf
 }  // namespace
 
 absl::StatusOr<JoinedDecoder> JoinDecoder(const Graph& graph, const GraphInfo& info,
-                                          const OperatorSet& operators, int tokens, int logits) {
+                                          const OperatorSet& operators, int tokens, int logits,
+                                          int attention) {
   const Node& parameter = graph.node(graph.parameters[static_cast<size_t>(tokens)]);
   const PartialShape& shape = parameter.outputs[0].shape;
+  std::vector<int> outputs = {logits};
+  if (attention >= 0) {
+    outputs.push_back(attention);
+  }
   std::string faults;
   for (const int time_axis : {1, 0}) {
     if (shape.has_rank() && time_axis >= shape.rank()) {
       continue;
     }
     absl::StatusOr<JoinedDecoder> joined =
-        JoinOver(time_axis, graph, info, operators, tokens, logits);
+        JoinOver(time_axis, graph, info, operators, tokens, outputs);
     if (joined.ok()) {
       return joined;
     }

@@ -10,16 +10,17 @@
 namespace beamwright::ops {
 
 struct JoinedDecoder {
-  Graph graph;  // its first result is the logits
+  Graph graph;  // its first result is the logits, the second the attention where that is asked for
   GraphInfo info;
   int loop_node = -1;
 };
 
 // `graph` and `info` as InferGraph leaves them; `tokens` and `logits`: indices into
-// graph.parameters and graph.results. Unimplemented names, for each axis of the tokens, the layer
-// that can't be moved into the step.
+// graph.parameters and graph.results; so is `attention`, or -1 for none. Unimplemented names, for
+// each axis of the tokens, the layer that can't be moved into the step.
 absl::StatusOr<JoinedDecoder> JoinDecoder(const Graph& graph, const GraphInfo& info,
-                                          const OperatorSet& operators, int tokens, int logits);
+                                          const OperatorSet& operators, int tokens, int logits,
+                                          int attention = -1);
 
 }  // namespace beamwright::ops
 

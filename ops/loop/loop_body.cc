@@ -312,6 +312,21 @@ void LoopBody::ReleaseViews(RowScratch& scratch) const {
   }
 }
 
+void LoopBody::CollectParts(int result, RowScratch& scratch) const {
+  const auto slot = static_cast<size_t>(result_slots_[static_cast<size_t>(result)]);
+  const std::vector<Program::Instruction>& instructions = step_program_.instructions();
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    const int output = static_cast<int>(slot) - instructions[i].first_output;
+    if (plan_.per_request[i] && output >= 0 && output < instructions[i].num_outputs) {
+      for (const Unit& unit : scratch.units) {
+        scratch.parts_.push_back((*unit.slots)[slot]);
+      }
+      return;
+    }
+  }
+  scratch.parts_.push_back(scratch.rows[slot]);
+}
+
 absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& step,
                                 RowScratch& scratch, std::vector<Tensor>& states,
                                 std::vector<Tensor>& results) const {
@@ -321,6 +336,7 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
   }
   // Whoever still held what the last step computed would make this one allocate it anew.
   results.clear();
+  scratch.parts_.clear();
   for (size_t i = 0; i < carried_.size(); ++i) {
     const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
     Tensor& parameter = rows[static_cast<size_t>(ParameterSlot(input))];
@@ -355,6 +371,9 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
     states[i] = rows[static_cast<size_t>(ParameterSlot(input))];  // what the new ones must be like
   }
   BW_RETURN_IF_ERROR(CollectResults(rows, /*may_change_shape=*/false, states, results));
+  if (step.ragged_result >= 0) {
+    CollectParts(step.ragged_result, scratch);
+  }
   ReleaseViews(scratch);
   return absl::OkStatus();
 }

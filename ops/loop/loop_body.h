@@ -39,11 +39,19 @@ class LoopBody {
     absl::Span<const Tensor> slices;
     // Start states of requests that take their first step: one [1, ...] per carried input, each.
     absl::Span<const std::vector<Tensor>* const> starts = {};
+    // A body result that is wanted although its extents may differ from request to request
+    // (attention over a source): see RowScratch::parts. -1: none.
+    int ragged_result = -1;
   };
 
   // What StepRows needs from step to step: all rows' values, and lists. Keep one per batch, so that
   // steady steps allocate nothing.
   class RowScratch {
+   public:
+    // Of the last step's ragged_result: one or more [some rows, ...], together all rows in their
+    // order. Valid until the next step.
+    absl::Span<const Tensor> parts() const { return parts_; }
+
    private:
     friend class LoopBody;
     // Rows [begin, end) of one request, and where its values live.
@@ -56,6 +64,7 @@ class LoopBody {
     std::vector<Unit> units;
     std::vector<Slots> copies;  // of a request's values for each row, where rows run one at a time
     std::vector<absl::Status> statuses;  // of units
+    std::vector<Tensor> parts_;
   };
 
   // `body_info`: what inference found of loop->body. Errors name the node that can't be compiled.
@@ -108,6 +117,7 @@ class LoopBody {
   absl::Status CollectResults(const Slots& slots, bool may_change_shape,
                               std::vector<Tensor>& states, std::vector<Tensor>& results) const;
   void MakeUnits(const RowStep& step, RowScratch& scratch) const;
+  void CollectParts(int result, RowScratch& scratch) const;
   absl::Status RunPerRequest(const ExecutionContext& context, const RowPlan::Segment& segment,
                              RowScratch& scratch) const;
   absl::Status RunUnit(const ExecutionContext& context, const RowPlan::Segment& segment,

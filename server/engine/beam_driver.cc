@@ -52,20 +52,37 @@ void BeamDriver::DropDead() {
   requests_.erase(std::remove_if(requests_.begin(), requests_.end(), is_dead), requests_.end());
 }
 
+void BeamDriver::CutOverdue() {
+  const absl::Time now = absl::Now();
+  Requests finished;
+  for (auto& request : requests_) {
+    if (now >= request->cut_at && !request->call.IsCancelled() && request->search.has_value() &&
+        request->search->CutAtDeadline()) {
+      TellProgress(*request);
+      finished.push_back(std::move(request));
+    }
+  }
+  requests_.erase(std::remove(requests_.begin(), requests_.end(), nullptr), requests_.end());
+  Finish(std::move(finished));
+}
+
 absl::Status BeamDriver::RunDecoders(const ops::ExecutionContext& context) {
+  const bool reads_attention =
+      std::any_of(requests_.begin(), requests_.end(),
+                  [](const auto& request) { return request->reads_attention; });
   for (size_t decoder = 0; decoder < runners_.size(); ++decoder) {
     StepRunner& runner = runners_[decoder];
     runner.Begin();
     for (auto& request : requests_) {
       if (request->decoders[decoder].is_used) {
-        runner.Add(*request->search, request->decoders[decoder].rows);
+        runner.Add(request->rows(), request->decoders[decoder].rows);
       }
     }
     if (runner.num_rows() == 0) {
       runner.Clear();
       continue;
     }
-    BW_RETURN_IF_ERROR(runner.Run(context));
+    BW_RETURN_IF_ERROR(runner.Run(context, decoder == 0 && reads_attention));
   }
   return absl::OkStatus();
 }
@@ -107,7 +124,7 @@ absl::Status BeamDriver::ScoreRow(size_t row) {
 absl::Status BeamDriver::ScanRow(size_t row) {
   const DecodeModel::Parts& parts = model_->parts();
   const RowOwner& owner = owners_[row];
-  const search::BeamSearch& search = *owner.request->search;
+  const search::RowSearch& search = owner.request->rows();
   absl::Span<const float> scores = runners_[0].Scores(static_cast<int>(row));
   ops::ScoreKind kind = parts.logits_kind;
   if (!parts.member_weights.empty()) {
@@ -126,7 +143,7 @@ void BeamDriver::ScanRows(const ops::ExecutionContext& context) {
   const PhaseScope phase(Phase::kSelection);
   owners_.clear();
   for (const auto& request : requests_) {
-    for (int row = 0; row < request->search->num_rows(); ++row) {
+    for (int row = 0; row < request->rows().num_rows(); ++row) {
       owners_.push_back({request.get(), row});
     }
   }
@@ -149,27 +166,14 @@ void BeamDriver::AdvanceSearches(const ops::ExecutionContext& context) {
   Requests finished;
   size_t num_running = 0;
   size_t row = 0;
+  AttentionRows attention = runners_[0].Attention();
   for (auto& request : requests_) {
-    candidates_.clear();
-    absl::Status status;
-    for (int own = 0; own < request->search->num_rows(); ++own, ++row) {
-      if (status.ok() && !statuses_[row].ok()) {
-        status = absl::InternalError(
-            absl::StrCat("step ", request->search->history().num_steps(), ", row ", own,
-                         ": the model's scores: ", statuses_[row].message()));
-      }
-      candidates_.push_back(Candidates(row));
-    }
-    if (status.ok()) {
-      status = request->Advance(candidates_);
-      // The caller did nothing wrong when a model's score is no log-probability.
-      if (status.code() == absl::StatusCode::kInvalidArgument) {
-        status = absl::InternalError(status.message());
-      }
-    }
+    const int num_rows = request->rows().num_rows();
+    const absl::Status status = Advance(row, attention, *request);
+    row += static_cast<size_t>(num_rows);
     if (!status.ok()) {
       request->Fail(status);
-    } else if (request->search->done()) {
+    } else if (TellProgress(*request); request->rows().done()) {
       finished.push_back(std::move(request));
     } else {
       requests_[num_running++] = std::move(request);
@@ -177,6 +181,48 @@ void BeamDriver::AdvanceSearches(const ops::ExecutionContext& context) {
   }
   requests_.resize(num_running);
   Finish(std::move(finished));
+}
+
+absl::Status BeamDriver::Advance(size_t first_row, AttentionRows& attention, Request& request) {
+  const int num_rows = request.rows().num_rows();
+  if (request.reads_attention) {
+    BW_RETURN_IF_ERROR(
+        request.attention.AddStep(attention, static_cast<int64_t>(first_row), num_rows));
+  }
+  candidates_.clear();
+  for (int own = 0; own < num_rows; ++own) {
+    const size_t row = first_row + static_cast<size_t>(own);
+    if (!statuses_[row].ok()) {
+      return absl::InternalError(absl::StrCat("step ", request.rows().num_steps(), ", row ", own,
+                                              ": the model's scores: ", statuses_[row].message()));
+    }
+    candidates_.push_back(Candidates(row));
+    if (request.reads_attention) {
+      candidates_.back().attention = request.attention.last(own);
+    }
+  }
+  const absl::Status status = request.Advance(candidates_);
+  // The caller did nothing wrong when a model's score is no log-probability.
+  return absl::IsInvalidArgument(status) ? absl::InternalError(status.message()) : status;
+}
+
+void BeamDriver::TellProgress(Request& request) {
+  if (request.call.progress == nullptr || !request.search.has_value()) {
+    return;
+  }
+  Progress progress;
+  progress.stable = request.stable.Update(*request.search);
+  if (request.first_token == absl::InfinitePast() && !progress.stable.empty()) {
+    request.first_token = absl::Now();
+  }
+  if (request.call.wants_provisional && !request.search->done()) {
+    search::BeamSearch::Head best;
+    progress.provisional = search::BestTokensSoFar(*request.search, best);
+    progress.provisional_score = best.key;
+  }
+  if (!progress.stable.empty() || !progress.provisional.empty()) {
+    request.call.progress(std::move(progress));
+  }
 }
 
 search::RowCandidates BeamDriver::Candidates(size_t row) {
@@ -190,8 +236,12 @@ search::RowCandidates BeamDriver::Candidates(size_t row) {
     list.rank_scores.push_back(candidate.rank_score);
   }
   const bool is_fused = !owners_[row].request->scorers.empty();
-  return {list.tokens, list.log_probs, list.rank_scores, scans_[row].watched,
-          is_fused ? &buffers_[row].fused : nullptr};
+  return {list.tokens,
+          list.log_probs,
+          list.rank_scores,
+          scans_[row].watched,
+          is_fused ? &buffers_[row].fused : nullptr,
+          {}};
 }
 
 void BeamDriver::Finish(Requests finished) {
@@ -199,15 +249,24 @@ void BeamDriver::Finish(Requests finished) {
     return;
   }
   std::vector<const search::BeamSearch*> searches;
-  for (const auto& request : finished) {
-    searches.push_back(&*request->search);
+  Requests decoded;
+  for (auto& request : finished) {
+    if (request->scorer.has_value()) {
+      std::get<Engine::ScoreCallback>(request->done)(MakeScored(*request));
+    } else {
+      searches.push_back(&*request->search);
+      decoded.push_back(std::move(request));
+    }
+  }
+  if (decoded.empty()) {
+    return;
   }
   const auto lists = Finalise(ops::ExecutionContext(), searches);
-  for (size_t i = 0; i < finished.size(); ++i) {
+  for (size_t i = 0; i < decoded.size(); ++i) {
     if (lists[i].ok()) {
-      finished[i]->done(MakeReply(*finished[i], *lists[i]));
+      std::get<Engine::Callback>(decoded[i]->done)(MakeReply(*decoded[i], *lists[i]));
     } else {
-      finished[i]->Fail(lists[i].status());
+      decoded[i]->Fail(lists[i].status());
     }
   }
 }
@@ -220,6 +279,7 @@ void BeamDriver::FailAll(const absl::Status& status) {
 }
 
 void BeamDriver::Step(const ops::ExecutionContext& context) {
+  CutOverdue();
   DropDead();
   if (!requests_.empty()) {
     const PhaseScope phase(Phase::kOther);

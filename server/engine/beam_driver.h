@@ -33,6 +33,8 @@ class BeamDriver {
   using Requests = std::vector<std::unique_ptr<Request>>;
 
   void DropDead();
+  // Cuts the searches whose time is up; they leave with what they have.
+  void CutOverdue();
   // Runs every decoder over the rows of the requests that use it.
   absl::Status RunDecoders(const ops::ExecutionContext& context);
   // Scans the logits and advances every search; requests that fail leave.
@@ -42,8 +44,11 @@ class BeamDriver {
   absl::Status ScanRow(size_t row);
   absl::Status MixMembers(size_t row, absl::Span<const float>& scores);
   absl::Status ScoreRow(size_t row);
+  // Advances one request, whose rows begin at `first_row`, by what the scans found.
+  absl::Status Advance(size_t first_row, AttentionRows& attention, Request& request);
   // What the scan found for a row, as the search takes it; a view until the next step.
   search::RowCandidates Candidates(size_t row);
+  static void TellProgress(Request& request);
   void Finish(Requests finished);
   void FailAll(const absl::Status& status);
 

@@ -48,7 +48,9 @@ class DecoderCompiler {
     ops::Program* const prologue = &parts_.prologue;
     ops::Program::DropUnread(graph, {&prologue, 1}, wanted);
     BW_RETURN_IF_ERROR(FindInputs());
-    return FindVocabulary();
+    BW_RETURN_IF_ERROR(FindVocabulary());
+    FindAttentionAxis();
+    return absl::OkStatus();
   }
 
  private:
@@ -163,22 +165,71 @@ class DecoderCompiler {
   absl::Status FindLoopLogits(int loop_node) {
     BW_ASSIGN_OR_RETURN(const int result, FindResult(parts_.decoder, "decoder.logits_output",
                                                      config_.logits_output()));
-    const ops::Node& node =
-        parts_.decoder.node(parts_.decoder.results[static_cast<size_t>(result)]);
-    const ValueId source = node.inputs[0];
+    const ValueId source = SourceOf(result);
     if (source.node != loop_node) {
       return absl::UnimplementedError(
           absl::StrCat(Describe(parts_.decoder.node(source.node)),
                        " stands between the loop and the logits; move it into the body"));
     }
+    parts_.logits_result = BodyResult(loop_node, source);
+    if (parts_.logits_result < 0) {
+      return Invalid("decoder.logits_output: '", config_.logits_output(),
+                     "' is the loop's last value; logits must be joined over the target sequence");
+    }
+    return FindLoopAttention(loop_node);
+  }
+
+  // What a result of the decoder graph hands on.
+  ValueId SourceOf(int result) const {
+    return parts_.decoder.node(parts_.decoder.results[static_cast<size_t>(result)]).inputs[0];
+  }
+
+  // The body's result that becomes this output of the loop, joined over the target sequence; -1 if
+  // there is none.
+  int BodyResult(int loop_node, ValueId value) const {
     for (const LoopOutput& output : parts_.decoder.node(loop_node).loop->outputs) {
-      if (output.output == source.output && output.kind != LoopOutput::Kind::kLastValue) {
-        parts_.logits_result = output.body_result;
-        return absl::OkStatus();
+      if (value.node == loop_node && output.output == value.output &&
+          output.kind != LoopOutput::Kind::kLastValue) {
+        return output.body_result;
       }
     }
-    return Invalid("decoder.logits_output: '", config_.logits_output(),
-                   "' is the loop's last value; logits must be joined over the target sequence");
+    return -1;
+  }
+
+  // Attention that the loop does not give leaves a model that decodes all the same.
+  absl::Status FindLoopAttention(int loop_node) {
+    const absl::StatusOr<int> result = FindAttention(parts_.decoder, config_);
+    if (!result.ok() && parts_.decoder.results.size() > 1) {
+      return result.status();
+    }
+    if (result.ok() && *result < 0) {
+      return absl::OkStatus();
+    }
+    parts_.attention_result = result.ok() ? BodyResult(loop_node, SourceOf(*result)) : -1;
+    if (parts_.attention_result < 0) {
+      parts_.no_attention = absl::StrCat("its attention_output '", config_.attention_output(),
+                                         "' is not computed step by step");
+    }
+    return absl::OkStatus();
+  }
+
+  // The last axis of the weights that is not 1 counts the source.
+  void FindAttentionAxis() {
+    if (parts_.attention_result < 0) {
+      return;
+    }
+    const Graph& body = parts_.body->loop().body;
+    const ops::Node& result = body.node(body.results[static_cast<size_t>(parts_.attention_result)]);
+    const ops::ValueInfo& info = body.info(result.inputs[0]);
+    for (int axis = 1; info.shape.has_rank() && axis < info.shape.rank(); ++axis) {
+      parts_.attention_axis = info.shape.dim(axis) != 1 ? axis : parts_.attention_axis;
+    }
+    if (parts_.attention_axis < 0 || info.dtype != ops::DType::kF32) {
+      parts_.attention_result = -1;
+      parts_.no_attention = absl::StrCat("its attention_output '", config_.attention_output(),
+                                         "' is ", ops::Name(info.dtype), info.shape.ToString(),
+                                         ", which is no f32 [rows, ..., source positions]");
+    }
   }
 
   // The graph becomes the body of a loop whose back edges model.textproto names.
@@ -213,6 +264,7 @@ class DecoderCompiler {
     BW_ASSIGN_OR_RETURN(parts_.body, ops::LoopBody::Compile(loop, info, ops::Operators()));
     BW_ASSIGN_OR_RETURN(parts_.logits_result, FindResult(parts_.decoder, "decoder.logits_output",
                                                          config_.logits_output()));
+    BW_ASSIGN_OR_RETURN(parts_.attention_result, FindAttention(parts_.decoder, config_));
     return absl::OkStatus();
   }
 

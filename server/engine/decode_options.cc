@@ -12,6 +12,7 @@
 #include "ops/base/status.h"
 #include "server/engine/engine.h"
 #include "server/engine/parts.h"
+#include "server/engine/target_tokens.h"
 #include "server/model/rules.h"
 
 namespace beamwright::engine {
@@ -22,17 +23,8 @@ namespace {
 constexpr size_t kMaxTokens = 1 << 16;
 // Keeps a reply with a lattice below gRPC's usual limit of 4 MiB.
 constexpr int64_t kMaxLatticeNodes = 1 << 17;
-
-search::LengthPenalty PenaltyOf(v1::LengthPenalty penalty) {
-  switch (penalty) {
-    case v1::LENGTH_PENALTY_POW:
-      return search::LengthPenalty::kPow;
-    case v1::LENGTH_PENALTY_GNMT:
-      return search::LengthPenalty::kGnmt;
-    default:
-      return search::LengthPenalty::kNone;
-  }
-}
+// The same for attention weights.
+constexpr int64_t kMaxWeights = 1 << 19;
 
 search::StopMode StopOf(v1::StopMode stop) {
   switch (stop) {
@@ -61,11 +53,6 @@ search::Sampling SamplingOf(v1::Sampling sampling) {
 int MaxBeamSize(const DecodeModel& model) {
   const int limit = model.config().limits().max_beam_size();
   return limit > 0 ? limit : search::kMaxBeamSize;
-}
-
-int MaxTargetLength(const DecodeModel& model) {
-  const int limit = model.config().limits().max_target_length();
-  return limit > 0 ? limit : search::kMaxLength;
 }
 
 // The request's options over the defaults. Sizes that only the defaults ask for follow those that
@@ -98,7 +85,7 @@ class Resolver {
       : model_(model), merged_(merged) {}
 
   void Run(search::SearchOptions& search) {
-    SetModel(search);
+    SetModelTokens(model_, search);
     SetSearch(search);
     SetProcessors(search.processors);
     SetConstraints(search);
@@ -115,21 +102,6 @@ class Resolver {
   template <typename... Pieces>
   void Fault(const Pieces&... pieces) {
     faults_.push_back(absl::StrCat("options.", pieces...));
-  }
-
-  void SetModel(search::SearchOptions& search) {
-    const model::TextCodec& target = model_.target();
-    search.vocabulary_size = model_.target_vocabulary_size();
-    search.begin_token = target.begin_id();
-    search.end_tokens = target.end_ids();
-    // Padding alone is banned: banning the begin token as well would renormalise every score away
-    // from what the training framework computes for the same tokens.
-    const int pad = target.pad_id();
-    const std::vector<int32_t>& ends = search.end_tokens;
-    if (pad >= 0 && pad < search.vocabulary_size &&
-        std::find(ends.begin(), ends.end(), pad) == ends.end()) {
-      search.banned_tokens.push_back(pad);
-    }
   }
 
   void SetSearch(search::SearchOptions& search) {
@@ -152,6 +124,9 @@ class Resolver {
     search.num_groups = merged_.diverse_groups();
     search.diversity_penalty = merged_.diversity_penalty();
     search.num_top_tokens = merged_.top_tokens();
+    search.coverage_penalty = merged_.coverage_penalty();
+    search.may_be_cut = merged_.deadline_result() == v1::DEADLINE_RESULT_BEST_SO_FAR;
+    CheckAttention(model_, merged_.coverage_penalty(), merged_.attention(), faults_);
     if (merged_.diverse_groups() > merged_.beam_size()) {
       Fault("diverse_groups: ", merged_.diverse_groups(), " is more than the beam size of ",
             merged_.beam_size());
@@ -333,25 +308,12 @@ class Resolver {
 
   // The ids that a field names; empty if it is wrong.
   std::vector<int32_t> Tokens(const std::string& field, const v1::TargetTokens& tokens) {
-    if (tokens.kind_case() == v1::TargetTokens::kText) {
-      absl::StatusOr<std::vector<int32_t>> ids = model_.target().EncodePart(tokens.text());
-      if (!ids.ok()) {
-        Fault(field, ".", ids.status().message());
-        return {};
-      }
-      return *std::move(ids);
+    absl::StatusOr<std::vector<int32_t>> ids = ReadTokens(model_, field, tokens);
+    if (!ids.ok()) {
+      Fault(ids.status().message());
+      return {};
     }
-    if (tokens.ids().ids().empty()) {
-      Fault(field, ": is empty; set text or ids");
-    }
-    const int size = model_.target_vocabulary_size();
-    for (int i = 0; i < tokens.ids().ids_size(); ++i) {
-      if (tokens.ids().ids(i) < 0 || tokens.ids().ids(i) >= size) {
-        Fault(field, ".ids[", i, "]: ", tokens.ids().ids(i), " is outside [0, ", size, ")");
-        return {};
-      }
-    }
-    return {tokens.ids().ids().begin(), tokens.ids().ids().end()};
+    return *std::move(ids);
   }
 
   template <typename Repeated>
@@ -416,6 +378,16 @@ absl::Status SetLengths(const DecodeModel& model, int source_length, ResolvedOpt
                    options.search.beam_size + options.search.n_best, ") times the maximum length (",
                    options.search.max_length, ") is more than ", kMaxLatticeNodes, " hypotheses");
   }
+  const int64_t weights =
+      int64_t{options.search.n_best} *
+      (options.search.max_length + static_cast<int64_t>(options.search.constraints.prefix.size())) *
+      source_length;
+  if (merged.attention() == v1::ATTENTION_SOFT && weights > kMaxWeights) {
+    return Invalid("options.attention: soft: n_best (", options.search.n_best,
+                   ") times the maximum length (", options.search.max_length,
+                   ") times the source's (", source_length, ") is more than ", kMaxWeights,
+                   " weights");
+  }
   return search::Validate(options.search);
 }
 
@@ -435,6 +407,34 @@ absl::Status SetShortlist(const DecodeModel& model, absl::Span<const int32_t> so
               options.search.constraints.shortlist.end());
   }
   return absl::OkStatus();
+}
+
+search::LengthPenalty PenaltyOf(v1::LengthPenalty penalty) {
+  switch (penalty) {
+    case v1::LENGTH_PENALTY_POW:
+      return search::LengthPenalty::kPow;
+    case v1::LENGTH_PENALTY_GNMT:
+      return search::LengthPenalty::kGnmt;
+    default:
+      return search::LengthPenalty::kNone;
+  }
+}
+
+void CheckAttention(const DecodeModel& model, double coverage_penalty, v1::Attention attention,
+                    std::vector<std::string>& faults) {
+  if (model.parts().attention_result >= 0) {
+    return;
+  }
+  const auto fault = [&](const char* field) {
+    faults.push_back(absl::StrCat("options.", field,
+                                  ": the model gives no attention: ", model.parts().no_attention));
+  };
+  if (coverage_penalty > 0) {
+    fault("coverage_penalty");
+  }
+  if (attention == v1::ATTENTION_HARD || attention == v1::ATTENTION_SOFT) {
+    fault("attention");
+  }
 }
 
 absl::Status CheckOptions(const DecodeModel& model, const v1::DecodeOptions& options) {

@@ -2,6 +2,9 @@
 #ifndef BEAMWRIGHT_SERVER_ENGINE_DECODE_OPTIONS_H_
 #define BEAMWRIGHT_SERVER_ENGINE_DECODE_OPTIONS_H_
 
+#include <string>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "beamwright/v1/decode.pb.h"
 #include "server/engine/decode_model.h"
@@ -26,6 +29,12 @@ absl::Status SetLengths(const DecodeModel& model, int source_length, ResolvedOpt
 // has no ids.
 absl::Status SetShortlist(const DecodeModel& model, absl::Span<const int32_t> source_ids,
                           ResolvedOptions& options);
+
+search::LengthPenalty PenaltyOf(v1::LengthPenalty penalty);
+
+// Appends what is wrong about options that need attention, if the model has none.
+void CheckAttention(const DecodeModel& model, double coverage_penalty, v1::Attention attention,
+                    std::vector<std::string>& faults);
 
 }  // namespace beamwright::engine
 

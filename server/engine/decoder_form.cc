@@ -171,6 +171,12 @@ absl::StatusOr<int> FindResult(const Graph& graph, const std::string& field,
                  absl::StrJoin(names, ", "));
 }
 
+absl::StatusOr<int> FindAttention(const Graph& graph, const v1::DecoderConfig& config) {
+  return config.attention_output().empty()
+             ? absl::StatusOr<int>(-1)
+             : FindResult(graph, "decoder.attention_output", config.attention_output());
+}
+
 absl::StatusOr<DecoderForm> FormDecoder(Graph graph, const v1::DecoderConfig& config) {
   DecoderForm form;
   BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
@@ -184,9 +190,15 @@ absl::StatusOr<DecoderForm> FormDecoder(Graph graph, const v1::DecoderConfig& co
     BW_ASSIGN_OR_RETURN(const int tokens, FindTargetParameter(graph, config));
     BW_ASSIGN_OR_RETURN(const int logits,
                         FindResult(graph, "decoder.logits_output", config.logits_output()));
-    BW_ASSIGN_OR_RETURN(ops::JoinedDecoder joined,
-                        JoinDecoder(graph, form.info, ops::Operators(), tokens, logits));
-    return DecoderForm{std::move(joined.graph), std::move(joined.info), joined.loop_node, {}};
+    BW_ASSIGN_OR_RETURN(const int attention, FindAttention(graph, config));
+    absl::StatusOr<ops::JoinedDecoder> joined =
+        JoinDecoder(graph, form.info, ops::Operators(), tokens, logits, attention);
+    if (!joined.ok() && attention >= 0) {
+      // Attention that can't be had step by step is no reason not to decode.
+      joined = JoinDecoder(graph, form.info, ops::Operators(), tokens, logits);
+    }
+    BW_RETURN_IF_ERROR(joined.status());
+    return DecoderForm{std::move(joined->graph), std::move(joined->info), joined->loop_node, {}};
   }
   if (form.loop_node == kNone) {
     form.graph = std::move(graph);

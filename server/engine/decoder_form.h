@@ -16,8 +16,8 @@ struct DecoderForm {
   ops::Graph graph;
   ops::GraphInfo info;
   int loop_node = -1;  // of the loop over the target sequence; -1: a step graph
-  // Parameters of a step graph that take [rows, layers, ...] where the export has [layers, rows, ...]
-  // (ops/compile/step_form.h), by name.
+  // Parameters of a step graph that take [rows, layers, ...] where the export has [layers, rows,
+  // ...] (ops/compile/step_form.h), by name.
   std::vector<std::string> moved_states;
 };
 
@@ -35,6 +35,9 @@ std::string FindStateOutput(const ops::Graph& graph, const v1::DecoderConfig& co
 // InvalidArgument names the field and the results that there are.
 absl::StatusOr<int> FindResult(const ops::Graph& graph, const std::string& field,
                                const std::string& name);
+
+// The same for attention_output; -1 if the configuration names none.
+absl::StatusOr<int> FindAttention(const ops::Graph& graph, const v1::DecoderConfig& config);
 
 }  // namespace beamwright::engine
 

@@ -14,6 +14,7 @@
 #include "server/engine/beam_driver.h"
 #include "server/engine/decode_options.h"
 #include "server/engine/encode.h"
+#include "server/engine/score_options.h"
 
 namespace beamwright::engine {
 namespace {
@@ -22,6 +23,11 @@ using Requests = std::vector<std::unique_ptr<Request>>;
 
 // Most bytes that admitted requests may hold together (see PriceBytes).
 constexpr int64_t kMaxBytes = int64_t{4} << 30;
+
+// How long before its deadline a search is cut that has `time` for all.
+absl::Duration CutMargin(absl::Duration time) {
+  return std::clamp(time / 10, absl::Milliseconds(5), absl::Milliseconds(100));
+}
 
 class Scheduler : public Engine {
  public:
@@ -37,16 +43,13 @@ class Scheduler : public Engine {
 
   void Decode(std::shared_ptr<const DecodeModel> model, v1::Source source,
               const v1::DecodeOptions& options, const CallOptions& call, Callback done) override {
-    absl::StatusOr<std::unique_ptr<Request>> request =
-        MakeRequest(std::move(model), source, options, call);
-    if (!request.ok()) {
-      done(request.status());
-      return;
-    }
-    (*request)->done = std::move(done);
-    if (const absl::Status status = Enqueue(*request); !status.ok()) {
-      (*request)->Fail(status);
-    }
+    Accept(MakeRequest(std::move(model), source, options, call), std::move(done));
+  }
+
+  void Score(std::shared_ptr<const DecodeModel> model, v1::ScoreSource source,
+             const v1::ScoreOptions& options, const CallOptions& call,
+             ScoreCallback done) override {
+    Accept(MakeScoreRequest(std::move(model), source, options, call), std::move(done));
   }
 
   void Drain() override {
@@ -72,36 +75,89 @@ class Scheduler : public Engine {
   }
 
  private:
+  template <typename Done>
+  void Accept(absl::StatusOr<std::unique_ptr<Request>> request, Done done) {
+    if (!request.ok()) {
+      done(request.status());
+      return;
+    }
+    (*request)->done = std::move(done);
+    if (const absl::Status status = Enqueue(*request); !status.ok()) {
+      (*request)->Fail(status);
+    }
+  }
+
   absl::StatusOr<std::unique_ptr<Request>> MakeRequest(std::shared_ptr<const DecodeModel> model,
                                                        const v1::Source& source,
                                                        const v1::DecodeOptions& options,
                                                        const CallOptions& call) const {
-    auto request = std::make_unique<Request>();
-    request->accepted = absl::Now();
-    request->started = absl::InfinitePast();
-    request->call = call;
+    std::unique_ptr<Request> request = NewRequest(call);
     BW_ASSIGN_OR_RETURN(ResolvedOptions resolved, ResolveOptions(*model, options));
     BW_ASSIGN_OR_RETURN(request->source, PrepareSource(*model, source));
     BW_RETURN_IF_ERROR(SetShortlist(*model, request->source.ids, resolved));
     BW_RETURN_IF_ERROR(SetLengths(*model, request->source.source_length, resolved));
     const search::SearchOptions& search = resolved.search;
-    request->beam_size = search.beam_size;
     request->wants_lattice = resolved.merged.lattice();
-    request->price_bytes = PriceBytes(*model, search, request->source.source_length);
-    if (search.beam_size > options_.max_rows) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "the request needs ", search.beam_size, " rows; the server has ", options_.max_rows));
-    }
-    if (request->price_bytes > kMaxBytes) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "the request would hold ", request->price_bytes, " bytes; at most ", kMaxBytes,
-          " are allowed (beam size, maximum length and source length count)"));
+    BW_RETURN_IF_ERROR(SetPrice(*model, search, resolved.merged.attention(), *request));
+    if (search.may_be_cut && call.deadline != absl::InfiniteFuture()) {
+      request->cut_at = call.deadline - CutMargin(call.deadline - request->accepted);
     }
     BW_ASSIGN_OR_RETURN(search::BeamSearch beam_search, search::BeamSearch::Create(search));
     request->search = std::move(beam_search);
     request->model = std::move(model);
     request->Prepare();
     return request;
+  }
+
+  absl::StatusOr<std::unique_ptr<Request>> MakeScoreRequest(
+      std::shared_ptr<const DecodeModel> model, const v1::ScoreSource& source,
+      const v1::ScoreOptions& options, const CallOptions& call) const {
+    std::unique_ptr<Request> request = NewRequest(call);
+    BW_ASSIGN_OR_RETURN(ResolvedScoring resolved, ResolveScoring(*model, options));
+    BW_ASSIGN_OR_RETURN(std::vector<search::TokenSequence> targets,
+                        ReadTargets(*model, resolved.merged, source.targets()));
+    BW_ASSIGN_OR_RETURN(request->source, PrepareSource(*model, source.source()));
+    search::SearchOptions& search = resolved.search;
+    search.beam_size = static_cast<int>(targets.size());
+    for (const search::TokenSequence& target : targets) {
+      search.max_length = std::max(search.max_length, static_cast<int>(target.size()));
+    }
+    BW_RETURN_IF_ERROR(SetPrice(*model, search, resolved.merged.attention(), *request));
+    BW_ASSIGN_OR_RETURN(search::TargetScorer scorer,
+                        search::TargetScorer::Create(search, std::move(targets)));
+    request->scorer = std::move(scorer);
+    request->model = std::move(model);
+    request->Prepare();
+    return request;
+  }
+
+  static std::unique_ptr<Request> NewRequest(const CallOptions& call) {
+    auto request = std::make_unique<Request>();
+    request->accepted = absl::Now();
+    request->started = absl::InfinitePast();
+    request->call = call;
+    return request;
+  }
+
+  // How many rows and bytes the request takes; ResourceExhausted if that is more than there are.
+  absl::Status SetPrice(const DecodeModel& model, const search::SearchOptions& search,
+                        v1::Attention attention, Request& request) const {
+    const bool keeps = attention == v1::ATTENTION_HARD || attention == v1::ATTENTION_SOFT;
+    request.wants_attention = attention;
+    request.reads_attention = keeps || search.coverage_penalty > 0;
+    request.attention = AttentionHistory(keeps);
+    request.beam_size = search.beam_size;
+    request.price_bytes = PriceBytes(model, search, request.source.source_length, keeps);
+    if (search.beam_size > options_.max_rows) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "the request needs ", search.beam_size, " rows; the server has ", options_.max_rows));
+    }
+    if (request.price_bytes > kMaxBytes) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "the request would hold ", request.price_bytes, " bytes; at most ", kMaxBytes,
+          " are allowed (beam size, maximum length and source length count)"));
+    }
+    return absl::OkStatus();
   }
 
   // Moves from `request` unless it refuses.
@@ -223,6 +279,18 @@ class Scheduler : public Engine {
   std::thread thread_;
 };
 
+template <typename Answer, typename Start>
+absl::StatusOr<Answer> WaitFor(const Start& start) {
+  absl::StatusOr<Answer> result;
+  absl::Notification done;
+  start([&](absl::StatusOr<Answer> answer) {
+    result = std::move(answer);
+    done.Notify();
+  });
+  done.WaitForNotification();
+  return result;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
@@ -243,15 +311,18 @@ absl::StatusOr<v1::Decoded> Engine::DecodeAndWait(std::shared_ptr<const DecodeMo
                                                   v1::Source source,
                                                   const v1::DecodeOptions& options,
                                                   const CallOptions& call) {
-  absl::StatusOr<v1::Decoded> result;
-  absl::Notification done;
-  Decode(std::move(model), std::move(source), options, call,
-         [&](absl::StatusOr<v1::Decoded> decoded) {
-           result = std::move(decoded);
-           done.Notify();
-         });
-  done.WaitForNotification();
-  return result;
+  return WaitFor<v1::Decoded>([&](Callback done) {
+    Decode(std::move(model), std::move(source), options, call, std::move(done));
+  });
+}
+
+absl::StatusOr<v1::Scored> Engine::ScoreAndWait(std::shared_ptr<const DecodeModel> model,
+                                                v1::ScoreSource source,
+                                                const v1::ScoreOptions& options,
+                                                const CallOptions& call) {
+  return WaitFor<v1::Scored>([&](ScoreCallback done) {
+    Score(std::move(model), std::move(source), options, call, std::move(done));
+  });
 }
 
 }  // namespace beamwright::engine

@@ -10,12 +10,14 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
 #include "ops/base/step_profile.h"
 #include "server/engine/decode_model.h"
+#include "server/search/stable_tokens.h"
 
 namespace beamwright::engine {
 
@@ -44,11 +46,31 @@ struct EngineOptions {
   EngineObserver* observer = nullptr;
 };
 
+// What a stream is told after a step.
+struct Progress {
+  // Tokens that can no longer change, each piece going on where the one before it (of its sample)
+  // ended (docs/decoding.md, 'Streaming').
+  std::vector<search::StableTokens::Piece> stable;
+  // If asked for: the best hypothesis as it stands.
+  std::vector<int32_t> provisional;
+  double provisional_score = 0;
+};
+
 struct CallOptions {
-  // When the answer is of no use any more: DeadlineExceeded at the next step.
+  // When the answer is of no use any more: DeadlineExceeded at the next step. With deadline_result
+  // best-so-far the search is cut a tenth of the time before it, at least 5 and at most 100 ms, so
+  // that the answer still gets there.
   absl::Time deadline = absl::InfiniteFuture();
   // Set to true by the caller to give up: Cancelled at the next step. May be null.
   std::shared_ptr<const std::atomic<bool>> cancelled;
+  // Called on the engine's thread after each step that has news, before the answer is given; it
+  // must return at once. Null: nobody asks. Decoding only.
+  std::function<void(Progress)> progress;
+  bool wants_provisional = false;
+
+  bool IsCancelled() const {
+    return cancelled != nullptr && cancelled->load(std::memory_order_relaxed);
+  }
 };
 
 // Thread-safe.
@@ -66,10 +88,20 @@ class Engine {
   virtual void Decode(std::shared_ptr<const DecodeModel> model, v1::Source source,
                       const v1::DecodeOptions& options, const CallOptions& call, Callback done) = 0;
 
+  using ScoreCallback = std::function<void(absl::StatusOr<v1::Scored>)>;
+
+  // Scores targets for one source, in the same batches as what is decoded. `done` as for Decode.
+  virtual void Score(std::shared_ptr<const DecodeModel> model, v1::ScoreSource source,
+                     const v1::ScoreOptions& options, const CallOptions& call,
+                     ScoreCallback done) = 0;
+
   // The same, waiting for the answer.
   absl::StatusOr<v1::Decoded> DecodeAndWait(std::shared_ptr<const DecodeModel> model,
                                             v1::Source source, const v1::DecodeOptions& options,
                                             const CallOptions& call = {});
+  absl::StatusOr<v1::Scored> ScoreAndWait(std::shared_ptr<const DecodeModel> model,
+                                          v1::ScoreSource source, const v1::ScoreOptions& options,
+                                          const CallOptions& call = {});
 
   // Refuses new requests from now on and returns when all accepted ones are answered.
   virtual void Drain() = 0;
@@ -92,6 +124,7 @@ class Engine {
 // What is wrong with a request's options for this model, whatever the source: InvalidArgument
 // naming every wrong field. The engine checks again; a server calls it to fail a call as a whole.
 absl::Status CheckOptions(const DecodeModel& model, const v1::DecodeOptions& options);
+absl::Status CheckScoreOptions(const DecodeModel& model, const v1::ScoreOptions& options);
 
 }  // namespace beamwright::engine
 

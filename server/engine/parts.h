@@ -80,6 +80,11 @@ struct DecodeModel::Parts {
   int logits_result = -1;  // index into the body's results
   ops::ScoreKind logits_kind = ops::ScoreKind::kLogits;
   int vocabulary_size = 0;
+  int attention_result = -1;  // index into the body's results; -1: no attention, because
+  std::string no_attention = "attention_output is not set in its model.textproto";
+  // Axis of a step's attention that counts source positions; those beside it and the first, if not
+  // 1, are heads.
+  int attention_axis = -1;
 
   // Decoders that are stepped beside this one: members of its ensemble, then recurrent language
   // models, which have no encoder. Each is compiled like a model of its own.

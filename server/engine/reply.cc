@@ -1,5 +1,7 @@
 #include "server/engine/reply.h"
 
+#include <cmath>
+
 #include "absl/time/clock.h"
 
 namespace beamwright::engine {
@@ -19,49 +21,88 @@ void AddLattice(const search::SlotHistory& history, int beam_size, v1::Lattice& 
   }
 }
 
+v1::FinishReason ReasonOf(search::FinishReason reason) {
+  switch (reason) {
+    case search::FinishReason::kEos:
+      return v1::FINISH_REASON_EOS;
+    case search::FinishReason::kLength:
+      return v1::FINISH_REASON_LENGTH;
+    case search::FinishReason::kDeadline:
+      return v1::FINISH_REASON_DEADLINE;
+  }
+  return v1::FINISH_REASON_UNSPECIFIED;
+}
+
+void FillHypothesis(const Request& request, const search::Hypothesis& hypothesis,
+                    v1::Hypothesis& out) {
+  out.mutable_tokens()->Add(hypothesis.tokens.begin(), hypothesis.tokens.end());
+  out.mutable_token_log_probs()->Add(hypothesis.token_log_probs.begin(),
+                                     hypothesis.token_log_probs.end());
+  out.set_text(request.model->target().Decode(hypothesis.tokens));
+  out.set_log_prob(hypothesis.sum);
+  out.set_score(hypothesis.score);
+  out.set_prefix_length(hypothesis.prefix_length);
+  out.set_prefix_log_prob(hypothesis.prefix_sum);
+  out.set_reward(hypothesis.reward);
+  out.set_coverage(hypothesis.coverage);
+  for (size_t i = 0; i < hypothesis.scorer_sums.size(); ++i) {
+    const search::ScorerWeight& scorer = request.search->options().scorers[i];
+    v1::ScorerPart& part = *out.add_scorer_parts();
+    part.set_name(scorer.name);
+    part.set_weight(scorer.weight);
+    part.set_log_prob(hypothesis.scorer_sums[i]);
+  }
+  for (const std::vector<search::TopToken>& tops : hypothesis.top_tokens) {
+    v1::TopTokens& list = *out.add_top_tokens();
+    for (const search::TopToken& top : tops) {
+      list.add_tokens(top.token);
+      list.add_log_probs(top.log_prob);
+    }
+  }
+  out.set_finish_reason(ReasonOf(hypothesis.reason));
+  const bool soft = request.wants_attention == v1::ATTENTION_SOFT;
+  if (soft || request.wants_attention == v1::ATTENTION_HARD) {
+    request.attention.Describe(hypothesis, soft, out);
+  }
+}
+
+// What answers of both kinds tell of the source and of the time that they took.
+template <typename Answer>
+void FillCommon(const Request& request, Answer& answer) {
+  answer.set_source_length(request.source.source_length);
+  answer.mutable_unknown_positions()->Add(request.source.unknown_positions.begin(),
+                                          request.source.unknown_positions.end());
+  answer.set_queue_ms(absl::ToDoubleMilliseconds(request.started - request.accepted));
+  answer.set_compute_ms(absl::ToDoubleMilliseconds(absl::Now() - request.started));
+}
+
 }  // namespace
 
 v1::Decoded MakeReply(const Request& request, const std::vector<search::Hypothesis>& hypotheses) {
   v1::Decoded decoded;
   for (const search::Hypothesis& hypothesis : hypotheses) {
-    v1::Hypothesis& out = *decoded.add_hypotheses();
-    out.mutable_tokens()->Add(hypothesis.tokens.begin(), hypothesis.tokens.end());
-    out.mutable_token_log_probs()->Add(hypothesis.token_log_probs.begin(),
-                                       hypothesis.token_log_probs.end());
-    out.set_text(request.model->target().Decode(hypothesis.tokens));
-    out.set_log_prob(hypothesis.sum);
-    out.set_score(hypothesis.score);
-    out.set_prefix_length(hypothesis.prefix_length);
-    out.set_prefix_log_prob(hypothesis.prefix_sum);
-    out.set_reward(hypothesis.reward);
-    const std::vector<search::ScorerWeight>& scorers = request.search->options().scorers;
-    for (size_t i = 0; i < scorers.size(); ++i) {
-      v1::ScorerPart& part = *out.add_scorer_parts();
-      part.set_name(scorers[i].name);
-      part.set_weight(scorers[i].weight);
-      part.set_log_prob(hypothesis.scorer_sums[i]);
-    }
-    for (const std::vector<search::TopToken>& tops : hypothesis.top_tokens) {
-      v1::TopTokens& list = *out.add_top_tokens();
-      for (const search::TopToken& top : tops) {
-        list.add_tokens(top.token);
-        list.add_log_probs(top.log_prob);
-      }
-    }
-    out.set_finish_reason(hypothesis.reason == search::FinishReason::kEos
-                              ? v1::FINISH_REASON_EOS
-                              : v1::FINISH_REASON_LENGTH);
+    FillHypothesis(request, hypothesis, *decoded.add_hypotheses());
   }
   if (request.wants_lattice) {
     AddLattice(request.search->history(), request.beam_size, *decoded.mutable_lattice());
   }
-  decoded.set_source_length(request.source.source_length);
-  decoded.set_steps(request.search->history().num_steps());
-  decoded.mutable_unknown_positions()->Add(request.source.unknown_positions.begin(),
-                                           request.source.unknown_positions.end());
-  decoded.set_queue_ms(absl::ToDoubleMilliseconds(request.started - request.accepted));
-  decoded.set_compute_ms(absl::ToDoubleMilliseconds(absl::Now() - request.started));
+  FillCommon(request, decoded);
+  decoded.set_steps(request.search->num_steps());
+  if (request.first_token != absl::InfinitePast()) {
+    decoded.set_first_token_ms(absl::ToDoubleMilliseconds(request.first_token - request.accepted));
+  }
   return decoded;
+}
+
+v1::Scored MakeScored(const Request& request) {
+  v1::Scored scored;
+  for (const search::Hypothesis& result : request.scorer->results()) {
+    v1::ScoredTarget& target = *scored.add_targets();
+    FillHypothesis(request, result, *target.mutable_hypothesis());
+    target.set_perplexity(std::exp(-result.sum / static_cast<double>(result.tokens.size())));
+  }
+  FillCommon(request, scored);
+  return scored;
 }
 
 }  // namespace beamwright::engine

@@ -10,6 +10,9 @@ namespace beamwright::engine {
 
 v1::Decoded MakeReply(const Request& request, const std::vector<search::Hypothesis>& hypotheses);
 
+// Of a request whose targets are all scored.
+v1::Scored MakeScored(const Request& request);
+
 }  // namespace beamwright::engine
 
 #endif  // BEAMWRIGHT_SERVER_ENGINE_REPLY_H_

@@ -154,7 +154,7 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
 }  // namespace
 
 absl::Status Request::CheckAlive(absl::Time now) const {
-  if (call.cancelled != nullptr && call.cancelled->load(std::memory_order_relaxed)) {
+  if (call.IsCancelled()) {
     return absl::CancelledError("the caller cancelled the request");
   }
   if (now > call.deadline) {
@@ -171,24 +171,27 @@ void Request::Prepare() {
   for (int member = 0; member < parts.num_members(); ++member) {
     decoders[static_cast<size_t>(member)].is_used = true;
   }
+  if (!search.has_value()) {
+    return;  // given targets are scored by the model alone
+  }
   for (const search::ScorerWeight& wanted : search->options().scorers) {
     const ScorerPart& part = *parts.FindScorer(wanted.name);
-    RequestScorer& scorer = scorers.emplace_back();
-    scorer.name = part.name;
-    scorer.decoder = part.decoder;
+    RequestScorer& own = scorers.emplace_back();
+    own.name = part.name;
+    own.decoder = part.decoder;
     if (part.decoder >= 0) {
       decoders[static_cast<size_t>(part.decoder)].is_used = true;
     } else if (part.ngram != nullptr) {
-      scorer.rows = std::make_unique<fusion::NgramScorer>(part.ngram);
+      own.rows = std::make_unique<fusion::NgramScorer>(part.ngram);
     }
   }
 }
 
 absl::Status Request::Advance(absl::Span<const search::RowCandidates> candidates) {
-  BW_RETURN_IF_ERROR(search->Advance(candidates));
-  for (RequestScorer& scorer : scorers) {
-    if (scorer.rows != nullptr && !search->done()) {
-      scorer.rows->Advance(search->parents(), search->tokens());
+  BW_RETURN_IF_ERROR(rows().Advance(candidates));
+  for (RequestScorer& one : scorers) {
+    if (one.rows != nullptr && !search->done()) {
+      one.rows->Advance(search->parents(), search->tokens());
     }
   }
   return absl::OkStatus();
@@ -269,7 +272,7 @@ int64_t ScorerBytes(const DecodeModel::Parts& parts, const search::SearchOptions
 }  // namespace
 
 int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& options,
-                   int source_length) {
+                   int source_length, bool keeps_attention) {
   // 20 bytes per slot and step of history and 4 for each scorer, what processors remember of rows,
   // recorded alternatives.
   const DecodeModel::Parts& parts = model.parts();
@@ -284,6 +287,12 @@ int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& option
   int64_t bytes = step_bytes * steps + ScorerBytes(parts, options, source_length);
   for (int member = 0; member < parts.num_members(); ++member) {
     bytes += DecoderBytes(parts.decoder_parts(member), options.beam_size, source_length);
+  }
+  if (options.coverage_penalty > 0) {
+    bytes += 2 * int64_t{sizeof(double)} * options.beam_size * source_length;
+  }
+  if (keeps_attention) {
+    bytes += int64_t{sizeof(float)} * options.beam_size * source_length * steps;
   }
   if (options.constraints.allowed != nullptr) {
     bytes += options.constraints.allowed->num_bytes();

@@ -4,14 +4,18 @@
 
 #include <memory>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "server/engine/attention.h"
 #include "server/engine/engine.h"
 #include "server/engine/parts.h"
 #include "server/engine/step_runner.h"
 #include "server/fusion/row_scorer.h"
 #include "server/search/beam_search.h"
+#include "server/search/stable_tokens.h"
+#include "server/search/target_scorer.h"
 
 namespace beamwright::engine {
 
@@ -40,14 +44,24 @@ struct RequestScorer {
 struct Request {
   std::shared_ptr<const DecodeModel> model;
   PreparedSource source;
+  // One of them.
   std::optional<search::BeamSearch> search;
-  int beam_size = 0;
+  std::optional<search::TargetScorer> scorer;
+  int beam_size = 0;  // most rows
   bool wants_lattice = false;
+  v1::Attention wants_attention = v1::ATTENTION_NONE;
+  bool reads_attention = false;  // for the answer, or for the search
+  AttentionHistory attention;
   int64_t price_bytes = 0;
   CallOptions call;
-  Engine::Callback done;
+  // When the search is to answer with what it has; in the infinite future: never.
+  absl::Time cut_at = absl::InfiniteFuture();
+  std::variant<Engine::Callback, Engine::ScoreCallback> done;
   absl::Time accepted;
   absl::Time started;
+  // Of a stream: what was told, and when its first token was.
+  search::StableTokens stable;
+  absl::Time first_token = absl::InfinitePast();
 
   std::vector<RequestDecoder> decoders;  // by decoder of the model
   std::vector<RequestScorer> scorers;    // in the order of the search's options
@@ -60,7 +74,13 @@ struct Request {
 
   // OK, or why the request must end now.
   absl::Status CheckAlive(absl::Time now) const;
-  void Fail(const absl::Status& status) { done(status); }
+  void Fail(const absl::Status& status) {
+    std::visit([&](const auto& callback) { callback(status); }, done);
+  }
+  // What decides about its rows.
+  search::RowSearch& rows() {
+    return scorer.has_value() ? static_cast<search::RowSearch&>(*scorer) : *search;
+  }
 };
 
 // Tokenises or converts a source and checks it against the model: InvalidArgument naming the field.
@@ -69,7 +89,7 @@ absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1:
 // Bytes that a request holds at most while it runs: states and history of its rows, values that its
 // steps share.
 int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& options,
-                   int source_length);
+                   int source_length, bool keeps_attention);
 
 }  // namespace beamwright::engine
 

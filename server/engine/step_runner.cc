@@ -14,7 +14,7 @@ void StepRunner::Begin() {
   num_sources_ = states_.empty() || !states_[0].has_value() ? 0 : states_[0].dim(0);
 }
 
-void StepRunner::Add(const search::BeamSearch& search, DecoderRows& rows) {
+void StepRunner::Add(const search::RowSearch& search, DecoderRows& rows) {
   if (rows.first_row < 0) {
     rows.first_row = static_cast<int>(num_sources_++);
     starts_.push_back(&rows.start.states);
@@ -28,10 +28,11 @@ void StepRunner::Add(const search::BeamSearch& search, DecoderRows& rows) {
   values_.push_back(&rows.start.values);
 }
 
-absl::Status StepRunner::Run(const ops::ExecutionContext& context) {
+absl::Status StepRunner::Run(const ops::ExecutionContext& context, bool reads_attention) {
   parts_->FillTokens(tokens_, token_tensor_);
-  const ops::LoopBody::RowStep step{
-      values_, rows_per_request_, parents_, {&token_tensor_, 1}, starts_};
+  const ops::LoopBody::RowStep step{values_,  rows_per_request_,
+                                    parents_, {&token_tensor_, 1},
+                                    starts_,  reads_attention ? parts_->attention_result : -1};
   BW_RETURN_IF_ERROR(parts_->body->StepRows(context, step, scratch_, states_, results_));
   const ops::Tensor& logits = results_[static_cast<size_t>(parts_->logits_result)];
   const auto expected = static_cast<int64_t>(tokens_.size()) * parts_->vocabulary_size;

@@ -6,8 +6,9 @@
 
 #include <vector>
 
+#include "server/engine/attention.h"
 #include "server/engine/parts.h"
-#include "server/search/beam_search.h"
+#include "server/search/row_search.h"
 
 namespace beamwright::engine {
 
@@ -26,13 +27,15 @@ class StepRunner {
 
   void Begin();
   // The search's rows come behind those added before. `rows` must live until Run returns.
-  void Add(const search::BeamSearch& search, DecoderRows& rows);
-  absl::Status Run(const ops::ExecutionContext& context);
+  void Add(const search::RowSearch& search, DecoderRows& rows);
+  absl::Status Run(const ops::ExecutionContext& context, bool reads_attention = false);
 
   int num_rows() const { return static_cast<int>(tokens_.size()); }
   // Of the last step: what the decoder says behind row `row`, in the order of Add. A view until the
   // next step.
   absl::Span<const float> Scores(int row) const;
+  // Its attention, if Run was to read it; likewise a view.
+  AttentionRows Attention() const { return {scratch_.parts(), parts_->attention_axis}; }
   ops::ScoreKind kind() const { return parts_->logits_kind; }
 
   // No request is left.
