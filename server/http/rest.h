@@ -35,6 +35,12 @@ class Rest {
   HttpReply HandleV2(const HttpRequest& request, const Pieces& pieces) const;
   HttpReply Decode(const HttpRequest& request, const std::string& model,
                    const std::string& version) const;
+  HttpReply StreamDecode(const HttpRequest& request, const std::string& model,
+                         const std::string& version) const;
+  HttpReply Score(const HttpRequest& request, const std::string& model,
+                  const std::string& version) const;
+  HttpReply Align(const HttpRequest& request, const std::string& model,
+                  const std::string& version) const;
   HttpReply Infer(const HttpRequest& request, const std::string& model,
                   const std::string& version) const;
   HttpReply Control(const HttpRequest& request, const Pieces& pieces) const;

@@ -46,6 +46,8 @@ class Decoder::Call {
     engine::CallOptions options;
     options.cancelled = caller_.cancelled;
     options.deadline = caller_.deadline;
+    options.progress = caller_.progress;
+    options.wants_provisional = caller_.wants_provisional;
     const int num_sources = request.sources_size();
     // All there before the first source is admitted: the engine's thread fills them as they come.
     for (int i = 0; i < num_sources; ++i) {

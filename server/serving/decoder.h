@@ -34,6 +34,9 @@ struct Caller {
   std::shared_ptr<const std::atomic<bool>> cancelled;
   // The call fails with the first source that fails, where a protocol has one status for a call.
   bool all_or_nothing = false;
+  // As in engine::CallOptions; for a call with one source.
+  std::function<void(engine::Progress)> progress;
+  bool wants_provisional = false;
 };
 
 // Thread-safe. What it is made from must outlive it.
@@ -60,8 +63,10 @@ class Decoder {
 
   ServingState& state() const { return state_; }
   ModelRegistry& models() const { return models_; }
-  const engine::Engine& engine() const { return engine_; }
+  engine::Engine& engine() const { return engine_; }
   Metrics& metrics() const { return metrics_; }
+  // Runs `reply` soon on the thread where answers are written, in the order of posting.
+  void Post(std::function<void()> reply) { replies_.Post(std::move(reply)); }
 
  private:
   class Call;
