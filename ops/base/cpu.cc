@@ -104,4 +104,13 @@ absl::string_view InstructionSet() {
 #endif
 }
 
+bool HasInt8Products() {
+#if defined(__x86_64__)
+  static const bool has = InstructionSet() == "avx512" && __builtin_cpu_supports("avx512vnni");
+  return has;
+#else
+  return false;
+#endif
+}
+
 }  // namespace beamwright

@@ -14,6 +14,10 @@ int UsableCpus();
 // "generic" elsewhere.
 absl::string_view InstructionSet();
 
+// Whether the CPU multiplies 8-bit integers in its widest vectors in one instruction (AVX-512
+// VNNI).
+bool HasInt8Products();
+
 }  // namespace beamwright
 
 #endif  // BEAMWRIGHT_OPS_BASE_CPU_H_

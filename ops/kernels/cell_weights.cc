@@ -16,10 +16,10 @@ const float* Begin(const Tensor& weight, const CellWeights::Part& part) {
 
 }  // namespace
 
-CellWeights::CellWeights(const Tensor* constant, const Part& part) {
+CellWeights::CellWeights(const Tensor* constant, const Part& part, Precision precision) {
   if (constant != nullptr && part.rows > 0 && part.columns > 0) {
     packed_ = SharePacked({Begin(*constant, part), part.rows, part.columns, constant->dim(1)},
-                          /*transposed=*/true, constant->lifetime());
+                          /*transposed=*/true, precision, constant->lifetime());
   }
 }
 

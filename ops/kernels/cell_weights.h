@@ -22,7 +22,7 @@ class CellWeights {
     int64_t columns = 0;
   };
   CellWeights() = default;
-  CellWeights(const Tensor* constant, const Part& part);
+  CellWeights(const Tensor* constant, const Part& part, Precision precision);
 
   // Whether the runs need the weight no longer.
   bool is_packed() const { return packed_ != nullptr; }

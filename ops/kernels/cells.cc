@@ -171,16 +171,16 @@ ConstMatrix<float> AsMatrix(const Tensor& tensor) {
 
 class CellKernel final : public Kernel {
  public:
-  CellKernel(CellOptions options, absl::Span<const InputInfo> inputs)
+  CellKernel(CellOptions options, absl::Span<const InputInfo> inputs, Precision weights)
       : options_(std::move(options)) {
     const Tensor* w = inputs[static_cast<size_t>(options_.w())].value;
     const Tensor* r = inputs[static_cast<size_t>(options_.r())].value;
     if (w != nullptr) {
-      input_ = CellWeights(w, InputPart(*w));
+      input_ = CellWeights(w, InputPart(*w), weights);
     }
-    recurrent_ = CellWeights(r, RecurrentPart(r, 0, RecurrentRows()));
+    recurrent_ = CellWeights(r, RecurrentPart(r, 0, RecurrentRows()), weights);
     if (CandidateApart()) {
-      candidate_ = CellWeights(r, RecurrentPart(r, RecurrentRows(), options_.hidden));
+      candidate_ = CellWeights(r, RecurrentPart(r, RecurrentRows(), options_.hidden), weights);
     }
     for (const int index : {options_.w(), options_.r()}) {
       const InputInfo& weight = inputs[static_cast<size_t>(index)];
@@ -433,13 +433,13 @@ class CellKernel final : public Kernel {
   std::vector<std::pair<int, InputInfo>> packed_;  // inputs that need not be there: type and shape
 };
 
-template <Cell kCell>
+template <Cell kCell, Precision kWeights>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCell(const KernelRequest& request) {
   BW_ASSIGN_OR_RETURN(CellOptions options, ParseCell(request.node, kCell));
   // Packing reads constants by these extents.
   std::vector<ValueInfo> outputs(request.node.outputs.size());
   BW_RETURN_IF_ERROR(CellShapes(options, request.inputs, absl::MakeSpan(outputs)));
-  return std::make_unique<CellKernel>(std::move(options), request.inputs);
+  return std::make_unique<CellKernel>(std::move(options), request.inputs, kWeights);
 }
 
 // X, H (and C) have rows on axis 0, everything else is fixed.
@@ -459,13 +459,22 @@ RowInfo CellRows(const Node&, absl::Span<const RowInfo> rows, absl::Span<const I
   return rows[0];
 }
 
+template <Cell kCell, Precision kWeights>
+constexpr OperatorCode kCode = {&InferCell<kCell>, &Widened<&MakeCell<kCell, kWeights>>,
+                                &CellRows<kCell>};
+
+template <Cell kCell>
+const OperatorCode& CodeIn(Precision weights) {
+  static constexpr OperatorCode kCodes[] = {kCode<kCell, Precision::kF32>,
+                                            kCode<kCell, Precision::kBf16>,
+                                            kCode<kCell, Precision::kInt8>};
+  return kCodes[static_cast<size_t>(weights)];
+}
+
 }  // namespace
 
-constinit const OperatorCode kLstmCell = {&InferCell<Cell::kLstm>, &Widened<&MakeCell<Cell::kLstm>>,
-                                          &CellRows<Cell::kLstm>};
-constinit const OperatorCode kGruCell = {&InferCell<Cell::kGru>, &Widened<&MakeCell<Cell::kGru>>,
-                                         &CellRows<Cell::kGru>};
-constinit const OperatorCode kRnnCell = {&InferCell<Cell::kRnn>, &Widened<&MakeCell<Cell::kRnn>>,
-                                         &CellRows<Cell::kRnn>};
+const OperatorCode& LstmCellIn(Precision weights) { return CodeIn<Cell::kLstm>(weights); }
+const OperatorCode& GruCellIn(Precision weights) { return CodeIn<Cell::kGru>(weights); }
+const OperatorCode& RnnCellIn(Precision weights) { return CodeIn<Cell::kRnn>(weights); }
 
 }  // namespace beamwright::ops

@@ -16,13 +16,15 @@
 #ifndef BEAMWRIGHT_OPS_KERNELS_CELLS_H_
 #define BEAMWRIGHT_OPS_KERNELS_CELLS_H_
 
+#include "ops/base/precision.h"
 #include "ops/kernels/operator_code.h"
 
 namespace beamwright::ops {
 
-extern const OperatorCode kLstmCell;
-extern const OperatorCode kGruCell;
-extern const OperatorCode kRnnCell;
+// With packed weights in this precision.
+const OperatorCode& LstmCellIn(Precision weights);
+const OperatorCode& GruCellIn(Precision weights);
+const OperatorCode& RnnCellIn(Precision weights);
 
 }  // namespace beamwright::ops
 

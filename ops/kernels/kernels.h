@@ -7,12 +7,14 @@
 
 #include <vector>
 
+#include "ops/base/precision.h"
 #include "ops/graph/operator.h"
 
 namespace beamwright::ops {
 
-// Every operator that has a kernel here; names are unique.
-std::vector<Operator> KernelOperators();
+// Every operator that has a kernel here; names are unique. weights: the form in which kernels keep
+// the constant weights that they pack.
+std::vector<Operator> KernelOperators(Precision weights = Precision::kF32);
 
 }  // namespace beamwright::ops
 

@@ -130,11 +130,11 @@ struct MatMulOp {
 // All rows of the first operand times a weight that was packed at load.
 class PackedKernel final : public Kernel {
  public:
-  PackedKernel(ProductOptions options, const Tensor& weight)
+  PackedKernel(ProductOptions options, const Tensor& weight, Precision precision)
       : options_(options),
         weight_{weight.dtype(), PartialShape(weight.shape())},
         packed_(SharePacked({weight.data<float>(), weight.dim(0), weight.dim(1), weight.dim(1)},
-                            options.transpose_b, weight.lifetime())) {}
+                            options.transpose_b, precision, weight.lifetime())) {}
 
   bool NeedsInput(size_t index) const override { return index != 1; }
 
@@ -163,6 +163,7 @@ class PackedKernel final : public Kernel {
   const std::shared_ptr<const PackedMatMul> packed_;
 };
 
+template <Precision kWeights>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMatMul(const KernelRequest& request) {
   BW_ASSIGN_OR_RETURN(const ProductOptions options, MatMulOp::Parse(request.node));
   const Tensor* weight = request.inputs.size() == 2 ? request.inputs[1].value : nullptr;
@@ -170,13 +171,23 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeMatMul(const KernelRequest& request)
   const bool a_is_transposed = options.transpose_a && (!a.has_rank() || a.rank() > 1);
   if (weight != nullptr && weight->dtype() == DType::kF32 && weight->rank() == 2 &&
       weight->num_elements() > 0 && !a_is_transposed) {
-    return std::make_unique<PackedKernel>(options, *weight);
+    return std::make_unique<PackedKernel>(options, *weight, kWeights);
   }
   return std::make_unique<CodeKernel<MatMulOp>>(options);
 }
 
+template <Precision kWeights>
+constexpr OperatorCode kCode = {&InferAs<MatMulOp>, &Widened<&MakeMatMul<kWeights>>,
+                                &MatMulOp::Rows};
+
 }  // namespace
 
-constinit const OperatorCode kMatMul = {&InferAs<MatMulOp>, &Widened<&MakeMatMul>, &MatMulOp::Rows};
+constinit const OperatorCode kMatMul = kCode<Precision::kF32>;
+
+const OperatorCode& MatMulIn(Precision weights) {
+  static constexpr OperatorCode kCodes[] = {kCode<Precision::kF32>, kCode<Precision::kBf16>,
+                                            kCode<Precision::kInt8>};
+  return kCodes[static_cast<size_t>(weights)];
+}
 
 }  // namespace beamwright::ops

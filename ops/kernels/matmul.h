@@ -6,12 +6,15 @@
 #ifndef BEAMWRIGHT_OPS_KERNELS_MATMUL_H_
 #define BEAMWRIGHT_OPS_KERNELS_MATMUL_H_
 
+#include "ops/base/precision.h"
 #include "ops/kernels/operator_code.h"
 #include "ops/tensor/matrix.h"
 
 namespace beamwright::ops {
 
 extern const OperatorCode kMatMul;
+// The same with packed weights in this precision.
+const OperatorCode& MatMulIn(Precision weights);
 
 // A matrix by element strides, so that a transposed operand is a view.
 struct StridedMatrix {

@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "ops/base/status.h"
-#include "ops/kernels/log_sum_exp.h"
 #include "ops/kernels/math.h"
+#include "ops/kernels/panel_scan.h"
 
 namespace beamwright::ops {
 namespace {
@@ -28,7 +28,6 @@ bool Fits(float x, ScoreKind kind) {
 
 absl::Status ToLogProbs(absl::Span<const float> scores, ScoreKind kind,
                         absl::Span<float> log_probs) {
-  float largest = -kInfinity;
   for (size_t i = 0; i < scores.size(); ++i) {
     if (!Fits(scores[i], kind)) {
       return Invalid("scores[", i, "]: ", scores[i],
@@ -36,9 +35,8 @@ absl::Status ToLogProbs(absl::Span<const float> scores, ScoreKind kind,
                      : kind == ScoreKind::kLogProbs ? " is no log-probability, expected at most 0"
                                                     : " is no probability, expected [0, 1]");
     }
-    largest = scores[i] > largest ? scores[i] : largest;
   }
-  const float shift = kind == ScoreKind::kLogits ? LogSumExp(scores, largest) : 0;
+  const float shift = kind == ScoreKind::kLogits ? LogSumExp(scores) : 0;
   const bool is_prob = kind == ScoreKind::kProbabilities;
   const float* const x = scores.data();
   float* const out = log_probs.data();

@@ -3,11 +3,16 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <cstring>
+#include <limits>
 #include <new>
 
 #include "ops/base/check.h"
+#include "ops/kernels/int8_strip_product.h"
 #include "ops/kernels/parallel.h"
+#include "ops/kernels/row_quantization.h"
 #include "ops/kernels/strip_product.h"
 
 namespace beamwright::ops {
@@ -24,8 +29,7 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 // Zeros, on huge pages where that pays: a product reads all of a weight, and a large one would miss
 // the table of pages at every 4 KiB.
-float* AllocateZeros(int64_t count) {
-  const size_t bytes = static_cast<size_t>(count) * sizeof(float);
+std::byte* AllocateZeros(size_t bytes) {
   const size_t rounded = std::max((bytes + kCacheLine - 1) / kCacheLine, size_t{1}) * kCacheLine;
   void* const memory = std::aligned_alloc(kCacheLine, rounded);
   if (memory == nullptr) {
@@ -35,25 +39,138 @@ float* AllocateZeros(int64_t count) {
     const size_t skipped = kPage - reinterpret_cast<uintptr_t>(memory) % kPage;
     madvise(static_cast<char*>(memory) + skipped, bytes - skipped, MADV_HUGEPAGE);  // a wish
   }
-  std::fill_n(static_cast<float*>(memory), count, 0.0f);
-  return static_cast<float*>(memory);
+  std::memset(memory, 0, rounded);
+  return static_cast<std::byte*>(memory);
+}
+
+int64_t NumStrips(int64_t columns) { return (columns + kStripColumns - 1) / kStripColumns; }
+
+int64_t NumGroups(int64_t depth) { return (depth + kInt8Group - 1) / kInt8Group; }
+
+// Elements of a strip.
+int64_t StripSize(int64_t depth, Precision precision) {
+  return kStripColumns * (precision == Precision::kInt8 ? NumGroups(depth) * kInt8Group : depth);
+}
+
+size_t ElementSize(Precision precision) {
+  return precision == Precision::kF32 ? 4 : precision == Precision::kBf16 ? 2 : 1;
+}
+
+// Element k of column n.
+float At(ConstMatrix<float> weight, bool transposed, int64_t k, int64_t n) {
+  return transposed ? weight.row(n)[k] : weight.row(k)[n];
 }
 
 }  // namespace
 
-void PackedMatMul::Free::operator()(float* memory) const { std::free(memory); }
+void PackedMatMul::Free::operator()(std::byte* memory) const { std::free(memory); }
 
-PackedMatMul::PackedMatMul(ConstMatrix<float> weight, bool transposed)
+PackedMatMul::PackedMatMul(ConstMatrix<float> weight, bool transposed, Precision precision)
     : depth_(transposed ? weight.columns : weight.rows),
       columns_(transposed ? weight.rows : weight.columns),
-      strips_(
-          AllocateZeros((columns_ + kStripColumns - 1) / kStripColumns * depth_ * kStripColumns)) {
+      precision_(precision == Precision::kInt8 && depth_ > kMaxInt8Depth ? Precision::kF32
+                                                                         : precision),
+      num_bytes_(static_cast<size_t>(NumStrips(columns_) * StripSize(depth_, precision_)) *
+                 ElementSize(precision_)),
+      strips_(AllocateZeros(num_bytes_)) {
+  if (precision_ == Precision::kInt8) {
+    PackInt8(weight, transposed);
+  } else {
+    Pack(weight, transposed);
+  }
+}
+
+void PackedMatMul::Pack(ConstMatrix<float> weight, bool transposed) {
   for (int64_t n = 0; n < columns_; ++n) {
-    float* column =
-        strips_.get() + (n / kStripColumns * depth_) * kStripColumns + n % kStripColumns;
+    const int64_t strip = n / kStripColumns * depth_ * kStripColumns;
+    const int64_t column = n % kStripColumns;
     for (int64_t k = 0; k < depth_; ++k) {
-      column[k * kStripColumns] = transposed ? weight.row(n)[k] : weight.row(k)[n];
+      const float value = At(weight, transposed, k, n);
+      const int64_t line = strip + k * kStripColumns;
+      if (precision_ == Precision::kBf16) {
+        reinterpret_cast<Bf16*>(strips_.get())[line + Bf16Place(column)] = RoundToBf16(value);
+      } else {
+        reinterpret_cast<float*>(strips_.get())[line + column] = value;
+      }
     }
+  }
+}
+
+void PackedMatMul::PackInt8(ConstMatrix<float> weight, bool transposed) {
+  const auto padded = static_cast<size_t>(NumStrips(columns_) * kStripColumns);
+  scales_.assign(padded, 0.0f);
+  offsets_.assign(padded, 0);
+  auto* const strips = reinterpret_cast<int8_t*>(strips_.get());
+  for (int64_t n = 0; n < columns_; ++n) {
+    const auto at = static_cast<size_t>(n);
+    float largest = 0;
+    for (int64_t k = 0; k < depth_; ++k) {
+      const float magnitude = std::fabs(At(weight, transposed, k, n));
+      largest = std::isnan(magnitude) ? magnitude : std::max(magnitude, largest);
+      if (!std::isfinite(largest)) {
+        break;
+      }
+    }
+    if (!std::isfinite(largest)) {
+      scales_[at] = std::numeric_limits<float>::quiet_NaN();  // no number would be right
+      continue;
+    }
+    scales_[at] = largest / 127.0f;
+    int8_t* const column =
+        strips + n / kStripColumns * StripSize(depth_, precision_) + n % kStripColumns * kInt8Group;
+    for (int64_t k = 0; largest > 0 && k < depth_; ++k) {
+      const double scaled = 127.0 * double{At(weight, transposed, k, n)} / double{largest};
+      const auto rounded = static_cast<int8_t>(std::lrint(scaled));
+      column[k / kInt8Group * kStripColumns * kInt8Group + k % kInt8Group] = rounded;
+      offsets_[at] += kInt8Zero * rounded;
+    }
+  }
+}
+
+void PackedMatMul::Prepare(int num_threads, ConstMatrix<float> a, Activations& activations) const {
+  activations.rows = a;
+  if (precision_ != Precision::kInt8) {
+    return;
+  }
+  activations.stride = NumGroups(depth_) * kInt8Group;
+  const auto bytes = static_cast<size_t>(a.rows * activations.stride);
+  const auto rows = static_cast<size_t>(a.rows);
+  activations.quantized.resize(std::max(activations.quantized.size(), bytes));
+  activations.scales.resize(std::max(activations.scales.size(), rows));
+  uint8_t* const quantized = activations.quantized.data();
+  float* const scales = activations.scales.data();
+  const int64_t stride = activations.stride;
+  ParallelFor(num_threads, a.rows, a.rows * depth_, [&](int64_t row) {
+    scales[row] = QuantizeRow(a.row(row), a.columns, quantized + row * stride);
+  });
+}
+
+void PackedMatMul::RunPanel(const Activations& activations, int64_t first_row, int64_t first_column,
+                            const Start& start, Matrix<float> out) const {
+  BW_DCHECK(first_column % kStripColumns == 0 && first_column + out.columns <= columns_);
+  BW_DCHECK(first_row + out.rows <= activations.rows.rows);
+  const VectorIsa isa = CurrentVectorIsa();
+  const ProductStart from{start.bias.empty() ? nullptr : start.bias.data() + first_column,
+                          start.from_output};
+  const ConstMatrix<float> rows{activations.rows.row(first_row), out.rows, depth_,
+                                activations.rows.stride};
+  const std::byte* const strips =
+      strips_.get() +
+      static_cast<size_t>(first_column / kStripColumns * StripSize(depth_, precision_)) *
+          ElementSize(precision_);
+  switch (precision_) {
+    case Precision::kF32:
+      return MultiplyStrips(isa, rows, reinterpret_cast<const float*>(strips), from, out);
+    case Precision::kBf16:
+      return MultiplyStrips(isa, rows, reinterpret_cast<const Bf16*>(strips), from, out);
+    case Precision::kInt8:
+      return MultiplyInt8Strips(
+          isa,
+          {activations.quantized.data() + first_row * activations.stride, activations.stride,
+           activations.scales.data() + first_row, out.rows, depth_},
+          {reinterpret_cast<const int8_t*>(strips), scales_.data() + first_column,
+           offsets_.data() + first_column},
+          from, out);
   }
 }
 
@@ -61,7 +178,9 @@ void PackedMatMul::Run(int num_threads, ConstMatrix<float> a, const Start& start
                        Matrix<float> out) const {
   BW_DCHECK(a.columns == depth_ && out.columns == columns_ && out.rows == a.rows);
   BW_DCHECK(start.bias.empty() || static_cast<int64_t>(start.bias.size()) == columns_);
-  const VectorIsa isa = CurrentVectorIsa();
+  static thread_local Activations kept;
+  Activations& activations = kept;  // the calling thread's, in all of them
+  Prepare(num_threads, a, activations);
   const int64_t tiles = (a.rows + kTileRows - 1) / kTileRows;
   const int64_t panels = (columns_ + kPanelColumns - 1) / kPanelColumns;
   ParallelFor(num_threads, tiles * panels, a.rows * depth_ * columns_, [&](int64_t item) {
@@ -70,9 +189,7 @@ void PackedMatMul::Run(int num_threads, ConstMatrix<float> a, const Start& start
     const int64_t column = item / tiles * kPanelColumns;
     const int64_t rows = std::min(kTileRows, a.rows - row);
     const int64_t width = std::min(kPanelColumns, columns_ - column);
-    MultiplyStrips(isa, {a.row(row), rows, depth_, a.stride}, strips_.get() + column * depth_,
-                   {start.bias.empty() ? nullptr : start.bias.data() + column, start.from_output},
-                   {out.row(row) + column, rows, width, out.stride});
+    RunPanel(activations, row, column, start, {out.row(row) + column, rows, width, out.stride});
   });
 }
 

@@ -1,14 +1,23 @@
-// PackedMatMul: products of activations with one constant weight, f32. A row's result has the same
+// PackedMatMul: products of activations with one constant weight. A row's result has the same
 // bits whatever the number of rows, its position among them, the number of threads and the
 // instruction set: that is what lets requests share a batch (docs/numerics.md). No matrix library
 // promises that, and for the few rows of a beam one is also slower (docs/performance.md), so the
-// kernel is our own (ops/kernels/strip_product.h).
+// kernels are our own (ops/kernels/strip_product.h, ops/kernels/int8_strip_product.h).
+//
+// Activations, bias and result are f32 in every precision. An element of the result in
+//   f32   is one chain of fused multiply-adds in ascending depth;
+//   bf16  is the same chain with the weight rounded to bf16;
+//   int8  is an exact sum of products of 8-bit integers, scaled: the weight has one scale a column,
+//         its largest magnitude / 127, the activations one a row (ops/kernels/row_quantization.h).
 #ifndef BEAMWRIGHT_OPS_KERNELS_PACKED_MATMUL_H_
 #define BEAMWRIGHT_OPS_KERNELS_PACKED_MATMUL_H_
 
+#include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "absl/types/span.h"
+#include "ops/base/precision.h"
 #include "ops/tensor/matrix.h"
 
 namespace beamwright::ops {
@@ -21,23 +30,52 @@ class PackedMatMul {
     bool from_output = false;      // what stands in `out`, plus the bias
   };
 
-  // weight: [depth, columns], or [columns, depth] if `transposed`. Packed; not kept.
-  PackedMatMul(ConstMatrix<float> weight, bool transposed);
+  // Activations as the product reads them, and the memory for that: keep it from product to
+  // product, so that steady steps allocate nothing.
+  struct Activations {
+    ConstMatrix<float> rows;
+    int64_t stride = 0;  // int8: bytes from row to row of `quantized`
+    std::vector<uint8_t> quantized;
+    std::vector<float> scales;
+  };
+
+  // weight: [depth, columns], or [columns, depth] if `transposed`. Packed; not kept. A weight whose
+  // depth is beyond kMaxInt8Depth is kept in f32 instead of int8.
+  PackedMatMul(ConstMatrix<float> weight, bool transposed, Precision precision = Precision::kF32);
 
   int64_t depth() const { return depth_; }
   int64_t columns() const { return columns_; }
+  Precision precision() const { return precision_; }
+  // Of the packed weight.
+  size_t num_bytes() const { return num_bytes_; }
 
   // out [rows, columns] from a [rows, depth]; they must not overlap. On up to num_threads threads
   // where the work pays. Thread-safe.
   void Run(int num_threads, ConstMatrix<float> a, const Start& start, Matrix<float> out) const;
 
+  // The same in two parts, for callers that use a panel of the result while it is in the cache.
+  // Prepare is for all rows at once and refers to them; RunPanel gives rows [first_row, first_row +
+  // out.rows) and columns [first_column, first_column + out.columns) of the result, on one thread.
+  // first_column must be a multiple of 32. start.bias has all columns.
+  void Prepare(int num_threads, ConstMatrix<float> a, Activations& activations) const;
+  void RunPanel(const Activations& activations, int64_t first_row, int64_t first_column,
+                const Start& start, Matrix<float> out) const;
+
  private:
+  void Pack(ConstMatrix<float> weight, bool transposed);
+  void PackInt8(ConstMatrix<float> weight, bool transposed);
+
   int64_t depth_ = 0;
   int64_t columns_ = 0;
+  Precision precision_;
+  size_t num_bytes_ = 0;
   struct Free {
-    void operator()(float* memory) const;
+    void operator()(std::byte* memory) const;
   };
-  std::unique_ptr<float[], Free> strips_;  // [strips, depth, 32]
+  std::unique_ptr<std::byte[], Free> strips_;  // [strips, depth, 32] in the precision's form
+  // int8, by column of whole strips: what 1 stands for, and kInt8Zero times the sum.
+  std::vector<float> scales_;
+  std::vector<int32_t> offsets_;
 };
 
 }  // namespace beamwright::ops

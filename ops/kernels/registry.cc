@@ -31,7 +31,7 @@ Operator Line(absl::string_view name, const OperatorCode& code, Names attributes
 }  // namespace
 
 // clang-format off
-std::vector<Operator> KernelOperators() {
+std::vector<Operator> KernelOperators(Precision weights) {
   return {
       Line("Abs", kUnary),
       Line("Acos", kReal),
@@ -78,7 +78,7 @@ std::vector<Operator> KernelOperators() {
       Line("FakeQuantize", kFakeQuantize, {"levels", "auto_broadcast"}),
       Line("Floor", kUnary),
       Line("FloorMod", kArithmetic, {"auto_broadcast"}),
-      Line("GRUCell", kGruCell, {"hidden_size", "activations", "activations_alpha", "activations_beta", "clip", "linear_before_reset", "input_is_product"}),
+      Line("GRUCell", GruCellIn(weights), {"hidden_size", "activations", "activations_alpha", "activations_beta", "clip", "linear_before_reset", "input_is_product"}),
       Line("Gather", kGather, {"batch_dims"}),
       Line("GatherElements", kGatherElements, {"axis"}),
       Line("GatherND", kGatherNd, {"batch_dims", "joins_batch"}),
@@ -95,7 +95,7 @@ std::vector<Operator> KernelOperators() {
       Line("IsFinite", kClassify),
       Line("IsInf", kClassify, {"detect_negative", "detect_positive"}),
       Line("IsNaN", kClassify),
-      Line("LSTMCell", kLstmCell, {"hidden_size", "activations", "activations_alpha", "activations_beta", "clip", "input_forget", "weights_format", "weights_joined", "input_is_product"}),
+      Line("LSTMCell", LstmCellIn(weights), {"hidden_size", "activations", "activations_alpha", "activations_beta", "clip", "input_forget", "weights_format", "weights_joined", "input_is_product"}),
       Line("Less", kComparison, {"auto_broadcast"}),
       Line("LessEqual", kComparison, {"auto_broadcast"}),
       Line("Log", kReal),
@@ -105,7 +105,7 @@ std::vector<Operator> KernelOperators() {
       Line("LogicalOr", kLogical, {"auto_broadcast"}),
       Line("LogicalXor", kLogical, {"auto_broadcast"}),
       Line("MVN", kMvn, {"eps", "eps_mode", "normalize_variance", "across_channels"}),
-      Line("MatMul", kMatMul, {"transpose_a", "transpose_b"}),
+      Line("MatMul", MatMulIn(weights), {"transpose_a", "transpose_b"}),
       Line("MatMulInteger", kMatMulInteger),
       Line("MaxPool", kMaxPool, {"kernel", "strides", "dilations", "pads_begin", "pads_end", "auto_pad", "rounding_type", "index_element_type", "axis"}),
       Line("Maximum", kArithmetic, {"auto_broadcast"}),
@@ -123,7 +123,7 @@ std::vector<Operator> KernelOperators() {
       Line("Power", kArithmetic, {"auto_broadcast"}),
       Line("QLinearMatMul", kQLinearMatMul),
       Line("QuantizeLinear", kQuantizeLinear, {"axis", "block_size", "output_dtype", "saturate"}),
-      Line("RNNCell", kRnnCell, {"hidden_size", "activations", "activations_alpha", "activations_beta", "clip", "input_is_product"}),
+      Line("RNNCell", RnnCellIn(weights), {"hidden_size", "activations", "activations_alpha", "activations_beta", "clip", "input_is_product"}),
       Line("Range", kRange, {"output_type"}),
       Line("ReLU", kUnary),
       Line("ReduceL1", kReduce, {"keep_dims"}),

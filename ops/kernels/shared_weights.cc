@@ -12,8 +12,9 @@
 namespace beamwright::ops {
 namespace {
 
-std::string KeyOf(ConstMatrix<float> weight, bool transposed) {
-  const std::array<int64_t, 3> header = {weight.rows, weight.columns, transposed ? 1 : 0};
+std::string KeyOf(ConstMatrix<float> weight, bool transposed, Precision precision) {
+  const std::array<int64_t, 4> header = {weight.rows, weight.columns, transposed ? 1 : 0,
+                                         static_cast<int64_t>(precision)};
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
                                                                         &EVP_MD_CTX_free);
   BW_CHECK(context != nullptr && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1);
@@ -35,13 +36,14 @@ std::string KeyOf(ConstMatrix<float> weight, bool transposed) {
 class Cache {
  public:
   std::shared_ptr<const PackedMatMul> Get(ConstMatrix<float> weight, bool transposed,
+                                          Precision precision,
                                           const std::weak_ptr<const void>& lifetime) {
-    if (auto seen = FindSeen(weight, transposed)) {
+    if (auto seen = FindSeen(weight, transposed, precision)) {
       return seen;
     }
-    auto packed = FindOrPack(weight, transposed);
+    auto packed = FindOrPack(weight, transposed, precision);
     if (!lifetime.expired()) {
-      Remember(weight, transposed, lifetime, packed);
+      Remember(weight, transposed, precision, lifetime, packed);
     }
     return packed;
   }
@@ -56,11 +58,13 @@ class Cache {
   struct Seen {
     ConstMatrix<float> weight;
     bool transposed = false;
+    Precision precision = Precision::kF32;
     std::weak_ptr<const void> lifetime;
     std::weak_ptr<const PackedMatMul> packed;
   };
 
-  std::shared_ptr<const PackedMatMul> FindSeen(ConstMatrix<float> weight, bool transposed) const {
+  std::shared_ptr<const PackedMatMul> FindSeen(ConstMatrix<float> weight, bool transposed,
+                                               Precision precision) const {
     const absl::MutexLock lock(&mutex_);
     const auto found = seen_.find(weight.data);
     if (found == seen_.end()) {
@@ -68,11 +72,12 @@ class Cache {
     }
     const Seen& seen = found->second;
     const bool same = seen.weight.rows == weight.rows && seen.weight.columns == weight.columns &&
-                      seen.weight.stride == weight.stride && seen.transposed == transposed;
+                      seen.weight.stride == weight.stride && seen.transposed == transposed &&
+                      seen.precision == precision;
     return same && !seen.lifetime.expired() ? seen.packed.lock() : nullptr;
   }
 
-  void Remember(ConstMatrix<float> weight, bool transposed,
+  void Remember(ConstMatrix<float> weight, bool transposed, Precision precision,
                 const std::weak_ptr<const void>& lifetime,
                 const std::weak_ptr<const PackedMatMul>& packed) {
     const absl::MutexLock lock(&mutex_);
@@ -80,16 +85,17 @@ class Cache {
       absl::erase_if(seen_, [](const auto& entry) { return entry.second.lifetime.expired(); });
       sweep_at_ = 2 * seen_.size() + 64;
     }
-    seen_[weight.data] = {weight, transposed, lifetime, packed};
+    seen_[weight.data] = {weight, transposed, precision, lifetime, packed};
   }
 
-  std::shared_ptr<const PackedMatMul> FindOrPack(ConstMatrix<float> weight, bool transposed) {
-    const std::string key = KeyOf(weight, transposed);
+  std::shared_ptr<const PackedMatMul> FindOrPack(ConstMatrix<float> weight, bool transposed,
+                                                 Precision precision) {
+    const std::string key = KeyOf(weight, transposed, precision);
     if (auto found = Find(key)) {
       return found;
     }
     // Packing takes its time; whoever packs the same meanwhile is not waited for.
-    std::shared_ptr<const PackedMatMul> packed(new PackedMatMul(weight, transposed),
+    std::shared_ptr<const PackedMatMul> packed(new PackedMatMul(weight, transposed, precision),
                                                [this, key](const PackedMatMul* unused) {
                                                  delete unused;
                                                  Forget(key);
@@ -133,8 +139,9 @@ Cache& TheCache() {
 }  // namespace
 
 std::shared_ptr<const PackedMatMul> SharePacked(ConstMatrix<float> weight, bool transposed,
+                                                Precision precision,
                                                 const std::weak_ptr<const void>& lifetime) {
-  return TheCache().Get(weight, transposed, lifetime);
+  return TheCache().Get(weight, transposed, precision, lifetime);
 }
 
 size_t NumSharedWeights() { return TheCache().size(); }

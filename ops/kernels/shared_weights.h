@@ -1,7 +1,7 @@
 // Packed weights, each held once in the process: versions of a model that differ in a few layers,
 // and models with a common encoder, share the others. Weights are told apart by the SHA-256 of
-// their extents and elements, since what was packed cannot be compared with them any more. The last
-// kernel that uses a weight frees it.
+// their extents, precision and elements, since what was packed cannot be compared any more. The
+// last kernel that uses a weight frees it.
 #ifndef BEAMWRIGHT_OPS_KERNELS_SHARED_WEIGHTS_H_
 #define BEAMWRIGHT_OPS_KERNELS_SHARED_WEIGHTS_H_
 
@@ -11,10 +11,11 @@
 
 namespace beamwright::ops {
 
-// As PackedMatMul(weight, transposed). `lifetime` is that of the elements, which must not change
-// (Tensor::lifetime): a weight that many nodes read is then hashed once. Without it, each time.
-// Thread-safe.
+// As PackedMatMul(weight, transposed, precision). `lifetime` is that of the elements, which must
+// not change (Tensor::lifetime): a weight that many nodes read is then hashed once. Without it,
+// each time. Thread-safe.
 std::shared_ptr<const PackedMatMul> SharePacked(ConstMatrix<float> weight, bool transposed,
+                                                Precision precision = Precision::kF32,
                                                 const std::weak_ptr<const void>& lifetime = {});
 
 // Weights that are held now; for tests.

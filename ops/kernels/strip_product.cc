@@ -11,21 +11,29 @@ namespace beamwright::ops {
 namespace {
 
 // A block of rows and whole strips.
+template <typename Weight>
 struct Block {
   const float* a;
   int64_t a_stride;
   int64_t depth;
-  const float* strips;
+  const Weight* strips;
   const float* bias;  // or null
   bool from_output;
   float* out;
   int64_t out_stride;
 };
 
-using BlockFunction = void (*)(const Block&);
+template <typename Weight>
+using BlockFunction = void (*)(const Block<Weight>&);
 
-template <int kRows>
-void PlainBlock(const Block& block) {
+// Column n of one line of a strip.
+float WeightAt(const float* line, int64_t n) { return line[n]; }
+float WeightAt(const Bf16* line, int64_t n) {
+  return std::bit_cast<float>(static_cast<uint32_t>(line[Bf16Place(n)].bits) << 16);
+}
+
+template <typename Weight, int kRows>
+void PlainBlock(const Block<Weight>& block) {
   for (int row = 0; row < kRows; ++row) {
     const float* a = block.a + row * block.a_stride;
     float* out = block.out + row * block.out_stride;
@@ -36,7 +44,7 @@ void PlainBlock(const Block& block) {
     }
     for (int64_t k = 0; k < block.depth; ++k) {
       for (int64_t n = 0; n < kStripColumns; ++n) {
-        sums[n] = std::fma(a[k], block.strips[k * kStripColumns + n], sums[n]);
+        sums[n] = std::fma(a[k], WeightAt(block.strips + k * kStripColumns, n), sums[n]);
       }
     }
     std::copy(sums, sums + kStripColumns, out);
@@ -47,11 +55,38 @@ void PlainBlock(const Block& block) {
 
 // How far ahead weights are fetched. The hardware's own prefetching stops at pages of 4 KiB, which
 // costs a third of the time where weights come from memory (docs/performance.md).
-constexpr int64_t kPrefetchFloats = 1024;
+constexpr int64_t kPrefetchBytes = 4096;
+constexpr int64_t kCacheLine = 64;
+
+// Columns 0 to 15 and 16 to 31 of a line.
+BW_TARGET_AVX512 BW_ALWAYS_INLINE inline void Load(const float* line, __m512& low, __m512& high) {
+  low = _mm512_load_ps(line);
+  high = _mm512_load_ps(line + 16);
+}
+
+BW_TARGET_AVX512 BW_ALWAYS_INLINE inline void Load(const Bf16* line, __m512& low, __m512& high) {
+  const __m512i pairs = _mm512_load_si512(line);
+  low = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
+  high = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(-65536)));
+}
+
+// Columns [at, at + 8) and [16 + at, 24 + at).
+BW_TARGET_AVX2 BW_ALWAYS_INLINE inline void Load(const float* line, int64_t at, __m256& low,
+                                                 __m256& high) {
+  low = _mm256_load_ps(line + at);
+  high = _mm256_load_ps(line + 16 + at);
+}
+
+BW_TARGET_AVX2 BW_ALWAYS_INLINE inline void Load(const Bf16* line, int64_t at, __m256& low,
+                                                 __m256& high) {
+  const __m256i pairs = _mm256_load_si256(reinterpret_cast<const __m256i*>(line + 2 * at));
+  low = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+  high = _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(-65536)));
+}
 
 // kRows rows by kStrips strips, sums in registers: rows * strips * 2 of the 32 that there are.
-template <int kRows, int kStrips>
-BW_TARGET_AVX512 void Avx512Block(const Block& block) {
+template <typename Weight, int kRows, int kStrips>
+BW_TARGET_AVX512 void Avx512Block(const Block<Weight>& block) {
   constexpr int kVectors = 2 * kStrips;
   const int64_t strip_size = block.depth * kStripColumns;
   __m512 sums[kRows][kVectors];
@@ -67,14 +102,17 @@ BW_TARGET_AVX512 void Avx512Block(const Block& block) {
       sums[row][v] = start;
     }
   }
-  const float* weights = block.strips;
+  const Weight* weights = block.strips;
   for (int64_t k = 0; k < block.depth; ++k, weights += kStripColumns) {
-    _mm_prefetch(weights + kPrefetchFloats, _MM_HINT_T0);
-    _mm_prefetch(weights + kPrefetchFloats + 16, _MM_HINT_T0);
+    const char* const ahead = reinterpret_cast<const char*>(weights) + kPrefetchBytes;
+    _mm_prefetch(ahead, _MM_HINT_T0);
+    if constexpr (sizeof(Weight) * kStripColumns > kCacheLine) {
+      _mm_prefetch(ahead + kCacheLine, _MM_HINT_T0);
+    }
     __m512 w[kVectors];
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) {
-      w[v] = _mm512_load_ps(weights + (v / 2) * strip_size + 16 * (v % 2));
+#pragma GCC unroll 4
+    for (int strip = 0; strip < kStrips; ++strip) {
+      Load(weights + strip * strip_size, w[2 * strip], w[2 * strip + 1]);
     }
 #pragma GCC unroll 16
     for (int row = 0; row < kRows; ++row) {
@@ -94,16 +132,19 @@ BW_TARGET_AVX512 void Avx512Block(const Block& block) {
   }
 }
 
+// Where vector v of 8 columns stands: a load gives one of each half of a strip.
+constexpr int64_t Avx2Column(int v) { return 8 * (v / 2) + 16 * (v % 2); }
+
 // kRows rows by one strip, in 4 / kVectors passes of kVectors vectors: 16 registers hold no more.
-template <int kRows, int kVectors>
-BW_TARGET_AVX2 void Avx2Block(const Block& block) {
-  for (int64_t column = 0; column < kStripColumns; column += 8 * kVectors) {
+template <typename Weight, int kRows, int kVectors>
+BW_TARGET_AVX2 void Avx2Block(const Block<Weight>& block) {
+  for (int64_t column = 0; column < 16; column += 4 * kVectors) {
     __m256 sums[kRows][kVectors];
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
-        const int64_t at = column + 8 * v;
+        const int64_t at = column + Avx2Column(v);
         __m256 start =
             block.bias == nullptr ? _mm256_setzero_ps() : _mm256_loadu_ps(block.bias + at);
         if (block.from_output) {
@@ -112,12 +153,12 @@ BW_TARGET_AVX2 void Avx2Block(const Block& block) {
         sums[row][v] = start;
       }
     }
-    const float* weights = block.strips + column;
+    const Weight* weights = block.strips;
     for (int64_t k = 0; k < block.depth; ++k, weights += kStripColumns) {
       __m256 w[kVectors];
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) {
-        w[v] = _mm256_load_ps(weights + 8 * v);
+#pragma GCC unroll 2
+      for (int pair = 0; pair < kVectors / 2; ++pair) {
+        Load(weights, column + 8 * pair, w[2 * pair], w[2 * pair + 1]);
       }
 #pragma GCC unroll 8
       for (int row = 0; row < kRows; ++row) {
@@ -132,7 +173,7 @@ BW_TARGET_AVX2 void Avx2Block(const Block& block) {
     for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
-        _mm256_storeu_ps(block.out + row * block.out_stride + column + 8 * v, sums[row][v]);
+        _mm256_storeu_ps(block.out + row * block.out_stride + column + Avx2Column(v), sums[row][v]);
       }
     }
   }
@@ -143,53 +184,59 @@ BW_TARGET_AVX2 void Avx2Block(const Block& block) {
 // How an instruction set cuts a product: rows at once, and for each number of rows the strips at
 // once (few rows need several, to have enough independent sums) and the functions for so many
 // strips and for one.
+template <typename Weight>
 struct Kernels {
   int most_rows;
-  const int* strips;             // [most_rows + 1]
-  const BlockFunction* several;  // [most_rows + 1]
-  const BlockFunction* one;      // [most_rows + 1]
+  const int* strips;                     // [most_rows + 1]
+  const BlockFunction<Weight>* several;  // [most_rows + 1]
+  const BlockFunction<Weight>* one;      // [most_rows + 1]
 };
 
-constexpr int kPlainStrips[] = {0, 1};
-constexpr BlockFunction kPlainOne[] = {nullptr, &PlainBlock<1>};
-
-Kernels KernelsFor(VectorIsa isa) {
+template <typename Weight>
+Kernels<Weight> KernelsFor(VectorIsa isa) {
+  using W = Weight;
+  static constexpr int kPlainStrips[] = {0, 1};
+  static constexpr BlockFunction<W> kPlainOne[] = {nullptr, &PlainBlock<W, 1>};
 #if defined(__x86_64__)
   static constexpr int kAvx512Strips[] = {0, 4, 4, 4, 3, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1};
-  static constexpr BlockFunction kAvx512Several[] = {nullptr,
-                                                     &Avx512Block<1, 4>,
-                                                     &Avx512Block<2, 4>,
-                                                     &Avx512Block<3, 4>,
-                                                     &Avx512Block<4, 3>,
-                                                     &Avx512Block<5, 2>,
-                                                     &Avx512Block<6, 2>,
-                                                     &Avx512Block<7, 2>,
-                                                     &Avx512Block<8, 1>,
-                                                     &Avx512Block<9, 1>,
-                                                     &Avx512Block<10, 1>,
-                                                     &Avx512Block<11, 1>,
-                                                     &Avx512Block<12, 1>,
-                                                     &Avx512Block<13, 1>,
-                                                     &Avx512Block<14, 1>};
-  static constexpr BlockFunction kAvx512One[] = {nullptr,
-                                                 &Avx512Block<1, 1>,
-                                                 &Avx512Block<2, 1>,
-                                                 &Avx512Block<3, 1>,
-                                                 &Avx512Block<4, 1>,
-                                                 &Avx512Block<5, 1>,
-                                                 &Avx512Block<6, 1>,
-                                                 &Avx512Block<7, 1>,
-                                                 &Avx512Block<8, 1>,
-                                                 &Avx512Block<9, 1>,
-                                                 &Avx512Block<10, 1>,
-                                                 &Avx512Block<11, 1>,
-                                                 &Avx512Block<12, 1>,
-                                                 &Avx512Block<13, 1>,
-                                                 &Avx512Block<14, 1>};
+  static constexpr BlockFunction<W> kAvx512Several[] = {nullptr,
+                                                        &Avx512Block<W, 1, 4>,
+                                                        &Avx512Block<W, 2, 4>,
+                                                        &Avx512Block<W, 3, 4>,
+                                                        &Avx512Block<W, 4, 3>,
+                                                        &Avx512Block<W, 5, 2>,
+                                                        &Avx512Block<W, 6, 2>,
+                                                        &Avx512Block<W, 7, 2>,
+                                                        &Avx512Block<W, 8, 1>,
+                                                        &Avx512Block<W, 9, 1>,
+                                                        &Avx512Block<W, 10, 1>,
+                                                        &Avx512Block<W, 11, 1>,
+                                                        &Avx512Block<W, 12, 1>,
+                                                        &Avx512Block<W, 13, 1>,
+                                                        &Avx512Block<W, 14, 1>};
+  static constexpr BlockFunction<W> kAvx512One[] = {nullptr,
+                                                    &Avx512Block<W, 1, 1>,
+                                                    &Avx512Block<W, 2, 1>,
+                                                    &Avx512Block<W, 3, 1>,
+                                                    &Avx512Block<W, 4, 1>,
+                                                    &Avx512Block<W, 5, 1>,
+                                                    &Avx512Block<W, 6, 1>,
+                                                    &Avx512Block<W, 7, 1>,
+                                                    &Avx512Block<W, 8, 1>,
+                                                    &Avx512Block<W, 9, 1>,
+                                                    &Avx512Block<W, 10, 1>,
+                                                    &Avx512Block<W, 11, 1>,
+                                                    &Avx512Block<W, 12, 1>,
+                                                    &Avx512Block<W, 13, 1>,
+                                                    &Avx512Block<W, 14, 1>};
   static constexpr int kAvx2Strips[] = {0, 1, 1, 1, 1, 1, 1};
-  static constexpr BlockFunction kAvx2One[] = {nullptr,          &Avx2Block<1, 4>, &Avx2Block<2, 4>,
-                                               &Avx2Block<3, 4>, &Avx2Block<4, 2>, &Avx2Block<5, 2>,
-                                               &Avx2Block<6, 2>};
+  static constexpr BlockFunction<W> kAvx2One[] = {nullptr,
+                                                  &Avx2Block<W, 1, 4>,
+                                                  &Avx2Block<W, 2, 4>,
+                                                  &Avx2Block<W, 3, 4>,
+                                                  &Avx2Block<W, 4, 2>,
+                                                  &Avx2Block<W, 5, 2>,
+                                                  &Avx2Block<W, 6, 2>};
   switch (isa) {
     case VectorIsa::kAvx512:
       return {14, kAvx512Strips, kAvx512Several, kAvx512One};
@@ -204,7 +251,8 @@ Kernels KernelsFor(VectorIsa isa) {
 }
 
 // One strip whose last columns do not exist: computed beside the output.
-void PartialStrip(BlockFunction function, int rows, int64_t columns, Block block) {
+template <typename Weight>
+void PartialStrip(BlockFunction<Weight> function, int rows, int64_t columns, Block<Weight> block) {
   constexpr int64_t kMostRows = 14;
   float out[kMostRows * kStripColumns] = {};
   float bias[kStripColumns] = {};
@@ -228,9 +276,10 @@ void PartialStrip(BlockFunction function, int rows, int64_t columns, Block block
 
 }  // namespace
 
-void MultiplyStrips(VectorIsa isa, ConstMatrix<float> a, const float* strips,
+template <typename Weight>
+void MultiplyStrips(VectorIsa isa, ConstMatrix<float> a, const Weight* strips,
                     const ProductStart& start, Matrix<float> out) {
-  const Kernels kernels = KernelsFor(isa);
+  const Kernels<Weight> kernels = KernelsFor<Weight>(isa);
   // Blocks of nearly equal height, so that the last is not a thin one.
   const int64_t blocks = (a.rows + kernels.most_rows - 1) / kernels.most_rows;
   const int64_t height = blocks == 0 ? 1 : (a.rows + blocks - 1) / blocks;
@@ -242,14 +291,14 @@ void MultiplyStrips(VectorIsa isa, ConstMatrix<float> a, const float* strips,
     for (int64_t row = 0; row < a.rows;) {
       const auto rows = static_cast<int>(std::min(height, a.rows - row));
       const int64_t column = strip * kStripColumns;
-      const Block block{a.row(row),
-                        a.stride,
-                        depth,
-                        strips + column * depth,
-                        start.bias == nullptr ? nullptr : start.bias + column,
-                        start.from_output,
-                        out.row(row) + column,
-                        out.stride};
+      const Block<Weight> block{a.row(row),
+                                a.stride,
+                                depth,
+                                strips + column * depth,
+                                start.bias == nullptr ? nullptr : start.bias + column,
+                                start.from_output,
+                                out.row(row) + column,
+                                out.stride};
       if (strip >= whole) {
         PartialStrip(kernels.one[rows], rows, out.columns - column, block);
       } else if (count == kernels.strips[rows]) {
@@ -257,7 +306,7 @@ void MultiplyStrips(VectorIsa isa, ConstMatrix<float> a, const float* strips,
       } else {
         // The last rows are fewer and would take more strips at once.
         for (int64_t i = 0; i < count; ++i) {
-          Block single = block;
+          Block<Weight> single = block;
           single.strips += i * depth * kStripColumns;
           single.bias = block.bias == nullptr ? nullptr : block.bias + i * kStripColumns;
           single.out += i * kStripColumns;
@@ -269,5 +318,10 @@ void MultiplyStrips(VectorIsa isa, ConstMatrix<float> a, const float* strips,
     strip += count;
   }
 }
+
+template void MultiplyStrips(VectorIsa, ConstMatrix<float>, const float*, const ProductStart&,
+                             Matrix<float>);
+template void MultiplyStrips(VectorIsa, ConstMatrix<float>, const Bf16*, const ProductStart&,
+                             Matrix<float>);
 
 }  // namespace beamwright::ops

@@ -6,14 +6,15 @@
 
 #include "ops/base/status.h"
 #include "ops/kernels/draw.h"
-#include "ops/kernels/log_sum_exp.h"
 #include "ops/kernels/math.h"
+#include "ops/kernels/panel_scan.h"
 
 namespace beamwright::ops {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kRounding = 0.01f;
+constexpr size_t kBlock = kScanBlock;
 
 absl::Status CheckToken(int32_t token, size_t count, absl::string_view rule) {
   if (token < 0 || static_cast<size_t>(token) >= count) {
@@ -57,16 +58,9 @@ bool ChangesValues(const RowRules& rules) {
 absl::Status ApplyRules(const RowRules& rules, std::vector<float>& values) {
   for (const LogitEdit& edit : rules.edits) {
     BW_RETURN_IF_ERROR(CheckToken(edit.token, values.size(), "edits"));
-    float& x = values[static_cast<size_t>(edit.token)];
-    switch (edit.kind) {
-      case EditKind::kAdd:
-        x = x + edit.value;
-        break;
-      case EditKind::kScaleBySign:
-        x = x < 0.0f ? x * edit.value : x / edit.value;
-        break;
-      case EditKind::kBan:
-        break;  // below, so that no later edit of the token lifts it
+    if (edit.kind != EditKind::kBan) {  // below, so that no later edit of the token lifts it
+      float& x = values[static_cast<size_t>(edit.token)];
+      x = ApplyEdit(edit, x);
     }
   }
   for (const LogitEdit& edit : rules.edits) {
@@ -93,65 +87,22 @@ absl::Status ApplyRules(const RowRules& rules, std::vector<float>& values) {
   return absl::OkStatus();
 }
 
-// The largest of up to kBlock values; +infinity if one of them is that or NaN. In lanes, since the
-// order does not matter.
-BW_ALWAYS_INLINE inline float BlockMax(const float* x, size_t count) {
-  float largest[kLanes];
-  std::fill(largest, largest + kLanes, -kInfinity);
-  int bad[kLanes] = {};
-  size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      bad[lane] |= x[i + lane] < kInfinity ? 0 : 1;  // NaN compares false
-      largest[lane] = x[i + lane] > largest[lane] ? x[i + lane] : largest[lane];
+// The largest value of each block; InvalidArgument naming the first NaN or +infinity.
+absl::Status CheckMaxima(absl::Span<const float> values, std::vector<float>& maxima) {
+  maxima.resize((values.size() + kBlock - 1) / kBlock);
+  BlockMaxima(values, maxima.data());
+  const bool bad = std::find(maxima.begin(), maxima.end(), kInfinity) != maxima.end();
+  for (size_t i = 0; bad && i < values.size(); ++i) {
+    if (!(values[i] < kInfinity)) {
+      return Invalid("scores[", i, "]: ", values[i], " is not a number below infinity");
     }
   }
-  for (size_t lane = 0; i + lane < count; ++lane) {
-    bad[lane] |= x[i + lane] < kInfinity ? 0 : 1;
-    largest[lane] = x[i + lane] > largest[lane] ? x[i + lane] : largest[lane];
-  }
-  float result = -kInfinity;
-  int any_bad = 0;
-  for (size_t lane = 0; lane < kLanes; ++lane) {
-    result = largest[lane] > result ? largest[lane] : result;
-    any_bad |= bad[lane];
-  }
-  return any_bad != 0 ? kInfinity : result;
+  return absl::OkStatus();
 }
 
-// Scores are scanned in blocks: one whose largest value can't enter the list is skipped whole.
-constexpr size_t kBlock = 64;
-
-// The largest value, and that of each block; InvalidArgument naming the first NaN or +infinity.
-absl::StatusOr<float> CheckedMax(absl::Span<const float> values, std::vector<float>& maxima) {
-  const float* const x = values.data();
-  const size_t count = values.size();
-  maxima.resize((count + kBlock - 1) / kBlock);
-  float* const blocks = maxima.data();
-  Vectorized([=]() BW_ALWAYS_INLINE {
-    for (size_t first = 0; first < count; first += kBlock) {
-      blocks[first / kBlock] = BlockMax(x + first, std::min(kBlock, count - first));
-    }
-  });
-  float largest = -kInfinity;
-  for (const float block : maxima) {
-    largest = block > largest ? block : largest;
-  }
-  for (size_t i = 0; largest == kInfinity && i < count; ++i) {
-    if (!(x[i] < kInfinity)) {
-      return Invalid("scores[", i, "]: ", x[i], " is not a number below infinity");
-    }
-  }
-  return largest;
-}
-
-// x - log-sum-exp, in place; the caller has checked the values.
-void ToLogProbs(std::vector<float>& values) {
-  float largest = -kInfinity;
-  for (const float x : values) {
-    largest = std::max(largest, x);
-  }
-  const float shift = LogSumExp(values, largest);
+// x - log-sum-exp, in place; the caller has checked the values, whose blocks' largest are `maxima`.
+void ToLogProbs(absl::Span<const float> maxima, std::vector<float>& values) {
+  const float shift = LogSumExp(values, maxima);
   for (float& x : values) {
     x = x == -kInfinity ? x : x - shift;
   }
@@ -243,7 +194,7 @@ absl::Status AddScores(absl::Span<const float> values, absl::Span<const float> a
   for (Candidate& candidate : result.bonus_set) {
     candidate.rank_score += added[static_cast<size_t>(candidate.token)];
   }
-  return Annotate(CheckedMax(result.ranks, result.block_maxima).status(), "added");
+  return Annotate(CheckMaxima(result.ranks, result.block_maxima), "added");
 }
 
 }  // namespace
@@ -260,19 +211,19 @@ absl::Status ScanRow(absl::Span<const float> scores, ScoreKind kind, const RowRu
   const bool changes = ChangesValues(rules);
   if (changes) {
     // What the rules would hide must not hide a broken model.
-    BW_RETURN_IF_ERROR(CheckedMax(values, result.block_maxima).status());
+    BW_RETURN_IF_ERROR(CheckMaxima(values, result.block_maxima));
     if (values.data() != result.values.data()) {
       result.values.assign(values.begin(), values.end());
     }
     if (!rules.renormalize && kind == ScoreKind::kLogits) {
-      ToLogProbs(result.values);
+      ToLogProbs(result.block_maxima, result.values);
     }
     BW_RETURN_IF_ERROR(ApplyRules(rules, result.values));
     values = result.values;
   }
-  BW_ASSIGN_OR_RETURN(const float largest, CheckedMax(values, result.block_maxima));
+  BW_RETURN_IF_ERROR(CheckMaxima(values, result.block_maxima));
   const bool normalised = changes ? !rules.renormalize : kind != ScoreKind::kLogits;
-  result.log_sum_exp = normalised ? 0.0f : LogSumExp(values, largest);
+  result.log_sum_exp = normalised ? 0.0f : LogSumExp(values, result.block_maxima);
   BW_RETURN_IF_ERROR(CollectBonuses(rules.bonuses, values, result.log_sum_exp, result.bonus_set));
   if (rules.draw.kind != DrawKind::kNone) {
     DrawTokens(values, rules.draw, k, result);

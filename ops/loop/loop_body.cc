@@ -5,6 +5,7 @@
 
 #include "ops/base/status.h"
 #include "ops/base/step_profile.h"
+#include "ops/loop/operators.h"
 
 namespace beamwright::ops {
 
@@ -65,12 +66,19 @@ absl::StatusOr<std::unique_ptr<LoopBody>> LoopBody::Compile(std::shared_ptr<cons
   body->scopes_ = FindScopes(*body->loop_, body_info);
   std::vector<bool> request(graph.nodes.size());
   std::vector<bool> step(graph.nodes.size());
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    request[i] = body->scopes_[i] == Scope::kRequest;
-    step[i] = body->scopes_[i] != Scope::kRequest;
+  // What leads to no result need not run.
+  std::vector<ValueId> results;
+  for (const int result : graph.results) {
+    results.push_back(graph.node(result).inputs[0]);
   }
+  const std::vector<bool> read = AncestorsOf(graph, results);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    request[i] = read[i] && body->scopes_[i] == Scope::kRequest;
+    step[i] = read[i] && body->scopes_[i] != Scope::kRequest;
+  }
+  // What runs once per request gains little from fewer bits.
   BW_ASSIGN_OR_RETURN(body->request_program_,
-                      Program::Compile(graph, body_info, operators, request));
+                      Program::Compile(graph, body_info, Operators(), request));
   BW_ASSIGN_OR_RETURN(body->step_program_, Program::Compile(graph, body_info, operators, step));
   body->plan_ = PlanRows(*body->loop_, body_info, operators, body->scopes_, body->step_program_);
   for (size_t i = 0; i < body->loop_->inputs.size(); ++i) {
@@ -96,10 +104,10 @@ absl::StatusOr<std::unique_ptr<LoopBody>> LoopBody::Compile(std::shared_ptr<cons
   Program::DropUnread(graph, programs);
   for (const int rule : body->invariants_) {
     const int slot = body->ParameterSlot(body->loop_->inputs[static_cast<size_t>(rule)]);
-    const auto& results = body->result_slots_;
-    body->reads_invariant_.push_back(
-        body->request_program_.Reads(slot) || body->step_program_.Reads(slot) ||
-        std::find(results.begin(), results.end(), slot) != results.end());
+    const auto& slots = body->result_slots_;
+    body->reads_invariant_.push_back(body->request_program_.Reads(slot) ||
+                                     body->step_program_.Reads(slot) ||
+                                     std::find(slots.begin(), slots.end(), slot) != slots.end());
   }
   return body;
 }

@@ -18,15 +18,16 @@ absl::Status CheckParameter(const Graph& graph, int parameter_node, const Tensor
                  declared.shape.ToString());
 }
 
-absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph) {
+absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph, Precision weights) {
+  const OperatorSet& operators = Operators(weights);
   std::unique_ptr<Model> model(new Model());
   model->graph_ = std::move(graph);
-  BW_ASSIGN_OR_RETURN(GraphInfo info, InferGraph(model->graph_, Operators()));
-  BW_RETURN_IF_ERROR(FoldShapes(model->graph_, info, Operators()));
-  BW_RETURN_IF_ERROR(HoistInputProducts(model->graph_, info, Operators()));
+  BW_ASSIGN_OR_RETURN(GraphInfo info, InferGraph(model->graph_, operators));
+  BW_RETURN_IF_ERROR(FoldShapes(model->graph_, info, operators));
+  BW_RETURN_IF_ERROR(HoistInputProducts(model->graph_, info, operators));
   DropLargeConstants(model->graph_);
   const std::vector<bool> all(model->graph_.nodes.size(), true);
-  BW_ASSIGN_OR_RETURN(model->program_, Program::Compile(model->graph_, info, Operators(), all));
+  BW_ASSIGN_OR_RETURN(model->program_, Program::Compile(model->graph_, info, operators, all));
   Program* const program = &model->program_;
   Program::DropUnread(model->graph_, {&program, 1});
   return model;

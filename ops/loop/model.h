@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "ops/base/precision.h"
 #include "ops/compile/program.h"
 
 namespace beamwright::ops {
@@ -15,7 +16,8 @@ namespace beamwright::ops {
 class Model {
  public:
   // Infers, checks and compiles. Errors name the layer.
-  static absl::StatusOr<std::unique_ptr<Model>> Compile(Graph graph);
+  static absl::StatusOr<std::unique_ptr<Model>> Compile(Graph graph,
+                                                        Precision weights = Precision::kF32);
 
   // Without the elements of large constants.
   const Graph& graph() const { return graph_; }

@@ -6,21 +6,29 @@
 
 namespace beamwright::ops {
 
-const OperatorSet& Operators() {
-  static const OperatorSet* const set = [] {
-    std::vector<Operator> operators = KernelOperators();
-    // Inference of these is the graph's own business: it concerns several graphs.
-    Operator branches;
-    branches.name = "If";
-    branches.make = MakeIfKernel;
-    operators.push_back(branches);
-    Operator loop;
-    loop.name = "Loop";
-    loop.make = MakeLoopKernel;
-    operators.push_back(loop);
-    return new OperatorSet(std::move(operators));
-  }();
-  return *set;
+namespace {
+
+const OperatorSet* MakeOperators(Precision weights) {
+  std::vector<Operator> operators = KernelOperators(weights);
+  // Inference of these is the graph's own business: it concerns several graphs.
+  Operator branches;
+  branches.name = "If";
+  branches.make = MakeIfKernel;
+  operators.push_back(branches);
+  Operator loop;
+  loop.name = "Loop";
+  loop.make = MakeLoopKernel;
+  operators.push_back(loop);
+  return new OperatorSet(std::move(operators));
+}
+
+}  // namespace
+
+const OperatorSet& Operators(Precision weights) {
+  static const OperatorSet* const sets[] = {MakeOperators(Precision::kF32),
+                                            MakeOperators(Precision::kBf16),
+                                            MakeOperators(Precision::kInt8)};
+  return *sets[static_cast<size_t>(weights)];
 }
 
 }  // namespace beamwright::ops

@@ -2,11 +2,13 @@
 #ifndef BEAMWRIGHT_OPS_LOOP_OPERATORS_H_
 #define BEAMWRIGHT_OPS_LOOP_OPERATORS_H_
 
+#include "ops/base/precision.h"
 #include "ops/graph/operator.h"
 
 namespace beamwright::ops {
 
-const OperatorSet& Operators();
+// The same operators for each precision; they differ in how kernels keep constant weights.
+const OperatorSet& Operators(Precision weights = Precision::kF32);
 
 }  // namespace beamwright::ops
 

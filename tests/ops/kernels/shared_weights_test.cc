@@ -38,14 +38,15 @@ TEST(SharedWeights, EqualOnesAreOne) {
 TEST(SharedWeights, ElementsAreKnownByTheirAddressOnlyWhileTheyLive) {
   std::vector<float> values(12, 0.5f);
   auto lifetime = std::make_shared<int>();
-  const auto first = SharePacked({values.data(), 3, 4, 4}, false, lifetime);
-  EXPECT_EQ(SharePacked({values.data(), 3, 4, 4}, false, lifetime), first);
-  EXPECT_NE(SharePacked({values.data(), 3, 4, 4}, true, lifetime), first);
-  EXPECT_NE(SharePacked({values.data(), 4, 3, 3}, false, lifetime), first);
-  EXPECT_EQ(SharePacked({values.data(), 3, 4, 4}, false, lifetime), first);
+  const auto first = SharePacked({values.data(), 3, 4, 4}, false, Precision::kF32, lifetime);
+  EXPECT_EQ(SharePacked({values.data(), 3, 4, 4}, false, Precision::kF32, lifetime), first);
+  EXPECT_NE(SharePacked({values.data(), 3, 4, 4}, true, Precision::kF32, lifetime), first);
+  EXPECT_NE(SharePacked({values.data(), 4, 3, 3}, false, Precision::kF32, lifetime), first);
+  EXPECT_NE(SharePacked({values.data(), 3, 4, 4}, false, Precision::kInt8, lifetime), first);
+  EXPECT_EQ(SharePacked({values.data(), 3, 4, 4}, false, Precision::kF32, lifetime), first);
   lifetime = std::make_shared<int>();
   values[5] = 0.25f;
-  EXPECT_NE(SharePacked({values.data(), 3, 4, 4}, false, lifetime), first);
+  EXPECT_NE(SharePacked({values.data(), 3, 4, 4}, false, Precision::kF32, lifetime), first);
 }
 
 TEST(SharedWeights, TheLastUserFreesThem) {

@@ -1,0 +1,26 @@
+// The form in which a model's constant weights are kept and multiplied (docs/numerics.md,
+// 'Precision'). Everything else is f32 in each of them.
+#ifndef BEAMWRIGHT_OPS_BASE_PRECISION_H_
+#define BEAMWRIGHT_OPS_BASE_PRECISION_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace beamwright {
+
+enum class Precision : uint8_t {
+  kF32,
+  kBf16,  // weights rounded to bf16, products and sums in f32
+  kInt8,  // weights in 8 bits with a scale per column, activations with a scale per row
+};
+
+// "f32", "bf16", "int8".
+absl::string_view Name(Precision precision);
+
+// What `auto` stands for: the fastest on this CPU (docs/performance.md, 'Precision').
+Precision FastestPrecision();
+
+}  // namespace beamwright
+
+#endif  // BEAMWRIGHT_OPS_BASE_PRECISION_H_

@@ -1,0 +1,239 @@
+#include "ops/kernels/int8_strip_product.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/base/cpu.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace beamwright::ops {
+namespace {
+
+constexpr int64_t kLine = kStripColumns * kInt8Group;  // bytes of a strip for one group
+
+// A block of rows and whole strips; sums: [rows, 32 * strips].
+struct Block {
+  const uint8_t* a;
+  int64_t a_stride;
+  int64_t groups;
+  const int8_t* strips;
+  const int32_t* offsets;
+  int32_t* sums;
+};
+
+using BlockFunction = void (*)(const Block&);
+
+void PlainBlock(const Block& block) {
+  int32_t sums[kStripColumns] = {};
+  for (int64_t g = 0; g < block.groups; ++g) {
+    const uint8_t* const a = block.a + g * kInt8Group;
+    const int8_t* const line = block.strips + g * kLine;
+    for (int64_t n = 0; n < kStripColumns; ++n) {
+      for (int64_t i = 0; i < kInt8Group; ++i) {
+        sums[n] += (int32_t{a[i]} - kInt8Zero) * int32_t{line[n * kInt8Group + i]};
+      }
+    }
+  }
+  std::copy(sums, sums + kStripColumns, block.sums);
+}
+
+#if defined(__x86_64__)
+
+#define BW_TARGET_VNNI \
+  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")))
+
+constexpr int64_t kPrefetchBytes = 4096;
+
+BW_ALWAYS_INLINE inline int32_t LoadGroup(const uint8_t* a) {
+  int32_t group;
+  std::memcpy(&group, a, sizeof(group));
+  return group;
+}
+
+// kRows rows by kStrips strips, sums in registers: rows * strips * 2 of the 32 that there are.
+template <int kRows, int kStrips>
+BW_TARGET_VNNI void VnniBlock(const Block& block) {
+  constexpr int kVectors = 2 * kStrips;
+  const int64_t strip_size = block.groups * kLine;
+  __m512i sums[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) {
+    const __m512i start =
+        _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_loadu_si512(block.offsets + 16 * v));
+#pragma GCC unroll 16
+    for (int row = 0; row < kRows; ++row) {
+      sums[row][v] = start;
+    }
+  }
+  const int8_t* weights = block.strips;
+  for (int64_t g = 0; g < block.groups; ++g, weights += kLine) {
+    _mm_prefetch(weights + kPrefetchBytes, _MM_HINT_T0);
+    _mm_prefetch(weights + kPrefetchBytes + 64, _MM_HINT_T0);
+    __m512i w[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      w[v] = _mm512_load_si512(weights + (v / 2) * strip_size + 64 * (v % 2));
+    }
+#pragma GCC unroll 16
+    for (int row = 0; row < kRows; ++row) {
+      const __m512i a =
+          _mm512_set1_epi32(LoadGroup(block.a + row * block.a_stride + g * kInt8Group));
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        sums[row][v] = _mm512_dpbusd_epi32(sums[row][v], a, w[v]);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      _mm512_storeu_si512(block.sums + (row * kVectors + v) * 16, sums[row][v]);
+    }
+  }
+}
+
+// kRows rows by one strip, in 4 / kVectors passes of kVectors vectors of 8 columns.
+template <int kRows, int kVectors>
+BW_TARGET_AVX2 void Avx2Block(const Block& block) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  const __m256i zero_point = _mm256_set1_epi8(static_cast<char>(kInt8Zero));
+  for (int pass = 0; pass < 4 / kVectors; ++pass) {
+    __m256i sums[kRows][kVectors];
+#pragma GCC unroll 4
+    for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        sums[row][v] = _mm256_setzero_si256();
+      }
+    }
+    const int8_t* weights = block.strips + pass * kVectors * 32;
+    for (int64_t g = 0; g < block.groups; ++g, weights += kLine) {
+      __m256i w[kVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        w[v] = _mm256_load_si256(reinterpret_cast<const __m256i*>(weights + 32 * v));
+      }
+#pragma GCC unroll 4
+      for (int row = 0; row < kRows; ++row) {
+        const __m256i a = _mm256_xor_si256(
+            _mm256_set1_epi32(LoadGroup(block.a + row * block.a_stride + g * kInt8Group)),
+            zero_point);
+        const __m256i magnitude = _mm256_abs_epi8(a);
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) {
+          const __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(w[v], a));
+          sums[row][v] = _mm256_add_epi32(sums[row][v], _mm256_madd_epi16(pairs, ones));
+        }
+      }
+    }
+#pragma GCC unroll 4
+    for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(block.sums + row * kStripColumns +
+                                                       (pass * kVectors + v) * 8),
+                            sums[row][v]);
+      }
+    }
+  }
+}
+
+#endif
+
+// As in strip_product.cc: rows at once, strips at once for each number of rows, and the functions
+// for so many strips and for one.
+struct Kernels {
+  int most_rows;
+  const int* strips;
+  const BlockFunction* several;
+  const BlockFunction* one;
+};
+
+constexpr int64_t kMostSums = 14 * kStripColumns;  // of any block
+
+Kernels KernelsFor(VectorIsa isa) {
+  static constexpr int kPlainStrips[] = {0, 1};
+  static constexpr BlockFunction kPlainOne[] = {nullptr, &PlainBlock};
+#if defined(__x86_64__)
+  static constexpr int kVnniStrips[] = {0, 4, 4, 4, 3, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1};
+  static constexpr BlockFunction kVnniSeveral[] = {
+      nullptr,           &VnniBlock<1, 4>,  &VnniBlock<2, 4>,  &VnniBlock<3, 4>,
+      &VnniBlock<4, 3>,  &VnniBlock<5, 2>,  &VnniBlock<6, 2>,  &VnniBlock<7, 2>,
+      &VnniBlock<8, 1>,  &VnniBlock<9, 1>,  &VnniBlock<10, 1>, &VnniBlock<11, 1>,
+      &VnniBlock<12, 1>, &VnniBlock<13, 1>, &VnniBlock<14, 1>};
+  static constexpr BlockFunction kVnniOne[] = {
+      nullptr,           &VnniBlock<1, 1>,  &VnniBlock<2, 1>,  &VnniBlock<3, 1>,
+      &VnniBlock<4, 1>,  &VnniBlock<5, 1>,  &VnniBlock<6, 1>,  &VnniBlock<7, 1>,
+      &VnniBlock<8, 1>,  &VnniBlock<9, 1>,  &VnniBlock<10, 1>, &VnniBlock<11, 1>,
+      &VnniBlock<12, 1>, &VnniBlock<13, 1>, &VnniBlock<14, 1>};
+  static constexpr int kAvx2Strips[] = {0, 1, 1, 1, 1};
+  static constexpr BlockFunction kAvx2One[] = {nullptr, &Avx2Block<1, 4>, &Avx2Block<2, 4>,
+                                               &Avx2Block<3, 2>, &Avx2Block<4, 2>};
+  if (isa == VectorIsa::kAvx512 && HasInt8Products()) {
+    return {14, kVnniStrips, kVnniSeveral, kVnniOne};
+  }
+  if (isa != VectorIsa::kPlain) {
+    return {4, kAvx2Strips, kAvx2One, kAvx2One};
+  }
+#endif
+  (void)isa;
+  return {1, kPlainStrips, kPlainOne, kPlainOne};
+}
+
+// A block's results: out[row][n] = start + sums[row][n] * (scale of the row * scale of the column).
+// sums: [rows, sums_stride]. The scales, and the start's bias, are those of the block.
+void WriteBlock(const int32_t* sums, int64_t sums_stride, const float* row_scales,
+                const float* column_scales, const ProductStart& start, Matrix<float> out) {
+  const float* const bias = start.bias;
+  const bool from_output = start.from_output;
+  Vectorized([=]() BW_ALWAYS_INLINE {
+    for (int64_t row = 0; row < out.rows; ++row) {
+      const int32_t* const from = sums + row * sums_stride;
+      float* const to = out.row(row);
+      const float scale = row_scales[row];
+      for (int64_t n = 0; n < out.columns; ++n) {
+        const float first = (bias == nullptr ? 0.0f : bias[n]) + (from_output ? to[n] : 0.0f);
+        to[n] = first + static_cast<float>(from[n]) * (scale * column_scales[n]);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void MultiplyInt8Strips(VectorIsa isa, const Int8Rows& a, const Int8Strips& strips,
+                        const ProductStart& start, Matrix<float> out) {
+  const Kernels kernels = KernelsFor(isa);
+  // Blocks of nearly equal height, so that the last is not a thin one.
+  const int64_t blocks = (a.rows + kernels.most_rows - 1) / kernels.most_rows;
+  const int64_t height = blocks == 0 ? 1 : (a.rows + blocks - 1) / blocks;
+  const int64_t groups = (a.depth + kInt8Group - 1) / kInt8Group;
+  const int64_t num_strips = (out.columns + kStripColumns - 1) / kStripColumns;
+  int32_t sums[kMostSums];
+  for (int64_t strip = 0; strip < num_strips;) {
+    const int64_t count = std::min<int64_t>(kernels.strips[height], num_strips - strip);
+    for (int64_t row = 0; row < a.rows; row += height) {
+      const auto rows = static_cast<int>(std::min(height, a.rows - row));
+      // At the right end, and for the last rows, which may be fewer, strip by strip.
+      const bool together = count == kernels.strips[rows];
+      const int64_t width = together ? count : 1;
+      for (int64_t i = strip; i < strip + count; i += width) {
+        const int64_t column = i * kStripColumns;
+        (together ? kernels.several : kernels.one)[rows](
+            {a.values + row * a.stride, a.stride, groups, strips.values + i * groups * kLine,
+             strips.offsets + column, sums});
+        const int64_t columns = std::min(width * kStripColumns, out.columns - column);
+        WriteBlock(sums, width * kStripColumns, a.scales + row, strips.scales + column,
+                   {start.bias == nullptr ? nullptr : start.bias + column, start.from_output},
+                   {out.row(row) + column, rows, columns, out.stride});
+      }
+    }
+    strip += count;
+  }
+}
+
+}  // namespace beamwright::ops

@@ -1,0 +1,49 @@
+// Rows in 8 bits times a weight in 8 bits: what PackedMatMul computes in precision int8.
+//
+// The weight is stored in strips of 32 columns, [strips][groups][32][4]: groups of 4 of the depth,
+// zeros behind the last row and column; numbers in [-127, 127]. Sums are exact in 32 bits, so their
+// order, and with it the instruction set, does not matter:
+//   AVX-512 VNNI multiplies the unsigned activations, 128 too large, and starts from
+//   -128 * (sum of the column);
+//   AVX2 multiplies magnitudes of activations with weights that carry their sign: two products of
+//   at most 127 * 127 fit the 16 bits of its intermediate sum, where unsigned activations would
+//   saturate.
+#ifndef BEAMWRIGHT_OPS_KERNELS_INT8_STRIP_PRODUCT_H_
+#define BEAMWRIGHT_OPS_KERNELS_INT8_STRIP_PRODUCT_H_
+
+#include <cstdint>
+
+#include "ops/base/vector_isa.h"
+#include "ops/kernels/row_quantization.h"
+#include "ops/kernels/strip_product.h"
+#include "ops/tensor/matrix.h"
+
+namespace beamwright::ops {
+
+// Deeper sums could leave 32 bits: 128 * 127 * depth < 2^30.
+inline constexpr int64_t kMaxInt8Depth = int64_t{1} << 16;
+
+// Rows as QuantizeRow writes them.
+struct Int8Rows {
+  const uint8_t* values = nullptr;  // [rows, stride]
+  int64_t stride = 0;               // whole groups
+  const float* scales = nullptr;    // [rows]
+  int64_t rows = 0;
+  int64_t depth = 0;
+};
+
+struct Int8Strips {
+  const int8_t* values = nullptr;    // the first strip, aligned to 64 bytes
+  const float* scales = nullptr;     // by column
+  const int32_t* offsets = nullptr;  // by column: kInt8Zero times the sum of the column
+};
+
+// out = start + (scale of the row * scale of the column) * sum: the product of the scales, of that
+// and the sum, and the sum of the start are rounded to f32 in this order. scales and offsets have
+// whole strips. One thread.
+void MultiplyInt8Strips(VectorIsa isa, const Int8Rows& a, const Int8Strips& strips,
+                        const ProductStart& start, Matrix<float> out);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_KERNELS_INT8_STRIP_PRODUCT_H_

@@ -1,0 +1,124 @@
+#include "ops/kernels/panel_scan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ops/kernels/math.h"
+
+namespace beamwright::ops {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// In lanes, since the order does not matter.
+BW_ALWAYS_INLINE inline float BlockMax(const float* x, int64_t count) {
+  float largest[kLanes];
+  std::fill(largest, largest + kLanes, -kInfinity);
+  int bad[kLanes] = {};
+  constexpr auto kStep = static_cast<int64_t>(kLanes);
+  int64_t i = 0;
+  for (; i + kStep <= count; i += kStep) {
+    for (int64_t lane = 0; lane < kStep; ++lane) {
+      bad[lane] |= x[i + lane] < kInfinity ? 0 : 1;  // NaN compares false
+      largest[lane] = x[i + lane] > largest[lane] ? x[i + lane] : largest[lane];
+    }
+  }
+  for (int64_t lane = 0; i + lane < count; ++lane) {
+    bad[lane] |= x[i + lane] < kInfinity ? 0 : 1;
+    largest[lane] = x[i + lane] > largest[lane] ? x[i + lane] : largest[lane];
+  }
+  float result = -kInfinity;
+  int any_bad = 0;
+  for (int64_t lane = 0; lane < kStep; ++lane) {
+    result = largest[lane] > result ? largest[lane] : result;
+    any_bad |= bad[lane];
+  }
+  return any_bad != 0 ? kInfinity : result;
+}
+
+}  // namespace
+
+void BlockMaxima(absl::Span<const float> values, float* maxima) {
+  const float* const x = values.data();
+  const auto count = static_cast<int64_t>(values.size());
+  Vectorized([=]() BW_ALWAYS_INLINE {
+    for (int64_t first = 0; first < count; first += kScanBlock) {
+      maxima[first / kScanBlock] = BlockMax(x + first, std::min(kScanBlock, count - first));
+    }
+  });
+}
+
+PanelSum SumPanel(absl::Span<const float> values, float largest) {
+  PanelSum panel{largest, 0};
+  if (largest == -kInfinity) {
+    return panel;
+  }
+  // Terms of f32 in lanes, blocks of them in f64.
+  constexpr int64_t kTerms = 256;
+  const float* const x = values.data();
+  const auto count = static_cast<int64_t>(values.size());
+  double sum = 0;
+  Vectorized([=, &sum]() BW_ALWAYS_INLINE {
+    for (int64_t first = 0; first < count; first += kTerms) {
+      const float* const block = x + first;
+      sum += LaneSum(std::min(kTerms, count - first), [block, largest](int64_t i) BW_ALWAYS_INLINE {
+        return Exp(block[i] - largest);
+      });
+    }
+  });
+  panel.sum = sum;
+  return panel;
+}
+
+void PanelJoin::Add(const PanelSum& panel) {
+  const double largest = panel.largest;
+  if (panel.largest == -kInfinity) {
+    return;
+  }
+  // Of equal ones exp(0) is 1: a row of one panel is that panel's sum.
+  if (largest > largest_) {
+    sum_ = sum_ * std::exp(largest_ - largest) + panel.sum;
+    largest_ = largest;
+  } else {
+    sum_ += panel.sum * std::exp(largest - largest_);
+  }
+}
+
+float PanelJoin::LogSumExp() const {
+  return sum_ == 0 ? -kInfinity : static_cast<float>(largest_ + std::log(sum_));
+}
+
+float LogSumExp(absl::Span<const float> values, absl::Span<const float> maxima) {
+  PanelJoin join;
+  for (size_t first = 0; first < values.size(); first += kScanPanel) {
+    const absl::Span<const float> blocks =
+        maxima.subspan(first / kScanBlock, static_cast<size_t>(kBlocksPerPanel));
+    join.Add(SumPanel(values.subspan(first, kScanPanel),
+                      *std::max_element(blocks.begin(), blocks.end())));
+  }
+  return join.LogSumExp();
+}
+
+float LogSumExp(absl::Span<const float> values) {
+  PanelJoin join;
+  for (size_t first = 0; first < values.size(); first += kScanPanel) {
+    const absl::Span<const float> panel = values.subspan(first, kScanPanel);
+    join.Add(SumPanel(panel, *std::max_element(panel.begin(), panel.end())));
+  }
+  return join.LogSumExp();
+}
+
+float ApplyEdit(const LogitEdit& edit, float x) {
+  switch (edit.kind) {
+    case EditKind::kAdd:
+      return x + edit.value;
+    case EditKind::kScaleBySign:
+      return x < 0.0f ? x * edit.value : x / edit.value;
+    case EditKind::kBan:
+      break;
+  }
+  return -kInfinity;
+}
+
+}  // namespace beamwright::ops

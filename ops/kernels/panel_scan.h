@@ -1,0 +1,55 @@
+// A row's scores are scanned panel by panel, whether they stand in memory (ops/kernels/topk.h) or
+// are computed on the way (ops/kernels/vocabulary_projection.h): the width of a panel and the order
+// in which panels are joined are fixed, so that both give the same bits. Private to kernels/.
+#ifndef BEAMWRIGHT_OPS_KERNELS_PANEL_SCAN_H_
+#define BEAMWRIGHT_OPS_KERNELS_PANEL_SCAN_H_
+
+#include <cstdint>
+#include <limits>
+
+#include "absl/types/span.h"
+#include "ops/base/row_rules.h"
+
+namespace beamwright::ops {
+
+inline constexpr int64_t kScanPanel = 512;
+// A block whose largest value can't enter a list of candidates is skipped whole.
+inline constexpr int64_t kScanBlock = 64;
+inline constexpr int64_t kBlocksPerPanel = kScanPanel / kScanBlock;
+
+// What a panel adds to the log-sum-exp of its row: sum of exp(x - largest).
+struct PanelSum {
+  float largest = 0;  // -infinity: nothing is added
+  double sum = 0;
+};
+
+// maxima[i] = the largest of block i of `values`; +infinity if the block has NaN or +infinity.
+// maxima: one per started block.
+void BlockMaxima(absl::Span<const float> values, float* maxima);
+
+// Of up to kScanPanel values, none of them NaN or +infinity, whose largest is `largest`.
+PanelSum SumPanel(absl::Span<const float> values, float largest);
+
+// log(sum of exp(x)) of a row, panel by panel: Add each in its order.
+class PanelJoin {
+ public:
+  void Add(const PanelSum& panel);
+  // At least the largest value; -infinity if there is no other.
+  float LogSumExp() const;
+
+ private:
+  double largest_ = -std::numeric_limits<double>::infinity();
+  double sum_ = 0;  // of exp(x - largest_)
+};
+
+// The same of values that stand in memory, none of them NaN or +infinity. maxima: those of their
+// blocks.
+float LogSumExp(absl::Span<const float> values, absl::Span<const float> maxima);
+float LogSumExp(absl::Span<const float> values);
+
+// x as `edit` changes it; a ban is -infinity.
+float ApplyEdit(const LogitEdit& edit, float x);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_KERNELS_PANEL_SCAN_H_

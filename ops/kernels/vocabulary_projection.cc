@@ -1,0 +1,301 @@
+#include "ops/kernels/vocabulary_projection.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "ops/base/check.h"
+#include "ops/base/step_profile.h"
+#include "ops/base/vector_isa.h"
+#include "ops/kernels/parallel.h"
+
+namespace beamwright::ops {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Rows whose panel is computed at once: their scores and the panel's weights share the cache.
+constexpr int64_t kTileRows = 112;
+
+// Log-probabilities that differ may be equal once they are rounded, and equal ones stand in the
+// order of their tokens, not of their scores. So a few more are kept than are wanted.
+constexpr size_t kSpare = 4;
+
+// More edits or watched tokens than that are better applied to the whole row.
+constexpr size_t kMostTokens = 64;
+
+bool Outside(int32_t token, int64_t vocabulary) { return token < 0 || token >= vocabulary; }
+
+// Whether the rules ask for more than a panel tells; ScanRow also words the errors.
+bool NeedsWholeRow(const RowRules& rules, int k, int64_t vocabulary) {
+  const bool simple = !rules.has_allowed && rules.temperature == 1.0f && rules.bonuses.empty() &&
+                      rules.draw.kind == DrawKind::kNone && rules.added.empty() &&
+                      (rules.renormalize || rules.edits.empty()) && k >= 0 &&
+                      rules.edits.size() <= kMostTokens && rules.watched.size() <= kMostTokens;
+  return !simple || std::any_of(rules.edits.begin(), rules.edits.end(), [=](const LogitEdit& edit) {
+    return Outside(edit.token, vocabulary);
+  }) || std::any_of(rules.watched.begin(), rules.watched.end(), [=](int32_t token) {
+    return Outside(token, vocabulary);
+  });
+}
+
+// Applies the edits that concern tokens [first, first + values.size()): bans last, so that no other
+// edit lifts them. False: there are none.
+bool Edit(absl::Span<const LogitEdit> edits, int64_t first, absl::Span<float> values) {
+  const auto count = static_cast<int64_t>(values.size());
+  bool any = false;
+  for (const bool bans : {false, true}) {
+    for (const LogitEdit& edit : edits) {
+      const int64_t at = edit.token - first;
+      if (at >= 0 && at < count && (edit.kind == EditKind::kBan) == bans) {
+        float& x = values[static_cast<size_t>(at)];
+        x = ApplyEdit(edit, x);
+        any = true;
+      }
+    }
+  }
+  return any;
+}
+
+// Keeps `best` in order and at most `most` long. Tokens come in ascending order.
+template <typename Kept>
+void Keep(const Kept& kept, size_t most, std::vector<Kept>& best) {
+  if (best.size() == most) {
+    if (!(kept.value > best.back().value)) {
+      return;
+    }
+    best.pop_back();
+  }
+  const auto after =
+      std::upper_bound(best.begin(), best.end(), kept,
+                       [](const Kept& a, const Kept& b) { return a.value > b.value; });
+  best.insert(after, kept);
+}
+
+}  // namespace
+
+VocabularyProjection::VocabularyProjection(std::shared_ptr<const PackedMatMul> weight,
+                                           std::vector<float> bias)
+    : weight_(std::move(weight)),
+      bias_(std::move(bias)),
+      panels_((weight_->columns() + kScanPanel - 1) / kScanPanel) {
+  BW_CHECK(bias_.empty() || static_cast<int64_t>(bias_.size()) == weight_->columns());
+}
+
+void VocabularyProjection::RunPanel(const PackedMatMul::Activations& activations, int64_t first_row,
+                                    int64_t panel, Matrix<float> out) const {
+  const PhaseScope phase(Phase::kProducts);
+  const int64_t column = panel * kScanPanel;
+  weight_->RunPanel(activations, first_row, column, {}, out);
+  if (bias_.empty()) {
+    return;
+  }
+  // Behind the product, as the graph has it.
+  const float* const bias = bias_.data() + column;
+  Vectorized([=]() BW_ALWAYS_INLINE {
+    for (int64_t row = 0; row < out.rows; ++row) {
+      float* const to = out.row(row);
+      for (int64_t n = 0; n < out.columns; ++n) {
+        to[n] = to[n] + bias[n];
+      }
+    }
+  });
+}
+
+void VocabularyProjection::Scores(int num_threads, ConstMatrix<float> hidden,
+                                  Matrix<float> out) const {
+  static thread_local PackedMatMul::Activations kept;
+  PackedMatMul::Activations& activations = kept;  // the calling thread's, in all of them
+  weight_->Prepare(num_threads, hidden, activations);
+  const int64_t tiles = (hidden.rows + kTileRows - 1) / kTileRows;
+  ParallelFor(num_threads, tiles * panels_, hidden.rows * depth() * vocabulary(),
+              [&](int64_t item) {
+                const int64_t row = item % tiles * kTileRows;
+                const int64_t panel = item / tiles;
+                const int64_t column = panel * kScanPanel;
+                RunPanel(activations, row, panel,
+                         {out.row(row) + column, std::min(kTileRows, hidden.rows - row),
+                          std::min(kScanPanel, vocabulary() - column), out.stride});
+              });
+}
+
+void VocabularyProjection::Plan(absl::Span<const Row> rows, int64_t chunks,
+                                Scratch& scratch) const {
+  const size_t count = rows.size();
+  const size_t num_parts = count * static_cast<size_t>(chunks);
+  scratch.parts.resize(std::max(scratch.parts.size(), num_parts));
+  scratch.sums.resize(std::max(scratch.sums.size(), count * static_cast<size_t>(panels_)));
+  scratch.full_line.assign(count, -1);
+  scratch.first_watched.assign(count, 0);
+  int64_t num_full = 0;
+  size_t num_watched = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (NeedsWholeRow(*rows[i].rules, rows[i].k, vocabulary())) {
+      scratch.full_line[i] = num_full++;
+    } else {
+      scratch.first_watched[i] = num_watched;
+      num_watched += rows[i].rules->watched.size();
+    }
+  }
+  const auto scores = static_cast<size_t>(num_full * vocabulary());
+  scratch.full.resize(std::max(scratch.full.size(), scores));
+  scratch.watched.resize(std::max(scratch.watched.size(), num_watched));
+  for (size_t i = 0; i < num_parts; ++i) {
+    scratch.parts[i].best.clear();
+    scratch.parts[i].bad = false;
+  }
+}
+
+void VocabularyProjection::ScanPanel(const Row& row, int64_t panel, absl::Span<float> values,
+                                     Scratch::Part& part, PanelSum& sum, float* watched) const {
+  const int64_t first = panel * kScanPanel;
+  const size_t blocks = (values.size() + kScanBlock - 1) / kScanBlock;
+  float maxima[kBlocksPerPanel];
+  const auto is_bad = [&] {
+    return std::find(maxima, maxima + blocks, kInfinity) != maxima + blocks;
+  };
+  BlockMaxima(values, maxima);
+  // What the rules would hide must not hide a broken model.
+  part.bad = part.bad || is_bad();
+  if (Edit(row.rules->edits, first, values)) {
+    BlockMaxima(values, maxima);
+    part.bad = part.bad || is_bad();
+  }
+  if (part.bad) {
+    return;
+  }
+  sum = SumPanel(values, *std::max_element(maxima, maxima + blocks));
+  for (size_t i = 0; i < row.rules->watched.size(); ++i) {
+    const int64_t at = row.rules->watched[i] - first;
+    if (at >= 0 && at < static_cast<int64_t>(values.size())) {
+      watched[i] = values[static_cast<size_t>(at)];
+    }
+  }
+  if (row.k == 0) {
+    return;
+  }
+  const size_t most = static_cast<size_t>(row.k) + kSpare;
+  for (size_t block = 0; block < blocks; ++block) {
+    if (maxima[block] == -kInfinity ||
+        (part.best.size() == most && maxima[block] <= part.best.back().value)) {
+      continue;
+    }
+    const size_t end = std::min((block + 1) * kScanBlock, values.size());
+    for (size_t i = block * kScanBlock; i < end; ++i) {
+      if (values[i] > -kInfinity &&
+          (part.best.size() < most || values[i] > part.best.back().value)) {
+        Keep(Scratch::Kept{values[i], static_cast<int32_t>(first + static_cast<int64_t>(i))}, most,
+             part.best);
+      }
+    }
+  }
+}
+
+absl::Status VocabularyProjection::ScanWhole(const Row& row, int64_t index,
+                                             Scratch& scratch) const {
+  int64_t line = scratch.full_line[static_cast<size_t>(index)];
+  if (line < 0) {
+    line = 0;
+    static thread_local std::vector<float> scores;
+    scores.resize(std::max(scores.size(), static_cast<size_t>(vocabulary())));
+    for (int64_t panel = 0; panel < panels_; ++panel) {
+      const int64_t column = panel * kScanPanel;
+      const int64_t width = std::min(kScanPanel, vocabulary() - column);
+      RunPanel(scratch.activations, index, panel, {scores.data() + column, 1, width, width});
+    }
+    return ScanRow({scores.data(), static_cast<size_t>(vocabulary())}, ScoreKind::kLogits,
+                   *row.rules, row.k, *row.result);
+  }
+  return ScanRow({scratch.full.data() + line * vocabulary(), static_cast<size_t>(vocabulary())},
+                 ScoreKind::kLogits, *row.rules, row.k, *row.result);
+}
+
+absl::Status VocabularyProjection::Finish(const Row& row, int64_t index, int64_t chunks,
+                                          Scratch& scratch) const {
+  const auto at = static_cast<size_t>(index);
+  Scratch::Part* const parts = scratch.parts.data() + index * chunks;
+  bool whole = scratch.full_line[at] >= 0;
+  const size_t most = static_cast<size_t>(std::max(row.k, 0)) + kSpare;
+  // Later chunks have higher tokens, so that equal values stay in order.
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    whole = whole || parts[chunk].bad;
+    for (const Scratch::Kept& kept : parts[chunk].best) {
+      if (chunk > 0) {
+        Keep(kept, most, parts[0].best);
+      }
+    }
+  }
+  if (whole) {
+    return ScanWhole(row, index, scratch);
+  }
+  RowScan& result = *row.result;
+  result.best.clear();
+  result.watched.clear();
+  PanelJoin join;
+  for (int64_t panel = 0; panel < panels_; ++panel) {
+    join.Add(scratch.sums[static_cast<size_t>(index * panels_ + panel)]);
+  }
+  result.log_sum_exp = join.LogSumExp();
+  for (const Scratch::Kept& kept : parts[0].best) {
+    const float log_prob = kept.value - result.log_sum_exp;
+    result.best.push_back({kept.token, log_prob, log_prob});
+  }
+  const auto k = static_cast<size_t>(row.k);
+  // The last that was kept may tie with others that were not.
+  if (result.best.size() == most && k > 0 &&
+      result.best.back().log_prob == result.best[k - 1].log_prob) {
+    return ScanWhole(row, index, scratch);
+  }
+  std::sort(result.best.begin(), result.best.end(), [](const Candidate& a, const Candidate& b) {
+    return a.log_prob > b.log_prob || (a.log_prob == b.log_prob && a.token < b.token);
+  });
+  result.best.resize(std::min(result.best.size(), k));
+  for (size_t i = 0; i < row.rules->watched.size(); ++i) {
+    const float value = scratch.watched[scratch.first_watched[at] + i];
+    result.watched.push_back(value == -kInfinity ? -kInfinity : value - result.log_sum_exp);
+  }
+  return absl::OkStatus();
+}
+
+void VocabularyProjection::Scan(int num_threads, ConstMatrix<float> hidden, absl::Span<Row> rows,
+                                Scratch& scratch) const {
+  BW_DCHECK(static_cast<int64_t>(rows.size()) == hidden.rows && hidden.columns == depth());
+  weight_->Prepare(num_threads, hidden, scratch.activations);
+  const int64_t work = hidden.rows * depth() * vocabulary();
+  const int64_t tiles = (hidden.rows + kTileRows - 1) / kTileRows;
+  const int64_t chunks = work < kMinParallelWork ? 1 : std::clamp<int64_t>(num_threads, 1, panels_);
+  Plan(rows, chunks, scratch);
+  ParallelFor(num_threads, tiles * chunks, work, [&](int64_t item) {
+    static thread_local std::vector<float> panel_scores;
+    panel_scores.resize(static_cast<size_t>(kTileRows * kScanPanel));
+    const int64_t first_row = item % tiles * kTileRows;
+    const int64_t chunk = item / tiles;
+    const int64_t tile_rows = std::min(kTileRows, hidden.rows - first_row);
+    for (int64_t panel = chunk * panels_ / chunks; panel < (chunk + 1) * panels_ / chunks;
+         ++panel) {
+      const int64_t column = panel * kScanPanel;
+      const int64_t width = std::min(kScanPanel, vocabulary() - column);
+      const Matrix<float> scores{panel_scores.data(), tile_rows, width, width};
+      RunPanel(scratch.activations, first_row, panel, scores);
+      for (int64_t r = 0; r < tile_rows; ++r) {
+        const int64_t row = first_row + r;
+        const auto at = static_cast<size_t>(row);
+        const int64_t line = scratch.full_line[at];
+        if (line >= 0) {
+          std::copy_n(scores.row(r), width, scratch.full.data() + line * vocabulary() + column);
+          continue;
+        }
+        ScanPanel(rows[at], panel, scores.row_span(r),
+                  scratch.parts[static_cast<size_t>(row * chunks + chunk)],
+                  scratch.sums[static_cast<size_t>(row * panels_ + panel)],
+                  scratch.watched.data() + scratch.first_watched[at]);
+      }
+    }
+  });
+  const int64_t count = hidden.rows;
+  ParallelFor(num_threads, count, work, [&](int64_t row) {
+    Row& one = rows[static_cast<size_t>(row)];
+    one.status = Finish(one, row, chunks, scratch);
+  });
+}
+
+}  // namespace beamwright::ops

@@ -1,0 +1,83 @@
+// VocabularyProjection: the last product of a step and the scan of its scores in one. Panels of
+// scores are looked at while they are in the cache: candidates, log-sum-exp, edited and watched
+// tokens are taken from them, and a whole row is written only for rules that need it (an allowed
+// set, temperature, bonuses, draws, log-probabilities that are not renormalised). What comes out is
+// what ScanRow (ops/kernels/topk.h) finds in the row, bit for bit.
+#ifndef BEAMWRIGHT_OPS_KERNELS_VOCABULARY_PROJECTION_H_
+#define BEAMWRIGHT_OPS_KERNELS_VOCABULARY_PROJECTION_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ops/kernels/packed_matmul.h"
+#include "ops/kernels/panel_scan.h"
+#include "ops/kernels/topk.h"
+
+namespace beamwright::ops {
+
+// Thread-safe.
+class VocabularyProjection {
+ public:
+  // A row's scan: arguments and results of ScanRow.
+  struct Row {
+    const RowRules* rules = nullptr;
+    int k = 0;
+    RowScan* result = nullptr;
+    absl::Status status;
+  };
+
+  // Memory of scans. Keep one from step to step, so that steady steps allocate nothing.
+  class Scratch {
+   private:
+    friend class VocabularyProjection;
+    struct Kept {
+      float value;
+      int32_t token;
+    };
+    // What one chunk of panels found in one row.
+    struct Part {
+      std::vector<Kept> best;  // by value descending, then token ascending
+      bool bad = false;        // a score is NaN or +infinity
+    };
+    PackedMatMul::Activations activations;
+    std::vector<int64_t> full_line;     // by row: its line of `full`; -1: none
+    std::vector<float> full;            // whole rows of scores
+    std::vector<Part> parts;            // [rows, chunks]
+    std::vector<PanelSum> sums;         // [rows, panels]
+    std::vector<float> watched;         // values of all rows' watched tokens
+    std::vector<size_t> first_watched;  // by row: its first of `watched`
+  };
+
+  // Scores are hidden * weight, plus bias: [weight->columns()] or empty.
+  VocabularyProjection(std::shared_ptr<const PackedMatMul> weight, std::vector<float> bias);
+
+  int64_t depth() const { return weight_->depth(); }
+  int64_t vocabulary() const { return weight_->columns(); }
+
+  // All scores: out [rows, vocabulary] from hidden [rows, depth].
+  void Scores(int num_threads, ConstMatrix<float> hidden, Matrix<float> out) const;
+
+  // rows[i].status = ScanRow(scores of hidden's row i, kLogits, ...). hidden: [rows.size(), depth].
+  void Scan(int num_threads, ConstMatrix<float> hidden, absl::Span<Row> rows,
+            Scratch& scratch) const;
+
+ private:
+  void Plan(absl::Span<const Row> rows, int64_t chunks, Scratch& scratch) const;
+  void RunPanel(const PackedMatMul::Activations& activations, int64_t first_row, int64_t panel,
+                Matrix<float> out) const;
+  // One row's scores of a panel: `values` are changed by the rules.
+  void ScanPanel(const Row& row, int64_t panel, absl::Span<float> values, Scratch::Part& part,
+                 PanelSum& sum, float* watched) const;
+  absl::Status Finish(const Row& row, int64_t index, int64_t chunks, Scratch& scratch) const;
+  // The row's scores as a whole, and ScanRow on them.
+  absl::Status ScanWhole(const Row& row, int64_t index, Scratch& scratch) const;
+
+  const std::shared_ptr<const PackedMatMul> weight_;
+  const std::vector<float> bias_;
+  const int64_t panels_;
+};
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_KERNELS_VOCABULARY_PROJECTION_H_

@@ -1,0 +1,204 @@
+// Scores scanned panel by panel against rows of scores that are scanned whole: the same bits, for
+// random rules, in each precision, with each instruction set and for any number of threads.
+#include "ops/kernels/vocabulary_projection.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "ops/base/vector_isa.h"
+#include "tests/ops/kernels/run_operator.h"
+
+namespace beamwright::ops {
+namespace {
+
+// What the views of a RowRules point at.
+struct Rules {
+  std::vector<LogitEdit> edits;
+  std::vector<int32_t> allowed;
+  std::vector<RankBonus> bonuses;
+  std::vector<int32_t> watched;
+  RowRules rules;
+
+  Rules(Random& random, int64_t vocabulary) {
+    const auto token = [&] { return static_cast<int32_t>(random.Int(0, vocabulary - 1)); };
+    for (int64_t i = random.Int(0, 3) * random.Int(0, 30); i > 0; --i) {
+      edits.push_back({token(), static_cast<EditKind>(random.Int(0, 2)), random.Float(0.5f, 2)});
+    }
+    for (int64_t i = random.Int(0, 2) * random.Int(0, 40); i > 0; --i) {
+      watched.push_back(token());
+    }
+    rules.edits = edits;
+    rules.watched = watched;
+    switch (random.Int(0, 9)) {
+      case 0:
+        allowed = {token()};
+        rules.allowed = allowed;
+        rules.has_allowed = true;
+        break;
+      case 1:
+        rules.temperature = 0.7f;
+        break;
+      case 2:
+        bonuses = {{token(), 1.5f, 0}};
+        rules.bonuses = bonuses;
+        break;
+      case 3:
+        rules.renormalize = false;
+        break;
+      case 4:
+        rules.draw.kind = DrawKind::kGumbel;
+        break;
+      default:
+        break;
+    }
+  }
+  Rules(const Rules&) = delete;
+};
+
+struct Problem {
+  int64_t depth;
+  int64_t vocabulary;
+  Tensor weight;  // [vocabulary, depth]
+  Tensor bias;
+  Tensor hidden;
+
+  VocabularyProjection Make(Precision precision) const {
+    return VocabularyProjection(
+        std::make_shared<PackedMatMul>(
+            ConstMatrix<float>{weight.data<float>(), vocabulary, depth, depth}, true, precision),
+        std::vector<float>(bias.data<float>(), bias.data<float>() + bias.num_elements()));
+  }
+  ConstMatrix<float> rows() const { return {hidden.data<float>(), hidden.dim(0), depth, depth}; }
+};
+
+bool SameFloats(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+// Scans all rows both ways.
+void ExpectScansEqual(const Problem& problem, Precision precision, int threads, Random& random) {
+  const VocabularyProjection projection = problem.Make(precision);
+  const ConstMatrix<float> hidden = problem.rows();
+  std::vector<float> scores(static_cast<size_t>(hidden.rows * problem.vocabulary));
+  projection.Scores(threads, hidden,
+                    {scores.data(), hidden.rows, problem.vocabulary, problem.vocabulary});
+  std::vector<std::unique_ptr<Rules>> rules;
+  std::vector<RowScan> scans(static_cast<size_t>(hidden.rows));
+  std::vector<VocabularyProjection::Row> rows;
+  for (size_t i = 0; i < scans.size(); ++i) {
+    rules.push_back(std::make_unique<Rules>(random, problem.vocabulary));
+    rows.push_back({&rules.back()->rules, static_cast<int>(random.Int(0, 12)), &scans[i],
+                    absl::UnknownError("")});
+  }
+  VocabularyProjection::Scratch scratch;
+  projection.Scan(threads, hidden, absl::MakeSpan(rows), scratch);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    RowScan expected;
+    const absl::Status status =
+        ScanRow(absl::MakeConstSpan(scores).subspan(i * static_cast<size_t>(problem.vocabulary),
+                                                    static_cast<size_t>(problem.vocabulary)),
+                ScoreKind::kLogits, *rows[i].rules, rows[i].k, expected);
+    ASSERT_EQ(rows[i].status, status) << "row " << i;
+    if (status.ok()) {
+      ASSERT_EQ(scans[i].best, expected.best)
+          << "row " << i << ", vocabulary " << problem.vocabulary;
+      ASSERT_EQ(scans[i].log_sum_exp, expected.log_sum_exp) << "row " << i;
+      ASSERT_TRUE(SameFloats(scans[i].watched, expected.watched)) << "row " << i;
+    }
+  }
+}
+
+class VocabularyProjectionTest : public ::testing::TestWithParam<VectorIsa> {
+ protected:
+  void SetUp() override {
+    if (CurrentVectorIsa() != GetParam()) {
+      GTEST_SKIP() << "not on this machine";
+    }
+  }
+  const ScopedVectorIsa isa_{GetParam()};
+};
+
+TEST_P(VocabularyProjectionTest, FindsWhatAScanOfWholeRowsFinds) {
+  Random random(7);
+  for (const int64_t vocabulary : {1, 63, 65, 511, 512, 513, 1100}) {
+    for (const int64_t num_rows : {1, 7, 130}) {
+      Problem problem;
+      problem.depth = random.Int(1, 40);
+      problem.vocabulary = vocabulary;
+      problem.weight = random.Floats({vocabulary, problem.depth});
+      problem.bias = random.Floats({random.Int(0, 1) * vocabulary});
+      problem.hidden = random.Floats({num_rows, problem.depth}, -3, 3);
+      for (const Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
+        for (const int threads : {1, 3}) {
+          ExpectScansEqual(problem, precision, threads, random);
+        }
+      }
+    }
+  }
+}
+
+// Many scores that differ and have one log-probability, since a large one makes their f32 coarse:
+// the order is then that of the tokens.
+TEST_P(VocabularyProjectionTest, TiesThatRoundingMakes) {
+  Random random(8);
+  for (const float largest : {0.0f, 100.0f, 3e5f}) {
+    Problem problem;
+    problem.depth = 3;
+    problem.vocabulary = 1300;
+    problem.weight = random.Floats({problem.vocabulary, problem.depth});
+    problem.bias = Tensor(DType::kF32, {problem.vocabulary});
+    std::fill_n(problem.bias.mutable_data<float>(), problem.vocabulary, 0.0f);
+    problem.bias.mutable_data<float>()[700] = largest;
+    problem.hidden = random.Floats({20, problem.depth}, -1e-3f, 1e-3f);
+    for (const int threads : {1, 3}) {
+      ExpectScansEqual(problem, Precision::kF32, threads, random);
+    }
+  }
+}
+
+TEST_P(VocabularyProjectionTest, WhatIsNoNumberConcernsItsRowAlone) {
+  Random random(9);
+  const float infinity = std::numeric_limits<float>::infinity();
+  Problem problem;
+  problem.depth = 4;
+  problem.vocabulary = 700;
+  problem.weight = random.Floats({problem.vocabulary, problem.depth});
+  problem.bias = random.Floats({problem.vocabulary});
+  problem.bias.mutable_data<float>()[3] = -infinity;  // a token that can't be chosen
+  problem.hidden = random.Floats({6, problem.depth});
+  problem.hidden.mutable_data<float>()[1 * 4] = std::nanf("");
+  problem.hidden.mutable_data<float>()[4 * 4 + 2] = infinity;
+  ExpectScansEqual(problem, Precision::kF32, 1, random);
+  ExpectScansEqual(problem, Precision::kInt8, 1, random);
+
+  const VocabularyProjection projection = problem.Make(Precision::kF32);
+  const RowRules none;
+  LogitEdit outside[] = {{700, EditKind::kAdd, 1}};
+  RowRules wrong;
+  wrong.edits = outside;
+  std::vector<RowScan> scans(6);
+  std::vector<VocabularyProjection::Row> rows;
+  for (RowScan& scan : scans) {
+    rows.push_back({rows.size() == 5 ? &wrong : &none, 3, &scan, absl::OkStatus()});
+  }
+  VocabularyProjection::Scratch scratch;
+  projection.Scan(1, problem.rows(), absl::MakeSpan(rows), scratch);
+  for (const size_t row : {0, 2, 3}) {
+    EXPECT_TRUE(rows[row].status.ok()) << rows[row].status;
+    EXPECT_EQ(scans[row].best.size(), 3u);
+  }
+  EXPECT_EQ(rows[1].status.message(), "scores[0]: nan is not a number below infinity");
+  EXPECT_FALSE(rows[4].status.ok());
+  EXPECT_EQ(rows[5].status.message(), "edits: token 700 is outside [0, 700)");
+}
+
+INSTANTIATE_TEST_SUITE_P(InstructionSets, VocabularyProjectionTest,
+                         ::testing::Values(VectorIsa::kPlain, VectorIsa::kAvx2,
+                                           VectorIsa::kAvx512));
+
+}  // namespace
+}  // namespace beamwright::ops
