@@ -4,7 +4,8 @@ Starts the server on a model, decodes the dev and test parts through the command
 Markdown tables. With --peers Phonetisaurus is trained on the same training words and g2p-en's network is
 run, on the same test words, in the same run. docs/model-g2p-en.md shows what it printed.
 
-    ./dev g2p-quality [--model g2p-en|p2g-en] [--parts dev test] [--beams 1 4 8] [--threads N] [--peers]
+    ./dev g2p-quality [--model g2p-en|p2g-en] [--parts dev test] [--beams 1 4 8] [--threads N]
+                      [--precisions f32 bf16 int8] [--peers]
 """
 
 import argparse
@@ -28,21 +29,21 @@ from scoring import Tally  # noqa: E402
 
 BIN = ROOT / "build/bin"
 N_BEST = 5
-# Numerics that the server can be asked for; more when it has them.
-PRECISIONS = ("f32",)
+# Forms of weights that the server can be asked for.
+PRECISIONS = ("f32", "bf16", "int8", "auto")
 
 Answers = dict[Tokens, list[Tokens]]
 
 
 @contextmanager
-def served(bundle: Path, threads: int) -> Iterator[str]:
+def served(bundle: Path, threads: int, precision: str) -> Iterator[str]:
     """The address of a server of this bundle, which ends with the block."""
     with tempfile.TemporaryDirectory() as folder:
         port_file = Path(folder) / "port"
         server = subprocess.Popen(
             [BIN / "beamwright-server", "--model-path", bundle, "--grpc-address", "127.0.0.1:0",
              "--http-address", "none", "--metrics-address", "none",
-             "--port-file", port_file, "--threads", str(threads)],
+             "--port-file", port_file, "--threads", str(threads), "--precision", precision],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             deadline = time.monotonic() + 60
@@ -103,8 +104,8 @@ def header(task: str, names: list[str]) -> str:
 def measure_ours(args: argparse.Namespace, task: str, parts: dict[str, Entries]) -> None:
     print(f"\n### {args.model}, {args.threads} threads\n")
     print(header(task, ["part", "precision", "beam"]))
-    for precision in PRECISIONS:
-        with served(args.bundle, args.threads) as address:
+    for precision in args.precisions:
+        with served(args.bundle, args.threads, precision) as address:
             for part in args.parts:
                 for beam in args.beams:
                     answers, seconds = decode(address, task, list(parts[part]), beam)
@@ -131,6 +132,7 @@ def main() -> None:
                         default=["dev", "test"])
     parser.add_argument("--beams", nargs="+", type=int, default=[1, 4, 8])
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=["f32"])
     parser.add_argument("--peers", action="store_true", help="also measure other programs")
     args = parser.parse_args()
     args.bundle = args.bundle or ROOT / "models" / args.model

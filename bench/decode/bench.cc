@@ -174,15 +174,17 @@ absl::StatusOr<std::vector<v1::Source>> RandomSources(const engine::DecodeModel&
 }
 
 std::string ResultsText(const std::vector<DecodeResult>& results) {
-  std::string text = "requests threads  tokens/s sentences/s cpu us/token  step ms     p99 |";
+  std::string text =
+      "precision requests threads  tokens/s sentences/s cpu us/token  step ms     p99 |";
   for (const char* name : kPhaseNames) {
     absl::StrAppendFormat(&text, " %9s", name);
   }
   text += "\n";
   for (const DecodeResult& result : results) {
-    absl::StrAppendFormat(&text, "%8d %7d %9.0f %11.1f %12.1f %8.3f %7.3f |", result.concurrency,
-                          result.threads, result.tokens_per_second(), result.sentences_per_second(),
-                          result.cpu_us_per_token(), result.step_ms_median, result.step_ms_p99);
+    absl::StrAppendFormat(&text, "%9s %8d %7d %9.0f %11.1f %12.1f %8.3f %7.3f |", result.precision,
+                          result.concurrency, result.threads, result.tokens_per_second(),
+                          result.sentences_per_second(), result.cpu_us_per_token(),
+                          result.step_ms_median, result.step_ms_p99);
     for (const double share : result.shares) {
       absl::StrAppendFormat(&text, " %8.1f%%", 100 * share);
     }
@@ -196,6 +198,7 @@ std::string ResultsJson(const std::vector<DecodeResult>& results) {
   json.BeginArray();
   for (const DecodeResult& result : results) {
     json.BeginObject();
+    json.Key("precision").String(result.precision);
     json.Key("concurrency").Int(result.concurrency).Key("threads").Int(result.threads);
     json.Key("sentences").Int(result.sentences).Key("tokens").Int(result.tokens);
     json.Key("seconds").Double(result.seconds);

@@ -22,6 +22,7 @@ struct DecodeCase {
 };
 
 struct DecodeResult {
+  std::string precision;  // as asked for
   int concurrency = 0;
   int threads = 0;
   int64_t sentences = 0;  // answered while the clock ran

@@ -5,7 +5,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "bench/decode/bench.h"
+#include "bench/decode/precision.h"
 #include "ops/base/status.h"
+#include "server/engine/precision.h"
 #include "server/model/bundle.h"
 
 namespace beamwright::bench {
@@ -15,6 +17,7 @@ struct Flags {
   std::string model;
   std::string sources;
   std::string random;
+  std::vector<std::string> precisions = {"model"};
   int beam = 0;
   std::vector<int> concurrency = {1};
   std::vector<int> threads = {1};
@@ -30,6 +33,12 @@ void AddFlags(CLI::App& decode, Flags& flags) {
   sources->add_option("--sources", flags.sources, "One source a line, as text")->type_name("FILE");
   sources->add_option("--random", flags.random, "N random sources of LENGTHS ids: 100:20, 100:5-30")
       ->type_name("N:LENGTHS");
+  decode
+      .add_option("--precision", flags.precisions,
+                  "Form of the weights; a case for each. 'model': as the bundle says")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"model", "f32", "bf16", "int8", "auto"}))
+      ->capture_default_str();
   decode.add_option("--beam", flags.beam, "Beam size; unset: the model's default")
       ->check(CLI::Range(1, 256));
   decode
@@ -72,11 +81,17 @@ absl::StatusOr<std::vector<v1::Source>> Sources(const Flags& flags,
   return RandomSources(model, count, shortest, longest);
 }
 
-absl::Status Decode(const Flags& flags) {
-  BW_ASSIGN_OR_RETURN(model::Bundle bundle, model::LoadBundle(flags.model));
-  BW_ASSIGN_OR_RETURN(const std::shared_ptr<const engine::DecodeModel> model,
-                      engine::DecodeModel::Compile(std::move(bundle)));
-  BW_ASSIGN_OR_RETURN(const std::vector<v1::Source> sources, Sources(flags, *model));
+absl::StatusOr<std::shared_ptr<const engine::DecodeModel>> Compile(const std::string& folder,
+                                                                   const std::string& precision) {
+  engine::CompileOptions options;
+  if (precision != "model") {
+    BW_ASSIGN_OR_RETURN(options.precision, engine::ParsePrecision(precision));
+  }
+  BW_ASSIGN_OR_RETURN(model::Bundle bundle, model::LoadBundle(folder));
+  return engine::DecodeModel::Compile(std::move(bundle), options);
+}
+
+DecodeCase CaseOf(const Flags& flags) {
   DecodeCase bench_case;
   bench_case.seconds = flags.seconds;
   if (flags.beam > 0) {
@@ -88,15 +103,58 @@ absl::Status Decode(const Flags& flags) {
   if (flags.fixed_length) {
     bench_case.options.set_stop(v1::STOP_MODE_NEVER);
   }
+  return bench_case;
+}
+
+absl::Status Decode(const Flags& flags) {
+  DecodeCase bench_case = CaseOf(flags);
   std::vector<DecodeResult> results;
-  for (const int threads : flags.threads) {
-    for (const int concurrency : flags.concurrency) {
-      bench_case.threads = threads;
-      bench_case.concurrency = concurrency;
-      BW_ASSIGN_OR_RETURN(results.emplace_back(), BenchDecode(model, sources, bench_case));
+  for (const std::string& precision : flags.precisions) {
+    BW_ASSIGN_OR_RETURN(const std::shared_ptr<const engine::DecodeModel> model,
+                        Compile(flags.model, precision));
+    BW_ASSIGN_OR_RETURN(const std::vector<v1::Source> sources, Sources(flags, *model));
+    for (const int threads : flags.threads) {
+      for (const int concurrency : flags.concurrency) {
+        bench_case.threads = threads;
+        bench_case.concurrency = concurrency;
+        BW_ASSIGN_OR_RETURN(results.emplace_back(), BenchDecode(model, sources, bench_case));
+        results.back().precision = precision;
+      }
     }
   }
   std::fputs((flags.json ? ResultsJson(results) : ResultsText(results)).c_str(), stdout);
+  return absl::OkStatus();
+}
+
+void AddPrecisionFlags(CLI::App& precision, Flags& flags) {
+  precision.add_option("--model", flags.model, "Bundle folder")->type_name("DIR")->required();
+  precision
+      .add_option("--sources", flags.sources,
+                  "One source a line, as text; unset: the bundle's golden requests")
+      ->type_name("FILE");
+  precision
+      .add_option("--beam", flags.beam, "Beam size and n-best of --sources; unset: the model's")
+      ->check(CLI::Range(1, 256));
+  precision.add_flag("--json", flags.json, "Print a JSON array, not a table");
+}
+
+absl::Status ComparePrecisions(const Flags& flags) {
+  std::vector<DecodeRequest> requests;
+  if (flags.sources.empty()) {
+    BW_ASSIGN_OR_RETURN(requests, ReadGoldenRequests(flags.model));
+  } else {
+    BW_ASSIGN_OR_RETURN(std::vector<v1::Source> sources, ReadSources(flags.sources));
+    for (v1::Source& source : sources) {
+      requests.emplace_back().source = std::move(source);
+      if (flags.beam > 0) {
+        requests.back().options.set_beam_size(flags.beam);
+        requests.back().options.set_n_best(flags.beam);
+      }
+    }
+  }
+  BW_ASSIGN_OR_RETURN(const std::vector<PrecisionShift> shifts,
+                      MeasurePrecisions(flags.model, requests));
+  std::fputs((flags.json ? ShiftsJson(shifts) : ShiftsText(shifts)).c_str(), stdout);
   return absl::OkStatus();
 }
 
@@ -105,8 +163,12 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   Flags flags;
   AddFlags(*app.add_subcommand("decode", "Decode sources with beam search, over and over"), flags);
+  CLI::App* const precision =
+      app.add_subcommand("precision", "How far answers in bf16 and int8 are from those in f32");
+  AddPrecisionFlags(*precision, flags);
   CLI11_PARSE(app, argc, argv);
-  if (const absl::Status status = Decode(flags); !status.ok()) {
+  const absl::Status status = precision->parsed() ? ComparePrecisions(flags) : Decode(flags);
+  if (!status.ok()) {
     std::fprintf(stderr, "beamwright-bench: %s\n", status.ToString().c_str());
     return 1;
   }

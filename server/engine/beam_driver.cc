@@ -121,6 +121,17 @@ absl::Status BeamDriver::ScoreRow(size_t row) {
   return absl::OkStatus();
 }
 
+absl::Status BeamDriver::MakeRules(size_t row) {
+  const RowOwner& owner = owners_[row];
+  RowRules& rules = buffers_[row].rules;
+  rules = owner.request->rows().rules()[static_cast<size_t>(owner.row)];
+  if (!owner.request->scorers.empty()) {
+    BW_RETURN_IF_ERROR(ScoreRow(row));
+    rules.added = buffers_[row].fused.added();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status BeamDriver::ScanRow(size_t row) {
   const DecodeModel::Parts& parts = model_->parts();
   const RowOwner& owner = owners_[row];
@@ -131,12 +142,8 @@ absl::Status BeamDriver::ScanRow(size_t row) {
     BW_RETURN_IF_ERROR(MixMembers(row, scores));
     kind = ops::ScoreKind::kLogits;
   }
-  RowRules rules = search.rules()[static_cast<size_t>(owner.row)];
-  if (!owner.request->scorers.empty()) {
-    BW_RETURN_IF_ERROR(ScoreRow(row));
-    rules.added = buffers_[row].fused.added();
-  }
-  return ops::ScanRow(scores, kind, rules, search.candidates_per_row(), scans_[row]);
+  BW_RETURN_IF_ERROR(MakeRules(row));
+  return ops::ScanRow(scores, kind, buffers_[row].rules, search.candidates_per_row(), scans_[row]);
 }
 
 void BeamDriver::ScanRows(const ops::ExecutionContext& context) {
@@ -152,11 +159,39 @@ void BeamDriver::ScanRows(const ops::ExecutionContext& context) {
   candidate_lists_.resize(scans_.size());
   statuses_.resize(owners_.size());
   const auto rows = static_cast<int>(owners_.size());
-  const int64_t work = int64_t{rows} * model_->parts().vocabulary_size;
+  const DecodeModel::Parts& parts = model_->parts();
+  // An ensemble mixes whole rows of scores; otherwise the model's own are scanned as they are made.
+  const bool in_panels = parts.member_weights.empty() && runners_[0].projection() != nullptr;
+  const bool is_light = in_panels && parts.scorers.empty();
+  const int64_t work = is_light ? 0 : int64_t{rows} * parts.vocabulary_size;
   const int threads = work < kParallelScan ? 1 : context.num_threads;
+  for (size_t decoder = in_panels ? 1 : 0; decoder < runners_.size(); ++decoder) {
+    if (runners_[decoder].num_rows() > 0) {
+      runners_[decoder].ComputeScores(context);
+    }
+  }
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
   for (int row = 0; row < rows; ++row) {
-    statuses_[static_cast<size_t>(row)] = ScanRow(static_cast<size_t>(row));
+    const auto at = static_cast<size_t>(row);
+    statuses_[at] = in_panels ? MakeRules(at) : ScanRow(at);
+  }
+  if (in_panels) {
+    ScanPanels(context);
+  }
+}
+
+void BeamDriver::ScanPanels(const ops::ExecutionContext& context) {
+  scanned_.resize(owners_.size());
+  for (size_t row = 0; row < owners_.size(); ++row) {
+    scanned_[row] = {&buffers_[row].rules, owners_[row].request->rows().candidates_per_row(),
+                     &scans_[row], absl::OkStatus()};
+  }
+  runners_[0].projection()->Scan(context.num_threads, runners_[0].hidden(),
+                                 absl::MakeSpan(scanned_), panels_);
+  for (size_t row = 0; row < owners_.size(); ++row) {
+    if (statuses_[row].ok()) {
+      statuses_[row] = scanned_[row].status;
+    }
   }
 }
 

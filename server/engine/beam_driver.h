@@ -40,8 +40,11 @@ class BeamDriver {
   // Scans the logits and advances every search; requests that fail leave.
   void AdvanceSearches(const ops::ExecutionContext& context);
   void ScanRows(const ops::ExecutionContext& context);
+  // Of a model whose projection was split off, once there are rules.
+  void ScanPanels(const ops::ExecutionContext& context);
   // What the decoder, or the decoders together, say of a row; and what scorers add.
   absl::Status ScanRow(size_t row);
+  absl::Status MakeRules(size_t row);
   absl::Status MixMembers(size_t row, absl::Span<const float>& scores);
   absl::Status ScoreRow(size_t row);
   // Advances one request, whose rows begin at `first_row`, by what the scans found.
@@ -67,10 +70,13 @@ class BeamDriver {
     std::vector<float> scratch;
     std::vector<ops::MixPart> parts;
     search::FusedRow fused;
+    RowRules rules;
   };
   std::vector<RowBuffers> buffers_;
   std::vector<absl::Status> statuses_;
   std::vector<ops::RowScan> scans_;
+  std::vector<ops::VocabularyProjection::Row> scanned_;
+  ops::VocabularyProjection::Scratch panels_;
   std::vector<search::RowCandidates> candidates_;  // of one request
   struct CandidateList {
     std::vector<int32_t> tokens;

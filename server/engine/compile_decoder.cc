@@ -9,6 +9,7 @@
 #include "ops/loop/operators.h"
 #include "server/engine/decoder_form.h"
 #include "server/engine/parts.h"
+#include "server/engine/split_projection.h"
 
 namespace beamwright::engine {
 namespace {
@@ -139,8 +140,12 @@ class DecoderCompiler {
       return Invalid(Describe(node), " has ", num_sliced,
                      " sliced inputs; a decoder's loop has one, its tokens");
     }
-    absl::StatusOr<std::unique_ptr<ops::LoopBody>> body = ops::LoopBody::Compile(
-        node.loop, *info.bodies[static_cast<size_t>(loop_node)][0], ops::Operators());
+    BW_RETURN_IF_ERROR(FindLoopLogits(loop_node));
+    const ops::GraphInfo& body_info = *info.bodies[static_cast<size_t>(loop_node)][0];
+    auto loop = std::make_shared<Loop>(*node.loop);
+    TakeProjection(*loop, body_info);
+    absl::StatusOr<std::unique_ptr<ops::LoopBody>> body =
+        ops::LoopBody::Compile(std::move(loop), body_info, ops::Operators(parts_.precision));
     if (!body.ok()) {
       return Annotate(body.status(), Describe(node));
     }
@@ -154,7 +159,18 @@ class DecoderCompiler {
                                             ? InputValue(node, parts_.body->invariants()[i])
                                             : ValueId{});
     }
-    return FindLoopLogits(loop_node);
+    return absl::OkStatus();
+  }
+
+  // The scores are computed where they are scanned, unless they are a state as well.
+  void TakeProjection(Loop& loop, const ops::GraphInfo& body_info) {
+    const bool is_state = std::any_of(
+        loop.inputs.begin(), loop.inputs.end(),
+        [this](const LoopInput& input) { return input.back_edge == parts_.logits_result; });
+    if (!is_state) {
+      parts_.projection = SplitProjection(loop.body, body_info, parts_.logits_result,
+                                          parts_.precision, parts_.logits_kind);
+    }
   }
 
   static ValueId InputValue(const ops::Node& node, int rule) {
@@ -261,10 +277,12 @@ class DecoderCompiler {
       }
       loop->inputs.push_back(rule);
     }
-    BW_ASSIGN_OR_RETURN(parts_.body, ops::LoopBody::Compile(loop, info, ops::Operators()));
     BW_ASSIGN_OR_RETURN(parts_.logits_result, FindResult(parts_.decoder, "decoder.logits_output",
                                                          config_.logits_output()));
     BW_ASSIGN_OR_RETURN(parts_.attention_result, FindAttention(parts_.decoder, config_));
+    TakeProjection(*loop, info);
+    BW_ASSIGN_OR_RETURN(parts_.body,
+                        ops::LoopBody::Compile(loop, info, ops::Operators(parts_.precision)));
     return absl::OkStatus();
   }
 
@@ -362,7 +380,10 @@ class DecoderCompiler {
   absl::Status FindVocabulary() {
     const Graph& body = parts_.body->loop().body;
     const ops::Node& result = body.node(body.results[static_cast<size_t>(parts_.logits_result)]);
-    const ops::ValueInfo& logits = body.info(result.inputs[0]);
+    ops::ValueInfo logits = body.info(result.inputs[0]);
+    if (parts_.projection != nullptr) {
+      logits.shape = PartialShape({PartialShape::kDynamic, parts_.projection->vocabulary()});
+    }
     if (logits.dtype != ops::DType::kF32) {
       return absl::UnimplementedError(
           absl::StrCat("logits are ", ops::Name(logits.dtype), "; supported is f32"));

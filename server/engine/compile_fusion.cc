@@ -17,6 +17,7 @@ using Parts = DecodeModel::Parts;
 // A decoder of its own with the texts of the model.
 std::unique_ptr<Parts> BesideOf(const Parts& parts, const v1::DecoderConfig& decoder) {
   auto beside = std::make_unique<Parts>();
+  beside->precision = parts.precision;
   beside->config = parts.config;
   *beside->config.mutable_decoder() = decoder;
   beside->source = parts.source;

@@ -5,6 +5,7 @@
 #include "ops/base/status.h"
 #include "server/engine/compile_fusion.h"
 #include "server/engine/parts.h"
+#include "server/engine/precision.h"
 #include "server/engine/token_lists.h"
 
 namespace beamwright::engine {
@@ -80,14 +81,15 @@ ops::ScoreKind KindOf(v1::LogitsKind kind) {
 }
 
 absl::Status CompileEncoder(ops::Graph graph, DecodeModel::Parts& parts) {
-  BW_ASSIGN_OR_RETURN(parts.encoder, ops::Model::Compile(std::move(graph)));
+  BW_ASSIGN_OR_RETURN(parts.encoder, ops::Model::Compile(std::move(graph), parts.precision));
   return FindEncoderInputs(parts);
 }
 
 DecodeModel::DecodeModel(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 DecodeModel::~DecodeModel() = default;
 
-absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(model::Bundle bundle) {
+absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
+    model::Bundle bundle, const CompileOptions& options) {
   auto parts = std::make_unique<Parts>();
   parts->name = bundle.name;
   parts->version = bundle.version;
@@ -95,7 +97,10 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(model::B
   parts->source = bundle.source;
   parts->target = bundle.target;
   parts->logits_kind = KindOf(bundle.config.decoder().logits_kind());
-  parts->numerics = absl::StrCat("f32;", InstructionSet(), ";beamwright-", BEAMWRIGHT_VERSION);
+  BW_ASSIGN_OR_RETURN(parts->precision,
+                      ResolvePrecision(options.precision.value_or(bundle.config.precision())));
+  parts->numerics = absl::StrCat(Name(parts->precision), ";", InstructionSet(), ";beamwright-",
+                                 BEAMWRIGHT_VERSION);
   BW_RETURN_IF_ERROR(CheckTarget(*parts));
   for (const v1::TokenListConfig& list : bundle.config.token_lists()) {
     auto trie = ReadTokenList(bundle.token_lists[list.name()], *parts->target);

@@ -6,6 +6,7 @@
 #define BEAMWRIGHT_SERVER_ENGINE_DECODE_MODEL_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,18 @@
 
 namespace beamwright::engine {
 
+struct CompileOptions {
+  // Instead of what model.textproto says.
+  std::optional<v1::Precision> precision;
+};
+
 // Immutable and thread-safe.
 class DecodeModel {
  public:
   // Errors name the graph, layer or field of model.textproto that does not fit. Includes the
   // self-check that stacking rows of several requests changes no bit.
-  static absl::StatusOr<std::shared_ptr<const DecodeModel>> Compile(model::Bundle bundle);
+  static absl::StatusOr<std::shared_ptr<const DecodeModel>> Compile(
+      model::Bundle bundle, const CompileOptions& options = {});
   ~DecodeModel();
 
   const std::string& name() const;

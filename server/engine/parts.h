@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "ops/base/precision.h"
 #include "ops/kernels/mix_scores.h"
 #include "ops/kernels/topk.h"
+#include "ops/kernels/vocabulary_projection.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/model.h"
 #include "server/engine/decode_model.h"
@@ -48,6 +50,7 @@ struct DecodeModel::Parts {
   std::string name;
   std::string version;
   std::string numerics;
+  Precision precision = Precision::kF32;
   v1::ModelConfig config;
   std::shared_ptr<const model::TextCodec> source;
   std::shared_ptr<const model::TextCodec> target;
@@ -78,7 +81,9 @@ struct DecodeModel::Parts {
   ops::DType token_dtype = ops::DType::kI64;
   ops::Shape token_shape;  // with -1 where the rows go: [-1], [-1, 1] or [1, -1]
   int logits_result = -1;  // index into the body's results
-  ops::ScoreKind logits_kind = ops::ScoreKind::kLogits;
+  // What makes scores of that result; null: it is the scores (server/engine/scan_step.h).
+  std::unique_ptr<const ops::VocabularyProjection> projection;
+  ops::ScoreKind logits_kind = ops::ScoreKind::kLogits;  // of the scores
   int vocabulary_size = 0;
   int attention_result = -1;  // index into the body's results; -1: no attention, because
   std::string no_attention = "attention_output is not set in its model.textproto";

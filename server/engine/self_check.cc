@@ -6,6 +6,7 @@
 
 #include "ops/base/status.h"
 #include "server/engine/parts.h"
+#include "server/engine/step_runner.h"
 
 namespace beamwright::engine {
 namespace {
@@ -175,6 +176,12 @@ class StepCheck {
       same = same && results[logits].has_value() && results[logits].rank() > 0 &&
              results[logits].dim(0) == static_cast<int64_t>(parents.size()) &&
              SameBits(alone_results[logits], results[logits].Rows(at, at + 1));
+      if (same && parts_.projection != nullptr) {
+        Tensor alone_scores;
+        Tensor scores;
+        const Tensor& one = AllScores(parts_, {}, alone_results[logits], alone_scores);
+        same = SameBits(one, AllScores(parts_, {}, results[logits], scores).Rows(at, at + 1));
+      }
     }
     return same;
   }

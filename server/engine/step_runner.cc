@@ -34,20 +34,45 @@ absl::Status StepRunner::Run(const ops::ExecutionContext& context, bool reads_at
                                     parents_, {&token_tensor_, 1},
                                     starts_,  reads_attention ? parts_->attention_result : -1};
   BW_RETURN_IF_ERROR(parts_->body->StepRows(context, step, scratch_, states_, results_));
-  const ops::Tensor& logits = results_[static_cast<size_t>(parts_->logits_result)];
-  const auto expected = static_cast<int64_t>(tokens_.size()) * parts_->vocabulary_size;
-  if (!logits.has_value() || logits.num_elements() != expected) {
-    return absl::InternalError(absl::StrCat("the step gave logits ", ops::ToString(logits.shape()),
-                                            " for ", tokens_.size(), " rows of ",
-                                            parts_->vocabulary_size, " tokens"));
+  const ops::Tensor& result = results_[static_cast<size_t>(parts_->logits_result)];
+  const int64_t width =
+      parts_->projection == nullptr ? parts_->vocabulary_size : projection()->depth();
+  if (!result.has_value() || result.num_elements() != num_rows() * width) {
+    return absl::InternalError(absl::StrCat("the step gave ", ops::ToString(result.shape()),
+                                            " for ", num_rows(), " rows of ", width,
+                                            projection() == nullptr ? " scores" : " to project"));
   }
   return absl::OkStatus();
 }
 
+void StepRunner::ComputeScores(const ops::ExecutionContext& context) {
+  AllScores(*parts_, context, results_[static_cast<size_t>(parts_->logits_result)], scores_);
+}
+
+ops::ConstMatrix<float> StepRunner::hidden() const {
+  const ops::Tensor& result = results_[static_cast<size_t>(parts_->logits_result)];
+  return {result.data<float>(), num_rows(), projection()->depth(), projection()->depth()};
+}
+
 absl::Span<const float> StepRunner::Scores(int row) const {
-  const ops::Tensor& logits = results_[static_cast<size_t>(parts_->logits_result)];
-  return {logits.data<float>() + int64_t{row} * parts_->vocabulary_size,
+  const ops::Tensor& scores =
+      projection() == nullptr ? results_[static_cast<size_t>(parts_->logits_result)] : scores_;
+  return {scores.data<float>() + int64_t{row} * parts_->vocabulary_size,
           static_cast<size_t>(parts_->vocabulary_size)};
+}
+
+const ops::Tensor& AllScores(const DecodeModel::Parts& parts, const ops::ExecutionContext& context,
+                             const ops::Tensor& result, ops::Tensor& scores) {
+  if (parts.projection == nullptr) {
+    return result;
+  }
+  const int64_t depth = parts.projection->depth();
+  const int64_t vocabulary = parts.projection->vocabulary();
+  const int64_t rows = result.num_elements() / depth;
+  scores.Resize(ops::DType::kF32, {rows, vocabulary});
+  parts.projection->Scores(context.num_threads, {result.data<float>(), rows, depth, depth},
+                           {scores.mutable_data<float>(), rows, vocabulary, vocabulary});
+  return scores;
 }
 
 }  // namespace beamwright::engine

@@ -32,10 +32,14 @@ class StepRunner {
 
   int num_rows() const { return static_cast<int>(tokens_.size()); }
   // Of the last step: what the decoder says behind row `row`, in the order of Add. A view until the
-  // next step.
+  // next step. Where the projection was split off, only after ComputeScores.
   absl::Span<const float> Scores(int row) const;
   // Its attention, if Run was to read it; likewise a view.
   AttentionRows Attention() const { return {scratch_.parts(), parts_->attention_axis}; }
+  void ComputeScores(const ops::ExecutionContext& context);
+  // Null: the step gives scores. Else they are its product with hidden(), [num_rows(), depth].
+  const ops::VocabularyProjection* projection() const { return parts_->projection.get(); }
+  ops::ConstMatrix<float> hidden() const;
   ops::ScoreKind kind() const { return parts_->logits_kind; }
 
   // No request is left.
@@ -47,6 +51,7 @@ class StepRunner {
   std::vector<ops::Tensor> states_;
   ops::LoopBody::RowScratch scratch_;
   std::vector<ops::Tensor> results_;
+  ops::Tensor scores_;  // that ComputeScores made
   // Of the step under way; members, so that steady steps allocate nothing.
   std::vector<const std::vector<ops::Tensor>*> starts_;  // of requests that take their first step
   int64_t num_sources_ = 0;                              // rows to continue: old ones, then starts
@@ -56,6 +61,11 @@ class StepRunner {
   std::vector<int> rows_per_request_;
   std::vector<ops::LoopBody::RequestValues*> values_;
 };
+
+// All scores of a step's rows, [rows, vocabulary]: `result`, which the step gave as
+// parts.logits_result, or computed from it into `scores` where the projection was split off.
+const ops::Tensor& AllScores(const DecodeModel::Parts& parts, const ops::ExecutionContext& context,
+                             const ops::Tensor& result, ops::Tensor& scores);
 
 }  // namespace beamwright::engine
 

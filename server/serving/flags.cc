@@ -2,10 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "server/engine/precision.h"
 #include "server/serving/settings.h"
 
 namespace beamwright::serving {
@@ -15,6 +17,7 @@ constexpr int kMaxThreads = 1024;
 constexpr int kMaxRows = 65536;
 constexpr int kMaxQueue = 1'000'000;
 constexpr int kMaxMessageBytes = 1 << 30;
+constexpr char kAsTheModelSays[] = "model";
 
 // "30", "30s", "1m30s", "500ms".
 bool ParseTimeout(const std::string& text, absl::Duration& timeout) {
@@ -93,6 +96,20 @@ void AddListeners(CLI::App& app, Flags& flags) {
           flags.metrics_port_file);
 }
 
+// One for all models, or as each bundle says.
+void AddPrecision(CLI::App& app, std::optional<v1::Precision>& precision) {
+  app.add_option(
+         "--precision",
+         [&precision](const CLI::results_t& names) {
+           const absl::StatusOr<v1::Precision> parsed = engine::ParsePrecision(names[0]);
+           precision = parsed.ok() ? std::optional(*parsed) : std::nullopt;
+           return parsed.ok() || names[0] == kAsTheModelSays;
+         },
+         "Form of the models' weights; 'model': as model.textproto says")
+      ->check(CLI::IsMember({kAsTheModelSays, "f32", "bf16", "int8", "auto"}))
+      ->default_str(kAsTheModelSays);
+}
+
 void AddEngine(CLI::App& app, Flags& flags) {
   AddInt(app, "--threads", "Compute threads; 0: as many as CPU quota and affinity allow", 0,
          kMaxThreads, flags.engine.num_threads);
@@ -101,6 +118,7 @@ void AddEngine(CLI::App& app, Flags& flags) {
          kMaxRows, flags.engine.max_rows);
   AddInt(app, "--max-queue", "Most sources waiting; one more is refused with RESOURCE_EXHAUSTED", 1,
          kMaxQueue, flags.engine.max_queue);
+  AddPrecision(app, flags.models.compile.precision);
 }
 
 void AddLifecycle(CLI::App& app, Flags& flags) {

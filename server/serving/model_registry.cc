@@ -32,8 +32,9 @@ model::LoadReport ModelRegistry::Compile(const model::ModelFolder& folder,
                                          ModelPtr& compiled) const {
   absl::Time start = absl::Now();
   const model::LoadReport report =
-      model::LoadNewest(folder, [&compiled](model::Bundle bundle) -> absl::Status {
-        BW_ASSIGN_OR_RETURN(compiled, engine::DecodeModel::Compile(std::move(bundle)));
+      model::LoadNewest(folder, [&](model::Bundle bundle) -> absl::Status {
+        BW_ASSIGN_OR_RETURN(compiled,
+                            engine::DecodeModel::Compile(std::move(bundle), paths_.compile));
         return absl::OkStatus();
       });
   const absl::Duration took = absl::Now() - start;

@@ -23,6 +23,7 @@ namespace beamwright::serving {
 struct ModelPaths {
   std::vector<std::string> repositories;  // each <repository>/<model>/<version>/
   std::vector<std::string> models;        // each one model's folder or one bundle
+  engine::CompileOptions compile;         // of all of them
 };
 
 // The models that the paths lead to, by path. A repository without any is warned about. Errors: a

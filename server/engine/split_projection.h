@@ -1,0 +1,26 @@
+// Takes the projection to the vocabulary off a decoder's step, so that the scan of its scores can
+// work panel by panel (ops/kernels/vocabulary_projection.h).
+#ifndef BEAMWRIGHT_SERVER_ENGINE_SPLIT_PROJECTION_H_
+#define BEAMWRIGHT_SERVER_ENGINE_SPLIT_PROJECTION_H_
+
+#include <memory>
+
+#include "ops/graph/inference.h"
+#include "ops/kernels/topk.h"
+#include "ops/kernels/vocabulary_projection.h"
+
+namespace beamwright::engine {
+
+// If result `result` of the step `body` is a product with a constant weight, plus a constant bias
+// or none, through a softmax or log-softmax that `kind` tells of or none, with axes of extent 1
+// added or not, and nothing else reads what lies between: makes the product's input [rows, ...,
+// depth] the result in its place, `kind` what the projection gives (logits), and returns the
+// projection. Null, and nothing changed, otherwise.
+std::unique_ptr<const ops::VocabularyProjection> SplitProjection(ops::Graph& body,
+                                                                 const ops::GraphInfo& info,
+                                                                 int result, Precision weights,
+                                                                 ops::ScoreKind& kind);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_SPLIT_PROJECTION_H_
