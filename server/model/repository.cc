@@ -1,11 +1,14 @@
 #include "server/model/repository.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "server/model/model_config.h"
 
@@ -15,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxVersionDigits = 18;
+constexpr int kMaxDepth = 4;  // of folders in a bundle
 
 // Names of the folders in `path`; links to folders count.
 absl::StatusOr<std::vector<std::string>> ListFolders(const fs::path& path) {
@@ -42,6 +46,7 @@ absl::StatusOr<ModelFolder> ListVersions(const fs::path& path) {
   BW_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFolders(path));
   ModelFolder model;
   model.name = path.filename().string();
+  model.path = path.string();
   for (const std::string& name : names) {
     if (IsVersion(name)) {
       model.versions.push_back({name, (path / name).string()});
@@ -76,7 +81,7 @@ absl::StatusOr<std::vector<ModelFolder>> ScanRepository(const std::string& path)
     }
     absl::StatusOr<ModelFolder> model = ListVersions(root / name);
     if (!model.ok()) {
-      models.push_back({name, {}, model.status()});
+      models.push_back({name, (root / name).string(), {}, model.status()});
     } else if (!model->versions.empty()) {
       models.push_back(*std::move(model));
     }
@@ -90,9 +95,10 @@ absl::StatusOr<ModelFolder> FindModel(const std::string& path) {
   if (fs::exists(folder / kConfigName, error)) {
     const std::string name = folder.filename().string();
     if (IsVersion(name)) {
-      return ModelFolder{folder.parent_path().filename().string(), {{name, folder.string()}}, {}};
+      return ModelFolder{
+          folder.parent_path().filename().string(), "", {{name, folder.string()}}, {}};
     }
-    return ModelFolder{name, {{"1", folder.string()}}, {}};
+    return ModelFolder{name, "", {{"1", folder.string()}}, {}};
   }
   BW_ASSIGN_OR_RETURN(ModelFolder model, ListVersions(folder));
   if (model.versions.empty()) {
@@ -102,25 +108,30 @@ absl::StatusOr<ModelFolder> FindModel(const std::string& path) {
   return model;
 }
 
-LoadReport LoadNewest(const ModelFolder& folder,
-                      const std::function<absl::Status(Bundle bundle)>& accept) {
-  LoadReport report;
-  if (!folder.listed.ok()) {
-    report.failures.push_back({folder.name, "", folder.listed});
-  }
-  for (const VersionFolder& version : folder.versions) {
-    absl::StatusOr<Bundle> bundle = LoadBundle(version.path);
-    absl::Status status = bundle.status();
-    if (status.ok()) {
-      status = Annotate(accept(*std::move(bundle)), absl::StrCat("bundle '", version.path, "'"));
+FolderState StateOf(const std::string& path) {
+  FolderState state;
+  std::vector<std::string> files;
+  std::error_code error;
+  fs::recursive_directory_iterator entries(path, fs::directory_options::follow_directory_symlink,
+                                           error);
+  for (; !error && entries != fs::recursive_directory_iterator(); entries.increment(error)) {
+    struct stat info {};
+    const std::string file = entries->path().string();
+    if (stat(file.c_str(), &info) != 0) {
+      files.push_back(absl::StrCat(file, " gone"));
+    } else if (S_ISREG(info.st_mode)) {
+      files.push_back(absl::StrCat(file, " ", info.st_dev, " ", info.st_ino, " ", info.st_size, " ",
+                                   info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec));
+      state.bytes += info.st_size;
     }
-    if (status.ok()) {
-      report.loaded = version;
-      break;
+    // A link that leads back up would have no end.
+    if (entries.depth() >= kMaxDepth) {
+      entries.disable_recursion_pending();
     }
-    report.failures.push_back({folder.name, version.version, status});
   }
-  return report;
+  std::sort(files.begin(), files.end());
+  state.fingerprint = absl::StrCat(absl::StrJoin(files, "\n"), error ? error.message() : "");
+  return state;
 }
 
 }  // namespace beamwright::model

@@ -1,16 +1,14 @@
 // Where bundles lie on disk: `<repository>/<model>/<version>/`, or one model's folder, or one
-// bundle. Tells which versions there are, newest first, and loads the newest one that is good.
+// bundle. Tells which versions there are, newest first, and whether their files have changed.
 #ifndef BEAMWRIGHT_SERVER_MODEL_REPOSITORY_H_
 #define BEAMWRIGHT_SERVER_MODEL_REPOSITORY_H_
 
-#include <functional>
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "server/model/bundle.h"
 
 namespace beamwright::model {
 
@@ -24,6 +22,7 @@ struct VersionFolder {
 
 struct ModelFolder {
   std::string name;                     // of the folder; model.textproto may say otherwise
+  std::string path;                     // holds the versions; empty for a bundle alone
   std::vector<VersionFolder> versions;  // newest first; at least one if `listed` is OK
   absl::Status listed;                  // why the folder could not be listed
 };
@@ -44,15 +43,14 @@ struct LoadFailure {
   absl::Status reason;
 };
 
-struct LoadReport {
-  std::optional<VersionFolder> loaded;
-  std::vector<LoadFailure> failures;  // of newer versions than `loaded`; of all if there is none
+// What the files of a folder look like from outside, subfolders included.
+struct FolderState {
+  // Changes when a file is written, renamed, added or removed: names, sizes, times and inodes.
+  std::string fingerprint;
+  int64_t bytes = 0;  // of all files
 };
-
-// Loads versions from the newest on until `accept` takes a bundle: a version that doesn't load
-// leaves the newest good one to serve. `accept` compiles it, or says why it can't be served.
-LoadReport LoadNewest(const ModelFolder& folder,
-                      const std::function<absl::Status(Bundle bundle)>& accept);
+// Links are followed. Of a folder that can't be read the state is one of its own.
+FolderState StateOf(const std::string& path);
 
 }  // namespace beamwright::model
 

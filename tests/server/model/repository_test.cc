@@ -73,52 +73,32 @@ TEST(FindModelTest, TakesABundleAVersionFolderOrAModelFolder) {
   EXPECT_EQ(FindModel(temp.At("none")).status().code(), absl::StatusCode::kNotFound);
 }
 
-class LoadNewestTest : public ::testing::Test {
- protected:
-  LoadNewestTest() {
-    for (const char* version : {"word/1", "word/2", "word/3"}) {
-      WriteBundle(temp_, version);
-    }
-  }
-  LoadReport Load(const std::string& refused = "") {
-    return LoadNewest(*FindModel(temp_.At("word")), [&](Bundle bundle) {
-      accepted_.push_back(bundle.version);
-      return bundle.version == refused ? Invalid("does not compile") : absl::OkStatus();
-    });
-  }
-
-  TempFolder temp_;
-  std::vector<std::string> accepted_;
-};
-
-TEST_F(LoadNewestTest, TakesTheNewestAndLeavesOlderOnesAlone) {
-  const LoadReport report = Load();
-  ASSERT_TRUE(report.loaded.has_value());
-  EXPECT_EQ(report.loaded->version, "3");
-  EXPECT_THAT(accepted_, ElementsAre("3"));
-  EXPECT_THAT(report.failures, IsEmpty());
+TEST(StateOfTest, ChangesWithWhateverHappensToAFile) {
+  TempFolder temp;
+  temp.Write("m/1/a", "one");
+  temp.Write("m/1/deep/b", "four");
+  const FolderState first = StateOf(temp.At("m"));
+  EXPECT_EQ(first.bytes, 7);
+  EXPECT_EQ(StateOf(temp.At("m")).fingerprint, first.fingerprint);
+  temp.Write("m/1/deep/b", "five!");
+  const FolderState longer = StateOf(temp.At("m"));
+  EXPECT_EQ(longer.bytes, 8);
+  EXPECT_NE(longer.fingerprint, first.fingerprint);
+  // The same names and contents, but files of their own: published anew.
+  temp.Remove("m/1/a");
+  temp.Write("m/1/other", "one");
+  const FolderState renamed = StateOf(temp.At("m"));
+  EXPECT_NE(renamed.fingerprint, longer.fingerprint);
+  temp.Remove("m/1/other");
+  EXPECT_NE(StateOf(temp.At("m")).fingerprint, renamed.fingerprint);
+  EXPECT_NE(StateOf(temp.At("gone")).fingerprint, "");
 }
 
-TEST_F(LoadNewestTest, FallsBackPastWhatDoesNotLoadOrIsNotAccepted) {
-  temp_.Write("word/3/model.textproto", "nonsense");
-  const LoadReport report = Load("2");
-  ASSERT_TRUE(report.loaded.has_value());
-  EXPECT_EQ(report.loaded->version, "1");
-  EXPECT_THAT(accepted_, ElementsAre("2", "1"));
-  ASSERT_EQ(report.failures.size(), 2u);
-  EXPECT_EQ(report.failures[0].version, "3");
-  EXPECT_THAT(std::string(report.failures[0].reason.message()), HasSubstr("model.textproto: 1:"));
-  EXPECT_EQ(report.failures[1].version, "2");
-  EXPECT_THAT(std::string(report.failures[1].reason.message()), HasSubstr("does not compile"));
-}
-
-TEST_F(LoadNewestTest, ReportsAllFailuresWhenNoneIsGood) {
-  for (const char* version : {"1", "2", "3"}) {
-    temp_.Remove(std::string("word/") + version + "/graph.xml");
-  }
-  const LoadReport report = Load();
-  EXPECT_FALSE(report.loaded.has_value());
-  EXPECT_EQ(report.failures.size(), 3u);
+TEST(StateOfTest, ALinkThatLeadsBackUpHasAnEnd) {
+  TempFolder temp;
+  temp.Write("m/a", "x");
+  temp.Link("m/up", "../m");
+  EXPECT_GE(StateOf(temp.At("m")).bytes, 1);
 }
 
 }  // namespace

@@ -1,0 +1,110 @@
+#include "server/model/version_policy.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_join.h"
+#include "ops/base/file.h"
+#include "ops/base/status.h"
+#include "server/model/rules.h"
+#include "server/model/text_proto.h"
+
+namespace beamwright::model {
+namespace {
+
+constexpr int64_t kMaxPolicyBytes = int64_t{1} << 20;
+constexpr size_t kMaxLabelLength = 64;
+
+absl::Status CheckPolicy(const v1::ServingPolicy& policy) {
+  std::vector<std::string> faults;
+  CheckRules(policy, "", faults);
+  if (policy.has_all() && !policy.all()) {
+    faults.push_back("all: is false; leave it out, or say which versions with latest or specific");
+  }
+  if (policy.has_specific() && policy.specific().versions().empty()) {
+    faults.push_back("specific.versions: is empty");
+  }
+  for (const int64_t version : policy.specific().versions()) {
+    if (version < 1) {
+      faults.push_back(absl::StrCat("specific.versions: ", version, " is no version"));
+    }
+  }
+  for (const auto& [label, version] : policy.labels()) {
+    if (!IsLabel(label)) {
+      faults.push_back(absl::StrCat("labels: '", absl::CEscape(label.substr(0, kMaxLabelLength)),
+                                    "' is no label; allowed are 1 to ", kMaxLabelLength,
+                                    " letters, digits, '.', '_' and '-', a letter first"));
+    }
+    if (version < 1) {
+      faults.push_back(absl::StrCat("labels: ", version, " is no version"));
+    }
+  }
+  std::sort(faults.begin(), faults.end());
+  return faults.empty() ? absl::OkStatus() : Invalid(absl::StrJoin(faults, "; "));
+}
+
+}  // namespace
+
+bool IsLabel(absl::string_view name) {
+  const auto allowed = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
+  };
+  return !name.empty() && name.size() <= kMaxLabelLength &&
+         absl::ascii_isalpha(static_cast<unsigned char>(name[0])) &&
+         std::all_of(name.begin(), name.end(), allowed);
+}
+
+absl::StatusOr<v1::ServingPolicy> ReadPolicy(const ModelFolder& folder) {
+  v1::ServingPolicy policy;
+  policy.set_latest(1);
+  const std::string path = (std::filesystem::path(folder.path) / kPolicyName).string();
+  std::error_code error;
+  if (folder.path.empty() || !std::filesystem::exists(path, error)) {
+    return policy;
+  }
+  BW_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxPolicyBytes));
+  v1::ServingPolicy read;
+  absl::Status status = ParseTextProto(text, read);
+  if (status.ok()) {
+    status = CheckPolicy(read);
+  }
+  if (!status.ok()) {
+    return Annotate(status, absl::StrCat("'", path, "'"));
+  }
+  if (read.versions_case() == v1::ServingPolicy::VERSIONS_NOT_SET) {
+    read.set_latest(1);
+  }
+  return read;
+}
+
+VersionChoice ChooseVersions(const ModelFolder& folder, const v1::ServingPolicy& policy) {
+  VersionChoice choice;
+  if (!policy.has_specific()) {
+    choice.candidates = folder.versions;
+    choice.count = policy.has_all() ? folder.versions.size() : static_cast<size_t>(policy.latest());
+    return choice;
+  }
+  std::set<std::string> wanted;
+  for (const int64_t version : policy.specific().versions()) {
+    wanted.insert(absl::StrCat(version));
+  }
+  for (const VersionFolder& version : folder.versions) {
+    if (wanted.erase(version.version) > 0) {
+      choice.candidates.push_back(version);
+    }
+  }
+  choice.count = choice.candidates.size();
+  for (const std::string& version : wanted) {
+    choice.missing.push_back(
+        {folder.name, version,
+         absl::NotFoundError(absl::StrCat(kPolicyName, " asks for version ", version, ", and '",
+                                          folder.path, "' has no such folder"))});
+  }
+  return choice;
+}
+
+}  // namespace beamwright::model
