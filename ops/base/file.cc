@@ -7,11 +7,13 @@
 #include <cerrno>
 
 #include "absl/cleanup/cleanup.h"
+#include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 
 namespace beamwright {
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
+  BW_RETURN_IF_ERROR(FaultPoint("read_file"));
   // O_NONBLOCK: opening a FIFO must not wait for a writer; it is refused below.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {

@@ -10,6 +10,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "ops/base/cpu.h"
+#include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "server/engine/beam_driver.h"
 #include "server/engine/decode_options.h"
@@ -258,6 +259,7 @@ class Scheduler : public Engine {
       if (!Admit(admitted)) {
         return;
       }
+      FaultPoint("engine.turn").IgnoreError();  // a delay at most
       Start(std::move(admitted));
       // Models take turns, step by step; one without work is let go, and its model with it.
       for (auto it = drivers_.begin(); it != drivers_.end();) {
