@@ -1,0 +1,171 @@
+#include "server/engine/golden.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "google/protobuf/struct.pb.h"
+#include "ops/base/status.h"
+#include "server/engine/engine.h"
+
+namespace beamwright::engine {
+namespace {
+
+namespace json = google::protobuf::util;
+
+// Scores of hypotheses that lie nearer to each other than this may change places when sums are
+// rounded otherwise: in f32, and where weights have fewer bits.
+constexpr double kMargin = 1e-3;
+constexpr double kReducedMargin = 0.1;
+
+struct Golden {
+  int line = 0;
+  v1::Source source;
+  v1::DecodeOptions options;
+  v1::Decoded expected;  // hypotheses only
+  std::string numerics;
+  absl::StatusOr<v1::Decoded> answer;
+};
+
+// One field of a line as the message that it is: {"wrap": value} if the message is around it.
+absl::Status ReadField(const google::protobuf::Struct& line, const std::string& field,
+                       bool is_inside, google::protobuf::Message& message) {
+  const auto found = line.fields().find(field);
+  if (found == line.fields().end()) {
+    return Invalid("has no field '", field, "'");
+  }
+  std::string text;
+  auto status = json::MessageToJsonString(found->second, &text);
+  if (status.ok()) {
+    text = is_inside ? absl::StrCat("{\"", field, "\":", text, "}") : text;
+    status = json::JsonStringToMessage(text, &message);
+  }
+  return status.ok()
+             ? absl::OkStatus()
+             : Invalid("field '", field,
+                       "': ", absl::string_view(status.message().data(), status.message().size()));
+}
+
+absl::StatusOr<Golden> ReadLine(absl::string_view text) {
+  google::protobuf::Struct line;
+  if (!json::JsonStringToMessage(std::string(text), &line).ok()) {
+    return Invalid("is no JSON object");
+  }
+  Golden golden;
+  if (const auto source = line.fields().find("source");
+      source != line.fields().end() && source->second.has_string_value()) {
+    golden.source.set_text(source->second.string_value());
+  } else {
+    BW_RETURN_IF_ERROR(ReadField(line, "source", false, golden.source));
+  }
+  BW_RETURN_IF_ERROR(ReadField(line, "options", false, golden.options));
+  BW_RETURN_IF_ERROR(ReadField(line, "hypotheses", true, golden.expected));
+  if (golden.expected.hypotheses().empty()) {
+    return Invalid("field 'hypotheses': is empty");
+  }
+  if (const auto numerics = line.fields().find("numerics"); numerics != line.fields().end()) {
+    golden.numerics = numerics->second.string_value();
+  }
+  return golden;
+}
+
+absl::StatusOr<std::vector<Golden>> ReadGoldens(const std::string& content, int max_requests) {
+  std::vector<std::pair<int, absl::string_view>> lines;
+  int number = 0;
+  for (const absl::string_view line : absl::StrSplit(content, '\n')) {
+    ++number;
+    if (!line.empty()) {
+      lines.emplace_back(number, line);
+    }
+  }
+  std::vector<Golden> goldens;
+  const size_t count = std::min(lines.size(), static_cast<size_t>(max_requests));
+  for (size_t i = 0; i < count; ++i) {
+    const auto& [line, text] = lines[i * lines.size() / count];
+    absl::StatusOr<Golden> golden = ReadLine(text);
+    if (!golden.ok()) {
+      return Annotate(golden.status(), absl::StrCat("line ", line));
+    }
+    golden->line = line;
+    goldens.push_back(*std::move(golden));
+  }
+  return goldens;
+}
+
+void DecodeAll(const std::shared_ptr<const DecodeModel>& model, Engine& engine,
+               std::vector<Golden>& goldens) {
+  absl::BlockingCounter left(static_cast<int>(goldens.size()));
+  for (Golden& golden : goldens) {
+    engine.Decode(model, golden.source, golden.options, {},
+                  [&golden, &left](absl::StatusOr<v1::Decoded> decoded) {
+                    golden.answer = std::move(decoded);
+                    left.DecrementCount();
+                  });
+  }
+  left.Wait();
+}
+
+std::string Tokens(const v1::Hypothesis& hypothesis) {
+  return absl::StrCat("[", absl::StrJoin(hypothesis.tokens(), " "), "]");
+}
+
+// What is wrong with the answer; empty: nothing.
+std::string Difference(const Golden& golden, const std::string& numerics) {
+  if (!golden.answer.ok()) {
+    return std::string(golden.answer.status().message());
+  }
+  if (golden.answer->hypotheses().empty()) {
+    return "no hypothesis";
+  }
+  const v1::Hypothesis& want = golden.expected.hypotheses(0);
+  const v1::Hypothesis& got = golden.answer->hypotheses(0);
+  const bool same_class = !golden.numerics.empty() && golden.numerics == numerics;
+  if (Tokens(got) == Tokens(want)) {
+    return same_class && got.score() != want.score()
+               ? absl::StrCat("score ", got.score(), ", expected ", want.score(),
+                              " in the same numerics class")
+               : "";
+  }
+  const double margin = absl::StartsWith(numerics, "f32") ? kMargin : kReducedMargin;
+  // Without a second hypothesis the scores of the two answers have to tell.
+  const double second =
+      golden.expected.hypotheses_size() > 1 ? golden.expected.hypotheses(1).score() : got.score();
+  if (!same_class && std::abs(want.score() - second) < margin) {
+    return "";
+  }
+  return absl::StrCat("tokens ", Tokens(got), ", expected ", Tokens(want));
+}
+
+}  // namespace
+
+absl::Status ReplayGolden(const std::shared_ptr<const DecodeModel>& model,
+                          const std::string& content, int max_requests) {
+  absl::StatusOr<std::vector<Golden>> goldens = ReadGoldens(content, max_requests);
+  if (!goldens.ok()) {
+    return Annotate(goldens.status(), "golden.jsonl");
+  }
+  EngineOptions options;
+  options.num_threads = 1;
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Start(options));
+  DecodeAll(model, *engine, *goldens);
+  int num_wrong = 0;
+  std::string first;
+  for (const Golden& golden : *goldens) {
+    const std::string difference = Difference(golden, model->numerics());
+    if (!difference.empty() && ++num_wrong == 1) {
+      first = absl::StrCat("line ", golden.line, ": ", difference);
+    }
+  }
+  return num_wrong == 0 ? absl::OkStatus()
+                        : absl::FailedPreconditionError(absl::StrCat(
+                              "golden.jsonl: ", first, " (", num_wrong, " of ", goldens->size(),
+                              " requests are answered otherwise than the bundle says)"));
+}
+
+}  // namespace beamwright::engine
