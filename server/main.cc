@@ -1,15 +1,16 @@
 // beamwright-server: loads models, serves them over gRPC and HTTP, and drains on SIGTERM. Exit
 // codes: 0 after a signal, 1 when it can't serve, 2 for wrong settings.
 #include <grpc/support/log.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -22,13 +23,18 @@
 #include "server/http/probes.h"
 #include "server/http/rest.h"
 #include "server/oip/service.h"
+#include "server/rpc/otlp_exporter.h"
 #include "server/rpc/server.h"
+#include "server/serving/access_log.h"
 #include "server/serving/decoder.h"
 #include "server/serving/flags.h"
 #include "server/serving/gauges.h"
+#include "server/serving/logging.h"
 #include "server/serving/metrics.h"
 #include "server/serving/model_registry.h"
+#include "server/serving/repository_poller.h"
 #include "server/serving/signals.h"
+#include "server/serving/tracer.h"
 
 namespace beamwright {
 namespace {
@@ -38,6 +44,7 @@ using serving::Phase;
 // Enough for probes and scrapers, beside clients that dawdle.
 constexpr int kProbeThreads = 16;
 
+constexpr absl::Duration kShortestPoll = absl::Milliseconds(10);
 constexpr absl::Duration kQuiet = absl::Milliseconds(250);
 constexpr absl::Duration kLongestQuiet = absl::Seconds(2);
 
@@ -45,14 +52,6 @@ void LogFromGrpc(gpr_log_func_args* entry) {
   spdlog::log(
       entry->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::warn : spdlog::level::debug,
       "gRPC: {}", entry->message);
-}
-
-void SetUpLogging(const std::string& level) {
-  spdlog::set_default_logger(spdlog::stderr_logger_mt("beamwright"));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
-  spdlog::set_level(spdlog::level::from_str(level));
-  spdlog::flush_on(spdlog::level::info);
-  gpr_set_log_function(LogFromGrpc);
 }
 
 // By rename, so that whoever waits for the file never reads half a number.
@@ -108,10 +107,12 @@ void Drain(const serving::Flags& flags, const engine::Engine& engine, rpc::Serve
                  load.waiting, absl::FormatDuration(flags.drain_timeout));
   }
   // gRPC cancels a call that arrives while it closes, and a client does not repeat what is
-  // cancelled. So those that are busy here get to know by Unavailable first.
+  // cancelled. So clients that call on wait for their Unavailable until it has closed: who waits
+  // makes no further call.
+  state.HoldRefusals();
   state.WaitUntilQuiet(kQuiet, kLongestQuiet);
   state.Enter(Phase::kEnding);
-  server.Stop();
+  server.Stop([&state] { state.ReleaseRefusals(); });
 }
 
 // Everything that runs, from the load of the models to the last answer.
@@ -120,7 +121,7 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   serving::Metrics metrics;
   const serving::ProcessGauges process(state);
   metrics.Add(&process);
-  http::Probes probes(state, metrics);
+  http::Probes probes(state, metrics, flags.liveness_timeout);
   http::ListenerOptions probe_options;
   probe_options.address = flags.metrics_address;
   probe_options.threads = kProbeThreads;
@@ -130,12 +131,14 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
       Listen(probe_options, flags.metrics_port_file,
              [&probes](const http::HttpRequest& request) { return probes.Handle(request); }));
 
-  BW_ASSIGN_OR_RETURN(const std::unique_ptr<serving::ModelRegistry> models,
-                      serving::ModelRegistry::Load(
-                          flags.models, [&signals] { return signals.stopped(); },
-                          [&metrics](const std::string& model, bool loaded, absl::Duration took) {
-                            metrics.CountLoad(model, loaded, took);
-                          }));
+  serving::LoadOptions load_options = flags.load;
+  load_options.observer = [&metrics](const std::string& model, bool good, absl::Duration took) {
+    metrics.CountLoad(model, good, took);
+  };
+  BW_ASSIGN_OR_RETURN(
+      const std::unique_ptr<serving::ModelRegistry> models,
+      serving::ModelRegistry::Load(
+          flags.models, [&signals] { return signals.stopped(); }, std::move(load_options)));
   engine::EngineOptions engine_options = flags.engine;
   engine_options.observer = &metrics;
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Engine> engine,
@@ -148,7 +151,27 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
     metrics.Remove(&gauges);
     probes.Watch(nullptr);
   };
+  // Told of calls, and so made before what answers them.
+  std::optional<serving::AccessLog> access_log;
+  if (flags.access_log_sample > 0) {
+    access_log.emplace(flags.access_log_sample);
+  }
+  std::optional<rpc::OtlpExporter> exporter;
+  std::optional<serving::Tracer> tracer;
+  if (!flags.otlp_endpoint.empty()) {
+    exporter.emplace(flags.otlp_endpoint);
+    tracer.emplace(flags.trace_rate, [&exporter](std::vector<serving::Span> spans) {
+      exporter->Add(std::move(spans));
+    });
+  }
   serving::Decoder decoder(state, *models, *engine, metrics);
+  decoder.load_reporter().Enable(flags.load_reports);
+  if (access_log.has_value()) {
+    decoder.Observe(&*access_log);
+  }
+  if (tracer.has_value()) {
+    decoder.Observe(&*tracer);
+  }
   oip::Service inference(decoder, flags.model_control == "explicit");
 
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> server,
@@ -174,13 +197,17 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   }
   spdlog::info("ready on {}", server->address());
 
+  std::optional<serving::RepositoryPoller> poller;
+  if (flags.model_control == "poll") {
+    poller.emplace(*models, std::max(flags.repository_poll_interval, kShortestPoll));
+  }
   signals.Wait();
   Leave(flags, signals, *server, state);
   Drain(flags, *engine, *server, state);
   if (http_listener != nullptr) {
     http_listener->Stop();
   }
-  spdlog::info("stopped");
+  spdlog::info("stopped; calls answered: {}", metrics.CallsByCode());
   return absl::OkStatus();
 }
 
@@ -213,7 +240,8 @@ int Main(int argc, char** argv) {
   if (parsed.exit_code.has_value()) {
     return *parsed.exit_code;
   }
-  SetUpLogging(parsed.flags.log_level);
+  serving::SetUpLogging(parsed.flags.log_level, parsed.flags.log_format);
+  gpr_set_log_function(LogFromGrpc);
   if (parsed.flags.check_config) {
     const absl::Status status = CheckConfig(parsed.flags);
     if (!status.ok()) {

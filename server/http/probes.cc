@@ -44,7 +44,7 @@ HttpReply Probes::Handle(const HttpRequest& request) const {
 HttpReply Probes::Live() const {
   absl::MutexLock lock(&mutex_);
   const absl::Duration turn = engine_ == nullptr ? absl::ZeroDuration() : engine_->load().turn;
-  return turn > kLongestTurn
+  return turn > longest_turn_
              ? Text(503, absl::StrCat("the engine has not come round for ",
                                       absl::FormatDuration(absl::Trunc(turn, absl::Seconds(1)))))
              : Text(200, "ok");

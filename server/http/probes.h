@@ -15,14 +15,13 @@
 
 namespace beamwright::http {
 
-// An engine whose turn takes longer than this hangs: no graph that is served computes that long.
-inline constexpr absl::Duration kLongestTurn = absl::Minutes(2);
-
 // Thread-safe. State and metrics must outlive it.
 class Probes {
  public:
-  Probes(const serving::ServingState& state, const serving::Metrics& metrics)
-      : state_(state), metrics_(metrics) {}
+  // longest_turn: an engine that has work and has not come round for longer hangs.
+  Probes(const serving::ServingState& state, const serving::Metrics& metrics,
+         absl::Duration longest_turn)
+      : state_(state), metrics_(metrics), longest_turn_(longest_turn) {}
 
   // From now on /livez looks at the engine too; null ends that, and waits for a probe that does.
   void Watch(const engine::Engine* engine);
@@ -38,6 +37,7 @@ class Probes {
 
   const serving::ServingState& state_;
   const serving::Metrics& metrics_;
+  const absl::Duration longest_turn_;
   mutable absl::Mutex mutex_;
   const engine::Engine* engine_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };

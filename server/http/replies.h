@@ -42,10 +42,13 @@ absl::StatusOr<Answer> WaitFor(
   const auto cancelled = std::make_shared<std::atomic<bool>>(false);
   absl::StatusOr<Answer> result;
   absl::Notification done;
-  start({method, absl::Now() + timeout, cancelled}, [&](absl::StatusOr<Answer> answer) {
-    result = std::move(answer);
-    done.Notify();
-  });
+  const serving::CallContext context = {request.header("x-request-id"),
+                                        request.header("traceparent")};
+  start({method, absl::Now() + timeout, cancelled, false, context},
+        [&](absl::StatusOr<Answer> answer) {
+          result = std::move(answer);
+          done.Notify();
+        });
   while (!done.WaitForNotificationWithTimeout(kLook)) {
     if (request.abandoned() || state.phase() == serving::Phase::kEnding) {
       cancelled->store(true);

@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "ops/base/status.h"
 #include "server/http/infer_json.h"
+#include "server/http/log_json.h"
 #include "server/http/replies.h"
 #include "server/http/stream_reply.h"
 #include "server/serving/scorer.h"
@@ -191,6 +192,9 @@ HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces) const
   if (pieces.size() == 5 && pieces[1] == "repository" && pieces[2] == "models") {
     return Control(request, pieces);
   }
+  if (pieces.size() == 2 && pieces[1] == "logging") {
+    return Logging(request);
+  }
   if (pieces.size() > 2 && pieces[1] == "models" && pieces[2] != "stats") {
     return ModelCall(request, pieces);
   }
@@ -212,6 +216,20 @@ HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces) const
     return reply;
   }
   return V2ErrorReply(NoSuchPath(request));
+}
+
+HttpReply Rest::Logging(const HttpRequest& request) const {
+  if (!IsGet(request) && request.method != "POST") {
+    return WrongMethod("GET, POST");
+  }
+  absl::StatusOr<inference::LogSettingsRequest> asked(inference::LogSettingsRequest{});
+  if (request.method == "POST") {
+    asked = ParseLogBody(request.body);
+  }
+  inference::LogSettingsResponse settings;
+  const absl::Status status = asked.ok() ? service_.Answer(*asked, settings) : asked.status();
+  return status.ok() ? HttpReply{200, "application/json", WriteLogBody(settings), {}}
+                     : V2ErrorReply(status);
 }
 
 HttpReply Rest::Control(const HttpRequest& request, const Pieces& pieces) const {

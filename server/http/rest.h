@@ -43,6 +43,7 @@ class Rest {
                   const std::string& version) const;
   HttpReply Infer(const HttpRequest& request, const std::string& model,
                   const std::string& version) const;
+  HttpReply Logging(const HttpRequest& request) const;
   HttpReply Control(const HttpRequest& request, const Pieces& pieces) const;
   HttpReply ModelCall(const HttpRequest& request, const Pieces& pieces) const;
   template <typename Response, typename Request>

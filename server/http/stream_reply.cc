@@ -23,6 +23,7 @@ class Lines {
     caller.method = serving::Method::kHttpStreamDecode;
     caller.deadline = absl::Now() + timeout;
     caller.cancelled = cancelled_;
+    caller.context = {request.header("x-request-id"), request.header("traceparent")};
     stream_ = DecodeStream::Start(decoder, std::move(body), caller, nullptr);
   }
   // Where the connection ends early, nobody waits for the answer.

@@ -6,7 +6,9 @@
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
 #include "server/model/repository.h"
+#include "server/model/version_policy.h"
 #include "server/oip/datatypes.h"
+#include "server/oip/log_settings.h"
 
 namespace beamwright::oip {
 namespace {
@@ -16,7 +18,7 @@ using TensorMetadata = inference::ModelMetadataResponse::TensorMetadata;
 constexpr char kPlatform[] = "beamwright";
 // Beyond the protocol's core: what stock clients ask for before they call.
 constexpr const char* kExtensions[] = {"model_repository", "model_configuration", "statistics",
-                                       "parameters", "binary_tensor_data"};
+                                       "parameters",       "binary_tensor_data",  "logging"};
 
 TensorMetadata Metadata(const v1::TensorDescription& description) {
   TensorMetadata metadata;
@@ -127,8 +129,8 @@ inference::ModelStatistics Statistics(const engine::DecodeModel& model,
 
 absl::StatusOr<serving::ModelPtr> FindModel(const serving::ModelRegistry& models,
                                             const std::string& name, const std::string& version) {
-  if (!version.empty() && !model::IsVersion(version)) {
-    return Invalid("model version '", version, "' is no whole number from 1 on");
+  if (!version.empty() && !model::IsVersion(version) && !model::IsLabel(version)) {
+    return Invalid("model version '", version, "' is no whole number from 1 on, and no label");
   }
   if (name.empty()) {
     return absl::NotFoundError("Request for unknown model: '' is not found");
@@ -298,6 +300,20 @@ absl::Status Service::Answer(const inference::RepositoryIndexRequest& request,
       entry.set_reason(model.reason());
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status Service::Answer(const inference::LogSettingsRequest& request,
+                             inference::LogSettingsResponse& response) const {
+  if (!request.settings().empty()) {
+    if (!model_control_) {
+      return absl::FailedPreconditionError(
+          "log settings are not changed by request here: the server was started without "
+          "--model-control explicit");
+    }
+    BW_RETURN_IF_ERROR(ChangeLogSettings(request));
+  }
+  TellLogSettings(response);
   return absl::OkStatus();
 }
 

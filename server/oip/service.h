@@ -31,7 +31,7 @@ class Service {
  public:
   using Done = std::function<void(absl::StatusOr<inference::ModelInferResponse>)>;
 
-  // `model_control`: whether clients may load and unload models.
+  // `model_control`: whether clients may load and unload models, and change what is logged.
   explicit Service(serving::Decoder& decoder, bool model_control = false)
       : decoder_(decoder), model_control_(model_control) {}
 
@@ -57,6 +57,9 @@ class Service {
                       inference::ModelStatisticsResponse& response) const;
   absl::Status Answer(const inference::RepositoryIndexRequest& request,
                       inference::RepositoryIndexResponse& response) const;
+  // FailedPrecondition for changes without model control; else as ChangeLogSettings.
+  absl::Status Answer(const inference::LogSettingsRequest& request,
+                      inference::LogSettingsResponse& response) const;
 
   // Loads the newest version of a model in place of what is served of it, or stops serving it.
   // `done` is called once, at once for what is refused (FailedPrecondition without model control,

@@ -25,21 +25,35 @@ inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
              : absl::FromChrono(context.deadline());
 }
 
+// What the call's metadata says of it.
+inline serving::CallContext ContextOf(const grpc::CallbackServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  const auto value = [&metadata](const char* name) {
+    const auto found = metadata.find(name);
+    return found == metadata.end() ? std::string()
+                                   : std::string(found->second.data(), found->second.size());
+  };
+  return {value("x-request-id"), value("traceparent")};
+}
+
 // gRPC owns it: it deletes itself when gRPC is done. Counts as open until its answer is written.
 class DecodeCall final : public grpc::ServerUnaryReactor {
  public:
-  DecodeCall(serving::ServingState& state, grpc::CallbackServerContext& context,
+  DecodeCall(serving::Decoder& decoder, grpc::CallbackServerContext& context,
              grpc::ByteBuffer& reply_bytes)
-      : open_(state), context_(context), reply_bytes_(reply_bytes) {}
+      : decoder_(decoder), open_(decoder.state()), context_(context), reply_bytes_(reply_bytes) {}
 
   serving::Caller AsCaller(serving::Method method) const {
-    return {method, DeadlineOf(context_), cancelled_};
+    return {method, DeadlineOf(context_), cancelled_, false, ContextOf(context_)};
   }
 
   // Ends the call; once.
   template <typename Message>
   void Answer(const absl::StatusOr<Message>& reply) {
     const absl::Status status = reply.ok() ? SerializeReply(*reply, reply_bytes_) : reply.status();
+    if (decoder_.load_reporter().enabled()) {
+      context_.AddTrailingMetadata(serving::kLoadReportTrailer, decoder_.load_reporter().Report());
+    }
     Finish(EndOfCall(status, context_));
   }
 
@@ -47,6 +61,7 @@ class DecodeCall final : public grpc::ServerUnaryReactor {
   void OnDone() override { delete this; }
 
  private:
+  serving::Decoder& decoder_;
   const serving::ServingState::OpenCall open_;
   grpc::CallbackServerContext& context_;
   grpc::ByteBuffer& reply_bytes_;

@@ -24,7 +24,7 @@ absl::StatusOr<Request> Read(const grpc::ByteBuffer& bytes) {
 grpc::ServerUnaryReactor* DecodeService::Decode(grpc::CallbackServerContext* context,
                                                 const grpc::ByteBuffer* request,
                                                 grpc::ByteBuffer* response) {
-  auto* call = new DecodeCall(decoder_.state(), *context, *response);
+  auto* call = new DecodeCall(decoder_, *context, *response);
   auto read = Read<v1::DecodeRequest>(*request);
   decoder_.Decode(
       read.ok() ? decoder_.MakeJob(*std::move(read)) : absl::StatusOr<serving::Job>(read.status()),
@@ -41,7 +41,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* DecodeService::StreamDecode(
 grpc::ServerUnaryReactor* DecodeService::Score(grpc::CallbackServerContext* context,
                                                const grpc::ByteBuffer* request,
                                                grpc::ByteBuffer* response) {
-  auto* call = new DecodeCall(decoder_.state(), *context, *response);
+  auto* call = new DecodeCall(decoder_, *context, *response);
   serving::Score(decoder_, Read<v1::ScoreRequest>(*request),
                  call->AsCaller(serving::Method::kScore),
                  [call](const absl::StatusOr<v1::ScoreResponse>& scored) { call->Answer(scored); });
@@ -51,7 +51,7 @@ grpc::ServerUnaryReactor* DecodeService::Score(grpc::CallbackServerContext* cont
 grpc::ServerUnaryReactor* DecodeService::Align(grpc::CallbackServerContext* context,
                                                const grpc::ByteBuffer* request,
                                                grpc::ByteBuffer* response) {
-  auto* call = new DecodeCall(decoder_.state(), *context, *response);
+  auto* call = new DecodeCall(decoder_, *context, *response);
   serving::Align(
       decoder_, Read<v1::AlignRequest>(*request), call->AsCaller(serving::Method::kAlign),
       [call](const absl::StatusOr<v1::AlignResponse>& aligned) { call->Answer(aligned); });

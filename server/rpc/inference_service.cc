@@ -18,7 +18,7 @@ absl::StatusOr<inference::ModelInferRequest> Parse(const grpc::ByteBuffer& bytes
 
 grpc::ServerUnaryReactor* InferenceService::ModelInfer(Context* context, const Bytes* request,
                                                        Bytes* response) {
-  auto* call = new DecodeCall(service_.decoder().state(), *context, *response);
+  auto* call = new DecodeCall(service_.decoder(), *context, *response);
   service_.Infer(Parse(*request), call->AsCaller(serving::Method::kModelInfer),
                  [call](const absl::StatusOr<inference::ModelInferResponse>& answer) {
                    call->Answer(answer);
@@ -86,6 +86,7 @@ BW_TELL(ModelMetadata)
 BW_TELL(ModelConfig)
 BW_TELL(ModelStatistics)
 BW_TELL(RepositoryIndex)
+BW_TELL(LogSettings)
 #undef BW_TELL
 
 }  // namespace beamwright::rpc

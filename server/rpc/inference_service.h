@@ -23,7 +23,9 @@ using RawInferenceService = InferenceMethods::WithRawCallbackMethod_ServerLive<
                                         InferenceMethods::WithRawCallbackMethod_RepositoryModelLoad<
                                             InferenceMethods::
                                                 WithRawCallbackMethod_RepositoryModelUnload<
-                                                    InferenceMethods::Service>>>>>>>>>>>>;
+                                                    InferenceMethods::
+                                                        WithRawCallbackMethod_LogSettings<
+                                                            InferenceMethods::Service>>>>>>>>>>>>>;
 
 // Thread-safe. The service must outlive it.
 class InferenceService final : public RawInferenceService {
@@ -46,6 +48,7 @@ class InferenceService final : public RawInferenceService {
   Unary* ModelConfig(Context* context, const Bytes* request, Bytes* response) override;
   Unary* ModelStatistics(Context* context, const Bytes* request, Bytes* response) override;
   Unary* RepositoryIndex(Context* context, const Bytes* request, Bytes* response) override;
+  Unary* LogSettings(Context* context, const Bytes* request, Bytes* response) override;
   Unary* RepositoryModelLoad(Context* context, const Bytes* request, Bytes* response) override;
   Unary* RepositoryModelUnload(Context* context, const Bytes* request, Bytes* response) override;
 

@@ -47,7 +47,8 @@ InferenceStream::InferenceStream(oip::Service& service, OpenStreams& streams,
     : service_(service),
       streams_(streams),
       deadline_(DeadlineOf(context)),
-      errors_end_it_(ErrorsEndIt(context)) {}
+      errors_end_it_(ErrorsEndIt(context)),
+      context_(ContextOf(context)) {}
 
 InferenceStream* InferenceStream::Start(oip::Service& service, OpenStreams& streams,
                                         const grpc::CallbackServerContext& context) {
@@ -91,7 +92,8 @@ void InferenceStream::Take(Entry* entry, const grpc::ByteBuffer& bytes) {
   } else {
     request = std::move(status);
   }
-  service_.Infer(request, {serving::Method::kModelStreamInfer, deadline_, cancelled_},
+  service_.Infer(request,
+                 {serving::Method::kModelStreamInfer, deadline_, cancelled_, false, context_},
                  [this, entry](absl::StatusOr<inference::ModelInferResponse> answer) {
                    Answered(*entry, std::move(answer));
                  });

@@ -11,6 +11,9 @@
 namespace beamwright::rpc {
 
 absl::Status ParseRequest(const grpc::ByteBuffer& bytes, google::protobuf::Message& request) {
+  if (!bytes.Valid()) {
+    return absl::CancelledError("the call ended before its request had come");
+  }
   grpc::ByteBuffer copy(bytes);  // of references, not of the content
   grpc::ProtoBufferReader reader(&copy);
   if (!reader.status().ok() || !request.ParseFromZeroCopyStream(&reader)) {

@@ -11,7 +11,7 @@
 namespace beamwright::rpc {
 
 // InvalidArgument naming the message type, of bytes that are no such message or hold text that is
-// not UTF-8.
+// not UTF-8; Cancelled if there are no bytes at all, not even none: the client gave up before.
 absl::Status ParseRequest(const grpc::ByteBuffer& bytes, google::protobuf::Message& request);
 
 // ResourceExhausted if the reply is larger than a message can be.

@@ -6,17 +6,22 @@
 #include <grpcpp/server_builder.h>
 
 #include <chrono>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "grpc/health/v1/health.pb.h"
 
 namespace beamwright::rpc {
 namespace {
 
 // Clients may ping a quiet connection this often; gRPC's own limit (5 minutes) would cut them off.
 constexpr int kMinPingIntervalMs = 20'000;
-// For calls that arrive while the listener closes to get their Unavailable.
+// For what is still open when the listener closes.
 constexpr std::chrono::milliseconds kLastReplies(500);
+// For connections to get their GOAWAY.
+constexpr absl::Duration kGoAway = absl::Milliseconds(50);
 
 std::string WithPort(const std::string& address, int port) {
   return absl::StartsWith(address, "unix:")
@@ -52,6 +57,8 @@ Server::Server(oip::Service& service)
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
                                                       oip::Service& service) {
   grpc::EnableDefaultHealthCheckService(true);
+  // gRPC's own health service brings no descriptor for reflection to tell of.
+  grpc::health::v1::HealthCheckRequest::descriptor();
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   std::unique_ptr<Server> server(new Server(service));
   grpc::ServerBuilder builder;
@@ -91,9 +98,14 @@ Server::~Server() {
 
 void Server::Leave() { server_->GetHealthCheckService()->Shutdown(); }
 
-void Server::Stop() {
+void Server::Stop(const std::function<void()>& closing) {
   registry_.Observe(nullptr);
-  server_->Shutdown(std::chrono::system_clock::now() + kLastReplies);
+  // Shutdown sends GOAWAY and then waits for what is open.
+  std::thread shutdown(
+      [this] { server_->Shutdown(std::chrono::system_clock::now() + kLastReplies); });
+  absl::SleepFor(kGoAway);
+  closing();
+  shutdown.join();
   server_->Wait();
   server_ = nullptr;
 }

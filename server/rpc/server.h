@@ -5,6 +5,7 @@
 
 #include <grpcpp/server.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -41,8 +42,9 @@ class Server {
   void Leave();
   // Ends streams when what they asked is answered.
   void EndStreams() { inference_.EndStreams(); }
-  // Closes the listener; what is still open is cancelled. Once.
-  void Stop();
+  // Closes the listener; what is open half a second later is cancelled. `closing` is called when
+  // connections have been told that they will take no more calls. Once.
+  void Stop(const std::function<void()>& closing);
 
  private:
   explicit Server(oip::Service& service);

@@ -21,6 +21,7 @@ StreamDecodeCall* StreamDecodeCall::Start(serving::Decoder& decoder,
   caller.method = serving::Method::kStreamDecode;
   caller.deadline = DeadlineOf(context);
   caller.cancelled = call->cancelled_;
+  caller.context = ContextOf(context);
   // The engine's thread has other things to do than to write.
   const auto wake = [&decoder, weak = std::weak_ptr<StreamDecodeCall>(call)] {
     decoder.Post([weak] {

@@ -16,7 +16,11 @@ class Decoder::Call {
       : decoder_(decoder), caller_(caller), done_(std::move(done)), started_(absl::Now()) {}
 
   void Start(absl::StatusOr<Job> job) {
-    if (absl::Status status = Admit(job); !status.ok()) {
+    absl::Status status = Admit(job);
+    if (status.ok()) {
+      return;
+    }
+    if (!decoder_.state_.Hold([this, status] { Answer(status); })) {
       Answer(std::move(status));
     }
   }
@@ -104,8 +108,8 @@ class Decoder::Call {
   }
 
   void Answer(absl::Status status) {
-    decoder_.metrics_.CountCall(caller_.method, model_.get(), status.code(),
-                                absl::Now() - started_);
+    decoder_.CountCall(caller_, model_.get(), status, started_, response_.results_size(),
+                       &response_);
     if (response_.results_size() > 0) {
       decoder_.metrics_.CountSources(*model_, response_);
     } else {
@@ -134,6 +138,19 @@ absl::StatusOr<Job> Decoder::MakeJob(v1::DecodeRequest request) const {
   BW_ASSIGN_OR_RETURN(job.model, models_.Lookup(request.model(), request.version()));
   job.request = std::move(request);
   return job;
+}
+
+void Decoder::CountCall(const Caller& caller, const engine::DecodeModel* model,
+                        const absl::Status& status, absl::Time started, int num_sources,
+                        const v1::DecodeResponse* response) {
+  const absl::Time now = absl::Now();
+  metrics_.CountCall(caller.method, model, status.code(), now - started);
+  for (CallObserver* observer : observers_) {
+    observer->OnCall({ProtocolOf(caller.method), NameOf(caller.method), caller.context,
+                      model == nullptr ? "" : model->name(),
+                      model == nullptr ? "" : model->version(), status, started, now, num_sources,
+                      response});
+  }
 }
 
 void Decoder::Decode(absl::StatusOr<Job> job, const Caller& caller, Done done) {

@@ -7,11 +7,14 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
 #include "server/engine/engine.h"
+#include "server/serving/call_record.h"
+#include "server/serving/load_report.h"
 #include "server/serving/metrics.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/reply_thread.h"
@@ -34,6 +37,7 @@ struct Caller {
   std::shared_ptr<const std::atomic<bool>> cancelled;
   // The call fails with the first source that fails, where a protocol has one status for a call.
   bool all_or_nothing = false;
+  CallContext context = {};
   // As in engine::CallOptions; for a call with one source.
   std::function<void(engine::Progress)> progress;
   bool wants_provisional = false;
@@ -61,6 +65,15 @@ class Decoder {
   // (Unavailable).
   void Decode(absl::StatusOr<Job> job, const Caller& caller, Done done);
 
+  // Tells `observer` of every call that is answered. Before the first call; it must outlive this.
+  void Observe(CallObserver* observer) { observers_.push_back(observer); }
+  // Counts a call that is answered, and tells the observers. `model` is null if the call names none
+  // that is served, `response` where it was none of Decode.
+  void CountCall(const Caller& caller, const engine::DecodeModel* model, const absl::Status& status,
+                 absl::Time started, int num_sources, const v1::DecodeResponse* response);
+  // What a protocol may send along with an answer, for those who balance by load.
+  LoadReporter& load_reporter() { return load_reporter_; }
+
   ServingState& state() const { return state_; }
   ModelRegistry& models() const { return models_; }
   engine::Engine& engine() const { return engine_; }
@@ -75,6 +88,8 @@ class Decoder {
   ModelRegistry& models_;
   engine::Engine& engine_;
   Metrics& metrics_;
+  std::vector<CallObserver*> observers_;
+  LoadReporter load_reporter_{engine_, metrics_};
   ReplyThread replies_;
 };
 

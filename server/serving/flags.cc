@@ -118,7 +118,7 @@ void AddEngine(CLI::App& app, Flags& flags) {
          kMaxRows, flags.engine.max_rows);
   AddInt(app, "--max-queue", "Most sources waiting; one more is refused with RESOURCE_EXHAUSTED", 1,
          kMaxQueue, flags.engine.max_queue);
-  AddPrecision(app, flags.models.compile.precision);
+  AddPrecision(app, flags.load.compile.precision);
 }
 
 void AddLifecycle(CLI::App& app, Flags& flags) {
@@ -127,8 +127,30 @@ void AddLifecycle(CLI::App& app, Flags& flags) {
           flags.drain_delay);
   AddTime(app, "--drain-timeout", "After that: how long running requests may take to finish",
           flags.drain_timeout);
+  AddTime(app, "--liveness-timeout",
+          "/livez fails when the engine has work and has not come round for so long",
+          flags.liveness_timeout);
   app.add_option("--log-level", flags.log_level, "Least severe messages to log")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
+      ->capture_default_str();
+}
+
+void AddObservability(CLI::App& app, Flags& flags) {
+  app.add_option("--log-format", flags.log_format, "Lines of text, or one JSON object a line")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  AddInt(app, "--access-log-sample", "Log one of so many calls; 1: all, 0: none", 0, 1'000'000'000,
+         flags.access_log_sample);
+  app.add_option("--otlp-endpoint", flags.otlp_endpoint,
+                 "OpenTelemetry collector that traces are sent to, over gRPC in clear")
+      ->type_name("HOST:PORT");
+  app.add_option("--trace-rate", flags.trace_rate,
+                 "Share of the calls that are traced of those whose client says nothing of it")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--load-reports", flags.load_reports,
+                 "Tell balancers the load with every gRPC answer (ORCA)")
+      ->type_name("BOOL")
       ->capture_default_str();
 }
 
@@ -139,13 +161,25 @@ void AddAll(CLI::App& app, Flags& flags) {
   AddPaths(app, "--model-path",
            "Folder of one model (versions in it) or of one bundle; may be repeated",
            flags.models.models);
-  app.add_option("--model-control", flags.model_control,
-                 "Whether clients may load and unload models (RepositoryModelLoad)")
-      ->check(CLI::IsMember({"none", "explicit"}))
+  app.add_option(
+         "--model-control", flags.model_control,
+         "What changes the models after the start: 'explicit' clients (RepositoryModelLoad),\n"
+         "'poll' the folders, 'none' nothing")
+      ->check(CLI::IsMember({"none", "explicit", "poll"}))
       ->capture_default_str();
+  AddTime(app, "--repository-poll-interval", "How often 'poll' looks at the model folders",
+          flags.repository_poll_interval);
+  app.add_option("--max-model-bytes", flags.load.max_model_bytes,
+                 "Most bytes of model files in memory, all versions together; 0: no limit")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  AddInt(app, "--golden-requests",
+         "Most requests of a bundle's golden.jsonl that are replayed at load", 0, 1'000'000,
+         flags.load.golden_requests);
   AddListeners(app, flags);
   AddEngine(app, flags);
   AddLifecycle(app, flags);
+  AddObservability(app, flags);
   app.add_flag("--check-config", flags.check_config,
                "Check settings and model folders, load nothing, and end");
   app.add_flag("--print-config", flags.print_config,

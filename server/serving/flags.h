@@ -24,12 +24,24 @@ struct Flags {
   int http_max_body_bytes = 4 << 20;
   int http_threads = 64;
   absl::Duration http_timeout = absl::Seconds(60);
-  // Whether clients may load and unload models: "none" or "explicit".
+  // What changes which models are served: "none" nothing, "explicit" clients, "poll" the folders.
   std::string model_control = "none";
+  absl::Duration repository_poll_interval = absl::Seconds(15);
+  LoadOptions load;
   engine::EngineOptions engine;
   absl::Duration drain_delay = absl::ZeroDuration();
   absl::Duration drain_timeout = absl::Seconds(30);
+  // An engine whose turn takes longer than this hangs.
+  absl::Duration liveness_timeout = absl::Minutes(2);
   std::string log_level = "info";
+  std::string log_format = "text";  // or "json"
+  // A line for one of so many calls; 0: none.
+  int access_log_sample = 0;
+  // Where spans are sent, HOST:PORT of an OpenTelemetry collector; empty: nowhere.
+  std::string otlp_endpoint;
+  // The share of calls that are traced although their client does not trace them.
+  double trace_rate = 0;
+  bool load_reports = true;
   // Files to write the ports to; empty: none.
   std::string port_file;
   std::string http_port_file;

@@ -2,6 +2,8 @@
 
 #include <prometheus/text_serializer.h>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "server/serving/wire_status.h"
 
@@ -43,34 +45,6 @@ Family<Histogram>& MakeHistogram(prometheus::Registry& registry, const char* nam
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
 }
 
-Labels MethodLabels(Method method) {
-  switch (method) {
-    case Method::kDecode:
-      return {{"protocol", "grpc"}, {"method", "Decode"}};
-    case Method::kStreamDecode:
-      return {{"protocol", "grpc"}, {"method", "StreamDecode"}};
-    case Method::kScore:
-      return {{"protocol", "grpc"}, {"method", "Score"}};
-    case Method::kAlign:
-      return {{"protocol", "grpc"}, {"method", "Align"}};
-    case Method::kModelInfer:
-      return {{"protocol", "grpc"}, {"method", "ModelInfer"}};
-    case Method::kModelStreamInfer:
-      return {{"protocol", "grpc"}, {"method", "ModelStreamInfer"}};
-    case Method::kHttpDecode:
-      return {{"protocol", "http"}, {"method", "Decode"}};
-    case Method::kHttpStreamDecode:
-      return {{"protocol", "http"}, {"method", "StreamDecode"}};
-    case Method::kHttpScore:
-      return {{"protocol", "http"}, {"method", "Score"}};
-    case Method::kHttpAlign:
-      return {{"protocol", "http"}, {"method", "Align"}};
-    case Method::kHttpInfer:
-      return {{"protocol", "http"}, {"method", "ModelInfer"}};
-  }
-  return {};
-}
-
 std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(WireCode(code)); }
 
 // Why a call was not decoded at all; empty for what failed on its way.
@@ -95,6 +69,33 @@ Labels With(Labels labels, const char* name, std::string value) {
 }
 
 }  // namespace
+
+absl::string_view ProtocolOf(Method method) {
+  return method >= Method::kHttpDecode ? "http" : "grpc";
+}
+
+absl::string_view NameOf(Method method) {
+  switch (method) {
+    case Method::kDecode:
+    case Method::kHttpDecode:
+      return "Decode";
+    case Method::kStreamDecode:
+    case Method::kHttpStreamDecode:
+      return "StreamDecode";
+    case Method::kScore:
+    case Method::kHttpScore:
+      return "Score";
+    case Method::kAlign:
+    case Method::kHttpAlign:
+      return "Align";
+    case Method::kModelStreamInfer:
+      return "ModelStreamInfer";
+    case Method::kModelInfer:
+    case Method::kHttpInfer:
+      break;
+  }
+  return "ModelInfer";
+}
 
 struct Metrics::PerModel {
   Labels labels;
@@ -187,8 +188,10 @@ void Metrics::CountRejection(absl::StatusCode code) {
 
 void Metrics::CountCall(Method method, const engine::DecodeModel* model, absl::StatusCode code,
                         absl::Duration took) {
+  ++calls_by_code_[static_cast<size_t>(WireCode(code)) % calls_by_code_.size()];
   const auto labels = [&](std::string name, std::string version) {
-    Labels all = MethodLabels(method);
+    Labels all = {{"protocol", std::string(ProtocolOf(method))},
+                  {"method", std::string(NameOf(method))}};
     all["code"] = CodeName(code);
     all["model"] = std::move(name);
     all["version"] = std::move(version);
@@ -301,6 +304,27 @@ ModelTotals Metrics::Totals(const engine::DecodeModel& model) {
   PerModel& of = Of(model);
   absl::MutexLock lock(&of.mutex);
   return of.totals;
+}
+
+Metrics::CallCounts Metrics::Counts() const {
+  CallCounts counts;
+  for (size_t code = 0; code < calls_by_code_.size(); ++code) {
+    const int64_t count = calls_by_code_[code];
+    counts.all += count;
+    const int http = HttpCode(static_cast<absl::StatusCode>(code));
+    counts.errors += http >= 500 || http == 429 ? count : 0;
+  }
+  return counts;
+}
+
+std::string Metrics::CallsByCode() const {
+  std::vector<std::string> counts;
+  for (size_t code = 0; code < calls_by_code_.size(); ++code) {
+    if (const int64_t count = calls_by_code_[code]; count > 0) {
+      counts.push_back(absl::StrCat(CodeName(static_cast<absl::StatusCode>(code)), " ", count));
+    }
+  }
+  return counts.empty() ? "none" : absl::StrJoin(counts, ", ");
 }
 
 void Metrics::Add(const prometheus::Collectable* collectable) {

@@ -9,6 +9,7 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
@@ -25,7 +27,7 @@
 
 namespace beamwright::serving {
 
-// The calls that decode, by protocol.
+// The calls that decode, by protocol: gRPC's, then HTTP's.
 enum class Method {
   kDecode,
   kStreamDecode,
@@ -39,6 +41,9 @@ enum class Method {
   kHttpAlign,
   kHttpInfer,
 };
+// "grpc" or "http", and the method's name in either.
+absl::string_view ProtocolOf(Method method);
+absl::string_view NameOf(Method method);
 
 // Totals of one version of a model since the start, as they stand at one moment.
 struct ModelTotals {
@@ -73,6 +78,13 @@ class Metrics : public engine::EngineObserver {
   void OnStep(const engine::DecodeModel& model, int num_rows, absl::Duration took) override;
 
   ModelTotals Totals(const engine::DecodeModel& model);
+  struct CallCounts {
+    int64_t all = 0;
+    int64_t errors = 0;  // of the server's making: what a client did wrong or gave up is none
+  };
+  CallCounts Counts() const;
+  // All calls that were answered, "OK 12, UNAVAILABLE 3"; "none" before the first.
+  std::string CallsByCode() const;
 
   // Adds metrics that are read when they are asked for. `collectable` must live until Remove, which
   // waits for a reader.
@@ -104,6 +116,8 @@ class Metrics : public engine::EngineObserver {
   prometheus::Family<prometheus::Histogram>& source_tokens_;
   prometheus::Family<prometheus::Histogram>& target_tokens_;
   prometheus::Family<prometheus::Histogram>& load_seconds_;
+  // By code; gRPC has 17.
+  std::array<std::atomic<int64_t>, 17> calls_by_code_{};
   mutable absl::Mutex mutex_;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<PerModel>> models_
       ABSL_GUARDED_BY(mutex_);

@@ -3,14 +3,35 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "ops/base/status.h"
+#include "server/model/version_policy.h"
 #include "server/serving/wire_status.h"
 
 namespace beamwright::serving {
+namespace {
+
+// What tells one folder from another; repositories may have folders of the same name.
+const std::string& KeyOf(const model::ModelFolder& folder) {
+  return folder.path.empty() ? folder.versions[0].path : folder.path;
+}
+
+// Of a folder with all that decides what is served of it.
+std::string Fingerprint(const model::ModelFolder& folder) {
+  std::string fingerprint = folder.listed.ToString();
+  if (!folder.path.empty()) {
+    absl::StrAppend(&fingerprint, model::StateOf(folder.path).fingerprint);
+  }
+  for (const model::VersionFolder& version : folder.versions) {
+    absl::StrAppend(&fingerprint, version.version, "\n", model::StateOf(version.path).fingerprint);
+  }
+  return fingerprint;
+}
+
+}  // namespace
 
 absl::StatusOr<std::vector<model::ModelFolder>> FindFolders(const ModelPaths& paths) {
   std::vector<model::ModelFolder> folders;
@@ -28,37 +49,81 @@ absl::StatusOr<std::vector<model::ModelFolder>> FindFolders(const ModelPaths& pa
   return folders;
 }
 
-model::LoadReport ModelRegistry::Compile(const model::ModelFolder& folder,
-                                         ModelPtr& compiled) const {
-  absl::Time start = absl::Now();
-  const model::LoadReport report =
-      model::LoadNewest(folder, [&](model::Bundle bundle) -> absl::Status {
-        BW_ASSIGN_OR_RETURN(compiled,
-                            engine::DecodeModel::Compile(std::move(bundle), paths_.compile));
-        return absl::OkStatus();
-      });
-  const absl::Duration took = absl::Now() - start;
-  for (const model::LoadFailure& failure : report.failures) {
-    spdlog::error("model {} version {} cannot be served: {}", failure.model, failure.version,
-                  std::string(failure.reason.message()));
-  }
-  if (report.loaded.has_value()) {
-    spdlog::info("model {} version {} loaded in {:.2f} s, numerics {}", compiled->name(),
-                 compiled->version(), absl::ToDoubleSeconds(took), compiled->numerics());
-  }
-  if (load_observer_ != nullptr) {
-    for (const model::LoadFailure& failure : report.failures) {
-      load_observer_(failure.model, false, took);
+ModelRegistry::Found ModelRegistry::Look(const model::ModelFolder& folder,
+                                         const std::vector<Version>& before,
+                                         const std::function<bool()>& stopped) {
+  Found found;
+  const auto fail = [&](const std::string& version, absl::Status reason, bool is_newest) {
+    if (is_newest) {
+      found.newest = reason;
     }
-    if (report.loaded.has_value()) {
-      load_observer_(compiled->name(), true, took);
+    found.failures.push_back({folder.name, version, std::move(reason)});
+  };
+  absl::StatusOr<v1::ServingPolicy> policy = model::ReadPolicy(folder);
+  if (!folder.listed.ok() || !policy.ok()) {
+    fail("", folder.listed.ok() ? policy.status() : folder.listed, true);
+    return found;
+  }
+  found.policy = *std::move(policy);
+  const model::VersionChoice choice = model::ChooseVersions(folder, found.policy);
+  for (const model::VersionFolder& version : choice.candidates) {
+    if (found.versions.size() == choice.count || (stopped != nullptr && stopped())) {
+      break;
+    }
+    const bool is_newest = &version == &choice.candidates[0];
+    const auto served = std::find_if(before.begin(), before.end(), [&](const Version& v) {
+      return v.model->version() == version.version;
+    });
+    std::string fingerprint = model::StateOf(version.path).fingerprint;
+    if (served != before.end() && served->fingerprint == fingerprint) {
+      found.versions.push_back(*served);
+      continue;
+    }
+    absl::StatusOr<ModelPtr> loaded = loader_.Load(folder.name, version);
+    if (loaded.ok() && !found.versions.empty() &&
+        (*loaded)->name() != found.versions[0].model->name()) {
+      loaded = Invalid("bundle '", version.path, "': its name is '", (*loaded)->name(),
+                       "', and that of a newer version '", found.versions[0].model->name(), "'");
+    }
+    if (loaded.ok()) {
+      found.versions.push_back({*std::move(loaded), std::move(fingerprint)});
+      continue;
+    }
+    fail(version.version, loaded.status(), is_newest);
+    if (is_newest && !before.empty()) {
+      return found;  // nothing will change
+    }
+    if (served != before.end()) {
+      found.versions.push_back(*served);
     }
   }
-  return report;
+  found.failures.insert(found.failures.end(), choice.missing.begin(), choice.missing.end());
+  if (found.versions.empty() && found.newest.ok()) {
+    found.newest = choice.missing.empty() ? absl::NotFoundError("the folder has no version")
+                                          : choice.missing[0].reason;
+  }
+  return found;
 }
 
-absl::Status ModelRegistry::Serve(const std::string& folder, ModelPtr compiled) {
-  const std::string name = compiled->name();
+absl::Status ModelRegistry::Serve(const std::string& folder, Found& found) {
+  const std::string name = found.versions[0].model->name();
+  Served served;
+  served.folder = folder;
+  for (const auto& [label, version] : found.policy.labels()) {
+    const std::string number = absl::StrCat(version);
+    const auto there = std::find_if(
+        found.versions.begin(), found.versions.end(),
+        [&number](const Version& candidate) { return candidate.model->version() == number; });
+    if (there != found.versions.end()) {
+      served.labels[label] = number;
+    } else {
+      found.failures.push_back(
+          {name, number,
+           absl::NotFoundError(
+               absl::StrCat("the label '", label, "' names a version that is not served"))});
+    }
+  }
+  served.versions = std::move(found.versions);
   absl::MutexLock lock(&mutex_);
   const auto taken = models_.find(name);
   if (taken != models_.end() && taken->second.folder != folder) {
@@ -67,86 +132,137 @@ absl::Status ModelRegistry::Serve(const std::string& folder, ModelPtr compiled) 
   }
   const auto before = FindByFolder(folder);
   if (before != models_.end() && before->first != name) {
-    // model.textproto calls it something else now.
-    if (serving_observer_ != nullptr) {
-      serving_observer_(before->first, false);
-    }
+    Tell(before->first, false);  // model.textproto calls it something else now
     models_.erase(before);
   }
-  models_[name] = {folder, std::move(compiled)};
-  if (serving_observer_ != nullptr) {
-    serving_observer_(name, true);
-  }
+  models_[name] = std::move(served);
+  Tell(name, true);
   return absl::OkStatus();
 }
 
+absl::Status ModelRegistry::Update(const model::ModelFolder& folder,
+                                   const std::function<bool()>& stopped) {
+  std::vector<Version> before;
+  {
+    absl::ReaderMutexLock lock(&mutex_);
+    if (const auto served = FindByFolder(KeyOf(folder)); served != models_.end()) {
+      before = served->second.versions;
+    }
+  }
+  // Taken first: what changes while it is read is looked at again.
+  std::string fingerprint = Fingerprint(folder);
+  Found found = Look(folder, before, stopped);
+  absl::Status status;
+  if (found.versions.empty() || (!before.empty() && !found.newest.ok())) {
+    const std::string version = found.failures.empty() ? "" : found.failures[0].version;
+    status = absl::FailedPreconditionError(absl::StrCat(
+        "failed to load '", folder.name, "' version ", version,
+        before.empty() ? ": " : ", what was served is served on: ", found.newest.message()));
+  } else {
+    const std::string newest = found.versions[0].model->version();
+    status = Serve(KeyOf(folder), found);
+    if (!status.ok()) {
+      found.failures.push_back({folder.name, newest, status});
+      spdlog::error("model {}: {}", folder.name, std::string(status.message()));
+    }
+  }
+  absl::MutexLock lock(&mutex_);
+  folders_[KeyOf(folder)] = {std::move(fingerprint), std::move(found.failures)};
+  return status;
+}
+
 absl::StatusOr<std::unique_ptr<ModelRegistry>> ModelRegistry::Load(
-    const ModelPaths& paths, const std::function<bool()>& stopped, const LoadObserver& observer) {
+    const ModelPaths& paths, const std::function<bool()>& stopped, LoadOptions options) {
   BW_ASSIGN_OR_RETURN(const std::vector<model::ModelFolder> folders, FindFolders(paths));
-  std::unique_ptr<ModelRegistry> registry(new ModelRegistry(paths, observer));
-  std::vector<std::string> reasons;
+  std::unique_ptr<ModelRegistry> registry(new ModelRegistry(paths, std::move(options)));
+  absl::MutexLock loading(&registry->load_mutex_);
   for (const model::ModelFolder& folder : folders) {
     if (stopped != nullptr && stopped()) {
       return absl::CancelledError("stopped while models were loading");
     }
-    ModelPtr compiled;
-    model::LoadReport report = registry->Compile(folder, compiled);
-    if (report.loaded.has_value()) {
-      const std::string version = compiled->version();
-      if (absl::Status status = registry->Serve(folder.name, std::move(compiled)); !status.ok()) {
-        spdlog::error("model {}: {}", folder.name, std::string(status.message()));
-        report.failures.push_back({folder.name, version, std::move(status)});
-      }
-    }
-    for (const model::LoadFailure& failure : report.failures) {
-      reasons.push_back(std::string(failure.reason.message()));
-    }
-    absl::MutexLock lock(&registry->mutex_);
-    registry->failures_[folder.name] = std::move(report.failures);
+    registry->Update(folder, stopped).IgnoreError();  // logged, and listed
+  }
+  if (stopped != nullptr && stopped()) {
+    return absl::CancelledError("stopped while models were loading");
   }
   absl::MutexLock lock(&registry->mutex_);
-  if (registry->models_.empty()) {
-    return reasons.empty() ? absl::NotFoundError("there is no model to serve")
-                           : absl::FailedPreconditionError(absl::StrCat(
-                                 "no model can be served: ", absl::StrJoin(reasons, "; ")));
+  if (!registry->models_.empty()) {
+    return registry;
   }
-  return registry;
+  std::vector<std::string> reasons;
+  for (const auto& [name, folder] : registry->folders_) {
+    for (const model::LoadFailure& failure : folder.failures) {
+      reasons.push_back(std::string(failure.reason.message()));
+    }
+  }
+  return reasons.empty() ? absl::NotFoundError("there is no model to serve")
+                         : absl::FailedPreconditionError(absl::StrCat(
+                               "no model can be served: ", absl::StrJoin(reasons, "; ")));
 }
 
 absl::Status ModelRegistry::Reload(const std::string& name) {
   absl::MutexLock loading(&load_mutex_);
-  std::string folder_name = name;
+  std::string key;
   {
     absl::ReaderMutexLock lock(&mutex_);
     const auto served = models_.find(name);
-    folder_name = served == models_.end() ? name : served->second.folder;
+    key = served == models_.end() ? "" : served->second.folder;
   }
   BW_ASSIGN_OR_RETURN(const std::vector<model::ModelFolder> folders, FindFolders(paths_));
   const auto folder =
-      std::find_if(folders.begin(), folders.end(),
-                   [&](const model::ModelFolder& f) { return f.name == folder_name; });
-  if (folder == folders.end()) {
-    return absl::NotFoundError(
-        absl::StrCat("failed to load '", name, "': no path has a model of that name"));
+      std::find_if(folders.begin(), folders.end(), [&](const model::ModelFolder& candidate) {
+        return key.empty() ? candidate.name == name : KeyOf(candidate) == key;
+      });
+  return folder == folders.end()
+             ? absl::NotFoundError(
+                   absl::StrCat("failed to load '", name, "': no path has a model of that name"))
+             : Update(*folder);
+}
+
+void ModelRegistry::Poll() {
+  absl::MutexLock loading(&load_mutex_);
+  const absl::StatusOr<std::vector<model::ModelFolder>> folders = FindFolders(paths_);
+  if (!folders.ok()) {
+    spdlog::warn("the model folders can't be looked at; nothing changes: {}",
+                 std::string(folders.status().message()));
+    return;
   }
-  ModelPtr compiled;
-  model::LoadReport report = Compile(*folder, compiled);
-  absl::Status status;
-  {
-    absl::ReaderMutexLock lock(&mutex_);
-    if (!report.failures.empty() &&
-        (!report.loaded.has_value() || FindByFolder(folder_name) != models_.end())) {
-      status = absl::FailedPreconditionError(
-          absl::StrCat("failed to load '", name, "' version ", report.failures[0].version,
-                       ", what was served is served on: ", report.failures[0].reason.message()));
+  std::set<std::string> there;
+  for (const model::ModelFolder& folder : *folders) {
+    there.insert(KeyOf(folder));
+    const std::string fingerprint = Fingerprint(folder);
+    bool changed = false;
+    {
+      absl::ReaderMutexLock lock(&mutex_);
+      const auto known = folders_.find(KeyOf(folder));
+      changed = known == folders_.end() || known->second.fingerprint != fingerprint;
+    }
+    if (changed) {
+      Update(folder).IgnoreError();  // logged, and listed
     }
   }
-  if (status.ok()) {
-    status = Serve(folder_name, std::move(compiled));
+  std::vector<std::string> gone;
+  {
+    absl::ReaderMutexLock lock(&mutex_);
+    for (const auto& [name, folder] : folders_) {
+      if (there.count(name) == 0) {
+        gone.push_back(name);
+      }
+    }
   }
+  for (const std::string& folder : gone) {
+    Forget(folder);
+  }
+}
+
+void ModelRegistry::Forget(const std::string& folder) {
   absl::MutexLock lock(&mutex_);
-  failures_[folder_name] = std::move(report.failures);
-  return status;
+  if (const auto served = FindByFolder(folder); served != models_.end()) {
+    spdlog::info("model {}: its folder is gone; it is no longer served", served->first);
+    Tell(served->first, false);
+    models_.erase(served);
+  }
+  folders_.erase(folder);
 }
 
 void ModelRegistry::Unload(const std::string& name) {
@@ -155,18 +271,25 @@ void ModelRegistry::Unload(const std::string& name) {
   if (served == models_.end()) {
     return;
   }
-  spdlog::info("model {} version {} unloaded", name, served->second.model->version());
-  failures_[served->second.folder] = {
-      {name, served->second.model->version(), absl::CancelledError("unloaded")}};
-  models_.erase(served);
-  if (serving_observer_ != nullptr) {
-    serving_observer_(name, false);
+  std::vector<model::LoadFailure>& failures = folders_[served->second.folder].failures;
+  failures.clear();
+  for (const Version& version : served->second.versions) {
+    spdlog::info("model {} version {} unloaded", name, version.model->version());
+    failures.push_back({name, version.model->version(), absl::CancelledError("unloaded")});
   }
+  models_.erase(served);
+  Tell(name, false);
 }
 
 void ModelRegistry::Observe(ServingObserver observer) {
   absl::MutexLock lock(&mutex_);
   serving_observer_ = std::move(observer);
+}
+
+void ModelRegistry::Tell(const std::string& model, bool served) const {
+  if (serving_observer_ != nullptr) {
+    serving_observer_(model, served);
+  }
 }
 
 ModelRegistry::Models::const_iterator ModelRegistry::FindByFolder(const std::string& folder) const {
@@ -192,20 +315,34 @@ absl::StatusOr<ModelPtr> ModelRegistry::Lookup(const std::string& name,
     return absl::NotFoundError(
         absl::StrCat("Request for unknown model: '", name, "' is not found; served: ", Names()));
   }
-  const ModelPtr& model = found->second.model;
-  if (!version.empty() && version != model->version()) {
-    return absl::NotFoundError(absl::StrCat("Request for unknown model: '", found->first,
-                                            "' version '", version, "' is not found; served: '",
-                                            model->version(), "'"));
+  const Served& served = found->second;
+  if (version.empty()) {
+    return served.versions[0].model;
   }
-  return model;
+  const auto label = served.labels.find(version);
+  const std::string& number = label == served.labels.end() ? version : label->second;
+  std::vector<std::string> known;
+  for (const Version& candidate : served.versions) {
+    if (candidate.model->version() == number) {
+      return candidate.model;
+    }
+    known.push_back(candidate.model->version());
+  }
+  for (const auto& [text, unused] : served.labels) {
+    known.push_back(text);
+  }
+  return absl::NotFoundError(absl::StrCat("Request for unknown model: '", found->first,
+                                          "' version '", version, "' is not found; served: '",
+                                          absl::StrJoin(known, "', '"), "'"));
 }
 
 std::vector<ModelPtr> ModelRegistry::AllServed() const {
   absl::ReaderMutexLock lock(&mutex_);
   std::vector<ModelPtr> models;
   for (const auto& [name, served] : models_) {
-    models.push_back(served.model);
+    for (const Version& version : served.versions) {
+      models.push_back(version.model);
+    }
   }
   return models;
 }
@@ -214,14 +351,21 @@ std::vector<v1::ModelSummary> ModelRegistry::List() const {
   absl::ReaderMutexLock lock(&mutex_);
   std::vector<v1::ModelSummary> list;
   for (const auto& [name, served] : models_) {
-    v1::ModelSummary& summary = list.emplace_back();
-    summary.set_name(name);
-    summary.set_version(served.model->version());
-    summary.set_description(served.model->config().description());
-    summary.set_ready(true);
+    for (const Version& version : served.versions) {
+      v1::ModelSummary& summary = list.emplace_back();
+      summary.set_name(name);
+      summary.set_version(version.model->version());
+      summary.set_description(version.model->config().description());
+      summary.set_ready(true);
+      for (const auto& [label, number] : served.labels) {
+        if (number == version.model->version()) {
+          summary.add_labels(label);
+        }
+      }
+    }
   }
-  for (const auto& [folder, failures] : failures_) {
-    for (const model::LoadFailure& failure : failures) {
+  for (const auto& [name, folder] : folders_) {
+    for (const model::LoadFailure& failure : folder.failures) {
       v1::ModelSummary& summary = list.emplace_back();
       summary.set_name(failure.model);
       summary.set_version(failure.version);

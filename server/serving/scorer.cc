@@ -17,7 +17,8 @@ class ScoreCall {
       : decoder_(decoder), caller_(caller), done_(std::move(done)), started_(absl::Now()) {}
 
   void Start(absl::StatusOr<v1::ScoreRequest> request) {
-    if (absl::Status status = Admit(request); !status.ok()) {
+    absl::Status status = Admit(request);
+    if (!status.ok() && !decoder_.state().Hold([this, status] { Answer(status); })) {
       Answer(std::move(status));
     }
   }
@@ -92,7 +93,7 @@ class ScoreCall {
 
   void Answer(absl::Status status) {
     Metrics& metrics = decoder_.metrics();
-    metrics.CountCall(caller_.method, model_.get(), status.code(), absl::Now() - started_);
+    decoder_.CountCall(caller_, model_.get(), status, started_, response_.results_size(), nullptr);
     if (response_.results_size() > 0) {
       metrics.CountScored(*model_, response_);
     } else {

@@ -1,6 +1,7 @@
 #include "server/serving/serving_state.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/time/clock.h"
 
@@ -46,6 +47,31 @@ void ServingState::WaitUntilQuiet(absl::Duration quiet, absl::Duration timeout) 
       return;
     }
     absl::SleepFor(until - absl::Now());
+  }
+}
+
+void ServingState::HoldRefusals() {
+  absl::MutexLock lock(&mutex_);
+  holding_ = true;
+}
+
+bool ServingState::Hold(std::function<void()> answer) {
+  absl::MutexLock lock(&mutex_);
+  if (holding_) {
+    held_.push_back(std::move(answer));
+  }
+  return holding_;
+}
+
+void ServingState::ReleaseRefusals() {
+  std::vector<std::function<void()>> held;
+  {
+    absl::MutexLock lock(&mutex_);
+    holding_ = false;
+    held.swap(held_);
+  }
+  for (const std::function<void()>& answer : held) {
+    answer();
   }
 }
 

@@ -4,6 +4,8 @@
 #define BEAMWRIGHT_SERVER_SERVING_SERVING_STATE_H_
 
 #include <atomic>
+#include <functional>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -46,6 +48,14 @@ class ServingState {
   // Returns when no call has come for `quiet`, or after `timeout`.
   void WaitUntilQuiet(absl::Duration quiet, absl::Duration timeout);
 
+  // From now on calls that are refused wait for their answer, so that clients which make one call
+  // after the other fall silent.
+  void HoldRefusals();
+  // Takes the answer to a refused call if refusals are held; else the caller answers.
+  bool Hold(std::function<void()> answer);
+  // Answers what is held; from now on nothing is.
+  void ReleaseRefusals();
+
  private:
   bool NoCalls() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_calls_ == 0; }
 
@@ -53,6 +63,8 @@ class ServingState {
   absl::Mutex mutex_;
   int num_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time last_call_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  bool holding_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::function<void()>> held_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace beamwright::serving

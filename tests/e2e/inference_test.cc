@@ -196,8 +196,10 @@ TEST_F(InferenceTest, FaultsHaveTheirCodeAndAreNamed) {
       {"no model", [](auto& r) { r.clear_model_name(); }, grpc::StatusCode::NOT_FOUND, "''"},
       {"unknown version", [](auto& r) { r.set_model_version("7"); }, grpc::StatusCode::NOT_FOUND,
        "'7'"},
-      {"no number", [](auto& r) { r.set_model_version("latest"); },
-       grpc::StatusCode::INVALID_ARGUMENT, "'latest'"},
+      {"no label of its", [](auto& r) { r.set_model_version("latest"); },
+       grpc::StatusCode::NOT_FOUND, "'latest'"},
+      {"neither number nor label", [](auto& r) { r.set_model_version("-1"); },
+       grpc::StatusCode::INVALID_ARGUMENT, "'-1' is no whole number from 1 on, and no label"},
       {"no input", [](auto& r) { r.clear_inputs(); }, grpc::StatusCode::INVALID_ARGUMENT, "inputs"},
       {"unknown input", [](auto& r) { r.mutable_inputs(0)->set_name("text"); },
        grpc::StatusCode::INVALID_ARGUMENT, "it takes 'source_text'"},
@@ -387,7 +389,7 @@ TEST_F(InferenceTest, ServerAndModelsTellTheirState) {
   request.set_name("x");
   ASSERT_TRUE(stub_->ModelReady(&contexts[4], request, &model_ready).ok());
   EXPECT_FALSE(model_ready.ready());
-  request.set_version("new");
+  request.set_version("0");
   EXPECT_EQ(stub_->ModelReady(&contexts[5], request, &model_ready).error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);
 }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "tests/e2e/e2e_test.h"
@@ -109,6 +110,49 @@ TEST_F(ReloadTest, ANewVersionTakesOverAndABadOneChangesNothing) {
   EXPECT_THAT(index.models(1).reason(), HasSubstr("decoder.xml"));
   EXPECT_EQ(Load("x").error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(Load("").error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(ReloadTest, RequestsNameAVersionOrALabel) {
+  AddVersion("2");
+  std::ofstream(repository_ + "/g2p-en/serving.textproto")
+      << "latest: 2 labels { key: 'stable' value: 1 }";
+  Start();
+  const auto version = [this](const std::string& asked) {
+    v1::DecodeRequest request = Request({"cat"});
+    request.set_version(asked);
+    const auto [status, response] = Decode(*decode_, request);
+    return status.ok() ? response.version() : status.error_message();
+  };
+  EXPECT_EQ(version(""), "2");
+  EXPECT_EQ(version("1"), "1");
+  EXPECT_EQ(version("stable"), "1");
+  EXPECT_THAT(version("canary"), HasSubstr("served: '2', '1', 'stable'"));
+  // The label moves, and nothing else does.
+  std::ofstream(repository_ + "/g2p-en/serving.textproto", std::ios::trunc)
+      << "latest: 2 labels { key: 'stable' value: 2 }";
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(version("stable"), "2");
+  EXPECT_EQ(version("1"), "1");
+  httplib::Client api("127.0.0.1", server_->http_port());
+  EXPECT_EQ(api.Get("/v2/models/g2p-en/versions/stable/ready")->status, 200);
+  EXPECT_EQ(api.Get("/v2/models/g2p-en/versions/canary/ready")->status, 503);
+}
+
+TEST_F(ReloadTest, ARepositoryThatIsPolledIsFollowed) {
+  AddVersion("2");
+  server_ = std::make_unique<ServerProcess>(
+      std::vector<std::string>{"--model-repository", repository_, "--model-control", "poll",
+                               "--repository-poll-interval", "50ms", "--golden-requests", "5"});
+  channel_ = Connect(server_->address());
+  stub_ = inference::GRPCInferenceService::NewStub(channel_);
+  decode_ = v1::DecodeService::NewStub(channel_);
+  EXPECT_EQ(Version(), "2");
+  EXPECT_EQ(Load().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  AddVersion("3");
+  while (Version() == "2") {
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+  EXPECT_EQ(Version(), "3");
 }
 
 TEST_F(ReloadTest, AnUnloadedModelIsGoneUntilItIsLoadedAgain) {

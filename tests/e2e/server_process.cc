@@ -17,10 +17,10 @@ namespace beamwright::e2e {
 
 std::string DefaultModel() { return BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1"; }
 
-ServerProcess::ServerProcess(std::vector<std::string> arguments) {
+ServerProcess::ServerProcess(std::vector<std::string> arguments, const std::string& program) {
   std::string name = (std::filesystem::temp_directory_path() / "beamwright-XXXXXX").string();
   folder_ = mkdtemp(name.data());
-  arguments.insert(arguments.begin(), BEAMWRIGHT_SERVER);
+  arguments.insert(arguments.begin(), program);
   arguments.insert(arguments.end(),
                    {"--port-file", folder_ + "/grpc", "--http-port-file", folder_ + "/http",
                     "--metrics-port-file", folder_ + "/metrics"});

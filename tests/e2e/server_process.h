@@ -19,7 +19,8 @@ class ServerProcess {
  public:
   // Starts the program with these arguments and, unless they say where to listen, on free ports of
   // 127.0.0.1.
-  explicit ServerProcess(std::vector<std::string> arguments);
+  explicit ServerProcess(std::vector<std::string> arguments,
+                         const std::string& program = BEAMWRIGHT_SERVER);
   // Kills it if it still runs.
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;

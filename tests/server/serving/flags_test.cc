@@ -27,7 +27,7 @@ TEST(FlagsTest, DefaultsAreThoseOfTheEngine) {
   EXPECT_EQ(parsed.flags.engine.num_threads, engine::EngineOptions().num_threads);
   EXPECT_EQ(parsed.flags.engine.max_rows, engine::EngineOptions().max_rows);
   EXPECT_EQ(parsed.flags.engine.max_queue, engine::EngineOptions().max_queue);
-  EXPECT_EQ(parsed.flags.models.compile.precision, std::nullopt);
+  EXPECT_EQ(parsed.flags.load.compile.precision, std::nullopt);
   EXPECT_EQ(parsed.flags.drain_timeout, absl::Seconds(30));
   EXPECT_EQ(parsed.flags.port_file, "");
 }
@@ -81,7 +81,7 @@ TEST(FlagsTest, EveryFlagReachesItsField) {
   EXPECT_EQ(parsed.flags.engine.num_threads, 3);
   EXPECT_EQ(parsed.flags.engine.max_rows, 64);
   EXPECT_EQ(parsed.flags.engine.max_queue, 9);
-  EXPECT_EQ(parsed.flags.models.compile.precision, v1::PRECISION_INT8);
+  EXPECT_EQ(parsed.flags.load.compile.precision, v1::PRECISION_INT8);
   EXPECT_EQ(parsed.flags.drain_timeout, absl::Seconds(90));
   EXPECT_EQ(parsed.flags.log_level, "debug");
   EXPECT_EQ(parsed.flags.port_file, "p");
@@ -116,11 +116,11 @@ TEST(FlagsTest, TheEnvironmentFillsInAndTheCommandLineGoesFirst) {
 }
 
 TEST(FlagsTest, APrecisionOrTheModels) {
-  EXPECT_EQ(Parse({"--model-path", "m", "--precision", "f32"}).flags.models.compile.precision,
+  EXPECT_EQ(Parse({"--model-path", "m", "--precision", "f32"}).flags.load.compile.precision,
             v1::PRECISION_F32);
-  EXPECT_EQ(Parse({"--model-path", "m", "--precision", "auto"}).flags.models.compile.precision,
+  EXPECT_EQ(Parse({"--model-path", "m", "--precision", "auto"}).flags.load.compile.precision,
             v1::PRECISION_AUTO);
-  EXPECT_EQ(Parse({"--model-path", "m", "--precision", "model"}).flags.models.compile.precision,
+  EXPECT_EQ(Parse({"--model-path", "m", "--precision", "model"}).flags.load.compile.precision,
             std::nullopt);
   EXPECT_EQ(Parse({"--model-path", "m", "--precision", "fp16"}).exit_code, 2);
 }

@@ -7,6 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
 namespace beamwright::serving {
 namespace {
 
@@ -31,10 +34,27 @@ class ModelRegistryTest : public ::testing::Test {
     std::string config((std::istreambuf_iterator<char>(in)), {});
     const size_t at = config.find("\"g2p-en\"");
     ASSERT_NE(at, std::string::npos);
-    std::ofstream(path + "/model.textproto") << config.replace(at, 8, "\"" + name + "\"");
+    Write(folder + "/model.textproto", config.replace(at, 8, "\"" + name + "\""));
   }
-  absl::StatusOr<std::unique_ptr<ModelRegistry>> Load() {
-    return ModelRegistry::Load({{repository_}, {}});
+  void Write(const std::string& file, const std::string& content) const {
+    std::ofstream(repository_ + "/" + file, std::ios::trunc) << content;
+  }
+  absl::StatusOr<std::unique_ptr<ModelRegistry>> Load(LoadOptions options = {}) {
+    // Most tests are not about golden requests, and replaying them takes time.
+    if (options.golden_requests == LoadOptions().golden_requests) {
+      options.golden_requests = 0;
+    }
+    return ModelRegistry::Load({{repository_}, {}}, nullptr, options);
+  }
+  // "first/3 first/1: stable" and so on: what is served, then "-first/2" what is not.
+  static std::string Listed(const ModelRegistry& registry) {
+    std::vector<std::string> lines;
+    for (const v1::ModelSummary& model : registry.List()) {
+      lines.push_back(absl::StrCat(model.ready() ? "" : "-", model.name(), "/", model.version(),
+                                   model.labels().empty() ? "" : ":",
+                                   absl::StrJoin(model.labels(), ",")));
+    }
+    return absl::StrJoin(lines, " ");
   }
 
   std::string repository_;
@@ -121,6 +141,135 @@ TEST_F(ModelRegistryTest, LoadingStopsWhenAsked) {
   Add("a/1", "a");
   const auto registry = ModelRegistry::Load({{repository_}, {}}, [] { return true; });
   EXPECT_EQ(registry.status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(ModelRegistryTest, ServesVersionsByPolicyAndByLabel) {
+  for (const char* version : {"1", "2", "3"}) {
+    Add(absl::StrCat("one/", version), "first");
+  }
+  Write("one/serving.textproto",
+        "latest: 2 labels { key: 'stable' value: 2 } labels { key: 'old' value: 1 }");
+  const auto registry = Load();
+  ASSERT_TRUE(registry.ok()) << registry.status();
+  EXPECT_EQ(Listed(**registry), "first/3 first/2:stable -first/1");
+  EXPECT_EQ((*(*registry)->Lookup("first", ""))->version(), "3");
+  EXPECT_EQ((*(*registry)->Lookup("first", "2"))->version(), "2");
+  EXPECT_EQ((*(*registry)->Lookup("", "stable"))->version(), "2");
+  EXPECT_EQ((*registry)->Lookup("first", "old").status().message(),
+            "Request for unknown model: 'first' version 'old' is not found; served: "
+            "'3', '2', 'stable'");
+  // A new policy; what is served already is not loaded again.
+  const ModelPtr second = *(*registry)->Lookup("first", "2");
+  Write("one/serving.textproto", "specific { versions: 2 versions: 7 }");
+  ASSERT_TRUE((*registry)->Reload("first").ok());
+  EXPECT_EQ(Listed(**registry), "first/2 -one/7");
+  EXPECT_EQ(*(*registry)->Lookup("first", ""), second);
+  Write("one/serving.textproto", "all: perhaps");
+  const absl::Status bad = (*registry)->Reload("first");
+  EXPECT_EQ(bad.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(bad.message()), HasSubstr("serving.textproto"));
+  EXPECT_EQ(*(*registry)->Lookup("first", ""), second);
+}
+
+TEST_F(ModelRegistryTest, VersionsThatAreNotGoodAreLeftOutOrStayAsTheyWere) {
+  for (const char* version : {"1", "2", "3", "4"}) {
+    Add(absl::StrCat("one/", version), "first");
+  }
+  Write("one/2/decoder.xml", "<net/>");
+  Write("one/4/decoder.xml", "<net/>");
+  Write("one/serving.textproto", "latest: 2");
+  const auto registry = Load();
+  ASSERT_TRUE(registry.ok()) << registry.status();
+  EXPECT_EQ(Listed(**registry), "first/3 first/1 -one/4 -one/2");
+  // A newest version that is bad changes nothing, though an older one was mended.
+  fs::remove_all(repository_ + "/one/2");
+  Add("one/2", "first");
+  EXPECT_EQ((*registry)->Reload("first").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Listed(**registry), "first/3 first/1 -one/4");
+  // An older one that is spoiled while it is served stays as it was.
+  fs::remove_all(repository_ + "/one/4");
+  Add("one/4", "first");
+  const ModelPtr third = *(*registry)->Lookup("first", "3");
+  Write("one/3/decoder.xml", "<net/>");
+  ASSERT_TRUE((*registry)->Reload("first").ok());
+  EXPECT_EQ(Listed(**registry), "first/4 first/3 -one/3");
+  EXPECT_EQ(*(*registry)->Lookup("first", "3"), third);
+}
+
+TEST_F(ModelRegistryTest, OneBadModelOfFiveLeavesFour) {
+  for (const char* model : {"a", "b", "c", "d", "e"}) {
+    Add(absl::StrCat(model, "/1"), model);
+  }
+  Write("c/1/model.textproto", "nonsense");
+  const auto registry = Load();
+  ASSERT_TRUE(registry.ok()) << registry.status();
+  EXPECT_EQ(Listed(**registry), "a/1 b/1 d/1 e/1 -c/1");
+}
+
+TEST_F(ModelRegistryTest, PollFollowsTheFolders) {
+  Add("one/1", "first");
+  const auto registry = Load();
+  ASSERT_TRUE(registry.ok()) << registry.status();
+  const ModelPtr served = *(*registry)->Lookup("first", "");
+  (*registry)->Poll();
+  EXPECT_EQ(*(*registry)->Lookup("first", ""), served);
+  Add("one/2", "first");
+  Add("two/1", "second");
+  (*registry)->Poll();
+  EXPECT_EQ(Listed(**registry), "first/2 second/1");
+  // A bad version, found once; after it good ones are found.
+  Add("one/3", "first");
+  Write("one/3/decoder.xml", "<net/>");
+  (*registry)->Poll();
+  (*registry)->Poll();
+  EXPECT_EQ(Listed(**registry), "first/2 second/1 -one/3");
+  Add("one/4", "first");
+  (*registry)->Poll();
+  EXPECT_EQ(Listed(**registry), "first/4 second/1");
+  fs::remove_all(repository_ + "/two");
+  (*registry)->Poll();
+  EXPECT_EQ(Listed(**registry), "first/4");
+  // A repository that is away for a moment takes nothing with it.
+  fs::rename(repository_, repository_ + ".away");
+  (*registry)->Poll();
+  EXPECT_EQ(Listed(**registry), "first/4");
+  fs::rename(repository_ + ".away", repository_);
+}
+
+TEST_F(ModelRegistryTest, TheBudgetCountsAllThatIsInMemory) {
+  Add("a/1", "a");
+  const int64_t bytes = model::StateOf(repository_ + "/a/1").bytes;
+  LoadOptions options;
+  options.max_model_bytes = 2 * bytes + bytes / 2;
+  Add("b/1", "b");
+  Add("c/1", "c");
+  const auto registry = Load(options);
+  ASSERT_TRUE(registry.ok()) << registry.status();
+  EXPECT_EQ(Listed(**registry), "a/1 b/1 -c/1");
+  EXPECT_THAT((*registry)->List()[2].reason(),
+              HasSubstr(absl::StrCat("together ", 3 * bytes, ", and max-model-bytes allows ",
+                                     options.max_model_bytes)));
+  // A version that is unloaded counts for as long as a request holds it.
+  ModelPtr held = *(*registry)->Lookup("a", "");
+  (*registry)->Unload("a");
+  EXPECT_FALSE((*registry)->Reload("c").ok());
+  held = nullptr;
+  EXPECT_TRUE((*registry)->Reload("c").ok());
+  EXPECT_EQ(Listed(**registry), "b/1 c/1 -a/1");
+}
+
+TEST_F(ModelRegistryTest, AnswersThatAreNotTheGoldenOnesKeepAVersionOut) {
+  Add("a/1", "a");
+  Add("a/2", "a");
+  LoadOptions options;
+  options.golden_requests = 5;
+  Write("a/2/golden.jsonl",
+        R"({"source": "cat", "options": {}, "hypotheses": [{"tokens": [1], "score": -0.5},)"
+        R"( {"tokens": [2], "score": -3}]})");
+  const auto registry = Load(options);
+  ASSERT_TRUE(registry.ok()) << registry.status();
+  EXPECT_EQ(Listed(**registry), "a/1 -a/2");
+  EXPECT_THAT((*registry)->List()[1].reason(), HasSubstr("golden.jsonl: line 1: tokens ["));
 }
 
 }  // namespace

@@ -1,0 +1,58 @@
+#include "server/http/log_json.h"
+
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "ops/base/status.h"
+#include "server/http/json.h"
+
+namespace beamwright::http {
+
+absl::StatusOr<inference::LogSettingsRequest> ParseLogBody(const std::string& body) {
+  google::protobuf::Struct object;
+  if (!google::protobuf::util::JsonStringToMessage(body, &object).ok()) {
+    return Invalid("the body is no JSON object");
+  }
+  inference::LogSettingsRequest request;
+  for (const auto& [name, value] : object.fields()) {
+    auto& setting = (*request.mutable_settings())[name];
+    const double number = value.number_value();
+    if (value.has_bool_value()) {
+      setting.set_bool_param(value.bool_value());
+    } else if (value.has_string_value()) {
+      setting.set_string_param(value.string_value());
+    } else if (value.has_number_value() && number >= 0 && number == std::floor(number) &&
+               number <= std::numeric_limits<uint32_t>::max()) {
+      setting.set_uint32_param(static_cast<uint32_t>(number));
+    } else {
+      return Invalid("'", name, "' is no bool, no whole number and no string");
+    }
+  }
+  return request;
+}
+
+std::string WriteLogBody(const inference::LogSettingsResponse& settings) {
+  std::string json = "{";
+  // So that the order is always the same.
+  const std::map<std::string, inference::LogSettingsResponse::SettingValue> by_name(
+      settings.settings().begin(), settings.settings().end());
+  for (const auto& [name, value] : by_name) {
+    json += json.size() > 1 ? "," : "";
+    AppendQuoted(name, json);
+    json += ":";
+    if (value.has_bool_param()) {
+      json += value.bool_param() ? "true" : "false";
+    } else if (value.has_uint32_param()) {
+      json += std::to_string(value.uint32_param());
+    } else {
+      AppendQuoted(value.string_param(), json);
+    }
+  }
+  return json + "}\n";
+}
+
+}  // namespace beamwright::http

@@ -1,0 +1,48 @@
+#include "server/serving/access_log.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "server/serving/wire_status.h"
+
+namespace beamwright::serving {
+
+AccessLog::AccessLog(int one_of, std::function<void(const LogFields&)> write)
+    : one_of_(one_of), write_(write == nullptr ? LogFieldsOfCall : std::move(write)) {}
+
+void AccessLog::OnCall(const CallRecord& call) {
+  // Counted apart, so that rare failures are not lost among many successes.
+  std::atomic<int64_t>& count = call.status.ok() ? succeeded_ : failed_;
+  if (count++ % one_of_ != 0) {
+    return;
+  }
+  double queue_ms = 0;
+  double compute_ms = 0;
+  if (call.response != nullptr) {
+    for (const v1::Result& result : call.response->results()) {
+      queue_ms += result.decoded().queue_ms();
+      compute_ms += result.decoded().compute_ms();
+    }
+  }
+  LogFields fields = {
+      {"protocol", std::string(call.protocol)},
+      {"method", std::string(call.method)},
+      {"model", std::string(call.model)},
+      {"version", std::string(call.version)},
+      {"code", absl::StatusCodeToString(WireCode(call.status.code()))},
+      {"sources", absl::StrCat(call.num_sources), true},
+      {"ms", absl::StrFormat("%.3f", absl::ToDoubleMilliseconds(call.end - call.start)), true},
+      {"queue_ms", absl::StrFormat("%.3f", queue_ms), true},
+      {"compute_ms", absl::StrFormat("%.3f", compute_ms), true},
+  };
+  if (!call.context.request_id.empty()) {
+    fields.push_back({"request_id", call.context.request_id});
+  }
+  if (!call.context.traceparent.empty()) {
+    fields.push_back({"traceparent", call.context.traceparent});
+  }
+  write_(fields);
+}
+
+}  // namespace beamwright::serving

@@ -1,0 +1,54 @@
+#include "server/serving/load_report.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "absl/time/clock.h"
+#include "ops/base/cpu.h"
+#include "xds/data/orca/v3/orca_load_report.pb.h"
+
+namespace beamwright::serving {
+namespace {
+
+constexpr absl::Duration kInterval = absl::Milliseconds(250);
+
+double CpuSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace
+
+std::string LoadReporter::Report() {
+  const absl::Time now = absl::Now();
+  absl::MutexLock lock(&mutex_);
+  if (now - made_ < kInterval) {
+    return report_;
+  }
+  // Rates begin with the second report; an idle hour counts as one interval of its own.
+  const double seconds = absl::ToDoubleSeconds(now - made_);
+  const double cpu_seconds = CpuSeconds();
+  const Metrics::CallCounts counts = metrics_.Counts();
+  const engine::Engine::Load load = engine_.load();
+  xds::data::orca::v3::OrcaLoadReport report;
+  if (made_ != absl::InfinitePast()) {
+    report.set_cpu_utilization((cpu_seconds - cpu_seconds_) / seconds / std::max(1, UsableCpus()));
+    report.set_rps_fractional(static_cast<double>(counts.all - calls_) / seconds);
+    report.set_eps(static_cast<double>(counts.errors - errors_) / seconds);
+  }
+  report.set_application_utilization(static_cast<double>(load.rows) / std::max(1, load.max_rows));
+  (*report.mutable_named_metrics())["queue"] = load.waiting;
+  made_ = now;
+  cpu_seconds_ = cpu_seconds;
+  calls_ = counts.all;
+  errors_ = counts.errors;
+  report_ = report.SerializeAsString();
+  return report_;
+}
+
+}  // namespace beamwright::serving

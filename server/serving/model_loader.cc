@@ -1,0 +1,73 @@
+#include "server/serving/model_loader.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "ops/base/fault_point.h"
+#include "ops/base/status.h"
+#include "server/engine/golden.h"
+#include "server/model/bundle.h"
+
+namespace beamwright::serving {
+
+absl::Status ModelLoader::CheckBudget(int64_t bytes) {
+  in_memory_.erase(std::remove_if(in_memory_.begin(), in_memory_.end(),
+                                  [](const InMemory& entry) { return entry.model.expired(); }),
+                   in_memory_.end());
+  int64_t held = 0;
+  for (const InMemory& entry : in_memory_) {
+    held += entry.bytes;
+  }
+  if (options_.max_model_bytes > 0 && held + bytes > options_.max_model_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("its files have ", bytes, " bytes and those of the ", in_memory_.size(),
+                     " versions in memory ", held, ": together ", held + bytes,
+                     ", and max-model-bytes allows ", options_.max_model_bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ModelPtr> ModelLoader::Make(const model::VersionFolder& folder) const {
+  BW_RETURN_IF_ERROR(FaultPoint("model.load"));
+  BW_ASSIGN_OR_RETURN(model::Bundle bundle, model::LoadBundle(folder.path));
+  const std::string golden = std::move(bundle.golden);
+  const std::string where = absl::StrCat("bundle '", folder.path, "'");
+  absl::StatusOr<ModelPtr> compiled =
+      engine::DecodeModel::Compile(std::move(bundle), options_.compile);
+  if (!compiled.ok()) {
+    return Annotate(compiled.status(), where);
+  }
+  if (!golden.empty() && options_.golden_requests > 0) {
+    BW_RETURN_IF_ERROR(
+        Annotate(engine::ReplayGolden(*compiled, golden, options_.golden_requests), where));
+  }
+  return compiled;
+}
+
+absl::StatusOr<ModelPtr> ModelLoader::Load(const std::string& model_name,
+                                           const model::VersionFolder& folder) {
+  absl::MutexLock lock(&mutex_);
+  const absl::Time start = absl::Now();
+  const int64_t bytes = model::StateOf(folder.path).bytes;
+  const absl::Status fits = CheckBudget(bytes);
+  const absl::StatusOr<ModelPtr> model = fits.ok() ? Make(folder) : fits;
+  const absl::Duration took = absl::Now() - start;
+  if (model.ok()) {
+    in_memory_.push_back({*model, bytes});
+    spdlog::info("model {} version {} loaded in {:.2f} s, numerics {}", (*model)->name(),
+                 folder.version, absl::ToDoubleSeconds(took), (*model)->numerics());
+  } else {
+    spdlog::error("model {} version {} cannot be served: {}", model_name, folder.version,
+                  std::string(model.status().message()));
+  }
+  if (options_.observer != nullptr) {
+    options_.observer(model.ok() ? (*model)->name() : model_name, model.ok(), took);
+  }
+  return model;
+}
+
+}  // namespace beamwright::serving

@@ -1,0 +1,62 @@
+// ModelLoader: makes a version of a model that can be served out of its folder, or says why it
+// can't: reads and checks the files, compiles, and replays golden requests, within a budget of
+// memory over all models.
+#ifndef BEAMWRIGHT_SERVER_SERVING_MODEL_LOADER_H_
+#define BEAMWRIGHT_SERVER_SERVING_MODEL_LOADER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/engine/decode_model.h"
+#include "server/model/repository.h"
+
+namespace beamwright::serving {
+
+using ModelPtr = std::shared_ptr<const engine::DecodeModel>;
+
+struct LoadOptions {
+  engine::CompileOptions compile;
+  // Most bytes that the files of all versions in memory may have together; 0: no limit.
+  int64_t max_model_bytes = 0;
+  // Requests of a bundle's golden.jsonl that are replayed; 0: none.
+  int golden_requests = 100;
+  // Told of every version that was tried: its model, whether it is good, how long it took. May be
+  // null.
+  std::function<void(const std::string& model, bool good, absl::Duration)> observer;
+};
+
+// Thread-safe; loads one at a time.
+class ModelLoader {
+ public:
+  explicit ModelLoader(LoadOptions options) : options_(std::move(options)) {}
+
+  // Version `folder` of a model in the folder `model_name`. One log line for either outcome.
+  // ResourceExhausted naming the sum if it does not fit beside what is in memory, versions that
+  // still finish requests included; errors as LoadBundle's, DecodeModel::Compile's and
+  // ReplayGolden's.
+  absl::StatusOr<ModelPtr> Load(const std::string& model_name, const model::VersionFolder& folder);
+
+ private:
+  struct InMemory {
+    std::weak_ptr<const engine::DecodeModel> model;
+    int64_t bytes = 0;
+  };
+
+  absl::StatusOr<ModelPtr> Make(const model::VersionFolder& folder) const;
+  absl::Status CheckBudget(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const LoadOptions options_;
+  absl::Mutex mutex_;
+  std::vector<InMemory> in_memory_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace beamwright::serving
+
+#endif  // BEAMWRIGHT_SERVER_SERVING_MODEL_LOADER_H_

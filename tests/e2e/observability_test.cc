@@ -1,0 +1,153 @@
+// What the server tells about calls: traces to a collector, load reports, log lines.
+#include <gmock/gmock.h>
+#include <google/protobuf/util/json_util.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+#include <signal.h>
+
+#include <sstream>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/synchronization/mutex.h"
+#include "google/protobuf/struct.pb.h"
+#include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
+#include "tests/e2e/e2e_test.h"
+#include "xds/data/orca/v3/orca_load_report.pb.h"
+
+namespace beamwright::e2e {
+namespace {
+
+namespace collector = opentelemetry::proto::collector::trace::v1;
+namespace trace = opentelemetry::proto::trace::v1;
+using ::testing::HasSubstr;
+
+constexpr char kTraceParent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+class Collector final : public collector::TraceService::Service {
+ public:
+  Collector() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~Collector() override { server_->Shutdown(); }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+
+  grpc::Status Export(grpc::ServerContext* /*context*/,
+                      const collector::ExportTraceServiceRequest* request,
+                      collector::ExportTraceServiceResponse* /*response*/) override {
+    absl::MutexLock lock(&mutex_);
+    for (const trace::ResourceSpans& spans : request->resource_spans()) {
+      service_ = spans.resource().attributes(0).value().string_value();
+      for (const trace::ScopeSpans& scope : spans.scope_spans()) {
+        spans_.insert(spans_.end(), scope.spans().begin(), scope.spans().end());
+      }
+    }
+    return grpc::Status::OK;
+  }
+  std::vector<trace::Span> spans() {
+    absl::MutexLock lock(&mutex_);
+    return spans_;
+  }
+  std::string service() {
+    absl::MutexLock lock(&mutex_);
+    return service_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::vector<trace::Span> spans_;
+  std::string service_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// One call with what a tracing client sends; its trailer.
+std::multimap<grpc::string_ref, grpc::string_ref> CallWith(v1::DecodeService::Stub& stub,
+                                                           grpc::ClientContext& context) {
+  context.AddMetadata("traceparent", kTraceParent);
+  context.AddMetadata("x-request-id", "abc 1");
+  v1::DecodeResponse response;
+  const grpc::Status status = stub.Decode(&context, Request({"cat", "beam"}), &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return context.GetServerTrailingMetadata();
+}
+
+TEST(ObservabilityTest, SpansReachACollector) {
+  Collector collector;
+  ServerProcess server({"--model-path", DefaultModel(), "--otlp-endpoint", collector.address()});
+  const auto stub = v1::DecodeService::NewStub(Connect(server.address()));
+  grpc::ClientContext context;
+  CallWith(*stub, context);
+  // Nobody traces this one.
+  EXPECT_TRUE(Decode(*stub, Request({"cat"})).first.ok());
+  server.Signal(SIGINT);  // sends what it has
+  EXPECT_EQ(server.Wait(), 0);
+  const std::vector<trace::Span> spans = collector.spans();
+  ASSERT_EQ(spans.size(), 5u);  // the call, and two for each source
+  EXPECT_EQ(collector.service(), "beamwright-server");
+  EXPECT_EQ(absl::BytesToHexString(spans[0].trace_id()), "4bf92f3577b34da6a3ce929d0e0e4736");
+  EXPECT_EQ(absl::BytesToHexString(spans[0].parent_span_id()), "00f067aa0ba902b7");
+  EXPECT_EQ(spans[0].name(), "Decode");
+}
+
+TEST(ObservabilityTest, ACollectorThatIsAwayCostsNoCall) {
+  ServerProcess server(
+      {"--model-path", DefaultModel(), "--otlp-endpoint", "127.0.0.1:1", "--trace-rate", "1"});
+  const auto stub = v1::DecodeService::NewStub(Connect(server.address()));
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(Decode(*stub, Request({"cat"})).first.ok());
+  }
+  server.Signal(SIGINT);
+  EXPECT_EQ(server.Wait(), 0);
+  EXPECT_THAT(server.log(), HasSubstr("the trace collector takes no spans"));
+}
+
+TEST(ObservabilityTest, AnswersBearLoadReports) {
+  ServerProcess server({"--model-path", DefaultModel()});
+  const auto stub = v1::DecodeService::NewStub(Connect(server.address()));
+  grpc::ClientContext context;
+  const auto trailer = CallWith(*stub, context);
+  const auto found = trailer.find("endpoint-load-metrics-bin");
+  ASSERT_NE(found, trailer.end());
+  xds::data::orca::v3::OrcaLoadReport report;
+  ASSERT_TRUE(report.ParseFromString(std::string(found->second.data(), found->second.size())));
+  EXPECT_EQ(report.named_metrics().count("queue"), 1u);
+  ServerProcess silent({"--model-path", DefaultModel(), "--load-reports", "false"});
+  const auto other = v1::DecodeService::NewStub(Connect(silent.address()));
+  grpc::ClientContext silent_context;
+  EXPECT_EQ(CallWith(*other, silent_context).count("endpoint-load-metrics-bin"), 0u);
+}
+
+TEST(ObservabilityTest, EveryLineOfAJsonLogIsAnObject) {
+  ServerProcess server(
+      {"--model-path", DefaultModel(), "--log-format", "json", "--access-log-sample", "1"});
+  const auto stub = v1::DecodeService::NewStub(Connect("127.0.0.1:" + [&server] {
+    // "ready on" stands inside a JSON string here.
+    return std::to_string(server.WaitForPort());
+  }()));
+  grpc::ClientContext context;
+  CallWith(*stub, context);
+  server.Signal(SIGINT);
+  EXPECT_EQ(server.Wait(), 0);
+  std::istringstream lines(server.log());
+  int calls = 0;
+  for (std::string line; std::getline(lines, line);) {
+    google::protobuf::Struct object;
+    ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(line, &object).ok()) << line;
+    EXPECT_EQ(object.fields().count("time"), 1u);
+    if (object.fields().at("message").string_value() == "call") {
+      ++calls;
+      EXPECT_EQ(object.fields().at("request_id").string_value(), "abc 1");
+      EXPECT_EQ(object.fields().at("model").string_value(), "g2p-en");
+      EXPECT_EQ(object.fields().at("sources").number_value(), 2);
+    }
+  }
+  EXPECT_EQ(calls, 1);
+  EXPECT_FALSE(absl::StrContains(server.log(), "cat"));  // no content
+}
+
+}  // namespace
+}  // namespace beamwright::e2e
