@@ -1,0 +1,184 @@
+// Faults that a machine has and tests have to make: disks that fail, an engine that hangs.
+#include <gmock/gmock.h>
+#include <httplib.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "inference/grpc_service.grpc.pb.h"
+#include "tests/chaos/chaos.h"
+
+namespace beamwright::chaos {
+namespace {
+
+namespace fs = std::filesystem;
+using e2e::DefaultModel;
+using e2e::ServerProcess;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class FaultsTest : public ::testing::Test {
+ protected:
+  FaultsTest() {
+    std::string name = (fs::temp_directory_path() / "beamwright-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+    setenv("BEAMWRIGHT_FAULTS", (folder_ + "/faults").c_str(), 1);
+    AddVersion("1");
+  }
+  ~FaultsTest() override { fs::remove_all(folder_); }
+
+  void AddVersion(const std::string& version) const {
+    fs::create_directories(folder_ + "/models/g2p-en/");
+    fs::copy(DefaultModel(), folder_ + "/models/g2p-en/" + version);
+  }
+  // What goes wrong from now on; by rename, so that no half of it is read.
+  void Set(const std::string& faults) const {
+    std::ofstream(folder_ + "/faults.new", std::ios::trunc) << faults << "\n";
+    fs::rename(folder_ + "/faults.new", folder_ + "/faults");
+  }
+  void Start(std::vector<std::string> arguments = {}) {
+    arguments.insert(arguments.end(), {"--model-repository", folder_ + "/models", "--model-control",
+                                       "explicit", "--golden-requests", "0"});
+    server_ = std::make_unique<ServerProcess>(arguments, BEAMWRIGHT_SERVER_WITH_FAULTS);
+    ASSERT_GT(server_->WaitForPort(), 0) << server_->log();
+    channel_ = Connect(server_->address());
+  }
+  grpc::Status Load() {
+    grpc::ClientContext context;
+    inference::RepositoryModelLoadRequest request;
+    request.set_model_name("g2p-en");
+    inference::RepositoryModelLoadResponse response;
+    return inference::GRPCInferenceService::NewStub(channel_)->RepositoryModelLoad(
+        &context, request, &response);
+  }
+  std::string Version() {
+    grpc::ClientContext context;
+    v1::DecodeResponse response;
+    const grpc::Status status =
+        v1::DecodeService::NewStub(channel_)->Decode(&context, WordRequest(0), &response);
+    return status.ok() ? response.version() : status.error_message();
+  }
+  int Probe(const std::string& path) {
+    httplib::Client client("127.0.0.1", server_->metrics_port());
+    const auto reply = client.Get(path);
+    return reply ? reply->status : 0;
+  }
+  // Waits until a probe says so.
+  void WaitForProbe(const std::string& path, int status) {
+    const absl::Time end = absl::Now() + absl::Minutes(1);
+    while (Probe(path) != status && absl::Now() < end) {
+      absl::SleepFor(absl::Milliseconds(20));
+    }
+    EXPECT_EQ(Probe(path), status) << path;
+  }
+
+  std::string folder_;
+  std::unique_ptr<ServerProcess> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+TEST_F(FaultsTest, ADiskThatFailsDuringALoadChangesNothingThatIsServed) {
+  Start();
+  AddVersion("2");
+  Set("read_file error");
+  const grpc::Status failed = Load();
+  EXPECT_EQ(failed.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(failed.error_message(),
+              AllOf(HasSubstr("version 2"), HasSubstr("a fault was asked for")));
+  EXPECT_EQ(Version(), "1");
+  EXPECT_EQ(Probe("/readyz"), 200);
+  Set("");
+  EXPECT_TRUE(Load().ok());
+  EXPECT_EQ(Version(), "2");
+}
+
+TEST_F(FaultsTest, CallsAreAnsweredWhileALoadTakesItsTime) {
+  Start();
+  AddVersion("2");
+  Set("model.load delay 1s");
+  std::thread loading([this] { EXPECT_TRUE(Load().ok()); });
+  Golden golden;
+  AddGolden(server_->address(), golden);
+  EXPECT_EQ(golden.count("1"), 1u);
+  loading.join();
+  EXPECT_EQ(Version(), "2");
+}
+
+TEST_F(FaultsTest, LivenessSeesAnEngineThatHangsAndNotOneThatIsBusy) {
+  Start({"--liveness-timeout", "300ms"});
+  Golden golden;
+  AddGolden(server_->address(), golden);
+  // Busy: steps without end, and each comes round.
+  Tally tally;
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> clients;
+  for (int client = 0; client < 8; ++client) {
+    clients.emplace_back([&] {
+      const auto stub = v1::DecodeService::NewStub(channel_);
+      for (int i = 0; !stop; ++i) {
+        Call(*stub, i % kNumRequests, golden, tally);
+      }
+    });
+  }
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(Probe("/livez"), 200);
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  Set("engine.turn delay 2s");
+  WaitForProbe("/livez", 503);
+  EXPECT_EQ(Probe("/readyz"), 503);
+  EXPECT_EQ(Probe("/startupz"), 200);
+  Set("");
+  WaitForProbe("/livez", 200);
+  stop = true;
+  for (std::thread& client : clients) {
+    client.join();
+  }
+  EXPECT_EQ(tally.of(grpc::StatusCode::OK), tally.all()) << tally.ToString();
+  EXPECT_EQ(tally.wrong(), 0);
+}
+
+TEST_F(FaultsTest, StartupIsToldApartFromReadiness) {
+  Set("model.load delay 1s");
+  server_ = std::make_unique<ServerProcess>(
+      std::vector<std::string>{"--model-repository", folder_ + "/models"},
+      BEAMWRIGHT_SERVER_WITH_FAULTS);
+  EXPECT_EQ(Probe("/startupz"), 503);
+  EXPECT_EQ(Probe("/readyz"), 503);
+  EXPECT_EQ(Probe("/livez"), 200);
+  WaitForProbe("/startupz", 200);
+  EXPECT_EQ(Probe("/readyz"), 200);
+}
+
+TEST_F(FaultsTest, ASecondSignalEndsAServerThatHangs) {
+  Start();
+  Set("engine.turn delay 60s");
+  grpc::ClientContext context;
+  v1::DecodeResponse response;
+  const v1::DecodeRequest request = WordRequest(0);
+  absl::Mutex mutex;
+  bool ended = false;
+  v1::DecodeService::NewStub(channel_)->async()->Decode(&context, &request, &response,
+                                                        [&](const grpc::Status& /*status*/) {
+                                                          absl::MutexLock lock(&mutex);
+                                                          ended = true;
+                                                        });
+  const absl::Time end = absl::Now() + absl::Minutes(1);
+  while (Sum(Scrape(server_->metrics_port()), "beamwright_requests_running") == 0 &&
+         absl::Now() < end) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  server_->Signal(SIGTERM);
+  WaitForProbe("/readyz", 503);
+  server_->Signal(SIGTERM);
+  EXPECT_EQ(server_->Wait(), 1);
+  absl::MutexLock lock(&mutex, absl::Condition(&ended));
+}
+
+}  // namespace
+}  // namespace beamwright::chaos

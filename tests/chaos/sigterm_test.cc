@@ -1,0 +1,89 @@
+// SIGTERM at random moments, under clients that call on and on: every call is answered rightly or
+// is told, by Unavailable, to try elsewhere; and what the server says it answered is what clients
+// got.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <random>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "tests/chaos/chaos.h"
+
+namespace beamwright::chaos {
+namespace {
+
+using e2e::DefaultModel;
+using e2e::ServerProcess;
+
+// The number behind `code` in the server's last line, "stopped; calls answered: OK 12, ...".
+int64_t Told(const std::string& log, const std::string& code) {
+  const size_t line = log.rfind("calls answered: ");
+  const size_t at = line == std::string::npos ? line : log.find(code + " ", line);
+  return at == std::string::npos ? 0 : std::atoll(log.c_str() + at + code.size() + 1);
+}
+
+TEST(SigtermTest, EveryCallIsAnsweredOrMayBeRepeated) {
+  constexpr int kClients = 12;
+  const int rounds = Form(3, 50);
+  std::mt19937 random(1);
+  Golden golden;
+  int64_t answered = 0;
+  int64_t unavailable = 0;
+  for (int round = 0; round < rounds; ++round) {
+    // Every other time balancers would get time to notice.
+    ServerProcess server(
+        {"--model-path", DefaultModel(), "--drain-delay", round % 2 == 0 ? "0" : "200ms"});
+    const std::string address = server.address();
+    if (golden.empty()) {
+      AddGolden(address, golden);
+    }
+    const int64_t before = golden.begin()->second.size() * (round == 0 ? 1 : 0);
+    Tally tally;
+    std::atomic<bool> gone{false};
+    std::vector<std::thread> clients;
+    for (int client = 0; client < kClients; ++client) {
+      clients.emplace_back([&, client] {
+        const auto stub = v1::DecodeService::NewStub(Connect(address));
+        // On and on, also after the first Unavailable, until there is no server any more.
+        for (int i = client; !gone; ++i) {
+          if (!Call(*stub, i % kNumRequests, golden, tally).ok()) {
+            absl::SleepFor(absl::Milliseconds(1));  // a port that is closed refuses at once
+          }
+        }
+      });
+    }
+    absl::SleepFor(absl::Milliseconds(std::uniform_int_distribution<int>(20, 600)(random)));
+    server.Signal(SIGTERM);
+    EXPECT_EQ(server.Wait(), 0) << server.log();
+    gone = true;
+    for (std::thread& client : clients) {
+      client.join();
+    }
+    EXPECT_EQ(tally.wrong(), 0) << tally.ToString();
+    EXPECT_EQ(tally.of(grpc::StatusCode::OK) + tally.of(grpc::StatusCode::UNAVAILABLE), tally.all())
+        << "round " << round << ": " << tally.ToString();
+    EXPECT_EQ(Told(server.log(), "OK"), tally.of(grpc::StatusCode::OK) + before) << server.log();
+    answered += tally.of(grpc::StatusCode::OK);
+    unavailable += tally.of(grpc::StatusCode::UNAVAILABLE);
+  }
+  std::cout << rounds << " times SIGTERM under " << kClients << " clients: " << answered
+            << " calls answered, " << unavailable << " told to try elsewhere, none lost or wrong\n";
+}
+
+TEST(SigtermTest, AnIdleServerIsGoneWithinASecondOfAnInterrupt) {
+  for (int round = 0; round < Form(3, 20); ++round) {
+    ServerProcess server({"--model-path", DefaultModel(), "--drain-delay", "20s"});
+    Golden golden;
+    AddGolden(server.address(), golden);
+    const absl::Time start = absl::Now();
+    server.Signal(SIGINT);
+    EXPECT_EQ(server.Wait(), 0);
+    EXPECT_LT(absl::Now() - start, absl::Seconds(1));
+  }
+}
+
+}  // namespace
+}  // namespace beamwright::chaos

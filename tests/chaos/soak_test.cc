@@ -1,0 +1,88 @@
+// Load for a while, of every kind at once: the resident memory must stop growing.
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "tests/chaos/chaos.h"
+
+namespace beamwright::chaos {
+namespace {
+
+using e2e::DefaultModel;
+using e2e::ServerProcess;
+
+// Least squares: bytes per second.
+double Slope(const std::vector<std::pair<double, double>>& points) {
+  double t = 0;
+  double y = 0;
+  for (const auto& [time, value] : points) {
+    t += time / static_cast<double>(points.size());
+    y += value / static_cast<double>(points.size());
+  }
+  double above = 0;
+  double below = 0;
+  for (const auto& [time, value] : points) {
+    above += (time - t) * (value - y);
+    below += (time - t) * (time - t);
+  }
+  return above / below;
+}
+
+TEST(SoakTest, MemoryStopsGrowing) {
+  constexpr int kClients = 4;
+  const absl::Duration time = Form(absl::Seconds(12), absl::Minutes(20));
+  ServerProcess server({"--model-path", DefaultModel()});
+  const std::string address = server.address();
+  const int metrics = server.metrics_port();
+  Golden golden;
+  AddGolden(address, golden);
+  Tally tally;
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> clients;
+  for (int client = 0; client < kClients; ++client) {
+    clients.emplace_back([&, client] {
+      auto stub = v1::DecodeService::NewStub(Connect(address));
+      for (int i = client; !stop; ++i) {
+        if (i % 1000 == 0) {
+          stub = v1::DecodeService::NewStub(Connect(address));  // connections come and go
+        }
+        if (i % 7 == 0) {
+          // A call that is given up.
+          grpc::ClientContext context;
+          context.set_deadline(std::chrono::system_clock::now() + std::chrono::microseconds(500));
+          v1::DecodeResponse response;
+          stub->Decode(&context, WordRequest(i % kNumRequests), &response);
+        } else {
+          Call(*stub, i % kNumRequests, golden, tally);
+        }
+      }
+    });
+  }
+  // The first quarter warms up allocators and buffers.
+  const absl::Time start = absl::Now();
+  std::vector<std::pair<double, double>> points;
+  while (absl::Now() < start + time) {
+    absl::SleepFor(time / 120);
+    const absl::Duration at = absl::Now() - start;
+    if (at > time / 4) {
+      points.emplace_back(absl::ToDoubleSeconds(at), static_cast<double>(ResidentBytes(metrics)));
+    }
+  }
+  stop = true;
+  for (std::thread& client : clients) {
+    client.join();
+  }
+  EXPECT_EQ(tally.of(grpc::StatusCode::OK), tally.all()) << tally.ToString();
+  EXPECT_EQ(tally.wrong(), 0);
+  EXPECT_TRUE(BackToZero(metrics));
+  const double per_minute = 60 * Slope(points);
+  std::cout << tally.all() << " calls in " << absl::FormatDuration(time) << "; resident memory "
+            << points.back().second / (1 << 20) << " MiB, slope " << per_minute / 1024
+            << " KiB a minute\n";
+  // A leak of 100 bytes a call would show as a megabyte a minute and more.
+  EXPECT_LT(per_minute, Form(16.0, 0.25) * (1 << 20));
+}
+
+}  // namespace
+}  // namespace beamwright::chaos
