@@ -45,7 +45,7 @@ def check_answer(texts, ids, scores, lengths, counts, answers):
 
 @contextlib.contextmanager
 def server(*arguments):
-    """Yields (gRPC address, HTTP address, process)."""
+    """Yields (gRPC address, HTTP address, process); process.metrics is where probes and metrics are."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = pathlib.Path(folder)
         log = scratch / "log"
@@ -53,7 +53,8 @@ def server(*arguments):
             process = subprocess.Popen(
                 [pathlib.Path(sys.argv[1]) / "beamwright-server", "--model-path", sys.argv[2],
                  "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0",
-                 "--metrics-address", "none", "--port-file", scratch / "grpc",
+                 "--metrics-address", "127.0.0.1:0",
+                 "--metrics-port-file", scratch / "metrics", "--port-file", scratch / "grpc",
                  "--http-port-file", scratch / "http", *arguments],
                 stdout=output, stderr=subprocess.STDOUT)
         try:
@@ -62,6 +63,7 @@ def server(*arguments):
                 check(process.poll() is None and time.monotonic() < until, log.read_text())
                 time.sleep(0.05)
             ports = [(scratch / name).read_text().strip() for name in ("grpc", "http")]
+            process.metrics = "127.0.0.1:" + (scratch / "metrics").read_text().strip()
             yield f"127.0.0.1:{ports[0]}", f"127.0.0.1:{ports[1]}", process
             process.send_signal(signal.SIGINT)
             check(process.wait(60) == 0, f"exit code {process.returncode}\n{log.read_text()}")

@@ -96,8 +96,21 @@ async def check_asyncio(address, answers):
         served.check(count == 20, f"{count} answers of a stream of 20")
 
 
+def check_log_settings(client):
+    settings = client.get_log_settings(as_json=True)["settings"]
+    served.check(settings["log_info"] == {"bool_param": True}, settings)
+    changed = client.update_log_settings({"log_verbose_level": 1}, as_json=True)["settings"]
+    served.check(changed["log_verbose_level"] == {"uint32_param": 1}, changed)
+    client.update_log_settings({"log_verbose_level": 0})
+    try:
+        client.update_log_settings({"log_file": "elsewhere"})
+        served.check(False, "log_file was changed")
+    except InferenceServerException as error:
+        served.check(error.status() == "StatusCode.UNIMPLEMENTED", error)
+
+
 def main():
-    with served.server() as (grpc, _, _):
+    with served.server("--model-control", "explicit") as (grpc, _, _):
         answers = served.expected(grpc)
         with triton.InferenceServerClient(grpc) as client:
             check_description(client)
@@ -117,6 +130,7 @@ def main():
                 served.check(error is None, str(error))
                 check_result(result, answers)
             check_errors(client)
+            check_log_settings(client)
             check_stream(client, answers)
             statistics = client.get_inference_statistics(MODEL).model_stats[0]
             served.check(statistics.inference_count >= 3 * 115, "inference_count")

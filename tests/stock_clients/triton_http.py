@@ -39,7 +39,7 @@ async def check_asyncio(address, answers):
 
 
 def main():
-    with served.server() as (grpc, http, _):
+    with served.server("--model-control", "explicit") as (grpc, http, _):
         answers = served.expected(grpc)
         client = triton.InferenceServerClient(http, concurrency=8)
         served.check(client.is_server_live() and client.is_server_ready(), "live and ready")
@@ -69,6 +69,9 @@ def main():
                 served.check(error.status() == status, f"{error.status()}, expected {status}")
             else:
                 served.check(False, f"{request} succeeded; expected {status}")
+        served.check(client.get_log_settings()["log_info"] is True, "log_info")
+        changed = client.update_log_settings({"log_info": False})
+        served.check(changed["log_info"] is False and changed["log_warning"] is True, changed)
         stats = client.get_inference_statistics(MODEL)["model_stats"][0]
         served.check(stats["inference_count"] >= 3 * 69, "inference_count")
         client.close()

@@ -1,0 +1,39 @@
+"""grpcurl, by reflection alone: services, a decode, an inference, health, and errors with their codes."""
+
+import json
+
+import served
+import tool
+
+
+def main():
+    tool.path("grpcurl")
+    with served.server() as (address, _, _):
+        answers = served.expected(address)
+        listed = tool.run("grpcurl", "-plaintext", address, "list").split()
+        for service in ("beamwright.v1.DecodeService", "beamwright.v1.ModelService",
+                        "inference.GRPCInferenceService", "grpc.health.v1.Health"):
+            served.check(service in listed, f"{service} in {listed}")
+        described = tool.run("grpcurl", "-plaintext", address, "describe",
+                             "beamwright.v1.DecodeOptions")
+        served.check("beam_size" in described, described)
+        request = {"model": "g2p-en", "sources": [{"text": word} for word in served.WORDS],
+                   "options": {"beam_size": 5, "n_best": 3}}
+        decoded = json.loads(tool.run("grpcurl", "-plaintext", "-d", json.dumps(request), address,
+                                      "beamwright.v1.DecodeService/Decode"))
+        for result, hypotheses in zip(decoded["results"], answers, strict=True):
+            got = [(h["text"], h["tokens"], h["score"]) for h in result["decoded"]["hypotheses"]]
+            served.check(got == hypotheses, f"{got}, expected {hypotheses}")
+        health = json.loads(tool.run("grpcurl", "-plaintext", "-d", '{"service": "g2p-en"}', address,
+                                     "grpc.health.v1.Health/Check"))
+        served.check(health == {"status": "SERVING"}, health)
+        # grpcurl ends with 64 plus the status code.
+        tool.run("grpcurl", "-plaintext", "-d", '{"model": "none", "sources": [{"text": "a"}]}',
+                 address, "beamwright.v1.DecodeService/Decode", code=64 + 5)
+        tool.run("grpcurl", "-plaintext", "-d", '{"model": "g2p-en"}', address,
+                 "beamwright.v1.DecodeService/Decode", code=64 + 3)
+    print("grpcurl: good")
+
+
+if __name__ == "__main__":
+    main()
