@@ -14,8 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kGoldenName[] = "golden.jsonl";
-
 absl::StatusOr<ops::Graph> LoadGraph(BundleFiles& files, const std::string& path) {
   return ops::ReadGraph(path, [&](const std::string& name) { return files.Read(name); });
 }
@@ -129,12 +127,6 @@ absl::Status LoadFiles(BundleFiles& files, Bundle& bundle) {
     bundle.token_lists[config.token_lists(i).name()] = *std::move(content);
   }
   BW_RETURN_IF_ERROR(LoadFusion(files, bundle));
-  absl::StatusOr<std::string> golden = files.Read(kGoldenName);
-  if (golden.ok()) {
-    bundle.golden = *std::move(golden);
-  } else if (!absl::IsNotFound(golden.status())) {
-    return golden.status();
-  }
   return files.CheckRest();
 }
 

@@ -33,7 +33,6 @@ struct Bundle {
   std::map<std::string, std::string> ngrams;          // contents by the scorer's name
   std::map<std::string, ops::Graph> language_models;  // likewise
   std::string lexical_table;                          // content
-  std::string golden;  // content of golden.jsonl; empty if there is none
 };
 
 // Reads <folder>/model.textproto and the files that it names; paths that leave the folder are

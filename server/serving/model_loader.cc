@@ -11,6 +11,7 @@
 #include "ops/base/status.h"
 #include "server/engine/golden.h"
 #include "server/model/bundle.h"
+#include "server/model/golden_file.h"
 
 namespace beamwright::serving {
 
@@ -34,16 +35,19 @@ absl::Status ModelLoader::CheckBudget(int64_t bytes) {
 absl::StatusOr<ModelPtr> ModelLoader::Make(const model::VersionFolder& folder) const {
   BW_RETURN_IF_ERROR(FaultPoint("model.load"));
   BW_ASSIGN_OR_RETURN(model::Bundle bundle, model::LoadBundle(folder.path));
-  const std::string golden = std::move(bundle.golden);
   const std::string where = absl::StrCat("bundle '", folder.path, "'");
   absl::StatusOr<ModelPtr> compiled =
       engine::DecodeModel::Compile(std::move(bundle), options_.compile);
   if (!compiled.ok()) {
     return Annotate(compiled.status(), where);
   }
-  if (!golden.empty() && options_.golden_requests > 0) {
-    BW_RETURN_IF_ERROR(
-        Annotate(engine::ReplayGolden(*compiled, golden, options_.golden_requests), where));
+  if (options_.golden_requests > 0) {
+    absl::StatusOr<std::string> golden = model::ReadGolden(folder.path);
+    absl::Status status = golden.status();
+    if (golden.ok() && !golden->empty()) {
+      status = engine::ReplayGolden(*compiled, *golden, options_.golden_requests);
+    }
+    BW_RETURN_IF_ERROR(Annotate(status, where));
   }
   return compiled;
 }

@@ -357,11 +357,6 @@ std::vector<v1::ModelSummary> ModelRegistry::List() const {
       summary.set_version(version.model->version());
       summary.set_description(version.model->config().description());
       summary.set_ready(true);
-      for (const auto& [label, number] : served.labels) {
-        if (number == version.model->version()) {
-          summary.add_labels(label);
-        }
-      }
     }
   }
   for (const auto& [name, folder] : folders_) {

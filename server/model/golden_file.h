@@ -1,0 +1,16 @@
+// The golden requests that a bundle brings (docs/bundle.md, 'Golden requests').
+#ifndef BEAMWRIGHT_SERVER_MODEL_GOLDEN_FILE_H_
+#define BEAMWRIGHT_SERVER_MODEL_GOLDEN_FILE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace beamwright::model {
+
+// Content of the bundle's golden.jsonl; empty if there is none. Errors as LoadBundle's.
+absl::StatusOr<std::string> ReadGolden(const std::string& folder);
+
+}  // namespace beamwright::model
+
+#endif  // BEAMWRIGHT_SERVER_MODEL_GOLDEN_FILE_H_
