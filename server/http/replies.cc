@@ -12,8 +12,14 @@ namespace {
 HttpReply Failure(const absl::Status& status, std::string body) {
   HttpReply reply{
       serving::HttpCode(serving::WireCode(status.code())), "application/json", std::move(body), {}};
-  if (reply.status == 429 || reply.status == 503) {
-    reply.headers.emplace_back("Retry-After", "1");
+  const absl::Duration wait = serving::RetryAfter(status);
+  if (wait != absl::InfiniteDuration() && (reply.status == 429 || reply.status == 503)) {
+    // Whole seconds are all that HTTP has.
+    const int64_t seconds = absl::ToInt64Seconds(absl::Ceil(wait, absl::Seconds(1)));
+    reply.headers.emplace_back("Retry-After", absl::StrCat(seconds));
+  }
+  if (reply.status == 401) {
+    reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   }
   return reply;
 }
@@ -44,13 +50,28 @@ HttpReply ErrorReply(const absl::Status& status) {
   std::string body = absl::StrCat("{\"error\":{\"code\":", static_cast<int>(code), ",\"status\":\"",
                                   absl::StatusCodeToString(code), "\",\"message\":");
   AppendQuoted(serving::WireMessage(status), body);
-  return Failure(status, body + "}}\n");
+  absl::StrAppend(&body, ",\"details\":", serving::DetailsJson(serving::ToRpcStatus(status)),
+                  "}}\n");
+  return Failure(status, std::move(body));
 }
 
 HttpReply V2ErrorReply(const absl::Status& status) {
   std::string body = "{\"error\":";
   AppendQuoted(serving::WireMessage(status), body);
-  return Failure(status, body + "}\n");
+  absl::StrAppend(&body, ",\"details\":", serving::DetailsJson(serving::ToRpcStatus(status)),
+                  "}\n");
+  return Failure(status, std::move(body));
+}
+
+absl::StatusOr<access::Identity> Admit(const access::Access& access, const HttpRequest& request) {
+  if (access.open()) {
+    return access::Identity();
+  }
+  const std::string authorization = request.header("Authorization");
+  const std::string tenant = request.header("Beamwright-Tenant");
+  const std::string call = absl::StrCat(request.method, " ", request.path);
+  return access.Admit({authorization, tenant, {request.peers.begin(), request.peers.end()}},
+                      access::RolesForPath(request.method, request.path), call);
 }
 
 HttpReply WrongMethod(const char* allowed) {

@@ -77,13 +77,20 @@ HttpReply Rest::Handle(const HttpRequest& request) const {
     return probes_.Handle(request);
   }
   const Pieces pieces = absl::StrSplit(absl::StripPrefix(request.path, "/"), '/');
-  if (pieces[0] == "v1") {
-    return HandleV1(request, pieces);
+  const absl::StatusOr<access::Identity> identity = Admit(access_, request);
+  if (!identity.ok()) {
+    service_.decoder().metrics().CountRejection(identity.status());
+    return pieces[0] == "v2" ? V2ErrorReply(identity.status()) : ErrorReply(identity.status());
   }
-  return pieces[0] == "v2" ? HandleV2(request, pieces) : ErrorReply(NoSuchPath(request));
+  if (pieces[0] == "v1") {
+    return HandleV1(request, pieces, identity->tenant);
+  }
+  return pieces[0] == "v2" ? HandleV2(request, pieces, identity->tenant)
+                           : ErrorReply(NoSuchPath(request));
 }
 
-HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces) const {
+HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
+                         const TenantPtr& tenant) const {
   const serving::ModelRegistry& models = service_.decoder().models();
   if (pieces.size() < 2 || pieces[1] != "models") {
     return ErrorReply(NoSuchPath(request));
@@ -99,7 +106,7 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces) const
   const size_t verb = last.rfind(kDecodeVerb);
   if (verb != std::string::npos && verb + sizeof(kDecodeVerb) - 1 == last.size()) {
     last.resize(verb);
-    return request.method == "POST" ? Decode(request, path.model, path.version)
+    return request.method == "POST" ? Decode(request, path.model, path.version, tenant)
                                     : WrongMethod("POST");
   }
   if (!IsGet(request)) {
@@ -110,12 +117,12 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces) const
 }
 
 HttpReply Rest::Decode(const HttpRequest& request, const std::string& model,
-                       const std::string& version) const {
+                       const std::string& version, const TenantPtr& tenant) const {
   const serving::ServingState::OpenCall open(service_.decoder().state());
   serving::Decoder& decoder = service_.decoder();
   absl::StatusOr<v1::DecodeRequest> body = ParseDecodeBody(request.body, model, version);
   const absl::StatusOr<v1::DecodeResponse> response = WaitFor<v1::DecodeResponse>(
-      request, decoder.state(), serving::Method::kHttpDecode, options_.timeout,
+      request, decoder.state(), {serving::Method::kHttpDecode, tenant}, options_.timeout,
       [&](const serving::Caller& caller, serving::Decoder::Done done) {
         decoder.Decode(body.ok() ? decoder.MakeJob(*std::move(body))
                                  : absl::StatusOr<serving::Job>(body.status()),
@@ -131,7 +138,8 @@ HttpReply Rest::Tell(const Request& request) const {
   return status.ok() ? V2Reply(response) : V2ErrorReply(status);
 }
 
-HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces) const {
+HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces,
+                         const TenantPtr& tenant) const {
   if (pieces.size() == 3 && pieces[1] == "repository" && pieces[2] == "index") {
     if (request.method != "POST") {
       return WrongMethod("POST");
@@ -148,7 +156,7 @@ HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces) const
     return Control(request, pieces);
   }
   if (pieces.size() > 2 && pieces[1] == "models" && pieces[2] != "stats") {
-    return ModelCall(request, pieces);
+    return ModelCall(request, pieces, tenant);
   }
   if (!IsGet(request)) {
     return WrongMethod("GET");
@@ -195,11 +203,12 @@ HttpReply Rest::Control(const HttpRequest& request, const Pieces& pieces) const 
   return result.ok() ? HttpReply{200, "application/json", "{}\n", {}} : V2ErrorReply(result);
 }
 
-HttpReply Rest::ModelCall(const HttpRequest& request, const Pieces& pieces) const {
+HttpReply Rest::ModelCall(const HttpRequest& request, const Pieces& pieces,
+                          const TenantPtr& tenant) const {
   const ModelPath path = SplitModelPath(pieces);
   const std::string call = path.rest.size() == 1 ? path.rest[0] : "";
   if (call == "infer") {
-    return request.method == "POST" ? Infer(request, path.model, path.version)
+    return request.method == "POST" ? Infer(request, path.model, path.version, tenant)
                                     : WrongMethod("POST");
   }
   if (path.rest.size() > 1 ||
@@ -233,7 +242,7 @@ HttpReply Rest::ModelCall(const HttpRequest& request, const Pieces& pieces) cons
 }
 
 HttpReply Rest::Infer(const HttpRequest& request, const std::string& model,
-                      const std::string& version) const {
+                      const std::string& version, const TenantPtr& tenant) const {
   const serving::ServingState::OpenCall open(service_.decoder().state());
   absl::StatusOr<InferBody> body = ParseInferBody(request.body, request.header(kJsonLength));
   absl::StatusOr<inference::ModelInferRequest> asked(inference::ModelInferRequest{});
@@ -246,8 +255,8 @@ HttpReply Rest::Infer(const HttpRequest& request, const std::string& model,
   }
   const absl::StatusOr<inference::ModelInferResponse> response =
       WaitFor<inference::ModelInferResponse>(
-          request, service_.decoder().state(), serving::Method::kHttpInfer, options_.timeout,
-          [&](const serving::Caller& caller, oip::Service::Done done) {
+          request, service_.decoder().state(), {serving::Method::kHttpInfer, tenant},
+          options_.timeout, [&](const serving::Caller& caller, oip::Service::Done done) {
             service_.Infer(asked, caller, std::move(done));
           });
   if (!response.ok()) {

@@ -22,9 +22,16 @@ absl::StatusOr<serving::Job> ReadJob(const serving::Decoder& decoder,
 grpc::ServerUnaryReactor* DecodeService::Decode(grpc::CallbackServerContext* context,
                                                 const grpc::ByteBuffer* request,
                                                 grpc::ByteBuffer* response) {
+  static const GuardedMethod kMethod("/beamwright.v1.DecodeService/Decode");
   auto* call = new DecodeCall(decoder_.state(), *context, *response);
+  const absl::StatusOr<access::Identity> identity = gate_.Admit(*context, kMethod);
+  if (!identity.ok()) {
+    decoder_.Refuse(identity.status(), serving::Method::kDecode);
+    call->Refuse(identity.status());
+    return call;
+  }
   decoder_.Decode(
-      ReadJob(decoder_, *request), call->AsCaller(serving::Method::kDecode),
+      ReadJob(decoder_, *request), call->AsCaller(serving::Method::kDecode, *identity),
       [call](const absl::StatusOr<v1::DecodeResponse>& decoded) { call->Answer(decoded); });
   return call;
 }

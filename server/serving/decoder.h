@@ -34,6 +34,13 @@ struct Caller {
   std::shared_ptr<const std::atomic<bool>> cancelled;
   // The call fails with the first source that fails, where a protocol has one status for a call.
   bool all_or_nothing = false;
+  // Whose share of the engine the call takes; null: that of callers without a name.
+  engine::TenantPtr tenant;
+  // From engine::kHighestPriority to engine::kLowestPriority, within the tenant.
+  int priority = engine::kNormalPriority;
+  // Turns the response into the protocol's own form before the call is counted: where it fails, the
+  // call fails with it. May be null.
+  std::function<absl::Status(const v1::DecodeResponse&)> convert;
 };
 
 // Thread-safe. What it is made from must outlive it.
@@ -58,6 +65,9 @@ class Decoder {
   // (Unavailable).
   void Decode(absl::StatusOr<Job> job, const Caller& caller, Done done);
 
+  // Counts a call that is refused before it is read.
+  void Refuse(const absl::Status& status, Method method);
+
   ServingState& state() const { return state_; }
   ModelRegistry& models() const { return models_; }
   const engine::Engine& engine() const { return engine_; }
@@ -70,6 +80,7 @@ class Decoder {
   ModelRegistry& models_;
   engine::Engine& engine_;
   Metrics& metrics_;
+  std::atomic<uint64_t> next_call_{1};
   ReplyThread replies_;
 };
 

@@ -51,7 +51,7 @@ class Metrics : public engine::EngineObserver {
   void CountCall(Method method, const engine::DecodeModel* model, absl::StatusCode code,
                  absl::Duration took);
   // A call that was refused before any of its sources was begun.
-  void CountRejection(absl::StatusCode code);
+  void CountRejection(const absl::Status& status);
   // The sources of a call; those that were refused are rejections too.
   void CountSources(const engine::DecodeModel& model, const v1::DecodeResponse& response);
   void CountLoad(const std::string& model, bool loaded, absl::Duration took);
