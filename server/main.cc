@@ -44,11 +44,9 @@ constexpr int kProbeThreads = 16;
 constexpr absl::Duration kQuiet = absl::Milliseconds(250);
 constexpr absl::Duration kLongestQuiet = absl::Seconds(2);
 
-void LogFromGrpc(gpr_log_func_args* entry) {
-  spdlog::log(
-      entry->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::warn : spdlog::level::debug,
-      "gRPC: {}", entry->message);
-}
+// For those who look for something alone: gRPC has an "error" for each client that misbehaves, with
+// what it sent. What matters of its troubles comes back as a status, and is logged as ours.
+void LogFromGrpc(gpr_log_func_args* entry) { spdlog::debug("gRPC: {}", entry->message); }
 
 void SetUpLogging(const std::string& level) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("beamwright"));
@@ -165,7 +163,7 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
     metrics.Remove(&gauges);
     probes.Watch(nullptr);
   };
-  serving::Decoder decoder(state, *models, *engine, metrics);
+  serving::Decoder decoder(state, *models, *engine, metrics, flags.quarantine);
   oip::Service inference(decoder, flags.model_control == "explicit");
   oip::Service control(decoder, /*model_control=*/true);
 

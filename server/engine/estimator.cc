@@ -12,7 +12,7 @@ constexpr double kKeep = 0.99;
 // Fewer observations tell too little, and old ones are of another load.
 constexpr int64_t kFewest = 20;
 constexpr absl::Duration kStale = absl::Seconds(5);
-constexpr double kShortest = 1e-3;  // seconds of turns
+constexpr double kShortest = 1e-4;  // seconds of turns
 
 // The end token is a token too; it also keeps zero away.
 double Length(int source_length) { return source_length + 1.0; }

@@ -106,6 +106,9 @@ class Listener::Impl final : public httplib::Server {
       return new Pool(threads, max_waiting, waiting_);
     };
     set_pre_routing_handler([](const httplib::Request& request, httplib::Response& response) {
+      // A server may ignore Range (RFC 9110, 14.2). The library would not: it makes a copy of the
+      // answer for each of the thousands of ranges that a header may name.
+      const_cast<httplib::Request&>(request).ranges.clear();
       const int status = RefusedBecause(request);
       if (status != 0) {
         response.status = status;

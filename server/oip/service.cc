@@ -232,12 +232,13 @@ absl::Status Service::Answer(const inference::ServerReadyRequest& /*request*/,
 
 absl::Status Service::Answer(const inference::ModelReadyRequest& request,
                              inference::ModelReadyResponse& response) const {
-  const absl::Status found =
-      FindModel(decoder_.models(), request.name(), request.version()).status();
-  if (absl::IsInvalidArgument(found)) {
-    return found;
+  const absl::StatusOr<serving::ModelPtr> found =
+      FindModel(decoder_.models(), request.name(), request.version());
+  if (absl::IsInvalidArgument(found.status())) {
+    return found.status();
   }
-  response.set_ready(found.ok() && decoder_.state().ready());
+  response.set_ready(found.ok() && decoder_.state().ready() &&
+                     decoder_.quarantine().Check(**found, absl::Now()).ok());
   return absl::OkStatus();
 }
 

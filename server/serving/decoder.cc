@@ -42,6 +42,7 @@ class Decoder::Call {
       return Invalid("sources: has ", request.sources_size(), " entries; at most ", kMaxSources,
                      " are allowed in a call");
     }
+    BW_RETURN_IF_ERROR(decoder_.quarantine_.Check(*model_, started_));
     BW_RETURN_IF_ERROR(engine::CheckOptions(*model_, request.options()));
     response_.set_model(model_->name());
     response_.set_version(model_->version());
@@ -131,6 +132,7 @@ class Decoder::Call {
                                 absl::Now() - started_);
     if (response_.results_size() > 0) {
       decoder_.metrics_.CountSources(*model_, response_);
+      CountFaults();
     } else {
       decoder_.metrics_.CountRejection(status);
     }
@@ -140,6 +142,16 @@ class Decoder::Call {
       done_(std::move(status));
     }
     delete this;
+  }
+
+  void CountFaults() {
+    int decoded = 0;
+    int failed = 0;
+    for (const v1::Result& result : response_.results()) {
+      decoded += result.has_decoded() ? 1 : 0;
+      failed += result.error().code() == static_cast<int>(absl::StatusCode::kInternal) ? 1 : 0;
+    }
+    decoder_.quarantine_.Count(*model_, decoded, failed, absl::Now());
   }
 
   Decoder& decoder_;

@@ -14,6 +14,7 @@
 #include "server/engine/engine.h"
 #include "server/serving/metrics.h"
 #include "server/serving/model_registry.h"
+#include "server/serving/quarantine.h"
 #include "server/serving/reply_thread.h"
 #include "server/serving/serving_state.h"
 
@@ -48,8 +49,13 @@ class Decoder {
  public:
   using Done = std::function<void(absl::StatusOr<v1::DecodeResponse>)>;
 
-  Decoder(ServingState& state, ModelRegistry& models, engine::Engine& engine, Metrics& metrics)
-      : state_(state), models_(models), engine_(engine), metrics_(metrics) {}
+  Decoder(ServingState& state, ModelRegistry& models, engine::Engine& engine, Metrics& metrics,
+          const QuarantineOptions& quarantine = {})
+      : state_(state),
+        models_(models),
+        engine_(engine),
+        metrics_(metrics),
+        quarantine_(quarantine) {}
   // Drains the engine: its callbacks come here.
   ~Decoder() { engine_.Drain(); }
   Decoder(const Decoder&) = delete;
@@ -70,6 +76,7 @@ class Decoder {
 
   ServingState& state() const { return state_; }
   ModelRegistry& models() const { return models_; }
+  const Quarantine& quarantine() const { return quarantine_; }
   const engine::Engine& engine() const { return engine_; }
   Metrics& metrics() const { return metrics_; }
 
@@ -80,6 +87,7 @@ class Decoder {
   ModelRegistry& models_;
   engine::Engine& engine_;
   Metrics& metrics_;
+  Quarantine quarantine_;
   std::atomic<uint64_t> next_call_{1};
   ReplyThread replies_;
 };

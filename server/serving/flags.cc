@@ -139,6 +139,10 @@ void AddEngine(CLI::App& app, Flags& flags) {
                  "Most bytes that waiting sources may hold together")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
+  AddInt(app, "--quarantine-failures",
+         "Failures in a row by which a model goes out of service for a while; 0: never", 0,
+         1'000'000, flags.quarantine.failures);
+  AddTime(app, "--quarantine-pause", "How long, until it may try again", flags.quarantine.pause);
   AddSwitch(app, "--forecast-deadlines",
             "Refuse at once what, by the speed of late, would miss its deadline",
             flags.engine.forecast_deadlines);

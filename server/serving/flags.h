@@ -11,6 +11,7 @@
 #include "server/access/guard.h"
 #include "server/engine/engine.h"
 #include "server/serving/model_registry.h"
+#include "server/serving/quarantine.h"
 
 namespace beamwright::serving {
 
@@ -34,6 +35,7 @@ struct Flags {
   // Whether clients may load and unload models: "none" or "explicit".
   std::string model_control = "none";
   engine::EngineOptions engine;
+  QuarantineOptions quarantine;
   absl::Duration drain_delay = absl::ZeroDuration();
   absl::Duration drain_timeout = absl::Seconds(30);
   std::string log_level = "info";

@@ -1,6 +1,5 @@
 // TLS, certificates, tokens, roles and error details of the real server, on both protocols.
 #include <gmock/gmock.h>
-#include <google/protobuf/util/json_util.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <httplib.h>
@@ -371,68 +370,6 @@ TEST(SecurityTest, TokensDoNotCrossANetworkInClearText) {
                         "--auth-token-file", temp.At("auth")});
   EXPECT_EQ(server.Wait(), 1);
   EXPECT_THAT(server.log(), HasSubstr("auth-in-clear"));
-}
-
-// Whatever fails says why in a form for programs, and is never UNKNOWN.
-class DetailsTest : public E2eTest {};
-
-TEST_F(DetailsTest, EveryFailureHasAReasonOnEveryProtocol) {
-  struct Case {
-    std::string name;
-    std::function<void(v1::DecodeRequest&)> spoil;
-    grpc::StatusCode code;
-    std::string reason;
-    int http;
-  };
-  const std::vector<Case> cases = {
-      {"no source", [](v1::DecodeRequest& r) { r.clear_sources(); },
-       grpc::StatusCode::INVALID_ARGUMENT, "INVALID_REQUEST", 400},
-      {"options out of range",
-       [](v1::DecodeRequest& r) {
-         r.mutable_options()->set_beam_size(-1);
-         r.mutable_options()->set_max_length(-7);
-       },
-       grpc::StatusCode::INVALID_ARGUMENT, "INVALID_REQUEST", 400},
-      {"unknown model", [](v1::DecodeRequest& r) { r.set_model("nowhere"); },
-       grpc::StatusCode::NOT_FOUND, "NOT_FOUND", 404},
-      {"unknown version", [](v1::DecodeRequest& r) { r.set_version("77"); },
-       grpc::StatusCode::NOT_FOUND, "NOT_FOUND", 404},
-  };
-  httplib::Client http("127.0.0.1", server_->http_port());
-  for (const Case& one : cases) {
-    v1::DecodeRequest request = Request({"beam"});
-    request.set_model("g2p-en");
-    one.spoil(request);
-    const grpc::Status status = Call(request);
-    EXPECT_EQ(status.error_code(), one.code) << one.name;
-    EXPECT_EQ(ReasonOf(status), one.reason) << one.name;
-    std::string json;
-    const std::string model = request.model();
-    request.clear_model();
-    ASSERT_TRUE(google::protobuf::util::MessageToJsonString(request, &json).ok());
-    const auto result = http.Post("/v1/models/" + model + ":decode", json, "application/json");
-    ASSERT_TRUE(result);
-    EXPECT_EQ(result->status, one.http) << one.name;
-    EXPECT_THAT(result->body, HasSubstr("\"reason\":\"" + one.reason + "\"")) << one.name;
-  }
-}
-
-TEST_F(DetailsTest, WrongFieldsAreListed) {
-  v1::DecodeRequest request = Request({"beam"});
-  request.mutable_options()->set_beam_size(-1);
-  request.mutable_options()->set_max_length(-7);
-  google::rpc::Status whole;
-  whole.ParseFromString(Call(request).error_details());
-  std::vector<std::string> fields;
-  for (const google::protobuf::Any& detail : whole.details()) {
-    google::rpc::BadRequest bad;
-    if (detail.UnpackTo(&bad)) {
-      for (const auto& violation : bad.field_violations()) {
-        fields.push_back(violation.field());
-      }
-    }
-  }
-  EXPECT_THAT(fields, testing::ElementsAre("options.beam_size", "options.max_length"));
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ TEST(FairQueueTest, AHugeCallDoesNotStandBeforeASmallOne) {
 
 TEST(FairQueueTest, SharesOfCostConvergeToWeights) {
   std::mt19937 random(1);
-  for (int trial = 0; trial < 50; ++trial) {
+  for (int trial = 0; trial < 20; ++trial) {
     FairQueue queue({100000, int64_t{1} << 40, int64_t{1} << 40});
     std::vector<TenantPtr> tenants;
     std::vector<double> served;
@@ -107,7 +107,7 @@ TEST(FairQueueTest, SharesOfCostConvergeToWeights) {
       refill(i);
     }
     double total = 0;
-    for (int i = 0; i < 20000; ++i) {
+    for (int i = 0; i < 10000; ++i) {
       const auto ticket = queue.Pop(kMuch);
       ASSERT_NE(ticket, nullptr);
       const auto who = static_cast<size_t>(NumberOf(*ticket));
@@ -262,7 +262,7 @@ TEST(FairQueueTest, TheDeadLeaveFromAnywhere) {
 // A random life: arrivals, ends and deaths against a model that only counts.
 TEST(FairQueueTest, LimitsHoldAndNoRoomIsLeftIdle) {
   std::mt19937 random(7);
-  for (int trial = 0; trial < 30; ++trial) {
+  for (int trial = 0; trial < 10; ++trial) {
     constexpr int kRows = 64;
     FairQueue queue({200, 2000, 100000});
     std::vector<TenantPtr> tenants = {nullptr};
