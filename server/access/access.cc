@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
@@ -27,6 +28,20 @@ Digest DigestOf(absl::string_view token) {
   Digest digest;
   SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), digest.data());
   return digest;
+}
+
+absl::Status ReadPriority(absl::string_view text, int& priority) {
+  if (text.empty()) {
+    return absl::OkStatus();
+  }
+  int given = 0;
+  if (!absl::SimpleAtoi(text, &given) || given < engine::kHighestPriority ||
+      given > engine::kLowestPriority) {
+    return Invalid(kPriorityHeader, ": must be a number from ", engine::kHighestPriority,
+                   " (first) to ", engine::kLowestPriority);
+  }
+  priority = given;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> Read(const std::string& path, const char* setting) {
@@ -142,7 +157,11 @@ absl::Status Access::Refresh() {
 absl::StatusOr<Identity> Access::Admit(const Proof& proof, Roles roles,
                                        absl::string_view call) const {
   Identity identity;
-  if (open() || roles == kOpen) {
+  if (roles == kOpen) {
+    return identity;
+  }
+  if (open()) {
+    BW_RETURN_IF_ERROR(ReadPriority(proof.priority, identity.priority));
     return identity;
   }
   const std::shared_ptr<const State> state = this->state();
@@ -160,7 +179,7 @@ absl::StatusOr<Identity> Access::Admit(const Proof& proof, Roles roles,
                                             : "authorization: expected 'Bearer TOKEN'"),
           reason::kBadCredentials);
     }
-    identity = {caller->name, caller->roles, nullptr};
+    identity = {caller->name, caller->roles};
     tenant = caller->tenant;
   } else if (options_.verified_peers && !proof.peers.empty()) {
     const Caller* caller = nullptr;
@@ -170,7 +189,7 @@ absl::StatusOr<Identity> Access::Admit(const Proof& proof, Roles roles,
           caller == nullptr && found != state->credentials.peers.end() ? &found->second : caller;
     }
     if (caller != nullptr) {
-      identity = {caller->name, caller->roles, nullptr};
+      identity = {caller->name, caller->roles};
       tenant = caller->tenant;
     } else if (options_.token_file.empty()) {
       // The authority that signed the certificate decides who may call; not, who may operate.
@@ -198,6 +217,7 @@ absl::StatusOr<Identity> Access::Admit(const Proof& proof, Roles roles,
     tenant = std::string(proof.tenant);
   }
   identity.tenant = state->TenantOf(tenant);
+  BW_RETURN_IF_ERROR(ReadPriority(proof.priority, identity.priority));
   return identity;
 }
 

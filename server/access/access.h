@@ -24,17 +24,24 @@ struct AccessOptions {
   bool verified_peers = false;
 };
 
+// Names of headers, in lower case as gRPC wants them.
+inline constexpr char kAuthorizationHeader[] = "authorization";
+inline constexpr char kTenantHeader[] = "beamwright-tenant";
+inline constexpr char kPriorityHeader[] = "beamwright-priority";
+
 // What a call brings to say who it comes from.
 struct Proof {
   absl::string_view authorization;       // the header: "Bearer TOKEN"; empty: none
   absl::string_view tenant;              // the header beamwright-tenant
   std::vector<absl::string_view> peers;  // names of the client's certificate
+  absl::string_view priority;            // the header beamwright-priority: "1" to "3"; empty: 2
 };
 
 struct Identity {
   std::string name;  // empty: anybody
   Roles roles = kAnyRole;
   engine::TenantPtr tenant;  // null: callers without a name, without limits
+  int priority = engine::kNormalPriority;
 };
 
 // Thread-safe.
@@ -50,13 +57,13 @@ class Access {
   // were.
   absl::Status Refresh();
 
-  // Unauthenticated: no credentials, or wrong ones. PermissionDenied: none of `roles`. kOpen asks
-  // for nothing. `call` is for the message.
+  // InvalidArgument: a priority that is none. Unauthenticated: no credentials, or wrong ones.
+  // PermissionDenied: none of `roles`. kOpen asks for nothing. `call` is for the message.
   absl::StatusOr<Identity> Admit(const Proof& proof, Roles roles, absl::string_view call) const;
 
   // Whether calls need credentials at all.
   bool guarded() const { return !options_.token_file.empty() || options_.verified_peers; }
-  // True if a call without any proof is always admitted as Identity{}: nothing need be looked at.
+  // True if all callers are alike: neither credentials nor tenants need be looked at.
   bool open() const { return !guarded() && options_.tenant_file.empty(); }
 
  private:

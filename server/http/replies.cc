@@ -64,14 +64,13 @@ HttpReply V2ErrorReply(const absl::Status& status) {
 }
 
 absl::StatusOr<access::Identity> Admit(const access::Access& access, const HttpRequest& request) {
-  if (access.open()) {
-    return access::Identity();
-  }
-  const std::string authorization = request.header("Authorization");
-  const std::string tenant = request.header("Beamwright-Tenant");
-  const std::string call = absl::StrCat(request.method, " ", request.path);
-  return access.Admit({authorization, tenant, {request.peers.begin(), request.peers.end()}},
-                      access::RolesForPath(request.method, request.path), call);
+  const std::string authorization = request.header(access::kAuthorizationHeader);
+  const std::string tenant = request.header(access::kTenantHeader);
+  const std::string priority = request.header(access::kPriorityHeader);
+  access::Proof proof{authorization, tenant, {request.peers.begin(), request.peers.end()}};
+  proof.priority = priority;
+  return access.Admit(proof, access::RolesForPath(request.method, request.path),
+                      absl::StrCat(request.method, " ", request.path));
 }
 
 HttpReply WrongMethod(const char* allowed) {

@@ -39,7 +39,7 @@ absl::StatusOr<access::Identity> Admit(const access::Access& access, const HttpR
 // What is asked, and for whom.
 struct Asked {
   serving::Method method;
-  engine::TenantPtr tenant;
+  access::Identity identity;
 };
 
 // Waits until `start` has called back with an answer. Meanwhile a client that hangs up cancels, and
@@ -55,7 +55,8 @@ absl::StatusOr<Answer> WaitFor(
   absl::StatusOr<Answer> result;
   absl::Notification done;
   serving::Caller caller{asked.method, absl::Now() + timeout, cancelled};
-  caller.tenant = asked.tenant;
+  caller.tenant = asked.identity.tenant;
+  caller.priority = asked.identity.priority;
   start(caller, [&](absl::StatusOr<Answer> answer) {
     result = std::move(answer);
     done.Notify();

@@ -83,14 +83,13 @@ HttpReply Rest::Handle(const HttpRequest& request) const {
     return pieces[0] == "v2" ? V2ErrorReply(identity.status()) : ErrorReply(identity.status());
   }
   if (pieces[0] == "v1") {
-    return HandleV1(request, pieces, identity->tenant);
+    return HandleV1(request, pieces, *identity);
   }
-  return pieces[0] == "v2" ? HandleV2(request, pieces, identity->tenant)
-                           : ErrorReply(NoSuchPath(request));
+  return pieces[0] == "v2" ? HandleV2(request, pieces, *identity) : ErrorReply(NoSuchPath(request));
 }
 
 HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
-                         const TenantPtr& tenant) const {
+                         const Identity& identity) const {
   const serving::ModelRegistry& models = service_.decoder().models();
   if (pieces.size() < 2 || pieces[1] != "models") {
     return ErrorReply(NoSuchPath(request));
@@ -106,7 +105,7 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
   const size_t verb = last.rfind(kDecodeVerb);
   if (verb != std::string::npos && verb + sizeof(kDecodeVerb) - 1 == last.size()) {
     last.resize(verb);
-    return request.method == "POST" ? Decode(request, path.model, path.version, tenant)
+    return request.method == "POST" ? Decode(request, path.model, path.version, identity)
                                     : WrongMethod("POST");
   }
   if (!IsGet(request)) {
@@ -117,12 +116,12 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
 }
 
 HttpReply Rest::Decode(const HttpRequest& request, const std::string& model,
-                       const std::string& version, const TenantPtr& tenant) const {
+                       const std::string& version, const Identity& identity) const {
   const serving::ServingState::OpenCall open(service_.decoder().state());
   serving::Decoder& decoder = service_.decoder();
   absl::StatusOr<v1::DecodeRequest> body = ParseDecodeBody(request.body, model, version);
   const absl::StatusOr<v1::DecodeResponse> response = WaitFor<v1::DecodeResponse>(
-      request, decoder.state(), {serving::Method::kHttpDecode, tenant}, options_.timeout,
+      request, decoder.state(), {serving::Method::kHttpDecode, identity}, options_.timeout,
       [&](const serving::Caller& caller, serving::Decoder::Done done) {
         decoder.Decode(body.ok() ? decoder.MakeJob(*std::move(body))
                                  : absl::StatusOr<serving::Job>(body.status()),
@@ -139,7 +138,7 @@ HttpReply Rest::Tell(const Request& request) const {
 }
 
 HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces,
-                         const TenantPtr& tenant) const {
+                         const Identity& identity) const {
   if (pieces.size() == 3 && pieces[1] == "repository" && pieces[2] == "index") {
     if (request.method != "POST") {
       return WrongMethod("POST");
@@ -156,7 +155,7 @@ HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces,
     return Control(request, pieces);
   }
   if (pieces.size() > 2 && pieces[1] == "models" && pieces[2] != "stats") {
-    return ModelCall(request, pieces, tenant);
+    return ModelCall(request, pieces, identity);
   }
   if (!IsGet(request)) {
     return WrongMethod("GET");
@@ -204,11 +203,11 @@ HttpReply Rest::Control(const HttpRequest& request, const Pieces& pieces) const 
 }
 
 HttpReply Rest::ModelCall(const HttpRequest& request, const Pieces& pieces,
-                          const TenantPtr& tenant) const {
+                          const Identity& identity) const {
   const ModelPath path = SplitModelPath(pieces);
   const std::string call = path.rest.size() == 1 ? path.rest[0] : "";
   if (call == "infer") {
-    return request.method == "POST" ? Infer(request, path.model, path.version, tenant)
+    return request.method == "POST" ? Infer(request, path.model, path.version, identity)
                                     : WrongMethod("POST");
   }
   if (path.rest.size() > 1 ||
@@ -242,7 +241,7 @@ HttpReply Rest::ModelCall(const HttpRequest& request, const Pieces& pieces,
 }
 
 HttpReply Rest::Infer(const HttpRequest& request, const std::string& model,
-                      const std::string& version, const TenantPtr& tenant) const {
+                      const std::string& version, const Identity& identity) const {
   const serving::ServingState::OpenCall open(service_.decoder().state());
   absl::StatusOr<InferBody> body = ParseInferBody(request.body, request.header(kJsonLength));
   absl::StatusOr<inference::ModelInferRequest> asked(inference::ModelInferRequest{});
@@ -255,7 +254,7 @@ HttpReply Rest::Infer(const HttpRequest& request, const std::string& model,
   }
   const absl::StatusOr<inference::ModelInferResponse> response =
       WaitFor<inference::ModelInferResponse>(
-          request, service_.decoder().state(), {serving::Method::kHttpInfer, tenant},
+          request, service_.decoder().state(), {serving::Method::kHttpInfer, identity},
           options_.timeout, [&](const serving::Caller& caller, oip::Service::Done done) {
             service_.Infer(asked, caller, std::move(done));
           });

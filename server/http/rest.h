@@ -33,19 +33,19 @@ class Rest {
  private:
   using Pieces = std::vector<std::string>;  // of the path, between its slashes
 
-  using TenantPtr = engine::TenantPtr;
+  using Identity = access::Identity;
 
   HttpReply HandleV1(const HttpRequest& request, const Pieces& pieces,
-                     const TenantPtr& tenant) const;
+                     const Identity& identity) const;
   HttpReply HandleV2(const HttpRequest& request, const Pieces& pieces,
-                     const TenantPtr& tenant) const;
+                     const Identity& identity) const;
   HttpReply Decode(const HttpRequest& request, const std::string& model, const std::string& version,
-                   const TenantPtr& tenant) const;
+                   const Identity& identity) const;
   HttpReply Infer(const HttpRequest& request, const std::string& model, const std::string& version,
-                  const TenantPtr& tenant) const;
+                  const Identity& identity) const;
   HttpReply Control(const HttpRequest& request, const Pieces& pieces) const;
   HttpReply ModelCall(const HttpRequest& request, const Pieces& pieces,
-                      const TenantPtr& tenant) const;
+                      const Identity& identity) const;
   template <typename Response, typename Request>
   HttpReply Tell(const Request& request) const;
 

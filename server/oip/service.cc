@@ -162,6 +162,7 @@ void Service::Infer(const absl::StatusOr<inference::ModelInferRequest>& request,
   }
   serving::Caller within = caller;
   within.deadline = std::min(caller.deadline, absl::Now() + job->timeout);
+  within.priority = job->priority > 0 ? job->priority : caller.priority;
   within.all_or_nothing = true;
   // Tensors are padded, so an answer may become too large here: before the call is counted.
   auto answer = std::make_shared<inference::ModelInferResponse>();

@@ -36,6 +36,7 @@ class DecodeCall final : public grpc::ServerUnaryReactor {
   serving::Caller AsCaller(serving::Method method, const access::Identity& identity = {}) const {
     serving::Caller caller{method, DeadlineOf(context_), cancelled_};
     caller.tenant = identity.tenant;
+    caller.priority = identity.priority;
     return caller;
   }
 

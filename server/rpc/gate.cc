@@ -8,9 +8,6 @@
 namespace beamwright::rpc {
 namespace {
 
-constexpr char kAuthorization[] = "authorization";
-constexpr char kTenant[] = "beamwright-tenant";
-
 absl::string_view Header(const grpc::ServerContextBase& context, const char* name) {
   const auto& metadata = context.client_metadata();
   const auto found = metadata.find(name);
@@ -22,12 +19,13 @@ absl::string_view Header(const grpc::ServerContextBase& context, const char* nam
 
 absl::StatusOr<access::Identity> Gate::Admit(const grpc::ServerContextBase& context,
                                              const GuardedMethod& method) const {
-  if (access_.open()) {
-    return access::Identity();
-  }
   access::Proof proof;
-  proof.authorization = Header(context, kAuthorization);
-  proof.tenant = Header(context, kTenant);
+  proof.priority = Header(context, access::kPriorityHeader);
+  if (access_.open()) {
+    return access_.Admit(proof, method.roles, method.name);
+  }
+  proof.authorization = Header(context, access::kAuthorizationHeader);
+  proof.tenant = Header(context, access::kTenantHeader);
   const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
   std::vector<grpc::string_ref> names;
   if (peer != nullptr && peer->IsPeerAuthenticated()) {

@@ -63,7 +63,7 @@ InferenceStream* InferenceStream::Start(oip::Service& service, OpenStreams& stre
     }
     return stream;
   }
-  stream->tenant_ = identity->tenant;
+  stream->identity_ = *identity;
   absl::MutexLock lock(&stream->mutex_);
   stream->Advance();
   return stream;
@@ -103,7 +103,8 @@ void InferenceStream::Take(Entry* entry, const grpc::ByteBuffer& bytes) {
     request = std::move(status);
   }
   serving::Caller caller{serving::Method::kModelStreamInfer, deadline_, cancelled_};
-  caller.tenant = tenant_;
+  caller.tenant = identity_.tenant;
+  caller.priority = identity_.priority;
   service_.Infer(request, caller,
                  [this, entry](absl::StatusOr<inference::ModelInferResponse> answer) {
                    Answered(*entry, std::move(answer));

@@ -81,7 +81,7 @@ class InferenceStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   OpenStreams& streams_;
   const absl::Time deadline_;
   const bool errors_end_it_;
-  engine::TenantPtr tenant_;
+  access::Identity identity_;
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 
   absl::Mutex mutex_;

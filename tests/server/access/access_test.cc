@@ -63,7 +63,7 @@ TEST_F(AccessTest, ATokenIsKnownByItsHashAndHasItsRolesOnly) {
   const auto alice = access->Admit({"Bearer open sesame", "", {}}, kDecode, "Decode");
   ASSERT_TRUE(alice.ok()) << alice.status();
   EXPECT_EQ(alice->name, "alice");
-  EXPECT_EQ(alice->tenant, nullptr);  // nobody asked for limits
+  EXPECT_EQ(alice->tenant->name, "acme");
   EXPECT_TRUE(access->Admit({"bEARER open sesame", "", {}}, kAnyRole, "x").ok());
 
   const auto denied = access->Admit({"Bearer open sesame", "", {}}, kOperate, "Unload");
@@ -184,6 +184,19 @@ TEST_F(AccessTest, TheTenantHeaderCountsOnlyWhereItIsTrusted) {
   const auto other = trusting->Admit({"", "acme2", {}}, kDecode, "x")->tenant;
   EXPECT_EQ(other->name, "");
   EXPECT_EQ(other->max_running, 4);
+}
+
+TEST_F(AccessTest, PrioritiesAreOneToThree) {
+  const Access open;
+  Proof proof;
+  EXPECT_EQ(open.Admit(proof, kDecode, "x")->priority, engine::kNormalPriority);
+  proof.priority = "3";
+  EXPECT_EQ(open.Admit(proof, kDecode, "x")->priority, 3);
+  for (const char* wrong : {"0", "4", "high", "-1", "99999999999"}) {
+    proof.priority = wrong;
+    EXPECT_EQ(open.Admit(proof, kDecode, "x").status().code(), absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_TRUE(open.Admit(proof, kOpen, "x").ok());
 }
 
 TEST(GuardTest, SettingsThatDoNotGoTogetherAreRefused) {
