@@ -51,7 +51,7 @@ std::string Field(const std::string& name, const std::string& value) {
   return '\0' + Text(name) + Text(value);
 }
 
-std::string Call(const std::string& scheme, const std::string& te) {
+std::string CallHeaders(const std::string& scheme, const std::string& te) {
   return Field(":method", "POST") + Field(":scheme", scheme) +
          Field(":path", "/inference.GRPCInferenceService/ServerLive") + Field(":authority", "x") +
          Field("te", te) + Field("content-type", "application/grpc");
@@ -95,7 +95,7 @@ TEST_F(HostileHttp2Test, OddHeadersInLargeBlocks) {
   for (const auto& [scheme, te] : {std::pair("x", "trailers"), std::pair("http", "x"),
                                    std::pair("http", ""), std::pair("http", "trailers")}) {
     for (const int kilobytes : {0, 7, 9, 15, 17, 40, 300}) {
-      std::string block = Call(scheme, te) + Field("grpclb_client_stats", "x");
+      std::string block = CallHeaders(scheme, te) + Field("grpclb_client_stats", "x");
       for (int i = 0; i < kilobytes; ++i) {
         block += Field(absl::StrCat("x", i), std::string(1000, 'y'));
       }
@@ -106,14 +106,14 @@ TEST_F(HostileHttp2Test, OddHeadersInLargeBlocks) {
 
 // CVE-2023-32732: base64 that is none in a binary header.
 TEST_F(HostileHttp2Test, BinaryHeadersThatAreNone) {
-  Send(Headers(1, Call("http", "trailers") + Field("x-bin", "*****") + Field("y-bin", "a")));
+  Send(Headers(1, CallHeaders("http", "trailers") + Field("x-bin", "*****") + Field("y-bin", "a")));
 }
 
 // CVE-2023-33953: lengths padded with zeroes without end, and a string that is announced as
 // gigabytes.
 TEST_F(HostileHttp2Test, NumbersOfHpackWithoutEnd) {
-  Send(Headers(1, Call("http", "trailers") + '\0' + '\x7F' + std::string(100'000, '\x80')));
-  Send(Headers(1, Call("http", "trailers") + '\0' + "\x7F\xFF\xFF\xFF\x07" + "abc"));
+  Send(Headers(1, CallHeaders("http", "trailers") + '\0' + '\x7F' + std::string(100'000, '\x80')));
+  Send(Headers(1, CallHeaders("http", "trailers") + '\0' + "\x7F\xFF\xFF\xFF\x07" + "abc"));
 }
 
 // CVE-2023-44487: streams that are opened and given up.
@@ -121,7 +121,7 @@ TEST_F(HostileHttp2Test, RapidReset) {
   std::string bytes;
   const std::string cancel("\0\0\0\x08", 4);
   for (uint32_t stream = 1; stream < 10'000; stream += 2) {
-    bytes += Headers(stream, Call("http", "trailers")) + Frame(kReset, 0, stream, cancel);
+    bytes += Headers(stream, CallHeaders("http", "trailers")) + Frame(kReset, 0, stream, cancel);
   }
   Send(bytes);
 }
@@ -129,7 +129,7 @@ TEST_F(HostileHttp2Test, RapidReset) {
 TEST_F(HostileHttp2Test, MoreStreamsThanAreAllowed) {
   std::string bytes;
   for (uint32_t stream = 1; stream < 6'000; stream += 2) {
-    std::string headers = Headers(stream, Call("http", "trailers"));
+    std::string headers = Headers(stream, CallHeaders("http", "trailers"));
     headers[4] = kEndHeaders;  // not the end of the stream: it stays open
     bytes += headers;
   }

@@ -277,7 +277,7 @@ TEST_F(RolesTest, EveryMethodAsksForItsRole) {
         const std::string method = "/" + service.full_name() + "/" + name;
         const bool decodes = service.name() == "DecodeService";
         const std::string roles = decodes ? "d" : who.count(name) > 0 ? who.at(name) : "-";
-        for (const std::string& token : {"", "d", "o", "p", "wrong"}) {
+        for (const std::string token : {"", "d", "o", "p", "wrong"}) {
           const grpc::Status status = Call(method, token);
           if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
             continue;  // shared memory and what else this server does not have
@@ -327,7 +327,7 @@ TEST_F(RolesTest, HttpAsksForTheSame) {
                                     {"POST", "/v2/repository/models/none/unload", "p"}})}) {
     httplib::Client http("127.0.0.1", port);
     for (const Case& one : cases) {
-      for (const std::string& token : {"", "d", "o", "p", "wrong"}) {
+      for (const std::string token : {"", "d", "o", "p", "wrong"}) {
         const httplib::Headers headers =
             token.empty() ? httplib::Headers()
                           : httplib::Headers{{"Authorization", "Bearer " + token}};
