@@ -10,6 +10,7 @@
 
 #include "ops/kernels/topk.h"
 #include "server/search/beam_search.h"
+#include "server/search/stable_tokens.h"
 
 namespace beamwright::search {
 namespace {
@@ -42,7 +43,10 @@ std::shared_ptr<const TokenTrie> Trie(int64_t entries) {
   return std::make_shared<const TokenTrie>(std::move(sequences), std::vector<int32_t>{0});
 }
 
-void Steps(benchmark::State& state, const SearchOptions& options) {
+// told: as a stream does, asks after each step what is stable.
+void Steps(benchmark::State& state, const SearchOptions& options, bool told = false) {
+  const std::vector<float> attention(50, 0.02f);
+  StableTokens stable;
   std::vector<ops::RowScan> scans(static_cast<size_t>(options.beam_size));
   std::vector<std::vector<int32_t>> tokens(scans.size());
   std::vector<std::vector<float>> log_probs(scans.size());
@@ -53,6 +57,7 @@ void Steps(benchmark::State& state, const SearchOptions& options) {
     if (search->done()) {
       state.PauseTiming();
       search = BeamSearch::Create(options);
+      stable = StableTokens();
       state.ResumeTiming();
     }
     rows.clear();
@@ -76,10 +81,14 @@ void Steps(benchmark::State& state, const SearchOptions& options) {
         ranks[row].push_back(candidate.rank_score);
       }
       if (live) {
-        rows.push_back({tokens[row], log_probs[row], ranks[row], scans[row].watched});
+        rows.push_back(
+            {tokens[row], log_probs[row], ranks[row], scans[row].watched, nullptr, attention});
       }
     }
     benchmark::DoNotOptimize(search->Advance(rows));
+    if (told) {
+      benchmark::DoNotOptimize(stable.Update(*search));
+    }
   }
 }
 
@@ -95,8 +104,7 @@ SearchOptions Plain() {
 void Register(const char* name, const std::function<void(SearchOptions&)>& change) {
   SearchOptions options = Plain();
   change(options);
-  benchmark::RegisterBenchmark(name,
-                               [options](benchmark::State& state) { Steps(state, options); });
+  benchmark::RegisterBenchmark(name, [options](benchmark::State& state) { Steps(state, options); });
 }
 
 void RegisterAll() {
@@ -107,6 +115,9 @@ void RegisterAll() {
   Register("min_length", [](SearchOptions& o) { o.processors.min_length = 10; });
   Register("temperature", [](SearchOptions& o) { o.processors.temperature = 0.8; });
   Register("word_reward", [](SearchOptions& o) { o.word_reward = 0.5; });
+  Register("coverage_penalty/50", [](SearchOptions& o) { o.coverage_penalty = 0.2; });
+  benchmark::RegisterBenchmark("stream",
+                               [](benchmark::State& state) { Steps(state, Plain(), true); });
   Register("soft_prefix", [](SearchOptions& o) {
     o.constraints.soft_prefix = {1, 2, 3, 4, 5, 6, 7, 8};
     o.constraints.soft_prefix_weight = 0.5;

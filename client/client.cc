@@ -35,6 +35,18 @@ void Prepare(absl::Time deadline, const std::string& authorization, grpc::Client
   }
 }
 
+template <typename Result>
+absl::Status StatusOf(const Result& result, bool has_answer) {
+  if (has_answer) {
+    return absl::OkStatus();
+  }
+  if (result.has_error()) {
+    return absl::Status(static_cast<absl::StatusCode>(result.error().code()),
+                        result.error().message());
+  }
+  return absl::InternalError("the server's result is neither an answer nor an error");
+}
+
 struct Stubs {
   explicit Stubs(const std::shared_ptr<grpc::Channel>& channel)
       : decode(v1::DecodeService::NewStub(channel)),
@@ -157,6 +169,38 @@ void Client::DecodeAsync(v1::DecodeRequest request, absl::Time deadline, DecodeC
 
 void Client::CancelOutstanding() { impl_->CancelOutstanding(); }
 
+absl::Status Client::StreamDecode(const v1::StreamDecodeRequest& request, absl::Time deadline,
+                                  const StreamCallback& on_message) {
+  grpc::ClientContext context;
+  SetDeadline(deadline, context);
+  const auto reader = impl_->NextStubs().decode->StreamDecode(&context, request);
+  v1::StreamDecodeResponse message;
+  while (reader->Read(&message)) {
+    if (!on_message(message)) {
+      context.TryCancel();
+    }
+  }
+  return ToAbslStatus(reader->Finish());
+}
+
+absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
+                                                absl::Time deadline) {
+  grpc::ClientContext context;
+  SetDeadline(deadline, context);
+  v1::ScoreResponse response;
+  BW_RETURN_IF_ERROR(ToAbslStatus(impl_->NextStubs().decode->Score(&context, request, &response)));
+  return response;
+}
+
+absl::StatusOr<v1::AlignResponse> Client::Align(const v1::AlignRequest& request,
+                                                absl::Time deadline) {
+  grpc::ClientContext context;
+  SetDeadline(deadline, context);
+  v1::AlignResponse response;
+  BW_RETURN_IF_ERROR(ToAbslStatus(impl_->NextStubs().decode->Align(&context, request, &response)));
+  return response;
+}
+
 absl::StatusOr<v1::ListModelsResponse> Client::ListModels(absl::Time deadline) {
   grpc::ClientContext context;
   Prepare(deadline, impl_->authorization, context);
@@ -192,16 +236,15 @@ absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> Client::Hea
 }
 
 absl::Status ResultStatus(const v1::Result& result) {
-  switch (result.outcome_case()) {
-    case v1::Result::kDecoded:
-      return absl::OkStatus();
-    case v1::Result::kError:
-      return absl::Status(static_cast<absl::StatusCode>(result.error().code()),
-                          result.error().message());
-    case v1::Result::OUTCOME_NOT_SET:
-      break;
-  }
-  return absl::InternalError("the server's result is neither decoded nor an error");
+  return StatusOf(result, result.has_decoded());
+}
+
+absl::Status ResultStatus(const v1::ScoreResult& result) {
+  return StatusOf(result, result.has_scored());
+}
+
+absl::Status ResultStatus(const v1::AlignResult& result) {
+  return StatusOf(result, result.has_alignment());
 }
 
 bool FailsEveryCall(absl::StatusCode code) {

@@ -54,6 +54,10 @@ struct ClientOptions {
   SecurityOptions security;
 };
 
+// Called with each message of a stream, in their order, on the caller's thread; false ends the
+// call.
+using StreamCallback = std::function<bool(const v1::StreamDecodeResponse&)>;
+
 // Called exactly once for each call, on a thread of gRPC: it must not block.
 using DecodeCallback = std::function<void(absl::StatusOr<v1::DecodeResponse>)>;
 
@@ -85,6 +89,15 @@ class Client {
   // answer came first.
   void CancelOutstanding();
 
+  // Decodes one source and hands over what is known of it while the search runs; the last message
+  // has the answer. Cancelled if the callback ended the call. A stream that began is not retried.
+  absl::Status StreamDecode(const v1::StreamDecodeRequest& request, absl::Time deadline,
+                            const StreamCallback& on_message);
+
+  // Scores given targets, and where the tokens of given targets come from.
+  absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request, absl::Time deadline);
+  absl::StatusOr<v1::AlignResponse> Align(const v1::AlignRequest& request, absl::Time deadline);
+
   absl::StatusOr<v1::ListModelsResponse> ListModels(absl::Time deadline);
 
   // `version` empty: the newest one that is served.
@@ -109,6 +122,8 @@ class Client {
 
 // OK for a result that was decoded, otherwise the error that the server gave for this source.
 absl::Status ResultStatus(const v1::Result& result);
+absl::Status ResultStatus(const v1::ScoreResult& result);
+absl::Status ResultStatus(const v1::AlignResult& result);
 
 // True if a call that failed with this code would fail for any other sources too: the fault is with
 // the request as a whole or with the server, not with the sources sent.

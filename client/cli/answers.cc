@@ -25,6 +25,8 @@ std::string HypothesisText(const v1::Hypothesis& hypothesis) {
                          : Printable(hypothesis.text());
   if (hypothesis.finish_reason() == v1::FINISH_REASON_LENGTH) {
     text += " [cut at the maximum length]";
+  } else if (hypothesis.finish_reason() == v1::FINISH_REASON_DEADLINE) {
+    text += " [under way at the deadline]";
   }
   return text;
 }

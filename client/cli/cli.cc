@@ -32,7 +32,7 @@ int Failure(const CLI::App& command, absl::string_view message) {
 }
 
 int RunCli(int argc, const char* const* argv) {
-  CLI::App app("Talks to a Beamwright server: decodes, asks about its models, measures it.",
+  CLI::App app("Talks to a Beamwright server: decodes, scores, asks about its models, measures it.",
                "beamwright");
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_help_flag("-h,--help", "Print this and exit.");
@@ -40,7 +40,8 @@ int RunCli(int argc, const char* const* argv) {
                        "Print the version and exit.");
   app.require_subcommand(1);
   app.footer("'beamwright COMMAND --help' explains a command.");
-  const std::vector<Command> commands = {AddDecodeCommand(app), AddModelsCommand(app),
+  const std::vector<Command> commands = {AddDecodeCommand(app), AddScoreCommand(app),
+                                         AddAlignCommand(app),  AddModelsCommand(app),
                                          AddHealthCommand(app), AddLoadTestCommand(app)};
   const auto chosen = [&]() -> const Command* {
     for (const Command& command : commands) {
@@ -64,7 +65,8 @@ int RunCli(int argc, const char* const* argv) {
     }
     const std::string problem =
         argc < 2 ? "a command is missing" : absl::StrCat("there is no command ", argv[1]);
-    return UsageError(app, problem + "; there are decode, models, health and load-test");
+    return UsageError(app,
+                      problem + "; there are decode, score, align, models, health and load-test");
   }
   return chosen()->run();
 }

@@ -15,6 +15,8 @@ struct Command {
 };
 
 Command AddDecodeCommand(CLI::App& parent);
+Command AddScoreCommand(CLI::App& parent);
+Command AddAlignCommand(CLI::App& parent);
 Command AddModelsCommand(CLI::App& parent);
 Command AddHealthCommand(CLI::App& parent);
 Command AddLoadTestCommand(CLI::App& parent);

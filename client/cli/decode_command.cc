@@ -12,6 +12,7 @@
 #include "client/cli/connection.h"
 #include "client/cli/flags.h"
 #include "client/cli/sources.h"
+#include "client/cli/stream_decode.h"
 #include "client/cli/terminal.h"
 
 namespace beamwright::client {
@@ -20,6 +21,7 @@ namespace {
 struct DecodeFlags {
   SourceFlags sources;
   ConnectionFlags connection;
+  StreamFlags stream;
   v1::DecodeRequest request;
   int batch = 32;
   int outstanding = 4;
@@ -64,6 +66,13 @@ int Decode(const CLI::App& command, const DecodeFlags& flags) {
   auto client = Client::Connect(flags.connection.client);
   if (!client.ok()) {
     return UsageError(command, client.status().message());
+  }
+  if (flags.stream.provisional && !flags.stream.stream) {
+    return UsageError(command, "--provisional: needs --stream");
+  }
+  if (flags.stream.stream) {
+    return StreamDecode(command, **client, **reader, flags.request, flags.stream, flags.connection,
+                        flags.json);
   }
   BulkOptions bulk;
   bulk.request = flags.request;
@@ -118,6 +127,7 @@ Command AddDecodeCommand(CLI::App& parent) {
   AddMessageFlags(*app, "Other options", *flags->request.mutable_options());
   app->add_flag("--json", flags->json, "Print one JSON object a source, each on a line.")
       ->group("Output");
+  AddStreamFlags(*app, flags->stream);
   app->footer(
       "Without SOURCE and --file, lines of standard input are decoded. Options that are not given\n"
       "take the model's defaults, then those shown here; docs/decoding.md defines each.\n"

@@ -41,6 +41,8 @@ class Connection final : public httplib::Stream {
   bool WaitForRequest();
   // True when the client has hung up.
   bool Abandoned() const;
+  // What is written from now on has its time from its first byte.
+  void BeginPiece() { answering_ = false; }
 
   using Stream::write;
   bool is_readable() const override;

@@ -57,7 +57,9 @@ void Fill(const HttpReply& reply, httplib::Response& response) {
   for (const auto& [name, value] : reply.headers) {
     response.set_header(name, value);
   }
-  response.set_content(reply.body, reply.content_type);
+  if (reply.next_piece == nullptr) {
+    response.set_content(reply.body, reply.content_type);
+  }
 }
 
 // What is refused before its body is read.
@@ -178,6 +180,19 @@ class Listener::Impl final : public httplib::Server {
       reply = {500, "application/json", "{\"error\": \"the request could not be handled\"}\n", {}};
     }
     Fill(reply, response);
+    if (reply.next_piece != nullptr) {
+      response.set_chunked_content_provider(
+          reply.content_type, [next = std::move(reply.next_piece), connection = current](
+                                  size_t, httplib::DataSink& sink) {
+            std::string piece;
+            if (!next(piece)) {
+              sink.done();
+              return true;
+            }
+            connection->BeginPiece();
+            return sink.write(piece.data(), piece.size());
+          });
+    }
     handled = true;
   }
 

@@ -34,6 +34,9 @@ struct HttpReply {
   std::string content_type = "application/json";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
+  // Set: the body is what this gives, piece by piece, until it returns false; each piece has the
+  // transfer timeout for itself. It is called on the thread of the handler and may wait.
+  std::function<bool(std::string& piece)> next_piece;
 };
 
 // Called on the listener's threads, at most `threads` at once; it may wait.

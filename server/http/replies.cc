@@ -10,8 +10,9 @@ namespace beamwright::http {
 namespace {
 
 HttpReply Failure(const absl::Status& status, std::string body) {
-  HttpReply reply{
-      serving::HttpCode(serving::WireCode(status.code())), "application/json", std::move(body), {}};
+  HttpReply reply;
+  reply.status = serving::HttpCode(serving::WireCode(status.code()));
+  reply.body = std::move(body);
   const absl::Duration wait = serving::RetryAfter(status);
   if (wait != absl::InfiniteDuration() && (reply.status == 429 || reply.status == 503)) {
     // Whole seconds are all that HTTP has.
@@ -74,10 +75,11 @@ absl::StatusOr<access::Identity> Admit(const access::Access& access, const HttpR
 }
 
 HttpReply WrongMethod(const char* allowed) {
-  return {405,
-          "application/json",
-          absl::StrCat("{\"error\":\"only ", allowed, " is allowed here\"}\n"),
-          {{"Allow", allowed}}};
+  HttpReply reply;
+  reply.status = 405;
+  reply.body = absl::StrCat("{\"error\":\"only ", allowed, " is allowed here\"}\n");
+  reply.headers.emplace_back("Allow", allowed);
+  return reply;
 }
 
 }  // namespace beamwright::http

@@ -4,17 +4,19 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "ops/base/status.h"
 #include "server/http/infer_json.h"
 #include "server/http/replies.h"
+#include "server/http/stream_reply.h"
+#include "server/serving/scorer.h"
 
 namespace beamwright::http {
 namespace {
 
-constexpr char kDecodeVerb[] = ":decode";
 constexpr char kJsonLength[] = "Inference-Header-Content-Length";
 
 bool IsGet(const HttpRequest& request) {
@@ -54,12 +56,14 @@ absl::Status TakeName(const char* field, const std::string& from_path, std::stri
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::DecodeRequest> ParseDecodeBody(const std::string& body, const std::string& model,
-                                                  const std::string& version) {
-  v1::DecodeRequest request;
+// The request of a call on a model of the path.
+template <typename Request>
+absl::StatusOr<Request> ParseBody(const std::string& body, const std::string& model,
+                                  const std::string& version) {
+  Request request;
   if (const auto status = google::protobuf::util::JsonStringToMessage(body, &request);
       !status.ok()) {
-    return Invalid("the body is no beamwright.v1.DecodeRequest in JSON form: ",
+    return Invalid("the body is no ", Request::descriptor()->full_name(), " in JSON form: ",
                    absl::string_view(status.message().data(), status.message().size()));
   }
   BW_RETURN_IF_ERROR(TakeName("model", model, *request.mutable_model()));
@@ -101,12 +105,20 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
   if (!path.rest.empty()) {
     return ErrorReply(NoSuchPath(request));
   }
+  // NAME:VERB; a name may have colons of its own.
   std::string& last = path.version.empty() ? path.model : path.version;
-  const size_t verb = last.rfind(kDecodeVerb);
-  if (verb != std::string::npos && verb + sizeof(kDecodeVerb) - 1 == last.size()) {
-    last.resize(verb);
-    return request.method == "POST" ? Decode(request, path.model, path.version, identity)
-                                    : WrongMethod("POST");
+  using Call = HttpReply (Rest::*)(const HttpRequest&, const std::string&, const std::string&,
+                                   const Identity&) const;
+  constexpr std::pair<const char*, Call> kCalls[] = {{":decode", &Rest::Decode},
+                                                     {":streamDecode", &Rest::StreamDecode},
+                                                     {":score", &Rest::Score},
+                                                     {":align", &Rest::Align}};
+  for (const auto& [verb, call] : kCalls) {
+    if (absl::EndsWith(last, verb)) {
+      last = std::string(absl::StripSuffix(last, verb));
+      return request.method == "POST" ? (this->*call)(request, path.model, path.version, identity)
+                                      : WrongMethod("POST");
+    }
   }
   if (!IsGet(request)) {
     return WrongMethod("GET");
@@ -119,13 +131,45 @@ HttpReply Rest::Decode(const HttpRequest& request, const std::string& model,
                        const std::string& version, const Identity& identity) const {
   const serving::ServingState::OpenCall open(service_.decoder().state());
   serving::Decoder& decoder = service_.decoder();
-  absl::StatusOr<v1::DecodeRequest> body = ParseDecodeBody(request.body, model, version);
+  auto body = ParseBody<v1::DecodeRequest>(request.body, model, version);
   const absl::StatusOr<v1::DecodeResponse> response = WaitFor<v1::DecodeResponse>(
       request, decoder.state(), {serving::Method::kHttpDecode, identity}, options_.timeout,
       [&](const serving::Caller& caller, serving::Decoder::Done done) {
         decoder.Decode(body.ok() ? decoder.MakeJob(*std::move(body))
                                  : absl::StatusOr<serving::Job>(body.status()),
                        caller, std::move(done));
+      });
+  return response.ok() ? MessageReply(*response) : ErrorReply(response.status());
+}
+
+HttpReply Rest::StreamDecode(const HttpRequest& request, const std::string& model,
+                             const std::string& version, const Identity& identity) const {
+  return StreamReply(request, service_.decoder(), identity, options_.timeout,
+                     ParseBody<v1::StreamDecodeRequest>(request.body, model, version));
+}
+
+HttpReply Rest::Score(const HttpRequest& request, const std::string& model,
+                      const std::string& version, const Identity& identity) const {
+  serving::Decoder& decoder = service_.decoder();
+  const serving::ServingState::OpenCall open(decoder.state());
+  const auto response = WaitFor<v1::ScoreResponse>(
+      request, decoder.state(), {serving::Method::kHttpScore, identity}, options_.timeout,
+      [&](const serving::Caller& caller, serving::ScoreDone done) {
+        serving::Score(decoder, ParseBody<v1::ScoreRequest>(request.body, model, version), caller,
+                       std::move(done));
+      });
+  return response.ok() ? MessageReply(*response) : ErrorReply(response.status());
+}
+
+HttpReply Rest::Align(const HttpRequest& request, const std::string& model,
+                      const std::string& version, const Identity& identity) const {
+  serving::Decoder& decoder = service_.decoder();
+  const serving::ServingState::OpenCall open(decoder.state());
+  const auto response = WaitFor<v1::AlignResponse>(
+      request, decoder.state(), {serving::Method::kHttpAlign, identity}, options_.timeout,
+      [&](const serving::Caller& caller, const serving::AlignDone& done) {
+        serving::Align(decoder, ParseBody<v1::AlignRequest>(request.body, model, version), caller,
+                       done);
       });
   return response.ok() ? MessageReply(*response) : ErrorReply(response.status());
 }
@@ -199,7 +243,12 @@ HttpReply Rest::Control(const HttpRequest& request, const Pieces& pieces) const 
     return V2ErrorReply(NoSuchPath(request));
   }
   done.WaitForNotification();
-  return result.ok() ? HttpReply{200, "application/json", "{}\n", {}} : V2ErrorReply(result);
+  if (!result.ok()) {
+    return V2ErrorReply(result);
+  }
+  HttpReply reply;
+  reply.body = "{}\n";
+  return reply;
 }
 
 HttpReply Rest::ModelCall(const HttpRequest& request, const Pieces& pieces,

@@ -43,6 +43,12 @@ class Rest {
                    const Identity& identity) const;
   HttpReply Infer(const HttpRequest& request, const std::string& model, const std::string& version,
                   const Identity& identity) const;
+  HttpReply StreamDecode(const HttpRequest& request, const std::string& model,
+                         const std::string& version, const Identity& identity) const;
+  HttpReply Score(const HttpRequest& request, const std::string& model, const std::string& version,
+                  const Identity& identity) const;
+  HttpReply Align(const HttpRequest& request, const std::string& model, const std::string& version,
+                  const Identity& identity) const;
   HttpReply Control(const HttpRequest& request, const Pieces& pieces) const;
   HttpReply ModelCall(const HttpRequest& request, const Pieces& pieces,
                       const Identity& identity) const;

@@ -9,15 +9,24 @@
 
 namespace beamwright::rpc {
 
+// Every method takes raw bytes (raw_message.h says why).
+using DecodeMethods = v1::DecodeService;
+using RawDecodeService = DecodeMethods::WithRawCallbackMethod_Decode<
+    DecodeMethods::WithRawCallbackMethod_StreamDecode<DecodeMethods::WithRawCallbackMethod_Score<
+        DecodeMethods::WithRawCallbackMethod_Align<DecodeMethods::Service>>>>;
+
 // Thread-safe. Gate and decoder must outlive it.
-class DecodeService final
-    : public v1::DecodeService::WithRawCallbackMethod_Decode<v1::DecodeService::Service> {
+class DecodeService final : public RawDecodeService {
  public:
   DecodeService(const Gate& gate, serving::Decoder& decoder) : gate_(gate), decoder_(decoder) {}
 
-  grpc::ServerUnaryReactor* Decode(grpc::CallbackServerContext* context,
-                                   const grpc::ByteBuffer* request,
-                                   grpc::ByteBuffer* response) override;
+  using Context = grpc::CallbackServerContext;
+  using Bytes = grpc::ByteBuffer;
+  grpc::ServerUnaryReactor* Decode(Context* context, const Bytes* request,
+                                   Bytes* response) override;
+  grpc::ServerWriteReactor<Bytes>* StreamDecode(Context* context, const Bytes* request) override;
+  grpc::ServerUnaryReactor* Score(Context* context, const Bytes* request, Bytes* response) override;
+  grpc::ServerUnaryReactor* Align(Context* context, const Bytes* request, Bytes* response) override;
 
  private:
   const Gate& gate_;

@@ -57,7 +57,9 @@ class Decoder::Call {
     options.deadline = caller_.deadline;
     options.tenant = caller_.tenant;
     options.priority = caller_.priority;
-    options.call = decoder_.next_call_.fetch_add(1, std::memory_order_relaxed);
+    options.call = decoder_.NextCall();
+    options.progress = caller_.progress;
+    options.wants_provisional = caller_.wants_provisional;
     const int num_sources = request.sources_size();
     // All there before the first source is admitted: the engine's thread fills them as they come.
     for (int i = 0; i < num_sources; ++i) {

@@ -35,6 +35,9 @@ struct Caller {
   std::shared_ptr<const std::atomic<bool>> cancelled;
   // The call fails with the first source that fails, where a protocol has one status for a call.
   bool all_or_nothing = false;
+  // As in engine::CallOptions; for a call with one source.
+  std::function<void(engine::Progress)> progress;
+  bool wants_provisional = false;
   // Whose share of the engine the call takes; null: that of callers without a name.
   engine::TenantPtr tenant;
   // From engine::kHighestPriority to engine::kLowestPriority, within the tenant.
@@ -76,9 +79,13 @@ class Decoder {
 
   ServingState& state() const { return state_; }
   ModelRegistry& models() const { return models_; }
-  const Quarantine& quarantine() const { return quarantine_; }
-  const engine::Engine& engine() const { return engine_; }
+  // Numbers calls, so that their sources take turns as one.
+  uint64_t NextCall() { return next_call_.fetch_add(1, std::memory_order_relaxed); }
+  Quarantine& quarantine() { return quarantine_; }
+  engine::Engine& engine() const { return engine_; }
   Metrics& metrics() const { return metrics_; }
+  // Runs `reply` soon on the thread where answers are written, in the order of posting.
+  void Post(std::function<void()> reply) { replies_.Post(std::move(reply)); }
 
  private:
   class Call;

@@ -49,12 +49,24 @@ Labels MethodLabels(Method method) {
   switch (method) {
     case Method::kDecode:
       return {{"protocol", "grpc"}, {"method", "Decode"}};
+    case Method::kStreamDecode:
+      return {{"protocol", "grpc"}, {"method", "StreamDecode"}};
+    case Method::kScore:
+      return {{"protocol", "grpc"}, {"method", "Score"}};
+    case Method::kAlign:
+      return {{"protocol", "grpc"}, {"method", "Align"}};
     case Method::kModelInfer:
       return {{"protocol", "grpc"}, {"method", "ModelInfer"}};
     case Method::kModelStreamInfer:
       return {{"protocol", "grpc"}, {"method", "ModelStreamInfer"}};
     case Method::kHttpDecode:
       return {{"protocol", "http"}, {"method", "Decode"}};
+    case Method::kHttpStreamDecode:
+      return {{"protocol", "http"}, {"method", "StreamDecode"}};
+    case Method::kHttpScore:
+      return {{"protocol", "http"}, {"method", "Score"}};
+    case Method::kHttpAlign:
+      return {{"protocol", "http"}, {"method", "Align"}};
     case Method::kHttpInfer:
       return {{"protocol", "http"}, {"method", "ModelInfer"}};
   }
@@ -103,6 +115,7 @@ struct Metrics::PerModel {
   Histogram& call_seconds;
   Histogram& queue_seconds;
   Histogram& compute_seconds;
+  Histogram& first_token_seconds;
   Histogram& encode_seconds;
   Histogram& step_seconds;
   Histogram& step_rows;
@@ -112,6 +125,7 @@ struct Metrics::PerModel {
   Counter& decoded;
   Counter& eos;
   Counter& cut;
+  Counter& overdue;
   absl::Mutex mutex;
   // By method and code; made when they are first counted.
   std::map<std::pair<Method, absl::StatusCode>, Counter*> calls ABSL_GUARDED_BY(mutex);
@@ -135,6 +149,9 @@ Metrics::Metrics()
                                    "From the admission of a source to its first work")),
       compute_seconds_(MakeHistogram(registry_, "beamwright_compute_duration_seconds",
                                      "From the first work on a source to its answer")),
+      first_token_seconds_(MakeHistogram(
+          registry_, "beamwright_first_token_duration_seconds",
+          "Streams: from the admission of a source to the first token that can't change")),
       encode_seconds_(MakeHistogram(registry_, "beamwright_encode_duration_seconds",
                                     "Encoding of the sources that were admitted together")),
       step_seconds_(MakeHistogram(registry_, "beamwright_step_duration_seconds",
@@ -158,6 +175,7 @@ Metrics::PerModel& Metrics::Of(const engine::DecodeModel& model) {
                              call_seconds_.Add(labels, CallBuckets()),
                              queue_seconds_.Add(labels, CallBuckets()),
                              compute_seconds_.Add(labels, CallBuckets()),
+                             first_token_seconds_.Add(labels, CallBuckets()),
                              encode_seconds_.Add(labels, StepBuckets()),
                              step_seconds_.Add(labels, StepBuckets()),
                              step_rows_.Add(labels, CountBuckets()),
@@ -167,6 +185,7 @@ Metrics::PerModel& Metrics::Of(const engine::DecodeModel& model) {
                              sources_.Add(With(labels, "code", "OK")),
                              finished_.Add(With(labels, "reason", "eos")),
                              finished_.Add(With(labels, "reason", "max_length")),
+                             finished_.Add(With(labels, "reason", "deadline")),
                              {},
                              {},
                              {}});
@@ -218,9 +237,7 @@ void Metrics::CountSources(const engine::DecodeModel& model, const v1::DecodeRes
   double compute_ms = 0;
   for (const v1::Result& result : response.results()) {
     if (!result.has_decoded()) {
-      const auto code = static_cast<absl::StatusCode>(result.error().code());
-      sources_.Add(With(of.labels, "code", CodeName(code))).Increment();
-      CountRejection(FromRpcStatus(result.error()));
+      CountFault(of, result.error());
       continue;
     }
     const v1::Decoded& decoded = result.decoded();
@@ -233,7 +250,13 @@ void Metrics::CountSources(const engine::DecodeModel& model, const v1::DecodeRes
     if (decoded.hypotheses_size() > 0) {
       const v1::Hypothesis& best = decoded.hypotheses(0);
       of.target_tokens.Observe(best.tokens_size());
-      (best.finish_reason() == v1::FINISH_REASON_EOS ? of.eos : of.cut).Increment();
+      (best.finish_reason() == v1::FINISH_REASON_EOS        ? of.eos
+       : best.finish_reason() == v1::FINISH_REASON_DEADLINE ? of.overdue
+                                                            : of.cut)
+          .Increment();
+    }
+    if (decoded.first_token_ms() > 0) {
+      of.first_token_seconds.Observe(decoded.first_token_ms() / 1000);
     }
   }
   if (num_decoded == 0) {
@@ -245,6 +268,26 @@ void Metrics::CountSources(const engine::DecodeModel& model, const v1::DecodeRes
   of.totals.queue_time += absl::Milliseconds(queue_ms);
   of.totals.compute_time += absl::Milliseconds(compute_ms);
   of.totals.last_decoded = absl::Now();
+}
+
+void Metrics::CountFault(const PerModel& of, const google::rpc::Status& error) {
+  const auto code = static_cast<absl::StatusCode>(error.code());
+  sources_.Add(With(of.labels, "code", CodeName(code))).Increment();
+  CountRejection(FromRpcStatus(error));
+}
+
+void Metrics::CountScored(const engine::DecodeModel& model, const v1::ScoreResponse& response) {
+  PerModel& of = Of(model);
+  for (const v1::ScoreResult& result : response.results()) {
+    if (!result.has_scored()) {
+      CountFault(of, result.error());
+      continue;
+    }
+    sources_.Add(With(of.labels, "code", "OK")).Increment();
+    of.queue_seconds.Observe(result.scored().queue_ms() / 1000);
+    of.compute_seconds.Observe(result.scored().compute_ms() / 1000);
+    of.source_tokens.Observe(result.scored().source_length());
+  }
 }
 
 void Metrics::CountLoad(const std::string& model, bool loaded, absl::Duration took) {

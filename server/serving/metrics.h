@@ -26,7 +26,19 @@
 namespace beamwright::serving {
 
 // The calls that decode, by protocol.
-enum class Method { kDecode, kModelInfer, kModelStreamInfer, kHttpDecode, kHttpInfer };
+enum class Method {
+  kDecode,
+  kStreamDecode,
+  kScore,
+  kAlign,
+  kModelInfer,
+  kModelStreamInfer,
+  kHttpDecode,
+  kHttpStreamDecode,
+  kHttpScore,
+  kHttpAlign,
+  kHttpInfer,
+};
 
 // Totals of one version of a model since the start, as they stand at one moment.
 struct ModelTotals {
@@ -54,6 +66,7 @@ class Metrics : public engine::EngineObserver {
   void CountRejection(const absl::Status& status);
   // The sources of a call; those that were refused are rejections too.
   void CountSources(const engine::DecodeModel& model, const v1::DecodeResponse& response);
+  void CountScored(const engine::DecodeModel& model, const v1::ScoreResponse& response);
   void CountLoad(const std::string& model, bool loaded, absl::Duration took);
 
   void OnEncode(const engine::DecodeModel& model, int num_sources, absl::Duration took) override;
@@ -71,6 +84,8 @@ class Metrics : public engine::EngineObserver {
  private:
   struct PerModel;
   PerModel& Of(const engine::DecodeModel& model);
+  // A source that failed.
+  void CountFault(const PerModel& of, const google::rpc::Status& error);
 
   prometheus::Registry registry_;
   prometheus::Family<prometheus::Counter>& calls_;
@@ -82,6 +97,7 @@ class Metrics : public engine::EngineObserver {
   prometheus::Family<prometheus::Histogram>& call_seconds_;
   prometheus::Family<prometheus::Histogram>& queue_seconds_;
   prometheus::Family<prometheus::Histogram>& compute_seconds_;
+  prometheus::Family<prometheus::Histogram>& first_token_seconds_;
   prometheus::Family<prometheus::Histogram>& encode_seconds_;
   prometheus::Family<prometheus::Histogram>& step_seconds_;
   prometheus::Family<prometheus::Histogram>& step_rows_;

@@ -272,8 +272,10 @@ TEST(DecodeCommandTest, ServersErrorsAreForPeople) {
 
 TEST(CommandLineTest, NonsenseIsAUsageError) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{}, "a command is missing; there are decode, models"},
-      {{"decod"}, "there is no command decod; there are decode, models, health and load-test"},
+      {{}, "a command is missing; there are decode, score, align, models"},
+      {{"decod"},
+       "there is no command decod; there are decode, score, align, "
+       "models, health and load-test"},
       {{"decode", "--beam-size", "0", "x"}, "--beam-size: \"0\" is out of range: 1 to 256"},
       {{"decode", "--beam-size", "four", "x"}, "\"four\" is not a whole number: 1 to 256"},
       {{"decode", "--length-penalty-alpha", "-10.5", "x"}, "-10 to 10"},
@@ -289,6 +291,13 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
       {{"decode", "--batch", "0", "x"}, "--batch: \"0\" is not a whole number from 1 to 4096"},
       {{"decode", "--server", "a b", "x"}, "white space"},
       {{"models", "--version", "3"}, "--version needs the name of a model"},
+      {{"decode", "--provisional", "x"}, "--provisional: needs --stream"},
+      {{"score", "x"}, "the arguments have a source but no target behind it"},
+      {{"score", "x", "y", "--file", "/dev/null"}, "both as arguments and by --file"},
+      {{"score", "--file", "/no/such/file"}, "cannot read /no/such/file"},
+      {{"score", "--ids", "3", "y"}, "the arguments: \"y\" is not a token id"},
+      {{"score", "--coverage-penalty", "-1", "x", "y"}, "out of range: 0 to 100"},
+      {{"align", "x"}, "no target behind it"},
       {{"load-test"}, "nothing to send"},
       {{"load-test", "--file", "/dev/null"}, "is empty"},
       {{"load-test", "--concurrency", "0", "x"}, "1 to 4096"},

@@ -86,6 +86,50 @@ TEST(ListenerTest, AnswersRequestsOfAConnectionOneAfterTheOther) {
   EXPECT_THAT(client.ReadUntil("!"), HasSubstr("GET /c !"));
 }
 
+// Each piece leaves when it is there: the second is made only when the client has read the first.
+TEST(ListenerTest, PiecesAreSentAsTheyCome) {
+  absl::Notification first_read;
+  const auto listener = Start({}, [&](const HttpRequest&) {
+    HttpReply reply;
+    reply.content_type = "application/x-ndjson";
+    reply.next_piece = [&, count = 0](std::string& piece) mutable {
+      if (count == 1) {
+        first_read.WaitForNotification();
+      }
+      piece = "piece " + std::to_string(count) + "\n";
+      return ++count <= 2;
+    };
+    return reply;
+  });
+  Client client(listener->port());
+  client.Send(Get("/"));
+  EXPECT_THAT(client.ReadUntil("piece 0\n"), HasSubstr("Transfer-Encoding: chunked"));
+  first_read.Notify();
+  EXPECT_THAT(client.ReadUntil("0\r\n\r\n"), HasSubstr("piece 1\n"));
+  // The connection goes on.
+  client.Send(Get("/again"));
+  EXPECT_THAT(client.ReadUntil("piece 1\n"), StartsWith("HTTP/1.1 200"));
+}
+
+// A client that reads no further is let go when a piece's time is over, as with any other answer.
+TEST(ListenerTest, AClientThatReadsNoPiecesIsLetGo) {
+  absl::Notification ended;
+  ListenerOptions options;
+  options.transfer_timeout = absl::Milliseconds(50);
+  const auto listener = Start(options, [&](const HttpRequest&) {
+    HttpReply reply;
+    const auto end = std::shared_ptr<void>(nullptr, [&](void*) { ended.Notify(); });
+    reply.next_piece = [end](std::string& piece) {
+      piece.assign(1 << 20, 'x');
+      return true;
+    };
+    return reply;
+  });
+  Client client(listener->port());
+  client.Send(Get("/"));
+  ended.WaitForNotification();
+}
+
 TEST(ListenerTest, ThePortIsNotShared) {
   const auto first = Start({});
   ListenerOptions options;

@@ -1,0 +1,223 @@
+// beamwright score and beamwright align: given targets instead of a search.
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/cli/answers.h"
+#include "client/cli/cli.h"
+#include "client/cli/command.h"
+#include "client/cli/connection.h"
+#include "client/cli/flags.h"
+#include "client/cli/given_targets.h"
+#include "client/cli/output.pb.h"
+#include "client/cli/sources.h"
+#include "client/cli/terminal.h"
+#include "ops/base/status.h"
+
+namespace beamwright::client {
+namespace {
+
+struct Flags {
+  GivenFlags given;
+  ConnectionFlags connection;
+  v1::ScoreOptions options;
+  bool soft = false;
+  int batch = 32;
+  bool json = false;
+};
+
+std::string TargetText(const v1::TargetTokens& target) {
+  return target.has_ids() ? absl::StrCat("ids ", absl::StrJoin(target.ids().ids(), " "))
+                          : Printable(target.text());
+}
+
+std::string ScoreTable(const v1::ScoreSource& source, const v1::Scored& scored) {
+  std::string table = absl::StrCat(Bold(SourceText(source.source())), "\n");
+  absl::StrAppendFormat(&table, "  %10s  %10s  %10s  target\n", "score", "log-prob", "perplexity");
+  for (int i = 0; i < scored.targets_size(); ++i) {
+    const v1::ScoredTarget& target = scored.targets(i);
+    absl::StrAppendFormat(&table, "  %10.4f  %10.4f  %10.4f  %s\n", target.hypothesis().score(),
+                          target.hypothesis().log_prob(), target.perplexity(),
+                          TargetText(source.targets(i)));
+  }
+  return table;
+}
+
+// "R-0 IY0-1": each token with its source position, as alignment tools write pairs.
+std::string AlignmentLine(const v1::AlignPair& pair, const v1::Alignment& alignment) {
+  std::vector<std::string> words =
+      absl::StrSplit(pair.target().text(), absl::ByAnyChar(" \t"), absl::SkipEmpty());
+  const bool named =
+      pair.target().has_text() && static_cast<int>(words.size()) == alignment.positions_size();
+  std::string line = absl::StrCat(Bold(SourceText(pair.source())), "\n ");
+  for (int i = 0; i < alignment.positions_size(); ++i) {
+    absl::StrAppend(
+        &line, " ",
+        named ? Printable(words[static_cast<size_t>(i)]) : absl::StrCat(alignment.tokens(i)), "-",
+        alignment.positions(i));
+  }
+  return line + "\n";
+}
+
+// Sends what is read in calls of `batch`; `call` makes one and prints it. Returns the exit code.
+template <typename Call>
+int Run(const CLI::App& command, const Flags& flags, const Call& call) {
+  auto reader = GivenReader::Open(flags.given);
+  if (!reader.ok()) {
+    return UsageError(command, reader.status().message());
+  }
+  auto client = Client::Connect(flags.connection.client);
+  if (!client.ok()) {
+    return UsageError(command, client.status().message());
+  }
+  int num_failed = 0;
+  for (bool more = true; more;) {
+    std::vector<v1::ScoreSource> batch;
+    v1::ScoreSource given;
+    while (static_cast<int>(batch.size()) < flags.batch) {
+      const absl::StatusOr<bool> read = (*reader)->Next(given);
+      if (!read.ok()) {
+        return UsageError(command, read.status().message());
+      }
+      more = *read;
+      if (!more) {
+        break;
+      }
+      batch.push_back(given);
+    }
+    if (batch.empty()) {
+      break;
+    }
+    if (absl::Status status = call(**client, batch, num_failed); !status.ok()) {
+      return Failure(command, Explain(status, flags.connection));
+    }
+    std::cout.flush();
+  }
+  return num_failed == 0 ? kExitOk : kExitFailed;
+}
+
+void ReportFailure(const CLI::App& command, const v1::Source& source, const absl::Status& status) {
+  std::cout.flush();
+  Failure(command, absl::StrCat("\"", SourceText(source), "\": ", CodeAndMessage(status)));
+}
+
+int Score(const CLI::App& command, const Flags& flags) {
+  return Run(command, flags,
+             [&](Client& client, std::vector<v1::ScoreSource>& batch, int& num_failed) {
+               v1::ScoreRequest request;
+               request.set_model(flags.given.model);
+               request.set_version(flags.given.version);
+               *request.mutable_options() = flags.options;
+               request.mutable_sources()->Add(batch.begin(), batch.end());
+               BW_ASSIGN_OR_RETURN(const v1::ScoreResponse response,
+                                   client.Score(request, flags.connection.Deadline()));
+               for (int i = 0; i < response.results_size(); ++i) {
+                 const v1::ScoreSource& source = batch[static_cast<size_t>(i)];
+                 const v1::ScoreResult& result = response.results(i);
+                 if (absl::Status status = ResultStatus(result); !status.ok()) {
+                   ++num_failed;
+                   ReportFailure(command, source.source(), status);
+                 }
+                 if (flags.json) {
+                   ScoredSource output;
+                   *output.mutable_source() = source;
+                   *output.mutable_result() = result;
+                   output.set_model(response.model());
+                   output.set_version(response.version());
+                   output.set_numerics(response.numerics());
+                   std::cout << ToJson(output, /*pretty=*/false);
+                 } else if (result.has_scored()) {
+                   std::cout << ScoreTable(source, result.scored());
+                 }
+               }
+               return absl::OkStatus();
+             });
+}
+
+int Align(const CLI::App& command, const Flags& flags) {
+  return Run(command, flags,
+             [&](Client& client, std::vector<v1::ScoreSource>& batch, int& num_failed) {
+               v1::AlignRequest request;
+               request.set_model(flags.given.model);
+               request.set_version(flags.given.version);
+               request.set_soft(flags.soft);
+               for (const v1::ScoreSource& source : batch) {
+                 for (const v1::TargetTokens& target : source.targets()) {
+                   v1::AlignPair& pair = *request.add_pairs();
+                   *pair.mutable_source() = source.source();
+                   *pair.mutable_target() = target;
+                 }
+               }
+               BW_ASSIGN_OR_RETURN(const v1::AlignResponse response,
+                                   client.Align(request, flags.connection.Deadline()));
+               for (int i = 0; i < response.results_size(); ++i) {
+                 const v1::AlignPair& pair = request.pairs(i);
+                 const v1::AlignResult& result = response.results(i);
+                 if (absl::Status status = ResultStatus(result); !status.ok()) {
+                   ++num_failed;
+                   ReportFailure(command, pair.source(), status);
+                 }
+                 if (flags.json) {
+                   AlignedPair output;
+                   *output.mutable_pair() = pair;
+                   *output.mutable_result() = result;
+                   output.set_model(response.model());
+                   output.set_version(response.version());
+                   output.set_numerics(response.numerics());
+                   std::cout << ToJson(output, /*pretty=*/false);
+                 } else if (result.has_alignment()) {
+                   std::cout << AlignmentLine(pair, result.alignment());
+                 }
+               }
+               return absl::OkStatus();
+             });
+}
+
+void AddCommonFlags(CLI::App& app, Flags& flags) {
+  AddGivenFlags(app, flags.given);
+  AddConnectionFlags(app, flags.connection);
+  AddIntFlag(app, {"--batch", kConnectionGroup, "Sources sent in one call."}, 1, 4096, flags.batch);
+  app.add_flag("--json", flags.json, "Print one JSON object a source, each on a line.")
+      ->group("Output");
+}
+
+}  // namespace
+
+Command AddScoreCommand(CLI::App& parent) {
+  CLI::App* app = parent.add_subcommand("score", "Score given targets for their sources.");
+  auto flags = std::make_shared<Flags>();
+  AddCommonFlags(*app, *flags);
+  AddMessageFlags(*app, "Scoring", flags->options);
+  app->footer(
+      "Without arguments and --file, lines of standard input are read: a source and one or more\n"
+      "targets, with tabs between. Scores are those that decode would report for the same tokens.\n"
+      "Examples:\n"
+      "  beamwright score read \"R EH1 D\" \"R IY1 D\"\n"
+      "  beamwright score --file pairs.tsv --length-penalty pow:0.6 --json > scores.jsonl\n"
+      "Exit code: 0 all scored, 1 a source or the server failed, 2 wrong command line.");
+  return {app, [app, flags] { return Score(*app, *flags); }};
+}
+
+Command AddAlignCommand(CLI::App& parent) {
+  CLI::App* app =
+      parent.add_subcommand("align", "Tell which source position each target token comes from.");
+  auto flags = std::make_shared<Flags>();
+  AddCommonFlags(*app, *flags);
+  app->add_flag("--soft", flags->soft, "With --json: also print all attention weights.")
+      ->group("Output");
+  app->footer(
+      "Prints TOKEN-POSITION for each token, positions counted from 0. Needs a model with\n"
+      "attention (attention_output in its bundle).\n"
+      "Example:\n"
+      "  beamwright align read \"R EH1 D\"\n"
+      "Exit code: 0 all aligned, 1 a source or the server failed, 2 wrong command line.");
+  return {app, [app, flags] { return Align(*app, *flags); }};
+}
+
+}  // namespace beamwright::client

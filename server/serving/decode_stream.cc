@@ -1,0 +1,117 @@
+#include "server/serving/decode_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace beamwright::serving {
+namespace {
+
+// The call as one of Decode, with its only source.
+absl::StatusOr<Job> MakeJob(const Decoder& decoder,
+                            absl::StatusOr<v1::StreamDecodeRequest>& request) {
+  if (!request.ok()) {
+    return request.status();
+  }
+  v1::DecodeRequest decode;
+  decode.set_model(request->model());
+  decode.set_version(request->version());
+  *decode.add_sources() = std::move(*request->mutable_source());
+  *decode.mutable_options() = std::move(*request->mutable_options());
+  return decoder.MakeJob(std::move(decode));
+}
+
+}  // namespace
+
+std::shared_ptr<DecodeStream> DecodeStream::Start(Decoder& decoder,
+                                                  absl::StatusOr<v1::StreamDecodeRequest> request,
+                                                  const Caller& caller,
+                                                  std::function<void()> wake) {
+  const std::shared_ptr<DecodeStream> stream(new DecodeStream(std::move(wake)));
+  absl::StatusOr<Job> job = MakeJob(decoder, request);
+  if (job.ok()) {
+    stream->model_ = job->model;
+  }
+  Caller streaming = caller;
+  streaming.all_or_nothing = true;
+  streaming.wants_provisional = request.ok() && request->provisional();
+  streaming.progress = [stream](engine::Progress progress) { stream->Add(std::move(progress)); };
+  decoder.Decode(std::move(job), streaming, [stream](absl::StatusOr<v1::DecodeResponse> response) {
+    stream->End(std::move(response));
+  });
+  return stream;
+}
+
+void DecodeStream::Add(engine::Progress progress) {
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const search::StableTokens::Piece& piece : progress.stable) {
+      Sample& sample = samples_[piece.sample];
+      sample.tokens.insert(sample.tokens.end(), piece.tokens.begin(), piece.tokens.end());
+      if (std::find(pending_.begin(), pending_.end(), piece.sample) == pending_.end()) {
+        pending_.push_back(piece.sample);
+      }
+    }
+    if (!progress.provisional.empty()) {
+      provisional_ = std::move(progress.provisional);
+      provisional_score_ = progress.provisional_score;
+    }
+  }
+  if (wake_ != nullptr) {
+    wake_();
+  }
+}
+
+void DecodeStream::End(absl::StatusOr<v1::DecodeResponse> response) {
+  {
+    absl::MutexLock lock(&mutex_);
+    answer_ = std::move(response);
+    has_answer_ = true;
+  }
+  if (wake_ != nullptr) {
+    wake_();
+  }
+}
+
+DecodeStream::Taken DecodeStream::Take(v1::StreamDecodeResponse& message, absl::Status& end) {
+  absl::MutexLock lock(&mutex_);
+  message.Clear();
+  if (!HasNews()) {
+    return Taken::kNothing;
+  }
+  if (has_answer_ && (answer_taken_ || !answer_.ok())) {
+    end = answer_.ok() ? absl::OkStatus() : answer_.status();
+    return Taken::kEnd;
+  }
+  for (const int number : pending_) {
+    Sample& sample = samples_[number];
+    v1::StableTokens& stable = *message.add_stable();
+    stable.set_sample(number);
+    stable.set_position(static_cast<int>(sample.num_taken));
+    stable.mutable_tokens()->Add(
+        sample.tokens.begin() + static_cast<std::ptrdiff_t>(sample.num_taken), sample.tokens.end());
+    stable.set_text(model_->target().Decode(sample.tokens));
+    sample.num_taken = sample.tokens.size();
+  }
+  pending_.clear();
+  if (has_answer_) {
+    answer_taken_ = true;
+    *message.mutable_decoded() = std::move(*answer_->mutable_results(0)->mutable_decoded());
+    message.set_model(answer_->model());
+    message.set_version(answer_->version());
+    message.set_numerics(answer_->numerics());
+  } else if (!provisional_.empty()) {
+    v1::Hypothesis& best = *message.mutable_provisional();
+    best.mutable_tokens()->Add(provisional_.begin(), provisional_.end());
+    best.set_text(model_->target().Decode(provisional_));
+    best.set_score(provisional_score_);
+  }
+  provisional_.clear();
+  return Taken::kMessage;
+}
+
+void DecodeStream::Wait(absl::Duration most) {
+  absl::MutexLock lock(&mutex_);
+  mutex_.AwaitWithTimeout(absl::Condition(this, &DecodeStream::HasNews), most);
+}
+
+}  // namespace beamwright::serving

@@ -1,0 +1,65 @@
+// DecodeStream: a StreamDecode call between the engine, which never waits, and a client, which may
+// read slowly or not at all. What is stable gathers until it is taken, of the provisional
+// hypothesis only the newest is kept: so a call holds no more than one answer, and delays nobody.
+#ifndef BEAMWRIGHT_SERVER_SERVING_DECODE_STREAM_H_
+#define BEAMWRIGHT_SERVER_SERVING_DECODE_STREAM_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/serving/decoder.h"
+
+namespace beamwright::serving {
+
+// Thread-safe. Shared by whoever takes from it and the engine's callbacks.
+class DecodeStream : public std::enable_shared_from_this<DecodeStream> {
+ public:
+  // Starts to decode. `wake` (may be null) is called, on any thread and perhaps within Start, when
+  // there is something to take; it must return at once. A request that is an error is refused with
+  // it.
+  static std::shared_ptr<DecodeStream> Start(Decoder& decoder,
+                                             absl::StatusOr<v1::StreamDecodeRequest> request,
+                                             const Caller& caller, std::function<void()> wake);
+
+  enum class Taken { kNothing, kMessage, kEnd };
+  // What there is since the last time: a message, or nothing yet, or the end of the call with its
+  // status, after the message with the answer. Sets `message` or `end`.
+  Taken Take(v1::StreamDecodeResponse& message, absl::Status& end);
+  // Waits, at most so long, until there is something to take.
+  void Wait(absl::Duration most);
+
+ private:
+  explicit DecodeStream(std::function<void()> wake) : wake_(std::move(wake)) {}
+
+  void Add(engine::Progress progress);
+  void End(absl::StatusOr<v1::DecodeResponse> response);
+  bool HasNews() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return has_answer_ || !pending_.empty() || !provisional_.empty();
+  }
+
+  struct Sample {
+    std::vector<int32_t> tokens;  // all that are stable
+    size_t num_taken = 0;
+  };
+
+  const std::function<void()> wake_;
+  ModelPtr model_;  // set before anything is decoded
+  absl::Mutex mutex_;
+  std::map<int, Sample> samples_ ABSL_GUARDED_BY(mutex_);
+  std::vector<int> pending_ ABSL_GUARDED_BY(mutex_);  // samples with tokens that were not taken
+  std::vector<int32_t> provisional_ ABSL_GUARDED_BY(mutex_);
+  double provisional_score_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool has_answer_ ABSL_GUARDED_BY(mutex_) = false;
+  bool answer_taken_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::StatusOr<v1::DecodeResponse> answer_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace beamwright::serving
+
+#endif  // BEAMWRIGHT_SERVER_SERVING_DECODE_STREAM_H_

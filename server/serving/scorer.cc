@@ -1,0 +1,184 @@
+#include "server/serving/scorer.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "ops/base/status.h"
+#include "server/serving/wire_status.h"
+
+namespace beamwright::serving {
+namespace {
+
+// One call; deletes itself when it is answered.
+class ScoreCall {
+ public:
+  ScoreCall(Decoder& decoder, const Caller& caller, ScoreDone done)
+      : decoder_(decoder), caller_(caller), done_(std::move(done)), started_(absl::Now()) {}
+
+  void Start(absl::StatusOr<v1::ScoreRequest> request) {
+    if (absl::Status status = Admit(request); !status.ok()) {
+      Answer(std::move(status));
+    }
+  }
+
+ private:
+  absl::Status Admit(absl::StatusOr<v1::ScoreRequest>& request) {
+    BW_RETURN_IF_ERROR(decoder_.state().CheckAccepting());
+    BW_RETURN_IF_ERROR(request.status());
+    BW_ASSIGN_OR_RETURN(model_, decoder_.models().Lookup(request->model(), request->version()));
+    if (request->sources().empty()) {
+      return Invalid("sources: is empty; there is nothing to score");
+    }
+    if (request->sources_size() > kMaxSources) {
+      return Invalid("sources: has ", request->sources_size(), " entries; at most ", kMaxSources,
+                     " are allowed in a call");
+    }
+    BW_RETURN_IF_ERROR(decoder_.quarantine().Check(*model_, started_));
+    BW_RETURN_IF_ERROR(engine::CheckScoreOptions(*model_, request->options()));
+    response_.set_model(model_->name());
+    response_.set_version(model_->version());
+    response_.set_numerics(model_->numerics());
+    ScoreAll(*request);
+    return absl::OkStatus();
+  }
+
+  void ScoreAll(v1::ScoreRequest& request) {
+    engine::CallOptions options;
+    options.cancelled = caller_.cancelled;
+    options.deadline = caller_.deadline;
+    options.tenant = caller_.tenant;
+    options.priority = caller_.priority;
+    options.call = decoder_.NextCall();
+    const int num_sources = request.sources_size();
+    // All there before the first source is admitted: the engine's thread fills them as they come.
+    std::vector<v1::ScoreResult*> results;
+    for (int i = 0; i < num_sources; ++i) {
+      results.push_back(response_.add_results());
+    }
+    // One more than sources, so that the call can't end while this loop still uses it.
+    num_open_ = num_sources + 1;
+    for (int i = 0; i < num_sources; ++i) {
+      v1::ScoreResult* const result = results[static_cast<size_t>(i)];
+      decoder_.engine().Score(model_, std::move(*request.mutable_sources(i)), request.options(),
+                              options, [this, result](absl::StatusOr<v1::Scored> scored) {
+                                Fill(std::move(scored), *result);
+                                Release();
+                              });
+    }
+    Release();
+  }
+
+  void Fill(absl::StatusOr<v1::Scored> scored, v1::ScoreResult& result) {
+    if (scored.ok()) {
+      *result.mutable_scored() = *std::move(scored);
+    } else {
+      num_unavailable_ += absl::IsUnavailable(scored.status()) ? 1 : 0;
+      *result.mutable_error() = ToRpcStatus(scored.status());
+    }
+  }
+
+  void Release() {
+    if (--num_open_ == 0) {
+      decoder_.Post([this] { Answer(Outcome()); });
+    }
+  }
+
+  absl::Status Outcome() const {
+    if (caller_.cancelled != nullptr && *caller_.cancelled) {
+      return absl::CancelledError("the call was cancelled");
+    }
+    if (num_unavailable_ == response_.results_size()) {
+      return FromRpcStatus(response_.results(0).error());
+    }
+    return absl::OkStatus();
+  }
+
+  void Answer(absl::Status status) {
+    Metrics& metrics = decoder_.metrics();
+    metrics.CountCall(caller_.method, model_.get(), status.code(), absl::Now() - started_);
+    if (response_.results_size() > 0) {
+      metrics.CountScored(*model_, response_);
+    } else {
+      metrics.CountRejection(status);
+    }
+    if (status.ok()) {
+      done_(std::move(response_));
+    } else {
+      done_(std::move(status));
+    }
+    delete this;
+  }
+
+  Decoder& decoder_;
+  const Caller caller_;
+  const ScoreDone done_;
+  const absl::Time started_;
+  ModelPtr model_;
+  v1::ScoreResponse response_;
+  std::atomic<int> num_open_{0};
+  std::atomic<int> num_unavailable_{0};
+};
+
+v1::ScoreRequest ToScoreRequest(v1::AlignRequest request) {
+  v1::ScoreRequest score;
+  score.set_model(request.model());
+  score.set_version(request.version());
+  for (v1::AlignPair& pair : *request.mutable_pairs()) {
+    v1::ScoreSource& source = *score.add_sources();
+    *source.mutable_source() = std::move(*pair.mutable_source());
+    *source.add_targets() = std::move(*pair.mutable_target());
+  }
+  score.mutable_options()->set_end_token(false);
+  score.mutable_options()->set_attention(request.soft() ? v1::ATTENTION_SOFT : v1::ATTENTION_HARD);
+  return score;
+}
+
+v1::AlignResponse ToAlignResponse(v1::ScoreResponse response) {
+  v1::AlignResponse answer;
+  answer.set_model(response.model());
+  answer.set_version(response.version());
+  answer.set_numerics(response.numerics());
+  for (v1::ScoreResult& result : *response.mutable_results()) {
+    v1::AlignResult& out = *answer.add_results();
+    if (result.has_error()) {
+      *out.mutable_error() = std::move(*result.mutable_error());
+      continue;
+    }
+    v1::Hypothesis& hypothesis = *result.mutable_scored()->mutable_targets(0)->mutable_hypothesis();
+    v1::Alignment& alignment = *out.mutable_alignment();
+    alignment.mutable_tokens()->Swap(hypothesis.mutable_tokens());
+    alignment.mutable_positions()->Swap(hypothesis.mutable_alignment());
+    if (hypothesis.has_attention()) {
+      *alignment.mutable_attention() = std::move(*hypothesis.mutable_attention());
+    }
+    alignment.set_source_length(result.scored().source_length());
+  }
+  return answer;
+}
+
+}  // namespace
+
+void Score(Decoder& decoder, absl::StatusOr<v1::ScoreRequest> request, const Caller& caller,
+           ScoreDone done) {
+  (new ScoreCall(decoder, caller, std::move(done)))->Start(std::move(request));
+}
+
+void Align(Decoder& decoder, absl::StatusOr<v1::AlignRequest> request, const Caller& caller,
+           const AlignDone& done) {
+  absl::StatusOr<v1::ScoreRequest> score = Invalid("pairs: is empty; there is nothing to align");
+  if (!request.ok()) {
+    score = request.status();
+  } else if (!request->pairs().empty()) {
+    score = ToScoreRequest(*std::move(request));
+  }
+  Score(decoder, std::move(score), caller, [done](absl::StatusOr<v1::ScoreResponse> response) {
+    if (response.ok()) {
+      done(ToAlignResponse(*std::move(response)));
+    } else {
+      done(response.status());
+    }
+  });
+}
+
+}  // namespace beamwright::serving
