@@ -172,7 +172,7 @@ void Client::CancelOutstanding() { impl_->CancelOutstanding(); }
 absl::Status Client::StreamDecode(const v1::StreamDecodeRequest& request, absl::Time deadline,
                                   const StreamCallback& on_message) {
   grpc::ClientContext context;
-  SetDeadline(deadline, context);
+  Prepare(deadline, impl_->authorization, context);
   const auto reader = impl_->NextStubs().decode->StreamDecode(&context, request);
   v1::StreamDecodeResponse message;
   while (reader->Read(&message)) {
@@ -186,7 +186,7 @@ absl::Status Client::StreamDecode(const v1::StreamDecodeRequest& request, absl::
 absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
                                                 absl::Time deadline) {
   grpc::ClientContext context;
-  SetDeadline(deadline, context);
+  Prepare(deadline, impl_->authorization, context);
   v1::ScoreResponse response;
   BW_RETURN_IF_ERROR(ToAbslStatus(impl_->NextStubs().decode->Score(&context, request, &response)));
   return response;
@@ -195,7 +195,7 @@ absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
 absl::StatusOr<v1::AlignResponse> Client::Align(const v1::AlignRequest& request,
                                                 absl::Time deadline) {
   grpc::ClientContext context;
-  SetDeadline(deadline, context);
+  Prepare(deadline, impl_->authorization, context);
   v1::AlignResponse response;
   BW_RETURN_IF_ERROR(ToAbslStatus(impl_->NextStubs().decode->Align(&context, request, &response)));
   return response;
