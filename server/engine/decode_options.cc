@@ -13,6 +13,7 @@
 #include "server/engine/engine.h"
 #include "server/engine/parts.h"
 #include "server/engine/target_tokens.h"
+#include "server/model/error_details.h"
 #include "server/model/rules.h"
 
 namespace beamwright::engine {
@@ -343,14 +344,14 @@ absl::StatusOr<ResolvedOptions> ResolveOptions(const DecodeModel& model,
   std::vector<std::string> faults;
   model::CheckRules(options, "options", faults);
   if (!faults.empty()) {
-    return Invalid(absl::StrJoin(faults, "; "));
+    return model::InvalidFields(faults);
   }
   ResolvedOptions resolved;
   resolved.merged = Merge(model, options);
   Resolver resolver(model, resolved.merged);
   resolver.Run(resolved.search);
   if (!resolver.faults().empty()) {
-    return Invalid(absl::StrJoin(resolver.faults(), "; "));
+    return model::InvalidFields(resolver.faults());
   }
   return resolved;
 }

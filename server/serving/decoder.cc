@@ -1,13 +1,21 @@
 #include "server/serving/decoder.h"
 
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
+#include "server/model/error_details.h"
 #include "server/serving/wire_status.h"
 
 namespace beamwright::serving {
+namespace {
+
+// Protobuf's limit.
+constexpr size_t kMaxReplyBytes = std::numeric_limits<int32_t>::max();
+
+}  // namespace
 
 // One call; deletes itself when it is answered.
 class Decoder::Call {
@@ -34,6 +42,7 @@ class Decoder::Call {
       return Invalid("sources: has ", request.sources_size(), " entries; at most ", kMaxSources,
                      " are allowed in a call");
     }
+    BW_RETURN_IF_ERROR(decoder_.quarantine_.Check(*model_, started_));
     BW_RETURN_IF_ERROR(engine::CheckOptions(*model_, request.options()));
     response_.set_model(model_->name());
     response_.set_version(model_->version());
@@ -46,6 +55,9 @@ class Decoder::Call {
     engine::CallOptions options;
     options.cancelled = caller_.cancelled;
     options.deadline = caller_.deadline;
+    options.tenant = caller_.tenant;
+    options.priority = caller_.priority;
+    options.call = decoder_.NextCall();
     options.progress = caller_.progress;
     options.wants_provisional = caller_.wants_provisional;
     const int num_sources = request.sources_size();
@@ -81,8 +93,23 @@ class Decoder::Call {
 
   void Release() {
     if (--num_open_ == 0) {
-      decoder_.replies_.Post([this] { Answer(Outcome()); });
+      decoder_.replies_.Post([this] { Answer(Converted(Outcome())); });
     }
+  }
+
+  // An answer that can't be sent is no success.
+  absl::Status Converted(absl::Status status) const {
+    if (status.ok() && response_.ByteSizeLong() > kMaxReplyBytes) {
+      status =
+          model::WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                                "the reply has ", response_.ByteSizeLong(),
+                                " bytes, more than a message can hold; send fewer sources a call")),
+                            model::reason::kReplyTooLarge);
+    }
+    if (status.ok() && caller_.convert != nullptr) {
+      status = caller_.convert(response_);
+    }
+    return status;
   }
 
   absl::Status Outcome() const {
@@ -92,12 +119,11 @@ class Decoder::Call {
     // Nothing was done for any source: as a failed call it is retried elsewhere by the client's
     // policy.
     if (num_unavailable_ == response_.results_size()) {
-      return absl::UnavailableError(response_.results(0).error().message());
+      return FromRpcStatus(response_.results(0).error());
     }
     for (int i = 0; caller_.all_or_nothing && i < response_.results_size(); ++i) {
       if (const v1::Result& result = response_.results(i); result.has_error()) {
-        return absl::Status(static_cast<absl::StatusCode>(result.error().code()),
-                            absl::StrCat("source ", i, ": ", result.error().message()));
+        return Annotate(FromRpcStatus(result.error()), absl::StrCat("source ", i));
       }
     }
     return absl::OkStatus();
@@ -108,8 +134,9 @@ class Decoder::Call {
                                 absl::Now() - started_);
     if (response_.results_size() > 0) {
       decoder_.metrics_.CountSources(*model_, response_);
+      CountFaults();
     } else {
-      decoder_.metrics_.CountRejection(status.code());
+      decoder_.metrics_.CountRejection(status);
     }
     if (status.ok()) {
       done_(std::move(response_));
@@ -117,6 +144,16 @@ class Decoder::Call {
       done_(std::move(status));
     }
     delete this;
+  }
+
+  void CountFaults() {
+    int decoded = 0;
+    int failed = 0;
+    for (const v1::Result& result : response_.results()) {
+      decoded += result.has_decoded() ? 1 : 0;
+      failed += result.error().code() == static_cast<int>(absl::StatusCode::kInternal) ? 1 : 0;
+    }
+    decoder_.quarantine_.Count(*model_, decoded, failed, absl::Now());
   }
 
   Decoder& decoder_;
@@ -134,6 +171,11 @@ absl::StatusOr<Job> Decoder::MakeJob(v1::DecodeRequest request) const {
   BW_ASSIGN_OR_RETURN(job.model, models_.Lookup(request.model(), request.version()));
   job.request = std::move(request);
   return job;
+}
+
+void Decoder::Refuse(const absl::Status& status, Method method) {
+  metrics_.CountCall(method, nullptr, status.code(), absl::ZeroDuration());
+  metrics_.CountRejection(status);
 }
 
 void Decoder::Decode(absl::StatusOr<Job> job, const Caller& caller, Done done) {
