@@ -68,9 +68,10 @@ class Scheduler : public Engine {
     thread_.join();
   }
 
-  void Decode(std::shared_ptr<const DecodeModel> model, v1::Source source,
-              const v1::DecodeOptions& options, const CallOptions& call, Callback done) override {
-    Accept(MakeRequest(std::move(model), source, options, call), std::move(done));
+  void DecodeResolved(std::shared_ptr<const DecodeModel> model, v1::Source source,
+                      std::shared_ptr<const ResolvedOptions> options, const CallOptions& call,
+                      Callback done) override {
+    Accept(MakeRequest(std::move(model), source, *options, call), std::move(done));
   }
 
   void Score(std::shared_ptr<const DecodeModel> model, v1::ScoreSource source,
@@ -121,14 +122,12 @@ class Scheduler : public Engine {
 
   absl::StatusOr<std::unique_ptr<Request>> MakeRequest(std::shared_ptr<const DecodeModel> model,
                                                        const v1::Source& source,
-                                                       const v1::DecodeOptions& options,
+                                                       const ResolvedOptions& resolved,
                                                        const CallOptions& call) const {
     std::unique_ptr<Request> request = NewRequest(call);
-    BW_ASSIGN_OR_RETURN(ResolvedOptions resolved, ResolveOptions(*model, options));
     BW_ASSIGN_OR_RETURN(request->source, PrepareSource(*model, source));
-    BW_RETURN_IF_ERROR(SetShortlist(*model, request->source.ids, resolved));
-    BW_RETURN_IF_ERROR(SetLengths(*model, request->source.source_length, resolved));
-    const search::SearchOptions& search = resolved.search;
+    BW_ASSIGN_OR_RETURN(const search::SearchOptions search,
+                        OptionsForSource(*model, resolved, request->source));
     request->wants_lattice = resolved.merged.lattice();
     BW_RETURN_IF_ERROR(SetPrice(*model, search, resolved.merged.attention(), *request));
     if (search.may_be_cut && call.deadline != absl::InfiniteFuture()) {
@@ -483,6 +482,16 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
     options.num_threads = UsableCpus();
   }
   return std::make_unique<Scheduler>(options);
+}
+
+void Engine::Decode(std::shared_ptr<const DecodeModel> model, v1::Source source,
+                    const v1::DecodeOptions& options, const CallOptions& call, Callback done) {
+  auto resolved = ResolveOptions(*model, options);
+  if (!resolved.ok()) {
+    done(resolved.status());
+    return;
+  }
+  DecodeResolved(std::move(model), std::move(source), *std::move(resolved), call, std::move(done));
 }
 
 absl::StatusOr<v1::Decoded> Engine::DecodeAndWait(std::shared_ptr<const DecodeModel> model,

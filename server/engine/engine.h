@@ -85,6 +85,14 @@ struct CallOptions {
   }
 };
 
+// A request's options, merged with the model's and checked: what the sources of a call share.
+// Immutable.
+struct ResolvedOptions;
+
+// InvalidArgument naming all wrong fields, and all fields that exclude each other.
+absl::StatusOr<std::shared_ptr<const ResolvedOptions>> ResolveOptions(
+    const DecodeModel& model, const v1::DecodeOptions& options);
+
 // Thread-safe.
 class Engine {
  public:
@@ -97,8 +105,13 @@ class Engine {
   // Decodes one source. `done` is called exactly once: at once for what is refused (InvalidArgument
   // naming all wrong fields, ResourceExhausted when queue or tenant have no room or the deadline
   // would be missed, Unavailable while draining), else on the engine's thread; it must not block.
-  virtual void Decode(std::shared_ptr<const DecodeModel> model, v1::Source source,
-                      const v1::DecodeOptions& options, const CallOptions& call, Callback done) = 0;
+  void Decode(std::shared_ptr<const DecodeModel> model, v1::Source source,
+              const v1::DecodeOptions& options, const CallOptions& call, Callback done);
+
+  // The same with options that ResolveOptions made for this model: once for all sources of a call.
+  virtual void DecodeResolved(std::shared_ptr<const DecodeModel> model, v1::Source source,
+                              std::shared_ptr<const ResolvedOptions> options,
+                              const CallOptions& call, Callback done) = 0;
 
   using ScoreCallback = std::function<void(absl::StatusOr<v1::Scored>)>;
 
@@ -136,7 +149,7 @@ class Engine {
 };
 
 // What is wrong with a request's options for this model, whatever the source: InvalidArgument
-// naming every wrong field. The engine checks again; a server calls it to fail a call as a whole.
+// naming every wrong field. A server calls it to fail a call as a whole.
 absl::Status CheckOptions(const DecodeModel& model, const v1::DecodeOptions& options);
 absl::Status CheckScoreOptions(const DecodeModel& model, const v1::ScoreOptions& options);
 

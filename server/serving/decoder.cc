@@ -43,7 +43,7 @@ class Decoder::Call {
                      " are allowed in a call");
     }
     BW_RETURN_IF_ERROR(decoder_.quarantine_.Check(*model_, started_));
-    BW_RETURN_IF_ERROR(engine::CheckOptions(*model_, request.options()));
+    BW_ASSIGN_OR_RETURN(options_, engine::ResolveOptions(*model_, request.options()));
     response_.set_model(model_->name());
     response_.set_version(model_->version());
     response_.set_numerics(model_->numerics());
@@ -73,11 +73,11 @@ class Decoder::Call {
     num_open_ = num_sources + 1;
     for (int i = 0; i < num_sources; ++i) {
       v1::Result* result = results[static_cast<size_t>(i)];
-      decoder_.engine_.Decode(model_, std::move(*request.mutable_sources(i)), request.options(),
-                              options, [this, result](absl::StatusOr<v1::Decoded> decoded) {
-                                Fill(std::move(decoded), *result);
-                                Release();
-                              });
+      decoder_.engine_.DecodeResolved(model_, std::move(*request.mutable_sources(i)), options_,
+                                      options, [this, result](absl::StatusOr<v1::Decoded> decoded) {
+                                        Fill(std::move(decoded), *result);
+                                        Release();
+                                      });
     }
     Release();
   }
@@ -161,6 +161,7 @@ class Decoder::Call {
   const Done done_;
   const absl::Time started_;
   ModelPtr model_;
+  std::shared_ptr<const engine::ResolvedOptions> options_;
   v1::DecodeResponse response_;
   std::atomic<int> num_open_{0};
   std::atomic<int> num_unavailable_{0};
