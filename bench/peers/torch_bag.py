@@ -1,0 +1,34 @@
+"""PyTorch's EmbeddingBag, in a process of its own: torch comes from the distribution (python3-torch).
+
+    /usr/bin/python3 bench/peers/torch_bag.py ROWS WIDTH INDICES SEGMENTS THREADS SECONDS
+
+Prints the version and the median seconds of a call.
+"""
+
+import statistics
+import sys
+import time
+
+import torch
+
+
+def main() -> None:
+    rows, width, indices, segments, threads = map(int, sys.argv[1:6])
+    torch.set_num_threads(threads)
+    torch.manual_seed(1)
+    table = torch.rand(rows, width)
+    ids = torch.randint(rows, (indices,))
+    offsets = torch.arange(segments) * indices // segments
+    times = []
+    with torch.no_grad():
+        torch.nn.functional.embedding_bag(ids, table, offsets, mode="sum")
+        end = time.perf_counter() + float(sys.argv[6])
+        while time.perf_counter() < end:
+            start = time.perf_counter()
+            torch.nn.functional.embedding_bag(ids, table, offsets, mode="sum")
+            times.append(time.perf_counter() - start)
+    print(torch.__version__, statistics.median(times))
+
+
+if __name__ == "__main__":
+    main()
