@@ -87,6 +87,8 @@ def main() -> None:
         small = decoding.small(folder)
         results.served = serving.compare(small, folder, 1 if args.quick else 3, 3 if args.quick else 8)
         results.call_cost = serving.call_cost(small, folder, 3 if args.quick else 8)
+        results.overload = serving.overload(small, folder, 3 if args.quick else 10)
+        print(results.call_cost, results.overload, flush=True)
         for side in results.served.sides():
             rates = [f"{results.served.median(side, c, lambda r: r['sources_per_second']):,.0f}"
                      for c in serving.CONCURRENCIES if (side, c) in results.served.reports]

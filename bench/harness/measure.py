@@ -89,7 +89,8 @@ class Outcome:
     def shown(self, side: str) -> str:
         value = self.median(side)
         if self.workload.unit in ("ms", "us"):
-            return f"{value * {'ms': 1e3, 'us': 1e6}[self.workload.unit]:.3g}"
+            shown = value * {"ms": 1e3, "us": 1e6}[self.workload.unit]
+            return f"{shown:.3g}" if shown < 1000 else f"{shown:,.0f}"
         return f"{self.workload.per_unit / value:,.0f}"
 
 

@@ -31,6 +31,10 @@ class Server:
         self.process = process
         self.address = f"127.0.0.1:{port}"
 
+    def resident_megabytes(self) -> float:
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
     def cpu_seconds(self) -> dict[int, float]:
         """CPU time of each of its threads so far, children left out."""
         found = {}

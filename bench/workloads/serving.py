@@ -42,6 +42,21 @@ class CallCost:
         return self.server - self.engine
 
 
+@dataclass
+class Overload:
+    """Our server at its peak, at 80 % of it, and offered three times as much."""
+    peak: float = 0              # words/s with 64 in flight
+    p99_at_80: float = 0         # ms, Poisson arrivals, as all that follows
+    goodput: float = 0           # words/s answered at three times the peak
+    p99_accepted: float = 0      # ms
+    p99_refused: float = 0       # ms
+    memory_before: float = 0     # MB, when the overload began
+    memory_after: float = 0
+
+
+QUEUE = 64  # most words that wait, in the run with overload
+
+
 def words_file(folder: Path, count: int = 500) -> Path:
     random.seed(1)
     path = folder / "words.txt"
@@ -128,3 +143,21 @@ def call_cost(model: Model, folder: Path, seconds: float) -> CallCost:
     return CallCost(echo=of_server(serving.echo(model.steps, model.beam)),
                     server=of_server(serving.beamwright(model.bundle, 1), *search_flags(model)),
                     engine=1e6 * alone["cpu_seconds"] / alone["sentences"])
+
+
+def overload(model: Model, folder: Path, seconds: float) -> Overload:
+    words = words_file(folder)
+    found = Overload()
+    with serving.beamwright(model.bundle, 1, "--max-queue", QUEUE) as server:
+        def load(*flags: object) -> Report:
+            return Load(server, words, seconds, *flags, *search_flags(model)).report()
+
+        found.peak = load("--concurrency", 64)["sources_per_second"]
+        found.p99_at_80 = load("--rate", 0.8 * found.peak)["latency_ms"]["p99"]
+        found.memory_before = server.resident_megabytes()
+        over = load("--rate", 3 * found.peak)
+        found.memory_after = server.resident_megabytes()
+    found.goodput = over["sources_per_second"]
+    found.p99_accepted = over["latency_ms"]["p99"]
+    found.p99_refused = over["refused_ms"]["p99"]
+    return found
