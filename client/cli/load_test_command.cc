@@ -18,6 +18,7 @@
 #include "client/cli/flags.h"
 #include "client/cli/load_report.h"
 #include "client/cli/sources.h"
+#include "client/cli/terminal.h"
 #include "client/load/load.h"
 #include "ops/base/status.h"
 
