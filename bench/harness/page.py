@@ -17,6 +17,7 @@ class Results:
     command: str
     date: str
     minutes: float = 0
+    clock: str = "wall"
     neighbours: str = ""  # what other processes used meanwhile
     rounds: int = 0
     outcomes: list[Outcome] = field(default_factory=list)
@@ -49,9 +50,10 @@ def _row(outcome: Outcome) -> str:
 
 def _engine(results: Results) -> Lines:
     lines = ["## Engine, loops and operators", "",
-             "Medians of rounds in which the sides took turns. *times* is the best peer's time over ours;",
-             "each bar is followed by the ratio that it is about. *noise* is the largest spread of a side's",
-             "rounds, (max - min) / median: a difference below it says nothing.", "",
+             ("Medians of rounds in which the sides took turns. " if results.clock == "wall" else
+              "CPU time, not time passed: medians of rounds in which the sides took turns. ") + "*times* is the best",
+             "peer's time over ours; each bar is followed by the ratio that it is about. *noise* is the largest spread",
+             "of a side's rounds, (max - min) / median: a difference below it says nothing.", "",
              "| workload | threads | unit | Beamwright | peers | what the machine gives | times | bar | noise |",
              "|---|---|---|---|---|---|---|---|---|"]
     lines += map(_row, results.outcomes)

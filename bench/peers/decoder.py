@@ -3,8 +3,7 @@
 Three forms: the step alone (`step`), the step with the best tokens of each row (`step_with_choice`, for
 a search in NumPy around it) and the whole beam search as one graph with a Loop (`search`). What a good
 team would do by hand is done: attention keys once per request, [x; h] as one product, and the gates as
-PyTorch's exporter writes them, or as ONNX's LSTM and GRU operators (`operators=True`): whichever is faster
-in a runtime is what the benchmarks use.
+PyTorch's exporter writes them, or as ONNX's LSTM and GRU operators (`operators=True`).
 """
 
 from dataclasses import dataclass

@@ -9,6 +9,7 @@ import openvino
 from onnx import TensorProto, helper
 from openvino import Model, opset1, opset3, opset4
 
+from harness import measure
 from harness.measure import seconds_of
 from peers.onnx_runtime import onnx_graph, onnx_model, ort_session
 from peers.openvino_cpu import openvino_request
@@ -161,7 +162,7 @@ def torch_bag(sizes: tuple[int, ...], threads: int, at_least: float) -> Side:
     """PyTorch's EmbeddingBag (bench/peers/torch_bag.py)."""
     def run() -> float:
         done = subprocess.run([DISTRIBUTION_PYTHON, Path(__file__).with_name("torch_bag.py"),
-                               *map(str, sizes), str(threads), str(at_least)],
+                               *map(str, sizes), str(threads), str(at_least), measure.clock],
                               capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(done.stderr.strip().splitlines()[-1])
