@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/answers.h"
+#include "client/cli/connection.h"
 #include "client/cli/terminal.h"
 
 namespace beamwright::client {
