@@ -1,7 +1,8 @@
 """Beamwright beside its peers on this machine, and docs/benchmarks.md.
 
     ./dev bench            # everything
-    ./dev bench --quick    # ten minutes: fewer and shorter rounds, one thread where models are large
+    ./dev bench --quick    # ten minutes: fewer and shorter rounds
+    ./dev bench --only small,traffic    # renews these sections of the page
 
 Builds nothing: `./dev bench` builds the programs, and the peers' environment from bench/requirements.txt.
 """
@@ -20,19 +21,44 @@ from workloads import decoding, operators, serving, traffic
 SECTIONS = ("operators", "small", "large", "serving", "traffic")
 
 
-def engine_workloads(sections: set[str], folder: Path, threads: int,
-                     at_least: float) -> Iterator[Workload]:
-    if "operators" in sections:
+def engine_workloads(section: str, folder: Path, threads: int, at_least: float) -> Iterator[Workload]:
+    if section == "operators":
         for group in (operators.lstm_loops, operators.tiny_loop, operators.gather_trees,
                       operators.embedding_sums):
             yield from group(threads, at_least)
-    if "small" in sections:
+    elif section == "small":
         yield from decoding.small_search(decoding.small(folder), folder, threads, at_least)
-    if "large" in sections:
+    else:
         model = decoding.large(folder)
         for precision in ours.decode_precisions():
             yield from decoding.large_step(model, folder, threads, at_least, precision)
             yield from decoding.large_search(model, folder, threads, at_least, precision)
+
+
+def engine_section(section: str, folder: Path, threads: list[int], rounds: int,
+                   quick: bool) -> page.Lines:
+    outcomes = []
+    for number in threads:
+        for workload in engine_workloads(section, folder, number, 0.15 if quick else 0.4):
+            outcomes.append(measure.measure(workload, rounds))
+            show(outcomes[-1])
+            workload.sides.clear()  # their sessions
+            gc.collect()
+    return page.engine(outcomes, rounds, measure.clock)
+
+
+def serving_section(folder: Path, quick: bool) -> page.Lines:
+    model, seconds = decoding.small(folder), 3 if quick else 8
+    served = serving.compare(model, folder, 1 if quick else 3, seconds)
+    return page.servers(served, serving.call_cost(model, folder, seconds),
+                        serving.overload(model, folder, seconds))
+
+
+def traffic_section(folder: Path, threads: list[int], quick: bool) -> page.Lines:
+    return page.mixed_traffic({
+        number: traffic.measure(folder, number, 10 if quick else 25,
+                                (0.9,) if quick else (0.8, 0.9, 1.0, 1.1))
+        for number in (threads[-1:] if quick else threads)})
 
 
 def show(outcome: Outcome) -> None:
@@ -67,58 +93,27 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     args = arguments()
-    sections = set(args.only.split(","))
     threads = [int(number) for number in args.threads.split(",")]
     measure.clock = args.clock
-    rounds = args.rounds or (3 if args.quick else 5)
-    at_least = 0.15 if args.quick else 0.4
     folder = ours.ROOT / "build/bench"
     folder.mkdir(parents=True, exist_ok=True)
-    results = page.Results(command=" ".join(["./dev bench", *sys.argv[1:]]),
-                           clock=args.clock,
-                           date=time.strftime("%Y-%m-%d"), rounds=rounds)
-    neighbours = machine.Neighbours()
     start = time.monotonic()
-    for number in threads:
-        for workload in engine_workloads(sections, folder, number, at_least):
-            # A step of a large model takes long: fewer rounds say as much.
-            outcome = measure.measure(workload, max(2, rounds // 2) if "32k" in workload.name or
-                              "the same" in workload.name else rounds)
-            show(outcome)
-            results.outcomes.append(outcome)
-            workload.sides.clear()  # their sessions
-            gc.collect()
-    for section, model in (("serving", decoding.small), ("traffic", traffic.model)):
-        if section in sections and not serving.same_answers(model(folder)):
+    for section in args.only.split(","):
+        origin = page.Origin(" ".join(["./dev bench", *sys.argv[1:]]), machine.Neighbours())
+        models = {"serving": decoding.small, "traffic": traffic.model}
+        if section in models and not serving.same_answers(models[section](folder)):
             raise SystemExit(f"{section}: we and the peer give different answers: nothing to compare")
-    if "serving" in sections:
-        small = decoding.small(folder)
-        results.served = serving.compare(small, folder, 1 if args.quick else 3, 3 if args.quick else 8)
-        results.call_cost = serving.call_cost(small, folder, 3 if args.quick else 8)
-        results.overload = serving.overload(small, folder, 3 if args.quick else 10)
-        print(results.call_cost, results.overload, flush=True)
-        for side in results.served.sides():
-            rates = [f"{results.served.median(side, c, lambda r: r['sources_per_second']):,.0f}"
-                     for c in serving.CONCURRENCIES if (side, c) in results.served.reports]
-            print(f"server {side}: {', '.join(rates)} words/s at {serving.CONCURRENCIES} in flight", flush=True)
-    if "traffic" in sections:
-        for number in threads[-1:] if args.quick else threads:
-            run = traffic.measure(folder, number, 10 if args.quick else 25,
-                                  (0.9,) if args.quick else (0.8, 0.9, 1.0, 1.1))
-            results.traffic[number] = run
-            print(f"traffic, {number} thread(s): {run}", flush=True)
-    results.neighbours = neighbours.sentence()
-    results.minutes = (time.monotonic() - start) / 60
-    page.write(args.page, results, page_of_scaling())
-    print(f"wrote {args.page} after {results.minutes:.1f} minutes")
-
-
-def page_of_scaling() -> list[str]:
-    """The section that bench/scaling.py wrote last, kept as it is."""
-    page_file = ours.ROOT / "docs/benchmarks.md"
-    text = page_file.read_text(encoding="utf-8") if page_file.exists() else ""
-    place = text.find("## How cost grows")
-    return text[place:].splitlines() if place >= 0 else []
+        if section == "serving":
+            lines = serving_section(folder, args.quick)
+        elif section == "traffic":
+            lines = traffic_section(folder, threads, args.quick)
+        else:
+            # A large model takes long: fewer rounds say as much.
+            rounds = args.rounds or (3 if args.quick else 5) - (section == "large")
+            lines = engine_section(section, folder, threads, rounds, args.quick)
+        # Each when it is done: what a run that breaks off has measured is kept.
+        page.renew(args.page, {section: origin.lines() + lines})
+        print(f"{section}: written after {(time.monotonic() - start) / 60:.1f} minutes", flush=True)
 
 
 if __name__ == "__main__":

@@ -7,18 +7,16 @@ docs/benchmarks.md that shows it. One axis is varied at a time, the others stay 
 """
 
 import argparse
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
 
-from harness import machine, ours
+from harness import machine, ours, page
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402  the backend comes first
 
-HEADING = "## How cost grows"
 FOLDER = ours.ROOT / "build/bench"
 STEPS = 20
 BASE = {"vocabulary": 8000, "beam": 4, "source": 30, "requests": 8}
@@ -91,22 +89,15 @@ def table(axis: str, by_threads: dict[int, list[Point]]) -> list[str]:
     return lines + [""]
 
 
-def write(page: Path, results: dict[str, dict[int, list[Point]]], command: str,
-          neighbours: str) -> None:
-    lines = [HEADING, "",
-             f"Written by `{command}` on {time.strftime('%Y-%m-%d')}, Beamwright {machine.revision()}.",
-             neighbours,
-             "2 x LSTM-256 with attention, random weights, every request "
-             f"{STEPS} steps; unless varied: {BASE['requests']} requests in", f"flight, vocabulary "
-             f"{BASE['vocabulary']:,}, beam {BASE['beam']}, sources of {BASE['source']} tokens.", "",
+def section(results: dict[str, dict[int, list[Point]]]) -> page.Lines:
+    lines = [f"2 x LSTM-256 with attention, random weights, every request {STEPS} steps; unless varied:",
+             f"{BASE['requests']} requests in flight, vocabulary {BASE['vocabulary']:,}, beam {BASE['beam']}, "
+             f"sources of {BASE['source']} tokens.", "",
              "![tokens per second against requests in flight, vocabulary, beam size and source length]"
              "(images/scaling.svg)", ""]
     for axis, by_threads in results.items():
         lines += table(axis, by_threads)
-    text = page.read_text(encoding="utf-8") if page.exists() else ""
-    before = text.split(HEADING)[0].rstrip()
-    page.write_text((before + "\n\n" if before else "") + "\n".join(lines).rstrip() + "\n",
-                    encoding="utf-8")
+    return lines
 
 
 def main() -> None:
@@ -116,7 +107,8 @@ def main() -> None:
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--only", choices=AXES, help="print one axis; write nothing")
     args = parser.parse_args()
-    neighbours = machine.Neighbours()
+    origin = page.Origin("build/venv-peers/bin/python bench/scaling.py" + " --quick" * args.quick,
+                         machine.Neighbours())
     seconds = 0.5 if args.quick else 2
     threads = [int(number) for number in args.threads.split(",")]
     results = {axis: {number: sweep(axis, seconds, number) for number in threads}
@@ -124,9 +116,7 @@ def main() -> None:
     if args.only:
         return
     draw(ours.ROOT / "docs/images/scaling.svg", results)
-    write(ours.ROOT / "docs/benchmarks.md", results,
-          "build/venv-peers/bin/python bench/scaling.py" + " --quick" * args.quick,
-          neighbours.sentence())
+    page.renew(ours.ROOT / "docs/benchmarks.md", {"scaling": origin.lines() + section(results)})
 
 
 if __name__ == "__main__":

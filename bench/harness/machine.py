@@ -66,7 +66,7 @@ def versions() -> dict[str, str]:
             found[name] = version(name)
         except PackageNotFoundError:
             found[name] = "not installed"
-    torch = subprocess.run(["/usr/bin/python3", "-c", "import torch; print(torch.__version__)"],
+    torch = subprocess.run(["dpkg-query", "--show", "--showformat", "${Version}", "python3-torch"],
                            capture_output=True, text=True, check=False)
     found["torch"] = torch.stdout.strip() or "not installed"
     return found

@@ -1,30 +1,32 @@
-"""Writes docs/benchmarks.md from what was measured. No figure on that page comes from anywhere else."""
+"""The sections of docs/benchmarks.md, written from what was measured: no figure there comes from elsewhere."""
 
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness import machine
 from harness.measure import OURS, Outcome, Verdict
 from workloads import traffic
-from workloads.serving import CONCURRENCIES, QUEUE, CallCost, Overload, Served
+from workloads.serving import CONCURRENCIES, QUEUE, RUNNING, CallCost, Overload, Served
 from workloads.traffic import Traffic
 
 Lines = list[str]
 
 
+HEADINGS = {"operators": "Loops and operators", "small": "A small model", "large": "A large model",
+            "serving": "Servers", "traffic": "Traffic as it is", "scaling": "How cost grows"}
+
+
 @dataclass
-class Results:
+class Origin:
+    """Where a section's figures come from."""
     command: str
-    date: str
-    minutes: float = 0
+    neighbours: machine.Neighbours
     clock: str = "wall"
-    neighbours: str = ""  # what other processes used meanwhile
-    rounds: int = 0
-    outcomes: list[Outcome] = field(default_factory=list)
-    served: Served | None = None
-    call_cost: CallCost | None = None
-    overload: Overload | None = None
-    traffic: dict[int, Traffic] = field(default_factory=dict)  # by threads
+
+    def lines(self) -> Lines:
+        return [f"Written by `{self.command}` on {time.strftime('%Y-%m-%d')}; Beamwright {machine.revision()}, "
+                f"{machine.cpu()}.", self.neighbours.sentence(), ""]
 
 
 def yes(reached: bool) -> str:
@@ -48,25 +50,24 @@ def _row(outcome: Outcome) -> str:
             f"{'; '.join(map(_verdict, outcome.verdicts())) or '-'} | {100 * outcome.noise():.0f} % |")
 
 
-def _engine(results: Results) -> Lines:
-    lines = ["## Engine, loops and operators", "",
-             ("Medians of rounds in which the sides took turns. " if results.clock == "wall" else
-              "CPU time, not time passed: medians of rounds in which the sides took turns. ") + "*times* is the best",
-             "peer's time over ours; each bar is followed by the ratio that it is about. *noise* is the largest spread",
-             "of a side's rounds, (max - min) / median: a difference below it says nothing.", "",
+def engine(outcomes: list[Outcome], rounds: int, clock: str) -> Lines:
+    what = "" if clock == "wall" else " of CPU time, not of time passed,"
+    lines = [f"Medians{what} of {rounds} rounds in which the sides took turns; threads are the same for all. *times*",
+             "is the best peer's time over ours; each bar is followed by the ratio that it is about. *noise* is the",
+             "largest spread of a side's rounds, (max - min) / median: a difference below it says nothing.", "",
              "| workload | threads | unit | Beamwright | peers | what the machine gives | times | bar | noise |",
-             "|---|---|---|---|---|---|---|---|---|"]
-    lines += map(_row, results.outcomes)
-    failures = {(side, why) for outcome in results.outcomes for side, why in outcome.failures.items()}
-    lines += ["", *(f"Not measured: {side}: `{why}`" for side, why in sorted(failures)), ""] if failures else [""]
-    notes = dict.fromkeys(f"{outcome.workload.name.rsplit(',', 1)[0]}: {outcome.workload.note}."
-                          for outcome in results.outcomes if outcome.workload.note)
-    return lines + [*notes, ""] * bool(notes)
+             "|---|---|---|---|---|---|---|---|---|", *map(_row, outcomes), ""]
+    failures = {(side, why) for outcome in outcomes for side, why in outcome.failures.items()}
+    for side, why in sorted(failures):
+        lines += [f"Not measured: {side}: `{why}`", ""]
+    notes = dict.fromkeys(outcome.workload.note for outcome in outcomes if outcome.workload.note)
+    for note in notes:
+        lines += [note, ""]
+    return lines
 
 
-def _serving(served: Served, cost: CallCost | None) -> Lines:
-    lines = ["## Servers", "",
-             "One word of 8 symbols a call, 12 steps of beam 5 over the GRU-256, five hypotheses back. Server",
+def servers(served: Served, cost: CallCost, overload: Overload) -> Lines:
+    lines = ["One word of 8 symbols a call, 12 steps of beam 5 over the GRU-256, five hypotheses back. Server",
              "and load generator share the machine; `beamwright load-test` drives all of them, closed loop.",
              "Peer: bench/peers/decode_server.py. All give the same hypotheses.", "",
              "| server | " + " | ".join(f"{c} in flight: words/s, p50 / p99 ms" for c in CONCURRENCIES) + " |",
@@ -96,7 +97,7 @@ def _serving(served: Served, cost: CallCost | None) -> Lines:
     lines += [f"| {name}: {wanted:g}x | {ratio:.2f} | {yes(ratio >= wanted)} |" for name, ratio, wanted in rows]
     p50 = best(own, 1, "p50")
     lines += [f"| p50 one at a time: at most 0.5 ms | {p50:.2f} ms | {yes(p50 <= 0.5)} |"]
-    return lines + [""] + (_call_cost(cost) if cost else [])
+    return lines + [""] + _call_cost(cost) + _overload(overload)
 
 
 def _call_cost(cost: CallCost) -> Lines:
@@ -117,8 +118,8 @@ def _call_cost(cost: CallCost) -> Lines:
 def _overload(run: Overload) -> Lines:
     share, slower = run.goodput / run.peak, run.p99_accepted / run.p99_at_80
     return ["### Overload", "",
-            f"The same words offered at three times the peak, Poisson arrivals; at most {QUEUE} may wait, one compute",
-            "thread. Server and load generator share the machine: what the generator takes is missing from the",
+            f"The same words offered at three times the peak, Poisson arrivals; at most {RUNNING} run and {QUEUE} wait, one",
+            "compute thread. Server and load generator share the machine: what the generator takes is missing from the",
             "goodput.", "",
             "| | | bar |", "|---|---|---|",
             f"| peak, 64 in flight | {run.peak:,.0f} words/s | |",
@@ -130,9 +131,8 @@ def _overload(run: Overload) -> Lines:
             f"| resident memory before, after | {run.memory_before:.0f} MB, {run.memory_after:.0f} MB | |", ""]
 
 
-def _traffic(results: dict[int, Traffic]) -> Lines:
-    lines = ["## Traffic as it is", "",
-             f"Sources of 1 to {traffic.LONGEST} tokens, evenly spread, outputs as long as their source; 2 x LSTM-512",
+def mixed_traffic(results: dict[int, Traffic]) -> Lines:
+    lines = [f"Sources of 1 to {traffic.LONGEST} tokens, evenly spread, outputs as long as their source; 2 x LSTM-512",
              "with attention, vocabulary 8,000, beam 4. Poisson arrivals (`beamwright load-test --rate`), latency",
              "from when a call was due. Peer: bench/peers/decode_server.py, which sorts what waits by length, pads,",
              "masks, and takes finished requests out of its batches. *capacity*: 64 requests always in flight.",
@@ -157,25 +157,24 @@ def _traffic(results: dict[int, Traffic]) -> Lines:
     return lines + ["", "| threads | bar | ratio | |", "|---|---|---|---|", *bars, ""]
 
 
-def write(path: Path, results: Results, scaling: Lines) -> None:
-    versions = machine.versions()
-    lines = [
-        "# Benchmarks", "",
-        f"Written by `{results.command}` in {results.minutes:.0f} minutes on {results.date}; do not edit. How to measure, and",
-        "why it is as fast as it is: [performance.md](performance.md).", "",
-        f"Machine: {machine.cpu()}. {results.neighbours}", "",
-        f"Beamwright {machine.revision()}; OpenVINO {versions['openvino']}, ONNX Runtime {versions['onnxruntime']}, "
-        f"NumPy {versions['numpy']}, PyTorch {versions['torch']}, grpcio {versions['grpcio']}. Threads are the same for all "
-        f"sides of a line; {results.rounds} rounds.", "",
-        "The peers compute the same graph with the same weights. *search in graph*: beam search as an ONNX Loop around the",
-        "step, keys of the attention outside of it. *NumPy search*: a step graph that ends in the choice of each row's best",
-        "tokens, and the search around it in NumPy. No packaged search of these runtimes takes recurrent states.", ""]
-    lines += _engine(results)
-    if results.served:
-        lines += _serving(results.served, results.call_cost)
-    if results.overload:
-        lines += _overload(results.overload)
-    if results.traffic:
-        lines += _traffic(results.traffic)
-    lines += scaling
-    path.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+INTRODUCTION = """# Benchmarks
+
+Written by the commands that the sections name; do not edit. How it is measured, and why it is as fast as it is:
+[performance.md](performance.md).
+
+The peers compute the same graph with the same weights. *search in graph*: beam search as an ONNX Loop around the step,
+keys of the attention outside of it. *NumPy search*: a step graph that ends in the choice of each row's best tokens, and
+the search around it in NumPy. No packaged search of these runtimes takes recurrent states."""
+
+
+def renew(path: Path, sections: dict[str, Lines]) -> None:
+    """Replaces these sections of the page, by their keys in HEADINGS, and keeps the others."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    kept = dict(part.split("\n", 1) for part in text.split("\n## ")[1:])
+    versions = ", ".join(f"{name} {number}" for name, number in machine.versions().items())
+    parts = [f"{INTRODUCTION}\n\nVersions at the last run: {versions}."]
+    for key, heading in HEADINGS.items():
+        body = "\n".join(sections[key]) if key in sections else kept.get(heading, "")
+        if body.strip():
+            parts.append(f"## {heading}\n\n{body.strip()}")
+    path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

@@ -123,9 +123,10 @@ def echo(tokens: int, hypotheses: int) -> Iterator[Server]:
 class Load:
     """A run of `beamwright load-test` in the background."""
 
-    def __init__(self, server: Server, sources: Path, seconds: float, *flags: object) -> None:
+    def __init__(self, server: Server, sources: Path, seconds: float, *flags: object,
+                 warmup: float = 1) -> None:
         command = [BIN / "beamwright", "load-test", "--server", server.address, "--file", sources,
-                   "--ids", "--duration", f"{seconds}s", "--warmup", "1s", "--json", *flags]
+                   "--ids", "--duration", f"{seconds}s", "--warmup", f"{warmup}s", "--json", *flags]
         self.process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
 

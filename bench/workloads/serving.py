@@ -54,7 +54,8 @@ class Overload:
     memory_after: float = 0
 
 
-QUEUE = 64  # most words that wait, in the run with overload
+# Most words that wait and that run, in the run with overload: small, so that accepted ones are not late.
+QUEUE, RUNNING = 64, 64
 
 
 def words_file(folder: Path, count: int = 500) -> Path:
@@ -135,7 +136,7 @@ def call_cost(model: Model, folder: Path, seconds: float) -> CallCost:
     def of_server(start: AbstractContextManager[Server], *flags: object) -> float:
         with start as server:
             before = sum(server.cpu_seconds().values())
-            report = Load(server, words, seconds, "--warmup", "0s", "--concurrency", 32, *flags).report()
+            report = Load(server, words, seconds, "--concurrency", 32, *flags, warmup=0).report()
             return 1e6 * (sum(server.cpu_seconds().values()) - before) / report["answered_calls"]
 
     alone = ours.decode(model.bundle, "--random", f"64:{WORD}", "--beam", model.beam, "--max-length",
@@ -148,7 +149,8 @@ def call_cost(model: Model, folder: Path, seconds: float) -> CallCost:
 def overload(model: Model, folder: Path, seconds: float) -> Overload:
     words = words_file(folder)
     found = Overload()
-    with serving.beamwright(model.bundle, 1, "--max-queue", QUEUE) as server:
+    with serving.beamwright(model.bundle, 1, "--max-queue", QUEUE, "--max-rows",
+                            RUNNING * model.beam) as server:
         def load(*flags: object) -> Report:
             return Load(server, words, seconds, *flags, *search_flags(model)).report()
 

@@ -72,14 +72,14 @@ class Runs:
 
     def capacity(self) -> tuple[float, float]:
         """Calls and tokens a second, 64 in flight."""
-        report = Load(self.server, self.sources["all"], self.seconds, "--warmup", "3s", "--concurrency",
-                      64, *self.flags).report()
+        report = Load(self.server, self.sources["all"], self.seconds, "--concurrency", 64,
+                      *self.flags, warmup=3).report()
         return report["calls_per_second"], report["tokens_per_second"]
 
     def open(self, rate: float) -> Open:
         share = SHORT / LONGEST
-        loads = {kind: Load(self.server, self.sources[kind], self.seconds, "--warmup", "3s", "--rate",
-                            rate * part, "--arrival-seed", seed, *self.flags)
+        loads = {kind: Load(self.server, self.sources[kind], self.seconds, "--rate", rate * part,
+                            "--arrival-seed", seed, *self.flags, warmup=3)
                  for kind, part, seed in (("short", share, 1), ("long", 1 - share, 2))}
         reports = {kind: load.report() for kind, load in loads.items()}
         elapsed = max(report["elapsed_seconds"] for report in reports.values())

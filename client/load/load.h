@@ -72,9 +72,11 @@ struct LoadReport {
   std::map<absl::StatusCode, int64_t> failed_sources;
   // The first failure of a call or a source; OK: there was none.
   absl::Status first_failure;
-  // Of answered calls, from when they were due (closed loop: from before sending) to the answer.
+  // Of calls with a source that was decoded, from when they were due (closed loop: from before
+  // sending) to the answer.
   Percentiles latency;
-  // The same of calls that were refused: RESOURCE_EXHAUSTED or UNAVAILABLE.
+  // The same of calls that were refused as a whole or in all their sources: RESOURCE_EXHAUSTED or
+  // UNAVAILABLE.
   Percentiles refused;
   // How late calls were sent. More than a few milliseconds: this machine cannot send at that rate.
   Percentiles lag;

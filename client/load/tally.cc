@@ -32,36 +32,42 @@ void Tally::Skipped() {
 void Tally::Ended(Clock::time_point intended, Clock::time_point now,
                   const absl::StatusOr<v1::DecodeResponse>& response) {
   const absl::Duration latency = absl::FromChrono(now - intended);
-  if (response.ok()) {
-    answered_.Record(latency);
-  } else if (IsRefusal(response.status().code())) {
-    refused_.Record(latency);
-  }
   absl::MutexLock lock(&mutex_);
   last_end_ = std::max(last_end_, now);
-  if (!response.ok()) {
-    ++report_.failed_calls[response.status().code()];
-    NoteFailureLocked(response.status());
+  if (response.ok()) {
+    ++report_.num_calls;
+    CountResults(*response, latency);
     return;
   }
-  ++report_.num_calls;
-  CountResults(*response, latency);
+  ++report_.failed_calls[response.status().code()];
+  NoteFailureLocked(response.status());
+  if (IsRefusal(response.status().code())) {
+    refused_.Record(latency);
+  }
 }
 
 void Tally::CountResults(const v1::DecodeResponse& response, absl::Duration latency) {
-  bool good = latency <= good_within_;
+  int num_decoded = 0;
+  bool refused = false;
   for (const v1::Result& result : response.results()) {
     if (const absl::Status status = ResultStatus(result); !status.ok()) {
       ++report_.failed_sources[status.code()];
       NoteFailureLocked(status);
-      good = false;
+      refused = refused || IsRefusal(status.code());
       continue;
     }
-    ++report_.num_sources;
+    ++num_decoded;
     if (result.decoded().hypotheses_size() > 0) {
       report_.num_tokens += result.decoded().hypotheses(0).tokens_size();
     }
   }
+  report_.num_sources += num_decoded;
+  if (num_decoded > 0) {
+    answered_.Record(latency);
+  } else if (refused) {
+    refused_.Record(latency);
+  }
+  const bool good = num_decoded == response.results_size() && latency <= good_within_;
   report_.num_good += good ? 1 : 0;
 }
 

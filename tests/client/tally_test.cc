@@ -13,13 +13,17 @@ using ::testing::Pair;
 // Moments by their milliseconds since the start.
 Tally::Clock::time_point At(int ms) { return Tally::Clock::time_point() + milliseconds(ms); }
 
-// An answer with a source of so many tokens each; 0: a source that failed.
+constexpr int kRefused = -1;
+
+// An answer with a source of so many tokens each; 0: a source that is invalid.
 v1::DecodeResponse Answer(std::initializer_list<int> tokens) {
   v1::DecodeResponse response;
   for (const int count : tokens) {
     v1::Result& result = *response.add_results();
-    if (count == 0) {
-      result.mutable_error()->set_code(3);
+    if (count <= 0) {
+      result.mutable_error()->set_code(static_cast<int>(count == kRefused
+                                                            ? absl::StatusCode::kResourceExhausted
+                                                            : absl::StatusCode::kInvalidArgument));
       continue;
     }
     for (int hypothesis = 0; hypothesis < 2; ++hypothesis) {
@@ -59,6 +63,22 @@ TEST(TallyTest, RefusalsAreTimedApartFromAnswers) {
                                                Pair(absl::StatusCode::kResourceExhausted, 1),
                                                Pair(absl::StatusCode::kUnavailable, 1)));
   EXPECT_EQ(report.first_failure, absl::ResourceExhaustedError("queue"));
+}
+
+// A server refuses sources one by one, in answers to calls.
+TEST(TallyTest, CallsAllOfWhoseSourcesWereRefusedAreRefusals) {
+  Tally tally(At(0), absl::InfiniteDuration());
+  tally.Ended(At(0), At(3), Answer({kRefused, kRefused}));
+  tally.Ended(At(0), At(70), Answer({kRefused, 2}));
+  tally.Ended(At(0), At(900), Answer({0}));
+  const LoadReport report = tally.Report();
+  EXPECT_EQ(report.num_calls, 3);
+  EXPECT_EQ(report.num_sources, 1);
+  EXPECT_EQ(report.num_good, 0);
+  EXPECT_EQ(report.refused.max, absl::Milliseconds(3));
+  EXPECT_EQ(report.latency.max, absl::Milliseconds(70));
+  EXPECT_THAT(report.failed_sources, ElementsAre(Pair(absl::StatusCode::kInvalidArgument, 1),
+                                                 Pair(absl::StatusCode::kResourceExhausted, 3)));
 }
 
 TEST(TallyTest, GoodCallsAreInTimeAndWhole) {
