@@ -202,9 +202,14 @@ std::string ChooseValue(const google::protobuf::FieldDescriptor& field,
     case FieldDescriptor::CPPTYPE_MESSAGE: {
       auto* value = field.is_repeated() ? reflection->AddMessage(&message, &field)
                                         : reflection->MutableMessage(&message, &field);
-      value->GetReflection()->SetString(value, field.message_type()->FindFieldByName("text"),
-                                        "a b");
-      return "a b";
+      const auto* type = field.message_type();
+      if (const auto* text = type->FindFieldByName("text")) {
+        value->GetReflection()->SetString(value, text, "a b");
+        return "a b";
+      }
+      value->GetReflection()->SetString(value, type->FindFieldByName("name"), "a b");
+      value->GetReflection()->SetFloat(value, type->FindFieldByName("weight"), 0.25f);
+      return "a b:0.25";
     }
     default:
       ADD_FAILURE() << "teach this test to choose a value for " << field.full_name();
