@@ -121,6 +121,15 @@ void AddEngine(CLI::App& app, Flags& flags) {
   AddPrecision(app, flags.models.compile.precision);
 }
 
+void AddModels(CLI::App& app, Flags& flags) {
+  app.add_option("--token-tables", flags.models.compile.token_table_share,
+                 "Most memory for tables of what depends on a token alone, in multiples of a "
+                 "decoder's weights; 0: none")
+      ->type_name("SHARE")
+      ->check(CLI::Range(0.0, 1000.0))
+      ->capture_default_str();
+}
+
 void AddLifecycle(CLI::App& app, Flags& flags) {
   AddTime(app, "--drain-delay",
           "After SIGTERM: how long calls are still taken while probes say 'not ready'",
@@ -145,6 +154,7 @@ void AddAll(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   AddListeners(app, flags);
   AddEngine(app, flags);
+  AddModels(app, flags);
   AddLifecycle(app, flags);
   app.add_flag("--check-config", flags.check_config,
                "Check settings and model folders, load nothing, and end");

@@ -45,6 +45,13 @@ model::LoadReport ModelRegistry::Compile(const model::ModelFolder& folder,
   if (report.loaded.has_value()) {
     spdlog::info("model {} version {} loaded in {:.2f} s, numerics {}", compiled->name(),
                  compiled->version(), absl::ToDoubleSeconds(took), compiled->numerics());
+    const ops::TokenTables& tables = compiled->token_tables();
+    if (tables.count > 0) {
+      spdlog::info("model {}: tables per token: {}, {} bytes", compiled->name(), tables.count,
+                   tables.bytes);
+    } else if (!tables.refused.empty()) {
+      spdlog::warn("model {}: no tables per token: {}", compiled->name(), tables.refused);
+    }
   }
   if (load_observer_ != nullptr) {
     for (const model::LoadFailure& failure : report.failures) {
