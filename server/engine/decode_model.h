@@ -23,7 +23,7 @@ struct CompileOptions {
   // Instead of what model.textproto says.
   std::optional<v1::Precision> precision;
   // Most memory for tables of what a step computes from its token alone, as a multiple of the
-  // decoder's weights (docs/performance.md, 'Tables'). 0: none. Answers are the same, bit for bit.
+  // decoder's weights (docs/architecture.md, 'Tables'). 0: none. Answers are the same, bit for bit.
   double token_table_share = 1;
 };
 
