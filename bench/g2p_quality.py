@@ -43,6 +43,7 @@ def served(bundle: Path, threads: int, precision: str) -> Iterator[str]:
         server = subprocess.Popen(
             [BIN / "beamwright-server", "--model-path", bundle, "--grpc-address", "127.0.0.1:0",
              "--http-address", "none", "--metrics-address", "none",
+             "--admin-address", "none",
              "--port-file", port_file, "--threads", str(threads), "--precision", precision],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

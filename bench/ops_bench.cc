@@ -73,9 +73,11 @@ void GatherTree(benchmark::State& state) {
 }
 BENCHMARK(GatherTree)
     ->ArgNames({"time", "batch", "beam", "threads"})
+    ->UseRealTime()
     ->Args({100, 128, 8, 1})
     ->Args({100, 128, 8, 2})
-    ->Args({50, 1, 5, 1});
+    ->Args({50, 1, 5, 1})
+    ->Args({50, 1, 5, 2});
 
 // A table [rows, width]; `indices` rows of it summed into `segments`.
 void EmbeddingSegmentsSum(benchmark::State& state) {
@@ -100,9 +102,11 @@ void EmbeddingSegmentsSum(benchmark::State& state) {
 }
 BENCHMARK(EmbeddingSegmentsSum)
     ->ArgNames({"rows", "width", "indices", "segments", "threads"})
+    ->UseRealTime()
     ->Args({1000000, 64, 20000, 4000, 1})
     ->Args({1000000, 64, 20000, 4000, 2})
-    ->Args({32000, 512, 2000, 512, 1});
+    ->Args({32000, 512, 2000, 512, 1})
+    ->Args({32000, 512, 2000, 512, 2});
 
 // The TensorIterator document's example: [batch, 25, 512] through an LSTM of 256.
 void LstmLoop(benchmark::State& state) {
@@ -138,10 +142,35 @@ void LstmLoop(benchmark::State& state) {
 BENCHMARK(LstmLoop)
     ->ArgNames({"batch", "threads"})
     ->Unit(benchmark::kMillisecond)
-    ->Args({1, 1})
-    ->Args({8, 1})
-    ->Args({64, 1})
-    ->Args({64, 2});
+    ->UseRealTime()
+    ->ArgsProduct({{1, 8, 64}, {1, 2}});
+
+// A body that is hardly there: h = tanh(x + h * R) of 16, for 1,000 steps. What an iteration costs.
+void TinyLoop(benchmark::State& state) {
+  constexpr int64_t kSteps = 1000;
+  constexpr int64_t kHidden = 16;
+  std::mt19937 random(4);
+  GraphBuilder body;
+  const auto x = body.Parameter("x", DType::kF32, {1, 1, kHidden});
+  const auto h = body.Parameter("h", DType::kF32, {1, kHidden});
+  const auto product = body.Add("MatMul", {h, body.Constant(Random({kHidden, kHidden}, random))},
+                                {{"transpose_a", false}, {"transpose_b", false}});
+  const auto next =
+      body.Add("Tanh", {body.Add("Add", {body.Add("Squeeze", {x, body.Ints({1})}), product})});
+  body.Result("h_next", next);
+  body.Result("y", body.Add("Unsqueeze", {next, body.Ints({1})}));
+  Loop loop;
+  loop.body = body.Build();
+  loop.inputs = {testing_support::Sliced(0, 0, 1), testing_support::Carried(1, 1, 0)};
+  loop.outputs = {testing_support::Joined(0, 1, 1)};
+  GraphBuilder builder;
+  const auto in = builder.Parameter("in", DType::kF32, {1, kSteps, kHidden});
+  const auto h0 = builder.Parameter("h0", DType::kF32, {1, kHidden});
+  builder.Result("out", builder.Loop({in, h0}, loop, 1));
+  RunModel(state, builder.Build(),
+           {Random({1, kSteps, kHidden}, random), Random({1, kHidden}, random)}, state.range(0));
+}
+BENCHMARK(TinyLoop)->ArgNames({"threads"})->UseRealTime()->Args({1})->Args({2});
 
 }  // namespace
 }  // namespace beamwright::ops

@@ -1,7 +1,6 @@
 #include "client/channels.h"
 
 #include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/substitute.h"
+#include "client/credentials.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {
@@ -71,6 +71,9 @@ grpc::ChannelArguments Arguments(const ClientOptions& options) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
                    static_cast<int>(absl::ToInt64Milliseconds(options.keepalive)));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  if (!options.security.server_name.empty()) {
+    arguments.SetSslTargetNameOverride(options.security.server_name);
+  }
   // A server that was down is found again quickly: gRPC's own waits grow to two minutes.
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5'000);
   // Channels with equal arguments would share their connections.
@@ -95,11 +98,13 @@ std::string WithDefaultPort(absl::string_view address) {
 absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> MakeChannels(
     const ClientOptions& options) {
   BW_RETURN_IF_ERROR(Validate(options));
+  BW_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials,
+                      MakeCredentials(options.security));
   const grpc::ChannelArguments arguments = Arguments(options);
   std::vector<std::shared_ptr<grpc::Channel>> channels;
   for (int i = 0; i < options.connections; ++i) {
-    channels.push_back(grpc::CreateCustomChannel(WithDefaultPort(options.address),
-                                                 grpc::InsecureChannelCredentials(), arguments));
+    channels.push_back(
+        grpc::CreateCustomChannel(WithDefaultPort(options.address), credentials, arguments));
   }
   return channels;
 }

@@ -13,6 +13,7 @@
 #include "beamwright/v1/decode.grpc.pb.h"
 #include "beamwright/v1/model.grpc.pb.h"
 #include "client/channels.h"
+#include "client/credentials.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "ops/base/status.h"
 
@@ -24,9 +25,13 @@ absl::Status ToAbslStatus(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
-void SetDeadline(absl::Time deadline, grpc::ClientContext& context) {
+// Deadline and credentials.
+void Prepare(absl::Time deadline, const std::string& authorization, grpc::ClientContext& context) {
   if (deadline != absl::InfiniteFuture()) {
     context.set_deadline(absl::ToChronoTime(deadline));
+  }
+  if (!authorization.empty()) {
+    context.AddMetadata("authorization", authorization);
   }
 }
 
@@ -104,7 +109,8 @@ struct Client::Impl {
   }
 
   std::string address;
-  std::vector<Stubs> stubs;  // one for each channel
+  std::string authorization;  // of every call; empty: none
+  std::vector<Stubs> stubs;   // one for each channel
   std::atomic<uint64_t> next_stubs{0};
   absl::Mutex mutex;
   // Shared with those who cancel only.
@@ -116,6 +122,7 @@ struct Client::Impl {
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
   BW_ASSIGN_OR_RETURN(auto channels, MakeChannels(options));
   auto impl = std::make_unique<Impl>();
+  BW_ASSIGN_OR_RETURN(impl->authorization, ReadAuthorization(options));
   impl->address = WithDefaultPort(options.address);
   for (const auto& channel : channels) {
     impl->stubs.emplace_back(channel);
@@ -138,7 +145,7 @@ const std::string& Client::address() const { return impl_->address; }
 absl::StatusOr<v1::DecodeResponse> Client::Decode(const v1::DecodeRequest& request,
                                                   absl::Time deadline) {
   grpc::ClientContext context;
-  SetDeadline(deadline, context);
+  Prepare(deadline, impl_->authorization, context);
   v1::DecodeResponse response;
   BW_RETURN_IF_ERROR(ToAbslStatus(impl_->NextStubs().decode->Decode(&context, request, &response)));
   return response;
@@ -147,7 +154,7 @@ absl::StatusOr<v1::DecodeResponse> Client::Decode(const v1::DecodeRequest& reque
 void Client::DecodeAsync(v1::DecodeRequest request, absl::Time deadline, DecodeCallback callback) {
   auto owned = std::make_shared<Call>();
   Call* call = owned.get();
-  SetDeadline(deadline, call->context);
+  Prepare(deadline, impl_->authorization, call->context);
   call->request = std::move(request);
   call->callback = std::move(callback);
   {
@@ -165,7 +172,7 @@ void Client::CancelOutstanding() { impl_->CancelOutstanding(); }
 absl::Status Client::StreamDecode(const v1::StreamDecodeRequest& request, absl::Time deadline,
                                   const StreamCallback& on_message) {
   grpc::ClientContext context;
-  SetDeadline(deadline, context);
+  Prepare(deadline, impl_->authorization, context);
   const auto reader = impl_->NextStubs().decode->StreamDecode(&context, request);
   v1::StreamDecodeResponse message;
   while (reader->Read(&message)) {
@@ -179,7 +186,7 @@ absl::Status Client::StreamDecode(const v1::StreamDecodeRequest& request, absl::
 absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
                                                 absl::Time deadline) {
   grpc::ClientContext context;
-  SetDeadline(deadline, context);
+  Prepare(deadline, impl_->authorization, context);
   v1::ScoreResponse response;
   BW_RETURN_IF_ERROR(ToAbslStatus(impl_->NextStubs().decode->Score(&context, request, &response)));
   return response;
@@ -188,7 +195,7 @@ absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
 absl::StatusOr<v1::AlignResponse> Client::Align(const v1::AlignRequest& request,
                                                 absl::Time deadline) {
   grpc::ClientContext context;
-  SetDeadline(deadline, context);
+  Prepare(deadline, impl_->authorization, context);
   v1::AlignResponse response;
   BW_RETURN_IF_ERROR(ToAbslStatus(impl_->NextStubs().decode->Align(&context, request, &response)));
   return response;
@@ -196,7 +203,7 @@ absl::StatusOr<v1::AlignResponse> Client::Align(const v1::AlignRequest& request,
 
 absl::StatusOr<v1::ListModelsResponse> Client::ListModels(absl::Time deadline) {
   grpc::ClientContext context;
-  SetDeadline(deadline, context);
+  Prepare(deadline, impl_->authorization, context);
   v1::ListModelsResponse response;
   BW_RETURN_IF_ERROR(ToAbslStatus(
       impl_->NextStubs().model->ListModels(&context, v1::ListModelsRequest(), &response)));
@@ -207,7 +214,7 @@ absl::StatusOr<v1::ModelDescription> Client::DescribeModel(absl::string_view mod
                                                            absl::string_view version,
                                                            absl::Time deadline) {
   grpc::ClientContext context;
-  SetDeadline(deadline, context);
+  Prepare(deadline, impl_->authorization, context);
   v1::DescribeModelRequest request;
   request.set_model(std::string(model));
   request.set_version(std::string(version));
@@ -220,7 +227,7 @@ absl::StatusOr<v1::ModelDescription> Client::DescribeModel(absl::string_view mod
 absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> Client::Health(
     absl::string_view service, absl::Time deadline) {
   grpc::ClientContext context;
-  SetDeadline(deadline, context);
+  Prepare(deadline, impl_->authorization, context);
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(std::string(service));
   grpc::health::v1::HealthCheckResponse response;

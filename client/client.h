@@ -20,6 +20,22 @@
 
 namespace beamwright::client {
 
+// How the client knows its server, and the server its client. Files are PEM, read by Connect.
+struct SecurityOptions {
+  // Speak TLS. Set by itself where one of the files below is given.
+  bool tls = false;
+  // Whom to believe about the server; empty: those that the system believes.
+  std::string ca_file;
+  // The client's own certificate and key, for servers that ask for one. Both or neither.
+  std::string cert_file;
+  std::string key_file;
+  // The name that the server's certificate must have; empty: the host of the address.
+  std::string server_name;
+  // A file with a bearer token, sent with every call: over TLS, or to this machine (localhost,
+  // loopback, Unix socket), never over a network in clear text. White space around it is ignored.
+  std::string token_file;
+};
+
 struct ClientOptions {
   // Where the server listens: "host:port", "host" (port 8001), "[::1]:8001", "unix:/path" or any
   // other gRPC target such as "dns:///host:port". Calls are spread over all addresses of a name.
@@ -35,6 +51,7 @@ struct ClientOptions {
   int max_attempts = 3;
   // A connection with calls in flight is pinged this often, so that a dead peer is noticed.
   absl::Duration keepalive = absl::Seconds(60);
+  SecurityOptions security;
 };
 
 // Called with each message of a stream, in their order, on the caller's thread; false ends the
@@ -52,9 +69,9 @@ using DecodeCallback = std::function<void(absl::StatusOr<v1::DecodeResponse>)>;
 // passed its deadline (DeadlineExceeded); absl::InfiniteFuture() is no deadline.
 class Client {
  public:
-  // Checks the options (InvalidArgument) and prepares the channels. The network is first used by
-  // the first call: a server that is down makes calls fail with Unavailable, and later ones succeed
-  // once it is up.
+  // Checks the options and reads their files (InvalidArgument, NotFound) and prepares the channels.
+  // The network is first used by the first call: a server that is down makes calls fail with
+  // Unavailable, and later ones succeed once it is up.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const ClientOptions& options);
 
   // Cancels the calls that are outstanding and waits until their callbacks have returned; so it

@@ -81,7 +81,7 @@ try_image() {
   buildah from --pull-never --name "$container" localhost/beamwright >/dev/null
   command buildah "${storage[@]}" run --volume "$shared:/run/shared" "$container" -- beamwright-server \
     --model-path /models/g2p-en --grpc-address 127.0.0.1:0 --http-address 127.0.0.1:0 \
-    --metrics-address 127.0.0.1:0 --port-file /run/shared/port \
+    --metrics-address 127.0.0.1:0 --admin-address none --port-file /run/shared/port \
     >"$work/server.log" 2>&1 &
   server_pid=$!
   until [[ -s $shared/port ]]; do

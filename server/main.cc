@@ -18,11 +18,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
+#include "server/access/guard.h"
 #include "server/engine/engine.h"
+#include "server/http/admin.h"
 #include "server/http/listener.h"
 #include "server/http/probes.h"
 #include "server/http/rest.h"
 #include "server/oip/service.h"
+#include "server/rpc/channelz.h"
 #include "server/rpc/otlp_exporter.h"
 #include "server/rpc/server.h"
 #include "server/serving/access_log.h"
@@ -48,11 +51,9 @@ constexpr absl::Duration kShortestPoll = absl::Milliseconds(10);
 constexpr absl::Duration kQuiet = absl::Milliseconds(250);
 constexpr absl::Duration kLongestQuiet = absl::Seconds(2);
 
-void LogFromGrpc(gpr_log_func_args* entry) {
-  spdlog::log(
-      entry->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::warn : spdlog::level::debug,
-      "gRPC: {}", entry->message);
-}
+// For those who look for something alone: gRPC has an "error" for each client that misbehaves, with
+// what it sent. What matters of its troubles comes back as a status, and is logged as ours.
+void LogFromGrpc(gpr_log_func_args* entry) { spdlog::debug("gRPC: {}", entry->message); }
 
 // By rename, so that whoever waits for the file never reads half a number.
 absl::Status WritePortFile(const std::string& path, int port) {
@@ -80,6 +81,18 @@ absl::StatusOr<std::unique_ptr<http::Listener>> Listen(const http::ListenerOptio
                       http::Listener::Start(options, std::move(handler)));
   BW_RETURN_IF_ERROR(WritePortFile(port_file, listener->port()));
   return listener;
+}
+
+rpc::ServerOptions RpcOptions(const serving::Flags& flags) {
+  rpc::ServerOptions options;
+  options.address = flags.grpc_address;
+  options.max_receive_bytes = flags.grpc_max_receive_bytes;
+  options.max_concurrent_streams = flags.grpc_max_concurrent_streams;
+  options.max_metadata_bytes = flags.grpc_max_metadata_bytes;
+  options.tls = flags.guard.tls;
+  options.tls_refresh = flags.guard.refresh;
+  options.reflection = flags.reflection;
+  return options;
 }
 
 // Says 'not ready' everywhere and gives balancers time to notice.
@@ -117,6 +130,8 @@ void Drain(const serving::Flags& flags, const engine::Engine& engine, rpc::Serve
 
 // Everything that runs, from the load of the models to the last answer.
 absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& signals) {
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<access::Guard> guard,
+                      access::Guard::Make(flags.guard, {flags.grpc_address, flags.http_address}));
   serving::ServingState state;
   serving::Metrics metrics;
   const serving::ProcessGauges process(state);
@@ -164,7 +179,7 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
       exporter->Add(std::move(spans));
     });
   }
-  serving::Decoder decoder(state, *models, *engine, metrics);
+  serving::Decoder decoder(state, *models, *engine, metrics, flags.quarantine);
   decoder.load_reporter().Enable(flags.load_reports);
   if (access_log.has_value()) {
     decoder.Observe(&*access_log);
@@ -173,20 +188,32 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
     decoder.Observe(&*tracer);
   }
   oip::Service inference(decoder, flags.model_control == "explicit");
+  oip::Service control(decoder, /*model_control=*/true);
 
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> server,
-                      rpc::Server::Start({flags.grpc_address, flags.grpc_max_receive_bytes,
-                                          flags.grpc_max_concurrent_streams},
-                                         inference));
-  const http::Rest rest({flags.http_timeout}, inference, probes);
+                      rpc::Server::Start(RpcOptions(flags), guard->api(), inference));
+  const http::Rest rest({flags.http_timeout}, guard->api(), inference, probes);
+  const http::Rest operators({flags.http_timeout}, guard->admin(), control, probes);
+  const http::Admin admin(guard->admin(), *engine, operators);
   http::ListenerOptions http_options;
   http_options.address = flags.http_address;
   http_options.threads = flags.http_threads;
   http_options.max_body_bytes = static_cast<size_t>(flags.http_max_body_bytes);
+  http_options.tls = guard->tls();
   BW_ASSIGN_OR_RETURN(
       const std::unique_ptr<http::Listener> http_listener,
       Listen(http_options, flags.http_port_file,
              [&rest](const http::HttpRequest& request) { return rest.Handle(request); }));
+  http::ListenerOptions admin_options;
+  admin_options.address = flags.admin_address;
+  BW_ASSIGN_OR_RETURN(
+      const std::unique_ptr<http::Listener> admin_listener,
+      Listen(admin_options, flags.admin_port_file,
+             [&admin](const http::HttpRequest& request) { return admin.Handle(request); }));
+  std::unique_ptr<grpc::Server> channelz;
+  if (flags.channelz_address != "none") {
+    BW_ASSIGN_OR_RETURN(channelz, rpc::StartChannelz(flags.channelz_address));
+  }
   state.Enter(Phase::kServing);
   BW_RETURN_IF_ERROR(WritePortFile(flags.port_file, server->port()));
   if (http_listener != nullptr) {
@@ -194,6 +221,9 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   }
   if (probe_listener != nullptr) {
     spdlog::info("probes and metrics on {}", probe_listener->address());
+  }
+  if (admin_listener != nullptr) {
+    spdlog::info("for operators on {}", admin_listener->address());
   }
   spdlog::info("ready on {}", server->address());
 
@@ -213,6 +243,8 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
 
 // Looks at what can be known without loading anything.
 absl::Status CheckConfig(const serving::Flags& flags) {
+  BW_RETURN_IF_ERROR(
+      access::Guard::Make(flags.guard, {flags.grpc_address, flags.http_address}).status());
   BW_ASSIGN_OR_RETURN(const std::vector<model::ModelFolder> folders,
                       serving::FindFolders(flags.models));
   for (const model::ModelFolder& folder : folders) {

@@ -25,6 +25,7 @@ struct Flags {
   bool fixed_length = false;
   double seconds = 3;
   bool json = false;
+  engine::CompileOptions compile;
 };
 
 void AddFlags(CLI::App& decode, Flags& flags) {
@@ -82,8 +83,8 @@ absl::StatusOr<std::vector<v1::Source>> Sources(const Flags& flags,
 }
 
 absl::StatusOr<std::shared_ptr<const engine::DecodeModel>> Compile(const std::string& folder,
-                                                                   const std::string& precision) {
-  engine::CompileOptions options;
+                                                                   const std::string& precision,
+                                                                   engine::CompileOptions options) {
   if (precision != "model") {
     BW_ASSIGN_OR_RETURN(options.precision, engine::ParsePrecision(precision));
   }
@@ -111,7 +112,7 @@ absl::Status Decode(const Flags& flags) {
   std::vector<DecodeResult> results;
   for (const std::string& precision : flags.precisions) {
     BW_ASSIGN_OR_RETURN(const std::shared_ptr<const engine::DecodeModel> model,
-                        Compile(flags.model, precision));
+                        Compile(flags.model, precision, flags.compile));
     BW_ASSIGN_OR_RETURN(const std::vector<v1::Source> sources, Sources(flags, *model));
     for (const int threads : flags.threads) {
       for (const int concurrency : flags.concurrency) {
@@ -124,6 +125,14 @@ absl::Status Decode(const Flags& flags) {
   }
   std::fputs((flags.json ? ResultsJson(results) : ResultsText(results)).c_str(), stdout);
   return absl::OkStatus();
+}
+
+void AddTokenTables(CLI::App& decode, Flags& flags) {
+  decode
+      .add_option("--token-tables", flags.compile.token_table_share,
+                  "Most memory for tables per token, in multiples of the decoder's weights")
+      ->check(CLI::Range(0.0, 1000.0))
+      ->capture_default_str();
 }
 
 void AddPrecisionFlags(CLI::App& precision, Flags& flags) {
@@ -162,7 +171,10 @@ int Main(int argc, char** argv) {
   CLI::App app("Measures decoding on this machine, without a server.", "beamwright-bench");
   app.require_subcommand(1);
   Flags flags;
-  AddFlags(*app.add_subcommand("decode", "Decode sources with beam search, over and over"), flags);
+  CLI::App& decode =
+      *app.add_subcommand("decode", "Decode sources with beam search, over and over");
+  AddFlags(decode, flags);
+  AddTokenTables(decode, flags);
   CLI::App* const precision =
       app.add_subcommand("precision", "How far answers in bf16 and int8 are from those in f32");
   AddPrecisionFlags(*precision, flags);

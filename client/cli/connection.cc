@@ -14,6 +14,24 @@ void AddConnectionFlags(CLI::App& app, ConnectionFlags& flags) {
       ->envname("BEAMWRIGHT_SERVER")
       ->type_name("ADDRESS")
       ->group(kConnectionGroup);
+  SecurityOptions& security = flags.client.security;
+  const auto add = [&app](const char* flag, const char* variable, const char* help,
+                          std::string& value, const char* type) {
+    app.add_option(flag, value, help)->envname(variable)->type_name(type)->group(kConnectionGroup);
+  };
+  app.add_flag("--tls", security.tls, "Encrypt the connection; implied by --tls-ca and --tls-cert.")
+      ->envname("BEAMWRIGHT_TLS")
+      ->group(kConnectionGroup);
+  add("--tls-ca", "BEAMWRIGHT_TLS_CA", "Certificates that vouch for the server (PEM).",
+      security.ca_file, "FILE");
+  add("--tls-cert", "BEAMWRIGHT_TLS_CERT", "Your certificate (PEM), if the server asks for one.",
+      security.cert_file, "FILE");
+  add("--tls-key", "BEAMWRIGHT_TLS_KEY", "Its private key (PEM).", security.key_file, "FILE");
+  add("--tls-server-name", "BEAMWRIGHT_TLS_SERVER_NAME",
+      "Name in the server's certificate, where it is not the host's.", security.server_name,
+      "NAME");
+  add("--token-file", "BEAMWRIGHT_TOKEN_FILE", "File with the bearer token to call with.",
+      security.token_file, "FILE");
   AddDurationFlag(app, {"--timeout", kConnectionGroup, "Longest wait for an answer to a call."},
                   absl::Milliseconds(1), absl::Hours(24), flags.timeout);
 }

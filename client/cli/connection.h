@@ -22,7 +22,8 @@ struct ConnectionFlags {
 
 inline constexpr char kConnectionGroup[] = "Connection";
 
-// --server (environment: BEAMWRIGHT_SERVER) and --timeout. `flags` must outlive the parsing.
+// --server (environment: BEAMWRIGHT_SERVER), --timeout, and those of TLS and tokens. `flags` must
+// outlive the parsing.
 void AddConnectionFlags(CLI::App& app, ConnectionFlags& flags);
 
 // An error of a call as a sentence: what happened, and what to do about it where that is known.

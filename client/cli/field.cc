@@ -152,7 +152,9 @@ absl::Status PutEnum(const FieldDescriptor& field, absl::string_view text, Messa
 
 // The field of a message that plain words stand for; null where there is none.
 const FieldDescriptor* TextField(const FieldDescriptor& field) {
-  const FieldDescriptor* text = field.message_type()->FindFieldByName("text");
+  const google::protobuf::Descriptor& type = *field.message_type();
+  const FieldDescriptor* text = type.FindFieldByName("text");
+  text = text == nullptr ? type.FindFieldByName("name") : text;
   return text != nullptr && text->cpp_type() == FieldDescriptor::CPPTYPE_STRING ? text : nullptr;
 }
 

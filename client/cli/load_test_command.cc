@@ -1,4 +1,4 @@
-// beamwright load-test: how much a server can do with N calls in flight.
+// beamwright load-test: what a server does with N calls in flight, or with R calls a second.
 #include <signal.h>
 
 #include <algorithm>
@@ -11,13 +11,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "client/cli/answers.h"
 #include "client/cli/cli.h"
 #include "client/cli/command.h"
 #include "client/cli/connection.h"
 #include "client/cli/flags.h"
-#include "client/cli/output.pb.h"
+#include "client/cli/load_report.h"
 #include "client/cli/sources.h"
 #include "client/cli/terminal.h"
 #include "client/load/load.h"
@@ -34,6 +33,7 @@ struct LoadFlags {
   SourceFlags sources;
   ConnectionFlags connection;
   LoadOptions load;
+  absl::Duration good_within = absl::ZeroDuration();
   int max_calls = 0;
   bool json = false;
 };
@@ -71,78 +71,6 @@ absl::StatusOr<std::vector<v1::Source>> ReadSources(const SourceFlags& flags) {
   return sources;
 }
 
-double PerSecond(int64_t count, const LoadReport& report) {
-  const double seconds = absl::ToDoubleSeconds(report.elapsed);
-  return seconds > 0 ? static_cast<double>(count) / seconds : 0;
-}
-
-std::string Milliseconds(absl::Duration duration) {
-  return absl::StrFormat("%.3f ms", absl::ToDoubleMilliseconds(duration));
-}
-
-std::string Counts(const std::map<absl::StatusCode, int64_t>& counts) {
-  std::string text;
-  for (const auto& [code, count] : counts) {
-    absl::StrAppend(&text, text.empty() ? "" : ", ", absl::StatusCodeToString(code), " ",
-                    WithCommas(count));
-  }
-  return text;
-}
-
-void PrintReport(const LoadFlags& flags, const LoadReport& report) {
-  std::cout << absl::StrFormat(
-      "%d calls in flight of %d source%s over %d connection%s, %.1f s%s\n", flags.load.concurrency,
-      flags.load.batch, flags.load.batch == 1 ? "" : "s", flags.connection.client.connections,
-      flags.connection.client.connections == 1 ? "" : "s", absl::ToDoubleSeconds(report.elapsed),
-      report.stopped ? " (interrupted)" : "");
-  std::cout << absl::StrFormat("%s  %.1f sources/s, %.1f calls/s\n", Bold("rate   "),
-                               PerSecond(report.num_sources, report),
-                               PerSecond(report.num_calls, report));
-  std::cout << absl::StrFormat("%s  p50 %s, p90 %s, p99 %s, max %s\n", Bold("latency"),
-                               Milliseconds(report.p50), Milliseconds(report.p90),
-                               Milliseconds(report.p99), Milliseconds(report.max));
-  std::cout << absl::StrFormat("%s  %s calls answered, %s sources decoded\n", Bold("counts "),
-                               WithCommas(report.num_calls), WithCommas(report.num_sources));
-  if (!report.failed_calls.empty()) {
-    std::cout << Bold("failed ") << "  calls: " << Counts(report.failed_calls) << "\n";
-  }
-  if (!report.failed_sources.empty()) {
-    std::cout << Bold("failed ") << "  sources: " << Counts(report.failed_sources) << "\n";
-  }
-  if (!report.first_failure.ok()) {
-    std::cout << "         first: " << CodeAndMessage(report.first_failure) << "\n";
-  }
-}
-
-LoadTestReport ToMessage(const LoadFlags& flags, const LoadReport& report) {
-  LoadTestReport message;
-  message.set_concurrency(flags.load.concurrency);
-  message.set_connections(flags.connection.client.connections);
-  message.set_batch(flags.load.batch);
-  message.set_elapsed_seconds(absl::ToDoubleSeconds(report.elapsed));
-  message.set_answered_calls(static_cast<int32_t>(report.num_calls));
-  message.set_decoded_sources(static_cast<int32_t>(report.num_sources));
-  message.set_calls_per_second(PerSecond(report.num_calls, report));
-  message.set_sources_per_second(PerSecond(report.num_sources, report));
-  message.mutable_latency_ms()->set_p50(absl::ToDoubleMilliseconds(report.p50));
-  message.mutable_latency_ms()->set_p90(absl::ToDoubleMilliseconds(report.p90));
-  message.mutable_latency_ms()->set_p99(absl::ToDoubleMilliseconds(report.p99));
-  message.mutable_latency_ms()->set_max(absl::ToDoubleMilliseconds(report.max));
-  for (const auto& [code, count] : report.failed_calls) {
-    (*message.mutable_failed_calls())[absl::StatusCodeToString(code)] = static_cast<int32_t>(count);
-  }
-  for (const auto& [code, count] : report.failed_sources) {
-    (*message.mutable_failed_sources())[absl::StatusCodeToString(code)] =
-        static_cast<int32_t>(count);
-  }
-  if (!report.first_failure.ok()) {
-    message.set_first_failure(CodeAndMessage(report.first_failure));
-  }
-  message.set_gave_up(report.gave_up);
-  message.set_stopped(report.stopped);
-  return message;
-}
-
 int LoadTest(const CLI::App& command, LoadFlags& flags) {
   auto sources = ReadSources(flags.sources);
   if (!sources.ok()) {
@@ -151,7 +79,13 @@ int LoadTest(const CLI::App& command, LoadFlags& flags) {
   flags.load.sources = *std::move(sources);
   flags.load.timeout = flags.connection.timeout;
   flags.load.max_calls = flags.max_calls;
+  if (flags.good_within > absl::ZeroDuration()) {
+    flags.load.good_within = flags.good_within;
+  }
   flags.load.stop = &interrupted;
+  if (flags.load.rate > 0 && command.count("--concurrency") == 0) {
+    flags.load.concurrency = kMaxConcurrency;
+  }
   if (flags.max_calls > 0 && command.count("--duration") == 0) {
     flags.load.duration = kMaxLoadDuration;
   }
@@ -168,9 +102,10 @@ int LoadTest(const CLI::App& command, LoadFlags& flags) {
     return UsageError(command, report.status().message());
   }
   if (flags.json) {
-    std::cout << ToJson(ToMessage(flags, *report), /*pretty=*/true);
+    std::cout << ToJson(ReportMessage(flags.load, client_options.connections, *report),
+                        /*pretty=*/true);
   } else if (!report->gave_up || report->num_calls > 0) {
-    PrintReport(flags, *report);
+    std::cout << ReportText(flags.load, client_options.connections, *report);
   }
   if (report->gave_up) {
     return Failure(command, absl::StrCat("gave up, too many calls in a row failed: ",
@@ -179,11 +114,37 @@ int LoadTest(const CLI::App& command, LoadFlags& flags) {
   return report->failed_calls.empty() && report->failed_sources.empty() ? kExitOk : kExitFailed;
 }
 
+// The open loop's flags, and what it calls a good answer.
+void AddScheduleFlags(CLI::App& app, LoadFlags& flags) {
+  app.add_option("--rate", flags.load.rate,
+                 "Calls a second that are sent whatever the answers do; latency counts from when a "
+                 "call was due. Without it: a closed loop.")
+      ->type_name("CALLS/S")
+      ->check(CLI::Range(0.001, kMaxRate))
+      ->group(kLoadGroup);
+  app.add_option("--arrivals", flags.load.arrivals, "With --rate: how calls arrive.")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Arrivals>{
+          {"poisson", Arrivals::kPoisson}, {"even", Arrivals::kEven}}))
+      ->type_name("poisson|even")
+      ->default_str("poisson")
+      ->needs("--rate")
+      ->group(kLoadGroup);
+  app.add_option("--arrival-seed", flags.load.seed, "Where the chance of arrivals starts from.")
+      ->type_name("N")
+      ->default_str("1")
+      ->needs("--rate")
+      ->group(kLoadGroup);
+  AddDurationFlag(app,
+                  {"--good-within", kLoadGroup,
+                   "Answers that take longer are left out of the goodput; 0 counts all."},
+                  absl::ZeroDuration(), kMaxLoadDuration, flags.good_within);
+}
+
 }  // namespace
 
 Command AddLoadTestCommand(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand(
-      "load-test", "Keep calls in flight for a while and print rate and latency.");
+      "load-test", "Keep calls in flight, or send them at a rate, and print rate and latency.");
   auto flags = std::make_shared<LoadFlags>();
   flags->connection.client.connections = 4;
   AddSourceFlags(*app, flags->sources);
@@ -197,8 +158,11 @@ Command AddLoadTestCommand(CLI::App& parent) {
   AddConnectionFlags(*app, flags->connection);
   AddIntFlag(*app, {"--connections", kConnectionGroup, "Connections that calls are spread over."},
              1, 64, flags->connection.client.connections);
-  AddIntFlag(*app, {"--concurrency", kLoadGroup, "Calls in flight; an answer starts the next."}, 1,
-             kMaxConcurrency, flags->load.concurrency);
+  AddIntFlag(*app,
+             {"--concurrency", kLoadGroup,
+              "Calls in flight; an answer starts the next. With --rate: the most of them."},
+             1, kMaxConcurrency, flags->load.concurrency);
+  AddScheduleFlags(*app, *flags);
   AddIntFlag(*app, {"--batch", kLoadGroup, "Sources a call."}, 1, 4096, flags->load.batch);
   AddDurationFlag(*app, {"--duration", kLoadGroup, "How long calls are started and counted."},
                   absl::Milliseconds(1), kMaxLoadDuration, flags->load.duration);
@@ -214,7 +178,10 @@ Command AddLoadTestCommand(CLI::App& parent) {
   app->footer(
       "Example:\n"
       "  beamwright load-test --file words.txt --concurrency 64 --duration 30s\n"
-      "Latency here is that of a closed loop; users who arrive at their own pace may wait longer.\n"
+      "  beamwright load-test --file words.txt --rate 500 --good-within 100ms\n"
+      "Without --rate latency is that of a closed loop; users who arrive at their own pace may "
+      "wait "
+      "longer.\n"
       "Ctrl-C ends the run and prints what was measured.");
   return {app, [app, flags] { return LoadTest(*app, *flags); }};
 }

@@ -1,12 +1,14 @@
 #include "client/load/load.h"
 
+#include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "client/load/histogram.h"
+#include "client/load/tally.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {
@@ -27,6 +29,14 @@ absl::Status Validate(const LoadOptions& options) {
     return Invalid("concurrency is ", options.concurrency, "; 1 to ", kMaxConcurrency,
                    " are allowed");
   }
+  // The negation: NaN is refused too.
+  if (!(options.rate >= 0 && options.rate <= kMaxRate)) {
+    return Invalid("rate is ", options.rate, "; 0 to ", kMaxRate, " calls a second are allowed");
+  }
+  if (options.good_within < absl::ZeroDuration()) {
+    return Invalid("good_within is ", absl::FormatDuration(options.good_within),
+                   "; at least 0 is allowed");
+  }
   if (options.max_calls < 0) {
     return Invalid("max_calls is ", options.max_calls, "; at least 0 is allowed");
   }
@@ -41,45 +51,75 @@ absl::Status Validate(const LoadOptions& options) {
   return absl::OkStatus();
 }
 
-// Not the wall clock, which may be set while we measure.
-using Clock = std::chrono::steady_clock;
+using Clock = Tally::Clock;
 
 class Run {
  public:
   Run(Client& client, const LoadOptions& options)
       : client_(client),
         options_(options),
-        warm_(Clock::now() + absl::ToChronoNanoseconds(options.warmup)),
+        begin_(Clock::now()),
+        warm_(begin_ + absl::ToChronoNanoseconds(options.warmup)),
         end_(warm_ + absl::ToChronoNanoseconds(options.duration)),
-        last_answer_(warm_) {}
+        tally_(warm_, options.good_within) {}
 
   LoadReport Execute() {
-    for (int i = 0; i < options_.concurrency; ++i) {
-      StartCall();
+    if (options_.rate > 0) {
+      SendOnSchedule();
+    } else {
+      for (int i = 0; i < options_.concurrency; ++i) {
+        StartNext();
+      }
     }
     WaitForEnd();
+    LoadReport report = tally_.Report();
     absl::MutexLock lock(&mutex_);
-    report_.elapsed = absl::FromChrono(last_answer_ - warm_);
-    report_.p50 = latencies_.Percentile(0.50);
-    report_.p90 = latencies_.Percentile(0.90);
-    report_.p99 = latencies_.Percentile(0.99);
-    report_.max = latencies_.max();
-    return report_;
+    report.gave_up = gave_up_;
+    report.stopped = Stopped();
+    return report;
   }
 
  private:
   bool Stopped() const { return options_.stop != nullptr && options_.stop->load(); }
 
-  // Starts a call unless the run is over. Called on this thread and by callbacks.
-  void StartCall() {
-    const Clock::time_point now = Clock::now();
-    const bool counted = now >= warm_;
+  bool Over(Clock::time_point due) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return due >= end_ || Stopped() || gave_up_ ||
+           (options_.max_calls > 0 && num_started_ >= options_.max_calls);
+  }
+
+  // Open loop, on this thread: each call when it is due, whatever became of those before.
+  void SendOnSchedule() {
+    ArrivalTimes arrivals(options_.arrivals, options_.rate, options_.seed);
+    Clock::time_point due;
+    do {
+      due = begin_ + absl::ToChronoNanoseconds(arrivals.Next());
+      SleepUntil(std::min(due, end_));
+    } while (Start(due));
+  }
+
+  void SleepUntil(Clock::time_point time) const {
+    while (!Stopped() && Clock::now() < time) {
+      std::this_thread::sleep_until(std::min(time, Clock::now() + kLook));
+    }
+  }
+
+  // Closed loop. Called on this thread and by callbacks.
+  void StartNext() { Start(Clock::now()); }
+
+  // Starts the call that is due at this time, or skips it. False: the run is over.
+  bool Start(Clock::time_point due) {
+    const bool counted = due >= warm_;
     v1::DecodeRequest request = options_.request;
     {
       absl::MutexLock lock(&mutex_);
-      if (now >= end_ || Stopped() || report_.gave_up ||
-          (options_.max_calls > 0 && num_started_ >= options_.max_calls)) {
-        return;
+      if (Over(due)) {
+        return false;
+      }
+      if (options_.rate > 0 && num_in_flight_ >= options_.concurrency) {
+        if (counted) {
+          tally_.Skipped();
+        }
+        return true;
       }
       num_started_ += counted ? 1 : 0;
       ++num_in_flight_;
@@ -89,77 +129,49 @@ class Run {
         next_source_ = (next_source_ + 1) % options_.sources.size();
       }
     }
+    if (counted) {
+      tally_.Sent(due, options_.rate > 0 ? Clock::now() : due);
+    }
     client_.DecodeAsync(std::move(request), absl::Now() + options_.timeout,
-                        [this, now, counted](absl::StatusOr<v1::DecodeResponse> response) {
-                          Finish(now, counted, response);
+                        [this, due, counted](absl::StatusOr<v1::DecodeResponse> response) {
+                          Finish(due, counted, response);
                         });
+    return true;
   }
 
-  void Finish(Clock::time_point started, bool counted,
+  void Finish(Clock::time_point due, bool counted,
               const absl::StatusOr<v1::DecodeResponse>& response) {
     const Clock::time_point now = Clock::now();
     const bool cancelled_by_us =
         Stopped() && response.status().code() == absl::StatusCode::kCancelled;
-    if (counted && response.ok()) {
-      latencies_.Record(absl::FromChrono(now - started));
+    if (counted && !cancelled_by_us) {
+      tally_.Ended(due, now, response);
     }
-    {
-      absl::MutexLock lock(&mutex_);
-      if (counted && !cancelled_by_us) {
-        last_answer_ = now;
-        Count(response);
-      }
-      NoteFailuresInARow(response.status());
+    NoteFailuresInARow(response.status());
+    if (options_.rate == 0) {
+      StartNext();
     }
-    StartCall();
     // Last: afterwards the run may be over and gone.
     absl::MutexLock lock(&mutex_);
     --num_in_flight_;
   }
 
-  void Count(const absl::StatusOr<v1::DecodeResponse>& response)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (!response.ok()) {
-      ++report_.failed_calls[response.status().code()];
-      NoteFirstFailure(response.status());
-      return;
-    }
-    ++report_.num_calls;
-    for (const v1::Result& result : response->results()) {
-      const absl::Status status = ResultStatus(result);
-      if (status.ok()) {
-        ++report_.num_sources;
-      } else {
-        ++report_.failed_sources[status.code()];
-        NoteFirstFailure(status);
-      }
-    }
-  }
-
-  void NoteFirstFailure(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (report_.first_failure.ok()) {
-      report_.first_failure = status;
-    }
-  }
-
-  void NoteFailuresInARow(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  void NoteFailuresInARow(const absl::Status& status) {
+    absl::MutexLock lock(&mutex_);
     if (!FailsEveryCall(status.code())) {
       failures_in_a_row_ = 0;
     } else if (++failures_in_a_row_ >= kHopelessFailures && !Stopped()) {
-      report_.gave_up = true;
-      NoteFirstFailure(status);
+      gave_up_ = true;
+      tally_.NoteFailure(status);
     }
   }
 
   void WaitForEnd() {
-    // A signal handler can set a flag but not wake a thread: so look at it now and then.
-    constexpr absl::Duration kLook = absl::Milliseconds(50);
     const auto idle = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return num_in_flight_ == 0; };
     while (true) {
       {
         absl::MutexLock lock(&mutex_);
-        if (mutex_.AwaitWithTimeout(absl::Condition(&idle), kLook)) {
-          report_.stopped = Stopped();
+        if (mutex_.AwaitWithTimeout(absl::Condition(&idle), absl::FromChrono(kLook))) {
           return;
         }
       }
@@ -170,18 +182,21 @@ class Run {
     }
   }
 
+  // A signal handler can set a flag but not wake a thread: so look at it now and then.
+  static constexpr std::chrono::milliseconds kLook{50};
+
   Client& client_;
   const LoadOptions& options_;
+  const Clock::time_point begin_;
   const Clock::time_point warm_;
   const Clock::time_point end_;
-  Histogram latencies_;
+  Tally tally_;
   absl::Mutex mutex_;
-  LoadReport report_ ABSL_GUARDED_BY(mutex_);
-  Clock::time_point last_answer_ ABSL_GUARDED_BY(mutex_);
   size_t next_source_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_started_ ABSL_GUARDED_BY(mutex_) = 0;  // counted calls only
   int num_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   int failures_in_a_row_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool gave_up_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace

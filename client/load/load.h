@@ -1,7 +1,7 @@
-// A closed-loop load generator: a fixed number of calls is kept in flight, each answer starts the
-// next call. It measures how much a server can do and how long calls take at that concurrency. It
-// does not tell the latency of users who arrive at their own pace: a closed loop waits for a slow
-// server.
+// A load generator. Closed loop: a fixed number of calls is kept in flight, each answer starts the
+// next call; it measures how much a server can do. Open loop: calls are due at times of their own,
+// whatever the server does, and latency counts from when a call was due. That is what users see who
+// arrive at their own pace; a closed loop waits for a slow server and so hides how slow it is.
 #ifndef BEAMWRIGHT_CLIENT_LOAD_LOAD_H_
 #define BEAMWRIGHT_CLIENT_LOAD_LOAD_H_
 
@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
 #include "client/client.h"
+#include "client/load/arrivals.h"
 
 namespace beamwright::client {
 
@@ -25,11 +26,19 @@ struct LoadOptions {
   std::vector<v1::Source> sources;
   // Sources a call, at least 1.
   int batch = 1;
-  // Calls in flight, 1 to kMaxConcurrency.
+  // Closed loop: calls in flight, 1 to kMaxConcurrency. Open loop: the most of them; a call that is
+  // due when so many are in flight is skipped and counted as such.
   int concurrency = 16;
-  // Calls started before this has passed are made but not counted.
+  // Calls a second that are due, at most kMaxRate. 0: closed loop.
+  double rate = 0;
+  // Open loop: how the calls arrive, and where their chance starts from.
+  Arrivals arrivals = Arrivals::kPoisson;
+  uint64_t seed = 1;
+  // A call is good if all its sources were decoded and it took no longer than this.
+  absl::Duration good_within = absl::InfiniteDuration();
+  // Calls due before this has passed are made but not counted.
   absl::Duration warmup = absl::Seconds(1);
-  // Calls are started for this long after the warm-up, at most kMaxLoadDuration.
+  // Calls are due for this long after the warm-up, at most kMaxLoadDuration.
   absl::Duration duration = absl::Seconds(10);
   // At most this many counted calls; 0: as many as the time allows.
   int64_t max_calls = 0;
@@ -41,21 +50,36 @@ struct LoadOptions {
 };
 
 inline constexpr int kMaxConcurrency = 4096;
+inline constexpr double kMaxRate = 1e6;
 inline constexpr absl::Duration kMaxLoadDuration = absl::Hours(24);
 
+// Of durations; zero where there was none.
+struct Percentiles {
+  absl::Duration p50, p90, p99, max;
+};
+
 struct LoadReport {
-  // From the end of the warm-up to the last counted answer.
+  // From the end of the warm-up to the end of the last counted call.
   absl::Duration elapsed;
   int64_t num_calls = 0;    // answered
+  int64_t num_good = 0;     // of these, see LoadOptions::good_within
   int64_t num_sources = 0;  // decoded
+  int64_t num_tokens = 0;   // of their best hypotheses
+  int64_t num_skipped = 0;  // due, but never sent (open loop)
   // Calls that failed as a whole, by code; their sources are in neither of the other counts.
   std::map<absl::StatusCode, int64_t> failed_calls;
   // Sources that failed in answered calls, by code.
   std::map<absl::StatusCode, int64_t> failed_sources;
   // The first failure of a call or a source; OK: there was none.
   absl::Status first_failure;
-  // Of answered calls, from before sending to the answer.
-  absl::Duration p50, p90, p99, max;
+  // Of calls with a source that was decoded, from when they were due (closed loop: from before
+  // sending) to the answer.
+  Percentiles latency;
+  // The same of calls that were refused as a whole or in all their sources: RESOURCE_EXHAUSTED or
+  // UNAVAILABLE.
+  Percentiles refused;
+  // How late calls were sent. More than a few milliseconds: this machine cannot send at that rate.
+  Percentiles lag;
   // The run ended early because calls failed in a row in a way that others would fail as well.
   bool gave_up = false;
   // The run was ended by `stop`.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ops/base/status.h"
+#include "ops/compile/cell_product.h"
 #include "ops/compile/extents.h"
 #include "ops/compile/graph_copy.h"
 #include "ops/compile/program.h"
@@ -20,14 +21,9 @@ struct SliceProduct {
   int node = -1;
   int rule = -1;   // index into Loop::inputs
   int chain = -1;  // Squeeze or Reshape between the Parameter and the product; -1: none
-  bool is_cell = false;
-  bool joined = false;  // a cell whose W and R stand in one matrix
-  size_t weight = 0;    // input of the node
+  std::optional<CellProduct> cell;  // nothing: the node is a MatMul
+  size_t weight = 1;                // input of the node
 };
-
-bool IsCell(const Node& node) {
-  return node.op == "LSTMCell" || node.op == "GRUCell" || node.op == "RNNCell";
-}
 
 class ProductFinder {
  public:
@@ -52,25 +48,14 @@ class ProductFinder {
     const Node& node = loop_.body.node(index);
     SliceProduct product;
     product.node = index;
-    product.is_cell = IsCell(node);
-    if (!product.is_cell && node.op != "MatMul") {
-      return std::nullopt;
-    }
-    const auto flag = [&](const char* name) {
-      return node.attributes.Bool(name, false).value_or(true);
-    };
-    if (flag("transpose_a") || flag("input_is_product")) {
-      return std::nullopt;
-    }
-    product.joined = node.op == "LSTMCell" && flag("weights_joined");
-    product.weight = !product.is_cell ? 1 : node.op == "LSTMCell" ? 3 : 2;
     const std::vector<InputInfo> inputs = info_.InputsOf(loop_.body, node);
-    const Tensor* weight = product.weight < inputs.size() ? inputs[product.weight].value : nullptr;
-    const ValueId x = node.inputs[0];
-    if (weight == nullptr || weight->dtype() != DType::kF32 || weight->rank() != 2 ||
-        weight->num_elements() == 0) {
+    product.cell = FindCellProduct(node, inputs);
+    if (product.cell.has_value()) {
+      product.weight = product.cell->weight;
+    } else if (!IsPlainProduct(node, inputs)) {
       return std::nullopt;
     }
+    const ValueId x = node.inputs[0];
     ValueId source = x;
     if (loop_.body.node(x.node).op != "Parameter") {
       product.chain = x.node;
@@ -79,6 +64,14 @@ class ProductFinder {
     }
     product.rule = source.present() ? SlicedRule(source) : -1;
     return product.rule >= 0 && KeepsElements(product) ? std::optional(product) : std::nullopt;
+  }
+
+  // A * weight, or A * weight^T, with a known weight.
+  static bool IsPlainProduct(const Node& node, absl::Span<const InputInfo> inputs) {
+    const Tensor* weight = inputs.size() < 2 ? nullptr : inputs[1].value;
+    return node.op == "MatMul" && !node.attributes.Bool("transpose_a", false).value_or(true) &&
+           weight != nullptr && weight->dtype() == DType::kF32 && weight->rank() == 2 &&
+           weight->num_elements() > 0;
   }
 
   // The rule that slices x [.., time, .., width], of rank 3, for the body's Parameter.
@@ -103,7 +96,7 @@ class ProductFinder {
   bool KeepsElements(const SliceProduct& product) const {
     const LoopInput& rule = loop_.inputs[static_cast<size_t>(product.rule)];
     if (product.chain < 0) {
-      return rule.drop_axis || !product.is_cell;
+      return rule.drop_axis || !product.cell.has_value();
     }
     const Node& chain = loop_.body.node(product.chain);
     const PartialShape& before = loop_.body.info(chain.inputs[0]).shape;
@@ -127,16 +120,6 @@ class ProductFinder {
   const Loop& loop_;
   const GraphInfo& info_;
 };
-
-// Columns [first, first + count) of a matrix.
-Tensor Columns(const Tensor& matrix, int64_t first, int64_t count) {
-  Tensor part(DType::kF32, {matrix.dim(0), count});
-  for (int64_t row = 0; row < matrix.dim(0); ++row) {
-    std::copy_n(matrix.data<float>() + row * matrix.dim(1) + first, count,
-                part.mutable_data<float>() + row * count);
-  }
-  return part;
-}
 
 // Rewrites one loop. Products are appended to `outside`, in which `inputs` (of the loop) stand.
 class Hoister {
@@ -164,7 +147,7 @@ class Hoister {
                        [&](const SliceProduct& p) { return p.node == static_cast<int>(i); });
       if (product != products.end()) {
         const ValueId x = AddChain(*product, replaced.at(product->node));
-        if (!product->is_cell) {
+        if (!product->cell.has_value()) {
           moved.push_back(x.node);  // the product itself
           continue;
         }
@@ -190,6 +173,9 @@ class Hoister {
   const Tensor& Weight(const SliceProduct& product) const {
     return *info_.InputsOf(loop_.body, loop_.body.node(product.node))[product.weight].value;
   }
+  static bool IsJoined(const SliceProduct& product) {
+    return product.cell.has_value() && product.cell->joined;
+  }
   const Node& ParameterOf(const SliceProduct& product) const {
     const LoopInput& rule = loop_.inputs[static_cast<size_t>(product.rule)];
     return loop_.body.node(loop_.body.parameters[static_cast<size_t>(rule.body_parameter)]);
@@ -201,7 +187,7 @@ class Hoister {
     const int64_t width = ParameterOf(product).outputs[0].shape.dims().back();
     const Tensor& weight = Weight(product);
     const bool transposed =
-        product.is_cell || node.attributes.Bool("transpose_b", false).value_or(false);
+        product.cell.has_value() || node.attributes.Bool("transpose_b", false).value_or(false);
     const int64_t columns = weight.dim(transposed ? 0 : 1);
     LoopInput rule = loop_.inputs[static_cast<size_t>(product.rule)];
 
@@ -211,7 +197,7 @@ class Hoister {
     outside.attributes.Set("transpose_b", transposed);
     outside.inputs = {inputs_[static_cast<size_t>(rule.input)],
                       AppendConstant(outside_, outside.name,
-                                     product.joined ? Columns(weight, 0, width) : weight)};
+                                     IsJoined(product) ? Columns(weight, 0, width) : weight)};
     outside.outputs.resize(1);
     rule.input = static_cast<int>(inputs_.size());
     inputs_.push_back(AppendNode(outside_, std::move(outside)));
@@ -247,17 +233,14 @@ class Hoister {
 
   // Makes a cell take the product in the place of X and W.
   void UseProduct(const SliceProduct& product, ValueId x, Node& cell) {
-    cell.attributes.Set("input_is_product", true);
-    cell.inputs[0] = x;
-    if (product.joined) {
+    ValueId recurrent;
+    if (IsJoined(product)) {
       const Tensor& weight = Weight(product);
       const int64_t width = ParameterOf(product).outputs[0].shape.dims().back();
-      const ValueId recurrent = AppendConstant(result_.body, absl::StrCat(cell.name, "/R"),
-                                               Columns(weight, width, weight.dim(1) - width));
-      cell.attributes.Set("weights_joined", false);
-      cell.inputs.insert(cell.inputs.begin() + static_cast<int64_t>(product.weight) + 1, recurrent);
+      recurrent = AppendConstant(result_.body, absl::StrCat(cell.name, "/R"),
+                                 Columns(weight, width, weight.dim(1) - width));
     }
-    cell.inputs[product.weight] = ValueId();
+    TakeProduct(*product.cell, x, recurrent, cell);
   }
 
   // Slices that only products read are not made any more.

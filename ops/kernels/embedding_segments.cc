@@ -1,5 +1,6 @@
 #include "ops/kernels/embedding_segments.h"
 
+#include "absl/container/inlined_vector.h"
 #include "ops/kernels/embedding_sum.h"
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/parallel.h"
@@ -85,19 +86,17 @@ struct EmbeddingSegmentsSumOp {
     return CheckDefaultIndex(default_index, inputs[kTable]->dim(0));
   }
 
-  // The first item of `segment` or a later one, by bisection: segment ids ascend.
-  static int64_t FirstItem(const Tensor& segment_ids, int64_t segment) {
-    int64_t low = 0;
-    int64_t high = segment_ids.num_elements();
-    while (low < high) {
-      const int64_t middle = (low + high) / 2;
-      if (IntAt(segment_ids, middle) < segment) {
-        low = middle + 1;
-      } else {
-        high = middle;
+  // The first item of each segment, and one past the last of all: segment ids ascend.
+  static absl::InlinedVector<int64_t, 256> FirstItems(const Tensor& segment_ids, int64_t segments) {
+    absl::InlinedVector<int64_t, 256> first(static_cast<size_t>(segments) + 1);
+    int64_t item = 0;
+    for (int64_t segment = 0; segment <= segments; ++segment) {
+      while (item < segment_ids.num_elements() && IntAt(segment_ids, item) < segment) {
+        ++item;
       }
+      first[static_cast<size_t>(segment)] = item;
     }
-    return low;
+    return first;
   }
 
   static absl::Status Compute(const Options&, const ExecutionContext& context,
@@ -110,6 +109,9 @@ struct EmbeddingSegmentsSumOp {
     const int64_t default_index = present(kDefaultIndex) ? IntAt(*inputs[kDefaultIndex], 0) : -1;
     BW_RETURN_IF_ERROR(CheckValues(inputs, segments, default_index));
     const int64_t width = segments == 0 ? 0 : output.num_elements() / segments;
+    if (width == 0) {
+      return absl::OkStatus();
+    }
     const int64_t work = 2 * width * (inputs[kIndices]->num_elements() + segments);
     VisitDType(output.dtype(), [&](auto type) {
       using T = decltype(type);
@@ -118,10 +120,10 @@ struct EmbeddingSegmentsSumOp {
         T* const out = output.mutable_data<T>();
         const EmbeddingTable<T> table{inputs[kTable]->data<T>(), width, inputs[kIndices], weights,
                                       default_index};
+        const auto first = FirstItems(*inputs[kSegmentIds], segments);
         ParallelFor(context.num_threads, segments, work, [&](int64_t segment) {
-          table.SumItems(FirstItem(*inputs[kSegmentIds], segment),
-                         FirstItem(*inputs[kSegmentIds], segment + 1), /*mean=*/false,
-                         out + segment * width);
+          const auto at = static_cast<size_t>(segment);
+          table.SumItems(first[at], first[at + 1], /*mean=*/false, out + segment * width);
         });
       }
     });

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "ops/base/vector_isa.h"
 #include "ops/kernels/inputs.h"
 
 namespace beamwright::ops {
@@ -61,24 +62,16 @@ struct EmbeddingTable {
       }
       return;
     }
-    // Columns in blocks: sums stay in registers, and each row of the table is read in order.
-    constexpr int64_t kBlock = 64;
     for (int64_t first = 0; first < width; first += kBlock) {
       const int64_t block = std::min(kBlock, width - first);
-      typename TableTotal<T>::type sums[kBlock] = {};
-      for (int64_t i = begin; i < end; ++i) {
-        const T* row = rows + IntAt(*indices, i) * width + first;
+      Total sums[kBlock] = {};
+      VectorizedFor<T>([&]() BW_ALWAYS_INLINE {
         if (weights == nullptr) {
-          for (int64_t d = 0; d < block; ++d) {
-            sums[d] += Widen(row[d]);
-          }
+          AddRows<false>(begin, end, first, block, sums);
         } else {
-          const auto weight = Widen(weights[i]);
-          for (int64_t d = 0; d < block; ++d) {
-            sums[d] += Widen(row[d]) * weight;
-          }
+          AddRows<true>(begin, end, first, block, sums);
         }
-      }
+      });
       for (int64_t d = 0; d < block; ++d) {
         out[first + d] = Narrow<T>(mean ? Divide(sums[d], end - begin) : sums[d]);
       }
@@ -86,6 +79,39 @@ struct EmbeddingTable {
   }
 
  private:
+  using Total = typename TableTotal<T>::type;
+
+  // Columns summed at a time: enough of a row to be read in one go, few enough that the sums stay
+  // in the first-level cache.
+  static constexpr int64_t kBlock = 256;
+  // How far ahead rows are fetched: they stand anywhere in a table that fits in no cache.
+  static constexpr int64_t kAheadBytes = 2048;
+  static constexpr int64_t kCacheLine = 64;
+
+  template <bool kWeighted>
+  BW_ALWAYS_INLINE inline void AddRows(int64_t begin, int64_t end, int64_t first, int64_t block,
+                                       Total* __restrict sums) const {
+    const int64_t bytes = block * static_cast<int64_t>(sizeof(T));
+    const int64_t ahead = std::max<int64_t>(kAheadBytes / bytes, 1);
+    const int64_t last = indices->num_elements() - 1;
+    for (int64_t i = begin; i < end; ++i) {
+      const auto* next = reinterpret_cast<const char*>(
+          rows + IntAt(*indices, std::min(i + ahead, last)) * width + first);
+      for (int64_t byte = 0; byte < bytes; byte += kCacheLine) {
+        __builtin_prefetch(next + byte);
+      }
+      const T* row = rows + IntAt(*indices, i) * width + first;
+      [[maybe_unused]] const Total weight = kWeighted ? Widen(weights[i]) : Total{};
+      for (int64_t d = 0; d < block; ++d) {
+        if constexpr (kWeighted) {
+          sums[d] += Widen(row[d]) * weight;
+        } else {
+          sums[d] += Widen(row[d]);
+        }
+      }
+    }
+  }
+
   static typename TableTotal<T>::type Divide(typename TableTotal<T>::type sum, int64_t count) {
     if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
       return static_cast<uint64_t>(static_cast<int64_t>(sum) / count);

@@ -1,11 +1,13 @@
 #include "ops/kernels/gather_tree.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <type_traits>
+#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/order.h"
 #include "ops/kernels/parallel.h"
@@ -35,6 +37,11 @@ bool ToWhole(T value, int64_t& whole) {
   }
 }
 
+// Columns (a batch entry's beam each) that a thread takes at a time: their places in the tree stay
+// in its first-level cache while it goes through whole rows of a step, which lie side by side.
+// Walking up one column after another would touch a page for every element.
+constexpr int64_t kBlockColumns = 1024;
+
 template <typename T>
 struct Tree {
   const T* step_ids;
@@ -44,46 +51,101 @@ struct Tree {
   T* final_ids;
   int64_t steps, batch, beams;
 
+  // Where a column's way up ended: at a parent that is none.
+  struct BadParent {
+    int64_t step = -1;  // -1: nowhere; steps: max_seq_len is no number
+    int64_t beam = 0;   // the beam that has the parent
+    int64_t column = 0;
+  };
+
   int64_t Index(int64_t t, int64_t b, int64_t k) const { return (t * batch + b) * beams + k; }
 
-  absl::Status Column(int64_t b, int64_t k) const {
+  // Batch entries [first, first + count). Of several bad columns the first is returned.
+  BadParent Block(int64_t first, int64_t count) const {
+    const int64_t columns = count * beams;
+    absl::InlinedVector<int64_t, kBlockColumns> at(static_cast<size_t>(columns));
+    absl::InlinedVector<int64_t, kBlockColumns> first_end(static_cast<size_t>(columns), steps);
+    absl::InlinedVector<int64_t, kBlockColumns> lengths(static_cast<size_t>(count));
+    BadParent bad;
+    const auto note = [&](int64_t step, int64_t beam, int64_t column) {
+      if (bad.step < 0 || column < bad.column) {
+        bad = {step, beam, column};
+      }
+    };
+    for (int64_t b = 0; b < count; ++b) {
+      int64_t length = 0;
+      if (!ToWhole(max_seq_len[first + b], length)) {
+        note(steps, 0, (first + b) * beams);
+      }
+      lengths[static_cast<size_t>(b)] = std::clamp<int64_t>(length, 0, steps);
+      std::iota(at.begin() + b * beams, at.begin() + (b + 1) * beams, int64_t{0});
+    }
+    for (int64_t t = steps - 1; t >= 0; --t) {
+      for (int64_t b = 0; b < count; ++b) {
+        const int64_t row = Index(t, first + b, 0);
+        if (t >= lengths[static_cast<size_t>(b)]) {
+          std::fill_n(final_ids + row, beams, end_token);
+          continue;
+        }
+        const int64_t column = b * beams;
+        const int64_t k = TakeStep(t, row, &at[static_cast<size_t>(column)],
+                                   &first_end[static_cast<size_t>(column)]);
+        if (k < beams) {
+          note(t, at[static_cast<size_t>(column + k)], first * beams + column + k);
+          lengths[static_cast<size_t>(b)] = t;  // the entry's steps below are of no use
+        }
+      }
+    }
+    if (bad.step < 0) {
+      FillBehindEnds(first * beams, first_end);
+    }
+    return bad;
+  }
+
+  // One step up for the beams of one batch entry: their ids, and where they go on. The first beam
+  // whose parent is none, or `beams`.
+  int64_t TakeStep(int64_t t, int64_t row, int64_t* at, int64_t* first_end) const {
     const auto end = Comparable(end_token);
-    int64_t length = 0;
-    if (!ToWhole(max_seq_len[b], length)) {
+    for (int64_t k = 0; k < beams; ++k) {
+      const T id = step_ids[row + at[k]];
+      final_ids[row + k] = id;
+      first_end[k] = Comparable(id) == end ? t : first_end[k];
+    }
+    for (int64_t k = 0; t > 0 && k < beams; ++k) {
+      int64_t next = 0;
+      if (!ToWhole(parent_ids[row + at[k]], next) || next < 0 || next >= beams) {
+        return k;
+      }
+      at[k] = next;
+    }
+    return beams;
+  }
+
+  // Whatever follows a column's first end token is end tokens.
+  void FillBehindEnds(int64_t column, absl::Span<const int64_t> first_end) const {
+    const int64_t earliest = *std::min_element(first_end.begin(), first_end.end());
+    for (int64_t t = earliest + 1; t < steps; ++t) {
+      T* const row = final_ids + t * batch * beams + column;
+      for (size_t i = 0; i < first_end.size(); ++i) {
+        row[i] = t > first_end[i] ? end_token : row[i];
+      }
+    }
+  }
+
+  absl::Status Describe(const BadParent& bad) const {
+    const int64_t b = bad.column / beams;
+    if (bad.step == steps) {
       return Invalid("max_seq_len[", b, "]: ", Comparable(max_seq_len[b]),
                      " is not a whole finite number");
     }
-    length = std::clamp<int64_t>(length, 0, steps);
-    for (int64_t t = length; t < steps; ++t) {
-      final_ids[Index(t, b, k)] = end_token;
+    const T parent = parent_ids[Index(bad.step, b, bad.beam)];
+    int64_t whole = 0;
+    if (!ToWhole(parent, whole)) {
+      return Invalid("parent_ids[", bad.step, ",", b, ",", bad.beam, "]: ", Comparable(parent),
+                     " is not a whole finite number");
     }
-    int64_t at = k;
-    for (int64_t t = length - 1; t >= 0; --t) {
-      final_ids[Index(t, b, k)] = step_ids[Index(t, b, at)];
-      if (t == 0) {
-        break;
-      }
-      const T parent = parent_ids[Index(t, b, at)];
-      int64_t next = 0;
-      if (!ToWhole(parent, next)) {
-        return Invalid("parent_ids[", t, ",", b, ",", at, "]: ", Comparable(parent),
-                       " is not a whole finite number");
-      }
-      if (next < 0 || next >= beams) {
-        return Invalid("parent_ids[", t, ",", b, ",", at, "]: ", Comparable(parent),
-                       " is outside [0, ", beams, ")");
-      }
-      at = next;
-    }
-    bool finished = false;
-    for (int64_t t = 0; t < length; ++t) {
-      T& id = final_ids[Index(t, b, k)];
-      if (finished) {
-        id = end_token;
-      }
-      finished = finished || Comparable(id) == end;
-    }
-    return absl::OkStatus();
+    return Invalid("parent_ids[", bad.step, ",", b, ",", bad.beam, "]: ", Comparable(parent),
+                   " is outside [0, ", beams, ")");
   }
 };
 
@@ -145,18 +207,22 @@ struct GatherTreeOp {
                            inputs[0]->dim(0),
                            inputs[0]->dim(1),
                            inputs[0]->dim(2)};
-        // Of several bad columns the first is reported, whichever thread met its own first.
-        const int64_t columns = tree.batch * tree.beams;
-        std::atomic<int64_t> bad{columns};
-        ParallelFor(context.num_threads, columns, 8 * columns * tree.steps, [&](int64_t column) {
-          if (tree.Column(column / tree.beams, column % tree.beams).ok()) {
-            return;
-          }
-          int64_t seen = bad.load();
-          while (column < seen && !bad.compare_exchange_weak(seen, column)) {
-          }
-        });
-        return bad < columns ? tree.Column(bad / tree.beams, bad % tree.beams) : absl::OkStatus();
+        using BadParent = typename Tree<T>::BadParent;
+        if (tree.beams == 0) {
+          return absl::OkStatus();
+        }
+        const int64_t entries = std::max<int64_t>(kBlockColumns / tree.beams, 1);
+        const int64_t blocks = (tree.batch + entries - 1) / entries;
+        std::vector<BadParent> bad(static_cast<size_t>(blocks));
+        ParallelFor(context.num_threads, blocks, 8 * tree.batch * tree.beams * tree.steps,
+                    [&](int64_t block) {
+                      const int64_t first = block * entries;
+                      bad[static_cast<size_t>(block)] =
+                          tree.Block(first, std::min(entries, tree.batch - first));
+                    });
+        const auto found = std::find_if(bad.begin(), bad.end(),
+                                        [](const BadParent& parent) { return parent.step >= 0; });
+        return found == bad.end() ? absl::OkStatus() : tree.Describe(*found);
       }
       return absl::OkStatus();
     });

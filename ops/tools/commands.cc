@@ -12,6 +12,7 @@
 #include "ops/loop/operators.h"
 #include "ops/tools/bench.h"
 #include "ops/tools/check.h"
+#include "ops/tools/node_cost.h"
 #include "ops/tools/printable.h"
 #include "ops/tools/run.h"
 #include "ops/tools/show.h"
@@ -19,8 +20,12 @@
 namespace beamwright::ops {
 namespace {
 
-// What is noted of every node in a loop's body, by body. Bodies live as long as the graph.
-using NoteMap = std::map<const Graph*, std::vector<std::string>>;
+// What is noted of every node of a graph; bodies live as long as the graph that they stand in.
+struct Notes {
+  std::vector<std::string> scopes;  // of a loop's body, else empty
+  std::vector<NodeCost> costs;
+};
+using NoteMap = std::map<const Graph*, Notes>;
 
 std::vector<std::string> ScopeNotes(const Loop& loop, const GraphInfo& info) {
   std::vector<std::string> notes;
@@ -37,6 +42,9 @@ std::vector<std::string> ScopeNotes(const Loop& loop, const GraphInfo& info) {
 
 void CollectNotes(const Graph& graph, const GraphInfo& info, NoteMap& notes) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    notes[&graph].costs.push_back(CostOf(graph, info, static_cast<int>(i)));
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     size_t body = 0;
     VisitBodies(node, [&](const Graph& inner, absl::string_view) {
@@ -45,7 +53,7 @@ void CollectNotes(const Graph& graph, const GraphInfo& info, NoteMap& notes) {
         return;
       }
       if (node.loop != nullptr) {
-        notes[&inner] = ScopeNotes(*node.loop, *inner_info);
+        notes[&inner].scopes = ScopeNotes(*node.loop, *inner_info);
       }
       CollectNotes(inner, *inner_info, notes);
     });
@@ -79,7 +87,13 @@ absl::Status Show(const ShowFlags& flags, std::ostream& output) {
     CollectNotes(graph, *info, notes);
     options.note = [&notes](const Graph& shown, int node) {
       const auto it = notes.find(&shown);
-      return it == notes.end() ? std::string() : it->second[static_cast<size_t>(node)];
+      return it == notes.end() || it->second.scopes.empty()
+                 ? std::string()
+                 : it->second.scopes[static_cast<size_t>(node)];
+    };
+    options.cost = [&notes](const Graph& shown, int node) {
+      const auto it = notes.find(&shown);
+      return it == notes.end() ? NodeCost() : it->second.costs[static_cast<size_t>(node)];
     };
   } else {
     options.remarks.push_back(

@@ -8,6 +8,7 @@
 
 #include "ops/graph/graph.h"
 #include "ops/graph/operator.h"
+#include "ops/tools/node_cost.h"
 
 namespace beamwright::ops {
 
@@ -15,6 +16,8 @@ struct ShowOptions {
   // What else is known of a node, printed behind it (text) or as its "note" (JSON); empty: nothing.
   // The graph is the one shown or a loop's body inside it. Null: no notes.
   std::function<std::string(const Graph& graph, int node)> note;
+  // What a node costs, printed behind the note (text) or as its "cost" (JSON). Null: not printed.
+  std::function<NodeCost(const Graph& graph, int node)> cost;
   // Remarks on the whole graph, for example why its shapes are only the declared ones.
   std::vector<std::string> remarks;
 };

@@ -97,6 +97,15 @@ class Writer {
     if (options_.note) {
       json_.Key("note").String(options_.note(graph, index));
     }
+    if (options_.cost) {
+      const NodeCost cost = options_.cost(graph, index);
+      json_.Key("cost").BeginObject();
+      json_.Key("multiply_adds").Int(cost.multiply_adds);
+      json_.Key("weight_bytes").Int(cost.weight_bytes);
+      json_.Key("activation_bytes").Int(cost.activation_bytes);
+      json_.Key("open").Bool(cost.open);
+      json_.EndObject();
+    }
     if (node.loop != nullptr) {
       json_.Key("loop");
       WriteLoop(*node.loop);

@@ -130,10 +130,10 @@ class Printer {
       absl::StrAppend(&line, " ", Printable(name), "=",
                       std::visit([](const auto& v) { return Text(v); }, value));
     }
-    if (options_.note) {
-      const std::string note = options_.note(graph, index);
-      absl::StrAppend(&line, note.empty() ? "" : "  # ", note);
-    }
+    const std::string note = options_.note ? options_.note(graph, index) : "";
+    const std::string cost = options_.cost ? ToText(options_.cost(graph, index)) : "";
+    absl::StrAppend(&line, note.empty() && cost.empty() ? "" : "  # ", note,
+                    note.empty() || cost.empty() ? "" : "; ", cost);
     Line(line);
     if (node.loop != nullptr) {
       indent_ += 4;

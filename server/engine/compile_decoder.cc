@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "ops/compile/step_form.h"
+#include "ops/compile/token_tables.h"
 #include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
 #include "server/engine/decoder_form.h"
@@ -49,7 +50,6 @@ class DecoderCompiler {
     ops::Program* const prologue = &parts_.prologue;
     ops::Program::DropUnread(graph, {&prologue, 1}, wanted);
     BW_RETURN_IF_ERROR(FindInputs());
-    BW_RETURN_IF_ERROR(FindVocabulary());
     FindAttentionAxis();
     return absl::OkStatus();
   }
@@ -141,15 +141,10 @@ class DecoderCompiler {
                      " sliced inputs; a decoder's loop has one, its tokens");
     }
     BW_RETURN_IF_ERROR(FindLoopLogits(loop_node));
-    const ops::GraphInfo& body_info = *info.bodies[static_cast<size_t>(loop_node)][0];
-    auto loop = std::make_shared<Loop>(*node.loop);
-    TakeProjection(*loop, body_info);
-    absl::StatusOr<std::unique_ptr<ops::LoopBody>> body =
-        ops::LoopBody::Compile(std::move(loop), body_info, ops::Operators(parts_.precision));
-    if (!body.ok()) {
-      return Annotate(body.status(), Describe(node));
+    absl::Status status = CompileBody(*node.loop, *info.bodies[static_cast<size_t>(loop_node)][0]);
+    if (!status.ok()) {
+      return Annotate(status, Describe(node));
     }
-    parts_.body = *std::move(body);
     for (const int rule : parts_.body->carried()) {
       parts_.state_values.push_back(InputValue(node, rule));
     }
@@ -171,6 +166,19 @@ class DecoderCompiler {
       parts_.projection = SplitProjection(loop.body, body_info, parts_.logits_result,
                                           parts_.precision, parts_.logits_kind);
     }
+  }
+
+  absl::Status CompileBody(Loop loop, ops::GraphInfo info) {
+    TakeProjection(loop, info);
+    BW_RETURN_IF_ERROR(FindVocabulary(loop.body));
+    const ops::OperatorSet& operators = ops::Operators(parts_.precision);
+    const int num_tokens = std::max(parts_.vocabulary_size, parts_.target->begin_id() + 1);
+    parts_.token_tables =
+        AddTokenTables({num_tokens, parts_.options.token_table_share}, operators, loop, info);
+    BW_ASSIGN_OR_RETURN(
+        parts_.body,
+        ops::LoopBody::Compile(std::make_shared<const Loop>(std::move(loop)), info, operators));
+    return absl::OkStatus();
   }
 
   static ValueId InputValue(const ops::Node& node, int rule) {
@@ -251,8 +259,8 @@ class DecoderCompiler {
   // The graph becomes the body of a loop whose back edges model.textproto names.
   absl::Status CompileStepGraph(const ops::GraphInfo& info) {
     const Graph& graph = parts_.decoder;
-    auto loop = std::make_shared<Loop>();
-    loop->body = graph;
+    Loop loop;
+    loop.body = graph;
     BW_ASSIGN_OR_RETURN(const size_t token, FindTokenParameter());
     for (size_t i = 0; i < graph.parameters.size(); ++i) {
       LoopInput rule;
@@ -275,15 +283,12 @@ class DecoderCompiler {
       } else {
         parts_.invariant_values.push_back({graph.parameters[i], 0});
       }
-      loop->inputs.push_back(rule);
+      loop.inputs.push_back(rule);
     }
     BW_ASSIGN_OR_RETURN(parts_.logits_result, FindResult(parts_.decoder, "decoder.logits_output",
                                                          config_.logits_output()));
     BW_ASSIGN_OR_RETURN(parts_.attention_result, FindAttention(parts_.decoder, config_));
-    TakeProjection(*loop, info);
-    BW_ASSIGN_OR_RETURN(parts_.body,
-                        ops::LoopBody::Compile(loop, info, ops::Operators(parts_.precision)));
-    return absl::OkStatus();
+    return CompileBody(std::move(loop), info);
   }
 
   absl::StatusOr<size_t> FindTokenParameter() const {
@@ -377,8 +382,7 @@ class DecoderCompiler {
     return absl::OkStatus();
   }
 
-  absl::Status FindVocabulary() {
-    const Graph& body = parts_.body->loop().body;
+  absl::Status FindVocabulary(const Graph& body) {
     const ops::Node& result = body.node(body.results[static_cast<size_t>(parts_.logits_result)]);
     ops::ValueInfo logits = body.info(result.inputs[0]);
     if (parts_.projection != nullptr) {

@@ -19,6 +19,7 @@ std::unique_ptr<Parts> BesideOf(const Parts& parts, const v1::DecoderConfig& dec
   auto beside = std::make_unique<Parts>();
   beside->precision = parts.precision;
   beside->config = parts.config;
+  beside->options = parts.options;
   *beside->config.mutable_decoder() = decoder;
   beside->source = parts.source;
   beside->target = parts.target;

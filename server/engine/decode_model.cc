@@ -94,6 +94,7 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
   parts->name = bundle.name;
   parts->version = bundle.version;
   parts->config = bundle.config;
+  parts->options = options;
   parts->source = bundle.source;
   parts->target = bundle.target;
   parts->logits_kind = KindOf(bundle.config.decoder().logits_kind());
@@ -131,6 +132,7 @@ const model::TextCodec& DecodeModel::source() const { return *parts_->source; }
 const model::TextCodec& DecodeModel::target() const { return *parts_->target; }
 int DecodeModel::target_vocabulary_size() const { return parts_->vocabulary_size; }
 const std::string& DecodeModel::numerics() const { return parts_->numerics; }
+const ops::TokenTables& DecodeModel::token_tables() const { return parts_->token_tables; }
 
 v1::ModelDescription DecodeModel::Describe() const {
   v1::ModelDescription description;

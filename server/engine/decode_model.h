@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "beamwright/v1/model.pb.h"
+#include "ops/compile/token_tables.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/model.h"
 #include "server/model/bundle.h"
@@ -21,6 +22,9 @@ namespace beamwright::engine {
 struct CompileOptions {
   // Instead of what model.textproto says.
   std::optional<v1::Precision> precision;
+  // Most memory for tables of what a step computes from its token alone, as a multiple of the
+  // decoder's weights (docs/architecture.md, 'Tables'). 0: none. Answers are the same, bit for bit.
+  double token_table_share = 1;
 };
 
 // Immutable and thread-safe.
@@ -40,6 +44,8 @@ class DecodeModel {
   int target_vocabulary_size() const;
   // The numerics class: answers of equal class are equal bit for bit.
   const std::string& numerics() const;
+  // The tables per token that were made, or why there are none.
+  const ops::TokenTables& token_tables() const;
   // Everything that DescribeModel tells.
   v1::ModelDescription Describe() const;
 

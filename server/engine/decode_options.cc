@@ -13,6 +13,7 @@
 #include "server/engine/engine.h"
 #include "server/engine/parts.h"
 #include "server/engine/target_tokens.h"
+#include "server/model/error_details.h"
 #include "server/model/rules.h"
 
 namespace beamwright::engine {
@@ -338,76 +339,76 @@ class Resolver {
 
 }  // namespace
 
-absl::StatusOr<ResolvedOptions> ResolveOptions(const DecodeModel& model,
-                                               const v1::DecodeOptions& options) {
+absl::StatusOr<std::shared_ptr<const ResolvedOptions>> ResolveOptions(
+    const DecodeModel& model, const v1::DecodeOptions& options) {
   std::vector<std::string> faults;
   model::CheckRules(options, "options", faults);
   if (!faults.empty()) {
-    return Invalid(absl::StrJoin(faults, "; "));
+    return model::InvalidFields(faults);
   }
-  ResolvedOptions resolved;
-  resolved.merged = Merge(model, options);
-  Resolver resolver(model, resolved.merged);
-  resolver.Run(resolved.search);
+  auto resolved = std::make_shared<ResolvedOptions>();
+  resolved->merged = Merge(model, options);
+  Resolver resolver(model, resolved->merged);
+  resolver.Run(resolved->search);
   if (!resolver.faults().empty()) {
-    return Invalid(absl::StrJoin(resolver.faults(), "; "));
+    return model::InvalidFields(resolver.faults());
   }
-  return resolved;
+  return std::shared_ptr<const ResolvedOptions>(std::move(resolved));
 }
 
-absl::Status SetLengths(const DecodeModel& model, int source_length, ResolvedOptions& options) {
-  const v1::DecodeOptions& merged = options.merged;
+namespace {
+
+// The lengths for a source of so many tokens.
+absl::Status SetLengths(const DecodeModel& model, int source_length,
+                        const v1::DecodeOptions& merged, search::SearchOptions& search) {
   const double most = merged.has_max_length()
                           ? merged.max_length()
                           : std::ceil(double{merged.max_length_factor()} * source_length) +
                                 merged.max_length_offset();
-  options.search.max_length = static_cast<int>(std::clamp<double>(most, 1, MaxTargetLength(model)));
+  search.max_length = static_cast<int>(std::clamp<double>(most, 1, MaxTargetLength(model)));
   const double fewest = std::max<double>(
       merged.min_length(), std::floor(double{merged.min_length_factor()} * source_length));
-  if (fewest > options.search.max_length) {
+  if (fewest > search.max_length) {
     return Invalid("options.min_length: at least ", fewest, " tokens (min_length ",
                    merged.min_length(), ", min_length_factor ", merged.min_length_factor(),
                    ") for a source of ", source_length, " are more than the maximum length of ",
-                   options.search.max_length);
+                   search.max_length);
   }
-  options.search.processors.min_length = static_cast<int>(fewest);
-  const int64_t nodes =
-      int64_t{options.search.beam_size + options.search.n_best} * options.search.max_length;
+  search.processors.min_length = static_cast<int>(fewest);
+  const int64_t nodes = int64_t{search.beam_size + search.n_best} * search.max_length;
   if (merged.lattice() && nodes > kMaxLatticeNodes) {
-    return Invalid("options.lattice: beam_size + n_best (",
-                   options.search.beam_size + options.search.n_best, ") times the maximum length (",
-                   options.search.max_length, ") is more than ", kMaxLatticeNodes, " hypotheses");
+    return Invalid("options.lattice: beam_size + n_best (", search.beam_size + search.n_best,
+                   ") times the maximum length (", search.max_length, ") is more than ",
+                   kMaxLatticeNodes, " hypotheses");
   }
   const int64_t weights =
-      int64_t{options.search.n_best} *
-      (options.search.max_length + static_cast<int64_t>(options.search.constraints.prefix.size())) *
-      source_length;
+      int64_t{search.n_best} *
+      (search.max_length + static_cast<int64_t>(search.constraints.prefix.size())) * source_length;
   if (merged.attention() == v1::ATTENTION_SOFT && weights > kMaxWeights) {
-    return Invalid("options.attention: soft: n_best (", options.search.n_best,
-                   ") times the maximum length (", options.search.max_length,
-                   ") times the source's (", source_length, ") is more than ", kMaxWeights,
-                   " weights");
-  }
-  return search::Validate(options.search);
-}
-
-absl::Status SetShortlist(const DecodeModel& model, absl::Span<const int32_t> source_ids,
-                          ResolvedOptions& options) {
-  if (!options.merged.lexical_shortlist()) {
-    return absl::OkStatus();
-  }
-  if (source_ids.empty()) {
-    return Invalid("options.lexical_shortlist: needs a source of text or ids");
-  }
-  options.search.constraints.shortlist = model.parts().lexical_table->Shortlist(source_ids);
-  if (options.search.constraints.shortlist.empty()) {
-    // An empty list would mean all tokens; end tokens are open beside any list.
-    options.search.constraints.shortlist = options.search.end_tokens;
-    std::sort(options.search.constraints.shortlist.begin(),
-              options.search.constraints.shortlist.end());
+    return Invalid("options.attention: soft: n_best (", search.n_best,
+                   ") times the maximum length (", search.max_length, ") times the source's (",
+                   source_length, ") is more than ", kMaxWeights, " weights");
   }
   return absl::OkStatus();
 }
+
+// The shortlist by the model's lexical table.
+absl::Status SetShortlist(const DecodeModel& model, absl::Span<const int32_t> source_ids,
+                          search::SearchOptions& search) {
+  if (source_ids.empty()) {
+    return Invalid("options.lexical_shortlist: needs a source of text or ids");
+  }
+  std::vector<int32_t>& shortlist = search.constraints.shortlist;
+  shortlist = model.parts().lexical_table->Shortlist(source_ids);
+  if (shortlist.empty()) {
+    // An empty list would mean all tokens; end tokens are open beside any list.
+    shortlist = search.end_tokens;
+    std::sort(shortlist.begin(), shortlist.end());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 search::LengthPenalty PenaltyOf(v1::LengthPenalty penalty) {
   switch (penalty) {
@@ -435,6 +436,18 @@ void CheckAttention(const DecodeModel& model, double coverage_penalty, v1::Atten
   if (attention == v1::ATTENTION_HARD || attention == v1::ATTENTION_SOFT) {
     fault("attention");
   }
+}
+
+absl::StatusOr<search::SearchOptions> OptionsForSource(const DecodeModel& model,
+                                                       const ResolvedOptions& options,
+                                                       const PreparedSource& source) {
+  search::SearchOptions search = options.search;
+  if (options.merged.lexical_shortlist()) {
+    BW_RETURN_IF_ERROR(SetShortlist(model, source.ids, search));
+  }
+  BW_RETURN_IF_ERROR(SetLengths(model, source.source_length, options.merged, search));
+  BW_RETURN_IF_ERROR(search::Validate(search));
+  return search;
 }
 
 absl::Status CheckOptions(const DecodeModel& model, const v1::DecodeOptions& options) {

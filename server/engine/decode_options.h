@@ -7,28 +7,22 @@
 
 #include "absl/status/statusor.h"
 #include "beamwright/v1/decode.pb.h"
-#include "server/engine/decode_model.h"
+#include "server/engine/engine.h"
+#include "server/engine/request.h"
 #include "server/search/options.h"
 
 namespace beamwright::engine {
 
 struct ResolvedOptions {
   v1::DecodeOptions merged;      // over the bundle's defaults over the fields' own
-  search::SearchOptions search;  // lengths as SetLengths leaves them
+  search::SearchOptions search;  // but for what depends on the source
 };
 
-// Everything that does not depend on the source. InvalidArgument naming all wrong fields, and all
-// fields that exclude each other.
-absl::StatusOr<ResolvedOptions> ResolveOptions(const DecodeModel& model,
-                                               const v1::DecodeOptions& options);
-
-// The lengths for a source of so many tokens. InvalidArgument if they contradict each other.
-absl::Status SetLengths(const DecodeModel& model, int source_length, ResolvedOptions& options);
-
-// The shortlist by the model's lexical table, where it is asked for. InvalidArgument if the source
-// has no ids.
-absl::Status SetShortlist(const DecodeModel& model, absl::Span<const int32_t> source_ids,
-                          ResolvedOptions& options);
+// The search's options for one source. InvalidArgument if lengths contradict each other, or the
+// source has no ids where the lexical table asks for them.
+absl::StatusOr<search::SearchOptions> OptionsForSource(const DecodeModel& model,
+                                                       const ResolvedOptions& options,
+                                                       const PreparedSource& source);
 
 search::LengthPenalty PenaltyOf(v1::LengthPenalty penalty);
 

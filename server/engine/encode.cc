@@ -3,6 +3,7 @@
 #include <cstring>
 #include <map>
 
+#include "absl/time/clock.h"
 #include "ops/base/status.h"
 #include "ops/kernels/math.h"
 #include "ops/kernels/mix_scores.h"
@@ -142,7 +143,25 @@ absl::Status EncodeGroup(const ops::ExecutionContext& context, const DecodeModel
   return absl::OkStatus();
 }
 
-void RunGroup(const ops::ExecutionContext& context, Requests group, Requests& ready) {
+// Those that somebody still waits for: the groups before this one took their time.
+Requests Alive(Requests group) {
+  const absl::Time now = absl::Now();
+  Requests alive;
+  for (auto& request : group) {
+    if (const absl::Status status = request->CheckAlive(now); status.ok()) {
+      alive.push_back(std::move(request));
+    } else {
+      request->Fail(status);
+    }
+  }
+  return alive;
+}
+
+void RunGroup(const ops::ExecutionContext& context, Requests requests, Requests& ready) {
+  Requests group = Alive(std::move(requests));
+  if (group.empty()) {
+    return;
+  }
   const DecodeModel::Parts& parts = group[0]->model->parts();
   std::vector<absl::Status> statuses(group.size());
   const absl::Status status = EncodeGroup(context, parts, group, statuses);
@@ -151,7 +170,7 @@ void RunGroup(const ops::ExecutionContext& context, Requests group, Requests& re
     if (own.ok()) {
       ready.push_back(std::move(group[i]));
     } else {
-      group[i]->Fail(absl::InternalError(own.message()));
+      group[i]->Fail(absl::IsDeadlineExceeded(own) ? own : absl::InternalError(own.message()));
     }
   }
 }

@@ -17,6 +17,7 @@
 #include "beamwright/v1/decode.pb.h"
 #include "ops/base/step_profile.h"
 #include "server/engine/decode_model.h"
+#include "server/engine/tenant.h"
 #include "server/search/stable_tokens.h"
 
 namespace beamwright::engine {
@@ -39,6 +40,12 @@ struct EngineOptions {
   int max_rows = 1024;
   // Most requests waiting; one more is refused with ResourceExhausted.
   int max_queue = 4096;
+  // Most rows that they may need once they run, and most bytes of their sources, together.
+  int64_t max_queue_rows = int64_t{1} << 40;
+  int64_t max_queue_bytes = int64_t{1} << 30;
+  // Refuse a request at once with ResourceExhausted if, by how long work took of late, its deadline
+  // will have passed before it is decoded.
+  bool forecast_deadlines = true;
   // Where the engine's thread spends its time, for benchmarks; to be read when the engine is
   // gone. Not owned. Null: not measured.
   StepProfile* profile = nullptr;
@@ -63,6 +70,11 @@ struct CallOptions {
   absl::Time deadline = absl::InfiniteFuture();
   // Set to true by the caller to give up: Cancelled at the next step. May be null.
   std::shared_ptr<const std::atomic<bool>> cancelled;
+  // Whose share the request takes; null: that of everybody without a name.
+  TenantPtr tenant;
+  int priority = kNormalPriority;
+  // Sources of the same call (not 0) take turns with other calls as one, however many they are.
+  uint64_t call = 0;
   // Called on the engine's thread after each step that has news, before the answer is given; it
   // must return at once. Null: nobody asks. Decoding only.
   std::function<void(Progress)> progress;
@@ -72,6 +84,14 @@ struct CallOptions {
     return cancelled != nullptr && cancelled->load(std::memory_order_relaxed);
   }
 };
+
+// A request's options, merged with the model's and checked: what the sources of a call share.
+// Immutable.
+struct ResolvedOptions;
+
+// InvalidArgument naming all wrong fields, and all fields that exclude each other.
+absl::StatusOr<std::shared_ptr<const ResolvedOptions>> ResolveOptions(
+    const DecodeModel& model, const v1::DecodeOptions& options);
 
 // Thread-safe.
 class Engine {
@@ -83,10 +103,15 @@ class Engine {
   virtual ~Engine() = default;
 
   // Decodes one source. `done` is called exactly once: at once for what is refused (InvalidArgument
-  // naming all wrong fields, ResourceExhausted when the queue is full, Unavailable while draining),
-  // else on the engine's thread; it must not block.
-  virtual void Decode(std::shared_ptr<const DecodeModel> model, v1::Source source,
-                      const v1::DecodeOptions& options, const CallOptions& call, Callback done) = 0;
+  // naming all wrong fields, ResourceExhausted when queue or tenant have no room or the deadline
+  // would be missed, Unavailable while draining), else on the engine's thread; it must not block.
+  void Decode(std::shared_ptr<const DecodeModel> model, v1::Source source,
+              const v1::DecodeOptions& options, const CallOptions& call, Callback done);
+
+  // The same with options that ResolveOptions made for this model: once for all sources of a call.
+  virtual void DecodeResolved(std::shared_ptr<const DecodeModel> model, v1::Source source,
+                              std::shared_ptr<const ResolvedOptions> options,
+                              const CallOptions& call, Callback done) = 0;
 
   using ScoreCallback = std::function<void(absl::StatusOr<v1::Scored>)>;
 
@@ -119,10 +144,12 @@ class Engine {
     absl::Duration turn;
   };
   virtual Load load() const = 0;
+  // Of all tenants that wait or run, by name.
+  virtual std::vector<TenantLoad> Tenants() const = 0;
 };
 
 // What is wrong with a request's options for this model, whatever the source: InvalidArgument
-// naming every wrong field. The engine checks again; a server calls it to fail a call as a whole.
+// naming every wrong field. A server calls it to fail a call as a whole.
 absl::Status CheckOptions(const DecodeModel& model, const v1::DecodeOptions& options);
 absl::Status CheckScoreOptions(const DecodeModel& model, const v1::ScoreOptions& options);
 

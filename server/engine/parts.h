@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/base/precision.h"
+#include "ops/compile/token_tables.h"
 #include "ops/kernels/mix_scores.h"
 #include "ops/kernels/topk.h"
 #include "ops/kernels/vocabulary_projection.h"
@@ -52,6 +53,7 @@ struct DecodeModel::Parts {
   std::string numerics;
   Precision precision = Precision::kF32;
   v1::ModelConfig config;
+  CompileOptions options;
   std::shared_ptr<const model::TextCodec> source;
   std::shared_ptr<const model::TextCodec> target;
   std::map<std::string, std::shared_ptr<const search::TokenTrie>> token_lists;
@@ -90,6 +92,7 @@ struct DecodeModel::Parts {
   // Axis of a step's attention that counts source positions; those beside it and the first, if not
   // 1, are heads.
   int attention_axis = -1;
+  ops::TokenTables token_tables;  // those of `body`
 
   // Decoders that are stepped beside this one: members of its ensemble, then recurrent language
   // models, which have no encoder. Each is compiled like a model of its own.

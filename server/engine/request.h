@@ -48,6 +48,7 @@ struct Request {
   std::optional<search::BeamSearch> search;
   std::optional<search::TargetScorer> scorer;
   int beam_size = 0;  // most rows
+  int max_steps = 0;
   bool wants_lattice = false;
   v1::Attention wants_attention = v1::ATTENTION_NONE;
   bool reads_attention = false;  // for the answer, or for the search

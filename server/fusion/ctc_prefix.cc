@@ -99,10 +99,12 @@ void CtcPrefixScorer::Score(int row, absl::Span<float> log_probs) {
                ? -std::numeric_limits<float>::infinity()
                : static_cast<float>(std::min(log_prob - own.prefix, 0.0));
   };
-  for (size_t token = 0; token < log_probs.size(); ++token) {
+  std::fill(log_probs.begin(), log_probs.end(), -std::numeric_limits<float>::infinity());
+  for (size_t token = 0; token < std::min(log_probs.size(), num_columns); ++token) {
     const auto id = static_cast<int32_t>(token);
-    const double sum = !HasColumn(id) ? 0 : id == own.last ? again : sums[token];
-    log_probs[token] = conditional(std::log(sum) + largest);
+    if (HasColumn(id)) {
+      log_probs[token] = conditional(std::log(id == own.last ? again : sums[token]) + largest);
+    }
   }
   const double whole = LogAdd(own.ends_in_blank.back(), own.ends_in_token.back());
   for (const int32_t token : end_tokens_) {

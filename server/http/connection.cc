@@ -1,6 +1,8 @@
 #include "server/http/connection.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
+#include <openssl/err.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -34,6 +36,66 @@ void Describe(const sockaddr_storage& address, std::string& ip, int& port) {
 
 }  // namespace
 
+Connection::Connection(socket_t socket, const ConnectionLimits& limits, SSL_CTX* tls)
+    : socket_(socket), limits_(limits), tls_(tls == nullptr ? nullptr : SSL_new(tls), SSL_free) {
+  if (tls_ != nullptr) {
+    fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
+    SSL_set_fd(tls_.get(), socket);
+  }
+}
+
+Connection::~Connection() {
+  if (tls_ != nullptr && SSL_is_init_finished(tls_.get())) {
+    SSL_shutdown(tls_.get());  // once, without waiting for the client's
+    ERR_clear_error();
+  }
+}
+
+bool Connection::Handshake() {
+  if (tls_ == nullptr) {
+    return true;
+  }
+  request_started_ = absl::Now();
+  for (;;) {
+    if (TlsResult(SSL_accept(tls_.get())) > 0) {
+      return true;
+    }
+    if (errno != EAGAIN ||
+        !Wait(events_, request_started_ + limits_.transfer_timeout, /*patient=*/true)) {
+      return false;
+    }
+  }
+}
+
+ssize_t Connection::TlsResult(int result) {
+  if (result > 0) {
+    return result;
+  }
+  const int error = SSL_get_error(tls_.get(), result);
+  ERR_clear_error();
+  events_ = error == SSL_ERROR_WANT_WRITE ? POLLOUT : POLLIN;
+  const bool later = error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ;
+  errno = later ? EAGAIN : EPROTO;
+  return error == SSL_ERROR_ZERO_RETURN ? 0 : -1;
+}
+
+ssize_t Connection::Receive(char* bytes, size_t size) {
+  if (tls_ != nullptr) {
+    return TlsResult(SSL_read(tls_.get(), bytes, static_cast<int>(size)));
+  }
+  events_ = POLLIN;
+  return recv(socket_, bytes, size, MSG_DONTWAIT);
+}
+
+ssize_t Connection::Send(const char* bytes, size_t size) {
+  if (tls_ != nullptr) {
+    constexpr size_t kMost = 1 << 20;  // an int counts them
+    return TlsResult(SSL_write(tls_.get(), bytes, static_cast<int>(std::min(size, kMost))));
+  }
+  events_ = POLLOUT;
+  return send(socket_, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 bool Connection::Wait(short events, absl::Time deadline, bool patient) const {
   for (;;) {
     const absl::Time now = absl::Now();
@@ -58,19 +120,23 @@ bool Connection::WaitForRequest() {
   answering_ = false;
   bytes_read_ = 0;
   const bool ready =
-      begin_ < end_ || Wait(POLLIN, absl::Now() + limits_.idle_timeout, /*patient=*/false);
+      Buffered() || Wait(POLLIN, absl::Now() + limits_.idle_timeout, /*patient=*/false);
   request_started_ = absl::Now();
   return ready;
 }
 
 bool Connection::Abandoned() const {
   pollfd entry{socket_, POLLRDHUP, 0};
-  return poll(&entry, 1, 0) > 0 && begin_ == end_;
+  return poll(&entry, 1, 0) > 0 && !Buffered();
+}
+
+bool Connection::Buffered() const {
+  return begin_ < end_ || (tls_ != nullptr && SSL_pending(tls_.get()) > 0);
 }
 
 bool Connection::is_readable() const {
   pollfd entry{socket_, POLLIN, 0};
-  return begin_ < end_ || poll(&entry, 1, 0) > 0;
+  return Buffered() || poll(&entry, 1, 0) > 0;
 }
 
 bool Connection::is_writable() const {
@@ -80,13 +146,19 @@ bool Connection::is_writable() const {
 
 ssize_t Connection::read(char* bytes, size_t size) {
   if (begin_ == end_) {
-    if (bytes_read_ > limits_.max_request_bytes ||
-        !Wait(POLLIN, request_started_ + limits_.transfer_timeout, /*patient=*/true)) {
-      return -1;
-    }
-    const ssize_t got = recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
-    if (got <= 0) {
-      return got;
+    const absl::Time deadline = request_started_ + limits_.transfer_timeout;
+    ssize_t got = -1;
+    while (got < 0) {
+      if (bytes_read_ > limits_.max_request_bytes || absl::Now() > deadline) {
+        return -1;
+      }
+      got = Receive(buffer_.data(), buffer_.size());
+      if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
+        return got;
+      }
+      if (got < 0 && !Wait(events_, deadline, /*patient=*/true)) {
+        return -1;
+      }
     }
     begin_ = 0;
     end_ = static_cast<size_t>(got);
@@ -104,11 +176,11 @@ ssize_t Connection::write(const char* bytes, size_t size) {
     answer_deadline_ = absl::Now() + limits_.transfer_timeout;
   }
   for (;;) {
-    const ssize_t sent = send(socket_, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t sent = Send(bytes, size);
     if (sent >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
       return sent;
     }
-    pollfd entry{socket_, POLLOUT, 0};
+    pollfd entry{socket_, events_, 0};
     const absl::Duration left = answer_deadline_ - absl::Now();
     if (left <= absl::ZeroDuration() ||
         poll(&entry, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1) == 0) {

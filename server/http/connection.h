@@ -4,9 +4,11 @@
 #define BEAMWRIGHT_SERVER_HTTP_CONNECTION_H_
 
 #include <httplib.h>
+#include <openssl/ssl.h>
 
 #include <array>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/time/time.h"
@@ -26,7 +28,14 @@ struct ConnectionLimits {
 // Used by one thread. Does not own the socket.
 class Connection final : public httplib::Stream {
  public:
-  Connection(socket_t socket, const ConnectionLimits& limits) : socket_(socket), limits_(limits) {}
+  // In clear text if `tls` is null. A connection with TLS makes its socket non-blocking.
+  Connection(socket_t socket, const ConnectionLimits& limits, SSL_CTX* tls);
+  ~Connection() override;
+
+  // The TLS handshake, in the time that a request has; true at once without TLS.
+  bool Handshake();
+  // Null without TLS.
+  const SSL* tls() const { return tls_.get(); }
 
   // Waits for the first byte of the next request; false if the connection is to be closed instead.
   bool WaitForRequest();
@@ -49,9 +58,18 @@ class Connection final : public httplib::Stream {
   // Waits for `events`; false when the time is over, the listener stops, or another connection
   // needs the thread (and, if `patient`, this request has had its fair time).
   bool Wait(short events, absl::Time deadline, bool patient) const;
+  // As recv and send that do not block: -1 with EAGAIN for "later", -1 with another errno for an
+  // error. With TLS `events_` is what to wait for then.
+  ssize_t Receive(char* bytes, size_t size);
+  ssize_t Send(const char* bytes, size_t size);
+  ssize_t TlsResult(int result);
+  // Something has been received that is not read yet.
+  bool Buffered() const;
 
   const socket_t socket_;
   const ConnectionLimits& limits_;
+  const std::unique_ptr<SSL, decltype(&SSL_free)> tls_;
+  short events_ = 0;
   absl::Time request_started_ = absl::InfinitePast();
   absl::Time answer_deadline_ = absl::InfiniteFuture();
   bool answering_ = false;

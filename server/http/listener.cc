@@ -96,6 +96,7 @@ class Listener::Impl final : public httplib::Server {
     limits_.max_request_bytes = options.max_body_bytes + kMaxHeadBytes;
     limits_.transfer_timeout = options.transfer_timeout;
     limits_.idle_timeout = options.idle_timeout;
+    tls_ = options.tls;
     limits_.wanted = [this] { return waiting_ > 0; };
     limits_.stopping = [this] { return stopping_.load(); };
     set_socket_options(SetListenerOptions);
@@ -107,6 +108,9 @@ class Listener::Impl final : public httplib::Server {
       return new Pool(threads, max_waiting, waiting_);
     };
     set_pre_routing_handler([](const httplib::Request& request, httplib::Response& response) {
+      // A server may ignore Range (RFC 9110, 14.2). The library would not: it makes a copy of the
+      // answer for each of the thousands of ranges that a header may name.
+      const_cast<httplib::Request&>(request).ranges.clear();
       const int status = RefusedBecause(request);
       if (status != 0) {
         response.status = status;
@@ -167,6 +171,7 @@ class Listener::Impl final : public httplib::Server {
     call.body = request.body;
     call.header = [&request](const char* name) { return request.get_header_value(name); };
     call.abandoned = [connection = current] { return connection->Abandoned(); };
+    call.peers = peers;
     HttpReply reply;
     try {
       reply = handler_(call);
@@ -194,6 +199,7 @@ class Listener::Impl final : public httplib::Server {
   // The library's own loop has no limit on the time that a request takes to arrive.
   bool process_and_close_socket(socket_t socket) override {
     if (Pool::Refusing()) {
+      // In clear text also where TLS is spoken: a handshake is more work than the refusal is worth.
       send(socket, kBusy, sizeof(kBusy) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     } else {
       Serve(socket);
@@ -203,8 +209,14 @@ class Listener::Impl final : public httplib::Server {
   }
 
   void Serve(socket_t socket) {
-    Connection connection(socket, limits_);
+    const std::shared_ptr<SSL_CTX> tls = tls_ == nullptr ? nullptr : tls_->current();
+    Connection connection(socket, limits_, tls.get());
+    if (!connection.Handshake()) {
+      return;
+    }
     current = &connection;
+    peers = connection.tls() == nullptr ? std::vector<std::string>()
+                                        : access::PeerNames(*connection.tls());
     for (int i = 1; i <= kMaxRequestsPerConnection && connection.WaitForRequest(); ++i) {
       bool closed = false;
       handled = false;
@@ -231,10 +243,12 @@ class Listener::Impl final : public httplib::Server {
   }
 
   static thread_local Connection* current;
-  static thread_local bool handled;  // the request got as far as the handler
+  static thread_local std::vector<std::string> peers;  // of its certificate
+  static thread_local bool handled;                    // the request got as far as the handler
 
   const http::Handler handler_;
   ConnectionLimits limits_;
+  const access::TlsContext* tls_ = nullptr;
   Waiting waiting_{0};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> ended_{false};
@@ -242,6 +256,7 @@ class Listener::Impl final : public httplib::Server {
 };
 
 thread_local Connection* Listener::Impl::current = nullptr;
+thread_local std::vector<std::string> Listener::Impl::peers;
 thread_local bool Listener::Impl::handled = false;
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Start(const ListenerOptions& options,

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/access/tls.h"
 
 namespace beamwright::http {
 
@@ -24,6 +25,8 @@ struct HttpRequest {
   std::function<std::string(const char* name)> header;
   // True when the client has hung up.
   std::function<bool()> abandoned;
+  // Names in the client's certificate, if the connection has one.
+  std::vector<std::string> peers;
 };
 
 struct HttpReply {
@@ -49,6 +52,9 @@ struct ListenerOptions {
   absl::Duration transfer_timeout = absl::Seconds(10);
   // Until the next request of a connection.
   absl::Duration idle_timeout = absl::Seconds(30);
+  // Speaks TLS, with the context as it is when a connection begins. Null: clear text. Must outlive
+  // the listener.
+  const access::TlsContext* tls = nullptr;
 };
 
 class Listener {

@@ -13,8 +13,14 @@ HttpReply Failure(const absl::Status& status, std::string body) {
   HttpReply reply;
   reply.status = serving::HttpCode(serving::WireCode(status.code()));
   reply.body = std::move(body);
-  if (reply.status == 429 || reply.status == 503) {
-    reply.headers.emplace_back("Retry-After", "1");
+  const absl::Duration wait = serving::RetryAfter(status);
+  if (wait != absl::InfiniteDuration() && (reply.status == 429 || reply.status == 503)) {
+    // Whole seconds are all that HTTP has.
+    const int64_t seconds = absl::ToInt64Seconds(absl::Ceil(wait, absl::Seconds(1)));
+    reply.headers.emplace_back("Retry-After", absl::StrCat(seconds));
+  }
+  if (reply.status == 401) {
+    reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   }
   return reply;
 }
@@ -45,13 +51,27 @@ HttpReply ErrorReply(const absl::Status& status) {
   std::string body = absl::StrCat("{\"error\":{\"code\":", static_cast<int>(code), ",\"status\":\"",
                                   absl::StatusCodeToString(code), "\",\"message\":");
   AppendQuoted(serving::WireMessage(status), body);
-  return Failure(status, body + "}}\n");
+  absl::StrAppend(&body, ",\"details\":", serving::DetailsJson(serving::ToRpcStatus(status)),
+                  "}}\n");
+  return Failure(status, std::move(body));
 }
 
 HttpReply V2ErrorReply(const absl::Status& status) {
   std::string body = "{\"error\":";
   AppendQuoted(serving::WireMessage(status), body);
-  return Failure(status, body + "}\n");
+  absl::StrAppend(&body, ",\"details\":", serving::DetailsJson(serving::ToRpcStatus(status)),
+                  "}\n");
+  return Failure(status, std::move(body));
+}
+
+absl::StatusOr<access::Identity> Admit(const access::Access& access, const HttpRequest& request) {
+  const std::string authorization = request.header(access::kAuthorizationHeader);
+  const std::string tenant = request.header(access::kTenantHeader);
+  const std::string priority = request.header(access::kPriorityHeader);
+  access::Proof proof{authorization, tenant, {request.peers.begin(), request.peers.end()}};
+  proof.priority = priority;
+  return access.Admit(proof, access::RolesForPath(request.method, request.path),
+                      absl::StrCat(request.method, " ", request.path));
 }
 
 HttpReply WrongMethod(const char* allowed) {

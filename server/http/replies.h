@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "google/protobuf/message.h"
+#include "server/access/access.h"
 #include "server/http/listener.h"
 #include "server/serving/decoder.h"
 
@@ -23,18 +24,29 @@ HttpReply MessageReply(const google::protobuf::Message& message);
 // A message as the Open Inference Protocol writes it.
 HttpReply V2Reply(const google::protobuf::Message& message);
 
-// {"error": {"code": 3, "status": "INVALID_ARGUMENT", "message": "..."}}, as Google's APIs have it.
+// {"error": {"code": 3, "status": "INVALID_ARGUMENT", "message": "...", "details": [...]}}, as
+// Google's APIs have it.
 HttpReply ErrorReply(const absl::Status& status);
-// {"error": "..."}, as the Open Inference Protocol has it.
+// {"error": "...", "details": [...]}: the Open Inference Protocol's form, and the same details.
 HttpReply V2ErrorReply(const absl::Status& status);
 
 HttpReply WrongMethod(const char* allowed);
+
+// Who asks, if they may: by the headers Authorization and Beamwright-Tenant and by the certificate.
+// Errors as Access::Admit's.
+absl::StatusOr<access::Identity> Admit(const access::Access& access, const HttpRequest& request);
+
+// What is asked, and for whom.
+struct Asked {
+  serving::Method method;
+  access::Identity identity;
+};
 
 // Waits until `start` has called back with an answer. Meanwhile a client that hangs up cancels, and
 // so does a server that ends.
 template <typename Answer>
 absl::StatusOr<Answer> WaitFor(
-    const HttpRequest& request, const serving::ServingState& state, serving::Method method,
+    const HttpRequest& request, const serving::ServingState& state, const Asked& asked,
     absl::Duration timeout,
     const std::function<void(const serving::Caller&, std::function<void(absl::StatusOr<Answer>)>)>&
         start) {
@@ -42,13 +54,14 @@ absl::StatusOr<Answer> WaitFor(
   const auto cancelled = std::make_shared<std::atomic<bool>>(false);
   absl::StatusOr<Answer> result;
   absl::Notification done;
-  const serving::CallContext context = {request.header("x-request-id"),
-                                        request.header("traceparent")};
-  start({method, absl::Now() + timeout, cancelled, false, context},
-        [&](absl::StatusOr<Answer> answer) {
-          result = std::move(answer);
-          done.Notify();
-        });
+  serving::Caller caller{asked.method, absl::Now() + timeout, cancelled};
+  caller.context = {request.header("x-request-id"), request.header("traceparent")};
+  caller.tenant = asked.identity.tenant;
+  caller.priority = asked.identity.priority;
+  start(caller, [&](absl::StatusOr<Answer> answer) {
+    result = std::move(answer);
+    done.Notify();
+  });
   while (!done.WaitForNotificationWithTimeout(kLook)) {
     if (request.abandoned() || state.phase() == serving::Phase::kEnding) {
       cancelled->store(true);

@@ -82,13 +82,19 @@ HttpReply Rest::Handle(const HttpRequest& request) const {
     return probes_.Handle(request);
   }
   const Pieces pieces = absl::StrSplit(absl::StripPrefix(request.path, "/"), '/');
-  if (pieces[0] == "v1") {
-    return HandleV1(request, pieces);
+  const absl::StatusOr<access::Identity> identity = Admit(access_, request);
+  if (!identity.ok()) {
+    service_.decoder().metrics().CountRejection(identity.status());
+    return pieces[0] == "v2" ? V2ErrorReply(identity.status()) : ErrorReply(identity.status());
   }
-  return pieces[0] == "v2" ? HandleV2(request, pieces) : ErrorReply(NoSuchPath(request));
+  if (pieces[0] == "v1") {
+    return HandleV1(request, pieces, *identity);
+  }
+  return pieces[0] == "v2" ? HandleV2(request, pieces, *identity) : ErrorReply(NoSuchPath(request));
 }
 
-HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces) const {
+HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
+                         const Identity& identity) const {
   const serving::ModelRegistry& models = service_.decoder().models();
   if (pieces.size() < 2 || pieces[1] != "models") {
     return ErrorReply(NoSuchPath(request));
@@ -102,8 +108,8 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces) const
   }
   // NAME:VERB; a name may have colons of its own.
   std::string& last = path.version.empty() ? path.model : path.version;
-  using Call =
-      HttpReply (Rest::*)(const HttpRequest&, const std::string&, const std::string&) const;
+  using Call = HttpReply (Rest::*)(const HttpRequest&, const std::string&, const std::string&,
+                                   const Identity&) const;
   constexpr std::pair<const char*, Call> kCalls[] = {{":decode", &Rest::Decode},
                                                      {":streamDecode", &Rest::StreamDecode},
                                                      {":score", &Rest::Score},
@@ -111,7 +117,7 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces) const
   for (const auto& [verb, call] : kCalls) {
     if (absl::EndsWith(last, verb)) {
       last = std::string(absl::StripSuffix(last, verb));
-      return request.method == "POST" ? (this->*call)(request, path.model, path.version)
+      return request.method == "POST" ? (this->*call)(request, path.model, path.version, identity)
                                       : WrongMethod("POST");
     }
   }
@@ -123,12 +129,12 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces) const
 }
 
 HttpReply Rest::Decode(const HttpRequest& request, const std::string& model,
-                       const std::string& version) const {
+                       const std::string& version, const Identity& identity) const {
   const serving::ServingState::OpenCall open(service_.decoder().state());
   serving::Decoder& decoder = service_.decoder();
   auto body = ParseBody<v1::DecodeRequest>(request.body, model, version);
   const absl::StatusOr<v1::DecodeResponse> response = WaitFor<v1::DecodeResponse>(
-      request, decoder.state(), serving::Method::kHttpDecode, options_.timeout,
+      request, decoder.state(), {serving::Method::kHttpDecode, identity}, options_.timeout,
       [&](const serving::Caller& caller, serving::Decoder::Done done) {
         decoder.Decode(body.ok() ? decoder.MakeJob(*std::move(body))
                                  : absl::StatusOr<serving::Job>(body.status()),
@@ -138,17 +144,17 @@ HttpReply Rest::Decode(const HttpRequest& request, const std::string& model,
 }
 
 HttpReply Rest::StreamDecode(const HttpRequest& request, const std::string& model,
-                             const std::string& version) const {
-  return StreamReply(request, service_.decoder(), options_.timeout,
+                             const std::string& version, const Identity& identity) const {
+  return StreamReply(request, service_.decoder(), identity, options_.timeout,
                      ParseBody<v1::StreamDecodeRequest>(request.body, model, version));
 }
 
 HttpReply Rest::Score(const HttpRequest& request, const std::string& model,
-                      const std::string& version) const {
+                      const std::string& version, const Identity& identity) const {
   serving::Decoder& decoder = service_.decoder();
   const serving::ServingState::OpenCall open(decoder.state());
   const auto response = WaitFor<v1::ScoreResponse>(
-      request, decoder.state(), serving::Method::kHttpScore, options_.timeout,
+      request, decoder.state(), {serving::Method::kHttpScore, identity}, options_.timeout,
       [&](const serving::Caller& caller, serving::ScoreDone done) {
         serving::Score(decoder, ParseBody<v1::ScoreRequest>(request.body, model, version), caller,
                        std::move(done));
@@ -157,11 +163,11 @@ HttpReply Rest::Score(const HttpRequest& request, const std::string& model,
 }
 
 HttpReply Rest::Align(const HttpRequest& request, const std::string& model,
-                      const std::string& version) const {
+                      const std::string& version, const Identity& identity) const {
   serving::Decoder& decoder = service_.decoder();
   const serving::ServingState::OpenCall open(decoder.state());
   const auto response = WaitFor<v1::AlignResponse>(
-      request, decoder.state(), serving::Method::kHttpAlign, options_.timeout,
+      request, decoder.state(), {serving::Method::kHttpAlign, identity}, options_.timeout,
       [&](const serving::Caller& caller, const serving::AlignDone& done) {
         serving::Align(decoder, ParseBody<v1::AlignRequest>(request.body, model, version), caller,
                        done);
@@ -176,7 +182,8 @@ HttpReply Rest::Tell(const Request& request) const {
   return status.ok() ? V2Reply(response) : V2ErrorReply(status);
 }
 
-HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces) const {
+HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces,
+                         const Identity& identity) const {
   if (pieces.size() == 3 && pieces[1] == "repository" && pieces[2] == "index") {
     if (request.method != "POST") {
       return WrongMethod("POST");
@@ -196,7 +203,7 @@ HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces) const
     return Logging(request);
   }
   if (pieces.size() > 2 && pieces[1] == "models" && pieces[2] != "stats") {
-    return ModelCall(request, pieces);
+    return ModelCall(request, pieces, identity);
   }
   if (!IsGet(request)) {
     return WrongMethod("GET");
@@ -262,11 +269,12 @@ HttpReply Rest::Control(const HttpRequest& request, const Pieces& pieces) const 
   return reply;
 }
 
-HttpReply Rest::ModelCall(const HttpRequest& request, const Pieces& pieces) const {
+HttpReply Rest::ModelCall(const HttpRequest& request, const Pieces& pieces,
+                          const Identity& identity) const {
   const ModelPath path = SplitModelPath(pieces);
   const std::string call = path.rest.size() == 1 ? path.rest[0] : "";
   if (call == "infer") {
-    return request.method == "POST" ? Infer(request, path.model, path.version)
+    return request.method == "POST" ? Infer(request, path.model, path.version, identity)
                                     : WrongMethod("POST");
   }
   if (path.rest.size() > 1 ||
@@ -300,7 +308,7 @@ HttpReply Rest::ModelCall(const HttpRequest& request, const Pieces& pieces) cons
 }
 
 HttpReply Rest::Infer(const HttpRequest& request, const std::string& model,
-                      const std::string& version) const {
+                      const std::string& version, const Identity& identity) const {
   const serving::ServingState::OpenCall open(service_.decoder().state());
   absl::StatusOr<InferBody> body = ParseInferBody(request.body, request.header(kJsonLength));
   absl::StatusOr<inference::ModelInferRequest> asked(inference::ModelInferRequest{});
@@ -313,8 +321,8 @@ HttpReply Rest::Infer(const HttpRequest& request, const std::string& model,
   }
   const absl::StatusOr<inference::ModelInferResponse> response =
       WaitFor<inference::ModelInferResponse>(
-          request, service_.decoder().state(), serving::Method::kHttpInfer, options_.timeout,
-          [&](const serving::Caller& caller, oip::Service::Done done) {
+          request, service_.decoder().state(), {serving::Method::kHttpInfer, identity},
+          options_.timeout, [&](const serving::Caller& caller, oip::Service::Done done) {
             service_.Infer(asked, caller, std::move(done));
           });
   if (!response.ok()) {

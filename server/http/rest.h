@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/access/access.h"
 #include "server/http/listener.h"
 #include "server/http/probes.h"
 #include "server/oip/service.h"
@@ -19,11 +20,12 @@ struct RestOptions {
   absl::Duration timeout = absl::Seconds(60);
 };
 
-// Thread-safe. Service and probes must outlive it.
+// Thread-safe. Access, service and probes must outlive it.
 class Rest {
  public:
-  Rest(const RestOptions& options, oip::Service& service, const Probes& probes)
-      : options_(options), service_(service), probes_(probes) {}
+  Rest(const RestOptions& options, const access::Access& access, oip::Service& service,
+       const Probes& probes)
+      : options_(options), access_(access), service_(service), probes_(probes) {}
 
   // Waits for the answer where the request asks for decoding.
   HttpReply Handle(const HttpRequest& request) const;
@@ -31,25 +33,31 @@ class Rest {
  private:
   using Pieces = std::vector<std::string>;  // of the path, between its slashes
 
-  HttpReply HandleV1(const HttpRequest& request, const Pieces& pieces) const;
-  HttpReply HandleV2(const HttpRequest& request, const Pieces& pieces) const;
-  HttpReply Decode(const HttpRequest& request, const std::string& model,
-                   const std::string& version) const;
+  using Identity = access::Identity;
+
+  HttpReply HandleV1(const HttpRequest& request, const Pieces& pieces,
+                     const Identity& identity) const;
+  HttpReply HandleV2(const HttpRequest& request, const Pieces& pieces,
+                     const Identity& identity) const;
+  HttpReply Decode(const HttpRequest& request, const std::string& model, const std::string& version,
+                   const Identity& identity) const;
+  HttpReply Infer(const HttpRequest& request, const std::string& model, const std::string& version,
+                  const Identity& identity) const;
   HttpReply StreamDecode(const HttpRequest& request, const std::string& model,
-                         const std::string& version) const;
-  HttpReply Score(const HttpRequest& request, const std::string& model,
-                  const std::string& version) const;
-  HttpReply Align(const HttpRequest& request, const std::string& model,
-                  const std::string& version) const;
-  HttpReply Infer(const HttpRequest& request, const std::string& model,
-                  const std::string& version) const;
+                         const std::string& version, const Identity& identity) const;
+  HttpReply Score(const HttpRequest& request, const std::string& model, const std::string& version,
+                  const Identity& identity) const;
+  HttpReply Align(const HttpRequest& request, const std::string& model, const std::string& version,
+                  const Identity& identity) const;
   HttpReply Logging(const HttpRequest& request) const;
   HttpReply Control(const HttpRequest& request, const Pieces& pieces) const;
-  HttpReply ModelCall(const HttpRequest& request, const Pieces& pieces) const;
+  HttpReply ModelCall(const HttpRequest& request, const Pieces& pieces,
+                      const Identity& identity) const;
   template <typename Response, typename Request>
   HttpReply Tell(const Request& request) const;
 
   const RestOptions options_;
+  const access::Access& access_;
   oip::Service& service_;
   const Probes& probes_;
 };

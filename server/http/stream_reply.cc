@@ -16,14 +16,16 @@ using serving::DecodeStream;
 // One call; used by the thread of its connection.
 class Lines {
  public:
-  Lines(const HttpRequest& request, serving::Decoder& decoder, absl::Duration timeout,
-        absl::StatusOr<v1::StreamDecodeRequest> body)
+  Lines(const HttpRequest& request, serving::Decoder& decoder, const access::Identity& identity,
+        absl::Duration timeout, absl::StatusOr<v1::StreamDecodeRequest> body)
       : open_(decoder.state()), state_(decoder.state()), abandoned_(request.abandoned) {
     serving::Caller caller;
     caller.method = serving::Method::kHttpStreamDecode;
     caller.deadline = absl::Now() + timeout;
     caller.cancelled = cancelled_;
     caller.context = {request.header("x-request-id"), request.header("traceparent")};
+    caller.tenant = identity.tenant;
+    caller.priority = identity.priority;
     stream_ = DecodeStream::Start(decoder, std::move(body), caller, nullptr);
   }
   // Where the connection ends early, nobody waits for the answer.
@@ -54,9 +56,10 @@ class Lines {
 
 }  // namespace
 
-HttpReply StreamReply(const HttpRequest& request, serving::Decoder& decoder, absl::Duration timeout,
+HttpReply StreamReply(const HttpRequest& request, serving::Decoder& decoder,
+                      const access::Identity& identity, absl::Duration timeout,
                       absl::StatusOr<v1::StreamDecodeRequest> body) {
-  const auto lines = std::make_shared<Lines>(request, decoder, timeout, std::move(body));
+  const auto lines = std::make_shared<Lines>(request, decoder, identity, timeout, std::move(body));
   v1::StreamDecodeResponse first;
   absl::Status end;
   if (!lines->Next(first, end)) {

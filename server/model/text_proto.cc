@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
@@ -44,11 +43,11 @@ absl::Status ParseTextProto(const std::string& text, google::protobuf::Message& 
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
   parser.SetRecursionLimit(kMaxNesting);
-  if (parser.ParseFromString(text, &message)) {
-    return absl::OkStatus();
+  if (!parser.ParseFromString(text, &message)) {
+    return Invalid(errors.errors().empty() ? "cannot be parsed"
+                                           : absl::StrJoin(errors.errors(), "; "));
   }
-  return Invalid(errors.errors().empty() ? "cannot be parsed"
-                                         : absl::StrJoin(errors.errors(), "; "));
+  return absl::OkStatus();
 }
 
 }  // namespace beamwright::model

@@ -1,4 +1,4 @@
-// Protobuf's text form with all that is wrong with it told at once. Private to model/.
+// Messages in protobuf's text form, as people write them into files.
 #ifndef BEAMWRIGHT_SERVER_MODEL_TEXT_PROTO_H_
 #define BEAMWRIGHT_SERVER_MODEL_TEXT_PROTO_H_
 
@@ -9,8 +9,8 @@
 
 namespace beamwright::model {
 
-// Reads `text` into `message`. InvalidArgument: text that is not UTF-8, or every syntax error with
-// line and column ("12:5: ...").
+// InvalidArgument: all syntax errors with line and column ("12:5: ..."), or text that is not UTF-8.
+// Rules of fields are not looked at (rules.h does that).
 absl::Status ParseTextProto(const std::string& text, google::protobuf::Message& message);
 
 }  // namespace beamwright::model

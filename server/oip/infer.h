@@ -34,6 +34,7 @@ struct InferJob {
   serving::Job job;
   AnswerForm form;
   absl::Duration timeout = absl::InfiniteDuration();
+  int priority = 0;  // 0: the caller's
 };
 
 // NotFound for an unknown model or version; InvalidArgument naming the tensor, parameter or output

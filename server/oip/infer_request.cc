@@ -182,6 +182,7 @@ absl::StatusOr<InferJob> ReadInferRequest(const serving::ModelRegistry& models,
   BW_RETURN_IF_ERROR(ReadOutputs(request, result.form));
   *result.job.request.mutable_options() = std::move(parameters.options);
   result.timeout = parameters.timeout;
+  result.priority = parameters.priority;
   return result;
 }
 

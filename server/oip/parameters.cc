@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
+#include "server/engine/tenant.h"
 #include "server/model/rules.h"
 
 namespace beamwright::oip {
@@ -194,7 +195,11 @@ absl::Status ReadReserved(const std::string& name, const InferParameter& paramet
   }
   if (name == "priority") {
     uint64_t priority = 0;
-    return WholeNumber(parameter, priority) ? absl::OkStatus() : Wrong("a whole number");
+    if (!WholeNumber(parameter, priority)) {
+      return Wrong("a whole number");
+    }
+    result.priority = static_cast<int>(std::min<uint64_t>(priority, engine::kLowestPriority));
+    return absl::OkStatus();
   }
   if (std::find(std::begin(kIgnored), std::end(kIgnored), name) != std::end(kIgnored)) {
     return absl::OkStatus();

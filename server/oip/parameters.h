@@ -16,13 +16,15 @@ namespace beamwright::oip {
 struct Parameters {
   v1::DecodeOptions options;
   absl::Duration timeout = absl::InfiniteDuration();
+  int priority = 0;  // 0: none is asked for; else as engine::CallOptions has it
 };
 
 // Every field of DecodeOptions is a parameter of its name: numbers and bools as such, enums by
 // their short name ("pow"), repeated fields and messages as strings in protobuf's JSON form; a
-// number may also be a string. `timeout` is in microseconds; `priority`, sequence_* and what
-// clients set for themselves is passed over. InvalidArgument naming the parameter: of the wrong
-// type, or unknown. Ranges are checked with the options.
+// number may also be a string. `timeout` is in microseconds; `priority` is 1 (first) to 3,
+// more counts as 3, 0 as none; sequence_* and what clients set for themselves is passed over.
+// InvalidArgument naming the parameter: of the wrong type, or unknown. Ranges are checked with the
+// options.
 absl::StatusOr<Parameters> ReadParameters(
     const google::protobuf::Map<std::string, inference::InferParameter>& parameters);
 

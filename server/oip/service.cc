@@ -1,6 +1,7 @@
 #include "server/oip/service.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -163,14 +164,23 @@ void Service::Infer(const absl::StatusOr<inference::ModelInferRequest>& request,
   }
   serving::Caller within = caller;
   within.deadline = std::min(caller.deadline, absl::Now() + job->timeout);
+  within.priority = job->priority > 0 ? job->priority : caller.priority;
   within.all_or_nothing = true;
-  decoder_.Decode(std::move(job->job), within,
-                  [form = std::move(job->form),
-                   done = std::move(done)](const absl::StatusOr<v1::DecodeResponse>& response) {
-                    done(response.ok()
-                             ? WriteInferResponse(form, *response)
-                             : absl::StatusOr<inference::ModelInferResponse>(response.status()));
-                  });
+  // Tensors are padded, so an answer may become too large here: before the call is counted.
+  auto answer = std::make_shared<inference::ModelInferResponse>();
+  within.convert = [form = std::move(job->form), answer](const v1::DecodeResponse& response) {
+    BW_ASSIGN_OR_RETURN(*answer, WriteInferResponse(form, response));
+    return absl::OkStatus();
+  };
+  decoder_.Decode(
+      std::move(job->job), within,
+      [answer, done = std::move(done)](const absl::StatusOr<v1::DecodeResponse>& response) {
+        if (response.ok()) {
+          done(std::move(*answer));
+        } else {
+          done(response.status());
+        }
+      });
 }
 
 template <typename Request>
@@ -225,12 +235,13 @@ absl::Status Service::Answer(const inference::ServerReadyRequest& /*request*/,
 
 absl::Status Service::Answer(const inference::ModelReadyRequest& request,
                              inference::ModelReadyResponse& response) const {
-  const absl::Status found =
-      FindModel(decoder_.models(), request.name(), request.version()).status();
-  if (absl::IsInvalidArgument(found)) {
-    return found;
+  const absl::StatusOr<serving::ModelPtr> found =
+      FindModel(decoder_.models(), request.name(), request.version());
+  if (absl::IsInvalidArgument(found.status())) {
+    return found.status();
   }
-  response.set_ready(found.ok() && decoder_.state().ready());
+  response.set_ready(found.ok() && decoder_.state().ready() &&
+                     decoder_.quarantine().Check(**found, absl::Now()).ok());
   return absl::OkStatus();
 }
 

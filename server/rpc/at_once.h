@@ -7,20 +7,25 @@
 #include <grpcpp/support/server_callback.h>
 
 #include "absl/status/status.h"
+#include "server/rpc/gate.h"
 #include "server/rpc/raw_message.h"
 #include "server/rpc/rpc_status.h"
 
 namespace beamwright::rpc {
 
-// Parses the request, lets `handler` fill the response (its status ends the call) and serialises
-// it.
+// Asks the gate, parses the request, lets `handler` fill the response (its status ends the call)
+// and serialises it.
 template <typename Request, typename Response, typename Handler>
-grpc::ServerUnaryReactor* AnswerAtOnce(grpc::CallbackServerContext* context,
+grpc::ServerUnaryReactor* AnswerAtOnce(const Gate& gate, const GuardedMethod& method,
+                                       grpc::CallbackServerContext* context,
                                        const grpc::ByteBuffer& request_bytes,
                                        grpc::ByteBuffer& response_bytes, const Handler& handler) {
   Request request;
   Response response;
-  absl::Status status = ParseRequest(request_bytes, request);
+  absl::Status status = gate.Admit(*context, method).status();
+  if (status.ok()) {
+    status = ParseRequest(request_bytes, request);
+  }
   if (status.ok()) {
     status = handler(request, response);
   }

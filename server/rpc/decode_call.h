@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/access/access.h"
 #include "server/rpc/raw_message.h"
 #include "server/rpc/rpc_status.h"
 #include "server/serving/decoder.h"
@@ -43,8 +44,12 @@ class DecodeCall final : public grpc::ServerUnaryReactor {
              grpc::ByteBuffer& reply_bytes)
       : decoder_(decoder), open_(decoder.state()), context_(context), reply_bytes_(reply_bytes) {}
 
-  serving::Caller AsCaller(serving::Method method) const {
-    return {method, DeadlineOf(context_), cancelled_, false, ContextOf(context_)};
+  serving::Caller AsCaller(serving::Method method, const access::Identity& identity = {}) const {
+    serving::Caller caller{method, DeadlineOf(context_), cancelled_};
+    caller.context = ContextOf(context_);
+    caller.tenant = identity.tenant;
+    caller.priority = identity.priority;
+    return caller;
   }
 
   // Ends the call; once.
@@ -56,6 +61,9 @@ class DecodeCall final : public grpc::ServerUnaryReactor {
     }
     Finish(EndOfCall(status, context_));
   }
+
+  // Ends the call with an error; once.
+  void Refuse(const absl::Status& status) { Finish(EndOfCall(status, context_)); }
 
   void OnCancel() override { cancelled_->store(true); }
   void OnDone() override { delete this; }

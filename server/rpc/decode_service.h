@@ -4,6 +4,7 @@
 #define BEAMWRIGHT_SERVER_RPC_DECODE_SERVICE_H_
 
 #include "beamwright/v1/decode.grpc.pb.h"
+#include "server/rpc/gate.h"
 #include "server/serving/decoder.h"
 
 namespace beamwright::rpc {
@@ -14,10 +15,10 @@ using RawDecodeService = DecodeMethods::WithRawCallbackMethod_Decode<
     DecodeMethods::WithRawCallbackMethod_StreamDecode<DecodeMethods::WithRawCallbackMethod_Score<
         DecodeMethods::WithRawCallbackMethod_Align<DecodeMethods::Service>>>>;
 
-// Thread-safe. The decoder must outlive it.
+// Thread-safe. Gate and decoder must outlive it.
 class DecodeService final : public RawDecodeService {
  public:
-  explicit DecodeService(serving::Decoder& decoder) : decoder_(decoder) {}
+  DecodeService(const Gate& gate, serving::Decoder& decoder) : gate_(gate), decoder_(decoder) {}
 
   using Context = grpc::CallbackServerContext;
   using Bytes = grpc::ByteBuffer;
@@ -28,6 +29,7 @@ class DecodeService final : public RawDecodeService {
   grpc::ServerUnaryReactor* Align(Context* context, const Bytes* request, Bytes* response) override;
 
  private:
+  const Gate& gate_;
   serving::Decoder& decoder_;
 };
 

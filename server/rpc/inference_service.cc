@@ -18,8 +18,15 @@ absl::StatusOr<inference::ModelInferRequest> Parse(const grpc::ByteBuffer& bytes
 
 grpc::ServerUnaryReactor* InferenceService::ModelInfer(Context* context, const Bytes* request,
                                                        Bytes* response) {
+  static const GuardedMethod kMethod("/inference.GRPCInferenceService/ModelInfer");
   auto* call = new DecodeCall(service_.decoder(), *context, *response);
-  service_.Infer(Parse(*request), call->AsCaller(serving::Method::kModelInfer),
+  const absl::StatusOr<access::Identity> identity = gate_.Admit(*context, kMethod);
+  if (!identity.ok()) {
+    service_.decoder().Refuse(identity.status(), serving::Method::kModelInfer);
+    call->Refuse(identity.status());
+    return call;
+  }
+  service_.Infer(Parse(*request), call->AsCaller(serving::Method::kModelInfer, *identity),
                  [call](const absl::StatusOr<inference::ModelInferResponse>& answer) {
                    call->Answer(answer);
                  });
@@ -28,24 +35,29 @@ grpc::ServerUnaryReactor* InferenceService::ModelInfer(Context* context, const B
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferenceService::ModelStreamInfer(
     Context* context) {
-  return InferenceStream::Start(service_, streams_, *context);
+  static const GuardedMethod kMethod("/inference.GRPCInferenceService/ModelStreamInfer");
+  return InferenceStream::Start(service_, streams_, *context, gate_.Admit(*context, kMethod));
 }
 
 template <typename Request, typename Response>
-grpc::ServerUnaryReactor* InferenceService::Tell(Context* context, const Bytes& request,
-                                                 Bytes& response) {
+grpc::ServerUnaryReactor* InferenceService::Tell(const GuardedMethod& method, Context* context,
+                                                 const Bytes& request, Bytes& response) {
   return AnswerAtOnce<Request, Response>(
-      context, request, response,
+      gate_, method, context, request, response,
       [this](const Request& parsed, Response& reply) { return service_.Answer(parsed, reply); });
 }
 
 template <typename Request, typename Response>
-grpc::ServerUnaryReactor* InferenceService::Control(Context* context, const Bytes& request,
-                                                    Bytes& response) {
+grpc::ServerUnaryReactor* InferenceService::Control(const GuardedMethod& method, Context* context,
+                                                    const Bytes& request, Bytes& response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   Request parsed;
-  if (const absl::Status status = ParseRequest(request, parsed); !status.ok()) {
-    reactor->Finish(ToGrpcStatus(status));
+  absl::Status refusal = gate_.Admit(*context, method).status();
+  if (refusal.ok()) {
+    refusal = ParseRequest(request, parsed);
+  }
+  if (!refusal.ok()) {
+    reactor->Finish(ToGrpcStatus(refusal));
     return reactor;
   }
   service_.Control(parsed, [reactor, &response](absl::Status status) {
@@ -60,22 +72,25 @@ grpc::ServerUnaryReactor* InferenceService::Control(Context* context, const Byte
 grpc::ServerUnaryReactor* InferenceService::RepositoryModelLoad(Context* context,
                                                                 const Bytes* request,
                                                                 Bytes* response) {
+  static const GuardedMethod kMethod("/inference.GRPCInferenceService/RepositoryModelLoad");
   return Control<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse>(
-      context, *request, *response);
+      kMethod, context, *request, *response);
 }
 
 grpc::ServerUnaryReactor* InferenceService::RepositoryModelUnload(Context* context,
                                                                   const Bytes* request,
                                                                   Bytes* response) {
+  static const GuardedMethod kMethod("/inference.GRPCInferenceService/RepositoryModelUnload");
   return Control<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse>(
-      context, *request, *response);
+      kMethod, context, *request, *response);
 }
 
-#define BW_TELL(method)                                                                      \
-  grpc::ServerUnaryReactor* InferenceService::method(Context* context, const Bytes* request, \
-                                                     Bytes* response) {                      \
-    return Tell<inference::method##Request, inference::method##Response>(context, *request,  \
-                                                                         *response);         \
+#define BW_TELL(method)                                                                        \
+  grpc::ServerUnaryReactor* InferenceService::method(Context* context, const Bytes* request,   \
+                                                     Bytes* response) {                        \
+    static const GuardedMethod kMethod("/inference.GRPCInferenceService/" #method);            \
+    return Tell<inference::method##Request, inference::method##Response>(kMethod, context,     \
+                                                                         *request, *response); \
   }
 
 BW_TELL(ServerLive)

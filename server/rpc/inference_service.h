@@ -4,6 +4,7 @@
 
 #include "inference/grpc_service.grpc.pb.h"
 #include "server/oip/service.h"
+#include "server/rpc/gate.h"
 #include "server/rpc/inference_stream.h"
 
 namespace beamwright::rpc {
@@ -27,10 +28,10 @@ using RawInferenceService = InferenceMethods::WithRawCallbackMethod_ServerLive<
                                                         WithRawCallbackMethod_LogSettings<
                                                             InferenceMethods::Service>>>>>>>>>>>>>;
 
-// Thread-safe. The service must outlive it.
+// Thread-safe. Gate and service must outlive it.
 class InferenceService final : public RawInferenceService {
  public:
-  explicit InferenceService(oip::Service& service) : service_(service) {}
+  InferenceService(const Gate& gate, oip::Service& service) : gate_(gate), service_(service) {}
 
   // Lets streams end when what they were asked is answered; new ones are refused by the decoder.
   void EndStreams() { streams_.EndAll(); }
@@ -54,10 +55,12 @@ class InferenceService final : public RawInferenceService {
 
  private:
   template <typename Request, typename Response>
-  Unary* Tell(Context* context, const Bytes& request, Bytes& response);
+  Unary* Tell(const GuardedMethod& method, Context* context, const Bytes& request, Bytes& response);
   template <typename Request, typename Response>
-  Unary* Control(Context* context, const Bytes& request, Bytes& response);
+  Unary* Control(const GuardedMethod& method, Context* context, const Bytes& request,
+                 Bytes& response);
 
+  const Gate& gate_;
   oip::Service& service_;
   OpenStreams streams_;
 };

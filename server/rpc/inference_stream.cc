@@ -51,9 +51,20 @@ InferenceStream::InferenceStream(oip::Service& service, OpenStreams& streams,
       context_(ContextOf(context)) {}
 
 InferenceStream* InferenceStream::Start(oip::Service& service, OpenStreams& streams,
-                                        const grpc::CallbackServerContext& context) {
+                                        const grpc::CallbackServerContext& context,
+                                        const absl::StatusOr<access::Identity>& identity) {
   auto* stream = new InferenceStream(service, streams, context);
   streams.Add(stream);
+  if (!identity.ok()) {
+    service.decoder().Refuse(identity.status(), serving::Method::kModelStreamInfer);
+    absl::MutexLock lock(&stream->mutex_);
+    if (!stream->finished_) {
+      stream->finished_ = true;
+      stream->Finish(ToGrpcStatus(identity.status()));
+    }
+    return stream;
+  }
+  stream->identity_ = *identity;
   absl::MutexLock lock(&stream->mutex_);
   stream->Advance();
   return stream;
@@ -92,8 +103,11 @@ void InferenceStream::Take(Entry* entry, const grpc::ByteBuffer& bytes) {
   } else {
     request = std::move(status);
   }
-  service_.Infer(request,
-                 {serving::Method::kModelStreamInfer, deadline_, cancelled_, false, context_},
+  serving::Caller caller{serving::Method::kModelStreamInfer, deadline_, cancelled_};
+  caller.context = context_;
+  caller.tenant = identity_.tenant;
+  caller.priority = identity_.priority;
+  service_.Infer(request, caller,
                  [this, entry](absl::StatusOr<inference::ModelInferResponse> answer) {
                    Answered(*entry, std::move(answer));
                  });
@@ -158,8 +172,7 @@ void InferenceStream::Advance() {
   }
   if ((at_end_ || ending_) && entries_.empty()) {
     finished_ = true;
-    Finish(at_end_ ? grpc::Status::OK
-                   : grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server is shutting down"));
+    Finish(at_end_ ? grpc::Status::OK : ToGrpcStatus(serving::ShuttingDown()));
   }
 }
 

@@ -18,6 +18,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "inference/grpc_service.pb.h"
+#include "server/access/access.h"
 #include "server/oip/service.h"
 
 namespace beamwright::rpc {
@@ -44,8 +45,10 @@ class OpenStreams {
 // gRPC owns it: it deletes itself when gRPC is done and its last request is answered.
 class InferenceStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
+  // An identity that is an error ends the stream with it.
   static InferenceStream* Start(oip::Service& service, OpenStreams& streams,
-                                const grpc::CallbackServerContext& context);
+                                const grpc::CallbackServerContext& context,
+                                const absl::StatusOr<access::Identity>& identity);
 
   // No request is read any more; ends with Unavailable when those that were read are answered.
   void End();
@@ -79,6 +82,7 @@ class InferenceStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   const absl::Time deadline_;
   const bool errors_end_it_;
   const serving::CallContext context_;
+  access::Identity identity_;
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 
   absl::Mutex mutex_;

@@ -7,8 +7,9 @@ namespace beamwright::rpc {
 grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* context,
                                                    const grpc::ByteBuffer* request,
                                                    grpc::ByteBuffer* response) {
+  static const GuardedMethod kMethod("/beamwright.v1.ModelService/ListModels");
   return AnswerAtOnce<v1::ListModelsRequest, v1::ListModelsResponse>(
-      context, *request, *response, [this](const auto& /*parsed*/, auto& reply) {
+      gate_, kMethod, context, *request, *response, [this](const auto& /*parsed*/, auto& reply) {
         reply = models_.ListAll();
         return absl::OkStatus();
       });
@@ -17,8 +18,9 @@ grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* ModelService::DescribeModel(grpc::CallbackServerContext* context,
                                                       const grpc::ByteBuffer* request,
                                                       grpc::ByteBuffer* response) {
+  static const GuardedMethod kMethod("/beamwright.v1.ModelService/DescribeModel");
   return AnswerAtOnce<v1::DescribeModelRequest, v1::ModelDescription>(
-      context, *request, *response, [this](const auto& parsed, auto& reply) {
+      gate_, kMethod, context, *request, *response, [this](const auto& parsed, auto& reply) {
         const auto model = models_.Lookup(parsed.model(), parsed.version());
         if (model.ok()) {
           reply = (*model)->Describe();

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
+#include "server/model/error_details.h"
 
 namespace beamwright::rpc {
 
@@ -26,8 +27,11 @@ absl::Status ParseRequest(const grpc::ByteBuffer& bytes, google::protobuf::Messa
 absl::Status SerializeReply(const google::protobuf::Message& reply, grpc::ByteBuffer& bytes) {
   const size_t size = reply.ByteSizeLong();
   if (size > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the reply has ", size, " bytes, more than a message can hold; send fewer sources a call"));
+    return model::WithReason(
+        absl::ResourceExhaustedError(
+            absl::StrCat("the reply has ", size,
+                         " bytes, more than a message can hold; send fewer sources a call")),
+        model::reason::kReplyTooLarge);
   }
   bytes.Clear();
   grpc::ProtoBufferWriter writer(&bytes, grpc::kProtoBufferWriterMaxBufferLength,

@@ -9,11 +9,11 @@
 
 namespace beamwright::rpc {
 
-// The code and message of a call, as serving/wire_status.h cuts them.
+// Code, message and details (grpc-status-details-bin) of a call, as serving/wire_status.h has them.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
-// The same for a call that ends: one refused for want of room also tells retrying clients to wait a
-// moment (trailer grpc-retry-pushback-ms).
+// The same for a call that ends: one refused for want of room also tells retrying clients how long
+// to wait (trailer grpc-retry-pushback-ms).
 grpc::Status EndOfCall(const absl::Status& status, grpc::CallbackServerContext& context);
 
 }  // namespace beamwright::rpc

@@ -2,7 +2,6 @@
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
 #include <chrono>
@@ -12,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "grpc/health/v1/health.pb.h"
+#include "server/rpc/credentials.h"
 
 namespace beamwright::rpc {
 namespace {
@@ -22,6 +22,9 @@ constexpr int kMinPingIntervalMs = 20'000;
 constexpr std::chrono::milliseconds kLastReplies(500);
 // For connections to get their GOAWAY.
 constexpr absl::Duration kGoAway = absl::Milliseconds(50);
+
+// Who connects and says nothing is let go; gRPC's own limit is two minutes.
+constexpr int kHandshakeTimeoutMs = 10'000;
 
 std::string WithPort(const std::string& address, int port) {
   return absl::StartsWith(address, "unix:")
@@ -48,26 +51,33 @@ void TellServing(const serving::ModelRegistry& models, grpc::HealthCheckServiceI
 
 }  // namespace
 
-Server::Server(oip::Service& service)
+Server::Server(const access::Access& access, oip::Service& service)
     : registry_(service.decoder().models()),
-      decode_(service.decoder()),
-      models_(service.decoder().models()),
-      inference_(service) {}
+      gate_(access),
+      decode_(gate_, service.decoder()),
+      models_(gate_, service.decoder().models()),
+      inference_(gate_, service) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
+                                                      const access::Access& access,
                                                       oip::Service& service) {
   grpc::EnableDefaultHealthCheckService(true);
   // gRPC's own health service brings no descriptor for reflection to tell of.
   grpc::health::v1::HealthCheckRequest::descriptor();
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  std::unique_ptr<Server> server(new Server(service));
+  if (options.reflection) {
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  }
+  std::unique_ptr<Server> server(new Server(access, service));
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kMinPingIntervalMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
   builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
-  builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &server->port_);
+  builder.AddListeningPort(options.address, MakeCredentials(options.tls, options.tls_refresh),
+                           &server->port_);
   builder.RegisterService(&server->decode_);
   builder.RegisterService(&server->models_);
   builder.RegisterService(&server->inference_);

@@ -11,8 +11,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/access/tls.h"
 #include "server/oip/service.h"
 #include "server/rpc/decode_service.h"
+#include "server/rpc/gate.h"
 #include "server/rpc/inference_service.h"
 #include "server/rpc/model_service.h"
 
@@ -23,13 +25,19 @@ struct ServerOptions {
   std::string address;
   int max_receive_bytes = 16 << 20;
   int max_concurrent_streams = 1024;  // of a connection
+  int max_metadata_bytes = 16 << 10;  // headers of a call
+  access::TlsFiles tls;               // without a certificate: clear text
+  absl::Duration tls_refresh = absl::Seconds(10);
+  // Whether the server describes its services to whoever asks.
+  bool reflection = true;
 };
 
 class Server {
  public:
   // Listens and serves. The port is shared with no other process. Unavailable if it can't be bound.
-  // The service must outlive the server.
+  // Access and service must outlive the server.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
+                                                       const access::Access& access,
                                                        oip::Service& service);
   // Stops at once unless stopped before.
   ~Server();
@@ -47,9 +55,10 @@ class Server {
   void Stop(const std::function<void()>& closing);
 
  private:
-  explicit Server(oip::Service& service);
+  Server(const access::Access& access, oip::Service& service);
 
   serving::ModelRegistry& registry_;
+  const Gate gate_;
   DecodeService decode_;
   ModelService models_;
   InferenceService inference_;

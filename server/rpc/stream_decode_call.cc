@@ -10,11 +10,14 @@ namespace beamwright::rpc {
 
 StreamDecodeCall* StreamDecodeCall::Start(serving::Decoder& decoder,
                                           grpc::CallbackServerContext& context,
-                                          const grpc::ByteBuffer& request) {
+                                          const grpc::ByteBuffer& request,
+                                          const absl::StatusOr<access::Identity>& identity) {
   const std::shared_ptr<StreamDecodeCall> call(new StreamDecodeCall(decoder.state(), context));
   call->self_ = call;
   absl::StatusOr<v1::StreamDecodeRequest> parsed(v1::StreamDecodeRequest{});
-  if (absl::Status status = ParseRequest(request, *parsed); !status.ok()) {
+  absl::Status status = identity.status();
+  status.Update(status.ok() ? ParseRequest(request, *parsed) : status);
+  if (!status.ok()) {
     parsed = std::move(status);
   }
   serving::Caller caller;
@@ -22,6 +25,10 @@ StreamDecodeCall* StreamDecodeCall::Start(serving::Decoder& decoder,
   caller.deadline = DeadlineOf(context);
   caller.cancelled = call->cancelled_;
   caller.context = ContextOf(context);
+  if (identity.ok()) {
+    caller.tenant = identity->tenant;
+    caller.priority = identity->priority;
+  }
   // The engine's thread has other things to do than to write.
   const auto wake = [&decoder, weak = std::weak_ptr<StreamDecodeCall>(call)] {
     decoder.Post([weak] {

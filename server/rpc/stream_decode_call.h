@@ -13,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "server/access/access.h"
 #include "server/serving/decode_stream.h"
 
 namespace beamwright::rpc {
@@ -20,8 +21,10 @@ namespace beamwright::rpc {
 // Lives until gRPC is done with it and nobody is about to wake it.
 class StreamDecodeCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
+  // An identity that is an error ends the call with it.
   static StreamDecodeCall* Start(serving::Decoder& decoder, grpc::CallbackServerContext& context,
-                                 const grpc::ByteBuffer& request);
+                                 const grpc::ByteBuffer& request,
+                                 const absl::StatusOr<access::Identity>& identity);
 
   void OnWriteDone(bool ok) override;
   void OnCancel() override { cancelled_->store(true); }

@@ -16,6 +16,10 @@ void RuleBuffer::Clear() {
 }
 
 void RuleBuffer::ScaleBySign(absl::Span<const int32_t> tokens, float factor) {
+  if (scratch_.capacity() < tokens.size()) {
+    // Histories grow by a token a step, and assign takes no more than it needs.
+    scratch_.reserve(std::max<size_t>(64, 2 * tokens.size()));
+  }
   scratch_.assign(tokens.begin(), tokens.end());
   std::sort(scratch_.begin(), scratch_.end());
   scratch_.erase(std::unique(scratch_.begin(), scratch_.end()), scratch_.end());

@@ -1,13 +1,21 @@
 #include "server/serving/decoder.h"
 
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
+#include "server/model/error_details.h"
 #include "server/serving/wire_status.h"
 
 namespace beamwright::serving {
+namespace {
+
+// Protobuf's limit.
+constexpr size_t kMaxReplyBytes = std::numeric_limits<int32_t>::max();
+
+}  // namespace
 
 // One call; deletes itself when it is answered.
 class Decoder::Call {
@@ -38,7 +46,8 @@ class Decoder::Call {
       return Invalid("sources: has ", request.sources_size(), " entries; at most ", kMaxSources,
                      " are allowed in a call");
     }
-    BW_RETURN_IF_ERROR(engine::CheckOptions(*model_, request.options()));
+    BW_RETURN_IF_ERROR(decoder_.quarantine_.Check(*model_, started_));
+    BW_ASSIGN_OR_RETURN(options_, engine::ResolveOptions(*model_, request.options()));
     response_.set_model(model_->name());
     response_.set_version(model_->version());
     response_.set_numerics(model_->numerics());
@@ -50,6 +59,9 @@ class Decoder::Call {
     engine::CallOptions options;
     options.cancelled = caller_.cancelled;
     options.deadline = caller_.deadline;
+    options.tenant = caller_.tenant;
+    options.priority = caller_.priority;
+    options.call = decoder_.NextCall();
     options.progress = caller_.progress;
     options.wants_provisional = caller_.wants_provisional;
     const int num_sources = request.sources_size();
@@ -65,11 +77,11 @@ class Decoder::Call {
     num_open_ = num_sources + 1;
     for (int i = 0; i < num_sources; ++i) {
       v1::Result* result = results[static_cast<size_t>(i)];
-      decoder_.engine_.Decode(model_, std::move(*request.mutable_sources(i)), request.options(),
-                              options, [this, result](absl::StatusOr<v1::Decoded> decoded) {
-                                Fill(std::move(decoded), *result);
-                                Release();
-                              });
+      decoder_.engine_.DecodeResolved(model_, std::move(*request.mutable_sources(i)), options_,
+                                      options, [this, result](absl::StatusOr<v1::Decoded> decoded) {
+                                        Fill(std::move(decoded), *result);
+                                        Release();
+                                      });
     }
     Release();
   }
@@ -85,8 +97,23 @@ class Decoder::Call {
 
   void Release() {
     if (--num_open_ == 0) {
-      decoder_.replies_.Post([this] { Answer(Outcome()); });
+      decoder_.replies_.Post([this] { Answer(Converted(Outcome())); });
     }
+  }
+
+  // An answer that can't be sent is no success.
+  absl::Status Converted(absl::Status status) const {
+    if (status.ok() && response_.ByteSizeLong() > kMaxReplyBytes) {
+      status =
+          model::WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                                "the reply has ", response_.ByteSizeLong(),
+                                " bytes, more than a message can hold; send fewer sources a call")),
+                            model::reason::kReplyTooLarge);
+    }
+    if (status.ok() && caller_.convert != nullptr) {
+      status = caller_.convert(response_);
+    }
+    return status;
   }
 
   absl::Status Outcome() const {
@@ -96,12 +123,11 @@ class Decoder::Call {
     // Nothing was done for any source: as a failed call it is retried elsewhere by the client's
     // policy.
     if (num_unavailable_ == response_.results_size()) {
-      return absl::UnavailableError(response_.results(0).error().message());
+      return FromRpcStatus(response_.results(0).error());
     }
     for (int i = 0; caller_.all_or_nothing && i < response_.results_size(); ++i) {
       if (const v1::Result& result = response_.results(i); result.has_error()) {
-        return absl::Status(static_cast<absl::StatusCode>(result.error().code()),
-                            absl::StrCat("source ", i, ": ", result.error().message()));
+        return Annotate(FromRpcStatus(result.error()), absl::StrCat("source ", i));
       }
     }
     return absl::OkStatus();
@@ -112,8 +138,9 @@ class Decoder::Call {
                        &response_);
     if (response_.results_size() > 0) {
       decoder_.metrics_.CountSources(*model_, response_);
+      CountFaults();
     } else {
-      decoder_.metrics_.CountRejection(status.code());
+      decoder_.metrics_.CountRejection(status);
     }
     if (status.ok()) {
       done_(std::move(response_));
@@ -123,11 +150,22 @@ class Decoder::Call {
     delete this;
   }
 
+  void CountFaults() {
+    int decoded = 0;
+    int failed = 0;
+    for (const v1::Result& result : response_.results()) {
+      decoded += result.has_decoded() ? 1 : 0;
+      failed += result.error().code() == static_cast<int>(absl::StatusCode::kInternal) ? 1 : 0;
+    }
+    decoder_.quarantine_.Count(*model_, decoded, failed, absl::Now());
+  }
+
   Decoder& decoder_;
   const Caller caller_;
   const Done done_;
   const absl::Time started_;
   ModelPtr model_;
+  std::shared_ptr<const engine::ResolvedOptions> options_;
   v1::DecodeResponse response_;
   std::atomic<int> num_open_{0};
   std::atomic<int> num_unavailable_{0};
@@ -151,6 +189,11 @@ void Decoder::CountCall(const Caller& caller, const engine::DecodeModel* model,
                       model == nullptr ? "" : model->version(), status, started, now, num_sources,
                       response});
   }
+}
+
+void Decoder::Refuse(const absl::Status& status, Method method) {
+  metrics_.CountCall(method, nullptr, status.code(), absl::ZeroDuration());
+  metrics_.CountRejection(status);
 }
 
 void Decoder::Decode(absl::StatusOr<Job> job, const Caller& caller, Done done) {

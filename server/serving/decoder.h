@@ -17,6 +17,7 @@
 #include "server/serving/load_report.h"
 #include "server/serving/metrics.h"
 #include "server/serving/model_registry.h"
+#include "server/serving/quarantine.h"
 #include "server/serving/reply_thread.h"
 #include "server/serving/serving_state.h"
 
@@ -41,6 +42,13 @@ struct Caller {
   // As in engine::CallOptions; for a call with one source.
   std::function<void(engine::Progress)> progress;
   bool wants_provisional = false;
+  // Whose share of the engine the call takes; null: that of callers without a name.
+  engine::TenantPtr tenant;
+  // From engine::kHighestPriority to engine::kLowestPriority, within the tenant.
+  int priority = engine::kNormalPriority;
+  // Turns the response into the protocol's own form before the call is counted: where it fails, the
+  // call fails with it. May be null.
+  std::function<absl::Status(const v1::DecodeResponse&)> convert;
 };
 
 // Thread-safe. What it is made from must outlive it.
@@ -48,8 +56,13 @@ class Decoder {
  public:
   using Done = std::function<void(absl::StatusOr<v1::DecodeResponse>)>;
 
-  Decoder(ServingState& state, ModelRegistry& models, engine::Engine& engine, Metrics& metrics)
-      : state_(state), models_(models), engine_(engine), metrics_(metrics) {}
+  Decoder(ServingState& state, ModelRegistry& models, engine::Engine& engine, Metrics& metrics,
+          const QuarantineOptions& quarantine = {})
+      : state_(state),
+        models_(models),
+        engine_(engine),
+        metrics_(metrics),
+        quarantine_(quarantine) {}
   // Drains the engine: its callbacks come here.
   ~Decoder() { engine_.Drain(); }
   Decoder(const Decoder&) = delete;
@@ -73,9 +86,14 @@ class Decoder {
                  absl::Time started, int num_sources, const v1::DecodeResponse* response);
   // What a protocol may send along with an answer, for those who balance by load.
   LoadReporter& load_reporter() { return load_reporter_; }
+  // Counts a call that is refused before it is read.
+  void Refuse(const absl::Status& status, Method method);
 
   ServingState& state() const { return state_; }
   ModelRegistry& models() const { return models_; }
+  // Numbers calls, so that their sources take turns as one.
+  uint64_t NextCall() { return next_call_.fetch_add(1, std::memory_order_relaxed); }
+  Quarantine& quarantine() { return quarantine_; }
   engine::Engine& engine() const { return engine_; }
   Metrics& metrics() const { return metrics_; }
   // Runs `reply` soon on the thread where answers are written, in the order of posting.
@@ -90,6 +108,8 @@ class Decoder {
   Metrics& metrics_;
   std::vector<CallObserver*> observers_;
   LoadReporter load_reporter_{engine_, metrics_};
+  Quarantine quarantine_;
+  std::atomic<uint64_t> next_call_{1};
   ReplyThread replies_;
 };
 

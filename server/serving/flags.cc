@@ -70,6 +70,10 @@ void AddAddress(CLI::App& app, const char* flag, const char* help, std::string& 
       ->capture_default_str();
 }
 
+void AddSwitch(CLI::App& app, const char* flag, const char* help, bool& value) {
+  app.add_option(flag, value, help)->type_name("true|false")->capture_default_str();
+}
+
 void AddFile(CLI::App& app, const char* flag, const char* help, std::string& value) {
   app.add_option(flag, value, help)->type_name("FILE");
 }
@@ -81,10 +85,15 @@ void AddListeners(CLI::App& app, Flags& flags) {
              flags.http_address);
   AddAddress(app, "--metrics-address", "Where probes and /metrics listen; 'none' turns them off",
              flags.metrics_address);
+  AddAddress(app, "--admin-address",
+             "Where operators load models and look at the scheduler; 'none' turns it off",
+             flags.admin_address);
   AddInt(app, "--grpc-max-receive-bytes", "Largest gRPC request", 1, kMaxMessageBytes,
          flags.grpc_max_receive_bytes);
   AddInt(app, "--grpc-max-concurrent-streams", "Most calls of a gRPC connection at once", 1,
          1'000'000, flags.grpc_max_concurrent_streams);
+  AddInt(app, "--grpc-max-metadata-bytes", "Headers of a gRPC call, together", 1024, 1 << 20,
+         flags.grpc_max_metadata_bytes);
   AddInt(app, "--http-max-body-bytes", "Largest HTTP request body", 1, kMaxMessageBytes,
          flags.http_max_body_bytes);
   AddInt(app, "--http-threads", "HTTP connections that are served at once", 1, kMaxThreads,
@@ -94,6 +103,27 @@ void AddListeners(CLI::App& app, Flags& flags) {
   AddFile(app, "--http-port-file", "The same with the HTTP port", flags.http_port_file);
   AddFile(app, "--metrics-port-file", "The same with the port of probes and metrics",
           flags.metrics_port_file);
+  AddFile(app, "--admin-port-file", "The same with the port for operators", flags.admin_port_file);
+}
+
+void AddSecurity(CLI::App& app, Flags& flags) {
+  access::GuardOptions& guard = flags.guard;
+  AddFile(app, "--tls-cert", "Certificate chain (PEM) of the gRPC and HTTP listeners",
+          guard.tls.cert);
+  AddFile(app, "--tls-key", "Its private key (PEM)", guard.tls.key);
+  AddFile(app, "--tls-client-ca",
+          "Certificates (PEM) that sign those of clients; clients then need one",
+          guard.tls.client_ca);
+  AddFile(app, "--auth-token-file", "Who may call: hashed bearer tokens, certificates and roles",
+          guard.token_file);
+  AddFile(app, "--tenant-file", "Shares and limits of tenants", guard.tenant_file);
+  AddTime(app, "--security-refresh",
+          "How often the files of TLS, tokens and tenants are read again", guard.refresh);
+  AddSwitch(app, "--auth-in-clear", "Take tokens on listeners without TLS, as behind a mesh",
+            guard.tokens_in_clear);
+  AddSwitch(app, "--reflection", "Describe the gRPC services to whoever asks", flags.reflection);
+  AddAddress(app, "--channelz-address", "Where gRPC's channelz answers, without credentials",
+             flags.channelz_address);
 }
 
 // One for all models, or as each bundle says.
@@ -118,7 +148,31 @@ void AddEngine(CLI::App& app, Flags& flags) {
          kMaxRows, flags.engine.max_rows);
   AddInt(app, "--max-queue", "Most sources waiting; one more is refused with RESOURCE_EXHAUSTED", 1,
          kMaxQueue, flags.engine.max_queue);
+  app.add_option("--max-queue-rows", flags.engine.max_queue_rows,
+                 "Most hypotheses that waiting sources may ask for together")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->capture_default_str();
+  app.add_option("--max-queue-bytes", flags.engine.max_queue_bytes,
+                 "Most bytes that waiting sources may hold together")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->capture_default_str();
+  AddInt(app, "--quarantine-failures",
+         "Failures in a row by which a model goes out of service for a while; 0: never", 0,
+         1'000'000, flags.quarantine.failures);
+  AddTime(app, "--quarantine-pause", "How long, until it may try again", flags.quarantine.pause);
+  AddSwitch(app, "--forecast-deadlines",
+            "Refuse at once what, by the speed of late, would miss its deadline",
+            flags.engine.forecast_deadlines);
   AddPrecision(app, flags.load.compile.precision);
+}
+
+void AddModels(CLI::App& app, Flags& flags) {
+  app.add_option("--token-tables", flags.load.compile.token_table_share,
+                 "Most memory for tables of what depends on a token alone, in multiples of a "
+                 "decoder's weights; 0: none")
+      ->type_name("SHARE")
+      ->check(CLI::Range(0.0, 1000.0))
+      ->capture_default_str();
 }
 
 void AddLifecycle(CLI::App& app, Flags& flags) {
@@ -177,7 +231,9 @@ void AddAll(CLI::App& app, Flags& flags) {
          "Most requests of a bundle's golden.jsonl that are replayed at load", 0, 1'000'000,
          flags.load.golden_requests);
   AddListeners(app, flags);
+  AddSecurity(app, flags);
   AddEngine(app, flags);
+  AddModels(app, flags);
   AddLifecycle(app, flags);
   AddObservability(app, flags);
   app.add_flag("--check-config", flags.check_config,

@@ -8,8 +8,10 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "server/access/guard.h"
 #include "server/engine/engine.h"
 #include "server/serving/model_registry.h"
+#include "server/serving/quarantine.h"
 
 namespace beamwright::serving {
 
@@ -19,6 +21,12 @@ struct Flags {
   std::string grpc_address = "0.0.0.0:8001";
   std::string http_address = "0.0.0.0:8000";
   std::string metrics_address = "0.0.0.0:8002";
+  // For operators; "none" turns it off.
+  std::string admin_address = "127.0.0.1:8003";
+  std::string channelz_address = "none";
+  int grpc_max_metadata_bytes = 16 << 10;
+  bool reflection = true;
+  access::GuardOptions guard;
   int grpc_max_receive_bytes = 16 << 20;
   int grpc_max_concurrent_streams = 1024;
   int http_max_body_bytes = 4 << 20;
@@ -29,6 +37,7 @@ struct Flags {
   absl::Duration repository_poll_interval = absl::Seconds(15);
   LoadOptions load;
   engine::EngineOptions engine;
+  QuarantineOptions quarantine;
   absl::Duration drain_delay = absl::ZeroDuration();
   absl::Duration drain_timeout = absl::Seconds(30);
   // An engine whose turn takes longer than this hangs.
@@ -46,6 +55,7 @@ struct Flags {
   std::string port_file;
   std::string http_port_file;
   std::string metrics_port_file;
+  std::string admin_port_file;
   // End after looking at the settings.
   bool check_config = false;
   bool print_config = false;

@@ -2,9 +2,11 @@
 
 #include <prometheus/text_serializer.h>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "server/model/error_details.h"
 #include "server/serving/wire_status.h"
 
 namespace beamwright::serving {
@@ -48,16 +50,28 @@ Family<Histogram>& MakeHistogram(prometheus::Registry& registry, const char* nam
 std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(WireCode(code)); }
 
 // Why a call was not decoded at all; empty for what failed on its way.
-std::string RejectionReason(absl::StatusCode code) {
-  switch (code) {
+std::string RejectionReason(const absl::Status& status) {
+  const std::string reason = model::ReasonOf(status);
+  switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
       return "invalid";
     case absl::StatusCode::kNotFound:
       return "unknown_model";
-    case absl::StatusCode::kResourceExhausted:
-      return "queue_full";
     case absl::StatusCode::kUnavailable:
-      return "draining";
+      return reason == model::reason::kQuarantined ? "model_quarantined" : "draining";
+    case absl::StatusCode::kUnauthenticated:
+      return "unauthenticated";
+    case absl::StatusCode::kPermissionDenied:
+      return "permission_denied";
+    case absl::StatusCode::kResourceExhausted:
+      for (const char* known : {model::reason::kTenantRate, model::reason::kTenantQuota,
+                                model::reason::kWouldMissDeadline, model::reason::kTooLarge,
+                                model::reason::kReplyTooLarge}) {
+        if (reason == known) {
+          return absl::AsciiStrToLower(reason);
+        }
+      }
+      return "queue_full";
     default:
       return "";
   }
@@ -180,8 +194,8 @@ Metrics::PerModel& Metrics::Of(const engine::DecodeModel& model) {
   return *entry;
 }
 
-void Metrics::CountRejection(absl::StatusCode code) {
-  if (const std::string reason = RejectionReason(code); !reason.empty()) {
+void Metrics::CountRejection(const absl::Status& status) {
+  if (const std::string reason = RejectionReason(status); !reason.empty()) {
     rejections_.Add({{"reason", reason}}).Increment();
   }
 }
@@ -226,7 +240,7 @@ void Metrics::CountSources(const engine::DecodeModel& model, const v1::DecodeRes
   double compute_ms = 0;
   for (const v1::Result& result : response.results()) {
     if (!result.has_decoded()) {
-      CountFault(of, result.error().code());
+      CountFault(of, result.error());
       continue;
     }
     const v1::Decoded& decoded = result.decoded();
@@ -259,17 +273,17 @@ void Metrics::CountSources(const engine::DecodeModel& model, const v1::DecodeRes
   of.totals.last_decoded = absl::Now();
 }
 
-void Metrics::CountFault(const PerModel& of, int code) {
-  const auto status = static_cast<absl::StatusCode>(code);
-  sources_.Add(With(of.labels, "code", CodeName(status))).Increment();
-  CountRejection(status);
+void Metrics::CountFault(const PerModel& of, const google::rpc::Status& error) {
+  const auto code = static_cast<absl::StatusCode>(error.code());
+  sources_.Add(With(of.labels, "code", CodeName(code))).Increment();
+  CountRejection(FromRpcStatus(error));
 }
 
 void Metrics::CountScored(const engine::DecodeModel& model, const v1::ScoreResponse& response) {
   PerModel& of = Of(model);
   for (const v1::ScoreResult& result : response.results()) {
     if (!result.has_scored()) {
-      CountFault(of, result.error().code());
+      CountFault(of, result.error());
       continue;
     }
     sources_.Add(With(of.labels, "code", "OK")).Increment();

@@ -68,7 +68,7 @@ class Metrics : public engine::EngineObserver {
   void CountCall(Method method, const engine::DecodeModel* model, absl::StatusCode code,
                  absl::Duration took);
   // A call that was refused before any of its sources was begun.
-  void CountRejection(absl::StatusCode code);
+  void CountRejection(const absl::Status& status);
   // The sources of a call; those that were refused are rejections too.
   void CountSources(const engine::DecodeModel& model, const v1::DecodeResponse& response);
   void CountScored(const engine::DecodeModel& model, const v1::ScoreResponse& response);
@@ -97,7 +97,7 @@ class Metrics : public engine::EngineObserver {
   struct PerModel;
   PerModel& Of(const engine::DecodeModel& model);
   // A source that failed.
-  void CountFault(const PerModel& of, int code);
+  void CountFault(const PerModel& of, const google::rpc::Status& error);
 
   prometheus::Registry registry_;
   prometheus::Family<prometheus::Counter>& calls_;

@@ -15,6 +15,20 @@
 
 namespace beamwright::serving {
 
+namespace {
+
+void LogTables(const engine::DecodeModel& model) {
+  const ops::TokenTables& tables = model.token_tables();
+  if (tables.count > 0) {
+    spdlog::info("model {}: tables per token: {}, {} bytes", model.name(), tables.count,
+                 tables.bytes);
+  } else if (!tables.refused.empty()) {
+    spdlog::warn("model {}: no tables per token: {}", model.name(), tables.refused);
+  }
+}
+
+}  // namespace
+
 absl::Status ModelLoader::CheckBudget(int64_t bytes) {
   in_memory_.erase(std::remove_if(in_memory_.begin(), in_memory_.end(),
                                   [](const InMemory& entry) { return entry.model.expired(); }),
@@ -62,6 +76,7 @@ absl::StatusOr<ModelPtr> ModelLoader::Load(const std::string& model_name,
   const absl::Duration took = absl::Now() - start;
   if (model.ok()) {
     in_memory_.push_back({*model, bytes});
+    LogTables(**model);
     spdlog::info("model {} version {} loaded in {:.2f} s, numerics {}", (*model)->name(),
                  folder.version, absl::ToDoubleSeconds(took), (*model)->numerics());
   } else {

@@ -35,6 +35,7 @@ class ScoreCall {
       return Invalid("sources: has ", request->sources_size(), " entries; at most ", kMaxSources,
                      " are allowed in a call");
     }
+    BW_RETURN_IF_ERROR(decoder_.quarantine().Check(*model_, started_));
     BW_RETURN_IF_ERROR(engine::CheckScoreOptions(*model_, request->options()));
     response_.set_model(model_->name());
     response_.set_version(model_->version());
@@ -47,6 +48,9 @@ class ScoreCall {
     engine::CallOptions options;
     options.cancelled = caller_.cancelled;
     options.deadline = caller_.deadline;
+    options.tenant = caller_.tenant;
+    options.priority = caller_.priority;
+    options.call = decoder_.NextCall();
     const int num_sources = request.sources_size();
     // All there before the first source is admitted: the engine's thread fills them as they come.
     std::vector<v1::ScoreResult*> results;
@@ -86,7 +90,7 @@ class ScoreCall {
       return absl::CancelledError("the call was cancelled");
     }
     if (num_unavailable_ == response_.results_size()) {
-      return absl::UnavailableError(response_.results(0).error().message());
+      return FromRpcStatus(response_.results(0).error());
     }
     return absl::OkStatus();
   }
@@ -97,7 +101,7 @@ class ScoreCall {
     if (response_.results_size() > 0) {
       metrics.CountScored(*model_, response_);
     } else {
-      metrics.CountRejection(status.code());
+      metrics.CountRejection(status);
     }
     if (status.ok()) {
       done_(std::move(response_));

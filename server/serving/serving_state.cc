@@ -4,16 +4,23 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "server/model/error_details.h"
 
 namespace beamwright::serving {
+
+absl::Status ShuttingDown() {
+  return model::WithReason(absl::UnavailableError("the server is shutting down"),
+                           model::reason::kShuttingDown);
+}
 
 absl::Status ServingState::CheckAccepting() const {
   switch (phase_) {
     case Phase::kLoading:
-      return absl::UnavailableError("the server is loading its models");
+      return model::WithReason(absl::UnavailableError("the server is loading its models"),
+                               model::reason::kLoading);
     case Phase::kRefusing:
     case Phase::kEnding:
-      return absl::UnavailableError("the server is shutting down");
+      return ShuttingDown();
     default:
       return absl::OkStatus();
   }

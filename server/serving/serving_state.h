@@ -22,6 +22,9 @@ enum class Phase {
   kEnding,    // what was accepted is cancelled
 };
 
+// What calls get that come too late: Unavailable.
+absl::Status ShuttingDown();
+
 // Thread-safe.
 class ServingState {
  public:

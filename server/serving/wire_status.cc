@@ -1,14 +1,58 @@
 #include "server/serving/wire_status.h"
 
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "server/model/error_details.h"
 #include "server/model/utf8.h"
 
 namespace beamwright::serving {
 namespace {
 
-// Clients refuse trailers above 8 KiB, and a character may take three bytes each there.
-constexpr size_t kMaxMessageBytes = 2048;
+// Clients refuse trailers above 8 KiB; a character may take three bytes each there, and the message
+// is sent once more, in base64, beside the details.
+constexpr size_t kMaxMessageBytes = 1024;
+// Metadata of an ErrorInfo, likewise.
+constexpr size_t kMaxDetailBytes = 1024;
+
+constexpr absl::Duration kRetrySoon = absl::Milliseconds(100);
+constexpr absl::Duration kRetryLater = absl::Seconds(1);
+
+namespace reason = model::reason;
+
+// Of errors that bring none.
+std::string ReasonOfCode(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kOutOfRange:
+      return reason::kInvalidRequest;
+    case absl::StatusCode::kResourceExhausted:
+      return reason::kTooLarge;
+    default:
+      return absl::StatusCodeToString(code);
+  }
+}
+
+// "options.beam_size: 0 is outside ..." speaks of a field. Empty for messages that don't.
+absl::string_view FieldOf(absl::string_view message) {
+  const size_t colon = message.find(": ");
+  const absl::string_view field = message.substr(0, colon == absl::string_view::npos ? 0 : colon);
+  const bool plain = std::all_of(field.begin(), field.end(), [](unsigned char c) {
+    return absl::ascii_islower(c) || absl::ascii_isdigit(c) || absl::StrContains("_.[]'", c);
+  });
+  return plain ? field : "";
+}
+
+void AddDetail(const google::protobuf::Message& detail, google::rpc::Status& status) {
+  status.add_details()->PackFrom(detail);
+}
 
 }  // namespace
 
@@ -33,9 +77,62 @@ std::string WireMessage(const absl::Status& status) {
 
 google::rpc::Status ToRpcStatus(const absl::Status& status) {
   google::rpc::Status result;
-  result.set_code(static_cast<int>(WireCode(status.code())));
+  const absl::StatusCode code = WireCode(status.code());
+  result.set_code(static_cast<int>(code));
   result.set_message(WireMessage(status));
+  const auto info = model::DetailOf<google::rpc::ErrorInfo>(status);
+  AddDetail(info.has_value() && info->ByteSizeLong() <= kMaxDetailBytes
+                ? *info
+                : *model::DetailOf<google::rpc::ErrorInfo>(model::WithReason(
+                      status, info.has_value() ? info->reason() : ReasonOfCode(code))),
+            result);
+  if (const absl::Duration wait = RetryAfter(status); wait != absl::InfiniteDuration()) {
+    AddDetail(*model::DetailOf<google::rpc::RetryInfo>(model::WithRetryAfter(status, wait)),
+              result);
+  }
+  auto bad = model::DetailOf<google::rpc::BadRequest>(status);
+  if (!bad.has_value() && code == absl::StatusCode::kInvalidArgument) {
+    const absl::string_view field = FieldOf(status.message());
+    if (!field.empty()) {
+      bad = model::DetailOf<google::rpc::BadRequest>(model::InvalidFields({result.message()}));
+    }
+  }
+  if (bad.has_value()) {
+    AddDetail(*bad, result);
+  }
   return result;
+}
+
+absl::Status FromRpcStatus(const google::rpc::Status& status) {
+  absl::Status result(static_cast<absl::StatusCode>(status.code()), status.message());
+  for (const google::protobuf::Any& detail : status.details()) {
+    result.SetPayload(detail.type_url(), absl::Cord(detail.value()));
+  }
+  return result;
+}
+
+std::string DetailsJson(const google::rpc::Status& status) {
+  std::string json = "[";
+  for (const google::protobuf::Any& detail : status.details()) {
+    std::string one;
+    if (google::protobuf::util::MessageToJsonString(detail, &one).ok()) {
+      absl::StrAppend(&json, json.size() > 1 ? "," : "", one);
+    }
+  }
+  return json + "]";
+}
+
+absl::Duration RetryAfter(const absl::Status& status) {
+  if (const std::optional<absl::Duration> wait = model::RetryAfterOf(status); wait.has_value()) {
+    return *wait;
+  }
+  if (absl::IsUnavailable(status)) {
+    return kRetryLater;
+  }
+  const std::string why = model::ReasonOf(status);
+  // What is too large will not become smaller.
+  const bool for_good = why.empty() || why == reason::kTooLarge || why == reason::kReplyTooLarge;
+  return absl::IsResourceExhausted(status) && !for_good ? kRetrySoon : absl::InfiniteDuration();
 }
 
 int HttpCode(absl::StatusCode code) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "google/rpc/status.pb.h"
 
 namespace beamwright::serving {
@@ -15,8 +16,18 @@ absl::StatusCode WireCode(absl::StatusCode code);
 // Valid UTF-8, cut to what fits into a trailer.
 std::string WireMessage(const absl::Status& status);
 
-// Both as a message, for one source of a call; `status` is not OK.
+// Both as a message; `status` is not OK. Its details are an ErrorInfo, whose reason is the code's
+// where the status has none of its own; a RetryInfo where trying again makes sense; a BadRequest
+// where fields are at fault (model/error_details.h).
 google::rpc::Status ToRpcStatus(const absl::Status& status);
+// The way back, details included.
+absl::Status FromRpcStatus(const google::rpc::Status& status);
+
+// The same details as a JSON list, as google.rpc.Status is written in JSON.
+std::string DetailsJson(const google::rpc::Status& status);
+
+// When a client may try again; infinite where that makes no sense.
+absl::Duration RetryAfter(const absl::Status& status);
 
 // The code that HTTP answers with: 400 for INVALID_ARGUMENT, 429 for RESOURCE_EXHAUSTED and so on;
 // 200 for OK.

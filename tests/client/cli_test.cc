@@ -202,9 +202,14 @@ std::string ChooseValue(const google::protobuf::FieldDescriptor& field,
     case FieldDescriptor::CPPTYPE_MESSAGE: {
       auto* value = field.is_repeated() ? reflection->AddMessage(&message, &field)
                                         : reflection->MutableMessage(&message, &field);
-      value->GetReflection()->SetString(value, field.message_type()->FindFieldByName("text"),
-                                        "a b");
-      return "a b";
+      const auto* type = field.message_type();
+      if (const auto* text = type->FindFieldByName("text")) {
+        value->GetReflection()->SetString(value, text, "a b");
+        return "a b";
+      }
+      value->GetReflection()->SetString(value, type->FindFieldByName("name"), "a b");
+      value->GetReflection()->SetFloat(value, type->FindFieldByName("weight"), 0.25f);
+      return "a b:0.25";
     }
     default:
       ADD_FAILURE() << "teach this test to choose a value for " << field.full_name();
@@ -302,6 +307,9 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
       {{"load-test", "--file", "/dev/null"}, "is empty"},
       {{"load-test", "--concurrency", "0", "x"}, "1 to 4096"},
       {{"load-test", "--duration", "48h", "x"}, "1ms to 24h"},
+      {{"load-test", "--rate", "0", "x"}, "0.001"},
+      {{"load-test", "--arrivals", "even", "x"}, "--rate"},
+      {{"load-test", "--rate", "5", "--arrivals", "odd", "x"}, "poisson"},
       {{"health", "a", "b"}, "b"},
   };
   for (const auto& [arguments, message] : cases) {
@@ -389,6 +397,36 @@ print("fine"))",
   EXPECT_THAT(text.out, AllOf(HasSubstr("1 calls in flight of 1 source over 1 connection"),
                               HasSubstr("5 calls answered, 5 sources decoded"),
                               HasSubstr("latency  p50 "), Not(HasSubstr("failed"))));
+}
+
+TEST(LoadTestCommandTest, SendsAtARate) {
+  FakeServer server([](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                       v1::DecodeResponse& response) {
+    return request.sources(0).text() == "full"
+               ? grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "queue")
+               : EchoAll(context, request, response);
+  });
+  const ProcessResult json = Beamwright({"load-test", "--server", server.address(), "--requests",
+                                         "40", "--warmup", "0", "--rate", "2000", "--arrivals",
+                                         "even", "--good-within", "1h", "--json", "a", "full"});
+  EXPECT_EQ(json.exit_code, 1);  // calls were refused
+  EXPECT_EQ(Python(R"(
+import json, sys
+r = json.load(sys.stdin)
+assert r["rate"] == 2000 and r["concurrency"] == 4096 and r["skipped_calls"] == 0, r
+assert r["answered_calls"] == r["good_calls"] == 20, r
+assert r["failed_calls"] == {"RESOURCE_EXHAUSTED": 20}, r
+assert r["elapsed_seconds"] >= 0.02, r
+assert 0 < r["latency_ms"]["p50"] and 0 < r["refused_ms"]["p50"] and "lag_ms" in r, r
+print("fine"))",
+                   json.out),
+            "fine\n");
+  const ProcessResult text =
+      Beamwright({"load-test", "--server", server.address(), "--requests", "5", "--warmup", "0",
+                  "--rate", "500", "--good-within", "1h", "a"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("500 calls/s due, Poisson arrivals, of 1 source"),
+                              HasSubstr("calls/s within 1h"), HasSubstr("lag      p50 ")));
 }
 
 TEST(LoadTestCommandTest, InterruptPrintsWhatWasMeasured) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <string>
 #include <thread>
 #include <utility>
@@ -54,10 +55,10 @@ TEST(LoadTest, CountsWhatTheServerCounts) {
   EXPECT_TRUE(report->failed_calls.empty());
   EXPECT_EQ(report->first_failure, absl::InvalidArgumentError("cannot decode bad"));
   EXPECT_GT(report->elapsed, absl::ZeroDuration());
-  EXPECT_GT(report->p50, absl::ZeroDuration());
-  EXPECT_LE(report->p50, report->p90);
-  EXPECT_LE(report->p90, report->p99);
-  EXPECT_LE(report->p99, report->max);
+  EXPECT_GT(report->latency.p50, absl::ZeroDuration());
+  EXPECT_LE(report->latency.p50, report->latency.p90);
+  EXPECT_LE(report->latency.p90, report->latency.p99);
+  EXPECT_LE(report->latency.p99, report->latency.max);
   EXPECT_FALSE(report->gave_up || report->stopped);
 }
 
@@ -96,6 +97,68 @@ TEST(LoadTest, KeepsExactlyTheConcurrencyInFlight) {
   options.concurrency = kConcurrency;
   ASSERT_TRUE(Load(server, options).ok());
   EXPECT_EQ(most, kConcurrency);
+}
+
+LoadOptions OpenLoop(int64_t max_calls, double rate) {
+  LoadOptions options = Calls(max_calls, {"a"});
+  options.rate = rate;
+  options.arrivals = Arrivals::kEven;
+  options.concurrency = kMaxConcurrency;
+  return options;
+}
+
+// Answers nobody before so many calls have come in.
+DecodeHandler AllAtOnce(int count, absl::Mutex& mutex, int& num_arrived) {
+  return
+      [count, &mutex, &num_arrived](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                                    v1::DecodeResponse& response) {
+        absl::MutexLock lock(&mutex);
+        ++num_arrived;
+        const auto all_there = [&] { return num_arrived >= count; };
+        mutex.Await(absl::Condition(&all_there));
+        return EchoAll(context, request, response);
+      };
+}
+
+// A closed loop would wait for the first answer for ever. The first call was due at 5 ms, and no
+// answer came before the last was due, at 300 ms: so its latency is at least the difference.
+TEST(LoadTest, AnOpenLoopWaitsForNobodyAndCountsTheWait) {
+  constexpr int kCalls = 60;
+  absl::Mutex mutex;
+  int num_arrived = 0;
+  FakeServer server(AllAtOnce(kCalls, mutex, num_arrived));
+  const auto report = Load(server, OpenLoop(kCalls, 200));
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->num_calls, kCalls);
+  EXPECT_EQ(report->num_good, kCalls);
+  EXPECT_EQ(report->num_skipped, 0);
+  EXPECT_GE(report->latency.max, absl::Milliseconds(295));
+  EXPECT_GE(report->latency.p50, absl::Milliseconds(140));
+  EXPECT_GE(report->elapsed, absl::Milliseconds(300));
+}
+
+TEST(LoadTest, AnOpenLoopSkipsWhatIsDueBeyondItsLimit) {
+  constexpr int kLimit = 4;
+  absl::Notification release;
+  FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                        v1::DecodeResponse& response) {
+    release.WaitForNotification();
+    return EchoAll(context, request, response);
+  });
+  LoadOptions options = OpenLoop(0, 1000);
+  options.duration = absl::Milliseconds(100);
+  options.concurrency = kLimit;
+  std::thread releaser([&] {
+    server.WaitForRequests(kLimit);
+    release.Notify();
+  });
+  const auto report = Load(server, options);
+  releaser.join();
+  ASSERT_TRUE(report.ok()) << report.status();
+  // Due at 1, 2, ... 99 ms: each was sent or skipped.
+  EXPECT_EQ(report->num_calls + report->num_skipped, 99);
+  EXPECT_GE(report->num_calls, kLimit);
+  EXPECT_EQ(report->num_calls, static_cast<int64_t>(server.requests().size()));
 }
 
 TEST(LoadTest, WarmUpIsNotCounted) {
@@ -156,6 +219,10 @@ TEST(LoadTest, RefusesOptionsOutOfRange) {
   EXPECT_THAT(message([](LoadOptions& o) { o.batch = 0; }), HasSubstr("batch"));
   EXPECT_THAT(message([](LoadOptions& o) { o.concurrency = 5000; }), HasSubstr("1 to 4096"));
   EXPECT_THAT(message([](LoadOptions& o) { o.max_calls = -1; }), HasSubstr("max_calls"));
+  EXPECT_THAT(message([](LoadOptions& o) { o.rate = -1; }), HasSubstr("rate is -1"));
+  EXPECT_THAT(message([](LoadOptions& o) { o.rate = std::nan(""); }), HasSubstr("rate is nan"));
+  EXPECT_THAT(message([](LoadOptions& o) { o.good_within = absl::Seconds(-1); }),
+              HasSubstr("good_within is -1s"));
   EXPECT_THAT(message([](LoadOptions& o) { o.duration = absl::InfiniteDuration(); }),
               HasSubstr("duration is inf"));
   EXPECT_TRUE(server.requests().empty());

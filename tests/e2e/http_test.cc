@@ -301,8 +301,8 @@ TEST(HttpLifecycleTest, APortThatIsTakenIsNamed) {
 }
 
 TEST(HttpLifecycleTest, ListenersCanBeTurnedOff) {
-  ServerProcess server(
-      {"--model-path", DefaultModel(), "--http-address", "none", "--metrics-address", "none"});
+  ServerProcess server({"--model-path", DefaultModel(), "--http-address", "none",
+                        "--metrics-address", "none", "--admin-address", "none"});
   EXPECT_GT(server.WaitForPort(), 0);
   EXPECT_THAT(server.log(), Not(HasSubstr("HTTP on")));
 }

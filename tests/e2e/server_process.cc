@@ -21,10 +21,11 @@ ServerProcess::ServerProcess(std::vector<std::string> arguments, const std::stri
   std::string name = (std::filesystem::temp_directory_path() / "beamwright-XXXXXX").string();
   folder_ = mkdtemp(name.data());
   arguments.insert(arguments.begin(), program);
-  arguments.insert(arguments.end(),
-                   {"--port-file", folder_ + "/grpc", "--http-port-file", folder_ + "/http",
-                    "--metrics-port-file", folder_ + "/metrics"});
-  for (const char* flag : {"--grpc-address", "--http-address", "--metrics-address"}) {
+  arguments.insert(arguments.end(), {"--port-file", folder_ + "/grpc", "--http-port-file",
+                                     folder_ + "/http", "--metrics-port-file", folder_ + "/metrics",
+                                     "--admin-port-file", folder_ + "/admin"});
+  for (const char* flag :
+       {"--grpc-address", "--http-address", "--metrics-address", "--admin-address"}) {
     if (std::find(arguments.begin(), arguments.end(), flag) == arguments.end()) {
       arguments.insert(arguments.end(), {flag, "127.0.0.1:0"});
     }
@@ -83,6 +84,11 @@ int ServerProcess::WaitForPort() {
 int ServerProcess::http_port() {
   WaitForPort();
   return ReadPort(folder_ + "/http");
+}
+
+int ServerProcess::admin_port() {
+  WaitForPort();
+  return ReadPort(folder_ + "/admin");
 }
 
 int ServerProcess::metrics_port() { return ReadPort(folder_ + "/metrics"); }

@@ -33,6 +33,7 @@ class ServerProcess {
   // is ready.
   int http_port();
   int metrics_port();
+  int admin_port();
 
   void Signal(int number) const;
   // Waits for the end; the exit code, or minus the signal that ended it.

@@ -13,6 +13,7 @@ OPS_GRAPH = ["ops/base", "ops/tensor", "ops/graph"]
 OPS_LOOP = [*OPS_GRAPH, "ops/kernels", "ops/compile", "ops/loop"]
 OPS = [*OPS_LOOP, "ops/import"]
 SERVER_ENGINE = [*OPS, "proto", "server/search", "server/fusion", "server/model"]
+SERVER_SERVING = [*SERVER_ENGINE, "server/engine", "server/access"]
 
 # A folder's own files are always allowed. "proto" is generated messages,
 # "grpc" the RPC library and generated services.
@@ -30,13 +31,13 @@ ALLOWED = {
     "server/model": [*OPS_GRAPH, "ops/import", "proto", "server/model/sentencepiece"],
     "server/model/sentencepiece": [],
     "server/engine": SERVER_ENGINE,
+    "server/access": [*SERVER_ENGINE, "server/engine"],
     # What every protocol needs knows none: gRPC stays in server/rpc, HTTP in server/http.
-    "server/serving": [*SERVER_ENGINE, "server/engine"],
-    "server/oip": [*SERVER_ENGINE, "server/engine", "server/serving"],
-    "server/rpc": [*SERVER_ENGINE, "server/engine", "server/serving", "server/oip", "grpc"],
-    "server/http": [*SERVER_ENGINE, "server/engine", "server/serving", "server/oip"],
-    "server": [*SERVER_ENGINE, "server/engine", "server/serving", "server/oip", "server/rpc",
-               "server/http", "grpc"],
+    "server/serving": SERVER_SERVING,
+    "server/oip": [*SERVER_SERVING, "server/serving"],
+    "server/rpc": [*SERVER_SERVING, "server/serving", "server/oip", "grpc"],
+    "server/http": [*SERVER_SERVING, "server/serving", "server/oip"],
+    "server": [*SERVER_SERVING, "server/serving", "server/oip", "server/rpc", "server/http", "grpc"],
     # ops/base is the status helpers; a client links nothing else of the server's code.
     "client": ["ops/base", "proto", "grpc"],
     "client/load": ["ops/base", "proto", "grpc", "client"],

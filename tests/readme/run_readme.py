@@ -85,6 +85,7 @@ def start_server(bin_folder, model, scratch):
         server = subprocess.Popen(
             [bin_folder / "beamwright-server", "--model-path", model, "--grpc-address", "127.0.0.1:0",
              "--http-address", "none", "--metrics-address", "none",
+             "--admin-address", "none",
              "--port-file", port_file], stdout=output, stderr=subprocess.STDOUT)
     until = time.monotonic() + 60
     while not (port_file.exists() and port_file.read_text().strip()):

@@ -53,7 +53,7 @@ def server(*arguments):
             process = subprocess.Popen(
                 [pathlib.Path(sys.argv[1]) / "beamwright-server", "--model-path", sys.argv[2],
                  "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0",
-                 "--metrics-address", "127.0.0.1:0",
+                 "--metrics-address", "127.0.0.1:0", "--admin-address", "none",
                  "--metrics-port-file", scratch / "metrics", "--port-file", scratch / "grpc",
                  "--http-port-file", scratch / "http", *arguments],
                 stdout=output, stderr=subprocess.STDOUT)

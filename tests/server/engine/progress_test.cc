@@ -120,12 +120,12 @@ class OneRequest {
              CallOptions call = {})
       : driver_(model) {
     auto request = std::make_unique<Request>();
-    ResolvedOptions resolved = *ResolveOptions(*model, options);
+    const auto resolved = *ResolveOptions(*model, options);
     request->model = model;
     request->source = *PrepareSource(*model, Ids({6, 2}));
-    EXPECT_TRUE(SetLengths(*model, 2, resolved).ok());
-    request->search = *search::BeamSearch::Create(resolved.search);
-    request->beam_size = resolved.search.beam_size;
+    request->search =
+        *search::BeamSearch::Create(*OptionsForSource(*model, *resolved, request->source));
+    request->beam_size = resolved->search.beam_size;
     request->Prepare();
     request->call = std::move(call);
     request->accepted = request->started = absl::Now();

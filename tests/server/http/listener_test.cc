@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <httplib.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,6 +14,8 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "tests/server/access/test_certificates.h"
+#include "tests/server/model/temp_bundle.h"
 
 namespace beamwright::http {
 namespace {
@@ -319,6 +322,89 @@ TEST(ListenerTest, StopAnswersWhatRunsAndClosesWhatIsIdle) {
   EXPECT_THAT(client.ReadUntil("!"), HasSubstr("/late !"));
   EXPECT_EQ(idle.ReadAll(), "");
   stop.join();
+}
+
+// The library would send a copy of the answer for each range.
+TEST(ListenerTest, RangesAreIgnored) {
+  const auto listener = Start({});
+  Client client(listener->port());
+  std::string ranges = "bytes=0-";
+  for (int i = 0; i < 1000; ++i) {
+    ranges += ",0-";
+  }
+  client.Send("GET /whole HTTP/1.1\r\nHost: x\r\nConnection: close\r\nRange: " + ranges +
+              "\r\n\r\n");
+  const std::string answer = client.ReadAll();
+  EXPECT_THAT(answer, AllOf(StartsWith("HTTP/1.1 200"), EndsWith("GET /whole !")));
+  EXPECT_LT(answer.size(), 1000u);
+}
+
+// Who speaks TLS slowly, or not at all where it is spoken, holds a thread no longer than a slow
+// request does, and makes room for others.
+class TlsListenerTest : public ::testing::Test {
+ protected:
+  TlsListenerTest() {
+    const access::Issued issued = authority_.Issue("server", "IP:127.0.0.1");
+    temp_.Write("cert", issued.cert);
+    temp_.Write("key", issued.key);
+    temp_.Write("ca", authority_.cert());
+    auto tls = access::TlsContext::Load({temp_.At("cert"), temp_.At("key"), ""});
+    EXPECT_TRUE(tls.ok()) << tls.status();
+    tls_ = *std::move(tls);
+    options_.tls = tls_.get();
+  }
+
+  httplib::Result Get(int port, const std::string& path) {
+    httplib::SSLClient client("127.0.0.1", port);
+    client.set_ca_cert_path(temp_.At("ca").c_str());
+    client.enable_server_certificate_verification(true);
+    return client.Get(path.c_str());
+  }
+
+  access::TestAuthority authority_{"authority"};
+  model::TempFolder temp_;
+  std::unique_ptr<access::TlsContext> tls_;
+  ListenerOptions options_;
+};
+
+TEST_F(TlsListenerTest, AnswersOverTls) {
+  const std::string large(3 << 20, 'x');  // more than a socket takes at once
+  const auto listener = Start(options_, [&](const HttpRequest& request) {
+    return HttpReply{200, "text/plain", request.path == "/large" ? large : request.body, {}};
+  });
+  const auto got = Get(listener->port(), "/large");
+  ASSERT_TRUE(got) << httplib::to_string(got.error());
+  EXPECT_EQ(got->body, large);
+  httplib::SSLClient client("127.0.0.1", listener->port());
+  client.set_ca_cert_path(temp_.At("ca").c_str());
+  client.set_keep_alive(true);
+  for (const size_t size : {0, 1, 16384, 1 << 20}) {
+    const std::string body(size, 'y');
+    const auto echoed = client.Post("/", body, "text/plain");
+    ASSERT_TRUE(echoed) << size << " " << httplib::to_string(echoed.error());
+    EXPECT_EQ(echoed->body, body);
+  }
+}
+
+TEST_F(TlsListenerTest, DawdlersMakeRoom) {
+  options_.threads = 2;
+  options_.transfer_timeout = absl::Hours(1);
+  const auto listener = Start(options_);
+  Client silent(listener->port());
+  Client half(listener->port());
+  half.Send("\x16\x03\x01\x02");  // the beginning of a handshake
+  const auto got = Get(listener->port(), "/");
+  EXPECT_TRUE(got) << httplib::to_string(got.error());
+}
+
+TEST_F(TlsListenerTest, WhatIsNotTlsIsLetGo) {
+  options_.transfer_timeout = absl::Milliseconds(300);
+  const auto listener = Start(options_);
+  Client clear(listener->port());
+  clear.Send(beamwright::http::Get("/"));
+  EXPECT_EQ(clear.ReadAll().find("200"), std::string::npos);
+  Client silent(listener->port());
+  EXPECT_EQ(silent.ReadAll(), "");  // ends: the handshake's time is over
 }
 
 }  // namespace

@@ -129,6 +129,12 @@ TEST(ParametersTest, TimeoutIsInMicrosecondsAndZeroIsNone) {
   EXPECT_EQ(ReadParameters(map)->timeout, absl::Microseconds(1500));
   map["timeout"].set_int64_param(0);
   EXPECT_EQ(ReadParameters(map)->timeout, absl::InfiniteDuration());
+  EXPECT_EQ(ReadParameters(map)->priority, 0);
+  // Triton's clients send unsigned numbers, and its levels may be more than ours.
+  for (const auto& [given, meant] : {std::pair(1u, 1), {3u, 3}, {4u, 3}, {4'000'000'000u, 3}}) {
+    map["priority"].set_uint64_param(given);
+    EXPECT_EQ(ReadParameters(map)->priority, meant);
+  }
 }
 
 }  // namespace

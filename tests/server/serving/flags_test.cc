@@ -48,6 +48,8 @@ TEST(FlagsTest, EveryFlagReachesItsField) {
                                     "9",
                                     "--precision",
                                     "int8",
+                                    "--token-tables",
+                                    "0.5",
                                     "--drain-timeout",
                                     "1m30s",
                                     "--log-level",
@@ -82,6 +84,7 @@ TEST(FlagsTest, EveryFlagReachesItsField) {
   EXPECT_EQ(parsed.flags.engine.max_rows, 64);
   EXPECT_EQ(parsed.flags.engine.max_queue, 9);
   EXPECT_EQ(parsed.flags.load.compile.precision, v1::PRECISION_INT8);
+  EXPECT_EQ(parsed.flags.load.compile.token_table_share, 0.5);
   EXPECT_EQ(parsed.flags.drain_timeout, absl::Seconds(90));
   EXPECT_EQ(parsed.flags.log_level, "debug");
   EXPECT_EQ(parsed.flags.port_file, "p");

@@ -70,7 +70,7 @@ TEST_F(MetricsTest, CallsAndSourcesAreCountedByTheirCode) {
 
 TEST_F(MetricsTest, AClientCannotMakeUpLabels) {
   metrics_.CountCall(Method::kModelInfer, nullptr, StatusCode::kNotFound, absl::ZeroDuration());
-  metrics_.CountRejection(StatusCode::kNotFound);
+  metrics_.CountRejection(absl::NotFoundError("x"));
   EXPECT_THAT(metrics_.Text(),
               AllOf(HasSubstr("code=\"NOT_FOUND\",method=\"ModelInfer\",model=\"\""),
                     HasSubstr("{reason=\"unknown_model\"} 1"), Not(HasSubstr("UNKNOWN"))));

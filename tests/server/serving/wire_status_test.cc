@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <vector>
+
+#include "google/rpc/error_details.pb.h"
+#include "server/model/error_details.h"
 
 namespace beamwright::serving {
 namespace {
@@ -60,6 +64,84 @@ TEST(WireStatusTest, LongMessagesAreCutBetweenCharacters) {
 
 TEST(WireStatusTest, WhatIsNotUtf8IsEscapedSoThatClientsCanReadIt) {
   EXPECT_EQ(WireMessage(absl::InternalError("a\xFF")), "a\\xff");
+}
+
+template <typename T>
+std::vector<T> DetailsOf(const google::rpc::Status& status) {
+  std::vector<T> found;
+  for (const google::protobuf::Any& detail : status.details()) {
+    T one;
+    if (detail.UnpackTo(&one)) {
+      found.push_back(one);
+    }
+  }
+  return found;
+}
+
+TEST(WireStatusTest, EveryErrorHasAReason) {
+  for (int code = 1; code <= 16; ++code) {
+    const auto infos = DetailsOf<google::rpc::ErrorInfo>(
+        ToRpcStatus(absl::Status(static_cast<StatusCode>(code), "why")));
+    ASSERT_EQ(infos.size(), 1u) << code;
+    EXPECT_EQ(infos[0].domain(), "beamwright");
+    EXPECT_FALSE(infos[0].reason().empty());
+    EXPECT_NE(infos[0].reason(), "UNKNOWN");
+  }
+}
+
+TEST(WireStatusTest, DetailsSurviveTheWayThroughAMessage) {
+  const absl::Status status =
+      model::WithRetryAfter(model::WithReason(absl::ResourceExhaustedError("full"),
+                                              model::reason::kQueueFull, {{"limit", "7"}}),
+                            absl::Milliseconds(1250));
+  const google::rpc::Status wire = ToRpcStatus(FromRpcStatus(ToRpcStatus(status)));
+  EXPECT_EQ(DetailsOf<google::rpc::ErrorInfo>(wire)[0].reason(), "QUEUE_FULL");
+  EXPECT_EQ(DetailsOf<google::rpc::ErrorInfo>(wire)[0].metadata().at("limit"), "7");
+  EXPECT_EQ(RetryAfter(FromRpcStatus(wire)), absl::Milliseconds(1250));
+  EXPECT_THAT(DetailsJson(wire), HasSubstr("\"reason\":\"QUEUE_FULL\""));
+}
+
+TEST(WireStatusTest, OnlyWhatMayWorkLaterIsToBeTriedAgain) {
+  EXPECT_LT(RetryAfter(absl::UnavailableError("")), absl::Minutes(1));
+  const auto exhausted = [](const char* reason) {
+    return model::WithReason(absl::ResourceExhaustedError(""), reason);
+  };
+  EXPECT_LT(RetryAfter(exhausted(model::reason::kQueueFull)), absl::Minutes(1));
+  EXPECT_EQ(RetryAfter(exhausted(model::reason::kTooLarge)), absl::InfiniteDuration());
+  EXPECT_EQ(RetryAfter(absl::InvalidArgumentError("")), absl::InfiniteDuration());
+}
+
+TEST(WireStatusTest, AMessageThatNamesAFieldSaysSoToPrograms) {
+  const auto bad = DetailsOf<google::rpc::BadRequest>(
+      ToRpcStatus(absl::InvalidArgumentError("sources: is empty")));
+  ASSERT_EQ(bad.size(), 1u);
+  EXPECT_EQ(bad[0].field_violations(0).field(), "sources");
+  EXPECT_EQ(bad[0].field_violations(0).description(), "is empty");
+  EXPECT_TRUE(DetailsOf<google::rpc::BadRequest>(
+                  ToRpcStatus(absl::InvalidArgumentError("The request: is bad")))
+                  .empty());
+}
+
+// Clients refuse trailers above 8 KiB: the worst message and details, as they are sent.
+TEST(WireStatusTest, TrailersStayBelowEightKibibytes) {
+  std::vector<std::string> faults;
+  for (int i = 0; i < 1000; ++i) {
+    std::string fault(300, 'f');
+    fault += ": ";
+    for (int j = 0; j < 300; ++j) {
+      fault += "\xE2\x82\xAC";
+    }
+    faults.push_back(fault);
+  }
+  for (const absl::Status& status :
+       {model::InvalidFields(faults),
+        model::WithReason(absl::InternalError(faults[0] + faults[1] + faults[2]), "X",
+                          {{"k", std::string(100000, 'x')}})}) {
+    const google::rpc::Status wire = ToRpcStatus(status);
+    const size_t message = 3 * wire.message().size();  // percent-encoded
+    const size_t details = (wire.ByteSizeLong() + 2) / 3 * 4;
+    EXPECT_LT(message + details, 8000u);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,72 @@
+"""What the figures were measured on."""
+
+import os
+import platform
+import re
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from harness.ours import ROOT
+
+
+def cpu() -> str:
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    name = re.search(r"model name\s*: (.*)", text)
+    flags = set((re.search(r"flags\s*: (.*)", text) or ["", ""])[1].split())
+    widest = next((label for flag, label in (
+        ("amx_int8", "AMX"), ("avx512_bf16", "AVX-512 with VNNI and BF16"),
+        ("avx512_vnni", "AVX-512 with VNNI"), ("avx512f", "AVX-512"), ("avx2", "AVX2"))
+        if flag in flags), "no AVX2")
+    return f"{os.cpu_count()} x {name[1].strip() if name else platform.machine()}, {widest}"
+
+
+class Neighbours:
+    """How much of the machine others use while we measure."""
+
+    def __init__(self) -> None:
+        self._busy, self._total = self._all()
+        self._own = self._ours()
+
+    def share(self) -> float:
+        """Of the CPU time since construction, what neither this process nor its ended children used."""
+        busy, total = self._all()
+        foreign = busy - self._busy - (self._ours() - self._own)
+        return max(0.0, foreign / max(1e-9, total - self._total))
+
+    def sentence(self) -> str:
+        share = self.share()
+        return (f"Other processes used {100 * share:.0f} % of the machine's CPU time meanwhile" +
+                (": figures are good for ratios at most." if share > 0.05 else "."))
+
+    @staticmethod
+    def _all() -> tuple[float, float]:
+        """CPU seconds, of all processors together: busy ones (stolen time among them), and all."""
+        ticks = [int(field) for field in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+        idle = ticks[3] + ticks[4]
+        per_second = os.sysconf("SC_CLK_TCK")
+        return (sum(ticks) - idle) / per_second, sum(ticks) / per_second
+
+    @staticmethod
+    def _ours() -> float:
+        times = os.times()
+        return times.user + times.system + times.children_user + times.children_system
+
+
+def revision() -> str:
+    done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty", "--exclude=*"],
+                          capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def versions() -> dict[str, str]:
+    found = {}
+    for name in ("openvino", "onnxruntime", "numpy", "grpcio"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    torch = subprocess.run(["dpkg-query", "--show", "--showformat", "${Version}", "python3-torch"],
+                           capture_output=True, text=True, check=False)
+    found["torch"] = torch.stdout.strip() or "not installed"
+    return found

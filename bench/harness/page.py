@@ -1,0 +1,180 @@
+"""The sections of docs/benchmarks.md, written from what was measured: no figure there comes from elsewhere."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import machine
+from harness.measure import OURS, Outcome, Verdict
+from workloads import traffic
+from workloads.serving import CONCURRENCIES, QUEUE, RUNNING, CallCost, Overload, Served
+from workloads.traffic import Traffic
+
+Lines = list[str]
+
+
+HEADINGS = {"operators": "Loops and operators", "small": "A small model", "large": "A large model",
+            "serving": "Servers", "traffic": "Traffic as it is", "scaling": "How cost grows"}
+
+
+@dataclass
+class Origin:
+    """Where a section's figures come from."""
+    command: str
+    neighbours: machine.Neighbours
+    clock: str = "wall"
+
+    def lines(self) -> Lines:
+        return [f"Written by `{self.command}` on {time.strftime('%Y-%m-%d')}; Beamwright {machine.revision()}, "
+                f"{machine.cpu()}.", self.neighbours.sentence(), ""]
+
+
+def yes(reached: bool) -> str:
+    return "reached" if reached else "**not reached**"
+
+
+def _verdict(verdict: Verdict) -> str:
+    times = "" if verdict.bar.seconds else f" ({verdict.ratio:.2f})"
+    return f"{verdict.bar.text}: {yes(verdict.reached)}{times}"
+
+
+def _row(outcome: Outcome) -> str:
+    workload = outcome.workload
+    others = [f"{side} {outcome.shown(side)}" for side in outcome.seconds
+              if side != OURS and side not in workload.limits]
+    limits = [f"{side} {outcome.shown(side)}" for side in workload.limits if side in outcome.seconds]
+    ratio = outcome.ratio()
+    own = f"{outcome.shown(OURS)}" if OURS in outcome.seconds else "failed"
+    return (f"| {workload.name} | {workload.threads} | {workload.unit} | {own} | {', '.join(others) or '-'} | "
+            f"{', '.join(limits) or '-'} | {f'{ratio:.2f}' if ratio else '-'} | "
+            f"{'; '.join(map(_verdict, outcome.verdicts())) or '-'} | {100 * outcome.noise():.0f} % |")
+
+
+def engine(outcomes: list[Outcome], rounds: int, clock: str) -> Lines:
+    what = "" if clock == "wall" else " of CPU time, not of time passed,"
+    lines = [f"Medians{what} of {rounds} rounds in which the sides took turns; threads are the same for all. *times*",
+             "is the best peer's time over ours; each bar is followed by the ratio that it is about. *noise* is the",
+             "largest spread of a side's rounds, (max - min) / median: a difference below it says nothing.", "",
+             "| workload | threads | unit | Beamwright | peers | what the machine gives | times | bar | noise |",
+             "|---|---|---|---|---|---|---|---|---|", *map(_row, outcomes), ""]
+    failures = {(side, why) for outcome in outcomes for side, why in outcome.failures.items()}
+    for side, why in sorted(failures):
+        lines += [f"Not measured: {side}: `{why}`", ""]
+    notes = dict.fromkeys(outcome.workload.note for outcome in outcomes if outcome.workload.note)
+    for note in notes:
+        lines += [note, ""]
+    return lines
+
+
+def servers(served: Served, cost: CallCost, overload: Overload) -> Lines:
+    lines = ["One word of 8 symbols a call, 12 steps of beam 5 over the GRU-256, five hypotheses back. Server",
+             "and load generator share the machine; `beamwright load-test` drives all of them, closed loop.",
+             "Peer: bench/peers/decode_server.py. All give the same hypotheses.", "",
+             "| server | " + " | ".join(f"{c} in flight: words/s, p50 / p99 ms" for c in CONCURRENCIES) + " |",
+             "|---|" + "---|" * len(CONCURRENCIES)]
+    for side in served.sides():
+        cells = [f"{served.median(side, c, lambda r: r['sources_per_second']):,.0f}, "
+                 f"{served.median(side, c, lambda r: r['latency_ms']['p50']):.2f} / "
+                 f"{served.median(side, c, lambda r: r['latency_ms']['p99']):.2f}"
+                 if (side, c) in served.reports else "-" for c in CONCURRENCIES]
+        lines.append(f"| {side} | " + " | ".join(cells) + " |")
+    lines += ["", *(f"Not measured: {side}: `{why}`" for side, why in served.failures.items())]
+    own = [side for side in served.sides() if side.startswith(OURS)]
+    peers = [side for side in served.sides() if not side.startswith(OURS)]
+    if not own or not peers:
+        return lines + [""]
+
+    def best(sides: list[str], concurrency: int, key: str) -> float:
+        if key == "rate":
+            return max(served.median(s, concurrency, lambda r: r["sources_per_second"]) for s in sides)
+        return min(served.median(s, concurrency, lambda r: r["latency_ms"][key]) for s in sides)
+
+    rows = [(f"words/s, {c} in flight", best(own, c, "rate") / best(peers, c, "rate"), wanted)
+            for c, wanted in ((32, 2.5), (128, 2.0))]
+    rows.append(("p99 at 32 in flight, the peer's over ours",
+                 best(peers, 32, "p99") / best(own, 32, "p99"), 3.0))
+    lines += ["", "| bar, best of ours over best of theirs | ratio | |", "|---|---|---|"]
+    lines += [f"| {name}: {wanted:g}x | {ratio:.2f} | {yes(ratio >= wanted)} |" for name, ratio, wanted in rows]
+    p50 = best(own, 1, "p50")
+    lines += [f"| p50 one at a time: at most 0.5 ms | {p50:.2f} ms | {yes(p50 <= 0.5)} |"]
+    return lines + [""] + _call_cost(cost) + _overload(overload)
+
+
+def _call_cost(cost: CallCost) -> Lines:
+    beside = cost.beside_decoding
+    return ["### What a call costs beside decoding", "",
+            "CPU time of the server process for a word, 32 in flight, one compute thread. Echo: a callback service",
+            "that answers at once with as many hypotheses (bench/rpc_echo.cc). Decoding: the engine without a",
+            "server (`beamwright-bench decode`). The rest is RPC, tokenising, validation and the reply.", "",
+            "| | CPU us a word | of the whole | bar |", "|---|---|---|---|",
+            f"| echo | {cost.echo:.1f} | | |",
+            f"| Beamwright's server | {cost.server:.1f} | | |",
+            f"| decoding alone | {cost.engine:.1f} | {100 * cost.engine / cost.server:.0f} % | |",
+            f"| RPC, tokenising, validation, reply | {beside:.1f} | {100 * beside / cost.server:.0f} % | "
+            f"at most 1.5x the echo: {yes(beside <= 1.5 * cost.echo)} ({beside / cost.echo:.2f}); at most 10 %: "
+            f"{yes(beside <= 0.1 * cost.server)} |", ""]
+
+
+def _overload(run: Overload) -> Lines:
+    share, slower = run.goodput / run.peak, run.p99_accepted / run.p99_at_80
+    return ["### Overload", "",
+            f"The same words offered at three times the peak, Poisson arrivals; at most {RUNNING} run and {QUEUE} wait, one",
+            "compute thread. Server and load generator share the machine: what the generator takes is missing from the",
+            "goodput.", "",
+            "| | | bar |", "|---|---|---|",
+            f"| peak, 64 in flight | {run.peak:,.0f} words/s | |",
+            f"| goodput at three times the peak | {run.goodput:,.0f} words/s | at least 95 %: "
+            f"{yes(share >= 0.95)} ({100 * share:.0f} %) |",
+            f"| p99 of accepted words; at 80 % of the peak | {run.p99_accepted:.1f} ms; {run.p99_at_80:.1f} ms | "
+            f"at most 2x: {yes(slower <= 2)} ({slower:.2f}) |",
+            f"| p99 of refusals | {run.p99_refused:.1f} ms | at most 10 ms: {yes(run.p99_refused <= 10)} |",
+            f"| resident memory before, after | {run.memory_before:.0f} MB, {run.memory_after:.0f} MB | |", ""]
+
+
+def mixed_traffic(results: dict[int, Traffic]) -> Lines:
+    lines = [f"Sources of 1 to {traffic.LONGEST} tokens, evenly spread, outputs as long as their source; 2 x LSTM-512",
+             "with attention, vocabulary 8,000, beam 4. Poisson arrivals (`beamwright load-test --rate`), latency",
+             "from when a call was due. Peer: bench/peers/decode_server.py, which sorts what waits by length, pads,",
+             "masks, and takes finished requests out of its batches. *capacity*: 64 requests always in flight.",
+             f"*sustained*: at the highest rate of which {100 * traffic.KEEPS_UP:.0f} % were answered in time.",
+             f"Short: up to {traffic.SHORT} tokens.", "",
+             "| threads | server | capacity, tokens/s | sustained, tokens/s | at 80 % of the peer's capacity: calls/s | "
+             "tokens/s | p99 of short ones, ms | p99 of longer ones, ms |", "|---|---|---|---|---|---|---|---|"]
+    bars = []
+    for threads, run in results.items():
+        for side, load in run.at_load.items():
+            best = run.best.get(side)
+            lines.append(f"| {threads} | {side} | {run.capacity[side]:,.0f} | {best.tokens if best else 0:,.0f} | "
+                         f"{load.rate:.1f} | {load.tokens:,.0f} | {load.short_p99_ms:,.0f} | "
+                         f"{load.all_p99_ms:,.0f} |")
+        if run.failure:
+            bars.append(f"| {threads} | failed | `{run.failure}` | |")
+        elif OURS in run.best and traffic.PEER in run.best:
+            tokens = run.best[OURS].tokens / run.best[traffic.PEER].tokens
+            p99 = run.at_load[traffic.PEER].short_p99_ms / run.at_load[OURS].short_p99_ms
+            bars += [f"| {threads} | sustained tokens/s: 1.8x | {tokens:.2f} | {yes(tokens >= 1.8)} |",
+                     f"| {threads} | p99 of short requests, the peer's over ours: 3x | {p99:.2f} | {yes(p99 >= 3)} |"]
+    return lines + ["", "| threads | bar | ratio | |", "|---|---|---|---|", *bars, ""]
+
+
+INTRODUCTION = """# Benchmarks
+
+Written by the commands that the sections name; do not edit. How it is measured, and why it is as fast as it is:
+[performance.md](performance.md).
+
+The peers compute the same graph with the same weights. *search in graph*: beam search as an ONNX Loop around the step,
+keys of the attention outside of it. *NumPy search*: a step graph that ends in the choice of each row's best tokens, and
+the search around it in NumPy. No packaged search of these runtimes takes recurrent states."""
+
+
+def renew(path: Path, sections: dict[str, Lines]) -> None:
+    """Replaces these sections of the page, by their keys in HEADINGS, and keeps the others."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    kept = dict(part.split("\n", 1) for part in text.split("\n## ")[1:])
+    versions = ", ".join(f"{name} {number}" for name, number in machine.versions().items())
+    parts = [f"{INTRODUCTION}\n\nVersions at the last run: {versions}."]
+    for key, heading in HEADINGS.items():
+        body = "\n".join(sections[key]) if key in sections else kept.get(heading, "")
+        if body.strip():
+            parts.append(f"## {heading}\n\n{body.strip()}")
+    path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

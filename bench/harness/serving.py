@@ -1,0 +1,149 @@
+"""Servers as processes, and the load generator that drives them, on this machine's loopback."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.ours import BIN, ENVIRONMENT, ROOT
+
+Report = dict[str, object]  # of `beamwright load-test --json`
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Server:
+    """A process that answers on `address`."""
+
+    def __init__(self, process: subprocess.Popen, port: int) -> None:
+        self.process = process
+        self.address = f"127.0.0.1:{port}"
+
+    def resident_megabytes(self) -> float:
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def cpu_seconds(self) -> dict[int, float]:
+        """CPU time of each of its threads so far, children left out."""
+        found = {}
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            try:
+                fields = (task / "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:  # the thread has ended
+                continue
+            found[int(task.name)] = (int(fields[11]) + int(fields[12])) / TICKS
+        return found
+
+
+@contextmanager
+def _running(command: list[object], port: int, ready_seconds: float = 120) -> Iterator[Server]:
+    """Yields once the port answers; ends the process and waits for it."""
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=log,
+                                   env=ENVIRONMENT, cwd=ROOT, start_new_session=True)
+        try:
+            deadline = time.monotonic() + ready_seconds
+            while True:
+                try:
+                    socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                    break
+                except OSError:
+                    if process.poll() is not None or time.monotonic() > deadline:
+                        log.seek(0)
+                        raise RuntimeError(
+                            f"{command[0]} did not start: {log.read().decode()[-500:]}") from None
+                    time.sleep(0.05)
+            yield Server(process, port)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGINT if "python" in str(command[0]) else signal.SIGTERM)
+                try:
+                    process.wait(10)
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+
+
+@contextmanager
+def beamwright(bundle: Path, threads: int, *flags: object) -> Iterator[Server]:
+    port = free_port()
+    with _running([BIN / "beamwright-server", "--model-path", bundle, "--grpc-address",
+                   f"127.0.0.1:{port}", "--http-address", "none", "--metrics-address", "none",
+                   "--threads", threads, *flags], port) as server:
+        yield server
+
+
+@contextmanager
+def python_server(bundle: Path, beam: int, processes: int, threads: int,
+                  *flags: object) -> Iterator[Server]:
+    """bench/peers/decode_server.py."""
+    port = free_port()
+    with _running([sys.executable, ROOT / "bench/peers/decode_server.py", "--bundle", bundle, "--port",
+                   port, "--beam", beam, "--processes", processes, "--threads", threads, *flags],
+                  port) as server:
+        time.sleep(2 if processes > 1 else 0.5)  # until every process listens
+        yield server
+
+
+# Made by hand (bench/peers/triton_server.py says how); without it Triton is left out.
+TRITON_PYTHON = ROOT / "build/venv-triton/bin/python"
+
+
+@contextmanager
+def triton(bundle: Path, beam: int, steps: int, instances: int) -> Iterator[Server]:
+    """bench/peers/triton_server.py."""
+    port = free_port()
+    with _running([TRITON_PYTHON, ROOT / "bench/peers/triton_server.py", "--bundle", bundle, "--grpc-port",
+                   port, "--http-port", free_port(), "--metrics-port", free_port(), "--beam", beam,
+                   "--steps", steps, "--instances", instances], port) as server:
+        time.sleep(10)  # its port is open before the model is loaded
+        yield server
+
+
+@contextmanager
+def echo(tokens: int, hypotheses: int) -> Iterator[Server]:
+    port = free_port()
+    with _running([BIN / "beamwright-bench-echo", "--port", port, "--tokens", tokens, "--hypotheses",
+                   hypotheses], port) as server:
+        yield server
+
+
+class Load:
+    """A run of `beamwright load-test` in the background."""
+
+    def __init__(self, server: Server, sources: Path, seconds: float, *flags: object,
+                 warmup: float = 1) -> None:
+        command = [BIN / "beamwright", "load-test", "--server", server.address, "--file", sources,
+                   "--ids", "--duration", f"{seconds}s", "--warmup", f"{warmup}s", "--json", *flags]
+        self.process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+
+    def report(self) -> Report:
+        out, error = self.process.communicate()
+        if not out.startswith("{"):
+            raise RuntimeError(f"load-test: {error.strip()}")
+        report = json.loads(out)
+        if report["answered_calls"] == 0:
+            raise RuntimeError(f"load-test: no answer; first failure: {report['first_failure']}")
+        return report
+
+
+def answers(server: Server, sources: list[str], *flags: object) -> list[list[list[int]]]:
+    """Tokens of each source's hypotheses, by `beamwright decode`."""
+    done = subprocess.run([str(part) for part in (
+        BIN / "beamwright", "decode", "--server", server.address, "--json", "--ids", *flags, *sources)],
+        capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    return [[hypothesis["tokens"] for hypothesis in json.loads(line)["result"]["decoded"]["hypotheses"]]
+            for line in done.stdout.splitlines()]

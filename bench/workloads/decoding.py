@@ -1,0 +1,196 @@
+"""Decoder steps and beam search, without a server."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnxruntime.quantization import QuantType, quantize_dynamic
+
+from harness import measure, ours
+from harness.measure import OURS, Bar, Workload, seconds_of
+from peers import decoder
+from peers.numpy_search import Search
+from peers.onnx_runtime import Feed, ort_session
+from peers.openvino_cpu import openvino_call, openvino_request
+
+SOURCE = 30  # tokens of every source, for attention
+
+
+@dataclass(frozen=True)
+class Model:
+    bundle: Path
+    beam: int
+    steps: int
+
+
+def large(folder: Path) -> Model:
+    return Model(ours.random_bundle(folder / "large", "--cell", "lstm", "--layers", 2, "--hidden", 1024,
+                                    "--embed", 512, "--attention", "--vocab", 32000), 4, 25)
+
+
+def small(folder: Path) -> Model:
+    return Model(ours.random_bundle(folder / "gru-256", "--cell", "gru", "--layers", 1, "--hidden", 256,
+                                    "--embed", 256, "--vocab", 74), 5, 12)
+
+
+def _ours_cases(model: Model, sentences: int, threads: int, seconds: float,
+                precision: str) -> dict[str, object]:
+    flags = ["--precision", precision] if precision != "f32" else []
+    return ours.decode(model.bundle, "--random", f"64:{SOURCE}", "--beam", model.beam, "--max-length",
+                       model.steps, "--fixed-length", "--concurrency", sentences, "--threads", threads,
+                       "--seconds", seconds, *flags)[0]
+
+
+def ours_search(model: Model, sentences: int, threads: int, seconds: float,
+                precision: str = "f32") -> Callable[[], float]:
+    """Seconds for that many sentences at once."""
+    def run() -> float:
+        case = _ours_cases(model, sentences, threads, seconds, precision)
+        used = "cpu_seconds" if measure.clock == "cpu" else "seconds"
+        return sentences * case[used] / case["sentences"]
+    return run
+
+
+def ours_step(model: Model, rows: int, threads: int, seconds: float,
+              precision: str = "f32") -> Callable[[], float]:
+    """Seconds of a step of so many rows, choice and search included."""
+    def run() -> float:
+        case = _ours_cases(model, rows // model.beam, threads, seconds, precision)
+        if measure.clock == "cpu":
+            return case["cpu_seconds"] / case["sentences"] * (rows // model.beam) / model.steps
+        return 1e-3 * case["step_ms_median"]
+    return run
+
+
+def _start(form: decoder.Decoder, words: int, beam: int) -> Feed:
+    """What a search starts from, and memory of random sources."""
+    feed = {name: np.zeros((words * beam, form.hidden), np.float32) for name in form.states}
+    feed["token"] = np.zeros(words * beam, np.int64)
+    if form.attention:
+        feed["memory"] = np.random.default_rng(2).uniform(
+            -0.05, 0.05, (words, SOURCE, form.hidden)).astype(np.float32)
+    return feed
+
+
+def _search_feed(form: decoder.Decoder, words: int, beam: int) -> Feed:
+    feed = _start(form, words, beam)
+    sums = np.full((words, beam), -1e30, np.float32)
+    sums[:, 0] = 0
+    feed = {name if name == "memory" else f"first_{name}": value for name, value in feed.items()}
+    return feed | {"first_sums": sums, "first_row": np.arange(words)[:, None] * beam}
+
+
+class Peers:
+    """The peers' forms of a model. Graphs are written once; sessions are made when they are asked for and
+    kept for one workload only: a large model in five sessions at once would not fit."""
+
+    def __init__(self, model: Model, scratch: Path) -> None:
+        self.model = model
+        self.scratch = scratch
+        self.form = decoder.Decoder(model.bundle)
+
+    def graph(self, kind: str, precision: str = "f32", operators: bool = False) -> Path:
+        """operators: with ONNX's LSTM and GRU in place of products and gates. int8 is ONNX Runtime's dynamic quantisation: weights by channel, one scale for all rows."""
+        form = "-operators" if operators else ""
+        path = self.scratch / f"{self.model.bundle.name}-{kind}-{precision}{form}.onnx"
+        if not path.exists() and precision == "int8":
+            quantize_dynamic(self.graph(kind), path, weight_type=QuantType.QInt8, per_channel=True,
+                             extra_options={"EnableSubgraph": True})
+        elif not path.exists():
+            bundle, beam = self.model.bundle, self.model.beam
+            onnx.save(decoder.step(bundle, beam, operators) if kind == "step" else
+                      decoder.search(bundle, beam, self.model.steps, operators), path)
+        return path
+
+    def step_feed(self, words: int) -> Feed:
+        feed = _start(self.form, words, self.model.beam)
+        if self.form.attention:
+            keys = ort_session(decoder.keys_model(self.model.bundle), 1)
+            feed["keys"] = keys.run(None, {"memory": feed["memory"]})[0]
+        return feed
+
+    def ort_step(self, words: int, threads: int, at_least: float,
+                 precision: str = "f32") -> Callable[[], float]:
+        run = ort_session(self.graph("step", precision), threads)
+        feed = self.step_feed(words)
+        return lambda: seconds_of(lambda: run.run(None, feed), at_least)
+
+    def openvino_step(self, words: int, threads: int, at_least: float,
+                      precision: str = "f32") -> Callable[[], float]:
+        call = openvino_call(openvino_request(self.graph("step"), threads, precision),
+                             self.step_feed(words))
+        return lambda: seconds_of(call, at_least)
+
+    def ort_search(self, words: int, threads: int, at_least: float, precision: str = "f32",
+                   operators: bool = False) -> Callable[[], float]:
+        run = ort_session(self.graph("search", precision, operators), threads)
+        feed = _search_feed(self.form, words, self.model.beam)
+        return lambda: seconds_of(lambda: run.run(None, feed), at_least)
+
+    def openvino_search(self, words: int, threads: int, at_least: float,
+                        precision: str = "f32") -> Callable[[], float]:
+        call = openvino_call(openvino_request(self.graph("search"), threads, precision),
+                             _search_feed(self.form, words, self.model.beam))
+        return lambda: seconds_of(call, at_least)
+
+    def numpy_search(self, words: int, threads: int, at_least: float) -> Callable[[], float]:
+        search = Search(self.model.bundle, self.model.beam, threads)
+        sources = np.random.default_rng(3).integers(2, 70, (words, SOURCE)).tolist()
+        return lambda: seconds_of(lambda: search.decode(sources, [self.model.steps] * words), at_least)
+
+
+def large_step(model: Model, scratch: Path, threads: int, at_least: float,
+               precision: str) -> Iterator[Workload]:
+    rows = 64
+    peers = Peers(model, scratch)
+    sides = {OURS: ours_step(model, rows, threads, 10 * at_least, precision)}
+    limits: tuple[str, ...] = ()
+    bars = []
+    if precision != "bf16":  # which ONNX Runtime's CPU kernels do not have
+        sides["ONNX Runtime"] = peers.ort_step(rows // model.beam, threads, at_least, precision)
+    if precision == "f32":
+        limits = ("products alone, oneDNN",)
+        sides[limits[0]] = ours.operator(f"OneDnnStepProducts/rows:{rows}/threads:{threads}", at_least)
+        bars = [Bar(1 / 1.08, limits, text="within 8 % of the products alone")]
+    if precision != "int8":
+        sides["OpenVINO"] = peers.openvino_step(rows // model.beam, threads, at_least, precision)
+    yield Workload("decoder step, embed 512, 2 x LSTM-1024, attention over 30, V 32k, 64 rows, "
+                   f"{precision}", sides, bars, limits=limits, threads=threads,
+                   note="ours with choice of candidates and search, the others the step alone")
+
+
+LARGE_BARS = {"f32": (1.0, 1.12, 1.15), "bf16": (1.1, 1.1, 1.1), "int8": (1.6, 1.3, 1.2)}
+
+
+def large_search(model: Model, scratch: Path, threads: int, at_least: float,
+                 precision: str) -> Iterator[Workload]:
+    peers = Peers(model, scratch)
+    for sentences, wanted in zip((1, 8, 32), LARGE_BARS[precision]):
+        sides = {OURS: ours_search(model, sentences, threads, 10 * at_least, precision)}
+        if precision != "bf16":
+            sides["ONNX Runtime, search in graph"] = peers.ort_search(sentences, threads, at_least,
+                                                                      precision)
+        if precision == "f32":
+            sides["ONNX Runtime, NumPy search"] = peers.numpy_search(sentences, threads, at_least)
+        if precision != "int8":
+            sides["OpenVINO, search in graph"] = peers.openvino_search(sentences, threads, at_least,
+                                                                       precision)
+        yield Workload(f"the same, beam 4, 25 steps, {sentences} sentence{'s'[:sentences > 1]}, {precision}",
+                       sides, [Bar(wanted, text=f"{wanted:g}x")], unit="tokens/s",
+                       per_unit=sentences * model.steps, threads=threads)
+
+
+def small_search(model: Model, scratch: Path, threads: int, at_least: float) -> Iterator[Workload]:
+    peers = Peers(model, scratch)
+    for words, wanted in ((1, 2.5), (16, 2.2), (128, 2.2)):
+        yield Workload(
+            f"GRU-256, 74 symbols, beam 5, 12 steps, {words} word{'s'[:words > 1]} at once",
+            {OURS: ours_search(model, words, threads, 3 * at_least),
+             "ONNX Runtime, search in graph": peers.ort_search(words, threads, at_least),
+             "the same with its GRU operator": peers.ort_search(words, threads, at_least,
+                                                                operators=True),
+             "ONNX Runtime, NumPy search": peers.numpy_search(words, threads, at_least),
+             "OpenVINO, search in graph": peers.openvino_search(words, threads, at_least)},
+            [Bar(wanted, text=f"{wanted:g}x")], unit="words/s", per_unit=words, threads=threads)

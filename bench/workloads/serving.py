@@ -1,0 +1,165 @@
+"""Servers side by side: one word a call, beam 5 over a GRU-256, five hypotheses back; server and load
+generator share the machine. And what a call costs beside decoding."""
+
+import random
+import statistics
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness import ours, serving
+from harness.measure import OURS
+from harness.serving import Load, Report, Server
+from workloads.decoding import Model
+
+CONCURRENCIES = (1, 32, 128)
+WORD = 8  # symbols of a word
+
+
+@dataclass
+class Served:
+    """Reports by side and concurrency, one a round; servers that did not start, and why."""
+    reports: dict[tuple[str, int], list[Report]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def median(self, side: str, concurrency: int, value: Callable[[Report], float]) -> float:
+        return statistics.median(map(value, self.reports[side, concurrency]))
+
+    def sides(self) -> list[str]:
+        return list(dict.fromkeys(side for side, _ in self.reports))
+
+
+@dataclass
+class CallCost:
+    """CPU microseconds of a server for a call of one word."""
+    echo: float = 0    # a callback service that answers at once
+    server: float = 0  # ours, all of it
+    engine: float = 0  # ours without a server: decoding alone
+
+    @property
+    def beside_decoding(self) -> float:
+        return self.server - self.engine
+
+
+@dataclass
+class Overload:
+    """Our server at its peak, at 80 % of it, and offered three times as much."""
+    peak: float = 0              # words/s with 64 in flight
+    p99_at_80: float = 0         # ms, Poisson arrivals, as all that follows
+    goodput: float = 0           # words/s answered at three times the peak
+    p99_accepted: float = 0      # ms
+    p99_refused: float = 0       # ms
+    memory_before: float = 0     # MB, when the overload began
+    memory_after: float = 0
+
+
+# Most words that wait and that run, in the run with overload: small, so that accepted ones are not late.
+QUEUE, RUNNING = 64, 64
+
+
+def words_file(folder: Path, count: int = 500) -> Path:
+    random.seed(1)
+    path = folder / "words.txt"
+    path.write_text("".join(" ".join(str(random.randint(2, 73)) for _ in range(WORD)) + "\n"
+                            for _ in range(count)), encoding="utf-8")
+    return path
+
+
+def search_flags(model: Model) -> list[object]:
+    return ["--beam-size", model.beam, "--n-best", model.beam, "--max-length", model.steps, "--stop",
+            "never"]
+
+
+@dataclass
+class Side:
+    start: Callable[[], AbstractContextManager[Server]]
+    inference_protocol: str = ""  # model name, where our own protocol is not spoken (or not to be used)
+
+
+def _sides(model: Model) -> dict[str, Side]:
+    bundle, beam = model.bundle, model.beam
+    sides = {f"{OURS}, {threads} thread{'s'[:threads > 1]}":
+                 Side(lambda threads=threads: serving.beamwright(bundle, threads)) for threads in (1, 2)}
+    sides |= {f"grpc.aio + ONNX Runtime, {n} process{'es' if n > 1 else ''}":
+                  Side(lambda n=n: serving.python_server(bundle, beam, n, 1)) for n in (1, 2)}
+    if serving.TRITON_PYTHON.exists():
+        sides[f"{OURS}, 2 threads, Open Inference Protocol"] = Side(
+            lambda: serving.beamwright(bundle, 2), bundle.name)
+        sides |= {f"Triton, {n} instance{'s'[:n > 1]}, Open Inference Protocol":
+                      Side(lambda n=n: serving.triton(bundle, beam, model.steps, n), "decode")
+                  for n in (1, 2)}
+    return sides
+
+
+def _load(side: Side, server: Server, model: Model, words: Path, seconds: float,
+          concurrency: int) -> Report:
+    if not side.inference_protocol:
+        return Load(server, words, seconds, "--concurrency", concurrency, *search_flags(model)).report()
+    own = [] if side.inference_protocol == "decode" else [
+        f"beam_size={model.beam}", f"n_best={model.beam}", f"max_length={model.steps}", "stop=never"]
+    return ours.run_json([
+        ours.BIN / "beamwright-bench-oip", "--server", server.address, "--model", side.inference_protocol,
+        "--file", words, "--seconds", seconds, "--concurrency", concurrency, "--connections",
+        min(4, concurrency), *(part for value in own for part in ("--parameter", value))])
+
+
+def same_answers(model: Model) -> bool:
+    """Whether we and the peer give the same hypotheses: else it is not the same work."""
+    sources = ["5 6 7 8", "9 10 11 12 13 14 15", "16 17"]
+    with serving.beamwright(model.bundle, 1) as own, \
+            serving.python_server(model.bundle, model.beam, 1, 1) as peer:
+        found = [serving.answers(server, sources, *search_flags(model)) for server in (own, peer)]
+    return found[0] == found[1]
+
+
+def compare(model: Model, folder: Path, rounds: int, seconds: float) -> Served:
+    served = Served()
+    words = words_file(folder)
+    for _ in range(rounds):
+        for name, side in _sides(model).items():
+            if name in served.failures:
+                continue
+            try:
+                with side.start() as server:
+                    for concurrency in CONCURRENCIES:
+                        served.reports.setdefault((name, concurrency), []).append(
+                            _load(side, server, model, words, seconds, concurrency))
+            except RuntimeError as error:
+                served.failures[name] = str(error).splitlines()[0]
+    return served
+
+
+def call_cost(model: Model, folder: Path, seconds: float) -> CallCost:
+    words = words_file(folder)
+
+    def of_server(start: AbstractContextManager[Server], *flags: object) -> float:
+        with start as server:
+            before = sum(server.cpu_seconds().values())
+            report = Load(server, words, seconds, "--concurrency", 32, *flags, warmup=0).report()
+            return 1e6 * (sum(server.cpu_seconds().values()) - before) / report["answered_calls"]
+
+    alone = ours.decode(model.bundle, "--random", f"64:{WORD}", "--beam", model.beam, "--max-length",
+                        model.steps, "--fixed-length", "--concurrency", 32, "--seconds", seconds)[0]
+    return CallCost(echo=of_server(serving.echo(model.steps, model.beam)),
+                    server=of_server(serving.beamwright(model.bundle, 1), *search_flags(model)),
+                    engine=1e6 * alone["cpu_seconds"] / alone["sentences"])
+
+
+def overload(model: Model, folder: Path, seconds: float) -> Overload:
+    words = words_file(folder)
+    found = Overload()
+    with serving.beamwright(model.bundle, 1, "--max-queue", QUEUE, "--max-rows",
+                            RUNNING * model.beam) as server:
+        def load(*flags: object) -> Report:
+            return Load(server, words, seconds, *flags, *search_flags(model)).report()
+
+        found.peak = load("--concurrency", 64)["sources_per_second"]
+        found.p99_at_80 = load("--rate", 0.8 * found.peak)["latency_ms"]["p99"]
+        found.memory_before = server.resident_megabytes()
+        over = load("--rate", 3 * found.peak)
+        found.memory_after = server.resident_megabytes()
+    found.goodput = over["sources_per_second"]
+    found.p99_accepted = over["latency_ms"]["p99"]
+    found.p99_refused = over["refused_ms"]["p99"]
+    return found

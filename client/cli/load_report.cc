@@ -1,0 +1,125 @@
+#include "client/cli/load_report.h"
+
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/answers.h"
+#include "client/cli/connection.h"
+#include "client/cli/terminal.h"
+
+namespace beamwright::client {
+namespace {
+
+double PerSecond(int64_t count, const LoadReport& report) {
+  const double seconds = absl::ToDoubleSeconds(report.elapsed);
+  return seconds > 0 ? static_cast<double>(count) / seconds : 0;
+}
+
+std::string Text(const Percentiles& times) {
+  const auto ms = [](absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); };
+  return absl::StrFormat("p50 %.3f ms, p90 %.3f ms, p99 %.3f ms, max %.3f ms", ms(times.p50),
+                         ms(times.p90), ms(times.p99), ms(times.max));
+}
+
+void Set(const Percentiles& times, LatencyMs& message) {
+  message.set_p50(absl::ToDoubleMilliseconds(times.p50));
+  message.set_p90(absl::ToDoubleMilliseconds(times.p90));
+  message.set_p99(absl::ToDoubleMilliseconds(times.p99));
+  message.set_max(absl::ToDoubleMilliseconds(times.max));
+}
+
+std::string Counts(const std::map<absl::StatusCode, int64_t>& counts) {
+  std::string text;
+  for (const auto& [code, count] : counts) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", absl::StatusCodeToString(code), " ",
+                    WithCommas(count));
+  }
+  return text;
+}
+
+std::string What(const LoadOptions& options) {
+  if (options.rate == 0) {
+    return absl::StrCat(options.concurrency, " calls in flight");
+  }
+  return absl::StrFormat("%g calls/s due, %s,", options.rate,
+                         options.arrivals == Arrivals::kEven ? "evenly" : "Poisson arrivals");
+}
+
+}  // namespace
+
+std::string ReportText(const LoadOptions& options, int connections, const LoadReport& report) {
+  const bool open = options.rate > 0;
+  std::string text = absl::StrFormat(
+      "%s of %d source%s over %d connection%s, %.1f s%s\n", What(options), options.batch,
+      options.batch == 1 ? "" : "s", connections, connections == 1 ? "" : "s",
+      absl::ToDoubleSeconds(report.elapsed), report.stopped ? " (interrupted)" : "");
+  absl::StrAppendFormat(&text, "%s  %.1f sources/s, %.1f calls/s, %.1f tokens/s\n", Bold("rate   "),
+                        PerSecond(report.num_sources, report), PerSecond(report.num_calls, report),
+                        PerSecond(report.num_tokens, report));
+  if (options.good_within != absl::InfiniteDuration()) {
+    absl::StrAppendFormat(&text, "%s  %.1f calls/s within %s\n", Bold("goodput"),
+                          PerSecond(report.num_good, report),
+                          absl::FormatDuration(options.good_within));
+  }
+  absl::StrAppend(&text, Bold("latency"), "  ", Text(report.latency), "\n");
+  if (report.refused.max > absl::ZeroDuration()) {
+    absl::StrAppend(&text, Bold("refused"), "  ", Text(report.refused), "\n");
+  }
+  if (open) {
+    absl::StrAppend(&text, Bold("lag    "), "  ", Text(report.lag), "\n");
+  }
+  absl::StrAppend(&text, Bold("counts "), "  ", WithCommas(report.num_calls), " calls answered, ",
+                  WithCommas(report.num_sources), " sources decoded");
+  if (report.num_skipped > 0) {
+    absl::StrAppend(&text, ", ", WithCommas(report.num_skipped),
+                    " calls skipped: ", options.concurrency, " were in flight");
+  }
+  absl::StrAppend(&text, "\n");
+  if (!report.failed_calls.empty()) {
+    absl::StrAppend(&text, Bold("failed "), "  calls: ", Counts(report.failed_calls), "\n");
+  }
+  if (!report.failed_sources.empty()) {
+    absl::StrAppend(&text, Bold("failed "), "  sources: ", Counts(report.failed_sources), "\n");
+  }
+  if (!report.first_failure.ok()) {
+    absl::StrAppend(&text, "         first: ", CodeAndMessage(report.first_failure), "\n");
+  }
+  return text;
+}
+
+LoadTestReport ReportMessage(const LoadOptions& options, int connections,
+                             const LoadReport& report) {
+  LoadTestReport message;
+  message.set_concurrency(options.concurrency);
+  message.set_connections(connections);
+  message.set_batch(options.batch);
+  message.set_rate(options.rate);
+  message.set_elapsed_seconds(absl::ToDoubleSeconds(report.elapsed));
+  message.set_answered_calls(static_cast<int32_t>(report.num_calls));
+  message.set_good_calls(static_cast<int32_t>(report.num_good));
+  message.set_skipped_calls(static_cast<int32_t>(report.num_skipped));
+  message.set_decoded_sources(static_cast<int32_t>(report.num_sources));
+  message.set_calls_per_second(PerSecond(report.num_calls, report));
+  message.set_good_calls_per_second(PerSecond(report.num_good, report));
+  message.set_sources_per_second(PerSecond(report.num_sources, report));
+  message.set_tokens_per_second(PerSecond(report.num_tokens, report));
+  Set(report.latency, *message.mutable_latency_ms());
+  Set(report.refused, *message.mutable_refused_ms());
+  Set(report.lag, *message.mutable_lag_ms());
+  for (const auto& [code, count] : report.failed_calls) {
+    (*message.mutable_failed_calls())[absl::StatusCodeToString(code)] = static_cast<int32_t>(count);
+  }
+  for (const auto& [code, count] : report.failed_sources) {
+    (*message.mutable_failed_sources())[absl::StatusCodeToString(code)] =
+        static_cast<int32_t>(count);
+  }
+  if (!report.first_failure.ok()) {
+    message.set_first_failure(CodeAndMessage(report.first_failure));
+  }
+  message.set_gave_up(report.gave_up);
+  message.set_stopped(report.stopped);
+  return message;
+}
+
+}  // namespace beamwright::client

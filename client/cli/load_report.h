@@ -1,0 +1,20 @@
+// How `beamwright load-test` prints what it measured.
+#ifndef BEAMWRIGHT_CLIENT_CLI_LOAD_REPORT_H_
+#define BEAMWRIGHT_CLIENT_CLI_LOAD_REPORT_H_
+
+#include <string>
+
+#include "client/cli/output.pb.h"
+#include "client/load/load.h"
+
+namespace beamwright::client {
+
+// The lines for people. `connections` is the client's.
+std::string ReportText(const LoadOptions& options, int connections, const LoadReport& report);
+
+// The object of --json.
+LoadTestReport ReportMessage(const LoadOptions& options, int connections, const LoadReport& report);
+
+}  // namespace beamwright::client
+
+#endif  // BEAMWRIGHT_CLIENT_CLI_LOAD_REPORT_H_

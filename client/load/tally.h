@@ -1,0 +1,56 @@
+// What the calls of a load run add up to. It is told times and takes none itself, so its arithmetic
+// can be tested.
+#ifndef BEAMWRIGHT_CLIENT_LOAD_TALLY_H_
+#define BEAMWRIGHT_CLIENT_LOAD_TALLY_H_
+
+#include <chrono>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "beamwright/v1/decode.pb.h"
+#include "client/load/histogram.h"
+#include "client/load/load.h"
+
+namespace beamwright::client {
+
+// Thread-safe.
+class Tally {
+ public:
+  // Not the wall clock, which may be set while we measure.
+  using Clock = std::chrono::steady_clock;
+
+  // begin: when counting begins, the end of the warm-up. good_within: as in LoadOptions.
+  Tally(Clock::time_point begin, absl::Duration good_within);
+
+  // A call was due at `intended` and is sent at `sent`. In a closed loop the two are the same.
+  void Sent(Clock::time_point intended, Clock::time_point sent);
+  // A call was due but too many were in flight.
+  void Skipped();
+  // The call that was due at `intended` ended at `now`: latency is what lies between, so that
+  // waiting for a sender that is late, or for a server that is, counts.
+  void Ended(Clock::time_point intended, Clock::time_point now,
+             const absl::StatusOr<v1::DecodeResponse>& response);
+  // Keeps `status` as the first failure if there was none; counts nothing.
+  void NoteFailure(const absl::Status& status);
+
+  // All but gave_up and stopped.
+  LoadReport Report() const;
+
+ private:
+  void CountResults(const v1::DecodeResponse& response, absl::Duration latency)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteFailureLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Clock::time_point begin_;
+  const absl::Duration good_within_;
+  Histogram answered_, refused_, lag_;
+  mutable absl::Mutex mutex_;
+  Clock::time_point last_end_ ABSL_GUARDED_BY(mutex_);
+  LoadReport report_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace beamwright::client
+
+#endif  // BEAMWRIGHT_CLIENT_LOAD_TALLY_H_

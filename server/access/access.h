@@ -1,0 +1,83 @@
+// Access: who calls, and whether they may. A caller is known by a bearer token, else by the client
+// certificate of its connection; without a token file and without client certificates everybody may
+// do everything. Protocols ask before they read a request.
+#ifndef BEAMWRIGHT_SERVER_ACCESS_ACCESS_H_
+#define BEAMWRIGHT_SERVER_ACCESS_ACCESS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "server/access/roles.h"
+#include "server/engine/tenant.h"
+
+namespace beamwright::access {
+
+struct AccessOptions {
+  std::string token_file;   // v1::AuthFile; empty: no tokens
+  std::string tenant_file;  // v1::TenantFile; empty: tenants without limits
+  // Connections bring client certificates that have been verified.
+  bool verified_peers = false;
+};
+
+// Names of headers, in lower case as gRPC wants them.
+inline constexpr char kAuthorizationHeader[] = "authorization";
+inline constexpr char kTenantHeader[] = "beamwright-tenant";
+inline constexpr char kPriorityHeader[] = "beamwright-priority";
+
+// What a call brings to say who it comes from.
+struct Proof {
+  absl::string_view authorization;       // the header: "Bearer TOKEN"; empty: none
+  absl::string_view tenant;              // the header beamwright-tenant
+  std::vector<absl::string_view> peers;  // names of the client's certificate
+  absl::string_view priority;            // the header beamwright-priority: "1" to "3"; empty: 2
+};
+
+struct Identity {
+  std::string name;  // empty: anybody
+  Roles roles = kAnyRole;
+  engine::TenantPtr tenant;  // null: callers without a name, without limits
+  int priority = engine::kNormalPriority;
+};
+
+// Thread-safe.
+class Access {
+ public:
+  // Everybody may do everything.
+  Access();
+  // Reads the files: NotFound, InvalidArgument naming file and fields.
+  static absl::StatusOr<std::unique_ptr<Access>> Load(const AccessOptions& options);
+  ~Access();
+
+  // Reads files again that have changed. An error, with all that it says, leaves things as they
+  // were.
+  absl::Status Refresh();
+
+  // InvalidArgument: a priority that is none. Unauthenticated: no credentials, or wrong ones.
+  // PermissionDenied: none of `roles`. kOpen asks for nothing. `call` is for the message.
+  absl::StatusOr<Identity> Admit(const Proof& proof, Roles roles, absl::string_view call) const;
+
+  // Whether calls need credentials at all.
+  bool guarded() const { return !options_.token_file.empty() || options_.verified_peers; }
+  // True if all callers are alike: neither credentials nor tenants need be looked at.
+  bool open() const { return !guarded() && options_.tenant_file.empty(); }
+
+ private:
+  struct State;
+
+  std::shared_ptr<const State> state() const;
+  absl::StatusOr<std::shared_ptr<const State>> Read(const State* before) const;
+
+  const AccessOptions options_;
+  mutable absl::Mutex mutex_;
+  std::shared_ptr<const State> state_ ABSL_GUARDED_BY(mutex_);
+  explicit Access(const AccessOptions& options);
+};
+
+}  // namespace beamwright::access
+
+#endif  // BEAMWRIGHT_SERVER_ACCESS_ACCESS_H_

@@ -1,0 +1,60 @@
+#include "server/access/guard.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "ops/base/status.h"
+
+namespace beamwright::access {
+namespace {
+
+absl::Status Check(const GuardOptions& options, const std::vector<std::string>& addresses) {
+  if (options.tls.cert.empty() != options.tls.key.empty()) {
+    return Invalid("tls-cert and tls-key: give both or neither");
+  }
+  const bool tls = !options.tls.cert.empty();
+  if (!tls && !options.tls.client_ca.empty()) {
+    return Invalid("tls-client-ca: has no meaning without tls-cert and tls-key");
+  }
+  const auto far = std::find_if_not(addresses.begin(), addresses.end(), IsLocal);
+  if (!options.token_file.empty() && !tls && !options.tokens_in_clear && far != addresses.end()) {
+    return Invalid("auth-token-file: tokens would cross the network in clear text to '", *far,
+                   "'; set tls-cert and tls-key, listen on 127.0.0.1, or, where something else "
+                   "encrypts, set auth-in-clear");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsLocal(const std::string& address) {
+  return address == "none" || absl::StartsWith(address, "unix:") ||
+         absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost:") ||
+         absl::StartsWith(address, "[::1]:");
+}
+
+absl::StatusOr<std::unique_ptr<Guard>> Guard::Make(const GuardOptions& options,
+                                                   const std::vector<std::string>& addresses) {
+  BW_RETURN_IF_ERROR(Check(options, addresses));
+  std::unique_ptr<Guard> guard(new Guard);
+  AccessOptions api{options.token_file, options.tenant_file, !options.tls.client_ca.empty()};
+  BW_ASSIGN_OR_RETURN(guard->api_, Access::Load(api));
+  AccessOptions admin = api;
+  admin.verified_peers = false;
+  BW_ASSIGN_OR_RETURN(guard->admin_, Access::Load(admin));
+  if (!options.tls.cert.empty()) {
+    BW_ASSIGN_OR_RETURN(guard->tls_, TlsContext::Load(options.tls));
+  }
+  Guard& made = *guard;
+  std::vector<std::function<absl::Status()>> refresh = {[&made] { return made.api_->Refresh(); },
+                                                        [&made] { return made.admin_->Refresh(); }};
+  if (made.tls_ != nullptr) {
+    refresh.emplace_back([&made] { return Annotate(made.tls_->Refresh(), "TLS"); });
+  }
+  if (!made.api_->open() || made.tls_ != nullptr) {
+    made.refresher_ = std::make_unique<Refresher>(options.refresh, std::move(refresh));
+  }
+  return guard;
+}
+
+}  // namespace beamwright::access

@@ -1,0 +1,42 @@
+#include "server/access/refresher.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+namespace beamwright::access {
+
+Refresher::Refresher(absl::Duration interval, std::vector<std::function<absl::Status()>> refresh)
+    : interval_(interval),
+      refresh_(std::move(refresh)),
+      last_errors_(refresh_.size()),
+      thread_([this] { Run(); }) {}
+
+Refresher::~Refresher() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stop_ = true;
+  }
+  thread_.join();
+}
+
+void Refresher::Run() {
+  for (;;) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (mutex_.AwaitWithTimeout(absl::Condition(&stop_), interval_)) {
+        return;
+      }
+    }
+    for (size_t i = 0; i < refresh_.size(); ++i) {
+      const absl::Status status = refresh_[i]();
+      std::string error(status.message());
+      if (error != last_errors_[i] && !error.empty()) {
+        spdlog::error("{}; what was read before holds on", error);
+      }
+      last_errors_[i] = std::move(error);
+    }
+  }
+}
+
+}  // namespace beamwright::access

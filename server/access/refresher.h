@@ -1,0 +1,39 @@
+// Refresher: looks after files that may change while the server runs.
+#ifndef BEAMWRIGHT_SERVER_ACCESS_REFRESHER_H_
+#define BEAMWRIGHT_SERVER_ACCESS_REFRESHER_H_
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace beamwright::access {
+
+class Refresher {
+ public:
+  // Calls every one of `refresh` each `interval`, on a thread of its own; an error is logged when
+  // it is a new one. What they use must outlive the refresher.
+  Refresher(absl::Duration interval, std::vector<std::function<absl::Status()>> refresh);
+  ~Refresher();
+  Refresher(const Refresher&) = delete;
+  Refresher& operator=(const Refresher&) = delete;
+
+ private:
+  void Run();
+
+  const absl::Duration interval_;
+  const std::vector<std::function<absl::Status()>> refresh_;
+  std::vector<std::string> last_errors_;  // the thread's own
+  absl::Mutex mutex_;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace beamwright::access
+
+#endif  // BEAMWRIGHT_SERVER_ACCESS_REFRESHER_H_

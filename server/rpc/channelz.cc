@@ -1,0 +1,24 @@
+#include "server/rpc/channelz.h"
+
+#include <grpcpp/ext/channelz_service_plugin.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace beamwright::rpc {
+
+absl::StatusOr<std::unique_ptr<grpc::Server>> StartChannelz(const std::string& address) {
+  grpc::channelz::experimental::InitChannelzService();
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || port <= 0) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on '", address, "' for channelz"));
+  }
+  return server;
+}
+
+}  // namespace beamwright::rpc

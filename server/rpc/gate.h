@@ -1,0 +1,37 @@
+// Gate: whether a gRPC call may be made, by its metadata and its connection's certificate. Every
+// handler asks it first, with its own name.
+#ifndef BEAMWRIGHT_SERVER_RPC_GATE_H_
+#define BEAMWRIGHT_SERVER_RPC_GATE_H_
+
+#include <grpcpp/server_context.h>
+
+#include "absl/status/statusor.h"
+#include "server/access/access.h"
+
+namespace beamwright::rpc {
+
+// A method with the roles that it needs; a constant of each handler.
+struct GuardedMethod {
+  // full_name: "/package.Service/Method".
+  explicit GuardedMethod(absl::string_view full_name)
+      : name(full_name), roles(access::RolesForMethod(full_name)) {}
+  absl::string_view name;
+  access::Roles roles;
+};
+
+// Thread-safe. The access must outlive it.
+class Gate {
+ public:
+  explicit Gate(const access::Access& access) : access_(access) {}
+
+  // Errors as Access::Admit's.
+  absl::StatusOr<access::Identity> Admit(const grpc::ServerContextBase& context,
+                                         const GuardedMethod& method) const;
+
+ private:
+  const access::Access& access_;
+};
+
+}  // namespace beamwright::rpc
+
+#endif  // BEAMWRIGHT_SERVER_RPC_GATE_H_

@@ -1,0 +1,59 @@
+#include "server/serving/quarantine.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "server/model/error_details.h"
+
+namespace beamwright::serving {
+
+absl::Status Quarantine::Check(const engine::DecodeModel& model, absl::Time now) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  if (records_.empty()) {
+    return absl::OkStatus();
+  }
+  const auto found = records_.find({model.name(), model.version()});
+  if (found == records_.end() || now >= found->second.until) {
+    return absl::OkStatus();
+  }
+  return model::WithRetryAfter(
+      model::WithReason(absl::UnavailableError(absl::StrCat(
+                            "model '", model.name(), "' version ", model.version(), " failed ",
+                            found->second.failures, " times in a row and is out of service")),
+                        model::reason::kQuarantined),
+      found->second.until - now);
+}
+
+void Quarantine::Count(const engine::DecodeModel& model, int decoded, int failed, absl::Time now) {
+  if (options_.failures == 0 || (decoded == 0 && failed == 0)) {
+    return;
+  }
+  const Key key(model.name(), model.version());
+  if (decoded > 0) {
+    {
+      absl::ReaderMutexLock lock(&mutex_);
+      if (records_.empty()) {
+        return;  // as nearly always
+      }
+    }
+    absl::MutexLock lock(&mutex_);
+    records_.erase(key);
+    return;
+  }
+  absl::MutexLock lock(&mutex_);
+  Record& record = records_[key];
+  const bool was_good = record.failures < options_.failures;
+  record.failures = std::min(record.failures, 1 << 20) + failed;
+  if (record.failures >= options_.failures) {
+    record.until = now + options_.pause;
+    if (was_good) {
+      spdlog::error("model {} version {} failed {} times in a row; it is out of service for {}",
+                    model.name(), model.version(), record.failures,
+                    absl::FormatDuration(options_.pause));
+    }
+  }
+}
+
+}  // namespace beamwright::serving

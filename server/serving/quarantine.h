@@ -1,0 +1,51 @@
+// Quarantine: takes a model out of service that fails again and again, so that clients go elsewhere
+// at once instead of waiting for the next failure, and lets it try again after a while.
+#ifndef BEAMWRIGHT_SERVER_SERVING_QUARANTINE_H_
+#define BEAMWRIGHT_SERVER_SERVING_QUARANTINE_H_
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/engine/decode_model.h"
+
+namespace beamwright::serving {
+
+struct QuarantineOptions {
+  // Sources in a row, with none decoded between them, that failed by fault of the model (INTERNAL);
+  // 0: a model is never taken out.
+  int failures = 32;
+  // Until it may try again. One source that is decoded then ends it, one that fails renews it.
+  absl::Duration pause = absl::Seconds(10);
+};
+
+// Of all models, by name and version. Thread-safe; times are given.
+class Quarantine {
+ public:
+  explicit Quarantine(const QuarantineOptions& options) : options_(options) {}
+
+  // Unavailable, with the time to wait, while the model is taken out.
+  absl::Status Check(const engine::DecodeModel& model, absl::Time now) const;
+
+  // How the sources of a call ended.
+  void Count(const engine::DecodeModel& model, int decoded, int failed, absl::Time now);
+
+ private:
+  struct Record {
+    int failures = 0;  // in a row
+    absl::Time until = absl::InfinitePast();
+  };
+  using Key = std::pair<std::string, std::string>;
+
+  const QuarantineOptions options_;
+  mutable absl::Mutex mutex_;
+  std::map<Key, Record> records_ ABSL_GUARDED_BY(mutex_);  // of models that fail
+};
+
+}  // namespace beamwright::serving
+
+#endif  // BEAMWRIGHT_SERVER_SERVING_QUARANTINE_H_

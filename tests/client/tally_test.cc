@@ -1,0 +1,101 @@
+#include "client/load/tally.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace beamwright::client {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+// Moments by their milliseconds since the start.
+Tally::Clock::time_point At(int ms) { return Tally::Clock::time_point() + milliseconds(ms); }
+
+constexpr int kRefused = -1;
+
+// An answer with a source of so many tokens each; 0: a source that is invalid.
+v1::DecodeResponse Answer(std::initializer_list<int> tokens) {
+  v1::DecodeResponse response;
+  for (const int count : tokens) {
+    v1::Result& result = *response.add_results();
+    if (count <= 0) {
+      result.mutable_error()->set_code(static_cast<int>(count == kRefused
+                                                            ? absl::StatusCode::kResourceExhausted
+                                                            : absl::StatusCode::kInvalidArgument));
+      continue;
+    }
+    for (int hypothesis = 0; hypothesis < 2; ++hypothesis) {
+      auto& added = *result.mutable_decoded()->add_hypotheses();
+      for (int i = 0; i < count + hypothesis; ++i) {
+        added.add_tokens(i);
+      }
+    }
+  }
+  return response;
+}
+
+TEST(TallyTest, LatencyCountsFromWhenACallWasDue) {
+  Tally tally(At(0), absl::InfiniteDuration());
+  // Due every 10 ms, but the sender was held up until 100 ms; each answer takes 5 ms.
+  for (int i = 0; i < 10; ++i) {
+    tally.Sent(At(10 * i), At(100));
+    tally.Ended(At(10 * i), At(105), Answer({1}));
+  }
+  const LoadReport report = tally.Report();
+  EXPECT_EQ(report.latency.max, absl::Milliseconds(105));
+  EXPECT_GE(report.latency.p50, absl::Milliseconds(55));
+  EXPECT_EQ(report.lag.max, absl::Milliseconds(100));
+  EXPECT_EQ(report.elapsed, absl::Milliseconds(105));
+}
+
+TEST(TallyTest, RefusalsAreTimedApartFromAnswers) {
+  Tally tally(At(0), absl::InfiniteDuration());
+  tally.Ended(At(0), At(40), Answer({1}));
+  tally.Ended(At(0), At(1), absl::ResourceExhaustedError("queue"));
+  tally.Ended(At(0), At(2), absl::UnavailableError("drains"));
+  tally.Ended(At(0), At(900), absl::DeadlineExceededError("late"));
+  const LoadReport report = tally.Report();
+  EXPECT_EQ(report.latency.p50, absl::Milliseconds(40));
+  EXPECT_EQ(report.refused.max, absl::Milliseconds(2));
+  EXPECT_THAT(report.failed_calls, ElementsAre(Pair(absl::StatusCode::kDeadlineExceeded, 1),
+                                               Pair(absl::StatusCode::kResourceExhausted, 1),
+                                               Pair(absl::StatusCode::kUnavailable, 1)));
+  EXPECT_EQ(report.first_failure, absl::ResourceExhaustedError("queue"));
+}
+
+// A server refuses sources one by one, in answers to calls.
+TEST(TallyTest, CallsAllOfWhoseSourcesWereRefusedAreRefusals) {
+  Tally tally(At(0), absl::InfiniteDuration());
+  tally.Ended(At(0), At(3), Answer({kRefused, kRefused}));
+  tally.Ended(At(0), At(70), Answer({kRefused, 2}));
+  tally.Ended(At(0), At(900), Answer({0}));
+  const LoadReport report = tally.Report();
+  EXPECT_EQ(report.num_calls, 3);
+  EXPECT_EQ(report.num_sources, 1);
+  EXPECT_EQ(report.num_good, 0);
+  EXPECT_EQ(report.refused.max, absl::Milliseconds(3));
+  EXPECT_EQ(report.latency.max, absl::Milliseconds(70));
+  EXPECT_THAT(report.failed_sources, ElementsAre(Pair(absl::StatusCode::kInvalidArgument, 1),
+                                                 Pair(absl::StatusCode::kResourceExhausted, 3)));
+}
+
+TEST(TallyTest, GoodCallsAreInTimeAndWhole) {
+  Tally tally(At(0), absl::Milliseconds(50));
+  tally.Ended(At(100), At(150), Answer({3, 4}));  // just in time
+  tally.Ended(At(100), At(151), Answer({5}));     // too late
+  tally.Ended(At(100), At(110), Answer({6, 0}));  // a source failed
+  tally.Ended(At(100), At(101), absl::InternalError("bug"));
+  tally.Skipped();
+  const LoadReport report = tally.Report();
+  EXPECT_EQ(report.num_calls, 3);
+  EXPECT_EQ(report.num_good, 1);
+  EXPECT_EQ(report.num_sources, 4);
+  EXPECT_EQ(report.num_tokens, 3 + 4 + 5 + 6);  // of best hypotheses alone
+  EXPECT_EQ(report.num_skipped, 1);
+  EXPECT_THAT(report.failed_sources, ElementsAre(Pair(absl::StatusCode::kInvalidArgument, 1)));
+}
+
+}  // namespace
+}  // namespace beamwright::client

@@ -1,0 +1,140 @@
+// Bytes that no gRPC client would send, on the gRPC port of the real server: known faults of HTTP/2
+// libraries by their shape. After each the server must still give a good request its answer.
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/e2e/e2e_test.h"
+
+namespace beamwright::e2e {
+namespace {
+
+enum FrameType : uint8_t { kData = 0, kHeaders = 1, kReset = 3, kSettings = 4, kContinuation = 9 };
+constexpr uint8_t kEndStream = 1;
+constexpr uint8_t kEndHeaders = 4;
+constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+constexpr size_t kMaxFrame = 16000;
+
+std::string Frame(FrameType type, uint8_t flags, uint32_t stream, const std::string& payload) {
+  std::string frame;
+  for (const int shift : {16, 8, 0}) {
+    frame += static_cast<char>(payload.size() >> shift);
+  }
+  frame += static_cast<char>(type);
+  frame += static_cast<char>(flags);
+  for (const int shift : {24, 16, 8, 0}) {
+    frame += static_cast<char>(stream >> shift);
+  }
+  return frame + payload;
+}
+
+// A string of HPACK, its length in seven bits and more.
+std::string Text(const std::string& text) {
+  std::string out;
+  size_t size = text.size();
+  if (size < 127) {
+    out += static_cast<char>(size);
+  } else {
+    out += '\x7F';
+    for (size -= 127; size >= 128; size /= 128) {
+      out += static_cast<char>(size % 128 + 128);
+    }
+    out += static_cast<char>(size);
+  }
+  return out + text;
+}
+
+std::string Field(const std::string& name, const std::string& value) {
+  return '\0' + Text(name) + Text(value);
+}
+
+std::string CallHeaders(const std::string& scheme, const std::string& te) {
+  return Field(":method", "POST") + Field(":scheme", scheme) +
+         Field(":path", "/inference.GRPCInferenceService/ServerLive") + Field(":authority", "x") +
+         Field("te", te) + Field("content-type", "application/grpc");
+}
+
+// A header block in as many frames as it takes.
+std::string Headers(uint32_t stream, const std::string& block) {
+  std::string frames;
+  for (size_t begin = 0; begin < block.size(); begin += kMaxFrame) {
+    const bool last = begin + kMaxFrame >= block.size();
+    frames += Frame(begin == 0 ? kHeaders : kContinuation,
+                    static_cast<uint8_t>((last ? kEndHeaders : 0) | (begin == 0 ? kEndStream : 0)),
+                    stream, block.substr(begin, kMaxFrame));
+  }
+  return frames;
+}
+
+class HostileHttp2Test : public E2eTest {
+ protected:
+  // Sends and waits until the server has answered something or hung up.
+  static void Send(const std::string& bytes) {
+    const int client = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(server_->WaitForPort()));
+    inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+    ASSERT_EQ(connect(client, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0)
+        << "the server is gone";
+    const std::string all = kPreface + Frame(kSettings, 0, 0, "") + bytes;
+    send(client, all.data(), all.size(), MSG_NOSIGNAL);
+    shutdown(client, SHUT_WR);
+    char answer[4096];
+    while (recv(client, answer, sizeof(answer), 0) > 0) {
+    }
+    close(client);
+  }
+};
+
+// CVE-2023-1428: some values that are no values, in a block beyond the limit, ended the process.
+TEST_F(HostileHttp2Test, OddHeadersInLargeBlocks) {
+  for (const auto& [scheme, te] : {std::pair("x", "trailers"), std::pair("http", "x"),
+                                   std::pair("http", ""), std::pair("http", "trailers")}) {
+    for (const int kilobytes : {0, 7, 9, 15, 17, 40, 300}) {
+      std::string block = CallHeaders(scheme, te) + Field("grpclb_client_stats", "x");
+      for (int i = 0; i < kilobytes; ++i) {
+        block += Field(absl::StrCat("x", i), std::string(1000, 'y'));
+      }
+      Send(Headers(1, block));
+    }
+  }
+}
+
+// CVE-2023-32732: base64 that is none in a binary header.
+TEST_F(HostileHttp2Test, BinaryHeadersThatAreNone) {
+  Send(Headers(1, CallHeaders("http", "trailers") + Field("x-bin", "*****") + Field("y-bin", "a")));
+}
+
+// CVE-2023-33953: lengths padded with zeroes without end, and a string that is announced as
+// gigabytes.
+TEST_F(HostileHttp2Test, NumbersOfHpackWithoutEnd) {
+  Send(Headers(1, CallHeaders("http", "trailers") + '\0' + '\x7F' + std::string(100'000, '\x80')));
+  Send(Headers(1, CallHeaders("http", "trailers") + '\0' + "\x7F\xFF\xFF\xFF\x07" + "abc"));
+}
+
+// CVE-2023-44487: streams that are opened and given up.
+TEST_F(HostileHttp2Test, RapidReset) {
+  std::string bytes;
+  const std::string cancel("\0\0\0\x08", 4);
+  for (uint32_t stream = 1; stream < 10'000; stream += 2) {
+    bytes += Headers(stream, CallHeaders("http", "trailers")) + Frame(kReset, 0, stream, cancel);
+  }
+  Send(bytes);
+}
+
+TEST_F(HostileHttp2Test, MoreStreamsThanAreAllowed) {
+  std::string bytes;
+  for (uint32_t stream = 1; stream < 6'000; stream += 2) {
+    std::string headers = Headers(stream, CallHeaders("http", "trailers"));
+    headers[4] = kEndHeaders;  // not the end of the stream: it stays open
+    bytes += headers;
+  }
+  Send(bytes);
+}
+
+}  // namespace
+}  // namespace beamwright::e2e

@@ -1,0 +1,71 @@
+#include "server/serving/decoder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/synchronization/notification.h"
+#include "server/model/error_details.h"
+
+namespace beamwright::serving {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DecoderTest : public ::testing::Test {
+ protected:
+  DecoderTest() {
+    state_.Enter(Phase::kServing);
+    ModelPaths paths;
+    paths.models = {BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1"};
+    models_ = *ModelRegistry::Load(paths, nullptr, nullptr);
+    engine_ = *engine::Engine::Start({});
+    decoder_ = std::make_unique<Decoder>(state_, *models_, *engine_, metrics_);
+  }
+
+  absl::Status Decode(const Caller& caller) {
+    v1::DecodeRequest request;
+    request.add_sources()->set_text("beam");
+    absl::Status status;
+    absl::Notification done;
+    decoder_->Decode(decoder_->MakeJob(request), caller,
+                     [&](const absl::StatusOr<v1::DecodeResponse>& response) {
+                       status = response.status();
+                       done.Notify();
+                     });
+    done.WaitForNotification();
+    return status;
+  }
+
+  ServingState state_;
+  Metrics metrics_;
+  std::unique_ptr<ModelRegistry> models_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<Decoder> decoder_;
+};
+
+// An answer that its protocol cannot send is no success, neither for the client nor in the metrics.
+TEST_F(DecoderTest, AnAnswerThatCannotBeSentIsCountedAsAnError) {
+  Caller caller{Method::kModelInfer};
+  caller.convert = [](const v1::DecodeResponse& response) {
+    EXPECT_EQ(response.results_size(), 1);
+    return absl::ResourceExhaustedError("too large");
+  };
+  EXPECT_EQ(Decode(caller).code(), absl::StatusCode::kResourceExhausted);
+  caller.convert = nullptr;
+  EXPECT_TRUE(Decode(caller).ok());
+  const std::string text = metrics_.Text();
+  EXPECT_THAT(text, HasSubstr(R"(beamwright_requests_total{code="RESOURCE_EXHAUSTED",)"));
+  EXPECT_EQ(metrics_.Totals(*models_->AllServed()[0]).calls_failed, 1);
+  EXPECT_EQ(metrics_.Totals(*models_->AllServed()[0]).calls_succeeded, 1);
+}
+
+TEST_F(DecoderTest, WhatIsRefusedBeforeItIsReadIsCounted) {
+  decoder_->Refuse(
+      model::WithReason(absl::UnauthenticatedError("who?"), model::reason::kNoCredentials),
+      Method::kDecode);
+  EXPECT_THAT(metrics_.Text(),
+              HasSubstr(R"(beamwright_requests_rejected_total{reason="unauthenticated"} 1)"));
+}
+
+}  // namespace
+}  // namespace beamwright::serving
