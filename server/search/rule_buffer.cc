@@ -6,6 +6,8 @@
 namespace beamwright::search {
 
 void RuleBuffer::Clear() {
+  constexpr size_t kUsualEdits = 64;  // few rows have more, and so buy memory again in later steps
+  edits_.reserve(kUsualEdits);
   edits_.clear();
   num_masks_ = 0;
   has_allowed_ = false;

@@ -46,6 +46,7 @@ constexpr Range kRanges[] = {
     {"min_length_factor", 0, 1000, "outside [0, 1000] tokens per source token"},
     {"word_reward", -100, 100, "outside [-100, 100] nats per token"},
     {"end_threshold", 0, 100, "outside [0, 100]"},
+    {"coverage_penalty", 0, 100, "outside [0, 100]"},
     {"repetition_penalty", 0.01, 100, "outside [0.01, 100]"},
     {"no_repeat_ngram", 0, 64, "outside [0, 64] tokens"},
     {"temperature", 0.01, 100, "outside [0.01, 100]"},
