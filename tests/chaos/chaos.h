@@ -54,7 +54,7 @@ class Tally {
   int64_t wrong() const;
   // Versions that answered.
   std::map<std::string, int64_t> versions() const;
-  // "0: 12, 14: 3", and the messages of codes other than OK and Unavailable.
+  // "0: 12, 14: 3", and the messages of the first that failed.
   std::string ToString() const;
 
  private:

@@ -110,7 +110,7 @@ TEST_F(FaultsTest, CallsAreAnsweredWhileALoadTakesItsTime) {
 }
 
 TEST_F(FaultsTest, LivenessSeesAnEngineThatHangsAndNotOneThatIsBusy) {
-  Start({"--liveness-timeout", "300ms"});
+  Start({"--liveness-timeout", "2s"});
   Golden golden;
   AddGolden(server_->address(), golden);
   // Busy: steps without end, and each comes round.
@@ -129,7 +129,7 @@ TEST_F(FaultsTest, LivenessSeesAnEngineThatHangsAndNotOneThatIsBusy) {
     EXPECT_EQ(Probe("/livez"), 200);
     absl::SleepFor(absl::Milliseconds(10));
   }
-  Set("engine.turn delay 2s");
+  Set("engine.turn delay 5s");
   WaitForProbe("/livez", 503);
   EXPECT_EQ(Probe("/readyz"), 503);
   EXPECT_EQ(Probe("/startupz"), 200);

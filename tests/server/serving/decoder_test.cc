@@ -17,7 +17,7 @@ class DecoderTest : public ::testing::Test {
     state_.Enter(Phase::kServing);
     ModelPaths paths;
     paths.models = {BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1"};
-    models_ = *ModelRegistry::Load(paths, nullptr, nullptr);
+    models_ = *ModelRegistry::Load(paths);
     engine_ = *engine::Engine::Start({});
     decoder_ = std::make_unique<Decoder>(state_, *models_, *engine_, metrics_);
   }

@@ -16,7 +16,7 @@ class QuarantineTest : public ::testing::Test {
   static void SetUpTestSuite() {
     ModelPaths paths;
     paths.models = {BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1"};
-    model_ = new ModelPtr((*ModelRegistry::Load(paths, nullptr, nullptr))->AllServed()[0]);
+    model_ = new ModelPtr((*ModelRegistry::Load(paths))->AllServed()[0]);
   }
   static void TearDownTestSuite() { delete model_; }
   static const engine::DecodeModel& Model() { return **model_; }
