@@ -239,13 +239,12 @@ class Scheduler : public Engine {
 
   // ResourceExhausted if the deadline will have passed before the answer is there. While there is
   // no other work nobody is refused: only then can an estimate that is wrong come right again. A
-  // deadline that has passed already is the queue's to tell.
+  // deadline that has passed already is told as such.
   absl::Status CheckDeadline(const Queued& queued, const Estimator::Forecast& forecast,
                              absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const double rate = estimator_.row_steps_per_second();
     if (!options_.forecast_deadlines || !forecast.sure || rate <= 0 ||
-        queued.deadline == absl::InfiniteFuture() || queued.deadline <= now ||
-        (queue_.size() == 0 && running_cost_ == 0)) {
+        queued.deadline == absl::InfiniteFuture() || (queue_.size() == 0 && running_cost_ == 0)) {
       return absl::OkStatus();
     }
     const bool waits = queue_.size() > 0 || load_.rows + queued.rows > options_.max_rows;
@@ -255,6 +254,11 @@ class Scheduler : public Engine {
               : absl::ZeroDuration();
     if (now + wait + forecast.took <= queued.deadline) {
       return absl::OkStatus();
+    }
+    if (queued.deadline <= now) {
+      return model::WithReason(
+          absl::DeadlineExceededError("the request's deadline passed before it was queued"),
+          model::reason::kWouldMissDeadline);
     }
     return model::WithRetryAfter(
         model::WithReason(
