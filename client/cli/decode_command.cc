@@ -116,7 +116,7 @@ Command AddDecodeCommand(CLI::App& parent) {
       ->type_name("NAME")
       ->group("Input");
   app->add_option("--version", *flags->request.mutable_version(),
-                  "Its version [default: the newest that is served]")
+                  "Its version, or a label of it [default: the newest that is served]")
       ->type_name("VERSION")
       ->group("Input");
   AddConnectionFlags(*app, flags->connection);

@@ -39,7 +39,8 @@ void AddGivenFlags(CLI::App& app, GivenFlags& flags) {
   app.add_option("--model", flags.model, "The model. May be left out where only one is served.")
       ->type_name("NAME")
       ->group(kInputGroup);
-  app.add_option("--version", flags.version, "Its version [default: the newest that is served]")
+  app.add_option("--version", flags.version,
+                 "Its version, or a label of it [default: the newest that is served]")
       ->type_name("VERSION")
       ->group(kInputGroup);
 }

@@ -27,7 +27,9 @@ struct ModelsFlags {
 
 std::string State(const v1::ModelSummary& model) {
   if (model.ready()) {
-    return "ready";
+    return model.labels().empty()
+               ? "ready"
+               : absl::StrCat("ready: ", Printable(absl::StrJoin(model.labels(), ", ")));
   }
   return model.reason().empty() ? "not ready" : "not ready: " + Printable(model.reason());
 }
@@ -121,7 +123,8 @@ Command AddModelsCommand(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand("models", "List the models served, or describe one.");
   auto flags = std::make_shared<ModelsFlags>();
   app->add_option("NAME", flags->model, "Describe this model.")->group("Input");
-  app->add_option("--version", flags->version, "Its version [default: the newest that is served]")
+  app->add_option("--version", flags->version,
+                  "Its version, or a label of it [default: the newest that is served]")
       ->type_name("VERSION")
       ->group("Input");
   AddConnectionFlags(*app, flags->connection);

@@ -55,7 +55,7 @@ HttpReply Probes::Ready() const {
     case serving::Phase::kLoading:
       return Text(503, "loading models");
     case serving::Phase::kServing:
-      return Live();
+      return state_.ready() ? Live() : Text(503, "no model can serve");
     default:
       return Text(503, "shutting down");
   }

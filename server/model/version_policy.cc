@@ -83,6 +83,9 @@ absl::StatusOr<v1::ServingPolicy> ReadPolicy(const ModelFolder& folder) {
 
 VersionChoice ChooseVersions(const ModelFolder& folder, const v1::ServingPolicy& policy) {
   VersionChoice choice;
+  for (const auto& [label, version] : policy.labels()) {
+    choice.labelled.insert(absl::StrCat(version));
+  }
   if (!policy.has_specific()) {
     choice.candidates = folder.versions;
     choice.count = policy.has_all() ? folder.versions.size() : static_cast<size_t>(policy.latest());
@@ -93,7 +96,7 @@ VersionChoice ChooseVersions(const ModelFolder& folder, const v1::ServingPolicy&
     wanted.insert(absl::StrCat(version));
   }
   for (const VersionFolder& version : folder.versions) {
-    if (wanted.erase(version.version) > 0) {
+    if (wanted.erase(version.version) > 0 || choice.labelled.count(version.version) > 0) {
       choice.candidates.push_back(version);
     }
   }

@@ -3,6 +3,7 @@
 #ifndef BEAMWRIGHT_SERVER_MODEL_VERSION_POLICY_H_
 #define BEAMWRIGHT_SERVER_MODEL_VERSION_POLICY_H_
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,8 @@ absl::StatusOr<v1::ServingPolicy> ReadPolicy(const ModelFolder& folder);
 
 struct VersionChoice {
   std::vector<VersionFolder> candidates;  // newest first
-  size_t count = 0;                       // as many of them, from the newest on, are to be served
+  size_t count = 0;                       // as many of them, from the newest on, are to be served,
+  std::set<std::string> labelled;         // and these, however old
   std::vector<LoadFailure> missing;       // asked for, and not there
 };
 VersionChoice ChooseVersions(const ModelFolder& folder, const v1::ServingPolicy& policy);

@@ -28,7 +28,7 @@ grpc::ServerUnaryReactor* DecodeService::Decode(grpc::CallbackServerContext* con
   auto* call = new DecodeCall(decoder_, *context, *response);
   const absl::StatusOr<access::Identity> identity = gate_.Admit(*context, kMethod);
   if (!identity.ok()) {
-    decoder_.Refuse(identity.status(), serving::Method::kDecode);
+    decoder_.Refuse(identity.status(), call->AsCaller(serving::Method::kDecode));
     call->Refuse(identity.status());
     return call;
   }
@@ -53,7 +53,7 @@ grpc::ServerUnaryReactor* DecodeService::Score(grpc::CallbackServerContext* cont
   auto* call = new DecodeCall(decoder_, *context, *response);
   const absl::StatusOr<access::Identity> identity = gate_.Admit(*context, kMethod);
   if (!identity.ok()) {
-    decoder_.Refuse(identity.status(), serving::Method::kScore);
+    decoder_.Refuse(identity.status(), call->AsCaller(serving::Method::kScore));
     call->Refuse(identity.status());
     return call;
   }
@@ -70,7 +70,7 @@ grpc::ServerUnaryReactor* DecodeService::Align(grpc::CallbackServerContext* cont
   auto* call = new DecodeCall(decoder_, *context, *response);
   const absl::StatusOr<access::Identity> identity = gate_.Admit(*context, kMethod);
   if (!identity.ok()) {
-    decoder_.Refuse(identity.status(), serving::Method::kAlign);
+    decoder_.Refuse(identity.status(), call->AsCaller(serving::Method::kAlign));
     call->Refuse(identity.status());
     return call;
   }

@@ -22,7 +22,7 @@ grpc::ServerUnaryReactor* InferenceService::ModelInfer(Context* context, const B
   auto* call = new DecodeCall(service_.decoder(), *context, *response);
   const absl::StatusOr<access::Identity> identity = gate_.Admit(*context, kMethod);
   if (!identity.ok()) {
-    service_.decoder().Refuse(identity.status(), serving::Method::kModelInfer);
+    service_.decoder().Refuse(identity.status(), call->AsCaller(serving::Method::kModelInfer));
     call->Refuse(identity.status());
     return call;
   }

@@ -56,7 +56,9 @@ InferenceStream* InferenceStream::Start(oip::Service& service, OpenStreams& stre
   auto* stream = new InferenceStream(service, streams, context);
   streams.Add(stream);
   if (!identity.ok()) {
-    service.decoder().Refuse(identity.status(), serving::Method::kModelStreamInfer);
+    serving::Caller caller{serving::Method::kModelStreamInfer, stream->deadline_, nullptr};
+    caller.context = stream->context_;
+    service.decoder().Refuse(identity.status(), caller);
     absl::MutexLock lock(&stream->mutex_);
     if (!stream->finished_) {
       stream->finished_ = true;

@@ -21,11 +21,11 @@ grpc::ServerUnaryReactor* ModelService::DescribeModel(grpc::CallbackServerContex
   static const GuardedMethod kMethod("/beamwright.v1.ModelService/DescribeModel");
   return AnswerAtOnce<v1::DescribeModelRequest, v1::ModelDescription>(
       gate_, kMethod, context, *request, *response, [this](const auto& parsed, auto& reply) {
-        const auto model = models_.Lookup(parsed.model(), parsed.version());
-        if (model.ok()) {
-          reply = (*model)->Describe();
+        const auto description = models_.Describe(parsed.model(), parsed.version());
+        if (description.ok()) {
+          reply = *description;
         }
-        return model.status();
+        return description.status();
       });
 }
 

@@ -32,27 +32,20 @@ std::string WithPort(const std::string& address, int port) {
              : absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
 }
 
-// The server as a whole is "", each gRPC service and each model goes by its name.
-void TellServing(const serving::ModelRegistry& models, grpc::HealthCheckServiceInterface& health) {
-  for (const char* service :
-       {v1::DecodeService::service_full_name(), v1::ModelService::service_full_name(),
-        inference::GRPCInferenceService::service_full_name()}) {
-    health.SetServingStatus(service, true);
+// Health of `name`: a model's, or, by "", that of the server and of the services that need models.
+void SetHealth(grpc::HealthCheckServiceInterface& health, const std::string& name, bool able) {
+  health.SetServingStatus(name, able);
+  if (!name.empty()) {
+    return;
   }
-  for (const v1::ModelSummary& model : models.List()) {
-    if (!model.ready()) {
-      health.SetServingStatus(model.name(), false);
-    }
-  }
-  for (const serving::ModelPtr& model : models.AllServed()) {
-    health.SetServingStatus(model->name(), true);
-  }
+  health.SetServingStatus(v1::DecodeService::service_full_name(), able);
+  health.SetServingStatus(inference::GRPCInferenceService::service_full_name(), able);
 }
 
 }  // namespace
 
 Server::Server(const access::Access& access, oip::Service& service)
-    : registry_(service.decoder().models()),
+    : availability_(service.decoder().availability()),
       gate_(access),
       decode_(gate_, service.decoder()),
       models_(gate_, service.decoder().models()),
@@ -92,15 +85,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   server->port_ = has_port ? server->port_ : 0;
   server->address_ = has_port ? WithPort(options.address, server->port_) : options.address;
   grpc::HealthCheckServiceInterface* health = server->server_->GetHealthCheckService();
-  TellServing(server->registry_, *health);
-  server->registry_.Observe(
-      [health](const std::string& model, bool served) { health->SetServingStatus(model, served); });
+  health->SetServingStatus(v1::ModelService::service_full_name(), true);
+  server->availability_.Observe(
+      [health](const std::string& name, bool able) { SetHealth(*health, name, able); });
   return server;
 }
 
 Server::~Server() {
   if (server_ != nullptr) {
-    registry_.Observe(nullptr);
+    availability_.Observe(nullptr);
     server_->Shutdown(std::chrono::system_clock::now());
     server_->Wait();
   }
@@ -109,7 +102,7 @@ Server::~Server() {
 void Server::Leave() { server_->GetHealthCheckService()->Shutdown(); }
 
 void Server::Stop(const std::function<void()>& closing) {
-  registry_.Observe(nullptr);
+  availability_.Observe(nullptr);
   // Shutdown sends GOAWAY and then waits for what is open.
   std::thread shutdown(
       [this] { server_->Shutdown(std::chrono::system_clock::now() + kLastReplies); });

@@ -57,7 +57,7 @@ class Server {
  private:
   Server(const access::Access& access, oip::Service& service);
 
-  serving::ModelRegistry& registry_;
+  serving::Availability& availability_;
   const Gate gate_;
   DecodeService decode_;
   ModelService models_;

@@ -191,8 +191,8 @@ void Decoder::CountCall(const Caller& caller, const engine::DecodeModel* model,
   }
 }
 
-void Decoder::Refuse(const absl::Status& status, Method method) {
-  metrics_.CountCall(method, nullptr, status.code(), absl::ZeroDuration());
+void Decoder::Refuse(const absl::Status& status, const Caller& caller) {
+  CountCall(caller, nullptr, status, absl::Now(), 0, nullptr);
   metrics_.CountRejection(status);
 }
 

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
 #include "server/engine/engine.h"
+#include "server/serving/availability.h"
 #include "server/serving/call_record.h"
 #include "server/serving/load_report.h"
 #include "server/serving/metrics.h"
@@ -87,13 +88,14 @@ class Decoder {
   // What a protocol may send along with an answer, for those who balance by load.
   LoadReporter& load_reporter() { return load_reporter_; }
   // Counts a call that is refused before it is read.
-  void Refuse(const absl::Status& status, Method method);
+  void Refuse(const absl::Status& status, const Caller& caller);
 
   ServingState& state() const { return state_; }
   ModelRegistry& models() const { return models_; }
   // Numbers calls, so that their sources take turns as one.
   uint64_t NextCall() { return next_call_.fetch_add(1, std::memory_order_relaxed); }
   Quarantine& quarantine() { return quarantine_; }
+  Availability& availability() { return availability_; }
   engine::Engine& engine() const { return engine_; }
   Metrics& metrics() const { return metrics_; }
   // Runs `reply` soon on the thread where answers are written, in the order of posting.
@@ -109,6 +111,7 @@ class Decoder {
   std::vector<CallObserver*> observers_;
   LoadReporter load_reporter_{engine_, metrics_};
   Quarantine quarantine_;
+  Availability availability_{models_, quarantine_, state_};
   std::atomic<uint64_t> next_call_{1};
   ReplyThread replies_;
 };

@@ -49,13 +49,19 @@ absl::StatusOr<std::vector<model::ModelFolder>> FindFolders(const ModelPaths& pa
   return folders;
 }
 
-ModelRegistry::Found ModelRegistry::Look(const model::ModelFolder& folder,
-                                         const std::vector<Version>& before,
+std::vector<ModelRegistry::Version>::const_iterator ModelRegistry::FindVersion(
+    const std::vector<Version>& versions, const std::string& number) {
+  return std::find_if(versions.begin(), versions.end(), [&number](const Version& version) {
+    return version.model->version() == number;
+  });
+}
+
+ModelRegistry::Found ModelRegistry::Look(const model::ModelFolder& folder, const Served& before,
                                          const std::function<bool()>& stopped) {
   Found found;
   const auto fail = [&](const std::string& version, absl::Status reason, bool is_newest) {
     if (is_newest) {
-      found.newest = reason;
+      found.fault = reason;
     }
     found.failures.push_back({folder.name, version, std::move(reason)});
   };
@@ -67,15 +73,16 @@ ModelRegistry::Found ModelRegistry::Look(const model::ModelFolder& folder,
   found.policy = *std::move(policy);
   const model::VersionChoice choice = model::ChooseVersions(folder, found.policy);
   for (const model::VersionFolder& version : choice.candidates) {
-    if (found.versions.size() == choice.count || (stopped != nullptr && stopped())) {
+    if (stopped != nullptr && stopped()) {
       break;
     }
+    if (found.versions.size() >= choice.count && choice.labelled.count(version.version) == 0) {
+      continue;
+    }
     const bool is_newest = &version == &choice.candidates[0];
-    const auto served = std::find_if(before.begin(), before.end(), [&](const Version& v) {
-      return v.model->version() == version.version;
-    });
+    const auto served = FindVersion(before.versions, version.version);
     std::string fingerprint = model::StateOf(version.path).fingerprint;
-    if (served != before.end() && served->fingerprint == fingerprint) {
+    if (served != before.versions.end() && served->fingerprint == fingerprint) {
       found.versions.push_back(*served);
       continue;
     }
@@ -90,39 +97,52 @@ ModelRegistry::Found ModelRegistry::Look(const model::ModelFolder& folder,
       continue;
     }
     fail(version.version, loaded.status(), is_newest);
-    if (is_newest && !before.empty()) {
+    if (is_newest && !before.versions.empty()) {
       return found;  // nothing will change
     }
-    if (served != before.end()) {
+    if (served != before.versions.end()) {
       found.versions.push_back(*served);
     }
   }
   found.failures.insert(found.failures.end(), choice.missing.begin(), choice.missing.end());
-  if (found.versions.empty() && found.newest.ok()) {
-    found.newest = choice.missing.empty() ? absl::NotFoundError("the folder has no version")
-                                          : choice.missing[0].reason;
+  if (found.versions.empty() && found.fault.ok()) {
+    found.fault = choice.missing.empty() ? absl::NotFoundError("the folder has no version")
+                                         : choice.missing[0].reason;
   }
+  TakeLabels(folder.name, before, found);
   return found;
+}
+
+void ModelRegistry::TakeLabels(const std::string& name, const Served& before, Found& found) {
+  for (const auto& [label, version] : found.policy.labels()) {
+    const std::string number = absl::StrCat(version);
+    if (FindVersion(found.versions, number) != found.versions.end()) {
+      found.labels[label] = number;
+      continue;
+    }
+    const auto failure = std::find_if(
+        found.failures.begin(), found.failures.end(),
+        [&number](const model::LoadFailure& candidate) { return candidate.version == number; });
+    const bool known = failure != found.failures.end();
+    const absl::Status reason = absl::NotFoundError(
+        absl::StrCat("the label '", label, "' names version ", number, ", which is not served",
+                     known ? ": " : "", known ? failure->reason.message() : ""));
+    if (known) {
+      failure->reason = reason;
+    } else {
+      found.failures.push_back({name, number, reason});
+    }
+    if (found.fault.ok() && before.labels.count(label) > 0) {
+      found.fault = reason;
+    }
+  }
 }
 
 absl::Status ModelRegistry::Serve(const std::string& folder, Found& found) {
   const std::string name = found.versions[0].model->name();
   Served served;
   served.folder = folder;
-  for (const auto& [label, version] : found.policy.labels()) {
-    const std::string number = absl::StrCat(version);
-    const auto there = std::find_if(
-        found.versions.begin(), found.versions.end(),
-        [&number](const Version& candidate) { return candidate.model->version() == number; });
-    if (there != found.versions.end()) {
-      served.labels[label] = number;
-    } else {
-      found.failures.push_back(
-          {name, number,
-           absl::NotFoundError(
-               absl::StrCat("the label '", label, "' names a version that is not served"))});
-    }
-  }
+  served.labels = std::move(found.labels);
   served.versions = std::move(found.versions);
   absl::MutexLock lock(&mutex_);
   const auto taken = models_.find(name);
@@ -132,32 +152,33 @@ absl::Status ModelRegistry::Serve(const std::string& folder, Found& found) {
   }
   const auto before = FindByFolder(folder);
   if (before != models_.end() && before->first != name) {
-    Tell(before->first, false);  // model.textproto calls it something else now
+    Tell(before->first, "");  // model.textproto calls it something else now
     models_.erase(before);
   }
   models_[name] = std::move(served);
-  Tell(name, true);
+  Tell(name, models_[name].versions[0].model->version());
   return absl::OkStatus();
 }
 
 absl::Status ModelRegistry::Update(const model::ModelFolder& folder,
                                    const std::function<bool()>& stopped) {
-  std::vector<Version> before;
+  Served before;
   {
     absl::ReaderMutexLock lock(&mutex_);
     if (const auto served = FindByFolder(KeyOf(folder)); served != models_.end()) {
-      before = served->second.versions;
+      before = served->second;
     }
   }
   // Taken first: what changes while it is read is looked at again.
   std::string fingerprint = Fingerprint(folder);
   Found found = Look(folder, before, stopped);
   absl::Status status;
-  if (found.versions.empty() || (!before.empty() && !found.newest.ok())) {
+  if (found.versions.empty() || (!before.versions.empty() && !found.fault.ok())) {
     const std::string version = found.failures.empty() ? "" : found.failures[0].version;
-    status = absl::FailedPreconditionError(absl::StrCat(
-        "failed to load '", folder.name, "' version ", version,
-        before.empty() ? ": " : ", what was served is served on: ", found.newest.message()));
+    status = absl::FailedPreconditionError(
+        absl::StrCat("failed to load '", folder.name, "' version ", version,
+                     before.versions.empty() ? ": " : ", what was served is served on: ",
+                     found.fault.message()));
   } else {
     const std::string newest = found.versions[0].model->version();
     status = Serve(KeyOf(folder), found);
@@ -259,7 +280,7 @@ void ModelRegistry::Forget(const std::string& folder) {
   absl::MutexLock lock(&mutex_);
   if (const auto served = FindByFolder(folder); served != models_.end()) {
     spdlog::info("model {}: its folder is gone; it is no longer served", served->first);
-    Tell(served->first, false);
+    Tell(served->first, "");
     models_.erase(served);
   }
   folders_.erase(folder);
@@ -278,17 +299,27 @@ void ModelRegistry::Unload(const std::string& name) {
     failures.push_back({name, version.model->version(), absl::CancelledError("unloaded")});
   }
   models_.erase(served);
-  Tell(name, false);
+  Tell(name, "");
 }
 
 void ModelRegistry::Observe(ServingObserver observer) {
   absl::MutexLock lock(&mutex_);
   serving_observer_ = std::move(observer);
+  for (const auto& [key, folder] : folders_) {
+    for (const model::LoadFailure& failure : folder.failures) {
+      if (models_.find(failure.model) == models_.end()) {
+        Tell(failure.model, "");
+      }
+    }
+  }
+  for (const auto& [name, served] : models_) {
+    Tell(name, served.versions[0].model->version());
+  }
 }
 
-void ModelRegistry::Tell(const std::string& model, bool served) const {
+void ModelRegistry::Tell(const std::string& model, const std::string& version) const {
   if (serving_observer_ != nullptr) {
-    serving_observer_(model, served);
+    serving_observer_(model, version);
   }
 }
 
@@ -321,11 +352,11 @@ absl::StatusOr<ModelPtr> ModelRegistry::Lookup(const std::string& name,
   }
   const auto label = served.labels.find(version);
   const std::string& number = label == served.labels.end() ? version : label->second;
+  if (const auto it = FindVersion(served.versions, number); it != served.versions.end()) {
+    return it->model;
+  }
   std::vector<std::string> known;
   for (const Version& candidate : served.versions) {
-    if (candidate.model->version() == number) {
-      return candidate.model;
-    }
     known.push_back(candidate.model->version());
   }
   for (const auto& [text, unused] : served.labels) {
@@ -334,6 +365,25 @@ absl::StatusOr<ModelPtr> ModelRegistry::Lookup(const std::string& name,
   return absl::NotFoundError(absl::StrCat("Request for unknown model: '", found->first,
                                           "' version '", version, "' is not found; served: '",
                                           absl::StrJoin(known, "', '"), "'"));
+}
+
+void ModelRegistry::AddLabels(const Served& served, v1::ModelSummary& summary) {
+  for (const auto& [label, number] : served.labels) {
+    if (number == summary.version()) {
+      summary.add_labels(label);
+    }
+  }
+}
+
+absl::StatusOr<v1::ModelDescription> ModelRegistry::Describe(const std::string& name,
+                                                             const std::string& version) const {
+  BW_ASSIGN_OR_RETURN(const ModelPtr model, Lookup(name, version));
+  v1::ModelDescription description = model->Describe();
+  absl::ReaderMutexLock lock(&mutex_);
+  if (const auto served = models_.find(model->name()); served != models_.end()) {
+    AddLabels(served->second, *description.mutable_summary());
+  }
+  return description;
 }
 
 std::vector<ModelPtr> ModelRegistry::AllServed() const {
@@ -357,6 +407,7 @@ std::vector<v1::ModelSummary> ModelRegistry::List() const {
       summary.set_version(version.model->version());
       summary.set_description(version.model->config().description());
       summary.set_ready(true);
+      AddLabels(served, summary);
     }
   }
   for (const auto& [name, folder] : folders_) {

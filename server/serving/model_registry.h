@@ -35,12 +35,14 @@ absl::StatusOr<std::vector<model::ModelFolder>> FindFolders(const ModelPaths& pa
 // A model's folder says which versions are to be served (model/version_policy.h); requests without
 // a version get the newest of them. When a folder is looked at again, versions whose files have not
 // changed stay as they are, all others are loaded beside them, and then what is served changes at
-// once. If the newest version is not good nothing changes; if another one is not, it is left out,
-// or stays as it was if it is being served.
+// once. If the newest version is not good, or a label that requests use would lose its version,
+// nothing changes; if another version is not good, it is left out, or stays as it was if it is
+// being served.
 class ModelRegistry {
  public:
-  // Told when a model begins (true) or ceases to be served.
-  using ServingObserver = std::function<void(const std::string& model, bool served)>;
+  // Told of a model and the newest of its versions when that is served from now on; empty: the
+  // model is not served, or not any more.
+  using ServingObserver = std::function<void(const std::string& model, const std::string& version)>;
 
   // Loads every model, the newest version that is good if newer ones are not. Errors: a path that
   // can't be read, NotFound or FailedPrecondition (with all reasons) if no model can be served,
@@ -59,12 +61,18 @@ class ModelRegistry {
   void Poll();
   // New requests no longer find the model. OK also if there is none.
   void Unload(const std::string& name);
+  // Tells `observer` how every model stands, and from now on of changes. Null ends that. It must
+  // not call back.
   void Observe(ServingObserver observer);
 
   // The model of a request: its newest version if `version` is empty, a version's number, or a
   // label; the only model if `name` is empty. NotFound saying which there are; InvalidArgument for
   // no name among several models.
   absl::StatusOr<ModelPtr> Lookup(const std::string& name, const std::string& version) const;
+
+  // What a request may know of it. Errors as Lookup's.
+  absl::StatusOr<v1::ModelDescription> Describe(const std::string& name,
+                                                const std::string& version) const;
 
   // Every version that is served, by name, newest first.
   std::vector<ModelPtr> AllServed() const;
@@ -78,9 +86,9 @@ class ModelRegistry {
     std::string fingerprint;  // of its files when they were read
   };
   struct Served {
-    std::string folder;             // what tells it from others: its path
-    std::vector<Version> versions;  // newest first, at least one
-    std::map<std::string, std::string> labels;
+    std::string folder;                         // what tells it from others: its path
+    std::vector<Version> versions;              // newest first, at least one
+    std::map<std::string, std::string> labels;  // and their versions
   };
   struct Folder {
     std::string fingerprint;                   // when it was last looked at
@@ -90,8 +98,9 @@ class ModelRegistry {
   struct Found {
     std::vector<Version> versions;  // newest first
     v1::ServingPolicy policy;
+    std::map<std::string, std::string> labels;
     std::vector<model::LoadFailure> failures;
-    absl::Status newest;  // why the newest version is not among them
+    absl::Status fault;  // why it must not take the place of what is served
   };
   using Models = std::map<std::string, Served>;
 
@@ -102,15 +111,21 @@ class ModelRegistry {
   absl::Status Update(const model::ModelFolder& folder,
                       const std::function<bool()>& stopped = nullptr)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(load_mutex_);
-  Found Look(const model::ModelFolder& folder, const std::vector<Version>& before,
+  Found Look(const model::ModelFolder& folder, const Served& before,
              const std::function<bool()>& stopped);
+  // Labels of the policy whose versions were found; the others are failures.
+  static void TakeLabels(const std::string& name, const Served& before, Found& found);
+  static std::vector<Version>::const_iterator FindVersion(const std::vector<Version>& versions,
+                                                          const std::string& number);
   // Serves from now on what was found, and nothing else of the folder. AlreadyExists if another
   // folder's model has its name.
   absl::Status Serve(const std::string& folder, Found& found);
   void Forget(const std::string& folder);
-  void Tell(const std::string& model, bool served) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  void Tell(const std::string& model, const std::string& version) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   Models::const_iterator FindByFolder(const std::string& folder) const
       ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  static void AddLabels(const Served& served, v1::ModelSummary& summary);
   std::string Names() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
 
   const ModelPaths paths_;

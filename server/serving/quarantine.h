@@ -3,6 +3,7 @@
 #ifndef BEAMWRIGHT_SERVER_SERVING_QUARANTINE_H_
 #define BEAMWRIGHT_SERVER_SERVING_QUARANTINE_H_
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -31,19 +32,28 @@ class Quarantine {
   // Unavailable, with the time to wait, while the model is taken out.
   absl::Status Check(const engine::DecodeModel& model, absl::Time now) const;
 
+  // When the version's pause ends or has ended; InfinitePast if it has none.
+  absl::Time BackAt(const std::string& model, const std::string& version) const;
+  // Tells `observer` when a pause begins, is renewed or ends early. Null ends that.
+  void Observe(std::function<void()> observer);
+
   // How the sources of a call ended.
   void Count(const engine::DecodeModel& model, int decoded, int failed, absl::Time now);
 
  private:
-  struct Record {
+  struct Failures {
     int failures = 0;  // in a row
     absl::Time until = absl::InfinitePast();
   };
   using Key = std::pair<std::string, std::string>;
 
+  // True if a pause has begun, is renewed or has ended early.
+  bool Record(const engine::DecodeModel& model, int decoded, int failed, absl::Time now);
+
   const QuarantineOptions options_;
   mutable absl::Mutex mutex_;
-  std::map<Key, Record> records_ ABSL_GUARDED_BY(mutex_);  // of models that fail
+  std::map<Key, Failures> records_ ABSL_GUARDED_BY(mutex_);  // of models that fail
+  std::function<void()> observer_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace beamwright::serving

@@ -30,7 +30,10 @@ class ServingState {
  public:
   Phase phase() const { return phase_; }
   void Enter(Phase phase) { phase_ = phase; }
-  bool ready() const { return phase_ == Phase::kServing; }
+  // Whether a new client would be served.
+  bool ready() const { return phase_ == Phase::kServing && able_; }
+  // Whether any model can serve (serving/availability.h).
+  void SetAble(bool able) { able_ = able; }
 
   // Unavailable, saying why, if no call may be taken.
   absl::Status CheckAccepting() const;
@@ -63,6 +66,7 @@ class ServingState {
   bool NoCalls() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_calls_ == 0; }
 
   std::atomic<Phase> phase_{Phase::kLoading};
+  std::atomic<bool> able_{true};
   absl::Mutex mutex_;
   int num_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time last_call_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

@@ -24,14 +24,16 @@ class VersionPolicyTest : public ::testing::Test {
     temp_.Write("word/serving.textproto", text);
     return ReadPolicy(Folder());
   }
-  // The candidates that a policy leaves, and how many of them are to be served.
+  // The candidates that a policy leaves, how many of them are to be served, and "*" for those that
+  // are in any case.
   std::string Choose(const std::string& text) {
     const absl::StatusOr<v1::ServingPolicy> policy = Read(text);
     EXPECT_TRUE(policy.ok()) << policy.status();
     const VersionChoice choice = ChooseVersions(Folder(), *policy);
     std::string list = absl::StrCat(choice.count, " of");
     for (const VersionFolder& version : choice.candidates) {
-      absl::StrAppend(&list, " ", version.version);
+      absl::StrAppend(&list, " ", version.version,
+                      choice.labelled.count(version.version) > 0 ? "*" : "");
     }
     for (const LoadFailure& missing : choice.missing) {
       absl::StrAppend(&list, " -", missing.version);
@@ -61,7 +63,8 @@ TEST_F(VersionPolicyTest, ChoosesNewestFirst) {
   EXPECT_EQ(Choose("all: true"), "4 of 10 9 2 1");
   EXPECT_EQ(Choose("specific { versions: 1 versions: 9 }"), "2 of 9 1");
   EXPECT_EQ(Choose("specific { versions: 3 versions: 2 }"), "1 of 2 -3");
-  EXPECT_EQ(Choose("labels { key: 'stable' value: 2 }"), "1 of 10 9 2 1");
+  EXPECT_EQ(Choose("labels { key: 'stable' value: 2 }"), "1 of 10 9 2* 1");
+  EXPECT_EQ(Choose("specific { versions: 1 } labels { key: 'canary' value: 9 }"), "2 of 9* 1");
 }
 
 TEST_F(VersionPolicyTest, SaysWhatIsWrong) {

@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "server/model/error_details.h"
 
 namespace beamwright::serving {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class DecoderTest : public ::testing::Test {
@@ -59,10 +61,20 @@ TEST_F(DecoderTest, AnAnswerThatCannotBeSentIsCountedAsAnError) {
   EXPECT_EQ(metrics_.Totals(*models_->AllServed()[0]).calls_succeeded, 1);
 }
 
-TEST_F(DecoderTest, WhatIsRefusedBeforeItIsReadIsCounted) {
+TEST_F(DecoderTest, WhatIsRefusedBeforeItIsReadIsCountedAndTold) {
+  struct Records : CallObserver {
+    void OnCall(const CallRecord& call) override {
+      told.push_back(absl::StrCat(call.method, " ", call.context.request_id, " ",
+                                  absl::StatusCodeToString(call.status.code())));
+    }
+    std::vector<std::string> told;
+  } records;
+  decoder_->Observe(&records);
+  Caller caller{Method::kDecode, absl::InfiniteFuture(), nullptr};
+  caller.context.request_id = "seven";
   decoder_->Refuse(
-      model::WithReason(absl::UnauthenticatedError("who?"), model::reason::kNoCredentials),
-      Method::kDecode);
+      model::WithReason(absl::UnauthenticatedError("who?"), model::reason::kNoCredentials), caller);
+  EXPECT_THAT(records.told, ElementsAre("Decode seven UNAUTHENTICATED"));
   EXPECT_THAT(metrics_.Text(),
               HasSubstr(R"(beamwright_requests_rejected_total{reason="unauthenticated"} 1)"));
 }

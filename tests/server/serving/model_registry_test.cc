@@ -14,6 +14,8 @@ namespace beamwright::serving {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Copies of the default model under names of their own.
@@ -46,11 +48,13 @@ class ModelRegistryTest : public ::testing::Test {
     }
     return ModelRegistry::Load({{repository_}, {}}, nullptr, options);
   }
-  // "first/3 first/1" and so on: what is served, then "-first/2" what is not.
+  // "first/3 first/1:stable" and so on: what is served, then "-first/2" what is not.
   static std::string Listed(const ModelRegistry& registry) {
     std::vector<std::string> lines;
     for (const v1::ModelSummary& model : registry.List()) {
-      lines.push_back(absl::StrCat(model.ready() ? "" : "-", model.name(), "/", model.version()));
+      lines.push_back(absl::StrCat(model.ready() ? "" : "-", model.name(), "/", model.version(),
+                                   model.labels().empty() ? "" : ":",
+                                   absl::StrJoin(model.labels(), ":")));
     }
     return absl::StrJoin(lines, " ");
   }
@@ -108,9 +112,10 @@ TEST_F(ModelRegistryTest, ReloadReplacesAndARequestKeepsWhatItHolds) {
   const auto registry = Load();
   ASSERT_TRUE(registry.ok()) << registry.status();
   const ModelPtr held = *(*registry)->Lookup("first", "");
-  std::vector<std::pair<std::string, bool>> told;
-  (*registry)->Observe(
-      [&told](const std::string& model, bool served) { told.emplace_back(model, served); });
+  std::vector<std::string> told;
+  (*registry)->Observe([&told](const std::string& model, const std::string& version) {
+    told.push_back(absl::StrCat(model, "/", version));
+  });
   Add("one/2", "first");
   ASSERT_TRUE((*registry)->Reload("first").ok());
   EXPECT_EQ((*(*registry)->Lookup("first", ""))->version(), "2");
@@ -120,8 +125,7 @@ TEST_F(ModelRegistryTest, ReloadReplacesAndARequestKeepsWhatItHolds) {
   Add("one/3", "renamed");
   ASSERT_TRUE((*registry)->Reload("one").ok());
   EXPECT_EQ((*(*registry)->Lookup("", ""))->name(), "renamed");
-  EXPECT_EQ(told, (std::vector<std::pair<std::string, bool>>{
-                      {"first", true}, {"first", false}, {"renamed", true}}));
+  EXPECT_THAT(told, ElementsAre("first/1", "first/2", "first/", "renamed/3"));
 }
 
 TEST_F(ModelRegistryTest, ReloadTakesNoNameFromAnotherModel) {
@@ -146,10 +150,10 @@ TEST_F(ModelRegistryTest, ServesVersionsByPolicyAndByLabel) {
     Add(absl::StrCat("one/", version), "first");
   }
   Write("one/serving.textproto",
-        "latest: 2 labels { key: 'stable' value: 2 } labels { key: 'old' value: 1 }");
+        "latest: 2 labels { key: 'stable' value: 2 } labels { key: 'old' value: 8 }");
   const auto registry = Load();
   ASSERT_TRUE(registry.ok()) << registry.status();
-  EXPECT_EQ(Listed(**registry), "first/3 first/2 -first/1");
+  EXPECT_EQ(Listed(**registry), "first/3 first/2:stable -one/8");
   EXPECT_EQ((*(*registry)->Lookup("first", ""))->version(), "3");
   EXPECT_EQ((*(*registry)->Lookup("first", "2"))->version(), "2");
   EXPECT_EQ((*(*registry)->Lookup("", "stable"))->version(), "2");
@@ -167,6 +171,35 @@ TEST_F(ModelRegistryTest, ServesVersionsByPolicyAndByLabel) {
   EXPECT_EQ(bad.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(bad.message()), HasSubstr("serving.textproto"));
   EXPECT_EQ(*(*registry)->Lookup("first", ""), second);
+}
+
+// A new version takes nothing away from who asks for a label, and neither does a label that moves
+// to a version that is not good.
+TEST_F(ModelRegistryTest, ALabelKeepsAVersion) {
+  Add("one/1", "first");
+  Write("one/serving.textproto", "labels { key: 'stable' value: 1 }");
+  const auto registry = Load();
+  ASSERT_TRUE(registry.ok()) << registry.status();
+  Add("one/2", "first");
+  Add("one/3", "first");
+  ASSERT_TRUE((*registry)->Reload("first").ok());
+  EXPECT_EQ(Listed(**registry), "first/3 first/1:stable");
+  Write("one/2/decoder.xml", "<net/>");
+  Write("one/serving.textproto",
+        "labels { key: 'stable' value: 2 } labels { key: 'canary' value: 3 }");
+  const absl::Status moved = (*registry)->Reload("first");
+  EXPECT_EQ(moved.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(moved.message()),
+              AllOf(HasSubstr("the label 'stable' names version 2"), HasSubstr("decoder.xml")));
+  EXPECT_EQ(Listed(**registry), "first/3 first/1:stable -one/2");
+  fs::remove_all(repository_ + "/one/2");
+  Add("one/2", "first");
+  ASSERT_TRUE((*registry)->Reload("first").ok());
+  EXPECT_EQ(Listed(**registry), "first/3:canary first/2:stable");
+  // A label that is taken out of the file is gone, and its version with it.
+  Write("one/serving.textproto", "");
+  ASSERT_TRUE((*registry)->Reload("first").ok());
+  EXPECT_EQ(Listed(**registry), "first/3");
 }
 
 TEST_F(ModelRegistryTest, VersionsThatAreNotGoodAreLeftOutOrStayAsTheyWere) {

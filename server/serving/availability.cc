@@ -1,0 +1,84 @@
+#include "server/serving/availability.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace beamwright::serving {
+
+Availability::Availability(ModelRegistry& models, Quarantine& quarantine, ServingState& state)
+    : models_(models), quarantine_(quarantine), state_(state) {
+  models_.Observe([this](const std::string& model, const std::string& version) {
+    absl::MutexLock lock(&mutex_);
+    versions_[model] = version;
+    Look();
+  });
+  quarantine_.Observe([this] {
+    absl::MutexLock lock(&mutex_);
+    Look();
+  });
+  thread_ = std::thread([this] { Run(); });
+}
+
+Availability::~Availability() {
+  models_.Observe(nullptr);
+  quarantine_.Observe(nullptr);
+  {
+    absl::MutexLock lock(&mutex_);
+    stop_ = true;
+    woken_ = true;
+  }
+  thread_.join();
+}
+
+void Availability::Observe(Observer observer) {
+  absl::MutexLock lock(&mutex_);
+  observer_ = std::move(observer);
+  told_.clear();
+  Look();
+}
+
+void Availability::Look() {
+  const absl::Time now = absl::Now();
+  bool any = false;
+  absl::Time next = absl::InfiniteFuture();
+  for (const auto& [model, version] : versions_) {
+    const absl::Time back =
+        version.empty() ? absl::InfiniteFuture() : quarantine_.BackAt(model, version);
+    const bool able = back <= now;
+    any = any || able;
+    next = able ? next : std::min(next, back);
+    Tell(model, able);
+  }
+  state_.SetAble(any);
+  Tell("", any);
+  if (next != next_look_) {
+    next_look_ = next;
+    woken_ = true;
+  }
+}
+
+void Availability::Tell(const std::string& name, bool able) {
+  if (observer_ == nullptr) {
+    return;
+  }
+  const auto [told, is_new] = told_.try_emplace(name, able);
+  if (is_new || told->second != able) {
+    told->second = able;
+    observer_(name, able);
+  }
+}
+
+void Availability::Run() {
+  absl::MutexLock lock(&mutex_);
+  while (!stop_) {
+    if (mutex_.AwaitWithDeadline(absl::Condition(&woken_), next_look_)) {
+      woken_ = false;
+    } else {
+      Look();
+    }
+  }
+}
+
+}  // namespace beamwright::serving

@@ -1,0 +1,59 @@
+// Availability: who can serve at this moment. A model can that is served and not quarantined; the
+// server can if any of its models can. Health services and readiness probes answer from it.
+#ifndef BEAMWRIGHT_SERVER_SERVING_AVAILABILITY_H_
+#define BEAMWRIGHT_SERVER_SERVING_AVAILABILITY_H_
+
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/serving/model_registry.h"
+#include "server/serving/quarantine.h"
+#include "server/serving/serving_state.h"
+
+namespace beamwright::serving {
+
+// Thread-safe. What it is made of must outlive it.
+class Availability {
+ public:
+  // Told of a model by its name and of the server by "": whether it can serve.
+  using Observer = std::function<void(const std::string& name, bool able)>;
+
+  // Follows registry and quarantine, and tells `state` about the server.
+  Availability(ModelRegistry& models, Quarantine& quarantine, ServingState& state);
+  ~Availability();
+  Availability(const Availability&) = delete;
+  Availability& operator=(const Availability&) = delete;
+
+  // Tells `observer` how everybody stands, and from now on of every change, the end of a
+  // quarantine's pause included. Null ends that. It must not call back.
+  void Observe(Observer observer);
+
+ private:
+  // Looks at all models and tells what has changed.
+  void Look() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Tell(const std::string& name, bool able) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Looks again whenever a pause ends.
+  void Run();
+
+  ModelRegistry& models_;
+  Quarantine& quarantine_;
+  ServingState& state_;
+  absl::Mutex mutex_;
+  // The version that requests get which name none; empty: the model is not served.
+  std::map<std::string, std::string> versions_ ABSL_GUARDED_BY(mutex_);
+  Observer observer_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, bool> told_ ABSL_GUARDED_BY(mutex_);  // to the observer
+  absl::Time next_look_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;  // next_look_ or stop_ has changed
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace beamwright::serving
+
+#endif  // BEAMWRIGHT_SERVER_SERVING_AVAILABILITY_H_
