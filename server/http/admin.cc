@@ -19,7 +19,8 @@ HttpReply Admin::Handle(const HttpRequest& request) const {
   if (!identity.ok()) {
     return ErrorReply(identity.status());
   }
-  return request.method == "GET" || request.method == "HEAD" ? Scheduler() : WrongMethod("GET");
+  return request.method == "GET" || request.method == "HEAD" ? Scheduler()
+                                                             : WrongMethod(request, "GET");
 }
 
 HttpReply Admin::Scheduler() const {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <thread>
 
 #include "absl/strings/numbers.h"
@@ -12,6 +13,7 @@
 #include "ops/base/status.h"
 #include "server/http/connection.h"
 #include "server/http/pool.h"
+#include "server/http/replies.h"
 
 namespace beamwright::http {
 namespace {
@@ -21,10 +23,17 @@ constexpr int kMaxRequestsPerConnection = 10000;
 // The library matches paths with std::regex, which recurses once for each character.
 constexpr size_t kMaxPath = 1024;
 constexpr size_t kMaxHeadBytes = 64 << 10;
-constexpr char kBusy[] =
-    "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: application/json\r\n"
-    "Content-Length: 45\r\nConnection: close\r\n\r\n"
-    "{\"error\": \"too many connections; try again\"}\n";
+
+// The whole answer to a connection that is one too many.
+const std::string& Busy() {
+  static const auto* const busy = new std::string([] {
+    const HttpReply reply = Refusal("", 503);
+    return absl::StrCat(
+        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: ", reply.content_type,
+        "\r\nContent-Length: ", reply.body.size(), "\r\nConnection: close\r\n\r\n", reply.body);
+  }());
+  return *busy;
+}
 
 struct HostPort {
   std::string host;
@@ -62,30 +71,17 @@ void Fill(const HttpReply& reply, httplib::Response& response) {
   }
 }
 
-// What is refused before its body is read.
+// What is refused before its body is read: the HTTP status; 0 for what is not.
 int RefusedBecause(const httplib::Request& request) {
   if (request.path.size() > kMaxPath) {
     return 414;
   }
+  if (request.method != "GET" && request.method != "HEAD" && request.method != "POST") {
+    return 405;
+  }
   // A few bytes could unpack to gigabytes.
   const std::string encoding = request.get_header_value("Content-Encoding");
   return encoding.empty() || encoding == "identity" ? 0 : 415;
-}
-
-// What the library refuses by itself, or RefusedBecause has it refuse.
-const char* LibraryError(int status) {
-  switch (status) {
-    case 404:
-      return "there is no such path for this method";
-    case 413:
-      return "the body is larger than this server takes";
-    case 414:
-      return "the path is too long";
-    case 415:
-      return "Content-Encoding is not supported; send the body as it is";
-    default:
-      return "the request is malformed";
-  }
 }
 
 }  // namespace
@@ -124,11 +120,10 @@ class Listener::Impl final : public httplib::Server {
     };
     Get(".*", handle);
     Post(".*", handle);
-    set_error_handler([](const httplib::Request&, httplib::Response& response) {
+    set_error_handler([](const httplib::Request& request, httplib::Response& response) {
       if (!handled) {
+        Fill(Refusal(request.path, response.status), response);
         response.set_header("Connection", "close");
-        response.set_content(absl::StrCat("{\"error\": \"", LibraryError(response.status), "\"}\n"),
-                             "application/json");
       }
     });
   }
@@ -175,9 +170,11 @@ class Listener::Impl final : public httplib::Server {
     HttpReply reply;
     try {
       reply = handler_(call);
+    } catch (const std::bad_alloc&) {
+      reply = ErrorReplyFor(request.path, absl::ResourceExhaustedError("out of memory"));
     } catch (...) {
-      // Out of memory, most likely. The library would send the exception's text in a header.
-      reply = {500, "application/json", "{\"error\": \"the request could not be handled\"}\n", {}};
+      // The library would send the exception's text in a header.
+      reply = ErrorReplyFor(request.path, absl::InternalError("the request could not be handled"));
     }
     Fill(reply, response);
     if (reply.next_piece != nullptr) {
@@ -200,7 +197,7 @@ class Listener::Impl final : public httplib::Server {
   bool process_and_close_socket(socket_t socket) override {
     if (Pool::Refusing()) {
       // In clear text also where TLS is spoken: a handshake is more work than the refusal is worth.
-      send(socket, kBusy, sizeof(kBusy) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+      send(socket, Busy().data(), Busy().size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     } else {
       Serve(socket);
     }

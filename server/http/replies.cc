@@ -2,8 +2,11 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "ops/base/status.h"
 #include "server/http/json.h"
+#include "server/model/error_details.h"
 #include "server/serving/wire_status.h"
 
 namespace beamwright::http {
@@ -74,11 +77,46 @@ absl::StatusOr<access::Identity> Admit(const access::Access& access, const HttpR
                       absl::StrCat(request.method, " ", request.path));
 }
 
-HttpReply WrongMethod(const char* allowed) {
-  HttpReply reply;
+HttpReply ErrorReplyFor(const std::string& path, const absl::Status& status) {
+  return absl::StartsWith(path, "/v1/") ? ErrorReply(status) : V2ErrorReply(status);
+}
+
+HttpReply WrongMethod(const HttpRequest& request, const char* allowed) {
+  HttpReply reply =
+      ErrorReplyFor(request.path, model::WithReason(absl::UnimplementedError(absl::StrCat(
+                                                        "only ", allowed, " is allowed here")),
+                                                    model::reason::kWrongMethod));
   reply.status = 405;
-  reply.body = absl::StrCat("{\"error\":\"only ", allowed, " is allowed here\"}\n");
   reply.headers.emplace_back("Allow", allowed);
+  return reply;
+}
+
+HttpReply Refusal(const std::string& path, int http_status) {
+  absl::Status status;
+  switch (http_status) {
+    case 405:
+      return WrongMethod({"", path, "", nullptr, nullptr, {}}, "GET, HEAD, POST");
+    case 413:
+      status = model::WithReason(Invalid("the body is larger than this server takes"),
+                                 model::reason::kTooLarge);
+      break;
+    case 414:
+      status = model::WithReason(Invalid("the path is too long"), model::reason::kTooLarge);
+      break;
+    case 415:
+      status = Invalid("Content-Encoding is not supported; send the body as it is");
+      break;
+    case 503:
+      status = model::WithRetryAfter(
+          model::WithReason(absl::UnavailableError("too many connections; try again"),
+                            model::reason::kTooManyConnections),
+          absl::Seconds(1));
+      break;
+    default:
+      status = Invalid("the request is malformed");
+  }
+  HttpReply reply = ErrorReplyFor(path, status);
+  reply.status = http_status;
   return reply;
 }
 

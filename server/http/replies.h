@@ -30,7 +30,12 @@ HttpReply ErrorReply(const absl::Status& status);
 // {"error": "...", "details": [...]}: the Open Inference Protocol's form, and the same details.
 HttpReply V2ErrorReply(const absl::Status& status);
 
-HttpReply WrongMethod(const char* allowed);
+// Either, by what `path` belongs to.
+HttpReply ErrorReplyFor(const std::string& path, const absl::Status& status);
+// 405.
+HttpReply WrongMethod(const HttpRequest& request, const char* allowed);
+// What the listener refuses by itself, with the HTTP status that says why: 405, 413, 414, 415, 503.
+HttpReply Refusal(const std::string& path, int http_status);
 
 // Who asks, if they may: by the headers Authorization and Beamwright-Tenant and by the certificate.
 // Errors as Access::Admit's.

@@ -100,7 +100,7 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
     return ErrorReply(NoSuchPath(request));
   }
   if (pieces.size() == 2) {
-    return IsGet(request) ? MessageReply(models.ListAll()) : WrongMethod("GET");
+    return IsGet(request) ? MessageReply(models.ListAll()) : WrongMethod(request, "GET");
   }
   ModelPath path = SplitModelPath(pieces);
   if (!path.rest.empty()) {
@@ -118,14 +118,14 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
     if (absl::EndsWith(last, verb)) {
       last = std::string(absl::StripSuffix(last, verb));
       return request.method == "POST" ? (this->*call)(request, path.model, path.version, identity)
-                                      : WrongMethod("POST");
+                                      : WrongMethod(request, "POST");
     }
   }
   if (!IsGet(request)) {
-    return WrongMethod("GET");
+    return WrongMethod(request, "GET");
   }
-  const absl::StatusOr<serving::ModelPtr> model = models.Lookup(path.model, path.version);
-  return model.ok() ? MessageReply((*model)->Describe()) : ErrorReply(model.status());
+  const auto description = models.Describe(path.model, path.version);
+  return description.ok() ? MessageReply(*description) : ErrorReply(description.status());
 }
 
 HttpReply Rest::Decode(const HttpRequest& request, const std::string& model,
@@ -186,7 +186,7 @@ HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces,
                          const Identity& identity) const {
   if (pieces.size() == 3 && pieces[1] == "repository" && pieces[2] == "index") {
     if (request.method != "POST") {
-      return WrongMethod("POST");
+      return WrongMethod(request, "POST");
     }
     inference::RepositoryIndexResponse index;
     const absl::Status status = service_.Answer(inference::RepositoryIndexRequest(), index);
@@ -206,7 +206,7 @@ HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces,
     return ModelCall(request, pieces, identity);
   }
   if (!IsGet(request)) {
-    return WrongMethod("GET");
+    return WrongMethod(request, "GET");
   }
   if (pieces.size() == 1) {
     return Tell<inference::ServerMetadataResponse>(inference::ServerMetadataRequest());
@@ -227,7 +227,7 @@ HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces,
 
 HttpReply Rest::Logging(const HttpRequest& request) const {
   if (!IsGet(request) && request.method != "POST") {
-    return WrongMethod("GET, POST");
+    return WrongMethod(request, "GET, POST");
   }
   absl::StatusOr<inference::LogSettingsRequest> asked(inference::LogSettingsRequest{});
   if (request.method == "POST") {
@@ -241,7 +241,7 @@ HttpReply Rest::Logging(const HttpRequest& request) const {
 
 HttpReply Rest::Control(const HttpRequest& request, const Pieces& pieces) const {
   if (request.method != "POST") {
-    return WrongMethod("POST");
+    return WrongMethod(request, "POST");
   }
   absl::Status result;
   absl::Notification done;
@@ -275,14 +275,14 @@ HttpReply Rest::ModelCall(const HttpRequest& request, const Pieces& pieces,
   const std::string call = path.rest.size() == 1 ? path.rest[0] : "";
   if (call == "infer") {
     return request.method == "POST" ? Infer(request, path.model, path.version, identity)
-                                    : WrongMethod("POST");
+                                    : WrongMethod(request, "POST");
   }
   if (path.rest.size() > 1 ||
       (!call.empty() && call != "ready" && call != "config" && call != "stats")) {
     return V2ErrorReply(NoSuchPath(request));
   }
   if (!IsGet(request)) {
-    return WrongMethod("GET");
+    return WrongMethod(request, "GET");
   }
   const auto named = [&path](auto asked) {
     asked.set_name(path.model);

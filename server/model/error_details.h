@@ -29,6 +29,7 @@ inline constexpr char kReplyTooLarge[] = "REPLY_TOO_LARGE";
 inline constexpr char kLoading[] = "LOADING";
 inline constexpr char kShuttingDown[] = "SHUTTING_DOWN";
 inline constexpr char kQuarantined[] = "MODEL_QUARANTINED";
+inline constexpr char kWrongMethod[] = "WRONG_METHOD";
 inline constexpr char kTooManyConnections[] = "TOO_MANY_CONNECTIONS";
 inline constexpr char kNoCredentials[] = "NO_CREDENTIALS";
 inline constexpr char kBadCredentials[] = "BAD_CREDENTIALS";
