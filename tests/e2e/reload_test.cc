@@ -3,8 +3,6 @@
 #include <httplib.h>
 
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <set>
 #include <thread>
 
@@ -13,40 +11,22 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "tests/e2e/e2e_test.h"
+#include "tests/e2e/test_repository.h"
 
 namespace beamwright::e2e {
 namespace {
 
-namespace fs = std::filesystem;
 using ::grpc::health::v1::HealthCheckResponse;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class ReloadTest : public ::testing::Test {
  protected:
-  ReloadTest() {
-    std::string name = (fs::temp_directory_path() / "beamwright-XXXXXX").string();
-    repository_ = mkdtemp(name.data());
-    AddVersion("1");
-  }
-  ~ReloadTest() override { fs::remove_all(repository_); }
-
-  // A copy of the default model, published by rename.
-  void AddVersion(const std::string& version) {
-    const std::string draft = repository_ + "/.draft";
-    fs::create_directories(draft);
-    fs::copy(DefaultModel(), draft);
-    fs::remove(draft + "/MANIFEST.sha256");
-    fs::create_directories(repository_ + "/g2p-en");
-    fs::rename(draft, repository_ + "/g2p-en/" + version);
-  }
-  void Spoil(const std::string& version) {
-    std::ofstream(repository_ + "/g2p-en/" + version + "/decoder.xml", std::ios::trunc) << "<net/>";
-  }
+  ReloadTest() { repository_.AddVersion("1"); }
 
   void Start(const std::string& control = "explicit") {
-    server_ = std::make_unique<ServerProcess>(
-        std::vector<std::string>{"--model-repository", repository_, "--model-control", control});
+    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
+        "--model-repository", repository_.path(), "--model-control", control});
     channel_ = Connect(server_->address());
     stub_ = inference::GRPCInferenceService::NewStub(channel_);
     decode_ = v1::DecodeService::NewStub(channel_);
@@ -80,7 +60,7 @@ class ReloadTest : public ::testing::Test {
     return response.status();
   }
 
-  std::string repository_;
+  TestRepository repository_;
   std::unique_ptr<ServerProcess> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<inference::GRPCInferenceService::Stub> stub_;
@@ -90,12 +70,11 @@ class ReloadTest : public ::testing::Test {
 TEST_F(ReloadTest, ANewVersionTakesOverAndABadOneChangesNothing) {
   Start();
   EXPECT_EQ(Version(), "1");
-  AddVersion("2");
+  repository_.AddVersion("2");
   EXPECT_EQ(Version(), "1");  // not before it is asked for
   ASSERT_TRUE(Load().ok());
   EXPECT_EQ(Version(), "2");
-  AddVersion("3");
-  Spoil("3");
+  repository_.AddVersion("3", Made::kNotToLoad);
   const grpc::Status bad = Load();
   EXPECT_EQ(bad.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(bad.error_message(), AllOf(HasSubstr("version 3"), HasSubstr("decoder.xml")));
@@ -112,43 +91,17 @@ TEST_F(ReloadTest, ANewVersionTakesOverAndABadOneChangesNothing) {
   EXPECT_EQ(Load("").error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
-TEST_F(ReloadTest, RequestsNameAVersionOrALabel) {
-  AddVersion("2");
-  std::ofstream(repository_ + "/g2p-en/serving.textproto")
-      << "latest: 2 labels { key: 'stable' value: 1 }";
-  Start();
-  const auto version = [this](const std::string& asked) {
-    v1::DecodeRequest request = Request({"cat"});
-    request.set_version(asked);
-    const auto [status, response] = Decode(*decode_, request);
-    return status.ok() ? response.version() : status.error_message();
-  };
-  EXPECT_EQ(version(""), "2");
-  EXPECT_EQ(version("1"), "1");
-  EXPECT_EQ(version("stable"), "1");
-  EXPECT_THAT(version("canary"), HasSubstr("served: '2', '1', 'stable'"));
-  // The label moves, and nothing else does.
-  std::ofstream(repository_ + "/g2p-en/serving.textproto", std::ios::trunc)
-      << "latest: 2 labels { key: 'stable' value: 2 }";
-  ASSERT_TRUE(Load().ok());
-  EXPECT_EQ(version("stable"), "2");
-  EXPECT_EQ(version("1"), "1");
-  httplib::Client api("127.0.0.1", server_->http_port());
-  EXPECT_EQ(api.Get("/v2/models/g2p-en/versions/stable/ready")->status, 200);
-  EXPECT_EQ(api.Get("/v2/models/g2p-en/versions/canary/ready")->status, 503);
-}
-
 TEST_F(ReloadTest, ARepositoryThatIsPolledIsFollowed) {
-  AddVersion("2");
+  repository_.AddVersion("2");
   server_ = std::make_unique<ServerProcess>(
-      std::vector<std::string>{"--model-repository", repository_, "--model-control", "poll",
+      std::vector<std::string>{"--model-repository", repository_.path(), "--model-control", "poll",
                                "--repository-poll-interval", "50ms", "--golden-requests", "5"});
   channel_ = Connect(server_->address());
   stub_ = inference::GRPCInferenceService::NewStub(channel_);
   decode_ = v1::DecodeService::NewStub(channel_);
   EXPECT_EQ(Version(), "2");
   EXPECT_EQ(Load().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  AddVersion("3");
+  repository_.AddVersion("3");
   while (Version() == "2") {
     absl::SleepFor(absl::Milliseconds(20));
   }
@@ -208,7 +161,7 @@ TEST_F(ReloadTest, UnderLoadNoCallFailsAndEachIsAnsweredByOneVersion) {
     });
   }
   for (int i = 2; i < 2 + kReloads; ++i) {
-    AddVersion(std::to_string(i));
+    repository_.AddVersion(std::to_string(i));
     const grpc::Status status = Load();
     EXPECT_TRUE(status.ok()) << status.error_message();
     EXPECT_EQ(Version(), std::to_string(i));

@@ -1,0 +1,41 @@
+// One question put by every call that decodes, over every protocol.
+#ifndef BEAMWRIGHT_TESTS_E2E_EVERY_CALL_H_
+#define BEAMWRIGHT_TESTS_E2E_EVERY_CALL_H_
+
+#include <string>
+#include <vector>
+
+#include "tests/e2e/server_process.h"
+
+namespace beamwright::e2e {
+
+struct Question {
+  std::string model = "g2p-en";
+  std::string version;
+  int num_sources = 1;  // calls with one source put a single one, or none
+  std::string text = "cat";
+  int beam_size = 0;  // 0: the default
+  std::string token;  // empty: no credentials
+};
+
+// How a call ended, or its first source that failed.
+struct Told {
+  int code = 0;  // of gRPC
+  int http = 0;  // of HTTP's calls: the status
+  std::string reason;
+  std::string text;  // all there is, to be shown
+};
+
+struct EveryCall {
+  const char* name;
+  bool is_http;
+  bool takes_many;      // sources
+  bool searches;        // has a beam
+  bool all_or_nothing;  // fails with its first source; others have a status for each
+  Told (*ask)(ServerProcess& server, const Question& question);
+};
+const std::vector<EveryCall>& EveryCalls();
+
+}  // namespace beamwright::e2e
+
+#endif  // BEAMWRIGHT_TESTS_E2E_EVERY_CALL_H_

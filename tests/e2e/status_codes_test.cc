@@ -1,0 +1,284 @@
+// The table of failures in docs/operations.md, 'Status codes', held against every call of every
+// protocol: the code, HTTP's status, the reason; never UNKNOWN.
+#include <gmock/gmock.h>
+#include <httplib.h>
+#include <openssl/sha.h>
+#include <signal.h>
+
+#include <thread>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "inference/grpc_service.grpc.pb.h"
+#include "tests/e2e/e2e_test.h"
+#include "tests/e2e/every_call.h"
+#include "tests/e2e/test_repository.h"
+#include "tests/server/model/temp_bundle.h"
+
+namespace beamwright::e2e {
+namespace {
+
+using grpc::StatusCode;
+using ::testing::HasSubstr;
+
+constexpr char kJson[] = "application/json";
+
+struct Failure {
+  Question question;
+  StatusCode code;
+  int http;
+  std::string reason;
+  // The fault is a source's: calls that have a status for each source succeed otherwise.
+  bool of_source = false;
+};
+
+void ExpectFailure(const EveryCall& call, const Told& told, const Failure& failure) {
+  const std::string what = absl::StrCat(call.name, ": ", told.text);
+  EXPECT_EQ(told.reason, failure.reason) << what;
+  if (!call.is_http) {
+    EXPECT_EQ(told.code, failure.code) << what;
+    return;
+  }
+  const bool in_result = failure.of_source && !call.all_or_nothing;
+  EXPECT_EQ(told.http, in_result ? 200 : failure.http) << what;
+  if (told.code != 0) {
+    EXPECT_EQ(told.code, failure.code) << what;
+  }
+}
+
+void ExpectFromEveryCall(ServerProcess& server, const Failure& failure) {
+  for (const EveryCall& call : EveryCalls()) {
+    if ((failure.question.num_sources > 1 && !call.takes_many) ||
+        (failure.question.beam_size > 0 && !call.searches)) {
+      continue;
+    }
+    ExpectFailure(call, call.ask(server, failure.question), failure);
+  }
+}
+
+Question Asking(const std::function<void(Question&)>& change) {
+  Question question;
+  change(question);
+  return question;
+}
+
+TEST(StatusCodesTest, FaultsOfTheRequest) {
+  ServerProcess server({"--model-path", DefaultModel(), "--max-rows", "4"});
+  const std::vector<Failure> failures = {
+      {Asking([](Question& q) { q.num_sources = 0; }), StatusCode::INVALID_ARGUMENT, 400,
+       "INVALID_REQUEST"},
+      {Asking([](Question& q) { q.beam_size = 100'000; }), StatusCode::INVALID_ARGUMENT, 400,
+       "INVALID_REQUEST"},
+      {Asking([](Question& q) { q.text = std::string(10'000, 'a'); }), StatusCode::INVALID_ARGUMENT,
+       400, "INVALID_REQUEST", true},
+      {Asking([](Question& q) { q.model = "nowhere"; }), StatusCode::NOT_FOUND, 404, "NOT_FOUND"},
+      {Asking([](Question& q) { q.version = "77"; }), StatusCode::NOT_FOUND, 404, "NOT_FOUND"},
+      {Asking([](Question& q) { q.version = "canary"; }), StatusCode::NOT_FOUND, 404, "NOT_FOUND"},
+      // It would fit nowhere, however long it waited.
+      {Asking([](Question& q) { q.beam_size = 5; }), StatusCode::RESOURCE_EXHAUSTED, 429,
+       "TOO_LARGE", true},
+  };
+  for (const Failure& failure : failures) {
+    ExpectFromEveryCall(server, failure);
+  }
+}
+
+TEST(StatusCodesTest, FaultsOfTheCaller) {
+  const model::TempFolder temp;
+  std::string file;
+  for (const auto& [name, role] : {std::pair("d", "ROLE_DECODE"), std::pair("o", "ROLE_OBSERVE")}) {
+    std::string digest(SHA256_DIGEST_LENGTH, '\0');
+    SHA256(reinterpret_cast<const unsigned char*>(name), 1,
+           reinterpret_cast<unsigned char*>(digest.data()));
+    absl::StrAppend(&file, "tokens { name: \"", name, "\" sha256: \"",
+                    absl::BytesToHexString(digest), "\" roles: ", role, " }\n");
+  }
+  temp.Write("auth", file);
+  temp.Write("tenants", "tenants { name: \"d\" rate: 0.001 burst: 1 } others {}");
+  ServerProcess server({"--model-path", DefaultModel(), "--auth-token-file", temp.At("auth"),
+                        "--tenant-file", temp.At("tenants")});
+  const auto with = [](const std::string& token) {
+    return Asking([&token](Question& q) { q.token = token; });
+  };
+  ExpectFromEveryCall(server, {with(""), StatusCode::UNAUTHENTICATED, 401, "NO_CREDENTIALS"});
+  ExpectFromEveryCall(server, {with("x"), StatusCode::UNAUTHENTICATED, 401, "BAD_CREDENTIALS"});
+  ExpectFromEveryCall(server, {with("o"), StatusCode::PERMISSION_DENIED, 403, "ROLE_MISSING"});
+  // The first takes all that the tenant may have.
+  EXPECT_EQ(EveryCalls()[0].ask(server, with("d")).code, StatusCode::OK);
+  ExpectFromEveryCall(server,
+                      {with("d"), StatusCode::RESOURCE_EXHAUSTED, 429, "TENANT_RATE", true});
+}
+
+TEST(StatusCodesTest, OverloadAndDeadline) {
+  ServerProcess full({"--model-path", DefaultModel(), "--max-queue", "1", "--max-rows", "5"});
+  ExpectFromEveryCall(full, {Asking([](Question& q) { q.num_sources = 300; }),
+                             StatusCode::RESOURCE_EXHAUSTED, 429, "QUEUE_FULL", true});
+  // gRPC's clients tell their users of a deadline themselves; HTTP's cannot.
+  ServerProcess late(
+      {"--model-path", DefaultModel(), "--http-timeout", "1ms", "--forecast-deadlines", "false"});
+  const Failure failure{Asking([](Question& q) {
+                          q.num_sources = 2000;
+                          q.text = "internationalisation";
+                        }),
+                        StatusCode::DEADLINE_EXCEEDED, 504, "DEADLINE_EXCEEDED", true};
+  for (const EveryCall& call : EveryCalls()) {
+    if (call.is_http && call.takes_many) {
+      ExpectFailure(call, call.ask(late, failure.question), failure);
+    }
+  }
+}
+
+TEST(StatusCodesTest, AModelThatFailsAndThenIsOutOfService) {
+  TestRepository repository;
+  repository.AddVersion("1", Made::kToFail);
+  const std::vector<std::string> arguments = {"--model-repository", repository.path(),
+                                              "--golden-requests",  "0",
+                                              "--quarantine-pause", "1h"};
+  const auto with = [&arguments](const std::string& failures) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), {"--quarantine-failures", failures});
+    return all;
+  };
+  ServerProcess failing(with("0"));
+  ExpectFromEveryCall(failing, {{}, StatusCode::INTERNAL, 500, "INTERNAL", true});
+  ServerProcess server(with("1"));
+  EveryCalls()[0].ask(server, {});
+  ExpectFromEveryCall(server, {{}, StatusCode::UNAVAILABLE, 503, "MODEL_QUARANTINED"});
+  // Everybody who asks for health is told, before the next call fails.
+  const auto channel = Connect(server.address());
+  for (const std::string service :
+       {"", "g2p-en", "beamwright.v1.DecodeService", "inference.GRPCInferenceService"}) {
+    grpc::ClientContext context;
+    grpc::health::v1::HealthCheckRequest request;
+    request.set_service(service);
+    grpc::health::v1::HealthCheckResponse response;
+    ASSERT_TRUE(
+        grpc::health::v1::Health::NewStub(channel)->Check(&context, request, &response).ok());
+    EXPECT_EQ(response.status(), grpc::health::v1::HealthCheckResponse::NOT_SERVING) << service;
+  }
+  grpc::ClientContext context;
+  inference::ServerReadyResponse ready;
+  EXPECT_TRUE(
+      inference::GRPCInferenceService::NewStub(channel)->ServerReady(&context, {}, &ready).ok());
+  EXPECT_FALSE(ready.ready());
+  httplib::Client probes("127.0.0.1", server.metrics_port());
+  EXPECT_EQ(probes.Get("/readyz")->status, 503);
+  EXPECT_EQ(probes.Get("/livez")->status, 200);
+}
+
+TEST(StatusCodesTest, AServerThatLeaves) {
+  ServerProcess server({"--model-path", DefaultModel(), "--threads", "1"});
+  const auto channel = Connect(server.address());
+  const int http_port = server.http_port();
+  // A call that keeps it busy for as long as this test wants.
+  v1::DecodeRequest request = Request(std::vector<std::string>(4000, "internationalisation"));
+  request.mutable_options()->set_beam_size(64);
+  grpc::ClientContext context;
+  v1::DecodeResponse response;
+  grpc::Status long_call;
+  std::thread busy([&] {
+    long_call = v1::DecodeService::NewStub(channel)->Decode(&context, request, &response);
+  });
+  httplib::Client probes("127.0.0.1", server.metrics_port());
+  while (probes.Get("/metrics")->body.find("beamwright_beam_rows_active 0") != std::string::npos) {
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  server.Signal(SIGTERM);
+  while (probes.Get("/readyz")->status == 200) {
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  ASSERT_GT(http_port, 0);
+  ExpectFromEveryCall(server, {{}, StatusCode::UNAVAILABLE, 503, "SHUTTING_DOWN"});
+  context.TryCancel();
+  busy.join();
+  EXPECT_EQ(long_call.error_code(), StatusCode::CANCELLED);
+  EXPECT_EQ(server.Wait(), 0);
+}
+
+TEST(StatusCodesTest, CallsOfOperators) {
+  TestRepository repository;
+  repository.AddVersion("1");
+  ServerProcess server({"--model-repository", repository.path(), "--model-control", "explicit",
+                        "--golden-requests", "0"});
+  repository.AddVersion("2", Made::kNotToLoad);
+  httplib::Client http("127.0.0.1", server.http_port());
+  const auto stub = inference::GRPCInferenceService::NewStub(Connect(server.address()));
+  for (const auto& [model, code, status] :
+       {std::tuple("g2p-en", StatusCode::FAILED_PRECONDITION, 409),
+        std::tuple("nowhere", StatusCode::NOT_FOUND, 404)}) {
+    grpc::ClientContext context;
+    inference::RepositoryModelLoadRequest request;
+    request.set_model_name(model);
+    inference::RepositoryModelLoadResponse response;
+    EXPECT_EQ(stub->RepositoryModelLoad(&context, request, &response).error_code(), code);
+    const auto reply = http.Post(absl::StrCat("/v2/repository/models/", model, "/load"), "", kJson);
+    EXPECT_EQ(reply->status, status);
+    EXPECT_THAT(reply->body, HasSubstr("\"reason\":\""));
+  }
+  grpc::ClientContext context;
+  inference::RepositoryIndexRequest request;
+  request.set_repository_name("other");
+  inference::RepositoryIndexResponse response;
+  EXPECT_EQ(stub->RepositoryIndex(&context, request, &response).error_code(),
+            StatusCode::UNIMPLEMENTED);
+}
+
+class HttpRefusalsTest : public E2eTest {};
+
+// What HTTP refuses before anybody looks at the request has a reason as well, in the form of the
+// family that was asked.
+TEST_F(HttpRefusalsTest, HaveAReason) {
+  httplib::Client http("127.0.0.1", server_->http_port());
+  for (const std::string family : {"/v1", "/v2"}) {
+    const std::string path = family + "/models/g2p-en" + (family == "/v1" ? ":decode" : "/infer");
+    const auto expect = [&family](const httplib::Result& reply, int status,
+                                  const std::string& reason) {
+      ASSERT_TRUE(reply);
+      EXPECT_EQ(reply->status, status) << reply->body;
+      EXPECT_THAT(reply->body, HasSubstr("\"reason\":\"" + reason + "\"")) << status;
+      EXPECT_THAT(reply->body,
+                  HasSubstr(family == "/v1" ? "{\"error\":{\"code\":" : "{\"error\":\""));
+    };
+    expect(http.Post(path, std::string((4 << 20) + 1, ' '), kJson), 413, "TOO_LARGE");
+    expect(http.Post(path + std::string(2000, 'x'), "{}", kJson), 414, "TOO_LARGE");
+    expect(http.Post(path, {{"Content-Encoding", "gzip"}}, "{}", kJson), 415, "INVALID_REQUEST");
+    expect(http.Get(path), 405, "WRONG_METHOD");
+    expect(http.Put(path, "{}", kJson), 405, "WRONG_METHOD");
+    expect(http.Delete(path), 405, "WRONG_METHOD");
+    expect(http.Get(family + "/nothing"), 404, "NOT_FOUND");
+    expect(http.Post(path, "{", kJson), 400, "INVALID_REQUEST");
+  }
+}
+
+class EveryMethodTest : public E2eTest {};
+
+// Bytes that are no message, to every method: a status that says so, and never UNKNOWN.
+TEST_F(EveryMethodTest, UnreadableBytesHaveAStatusOfTheirOwn) {
+  int num_methods = 0;
+  for (const google::protobuf::FileDescriptor* file :
+       {v1::DecodeRequest::descriptor()->file(), v1::ModelDescription::descriptor()->file(),
+        inference::ModelInferRequest::descriptor()->file()}) {
+    for (int i = 0; i < file->service_count(); ++i) {
+      for (int j = 0; j < file->service(i)->method_count(); ++j) {
+        const auto& method = *file->service(i)->method(j);
+        if (method.client_streaming()) {
+          continue;
+        }
+        const std::string path =
+            absl::StrCat("/", method.service()->full_name(), "/", method.name());
+        const grpc::Status status = CallRaw(channel_, path, "\x0a\xff\xff\xff\xff\x0f");
+        EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT)
+            << path << ": " << status.error_message();
+        ++num_methods;
+      }
+    }
+  }
+  EXPECT_GT(num_methods, 12);
+  EXPECT_EQ(CallRaw(channel_, "/beamwright.v1.DecodeService/None", "").error_code(),
+            StatusCode::UNIMPLEMENTED);
+}
+
+}  // namespace
+}  // namespace beamwright::e2e
