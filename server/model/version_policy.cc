@@ -58,27 +58,25 @@ bool IsLabel(absl::string_view name) {
          std::all_of(name.begin(), name.end(), allowed);
 }
 
-absl::StatusOr<v1::ServingPolicy> ReadPolicy(const ModelFolder& folder) {
+absl::StatusOr<v1::ServingPolicy> ParsePolicy(const std::string& text) {
   v1::ServingPolicy policy;
-  policy.set_latest(1);
+  BW_RETURN_IF_ERROR(ParseTextProto(text, policy));
+  BW_RETURN_IF_ERROR(CheckPolicy(policy));
+  if (policy.versions_case() == v1::ServingPolicy::VERSIONS_NOT_SET) {
+    policy.set_latest(1);
+  }
+  return policy;
+}
+
+absl::StatusOr<v1::ServingPolicy> ReadPolicy(const ModelFolder& folder) {
   const std::string path = (std::filesystem::path(folder.path) / kPolicyName).string();
   std::error_code error;
   if (folder.path.empty() || !std::filesystem::exists(path, error)) {
-    return policy;
+    return ParsePolicy("");
   }
   BW_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxPolicyBytes));
-  v1::ServingPolicy read;
-  absl::Status status = ParseTextProto(text, read);
-  if (status.ok()) {
-    status = CheckPolicy(read);
-  }
-  if (!status.ok()) {
-    return Annotate(status, absl::StrCat("'", path, "'"));
-  }
-  if (read.versions_case() == v1::ServingPolicy::VERSIONS_NOT_SET) {
-    read.set_latest(1);
-  }
-  return read;
+  absl::StatusOr<v1::ServingPolicy> policy = ParsePolicy(text);
+  return policy.ok() ? policy : Annotate(policy.status(), absl::StrCat("'", path, "'"));
 }
 
 VersionChoice ChooseVersions(const ModelFolder& folder, const v1::ServingPolicy& policy) {

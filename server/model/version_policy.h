@@ -19,8 +19,11 @@ inline constexpr char kPolicyName[] = "serving.textproto";
 // True for what may label a version: a letter, then up to 63 letters, digits, '.', '_' and '-'.
 bool IsLabel(absl::string_view name);
 
-// The policy of a model's folder; the newest version alone if it has none. Errors as
-// ParseTextProto's, or naming the field that is wrong.
+// The content of a serving.textproto, `latest: 1` where it does not say which versions. Errors as
+// ParseTextProto's, or InvalidArgument naming all fields that are wrong.
+absl::StatusOr<v1::ServingPolicy> ParsePolicy(const std::string& text);
+// The policy of a model's folder; the newest version alone if it has none. Errors as ParsePolicy's
+// and ReadFile's.
 absl::StatusOr<v1::ServingPolicy> ReadPolicy(const ModelFolder& folder);
 
 struct VersionChoice {

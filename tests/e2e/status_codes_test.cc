@@ -2,20 +2,18 @@
 // protocol: the code, HTTP's status, the reason; never UNKNOWN.
 #include <gmock/gmock.h>
 #include <httplib.h>
-#include <openssl/sha.h>
 #include <signal.h>
 
 #include <thread>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "tests/e2e/e2e_test.h"
 #include "tests/e2e/every_call.h"
+#include "tests/e2e/secured.h"
 #include "tests/e2e/test_repository.h"
-#include "tests/server/model/temp_bundle.h"
 
 namespace beamwright::e2e {
 namespace {
@@ -87,15 +85,7 @@ TEST(StatusCodesTest, FaultsOfTheRequest) {
 
 TEST(StatusCodesTest, FaultsOfTheCaller) {
   const model::TempFolder temp;
-  std::string file;
-  for (const auto& [name, role] : {std::pair("d", "ROLE_DECODE"), std::pair("o", "ROLE_OBSERVE")}) {
-    std::string digest(SHA256_DIGEST_LENGTH, '\0');
-    SHA256(reinterpret_cast<const unsigned char*>(name), 1,
-           reinterpret_cast<unsigned char*>(digest.data()));
-    absl::StrAppend(&file, "tokens { name: \"", name, "\" sha256: \"",
-                    absl::BytesToHexString(digest), "\" roles: ", role, " }\n");
-  }
-  temp.Write("auth", file);
+  temp.Write("auth", TokenLine("d", "ROLE_DECODE") + TokenLine("o", "ROLE_OBSERVE"));
   temp.Write("tenants", "tenants { name: \"d\" rate: 0.001 burst: 1 } others {}");
   ServerProcess server({"--model-path", DefaultModel(), "--auth-token-file", temp.At("auth"),
                         "--tenant-file", temp.At("tenants")});

@@ -1,0 +1,27 @@
+// What tests of a server with TLS, tokens and roles share.
+#ifndef BEAMWRIGHT_TESTS_E2E_SECURED_H_
+#define BEAMWRIGHT_TESTS_E2E_SECURED_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "client/client.h"
+#include "tests/server/access/test_certificates.h"
+#include "tests/server/model/temp_bundle.h"
+
+namespace beamwright::e2e {
+
+// A line of the token file: `token`, which is its own name, with one role.
+std::string TokenLine(const std::string& token, const std::string& role);
+
+// Whole files appear at once, so that nobody reads half a certificate.
+void Put(const model::TempFolder& temp, const std::string& name, const std::string& content);
+// NAME.crt and NAME.key.
+void PutPair(const model::TempFolder& temp, const std::string& name, const access::Issued& issued);
+
+// A call through a client of its own, so that every one makes a new connection.
+absl::Status DecodeAs(const std::string& address, const client::SecurityOptions& security);
+
+}  // namespace beamwright::e2e
+
+#endif  // BEAMWRIGHT_TESTS_E2E_SECURED_H_
