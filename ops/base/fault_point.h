@@ -1,7 +1,7 @@
 // FaultPoint: a place where tests can make something go wrong that does not go wrong by itself: a
 // read that fails, an engine that hangs. Programs for people install no hook, and there it is one
 // load and a branch that is never taken; the server that the chaos tests run installs one
-// (tests/chaos/fault_hook.cc).
+// (tests/chaos/faults/fault_hook.cc).
 #ifndef BEAMWRIGHT_OPS_BASE_FAULT_POINT_H_
 #define BEAMWRIGHT_OPS_BASE_FAULT_POINT_H_
 
@@ -12,7 +12,8 @@
 
 namespace beamwright {
 
-// May take its time; a status that is not OK is the fault. Called on any thread.
+// May take its time, or throw std::bad_alloc where memory is what may run out; a status that is not
+// OK is the fault. Called on any thread.
 using FaultHook = absl::Status (*)(const char* point);
 
 inline std::atomic<FaultHook> fault_hook{nullptr};

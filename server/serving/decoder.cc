@@ -1,10 +1,12 @@
 #include "server/serving/decoder.h"
 
 #include <limits>
+#include <new>
 #include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "server/model/error_details.h"
 #include "server/serving/wire_status.h"
@@ -24,8 +26,9 @@ class Decoder::Call {
       : decoder_(decoder), caller_(caller), done_(std::move(done)), started_(absl::Now()) {}
 
   void Start(absl::StatusOr<Job> job) {
-    absl::Status status = Admit(job);
+    absl::Status status = Prepare(job);
     if (status.ok()) {
+      DecodeAll(job->request);
       return;
     }
     if (!decoder_.state_.Hold([this, status] { Answer(status); })) {
@@ -34,7 +37,17 @@ class Decoder::Call {
   }
 
  private:
-  absl::Status Admit(absl::StatusOr<Job>& job) {
+  absl::Status Prepare(absl::StatusOr<Job>& job) {
+    try {
+      return Check(job);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError("out of memory");
+    }
+  }
+
+  // Looks at the call as a whole, and makes room for the answer.
+  absl::Status Check(absl::StatusOr<Job>& job) {
+    BW_RETURN_IF_ERROR(FaultPoint("call.admit"));
     BW_RETURN_IF_ERROR(decoder_.state_.CheckAccepting());
     BW_RETURN_IF_ERROR(job.status());
     model_ = std::move(job->model);
@@ -51,7 +64,6 @@ class Decoder::Call {
     response_.set_model(model_->name());
     response_.set_version(model_->version());
     response_.set_numerics(model_->numerics());
-    DecodeAll(job->request);
     return absl::OkStatus();
   }
 

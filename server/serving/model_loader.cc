@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -72,7 +73,16 @@ absl::StatusOr<ModelPtr> ModelLoader::Load(const std::string& model_name,
   const absl::Time start = absl::Now();
   const int64_t bytes = model::StateOf(folder.path).bytes;
   const absl::Status fits = CheckBudget(bytes);
-  const absl::StatusOr<ModelPtr> model = fits.ok() ? Make(folder) : fits;
+  absl::StatusOr<ModelPtr> model = fits;
+  if (fits.ok()) {
+    try {
+      model = Make(folder);
+    } catch (const std::bad_alloc&) {
+      // What is served needs no more memory than it has.
+      model =
+          absl::ResourceExhaustedError(absl::StrCat("bundle '", folder.path, "': out of memory"));
+    }
+  }
   const absl::Duration took = absl::Now() - start;
   if (model.ok()) {
     in_memory_.push_back({*model, bytes});

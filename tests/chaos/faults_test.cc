@@ -97,6 +97,29 @@ TEST_F(FaultsTest, ADiskThatFailsDuringALoadChangesNothingThatIsServed) {
   EXPECT_EQ(Version(), "2");
 }
 
+TEST_F(FaultsTest, MemoryThatIsNotThereIsRefusedToWhoAsksForIt) {
+  Start();
+  AddVersion("2");
+  Set("model.load no-memory");
+  const grpc::Status failed = Load();
+  EXPECT_EQ(failed.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(failed.error_message(), HasSubstr("out of memory"));
+  EXPECT_EQ(Version(), "1");
+  Set("call.admit no-memory");
+  grpc::ClientContext context;
+  v1::DecodeResponse response;
+  const grpc::Status refused =
+      v1::DecodeService::NewStub(channel_)->Decode(&context, WordRequest(0), &response);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(refused.error_message(), "out of memory");
+  Set("");
+  EXPECT_EQ(Version(), "1");
+  EXPECT_TRUE(Load().ok());
+  EXPECT_EQ(Version(), "2");
+  server_->Signal(SIGTERM);
+  EXPECT_EQ(server_->Wait(), 0);  // no call is left open
+}
+
 TEST_F(FaultsTest, CallsAreAnsweredWhileALoadTakesItsTime) {
   Start();
   AddVersion("2");

@@ -1,9 +1,11 @@
 // What the fault points of beamwright-server-with-faults do: each line of the file that
-// BEAMWRIGHT_FAULTS names is a point and its fault, "read_file error" or "engine.turn delay 2s".
+// BEAMWRIGHT_FAULTS names is a point and its fault, "read_file error", "engine.turn delay 2s" or
+// "model.load no-memory".
 // The file is read whenever a point is passed, so a test switches faults on and off while the
 // server runs.
 #include <cstdlib>
 #include <fstream>
+#include <new>
 #include <string>
 
 #include "absl/time/clock.h"
@@ -29,6 +31,9 @@ absl::Status Fault(const char* point) {
     }
     if (kind == "error") {
       return absl::DataLossError("a fault was asked for");
+    }
+    if (kind == "no-memory") {
+      throw std::bad_alloc();
     }
     if (absl::ParseDuration(delay, &time)) {
       absl::SleepFor(time);
