@@ -224,7 +224,8 @@ void AddAll(CLI::App& app, Flags& flags) {
   AddTime(app, "--repository-poll-interval", "How often 'poll' looks at the model folders",
           flags.repository_poll_interval);
   app.add_option("--max-model-bytes", flags.load.max_model_bytes,
-                 "Most bytes of model files in memory, all versions together; 0: no limit")
+                 "Most bytes of model files in memory, all versions together; 0: what the machine\n"
+                 "and the cgroup have")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   AddInt(app, "--golden-requests",

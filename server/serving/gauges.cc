@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "ops/base/cgroup.h"
 #include "ops/base/cpu.h"
 
 namespace beamwright::serving {
@@ -111,6 +112,9 @@ std::vector<MetricFamily> ProcessGauges::Collect() const {
   families.push_back(Gauge("beamwright_cpu_quota_cores",
                            "Threads that the CPU affinity and the cgroup's quota allow",
                            UsableCpus()));
+  families.push_back(Gauge("beamwright_memory_limit_bytes",
+                           "Memory that the machine and the cgroup allow",
+                           static_cast<double>(UsableMemoryBytes())));
   if (const auto seconds = ThrottledSeconds()) {
     families.push_back(Counter("beamwright_cpu_throttled_seconds_total",
                                "Time for which the cgroup's quota held threads back", *seconds));

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "ops/base/cgroup.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "server/engine/golden.h"
@@ -38,11 +39,13 @@ absl::Status ModelLoader::CheckBudget(int64_t bytes) {
   for (const InMemory& entry : in_memory_) {
     held += entry.bytes;
   }
-  if (options_.max_model_bytes > 0 && held + bytes > options_.max_model_bytes) {
+  const bool is_set = options_.max_model_bytes > 0;
+  const int64_t most = is_set ? options_.max_model_bytes : UsableMemoryBytes();
+  if (most > 0 && held + bytes > most) {
     return absl::ResourceExhaustedError(
         absl::StrCat("its files have ", bytes, " bytes and those of the ", in_memory_.size(),
-                     " versions in memory ", held, ": together ", held + bytes,
-                     ", and max-model-bytes allows ", options_.max_model_bytes));
+                     " versions in memory ", held, ": together ", held + bytes, ", and ",
+                     is_set ? "max-model-bytes allows " : "machine and cgroup have ", most));
   }
   return absl::OkStatus();
 }
