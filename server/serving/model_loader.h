@@ -23,8 +23,7 @@ using ModelPtr = std::shared_ptr<const engine::DecodeModel>;
 
 struct LoadOptions {
   engine::CompileOptions compile;
-  // Most bytes that the files of all versions in memory may have together; 0: what the machine and
-  // the cgroup have.
+  // Most bytes of the files of all versions in memory; 0: what the machine and the cgroup have.
   int64_t max_model_bytes = 0;
   // Requests of a bundle's golden.jsonl that are replayed; 0: none.
   int golden_requests = 100;

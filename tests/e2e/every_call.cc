@@ -83,7 +83,7 @@ v1::ScoreRequest ScoreOf(const Question& question) {
   for (int i = 0; i < question.num_sources; ++i) {
     auto& source = *request.add_sources();
     source.mutable_source()->set_text(question.text);
-    source.add_targets()->add_tokens(4);
+    source.add_targets()->set_text("K AE1 T");
   }
   return request;
 }

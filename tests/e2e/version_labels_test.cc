@@ -66,7 +66,7 @@ class VersionLabelsTest : public ::testing::Test {
     request.set_version(asked);
     auto& source = *request.add_sources();
     source.mutable_source()->set_text("cat");
-    source.add_targets()->add_tokens(4);
+    source.add_targets()->set_text("K AE1 T");
     v1::ScoreResponse response;
     const grpc::Status status = decode_->Score(&context, request, &response);
     return status.ok() ? response.version() : status.error_message();
@@ -149,7 +149,7 @@ class VersionLabelsTest : public ::testing::Test {
             PostV1(asked, "streamDecode", absl::StrCat(R"({"source":)", text, "}")),
             PostV1(asked, "score",
                    absl::StrCat(R"({"sources":[{"source":)", text,
-                                R"(,"targets":[{"tokens":[4]}]}]})")),
+                                R"(,"targets":[{"text":"K AE1 T"}]}]})")),
             PostV2(asked),
             ByProgram(asked)};
   }
