@@ -48,6 +48,7 @@ using serving::Phase;
 constexpr int kProbeThreads = 16;
 
 constexpr absl::Duration kShortestPoll = absl::Milliseconds(10);
+constexpr absl::Duration kLastAnswers = absl::Seconds(1);
 constexpr absl::Duration kQuiet = absl::Milliseconds(250);
 constexpr absl::Duration kLongestQuiet = absl::Seconds(2);
 
@@ -109,15 +110,18 @@ void Leave(const serving::Flags& flags, const serving::StopSignals& signals, rpc
 }
 
 // Answers what was accepted and closes the gRPC listener.
-void Drain(const serving::Flags& flags, const engine::Engine& engine, rpc::Server& server,
+void Drain(const serving::Flags& flags, engine::Engine& engine, rpc::Server& server,
            serving::ServingState& state) {
   spdlog::info("draining: no new requests; a second signal stops at once");
   state.Enter(Phase::kRefusing);
   server.EndStreams();
   if (!state.WaitUntilAnswered(flags.drain_timeout)) {
     const engine::Engine::Load load = engine.load();
-    spdlog::warn("{} requests run and {} wait after {}; they are cancelled", load.running,
-                 load.waiting, absl::FormatDuration(flags.drain_timeout));
+    spdlog::warn("{} requests run and {} wait after {}; they end now", load.running, load.waiting,
+                 absl::FormatDuration(flags.drain_timeout));
+    // What is left even then, because a turn takes so long, is cancelled when gRPC closes.
+    engine.End(serving::ShuttingDown());
+    state.WaitUntilAnswered(kLastAnswers);
   }
   // gRPC cancels a call that arrives while it closes, and a client does not repeat what is
   // cancelled. So clients that call on wait for their Unavailable until it has closed: who waits

@@ -313,6 +313,17 @@ void BeamDriver::FailAll(const absl::Status& status) {
   requests_.clear();
 }
 
+void BeamDriver::End(const absl::Status& why) {
+  for (auto& request : requests_) {
+    request->cut_at = request->may_be_cut ? absl::InfinitePast() : absl::InfiniteFuture();
+  }
+  CutOverdue();
+  for (auto& request : requests_) {
+    request->Fail(why);
+  }
+  requests_.clear();
+}
+
 void BeamDriver::Step(const ops::ExecutionContext& context) {
   CutOverdue();
   DropDead();

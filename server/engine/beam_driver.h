@@ -23,6 +23,9 @@ class BeamDriver {
   // One step of every request. Those that finish, fail or are given up get their answer and leave.
   void Step(const ops::ExecutionContext& context);
 
+  // Searches that may be cut answer what they have; all other requests fail with `why`.
+  void End(const absl::Status& why);
+
   bool idle() const { return requests_.empty(); }
   int num_requests() const { return static_cast<int>(requests_.size()); }
   // Rows that are reserved: the beam sizes of all requests.

@@ -91,6 +91,12 @@ class Scheduler : public Engine {
         this));
   }
 
+  void End(absl::Status why) override {
+    absl::MutexLock lock(&mutex_);
+    draining_ = true;
+    end_ = std::move(why);
+  }
+
   Load load() const override {
     absl::MutexLock lock(&mutex_);
     Load load = load_;
@@ -131,6 +137,7 @@ class Scheduler : public Engine {
                         OptionsForSource(*model, resolved, request->source));
     request->wants_lattice = resolved.merged.lattice();
     BW_RETURN_IF_ERROR(SetPrice(*model, search, resolved.merged.attention(), *request));
+    request->may_be_cut = search.may_be_cut;
     if (search.may_be_cut && call.deadline != absl::InfiniteFuture()) {
       request->cut_at = call.deadline - CutMargin(call.deadline - request->accepted);
     }
@@ -361,6 +368,7 @@ class Scheduler : public Engine {
           return false;
         }
       }
+      ended_with_ = end_;
       turn_started_ = absl::Now();
       Sweep(turn_started_);
       while (std::unique_ptr<Ticket> ticket =
@@ -427,6 +435,17 @@ class Scheduler : public Engine {
     }
   }
 
+  // Ends all that was taken so far; what waits is taken in the next turns, and ended as well.
+  void EndAll(Requests& admitted) {
+    for (const std::unique_ptr<Request>& request : admitted) {
+      request->Fail(ended_with_);
+    }
+    admitted.clear();
+    for (const auto& [model, driver] : drivers_) {
+      driver->End(ended_with_);
+    }
+  }
+
   void Run() {
     const StepProfile::Here profile(options_.profile);
     for (;;) {
@@ -435,6 +454,9 @@ class Scheduler : public Engine {
         return;
       }
       FaultPoint("engine.turn").IgnoreError();  // a delay at most
+      if (!ended_with_.ok()) {
+        EndAll(admitted);
+      }
       Start(std::move(admitted));
       // Models take turns, step by step; one without work is let go, and its model with it.
       for (auto it = drivers_.begin(); it != drivers_.end();) {
@@ -453,9 +475,11 @@ class Scheduler : public Engine {
   double running_cost_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time next_sweep_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status end_ ABSL_GUARDED_BY(mutex_);  // not OK: everything ends with it
   Load load_ ABSL_GUARDED_BY(mutex_);
   absl::Time turn_started_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   // The scheduler thread's own.
+  absl::Status ended_with_;  // end_ at the beginning of the turn
   std::map<const DecodeModel*, std::unique_ptr<BeamDriver>> drivers_;
   std::thread thread_;
 };

@@ -131,6 +131,10 @@ class Engine {
   // Refuses new requests from now on and returns when all accepted ones are answered.
   virtual void Drain() = 0;
 
+  // There is no time left: answers all accepted requests now, without waiting for them. A search
+  // whose deadline_result is best-so-far answers what it has; all else fails with `why`.
+  virtual void End(absl::Status why) = 0;
+
   struct Load {
     int waiting = 0;
     int running = 0;

@@ -55,7 +55,8 @@ struct Request {
   AttentionHistory attention;
   int64_t price_bytes = 0;
   CallOptions call;
-  // When the search is to answer with what it has; in the infinite future: never.
+  bool may_be_cut = false;  // the search may answer with what it has
+  // When it is to; in the infinite future: never.
   absl::Time cut_at = absl::InfiniteFuture();
   std::variant<Engine::Callback, Engine::ScoreCallback> done;
   absl::Time accepted;

@@ -183,16 +183,33 @@ TEST(DrainTest, ASecondSignalEndsAtOnce) {
   calls.WaitForAll();
 }
 
-TEST(DrainTest, TheDrainTimeoutCancelsWhatIsLeft) {
+TEST(DrainTest, TheDrainTimeoutEndsWhatIsLeft) {
   ServerProcess server({"--model-path", DefaultModel(), "--drain-timeout", "0"});
   const auto channel = Connect(server.address());
   const auto stub = v1::DecodeService::NewStub(channel);
   Calls calls(*stub, HeavyRequest(kManySources), 1);
+  v1::DecodeRequest patient = HeavyRequest(kManySources);
+  patient.mutable_options()->set_deadline_result(v1::DEADLINE_RESULT_BEST_SO_FAR);
+  Calls best_so_far(*stub, patient, 1);
   WaitUntilRead(channel);
   server.Signal(SIGTERM);
   calls.WaitForAll();
+  best_so_far.WaitForAll();
   EXPECT_EQ(server.Wait(), 0) << server.log();
-  EXPECT_THAT(server.log(), HasSubstr("they are cancelled"));
+  EXPECT_THAT(server.log(), HasSubstr("they end now"));
+  // Of the one no source is answered but those that were done; of the other those too that ran.
+  for (const Calls* each : {&calls, &best_so_far}) {
+    const Calls::Call& call = each->calls()[0];
+    EXPECT_TRUE(call.status.ok() || call.status.error_code() == grpc::StatusCode::UNAVAILABLE)
+        << call.status.error_message();
+    for (const v1::Result& result : call.response.results()) {
+      if (result.has_error()) {
+        EXPECT_EQ(result.error().code(), static_cast<int>(grpc::StatusCode::UNAVAILABLE));
+      } else if (each == &calls) {
+        EXPECT_NE(result.decoded().hypotheses(0).finish_reason(), v1::FINISH_REASON_DEADLINE);
+      }
+    }
+  }
 }
 
 TEST(CancelTest, CancelAndDeadlineEndACall) {

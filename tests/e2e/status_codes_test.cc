@@ -158,6 +158,33 @@ TEST(StatusCodesTest, AModelThatFailsAndThenIsOutOfService) {
   EXPECT_EQ(probes.Get("/livez")->status, 200);
 }
 
+// Who watches a model is told that it is out of service, and by itself that it may try again.
+TEST(HealthWatchTest, TellsOfAQuarantineAndItsEnd) {
+  TestRepository repository;
+  repository.AddVersion("1", Made::kToFail);
+  ServerProcess server({"--model-repository", repository.path(), "--golden-requests", "0",
+                        "--quarantine-failures", "1", "--quarantine-pause", "300ms"});
+  using grpc::health::v1::HealthCheckResponse;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service("g2p-en");
+  const auto watch =
+      grpc::health::v1::Health::NewStub(Connect(server.address()))->Watch(&context, request);
+  std::vector<HealthCheckResponse::ServingStatus> told;
+  HealthCheckResponse response;
+  while (told.size() < 3 && watch->Read(&response)) {
+    if (told.empty()) {
+      EveryCalls()[0].ask(server, {});
+    }
+    told.push_back(response.status());
+  }
+  context.TryCancel();
+  EXPECT_THAT(told,
+              testing::ElementsAre(HealthCheckResponse::SERVING, HealthCheckResponse::NOT_SERVING,
+                                   HealthCheckResponse::SERVING));
+}
+
 TEST(StatusCodesTest, AServerThatLeaves) {
   ServerProcess server({"--model-path", DefaultModel(), "--threads", "1"});
   const auto channel = Connect(server.address());
