@@ -70,22 +70,23 @@ absl::StatusOr<ModelPtr> ModelLoader::Make(const model::VersionFolder& folder) c
   return compiled;
 }
 
+absl::StatusOr<ModelPtr> ModelLoader::MakeWithin(int64_t bytes,
+                                                 const model::VersionFolder& folder) {
+  BW_RETURN_IF_ERROR(CheckBudget(bytes));
+  try {
+    return Make(folder);
+  } catch (const std::bad_alloc&) {
+    // What is served needs no more memory than it has.
+    return absl::ResourceExhaustedError(absl::StrCat("bundle '", folder.path, "': out of memory"));
+  }
+}
+
 absl::StatusOr<ModelPtr> ModelLoader::Load(const std::string& model_name,
                                            const model::VersionFolder& folder) {
   absl::MutexLock lock(&mutex_);
   const absl::Time start = absl::Now();
   const int64_t bytes = model::StateOf(folder.path).bytes;
-  const absl::Status fits = CheckBudget(bytes);
-  absl::StatusOr<ModelPtr> model = fits;
-  if (fits.ok()) {
-    try {
-      model = Make(folder);
-    } catch (const std::bad_alloc&) {
-      // What is served needs no more memory than it has.
-      model =
-          absl::ResourceExhaustedError(absl::StrCat("bundle '", folder.path, "': out of memory"));
-    }
-  }
+  const absl::StatusOr<ModelPtr> model = MakeWithin(bytes, folder);
   const absl::Duration took = absl::Now() - start;
   if (model.ok()) {
     in_memory_.push_back({*model, bytes});

@@ -49,6 +49,9 @@ class ModelLoader {
     int64_t bytes = 0;
   };
 
+  // Make, if the files fit into the budget and the memory suffices.
+  absl::StatusOr<ModelPtr> MakeWithin(int64_t bytes, const model::VersionFolder& folder)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<ModelPtr> Make(const model::VersionFolder& folder) const;
   absl::Status CheckBudget(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
