@@ -26,6 +26,8 @@ class CellWeights {
 
   // Whether the runs need the weight no longer.
   bool is_packed() const { return packed_ != nullptr; }
+  // The packed part, transposed; null if the weight is not known at load.
+  const PackedMatMul* packed() const { return packed_.get(); }
 
   // out = start + a * part(weight)^T. `weight` is the run's own tensor, `part` as in the
   // constructor (extents may have been unknown there); neither is looked at if is_packed().

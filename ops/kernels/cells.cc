@@ -8,7 +8,7 @@
 #include "ops/base/vector_isa.h"
 #include "ops/kernels/activations.h"
 #include "ops/kernels/cell_weights.h"
-#include "ops/kernels/gates.h"
+#include "ops/kernels/fused_cells.h"
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/rows.h"
@@ -36,7 +36,7 @@ struct CellOptions {
   int r() const { return joined ? w() : w() + 1; }  // joined: W holds both
   int b() const { return r() + 1; }
   int p() const { return cell == Cell::kLstm && !joined ? b() + 1 : -1; }
-  // Sigmoid gates, tanh for all else, nothing clipped or tied: what ops/kernels/gates.h computes.
+  // Sigmoid gates, tanh for all else, nothing clipped or tied: what ops/kernels/fused_cells.h runs.
   bool IsUsual() const {
     for (size_t i = 0; i < activations.size(); ++i) {
       const ActivationKind usual = i == 0 ? ActivationKind::kSigmoid : ActivationKind::kTanh;
@@ -207,6 +207,10 @@ class CellKernel final : public Kernel {
     BW_RETURN_IF_ERROR(CellShapes(options_, infos, absl::MakeSpan(results)));
     BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
     const PhaseScope phase(Phase::kGates);
+    if (IsFused(inputs)) {
+      RunFused(context, inputs, outputs);
+      return absl::OkStatus();
+    }
     switch (options_.cell) {
       case Cell::kLstm:
         return RunLstm(context, inputs, outputs);
@@ -291,6 +295,29 @@ class CellKernel final : public Kernel {
     }
   }
 
+  bool IsFused(absl::Span<const Tensor* const> inputs) const {
+    const bool one_product = options_.cell == Cell::kLstm || options_.linear_before_reset;
+    return options_.IsUsual() && options_.cell != Cell::kRnn && one_product &&
+           recurrent_.is_packed() && (options_.input_is_product || input_.is_packed()) &&
+           Optional(inputs, options_.p()) == nullptr;
+  }
+
+  void RunFused(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
+                absl::Span<Tensor> outputs) const {
+    const Tensor* const bias = Optional(inputs, options_.b());
+    const FusedCell cell{input_.packed(), recurrent_.packed(), AsMatrix(*inputs[0]),
+                         AsMatrix(*inputs[1]), bias == nullptr ? nullptr : bias->data<float>()};
+    const auto output = [&](size_t index) {
+      return Matrix<float>{outputs[index].mutable_data<float>(), outputs[index].dim(0),
+                           options_.hidden, options_.hidden};
+    };
+    if (options_.cell == Cell::kLstm) {
+      RunFusedLstm(context.num_threads, cell, AsMatrix(*inputs[2]), output(1), output(0));
+    } else {
+      RunFusedGru(context.num_threads, cell, output(0));
+    }
+  }
+
   absl::Status RunLstm(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                        absl::Span<Tensor> outputs) const {
     const int64_t hidden = options_.hidden;
@@ -304,7 +331,6 @@ class CellKernel final : public Kernel {
     const float* old_cell = inputs[2]->data<float>();
     float* const new_hidden = outputs[0].mutable_data<float>();
     float* const new_cell = outputs[1].mutable_data<float>();
-    const bool usual = options_.IsUsual() && p == nullptr;
     ParallelFor(context.num_threads, gates.rows, Work(gates.rows), [&](int64_t row) {
       float* f = gates.row(row);
       float* i = f + hidden;
@@ -313,10 +339,6 @@ class CellKernel final : public Kernel {
       const float* c = old_cell + row * hidden;
       float* c_out = new_cell + row * hidden;
       float* h_out = new_hidden + row * hidden;
-      if (usual) {
-        LstmGates(f, c, hidden, c_out, h_out);
-        return;
-      }
       for (int64_t k = 0; p != nullptr && k < hidden; ++k) {
         f[k] += p[k] * c[k];
         i[k] += p[hidden + k] * c[k];
@@ -394,11 +416,6 @@ class CellKernel final : public Kernel {
       float* r = z + hidden;
       float* g = r + hidden;
       const float* hr = recurrent.row(row);
-      if (options_.IsUsual()) {
-        GruGates(z, hr, bias.empty() ? nullptr : bias.data(), h + row * hidden, hidden,
-                 out + row * hidden);
-        return;
-      }
       for (int64_t k = 0; k < 2 * hidden; ++k) {
         z[k] += hr[k];
       }

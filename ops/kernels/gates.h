@@ -8,16 +8,25 @@
 
 namespace beamwright::ops {
 
-// gates: sums before activation, f, i, c, o of `hidden` elements each. new_cell = s(f) cell +
+// gates: sums before activation, f, i, c, o of `count` elements each. new_cell = s(f) cell +
 // s(i) tanh(c), new_hidden = s(o) tanh(new_cell). Nothing overlaps.
-void LstmGates(const float* gates, const float* cell, int64_t hidden, float* new_cell,
+void LstmGates(const float* gates, const float* cell, int64_t count, float* new_cell,
                float* new_hidden);
 
-// gates: sums of the input's part, z, r, h; recurrent: the state's part of the same, which is
-// added to z and r, and to h under s(r) together with `bias` ([hidden] or null). new_hidden =
-// (1 - s(z)) tanh(h) + s(z) old. Nothing overlaps.
-void GruGates(const float* gates, const float* recurrent, const float* bias, const float* old,
-              int64_t hidden, float* new_hidden);
+// What GruGates reads: sums before activation, parts z, r, h of `count` elements each, so far apart
+// as the strides say. The bias has a fourth part, which is added to the recurrent sum of h.
+struct GruSums {
+  const float* input = nullptr;
+  int64_t input_stride = 0;
+  const float* recurrent = nullptr;
+  int64_t recurrent_stride = 0;
+  const float* bias = nullptr;  // or null: none
+  int64_t bias_stride = 0;
+};
+
+// new_hidden = (1 - s(z)) tanh(h) + s(z) old, with z and r the sums of all parts, and h the input's
+// part plus s(r) times the recurrent one. Nothing overlaps.
+void GruGates(const GruSums& sums, const float* old, int64_t count, float* new_hidden);
 
 }  // namespace beamwright::ops
 

@@ -338,6 +338,68 @@ TEST(Cells, ARowsBitsFollowFromTheRowAlone) {
   }
 }
 
+// Cells that are computed in tiles of rows and units (ops/kernels/fused_cells.h) against the passes
+// over all rows that a cell with clipping takes, here at a bound that nothing reaches: the same
+// formulas in the same order, so the same bits.
+class CellTiles : public ::testing::TestWithParam<std::tuple<VectorIsa, bool, bool>> {};
+
+TEST_P(CellTiles, HaveTheBitsOfWholePasses) {
+  const auto [isa, lstm, has_bias] = GetParam();
+  const ScopedVectorIsa scope(isa);
+  if (CurrentVectorIsa() != isa) {
+    GTEST_SKIP() << "not on this machine";
+  }
+  Random random(9);
+  const int64_t gates = lstm ? 4 : 3;
+  struct Extents {
+    int64_t rows, input, hidden;
+  };
+  // Units in whole strips and not, one tile and several of rows and of units, a thread and two.
+  for (const Extents& extents : {Extents{1, 5, 32}, Extents{3, 40, 96}, Extents{57, 20, 64},
+                                 Extents{115, 8, 30}, Extents{60, 400, 160}}) {
+    const auto [rows, input, hidden] = extents;
+    if (isa == VectorIsa::kPlain && input == 400) {
+      continue;  // takes seconds
+    }
+    const CellCase cell(random, rows, input, hidden, gates, 4);
+    const Tensor product = random.Floats({rows, gates * hidden}, -3, 3);
+    for (const bool is_product : {true, false}) {
+      Call call{lstm ? "LSTMCell" : "GRUCell",
+                {is_product ? product : cell.x, cell.h},
+                {{"hidden_size", hidden}, {"input_is_product", is_product}},
+                lstm ? 2 : 1};
+      if (lstm) {
+        call.inputs.push_back(cell.c);
+      } else {
+        call.attributes.push_back({"linear_before_reset", true});
+      }
+      const size_t w = call.inputs.size();
+      call.inputs.insert(call.inputs.end(), {is_product ? Tensor() : cell.w, cell.r});
+      call.constants = is_product ? std::vector<size_t>{w + 1} : std::vector<size_t>{w, w + 1};
+      if (has_bias) {
+        call.inputs.push_back(cell.b);
+      }
+      for (const int threads : {1, 2}) {
+        call.num_threads = threads;
+        const std::vector<Tensor> tiled = *RunAll(call);
+        Call whole = call;
+        whole.attributes.push_back({"clip", 1e30});
+        const std::vector<Tensor> expected = *RunAll(whole);
+        for (size_t i = 0; i < expected.size(); ++i) {
+          EXPECT_TRUE(SameBits(tiled[i], expected[i]))
+              << rows << " rows of " << hidden << ", input_is_product " << is_product << ", "
+              << threads << " threads, output " << i;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, CellTiles,
+                         ::testing::Combine(::testing::Values(VectorIsa::kPlain, VectorIsa::kAvx2,
+                                                              VectorIsa::kAvx512),
+                                            ::testing::Bool(), ::testing::Bool()));
+
 TEST(Cells, Errors) {
   Random random(7);
   const CellCase cell(random, 2, 3, 4, 4, 4);

@@ -93,11 +93,12 @@ TEST_P(VectorIsaTest, Gates) {
       LstmGates(sums.data<float>(), cell.data<float>(), hidden, out.data(), out.data() + hidden);
       return out;
     });
-    for (const float* bias : {static_cast<const float*>(nullptr), cell.data<float>()}) {
+    const Tensor biases = random.Floats({4 * hidden});
+    for (const float* bias : {static_cast<const float*>(nullptr), biases.data<float>()}) {
       ExpectPlainBits(GetParam(), [&] {
         std::vector<float> out(static_cast<size_t>(hidden));
-        GruGates(sums.data<float>(), other.data<float>(), bias, cell.data<float>(), hidden,
-                 out.data());
+        GruGates({sums.data<float>(), hidden, other.data<float>(), hidden, bias, hidden},
+                 cell.data<float>(), hidden, out.data());
         return out;
       });
     }

@@ -1,0 +1,211 @@
+#include "ops/kernels/fused_cells.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "ops/base/step_profile.h"
+#include "ops/base/vector_isa.h"
+#include "ops/kernels/gates.h"
+#include "ops/kernels/parallel.h"
+#include "ops/kernels/strip_product.h"
+
+namespace beamwright::ops {
+namespace {
+
+// Rows of a tile: a few blocks of the product, so that weights from the second-level cache cost
+// nothing, and few enough that the sums stay there.
+constexpr int64_t kTileRows = 56;
+// Weights of a tile's units, where several tiles of rows read them: half of such a cache.
+constexpr int64_t kTileBytes = int64_t{1} << 20;
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+struct Tile {
+  int64_t first_row = 0;
+  int64_t rows = 0;
+  int64_t first_unit = 0;
+  int64_t units = 0;
+};
+
+// The tiles of a step. Columns of a packed weight can be had from multiples of a strip on alone, so
+// that units are split where every gate begins at one.
+class Tiling {
+ public:
+  Tiling(int threads, int64_t rows, int64_t hidden, int64_t weight_bytes)
+      : rows_(rows), hidden_(hidden) {
+    const auto several = static_cast<int64_t>(threads);
+    row_tiles_ = CeilDiv(rows, kTileRows);
+    if (row_tiles_ >= several) {
+      row_tiles_ = std::min(CeilDiv(row_tiles_, several) * several, rows);
+    }
+    const int64_t strips = hidden % kStripColumns == 0 ? hidden / kStripColumns : 1;
+    int64_t unit_tiles = row_tiles_ > 1 ? CeilDiv(weight_bytes, kTileBytes) : 1;
+    unit_tiles = std::max(unit_tiles, row_tiles_ < several ? several : 1);
+    units_ = strips == 1 ? hidden : CeilDiv(strips, std::min(unit_tiles, strips)) * kStripColumns;
+    tile_rows_ = CeilDiv(rows, std::max<int64_t>(row_tiles_, 1));
+    unit_tiles_ = CeilDiv(hidden, units_);
+  }
+
+  int64_t size() const { return row_tiles_ * unit_tiles_; }
+  int64_t tile_rows() const { return tile_rows_; }
+  int64_t tile_units() const { return units_; }
+
+  // Rows change faster: the weights of some units stay in a thread's cache while rows pass.
+  Tile operator[](int64_t index) const {
+    const int64_t row = std::min(index % row_tiles_ * tile_rows_, rows_);
+    const int64_t unit = index / row_tiles_ * units_;
+    return {row, std::min(tile_rows_, rows_ - row), unit, std::min(units_, hidden_ - unit)};
+  }
+
+ private:
+  const int64_t rows_;
+  const int64_t hidden_;
+  int64_t row_tiles_ = 0;
+  int64_t tile_rows_ = 0;
+  int64_t unit_tiles_ = 0;
+  int64_t units_ = 0;
+};
+
+// Sums of a tile's rows, gate by gate; a thread's own, kept from step to step.
+Matrix<float> Sums(int slot, const Tile& tile, int64_t gates) {
+  static thread_local std::vector<float> buffers[2];
+  std::vector<float>& buffer = buffers[slot];
+  const int64_t columns = gates * tile.units;
+  buffer.resize(std::max(buffer.size(), static_cast<size_t>(tile.rows * columns)));
+  return {buffer.data(), tile.rows, columns, columns};
+}
+
+// to = from + bias (null: none), for `gates` parts of `count` elements that stand `stride` apart in
+// `from`, `bias_stride` apart in `bias` and one after another in `to`, which may be `from`.
+void AddBias(const float* from, int64_t stride, const float* bias, int64_t bias_stride,
+             int64_t gates, int64_t count, float* to) {
+  if (bias == nullptr) {
+    for (int64_t gate = 0; from != to && gate < gates; ++gate) {
+      std::copy_n(from + gate * stride, count, to + gate * count);
+    }
+    return;
+  }
+  Vectorized([=]() BW_ALWAYS_INLINE {
+    for (int64_t gate = 0; gate < gates; ++gate) {
+      for (int64_t k = 0; k < count; ++k) {
+        to[gate * count + k] = from[gate * stride + k] + bias[gate * bias_stride + k];
+      }
+    }
+  });
+}
+
+// The products of a step, tile by tile.
+class Products {
+ public:
+  Products(int num_threads, const FusedCell& cell, int64_t gates)
+      : cell_(cell), gates_(gates), hidden_(cell.h.columns) {
+    static thread_local PackedMatMul::Activations kept[2];
+    x_ = &kept[0];  // the calling thread's, in all of them
+    h_ = &kept[1];
+    const PhaseScope phase(Phase::kProducts);
+    if (cell.input != nullptr) {
+      cell.input->Prepare(num_threads, cell.x, *x_);
+    }
+    cell.recurrent->Prepare(num_threads, cell.h, *h_);
+  }
+
+  int64_t work() const {
+    const int64_t depth = hidden_ + (cell_.input == nullptr ? 0 : cell_.input->depth());
+    return cell_.h.rows * gates_ * hidden_ * (depth + 16);
+  }
+  int64_t weight_bytes() const {
+    return static_cast<int64_t>(cell_.recurrent->num_bytes() +
+                                (cell_.input == nullptr ? 0 : cell_.input->num_bytes()));
+  }
+
+  void Input(const Tile& tile, Matrix<float> sums) const {
+    Multiply(*cell_.input, *x_, tile, /*from_output=*/false, sums);
+  }
+  void Recurrent(const Tile& tile, bool from_output, Matrix<float> sums) const {
+    Multiply(*cell_.recurrent, *h_, tile, from_output, sums);
+  }
+
+ private:
+  void Multiply(const PackedMatMul& weight, const PackedMatMul::Activations& from, const Tile& tile,
+                bool from_output, Matrix<float> sums) const {
+    const PhaseScope phase(Phase::kProducts);
+    if (tile.units == hidden_) {
+      return weight.RunPanel(from, tile.first_row, 0, {{}, from_output}, sums);
+    }
+    for (int64_t gate = 0; gate < gates_; ++gate) {
+      weight.RunPanel(from, tile.first_row, gate * hidden_ + tile.first_unit, {{}, from_output},
+                      {sums.data + gate * tile.units, sums.rows, tile.units, sums.stride});
+    }
+  }
+
+  const FusedCell& cell_;
+  const int64_t gates_;
+  const int64_t hidden_;
+  PackedMatMul::Activations* x_;
+  PackedMatMul::Activations* h_;
+};
+
+template <typename Body>
+void ForTiles(int num_threads, const FusedCell& cell, const Products& products, Body body) {
+  const int threads = products.work() < kMinParallelWork ? 1 : num_threads;
+  const Tiling tiles(threads, cell.h.rows, cell.h.columns, products.weight_bytes());
+  ParallelFor(threads, tiles.size(), products.work(), [&](int64_t index) { body(tiles[index]); });
+}
+
+}  // namespace
+
+void RunFusedLstm(int num_threads, const FusedCell& cell, ConstMatrix<float> c, Matrix<float> new_c,
+                  Matrix<float> new_h) {
+  constexpr int64_t kGates = 4;
+  const int64_t hidden = cell.h.columns;
+  const Products products(num_threads, cell, kGates);
+  ForTiles(num_threads, cell, products, [&](const Tile& tile) {
+    const Matrix<float> sums = Sums(0, tile, kGates);
+    const bool multiplies = cell.input != nullptr;
+    if (multiplies) {
+      products.Input(tile, sums);
+    }
+    // Behind the product, not before: one that was computed elsewhere has no bias yet, and the bits
+    // are to be the same.
+    const float* const bias = cell.bias == nullptr ? nullptr : cell.bias + tile.first_unit;
+    for (int64_t row = 0; row < tile.rows; ++row) {
+      const float* const x =
+          multiplies ? sums.row(row) : cell.x.row(tile.first_row + row) + tile.first_unit;
+      AddBias(x, multiplies ? tile.units : hidden, bias, hidden, kGates, tile.units, sums.row(row));
+    }
+    products.Recurrent(tile, /*from_output=*/true, sums);
+    for (int64_t row = 0; row < tile.rows; ++row) {
+      const int64_t at = tile.first_row + row;
+      LstmGates(sums.row(row), c.row(at) + tile.first_unit, tile.units,
+                new_c.row(at) + tile.first_unit, new_h.row(at) + tile.first_unit);
+    }
+  });
+}
+
+void RunFusedGru(int num_threads, const FusedCell& cell, Matrix<float> new_h) {
+  constexpr int64_t kGates = 3;
+  const int64_t hidden = cell.h.columns;
+  const Products products(num_threads, cell, kGates);
+  ForTiles(num_threads, cell, products, [&](const Tile& tile) {
+    const bool multiplies = cell.input != nullptr;
+    const Matrix<float> input = multiplies ? Sums(0, tile, kGates) : Matrix<float>();
+    if (multiplies) {
+      products.Input(tile, input);
+    }
+    const Matrix<float> recurrent = Sums(1, tile, kGates);
+    products.Recurrent(tile, /*from_output=*/false, recurrent);
+    GruSums sums;
+    sums.input_stride = multiplies ? tile.units : hidden;
+    sums.recurrent_stride = tile.units;
+    sums.bias = cell.bias == nullptr ? nullptr : cell.bias + tile.first_unit;
+    sums.bias_stride = hidden;
+    for (int64_t row = 0; row < tile.rows; ++row) {
+      const int64_t at = tile.first_row + row;
+      sums.input = multiplies ? input.row(row) : cell.x.row(at) + tile.first_unit;
+      sums.recurrent = recurrent.row(row);
+      GruGates(sums, cell.h.row(at) + tile.first_unit, tile.units, new_h.row(at) + tile.first_unit);
+    }
+  });
+}
+
+}  // namespace beamwright::ops

@@ -1,0 +1,32 @@
+// LSTM and GRU cells with the usual activations (ops/kernels/gates.h) over packed weights. A tile
+// of rows and hidden units goes through products and gates while its sums are in the cache: sums of
+// all rows would be written to memory and read again, which costs more than the gates do. A step is
+// one parallel region. The bits are those of the passes that ops/kernels/cells.cc makes for all
+// other cells: a tile's extents decide nothing.
+#ifndef BEAMWRIGHT_OPS_KERNELS_FUSED_CELLS_H_
+#define BEAMWRIGHT_OPS_KERNELS_FUSED_CELLS_H_
+
+#include "ops/kernels/packed_matmul.h"
+#include "ops/tensor/matrix.h"
+
+namespace beamwright::ops {
+
+// What both cells read. Gates are in the order of the operator's weights.
+struct FusedCell {
+  const PackedMatMul* input = nullptr;      // W^T [input size, gates * hidden]; null: see x
+  const PackedMatMul* recurrent = nullptr;  // R^T [hidden, gates * hidden]
+  ConstMatrix<float> x;                     // [rows, input size], or the product itself
+  ConstMatrix<float> h;                     // [rows, hidden]
+  const float* bias = nullptr;              // B of the operator, or null
+};
+
+// c, new_c, new_h [rows, hidden]: the LSTMCell operator's. Thread-safe.
+void RunFusedLstm(int num_threads, const FusedCell& cell, ConstMatrix<float> c, Matrix<float> new_c,
+                  Matrix<float> new_h);
+
+// The GRUCell operator's with linear_before_reset: B has 4 * hidden elements. Thread-safe.
+void RunFusedGru(int num_threads, const FusedCell& cell, Matrix<float> new_h);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_KERNELS_FUSED_CELLS_H_
