@@ -107,7 +107,7 @@ TEST_F(HttpTest, StatusesOfFailures) {
     EXPECT_THAT(result->body, AllOf(HasSubstr("\"error\""), HasSubstr(c.message))) << c.path;
   }
   EXPECT_EQ(api_.Get("/v1/models/g2p-en:decode")->status, 405);
-  EXPECT_EQ(api_.Put("/v1/models/g2p-en:decode", word, kJson)->status, 404);
+  EXPECT_EQ(api_.Put("/v1/models/g2p-en:decode", word, kJson)->status, 405);
 }
 
 TEST_F(HttpTest, TheInferenceProtocolInJson) {

@@ -110,7 +110,7 @@ class VersionLabelsTest : public ::testing::Test {
     return response.error_message().empty() ? response.infer_response().model_version()
                                             : response.error_message();
   }
-  // What the JSON of an answer says under "version", or the answer.
+  // What the JSON of an answer, of its last line, says under "version"; or the answer.
   std::string PostV1(const std::string& asked, const std::string& call, const std::string& body) {
     httplib::Client api("127.0.0.1", server_->http_port());
     const auto reply =
@@ -126,7 +126,7 @@ class VersionLabelsTest : public ::testing::Test {
     return reply ? VersionIn(reply->body, "\"model_version\":\"") : "no answer";
   }
   static std::string VersionIn(const std::string& json, const std::string& key) {
-    const size_t at = json.find(key);
+    const size_t at = json.rfind(key);
     return at == std::string::npos
                ? json
                : json.substr(at + key.size(), json.find('"', at + key.size()) - at - key.size());

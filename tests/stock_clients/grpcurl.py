@@ -1,9 +1,33 @@
-"""grpcurl, by reflection alone: services, a decode, an inference, health, and errors with their codes."""
+"""grpcurl, by reflection alone: services, a decode, health, errors with their codes, and load reports, which other
+clients take out of the trailer before anybody sees them."""
 
+import base64
 import json
 
 import served
 import tool
+
+
+LOAD_REPORT = "endpoint-load-metrics-bin: "
+
+
+def trailer_of(address, method, request):
+    """All that grpcurl tells of a call, with its trailer."""
+    return tool.run("grpcurl", "-v", "-plaintext", "-d", json.dumps(request), address, method)
+
+
+def check_load_reports(address, request):
+    for method, body in (("beamwright.v1.DecodeService/Decode", request),
+                         ("beamwright.v1.DecodeService/Score",
+                          {"model": "g2p-en", "sources": [{"source": {"text": "cat"},
+                                                           "targets": [{"text": "K AE1 T"}]}]})):
+        told = trailer_of(address, method, body)
+        report = told.partition(LOAD_REPORT)[2].split()
+        # The name of a metric stands in the message as it is.
+        served.check(report and b"queue" in base64.b64decode(report[0] + "=="), f"{method}: {told}")
+    with served.server("--load-reports", "false") as (silent, _, _):
+        served.check(LOAD_REPORT not in trailer_of(silent, "beamwright.v1.DecodeService/Decode", request),
+                     "a load report that was not wanted")
 
 
 def main():
@@ -27,6 +51,7 @@ def main():
         health = json.loads(tool.run("grpcurl", "-plaintext", "-d", '{"service": "g2p-en"}', address,
                                      "grpc.health.v1.Health/Check"))
         served.check(health == {"status": "SERVING"}, health)
+        check_load_reports(address, request)
         # grpcurl ends with 64 plus the status code.
         tool.run("grpcurl", "-plaintext", "-d", '{"model": "none", "sources": [{"text": "a"}]}',
                  address, "beamwright.v1.DecodeService/Decode", code=64 + 5)
