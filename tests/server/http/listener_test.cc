@@ -269,8 +269,9 @@ TEST(ListenerTest, MoreThanCanWaitAreToldAtOnce) {
   waiting.Send(Get("/waiting"));
   // Accepted in the order of their connections.
   Client refused(listener->port());
-  EXPECT_THAT(refused.ReadAll(), AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("Retry-After: 1"),
-                                       EndsWith("try again\"}\n")));
+  EXPECT_THAT(refused.ReadAll(),
+              AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("Retry-After: 1"),
+                    HasSubstr("\"reason\":\"TOO_MANY_CONNECTIONS\""), EndsWith("}\n")));
   go_on.Notify();
   EXPECT_THAT(running.ReadUntil("!"), HasSubstr("/running !"));
   EXPECT_THAT(waiting.ReadUntil("!"), HasSubstr("/waiting !"));
