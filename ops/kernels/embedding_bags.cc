@@ -2,7 +2,6 @@
 
 #include "absl/strings/ascii.h"
 #include "ops/kernels/embedding_sum.h"
-#include "ops/kernels/parallel.h"
 #include "ops/kernels/rows.h"
 
 namespace beamwright::ops {
@@ -85,18 +84,13 @@ void SumBags(const BagOptions& options, const ExecutionContext& context,
     return;
   }
   const int64_t width = output.num_elements() / bags;
-  const int64_t work = 2 * width * (inputs[1]->num_elements() + bags);
   VisitDType(output.dtype(), [&](auto type) {
     using T = decltype(type);
     if constexpr (!std::is_same_v<T, bool>) {
       const EmbeddingTable<T> table{inputs[0]->data<T>(), width, inputs[1],
                                     weights == nullptr ? nullptr : weights->data<T>(),
                                     default_index};
-      T* const out = output.mutable_data<T>();
-      ParallelFor(context.num_threads, bags, work, [&](int64_t bag) {
-        const auto [begin, end] = range(bag);
-        table.SumItems(begin, end, options.mean, out + bag * width);
-      });
+      table.SumBags(context.num_threads, bags, options.mean, range, output.mutable_data<T>());
     }
   });
 }

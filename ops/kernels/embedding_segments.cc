@@ -1,9 +1,11 @@
 #include "ops/kernels/embedding_segments.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/container/inlined_vector.h"
 #include "ops/kernels/embedding_sum.h"
 #include "ops/kernels/inputs.h"
-#include "ops/kernels/parallel.h"
 #include "ops/kernels/rows.h"
 
 namespace beamwright::ops {
@@ -69,34 +71,41 @@ struct EmbeddingSegmentsSumOp {
     return absl::OkStatus();
   }
 
-  // Values; shapes have been checked.
-  static absl::Status CheckValues(absl::Span<const Tensor* const> inputs, int64_t segments,
-                                  int64_t default_index) {
-    BW_RETURN_IF_ERROR(CheckIndices(*inputs[kIndices], inputs[kTable]->dim(0)));
-    for (int64_t i = 0; i < inputs[kIndices]->num_elements(); ++i) {
-      const int64_t segment = IntAt(*inputs[kSegmentIds], i);
+  // InvalidArgument naming the first segment id that is out of range or out of order.
+  static absl::Status CheckSegments(const Tensor& segment_ids, int64_t segments) {
+    for (int64_t i = 0; i < segment_ids.num_elements(); ++i) {
+      const int64_t segment = IntAt(segment_ids, i);
       if (segment < 0 || segment >= segments) {
         return Invalid("segment_ids[", i, "]: ", segment, " is outside [0, ", segments, ")");
       }
-      if (i > 0 && segment < IntAt(*inputs[kSegmentIds], i - 1)) {
+      if (i > 0 && segment < IntAt(segment_ids, i - 1)) {
         return Invalid("segment_ids[", i, "]: ", segment, " is below segment_ids[", i - 1, "], ",
-                       IntAt(*inputs[kSegmentIds], i - 1), "; they must ascend");
+                       IntAt(segment_ids, i - 1), "; they must ascend");
       }
     }
-    return CheckDefaultIndex(default_index, inputs[kTable]->dim(0));
+    return absl::OkStatus();
   }
 
-  // The first item of each segment, and one past the last of all: segment ids ascend.
-  static absl::InlinedVector<int64_t, 256> FirstItems(const Tensor& segment_ids, int64_t segments) {
-    absl::InlinedVector<int64_t, 256> first(static_cast<size_t>(segments) + 1);
-    int64_t item = 0;
-    for (int64_t segment = 0; segment <= segments; ++segment) {
-      while (item < segment_ids.num_elements() && IntAt(segment_ids, item) < segment) {
-        ++item;
+  // The first item of each segment, and one past the last of all. False: the ids do not ascend
+  // from 0 on, or reach `segments`.
+  using FirstItems = absl::InlinedVector<int64_t, 256>;
+  template <typename Id>
+  static bool FindFirstItems(absl::Span<const Id> ids, int64_t segments, FirstItems& first) {
+    first.resize(static_cast<size_t>(segments) + 1);
+    int64_t next = 0;  // the first segment that has not begun
+    int64_t before = 0;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const int64_t id = ids[i];
+      if (id < before || id >= segments) {
+        return false;
       }
-      first[static_cast<size_t>(segment)] = item;
+      for (; next <= id; ++next) {
+        first[static_cast<size_t>(next)] = static_cast<int64_t>(i);
+      }
+      before = id;
     }
-    return first;
+    std::fill(first.begin() + next, first.end(), static_cast<int64_t>(ids.size()));
+    return true;
   }
 
   static absl::Status Compute(const Options&, const ExecutionContext& context,
@@ -107,24 +116,34 @@ struct EmbeddingSegmentsSumOp {
     Tensor& output = outputs[0];
     const int64_t segments = output.dim(0);
     const int64_t default_index = present(kDefaultIndex) ? IntAt(*inputs[kDefaultIndex], 0) : -1;
-    BW_RETURN_IF_ERROR(CheckValues(inputs, segments, default_index));
+    BW_RETURN_IF_ERROR(CheckIndices(*inputs[kIndices], inputs[kTable]->dim(0)));
+    const Tensor& ids = *inputs[kSegmentIds];
     const int64_t width = segments == 0 ? 0 : output.num_elements() / segments;
+    FirstItems first;
+    const auto find_first = [&] {
+      return ids.dtype() == DType::kI32 ? FindFirstItems(ids.span<int32_t>(), segments, first)
+                                        : FindFirstItems(ids.span<int64_t>(), segments, first);
+    };
+    // Segments of nothing may be any number.
+    if (width == 0 || !find_first()) {
+      BW_RETURN_IF_ERROR(CheckSegments(ids, segments));
+    }
+    BW_RETURN_IF_ERROR(CheckDefaultIndex(default_index, inputs[kTable]->dim(0)));
     if (width == 0) {
       return absl::OkStatus();
     }
-    const int64_t work = 2 * width * (inputs[kIndices]->num_elements() + segments);
     VisitDType(output.dtype(), [&](auto type) {
       using T = decltype(type);
       if constexpr (!std::is_same_v<T, bool>) {
         const T* weights = present(kWeights) ? inputs[kWeights]->data<T>() : nullptr;
-        T* const out = output.mutable_data<T>();
         const EmbeddingTable<T> table{inputs[kTable]->data<T>(), width, inputs[kIndices], weights,
                                       default_index};
-        const auto first = FirstItems(*inputs[kSegmentIds], segments);
-        ParallelFor(context.num_threads, segments, work, [&](int64_t segment) {
+        const auto items = [&first](int64_t segment) {
           const auto at = static_cast<size_t>(segment);
-          table.SumItems(first[at], first[at + 1], /*mean=*/false, out + segment * width);
-        });
+          return std::pair(first[at], first[at + 1]);
+        };
+        table.SumBags(context.num_threads, segments, /*mean=*/false, items,
+                      output.mutable_data<T>());
       }
     });
     return absl::OkStatus();

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "ops/base/vector_isa.h"
 #include "ops/kernels/inputs.h"
+#include "ops/kernels/parallel.h"
 
 namespace beamwright::ops {
 
@@ -49,58 +51,94 @@ template <typename T>
 struct EmbeddingTable {
   const T* rows = nullptr;
   int64_t width = 0;
-  const Tensor* indices = nullptr;
+  const Tensor* indices = nullptr;  // i32 or i64
   const T* weights = nullptr;
   int64_t default_index = -1;  // the row that an empty sum is; -1: zeros
 
-  // out [width]: the sum of items [begin, end), or with `mean` that divided by their number
-  // (integers: towards zero).
-  void SumItems(int64_t begin, int64_t end, bool mean, T* out) const {
-    if (begin >= end) {
-      for (int64_t d = 0; d < width; ++d) {
-        out[d] = default_index < 0 ? T{} : rows[default_index * width + d];
-      }
-      return;
-    }
-    for (int64_t first = 0; first < width; first += kBlock) {
-      const int64_t block = std::min(kBlock, width - first);
-      Total sums[kBlock] = {};
-      VectorizedFor<T>([&]() BW_ALWAYS_INLINE {
-        if (weights == nullptr) {
-          AddRows<false>(begin, end, first, block, sums);
-        } else {
-          AddRows<true>(begin, end, first, block, sums);
-        }
-      });
-      for (int64_t d = 0; d < block; ++d) {
-        out[first + d] = Narrow<T>(mean ? Divide(sums[d], end - begin) : sums[d]);
-      }
+  // out [bags, width]: of each bag the sum of its items, or with `mean` that divided by their
+  // number (integers: towards zero). range(bag) is a pair: the first item and one past the last.
+  template <typename Range>
+  void SumBags(int num_threads, int64_t bags, bool mean, Range range, T* out) const {
+    if (indices->dtype() == DType::kI32) {
+      SumBagsBy<int32_t>(num_threads, bags, mean, range, out);
+    } else {
+      SumBagsBy<int64_t>(num_threads, bags, mean, range, out);
     }
   }
 
  private:
   using Total = typename TableTotal<T>::type;
 
-  // Columns summed at a time: enough of a row to be read in one go, few enough that the sums stay
-  // in the first-level cache.
-  static constexpr int64_t kBlock = 256;
+  // Columns summed at a time, which is what registers hold.
+  static constexpr int64_t kBlock = 64;
+  // Bags for which instructions are chosen once.
+  static constexpr int64_t kMostBags = 32;
   // How far ahead rows are fetched: they stand anywhere in a table that fits in no cache.
   static constexpr int64_t kAheadBytes = 2048;
   static constexpr int64_t kCacheLine = 64;
 
-  template <bool kWeighted>
-  BW_ALWAYS_INLINE inline void AddRows(int64_t begin, int64_t end, int64_t first, int64_t block,
+  template <typename Index, typename Range>
+  void SumBagsBy(int num_threads, int64_t bags, bool mean, Range range, T* out) const {
+    const int64_t group = std::clamp(bags / (4 * std::max(num_threads, 1)), int64_t{1}, kMostBags);
+    const int64_t work = 2 * width * (indices->num_elements() + bags);
+    ParallelFor(num_threads, (bags + group - 1) / group, work, [&](int64_t index) {
+      const int64_t end = std::min((index + 1) * group, bags);
+      VectorizedFor<T>([&]() BW_ALWAYS_INLINE {
+        for (int64_t bag = index * group; bag < end; ++bag) {
+          const std::pair<int64_t, int64_t> items = range(bag);
+          SumItems<Index>(items.first, items.second, mean, out + bag * width);
+        }
+      });
+    });
+  }
+
+  template <typename Index>
+  BW_ALWAYS_INLINE inline void SumItems(int64_t begin, int64_t end, bool mean, T* out) const {
+    if (begin >= end) {
+      for (int64_t d = 0; d < width; ++d) {
+        out[d] = default_index < 0 ? T{} : rows[default_index * width + d];
+      }
+      return;
+    }
+    const int64_t divisor = mean ? end - begin : 0;
+    int64_t first = 0;
+    for (; first + kBlock <= width; first += kBlock) {
+      SumColumns<Index>(begin, end, first, std::integral_constant<int64_t, kBlock>(), divisor, out);
+    }
+    if (first < width) {
+      SumColumns<Index>(begin, end, first, width - first, divisor, out);
+    }
+  }
+
+  // Block: the number of columns, known to the compiler where it is kBlock.
+  template <typename Index, typename Block>
+  BW_ALWAYS_INLINE inline void SumColumns(int64_t begin, int64_t end, int64_t first, Block block,
+                                          int64_t divisor, T* out) const {
+    Total sums[kBlock] = {};
+    if (weights == nullptr) {
+      AddRows<Index, false>(begin, end, first, block, sums);
+    } else {
+      AddRows<Index, true>(begin, end, first, block, sums);
+    }
+    for (int64_t d = 0; d < block; ++d) {
+      out[first + d] = Narrow<T>(divisor > 0 ? Divide(sums[d], divisor) : sums[d]);
+    }
+  }
+
+  template <typename Index, bool kWeighted, typename Block>
+  BW_ALWAYS_INLINE inline void AddRows(int64_t begin, int64_t end, int64_t first, Block block,
                                        Total* __restrict sums) const {
+    const Index* const row_of = indices->data<Index>();
     const int64_t bytes = block * static_cast<int64_t>(sizeof(T));
-    const int64_t ahead = std::max<int64_t>(kAheadBytes / bytes, 1);
+    const int64_t ahead = kAheadBytes / (kBlock * static_cast<int64_t>(sizeof(T)));
     const int64_t last = indices->num_elements() - 1;
     for (int64_t i = begin; i < end; ++i) {
       const auto* next = reinterpret_cast<const char*>(
-          rows + IntAt(*indices, std::min(i + ahead, last)) * width + first);
+          rows + int64_t{row_of[std::min(i + ahead, last)]} * width + first);
       for (int64_t byte = 0; byte < bytes; byte += kCacheLine) {
         __builtin_prefetch(next + byte);
       }
-      const T* row = rows + IntAt(*indices, i) * width + first;
+      const T* __restrict const row = rows + int64_t{row_of[i]} * width + first;
       [[maybe_unused]] const Total weight = kWeighted ? Widen(weights[i]) : Total{};
       for (int64_t d = 0; d < block; ++d) {
         if constexpr (kWeighted) {
@@ -112,11 +150,11 @@ struct EmbeddingTable {
     }
   }
 
-  static typename TableTotal<T>::type Divide(typename TableTotal<T>::type sum, int64_t count) {
+  static Total Divide(Total sum, int64_t count) {
     if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
       return static_cast<uint64_t>(static_cast<int64_t>(sum) / count);
     } else {
-      return sum / static_cast<typename TableTotal<T>::type>(count);
+      return sum / static_cast<Total>(count);
     }
   }
 };
