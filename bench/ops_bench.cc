@@ -42,8 +42,9 @@ void RunModel(benchmark::State& state, Graph graph, const std::vector<Tensor>& i
   ExecutionContext context;
   context.num_threads = static_cast<int>(threads);
   std::vector<Tensor> outputs;
+  Model::Workspace workspace;
   for (auto _ : state) {
-    const absl::Status status = (*model)->Run(context, inputs, outputs);
+    const absl::Status status = (*model)->Run(context, inputs, workspace, outputs);
     if (!status.ok()) {
       state.SkipWithError(std::string(status.message()).c_str());
       return;

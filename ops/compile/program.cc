@@ -6,6 +6,15 @@
 #include "ops/base/status.h"
 
 namespace beamwright::ops {
+namespace {
+
+bool IsView(const Tensor& value, const Tensor& of) {
+  return value.has_value() && of.has_value() && value.bytes() >= of.bytes() &&
+         value.bytes() < of.bytes() + std::max<int64_t>(of.num_bytes(), 1);
+}
+
+}  // namespace
+
 absl::StatusOr<Program> Program::Compile(const Graph& graph, const GraphInfo& info,
                                          const OperatorSet& operators,
                                          const std::vector<bool>& selected) {
@@ -56,6 +65,12 @@ bool Program::Reads(int slot) const {
     }
   }
   return false;
+}
+
+bool Program::Computes(int slot) const {
+  return std::any_of(instructions_.begin(), instructions_.end(), [slot](const Instruction& made) {
+    return slot >= made.first_output && slot < made.first_output + made.num_outputs;
+  });
 }
 
 void Program::DropUnread(const Graph& graph, absl::Span<Program* const> programs,
@@ -130,6 +145,23 @@ absl::Status Program::Run(const ExecutionContext& context, Slots& slots) const {
     BW_RETURN_IF_ERROR(RunInstruction(instruction, context, slots));
   }
   return absl::OkStatus();
+}
+
+void Program::ReleaseViews(const Instruction& instruction, Slots& slots) {
+  for (int output = 0; output < instruction.num_outputs; ++output) {
+    Tensor& value = slots[static_cast<size_t>(instruction.first_output + output)];
+    for (const int input : instruction.inputs) {
+      if (input >= 0 && IsView(value, slots[static_cast<size_t>(input)])) {
+        value = Tensor();
+      }
+    }
+  }
+}
+
+void Program::ReleaseViews(Slots& slots) const {
+  for (size_t i = instructions_.size(); i-- > 0;) {
+    ReleaseViews(instructions_[i], slots);
+  }
 }
 
 Tensor RepeatRow(const Tensor& tensor, int64_t count) {

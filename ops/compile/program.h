@@ -42,8 +42,9 @@ class Program {
   // others, unless they are in `kept` or a Result of the graph. Weights would be held twice.
   static void DropUnread(const Graph& graph, absl::Span<Program* const> programs,
                          absl::Span<const ValueId> kept = {});
-  // Whether an instruction reads the slot.
+  // Whether an instruction reads the slot; whether one computes it.
   bool Reads(int slot) const;
+  bool Computes(int slot) const;
 
   // Slots with the constants in place.
   Slots MakeSlots() const { return constants_; }
@@ -56,6 +57,12 @@ class Program {
   static absl::Status RunRepeating(const Instruction& instruction, const ExecutionContext& context,
                                    Slots& slots, absl::Span<const int> repeated,
                                    int64_t repeat_rows);
+  // Lets go of what the instruction computed where it shares an input's buffer (a Reshape does), so
+  // that the buffer has one owner again and can be written in the next run. Views of views are
+  // known by what they view: release the last instruction first.
+  static void ReleaseViews(const Instruction& instruction, Slots& slots);
+  // Of all instructions.
+  void ReleaseViews(Slots& slots) const;
 
  private:
   std::vector<int> first_slot_;  // by node

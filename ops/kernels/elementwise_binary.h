@@ -3,6 +3,8 @@
 #ifndef BEAMWRIGHT_OPS_KERNELS_ELEMENTWISE_BINARY_H_
 #define BEAMWRIGHT_OPS_KERNELS_ELEMENTWISE_BINARY_H_
 
+#include <array>
+
 #include "ops/base/vector_isa.h"
 #include "ops/graph/operator.h"
 #include "ops/kernels/broadcast_loop.h"
@@ -21,10 +23,8 @@ absl::Status BinaryShapes(bool broadcast, absl::Span<const InputInfo> inputs,
 // each is a loop the compiler vectorises.
 template <typename T, typename Out, typename F>
 absl::Status ApplyBinary(const Tensor& left, const Tensor& right, Tensor& result, F f) {
-  const absl::Span<const int64_t> shapes[] = {left.shape(), right.shape()};
-  const BroadcastPlan plan(result.shape(), shapes);
   Out* const out_data = result.mutable_data<Out>();
-  plan.ForEachRow([&](int64_t offset, int64_t count, const auto& offsets, const auto& steps) {
+  const auto row = [&](int64_t offset, int64_t count, const auto& offsets, const auto& steps) {
     const T* a = left.data<T>() + offsets[0];
     const T* b = right.data<T>() + offsets[1];
     Out* out = out_data + offset;
@@ -46,7 +46,13 @@ absl::Status ApplyBinary(const Tensor& left, const Tensor& right, Tensor& result
         out[i] = f(*a, b[i * b_step]);
       }
     }
-  });
+  };
+  if (left.shape() == right.shape()) {
+    row(0, result.num_elements(), std::array<int64_t, 2>{}, std::array<int64_t, 2>{1, 1});
+    return absl::OkStatus();
+  }
+  const absl::Span<const int64_t> shapes[] = {left.shape(), right.shape()};
+  BroadcastPlan(result.shape(), shapes).ForEachRow(row);
   return absl::OkStatus();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "ops/base/status.h"
 #include "ops/base/step_profile.h"
@@ -23,11 +24,6 @@ Tensor SliceRows(const Tensor& tensor, int axis, int64_t begin, int64_t end) {
   Shape shape = rows.shape();
   shape.insert(shape.begin(), 1);
   return rows.Reshaped(shape);
-}
-
-bool IsView(const Tensor& value, const Tensor& of) {
-  return value.has_value() && of.has_value() && value.bytes() >= of.bytes() &&
-         value.bytes() < of.bytes() + std::max<int64_t>(of.num_bytes(), 1);
 }
 
 }  // namespace
@@ -99,6 +95,13 @@ absl::StatusOr<std::unique_ptr<LoopBody>> LoopBody::Compile(std::shared_ptr<cons
   }
   for (const int result : graph.results) {
     body->result_slots_.push_back(body->step_program_.slot(graph.node(result).inputs[0]));
+  }
+  for (const int rule : body->carried_) {
+    const int back_edge = body->loop_->inputs[static_cast<size_t>(rule)].back_edge;
+    const int slot = body->result_slots_[static_cast<size_t>(back_edge)];
+    auto& spares = body->spare_slots_;
+    const bool is_first = std::find(spares.begin(), spares.end(), slot) == spares.end();
+    spares.push_back(is_first && body->step_program_.Computes(slot) ? slot : -1);
   }
   Program* const programs[] = {&body->request_program_, &body->step_program_};
   Program::DropUnread(graph, programs);
@@ -184,7 +187,23 @@ absl::Status LoopBody::StepWhole(const ExecutionContext& context, absl::Span<con
     }
   }
   BW_RETURN_IF_ERROR(step_program_.Run(context, slots));
-  return CollectResults(slots, loop_->states_may_change_shape, states, results);
+  BW_RETURN_IF_ERROR(CollectResults(slots, loop_->states_may_change_shape, states, results));
+  step_program_.ReleaseViews(slots);
+  ReleaseParameters(slots);
+  return absl::OkStatus();
+}
+
+void LoopBody::ReleaseParameters(Slots& slots) const {
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
+    Tensor old = std::exchange(slots[static_cast<size_t>(ParameterSlot(input))], Tensor());
+    if (spare_slots_[i] >= 0) {
+      slots[static_cast<size_t>(spare_slots_[i])] = std::move(old);
+    }
+  }
+  for (const int rule : sliced_) {
+    slots[static_cast<size_t>(ParameterSlot(loop_->inputs[static_cast<size_t>(rule)]))] = Tensor();
+  }
 }
 
 void LoopBody::MakeUnits(const RowStep& step, RowScratch& scratch) const {
@@ -287,25 +306,14 @@ void LoopBody::Join(const RowPlan::Segment& segment, absl::Span<const Unit> unit
 }
 
 void LoopBody::ReleaseViews(RowScratch& scratch) const {
-  const auto release = [&](const Program::Instruction& instruction, Slots& slots) {
-    for (int output = 0; output < instruction.num_outputs; ++output) {
-      Tensor& value = slots[static_cast<size_t>(instruction.first_output + output)];
-      for (const int input : instruction.inputs) {
-        if (input >= 0 && IsView(value, slots[static_cast<size_t>(input)])) {
-          value = Tensor();
-        }
-      }
-    }
-  };
   const std::vector<Program::Instruction>& instructions = step_program_.instructions();
-  // Views of views are known by what they view: the last go first.
   for (size_t i = instructions.size(); i-- > 0;) {
     if (!plan_.per_request[i]) {
-      release(instructions[i], scratch.rows);
+      Program::ReleaseViews(instructions[i], scratch.rows);
       continue;
     }
     for (const Unit& unit : scratch.units) {
-      release(instructions[i], *unit.slots);
+      Program::ReleaseViews(instructions[i], *unit.slots);
     }
   }
   for (size_t i = 0; i < instructions.size(); ++i) {

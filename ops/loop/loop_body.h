@@ -116,6 +116,9 @@ class LoopBody {
   const Node& ParameterNode(const LoopInput& input) const;
   absl::Status CollectResults(const Slots& slots, bool may_change_shape,
                               std::vector<Tensor>& states, std::vector<Tensor>& results) const;
+  // At the end of StepWhole: lets go of states and slices. An old state's memory becomes that of
+  // the value that carries the next one, so that two buffers take turns.
+  void ReleaseParameters(Slots& slots) const;
   void MakeUnits(const RowStep& step, RowScratch& scratch) const;
   void CollectParts(int result, RowScratch& scratch) const;
   absl::Status RunPerRequest(const ExecutionContext& context, const RowPlan::Segment& segment,
@@ -137,6 +140,7 @@ class LoopBody {
   std::vector<bool> reads_invariant_;  // by invariant
   std::vector<int> sliced_;
   std::vector<int> result_slots_;
+  std::vector<int> spare_slots_;  // by state: the slot of its next value; -1: not the step's alone
 };
 
 // out = rows parents[i] of `old` [rows, ...] (or no value: there are none), followed by state

@@ -137,6 +137,7 @@ absl::Status Collector::Start(const Tensor& part, int64_t trips, Tensor& output)
     return TooManyParts(trips, part.shape());
   }
   shape[static_cast<size_t>(axis_)] = length_ * trips;
+  output = std::move(memory_);
   output.Resize(part.dtype(), shape);
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 #define BEAMWRIGHT_OPS_LOOP_LOOP_PARTS_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -32,8 +33,9 @@ class Slicer {
 class Collector {
  public:
   // `trips`: number of iterations, -1 if only the end of the loop will tell. `rule` must live while
-  // this does.
-  Collector(const LoopOutput& rule, int64_t trips) : rule_(&rule), trips_(trips) {}
+  // this does. `memory` is used for the output if it is large enough and nobody else holds it.
+  Collector(const LoopOutput& rule, int64_t trips, Tensor memory = {})
+      : rule_(&rule), trips_(trips), memory_(std::move(memory)) {}
 
   // The next iteration's part. Its shape and type must be the first one's.
   absl::Status Add(const Tensor& part, Tensor& output);
@@ -46,6 +48,7 @@ class Collector {
 
   const LoopOutput* rule_;
   int64_t trips_;
+  Tensor memory_;
   int64_t count_ = 0;
   int64_t bytes_ = 0;          // held in parts_
   std::vector<Tensor> parts_;  // while the number of iterations is not known

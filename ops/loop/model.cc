@@ -1,5 +1,7 @@
 #include "ops/loop/model.h"
 
+#include <utility>
+
 #include "ops/base/status.h"
 #include "ops/compile/hoist_inputs.h"
 #include "ops/compile/shape_folding.h"
@@ -35,20 +37,47 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph, Precision wei
 
 absl::Status Model::Run(const ExecutionContext& context, absl::Span<const Tensor> inputs,
                         std::vector<Tensor>& outputs) const {
+  Workspace workspace;
+  return Run(context, inputs, workspace, outputs);
+}
+
+absl::Status Model::Run(const ExecutionContext& context, absl::Span<const Tensor> inputs,
+                        Workspace& workspace, std::vector<Tensor>& outputs) const {
   if (inputs.size() != graph_.parameters.size()) {
     return Invalid("got ", inputs.size(), " inputs; the model takes ", graph_.parameters.size());
   }
-  Slots slots = program_.MakeSlots();
+  Slots& slots = workspace.slots;
+  if (slots.empty()) {
+    slots = program_.MakeSlots();
+  }
   for (size_t i = 0; i < inputs.size(); ++i) {
     BW_RETURN_IF_ERROR(CheckParameter(graph_, graph_.parameters[i], inputs[i]));
-    slots[static_cast<size_t>(program_.slot({graph_.parameters[i], 0}))] = inputs[i];
+    slots[SlotOf({graph_.parameters[i], 0})] = inputs[i];
   }
-  BW_RETURN_IF_ERROR(program_.Run(context, slots));
-  outputs.clear();
+  outputs.resize(graph_.results.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const ValueId value = graph_.node(graph_.results[i]).inputs[0];
+    Tensor old = std::exchange(outputs[i], Tensor());
+    if (program_.Computes(program_.slot(value))) {
+      slots[SlotOf(value)] = std::move(old);
+    }
+  }
+  const absl::Status status = program_.Run(context, slots);
+  for (size_t i = 0; status.ok() && i < outputs.size(); ++i) {
+    outputs[i] = slots[SlotOf(graph_.node(graph_.results[i]).inputs[0])];
+  }
+  // What stays is memory that nobody else holds.
+  program_.ReleaseViews(slots);
   for (const int result : graph_.results) {
-    outputs.push_back(slots[static_cast<size_t>(program_.slot(graph_.node(result).inputs[0]))]);
+    const ValueId value = graph_.node(result).inputs[0];
+    if (program_.Computes(program_.slot(value))) {
+      slots[SlotOf(value)] = Tensor();
+    }
   }
-  return absl::OkStatus();
+  for (const int parameter : graph_.parameters) {
+    slots[SlotOf({parameter, 0})] = Tensor();
+  }
+  return status;
 }
 
 }  // namespace beamwright::ops

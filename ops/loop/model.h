@@ -27,8 +27,19 @@ class Model {
   absl::Status Run(const ExecutionContext& context, absl::Span<const Tensor> inputs,
                    std::vector<Tensor>& outputs) const;
 
+  // Memory of the values on the way, kept from run to run: fresh memory costs more to map than many
+  // operators to compute. One for a thread, of one model.
+  struct Workspace {
+    Slots slots;
+  };
+  // The same in kept memory. `outputs` of an earlier run give theirs back, if nobody else holds
+  // them.
+  absl::Status Run(const ExecutionContext& context, absl::Span<const Tensor> inputs,
+                   Workspace& workspace, std::vector<Tensor>& outputs) const;
+
  private:
   Model() = default;
+  size_t SlotOf(ValueId value) const { return static_cast<size_t>(program_.slot(value)); }
 
   Graph graph_;
   Program program_;

@@ -1,6 +1,7 @@
 #include "ops/loop/sequence_driver.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
@@ -68,7 +69,10 @@ class LoopKernel : public Kernel {
     if (loop().lengths_input >= 0) {
       BW_ASSIGN_OR_RETURN(lengths, ReadLengths(loop(), LengthsOf(inputs), values));
     }
-    std::vector<Tensor> results(loop().outputs.size());
+    std::vector<Tensor> results;
+    for (const LoopOutput& rule : loop().outputs) {
+      results.push_back(std::exchange(outputs[static_cast<size_t>(rule.output)], Tensor()));
+    }
     BW_RETURN_IF_ERROR(RunOnce(context, inputs, values, -1, lengths, results));
     BW_RETURN_IF_ERROR(FillEmpty(inputs, results));
     Deliver(results, outputs);
@@ -90,10 +94,12 @@ class LoopKernel : public Kernel {
   }
 
   // Iterates over the first `length` elements of the sliced axes (-1: all). `results`, one for each
-  // output rule, stay without a value where no iteration gave one.
+  // output rule, give their memory, and end without a value where no iteration gave one.
   absl::Status RunOnce(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                        const std::vector<Tensor>& values, int64_t length,
                        const std::vector<int64_t>& lengths, std::vector<Tensor>& results) const {
+    std::vector<Tensor> memory(results.size());
+    memory.swap(results);
     std::vector<Slicer> slicers;
     BW_ASSIGN_OR_RETURN(const int64_t parts, MakeSlicers(values, length, slicers));
     BW_ASSIGN_OR_RETURN(const Trips trips, FindTrips(inputs, parts));
@@ -103,8 +109,9 @@ class LoopKernel : public Kernel {
     }
     if (trips.most > 0) {
       Iterations run{context, trips, slicers, lengths, states, {}, {}};
-      for (const LoopOutput& rule : loop().outputs) {
-        run.collectors.emplace_back(rule, trips.exact ? trips.most : -1);
+      for (size_t i = 0; i < results.size(); ++i) {
+        run.collectors.emplace_back(loop().outputs[i], trips.exact ? trips.most : -1,
+                                    std::move(memory[i]));
       }
       BW_RETURN_IF_ERROR(Iterate(run, values, results));
     }
@@ -186,8 +193,11 @@ class LoopKernel : public Kernel {
         results[i] = part;
         continue;
       }
-      absl::StatusOr<Tensor> valid =
-          lengths.empty() ? part : HoldRows(part, Tensor(), lengths, position);
+      if (lengths.empty()) {
+        BW_RETURN_IF_ERROR(InOutput(i, run.collectors[i].Add(part, results[i])));
+        continue;
+      }
+      const absl::StatusOr<Tensor> valid = HoldRows(part, Tensor(), lengths, position);
       BW_RETURN_IF_ERROR(InOutput(i, valid.status()));
       BW_RETURN_IF_ERROR(InOutput(i, run.collectors[i].Add(*valid, results[i])));
     }
@@ -358,7 +368,8 @@ class LoopKernel : public Kernel {
   }
 
   absl::Status InOutput(size_t rule, const absl::Status& status) const {
-    return Annotate(status, absl::StrCat("output ", loop().outputs[rule].output));
+    return status.ok() ? status
+                       : Annotate(status, absl::StrCat("output ", loop().outputs[rule].output));
   }
 
   const Node node_;  // with the loop as inference left it

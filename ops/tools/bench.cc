@@ -65,12 +65,13 @@ absl::StatusOr<BenchResult> BenchModel(const Model& model, const BenchCase& inpu
   ExecutionContext context;
   context.num_threads = inputs.threads;
   std::vector<Tensor> outputs;
-  BW_RETURN_IF_ERROR(model.Run(context, tensors, outputs));
+  Model::Workspace workspace;
+  BW_RETURN_IF_ERROR(model.Run(context, tensors, workspace, outputs));
   std::vector<double> times;
   const absl::Time end = absl::Now() + absl::Seconds(seconds);
   do {
     const absl::Time started = absl::Now();
-    BW_RETURN_IF_ERROR(model.Run(context, tensors, outputs));
+    BW_RETURN_IF_ERROR(model.Run(context, tensors, workspace, outputs));
     times.push_back(absl::ToDoubleMilliseconds(absl::Now() - started));
   } while (absl::Now() < end);
   std::sort(times.begin(), times.end());
