@@ -27,6 +27,8 @@ std::string HypothesisText(const v1::Hypothesis& hypothesis) {
     text += " [cut at the maximum length]";
   } else if (hypothesis.finish_reason() == v1::FINISH_REASON_DEADLINE) {
     text += " [under way at the deadline]";
+  } else if (hypothesis.finish_reason() == v1::FINISH_REASON_SHUTDOWN) {
+    text += " [under way when the server ended]";
   }
   return text;
 }

@@ -26,8 +26,8 @@ bool Fits(float x, ScoreKind kind) {
 
 }  // namespace
 
-absl::Status ToLogProbs(absl::Span<const float> scores, ScoreKind kind,
-                        absl::Span<float> log_probs) {
+absl::Status ToLogProbs(absl::Span<const float> scores, ScoreKind kind, absl::Span<float> log_probs,
+                        float* shift_taken) {
   for (size_t i = 0; i < scores.size(); ++i) {
     if (!Fits(scores[i], kind)) {
       return Invalid("scores[", i, "]: ", scores[i],
@@ -37,6 +37,9 @@ absl::Status ToLogProbs(absl::Span<const float> scores, ScoreKind kind,
     }
   }
   const float shift = kind == ScoreKind::kLogits ? LogSumExp(scores) : 0;
+  if (shift_taken != nullptr) {
+    *shift_taken = shift;
+  }
   const bool is_prob = kind == ScoreKind::kProbabilities;
   const float* const x = scores.data();
   float* const out = log_probs.data();
@@ -50,7 +53,7 @@ absl::Status ToLogProbs(absl::Span<const float> scores, ScoreKind kind,
   return absl::OkStatus();
 }
 
-absl::Status MixScores(absl::Span<const MixPart> parts, MixKind kind, std::vector<float>& scratch,
+absl::Status MixScores(absl::Span<MixPart> parts, MixKind kind, std::vector<float>& scratch,
                        std::vector<float>& logits) {
   const size_t count = parts.empty() ? 0 : parts[0].scores.size();
   scratch.resize(count);
@@ -62,9 +65,9 @@ absl::Status MixScores(absl::Span<const MixPart> parts, MixKind kind, std::vecto
       return Invalid("decoder ", part, " gave ", parts[part].scores.size(),
                      " scores, the first one ", count);
     }
-    BW_RETURN_IF_ERROR(
-        Annotate(ToLogProbs(parts[part].scores, parts[part].kind, absl::MakeSpan(scratch)),
-                 absl::StrCat("decoder ", part)));
+    BW_RETURN_IF_ERROR(Annotate(ToLogProbs(parts[part].scores, parts[part].kind,
+                                           absl::MakeSpan(scratch), &parts[part].shift),
+                                absl::StrCat("decoder ", part)));
     const float weight = parts[part].weight;
     const bool probs = kind == MixKind::kProbs;
     Vectorized([=]() BW_ALWAYS_INLINE {

@@ -14,8 +14,9 @@ namespace beamwright::ops {
 // log_probs = the natural-log probabilities that `scores` are, in f32: logits less their
 // log-sum-exp, log-probabilities as they are, logarithms of probabilities. InvalidArgument naming
 // the token: a score is NaN, +infinity, or none of its kind. `log_probs` is as long as `scores`.
-absl::Status ToLogProbs(absl::Span<const float> scores, ScoreKind kind,
-                        absl::Span<float> log_probs);
+// shift, if not null: what was taken off each; 0 unless they are logits.
+absl::Status ToLogProbs(absl::Span<const float> scores, ScoreKind kind, absl::Span<float> log_probs,
+                        float* shift = nullptr);
 
 enum class MixKind {
   kLogProbs,  // sum of weight * log-probability
@@ -26,12 +27,13 @@ struct MixPart {
   absl::Span<const float> scores;
   ScoreKind kind = ScoreKind::kLogits;
   float weight = 1;  // > 0
+  float shift = 0;   // set by MixScores: as of ToLogProbs
 };
 
 // One row of logits out of several rows of equal length; in f32, in the order of `parts`. scratch
 // is kept by the caller, so that steady steps allocate nothing. Errors as ToLogProbs, naming the
 // part.
-absl::Status MixScores(absl::Span<const MixPart> parts, MixKind kind, std::vector<float>& scratch,
+absl::Status MixScores(absl::Span<MixPart> parts, MixKind kind, std::vector<float>& scratch,
                        std::vector<float>& logits);
 
 }  // namespace beamwright::ops

@@ -52,12 +52,12 @@ void BeamDriver::DropDead() {
   requests_.erase(std::remove_if(requests_.begin(), requests_.end(), is_dead), requests_.end());
 }
 
-void BeamDriver::CutOverdue() {
-  const absl::Time now = absl::Now();
+template <typename Which>
+void BeamDriver::CutSearches(search::FinishReason reason, Which which) {
   Requests finished;
   for (auto& request : requests_) {
-    if (now >= request->cut_at && !request->call.IsCancelled() && request->search.has_value() &&
-        request->search->CutAtDeadline()) {
+    if (which(*request) && !request->call.IsCancelled() && request->search.has_value() &&
+        request->search->Cut(reason)) {
       TellProgress(*request);
       finished.push_back(std::move(request));
     }
@@ -96,7 +96,13 @@ absl::Status BeamDriver::MixMembers(size_t row, absl::Span<const float>& scores)
     buffers.parts.push_back({runners_[member].Scores(static_cast<int>(row)),
                              runners_[member].kind(), parts.member_weights[member]});
   }
-  BW_RETURN_IF_ERROR(ops::MixScores(buffers.parts, parts.mix_kind, buffers.scratch, buffers.mixed));
+  BW_RETURN_IF_ERROR(ops::MixScores(absl::MakeSpan(buffers.parts), parts.mix_kind, buffers.scratch,
+                                    buffers.mixed));
+  buffers.members.clear();
+  for (const ops::MixPart& part : buffers.parts) {
+    buffers.members.push_back(
+        {part.scores, part.shift, part.kind == ops::ScoreKind::kProbabilities});
+  }
   scores = buffers.mixed;
   return absl::OkStatus();
 }
@@ -117,7 +123,7 @@ absl::Status BeamDriver::ScoreRow(size_t row) {
     BW_RETURN_IF_ERROR(Annotate(
         ops::ToLogProbs(runner.Scores(first + owner.row), runner.kind(), scores), scorer.name));
   }
-  fused.Join(owner.request->search->options().scorers);
+  fused.Join(owner.request->search_options().scorers);
   return absl::OkStatus();
 }
 
@@ -276,6 +282,7 @@ search::RowCandidates BeamDriver::Candidates(size_t row) {
           list.rank_scores,
           scans_[row].watched,
           is_fused ? &buffers_[row].fused : nullptr,
+          buffers_[row].members,
           {}};
 }
 
@@ -314,10 +321,7 @@ void BeamDriver::FailAll(const absl::Status& status) {
 }
 
 void BeamDriver::End(const absl::Status& why) {
-  for (auto& request : requests_) {
-    request->cut_at = request->may_be_cut ? absl::InfinitePast() : absl::InfiniteFuture();
-  }
-  CutOverdue();
+  CutSearches(search::FinishReason::kShutdown, [](const Request& r) { return r.may_be_cut; });
   for (auto& request : requests_) {
     request->Fail(why);
   }
@@ -325,7 +329,8 @@ void BeamDriver::End(const absl::Status& why) {
 }
 
 void BeamDriver::Step(const ops::ExecutionContext& context) {
-  CutOverdue();
+  const absl::Time now = absl::Now();
+  CutSearches(search::FinishReason::kDeadline, [now](const Request& r) { return now >= r.cut_at; });
   DropDead();
   if (!requests_.empty()) {
     const PhaseScope phase(Phase::kOther);

@@ -36,8 +36,9 @@ class BeamDriver {
   using Requests = std::vector<std::unique_ptr<Request>>;
 
   void DropDead();
-  // Cuts the searches whose time is up; they leave with what they have.
-  void CutOverdue();
+  // Cuts the searches that are to be; they leave with what they have.
+  template <typename Which>
+  void CutSearches(search::FinishReason reason, Which which);
   // Runs every decoder over the rows of the requests that use it.
   absl::Status RunDecoders(const ops::ExecutionContext& context);
   // Scans the logits and advances every search; requests that fail leave.
@@ -72,6 +73,7 @@ class BeamDriver {
     std::vector<float> mixed;
     std::vector<float> scratch;
     std::vector<ops::MixPart> parts;
+    std::vector<search::MemberScores> members;
     search::FusedRow fused;
     RowRules rules;
   };

@@ -95,7 +95,7 @@ absl::Status PrepareCtc(const DecodeModel::Parts& parts, absl::Span<const Tensor
         fusion::CtcFrames frames,
         FramesOf(part, axis < 0 ? outputs[index] : TakeRow(outputs[index], axis, row)));
     scorer.rows = std::make_unique<fusion::CtcPrefixScorer>(std::move(frames),
-                                                            request.search->options().end_tokens);
+                                                            request.search_options().end_tokens);
   }
   return absl::OkStatus();
 }

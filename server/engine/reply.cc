@@ -29,6 +29,8 @@ v1::FinishReason ReasonOf(search::FinishReason reason) {
       return v1::FINISH_REASON_LENGTH;
     case search::FinishReason::kDeadline:
       return v1::FINISH_REASON_DEADLINE;
+    case search::FinishReason::kShutdown:
+      return v1::FINISH_REASON_SHUTDOWN;
   }
   return v1::FINISH_REASON_UNSPECIFIED;
 }
@@ -46,11 +48,16 @@ void FillHypothesis(const Request& request, const search::Hypothesis& hypothesis
   out.set_reward(hypothesis.reward);
   out.set_coverage(hypothesis.coverage);
   for (size_t i = 0; i < hypothesis.scorer_sums.size(); ++i) {
-    const search::ScorerWeight& scorer = request.search->options().scorers[i];
+    const search::ScorerWeight& scorer = request.search_options().scorers[i];
     v1::ScorerPart& part = *out.add_scorer_parts();
     part.set_name(scorer.name);
     part.set_weight(scorer.weight);
     part.set_log_prob(hypothesis.scorer_sums[i]);
+  }
+  for (size_t i = 0; i < hypothesis.member_sums.size(); ++i) {
+    v1::MemberPart& part = *out.add_member_parts();
+    part.set_weight(request.model->parts().member_weights[i]);
+    part.set_log_prob(hypothesis.member_sums[i]);
   }
   for (const std::vector<search::TopToken>& tops : hypothesis.top_tokens) {
     v1::TopTokens& list = *out.add_top_tokens();

@@ -171,10 +171,7 @@ void Request::Prepare() {
   for (int member = 0; member < parts.num_members(); ++member) {
     decoders[static_cast<size_t>(member)].is_used = true;
   }
-  if (!search.has_value()) {
-    return;  // given targets are scored by the model alone
-  }
-  for (const search::ScorerWeight& wanted : search->options().scorers) {
+  for (const search::ScorerWeight& wanted : search_options().scorers) {
     const ScorerPart& part = *parts.FindScorer(wanted.name);
     RequestScorer& own = scorers.emplace_back();
     own.name = part.name;
@@ -190,8 +187,8 @@ void Request::Prepare() {
 absl::Status Request::Advance(absl::Span<const search::RowCandidates> candidates) {
   BW_RETURN_IF_ERROR(rows().Advance(candidates));
   for (RequestScorer& one : scorers) {
-    if (one.rows != nullptr && !search->done()) {
-      one.rows->Advance(search->parents(), search->tokens());
+    if (one.rows != nullptr && !rows().done()) {
+      one.rows->Advance(rows().parents(), rows().tokens());
     }
   }
   return absl::OkStatus();
@@ -273,13 +270,14 @@ int64_t ScorerBytes(const DecodeModel::Parts& parts, const search::SearchOptions
 
 int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& options,
                    int source_length, bool keeps_attention) {
-  // 20 bytes per slot and step of history and 4 for each scorer, what processors remember of rows,
-  // recorded alternatives.
+  // 20 bytes per slot and step of history and 4 for each scorer and each decoder of an ensemble,
+  // what processors remember of rows, recorded alternatives.
   const DecodeModel::Parts& parts = model.parts();
   const int64_t slots = options.beam_size + options.n_best;
   const int64_t steps =
       options.max_length + static_cast<int64_t>(options.constraints.prefix.size());
-  const int64_t slot_bytes = 20 + 4 * static_cast<int64_t>(options.scorers.size());
+  const int64_t slot_bytes =
+      20 + 4 * (static_cast<int64_t>(options.scorers.size()) + options.num_members);
   constexpr int64_t kRowHistoryBytes = 2 * sizeof(int32_t);
   const int64_t step_bytes =
       slot_bytes * slots + kRowHistoryBytes * options.beam_size +

@@ -83,6 +83,9 @@ struct Request {
   search::RowSearch& rows() {
     return scorer.has_value() ? static_cast<search::RowSearch&>(*scorer) : *search;
   }
+  const search::SearchOptions& search_options() const {
+    return scorer.has_value() ? scorer->options() : search->options();
+  }
 };
 
 // Tokenises or converts a source and checks it against the model: InvalidArgument naming the field.

@@ -5,12 +5,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "server/engine/decode_options.h"
 #include "server/engine/engine.h"
+#include "server/engine/fusion_options.h"
 #include "server/engine/parts.h"
 #include "server/engine/target_tokens.h"
+#include "server/model/error_details.h"
 #include "server/model/rules.h"
 
 namespace beamwright::engine {
@@ -34,6 +35,7 @@ v1::ScoreOptions Defaults(const v1::DecodeOptions& options) {
   if (options.has_coverage_penalty()) {
     defaults.set_coverage_penalty(options.coverage_penalty());
   }
+  *defaults.mutable_fusion() = options.fusion();
   return defaults;
 }
 
@@ -46,13 +48,14 @@ absl::StatusOr<ResolvedScoring> ResolveScoring(const DecodeModel& model,
   ResolvedScoring resolved;
   resolved.merged = options;
   model::ApplyDefaults(Defaults(model.config().default_options()), resolved.merged);
+  search::SearchOptions& search = resolved.search;
   if (faults.empty()) {
     CheckAttention(model, resolved.merged.coverage_penalty(), resolved.merged.attention(), faults);
+    search.scorers = ReadFusion(model, resolved.merged.fusion(), faults);
   }
   if (!faults.empty()) {
-    return Invalid(absl::StrJoin(faults, "; "));
+    return model::InvalidFields(faults);
   }
-  search::SearchOptions& search = resolved.search;
   SetModelTokens(model, search);
   search.length_penalty = PenaltyOf(resolved.merged.length_penalty());
   search.alpha = resolved.merged.length_penalty_alpha();
@@ -105,7 +108,7 @@ absl::StatusOr<std::vector<search::TokenSequence>> ReadTargets(
                                   " are allowed for a source"));
   }
   if (!faults.empty()) {
-    return Invalid(absl::StrJoin(faults, "; "));
+    return model::InvalidFields(faults);
   }
   return sequences;
 }

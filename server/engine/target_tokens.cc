@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/base/status.h"
+#include "server/engine/parts.h"
 
 namespace beamwright::engine {
 
@@ -32,6 +33,7 @@ void SetModelTokens(const DecodeModel& model, search::SearchOptions& search) {
   search.vocabulary_size = model.target_vocabulary_size();
   search.begin_token = target.begin_id();
   search.end_tokens = target.end_ids();
+  search.num_members = static_cast<int>(model.parts().member_weights.size());
   // Padding alone is banned: banning the begin token as well would renormalise every score away
   // from what the training framework computes for the same tokens.
   const int pad = target.pad_id();

@@ -62,7 +62,7 @@ BeamSearch::BeamSearch(const SearchOptions& options)
       scores_(options, GainsOf(options)),
       history_(options.beam_size + options.n_best,
                static_cast<int>(options.constraints.prefix.size()) + options.max_length,
-               static_cast<int>(options.scorers.size())),
+               static_cast<int>(options.scorers.size()) + options.num_members),
       coverage_(options.coverage_penalty),
       group_size_(options.beam_size / std::max(options.num_groups, NumLists(options))),
       tokens_({options.begin_token}),
@@ -194,11 +194,8 @@ absl::Status BeamSearch::CheckRows(absl::Span<const RowCandidates> rows) const {
       status = Invalid(rows[row].watched.size(), " watched tokens, must be ",
                        rules_[row].watched.size());
     }
-    const size_t scored = rows[row].fused == nullptr ? 0 : rows[row].fused->added().size();
-    if (status.ok() && !options_.scorers.empty() &&
-        scored != static_cast<size_t>(options_.vocabulary_size)) {
-      status =
-          Invalid("scorers' scores of ", scored, " tokens, must be of ", options_.vocabulary_size);
+    if (status.ok()) {
+      status = CheckParts(rows[row], options_);
     }
     if (!status.ok()) {
       return Annotate(status, absl::StrCat("step ", step, ", row ", row));
@@ -257,7 +254,7 @@ void BeamSearch::AddStep() {
   rows_.resize(living_.size());
   for (size_t r = 0; r < living_.size(); ++r) {
     const Pair& pair = living_[r];
-    history_.Set(static_cast<int>(r), pair.parent, pair.token, pair.log_prob, pair.scores);
+    history_.Set(static_cast<int>(r), pair.parent, pair.token, pair.log_prob, pair.parts);
     tokens_.push_back(pair.token);
     parents_.push_back(pair.parent);
     Row& row = rows_[r];

@@ -99,10 +99,11 @@ class BeamSearch final : public RowSearch {
   absl::Status Advance(absl::Span<const RowCandidates> rows) override;
 
   // Ends the search as it stands: live rows fill what finished hypotheses leave of the n-best list,
-  // ordered among themselves as ever, with reason kDeadline; random samples keep their order.
+  // ordered among themselves as ever, with the reason, kDeadline or kShutdown; random samples keep
+  // their order.
   // False, and nothing changes, if no row may end here: before the first token behind the target
   // prefix, or where constraints are not met yet.
-  bool CutAtDeadline();
+  bool Cut(FinishReason reason);
 
   // A hypothesis that may be in the answer yet.
   struct Head {
@@ -194,8 +195,8 @@ class BeamSearch final : public RowSearch {
   void TakeByNoise(absl::Span<const RowCandidates> rows);
   absl::Span<const RowCandidates> JoinWatched(absl::Span<const RowCandidates> rows);
   void StartRanks(absl::Span<const RowCandidates> rows);
-  // What scorers say of the pair's token.
-  void TakeScores(const RowCandidates& list, Pair& pair) const;
+  // What scorers and members of an ensemble say of the pair's token.
+  void TakeParts(const RowCandidates& list, Pair& pair) const;
   // The options that may have left nothing to choose, for a message.
   std::string BarringOptions() const;
   // Whether the candidate may be chosen at all.

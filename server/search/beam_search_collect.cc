@@ -31,7 +31,8 @@ absl::StatusOr<std::vector<Hypothesis>> BeamSearch::Collect(const SlotPaths& pat
   }
   if (lists_.size() > 1) {
     const auto is_cut = [](const Hypothesis& hypothesis) {
-      return hypothesis.reason == FinishReason::kDeadline;
+      return hypothesis.reason == FinishReason::kDeadline ||
+             hypothesis.reason == FinishReason::kShutdown;
     };
     std::sort(result.begin(), result.end(), [&](const Hypothesis& a, const Hypothesis& b) {
       return std::make_tuple(is_cut(a), -a.score, a.tokens.size(), std::cref(a.tokens)) <
@@ -53,7 +54,9 @@ absl::StatusOr<Hypothesis> BeamSearch::CollectOne(const ListEntry& entry,
   hypothesis.reason = entry.reason;
   hypothesis.tokens.reserve(static_cast<size_t>(entry.length));
   hypothesis.token_log_probs.reserve(static_cast<size_t>(entry.length));
-  hypothesis.scorer_sums.assign(options_.scorers.size(), 0);
+  const size_t num_scorers = options_.scorers.size();
+  hypothesis.scorer_sums.assign(num_scorers, 0);
+  hypothesis.member_sums.assign(static_cast<size_t>(options_.num_members), 0);
   const int scored_from = options_.constraints.score_prefix ? 0 : hypothesis.prefix_length;
   int row = 0;  // that the step's token was chosen from
   for (int step = 0; step < entry.length; ++step) {
@@ -65,9 +68,11 @@ absl::StatusOr<Hypothesis> BeamSearch::CollectOne(const ListEntry& entry,
     hypothesis.rows.push_back(row);
     hypothesis.tokens.push_back(history_.token(step, slot));
     hypothesis.token_log_probs.push_back(history_.log_prob(step, slot));
-    for (size_t i = 0; step >= scored_from && i < options_.scorers.size(); ++i) {
-      hypothesis.scorer_sums[i] +=
-          static_cast<double>(history_.score(step, slot, static_cast<int>(i)));
+    for (size_t i = 0; step >= scored_from && i < num_scorers + hypothesis.member_sums.size();
+         ++i) {
+      double& sum =
+          i < num_scorers ? hypothesis.scorer_sums[i] : hypothesis.member_sums[i - num_scorers];
+      sum += static_cast<double>(history_.part(step, slot, static_cast<int>(i)));
     }
     if (options_.num_top_tokens > 0) {
       const size_t wanted = static_cast<size_t>(options_.num_top_tokens);

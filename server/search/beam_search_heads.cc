@@ -5,7 +5,7 @@
 
 namespace beamwright::search {
 
-bool BeamSearch::CutAtDeadline() {
+bool BeamSearch::Cut(FinishReason reason) {
   const bool is_random = options_.sampling.kind == Sampling::kRandom;
   std::vector<NBestList> cut;
   for (const List& list : lists_) {
@@ -18,7 +18,7 @@ bool BeamSearch::CutAtDeadline() {
     }
     any = true;
     const Pair& pair = living_[row];
-    const ListEntry entry = MakeEntry(pair, FinishReason::kDeadline);
+    const ListEntry entry = MakeEntry(pair, reason);
     if (entry.score >= options_.score_threshold) {
       const size_t list = lists_.size() == 1 ? 0 : static_cast<size_t>(pair.group);
       NBestList& into = is_random ? lists_[list].best : cut[list];
@@ -36,7 +36,7 @@ bool BeamSearch::CutAtDeadline() {
 }
 
 bool BeamSearch::MayEnter(const List& list, const Row& row) const {
-  // What is cut at a deadline has other lengths than the bound knows, and is listed otherwise.
+  // What is cut has other lengths than the bound knows, and is listed otherwise.
   if (!list.best.full() || options_.may_be_cut || num_generated() <= 0 ||
       options_.sampling.kind == Sampling::kRandom) {
     return true;

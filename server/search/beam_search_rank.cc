@@ -82,16 +82,20 @@ Pair BeamSearch::MakePair(const RowCandidates& list, size_t candidate, int32_t r
   pair.sum = parent.sum + static_cast<double>(pair.log_prob);
   pair.reward = parent.reward;
   pair.fused = parent.fused;
-  TakeScores(list, pair);
+  TakeParts(list, pair);
   pair.group = std::max(parent.group, 0);
   return pair;
 }
 
-void BeamSearch::TakeScores(const RowCandidates& list, Pair& pair) const {
-  for (size_t i = 0; i < options_.scorers.size(); ++i) {
-    pair.scores[i] = list.fused->score(i, pair.token);
+void BeamSearch::TakeParts(const RowCandidates& list, Pair& pair) const {
+  const size_t num_scorers = options_.scorers.size();
+  for (size_t i = 0; i < num_scorers; ++i) {
+    pair.parts[i] = list.fused->score(i, pair.token);
     pair.fused +=
-        static_cast<double>(options_.scorers[i].weight) * static_cast<double>(pair.scores[i]);
+        static_cast<double>(options_.scorers[i].weight) * static_cast<double>(pair.parts[i]);
+  }
+  for (size_t i = 0; i < list.members.size(); ++i) {
+    pair.parts[num_scorers + i] = list.members[i].log_prob(pair.token);
   }
 }
 
@@ -182,7 +186,7 @@ absl::Status BeamSearch::TakePrefix(const RowCandidates& row) {
   pair.sum = options_.constraints.score_prefix ? prefix_sum_ : 0;
   pair.reward = rows_[0].reward + pipeline_.Reward(0, token, log_prob);
   pair.fused = rows_[0].fused;
-  TakeScores(row, pair);
+  TakeParts(row, pair);
   if (!options_.constraints.score_prefix) {
     pair.fused = 0;
   } else if (pair.fused == -std::numeric_limits<double>::infinity()) {
@@ -332,7 +336,8 @@ absl::Span<const RowCandidates> BeamSearch::JoinWatched(absl::Span<const RowCand
         joined.rank_scores[i] = ordered_[i].rank_score;
       }
     }
-    joined_views_.push_back({joined.tokens, joined.log_probs, joined.rank_scores, {}, fused});
+    joined_views_.push_back(
+        {joined.tokens, joined.log_probs, joined.rank_scores, {}, fused, rows[r].members, {}});
   }
   return joined_views_;
 }

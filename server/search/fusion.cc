@@ -1,5 +1,7 @@
 #include "server/search/fusion.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "ops/base/check.h"
@@ -32,6 +34,11 @@ void FusedRow::Join(absl::Span<const ScorerWeight> scorers) {
       }
     });
   }
+}
+
+float MemberScores::log_prob(int32_t token) const {
+  const float score = scores[static_cast<size_t>(token)];
+  return std::min(are_probs ? std::log(score) : score - shift, 0.0f);
 }
 
 }  // namespace beamwright::search

@@ -1,6 +1,7 @@
 // What scorers beside the model say of one row's next token, joined with their weights into what
-// the row's ranks gain (docs/decoding.md, 'Fusion'). The search asks nothing of a scorer itself:
-// whoever runs the model runs them too, and moves their states as the search moves rows.
+// the row's ranks gain (docs/decoding.md, 'Fusion'); and what each decoder of an ensemble says. The
+// search asks nothing of them itself: whoever runs the model runs them too, and moves their states
+// as the search moves rows.
 #ifndef BEAMWRIGHT_SERVER_SEARCH_FUSION_H_
 #define BEAMWRIGHT_SERVER_SEARCH_FUSION_H_
 
@@ -14,6 +15,7 @@
 namespace beamwright::search {
 
 inline constexpr int kMaxScorers = 4;  // that count in one request
+inline constexpr int kMaxMembers = 8;  // decoders of an ensemble
 // Log-probabilities that are subtracted count no lower: else a token would win by being impossible,
 // and what a hypothesis can still gain would have no bound.
 inline constexpr float kLeastSubtracted = -20;
@@ -44,6 +46,19 @@ class FusedRow {
   std::array<std::vector<float>, kMaxScorers> scores_;
   std::vector<float> added_;
 };
+
+// One decoder of an ensemble behind one row: a view of its scores in this step.
+struct MemberScores {
+  absl::Span<const float> scores;
+  float shift = 0;         // log-probability = score - shift; or
+  bool are_probs = false;  // = log(score)
+
+  // Natural logarithm, at most 0.
+  float log_prob(int32_t token) const;
+};
+
+// What is told of a token beside its log-probability: of each scorer, then of each member.
+using TokenParts = std::array<float, kMaxScorers + kMaxMembers>;
 
 }  // namespace beamwright::search
 

@@ -10,7 +10,8 @@ namespace beamwright::search {
 enum class FinishReason : uint8_t {
   kEos,       // chose an end token; it is the last of `tokens`
   kLength,    // ended by the maximum length; the last token is an end token only if one was forced
-  kDeadline,  // was under way when the search was cut (BeamSearch::CutAtDeadline)
+  kDeadline,  // was under way when the search was cut (BeamSearch::Cut), for one of two reasons
+  kShutdown,
 };
 
 struct TopToken {
@@ -34,6 +35,7 @@ struct Hypothesis {
   std::vector<int32_t> rows;
   double reward = 0;                // what options gave beside it (Processor::Reward)
   std::vector<double> scorer_sums;  // by scorer: what it said of the tokens that `sum` is over
+  std::vector<double> member_sums;  // likewise by decoder of an ensemble
   // Sum, reward and weighted scorers' sums after word reward and length penalty, plus coverage.
   double score = 0;
   FinishReason reason = FinishReason::kEos;

@@ -36,7 +36,7 @@ void NBestList::Enter(const Pair& pair, ListEntry entry, int live_slot, SlotHist
   entry.slot = live_slot;
   if (live_slot < 0) {
     entry.slot = is_full ? entries_.back().slot : first_slot_ + static_cast<int>(entries_.size());
-    history.Set(entry.slot, pair.parent, pair.token, pair.log_prob, pair.scores);
+    history.Set(entry.slot, pair.parent, pair.token, pair.log_prob, pair.parts);
   }
   if (is_full) {
     entries_.pop_back();

@@ -3,7 +3,6 @@
 #ifndef BEAMWRIGHT_SERVER_SEARCH_N_BEST_LIST_H_
 #define BEAMWRIGHT_SERVER_SEARCH_N_BEST_LIST_H_
 
-#include <array>
 #include <vector>
 
 #include "server/search/fusion.h"
@@ -22,9 +21,9 @@ struct Pair {
   int32_t token = 0;
   float rank_score = 0;  // the token's share in rank
   float log_prob = 0;
-  int32_t group = 0;                           // or sample
-  int32_t bank = 0;                            // constraint tokens met
-  std::array<float, kMaxScorers> scores = {};  // of the token, by scorer
+  int32_t group = 0;      // or sample
+  int32_t bank = 0;       // constraint tokens met
+  TokenParts parts = {};  // of the token
 };
 
 struct ListEntry {

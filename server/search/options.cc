@@ -151,6 +151,7 @@ void CheckSearch(const SearchOptions& options, Faults& faults) {
     check("fusion: a weight", static_cast<double>(scorer.weight),
           std::isfinite(scorer.weight) && scorer.weight != 0);
   }
+  faults.CheckRange("the number of an ensemble's decoders", options.num_members, 0, kMaxMembers);
   faults.CheckRange("top_tokens", options.num_top_tokens, 0, kMaxBeamSize);
 }
 

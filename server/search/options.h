@@ -102,7 +102,7 @@ struct SearchOptions {
   AtLimit at_limit = AtLimit::kCut;
   // beta of wu (Wu et al. 2016, equation 14), >= 0; else candidates must come with attention.
   double coverage_penalty = 0;
-  // A caller may cut the search at any step (BeamSearch::CutAtDeadline).
+  // A caller may cut the search at any step (BeamSearch::Cut).
   bool may_be_cut = false;
   double word_reward = 0;  // added to the sum for each token, before the length penalty
   // > 0: an end token may be chosen only if its log-probability is above this multiple of the best
@@ -126,6 +126,7 @@ struct SearchOptions {
   ConstraintOptions constraints;
   SamplingOptions sampling;
   std::vector<ScorerWeight> scorers;  // at most kMaxScorers; what they say comes with candidates
+  int num_members = 0;                // > 0: decoders of an ensemble; candidates have their scores
   int num_top_tokens = 0;             // alternatives recorded for each token of an answer
 };
 

@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "ops/base/row_rules.h"
-#include "server/search/fusion.h"
+#include "server/search/options.h"
 
 namespace beamwright::search {
 
@@ -26,13 +26,18 @@ namespace beamwright::search {
 struct RowCandidates {
   absl::Span<const int32_t> tokens;
   absl::Span<const float> log_probs;
-  absl::Span<const float> rank_scores;  // empty: the log-probabilities
-  absl::Span<const float> watched;      // log-probabilities of rules().watched
-  const FusedRow* fused = nullptr;      // where there are scorers; rank_scores have its share
+  absl::Span<const float> rank_scores;     // empty: the log-probabilities
+  absl::Span<const float> watched;         // log-probabilities of rules().watched
+  const FusedRow* fused = nullptr;         // where there are scorers; rank_scores have its share
+  absl::Span<const MemberScores> members;  // of an ensemble
   // Weights over source positions in this step; read only where a coverage penalty is asked for.
   absl::Span<const float> attention;
 };
 inline constexpr float kRoundedUp = 0.01f;
+
+// InvalidArgument: what scorers or an ensemble's decoders say is not there, or not of the whole
+// vocabulary.
+absl::Status CheckParts(const RowCandidates& row, const SearchOptions& options);
 
 // One thread at a time.
 class RowSearch {

@@ -16,18 +16,17 @@
 
 namespace beamwright::search {
 
-// Not thread-safe. 16 bytes per slot and step, and 4 per scorer; grows as the search goes on, up to
+// Not thread-safe. 16 bytes per slot and step, and 4 per part; grows as the search goes on, up to
 // max_steps.
 class SlotHistory {
  public:
-  SlotHistory(int num_slots, int max_steps, int num_scorers = 0);
+  SlotHistory(int num_slots, int max_steps, int num_parts = 0);
 
   // A new last step in which every slot rests. At most max_steps times.
   void AddStep();
   // In the last step, `slot` gets a token and continues slot `parent` of the step before.
-  // scores: one per scorer.
-  void Set(int slot, int parent, int32_t token, float log_prob,
-           absl::Span<const float> scores = {});
+  // parts: num_parts or more, of which these are kept.
+  void Set(int slot, int parent, int32_t token, float log_prob, absl::Span<const float> parts = {});
 
   int num_steps() const { return num_steps_; }
   int num_slots() const { return num_slots_; }
@@ -45,9 +44,8 @@ class SlotHistory {
   int32_t slot_parent(int step, int slot) const { return slot_parents_[Index(step, slot)]; }
   int32_t token(int step, int slot) const { return tokens_[Index(step, slot)]; }
   float log_prob(int step, int slot) const { return log_probs_[Index(step, slot)]; }
-  float score(int step, int slot, int scorer) const {
-    return scores_[Index(step, slot) * static_cast<size_t>(num_scorers_) +
-                   static_cast<size_t>(scorer)];
+  float part(int step, int slot, int part) const {
+    return parts_[Index(step, slot) * static_cast<size_t>(num_parts_) + static_cast<size_t>(part)];
   }
 
   // Lexicographic order of the token sequences that end in slots a and b of a step, both of which
@@ -62,13 +60,13 @@ class SlotHistory {
 
   int num_slots_;
   int max_steps_;
-  int num_scorers_;
+  int num_parts_;
   int num_steps_ = 0;
   std::vector<int32_t> slot_ids_;
   std::vector<int32_t> slot_parents_;
   std::vector<int32_t> tokens_;
   std::vector<float> log_probs_;
-  std::vector<float> scores_;  // [num_steps, num_slots, num_scorers]
+  std::vector<float> parts_;  // [num_steps, num_slots, num_parts]
 };
 
 }  // namespace beamwright::search

@@ -48,6 +48,8 @@ SearchOptions Relevant(const SearchOptions& options, const std::vector<TokenSequ
   relevant.alpha = options.alpha;
   relevant.word_reward = options.word_reward;
   relevant.coverage_penalty = options.coverage_penalty;
+  relevant.scorers = options.scorers;
+  relevant.num_members = options.num_members;
   relevant.num_top_tokens = options.num_top_tokens;
   for (const TokenSequence& target : targets) {
     relevant.max_length = std::max(relevant.max_length, static_cast<int>(target.size()));
@@ -74,9 +76,12 @@ TargetScorer::TargetScorer(const SearchOptions& options, std::vector<TokenSequen
       rows_(1),
       tokens_({options.begin_token}),
       parents_({0}),
-      results_(targets_.size()) {
+      results_(targets_.size()),
+      fused_(targets_.size(), 0) {
   for (size_t i = 0; i < targets_.size(); ++i) {
     rows_[0].push_back(i);
+    results_[i].scorer_sums.assign(options_.scorers.size(), 0);
+    results_[i].member_sums.assign(static_cast<size_t>(options_.num_members), 0);
   }
   PrepareStep();
 }
@@ -116,6 +121,8 @@ absl::Status TargetScorer::CheckRows(absl::Span<const RowCandidates> rows) const
                        ", must be a number not above 0");
       }
     }
+    BW_RETURN_IF_ERROR(Annotate(CheckParts(rows[row], options_),
+                                absl::StrCat("step ", num_steps_, ", row ", row)));
   }
   return absl::OkStatus();
 }
@@ -131,6 +138,14 @@ void TargetScorer::Take(size_t index, size_t row, const RowCandidates& candidate
   result.token_log_probs.push_back(log_prob);
   result.rows.push_back(static_cast<int32_t>(row));
   result.sum += static_cast<double>(log_prob);
+  for (size_t i = 0; i < options_.scorers.size(); ++i) {
+    const auto said = static_cast<double>(candidates.fused->score(i, token));
+    result.scorer_sums[i] += said;
+    fused_[index] += static_cast<double>(options_.scorers[i].weight) * said;
+  }
+  for (size_t i = 0; i < candidates.members.size(); ++i) {
+    result.member_sums[i] += static_cast<double>(candidates.members[i].log_prob(token));
+  }
   if (options_.num_top_tokens > 0) {
     std::vector<TopToken>& tops = result.top_tokens.emplace_back();
     for (size_t i = 0;
@@ -146,7 +161,8 @@ void TargetScorer::Take(size_t index, size_t row, const RowCandidates& candidate
     const bool ends_itself = std::find(ends.begin(), ends.end(), token) != ends.end();
     result.reason = ends_itself ? FinishReason::kEos : FinishReason::kLength;
     result.coverage = coverage_.Penalty(static_cast<int>(row));
-    result.score = scores_.Normalise(result.sum, static_cast<int>(target.size())) + result.coverage;
+    result.score = scores_.Normalise(result.sum + fused_[index], static_cast<int>(target.size())) +
+                   result.coverage;
   }
 }
 

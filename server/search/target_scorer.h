@@ -22,12 +22,13 @@ namespace beamwright::search {
 class TargetScorer final : public RowSearch {
  public:
   // Of the options: vocabulary, begin, end and banned tokens, length penalty, word reward, coverage
-  // penalty and num_top_tokens count. InvalidArgument if there are no targets, more than
-  // kMaxBeamSize, or one ("targets[i]") is empty, longer than kMaxLength, or has a token outside
-  // the vocabulary or that is never generated.
+  // penalty, scorers, num_members and num_top_tokens count. InvalidArgument if there are no
+  // targets, more than kMaxBeamSize, or one ("targets[i]") is empty, longer than kMaxLength, or has
+  // a token outside the vocabulary or that is never generated.
   static absl::StatusOr<TargetScorer> Create(const SearchOptions& options,
                                              std::vector<TokenSequence> targets);
 
+  const SearchOptions& options() const { return options_; }
   bool done() const override { return rows_.empty(); }
   int num_rows() const override { return static_cast<int>(tokens_.size()); }
   absl::Span<const int32_t> tokens() const override { return tokens_; }
@@ -65,6 +66,7 @@ class TargetScorer final : public RowSearch {
   absl::Span<RowRules> rules_;
   std::vector<std::vector<int32_t>> watched_;  // of each row, ascending
   std::vector<Hypothesis> results_;
+  std::vector<double> fused_;  // by target: what scorers add
 };
 
 }  // namespace beamwright::search

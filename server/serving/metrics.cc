@@ -127,6 +127,7 @@ struct Metrics::PerModel {
   Counter& eos;
   Counter& cut;
   Counter& overdue;
+  Counter& abandoned;
   absl::Mutex mutex;
   // By method and code; made when they are first counted.
   std::map<std::pair<Method, absl::StatusCode>, Counter*> calls ABSL_GUARDED_BY(mutex);
@@ -187,6 +188,7 @@ Metrics::PerModel& Metrics::Of(const engine::DecodeModel& model) {
                              finished_.Add(With(labels, "reason", "eos")),
                              finished_.Add(With(labels, "reason", "max_length")),
                              finished_.Add(With(labels, "reason", "deadline")),
+                             finished_.Add(With(labels, "reason", "shutdown")),
                              {},
                              {},
                              {}});
@@ -255,6 +257,7 @@ void Metrics::CountSources(const engine::DecodeModel& model, const v1::DecodeRes
       of.target_tokens.Observe(best.tokens_size());
       (best.finish_reason() == v1::FINISH_REASON_EOS        ? of.eos
        : best.finish_reason() == v1::FINISH_REASON_DEADLINE ? of.overdue
+       : best.finish_reason() == v1::FINISH_REASON_SHUTDOWN ? of.abandoned
                                                             : of.cut)
           .Increment();
     }

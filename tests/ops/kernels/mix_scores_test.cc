@@ -56,7 +56,7 @@ TEST(MixScores, MeansAreThoseOfTheirFormulas) {
       parts[part].scores = scores[part];
     }
     for (const MixKind kind : {MixKind::kLogProbs, MixKind::kProbs}) {
-      ASSERT_TRUE(MixScores(parts, kind, scratch, logits).ok());
+      ASSERT_TRUE(MixScores(absl::MakeSpan(parts), kind, scratch, logits).ok());
       for (size_t i = 0; i < count; ++i) {
         double expected = 0;
         for (size_t part = 0; part < 3; ++part) {
@@ -74,13 +74,13 @@ TEST(MixScores, MeansAreThoseOfTheirFormulas) {
 TEST(MixScores, WhatOneCannotSayAllTogetherMay) {
   const std::vector<float> first = {0, -kInfinity};
   const std::vector<float> second = {std::log(0.5f), std::log(0.5f)};
-  const std::vector<MixPart> parts = {{first, ScoreKind::kLogProbs, 0.5f},
-                                      {second, ScoreKind::kLogProbs, 0.5f}};
+  std::vector<MixPart> parts = {{first, ScoreKind::kLogProbs, 0.5f},
+                                {second, ScoreKind::kLogProbs, 0.5f}};
   std::vector<float> scratch;
   std::vector<float> logits;
-  ASSERT_TRUE(MixScores(parts, MixKind::kLogProbs, scratch, logits).ok());
+  ASSERT_TRUE(MixScores(absl::MakeSpan(parts), MixKind::kLogProbs, scratch, logits).ok());
   EXPECT_EQ(logits[1], -kInfinity);
-  ASSERT_TRUE(MixScores(parts, MixKind::kProbs, scratch, logits).ok());
+  ASSERT_TRUE(MixScores(absl::MakeSpan(parts), MixKind::kProbs, scratch, logits).ok());
   EXPECT_NEAR(logits[1], std::log(0.25), 1e-6);
 }
 
@@ -89,8 +89,9 @@ TEST(MixScores, BadScoresAreNamedWithTheirDecoder) {
   std::vector<float> scratch;
   std::vector<float> logits;
   const auto error = [&](const std::vector<float>& bad, ScoreKind kind) {
-    const std::vector<MixPart> parts = {{good, ScoreKind::kLogits, 1}, {bad, kind, 1}};
-    return std::string(MixScores(parts, MixKind::kProbs, scratch, logits).message());
+    std::vector<MixPart> parts = {{good, ScoreKind::kLogits, 1}, {bad, kind, 1}};
+    return std::string(
+        MixScores(absl::MakeSpan(parts), MixKind::kProbs, scratch, logits).message());
   };
   EXPECT_THAT(error({0, std::nanf("")}, ScoreKind::kLogits),
               HasSubstr("decoder 1: scores[1]: nan"));

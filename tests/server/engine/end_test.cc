@@ -54,6 +54,7 @@ class EndTest : public ::testing::Test {
     v1::DecodeOptions options;
     options.set_beam_size(2);
     options.set_max_length(100);
+    options.set_min_length(50);
     options.set_stop(v1::STOP_MODE_NEVER);
     options.set_deadline_result(deadline_result);
     v1::Source source;
@@ -89,6 +90,7 @@ TEST_F(EndTest, WhatMayBeCutIsAnsweredAndAllElseFails) {
   ASSERT_GT(cut->hypotheses_size(), 0);
   for (const v1::Hypothesis& hypothesis : cut->hypotheses()) {
     EXPECT_LE(hypothesis.tokens_size(), kHeldAfter);
+    EXPECT_EQ(hypothesis.finish_reason(), v1::FINISH_REASON_SHUTDOWN);
   }
   EXPECT_EQ(answers_.at("runs").status(), absl::UnavailableError("that is all"));
   EXPECT_EQ(answers_.at("waits").status(), absl::UnavailableError("that is all"));

@@ -41,6 +41,7 @@ struct Expected {
   Tokens tokens;
   double sum = 0;
   double parts[3] = {0, 0, 0};  // lm, ngram, ctc
+  std::vector<double> members;
   double score = 0;
 };
 
@@ -58,6 +59,14 @@ void Extend(const FusedOptions& options, const Weights& weights, const Expected&
     Expected next = at;
     next.tokens.push_back(token);
     next.sum += model[static_cast<size_t>(token)];
+    next.members.resize(options.num_members == 0 ? 0
+                                                 : static_cast<size_t>(options.num_members + 1));
+    for (size_t i = 0; i < next.members.size(); ++i) {
+      const std::vector<float> table = i == 0
+                                           ? engine_testing::OwnTable()
+                                           : engine_testing::MemberTable(static_cast<int>(i) - 1);
+      next.members[i] += engine_testing::Line(table, state, at.tokens)[static_cast<size_t>(token)];
+    }
     next.parts[0] += Counts(language[static_cast<size_t>(token)], weights.lm);
     const int32_t before = at.tokens.empty() ? -1 : at.tokens.back();
     next.parts[1] += Counts(
@@ -134,6 +143,13 @@ class FusionTest : public ::testing::Test {
         score += part.weight() * part.log_prob();
       }
       EXPECT_NEAR(actual.score(), score, 1e-9) << "the parts make the score";
+      ASSERT_EQ(actual.member_parts_size(), static_cast<int>(expected.members.size()));
+      for (int m = 0; m < actual.member_parts_size(); ++m) {
+        EXPECT_NEAR(actual.member_parts(m).log_prob(), expected.members[static_cast<size_t>(m)],
+                    1e-5);
+        const double whole = (fused.num_members + 1) * (fused.num_members + 2) / 2.0;
+        EXPECT_NEAR(actual.member_parts(m).weight(), (m + 1) / whole, 1e-6);
+      }
     }
   }
 
@@ -168,6 +184,58 @@ TEST_F(FusionTest, CtcScoresCountWithTheirWeight) { ExpectAllHypotheses({}, {.ct
 
 TEST_F(FusionTest, AllTogether) {
   ExpectAllHypotheses({2, v1::ENSEMBLE_MEAN_PROBS}, {.lm = -0.25, .ngram = 0.5, .ctc = 0.75});
+}
+
+// Given targets are scored as a search scores them, to the bit and in every part.
+TEST_F(FusionTest, TargetsAreScoredByAllOfThem) {
+  const auto model = Compile({2, v1::ENSEMBLE_MEAN_PROBS});
+  for (const bool with_ctc : {false, true}) {
+    v1::DecodeOptions options = WideBeam();
+    options.set_length_penalty(v1::LENGTH_PENALTY_POW);
+    options.set_word_reward(0.25);
+    options.set_top_tokens(3);
+    options.set_at_limit(with_ctc ? v1::AT_LIMIT_FORCE_END : v1::AT_LIMIT_CUT);
+    v1::ScoreOptions score;
+    score.set_end_token(false);
+    score.set_length_penalty(options.length_penalty());
+    score.set_word_reward(options.word_reward());
+    score.set_top_tokens(3);
+    SetWeight("ngram", 0.5, options);
+    SetWeight("lm", -0.25, options);
+    if (with_ctc) {
+      SetWeight("ctc", 0.75, options);
+    }
+    *score.mutable_fusion() = options.fusion();
+    const auto decoded = engine_->DecodeAndWait(model, Ids(kSource), options);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    v1::ScoreSource source;
+    *source.mutable_source() = Ids(kSource);
+    for (const v1::Hypothesis& hypothesis : decoded->hypotheses()) {
+      *source.add_targets()->mutable_ids()->mutable_ids() = hypothesis.tokens();
+    }
+    const auto scored = engine_->ScoreAndWait(model, source, score);
+    ASSERT_TRUE(scored.ok()) << scored.status();
+    for (int h = 0; h < decoded->hypotheses_size(); ++h) {
+      v1::Hypothesis expected = decoded->hypotheses(h);
+      EXPECT_EQ(expected.scorer_parts_size(), with_ctc ? 3 : 2);
+      EXPECT_EQ(expected.member_parts_size(), 3);
+      // A given target knows nothing of the limit.
+      expected.set_finish_reason(scored->targets(h).hypothesis().finish_reason());
+      EXPECT_EQ(scored->targets(h).hypothesis().SerializeAsString(), expected.SerializeAsString());
+    }
+  }
+}
+
+TEST_F(FusionTest, ScoringRefusesWrongWeights) {
+  v1::ScoreOptions score;
+  score.add_fusion()->set_name("kenlm");
+  v1::ScoreSource source;
+  *source.mutable_source() = Ids(kSource);
+  source.add_targets()->mutable_ids()->add_ids(2);
+  const auto scored = engine_->ScoreAndWait(Compile({}), source, score);
+  EXPECT_EQ(scored.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(scored.status().message()),
+              HasSubstr("options.fusion[0].name: the model has no scorer 'kenlm'"));
 }
 
 // One decoder three times over is that decoder.

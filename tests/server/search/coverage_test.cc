@@ -159,7 +159,7 @@ TEST(CoverageTest, SafeFindsWhatNeverFinds) {
 TEST(CoverageTest, ScoresStayFiniteWhereNothingIsAttendedTo) {
   search::Coverage coverage(2);
   const std::vector<float> weights = {1, 0};
-  const search::RowCandidates row = {{}, {}, {}, {}, nullptr, weights};
+  const search::RowCandidates row = {{}, {}, {}, {}, nullptr, {}, weights};
   ASSERT_TRUE(coverage.AddStep(std::vector<int32_t>{0}, {&row, 1}).ok());
   EXPECT_DOUBLE_EQ(coverage.Penalty(0), 2 * std::log(search::kLeastCoverage));
 }
@@ -168,8 +168,8 @@ TEST(CoverageTest, RowsInheritFromTheirParents) {
   search::Coverage coverage(1);
   const std::vector<float> left = {0.5f, 0.25f};
   const std::vector<float> right = {0.125f, 0.125f};
-  const search::RowCandidates rows[] = {{{}, {}, {}, {}, nullptr, left},
-                                        {{}, {}, {}, {}, nullptr, right}};
+  const search::RowCandidates rows[] = {{{}, {}, {}, {}, nullptr, {}, left},
+                                        {{}, {}, {}, {}, nullptr, {}, right}};
   ASSERT_TRUE(coverage.AddStep(std::vector<int32_t>{0, 0}, rows).ok());
   ASSERT_TRUE(coverage.AddStep(std::vector<int32_t>{1, 1}, rows).ok());
   EXPECT_DOUBLE_EQ(coverage.Penalty(0), std::log(0.625) + std::log(0.375));
@@ -179,7 +179,7 @@ TEST(CoverageTest, RowsInheritFromTheirParents) {
 TEST(CoverageTest, WrongAttentionIsRefused) {
   const auto add = [](const std::vector<float>& weights) {
     search::Coverage coverage(1);
-    const search::RowCandidates row = {{}, {}, {}, {}, nullptr, weights};
+    const search::RowCandidates row = {{}, {}, {}, {}, nullptr, {}, weights};
     return std::string(coverage.AddStep(std::vector<int32_t>{0}, {&row, 1}).message());
   };
   EXPECT_THAT(add({}), HasSubstr("attention over 0 source positions"));

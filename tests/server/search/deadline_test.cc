@@ -35,7 +35,8 @@ bool RunAndCut(const RawModel& model, int steps, BeamSearch& search) {
   bool cut = false;
   DriveHooks hooks;
   hooks.after_step = [&](const std::vector<Tokens>&) {
-    cut = cut || (!search.done() && search.num_steps() == steps && search.CutAtDeadline());
+    cut = cut ||
+          (!search.done() && search.num_steps() == steps && search.Cut(FinishReason::kDeadline));
   };
   EXPECT_TRUE(StepRows(model, hooks, search).ok());
   return cut;
@@ -87,20 +88,20 @@ TEST(DeadlineTest, NothingIsKnownBeforeTheFirstTokenBehindThePrefix) {
   options.max_length = 5;
   options.constraints.prefix = {1, 2};
   BeamSearch search = *BeamSearch::Create(options);
-  EXPECT_FALSE(search.CutAtDeadline());
+  EXPECT_FALSE(search.Cut(FinishReason::kDeadline));
   const TableModel table(1, 4, TableModel::Kind::kSoftmax);
   const RawModel model = [&](const Tokens& tokens) { return table.LogProbs(tokens, {}); };
   DriveHooks hooks;
   int refused = 0;
   hooks.after_step = [&](const std::vector<Tokens>&) {
     if (search.num_steps() <= 2) {
-      EXPECT_FALSE(search.CutAtDeadline());
+      EXPECT_FALSE(search.Cut(FinishReason::kDeadline));
       ++refused;
     }
   };
   ASSERT_TRUE(StepRows(model, hooks, search).ok());
   EXPECT_EQ(refused, 2);
-  EXPECT_FALSE(search.CutAtDeadline()) << "it is done";
+  EXPECT_FALSE(search.Cut(FinishReason::kDeadline)) << "it is done";
 }
 
 // A hypothesis that breaks a promise is no answer, late or not.

@@ -56,7 +56,7 @@ Watched Watch(const RawModel& model, const SearchOptions& options, int cut_after
     update();
     watched.stable_after.push_back(watched.stable);
     watched.live_rows.push_back(rows);
-    if (cut_after == search.num_steps() && search.CutAtDeadline()) {
+    if (cut_after == search.num_steps() && search.Cut(search::FinishReason::kDeadline)) {
       update();
     }
   };
