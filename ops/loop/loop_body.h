@@ -74,6 +74,14 @@ class LoopBody {
 
   const Loop& loop() const { return *loop_; }
   const RowPlan& plan() const { return plan_; }
+  // Where a body result counts rows: the axis, and its extent per row (heads that were joined with
+  // the rows, for example).
+  int result_row_axis(int result) const {
+    return plan_.row_axes[static_cast<size_t>(result_slots_[static_cast<size_t>(result)])];
+  }
+  int64_t result_row_factor(int result) const {
+    return plan_.factors[static_cast<size_t>(result_slots_[static_cast<size_t>(result)])];
+  }
   // The instructions that plan() speaks of, by index.
   const Program& step_program() const { return step_program_; }
   const std::vector<Scope>& scopes() const { return scopes_; }

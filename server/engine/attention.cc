@@ -8,30 +8,60 @@
 
 namespace beamwright::engine {
 
+int64_t AttentionRows::NumRows(const ops::Tensor& part) const {
+  if (layout_.heads_in_row == 0) {
+    return 1;
+  }
+  return part.rank() > layout_.row_axis ? part.dim(layout_.row_axis) / layout_.heads_in_row : 0;
+}
+
 absl::Status AttentionRows::Read(int64_t row, std::vector<float>& weights) {
-  while (part_ < parts_.size() && parts_[part_].rank() > 0 &&
-         row >= first_row_ + parts_[part_].dim(0)) {
-    first_row_ += parts_[part_++].dim(0);
+  while (part_ < parts_.size() && parts_[part_].has_value() &&
+         row >= first_row_ + NumRows(parts_[part_])) {
+    first_row_ += NumRows(parts_[part_++]);
   }
   if (part_ >= parts_.size()) {
     return absl::InternalError("the step gave no attention for some of its rows");
   }
   const ops::Tensor& part = parts_[part_];
-  if (!part.has_value() || part.dtype() != ops::DType::kF32 || part.rank() <= axis_ ||
-      part.num_elements() == 0) {
+  if (!part.has_value() || part.dtype() != ops::DType::kF32 ||
+      part.rank() <= layout_.position_axis || part.num_elements() == 0) {
     return absl::InternalError(absl::StrCat("the step gave attention ", ops::ToString(part.shape()),
                                             ", which has no source positions"));
   }
-  const int64_t positions = part.dim(axis_);
-  const int64_t per_row = part.num_elements() / part.dim(0);
-  const int64_t heads = per_row / positions;
-  const float* const from = part.data<float>() + (row - first_row_) * per_row;
+  // [before, axis, between, other axis, after]: rows and positions, whichever comes first.
+  int64_t before = 1, between = 1, after = 1;
+  const int first = std::min(layout_.row_axis, layout_.position_axis);
+  const int second = std::max(layout_.row_axis, layout_.position_axis);
+  for (int axis = 0; axis < part.rank(); ++axis) {
+    (axis < first    ? before
+     : axis < second ? between
+                     : after) *= axis == first || axis == second ? 1 : part.dim(axis);
+  }
+  const int64_t positions = part.dim(layout_.position_axis);
+  const int64_t second_stride = after;
+  const int64_t between_stride = part.dim(second) * after;
+  const int64_t first_stride = between * between_stride;
+  const bool rows_first = layout_.row_axis < layout_.position_axis;
+  const int64_t row_stride = rows_first ? first_stride : second_stride;
+  const int64_t position_stride = rows_first ? second_stride : first_stride;
+  const int64_t heads_in_row =
+      layout_.heads_in_row == 0 ? part.dim(layout_.row_axis) : layout_.heads_in_row;
+  const int64_t first_head = (row - first_row_) * heads_in_row;
+  const auto heads = static_cast<float>(before * between * after * heads_in_row);
   for (int64_t i = 0; i < positions; ++i) {
-    float sum = from[i];
-    for (int64_t head = 1; head < heads; ++head) {
-      sum += from[head * positions + i];
+    float sum = 0;
+    for (int64_t b = 0; b < before; ++b) {
+      for (int64_t h = first_head; h < first_head + heads_in_row; ++h) {
+        for (int64_t m = 0; m < between; ++m) {
+          for (int64_t a = 0; a < after; ++a) {
+            sum += part.data<float>()[b * part.dim(first) * first_stride + h * row_stride +
+                                      m * between_stride + i * position_stride + a];
+          }
+        }
+      }
     }
-    const float weight = heads == 1 ? sum : sum / static_cast<float>(heads);
+    const float weight = sum / heads;
     if (!std::isfinite(weight)) {
       return absl::InternalError(
           absl::StrCat("the model's attention to source position ", i, " is not a finite number"));

@@ -13,19 +13,29 @@
 
 namespace beamwright::engine {
 
-// Reads rows of a step's attention, whose parts together are all rows in their order; axis `axis`
-// of each counts source positions, and what else is not 1 are heads. A view.
+// How a tensor of attention weights is laid out; what its other axes count are heads.
+struct AttentionLayout {
+  int position_axis = -1;    // source positions
+  int row_axis = 0;          // rows, each of
+  int64_t heads_in_row = 1;  // so many; 0: all of a part, which is one row
+};
+
+// Reads rows of a step's attention, whose parts together are all rows in their order. A view.
 class AttentionRows {
  public:
-  AttentionRows(absl::Span<const ops::Tensor> parts, int axis) : parts_(parts), axis_(axis) {}
+  AttentionRows(absl::Span<const ops::Tensor> parts, const AttentionLayout& layout)
+      : parts_(parts), layout_(layout) {}
 
   // Appends a row's weights, averaged over heads. Internal if they are no f32 numbers over one or
   // more positions. Rows are to be asked for in ascending order.
   absl::Status Read(int64_t row, std::vector<float>& weights);
 
  private:
+  // Rows of a part.
+  int64_t NumRows(const ops::Tensor& part) const;
+
   absl::Span<const ops::Tensor> parts_;
-  int axis_;
+  AttentionLayout layout_;
   size_t part_ = 0;
   int64_t first_row_ = 0;  // of the part
 };

@@ -50,7 +50,7 @@ class DecoderCompiler {
     ops::Program* const prologue = &parts_.prologue;
     ops::Program::DropUnread(graph, {&prologue, 1}, wanted);
     BW_RETURN_IF_ERROR(FindInputs());
-    FindAttentionAxis();
+    FindAttentionLayout();
     return absl::OkStatus();
   }
 
@@ -237,18 +237,24 @@ class DecoderCompiler {
     return absl::OkStatus();
   }
 
-  // The last axis of the weights that is not 1 counts the source.
-  void FindAttentionAxis() {
+  // The last axis of the weights that is not 1 and does not count rows counts the source.
+  void FindAttentionLayout() {
     if (parts_.attention_result < 0) {
       return;
     }
     const Graph& body = parts_.body->loop().body;
     const ops::Node& result = body.node(body.results[static_cast<size_t>(parts_.attention_result)]);
     const ops::ValueInfo& info = body.info(result.inputs[0]);
-    for (int axis = 1; info.shape.has_rank() && axis < info.shape.rank(); ++axis) {
-      parts_.attention_axis = info.shape.dim(axis) != 1 ? axis : parts_.attention_axis;
+    AttentionLayout& layout = parts_.attention_layout;
+    layout.row_axis = parts_.body->result_row_axis(parts_.attention_result);
+    // Where rows run one at a time nobody had to find out how they are counted.
+    layout.heads_in_row =
+        parts_.body->plan().separable ? parts_.body->result_row_factor(parts_.attention_result) : 0;
+    for (int axis = 0; info.shape.has_rank() && axis < info.shape.rank(); ++axis) {
+      const bool may_count_source = axis != layout.row_axis && info.shape.dim(axis) != 1;
+      layout.position_axis = may_count_source ? axis : layout.position_axis;
     }
-    if (parts_.attention_axis < 0 || info.dtype != ops::DType::kF32) {
+    if (layout.position_axis < 0 || info.dtype != ops::DType::kF32) {
       parts_.attention_result = -1;
       parts_.no_attention = absl::StrCat("its attention_output '", config_.attention_output(),
                                          "' is ", ops::Name(info.dtype), info.shape.ToString(),

@@ -15,6 +15,7 @@
 #include "ops/kernels/vocabulary_projection.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/model.h"
+#include "server/engine/attention.h"
 #include "server/engine/decode_model.h"
 #include "server/engine/lexical_table.h"
 #include "server/fusion/ngram_model.h"
@@ -89,10 +90,8 @@ struct DecodeModel::Parts {
   int vocabulary_size = 0;
   int attention_result = -1;  // index into the body's results; -1: no attention, because
   std::string no_attention = "attention_output is not set in its model.textproto";
-  // Axis of a step's attention that counts source positions; those beside it and the first, if not
-  // 1, are heads.
-  int attention_axis = -1;
-  ops::TokenTables token_tables;  // those of `body`
+  AttentionLayout attention_layout;  // of a step's attention
+  ops::TokenTables token_tables;     // those of `body`
 
   // Decoders that are stepped beside this one: members of its ensemble, then recurrent language
   // models, which have no encoder. Each is compiled like a model of its own.

@@ -35,7 +35,7 @@ class StepRunner {
   // next step. Where the projection was split off, only after ComputeScores.
   absl::Span<const float> Scores(int row) const;
   // Its attention, if Run was to read it; likewise a view.
-  AttentionRows Attention() const { return {scratch_.parts(), parts_->attention_axis}; }
+  AttentionRows Attention() const { return {scratch_.parts(), parts_->attention_layout}; }
   void ComputeScores(const ops::ExecutionContext& context);
   // Null: the step gives scores. Else they are its product with hidden(), [num_rows(), depth].
   const ops::VocabularyProjection* projection() const { return parts_->projection.get(); }

@@ -16,22 +16,30 @@ struct AttentionOptions {
   bool two_heads = false;
   // Position 1 of every source gets a weight that is no number.
   bool broken = false;
-  // Exported over the whole target, the attention computed behind the loop: [rows, time, source].
-  bool whole = false;
+  // The heads' axis joined with the rows': [2 rows, source].
+  bool heads_in_rows = false;
+  // Or exported over the whole target, the attention computed behind the loop: [rows, time,
+  // source], or [time, rows, source].
+  Form form = Form::kStep;
 };
 
-inline ops::Graph AttendingSequence(const std::vector<float>& table) {
+inline ops::Graph AttendingSequence(const std::vector<float>& table, Form form) {
+  const bool time_first = form == Form::kTimeFirst;
   testing_support::GraphBuilder::Value states;
-  ops::Graph whole = SequenceGraph(table, Form::kBatchFirst);
+  ops::Graph whole = SequenceGraph(table, form);
   const ops::Node& lines = whole.node(whole.node(whole.results[0]).inputs[0].node);
   states = lines.inputs[1];
   testing_support::GraphBuilder graph(std::move(whole));
+  if (time_first) {
+    states = graph.Add("Transpose", {states, graph.Ints({1, 0})});
+  }
   const auto memory = graph.Parameter("memory", ops::DType::kF32, {-1, -1});
   const auto factor =
       graph.Add("Multiply", {graph.Add("Convert", {states}, {{"destination_type", "f32"}}),
                              graph.Constant(ops::Tensor::Scalar(1.0f / kStates))});
-  const auto scores = graph.Add("Multiply", {graph.Add("Unsqueeze", {memory, graph.Ints({1})}),
-                                             graph.Add("Unsqueeze", {factor, graph.Ints({2})})});
+  const auto scores =
+      graph.Add("Multiply", {graph.Add("Unsqueeze", {memory, graph.Ints({time_first ? 0 : 1})}),
+                             graph.Add("Unsqueeze", {factor, graph.Ints({2})})});
   graph.Result("attention", graph.Add("SoftMax", {scores}, {{"axis", int64_t{2}}}));
   return graph.Build();
 }
@@ -66,6 +74,13 @@ inline ops::Graph AttendingStep(const std::vector<float>& table, const Attention
                          graph.Add("Unsqueeze", {other, graph.Ints({1})})},
                         {{"axis", int64_t{1}}});
   }
+  if (options.heads_in_rows) {
+    const auto source_length =
+        graph.Add("Gather", {graph.Add("ShapeOf", {memory}), graph.Ints({1}), graph.Int(0)});
+    const auto shape =
+        graph.Add("Concat", {graph.Ints({-1}), source_length}, {{"axis", int64_t{0}}});
+    weights = graph.Add("Reshape", {weights, shape}, {{"special_zero", false}});
+  }
   graph.Result(
       "logits",
       graph.Add("Gather", {graph.Constant(ops::Tensor::Of<float>({kStates, kVocabulary}, table)),
@@ -78,12 +93,13 @@ inline ops::Graph AttendingStep(const std::vector<float>& table, const Attention
 inline model::Bundle AttentionBundle(const std::vector<float>& table,
                                      const AttentionOptions& options = {}) {
   TableOptions form;
-  form.form = options.whole ? Form::kBatchFirst : Form::kStep;
+  form.form = options.form;
   model::Bundle bundle = TableBundle(table, form);
-  testing_support::GraphBuilder encoder(EncoderGraph(false));
+  testing_support::GraphBuilder encoder(EncoderGraph(options.form == Form::kTimeFirst));
   encoder.Result("memory", encoder.Add("Convert", {{0, 0}}, {{"destination_type", "f32"}}));
   bundle.encoder = encoder.Build();
-  bundle.decoder = options.whole ? AttendingSequence(table) : AttendingStep(table, options);
+  bundle.decoder = options.form == Form::kStep ? AttendingStep(table, options)
+                                               : AttendingSequence(table, options.form);
   bundle.config.mutable_decoder()->set_attention_output("attention");
   return bundle;
 }

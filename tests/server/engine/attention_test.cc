@@ -82,35 +82,43 @@ TEST_F(AttentionTest, HardGivesPositionsWithoutWeightsAndNoneNothing) {
   EXPECT_EQ(answer->hypotheses(0).alignment_size(), 0);
 }
 
+// Heads on an axis of their own, or joined with the rows' axis.
 TEST_F(AttentionTest, HeadsAreAveraged) {
-  const auto model = Compiled(AttentionBundle(table_, {.two_heads = true}));
-  const std::vector<int32_t> source = {2, 0, 3};
-  const auto answer = engine_->DecodeAndWait(model, Ids(source), Options(v1::ATTENTION_SOFT));
-  ASSERT_TRUE(answer.ok()) << answer.status();
-  const v1::Hypothesis& best = answer->hypotheses(0);
-  ASSERT_EQ(best.attention().columns(), 3);
-  const auto first = ExpectedAttention(source, {best.tokens().begin(), best.tokens().end()});
-  for (size_t t = 0; t < first.size(); ++t) {
-    double sum = 0;
-    for (const double weight : first[t]) {
-      sum += 1 / weight;
-    }
-    for (size_t i = 0; i < 3; ++i) {
-      EXPECT_NEAR(best.attention().values(static_cast<int>(t * 3 + i)),
-                  (first[t][i] + 1 / first[t][i] / sum) / 2, 1e-6);
+  for (const bool in_rows : {false, true}) {
+    const auto model =
+        Compiled(AttentionBundle(table_, {.two_heads = true, .heads_in_rows = in_rows}));
+    const std::vector<int32_t> source = {2, 0, 3};
+    const auto answer = engine_->DecodeAndWait(model, Ids(source), Options(v1::ATTENTION_SOFT));
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    for (const v1::Hypothesis& one : answer->hypotheses()) {
+      ASSERT_EQ(one.attention().columns(), 3);
+      const auto first = ExpectedAttention(source, {one.tokens().begin(), one.tokens().end()});
+      for (size_t t = 0; t < first.size(); ++t) {
+        double sum = 0;
+        for (const double weight : first[t]) {
+          sum += 1 / weight;
+        }
+        for (size_t i = 0; i < 3; ++i) {
+          EXPECT_NEAR(one.attention().values(static_cast<int>(t * 3 + i)),
+                      (first[t][i] + 1 / first[t][i] / sum) / 2, 1e-6);
+        }
+      }
     }
   }
 }
 
 // Layers behind the loop over the target become part of its step, the attention's too.
 TEST_F(AttentionTest, AnExportOverTheWholeTargetGivesTheSame) {
-  const auto model = Compiled(AttentionBundle(table_, {.whole = true}));
-  for (const std::vector<int32_t>& source : {std::vector<int32_t>{3, 9, 4}, {5}}) {
-    const auto step = engine_->DecodeAndWait(model_, Ids(source), Options(v1::ATTENTION_SOFT));
-    const auto whole = engine_->DecodeAndWait(model, Ids(source), Options(v1::ATTENTION_SOFT));
-    ASSERT_TRUE(whole.ok()) << whole.status();
-    for (int i = 0; i < 4; ++i) {
-      EXPECT_EQ(whole->hypotheses(i).SerializeAsString(), step->hypotheses(i).SerializeAsString());
+  for (const auto form : {engine_testing::Form::kBatchFirst, engine_testing::Form::kTimeFirst}) {
+    const auto model = Compiled(AttentionBundle(table_, {.form = form}));
+    for (const std::vector<int32_t>& source : {std::vector<int32_t>{3, 9, 4}, {5}}) {
+      const auto step = engine_->DecodeAndWait(model_, Ids(source), Options(v1::ATTENTION_SOFT));
+      const auto whole = engine_->DecodeAndWait(model, Ids(source), Options(v1::ATTENTION_SOFT));
+      ASSERT_TRUE(whole.ok()) << whole.status();
+      for (int i = 0; i < 4; ++i) {
+        EXPECT_EQ(whole->hypotheses(i).SerializeAsString(),
+                  step->hypotheses(i).SerializeAsString());
+      }
     }
   }
 }
