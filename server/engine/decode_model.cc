@@ -85,6 +85,19 @@ absl::Status CompileEncoder(ops::Graph graph, DecodeModel::Parts& parts) {
   return FindEncoderInputs(parts);
 }
 
+namespace {
+
+void Tighten(const CompileOptions& options, v1::LimitsConfig& limits) {
+  const auto lower = [](int own, int other) {
+    return own == 0 || other == 0 ? std::max(own, other) : std::min(own, other);
+  };
+  limits.set_max_source_length(lower(limits.max_source_length(), options.max_source_length));
+  limits.set_max_target_length(lower(limits.max_target_length(), options.max_target_length));
+  limits.set_max_beam_size(lower(limits.max_beam_size(), options.max_beam_size));
+}
+
+}  // namespace
+
 DecodeModel::DecodeModel(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 DecodeModel::~DecodeModel() = default;
 
@@ -94,6 +107,7 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
   parts->name = bundle.name;
   parts->version = bundle.version;
   parts->config = bundle.config;
+  Tighten(options, *parts->config.mutable_limits());
   parts->options = options;
   parts->source = bundle.source;
   parts->target = bundle.target;

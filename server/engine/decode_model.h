@@ -25,6 +25,11 @@ struct CompileOptions {
   // Most memory for tables of what a step computes from its token alone, as a multiple of the
   // decoder's weights (docs/architecture.md, 'Tables'). 0: none. Answers are the same, bit for bit.
   double token_table_share = 1;
+  // What requests may ask for at most, beside the bundle's own limits: the lower ones hold. 0: no
+  // limit.
+  int max_source_length = 0;
+  int max_target_length = 0;
+  int max_beam_size = 0;
 };
 
 // Immutable and thread-safe.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "server/engine/engine.h"
+#include "server/engine/fusion_options.h"
 #include "server/engine/parts.h"
 #include "server/engine/target_tokens.h"
 #include "server/model/error_details.h"
@@ -73,10 +74,34 @@ v1::DecodeOptions Merge(const DecodeModel& model, const v1::DecodeOptions& optio
       merged.set_beam_size(std::min(share * merged.n_best(), search::kMaxBeamSize));
     }
   }
+  // What only the defaults ask for never breaks a limit.
+  if (!options.has_beam_size()) {
+    merged.set_beam_size(std::min(merged.beam_size(), MaxBeamSize(model)));
+  }
+  if (!options.has_max_length() && merged.has_max_length()) {
+    merged.set_max_length(std::min(merged.max_length(), MaxTargetLength(model)));
+  }
   if (!options.has_n_best() && merged.num_alternatives() == 0) {
     merged.set_n_best(std::min(merged.n_best(), merged.beam_size()));
   }
   return merged;
+}
+
+// The fields that `faults` ("options.<field>...") do not name: what is wrong about them is told as
+// well, and nothing that only follows from the others.
+v1::DecodeOptions WithoutFaulty(const v1::DecodeOptions& options,
+                                const std::vector<std::string>& faults) {
+  v1::DecodeOptions sound = options;
+  for (const std::string& fault : faults) {
+    const size_t start = sizeof("options.") - 1;
+    const std::string name = fault.substr(start, fault.find_first_of(".[: ", start) - start);
+    const auto* const field = v1::DecodeOptions::descriptor()->FindFieldByName(name);
+    BW_DCHECK(field != nullptr);
+    if (field != nullptr) {
+      v1::DecodeOptions::GetReflection()->ClearField(&sound, field);
+    }
+  }
+  return sound;
 }
 
 // Fills SearchOptions and collects what is wrong on the way.
@@ -241,41 +266,8 @@ class Resolver {
   }
 
   void SetFusion(search::SearchOptions& search) {
-    const DecodeModel::Parts& parts = model_.parts();
-    for (int i = 0; i < merged_.fusion_size(); ++i) {
-      const v1::FusionWeight& fusion = merged_.fusion(i);
-      const std::string field = absl::StrCat("fusion[", i, "]");
-      const ScorerPart* const scorer = parts.FindScorer(fusion.name());
-      if (scorer == nullptr) {
-        Fault(field, ".name: the model has no scorer '", absl::Utf8SafeCEscape(fusion.name()),
-              "'; it has ", parts.scorers.size(), parts.scorers.empty() ? "" : ": ",
-              absl::StrJoin(parts.scorers, ", ", [](std::string* out, const ScorerPart& part) {
-                absl::StrAppend(out, "'", part.name, "'");
-              }));
-        continue;
-      }
-      if (!fusion.has_weight()) {
-        Fault(field, ".weight: is not set");
-        continue;
-      }
-      if (fusion.weight() < scorer->min_weight || fusion.weight() > scorer->max_weight) {
-        Fault(field, ".weight: ", fusion.weight(), " is outside [", scorer->min_weight, ", ",
-              scorer->max_weight, "], what the model allows of '", scorer->name, "'");
-      }
-      for (int j = 0; j < i; ++j) {
-        if (merged_.fusion(j).name() == fusion.name()) {
-          Fault(field, ".name: '", fusion.name(), "' is given twice");
-        }
-      }
-      if (fusion.weight() != 0) {
-        search.scorers.push_back({scorer->name, fusion.weight()});
-      }
-    }
-    if (search.scorers.size() > search::kMaxScorers) {
-      Fault("fusion: ", search.scorers.size(), " scorers; at most ", search::kMaxScorers,
-            " count in one request");
-    }
-    if (merged_.lexical_shortlist() && parts.lexical_table == nullptr) {
+    search.scorers = ReadFusion(model_, merged_.fusion(), faults_);
+    if (merged_.lexical_shortlist() && model_.parts().lexical_table == nullptr) {
       Fault("lexical_shortlist: the model has no lexical table");
     }
     if (merged_.lexical_shortlist() && merged_.has_shortlist()) {
@@ -343,15 +335,13 @@ absl::StatusOr<std::shared_ptr<const ResolvedOptions>> ResolveOptions(
     const DecodeModel& model, const v1::DecodeOptions& options) {
   std::vector<std::string> faults;
   model::CheckRules(options, "options", faults);
-  if (!faults.empty()) {
-    return model::InvalidFields(faults);
-  }
   auto resolved = std::make_shared<ResolvedOptions>();
-  resolved->merged = Merge(model, options);
+  resolved->merged = Merge(model, WithoutFaulty(options, faults));
   Resolver resolver(model, resolved->merged);
   resolver.Run(resolved->search);
-  if (!resolver.faults().empty()) {
-    return model::InvalidFields(resolver.faults());
+  faults.insert(faults.end(), resolver.faults().begin(), resolver.faults().end());
+  if (!faults.empty()) {
+    return model::InvalidFields(faults);
   }
   return std::shared_ptr<const ResolvedOptions>(std::move(resolved));
 }

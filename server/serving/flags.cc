@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/engine/precision.h"
+#include "server/search/options.h"
 #include "server/serving/settings.h"
 
 namespace beamwright::serving {
@@ -146,6 +147,13 @@ void AddEngine(CLI::App& app, Flags& flags) {
   AddInt(app, "--max-rows",
          "Most hypotheses stepped together; a request takes as many as its beam is wide", 1,
          kMaxRows, flags.engine.max_rows);
+  AddInt(app, "--max-beam-size",
+         "Largest beam of a request; 0: as each bundle says, whose own limits hold in any case", 0,
+         search::kMaxBeamSize, flags.load.compile.max_beam_size);
+  AddInt(app, "--max-target-length", "Longest answer, likewise, in tokens", 0, search::kMaxLength,
+         flags.load.compile.max_target_length);
+  AddInt(app, "--max-source-length", "Longest source, likewise, in tokens", 0, 1'000'000,
+         flags.load.compile.max_source_length);
   AddInt(app, "--max-queue", "Most sources waiting; one more is refused with RESOURCE_EXHAUSTED", 1,
          kMaxQueue, flags.engine.max_queue);
   app.add_option("--max-queue-rows", flags.engine.max_queue_rows,

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "absl/synchronization/blocking_counter.h"
@@ -19,6 +20,7 @@ using engine_testing::TableBundle;
 using ::testing::AllOf;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 v1::Source Ids(const std::vector<int32_t>& ids) {
   v1::Source source;
@@ -346,7 +348,14 @@ TEST_F(EngineOptionsTest, AllFaultsAreNamedAtOnce) {
   options.set_sampling(v1::SAMPLING_WITHOUT_REPLACEMENT);
   options.set_beam_threshold(1);
   options.set_top_k(5);
+  options.set_temperature(0);
+  options.set_word_reward(std::nanf(""));
+  options.set_beam_size(300);
   const std::string message(Decode(options).status().message());
+  EXPECT_THAT(message, HasSubstr("options.temperature: 0 is outside [0.01, 100]"));
+  EXPECT_THAT(message, HasSubstr("options.word_reward: nan is not a finite number"));
+  EXPECT_THAT(message, HasSubstr("options.beam_size: 300 is outside [1, 256] hypotheses"));
+  EXPECT_THAT(message, Not(HasSubstr("is more than the beam size"))) << "no faults of faults";
   EXPECT_THAT(message, HasSubstr("options.suppress_tokens.ids[0]: 7 is outside [0, 7)"));
   EXPECT_THAT(message, HasSubstr("options.target_prefix: token 1 is an end token"));
   EXPECT_THAT(message, HasSubstr("options.suppress_sequences[0]: is empty"));
@@ -357,6 +366,41 @@ TEST_F(EngineOptionsTest, AllFaultsAreNamedAtOnce) {
   EXPECT_THAT(message, HasSubstr("options.diverse_groups and num_alternatives"));
   EXPECT_THAT(message, HasSubstr("options.diverse_groups: 3 groups do not divide"));
   EXPECT_THAT(message, HasSubstr("options.top_k, top_p and min_p: need sampling random"));
+}
+
+// The operator's limits hold beside the bundle's, the lower of the two; defaults shrink to fit.
+TEST_F(EngineOptionsTest, LimitsAreTheLowerOnesOfBundleAndServer) {
+  for (const bool by_server : {false, true}) {
+    model::Bundle bundle = TableBundle(RandomTable(31), {});
+    bundle.config.mutable_default_options()->set_beam_size(4);
+    bundle.config.mutable_default_options()->set_n_best(4);
+    bundle.config.mutable_default_options()->set_max_length(9);
+    bundle.config.mutable_limits()->set_max_beam_size(by_server ? 200 : 3);
+    bundle.config.mutable_limits()->set_max_target_length(by_server ? 0 : 5);
+    CompileOptions compile;
+    compile.max_beam_size = by_server ? 3 : 0;
+    compile.max_target_length = by_server ? 5 : 100;
+    compile.max_source_length = 2;
+    const auto model = DecodeModel::Compile(std::move(bundle), compile);
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ((*model)->Describe().config().limits().max_beam_size(), 3);
+    const auto decode = [&](const v1::DecodeOptions& options, const std::vector<int32_t>& ids) {
+      v1::Source source;
+      source.mutable_ids()->mutable_ids()->Add(ids.begin(), ids.end());
+      return engine_->DecodeAndWait(*model, source, options);
+    };
+    const auto by_default = decode({}, {1, 2});
+    ASSERT_TRUE(by_default.ok()) << by_default.status();
+    EXPECT_EQ(by_default->hypotheses_size(), 3);
+    v1::DecodeOptions options;
+    options.set_beam_size(4);
+    options.set_max_length(6);
+    const std::string message(decode(options, {1, 2}).status().message());
+    EXPECT_THAT(message, HasSubstr("options.beam_size: 4 is above the model's limit of 3"));
+    EXPECT_THAT(message, HasSubstr("options.max_length: 6 is above the model's limit of 5"));
+    EXPECT_THAT(std::string(decode({}, {1, 2, 3}).status().message()),
+                HasSubstr("source has 3 tokens; at most 2 are allowed"));
+  }
 }
 
 TEST_F(EngineOptionsTest, ListsHaveLimits) {

@@ -46,6 +46,12 @@ TEST(FlagsTest, EveryFlagReachesItsField) {
                                     "64",
                                     "--max-queue",
                                     "9",
+                                    "--max-beam-size",
+                                    "8",
+                                    "--max-target-length",
+                                    "77",
+                                    "--max-source-length",
+                                    "66",
                                     "--precision",
                                     "int8",
                                     "--token-tables",
@@ -85,6 +91,9 @@ TEST(FlagsTest, EveryFlagReachesItsField) {
   EXPECT_EQ(parsed.flags.engine.max_queue, 9);
   EXPECT_EQ(parsed.flags.load.compile.precision, v1::PRECISION_INT8);
   EXPECT_EQ(parsed.flags.load.compile.token_table_share, 0.5);
+  EXPECT_EQ(parsed.flags.load.compile.max_beam_size, 8);
+  EXPECT_EQ(parsed.flags.load.compile.max_target_length, 77);
+  EXPECT_EQ(parsed.flags.load.compile.max_source_length, 66);
   EXPECT_EQ(parsed.flags.drain_timeout, absl::Seconds(90));
   EXPECT_EQ(parsed.flags.log_level, "debug");
   EXPECT_EQ(parsed.flags.port_file, "p");
