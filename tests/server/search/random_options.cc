@@ -25,10 +25,8 @@ std::vector<int32_t> Random::Tokens(const SearchOptions& options, int least, int
   return tokens;
 }
 
-namespace {
-
 void RandomiseSearch(Random& random, SearchOptions& options) {
-  options.vocabulary_size = random.In(2, 12);
+  options.vocabulary_size = random.In(1, 12);
   options.beam_size = random.In(1, 8);
   options.n_best = random.In(1, options.beam_size);
   options.length_penalty = static_cast<LengthPenalty>(random.In(0, 2));
@@ -44,6 +42,8 @@ void RandomiseSearch(Random& random, SearchOptions& options) {
     options.banned_tokens = random.Tokens(options, 1, 2);
   }
 }
+
+namespace {
 
 void RandomiseProcessors(Random& random, int sparsity, SearchOptions& options) {
   search::ProcessorOptions& p = options.processors;

@@ -32,6 +32,10 @@ struct RandomCase {
   std::string name;
 };
 
+// What every search has: vocabulary, beam, lengths, length penalty, stop mode, end and banned
+// tokens.
+void RandomiseSearch(Random& random, search::SearchOptions& options);
+
 // Each option is on in one of `sparsity` cases.
 RandomCase MakeRandomCase(uint64_t seed, int sparsity);
 
