@@ -134,7 +134,7 @@ void Steps(benchmark::State& state, const SearchOptions& options, const MakeScor
       }
       if (live) {
         rows.push_back({tokens[row], log_probs[row], ranks[row], scans[row].watched,
-                        scorers.empty() ? nullptr : &fused[row], attention});
+                        scorers.empty() ? nullptr : &fused[row], {}, attention});
       }
     }
     benchmark::DoNotOptimize(search->Advance(rows));
@@ -160,7 +160,7 @@ void Mix(benchmark::State& state, size_t num_decoders, ops::MixKind kind) {
   std::vector<float> logits;
   for (auto _ : state) {
     for (int row = 0; row < 4; ++row) {
-      benchmark::DoNotOptimize(ops::MixScores(parts, kind, scratch, logits));
+      benchmark::DoNotOptimize(ops::MixScores(absl::MakeSpan(parts), kind, scratch, logits));
     }
   }
 }
@@ -215,6 +215,29 @@ void RegisterAll() {
   Register("suppress_tokens", [](SearchOptions& o) { o.processors.suppressed = {5, 6, 7}; });
   Register("min_length", [](SearchOptions& o) { o.processors.min_length = 10; });
   Register("temperature", [](SearchOptions& o) { o.processors.temperature = 0.8; });
+  Register("length_penalty", [](SearchOptions& o) {
+    o.length_penalty = LengthPenalty::kGnmt;
+    o.stop = StopMode::kSafe;
+  });
+  Register("at_limit_force_end", [](SearchOptions& o) { o.at_limit = AtLimit::kForceEnd; });
+  Register("end_threshold", [](SearchOptions& o) { o.end_threshold = 1.5; });
+  Register("score_threshold", [](SearchOptions& o) { o.score_threshold = -100; });
+  Register("beam_threshold", [](SearchOptions& o) { o.beam_threshold = 10; });
+  Register("n_best/4", [](SearchOptions& o) { o.n_best = 4; });
+  Register("suppress_at_begin", [](SearchOptions& o) {
+    o.processors.suppressed_at_begin = {5, 6, 7};
+  });
+  Register("suppress_sequences", [](SearchOptions& o) {
+    o.processors.suppressed_sequences = {{5, 6}, {7, 8, 9}};
+  });
+  Register("renormalize_false", [](SearchOptions& o) {
+    o.processors.renormalize = false;
+    o.processors.suppressed = {5, 6, 7};
+  });
+  Register("num_alternatives/4", [](SearchOptions& o) {
+    o.constraints.num_alternatives = 4;
+    o.n_best = 4;
+  });
   Register("word_reward", [](SearchOptions& o) { o.word_reward = 0.5; });
   Register("coverage_penalty/50", [](SearchOptions& o) { o.coverage_penalty = 0.2; });
   benchmark::RegisterBenchmark(
@@ -242,6 +265,13 @@ void RegisterAll() {
   Register("sampling_random", [](SearchOptions& o) {
     o.n_best = 4;
     o.sampling.kind = Sampling::kRandom;
+  });
+  Register("top_k_top_p_min_p", [](SearchOptions& o) {
+    o.n_best = 4;
+    o.sampling.kind = Sampling::kRandom;
+    o.sampling.top_k = 50;
+    o.sampling.top_p = 0.9;
+    o.sampling.min_p = 0.01;
   });
   Register("sampling_without_replacement",
            [](SearchOptions& o) { o.sampling.kind = Sampling::kWithoutReplacement; });

@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "bench/decode/bench.h"
+#include "bench/decode/options.h"
 #include "bench/decode/precision.h"
 #include "ops/base/status.h"
 #include "server/engine/precision.h"
@@ -167,6 +168,29 @@ absl::Status ComparePrecisions(const Flags& flags) {
   return absl::OkStatus();
 }
 
+void AddOptionsFlags(CLI::App& options, Flags& flags) {
+  options.add_option("--model", flags.model, "Bundle folder")->type_name("DIR")->required();
+  options.add_option("--sources", flags.sources, "One source a line, as text")
+      ->type_name("FILE")
+      ->required();
+  options.add_option("--concurrency", flags.concurrency, "Requests in flight")
+      ->expected(1)
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  options.add_option("--seconds", flags.seconds, "How long each option is measured")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+absl::Status CompareOptions(const Flags& flags) {
+  BW_ASSIGN_OR_RETURN(const std::vector<v1::Source> sources, ReadSources(flags.sources));
+  BW_ASSIGN_OR_RETURN(
+      const std::vector<OptionCost> costs,
+      MeasureOptions(flags.model, sources, flags.concurrency.front(), flags.seconds));
+  std::fputs(CostsText(costs).c_str(), stdout);
+  return absl::OkStatus();
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Measures decoding on this machine, without a server.", "beamwright-bench");
   app.require_subcommand(1);
@@ -178,8 +202,13 @@ int Main(int argc, char** argv) {
   CLI::App* const precision =
       app.add_subcommand("precision", "How far answers in bf16 and int8 are from those in f32");
   AddPrecisionFlags(*precision, flags);
+  CLI::App* const options =
+      app.add_subcommand("options", "What each option of a request costs, against none");
+  AddOptionsFlags(*options, flags);
   CLI11_PARSE(app, argc, argv);
-  const absl::Status status = precision->parsed() ? ComparePrecisions(flags) : Decode(flags);
+  const absl::Status status = precision->parsed() ? ComparePrecisions(flags)
+                              : options->parsed() ? CompareOptions(flags)
+                                                  : Decode(flags);
   if (!status.ok()) {
     std::fprintf(stderr, "beamwright-bench: %s\n", status.ToString().c_str());
     return 1;
