@@ -49,7 +49,7 @@ constexpr int kProbeThreads = 16;
 
 constexpr absl::Duration kShortestPoll = absl::Milliseconds(10);
 constexpr absl::Duration kLastAnswers = absl::Seconds(1);
-constexpr absl::Duration kQuiet = absl::Milliseconds(250);
+constexpr absl::Duration kQuiet = absl::Milliseconds(500);
 constexpr absl::Duration kLongestQuiet = absl::Seconds(2);
 
 // For those who look for something alone: gRPC has an "error" for each client that misbehaves, with

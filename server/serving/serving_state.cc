@@ -35,6 +35,8 @@ ServingState::OpenCall::OpenCall(ServingState& state) : state_(state) {
 ServingState::OpenCall::~OpenCall() {
   absl::MutexLock lock(&state_.mutex_);
   --state_.num_calls_;
+  // Who is answered now may call again in a moment.
+  state_.last_call_ = absl::Now();
 }
 
 bool ServingState::WaitUntilAnswered(absl::Duration timeout) {

@@ -51,7 +51,7 @@ class ServingState {
   };
   // True when no call is open; false if `timeout` came first.
   bool WaitUntilAnswered(absl::Duration timeout);
-  // Returns when no call has come for `quiet`, or after `timeout`.
+  // Returns when no call has come or gone for `quiet`, or after `timeout`.
   void WaitUntilQuiet(absl::Duration quiet, absl::Duration timeout);
 
   // From now on calls that are refused wait for their answer, so that clients which make one call

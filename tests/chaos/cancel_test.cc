@@ -98,7 +98,10 @@ TEST(CancelTest, AStormOfCancelsLeavesNothingBehind) {
       static_cast<double>(cancelled.of(grpc::StatusCode::OK) + patient.all() + kNumRequests);
   EXPECT_LE(seen, static_cast<double>(cancelled.all() + patient.all() + kNumRequests));
   EXPECT_GE(ok, good);
-  EXPECT_EQ(seen, ok + Sum(samples, "beamwright_requests_total", "code=\"CANCELLED\""));
+  const double given_up = Sum(samples, "beamwright_requests_total", "code=\"CANCELLED\"");
+  EXPECT_EQ(seen, ok + given_up);
+  // Many are decoded before the cancel is there; a server that did not look would decode them all.
+  EXPECT_GT(given_up, 0);
   std::cout << cancelled.of(grpc::StatusCode::CANCELLED) << " cancels in " << seconds << " s, "
             << patient.all() << " calls beside them answered\n";
 }

@@ -66,7 +66,7 @@ TEST_F(AvailabilityTest, TheEndOfAPauseIsToldByItself) {
   quarantine_->Count(*model_, 0, 3, absl::Now());
   absl::MutexLock lock(&mutex_);
   const auto back = [this] { return told_.back() == "+" && told_.size() == 6; };
-  mutex_.Await(absl::Condition(&back));
+  EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&back), absl::Minutes(1)));
   EXPECT_THAT(told_, ElementsAre("+g2p-en", "+", "-g2p-en", "-", "+g2p-en", "+"));
 }
 
