@@ -329,10 +329,8 @@ class Resolver {
   std::vector<std::string> faults_;
 };
 
-}  // namespace
-
-absl::StatusOr<std::shared_ptr<const ResolvedOptions>> ResolveOptions(
-    const DecodeModel& model, const v1::DecodeOptions& options) {
+absl::StatusOr<std::shared_ptr<const ResolvedOptions>> Resolve(const DecodeModel& model,
+                                                               const v1::DecodeOptions& options) {
   std::vector<std::string> faults;
   model::CheckRules(options, "options", faults);
   auto resolved = std::make_shared<ResolvedOptions>();
@@ -344,6 +342,20 @@ absl::StatusOr<std::shared_ptr<const ResolvedOptions>> ResolveOptions(
     return model::InvalidFields(faults);
   }
   return std::shared_ptr<const ResolvedOptions>(std::move(resolved));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const ResolvedOptions>> ResolveOptions(
+    const DecodeModel& model, const v1::DecodeOptions& options) {
+  OptionsCache& cache = model.parts().resolved_options;
+  std::string key = options.SerializeAsString();
+  if (std::shared_ptr<const ResolvedOptions> known = cache.Find(key); known != nullptr) {
+    return known;
+  }
+  BW_ASSIGN_OR_RETURN(std::shared_ptr<const ResolvedOptions> resolved, Resolve(model, options));
+  cache.Add(std::move(key), resolved);
+  return resolved;
 }
 
 namespace {

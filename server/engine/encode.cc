@@ -1,9 +1,7 @@
 #include "server/engine/encode.h"
 
 #include <cstring>
-#include <map>
 
-#include "absl/time/clock.h"
 #include "ops/base/status.h"
 #include "ops/kernels/math.h"
 #include "ops/kernels/mix_scores.h"
@@ -14,9 +12,6 @@ namespace {
 
 using ops::Tensor;
 using Requests = std::vector<std::unique_ptr<Request>>;
-
-// Most sources encoded in one run, so that the activations stay bounded.
-constexpr size_t kMaxGroup = 64;
 
 // The requests' inputs, [1, ...] each and of one shape, stacked.
 Tensor Stack(absl::Span<const std::unique_ptr<Request>> group) {
@@ -143,38 +138,6 @@ absl::Status EncodeGroup(const ops::ExecutionContext& context, const DecodeModel
   return absl::OkStatus();
 }
 
-// Those that somebody still waits for: the groups before this one took their time.
-Requests Alive(Requests group) {
-  const absl::Time now = absl::Now();
-  Requests alive;
-  for (auto& request : group) {
-    if (const absl::Status status = request->CheckAlive(now); status.ok()) {
-      alive.push_back(std::move(request));
-    } else {
-      request->Fail(status);
-    }
-  }
-  return alive;
-}
-
-void RunGroup(const ops::ExecutionContext& context, Requests requests, Requests& ready) {
-  Requests group = Alive(std::move(requests));
-  if (group.empty()) {
-    return;
-  }
-  const DecodeModel::Parts& parts = group[0]->model->parts();
-  std::vector<absl::Status> statuses(group.size());
-  const absl::Status status = EncodeGroup(context, parts, group, statuses);
-  for (size_t i = 0; i < group.size(); ++i) {
-    const absl::Status& own = status.ok() ? statuses[i] : status;
-    if (own.ok()) {
-      ready.push_back(std::move(group[i]));
-    } else {
-      group[i]->Fail(absl::IsDeadlineExceeded(own) ? own : absl::InternalError(own.message()));
-    }
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<Tensor> LengthTensor(v1::LengthInput kind, ops::DType dtype, int64_t rows,
@@ -256,38 +219,28 @@ absl::StatusOr<std::vector<Tensor>> DecoderInputs(const DecodeModel::Parts& part
   return inputs;
 }
 
-Requests Encode(const ops::ExecutionContext& context, Requests requests) {
-  Requests ready;
-  std::map<std::vector<int64_t>, Requests> by_shape;
-  for (auto& request : requests) {
-    const DecodeModel::Parts& parts = request->model->parts();
-    if (parts.encoder == nullptr) {
-      absl::Status status =
-          Prepare(parts, context, request->source.decoder_inputs, request->decoders[0].rows.start);
-      status.Update(PrepareLanguageModels(context, parts, *request));
-      if (status.ok()) {
-        ready.push_back(std::move(request));
-      } else {
-        request->Fail(status);
-      }
-      continue;
-    }
-    const ops::Shape& shape = request->source.encoder_input->shape();
-    Requests& group = by_shape[std::vector<int64_t>(shape.begin(), shape.end())];
-    group.push_back(std::move(request));
-    bool together = true;
-    for (int member = 0; member < parts.num_members(); ++member) {
-      together = together && parts.decoder_parts(member).encoder_batches;
-    }
-    const size_t most = together ? kMaxGroup : 1;
-    if (group.size() == most) {
-      RunGroup(context, std::move(group), ready);
-      group.clear();
+Requests Encode(const ops::ExecutionContext& context, Requests group) {
+  const DecodeModel::Parts& parts = group[0]->model->parts();
+  std::vector<absl::Status> statuses(group.size());
+  absl::Status status;
+  if (parts.encoder != nullptr) {
+    status = EncodeGroup(context, parts, group, statuses);
+  } else {
+    for (size_t i = 0; i < group.size(); ++i) {
+      statuses[i] = Prepare(parts, context, group[i]->source.decoder_inputs,
+                            group[i]->decoders[0].rows.start);
+      statuses[i].Update(PrepareLanguageModels(context, parts, *group[i]));
     }
   }
-  for (auto& [shape, group] : by_shape) {
-    if (!group.empty()) {
-      RunGroup(context, std::move(group), ready);
+  Requests ready;
+  for (size_t i = 0; i < group.size(); ++i) {
+    const absl::Status& own = status.ok() ? statuses[i] : status;
+    if (own.ok()) {
+      ready.push_back(std::move(group[i]));
+    } else if (parts.encoder == nullptr || absl::IsDeadlineExceeded(own)) {
+      group[i]->Fail(own);
+    } else {
+      group[i]->Fail(absl::InternalError(own.message()));
     }
   }
   return ready;

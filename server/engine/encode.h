@@ -10,10 +10,11 @@
 
 namespace beamwright::engine {
 
-// Encodes and prepares requests of one model, for all decoders that they use. Those that fail get
-// their answer here; the others are returned, ready to join the running batch.
+// Encodes and prepares requests for all decoders that they use, in one run of each encoder: at
+// least one request, all of one model and, if it has an encoder, of one source shape. Those that
+// fail get their answer here; the others are returned, ready to join the running batch.
 std::vector<std::unique_ptr<Request>> Encode(const ops::ExecutionContext& context,
-                                             std::vector<std::unique_ptr<Request>> requests);
+                                             std::vector<std::unique_ptr<Request>> group);
 
 }  // namespace beamwright::engine
 

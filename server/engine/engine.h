@@ -1,9 +1,10 @@
 // Engine: decodes sources with beam search, many at once, on a thread team of its own. It needs no
 // server: examples/decode_in_process.cc is the whole of it.
 //
-// One scheduler thread admits requests, runs encoders in groups of equal source length, and steps
-// all running requests together, each at its own time step; rows of finished requests are free at
-// the next step.
+// A scheduler thread (or several: streams) admits requests, runs encoders in groups of equal source
+// length and no more of them between two steps than max_encode_positions, and steps all running
+// requests together, each at its own time step; rows of finished requests are free at the next
+// step.
 #ifndef BEAMWRIGHT_SERVER_ENGINE_ENGINE_H_
 #define BEAMWRIGHT_SERVER_ENGINE_ENGINE_H_
 
@@ -22,12 +23,13 @@
 
 namespace beamwright::engine {
 
-// Told of the engine's work, on the engine's thread: it must return at once.
+// Told of the engine's work, on the thread of the stream that did it: it must return at once.
 class EngineObserver {
  public:
   virtual ~EngineObserver() = default;
-  // Sources of `model` that were admitted together have been encoded.
-  virtual void OnEncode(const DecodeModel& model, int num_sources, absl::Duration took) = 0;
+  // Sources of `model` have been encoded together; they have so many positions together.
+  virtual void OnEncode(const DecodeModel& model, int num_sources, int64_t num_positions,
+                        absl::Duration took) = 0;
   // All running requests of `model` have made a step; they hold `num_rows` rows.
   virtual void OnStep(const DecodeModel& model, int num_rows, absl::Duration took) = 0;
 };
@@ -43,10 +45,20 @@ struct EngineOptions {
   // Most rows that they may need once they run, and most bytes of their sources, together.
   int64_t max_queue_rows = int64_t{1} << 40;
   int64_t max_queue_bytes = int64_t{1} << 30;
+  // Most bytes that running requests may hold together: states, history, what their steps share
+  // (docs/operations.md, 'Memory'). One that needs more alone is refused with ResourceExhausted.
+  int64_t max_bytes = int64_t{4} << 30;
+  // Most source positions (tokens, frames) that are encoded between two steps of those that run; a
+  // longer source is encoded alone. Small: running requests never wait long. Large: sources of
+  // equal length are more often encoded together (docs/performance.md, 'How a step runs').
+  int64_t max_encode_positions = 512;
+  // Engine threads that step requests side by side, each with an equal part of num_threads
+  // (docs/architecture.md, 'Streams'). In [1, num_threads].
+  int num_streams = 1;
   // Refuse a request at once with ResourceExhausted if, by how long work took of late, its deadline
   // will have passed before it is decoded.
   bool forecast_deadlines = true;
-  // Where the engine's thread spends its time, for benchmarks; to be read when the engine is
+  // Where the first stream's thread spends its time, for benchmarks; to be read when the engine is
   // gone. Not owned. Null: not measured.
   StepProfile* profile = nullptr;
   // Must outlive the engine; may be null.

@@ -18,6 +18,7 @@
 #include "server/engine/attention.h"
 #include "server/engine/decode_model.h"
 #include "server/engine/lexical_table.h"
+#include "server/engine/options_cache.h"
 #include "server/fusion/ngram_model.h"
 #include "server/search/token_trie.h"
 
@@ -55,6 +56,7 @@ struct DecodeModel::Parts {
   Precision precision = Precision::kF32;
   v1::ModelConfig config;
   CompileOptions options;
+  mutable OptionsCache resolved_options;
   std::shared_ptr<const model::TextCodec> source;
   std::shared_ptr<const model::TextCodec> target;
   std::map<std::string, std::shared_ptr<const search::TokenTrie>> token_lists;

@@ -304,7 +304,8 @@ void Metrics::CountLoad(const std::string& model, bool loaded, absl::Duration to
   }
 }
 
-void Metrics::OnEncode(const engine::DecodeModel& model, int /*num_sources*/, absl::Duration took) {
+void Metrics::OnEncode(const engine::DecodeModel& model, int /*num_sources*/,
+                       int64_t /*num_positions*/, absl::Duration took) {
   Of(model).encode_seconds.Observe(absl::ToDoubleSeconds(took));
 }
 

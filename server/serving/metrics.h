@@ -74,7 +74,8 @@ class Metrics : public engine::EngineObserver {
   void CountScored(const engine::DecodeModel& model, const v1::ScoreResponse& response);
   void CountLoad(const std::string& model, bool loaded, absl::Duration took);
 
-  void OnEncode(const engine::DecodeModel& model, int num_sources, absl::Duration took) override;
+  void OnEncode(const engine::DecodeModel& model, int num_sources, int64_t num_positions,
+                absl::Duration took) override;
   void OnStep(const engine::DecodeModel& model, int num_rows, absl::Duration took) override;
 
   ModelTotals Totals(const engine::DecodeModel& model);

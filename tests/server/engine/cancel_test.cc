@@ -22,7 +22,7 @@ v1::Source Ids(const std::vector<int32_t>& ids) {
 // Sets a flag behind the engine's step `at`.
 class CancelAt : public EngineObserver {
  public:
-  void OnEncode(const DecodeModel&, int, absl::Duration) override {}
+  void OnEncode(const DecodeModel&, int, int64_t, absl::Duration) override {}
   // Of a step that answers a request it may come after the answer: the next flag is then set a step
   // early.
   void OnStep(const DecodeModel&, int, absl::Duration) override {

@@ -24,7 +24,7 @@ v1::Source Ids(const std::vector<int32_t>& ids) {
 
 class Holder : public EngineObserver {
  public:
-  void OnEncode(const DecodeModel&, int, absl::Duration) override {
+  void OnEncode(const DecodeModel&, int, int64_t, absl::Duration) override {
     if (hold_.exchange(false)) {
       held.Notify();
       go_on.WaitForNotification();

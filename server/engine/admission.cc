@@ -1,0 +1,283 @@
+#include "server/engine/admission.h"
+
+#include <algorithm>
+
+#include "absl/time/clock.h"
+#include "ops/base/status.h"
+#include "server/model/error_details.h"
+
+namespace beamwright::engine {
+namespace {
+
+// How often the queue is searched for requests that nobody waits for any more.
+constexpr absl::Duration kSweepInterval = absl::Milliseconds(5);
+// Bounds of what refused clients are told to wait.
+constexpr absl::Duration kSoonest = absl::Milliseconds(20);
+constexpr absl::Duration kLatest = absl::Seconds(10);
+
+// What a request holds before it runs: its source, and about as much for itself.
+int64_t WaitingBytes(const PreparedSource& source) {
+  constexpr int64_t kOwnBytes = 4096;
+  int64_t bytes = kOwnBytes;
+  if (source.encoder_input.has_value()) {
+    bytes += source.encoder_input->num_bytes();
+  }
+  for (const ops::Tensor& input : source.decoder_inputs) {
+    bytes += input.num_bytes();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+struct Admission::Queued : Ticket {
+  std::unique_ptr<Request> request;
+};
+
+Admission::Admission(const EngineOptions& options)
+    : options_(options),
+      queue_({options.max_queue, options.max_queue_rows, options.max_queue_bytes}),
+      streams_(static_cast<size_t>(options.num_streams)) {}
+
+absl::Status Admission::Enqueue(std::unique_ptr<Request>& request) {
+  const absl::Time now = absl::Now();
+  auto queued = std::make_unique<Queued>();
+  queued->tenant = request->call.tenant;
+  queued->priority = request->call.priority;
+  queued->call = request->call.call;
+  queued->rows = request->beam_size;
+  queued->running_bytes = request->price_bytes;
+  queued->waiting_bytes = WaitingBytes(request->source);
+  queued->accepted = request->accepted;
+  queued->deadline = request->call.deadline;
+  queued->cancelled = request->call.cancelled;
+  absl::MutexLock lock(&mutex_);
+  if (draining_) {
+    return model::WithReason(absl::UnavailableError("the server is draining; try another replica"),
+                             model::reason::kShuttingDown);
+  }
+  Estimator::Forecast forecast =
+      estimator_.Of(request->model->name(), request->source.source_length, request->max_steps, now);
+  if (request->scorer.has_value()) {
+    forecast.steps = request->max_steps;
+  }
+  if (request->cut_at != absl::InfiniteFuture()) {
+    forecast.took = absl::ZeroDuration();  // it answers with what it has by then
+  }
+  queued->cost = std::max(1.0, forecast.steps * queued->rows);
+  BW_RETURN_IF_ERROR(CheckDeadline(*queued, forecast, now));
+  if (queue_.size() >= options_.max_queue) {
+    Sweep(now);
+  }
+  queued->request = std::move(request);
+  std::unique_ptr<Ticket> ticket = std::move(queued);
+  absl::Status status = queue_.Push(ticket, now);
+  if (status.ok()) {
+    ++news_;
+  } else {
+    request = std::move(static_cast<Queued&>(*ticket).request);
+    if (model::ReasonOf(status) == model::reason::kQueueFull) {
+      status = model::WithRetryAfter(std::move(status), UntilRoom());
+    }
+  }
+  return status;
+}
+
+// ResourceExhausted if the deadline will have passed before the answer is there. While there is
+// no other work nobody is refused: only then can an estimate that is wrong come right again. A
+// deadline that has passed already is told as such.
+absl::Status Admission::CheckDeadline(const Queued& queued, const Estimator::Forecast& forecast,
+                                      absl::Time now) const {
+  const double rate = RowStepsPerSecond();
+  if (!options_.forecast_deadlines || !forecast.sure || rate <= 0 ||
+      queued.deadline == absl::InfiniteFuture() || (queue_.size() == 0 && running_cost_ == 0)) {
+    return absl::OkStatus();
+  }
+  const bool waits = queue_.size() > 0 || AllRunning().rows + queued.rows > options_.max_rows;
+  const absl::Duration wait =
+      waits
+          ? absl::Seconds((queue_.CostAhead(queued.tenant, queued.cost) + running_cost_ / 2) / rate)
+          : absl::ZeroDuration();
+  if (now + wait + forecast.took <= queued.deadline) {
+    return absl::OkStatus();
+  }
+  if (queued.deadline <= now) {
+    return model::WithReason(
+        absl::DeadlineExceededError("the request's deadline passed before it was queued"),
+        model::reason::kWouldMissDeadline);
+  }
+  return model::WithRetryAfter(
+      model::WithReason(
+          absl::ResourceExhaustedError(absl::StrCat(
+              "the answer is expected in ",
+              absl::FormatDuration(absl::Trunc(wait + forecast.took, absl::Milliseconds(1))),
+              ", after the request's deadline")),
+          model::reason::kWouldMissDeadline),
+      std::clamp(wait, kSoonest, kLatest));
+}
+
+absl::Duration Admission::UntilRoom() const {
+  const double rate = RowStepsPerSecond();
+  double waiting = 0;
+  for (const TenantLoad& tenant : queue_.Tenants()) {
+    waiting += tenant.waiting_cost;
+  }
+  return rate <= 0 ? kSoonest : std::clamp(absl::Seconds(waiting / 2 / rate), kSoonest, kLatest);
+}
+
+void Admission::Sweep(absl::Time now) {
+  if (now < next_sweep_) {
+    return;
+  }
+  for (std::unique_ptr<Ticket>& ticket : queue_.TakeDead(now)) {
+    dead_.push_back(std::move(static_cast<Queued&>(*ticket).request));
+  }
+  next_sweep_ = now + kSweepInterval;
+}
+
+void Admission::CountIn(Queued& queued) {
+  Request& request = *queued.request;
+  running_cost_ += queued.cost;
+  std::visit(
+      [&](auto& done) {
+        done = [this, done = std::move(done), tenant = queued.tenant, rows = queued.rows,
+                cost = queued.cost, model = request.model, length = request.source.source_length,
+                begin = absl::Now()](auto answer) {
+          CountOut(tenant, rows, cost);
+          Learn(*model, length, answer, absl::Now() - begin);
+          done(std::move(answer));
+        };
+      },
+      request.done);
+}
+
+void Admission::CountOut(const TenantPtr& tenant, int rows, double cost) {
+  absl::MutexLock lock(&mutex_);
+  queue_.Ended(tenant, rows);
+  ++news_;
+  running_cost_ = std::max(running_cost_ - cost, 0.0);
+}
+
+void Admission::Learn(const DecodeModel& model, int length,
+                      const absl::StatusOr<v1::Decoded>& decoded, absl::Duration took) {
+  if (!decoded.ok()) {
+    return;
+  }
+  int steps = 1;
+  for (const v1::Hypothesis& hypothesis : decoded->hypotheses()) {
+    steps = std::max(steps, hypothesis.tokens_size());
+  }
+  absl::MutexLock lock(&mutex_);
+  estimator_.Finished(model.name(), length, steps, took, absl::Now());
+}
+
+Admission::Running Admission::AllRunning() const {
+  Running all;
+  for (const Stream& stream : streams_) {
+    all.requests += stream.running.requests;
+    all.rows += stream.running.rows;
+    all.bytes += stream.running.bytes;
+  }
+  return all;
+}
+
+bool Admission::IsDone() const {
+  return queue_.size() == 0 && dead_.empty() && AllRunning().requests == 0;
+}
+
+void Admission::WaitForWork(Stream& stream) {
+  stream.turn_started = absl::InfiniteFuture();
+  // What waits may not fit beside what other streams run; then it is looked at again when one of
+  // those has ended.
+  const auto has_news = [this, &stream]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !dead_.empty() || (queue_.size() == 0 ? draining_ : stream.seen != news_);
+  };
+  mutex_.Await(absl::Condition(&has_news));
+}
+
+void Admission::Fill(Stream& stream, Requests& admitted) {
+  const Running all = AllRunning();
+  FairQueue::Room room{options_.max_rows - all.rows, options_.max_bytes - all.bytes};
+  const auto num_streams = static_cast<int64_t>(streams_.size());
+  // The stream with the fewest rows is always below this.
+  const int64_t share = (all.rows + queue_.rows() + num_streams - 1) / num_streams;
+  stream.seen = news_;
+  while (stream.running.rows < share) {
+    const std::unique_ptr<Ticket> ticket = queue_.Pop(room);
+    if (ticket == nullptr) {
+      return;
+    }
+    Queued& queued = static_cast<Queued&>(*ticket);
+    room.rows -= queued.rows;
+    room.bytes -= queued.running_bytes;
+    stream.running.rows += queued.rows;
+    stream.running.bytes += queued.running_bytes;
+    ++stream.running.requests;
+    CountIn(queued);
+    admitted.push_back(std::move(queued.request));
+  }
+}
+
+bool Admission::Take(int number, const Running& running, Requests& admitted, absl::Status& end) {
+  Requests dead;
+  {
+    absl::MutexLock lock(&mutex_);
+    Stream& stream = streams_[static_cast<size_t>(number)];
+    if (stream.running.requests > 0) {
+      estimator_.Turn(stream.running.rows, absl::Now() - stream.turn_started);
+    }
+    stream.running = running;
+    if (running.requests == 0) {
+      WaitForWork(stream);
+      if (queue_.size() == 0 && dead_.empty()) {
+        return false;
+      }
+    }
+    end = end_;
+    stream.turn_started = absl::Now();
+    Sweep(stream.turn_started);
+    Fill(stream, admitted);
+    dead.swap(dead_);
+  }
+  const absl::Time now = absl::Now();
+  for (const std::unique_ptr<Request>& request : dead) {
+    request->Fail(request->CheckAlive(now));
+  }
+  return true;
+}
+
+void Admission::Drain() {
+  absl::MutexLock lock(&mutex_);
+  draining_ = true;
+  mutex_.Await(absl::Condition(this, &Admission::IsDone));
+}
+
+void Admission::End(absl::Status why) {
+  absl::MutexLock lock(&mutex_);
+  draining_ = true;
+  end_ = std::move(why);
+}
+
+Engine::Load Admission::load() const {
+  absl::MutexLock lock(&mutex_);
+  const absl::Time now = absl::Now();
+  const Running running = AllRunning();
+  Engine::Load load;
+  load.waiting = queue_.size();
+  load.running = running.requests;
+  load.rows = running.rows;
+  load.max_rows = options_.max_rows;
+  load.num_threads = options_.num_threads;
+  load.oldest_wait = queue_.size() == 0 ? absl::ZeroDuration() : now - queue_.oldest();
+  for (const Stream& stream : streams_) {
+    load.turn = std::max(load.turn, now - stream.turn_started);
+  }
+  return load;
+}
+
+std::vector<TenantLoad> Admission::Tenants() const {
+  absl::MutexLock lock(&mutex_);
+  return queue_.Tenants();
+}
+
+}  // namespace beamwright::engine

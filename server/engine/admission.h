@@ -1,0 +1,97 @@
+// Admission: what waits for the engine, and what may enter it. It is where callers' threads meet
+// the engine's: they queue requests here, or are refused at once; the engine takes, between two
+// steps, what fits beside what runs. It runs nothing itself.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_ADMISSION_H_
+#define BEAMWRIGHT_SERVER_ENGINE_ADMISSION_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "server/engine/engine.h"
+#include "server/engine/estimator.h"
+#include "server/engine/fair_queue.h"
+#include "server/engine/request.h"
+
+namespace beamwright::engine {
+
+// Thread-safe.
+class Admission {
+ public:
+  using Requests = std::vector<std::unique_ptr<Request>>;
+
+  explicit Admission(const EngineOptions& options);
+
+  // Moves from `request` unless it refuses: ResourceExhausted if there is no room or its deadline
+  // would be missed, Unavailable while draining.
+  absl::Status Enqueue(std::unique_ptr<Request>& request);
+
+  // Refuses from now on, and returns when everything is answered.
+  void Drain();
+
+  // From now on what was taken is to end at once, with this error.
+  void End(absl::Status why);
+
+  // What a stream has in hand when its turn ends.
+  struct Running {
+    int requests = 0;
+    int rows = 0;
+    int64_t bytes = 0;
+  };
+  // For the thread of stream number `stream`: adds to `admitted` what fits beside everything that
+  // runs, and no more than the stream's share of it, so that all streams have as much to do; and
+  // answers those of the queue that nobody waits for any more. Waits while the stream has nothing
+  // to do at all. False: it ends. `end` is what End gave, OK before.
+  bool Take(int stream, const Running& running, Requests& admitted, absl::Status& end);
+
+  Engine::Load load() const;
+  std::vector<TenantLoad> Tenants() const;
+
+ private:
+  struct Queued;
+
+  struct Stream {
+    Running running;
+    absl::Time turn_started = absl::InfiniteFuture();  // infinite: it waits
+    uint64_t seen = 0;                                 // news when it looked into the queue last
+  };
+  void WaitForWork(Stream& stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Fill(Stream& stream, Requests& admitted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Running AllRunning() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  double RowStepsPerSecond() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return estimator_.row_steps_per_second() * static_cast<double>(streams_.size());
+  }
+  bool IsDone() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckDeadline(const Queued& queued, const Estimator::Forecast& forecast,
+                             absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // When half of what waits will be done.
+  absl::Duration UntilRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Moves those that are dead out of the queue, for the engine's thread to answer. Looks at all
+  // that wait, so not at every turn.
+  void Sweep(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // From now on the request's end gives back what it holds of its tenant's share, and teaches the
+  // estimator.
+  void CountIn(Queued& queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountOut(const TenantPtr& tenant, int rows, double cost);
+  void Learn(const DecodeModel& model, int length, const absl::StatusOr<v1::Decoded>& decoded,
+             absl::Duration took);
+  // The steps of a given target are known beforehand.
+  void Learn(const DecodeModel&, int, const absl::StatusOr<v1::Scored>&, absl::Duration) {}
+
+  const EngineOptions options_;
+  mutable absl::Mutex mutex_;
+  FairQueue queue_ ABSL_GUARDED_BY(mutex_);
+  Requests dead_ ABSL_GUARDED_BY(mutex_);  // from the queue, to be answered
+  Estimator estimator_ ABSL_GUARDED_BY(mutex_);
+  double running_cost_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time next_sweep_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status end_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Stream> streams_ ABSL_GUARDED_BY(mutex_);
+  uint64_t news_ ABSL_GUARDED_BY(mutex_) = 1;  // counts what may let a request run that could not
+};
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_ADMISSION_H_

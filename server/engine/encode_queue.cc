@@ -1,0 +1,92 @@
+#include "server/engine/encode_queue.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace beamwright::engine {
+namespace {
+
+// Most sources encoded in one run, so that the activations stay bounded.
+constexpr size_t kMaxGroup = 64;
+
+// Whether sources of the model may be stacked at all.
+bool StacksSources(const DecodeModel::Parts& parts) {
+  if (parts.encoder == nullptr) {
+    return false;
+  }
+  for (int member = 0; member < parts.num_members(); ++member) {
+    if (!parts.decoder_parts(member).encoder_batches) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool SameShape(const Request& a, const Request& b) {
+  return a.source.encoder_input->shape() == b.source.encoder_input->shape();
+}
+
+}  // namespace
+
+int64_t EncodePositions(const Request& request) {
+  return std::max<int64_t>(request.source.source_length, 1);
+}
+
+void EncodeQueue::Add(Requests requests) {
+  std::move(requests.begin(), requests.end(), std::back_inserter(waiting_));
+}
+
+void EncodeQueue::DropDead(absl::Time now) {
+  const auto is_dead = [now](const std::unique_ptr<Request>& request) {
+    const absl::Status status = request->CheckAlive(now);
+    if (!status.ok()) {
+      request->Fail(status);
+    }
+    return !status.ok();
+  };
+  waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(), is_dead), waiting_.end());
+}
+
+void EncodeQueue::FailAll(const absl::Status& why) {
+  for (const auto& request : waiting_) {
+    request->Fail(why);
+  }
+  waiting_.clear();
+}
+
+EncodeQueue::Requests EncodeQueue::TakeGroup(int64_t positions) {
+  Requests group;
+  if (waiting_.empty()) {
+    return group;
+  }
+  group.push_back(std::move(waiting_.front()));
+  const Request& first = *group[0];
+  const int64_t each = EncodePositions(first);
+  const auto fits = static_cast<size_t>(std::max<int64_t>(positions / each, 1));
+  const size_t most = StacksSources(first.model->parts()) ? std::min(kMaxGroup, fits) : 1;
+  for (auto at = waiting_.begin() + 1; at != waiting_.end() && group.size() < most; ++at) {
+    if ((*at)->model == first.model && SameShape(**at, first)) {
+      group.push_back(std::move(*at));
+    }
+  }
+  waiting_.erase(std::remove(waiting_.begin(), waiting_.end(), nullptr), waiting_.end());
+  return group;
+}
+
+int EncodeQueue::reserved_rows() const {
+  int rows = 0;
+  for (const auto& request : waiting_) {
+    rows += request->beam_size;
+  }
+  return rows;
+}
+
+int64_t EncodeQueue::reserved_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& request : waiting_) {
+    bytes += request->price_bytes;
+  }
+  return bytes;
+}
+
+}  // namespace beamwright::engine

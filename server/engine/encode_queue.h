@@ -1,0 +1,49 @@
+// EncodeQueue: requests that were admitted and wait for their encoder. What is encoded between two
+// steps is bounded, so that those that run already do not wait for the crowd that has just come;
+// and whoever waits longest is encoded together with the others whose sources are as long.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_ENCODE_QUEUE_H_
+#define BEAMWRIGHT_SERVER_ENGINE_ENCODE_QUEUE_H_
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "server/engine/request.h"
+
+namespace beamwright::engine {
+
+// What a request is to its encoder: source positions, at least one.
+int64_t EncodePositions(const Request& request);
+
+// One thread at a time.
+class EncodeQueue {
+ public:
+  using Requests = std::vector<std::unique_ptr<Request>>;
+
+  void Add(Requests requests);
+
+  // Answers those that nobody waits for any more.
+  void DropDead(absl::Time now);
+  // Answers all of them with an error.
+  void FailAll(const absl::Status& why);
+
+  // The first request and those behind it that can be encoded with it: of its model and of exactly
+  // its shape, at most `positions` source positions together, but one request in any case. Empty if
+  // none wait.
+  Requests TakeGroup(int64_t positions);
+
+  int num_requests() const { return static_cast<int>(waiting_.size()); }
+  bool empty() const { return waiting_.empty(); }
+  // Positions of the request whose turn it is; there must be one.
+  int64_t next_positions() const { return EncodePositions(*waiting_.front()); }
+  // Rows and bytes that are kept for them.
+  int reserved_rows() const;
+  int64_t reserved_bytes() const;
+
+ private:
+  std::deque<std::unique_ptr<Request>> waiting_;  // in the order of admission
+};
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_ENCODE_QUEUE_H_
