@@ -15,7 +15,6 @@ from pathlib import Path
 from harness.ours import BIN, ENVIRONMENT, ROOT
 
 Report = dict[str, object]  # of `beamwright load-test --json`
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def free_port() -> int:
@@ -40,10 +39,9 @@ class Server:
         found = {}
         for task in Path(f"/proc/{self.process.pid}/task").iterdir():
             try:
-                fields = (task / "stat").read_text().rsplit(")", 1)[1].split()
+                found[int(task.name)] = int((task / "schedstat").read_text().split()[0]) / 1e9
             except OSError:  # the thread has ended
                 continue
-            found[int(task.name)] = (int(fields[11]) + int(fields[12])) / TICKS
         return found
 
 
