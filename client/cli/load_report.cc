@@ -40,7 +40,7 @@ std::string Counts(const std::map<absl::StatusCode, int64_t>& counts) {
 
 std::string What(const LoadOptions& options) {
   if (options.rate == 0) {
-    return absl::StrCat(options.concurrency, " calls in flight");
+    return absl::StrCat(options.concurrency, options.stream ? " streams" : " calls", " in flight");
   }
   return absl::StrFormat("%g calls/s due, %s,", options.rate,
                          options.arrivals == Arrivals::kEven ? "evenly" : "Poisson arrivals");
@@ -63,6 +63,10 @@ std::string ReportText(const LoadOptions& options, int connections, const LoadRe
                           absl::FormatDuration(options.good_within));
   }
   absl::StrAppend(&text, Bold("latency"), "  ", Text(report.latency), "\n");
+  if (options.stream) {
+    absl::StrAppend(&text, Bold("stable "), "  ", Text(report.first_token),
+                    " to the first token\n");
+  }
   if (report.refused.max > absl::ZeroDuration()) {
     absl::StrAppend(&text, Bold("refused"), "  ", Text(report.refused), "\n");
   }
@@ -107,6 +111,9 @@ LoadTestReport ReportMessage(const LoadOptions& options, int connections,
   Set(report.latency, *message.mutable_latency_ms());
   Set(report.refused, *message.mutable_refused_ms());
   Set(report.lag, *message.mutable_lag_ms());
+  if (options.stream) {
+    Set(report.first_token, *message.mutable_first_token_ms());
+  }
   for (const auto& [code, count] : report.failed_calls) {
     (*message.mutable_failed_calls())[absl::StatusCodeToString(code)] = static_cast<int32_t>(count);
   }

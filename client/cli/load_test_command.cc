@@ -118,18 +118,21 @@ int LoadTest(const CLI::App& command, LoadFlags& flags) {
 void AddScheduleFlags(CLI::App& app, LoadFlags& flags) {
   app.add_option("--rate", flags.load.rate,
                  "Calls a second that are sent whatever the answers do; latency counts from when a "
-                 "call was due. Without it: a closed loop.")
+                 "call was due. Without it: a closed loop. [0.001 to 1000000]")
       ->type_name("CALLS/S")
-      ->check(CLI::Range(0.001, kMaxRate))
+      ->check(CLI::Range(0.001, kMaxRate).description(""))
       ->group(kLoadGroup);
-  app.add_option("--arrivals", flags.load.arrivals, "With --rate: how calls arrive.")
+  app.add_option("--arrivals", flags.load.arrivals,
+                 "With --rate: how calls arrive. [poisson or even; default poisson]")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Arrivals>{
-          {"poisson", Arrivals::kPoisson}, {"even", Arrivals::kEven}}))
-      ->type_name("poisson|even")
+                                              {"poisson", Arrivals::kPoisson},
+                                              {"even", Arrivals::kEven}})
+                      .description(""))
+      ->type_name("NAME")
       ->default_str("poisson")
       ->needs("--rate")
       ->group(kLoadGroup);
-  app.add_option("--arrival-seed", flags.load.seed, "Where the chance of arrivals starts from.")
+  app.add_option("--arrival-seed", flags.load.seed, "Where the chance of arrivals starts from. [default 1]")
       ->type_name("N")
       ->default_str("1")
       ->needs("--rate")
@@ -163,6 +166,10 @@ Command AddLoadTestCommand(CLI::App& parent) {
               "Calls in flight; an answer starts the next. With --rate: the most of them."},
              1, kMaxConcurrency, flags->load.concurrency);
   AddScheduleFlags(*app, *flags);
+  app->add_flag("--stream", flags->load.stream,
+                "Calls are streams; also times the first token that can't change.")
+      ->excludes("--rate")
+      ->group(kLoadGroup);
   AddIntFlag(*app, {"--batch", kLoadGroup, "Sources a call."}, 1, 4096, flags->load.batch);
   AddDurationFlag(*app, {"--duration", kLoadGroup, "How long calls are started and counted."},
                   absl::Milliseconds(1), kMaxLoadDuration, flags->load.duration);

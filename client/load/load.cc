@@ -33,6 +33,11 @@ absl::Status Validate(const LoadOptions& options) {
   if (!(options.rate >= 0 && options.rate <= kMaxRate)) {
     return Invalid("rate is ", options.rate, "; 0 to ", kMaxRate, " calls a second are allowed");
   }
+  if (options.stream &&
+      (options.rate > 0 || options.batch > 1 || options.concurrency > kMaxStreams)) {
+    return Invalid("streams have one source each, no rate, and a concurrency of at most ",
+                   kMaxStreams);
+  }
   if (options.good_within < absl::ZeroDuration()) {
     return Invalid("good_within is ", absl::FormatDuration(options.good_within),
                    "; at least 0 is allowed");
@@ -64,7 +69,9 @@ class Run {
         tally_(warm_, options.good_within) {}
 
   LoadReport Execute() {
-    if (options_.rate > 0) {
+    if (options_.stream) {
+      RunStreams();
+    } else if (options_.rate > 0) {
       SendOnSchedule();
     } else {
       for (int i = 0; i < options_.concurrency; ++i) {
@@ -106,6 +113,60 @@ class Run {
   // Closed loop. Called on this thread and by callbacks.
   void StartNext() { Start(Clock::now()); }
 
+  // As many streams as are wanted at the same time, one after another on each thread.
+  void RunStreams() {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < options_.concurrency; ++i) {
+      threads.emplace_back([this] {
+        while (RunStream()) {
+        }
+      });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+  }
+
+  // False: the run is over.
+  bool RunStream() {
+    const Clock::time_point due = Clock::now();
+    const bool counted = due >= warm_;
+    v1::StreamDecodeRequest request;
+    request.set_model(options_.request.model());
+    request.set_version(options_.request.version());
+    *request.mutable_options() = options_.request.options();
+    {
+      absl::MutexLock lock(&mutex_);
+      if (Over(due)) {
+        return false;
+      }
+      num_started_ += counted ? 1 : 0;
+      *request.mutable_source() = options_.sources[next_source_];
+      next_source_ = (next_source_ + 1) % options_.sources.size();
+    }
+    if (counted) {
+      tally_.Sent(due, due);
+    }
+    bool has_token = false;
+    v1::DecodeResponse answer;
+    const absl::Status status = client_.StreamDecode(
+        request, absl::Now() + options_.timeout, [&](const v1::StreamDecodeResponse& message) {
+          if (!has_token && message.stable_size() > 0) {
+            has_token = true;
+            if (counted) {
+              tally_.FirstToken(due, Clock::now());
+            }
+          }
+          if (message.has_decoded()) {
+            *answer.add_results()->mutable_decoded() = message.decoded();
+          }
+          return !Stopped();
+        });
+    Count(due, counted,
+          status.ok() ? absl::StatusOr<v1::DecodeResponse>(std::move(answer)) : status);
+    return true;
+  }
+
   // Starts the call that is due at this time, or skips it. False: the run is over.
   bool Start(Clock::time_point due) {
     const bool counted = due >= warm_;
@@ -139,8 +200,8 @@ class Run {
     return true;
   }
 
-  void Finish(Clock::time_point due, bool counted,
-              const absl::StatusOr<v1::DecodeResponse>& response) {
+  void Count(Clock::time_point due, bool counted,
+             const absl::StatusOr<v1::DecodeResponse>& response) {
     const Clock::time_point now = Clock::now();
     const bool cancelled_by_us =
         Stopped() && response.status().code() == absl::StatusCode::kCancelled;
@@ -148,6 +209,11 @@ class Run {
       tally_.Ended(due, now, response);
     }
     NoteFailuresInARow(response.status());
+  }
+
+  void Finish(Clock::time_point due, bool counted,
+              const absl::StatusOr<v1::DecodeResponse>& response) {
+    Count(due, counted, response);
     if (options_.rate == 0) {
       StartNext();
     }

@@ -44,12 +44,16 @@ struct LoadOptions {
   int64_t max_calls = 0;
   // For each call.
   absl::Duration timeout = absl::Seconds(30);
+  // Calls are streams (StreamDecode), each on a thread of its own: what is measured besides is when
+  // the first stable token came. Closed loop, batch 1 and concurrency up to kMaxStreams only.
+  bool stream = false;
   // Set to true by anybody, for example a signal handler, it ends the run: calls in flight are
   // cancelled and not counted. May be null; must outlive the run otherwise.
   const std::atomic<bool>* stop = nullptr;
 };
 
 inline constexpr int kMaxConcurrency = 4096;
+inline constexpr int kMaxStreams = 256;
 inline constexpr double kMaxRate = 1e6;
 inline constexpr absl::Duration kMaxLoadDuration = absl::Hours(24);
 
@@ -75,6 +79,8 @@ struct LoadReport {
   // Of calls with a source that was decoded, from when they were due (closed loop: from before
   // sending) to the answer.
   Percentiles latency;
+  // Streams: from before sending to the first message with a token that can no longer change.
+  Percentiles first_token;
   // The same of calls that were refused as a whole or in all their sources: RESOURCE_EXHAUSTED or
   // UNAVAILABLE.
   Percentiles refused;

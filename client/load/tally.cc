@@ -46,6 +46,10 @@ void Tally::Ended(Clock::time_point intended, Clock::time_point now,
   }
 }
 
+void Tally::FirstToken(Clock::time_point intended, Clock::time_point now) {
+  first_token_.Record(absl::FromChrono(now - intended));
+}
+
 void Tally::CountResults(const v1::DecodeResponse& response, absl::Duration latency) {
   int num_decoded = 0;
   bool refused = false;
@@ -87,6 +91,7 @@ LoadReport Tally::Report() const {
   LoadReport report = report_;
   report.elapsed = absl::FromChrono(last_end_ - begin_);
   report.latency = Of(answered_);
+  report.first_token = Of(first_token_);
   report.refused = Of(refused_);
   report.lag = Of(lag_);
   return report;

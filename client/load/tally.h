@@ -32,6 +32,8 @@ class Tally {
   // waiting for a sender that is late, or for a server that is, counts.
   void Ended(Clock::time_point intended, Clock::time_point now,
              const absl::StatusOr<v1::DecodeResponse>& response);
+  // The first stable token of a stream that began at `intended` came at `now`.
+  void FirstToken(Clock::time_point intended, Clock::time_point now);
   // Keeps `status` as the first failure if there was none; counts nothing.
   void NoteFailure(const absl::Status& status);
 
@@ -45,7 +47,7 @@ class Tally {
 
   const Clock::time_point begin_;
   const absl::Duration good_within_;
-  Histogram answered_, refused_, lag_;
+  Histogram answered_, refused_, lag_, first_token_;
   mutable absl::Mutex mutex_;
   Clock::time_point last_end_ ABSL_GUARDED_BY(mutex_);
   LoadReport report_ ABSL_GUARDED_BY(mutex_);

@@ -50,6 +50,32 @@ class FakeServer::DecodeServiceImpl : public v1::DecodeService::Service {
     return server_.handler_(*context, *request, *response);
   }
 
+  // What the handler says of the source: a message without news, one with a stable token, the
+  // answer.
+  grpc::Status StreamDecode(grpc::ServerContext* context, const v1::StreamDecodeRequest* request,
+                            grpc::ServerWriter<v1::StreamDecodeResponse>* writer) override {
+    v1::DecodeRequest plain;
+    *plain.add_sources() = request->source();
+    *plain.mutable_options() = request->options();
+    v1::DecodeResponse answer;
+    const grpc::Status status = Decode(context, &plain, &answer);
+    if (!status.ok() || !answer.results(0).has_decoded()) {
+      return status.ok() ? grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+                                        answer.results(0).error().message())
+                         : status;
+    }
+    v1::StreamDecodeResponse message;
+    message.mutable_provisional();
+    writer->Write(message);
+    message.Clear();
+    message.add_stable()->add_tokens(1);
+    writer->Write(message);
+    message.Clear();
+    *message.mutable_decoded() = answer.results(0).decoded();
+    writer->Write(message);
+    return grpc::Status::OK;
+  }
+
  private:
   FakeServer& server_;
 };

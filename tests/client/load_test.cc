@@ -99,6 +99,24 @@ TEST(LoadTest, KeepsExactlyTheConcurrencyInFlight) {
   EXPECT_EQ(most, kConcurrency);
 }
 
+TEST(LoadTest, StreamsAreTimedToTheirFirstStableToken) {
+  FakeServer server;
+  LoadOptions options = Calls(60, {"a", "bad", "c"});
+  options.stream = true;
+  options.concurrency = 3;
+  options.request.mutable_options()->set_beam_size(9);
+  const auto report = Load(server, options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->num_calls, 40);
+  EXPECT_EQ(report->num_sources, 40);
+  EXPECT_THAT(report->failed_calls, ElementsAre(Pair(absl::StatusCode::kInvalidArgument, 20)));
+  EXPECT_EQ(server.requests()[17].options().beam_size(), 9);
+  EXPECT_GT(report->first_token.p50, absl::ZeroDuration());
+  EXPECT_LE(report->first_token.p50, report->latency.max);
+  options.rate = 5;
+  EXPECT_THAT(std::string(Load(server, options).status().message()), HasSubstr("streams have one"));
+}
+
 LoadOptions OpenLoop(int64_t max_calls, double rate) {
   LoadOptions options = Calls(max_calls, {"a"});
   options.rate = rate;

@@ -50,6 +50,15 @@ TEST(TallyTest, LatencyCountsFromWhenACallWasDue) {
   EXPECT_EQ(report.elapsed, absl::Milliseconds(105));
 }
 
+TEST(TallyTest, FirstTokensAreTimedApartFromAnswers) {
+  Tally tally(At(0), absl::InfiniteDuration());
+  tally.FirstToken(At(10), At(13));
+  tally.Ended(At(10), At(50), Answer({4}));
+  const LoadReport report = tally.Report();
+  EXPECT_EQ(report.first_token.max, absl::Milliseconds(3));
+  EXPECT_EQ(report.latency.max, absl::Milliseconds(40));
+}
+
 TEST(TallyTest, RefusalsAreTimedApartFromAnswers) {
   Tally tally(At(0), absl::InfiniteDuration());
   tally.Ended(At(0), At(40), Answer({1}));
