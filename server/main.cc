@@ -16,6 +16,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
 #include "server/access/guard.h"
@@ -272,6 +273,9 @@ void LetIdleThreadsSleep(char** argv) {
 }
 
 int Main(int argc, char** argv) {
+  // Distributions build Abseil with its search for deadlocks, which makes all threads meet in one
+  // lock whenever any lock is taken; gRPC takes dozens a call.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const serving::ParsedFlags parsed = serving::ParseFlags(argc, argv);
   if (parsed.exit_code.has_value()) {
     return *parsed.exit_code;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "ops/base/cgroup.h"
 #include "server/engine/precision.h"
 #include "server/search/options.h"
 #include "server/serving/settings.h"
@@ -53,6 +54,12 @@ void AddPaths(CLI::App& app, const char* flag, const char* help, std::vector<std
 void AddInt(CLI::App& app, const char* flag, const char* help, int minimum, int maximum,
             int& value) {
   app.add_option(flag, value, help)->check(CLI::Range(minimum, maximum))->capture_default_str();
+}
+
+void AddBytes(CLI::App& app, const char* flag, const char* help, int64_t& value) {
+  app.add_option(flag, value, help)
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 50))
+      ->capture_default_str();
 }
 
 void AddTime(CLI::App& app, const char* flag, const char* help, absl::Duration& value) {
@@ -144,6 +151,9 @@ void AddPrecision(CLI::App& app, std::optional<v1::Precision>& precision) {
 void AddEngine(CLI::App& app, Flags& flags) {
   AddInt(app, "--threads", "Compute threads; 0: as many as CPU quota and affinity allow", 0,
          kMaxThreads, flags.engine.num_threads);
+  AddInt(app, "--inference-streams",
+         "Engine threads that step requests side by side, each with its part of --threads", 1,
+         kMaxThreads, flags.engine.num_streams);
   AddInt(app, "--max-rows",
          "Most hypotheses stepped together; a request takes as many as its beam is wide", 1,
          kMaxRows, flags.engine.max_rows);
@@ -162,6 +172,14 @@ void AddEngine(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--max-queue-bytes", flags.engine.max_queue_bytes,
                  "Most bytes that waiting sources may hold together")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->capture_default_str();
+  AddBytes(app, "--max-state-bytes",
+           "Most bytes that running sources may hold together: states, history, what their steps "
+           "share; 0: a quarter of the memory that the process may use",
+           flags.max_state_bytes);
+  app.add_option("--max-encode-positions", flags.engine.max_encode_positions,
+                 "Most source positions that are encoded between two steps of what runs")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
   AddInt(app, "--quarantine-failures",
@@ -277,6 +295,11 @@ ParsedFlags ParseFlags(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     parsed.exit_code = Wrong(error.what());
     return parsed;
+  }
+  if (const int64_t usable = UsableMemoryBytes(); parsed.flags.max_state_bytes > 0) {
+    parsed.flags.engine.max_bytes = parsed.flags.max_state_bytes;
+  } else if (usable > 0) {
+    parsed.flags.engine.max_bytes = usable / 4;
   }
   if (parsed.flags.print_config) {
     std::fputs(settings.Print().c_str(), stdout);

@@ -37,6 +37,8 @@ struct Flags {
   absl::Duration repository_poll_interval = absl::Seconds(15);
   LoadOptions load;
   engine::EngineOptions engine;
+  // Bytes for what runs. 0: a quarter of the memory that there is.
+  int64_t max_state_bytes = 0;
   QuarantineOptions quarantine;
   absl::Duration drain_delay = absl::ZeroDuration();
   absl::Duration drain_timeout = absl::Seconds(30);

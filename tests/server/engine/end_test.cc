@@ -19,7 +19,7 @@ constexpr int kHeldAfter = 3;  // steps
 // Holds the engine's thread before the first step, until all is asked, and after some steps.
 class Holder : public EngineObserver {
  public:
-  void OnEncode(const DecodeModel&, int, absl::Duration) override {
+  void OnEncode(const DecodeModel&, int, int64_t, absl::Duration) override {
     if (num_steps_ == 0) {
       asked.WaitForNotification();
     }
