@@ -104,15 +104,16 @@ def _call_cost(cost: CallCost) -> Lines:
     beside = cost.beside_decoding
     return ["### What a call costs beside decoding", "",
             "CPU time of the server process for a word, 32 in flight, one compute thread. Echo: a callback service",
-            "that answers at once with as many hypotheses (bench/rpc_echo.cc). Decoding: the engine without a",
-            "server (`beamwright-bench decode`). The rest is RPC, tokenising, validation and the reply.", "",
+            "that answers at once with as many hypotheses (bench/rpc_echo.cc). Decoding: the engine's thread. The",
+            "rest is RPC, tokenising, validation and the reply.", "",
             "| | CPU us a word | of the whole | bar |", "|---|---|---|---|",
             f"| echo | {cost.echo:.1f} | | |",
             f"| Beamwright's server | {cost.server:.1f} | | |",
             f"| decoding alone | {cost.engine:.1f} | {100 * cost.engine / cost.server:.0f} % | |",
             f"| RPC, tokenising, validation, reply | {beside:.1f} | {100 * beside / cost.server:.0f} % | "
             f"at most 1.5x the echo: {yes(beside <= 1.5 * cost.echo)} ({beside / cost.echo:.2f}); at most 10 %: "
-            f"{yes(beside <= 0.1 * cost.server)} |", ""]
+            f"{yes(beside <= 0.1 * cost.server)} |", "",
+            f"Idle, all models loaded: {cost.idle:.2f} % of a core (at most 0.5 %: {yes(cost.idle <= 0.5)}).", ""]
 
 
 def _overload(run: Overload) -> Lines:

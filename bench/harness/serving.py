@@ -34,14 +34,16 @@ class Server:
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
-    def cpu_seconds(self) -> dict[int, float]:
-        """CPU time of each of its threads so far, children left out."""
-        found = {}
+    def cpu_seconds(self) -> dict[str, float]:
+        """CPU time of its threads so far by their name, children left out."""
+        found: dict[str, float] = {}
         for task in Path(f"/proc/{self.process.pid}/task").iterdir():
             try:
-                found[int(task.name)] = int((task / "schedstat").read_text().split()[0]) / 1e9
+                name = (task / "comm").read_text().strip()
+                seconds = int((task / "schedstat").read_text().split()[0]) / 1e9
             except OSError:  # the thread has ended
                 continue
+            found[name] = found.get(name, 0) + seconds
         return found
 
 

@@ -3,6 +3,7 @@ generator share the machine. And what a call costs beside decoding."""
 
 import random
 import statistics
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from harness.serving import Load, Report, Server
 from workloads.decoding import Model
 
 CONCURRENCIES = (1, 32, 128)
+ENGINE = "bw-engine"  # name of the threads that decode
 WORD = 8  # symbols of a word
 
 
@@ -35,7 +37,8 @@ class CallCost:
     """CPU microseconds of a server for a call of one word."""
     echo: float = 0    # a callback service that answers at once
     server: float = 0  # ours, all of it
-    engine: float = 0  # ours without a server: decoding alone
+    engine: float = 0  # of that, the engine's thread: decoding alone
+    idle: float = 0    # CPU time of ours for a second in which nobody calls, in percent
 
     @property
     def beside_decoding(self) -> float:
@@ -81,6 +84,8 @@ def _sides(model: Model) -> dict[str, Side]:
     bundle, beam = model.bundle, model.beam
     sides = {f"{OURS}, {threads} thread{'s'[:threads > 1]}":
                  Side(lambda threads=threads: serving.beamwright(bundle, threads)) for threads in (1, 2)}
+    sides[f"{OURS}, 2 threads in 2 streams"] = Side(
+        lambda: serving.beamwright(bundle, 2, "--inference-streams", 2))
     sides |= {f"grpc.aio + ONNX Runtime, {n} process{'es' if n > 1 else ''}":
                   Side(lambda n=n: serving.python_server(bundle, beam, n, 1)) for n in (1, 2)}
     if serving.TRITON_PYTHON.exists():
@@ -133,17 +138,24 @@ def compare(model: Model, folder: Path, rounds: int, seconds: float) -> Served:
 def call_cost(model: Model, folder: Path, seconds: float) -> CallCost:
     words = words_file(folder)
 
-    def of_server(start: AbstractContextManager[Server], *flags: object) -> float:
-        with start as server:
-            before = sum(server.cpu_seconds().values())
-            report = Load(server, words, seconds, "--concurrency", 32, *flags, warmup=0).report()
-            return 1e6 * (sum(server.cpu_seconds().values()) - before) / report["answered_calls"]
+    def spent(server: Server, *flags: object) -> dict[str, float]:
+        """CPU microseconds a call, by name of thread."""
+        Load(server, words, 1, "--concurrency", 32, *flags, warmup=0).report()
+        before = server.cpu_seconds()
+        report = Load(server, words, seconds, "--concurrency", 32, *flags, warmup=0).report()
+        return {name: 1e6 * (now - before.get(name, 0)) / report["answered_calls"]
+                for name, now in server.cpu_seconds().items()}
 
-    alone = ours.decode(model.bundle, "--random", f"64:{WORD}", "--beam", model.beam, "--max-length",
-                        model.steps, "--fixed-length", "--concurrency", 32, "--seconds", seconds)[0]
-    return CallCost(echo=of_server(serving.echo(model.steps, model.beam)),
-                    server=of_server(serving.beamwright(model.bundle, 1), *search_flags(model)),
-                    engine=1e6 * alone["cpu_seconds"] / alone["sentences"])
+    cost = CallCost()
+    with serving.echo(model.steps, model.beam) as server:
+        cost.echo = sum(spent(server).values())
+    with serving.beamwright(model.bundle, 1) as server:
+        threads = spent(server, *search_flags(model))
+        cost.server, cost.engine = sum(threads.values()), threads[ENGINE]
+        before = sum(server.cpu_seconds().values())
+        time.sleep(seconds)
+        cost.idle = 100 * (sum(server.cpu_seconds().values()) - before) / seconds
+    return cost
 
 
 def overload(model: Model, folder: Path, seconds: float) -> Overload:

@@ -1,5 +1,7 @@
 #include "server/engine/engine.h"
 
+#include <pthread.h>
+
 #include <map>
 #include <thread>
 
@@ -96,6 +98,8 @@ class Stream {
   }
 
   void Run() {
+    // For top and the like; its compute team inherits the name.
+    pthread_setname_np(pthread_self(), "bw-engine");
     const StepProfile::Here profile(number_ == 0 ? options_.profile : nullptr);
     Requests admitted;
     for (absl::Status end; admission_.Take(number_, Running(), admitted, end); admitted.clear()) {

@@ -1,5 +1,7 @@
 #include "server/serving/reply_thread.h"
 
+#include <pthread.h>
+
 #include <utility>
 
 namespace beamwright::serving {
@@ -20,6 +22,7 @@ void ReplyThread::Post(std::function<void()> reply) {
 }
 
 void ReplyThread::Run() {
+  pthread_setname_np(pthread_self(), "bw-replies");
   std::vector<std::function<void()>> replies;
   while (true) {
     {
