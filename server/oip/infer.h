@@ -13,14 +13,21 @@
 
 namespace beamwright::oip {
 
-// An output tensor: [sources, 1], [sources, n_best] or [sources, n_best, tokens].
+// An output tensor: [sources, 1], [sources, n_best], [sources, n_best, tokens] or [sources, n_best,
+// tokens, source positions].
 struct OutputTensor {
   absl::string_view name;
   absl::string_view datatype;
   int rank;
   absl::string_view text;  // for people
+  // Answered only where a request names it, and not listed: tools that ask for whatever is listed
+  // would pay for it.
+  bool if_named = false;
+  // What the search must return of the attention for it.
+  v1::Attention attention = v1::ATTENTION_NONE;
 };
-// All outputs in the order in which they are answered where a request names none.
+// All outputs; those without if_named in the order in which they are answered where a request names
+// none.
 absl::Span<const OutputTensor> OutputTensors();
 
 // What the answer to a request looks like.

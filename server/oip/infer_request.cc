@@ -152,9 +152,21 @@ absl::Status ReadOutputs(const inference::ModelInferRequest& request, AnswerForm
     }
   }
   for (int i = 0; request.outputs().empty() && i < static_cast<int>(known.size()); ++i) {
-    form.outputs.push_back(i);
+    if (!known[static_cast<size_t>(i)].if_named) {
+      form.outputs.push_back(i);
+    }
   }
   return absl::OkStatus();
+}
+
+// An output that is asked for is returned, whatever the option said.
+void AskForAttention(const AnswerForm& form, v1::DecodeOptions& options) {
+  for (const int index : form.outputs) {
+    const v1::Attention needed = OutputTensors()[static_cast<size_t>(index)].attention;
+    if (needed > v1::ATTENTION_NONE && needed > options.attention()) {
+      options.set_attention(needed);
+    }
+  }
 }
 
 // Hypotheses that a request asks for: the width of the answer, whatever the search finds.
@@ -174,12 +186,13 @@ absl::StatusOr<InferJob> ReadInferRequest(const serving::ModelRegistry& models,
   BW_ASSIGN_OR_RETURN(Parameters parameters, ReadParameters(request.parameters()));
   BW_ASSIGN_OR_RETURN(const std::vector<InputTensor> tensors, ReadInputs(request));
   const engine::DecodeModel& model = *result.job.model;
+  BW_RETURN_IF_ERROR(ReadOutputs(request, result.form));
+  AskForAttention(result.form, parameters.options);
   // Before n_best is read: it may be anything.
   BW_RETURN_IF_ERROR(engine::CheckOptions(model, parameters.options));
   BW_RETURN_IF_ERROR(AddSources(model, tensors, result.job.request));
   result.form.id = request.id();
   result.form.n_best = NBest(model, parameters.options);
-  BW_RETURN_IF_ERROR(ReadOutputs(request, result.form));
   *result.job.request.mutable_options() = std::move(parameters.options);
   result.timeout = parameters.timeout;
   result.priority = parameters.priority;

@@ -23,6 +23,11 @@ constexpr OutputTensor kOutputs[] = {
     {"log_probs", "FP64", 2, "sums of their log-probabilities; padded with minus infinity"},
     {"lengths", "INT32", 2, "their numbers of tokens; padded with 0"},
     {"num_hypotheses", "INT32", 1, "how many there are for each source"},
+    {"token_log_probs", "FP32", 3, "log-probability of each token; padded with 0", true},
+    {"alignment", "INT32", 3, "source position of each token; padded with -1", true,
+     v1::ATTENTION_HARD},
+    {"attention", "FP32", 4, "weight of each source position for each token; padded with 0", true,
+     v1::ATTENTION_SOFT},
 };
 
 // How far the tensors of an answer reach.
@@ -30,6 +35,7 @@ struct Extents {
   int sources = 0;
   int n_best = 0;
   int tokens = 0;
+  int positions = 0;  // of sources
 };
 
 void AppendString(absl::string_view text, std::string& raw) {
@@ -43,25 +49,53 @@ void AppendNumber(T value, std::string& raw) {
   raw.append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-void AppendIds(const v1::Hypothesis* hypothesis, int width, std::string& raw) {
-  const int length = hypothesis == nullptr ? 0 : hypothesis->tokens_size();
-  if (length > 0) {
-    raw.append(reinterpret_cast<const char*>(hypothesis->tokens().data()),
-               static_cast<size_t>(length) * sizeof(int32_t));
+// A row of `width` numbers: those given, then `padding`.
+template <typename T>
+void AppendRow(absl::Span<const T> given, int width, T padding, std::string& raw) {
+  if (!given.empty()) {
+    raw.append(reinterpret_cast<const char*>(given.data()), given.size() * sizeof(T));
   }
-  for (int i = length; i < width; ++i) {
-    AppendNumber(kNoId, raw);
+  for (int i = static_cast<int>(given.size()); i < width; ++i) {
+    AppendNumber(padding, raw);
+  }
+}
+
+template <typename T>
+absl::Span<const T> View(const google::protobuf::RepeatedField<T>& field) {
+  return {field.data(), static_cast<size_t>(field.size())};
+}
+
+// One number for each token, or for each token and source position.
+void AppendTokens(absl::string_view output, const v1::Hypothesis& hypothesis,
+                  const Extents& extents, std::string& raw) {
+  if (output == "ids") {
+    AppendRow(View(hypothesis.tokens()), extents.tokens, kNoId, raw);
+  } else if (output == "alignment") {
+    AppendRow(View(hypothesis.alignment()), extents.tokens, kNoId, raw);
+  } else if (output == "token_log_probs") {
+    AppendRow(View(hypothesis.token_log_probs()), extents.tokens, 0.0f, raw);
+  } else {  // attention
+    const v1::Matrix& weights = hypothesis.attention();
+    const auto columns = static_cast<size_t>(weights.columns());
+    for (int token = 0; token < extents.tokens; ++token) {
+      const bool given = token < weights.rows();
+      AppendRow(given
+                    ? View(weights.values()).subspan(static_cast<size_t>(token) * columns, columns)
+                    : absl::Span<const float>(),
+                extents.positions, 0.0f, raw);
+    }
   }
 }
 
 // One hypothesis, or the padding in its place (null).
-void AppendHypothesis(absl::string_view output, const v1::Hypothesis* hypothesis, int width,
-                      std::string& raw) {
+void AppendHypothesis(const OutputTensor& tensor, const v1::Hypothesis* hypothesis,
+                      const Extents& extents, std::string& raw) {
+  const absl::string_view output = tensor.name;
   const bool given = hypothesis != nullptr;
   if (output == "text") {
     AppendString(given ? absl::string_view(hypothesis->text()) : "", raw);
-  } else if (output == "ids") {
-    AppendIds(hypothesis, width, raw);
+  } else if (tensor.rank >= 3) {
+    AppendTokens(output, given ? *hypothesis : v1::Hypothesis::default_instance(), extents, raw);
   } else if (output == "scores") {
     AppendNumber(given ? hypothesis->score() : kNoScore, raw);
   } else if (output == "log_probs") {
@@ -81,26 +115,28 @@ std::string Elements(const OutputTensor& output, const Extents& extents,
       continue;
     }
     for (int i = 0; i < extents.n_best; ++i) {
-      AppendHypothesis(output.name, i < hypotheses.size() ? &hypotheses[i] : nullptr,
-                       extents.tokens, raw);
+      AppendHypothesis(output, i < hypotheses.size() ? &hypotheses[i] : nullptr, extents, raw);
     }
   }
   return raw;
 }
 
 absl::StatusOr<Extents> Measure(const AnswerForm& form, const v1::DecodeResponse& response) {
-  Extents extents{response.results_size(), form.n_best, 0};
+  Extents extents{response.results_size(), form.n_best};
   for (int i = 0; i < response.results_size(); ++i) {
     const v1::Result& result = response.results(i);
     BW_CHECK(result.has_decoded());
     extents.n_best = std::max(extents.n_best, result.decoded().hypotheses_size());
     for (const v1::Hypothesis& hypothesis : result.decoded().hypotheses()) {
       extents.tokens = std::max(extents.tokens, hypothesis.tokens_size());
+      extents.positions = std::max(extents.positions, hypothesis.attention().columns());
     }
   }
   int64_t bytes = 0;
   for (const int index : form.outputs) {
-    const int64_t width = kOutputs[index].rank == 3 ? extents.tokens : 1;
+    const int rank = kOutputs[index].rank;
+    const int64_t width =
+        int64_t{rank >= 3 ? extents.tokens : 1} * (rank == 4 ? extents.positions : 1);
     const int64_t element = std::max<int64_t>(FindDatatype(kOutputs[index].datatype)->size, 4);
     bytes += int64_t{extents.sources} * extents.n_best * width * element;
   }
@@ -131,8 +167,11 @@ absl::StatusOr<ModelInferResponse> WriteInferResponse(const AnswerForm& form,
     tensor.set_datatype(std::string(output.datatype));
     tensor.add_shape(extents.sources);
     tensor.add_shape(output.rank == 1 ? 1 : extents.n_best);
-    if (output.rank == 3) {
+    if (output.rank >= 3) {
       tensor.add_shape(extents.tokens);
+    }
+    if (output.rank == 4) {
+      tensor.add_shape(extents.positions);
     }
     *answer.add_raw_output_contents() = Elements(output, extents, response);
   }

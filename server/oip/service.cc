@@ -48,6 +48,9 @@ std::vector<TensorMetadata> Inputs(const engine::DecodeModel& model) {
 std::vector<TensorMetadata> Outputs() {
   std::vector<TensorMetadata> outputs;
   for (const OutputTensor& output : OutputTensors()) {
+    if (output.if_named) {
+      continue;
+    }
     TensorMetadata& metadata = outputs.emplace_back();
     metadata.set_name(std::string(output.name));
     metadata.set_datatype(std::string(output.datatype));

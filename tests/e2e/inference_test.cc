@@ -159,6 +159,54 @@ TEST_F(InferenceTest, OnlyTheOutputsThatAreAskedForAreAnsweredInTheirOrder) {
   EXPECT_EQ(answer_.raw_output_contents_size(), 2);
 }
 
+// Sources of different lengths: rows of tokens and of positions are padded.
+TEST_F(InferenceTest, AttentionComesAsTensorsWhereItIsNamed) {
+  v1::DecodeRequest plain = Request({"recurrent", "cat"});
+  plain.mutable_options()->set_beam_size(2);
+  plain.mutable_options()->set_n_best(2);
+  plain.mutable_options()->set_attention(v1::ATTENTION_SOFT);
+  ASSERT_TRUE(Call(plain).ok());
+  ModelInferRequest request = InferRequest({"recurrent", "cat"});
+  (*request.mutable_parameters())["beam_size"].set_int64_param(2);
+  (*request.mutable_parameters())["n_best"].set_int64_param(2);
+  for (const char* name : {"alignment", "attention", "token_log_probs"}) {
+    request.add_outputs()->set_name(name);
+  }
+  const grpc::Status status = Infer(request);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(answer_.outputs(1).datatype(), "FP32");
+  ASSERT_EQ(answer_.outputs(1).shape_size(), 4);
+  const auto longest = static_cast<size_t>(answer_.outputs(1).shape(2));
+  const auto positions = static_cast<size_t>(answer_.outputs(1).shape(3));
+  EXPECT_EQ(positions, 9u) << "letters of 'recurrent'";
+  const std::vector<int32_t> alignment = Numbers<int32_t>(Output("alignment"));
+  const std::vector<float> attention = Numbers<float>(Output("attention"));
+  const std::vector<float> log_probs = Numbers<float>(Output("token_log_probs"));
+  ASSERT_EQ(alignment.size(), 4 * longest);
+  ASSERT_EQ(log_probs.size(), 4 * longest);
+  ASSERT_EQ(attention.size(), 4 * longest * positions);
+  for (size_t i = 0; i < 4 * longest * positions; ++i) {
+    const size_t row = i / positions;  // of a token
+    const auto token = static_cast<int>(row % longest);
+    const auto position = static_cast<int>(i % positions);
+    const v1::Hypothesis& expected = response_.results(static_cast<int>(row / longest / 2))
+                                         .decoded()
+                                         .hypotheses(static_cast<int>(row / longest % 2));
+    const bool given = token < expected.tokens_size();
+    EXPECT_EQ(alignment[row], given ? expected.alignment(token) : -1);
+    EXPECT_EQ(log_probs[row], given ? expected.token_log_probs(token) : 0);
+    const int columns = expected.attention().columns();
+    EXPECT_EQ(attention[i], given && position < columns
+                                ? expected.attention().values(token * columns + position)
+                                : 0);
+  }
+}
+
+TEST_F(InferenceTest, WhereNothingIsNamedThereIsNoAttention) {
+  ASSERT_TRUE(Infer(InferRequest({"cat"})).ok());
+  EXPECT_EQ(answer_.outputs_size(), 6);
+}
+
 TEST_F(InferenceTest, IdsDecodeLikeTheTextThatTheyStandFor) {
   v1::DecodeRequest plain;
   plain.add_sources()->mutable_ids()->add_ids(5);
