@@ -4,20 +4,22 @@
 Usage: run_readme.py PAGE BIN MODEL
 
 A block that opens with "```console run" is run: lines that begin with "$ " are commands, those that begin
-with "> " go on with them, the lines up to the next one are what they print. "localhost:8001", the address that pages write, stands for a server of
-this test's own on a free port. White space is compared as one space; a number with a decimal point may
+with "> " go on with them, the lines up to the next one are what they print. "localhost:8001" and
+"localhost:8000", the gRPC and HTTP addresses that pages write, stand for a server of this test's own on free
+ports. Commands run in a scratch folder that has the server's model repository, `models`. White space is compared as one space; a number with a decimal point may
 differ by 0.002; "..." stands for any text within a line. A block without "run" is only shown.
 """
 
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 
-SHOWN_ADDRESS = "localhost:8001"
+SHOWN_ADDRESSES = ("localhost:8001", "localhost:8000")
 TOLERANCE = 0.002
 DECIMAL = re.compile(r"-?\d+\.\d+")
 
@@ -36,7 +38,7 @@ def runnable_commands(text):
             if command:
                 yield command
             command = (number, line[2:], [])
-        elif inside and command and line.startswith("> ") and not command[2]:
+        elif inside and command and (line + " ").startswith("> ") and not command[2]:
             command = (command[0], command[1] + "\n" + line[2:], [])
         elif inside and command:
             command[2].append(line)
@@ -63,13 +65,20 @@ def stripped(lines):
     return "\n".join(lines).rstrip().splitlines()
 
 
-def run(command, expected, address, bin_folder):
+def translated(text, names, others):
+    for name, other in zip(names, others):
+        text = text.replace(name, other)
+    return text
+
+
+def run(command, expected, addresses, bin_folder, scratch):
     """Returns what is wrong, or nothing."""
-    environment = dict(os.environ, PATH=f"{bin_folder}:{os.environ['PATH']}", BEAMWRIGHT_SERVER=address)
-    done = subprocess.run(["bash", "-c", command.replace(SHOWN_ADDRESS, address)], text=True,
-                          env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    environment = dict(os.environ, PATH=f"{bin_folder}:{os.environ['PATH']}",
+                       BEAMWRIGHT_SERVER=addresses[0])
+    done = subprocess.run(["bash", "-c", translated(command, SHOWN_ADDRESSES, addresses)], text=True,
+                          env=environment, cwd=scratch, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           timeout=60, check=False)
-    actual = stripped(done.stdout.replace(address, SHOWN_ADDRESS).splitlines())
+    actual = stripped(translated(done.stdout, addresses, SHOWN_ADDRESSES).splitlines())
     expected = stripped(expected)
     if len(actual) == len(expected) and all(map(same_line, expected, actual)):
         return None
@@ -77,23 +86,24 @@ def run(command, expected, address, bin_folder):
         "\nthe page says\n" + "\n".join(expected)
 
 
-def start_server(bin_folder, model, scratch):
-    """Returns the process and its address, once it serves."""
-    port_file = scratch / "port"
+def start_server(bin_folder, repository, scratch):
+    """Returns the process and its gRPC and HTTP addresses, once it serves."""
+    port_files = [scratch / "grpc-port", scratch / "http-port"]
     log = scratch / "server.log"
     with log.open("w") as output:
         server = subprocess.Popen(
-            [bin_folder / "beamwright-server", "--model-path", model, "--grpc-address", "127.0.0.1:0",
-             "--http-address", "none", "--metrics-address", "none",
-             "--admin-address", "none",
-             "--port-file", port_file], stdout=output, stderr=subprocess.STDOUT)
+            [bin_folder / "beamwright-server", "--model-repository", repository,
+             "--model-control", "explicit", "--grpc-address", "127.0.0.1:0",
+             "--http-address", "127.0.0.1:0", "--metrics-address", "none",
+             "--admin-address", "none", "--port-file", port_files[0],
+             "--http-port-file", port_files[1]], stdout=output, stderr=subprocess.STDOUT)
     until = time.monotonic() + 60
-    while not (port_file.exists() and port_file.read_text().strip()):
+    while not all(file.exists() and file.read_text().strip() for file in port_files):
         if server.poll() is not None or time.monotonic() > until:
             server.kill()
             sys.exit("the server did not start:\n" + log.read_text())
         time.sleep(0.05)
-    return server, "127.0.0.1:" + port_file.read_text().strip()
+    return server, ["127.0.0.1:" + file.read_text().strip() for file in port_files]
 
 
 def main():
@@ -103,10 +113,12 @@ def main():
         sys.exit(f"{readme} has no block that opens with '```console run'")
     wrong = 0
     with tempfile.TemporaryDirectory() as scratch:
-        server, address = start_server(bin_folder.resolve(), model, pathlib.Path(scratch))
+        scratch = pathlib.Path(scratch)
+        shutil.copytree(model, scratch / "models" / model.name)
+        server, addresses = start_server(bin_folder.resolve(), scratch / "models", scratch)
         try:
             for number, command, expected in commands:
-                fault = run(command, expected, address, bin_folder.resolve())
+                fault = run(command, expected, addresses, bin_folder.resolve(), scratch)
                 if fault:
                     wrong += 1
                     print(f"{readme.name}:{number}: $ {command}\n{fault}\n")
