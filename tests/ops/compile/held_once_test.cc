@@ -11,6 +11,7 @@
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
 #include "tests/support/graph_builder.h"
+#include "tests/support/sanitized.h"
 
 namespace beamwright::ops {
 namespace {
@@ -117,14 +118,6 @@ TEST(HeldOnce, BodiesDropTheirConstants) {
   EXPECT_EQ(graph.info({1, 0}).shape.ToString(), original.info({1, 0}).shape.ToString());
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
-
 // Bytes that malloc has given out.
 int64_t Allocated() {
   const struct mallinfo2 info = mallinfo2();
@@ -175,7 +168,7 @@ constexpr int64_t kLargeBytes = (4 + 4 + 1 + 4 + 8) * kWide * kWide * 4;
 constexpr int64_t kLastBytes = 8 * kWide * kWide * 4;
 
 TEST(HeldOnce, AModelOfAHundredMegabytes) {
-  if (kSanitized) {
+  if (testing_support::kSanitized) {
     GTEST_SKIP() << "the sanitizer's malloc does not count";
   }
   const int64_t before = Allocated();

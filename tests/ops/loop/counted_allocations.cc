@@ -8,17 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define BEAMWRIGHT_COUNTS_ALLOCATIONS 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define BEAMWRIGHT_COUNTS_ALLOCATIONS 0
-#endif
-#endif
-#ifndef BEAMWRIGHT_COUNTS_ALLOCATIONS
-#define BEAMWRIGHT_COUNTS_ALLOCATIONS 1
-#endif
+#include "tests/support/sanitized.h"
 
 namespace beamwright::testing_support {
 namespace {
@@ -52,7 +42,7 @@ thread_local Counter counter;
 
 }  // namespace
 
-bool AllocationsAreCounted() { return BEAMWRIGHT_COUNTS_ALLOCATIONS != 0; }
+bool AllocationsAreCounted() { return !kSanitized; }
 
 void CountAllocations() {
   counter.count = 0;
@@ -76,7 +66,7 @@ CountedAllocations StopCounting() {
 
 }  // namespace beamwright::testing_support
 
-#if BEAMWRIGHT_COUNTS_ALLOCATIONS
+#if !BEAMWRIGHT_SANITIZED
 using beamwright::testing_support::Allocate;  // of this file
 
 void* operator new(std::size_t size) { return Allocate(size, 16); }
@@ -87,4 +77,4 @@ void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-#endif  // BEAMWRIGHT_COUNTS_ALLOCATIONS
+#endif  // !BEAMWRIGHT_SANITIZED
