@@ -133,8 +133,13 @@ void Steps(benchmark::State& state, const SearchOptions& options, const MakeScor
         ranks[row].push_back(candidate.rank_score);
       }
       if (live) {
-        rows.push_back({tokens[row], log_probs[row], ranks[row], scans[row].watched,
-                        scorers.empty() ? nullptr : &fused[row], {}, attention});
+        rows.push_back({tokens[row],
+                        log_probs[row],
+                        ranks[row],
+                        scans[row].watched,
+                        scorers.empty() ? nullptr : &fused[row],
+                        {},
+                        attention});
       }
     }
     benchmark::DoNotOptimize(search->Advance(rows));

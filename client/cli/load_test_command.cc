@@ -124,15 +124,16 @@ void AddScheduleFlags(CLI::App& app, LoadFlags& flags) {
       ->group(kLoadGroup);
   app.add_option("--arrivals", flags.load.arrivals,
                  "With --rate: how calls arrive. [poisson or even; default poisson]")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Arrivals>{
-                                              {"poisson", Arrivals::kPoisson},
-                                              {"even", Arrivals::kEven}})
-                      .description(""))
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, Arrivals>{{"poisson", Arrivals::kPoisson},
+                                                                  {"even", Arrivals::kEven}})
+              .description(""))
       ->type_name("NAME")
       ->default_str("poisson")
       ->needs("--rate")
       ->group(kLoadGroup);
-  app.add_option("--arrival-seed", flags.load.seed, "Where the chance of arrivals starts from. [default 1]")
+  app.add_option("--arrival-seed", flags.load.seed,
+                 "Where the chance of arrivals starts from. [default 1]")
       ->type_name("N")
       ->default_str("1")
       ->needs("--rate")

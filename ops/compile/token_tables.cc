@@ -297,7 +297,8 @@ class TableMaker {
       return tokens;
     }
     const DType dtype = result.graph.info(tokens).dtype;
-    const ValueId flat = result.AppendConstant("tokens/flat", Tensor::Of<int64_t>({1}, std::vector<int64_t>{-1}));
+    const ValueId flat =
+        result.AppendConstant("tokens/flat", Tensor::Of<int64_t>({1}, std::vector<int64_t>{-1}));
     const ValueId list = result.AppendOperator("Reshape", "tokens/list", {tokens, flat}, dtype,
                                                PartialShape({PartialShape::kDynamic}));
     result.graph.nodes.back().attributes.Set("special_zero", false);

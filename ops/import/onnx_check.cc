@@ -39,14 +39,13 @@ class Check {
       return absl::OkStatus();
     }
     const int64_t unlisted = count_ - static_cast<int64_t>(listed_.size());
-    return absl::UnimplementedError(
-        absl::StrCat(count_, count_ == 1 ? " node has" : " nodes have",
-                     " an unsupported operator: ", absl::StrJoin(listed_, "; "),
-                     unlisted > 0 ? absl::StrCat("; and ", unlisted, " more") : "",
-                     sequences_ ? "; of sequences, lists are supported that grow by one tensor at "
-                                  "their end in each iteration of a Loop and are then joined "
-                                  "(torch.stack, torch.cat), and tensors taken apart (unbind)"
-                                : ""));
+    return absl::UnimplementedError(absl::StrCat(
+        count_, count_ == 1 ? " node has" : " nodes have", " an unsupported operator: ",
+        absl::StrJoin(listed_, "; "), unlisted > 0 ? absl::StrCat("; and ", unlisted, " more") : "",
+        sequences_ ? "; of sequences, lists are supported that grow by one tensor at "
+                     "their end in each iteration of a Loop and are then joined "
+                     "(torch.stack, torch.cat), and tensors taken apart (unbind)"
+                   : ""));
   }
 
  private:

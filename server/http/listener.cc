@@ -106,7 +106,13 @@ class Listener::Impl final : public httplib::Server {
     set_pre_routing_handler([](const httplib::Request& request, httplib::Response& response) {
       // A server may ignore Range (RFC 9110, 14.2). The library would not: it makes a copy of the
       // answer for each of the thousands of ranges that a header may name.
-      const_cast<httplib::Request&>(request).ranges.clear();
+      auto& changed = const_cast<httplib::Request&>(request);
+      changed.ranges.clear();
+      // Without either header there is no body (RFC 9112, 6.3), as `curl -X POST` sends it. The
+      // library would read on until the client closes.
+      if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding")) {
+        changed.headers.emplace("Content-Length", "0");
+      }
       const int status = RefusedBecause(request);
       if (status != 0) {
         response.status = status;

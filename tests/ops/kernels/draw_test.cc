@@ -1,5 +1,5 @@
-// Draws against exact probabilities: chi-square over a hundred thousand of them (O10 of the search's
-// oracles). Seeds are fixed, so that a test that passes passes always.
+// Draws against exact probabilities: chi-square over a hundred thousand of them (O10 of the
+// search's oracles). Seeds are fixed, so that a test that passes passes always.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,9 @@ using ::testing::IsEmpty;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // The 99.9 % point of chi-square with n degrees of freedom (Wilson and Hilferty 1931).
-double Critical(double n) { return n * std::pow(1 - 2 / (9 * n) + 3.09 * std::sqrt(2 / (9 * n)), 3); }
+double Critical(double n) {
+  return n * std::pow(1 - 2 / (9 * n) + 3.09 * std::sqrt(2 / (9 * n)), 3);
+}
 
 std::vector<double> Softmax(const std::vector<float>& logits) {
   std::vector<double> p;

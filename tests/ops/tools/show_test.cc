@@ -85,15 +85,15 @@ TEST(ShowTest, LoopsAndBranchesShowTheirRules) {
   const Graph built = graph.Build();
   const std::string text = ShowText(built, {});
   for (const char* line :
-       {"      input 0: which branch runs\n", "      then branch:\n",
-        "        input 1 -> 'a'\n", "        result 'all' -> output 0\n",
-        "batch items past their length hold their states\n", "input 2: length of each batch item\n",
+       {"      input 0: which branch runs\n", "      then branch:\n", "        input 1 -> 'a'\n",
+        "        result 'all' -> output 0\n", "batch items past their length hold their states\n",
+        "input 2: length of each batch item\n",
         "input 0 (port 0) -> body 'x': slices of axis 1, elements 0 to -1, forward, parts of 1, "
         "axis dropped\n",
         "input 1 (port 1) -> body 'h': state, later the back edge from body result 'next'\n",
         "body result 'next' -> output 0: stacked along the new axis 1\n",
-        "body result 'next' -> output 1: value of the last iteration\n",
-        "      else branch:\n", "        input 2 -> 'e'\n", "        result 'same' -> output 0\n"}) {
+        "body result 'next' -> output 1: value of the last iteration\n", "      else branch:\n",
+        "        input 2 -> 'e'\n", "        result 'same' -> output 0\n"}) {
     EXPECT_THAT(text, HasSubstr(line)) << text;
   }
   const std::string json = ShowJson(built, {});

@@ -75,6 +75,15 @@ std::unique_ptr<Listener> Start(ListenerOptions options, Handler handler = Echo)
   return *std::move(listener);
 }
 
+// As `curl -X POST` sends it: the connection stays open, and nothing more comes.
+TEST(ListenerTest, APostWithoutALengthHasNoBody) {
+  const auto listener = Start({});
+  Client client(listener->port());
+  client.Send("POST /load HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(client.ReadUntil("!"),
+              AllOf(StartsWith("HTTP/1.1 200 OK"), HasSubstr("POST /load !")));
+}
+
 TEST(ListenerTest, AnswersRequestsOfAConnectionOneAfterTheOther) {
   const auto listener = Start({});
   Client client(listener->port());

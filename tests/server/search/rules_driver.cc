@@ -89,8 +89,13 @@ absl::Status StepRows(const RawModel& model, const DriveHooks& hooks, search::Ro
     }
     for (size_t r = 0; r < scans.size(); ++r) {
       const PlainScan& scan = scans[r];
-      views.push_back({scan.tokens, scan.log_probs, scan.rank_scores, scan.watched,
-                       fused.empty() ? nullptr : &fused[r], {}, attention[r]});
+      views.push_back({scan.tokens,
+                       scan.log_probs,
+                       scan.rank_scores,
+                       scan.watched,
+                       fused.empty() ? nullptr : &fused[r],
+                       {},
+                       attention[r]});
     }
     BW_RETURN_IF_ERROR(search.Advance(views));
     std::vector<std::vector<int32_t>> next;
