@@ -1,5 +1,6 @@
 #include "server/serving/gauges.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -67,6 +68,13 @@ std::optional<double> ResidentBytes() {
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
+// What malloc has given out: unlike the resident memory it does not depend on how malloc lays
+// things out.
+double HeapBytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return static_cast<double>(info.uordblks) + static_cast<double>(info.hblkhd);
+}
+
 std::optional<double> OpenFiles() {
   std::error_code error;
   std::filesystem::directory_iterator entries("/proc/self/fd", error);
@@ -122,6 +130,8 @@ std::vector<MetricFamily> ProcessGauges::Collect() const {
   families.push_back(Counter("process_cpu_seconds_total", "CPU time of the process", CpuSeconds()));
   families.push_back(Gauge("process_start_time_seconds", "Seconds from 1970 to the start",
                            absl::ToDoubleSeconds(started_ - absl::UnixEpoch())));
+  families.push_back(
+      Gauge("beamwright_heap_bytes", "Memory that was asked for and not returned", HeapBytes()));
   if (const auto bytes = ResidentBytes()) {
     families.push_back(Gauge("process_resident_memory_bytes", "Resident memory", *bytes));
   }

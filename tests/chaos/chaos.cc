@@ -182,6 +182,10 @@ double Sum(const Samples& samples, const std::string& metric, const std::string&
   }
 }
 
+int64_t HeapBytes(int metrics_port) {
+  return static_cast<int64_t>(Sum(Scrape(metrics_port), "beamwright_heap_bytes"));
+}
+
 int64_t ResidentBytes(int metrics_port) {
   return static_cast<int64_t>(Sum(Scrape(metrics_port), "process_resident_memory_bytes"));
 }

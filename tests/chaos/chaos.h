@@ -76,6 +76,8 @@ double Sum(const Samples& samples, const std::string& metric, const std::string&
 // Waits until nothing runs, waits or holds a row; a failure that says what is left after a minute.
 ::testing::AssertionResult BackToZero(int metrics_port);
 
+// What the server asked malloc for and has not returned.
+int64_t HeapBytes(int metrics_port);
 int64_t ResidentBytes(int metrics_port);
 
 }  // namespace beamwright::chaos
