@@ -175,7 +175,12 @@ absl::Status ModelRegistry::Update(const model::ModelFolder& folder,
   absl::Status status;
   if (found.versions.empty() || (!before.versions.empty() && !found.fault.ok())) {
     const std::string version = found.failures.empty() ? "" : found.failures[0].version;
-    status = absl::FailedPreconditionError(
+    // Damaged files and memory that does not suffice are no faults of the bundle.
+    const absl::StatusCode code = found.fault.code();
+    const bool is_other =
+        code == absl::StatusCode::kDataLoss || code == absl::StatusCode::kResourceExhausted;
+    status = absl::Status(
+        is_other ? code : absl::StatusCode::kFailedPrecondition,
         absl::StrCat("failed to load '", folder.name, "' version ", version,
                      before.versions.empty() ? ": " : ", what was served is served on: ",
                      found.fault.message()));

@@ -283,10 +283,21 @@ TEST_F(ModelRegistryTest, TheBudgetCountsAllThatIsInMemory) {
   // A version that is unloaded counts for as long as a request holds it.
   ModelPtr held = *(*registry)->Lookup("a", "");
   (*registry)->Unload("a");
-  EXPECT_FALSE((*registry)->Reload("c").ok());
+  EXPECT_EQ((*registry)->Reload("c").code(), absl::StatusCode::kResourceExhausted);
   held = nullptr;
   EXPECT_TRUE((*registry)->Reload("c").ok());
   EXPECT_EQ(Listed(**registry), "b/1 c/1 -a/1");
+}
+
+TEST_F(ModelRegistryTest, ADamagedFileIsToldFromABadBundle) {
+  Add("a/1", "a");
+  const auto registry = Load();
+  ASSERT_TRUE(registry.ok()) << registry.status();
+  Write("a/1/MANIFEST.sha256", std::string(64, '0') + "  model.textproto\n");
+  const absl::Status status = (*registry)->Reload("a");
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("model.textproto"));
+  EXPECT_EQ(Listed(**registry), "a/1 -a/1");
 }
 
 TEST_F(ModelRegistryTest, AnswersThatAreNotTheGoldenOnesKeepAVersionOut) {
