@@ -53,7 +53,8 @@ lists_of() {
   local apt=$scratch/apt-$1 mirror options
   mkdir -p "$apt"/{lists/partial,archives/partial}
   mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | head -1)
-  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${mirror:-http://deb.debian.org/debian} $1 main" \
+  [[ -n $mirror ]] || { echo "apt has no lists of packages: run apt-get update" >&2 && return 1; }
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $1 main" \
     >"$apt/sources.list"
   options=(-o "Dir::State::lists=$apt/lists" -o "Dir::Cache=$apt" -o "Dir::Etc::sourcelist=$apt/sources.list"
     -o Dir::Etc::sourceparts=- -o Acquire::Languages=none -o APT::Sandbox::User=root
