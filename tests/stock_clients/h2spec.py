@@ -12,23 +12,39 @@ import tool
 KNOWN = set((pathlib.Path(__file__).parent / "h2spec_known.txt").read_text().splitlines())
 
 
+def cases(report):
+    """Names of all cases of a report, and of those that failed."""
+    names, failed = set(), set()
+    for case in ElementTree.parse(report).getroot().iter("testcase"):
+        name = f"{case.get('package')}: {case.get('classname')}"
+        names.add(name)
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed.add(name)
+    return names, failed
+
+
 def main():
     tool.path("h2spec")
     with tempfile.TemporaryDirectory() as folder, served.server() as (address, _, _):
         host, port = address.split(":")
         report = pathlib.Path(folder) / "report.xml"
-        output = tool.run("h2spec", "-h", host, "-p", port, "--timeout", 3, "-j", report, code=None)
-        failed = set()
-        total = 0
-        for case in ElementTree.parse(report).getroot().iter("testcase"):
-            total += 1
-            if case.find("failure") is not None or case.find("error") is not None:
-                failed.add(f"{case.get('package')}: {case.get('classname')}")
-        served.check(total > 100, output)
-        served.check(failed <= KNOWN, f"new failures: {sorted(failed - KNOWN)}")
+
+        def run(seconds, *sections):
+            output = tool.run("h2spec", "-h", host, "-p", port, "--timeout", seconds, "-j", report, *sections,
+                              code=None)
+            return output, *cases(report)
+
+        # Most of the known ones fail by waiting in vain. On a busy machine others may, too, so that new ones are
+        # asked again, with time.
+        output, names, failed = run(1)
+        served.check(len(names) > 100, output)
+        new = failed - KNOWN
+        if new:
+            new &= run(10, *sorted({name.split(":")[0] for name in new}))[2]
+        served.check(not new, f"new failures: {sorted(new)}")
         # Whatever was thrown at it, the server still answers.
         served.expected(address)
-        print(f"h2spec: {total} cases, {len(failed)} failed, all of them known")
+        print(f"h2spec: {len(names)} cases, {len(failed & KNOWN)} failed as they are known to")
 
 
 if __name__ == "__main__":
