@@ -87,7 +87,7 @@ TEST_F(FaultsTest, ADiskThatFailsDuringALoadChangesNothingThatIsServed) {
   AddVersion("2");
   Set("read_file error");
   const grpc::Status failed = Load();
-  EXPECT_EQ(failed.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(failed.error_code(), grpc::StatusCode::DATA_LOSS);
   EXPECT_THAT(failed.error_message(),
               AllOf(HasSubstr("version 2"), HasSubstr("a fault was asked for")));
   EXPECT_EQ(Version(), "1");
@@ -102,7 +102,7 @@ TEST_F(FaultsTest, MemoryThatIsNotThereIsRefusedToWhoAsksForIt) {
   AddVersion("2");
   Set("model.load no-memory");
   const grpc::Status failed = Load();
-  EXPECT_EQ(failed.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(failed.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(failed.error_message(), HasSubstr("out of memory"));
   EXPECT_EQ(Version(), "1");
   Set("call.admit no-memory");
