@@ -1,7 +1,5 @@
 #include "bench/decode/bench.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <fstream>
 #include <random>
@@ -9,18 +7,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "ops/base/cpu.h"
 #include "ops/base/status.h"
 #include "ops/tools/json.h"
 
 namespace beamwright::bench {
 namespace {
-
-double CpuSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-         1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-}
 
 // The requests in flight, and what their answers add up to.
 class Traffic {
@@ -53,7 +45,7 @@ class Traffic {
     const absl::Time now = absl::Now();
     if (++answers_ <= concurrency_) {
       start_ = now;
-      cpu_start_ = CpuSeconds();
+      cpu_start_ = ProcessCpuSeconds();
       return;
     }
     tokens_ += decoded->hypotheses(0).tokens_size();
@@ -63,7 +55,7 @@ class Traffic {
       result_.sentences = counted;
       result_.tokens = tokens_;
       result_.seconds = passed;
-      result_.cpu_seconds = CpuSeconds() - cpu_start_;
+      result_.cpu_seconds = ProcessCpuSeconds() - cpu_start_;
       stopped_ = true;
     }
   }

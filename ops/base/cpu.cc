@@ -1,6 +1,7 @@
 #include "ops/base/cpu.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -18,6 +19,15 @@ int UsableCpus() {
     cpus = std::min(cpus, static_cast<int>(std::ceil(quota)));
   }
   return std::max(cpus, 1);
+}
+
+double ProcessCpuSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 absl::string_view InstructionSet() {

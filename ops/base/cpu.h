@@ -10,6 +10,9 @@ namespace beamwright {
 // rounded up; at least 1.
 int UsableCpus();
 
+// What this process's threads, ended ones too, have used of the CPUs so far, in seconds.
+double ProcessCpuSeconds();
+
 // The widest vector instruction set that kernels may use here: "avx512", "avx2" or "x86-64";
 // "generic" elsewhere.
 absl::string_view InstructionSet();

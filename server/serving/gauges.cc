@@ -1,7 +1,6 @@
 #include "server/serving/gauges.h"
 
 #include <malloc.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -47,15 +46,6 @@ MetricFamily Counter(std::string name, std::string help, double value) {
   MetricFamily family = MakeFamily(MetricType::Counter, std::move(name), std::move(help));
   AddValue(family, value);
   return family;
-}
-
-double CpuSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 std::optional<double> ResidentBytes() {
@@ -127,7 +117,8 @@ std::vector<MetricFamily> ProcessGauges::Collect() const {
     families.push_back(Counter("beamwright_cpu_throttled_seconds_total",
                                "Time for which the cgroup's quota held threads back", *seconds));
   }
-  families.push_back(Counter("process_cpu_seconds_total", "CPU time of the process", CpuSeconds()));
+  families.push_back(
+      Counter("process_cpu_seconds_total", "CPU time of the process", ProcessCpuSeconds()));
   families.push_back(Gauge("process_start_time_seconds", "Seconds from 1970 to the start",
                            absl::ToDoubleSeconds(started_ - absl::UnixEpoch())));
   families.push_back(

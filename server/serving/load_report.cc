@@ -1,7 +1,5 @@
 #include "server/serving/load_report.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 
 #include "absl/time/clock.h"
@@ -13,15 +11,6 @@ namespace {
 
 constexpr absl::Duration kInterval = absl::Milliseconds(250);
 
-double CpuSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 }  // namespace
 
 std::string LoadReporter::Report() {
@@ -32,7 +21,7 @@ std::string LoadReporter::Report() {
   }
   // Rates begin with the second report; an idle hour counts as one interval of its own.
   const double seconds = absl::ToDoubleSeconds(now - made_);
-  const double cpu_seconds = CpuSeconds();
+  const double cpu_seconds = ProcessCpuSeconds();
   const Metrics::CallCounts counts = metrics_.Counts();
   const engine::Engine::Load load = engine_.load();
   xds::data::orca::v3::OrcaLoadReport report;
