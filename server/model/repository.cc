@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxVersionDigits = 18;
-constexpr int kMaxDepth = 4;  // of folders in a bundle
+constexpr int kMaxDepth = 5;  // of folders in a model's folder
 
 // Names of the folders in `path`; links to folders count.
 absl::StatusOr<std::vector<std::string>> ListFolders(const fs::path& path) {

@@ -19,14 +19,12 @@ const std::string& KeyOf(const model::ModelFolder& folder) {
   return folder.path.empty() ? folder.versions[0].path : folder.path;
 }
 
-// Of a folder with all that decides what is served of it.
+// Of a folder with all that decides what is served of it; files of its versions are among its own.
 std::string Fingerprint(const model::ModelFolder& folder) {
-  std::string fingerprint = folder.listed.ToString();
-  if (!folder.path.empty()) {
-    absl::StrAppend(&fingerprint, model::StateOf(folder.path).fingerprint);
-  }
+  std::string fingerprint =
+      absl::StrCat(folder.listed.ToString(), model::StateOf(KeyOf(folder)).fingerprint);
   for (const model::VersionFolder& version : folder.versions) {
-    absl::StrAppend(&fingerprint, version.version, "\n", model::StateOf(version.path).fingerprint);
+    absl::StrAppend(&fingerprint, "\n", version.version);
   }
   return fingerprint;
 }
