@@ -12,12 +12,17 @@
 #include "absl/time/clock.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "tests/chaos/chaos.h"
+#include "tests/e2e/scraped_metrics.h"
 
 namespace beamwright::chaos {
 namespace {
 
+using e2e::BackToZero;
 using e2e::DefaultModel;
+using e2e::Samples;
+using e2e::Scrape;
 using e2e::ServerProcess;
+using e2e::Sum;
 
 // A call that is not waited for.
 struct Pending {

@@ -2,15 +2,12 @@
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
-#include <httplib.h>
 
 #include <chrono>
 #include <cstdlib>
-#include <sstream>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "tests/e2e/scraped_metrics.h"
 
 namespace beamwright::chaos {
 
@@ -133,61 +130,12 @@ grpc::Status Call(v1::DecodeService::Stub& stub, int number, const Golden& golde
   return status;
 }
 
-Samples Scrape(int metrics_port) {
-  httplib::Client client("127.0.0.1", metrics_port);
-  const auto reply = client.Get("/metrics");
-  Samples samples;
-  if (!reply || reply->status != 200) {
-    ADD_FAILURE() << "/metrics does not answer";
-    return samples;
-  }
-  std::istringstream lines(reply->body);
-  for (std::string line; std::getline(lines, line);) {
-    const size_t end = line.rfind(' ');
-    if (!line.empty() && line[0] != '#' && end != std::string::npos) {
-      samples[line.substr(0, end)] = std::atof(line.c_str() + end + 1);
-    }
-  }
-  return samples;
-}
-
-double Sum(const Samples& samples, const std::string& metric, const std::string& label) {
-  double sum = 0;
-  for (const auto& [name, value] : samples) {
-    const bool is_it = name == metric || absl::StartsWith(name, metric + "{");
-    sum += is_it && absl::StrContains(name, label) ? value : 0;
-  }
-  return sum;
-}
-
-::testing::AssertionResult BackToZero(int metrics_port) {
-  const absl::Time end = absl::Now() + absl::Minutes(1);
-  for (;;) {
-    const Samples samples = Scrape(metrics_port);
-    std::string left;
-    for (const char* gauge :
-         {"beamwright_requests_running", "beamwright_requests_waiting",
-          "beamwright_beam_rows_active", "beamwright_queue_oldest_age_seconds"}) {
-      if (Sum(samples, gauge) != 0) {
-        absl::StrAppend(&left, gauge, " is ", Sum(samples, gauge), " ");
-      }
-    }
-    if (left.empty() && !samples.empty()) {
-      return ::testing::AssertionSuccess();
-    }
-    if (absl::Now() > end) {
-      return ::testing::AssertionFailure() << left;
-    }
-    absl::SleepFor(absl::Milliseconds(20));
-  }
-}
-
 int64_t HeapBytes(int metrics_port) {
-  return static_cast<int64_t>(Sum(Scrape(metrics_port), "beamwright_heap_bytes"));
+  return static_cast<int64_t>(e2e::Sum(e2e::Scrape(metrics_port), "beamwright_heap_bytes"));
 }
 
 int64_t ResidentBytes(int metrics_port) {
-  return static_cast<int64_t>(Sum(Scrape(metrics_port), "process_resident_memory_bytes"));
+  return static_cast<int64_t>(e2e::Sum(e2e::Scrape(metrics_port), "process_resident_memory_bytes"));
 }
 
 }  // namespace beamwright::chaos

@@ -68,14 +68,6 @@ class Tally {
 // One call with a deadline that only a hanging server reaches; counted.
 grpc::Status Call(v1::DecodeService::Stub& stub, int number, const Golden& golden, Tally& tally);
 
-// Samples of /metrics by name and labels.
-using Samples = std::map<std::string, double>;
-Samples Scrape(int metrics_port);
-// The sum of all samples of a metric whose labels contain `label` (all if empty).
-double Sum(const Samples& samples, const std::string& metric, const std::string& label = "");
-// Waits until nothing runs, waits or holds a row; a failure that says what is left after a minute.
-::testing::AssertionResult BackToZero(int metrics_port);
-
 // What the server asked malloc for and has not returned.
 int64_t HeapBytes(int metrics_port);
 int64_t ResidentBytes(int metrics_port);

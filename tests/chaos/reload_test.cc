@@ -12,13 +12,17 @@
 #include "absl/strings/str_replace.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "tests/chaos/chaos.h"
+#include "tests/e2e/scraped_metrics.h"
 
 namespace beamwright::chaos {
 namespace {
 
 namespace fs = std::filesystem;
+using e2e::BackToZero;
 using e2e::DefaultModel;
+using e2e::Scrape;
 using e2e::ServerProcess;
+using e2e::Sum;
 
 class ReloadTest : public ::testing::Test {
  protected:

@@ -5,10 +5,12 @@
 
 #include "absl/time/clock.h"
 #include "tests/chaos/chaos.h"
+#include "tests/e2e/scraped_metrics.h"
 
 namespace beamwright::chaos {
 namespace {
 
+using e2e::BackToZero;
 using e2e::DefaultModel;
 using e2e::ServerProcess;
 

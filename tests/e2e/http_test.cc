@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/e2e/e2e_test.h"
+#include "tests/e2e/scraped_metrics.h"
 
 namespace beamwright::e2e {
 namespace {
@@ -28,14 +29,9 @@ class HttpTest : public E2eTest {
 
   // The value of a metric with these labels; -1 if there is none.
   double Metric(const std::string& name_and_labels) {
-    const auto result = ops_.Get("/metrics");
-    std::istringstream lines(result->body);
-    for (std::string line; std::getline(lines, line);) {
-      if (line.compare(0, name_and_labels.size() + 1, name_and_labels + " ") == 0) {
-        return std::stod(line.substr(name_and_labels.size() + 1));
-      }
-    }
-    return -1;
+    const Samples samples = Scrape(server_->metrics_port());
+    const auto found = samples.find(name_and_labels);
+    return found == samples.end() ? -1 : found->second;
   }
 
   httplib::Client api_;

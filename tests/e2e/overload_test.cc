@@ -1,17 +1,12 @@
 // Far more calls than the server can do: each gets an answer or a status that says to try again,
 // the server's counters tell what its clients saw, and afterwards it holds nothing. No times are
 // measured; how fast all of that is: bench/workloads/serving.py.
-#include <httplib.h>
-
-#include <cstdlib>
-#include <map>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "client/load/load.h"
 #include "tests/e2e/e2e_test.h"
+#include "tests/e2e/scraped_metrics.h"
 
 namespace beamwright::e2e {
 namespace {
@@ -20,55 +15,6 @@ using client::Arrivals;
 using client::Client;
 using client::LoadOptions;
 using client::LoadReport;
-
-// Values by name and labels, as /metrics writes them.
-std::map<std::string, double> Metrics(ServerProcess& server) {
-  httplib::Client ops("127.0.0.1", server.metrics_port());
-  const auto result = ops.Get("/metrics");
-  std::map<std::string, double> values;
-  if (!result) {
-    ADD_FAILURE() << httplib::to_string(result.error());
-    return values;
-  }
-  const std::vector<std::string> lines = absl::StrSplit(result->body, '\n', absl::SkipEmpty());
-  for (const std::string& line : lines) {
-    const size_t space = line.rfind(' ');
-    if (line[0] != '#' && space != std::string::npos) {
-      values[line.substr(0, space)] = std::strtod(line.c_str() + space, nullptr);
-    }
-  }
-  return values;
-}
-
-// The sum over all series of a family that carry `label`.
-double Sum(const std::map<std::string, double>& metrics, const std::string& family,
-           const std::string& label) {
-  double sum = 0;
-  for (const auto& [series, value] : metrics) {
-    if (series.rfind(family + "{", 0) == 0 && series.find(label) != std::string::npos) {
-      sum += value;
-    }
-  }
-  return sum;
-}
-
-// Nothing waits and nothing runs, or will soon: calls that their clients gave up end at the next
-// step.
-bool HoldsNothing(ServerProcess& server) {
-  constexpr int kTries = 10'000;
-  for (int i = 0; i < kTries; ++i) {
-    const std::map<std::string, double> metrics = Metrics(server);
-    bool nothing = true;
-    for (const char* gauge : {"beamwright_requests_running", "beamwright_requests_waiting",
-                              "beamwright_beam_rows_active"}) {
-      nothing = nothing && metrics.count(gauge) == 1 && metrics.at(gauge) == 0;
-    }
-    if (nothing) {
-      return true;
-    }
-  }
-  return false;
-}
 
 bool SaysTryAgain(absl::StatusCode code) {
   return code == absl::StatusCode::kResourceExhausted || code == absl::StatusCode::kUnavailable;
@@ -119,8 +65,8 @@ TEST_P(OverloadTest, EveryCallGetsAnAnswerAndEveryAnswerIsCounted) {
   EXPECT_GT(report->failed_sources.size() + report->failed_calls.size(), 0u)
       << "there was no overload";
 
-  EXPECT_TRUE(HoldsNothing(server));
-  const std::map<std::string, double> metrics = Metrics(server);
+  EXPECT_TRUE(BackToZero(server.metrics_port()));
+  const Samples metrics = Scrape(server.metrics_port());
   // What a client gives up at its deadline the server may have answered, cancelled or never seen.
   const double answered = Sum(metrics, "beamwright_requests_total", "code=\"OK\"");
   EXPECT_GE(answered, static_cast<double>(report->num_calls));
