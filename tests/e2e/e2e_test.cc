@@ -45,10 +45,13 @@ std::pair<grpc::Status, v1::DecodeResponse> Decode(v1::DecodeService::Stub& stub
 }
 
 grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-                     const std::string& bytes) {
+                     const std::string& bytes, const std::string& token) {
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   context.set_deadline(Deadline());
+  if (!token.empty()) {
+    context.AddMetadata("authorization", "Bearer " + token);
+  }
   const grpc::Slice slice(bytes);
   const grpc::ByteBuffer request(&slice, 1);
   grpc::ByteBuffer response;

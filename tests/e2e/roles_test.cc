@@ -1,9 +1,7 @@
 // Tokens and roles of the real server: what every call of every protocol asks for.
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <httplib.h>
 
-#include "absl/synchronization/notification.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "inference/grpc_service.pb.h"
@@ -34,23 +32,7 @@ class RolesTest : public ::testing::Test {
 
   // Calls without content: what matters is whether the gate lets them through.
   static grpc::Status Call(const std::string& method, const std::string& token) {
-    const auto channel = Connect(server_->address());
-    grpc::GenericStub stub(channel);
-    grpc::ClientContext context;
-    if (!token.empty()) {
-      context.AddMetadata("authorization", "Bearer " + token);
-    }
-    const grpc::Slice slice("");
-    const grpc::ByteBuffer request(&slice, 1);
-    grpc::ByteBuffer response;
-    grpc::Status status;
-    absl::Notification done;
-    stub.UnaryCall(&context, method, {}, &request, &response, [&](grpc::Status result) {
-      status = std::move(result);
-      done.Notify();
-    });
-    done.WaitForNotification();
-    return status;
+    return CallRaw(Connect(server_->address()), method, "", token);
   }
 
   static model::TempFolder* temp_;
