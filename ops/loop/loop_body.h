@@ -51,6 +51,12 @@ class LoopBody {
     // Of the last step's ragged_result: one or more [some rows, ...], together all rows in their
     // order. Valid until the next step.
     absl::Span<const Tensor> parts() const { return parts_; }
+    // Lets go of what the last step had of its requests.
+    void ForgetRequests() {
+      units.clear();
+      copies.clear();
+      parts_.clear();
+    }
 
    private:
     friend class LoopBody;

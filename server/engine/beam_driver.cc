@@ -314,6 +314,7 @@ void BeamDriver::Finish(Requests finished) {
 }
 
 void BeamDriver::FailAll(const absl::Status& status) {
+  has_failed_ = true;
   for (auto& request : requests_) {
     request->Fail(absl::InternalError(status.message()));
   }
@@ -329,6 +330,7 @@ void BeamDriver::End(const absl::Status& why) {
 }
 
 void BeamDriver::Step(const ops::ExecutionContext& context) {
+  most_bytes_ = std::max(most_bytes_, reserved_bytes());
   const absl::Time now = absl::Now();
   CutSearches(search::FinishReason::kDeadline, [now](const Request& r) { return now >= r.cut_at; });
   DropDead();

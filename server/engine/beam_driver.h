@@ -31,6 +31,15 @@ class BeamDriver {
   // Rows that are reserved: the beam sizes of all requests.
   int reserved_rows() const;
   int64_t reserved_bytes() const;
+  // The most bytes that were reserved in a step so far.
+  int64_t most_bytes() const { return most_bytes_; }
+  // A step of the model itself went wrong, and all requests with it.
+  bool has_failed() const { return has_failed_; }
+
+  // For an idle one that is kept for later (server/engine/parked_drivers.h): Suspend gives up the
+  // model, Resume, before anything else is called, brings the same one back.
+  std::shared_ptr<const DecodeModel> Suspend() { return std::move(model_); }
+  void Resume(std::shared_ptr<const DecodeModel> model) { model_ = std::move(model); }
 
  private:
   using Requests = std::vector<std::unique_ptr<Request>>;
@@ -60,6 +69,8 @@ class BeamDriver {
   void FailAll(const absl::Status& status);
 
   std::shared_ptr<const DecodeModel> model_;
+  int64_t most_bytes_ = 0;
+  bool has_failed_ = false;
   Requests requests_;
   std::vector<StepRunner> runners_;  // by decoder of the model
   // Of the step under way; members, so that steady steps allocate nothing. By row of the model's

@@ -4,6 +4,7 @@
 #include "ops/base/cpu.h"
 #include "ops/base/status.h"
 #include "server/engine/compile_fusion.h"
+#include "server/engine/parked_drivers.h"
 #include "server/engine/parts.h"
 #include "server/engine/precision.h"
 #include "server/engine/token_lists.h"
@@ -98,7 +99,8 @@ void Tighten(const CompileOptions& options, v1::LimitsConfig& limits) {
 
 }  // namespace
 
-DecodeModel::DecodeModel(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+DecodeModel::DecodeModel(std::unique_ptr<const Parts> parts)
+    : parts_(std::move(parts)), parked_drivers_(std::make_unique<ParkedDrivers>()) {}
 DecodeModel::~DecodeModel() = default;
 
 absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(

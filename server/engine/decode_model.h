@@ -19,6 +19,8 @@
 
 namespace beamwright::engine {
 
+class ParkedDrivers;
+
 struct CompileOptions {
   // Instead of what model.textproto says.
   std::optional<v1::Precision> precision;
@@ -57,10 +59,13 @@ class DecodeModel {
   // The compiled parts; for the engine.
   struct Parts;
   const Parts& parts() const { return *parts_; }
+  // Buffers of those who decoded with it; likewise.
+  ParkedDrivers& parked_drivers() const { return *parked_drivers_; }
 
  private:
   explicit DecodeModel(std::unique_ptr<const Parts> parts);
   std::unique_ptr<const Parts> parts_;
+  std::unique_ptr<ParkedDrivers> parked_drivers_;  // they refer to the parts
 };
 
 }  // namespace beamwright::engine

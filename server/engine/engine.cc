@@ -15,6 +15,7 @@
 #include "server/engine/encode.h"
 #include "server/engine/encode_queue.h"
 #include "server/engine/make_request.h"
+#include "server/engine/parked_drivers.h"
 
 namespace beamwright::engine {
 namespace {
@@ -80,7 +81,7 @@ class Stream {
     }
     std::unique_ptr<BeamDriver>& driver = drivers_[model.get()];
     if (driver == nullptr) {
-      driver = std::make_unique<BeamDriver>(std::move(model));
+      driver = ParkedDrivers::Take(std::move(model));
     }
     for (auto& request : ready) {
       driver->Join(std::move(request));
@@ -109,10 +110,15 @@ class Stream {
         EndAll(end);
       }
       EncodeSome();
-      // Models take turns, step by step; one without work is let go, and its model with it.
+      // Models take turns, step by step; one without work is let go.
       for (auto it = drivers_.begin(); it != drivers_.end();) {
         Step(*it->first, *it->second);
-        it = it->second->idle() ? drivers_.erase(it) : std::next(it);
+        if (it->second->idle()) {
+          ParkedDrivers::Park(std::move(it->second));
+          it = drivers_.erase(it);
+        } else {
+          ++it;
+        }
       }
     }
   }

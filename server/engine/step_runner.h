@@ -42,8 +42,12 @@ class StepRunner {
   ops::ConstMatrix<float> hidden() const;
   ops::ScoreKind kind() const { return parts_->logits_kind; }
 
-  // No request is left.
-  void Clear() { states_.clear(); }
+  // No request is left: what is of them goes, buffers stay.
+  void Clear() {
+    states_.clear();
+    results_.clear();
+    scratch_.ForgetRequests();
+  }
 
  private:
   const DecodeModel::Parts* parts_;
