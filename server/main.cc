@@ -205,12 +205,16 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   http_options.threads = flags.http_threads;
   http_options.max_body_bytes = static_cast<size_t>(flags.http_max_body_bytes);
   http_options.tls = guard->tls();
+  http_options.refused = [&rest](const http::HttpRequest& request, const absl::Status& why) {
+    rest.CountRefusal(request, why);
+  };
   BW_ASSIGN_OR_RETURN(
       const std::unique_ptr<http::Listener> http_listener,
       Listen(http_options, flags.http_port_file,
              [&rest](const http::HttpRequest& request) { return rest.Handle(request); }));
   http::ListenerOptions admin_options;
   admin_options.address = flags.admin_address;
+  admin_options.refused = http_options.refused;
   BW_ASSIGN_OR_RETURN(
       const std::unique_ptr<http::Listener> admin_listener,
       Listen(admin_options, flags.admin_port_file,

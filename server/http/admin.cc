@@ -17,10 +17,12 @@ HttpReply Admin::Handle(const HttpRequest& request) const {
   }
   const absl::StatusOr<access::Identity> identity = Admit(access_, request);
   if (!identity.ok()) {
+    rest_.CountRefusal(request, identity.status());
     return ErrorReply(identity.status());
   }
-  return request.method == "GET" || request.method == "HEAD" ? Scheduler()
-                                                             : WrongMethod(request, "GET");
+  return request.method == "GET" || request.method == "HEAD"
+             ? Scheduler()
+             : WrongMethodReply(request.path, "GET");
 }
 
 HttpReply Admin::Scheduler() const {

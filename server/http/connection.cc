@@ -62,6 +62,7 @@ bool Connection::Handshake() {
     }
     if (errno != EAGAIN ||
         !Wait(events_, request_started_ + limits_.transfer_timeout, /*patient=*/true)) {
+      too_slow_ = errno == EAGAIN && !limits_.stopping();
       return false;
     }
   }
@@ -118,6 +119,7 @@ bool Connection::Wait(short events, absl::Time deadline, bool patient) const {
 
 bool Connection::WaitForRequest() {
   answering_ = false;
+  too_slow_ = false;
   bytes_read_ = 0;
   const bool ready =
       Buffered() || Wait(POLLIN, absl::Now() + limits_.idle_timeout, /*patient=*/false);
@@ -149,7 +151,8 @@ ssize_t Connection::read(char* bytes, size_t size) {
     const absl::Time deadline = request_started_ + limits_.transfer_timeout;
     ssize_t got = -1;
     while (got < 0) {
-      if (bytes_read_ > limits_.max_request_bytes || absl::Now() > deadline) {
+      too_slow_ = absl::Now() > deadline;
+      if (bytes_read_ > limits_.max_request_bytes || too_slow_) {
         return -1;
       }
       got = Receive(buffer_.data(), buffer_.size());
@@ -157,6 +160,7 @@ ssize_t Connection::read(char* bytes, size_t size) {
         return got;
       }
       if (got < 0 && !Wait(events_, deadline, /*patient=*/true)) {
+        too_slow_ = !limits_.stopping();
         return -1;
       }
     }

@@ -41,6 +41,8 @@ class Connection final : public httplib::Stream {
   bool WaitForRequest();
   // True when the client has hung up.
   bool Abandoned() const;
+  // The present request has not arrived in its time, or made room for another connection.
+  bool was_too_slow() const { return too_slow_; }
   // What is written from now on has its time from its first byte.
   void BeginPiece() { answering_ = false; }
 
@@ -73,6 +75,7 @@ class Connection final : public httplib::Stream {
   absl::Time request_started_ = absl::InfinitePast();
   absl::Time answer_deadline_ = absl::InfiniteFuture();
   bool answering_ = false;
+  bool too_slow_ = false;
   size_t bytes_read_ = 0;  // of this request
   std::array<char, 4096> buffer_;
   size_t begin_ = 0;  // what of the buffer is not taken yet

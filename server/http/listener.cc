@@ -24,15 +24,27 @@ constexpr int kMaxRequestsPerConnection = 10000;
 constexpr size_t kMaxPath = 1024;
 constexpr size_t kMaxHeadBytes = 64 << 10;
 
-// The whole answer to a connection that is one too many.
+// The whole answer to a connection that is not served any further.
+std::string LastAnswer(int status, const char* phrase) {
+  const HttpReply reply = RefusalReply("", status);
+  std::string text = absl::StrCat("HTTP/1.1 ", status, " ", phrase, "\r\n");
+  for (const auto& [name, value] : reply.headers) {
+    absl::StrAppend(&text, name, ": ", value, "\r\n");
+  }
+  absl::StrAppend(&text, "Content-Type: ", reply.content_type,
+                  "\r\nContent-Length: ", reply.body.size(), "\r\nConnection: close\r\n\r\n",
+                  reply.body);
+  return text;
+}
+
 const std::string& Busy() {
-  static const auto* const busy = new std::string([] {
-    const HttpReply reply = Refusal("", 503);
-    return absl::StrCat(
-        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: ", reply.content_type,
-        "\r\nContent-Length: ", reply.body.size(), "\r\nConnection: close\r\n\r\n", reply.body);
-  }());
-  return *busy;
+  static const auto* const text = new std::string(LastAnswer(503, "Service Unavailable"));
+  return *text;
+}
+
+const std::string& TooSlow() {
+  static const auto* const text = new std::string(LastAnswer(408, "Request Timeout"));
+  return *text;
 }
 
 struct HostPort {
@@ -88,7 +100,8 @@ int RefusedBecause(const httplib::Request& request) {
 
 class Listener::Impl final : public httplib::Server {
  public:
-  Impl(const ListenerOptions& options, http::Handler handler) : handler_(std::move(handler)) {
+  Impl(const ListenerOptions& options, http::Handler handler)
+      : handler_(std::move(handler)), told_(options.refused) {
     limits_.max_request_bytes = options.max_body_bytes + kMaxHeadBytes;
     limits_.transfer_timeout = options.transfer_timeout;
     limits_.idle_timeout = options.idle_timeout;
@@ -126,10 +139,9 @@ class Listener::Impl final : public httplib::Server {
     };
     Get(".*", handle);
     Post(".*", handle);
-    set_error_handler([](const httplib::Request& request, httplib::Response& response) {
+    set_error_handler([this](const httplib::Request& request, httplib::Response& response) {
       if (!handled) {
-        Fill(Refusal(request.path, response.status), response);
-        response.set_header("Connection", "close");
+        Refuse(request, current->was_too_slow() ? 408 : response.status, response);
       }
     });
   }
@@ -199,11 +211,38 @@ class Listener::Impl final : public httplib::Server {
     handled = true;
   }
 
+  // Answers a request that does not get as far as the handler.
+  void Refuse(const httplib::Request& request, int status, httplib::Response& response) const {
+    Fill(RefusalReply(request.path, status), response);
+    response.set_header("Connection", "close");
+    refused = true;
+    Tell(request, status);
+  }
+
+  void Tell(const httplib::Request& request, int status) const {
+    if (told_ == nullptr) {
+      return;
+    }
+    HttpRequest call;
+    call.method = request.method;
+    call.path = request.path;
+    call.header = [&request](const char* name) { return request.get_header_value(name); };
+    told_(call, Refusal(status));
+  }
+
+  // One whose first line has not come in time, of which the library says nothing.
+  void RefuseUnread(Connection& connection) const {
+    connection.BeginPiece();
+    connection.write(TooSlow().data(), TooSlow().size());
+    Tell(httplib::Request(), 408);
+  }
+
   // The library's own loop has no limit on the time that a request takes to arrive.
   bool process_and_close_socket(socket_t socket) override {
     if (Pool::Refusing()) {
       // In clear text also where TLS is spoken: a handshake is more work than the refusal is worth.
       send(socket, Busy().data(), Busy().size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      Tell(httplib::Request(), 503);
     } else {
       Serve(socket);
     }
@@ -215,6 +254,9 @@ class Listener::Impl final : public httplib::Server {
     const std::shared_ptr<SSL_CTX> tls = tls_ == nullptr ? nullptr : tls_->current();
     Connection connection(socket, limits_, tls.get());
     if (!connection.Handshake()) {
+      if (connection.was_too_slow()) {
+        Tell(httplib::Request(), 408);
+      }
       return;
     }
     current = &connection;
@@ -223,9 +265,13 @@ class Listener::Impl final : public httplib::Server {
     for (int i = 1; i <= kMaxRequestsPerConnection && connection.WaitForRequest(); ++i) {
       bool closed = false;
       handled = false;
+      refused = false;
       if (!process_request(connection, i == kMaxRequestsPerConnection || stopping_, closed,
                            nullptr) ||
           closed) {
+        if (connection.was_too_slow() && !handled && !refused) {
+          RefuseUnread(connection);
+        }
         break;
       }
       // Refused by the library, perhaps with its body unread: what follows could not be understood.
@@ -248,8 +294,10 @@ class Listener::Impl final : public httplib::Server {
   static thread_local Connection* current;
   static thread_local std::vector<std::string> peers;  // of its certificate
   static thread_local bool handled;                    // the request got as far as the handler
+  static thread_local bool refused;                    // it was answered without the handler
 
   const http::Handler handler_;
+  const std::function<void(const HttpRequest&, const absl::Status&)> told_;
   ConnectionLimits limits_;
   const access::TlsContext* tls_ = nullptr;
   Waiting waiting_{0};
@@ -261,6 +309,7 @@ class Listener::Impl final : public httplib::Server {
 thread_local Connection* Listener::Impl::current = nullptr;
 thread_local std::vector<std::string> Listener::Impl::peers;
 thread_local bool Listener::Impl::handled = false;
+thread_local bool Listener::Impl::refused = false;
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Start(const ListenerOptions& options,
                                                           Handler handler) {

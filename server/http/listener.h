@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/access/tls.h"
@@ -52,6 +53,10 @@ struct ListenerOptions {
   absl::Duration transfer_timeout = absl::Seconds(10);
   // Until the next request of a connection.
   absl::Duration idle_timeout = absl::Seconds(30);
+  // Told of every request that does not get as far as the handler, and why: what of it was
+  // understood, its path empty if not even that was; TLS handshakes that take too long included. On
+  // any thread; it must return at once. May be null.
+  std::function<void(const HttpRequest& request, const absl::Status& why)> refused;
   // Speaks TLS, with the context as it is when a connection begins. Null: clear text. Must outlive
   // the listener.
   const access::TlsContext* tls = nullptr;

@@ -12,6 +12,9 @@
 namespace beamwright::http {
 namespace {
 
+// That any path takes.
+constexpr char kMethods[] = "GET, HEAD, POST";
+
 HttpReply Failure(const absl::Status& status, std::string body) {
   HttpReply reply;
   reply.status = serving::HttpCode(serving::WireCode(status.code()));
@@ -81,43 +84,55 @@ HttpReply ErrorReplyFor(const std::string& path, const absl::Status& status) {
   return absl::StartsWith(path, "/v1/") ? ErrorReply(status) : V2ErrorReply(status);
 }
 
-HttpReply WrongMethod(const HttpRequest& request, const char* allowed) {
-  HttpReply reply =
-      ErrorReplyFor(request.path, model::WithReason(absl::UnimplementedError(absl::StrCat(
-                                                        "only ", allowed, " is allowed here")),
-                                                    model::reason::kWrongMethod));
+absl::Status WrongMethod(const char* allowed) {
+  return model::WithReason(
+      absl::UnimplementedError(absl::StrCat("only ", allowed, " is allowed here")),
+      model::reason::kWrongMethod);
+}
+
+HttpReply WrongMethodReply(const std::string& path, const char* allowed) {
+  HttpReply reply = ErrorReplyFor(path, WrongMethod(allowed));
   reply.status = 405;
   reply.headers.emplace_back("Allow", allowed);
   return reply;
 }
 
-HttpReply Refusal(const std::string& path, int http_status) {
-  absl::Status status;
+absl::Status Refusal(int http_status) {
   switch (http_status) {
     case 405:
-      return WrongMethod({"", path, "", nullptr, nullptr, {}}, "GET, HEAD, POST");
+      return WrongMethod(kMethods);
+    case 408:
+      return model::WithReason(
+          absl::DeadlineExceededError("the request took too long to arrive as a whole"),
+          model::reason::kTooSlow);
     case 413:
-      status = model::WithReason(Invalid("the body is larger than this server takes"),
-                                 model::reason::kTooLarge);
-      break;
+      return model::WithReason(Invalid("the body is larger than this server takes"),
+                               model::reason::kTooLarge);
     case 414:
-      status = model::WithReason(Invalid("the path is too long"), model::reason::kTooLarge);
-      break;
+      return model::WithReason(Invalid("the path is too long"), model::reason::kTooLarge);
     case 415:
-      status = Invalid("Content-Encoding is not supported; send the body as it is");
-      break;
+      return Invalid("Content-Encoding is not supported; send the body as it is");
     case 503:
-      status = model::WithRetryAfter(
+      return model::WithRetryAfter(
           model::WithReason(absl::UnavailableError("too many connections; try again"),
                             model::reason::kTooManyConnections),
           absl::Seconds(1));
-      break;
     default:
-      status = Invalid("the request is malformed");
+      return Invalid("the request is malformed");
   }
-  HttpReply reply = ErrorReplyFor(path, status);
+}
+
+HttpReply RefusalReply(const std::string& path, int http_status) {
+  if (http_status == 405) {
+    return WrongMethodReply(path, kMethods);
+  }
+  HttpReply reply = ErrorReplyFor(path, Refusal(http_status));
   reply.status = http_status;
   return reply;
+}
+
+serving::CallContext ContextOf(const HttpRequest& request) {
+  return {request.header("x-request-id"), request.header("traceparent")};
 }
 
 }  // namespace beamwright::http

@@ -33,9 +33,15 @@ HttpReply V2ErrorReply(const absl::Status& status);
 // Either, by what `path` belongs to.
 HttpReply ErrorReplyFor(const std::string& path, const absl::Status& status);
 // 405.
-HttpReply WrongMethod(const HttpRequest& request, const char* allowed);
-// What the listener refuses by itself, with the HTTP status that says why: 405, 413, 414, 415, 503.
-HttpReply Refusal(const std::string& path, int http_status);
+absl::Status WrongMethod(const char* allowed);
+HttpReply WrongMethodReply(const std::string& path, const char* allowed);
+// Why the listener refuses a request by itself, of the HTTP status that it answers: 405, 408, 413,
+// 414, 415, 503; and that answer.
+absl::Status Refusal(int http_status);
+HttpReply RefusalReply(const std::string& path, int http_status);
+
+// What the headers say of a call.
+serving::CallContext ContextOf(const HttpRequest& request);
 
 // Who asks, if they may: by the headers Authorization and Beamwright-Tenant and by the certificate.
 // Errors as Access::Admit's.
@@ -60,7 +66,7 @@ absl::StatusOr<Answer> WaitFor(
   absl::StatusOr<Answer> result;
   absl::Notification done;
   serving::Caller caller{asked.method, absl::Now() + timeout, cancelled};
-  caller.context = {request.header("x-request-id"), request.header("traceparent")};
+  caller.context = ContextOf(request);
   caller.tenant = asked.identity.tenant;
   caller.priority = asked.identity.priority;
   start(caller, [&](absl::StatusOr<Answer> answer) {

@@ -11,8 +11,10 @@
 #include "ops/base/status.h"
 #include "server/http/infer_json.h"
 #include "server/http/log_json.h"
+#include "server/http/paths.h"
 #include "server/http/replies.h"
 #include "server/http/stream_reply.h"
+#include "server/model/error_details.h"
 #include "server/serving/scorer.h"
 
 namespace beamwright::http {
@@ -22,30 +24,6 @@ constexpr char kJsonLength[] = "Inference-Header-Content-Length";
 
 bool IsGet(const HttpRequest& request) {
   return request.method == "GET" || request.method == "HEAD";
-}
-
-absl::Status NoSuchPath(const HttpRequest& request) {
-  return absl::NotFoundError(
-      absl::StrCat("there is no path '", request.path, "'; docs/client.md lists those that are"));
-}
-
-// models/NAME or models/NAME/versions/VERSION; what follows is left in `rest`.
-struct ModelPath {
-  std::string model;
-  std::string version;
-  std::vector<std::string> rest;
-};
-
-ModelPath SplitModelPath(const std::vector<std::string>& pieces) {
-  ModelPath path;
-  path.model = pieces[2];
-  size_t next = 3;
-  if (pieces.size() > 4 && pieces[3] == "versions") {
-    path.version = pieces[4];
-    next = 5;
-  }
-  path.rest.assign(pieces.begin() + static_cast<std::ptrdiff_t>(next), pieces.end());
-  return path;
 }
 
 // A name in the body has to be that of the path.
@@ -76,6 +54,26 @@ absl::StatusOr<Request> ParseBody(const std::string& body, const std::string& mo
 
 }  // namespace
 
+void Rest::CountRefusal(const HttpRequest& request, const absl::Status& why) const {
+  serving::Caller caller{MethodOf(request.path)};
+  caller.context = ContextOf(request);
+  service_.decoder().Refuse(why, caller);
+}
+
+HttpReply Rest::NoSuchPath(const HttpRequest& request) const {
+  const absl::Status why =
+      model::WithReason(absl::NotFoundError(absl::StrCat("there is no path '", request.path,
+                                                         "'; docs/client.md lists those that are")),
+                        model::reason::kNoSuchPath);
+  CountRefusal(request, why);
+  return ErrorReplyFor(request.path, why);
+}
+
+HttpReply Rest::WrongMethod(const HttpRequest& request, const char* allowed) const {
+  CountRefusal(request, http::WrongMethod(allowed));
+  return WrongMethodReply(request.path, allowed);
+}
+
 HttpReply Rest::Handle(const HttpRequest& request) const {
   // /metrics is the other listener's.
   if (Probes::Knows(request.path) && request.path != "/metrics") {
@@ -84,39 +82,40 @@ HttpReply Rest::Handle(const HttpRequest& request) const {
   const Pieces pieces = absl::StrSplit(absl::StripPrefix(request.path, "/"), '/');
   const absl::StatusOr<access::Identity> identity = Admit(access_, request);
   if (!identity.ok()) {
-    service_.decoder().metrics().CountRejection(identity.status());
+    CountRefusal(request, identity.status());
     return pieces[0] == "v2" ? V2ErrorReply(identity.status()) : ErrorReply(identity.status());
   }
   if (pieces[0] == "v1") {
     return HandleV1(request, pieces, *identity);
   }
-  return pieces[0] == "v2" ? HandleV2(request, pieces, *identity) : ErrorReply(NoSuchPath(request));
+  return pieces[0] == "v2" ? HandleV2(request, pieces, *identity) : NoSuchPath(request);
 }
 
 HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
                          const Identity& identity) const {
   const serving::ModelRegistry& models = service_.decoder().models();
   if (pieces.size() < 2 || pieces[1] != "models") {
-    return ErrorReply(NoSuchPath(request));
+    return NoSuchPath(request);
   }
   if (pieces.size() == 2) {
     return IsGet(request) ? MessageReply(models.ListAll()) : WrongMethod(request, "GET");
   }
   ModelPath path = SplitModelPath(pieces);
   if (!path.rest.empty()) {
-    return ErrorReply(NoSuchPath(request));
+    return NoSuchPath(request);
   }
   // NAME:VERB; a name may have colons of its own.
   std::string& last = path.version.empty() ? path.model : path.version;
   using Call = HttpReply (Rest::*)(const HttpRequest&, const std::string&, const std::string&,
                                    const Identity&) const;
-  constexpr std::pair<const char*, Call> kCalls[] = {{":decode", &Rest::Decode},
-                                                     {":streamDecode", &Rest::StreamDecode},
-                                                     {":score", &Rest::Score},
-                                                     {":align", &Rest::Align}};
-  for (const auto& [verb, call] : kCalls) {
-    if (absl::EndsWith(last, verb)) {
-      last = std::string(absl::StripSuffix(last, verb));
+  constexpr std::pair<serving::Method, Call> kCalls[] = {
+      {serving::Method::kHttpDecode, &Rest::Decode},
+      {serving::Method::kHttpStreamDecode, &Rest::StreamDecode},
+      {serving::Method::kHttpScore, &Rest::Score},
+      {serving::Method::kHttpAlign, &Rest::Align}};
+  for (const auto& [method, call] : kCalls) {
+    if (MethodOf(request.path) == method) {
+      last.resize(last.rfind(':'));
       return request.method == "POST" ? (this->*call)(request, path.model, path.version, identity)
                                       : WrongMethod(request, "POST");
     }
@@ -222,7 +221,7 @@ HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces,
     reply.status = service_.decoder().state().ready() ? 200 : 503;
     return reply;
   }
-  return V2ErrorReply(NoSuchPath(request));
+  return NoSuchPath(request);
 }
 
 HttpReply Rest::Logging(const HttpRequest& request) const {
@@ -258,7 +257,7 @@ HttpReply Rest::Control(const HttpRequest& request, const Pieces& pieces) const 
     unload.set_model_name(pieces[3]);
     service_.Control(unload, finish);
   } else {
-    return V2ErrorReply(NoSuchPath(request));
+    return NoSuchPath(request);
   }
   done.WaitForNotification();
   if (!result.ok()) {
@@ -279,7 +278,7 @@ HttpReply Rest::ModelCall(const HttpRequest& request, const Pieces& pieces,
   }
   if (path.rest.size() > 1 ||
       (!call.empty() && call != "ready" && call != "config" && call != "stats")) {
-    return V2ErrorReply(NoSuchPath(request));
+    return NoSuchPath(request);
   }
   if (!IsGet(request)) {
     return WrongMethod(request, "GET");

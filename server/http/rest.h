@@ -29,12 +29,17 @@ class Rest {
 
   // Waits for the answer where the request asks for decoding.
   HttpReply Handle(const HttpRequest& request) const;
+  // Counts and logs a request that was refused before it came here, as a call like any other.
+  void CountRefusal(const HttpRequest& request, const absl::Status& why) const;
 
  private:
   using Pieces = std::vector<std::string>;  // of the path, between its slashes
 
   using Identity = access::Identity;
 
+  // Counted as well.
+  HttpReply NoSuchPath(const HttpRequest& request) const;
+  HttpReply WrongMethod(const HttpRequest& request, const char* allowed) const;
   HttpReply HandleV1(const HttpRequest& request, const Pieces& pieces,
                      const Identity& identity) const;
   HttpReply HandleV2(const HttpRequest& request, const Pieces& pieces,

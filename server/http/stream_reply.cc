@@ -23,7 +23,7 @@ class Lines {
     caller.method = serving::Method::kHttpStreamDecode;
     caller.deadline = absl::Now() + timeout;
     caller.cancelled = cancelled_;
-    caller.context = {request.header("x-request-id"), request.header("traceparent")};
+    caller.context = ContextOf(request);
     caller.tenant = identity.tenant;
     caller.priority = identity.priority;
     stream_ = DecodeStream::Start(decoder, std::move(body), caller, nullptr);

@@ -20,6 +20,8 @@ namespace beamwright::model {
 namespace reason {
 inline constexpr char kInvalidRequest[] = "INVALID_REQUEST";
 inline constexpr char kNotFound[] = "NOT_FOUND";
+inline constexpr char kNoSuchPath[] = "NO_SUCH_PATH";
+inline constexpr char kTooSlow[] = "TOO_SLOW";
 inline constexpr char kQueueFull[] = "QUEUE_FULL";
 inline constexpr char kTenantRate[] = "TENANT_RATE";
 inline constexpr char kTenantQuota[] = "TENANT_QUOTA";

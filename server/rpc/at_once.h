@@ -13,7 +13,22 @@
 
 namespace beamwright::rpc {
 
-// Asks the gate, parses the request, lets `handler` fill the response (its status ends the call)
+// Asks the gate and parses the request; a call that is refused is counted.
+inline absl::Status AdmitAndParse(const Gate& gate, const GuardedMethod& method,
+                                  const grpc::ServerContextBase& context,
+                                  const grpc::ByteBuffer& bytes,
+                                  google::protobuf::Message& request) {
+  absl::Status status = gate.Admit(context, method).status();
+  if (status.ok()) {
+    status = ParseRequest(bytes, request);
+  }
+  if (!status.ok()) {
+    gate.CountRefusal(context, status);
+  }
+  return status;
+}
+
+// Does both, lets `handler` fill the response (its status ends the call)
 // and serialises it.
 template <typename Request, typename Response, typename Handler>
 grpc::ServerUnaryReactor* AnswerAtOnce(const Gate& gate, const GuardedMethod& method,
@@ -22,10 +37,7 @@ grpc::ServerUnaryReactor* AnswerAtOnce(const Gate& gate, const GuardedMethod& me
                                        grpc::ByteBuffer& response_bytes, const Handler& handler) {
   Request request;
   Response response;
-  absl::Status status = gate.Admit(*context, method).status();
-  if (status.ok()) {
-    status = ParseRequest(request_bytes, request);
-  }
+  absl::Status status = AdmitAndParse(gate, method, *context, request_bytes, request);
   if (status.ok()) {
     status = handler(request, response);
   }

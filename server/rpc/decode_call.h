@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/access/access.h"
+#include "server/rpc/gate.h"
 #include "server/rpc/raw_message.h"
 #include "server/rpc/rpc_status.h"
 #include "server/serving/decoder.h"
@@ -24,17 +25,6 @@ inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
   return context.deadline() == std::chrono::system_clock::time_point::max()
              ? absl::InfiniteFuture()
              : absl::FromChrono(context.deadline());
-}
-
-// What the call's metadata says of it.
-inline serving::CallContext ContextOf(const grpc::CallbackServerContext& context) {
-  const auto& metadata = context.client_metadata();
-  const auto value = [&metadata](const char* name) {
-    const auto found = metadata.find(name);
-    return found == metadata.end() ? std::string()
-                                   : std::string(found->second.data(), found->second.size());
-  };
-  return {value("x-request-id"), value("traceparent")};
 }
 
 // gRPC owns it: it deletes itself when gRPC is done. Counts as open until its answer is written.

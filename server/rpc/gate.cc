@@ -37,4 +37,15 @@ absl::StatusOr<access::Identity> Gate::Admit(const grpc::ServerContextBase& cont
   return access_.Admit(proof, method.roles, method.name);
 }
 
+void Gate::CountRefusal(const grpc::ServerContextBase& context, const absl::Status& why) const {
+  serving::Caller caller{serving::Method::kGrpcOther};
+  caller.context = ContextOf(context);
+  decoder_.Refuse(why, caller);
+}
+
+serving::CallContext ContextOf(const grpc::ServerContextBase& context) {
+  return {std::string(Header(context, "x-request-id")),
+          std::string(Header(context, "traceparent"))};
+}
+
 }  // namespace beamwright::rpc

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/access/access.h"
+#include "server/serving/decoder.h"
 
 namespace beamwright::rpc {
 
@@ -19,18 +20,25 @@ struct GuardedMethod {
   access::Roles roles;
 };
 
-// Thread-safe. The access must outlive it.
+// Thread-safe. Access and decoder must outlive it.
 class Gate {
  public:
-  explicit Gate(const access::Access& access) : access_(access) {}
+  Gate(const access::Access& access, serving::Decoder& decoder)
+      : access_(access), decoder_(decoder) {}
 
   // Errors as Access::Admit's.
   absl::StatusOr<access::Identity> Admit(const grpc::ServerContextBase& context,
                                          const GuardedMethod& method) const;
+  // Counts and logs a call that does not decode and is refused before it is understood.
+  void CountRefusal(const grpc::ServerContextBase& context, const absl::Status& why) const;
 
  private:
   const access::Access& access_;
+  serving::Decoder& decoder_;
 };
+
+// What the call's metadata says of it.
+serving::CallContext ContextOf(const grpc::ServerContextBase& context);
 
 }  // namespace beamwright::rpc
 

@@ -52,11 +52,8 @@ grpc::ServerUnaryReactor* InferenceService::Control(const GuardedMethod& method,
                                                     const Bytes& request, Bytes& response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   Request parsed;
-  absl::Status refusal = gate_.Admit(*context, method).status();
-  if (refusal.ok()) {
-    refusal = ParseRequest(request, parsed);
-  }
-  if (!refusal.ok()) {
+  if (const absl::Status refusal = AdmitAndParse(gate_, method, *context, request, parsed);
+      !refusal.ok()) {
     reactor->Finish(ToGrpcStatus(refusal));
     return reactor;
   }

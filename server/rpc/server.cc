@@ -46,7 +46,7 @@ void SetHealth(grpc::HealthCheckServiceInterface& health, const std::string& nam
 
 Server::Server(const access::Access& access, oip::Service& service)
     : availability_(service.decoder().availability()),
-      gate_(access),
+      gate_(access, service.decoder()),
       decode_(gate_, service.decoder()),
       models_(gate_, service.decoder().models()),
       inference_(gate_, service) {}

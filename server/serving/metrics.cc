@@ -2,11 +2,9 @@
 
 #include <prometheus/text_serializer.h>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "server/model/error_details.h"
 #include "server/serving/wire_status.h"
 
 namespace beamwright::serving {
@@ -16,27 +14,6 @@ using prometheus::Counter;
 using prometheus::Family;
 using prometheus::Histogram;
 using prometheus::Labels;
-using Buckets = Histogram::BucketBoundaries;
-
-// Seconds: from a word that nobody delays to a document behind a full queue.
-const Buckets& CallBuckets() {
-  static const auto* buckets =
-      new Buckets{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
-                  0.1,    0.25,    0.5,    1,     2.5,    5,     10,   30,    100};
-  return *buckets;
-}
-
-const Buckets& StepBuckets() {
-  static const auto* buckets = new Buckets{1e-5,   2.5e-5, 5e-5, 1e-4,  2.5e-4, 5e-4, 1e-3,
-                                           2.5e-3, 5e-3,   0.01, 0.025, 0.05,   0.1,  1};
-  return *buckets;
-}
-
-// Rows and tokens: powers of two.
-const Buckets& CountBuckets() {
-  static const auto* buckets = new Buckets{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
-  return *buckets;
-}
 
 Family<Counter>& MakeCounter(prometheus::Registry& registry, const char* name, const char* help) {
   return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
@@ -49,67 +26,12 @@ Family<Histogram>& MakeHistogram(prometheus::Registry& registry, const char* nam
 
 std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(WireCode(code)); }
 
-// Why a call was not decoded at all; empty for what failed on its way.
-std::string RejectionReason(const absl::Status& status) {
-  const std::string reason = model::ReasonOf(status);
-  switch (status.code()) {
-    case absl::StatusCode::kInvalidArgument:
-      return "invalid";
-    case absl::StatusCode::kNotFound:
-      return "unknown_model";
-    case absl::StatusCode::kUnavailable:
-      return reason == model::reason::kQuarantined ? "model_quarantined" : "draining";
-    case absl::StatusCode::kUnauthenticated:
-      return "unauthenticated";
-    case absl::StatusCode::kPermissionDenied:
-      return "permission_denied";
-    case absl::StatusCode::kResourceExhausted:
-      for (const char* known : {model::reason::kTenantRate, model::reason::kTenantQuota,
-                                model::reason::kWouldMissDeadline, model::reason::kTooLarge,
-                                model::reason::kReplyTooLarge}) {
-        if (reason == known) {
-          return absl::AsciiStrToLower(reason);
-        }
-      }
-      return "queue_full";
-    default:
-      return "";
-  }
-}
-
 Labels With(Labels labels, const char* name, std::string value) {
   labels[name] = std::move(value);
   return labels;
 }
 
 }  // namespace
-
-absl::string_view ProtocolOf(Method method) {
-  return method >= Method::kHttpDecode ? "http" : "grpc";
-}
-
-absl::string_view NameOf(Method method) {
-  switch (method) {
-    case Method::kDecode:
-    case Method::kHttpDecode:
-      return "Decode";
-    case Method::kStreamDecode:
-    case Method::kHttpStreamDecode:
-      return "StreamDecode";
-    case Method::kScore:
-    case Method::kHttpScore:
-      return "Score";
-    case Method::kAlign:
-    case Method::kHttpAlign:
-      return "Align";
-    case Method::kModelStreamInfer:
-      return "ModelStreamInfer";
-    case Method::kModelInfer:
-    case Method::kHttpInfer:
-      break;
-  }
-  return "ModelInfer";
-}
 
 struct Metrics::PerModel {
   Labels labels;
@@ -134,8 +56,9 @@ struct Metrics::PerModel {
   ModelTotals totals ABSL_GUARDED_BY(mutex);
 };
 
-Metrics::Metrics()
-    : calls_(MakeCounter(registry_, "beamwright_requests_total", "Calls answered, by status code")),
+Metrics::Metrics(Buckets buckets)
+    : buckets_(std::move(buckets)),
+      calls_(MakeCounter(registry_, "beamwright_requests_total", "Calls answered, by status code")),
       rejections_(MakeCounter(registry_, "beamwright_requests_rejected_total",
                               "Calls and sources of calls that were refused, by reason")),
       sources_(MakeCounter(registry_, "beamwright_sources_total",
@@ -168,21 +91,25 @@ Metrics::Metrics()
 
 Metrics::~Metrics() = default;
 
+Histogram& Metrics::Add(Family<Histogram>& family, const Labels& labels) {
+  return family.Add(labels, buckets_.Of(family.GetName()));
+}
+
 Metrics::PerModel& Metrics::Of(const engine::DecodeModel& model) {
   absl::MutexLock lock(&mutex_);
   std::unique_ptr<PerModel>& entry = models_[{model.name(), model.version()}];
   if (entry == nullptr) {
     const Labels labels = {{"model", model.name()}, {"version", model.version()}};
     entry.reset(new PerModel{labels,
-                             call_seconds_.Add(labels, CallBuckets()),
-                             queue_seconds_.Add(labels, CallBuckets()),
-                             compute_seconds_.Add(labels, CallBuckets()),
-                             first_token_seconds_.Add(labels, CallBuckets()),
-                             encode_seconds_.Add(labels, StepBuckets()),
-                             step_seconds_.Add(labels, StepBuckets()),
-                             step_rows_.Add(labels, CountBuckets()),
-                             source_tokens_.Add(labels, CountBuckets()),
-                             target_tokens_.Add(labels, CountBuckets()),
+                             Add(call_seconds_, labels),
+                             Add(queue_seconds_, labels),
+                             Add(compute_seconds_, labels),
+                             Add(first_token_seconds_, labels),
+                             Add(encode_seconds_, labels),
+                             Add(step_seconds_, labels),
+                             Add(step_rows_, labels),
+                             Add(source_tokens_, labels),
+                             Add(target_tokens_, labels),
                              row_steps_.Add(labels),
                              sources_.Add(With(labels, "code", "OK")),
                              finished_.Add(With(labels, "reason", "eos")),
@@ -299,8 +226,7 @@ void Metrics::CountScored(const engine::DecodeModel& model, const v1::ScoreRespo
 void Metrics::CountLoad(const std::string& model, bool loaded, absl::Duration took) {
   loads_.Add({{"model", model}, {"result", loaded ? "success" : "failure"}}).Increment();
   if (loaded) {
-    static const Buckets buckets{0.01, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300};
-    load_seconds_.Add({{"model", model}}, buckets).Observe(absl::ToDoubleSeconds(took));
+    Add(load_seconds_, {{"model", model}}).Observe(absl::ToDoubleSeconds(took));
   }
 }
 

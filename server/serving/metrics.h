@@ -19,31 +19,14 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
 #include "server/engine/engine.h"
+#include "server/serving/buckets.h"
+#include "server/serving/method.h"
 
 namespace beamwright::serving {
-
-// The calls that decode, by protocol: gRPC's, then HTTP's.
-enum class Method {
-  kDecode,
-  kStreamDecode,
-  kScore,
-  kAlign,
-  kModelInfer,
-  kModelStreamInfer,
-  kHttpDecode,
-  kHttpStreamDecode,
-  kHttpScore,
-  kHttpAlign,
-  kHttpInfer,
-};
-// "grpc" or "http", and the method's name in either.
-absl::string_view ProtocolOf(Method method);
-absl::string_view NameOf(Method method);
 
 // Totals of one version of a model since the start, as they stand at one moment.
 struct ModelTotals {
@@ -61,7 +44,7 @@ struct ModelTotals {
 // Thread-safe.
 class Metrics : public engine::EngineObserver {
  public:
-  Metrics();
+  explicit Metrics(Buckets buckets = {});
   ~Metrics() override;
 
   // A call that is answered. `model` is null if the call names none that is served.
@@ -97,9 +80,12 @@ class Metrics : public engine::EngineObserver {
  private:
   struct PerModel;
   PerModel& Of(const engine::DecodeModel& model);
+  prometheus::Histogram& Add(prometheus::Family<prometheus::Histogram>& family,
+                             const prometheus::Labels& labels);
   // A source that failed.
   void CountFault(const PerModel& of, const google::rpc::Status& error);
 
+  const Buckets buckets_;
   prometheus::Registry registry_;
   prometheus::Family<prometheus::Counter>& calls_;
   prometheus::Family<prometheus::Counter>& rejections_;

@@ -13,7 +13,9 @@
 #include <thread>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "server/model/error_details.h"
 #include "tests/server/access/test_certificates.h"
 #include "tests/server/model/temp_bundle.h"
 
@@ -21,6 +23,7 @@ namespace beamwright::http {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -239,6 +242,72 @@ TEST(ListenerTest, ARequestHasToArriveInTimeHoweverItDrips) {
   EXPECT_EQ(answer.find("200 OK"), std::string::npos) << answer;
 }
 
+// Keeps what a listener tells of requests that it refuses: "/path REASON".
+class Refusals {
+ public:
+  void AddTo(ListenerOptions& options) {
+    options.refused = [this](const HttpRequest& request, const absl::Status& why) {
+      absl::MutexLock lock(&mutex_);
+      told_.push_back(request.path + " " + absl::StatusCodeToString(why.code()) + " " +
+                      model::ReasonOf(why) + request.header("x-request-id"));
+    };
+  }
+  // Waits until there are so many.
+  std::vector<std::string> Told(size_t count) {
+    absl::MutexLock lock(&mutex_);
+    const auto are_there = [this, count] { return told_.size() >= count; };
+    mutex_.Await(absl::Condition(&are_there));
+    return told_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::vector<std::string> told_;
+};
+
+TEST(ListenerTest, WhatItRefusesItTellsOf) {
+  Refusals refusals;
+  ListenerOptions options;
+  options.max_body_bytes = 10;
+  refusals.AddTo(options);
+  const auto listener = Start(options);
+  const auto say = [&](const std::string& text) {
+    Client client(listener->port());
+    client.Send(text);
+    client.ReadAll();
+  };
+  say("POST /body HTTP/1.1\r\nx-request-id: 7\r\nContent-Length: 11\r\n\r\n12345678901");
+  say("POST /zip HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\na");
+  say("PUT /put HTTP/1.1\r\nContent-Length: 1\r\n\r\na");
+  say("nonsense\r\n\r\n");
+  EXPECT_THAT(refusals.Told(4),
+              ElementsAre("/body INVALID_ARGUMENT TOO_LARGE7", "/zip INVALID_ARGUMENT ",
+                          "/put UNIMPLEMENTED WRONG_METHOD", " INVALID_ARGUMENT "));
+  // Clients that just go, or whom the handler answers, were refused nothing.
+  { Client gone(listener->port()); }
+  Client client(listener->port());
+  client.Send(Get("/good"));
+  client.ReadUntil("!");
+  EXPECT_EQ(refusals.Told(4).size(), 4u);
+}
+
+TEST(ListenerTest, WhoIsTooSlowIsToldSo) {
+  Refusals refusals;
+  ListenerOptions options;
+  options.transfer_timeout = absl::Milliseconds(50);
+  refusals.AddTo(options);
+  const auto listener = Start(options);
+  for (const char* part : {"GET /line", "GET /head HTTP/1.1\r\nHost:",
+                           "POST /body HTTP/1.1\r\nContent-Length: 2\r\n\r\n1"}) {
+    Client client(listener->port());
+    client.Send(part);
+    EXPECT_THAT(client.ReadAll(), AllOf(StartsWith("HTTP/1.1 408"), HasSubstr("TOO_SLOW")));
+  }
+  EXPECT_THAT(refusals.Told(3),
+              ElementsAre(" DEADLINE_EXCEEDED TOO_SLOW", "/head DEADLINE_EXCEEDED TOO_SLOW",
+                          "/body DEADLINE_EXCEEDED TOO_SLOW"));
+}
+
 TEST(ListenerTest, IdleAndDawdlingConnectionsMakeRoom) {
   ListenerOptions options;
   options.threads = 2;
@@ -261,6 +330,8 @@ TEST(ListenerTest, MoreThanCanWaitAreToldAtOnce) {
   ListenerOptions options;
   options.threads = 1;
   options.max_waiting = 1;
+  Refusals refusals;
+  refusals.AddTo(options);
   absl::Notification entered;
   absl::Notification go_on;
   std::atomic<int> count{0};
@@ -281,6 +352,7 @@ TEST(ListenerTest, MoreThanCanWaitAreToldAtOnce) {
   EXPECT_THAT(refused.ReadAll(),
               AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("Retry-After: 1"),
                     HasSubstr("\"reason\":\"TOO_MANY_CONNECTIONS\""), EndsWith("}\n")));
+  EXPECT_THAT(refusals.Told(1), ElementsAre(" UNAVAILABLE TOO_MANY_CONNECTIONS"));
   go_on.Notify();
   EXPECT_THAT(running.ReadUntil("!"), HasSubstr("/running !"));
   EXPECT_THAT(waiting.ReadUntil("!"), HasSubstr("/waiting !"));
@@ -409,12 +481,15 @@ TEST_F(TlsListenerTest, DawdlersMakeRoom) {
 
 TEST_F(TlsListenerTest, WhatIsNotTlsIsLetGo) {
   options_.transfer_timeout = absl::Milliseconds(300);
+  Refusals refusals;
+  refusals.AddTo(options_);
   const auto listener = Start(options_);
   Client clear(listener->port());
   clear.Send(beamwright::http::Get("/"));
   EXPECT_EQ(clear.ReadAll().find("200"), std::string::npos);
   Client silent(listener->port());
   EXPECT_EQ(silent.ReadAll(), "");  // ends: the handshake's time is over
+  EXPECT_THAT(refusals.Told(1), ElementsAre(" DEADLINE_EXCEEDED TOO_SLOW"));
 }
 
 }  // namespace
