@@ -4,6 +4,7 @@
 #include <httplib.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
@@ -44,7 +45,10 @@ Told FromResponse(const grpc::Status& status, const Response& response) {
 }
 
 void Introduce(grpc::ClientContext& context, const Question& question) {
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(2));
+  context.set_deadline(absl::ToChronoTime(absl::Now() + question.timeout));
+  if (question.before != nullptr) {
+    question.before(context);
+  }
   if (!question.token.empty()) {
     context.AddMetadata("authorization", "Bearer " + question.token);
   }
@@ -169,10 +173,13 @@ std::string WordIn(const std::string& json, const std::string& key) {
   return json.substr(at, json.find_first_of("\",}", at) - at);
 }
 
+// For an answer to come back from a server that refuses late.
+constexpr absl::Duration kReply = absl::Milliseconds(50);
+
 Told Post(ServerProcess& server, const Question& question, const std::string& path,
           const std::string& body) {
   httplib::Client http("127.0.0.1", server.http_port());
-  http.set_read_timeout(std::chrono::minutes(2));
+  http.set_read_timeout(absl::ToChronoMilliseconds(question.timeout + kReply));
   const httplib::Headers headers =
       question.token.empty() ? httplib::Headers()
                              : httplib::Headers{{"Authorization", "Bearer " + question.token}};

@@ -2,9 +2,13 @@
 #ifndef BEAMWRIGHT_TESTS_E2E_EVERY_CALL_H_
 #define BEAMWRIGHT_TESTS_E2E_EVERY_CALL_H_
 
+#include <grpcpp/client_context.h>
+
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "tests/e2e/server_process.h"
 
 namespace beamwright::e2e {
@@ -16,6 +20,10 @@ struct Question {
   std::string text = "cat";
   int beam_size = 0;  // 0: the default
   std::string token;  // empty: no credentials
+  // How long clients wait: gRPC's tell the server so, HTTP's hang up.
+  absl::Duration timeout = absl::Minutes(2);
+  // Told of a gRPC call before it is made.
+  std::function<void(grpc::ClientContext&)> before = nullptr;
 };
 
 // How a call ended, or its first source that failed.

@@ -11,7 +11,7 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "tests/e2e/e2e_test.h"
-#include "tests/e2e/every_call.h"
+#include "tests/e2e/failures.h"
 #include "tests/e2e/secured.h"
 #include "tests/e2e/test_repository.h"
 
@@ -22,45 +22,6 @@ using grpc::StatusCode;
 using ::testing::HasSubstr;
 
 constexpr char kJson[] = "application/json";
-
-struct Failure {
-  Question question;
-  StatusCode code;
-  int http;
-  std::string reason;
-  // The fault is a source's: calls that have a status for each source succeed otherwise.
-  bool of_source = false;
-};
-
-void ExpectFailure(const EveryCall& call, const Told& told, const Failure& failure) {
-  const std::string what = absl::StrCat(call.name, ": ", told.text);
-  EXPECT_EQ(told.reason, failure.reason) << what;
-  if (!call.is_http) {
-    EXPECT_EQ(told.code, failure.code) << what;
-    return;
-  }
-  const bool in_result = failure.of_source && !call.all_or_nothing;
-  EXPECT_EQ(told.http, in_result ? 200 : failure.http) << what;
-  if (told.code != 0) {
-    EXPECT_EQ(told.code, failure.code) << what;
-  }
-}
-
-void ExpectFromEveryCall(ServerProcess& server, const Failure& failure) {
-  for (const EveryCall& call : EveryCalls()) {
-    if ((failure.question.num_sources > 1 && !call.takes_many) ||
-        (failure.question.beam_size > 0 && !call.searches)) {
-      continue;
-    }
-    ExpectFailure(call, call.ask(server, failure.question), failure);
-  }
-}
-
-Question Asking(const std::function<void(Question&)>& change) {
-  Question question;
-  change(question);
-  return question;
-}
 
 TEST(StatusCodesTest, FaultsOfTheRequest) {
   ServerProcess server({"--model-path", DefaultModel(), "--max-rows", "4"});
@@ -118,6 +79,29 @@ TEST(StatusCodesTest, OverloadAndDeadline) {
       ExpectFailure(call, call.ask(late, failure.question), failure);
     }
   }
+}
+
+// What the server would answer too late is refused at once, whatever the protocol.
+TEST(StatusCodesTest, ADeadlineThatWouldBeMissed) {
+  const absl::Duration timeout = absl::Seconds(3);
+  ServerProcess server({"--model-path", DefaultModel(), "--threads", "1", "--http-timeout",
+                        absl::FormatDuration(timeout)});
+  // Half a minute's work and more waits before whoever comes.
+  grpc::ClientContext context;
+  std::thread busy([channel = Connect(server.address()), &context] {
+    v1::DecodeRequest request = Request(std::vector<std::string>(4000, "internationalisation"));
+    request.mutable_options()->set_beam_size(64);
+    v1::DecodeResponse response;
+    v1::DecodeService::NewStub(channel)->Decode(&context, request, &response);
+  });
+  const Question question = Asking([timeout](Question& q) { q.timeout = timeout; });
+  // Until the engine knows how long the work takes.
+  while (EveryCalls()[0].ask(server, question).reason != "WOULD_MISS_DEADLINE") {
+  }
+  ExpectFromEveryCall(server,
+                      {question, StatusCode::RESOURCE_EXHAUSTED, 429, "WOULD_MISS_DEADLINE", true});
+  context.TryCancel();
+  busy.join();
 }
 
 TEST(StatusCodesTest, AModelThatFailsAndThenIsOutOfService) {
@@ -219,12 +203,11 @@ TEST(StatusCodesTest, CallsOfOperators) {
   repository.AddVersion("1");
   ServerProcess server({"--model-repository", repository.path(), "--model-control", "explicit",
                         "--golden-requests", "0"});
-  repository.AddVersion("2", Made::kNotToLoad);
-  httplib::Client http("127.0.0.1", server.http_port());
-  const auto stub = inference::GRPCInferenceService::NewStub(Connect(server.address()));
-  for (const auto& [model, code, status] :
-       {std::tuple("g2p-en", StatusCode::FAILED_PRECONDITION, 409),
-        std::tuple("nowhere", StatusCode::NOT_FOUND, 404)}) {
+  ServerProcess locked({"--model-repository", repository.path(), "--golden-requests", "0"});
+  const auto expect = [](ServerProcess& asked, const std::string& model, StatusCode code,
+                         int status) {
+    const auto stub = inference::GRPCInferenceService::NewStub(Connect(asked.address()));
+    httplib::Client http("127.0.0.1", asked.http_port());
     grpc::ClientContext context;
     inference::RepositoryModelLoadRequest request;
     request.set_model_name(model);
@@ -233,7 +216,14 @@ TEST(StatusCodesTest, CallsOfOperators) {
     const auto reply = http.Post(absl::StrCat("/v2/repository/models/", model, "/load"), "", kJson);
     EXPECT_EQ(reply->status, status);
     EXPECT_THAT(reply->body, HasSubstr("\"reason\":\""));
-  }
+  };
+  expect(server, "nowhere", StatusCode::NOT_FOUND, 404);
+  expect(locked, "g2p-en", StatusCode::FAILED_PRECONDITION, 409);
+  repository.AddVersion("2", Made::kNotToLoad);
+  expect(server, "g2p-en", StatusCode::FAILED_PRECONDITION, 409);
+  repository.AddVersion("3", Made::kDamaged);
+  expect(server, "g2p-en", StatusCode::DATA_LOSS, 500);
+  const auto stub = inference::GRPCInferenceService::NewStub(Connect(server.address()));
   grpc::ClientContext context;
   inference::RepositoryIndexRequest request;
   request.set_repository_name("other");
@@ -264,7 +254,7 @@ TEST_F(HttpRefusalsTest, HaveAReason) {
     expect(http.Get(path), 405, "WRONG_METHOD");
     expect(http.Put(path, "{}", kJson), 405, "WRONG_METHOD");
     expect(http.Delete(path), 405, "WRONG_METHOD");
-    expect(http.Get(family + "/nothing"), 404, "NOT_FOUND");
+    expect(http.Get(family + "/nothing"), 404, "NO_SUCH_PATH");
     expect(http.Post(path, "{", kJson), 400, "INVALID_REQUEST");
   }
 }

@@ -44,7 +44,11 @@ void TestRepository::AddVersion(const std::string& version, Made made) const {
   const std::string draft = path_ + "/.draft";
   fs::create_directories(draft);
   fs::copy(DefaultModel(), draft);
-  fs::remove(draft + "/MANIFEST.sha256");
+  if (made == Made::kDamaged) {
+    std::ofstream(draft + "/decoder.bin", std::ios::app) << "x";
+  } else {
+    fs::remove(draft + "/MANIFEST.sha256");
+  }
   if (made == Made::kNotToLoad) {
     std::ofstream(draft + "/decoder.xml", std::ios::trunc) << "<net/>";
   } else if (made == Made::kToFail) {

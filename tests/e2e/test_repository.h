@@ -6,8 +6,9 @@
 
 namespace beamwright::e2e {
 
-// Whether a version is good, can't be loaded, or loads and then fails with every source.
-enum class Made { kGood, kNotToLoad, kToFail };
+// Whether a version is good, can't be loaded, has a file that its manifest does not know, or loads
+// and then fails with every source.
+enum class Made { kGood, kNotToLoad, kDamaged, kToFail };
 
 // Removed with all that is in it.
 class TestRepository {

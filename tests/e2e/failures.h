@@ -1,0 +1,33 @@
+// A line of the table of failures in docs/operations.md, 'Status codes', held against every call
+// that decodes.
+#ifndef BEAMWRIGHT_TESTS_E2E_FAILURES_H_
+#define BEAMWRIGHT_TESTS_E2E_FAILURES_H_
+
+#include <grpcpp/support/status_code_enum.h>
+
+#include <functional>
+#include <string>
+
+#include "tests/e2e/every_call.h"
+
+namespace beamwright::e2e {
+
+struct Failure {
+  Question question;
+  grpc::StatusCode code;
+  int http;
+  std::string reason;
+  // The fault is a source's: calls that have a status for each source succeed otherwise.
+  bool of_source = false;
+};
+
+// That `told` is what the call has to say to the failure.
+void ExpectFailure(const EveryCall& call, const Told& told, const Failure& failure);
+// Puts the question by every call that can.
+void ExpectFromEveryCall(ServerProcess& server, const Failure& failure);
+
+Question Asking(const std::function<void(Question&)>& change);
+
+}  // namespace beamwright::e2e
+
+#endif  // BEAMWRIGHT_TESTS_E2E_FAILURES_H_
