@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/base/cpu.h"
+#include "ops/kernels/strip_prefetch.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -22,6 +23,7 @@ struct Block {
   const int8_t* strips;
   const int32_t* offsets;
   int32_t* sums;
+  NextStrips next;
 };
 
 using BlockFunction = void (*)(const Block&);
@@ -45,8 +47,6 @@ void PlainBlock(const Block& block) {
 #define BW_TARGET_VNNI \
   __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")))
 
-constexpr int64_t kPrefetchBytes = 4096;
-
 BW_ALWAYS_INLINE inline int32_t LoadGroup(const uint8_t* a) {
   int32_t group;
   std::memcpy(&group, a, sizeof(group));
@@ -69,9 +69,16 @@ BW_TARGET_VNNI void VnniBlock(const Block& block) {
     }
   }
   const int8_t* weights = block.strips;
+  [[maybe_unused]] const char* next = block.next.first;
   for (int64_t g = 0; g < block.groups; ++g, weights += kLine) {
-    _mm_prefetch(weights + kPrefetchBytes, _MM_HINT_T0);
-    _mm_prefetch(weights + kPrefetchBytes + 64, _MM_HINT_T0);
+    if constexpr (kRows >= kMinRowsToFetchNext) {
+      _mm_prefetch(next, _MM_HINT_T1);
+      next += block.next.step;
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      _mm_prefetch(weights + (v / 2) * strip_size + 64 * (v % 2) + kPrefetchBytes, _MM_HINT_T0);
+    }
     __m512i w[kVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
@@ -216,6 +223,7 @@ void MultiplyInt8Strips(VectorIsa isa, const Int8Rows& a, const Int8Strips& stri
   int32_t sums[kMostSums];
   for (int64_t strip = 0; strip < num_strips;) {
     const int64_t count = std::min<int64_t>(kernels.strips[height], num_strips - strip);
+    const int8_t* const next = strips.values + (strip + count) * groups * kLine;
     for (int64_t row = 0; row < a.rows; row += height) {
       const auto rows = static_cast<int>(std::min(height, a.rows - row));
       // At the right end, and for the last rows, which may be fewer, strip by strip.
@@ -225,7 +233,8 @@ void MultiplyInt8Strips(VectorIsa isa, const Int8Rows& a, const Int8Strips& stri
         const int64_t column = i * kStripColumns;
         (together ? kernels.several : kernels.one)[rows](
             {a.values + row * a.stride, a.stride, groups, strips.values + i * groups * kLine,
-             strips.offsets + column, sums});
+             strips.offsets + column, sums,
+             ShareOfNext(next, width * kLine, groups, row / height, blocks)});
         const int64_t columns = std::min(width * kStripColumns, out.columns - column);
         WriteBlock(sums, width * kStripColumns, a.scales + row, strips.scales + column,
                    {start.bias == nullptr ? nullptr : start.bias + column, start.from_output},

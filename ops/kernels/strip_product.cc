@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/kernels/strip_prefetch.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -21,6 +23,7 @@ struct Block {
   bool from_output;
   float* out;
   int64_t out_stride;
+  NextStrips next;
 };
 
 template <typename Weight>
@@ -53,9 +56,6 @@ void PlainBlock(const Block<Weight>& block) {
 
 #if defined(__x86_64__)
 
-// How far ahead weights are fetched. The hardware's own prefetching stops at pages of 4 KiB, which
-// costs a third of the time where weights come from memory (docs/performance.md).
-constexpr int64_t kPrefetchBytes = 4096;
 constexpr int64_t kCacheLine = 64;
 
 // Columns 0 to 15 and 16 to 31 of a line.
@@ -103,11 +103,20 @@ BW_TARGET_AVX512 void Avx512Block(const Block<Weight>& block) {
     }
   }
   const Weight* weights = block.strips;
+  [[maybe_unused]] const char* next = block.next.first;
   for (int64_t k = 0; k < block.depth; ++k, weights += kStripColumns) {
-    const char* const ahead = reinterpret_cast<const char*>(weights) + kPrefetchBytes;
-    _mm_prefetch(ahead, _MM_HINT_T0);
-    if constexpr (sizeof(Weight) * kStripColumns > kCacheLine) {
-      _mm_prefetch(ahead + kCacheLine, _MM_HINT_T0);
+    if constexpr (kRows >= kMinRowsToFetchNext) {
+      _mm_prefetch(next, _MM_HINT_T1);
+      next += block.next.step;
+    }
+#pragma GCC unroll 4
+    for (int strip = 0; strip < kStrips; ++strip) {
+      const char* const ahead =
+          reinterpret_cast<const char*>(weights + strip * strip_size) + kPrefetchBytes;
+      _mm_prefetch(ahead, _MM_HINT_T0);
+      if constexpr (sizeof(Weight) * kStripColumns > kCacheLine) {
+        _mm_prefetch(ahead + kCacheLine, _MM_HINT_T0);
+      }
     }
     __m512 w[kVectors];
 #pragma GCC unroll 4
@@ -288,17 +297,21 @@ void MultiplyStrips(VectorIsa isa, ConstMatrix<float> a, const Weight* strips,
   const int at_once = kernels.strips[height];
   for (int64_t strip = 0; strip * kStripColumns < out.columns;) {
     const int64_t count = strip + at_once <= whole ? at_once : 1;
+    const int64_t column = strip * kStripColumns;
+    const Weight* const own = strips + column * depth;
+    const Weight* const next = own + count * kStripColumns * depth;
+    const auto line_bytes = static_cast<int64_t>(sizeof(Weight)) * count * kStripColumns;
     for (int64_t row = 0; row < a.rows;) {
       const auto rows = static_cast<int>(std::min(height, a.rows - row));
-      const int64_t column = strip * kStripColumns;
       const Block<Weight> block{a.row(row),
                                 a.stride,
                                 depth,
-                                strips + column * depth,
+                                own,
                                 start.bias == nullptr ? nullptr : start.bias + column,
                                 start.from_output,
                                 out.row(row) + column,
-                                out.stride};
+                                out.stride,
+                                ShareOfNext(next, line_bytes, depth, row / height, blocks)};
       if (strip >= whole) {
         PartialStrip(kernels.one[rows], rows, out.columns - column, block);
       } else if (count == kernels.strips[rows]) {

@@ -1,0 +1,37 @@
+// How products of many rows have their weights at hand although no cache holds them.
+//
+// Strips are read one after another, each once for every block of rows. The hardware fetches ahead
+// within a page of 4 KiB only, and the first cache has room for few lines that are on their way. So
+// each block of rows also fetches its share of the strips that come next into the second cache:
+// memory is busy all the time, not only while the first block passes (docs/performance.md).
+#ifndef BEAMWRIGHT_OPS_KERNELS_STRIP_PREFETCH_H_
+#define BEAMWRIGHT_OPS_KERNELS_STRIP_PREFETCH_H_
+
+#include <cstdint>
+
+namespace beamwright::ops {
+
+// How far ahead of its own reading a block fetches into the first cache.
+inline constexpr int64_t kPrefetchBytes = 4096;
+
+// With fewer rows arithmetic takes less time than the weights need from memory: a block then
+// reads what it has fetched itself.
+inline constexpr int kMinRowsToFetchNext = 8;
+
+// A block's share of the strips after its own. May lie behind the last strip: fetching cannot fail.
+struct NextStrips {
+  const char* first;
+  int64_t step;  // bytes for each line of the block's strips
+};
+
+// `next`: behind the strips of all blocks, which have `depth` lines of `line_bytes` (a line of each
+// strip that is computed at once).
+inline NextStrips ShareOfNext(const void* next, int64_t line_bytes, int64_t depth, int64_t block,
+                              int64_t num_blocks) {
+  const int64_t step = line_bytes / num_blocks;
+  return {static_cast<const char*>(next) + block * depth * step, step};
+}
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_KERNELS_STRIP_PREFETCH_H_
