@@ -13,6 +13,22 @@ bool IsView(const Tensor& value, const Tensor& of) {
          value.bytes() < of.bytes() + std::max<int64_t>(of.num_bytes(), 1);
 }
 
+using Inputs = absl::InlinedVector<const Tensor*, 8>;
+
+Inputs InputsOf(const Program::Instruction& instruction, const Slots& slots) {
+  static const Tensor absent;
+  Inputs inputs;
+  for (const int slot : instruction.inputs) {
+    inputs.push_back(slot < 0 ? &absent : &slots[static_cast<size_t>(slot)]);
+  }
+  return inputs;
+}
+
+absl::Span<Tensor> Outputs(const Program::Instruction& instruction, Slots& slots) {
+  return absl::MakeSpan(slots).subspan(static_cast<size_t>(instruction.first_output),
+                                       static_cast<size_t>(instruction.num_outputs));
+}
+
 }  // namespace
 
 absl::StatusOr<Program> Program::Compile(const Graph& graph, const GraphInfo& info,
@@ -46,6 +62,7 @@ absl::StatusOr<Program> Program::Compile(const Graph& graph, const GraphInfo& in
       return Annotate(kernel.status(), instruction.name);
     }
     instruction.kernel = *std::move(kernel);
+    instruction.families = dynamic_cast<const FamilyKernel*>(instruction.kernel.get());
     for (const ValueId id : node.inputs) {
       instruction.inputs.push_back(id.present() ? program.slot(id) : -1);
     }
@@ -111,14 +128,17 @@ absl::Status Program::RunInstruction(const Instruction& instruction,
   return RunRepeating(instruction, context, slots, {}, 1);
 }
 
+absl::Status Program::RunFamilies(const Instruction& instruction, const ExecutionContext& context,
+                                  const RowFamilies& families, Slots& slots) {
+  absl::Status status = instruction.families->RunFamilies(context, InputsOf(instruction, slots),
+                                                          families, Outputs(instruction, slots));
+  return status.ok() ? status : Annotate(status, instruction.name);
+}
+
 absl::Status Program::RunRepeating(const Instruction& instruction, const ExecutionContext& context,
                                    Slots& slots, absl::Span<const int> repeated,
                                    int64_t repeat_rows) {
-  static const Tensor absent;
-  absl::InlinedVector<const Tensor*, 8> inputs;
-  for (const int slot : instruction.inputs) {
-    inputs.push_back(slot < 0 ? &absent : &slots[static_cast<size_t>(slot)]);
-  }
+  Inputs inputs = InputsOf(instruction, slots);
   std::vector<Tensor> copies;
   copies.reserve(repeated.size());
   for (const int slot : repeated) {
@@ -133,10 +153,7 @@ absl::Status Program::RunRepeating(const Instruction& instruction, const Executi
       }
     }
   }
-  absl::Status status = instruction.kernel->Run(
-      context, inputs,
-      absl::MakeSpan(slots).subspan(static_cast<size_t>(instruction.first_output),
-                                    static_cast<size_t>(instruction.num_outputs)));
+  absl::Status status = instruction.kernel->Run(context, inputs, Outputs(instruction, slots));
   return status.ok() ? status : Annotate(status, instruction.name);
 }
 

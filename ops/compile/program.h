@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "ops/graph/inference.h"
 #include "ops/graph/operator.h"
+#include "ops/graph/row_families.h"
 
 namespace beamwright::ops {
 
@@ -25,6 +26,7 @@ class Program {
     std::vector<int> inputs;  // slots, -1: absent
     int first_output = 0;     // the outputs' slots follow one another
     int num_outputs = 0;
+    const FamilyKernel* families = nullptr;  // the kernel, if it is one
   };
 
   // Compiles the selected nodes ([node] -> bool); Parameters, Constants, Results and whatever is
@@ -57,6 +59,9 @@ class Program {
   static absl::Status RunRepeating(const Instruction& instruction, const ExecutionContext& context,
                                    Slots& slots, absl::Span<const int> repeated,
                                    int64_t repeat_rows);
+  // The same of one whose kernel is a FamilyKernel, with states by family.
+  static absl::Status RunFamilies(const Instruction& instruction, const ExecutionContext& context,
+                                  const RowFamilies& families, Slots& slots);
   // Lets go of what the instruction computed where it shares an input's buffer (a Reshape does), so
   // that the buffer has one owner again and can be written in the next run. Views of views are
   // known by what they view: release the last instruction first.

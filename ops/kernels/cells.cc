@@ -169,7 +169,7 @@ ConstMatrix<float> AsMatrix(const Tensor& tensor) {
   return {tensor.data<float>(), tensor.dim(0), tensor.dim(1), tensor.dim(1)};
 }
 
-class CellKernel final : public Kernel {
+class CellKernel final : public Kernel, public FamilyKernel {
  public:
   CellKernel(CellOptions options, absl::Span<const InputInfo> inputs, Precision weights)
       : options_(std::move(options)) {
@@ -199,16 +199,10 @@ class CellKernel final : public Kernel {
 
   absl::Status Run(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                    absl::Span<Tensor> outputs) const override {
-    RuntimeResults results(outputs.size());
-    RuntimeInfos infos = DescribeInputs(inputs);
-    for (const auto& [index, weight] : packed_) {
-      infos[static_cast<size_t>(index)] = weight;
-    }
-    BW_RETURN_IF_ERROR(CellShapes(options_, infos, absl::MakeSpan(results)));
-    BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
+    BW_RETURN_IF_ERROR(Prepare(inputs, nullptr, outputs));
     const PhaseScope phase(Phase::kGates);
     if (IsFused(inputs)) {
-      RunFused(context, inputs, outputs);
+      RunFused(context, inputs, nullptr, outputs);
       return absl::OkStatus();
     }
     switch (options_.cell) {
@@ -222,7 +216,41 @@ class CellKernel final : public Kernel {
     }
   }
 
+  // GRU's sums of the state's product stand alone: linear_before_reset needs them apart.
+  int state_input() const override {
+    return options_.cell == Cell::kGru && IsFused({}) ? kStateInput : -1;
+  }
+  absl::Status RunFamilies(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
+                           const RowFamilies& families, absl::Span<Tensor> outputs) const override {
+    BW_RETURN_IF_ERROR(Prepare(inputs, &families, outputs));
+    const PhaseScope phase(Phase::kGates);
+    RunFused(context, inputs, &families, outputs);
+    return absl::OkStatus();
+  }
+
  private:
+  static constexpr int kStateInput = 1;  // H
+
+  // Checks what the run is given, and makes room for its outputs.
+  absl::Status Prepare(absl::Span<const Tensor* const> inputs, const RowFamilies* families,
+                       absl::Span<Tensor> outputs) const {
+    RuntimeResults results(outputs.size());
+    RuntimeInfos infos = DescribeInputs(inputs);
+    for (const auto& [index, weight] : packed_) {
+      infos[static_cast<size_t>(index)] = weight;
+    }
+    if (families != nullptr) {
+      const Tensor& state = *inputs[kStateInput];
+      if (state.rank() != 2 || state.dim(0) != families->num_families()) {
+        return Invalid("H: shape ", ToString(state.shape()), " must have a row for each of ",
+                       families->num_families(), " families");
+      }
+      infos[kStateInput].shape = PartialShape({int64_t{families->num_rows()}, state.dim(1)});
+    }
+    BW_RETURN_IF_ERROR(CellShapes(options_, infos, absl::MakeSpan(results)));
+    return PrepareOutputs(results, outputs);
+  }
+
   // GRU's default candidate multiplies r . H, not H: its rows of R are a product of their own.
   bool CandidateApart() const {
     return options_.cell == Cell::kGru && !options_.linear_before_reset;
@@ -303,7 +331,7 @@ class CellKernel final : public Kernel {
   }
 
   void RunFused(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
-                absl::Span<Tensor> outputs) const {
+                const RowFamilies* families, absl::Span<Tensor> outputs) const {
     const Tensor* const bias = Optional(inputs, options_.b());
     const FusedCell cell{input_.packed(), recurrent_.packed(), AsMatrix(*inputs[0]),
                          AsMatrix(*inputs[1]), bias == nullptr ? nullptr : bias->data<float>()};
@@ -314,7 +342,7 @@ class CellKernel final : public Kernel {
     if (options_.cell == Cell::kLstm) {
       RunFusedLstm(context.num_threads, cell, AsMatrix(*inputs[2]), output(1), output(0));
     } else {
-      RunFusedGru(context.num_threads, cell, output(0));
+      RunFusedGru(context.num_threads, cell, families, output(0));
     }
   }
 

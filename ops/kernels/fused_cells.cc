@@ -31,10 +31,11 @@ struct Tile {
 // that units are split where every gate begins at one.
 class Tiling {
  public:
-  Tiling(int threads, int64_t rows, int64_t hidden, int64_t weight_bytes)
+  // rows: of the states; `widest`: those of the inputs, if they are more and multiplied in tiles.
+  Tiling(int threads, int64_t rows, int64_t widest, int64_t hidden, int64_t weight_bytes)
       : rows_(rows), hidden_(hidden) {
     const auto several = static_cast<int64_t>(threads);
-    row_tiles_ = CeilDiv(rows, kTileRows);
+    row_tiles_ = std::min(CeilDiv(widest, kTileRows), rows);
     if (row_tiles_ >= several) {
       row_tiles_ = std::min(CeilDiv(row_tiles_, several) * several, rows);
     }
@@ -66,13 +67,29 @@ class Tiling {
   int64_t units_ = 0;
 };
 
-// Sums of a tile's rows, gate by gate; a thread's own, kept from step to step.
-Matrix<float> Sums(int slot, const Tile& tile, int64_t gates) {
-  static thread_local std::vector<float> buffers[2];
+// A thread's own memory, kept from step to step.
+Matrix<float> Buffer(int slot, int64_t rows, int64_t columns) {
+  static thread_local std::vector<float> buffers[3];
   std::vector<float>& buffer = buffers[slot];
-  const int64_t columns = gates * tile.units;
-  buffer.resize(std::max(buffer.size(), static_cast<size_t>(tile.rows * columns)));
-  return {buffer.data(), tile.rows, columns, columns};
+  buffer.resize(std::max(buffer.size(), static_cast<size_t>(rows * columns)));
+  return {buffer.data(), rows, columns, columns};
+}
+
+// Sums of a tile's rows, gate by gate.
+Matrix<float> Sums(int slot, const Tile& tile, int64_t gates) {
+  return Buffer(slot, tile.rows, gates * tile.units);
+}
+
+// x with the rows of a family one behind the other.
+ConstMatrix<float> FamilyByFamily(ConstMatrix<float> x, const RowFamilies& families) {
+  if (families.in_order()) {
+    return x;
+  }
+  const Matrix<float> sorted = Buffer(2, x.rows, x.columns);
+  for (int64_t i = 0; i < x.rows; ++i) {
+    std::copy_n(x.row(families.rows()[static_cast<size_t>(i)]), x.columns, sorted.row(i));
+  }
+  return {sorted.data, sorted.rows, sorted.columns, sorted.stride};
 }
 
 // to = from + bias (null: none), for `gates` parts of `count` elements that stand `stride` apart in
@@ -110,8 +127,8 @@ class Products {
   }
 
   int64_t work() const {
-    const int64_t depth = hidden_ + (cell_.input == nullptr ? 0 : cell_.input->depth());
-    return cell_.h.rows * gates_ * hidden_ * (depth + 16);
+    const int64_t input_depth = cell_.input == nullptr ? 0 : cell_.input->depth();
+    return gates_ * hidden_ * (cell_.h.rows * hidden_ + cell_.x.rows * (input_depth + 16));
   }
   int64_t weight_bytes() const {
     return static_cast<int64_t>(cell_.recurrent->num_bytes() +
@@ -148,7 +165,9 @@ class Products {
 template <typename Body>
 void ForTiles(int num_threads, const FusedCell& cell, const Products& products, Body body) {
   const int threads = products.work() < kMinParallelWork ? 1 : num_threads;
-  const Tiling tiles(threads, cell.h.rows, cell.h.columns, products.weight_bytes());
+  const int64_t rows = cell.h.rows;
+  const int64_t widest = cell.input == nullptr ? rows : cell.x.rows;
+  const Tiling tiles(threads, rows, widest, cell.h.columns, products.weight_bytes());
   ParallelFor(threads, tiles.size(), products.work(), [&](int64_t index) { body(tiles[index]); });
 }
 
@@ -182,15 +201,27 @@ void RunFusedLstm(int num_threads, const FusedCell& cell, ConstMatrix<float> c, 
   });
 }
 
-void RunFusedGru(int num_threads, const FusedCell& cell, Matrix<float> new_h) {
+void RunFusedGru(int num_threads, const FusedCell& given, const RowFamilies* families,
+                 Matrix<float> new_h) {
   constexpr int64_t kGates = 3;
+  FusedCell cell = given;
   const int64_t hidden = cell.h.columns;
+  const bool multiplies = cell.input != nullptr;
+  if (multiplies && families != nullptr) {
+    cell.x = FamilyByFamily(cell.x, *families);
+  }
   const Products products(num_threads, cell, kGates);
+  // The first of the rows, family by family, that continue row `at` of h.
+  const auto first_child = [families](int64_t at) {
+    return families == nullptr ? at : families->first(at);
+  };
   ForTiles(num_threads, cell, products, [&](const Tile& tile) {
-    const bool multiplies = cell.input != nullptr;
-    const Matrix<float> input = multiplies ? Sums(0, tile, kGates) : Matrix<float>();
+    const int64_t first = first_child(tile.first_row);
+    const int64_t last = first_child(tile.first_row + tile.rows);
+    const Tile children{first, last - first, tile.first_unit, tile.units};
+    const Matrix<float> input = multiplies ? Sums(0, children, kGates) : Matrix<float>();
     if (multiplies) {
-      products.Input(tile, input);
+      products.Input(children, input);
     }
     const Matrix<float> recurrent = Sums(1, tile, kGates);
     products.Recurrent(tile, /*from_output=*/false, recurrent);
@@ -199,11 +230,15 @@ void RunFusedGru(int num_threads, const FusedCell& cell, Matrix<float> new_h) {
     sums.recurrent_stride = tile.units;
     sums.bias = cell.bias == nullptr ? nullptr : cell.bias + tile.first_unit;
     sums.bias_stride = hidden;
-    for (int64_t row = 0; row < tile.rows; ++row) {
-      const int64_t at = tile.first_row + row;
-      sums.input = multiplies ? input.row(row) : cell.x.row(at) + tile.first_unit;
-      sums.recurrent = recurrent.row(row);
-      GruGates(sums, cell.h.row(at) + tile.first_unit, tile.units, new_h.row(at) + tile.first_unit);
+    for (int64_t at = tile.first_row; at < tile.first_row + tile.rows; ++at) {
+      sums.recurrent = recurrent.row(at - tile.first_row);
+      for (int64_t child = first_child(at); child < first_child(at + 1); ++child) {
+        const int64_t row =
+            families == nullptr ? child : families->rows()[static_cast<size_t>(child)];
+        sums.input = multiplies ? input.row(child - first) : cell.x.row(row) + tile.first_unit;
+        GruGates(sums, cell.h.row(at) + tile.first_unit, tile.units,
+                 new_h.row(row) + tile.first_unit);
+      }
     }
   });
 }

@@ -6,6 +6,7 @@
 #ifndef BEAMWRIGHT_OPS_KERNELS_FUSED_CELLS_H_
 #define BEAMWRIGHT_OPS_KERNELS_FUSED_CELLS_H_
 
+#include "ops/graph/row_families.h"
 #include "ops/kernels/packed_matmul.h"
 #include "ops/tensor/matrix.h"
 
@@ -16,7 +17,7 @@ struct FusedCell {
   const PackedMatMul* input = nullptr;      // W^T [input size, gates * hidden]; null: see x
   const PackedMatMul* recurrent = nullptr;  // R^T [hidden, gates * hidden]
   ConstMatrix<float> x;                     // [rows, input size], or the product itself
-  ConstMatrix<float> h;                     // [rows, hidden]
+  ConstMatrix<float> h;                     // [rows, hidden], or a row for each family
   const float* bias = nullptr;              // B of the operator, or null
 };
 
@@ -24,8 +25,11 @@ struct FusedCell {
 void RunFusedLstm(int num_threads, const FusedCell& cell, ConstMatrix<float> c, Matrix<float> new_c,
                   Matrix<float> new_h);
 
-// The GRUCell operator's with linear_before_reset: B has 4 * hidden elements. Thread-safe.
-void RunFusedGru(int num_threads, const FusedCell& cell, Matrix<float> new_h);
+// The GRUCell operator's with linear_before_reset: B has 4 * hidden elements. families: of the rows
+// of h, and x and new_h have a row for each row; null: h has one as well. An LSTM's sums start from
+// the input's product and go on with the state's, so that families share nothing. Thread-safe.
+void RunFusedGru(int num_threads, const FusedCell& cell, const RowFamilies* families,
+                 Matrix<float> new_h);
 
 }  // namespace beamwright::ops
 

@@ -67,6 +67,7 @@ class LoopBody {
       int64_t end = 0;
     };
     Slots rows;
+    RowFamilies families;
     std::vector<Unit> units;
     std::vector<Slots> copies;  // of a request's values for each row, where rows run one at a time
     std::vector<absl::Status> statuses;  // of units
@@ -128,8 +129,13 @@ class LoopBody {
   LoopBody() = default;
   int ParameterSlot(const LoopInput& input) const;
   const Node& ParameterNode(const LoopInput& input) const;
-  absl::Status CollectResults(const Slots& slots, bool may_change_shape,
+  // `num_rows`: what replaces the first extent of the old states; -1: nothing does.
+  absl::Status CollectResults(const Slots& slots, bool may_change_shape, int64_t num_rows,
                               std::vector<Tensor>& states, std::vector<Tensor>& results) const;
+  // Finds the states that are read by nothing but kernels that take them by family.
+  void FindFamilyStates();
+  absl::Status GatherStates(const RowStep& step, absl::Span<const Tensor> states,
+                            RowScratch& scratch) const;
   // At the end of StepWhole: lets go of states and slices. An old state's memory becomes that of
   // the value that carries the next one, so that two buffers take turns.
   void ReleaseParameters(Slots& slots) const;
@@ -155,6 +161,8 @@ class LoopBody {
   std::vector<int> sliced_;
   std::vector<int> result_slots_;
   std::vector<int> spare_slots_;  // by state: the slot of its next value; -1: not the step's alone
+  std::vector<bool> family_states_;   // by state: StepRows holds it by family, not by row
+  std::vector<bool> reads_families_;  // by instruction of the step program: one of these states
 };
 
 // out = rows parents[i] of `old` [rows, ...] (or no value: there are none), followed by state

@@ -1,0 +1,59 @@
+// RowFamilies: the rows of a step by the old row that each continues. A beam search continues its
+// best rows several times over: of five rows, three have different parents, say. What a kernel
+// computes from the old state alone it then computes once for each parent; the bits are the same,
+// since a row's result depends on no other row.
+#ifndef BEAMWRIGHT_OPS_GRAPH_ROW_FAMILIES_H_
+#define BEAMWRIGHT_OPS_GRAPH_ROW_FAMILIES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "ops/graph/operator.h"
+
+namespace beamwright::ops {
+
+// Families are numbered in the order in which rows bring them up.
+class RowFamilies {
+ public:
+  // parents: by row, the old row that it continues, at least 0. Keeps its memory from call to call.
+  void Assign(absl::Span<const int32_t> parents);
+
+  int num_rows() const { return static_cast<int>(rows_.size()); }
+  int num_families() const { return static_cast<int>(parents_.size()); }
+  // By family.
+  absl::Span<const int32_t> parents() const { return parents_; }
+  // All rows, family by family, ascending within one.
+  absl::Span<const int32_t> rows() const { return rows_; }
+  // Where the rows of `family` begin in rows(); num_rows() for the number of families.
+  int first(int64_t family) const { return firsts_[static_cast<size_t>(family)]; }
+  // Whether rows() is 0, 1, 2, ...
+  bool in_order() const { return in_order_; }
+
+ private:
+  std::vector<int32_t> parents_;
+  std::vector<int32_t> rows_;
+  std::vector<int32_t> firsts_;
+  std::vector<int32_t> family_of_row_;
+  std::vector<int32_t> family_of_parent_;  // -1: none yet
+  bool in_order_ = true;
+};
+
+// What a Kernel also is if it can read a state once for a family.
+class FamilyKernel {
+ public:
+  virtual ~FamilyKernel() = default;
+  // Kernel::Run with a row for each family in place of one for each row in input state_input().
+  virtual absl::Status RunFamilies(const ExecutionContext& context,
+                                   absl::Span<const Tensor* const> inputs,
+                                   const RowFamilies& families,
+                                   absl::Span<Tensor> outputs) const = 0;
+  // -1: it can't after all.
+  virtual int state_input() const = 0;
+};
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_GRAPH_ROW_FAMILIES_H_

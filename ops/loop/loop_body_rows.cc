@@ -1,0 +1,258 @@
+// The part of LoopBody that steps rows of several requests together.
+#include <algorithm>
+#include <cstring>
+
+#include "ops/base/status.h"
+#include "ops/base/step_profile.h"
+#include "ops/loop/loop_body.h"
+
+namespace beamwright::ops {
+namespace {
+
+// Rows of a [rows, ...] tensor (axis 0), or of a [1, rows, ...] one (axis 1): the two forms that
+// planning lets through.
+Tensor SliceRows(const Tensor& tensor, int axis, int64_t begin, int64_t end) {
+  if (axis == 0) {
+    return tensor.Rows(begin, end);
+  }
+  BW_CHECK(axis == 1 && tensor.dim(0) == 1);
+  Shape flat(tensor.shape().begin() + 1, tensor.shape().end());
+  Tensor rows = tensor.Reshaped(flat).Rows(begin, end);
+  Shape shape = rows.shape();
+  shape.insert(shape.begin(), 1);
+  return rows.Reshaped(shape);
+}
+
+}  // namespace
+
+bool GatherRows(const Tensor& old, absl::Span<const std::vector<Tensor>* const> starts,
+                size_t state, absl::Span<const int32_t> parents, Tensor& out) {
+  const Tensor& model = old.has_value() ? old : (*starts[0])[state];
+  const int64_t old_rows = old.has_value() ? old.dim(0) : 0;
+  Shape shape = model.shape();
+  shape[0] = 1;
+  for (const std::vector<Tensor>* start : starts) {
+    if ((*start)[state].shape() != shape || (*start)[state].dtype() != model.dtype()) {
+      return false;
+    }
+  }
+  shape[0] = static_cast<int64_t>(parents.size());
+  out.Resize(model.dtype(), shape);
+  const auto bytes =
+      parents.empty() ? size_t{0} : static_cast<size_t>(out.num_bytes()) / parents.size();
+  for (size_t i = 0; i < parents.size(); ++i) {
+    const int64_t parent = parents[i];
+    const std::byte* from = parent < old_rows
+                                ? old.bytes() + static_cast<size_t>(parent) * bytes
+                                : (*starts[static_cast<size_t>(parent - old_rows)])[state].bytes();
+    std::memcpy(out.mutable_bytes() + i * bytes, from, bytes);
+  }
+  return true;
+}
+
+void LoopBody::MakeUnits(const RowStep& step, RowScratch& scratch) const {
+  scratch.units.clear();
+  scratch.copies.clear();
+  int64_t row = 0;
+  for (size_t i = 0; i < step.requests.size(); ++i) {
+    const int64_t end = row + step.rows_per_request[i];
+    if (plan_.separable) {
+      scratch.units.push_back({&step.requests[i]->slots, row, end});
+    } else {
+      for (int64_t single = row; single < end; ++single) {
+        scratch.copies.push_back(step.requests[i]->slots);
+        scratch.units.push_back({nullptr, single, single + 1});
+      }
+    }
+    row = end;
+  }
+  for (size_t i = 0; i < scratch.copies.size(); ++i) {
+    scratch.units[i].slots = &scratch.copies[i];
+  }
+}
+
+absl::Status LoopBody::RunUnit(const ExecutionContext& context, const RowPlan::Segment& segment,
+                               const Unit& unit, const Slots& rows) const {
+  Slots& slots = *unit.slots;
+  absl::InlinedVector<int, 4> repeated;
+  for (const int index : segment.instructions) {
+    const Program::Instruction& instruction =
+        step_program_.instructions()[static_cast<size_t>(index)];
+    repeated.clear();
+    for (const int slot : instruction.inputs) {
+      if (slot < 0) {
+        continue;
+      }
+      const auto at = static_cast<size_t>(slot);
+      if (plan_.sources[at] == RowPlan::Source::kRows && rows[at].has_value()) {
+        slots[at] = SliceRows(rows[at], plan_.row_axes[at], unit.begin * plan_.factors[at],
+                              unit.end * plan_.factors[at]);
+      } else if (plan_.sources[at] == RowPlan::Source::kRequest &&
+                 !plan_.broadcasts[static_cast<size_t>(index)] && slots[at].rank() > 0 &&
+                 slots[at].dim(0) == plan_.factors[at]) {
+        repeated.push_back(slot);
+      }
+    }
+    BW_RETURN_IF_ERROR(
+        Program::RunRepeating(instruction, context, slots, repeated, unit.end - unit.begin));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoopBody::RunPerRequest(const ExecutionContext& context,
+                                     const RowPlan::Segment& segment, RowScratch& scratch) const {
+  const auto count = static_cast<int>(scratch.units.size());
+  absl::Span<absl::Status> statuses = absl::MakeSpan(scratch.statuses);
+  ExecutionContext inner = context;
+  const int threads = std::min(context.num_threads, count);
+  const PhaseScope phase(Phase::kAttention);
+  if (threads > 1) {
+    inner.num_threads = 1;
+  }
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+  for (int i = 0; i < count; ++i) {
+    const auto at = static_cast<size_t>(i);
+    statuses[at] = RunUnit(inner, segment, scratch.units[at], scratch.rows);
+  }
+  for (int i = 0; i < count; ++i) {
+    BW_RETURN_IF_ERROR(statuses[static_cast<size_t>(i)]);
+  }
+  return absl::OkStatus();
+}
+
+void LoopBody::Join(const RowPlan::Segment& segment, absl::Span<const Unit> units,
+                    Slots& rows) const {
+  for (const int slot : segment.joined) {
+    const auto at = static_cast<size_t>(slot);
+    const Tensor& first = (*units.front().slots)[at];
+    int64_t extent = 0;
+    bool agree = first.rank() > 0;
+    for (const Unit& unit : units) {
+      const Tensor& part = (*unit.slots)[at];
+      agree = agree && part.rank() == first.rank() &&
+              std::equal(part.shape().begin() + 1, part.shape().end(), first.shape().begin() + 1);
+      extent += agree ? part.dim(0) : 0;
+    }
+    if (!agree) {
+      rows[at] = Tensor();
+      continue;
+    }
+    Shape shape = first.shape();
+    shape[0] = extent;
+    rows[at].Resize(first.dtype(), shape);
+    std::byte* out = rows[at].mutable_bytes();
+    for (const Unit& unit : units) {
+      const Tensor& part = (*unit.slots)[at];
+      std::memcpy(out, part.bytes(), static_cast<size_t>(part.num_bytes()));
+      out += part.num_bytes();
+    }
+  }
+}
+
+void LoopBody::ReleaseViews(RowScratch& scratch) const {
+  const std::vector<Program::Instruction>& instructions = step_program_.instructions();
+  for (size_t i = instructions.size(); i-- > 0;) {
+    if (!plan_.per_request[i]) {
+      Program::ReleaseViews(instructions[i], scratch.rows);
+      continue;
+    }
+    for (const Unit& unit : scratch.units) {
+      Program::ReleaseViews(instructions[i], *unit.slots);
+    }
+  }
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    for (size_t input = 0; plan_.per_request[i] && input < instructions[i].inputs.size(); ++input) {
+      const int slot = instructions[i].inputs[input];
+      if (slot >= 0 && plan_.sources[static_cast<size_t>(slot)] == RowPlan::Source::kRows) {
+        for (const Unit& unit : scratch.units) {
+          (*unit.slots)[static_cast<size_t>(slot)] = Tensor();
+        }
+      }
+    }
+  }
+}
+
+void LoopBody::CollectParts(int result, RowScratch& scratch) const {
+  const auto slot = static_cast<size_t>(result_slots_[static_cast<size_t>(result)]);
+  const std::vector<Program::Instruction>& instructions = step_program_.instructions();
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    const int output = static_cast<int>(slot) - instructions[i].first_output;
+    if (plan_.per_request[i] && output >= 0 && output < instructions[i].num_outputs) {
+      for (const Unit& unit : scratch.units) {
+        scratch.parts_.push_back((*unit.slots)[slot]);
+      }
+      return;
+    }
+  }
+  scratch.parts_.push_back(scratch.rows[slot]);
+}
+
+absl::Status LoopBody::GatherStates(const RowStep& step, absl::Span<const Tensor> states,
+                                    RowScratch& scratch) const {
+  const bool by_family = plan_.separable && std::find(family_states_.begin(), family_states_.end(),
+                                                      true) != family_states_.end();
+  if (by_family) {
+    scratch.families.Assign(step.parents);
+  }
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
+    const absl::Span<const int32_t> parents =
+        by_family && family_states_[i] ? scratch.families.parents() : step.parents;
+    if (!GatherRows(states[i], step.starts, i, parents,
+                    scratch.rows[static_cast<size_t>(ParameterSlot(input))])) {
+      return Invalid("start states of ", Describe(ParameterNode(input)),
+                     " differ in shape from request to request");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& step,
+                                RowScratch& scratch, std::vector<Tensor>& states,
+                                std::vector<Tensor>& results) const {
+  Slots& rows = scratch.rows;
+  if (rows.empty()) {
+    rows = step_program_.MakeSlots();
+  }
+  // Whoever still held what the last step computed would make this one allocate it anew.
+  results.clear();
+  scratch.parts_.clear();
+  BW_RETURN_IF_ERROR(GatherStates(step, states, scratch));
+  std::fill(states.begin(), states.end(), Tensor());
+  for (size_t i = 0; i < sliced_.size(); ++i) {
+    const LoopInput& input = loop_->inputs[static_cast<size_t>(sliced_[i])];
+    Tensor& parameter = rows[static_cast<size_t>(ParameterSlot(input))];
+    parameter.Resize(step.slices[i].dtype(), step.slices[i].shape());
+    std::memcpy(parameter.mutable_bytes(), step.slices[i].bytes(),
+                static_cast<size_t>(parameter.num_bytes()));
+  }
+  MakeUnits(step, scratch);
+  scratch.statuses.resize(scratch.units.size());
+  for (const RowPlan::Segment& segment : plan_.segments) {
+    if (segment.per_request) {
+      BW_RETURN_IF_ERROR(RunPerRequest(context, segment, scratch));
+      Join(segment, scratch.units, rows);
+      continue;
+    }
+    for (const int index : segment.instructions) {
+      const auto at = static_cast<size_t>(index);
+      const Program::Instruction& instruction = step_program_.instructions()[at];
+      BW_RETURN_IF_ERROR(reads_families_[at] && plan_.separable
+                             ? Program::RunFamilies(instruction, context, scratch.families, rows)
+                             : Program::RunInstruction(instruction, context, rows));
+    }
+  }
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
+    states[i] = rows[static_cast<size_t>(ParameterSlot(input))];  // what the new ones must be like
+  }
+  BW_RETURN_IF_ERROR(CollectResults(rows, /*may_change_shape=*/false,
+                                    static_cast<int64_t>(step.parents.size()), states, results));
+  if (step.ragged_result >= 0) {
+    CollectParts(step.ragged_result, scratch);
+  }
+  ReleaseViews(scratch);
+  return absl::OkStatus();
+}
+
+}  // namespace beamwright::ops

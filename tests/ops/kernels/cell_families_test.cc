@@ -1,0 +1,144 @@
+// Cells that read a state once for all rows that continue it, against the same cells with a copy of
+// the state for each row.
+#include <gtest/gtest.h>
+
+#include "ops/base/vector_isa.h"
+#include "ops/graph/row_families.h"
+#include "tests/ops/kernels/run_operator.h"
+
+namespace beamwright::ops {
+namespace {
+
+struct Made {
+  std::unique_ptr<Kernel> kernel;
+  const FamilyKernel* families = nullptr;
+};
+
+Made Make(const Call& call) {
+  const Operator* const op = TestOperators().Find(call.op);
+  Node node = MakeNode(call);
+  std::vector<InputInfo> infos;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const bool constant =
+        std::find(call.constants.begin(), call.constants.end(), i) != call.constants.end();
+    infos.push_back({call.inputs[i].dtype(), PartialShape(call.inputs[i].shape()),
+                     constant ? &call.inputs[i] : nullptr});
+  }
+  auto kernel = op->make({node, infos, TestOperators()});
+  EXPECT_TRUE(kernel.ok()) << kernel.status();
+  Made made{*std::move(kernel), nullptr};
+  made.families = dynamic_cast<const FamilyKernel*>(made.kernel.get());
+  return made;
+}
+
+std::vector<const Tensor*> Pointers(const std::vector<Tensor>& tensors) {
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& tensor : tensors) {
+    pointers.push_back(&tensor);
+  }
+  return pointers;
+}
+
+Call Gru(Random& random, int64_t rows, int64_t input, int64_t hidden, bool is_product) {
+  Call call{
+      "GRUCell",
+      {is_product ? random.Floats({rows, 3 * hidden}, -3, 3) : random.Floats({rows, input}, -2, 2),
+       random.Floats({rows, hidden}), is_product ? Tensor() : random.Floats({3 * hidden, input}),
+       random.Floats({3 * hidden, hidden}), random.Floats({4 * hidden})},
+      {{"hidden_size", hidden}, {"linear_before_reset", true}, {"input_is_product", is_product}}};
+  call.constants = is_product ? std::vector<size_t>{3} : std::vector<size_t>{2, 3};
+  return call;
+}
+
+class CellFamilies : public ::testing::TestWithParam<std::tuple<VectorIsa, bool>> {};
+
+TEST_P(CellFamilies, GiveTheBitsOfAStateForEachRow) {
+  const auto [isa, is_product] = GetParam();
+  const ScopedVectorIsa scope(isa);
+  if (CurrentVectorIsa() != isa) {
+    GTEST_SKIP() << "not on this machine";
+  }
+  Random random(21);
+  struct Extents {
+    int64_t rows, old_rows, input, hidden;
+  };
+  // One tile and several of rows, and of units; as many parents as rows and a few of them only.
+  for (const Extents& extents : {Extents{1, 1, 5, 32}, Extents{5, 5, 8, 30}, Extents{70, 9, 20, 64},
+                                 Extents{64, 200, 8, 32}, Extents{130, 90, 300, 160}}) {
+    const auto [rows, old_rows, input, hidden] = extents;
+    if (isa == VectorIsa::kPlain && rows == 130) {
+      continue;  // takes seconds
+    }
+    const Call call = Gru(random, rows, input, hidden, is_product);
+    const Made cell = Make(call);
+    ASSERT_NE(cell.families, nullptr);
+    ASSERT_EQ(cell.families->state_input(), 1);
+    const Tensor old = random.Floats({old_rows, hidden});
+    std::vector<int32_t> parents;
+    for (int64_t row = 0; row < rows; ++row) {
+      parents.push_back(static_cast<int32_t>(random.Int(0, old_rows - 1)));
+    }
+    RowFamilies families;
+    families.Assign(parents);
+    const auto gathered = [&old](absl::Span<const int32_t> from) {
+      Tensor tensor(DType::kF32, {static_cast<int64_t>(from.size()), old.dim(1)});
+      for (size_t i = 0; i < from.size(); ++i) {
+        std::copy_n(old.data<float>() + from[i] * old.dim(1), old.dim(1),
+                    tensor.mutable_data<float>() + static_cast<int64_t>(i) * old.dim(1));
+      }
+      return tensor;
+    };
+    std::vector<Tensor> by_row = call.inputs;
+    by_row[1] = gathered(parents);
+    std::vector<Tensor> by_family = call.inputs;
+    by_family[1] = gathered(families.parents());
+    for (const int threads : {1, 2}) {
+      std::vector<Tensor> expected(1);
+      std::vector<Tensor> got(1);
+      ASSERT_TRUE(
+          cell.kernel->Run({.num_threads = threads}, Pointers(by_row), absl::MakeSpan(expected))
+              .ok());
+      const absl::Status status = cell.families->RunFamilies(
+          {.num_threads = threads}, Pointers(by_family), families, absl::MakeSpan(got));
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_TRUE(SameBits(got[0], expected[0])) << rows << " rows of " << families.num_families()
+                                                 << " families, " << threads << " threads";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, CellFamilies,
+                         ::testing::Combine(::testing::Values(VectorIsa::kPlain, VectorIsa::kAvx2,
+                                                              VectorIsa::kAvx512),
+                                            ::testing::Bool()));
+
+// A product of the reset state with R is a row's own, and so is what has no packed weights.
+TEST(FamilyKernels, AreOnlyCellsWhoseStateIsMultipliedApart) {
+  Random random(4);
+  Call call = Gru(random, 3, 4, 32, false);
+  EXPECT_EQ(Make(call).families->state_input(), 1);
+  Call unpacked = call;
+  unpacked.constants = {2};
+  EXPECT_EQ(Make(unpacked).families->state_input(), -1);
+  Call clipped = call;
+  clipped.attributes.push_back({"clip", 1.0});
+  EXPECT_EQ(Make(clipped).families->state_input(), -1);
+  Call reset_first = call;
+  reset_first.attributes[1] = {"linear_before_reset", false};
+  reset_first.inputs.pop_back();
+  EXPECT_EQ(Make(reset_first).families->state_input(), -1);
+}
+
+TEST(FamilyKernels, RefuseStatesOfAnotherNumber) {
+  Random random(5);
+  const Call call = Gru(random, 3, 4, 32, false);
+  RowFamilies families;
+  families.Assign({0, 0, 1});
+  std::vector<Tensor> outputs(1);
+  const absl::Status status = Make(call).families->RunFamilies({}, Pointers(call.inputs), families,
+                                                               absl::MakeSpan(outputs));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace beamwright::ops
