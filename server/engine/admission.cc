@@ -39,6 +39,23 @@ Admission::Admission(const EngineOptions& options)
       queue_({options.max_queue, options.max_queue_rows, options.max_queue_bytes}),
       streams_(static_cast<size_t>(options.num_streams)) {}
 
+absl::Status Admission::CheckFull() const {
+  const int64_t until = full_until_ns_.load(std::memory_order_relaxed);
+  if (until == 0 || absl::GetCurrentTimeNanos() >= until) {
+    return absl::OkStatus();
+  }
+  absl::MutexLock lock(&full_mutex_);
+  return full_;
+}
+
+void Admission::SetFull(const absl::Status& refusal) {
+  {
+    absl::MutexLock lock(&full_mutex_);
+    full_ = refusal;
+  }
+  full_until_ns_.store(absl::ToUnixNanos(next_sweep_), std::memory_order_relaxed);
+}
+
 absl::Status Admission::Enqueue(std::unique_ptr<Request>& request) {
   const absl::Time now = absl::Now();
   auto queued = std::make_unique<Queued>();
@@ -74,10 +91,14 @@ absl::Status Admission::Enqueue(std::unique_ptr<Request>& request) {
   absl::Status status = queue_.Push(ticket, now);
   if (status.ok()) {
     ++news_;
+    ++num_open_;
   } else {
     request = std::move(static_cast<Queued&>(*ticket).request);
     if (model::ReasonOf(status) == model::reason::kQueueFull) {
       status = model::WithRetryAfter(std::move(status), UntilRoom());
+      if (queue_.size() >= options_.max_queue) {
+        SetFull(status);
+      }
     }
   }
   return status;
@@ -118,11 +139,8 @@ absl::Status Admission::CheckDeadline(const Queued& queued, const Estimator::For
 
 absl::Duration Admission::UntilRoom() const {
   const double rate = RowStepsPerSecond();
-  double waiting = 0;
-  for (const TenantLoad& tenant : queue_.Tenants()) {
-    waiting += tenant.waiting_cost;
-  }
-  return rate <= 0 ? kSoonest : std::clamp(absl::Seconds(waiting / 2 / rate), kSoonest, kLatest);
+  return rate <= 0 ? kSoonest
+                   : std::clamp(absl::Seconds(queue_.cost() / 2 / rate), kSoonest, kLatest);
 }
 
 void Admission::Sweep(absl::Time now) {
@@ -131,6 +149,7 @@ void Admission::Sweep(absl::Time now) {
   }
   for (std::unique_ptr<Ticket>& ticket : queue_.TakeDead(now)) {
     dead_.push_back(std::move(static_cast<Queued&>(*ticket).request));
+    SetNotFull();
   }
   next_sweep_ = now + kSweepInterval;
 }
@@ -155,6 +174,7 @@ void Admission::CountOut(const TenantPtr& tenant, int rows, double cost) {
   absl::MutexLock lock(&mutex_);
   queue_.Ended(tenant, rows);
   ++news_;
+  --num_open_;
   running_cost_ = std::max(running_cost_ - cost, 0.0);
 }
 
@@ -207,6 +227,7 @@ void Admission::Fill(Stream& stream, Requests& admitted) {
     if (ticket == nullptr) {
       return;
     }
+    SetNotFull();
     Queued& queued = static_cast<Queued&>(*ticket);
     room.rows -= queued.rows;
     room.bytes -= queued.running_bytes;
@@ -241,6 +262,7 @@ bool Admission::Take(int number, const Running& running, Requests& admitted, abs
   }
   const absl::Time now = absl::Now();
   for (const std::unique_ptr<Request>& request : dead) {
+    --num_open_;
     request->Fail(request->CheckAlive(now));
   }
   return true;
@@ -249,12 +271,14 @@ bool Admission::Take(int number, const Running& running, Requests& admitted, abs
 void Admission::Drain() {
   absl::MutexLock lock(&mutex_);
   draining_ = true;
+  SetNotFull();
   mutex_.Await(absl::Condition(this, &Admission::IsDone));
 }
 
 void Admission::End(absl::Status why) {
   absl::MutexLock lock(&mutex_);
   draining_ = true;
+  SetNotFull();
   end_ = std::move(why);
 }
 

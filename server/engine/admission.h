@@ -4,6 +4,7 @@
 #ifndef BEAMWRIGHT_SERVER_ENGINE_ADMISSION_H_
 #define BEAMWRIGHT_SERVER_ENGINE_ADMISSION_H_
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -27,6 +28,10 @@ class Admission {
   // would be missed, Unavailable while draining.
   absl::Status Enqueue(std::unique_ptr<Request>& request);
 
+  // What Enqueue would say to anybody because the queue is full; OK if there may be room. Next to
+  // nothing, so that it can be asked before a request is prepared.
+  absl::Status CheckFull() const;
+
   // Refuses from now on, and returns when everything is answered.
   void Drain();
 
@@ -46,6 +51,8 @@ class Admission {
   bool Take(int stream, const Running& running, Requests& admitted, absl::Status& end);
 
   Engine::Load load() const;
+  // As Engine::idle.
+  bool idle() const { return num_open_.load(std::memory_order_relaxed) == 0; }
   std::vector<TenantLoad> Tenants() const;
 
  private:
@@ -67,6 +74,10 @@ class Admission {
                              absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // When half of what waits will be done.
   absl::Duration UntilRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The queue is full, by its number of requests: `refusal` is what CheckFull says, until one is
+  // taken out, or the next sweep might.
+  void SetFull(const absl::Status& refusal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetNotFull() { full_until_ns_.store(0, std::memory_order_relaxed); }
   // Moves those that are dead out of the queue, for the engine's thread to answer. Looks at all
   // that wait, so not at every turn.
   void Sweep(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -80,6 +91,7 @@ class Admission {
   void Learn(const DecodeModel&, int, const absl::StatusOr<v1::Scored>&, absl::Duration) {}
 
   const EngineOptions options_;
+  std::atomic<int> num_open_{0};  // accepted and not answered
   mutable absl::Mutex mutex_;
   FairQueue queue_ ABSL_GUARDED_BY(mutex_);
   Requests dead_ ABSL_GUARDED_BY(mutex_);  // from the queue, to be answered
@@ -89,6 +101,10 @@ class Admission {
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);
   std::vector<Stream> streams_ ABSL_GUARDED_BY(mutex_);
+  // Of CheckFull: time since the epoch, and the refusal.
+  std::atomic<int64_t> full_until_ns_{0};
+  mutable absl::Mutex full_mutex_ ABSL_ACQUIRED_AFTER(mutex_);
+  absl::Status full_ ABSL_GUARDED_BY(full_mutex_);
   uint64_t news_ ABSL_GUARDED_BY(mutex_) = 1;  // counts what may let a request run that could not
 };
 

@@ -153,18 +153,27 @@ class StreamingEngine : public Engine {
   void DecodeResolved(std::shared_ptr<const DecodeModel> model, v1::Source source,
                       std::shared_ptr<const ResolvedOptions> options, const CallOptions& call,
                       Callback done) override {
+    if (absl::Status full = admission_.CheckFull(); !full.ok()) {
+      done(std::move(full));
+      return;
+    }
     Accept(MakeRequest(options_, std::move(model), source, *options, call), std::move(done));
   }
 
   void Score(std::shared_ptr<const DecodeModel> model, v1::ScoreSource source,
              const v1::ScoreOptions& options, const CallOptions& call,
              ScoreCallback done) override {
+    if (absl::Status full = admission_.CheckFull(); !full.ok()) {
+      done(std::move(full));
+      return;
+    }
     Accept(MakeScoreRequest(options_, std::move(model), source, options, call), std::move(done));
   }
 
   void Drain() override { admission_.Drain(); }
   void End(absl::Status why) override { admission_.End(std::move(why)); }
   Load load() const override { return admission_.load(); }
+  bool idle() const override { return admission_.idle(); }
   std::vector<TenantLoad> Tenants() const override { return admission_.Tenants(); }
 
  private:

@@ -160,6 +160,9 @@ class Engine {
     absl::Duration turn;
   };
   virtual Load load() const = 0;
+  // Whether all that was accepted is answered; within `done`, that one counts as answered. Takes no
+  // lock.
+  virtual bool idle() const = 0;
   // Of all tenants that wait or run, by name.
   virtual std::vector<TenantLoad> Tenants() const = 0;
 };

@@ -281,6 +281,14 @@ absl::Time FairQueue::oldest() const {
   return oldest;
 }
 
+double FairQueue::cost() const {
+  double all = 0;
+  for (const Party* party : ring_) {
+    all += party->waiting_cost;
+  }
+  return all;
+}
+
 double FairQueue::CostAhead(const TenantPtr& tenant, double cost) const {
   double all = 0;
   double weights = 0;

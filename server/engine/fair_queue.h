@@ -73,6 +73,7 @@ class FairQueue {
   int size() const { return size_; }
   int64_t rows() const { return rows_; }
   int64_t bytes() const { return bytes_; }
+  double cost() const;  // of all that wait
   // When the one that waits longest was accepted; infinite future if none waits.
   absl::Time oldest() const;
 

@@ -95,7 +95,9 @@ class Decoder::Call {
                                         Release();
                                       });
     }
-    Release();
+    if (--num_open_ == 0) {
+      Answer(Converted(Outcome()));
+    }
   }
 
   void Fill(absl::StatusOr<v1::Decoded> decoded, v1::Result& result) {
@@ -109,7 +111,7 @@ class Decoder::Call {
 
   void Release() {
     if (--num_open_ == 0) {
-      decoder_.replies_.Post([this] { Answer(Converted(Outcome())); });
+      decoder_.Reply(response_.results_size(), [this] { Answer(Converted(Outcome())); });
     }
   }
 
@@ -206,6 +208,14 @@ void Decoder::CountCall(const Caller& caller, const engine::DecodeModel* model,
 void Decoder::Refuse(const absl::Status& status, const Caller& caller) {
   CountCall(caller, nullptr, status, absl::Now(), 0, nullptr);
   metrics_.CountRejection(status);
+}
+
+void Decoder::Reply(int num_sources, std::function<void()> reply) {
+  if (num_sources == 1 && engine_.idle()) {
+    reply();
+  } else {
+    replies_.Post(std::move(reply));
+  }
 }
 
 void Decoder::Decode(absl::StatusOr<Job> job, const Caller& caller, Done done) {

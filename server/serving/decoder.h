@@ -72,8 +72,8 @@ class Decoder {
   // The job of a request: its model looked up. Errors as ModelRegistry::Lookup's.
   absl::StatusOr<Job> MakeJob(v1::DecodeRequest request) const;
 
-  // Decodes every source on its own; `done` is called once, at once for a call that is refused,
-  // else on the reply thread. A job that is an error is refused with it, and counted like any
+  // Decodes every source on its own; `done` is called once: at once for a call that is refused, or
+  // whose sources all are, else on the reply thread or, while it has no other work, the engine's. A job that is an error is refused with it, and counted like any
   // other. The call fails as a whole for faults of the request (no source, options out of range),
   // while the server refuses calls, when it was cancelled, and when no source was even begun
   // (Unavailable).
@@ -100,6 +100,10 @@ class Decoder {
   Metrics& metrics() const { return metrics_; }
   // Runs `reply` soon on the thread where answers are written, in the order of posting.
   void Post(std::function<void()> reply) { replies_.Post(std::move(reply)); }
+  // For the engine's thread, when it has answered the last source of a call that has so many. Runs
+  // `reply` soon; here, which spares the way through another thread, if nobody waits for the
+  // engine and it cannot take long.
+  void Reply(int num_sources, std::function<void()> reply);
 
  private:
   class Call;

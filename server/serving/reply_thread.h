@@ -1,5 +1,5 @@
 // ReplyThread: where finished calls are serialised and handed to gRPC, so that the engine's thread
-// goes on with its next step instead.
+// goes on with its next step instead, if it has one to make.
 #ifndef BEAMWRIGHT_SERVER_SERVING_REPLY_THREAD_H_
 #define BEAMWRIGHT_SERVER_SERVING_REPLY_THREAD_H_
 

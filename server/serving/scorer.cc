@@ -67,7 +67,9 @@ class ScoreCall {
                                 Release();
                               });
     }
-    Release();
+    if (--num_open_ == 0) {
+      Answer(Outcome());
+    }
   }
 
   void Fill(absl::StatusOr<v1::Scored> scored, v1::ScoreResult& result) {
@@ -81,7 +83,7 @@ class ScoreCall {
 
   void Release() {
     if (--num_open_ == 0) {
-      decoder_.Post([this] { Answer(Outcome()); });
+      decoder_.Reply(response_.results_size(), [this] { Answer(Outcome()); });
     }
   }
 

@@ -114,6 +114,38 @@ TEST_F(SchedulingTest, TheDeadMakeRoomWhereverTheyStand) {
   }
 }
 
+// While it is known that there is no room, a source is not even looked at: this one has no such
+// tokens. What is known grows old, so it may take more than one try.
+TEST_F(SchedulingTest, AFullQueueRefusesBeforeAnythingIsPrepared) {
+  EngineOptions options;
+  options.max_rows = 1;
+  options.max_queue = 1;
+  Start(options);
+  absl::Status refusal;
+  const auto decode_wrong = [&] {
+    engine_->Decode(model_, Ids({-7}), {}, {},
+                    [&](const absl::StatusOr<v1::Decoded>& decoded) { refusal = decoded.status(); });
+  };
+  decode_wrong();
+  EXPECT_EQ(refusal.code(), absl::StatusCode::kInvalidArgument);
+  DecodeAndHold(0);
+  Decode(1);
+  for (int i = 0; i < 1000 && !absl::IsResourceExhausted(refusal); ++i) {
+    Decode(2);
+    EXPECT_EQ(model::ReasonOf(answers_[2]), model::reason::kQueueFull);
+    decode_wrong();
+  }
+  EXPECT_EQ(model::ReasonOf(refusal), model::reason::kQueueFull);
+  EXPECT_TRUE(model::RetryAfterOf(refusal).has_value());
+  EXPECT_FALSE(engine_->idle());
+  holder_.go_on.Notify();
+  engine_->Drain();
+  EXPECT_TRUE(engine_->idle());
+  decode_wrong();
+  EXPECT_NE(model::ReasonOf(refusal), model::reason::kQueueFull);
+  EXPECT_TRUE(answers_[0].ok() && answers_[1].ok());
+}
+
 TEST_F(SchedulingTest, TenantsAndCallsTakeTurns) {
   EngineOptions options;
   options.max_rows = 1;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
@@ -59,6 +60,29 @@ TEST_F(DecoderTest, AnAnswerThatCannotBeSentIsCountedAsAnError) {
   EXPECT_THAT(text, HasSubstr(R"(beamwright_requests_total{code="RESOURCE_EXHAUSTED",)"));
   EXPECT_EQ(metrics_.Totals(*models_->AllServed()[0]).calls_failed, 1);
   EXPECT_EQ(metrics_.Totals(*models_->AllServed()[0]).calls_succeeded, 1);
+}
+
+// A single word must not wait for another thread to wake; a long reply must not hold up the engine.
+TEST_F(DecoderTest, TheEnginesThreadAnswersIfItHasNothingElseToDo) {
+  const auto answered_by = [this](int num_sources) {
+    v1::DecodeRequest request;
+    for (int i = 0; i < num_sources; ++i) {
+      request.add_sources()->set_text("beam");
+    }
+    char name[16] = "";
+    absl::Notification done;
+    decoder_->Decode(decoder_->MakeJob(request), Caller{Method::kDecode},
+                     [&](const absl::StatusOr<v1::DecodeResponse>& response) {
+                       EXPECT_TRUE(response.ok()) << response.status();
+                       pthread_getname_np(pthread_self(), name, sizeof(name));
+                       done.Notify();
+                     });
+    done.WaitForNotification();
+    return std::string(name);
+  };
+  // The caller's own thread answers if the engine was faster than it.
+  EXPECT_NE(answered_by(1), "bw-replies");
+  EXPECT_NE(answered_by(2), "bw-engine");
 }
 
 TEST_F(DecoderTest, WhatIsRefusedBeforeItIsReadIsCountedAndTold) {

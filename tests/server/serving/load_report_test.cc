@@ -18,6 +18,7 @@ class BusyEngine : public engine::Engine {
   void Drain() override {}
   void End(absl::Status) override {}
   Load load() const override { return load_; }
+  bool idle() const override { return false; }
   std::vector<engine::TenantLoad> Tenants() const override { return {}; }
 
   Load load_;
