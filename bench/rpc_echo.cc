@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/synchronization/mutex.h"
 #include "beamwright/v1/decode.grpc.pb.h"
 
 namespace beamwright::bench {
@@ -44,6 +45,8 @@ class Echo final : public v1::DecodeService::CallbackService {
 };
 
 int Main(int argc, char** argv) {
+  // As in server/main.cc.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   CLI::App app("Answers every Decode call with the same response.", "beamwright-bench-echo");
   int port = 8001;
   int tokens = 12;

@@ -1,9 +1,13 @@
 #include "client/client.h"
 
 #include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/support/async_unary_call.h>
 #include <grpcpp/support/status.h>
 
 #include <atomic>
+#include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -63,24 +67,51 @@ struct Call {
   grpc::ClientContext context;
   v1::DecodeRequest request;
   v1::DecodeResponse response;
+  grpc::Status status;
   DecodeCallback callback;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<v1::DecodeResponse>> reader;
 };
 
 }  // namespace
 
 struct Client::Impl {
+  Impl() = default;
+  // When nothing is outstanding.
+  ~Impl() {
+    queue.Shutdown();
+    if (answers.joinable()) {
+      answers.join();
+    }
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
   Stubs& NextStubs() {
     return stubs[next_stubs.fetch_add(1, std::memory_order_relaxed) % stubs.size()];
   }
 
-  // Runs on a thread of gRPC. The order matters: `num_outstanding` of zero lets the destructor go
-  // on, and by then the call must be gone. It holds a reference to its channel, and gRPC's own
-  // thread must not drop the last one: it would shut down its completion queue and wait for itself.
-  void Finish(Call* finished, const grpc::Status& status) {
-    if (status.ok()) {
+  // A thread of our own rather than gRPC's callbacks: two threads of gRPC's share those, and each
+  // event wakes the other of them. It is there from the first such call on: while it waits it would
+  // take the events of calls that are waited for elsewhere.
+  void StartAnswers() {
+    std::call_once(answers_started, [this] { answers = std::thread([this] { AwaitAnswers(); }); });
+  }
+
+  void AwaitAnswers() {
+    void* tag = nullptr;
+    bool unused = false;
+    while (queue.Next(&tag, &unused)) {
+      Finish(static_cast<Call*>(tag));
+    }
+  }
+
+  // The order matters: `num_outstanding` of zero lets the destructor go on, and by then the call
+  // must be gone.
+  void Finish(Call* finished) {
+    if (finished->status.ok()) {
       finished->callback(std::move(finished->response));
     } else {
-      finished->callback(ToAbslStatus(status));
+      finished->callback(ToAbslStatus(finished->status));
     }
     std::shared_ptr<Call> call;
     {
@@ -117,6 +148,9 @@ struct Client::Impl {
   absl::flat_hash_map<Call*, std::shared_ptr<Call>> calls ABSL_GUARDED_BY(mutex);
   // Counts a call until its callback has returned and its memory is freed.
   int64_t num_outstanding ABSL_GUARDED_BY(mutex) = 0;
+  grpc::CompletionQueue queue;
+  std::once_flag answers_started;
+  std::thread answers;  // last: it uses the others
 };
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
@@ -152,6 +186,7 @@ absl::StatusOr<v1::DecodeResponse> Client::Decode(const v1::DecodeRequest& reque
 }
 
 void Client::DecodeAsync(v1::DecodeRequest request, absl::Time deadline, DecodeCallback callback) {
+  impl_->StartAnswers();
   auto owned = std::make_shared<Call>();
   Call* call = owned.get();
   Prepare(deadline, impl_->authorization, call->context);
@@ -162,9 +197,10 @@ void Client::DecodeAsync(v1::DecodeRequest request, absl::Time deadline, DecodeC
     impl_->calls.emplace(call, std::move(owned));
     ++impl_->num_outstanding;
   }
-  impl_->NextStubs().decode->async()->Decode(
-      &call->context, &call->request, &call->response,
-      [impl = impl_.get(), call](const grpc::Status& status) { impl->Finish(call, status); });
+  call->reader =
+      impl_->NextStubs().decode->PrepareAsyncDecode(&call->context, call->request, &impl_->queue);
+  call->reader->StartCall();
+  call->reader->Finish(&call->response, &call->status, call);
 }
 
 void Client::CancelOutstanding() { impl_->CancelOutstanding(); }

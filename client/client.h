@@ -58,7 +58,7 @@ struct ClientOptions {
 // call.
 using StreamCallback = std::function<bool(const v1::StreamDecodeResponse&)>;
 
-// Called exactly once for each call, on a thread of gRPC: it must not block.
+// Called exactly once for each call, on a thread that all calls share: it must not block.
 using DecodeCallback = std::function<void(absl::StatusOr<v1::DecodeResponse>)>;
 
 // Thread-safe: any number of threads may use one Client at the same time.
