@@ -8,6 +8,7 @@
 #include "ops/kernels/gates.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/strip_product.h"
+#include "ops/kernels/tiles.h"
 
 namespace beamwright::ops {
 namespace {
@@ -17,8 +18,6 @@ namespace {
 constexpr int64_t kTileRows = 56;
 // Weights of a tile's units, where several tiles of rows read them: half of such a cache.
 constexpr int64_t kTileBytes = int64_t{1} << 20;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Tile {
   int64_t first_row = 0;

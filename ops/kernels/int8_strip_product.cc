@@ -5,6 +5,7 @@
 
 #include "ops/base/cpu.h"
 #include "ops/kernels/strip_prefetch.h"
+#include "ops/kernels/tiles.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -216,8 +217,8 @@ void MultiplyInt8Strips(VectorIsa isa, const Int8Rows& a, const Int8Strips& stri
                         const ProductStart& start, Matrix<float> out) {
   const Kernels kernels = KernelsFor(isa);
   // Blocks of nearly equal height, so that the last is not a thin one.
-  const int64_t blocks = (a.rows + kernels.most_rows - 1) / kernels.most_rows;
-  const int64_t height = blocks == 0 ? 1 : (a.rows + blocks - 1) / blocks;
+  const int64_t height = EvenTile(a.rows, kernels.most_rows);
+  const int64_t blocks = CeilDiv(a.rows, height);
   const int64_t groups = (a.depth + kInt8Group - 1) / kInt8Group;
   const int64_t num_strips = (out.columns + kStripColumns - 1) / kStripColumns;
   int32_t sums[kMostSums];

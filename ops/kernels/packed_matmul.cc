@@ -14,6 +14,7 @@
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/row_quantization.h"
 #include "ops/kernels/strip_product.h"
+#include "ops/kernels/tiles.h"
 
 namespace beamwright::ops {
 namespace {
@@ -43,9 +44,9 @@ std::byte* AllocateZeros(size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
-int64_t NumStrips(int64_t columns) { return (columns + kStripColumns - 1) / kStripColumns; }
+int64_t NumStrips(int64_t columns) { return CeilDiv(columns, kStripColumns); }
 
-int64_t NumGroups(int64_t depth) { return (depth + kInt8Group - 1) / kInt8Group; }
+int64_t NumGroups(int64_t depth) { return CeilDiv(depth, kInt8Group); }
 
 // Elements of a strip.
 int64_t StripSize(int64_t depth, Precision precision) {
@@ -181,13 +182,14 @@ void PackedMatMul::Run(int num_threads, ConstMatrix<float> a, const Start& start
   static thread_local Activations kept;
   Activations& activations = kept;  // the calling thread's, in all of them
   Prepare(num_threads, a, activations);
-  const int64_t tiles = (a.rows + kTileRows - 1) / kTileRows;
-  const int64_t panels = (columns_ + kPanelColumns - 1) / kPanelColumns;
+  const int64_t tile_rows = EvenTile(a.rows, kTileRows);
+  const int64_t tiles = CeilDiv(a.rows, tile_rows);
+  const int64_t panels = CeilDiv(columns_, kPanelColumns);
   ParallelFor(num_threads, tiles * panels, a.rows * depth_ * columns_, [&](int64_t item) {
     // A thread's items follow one another, and most of them share their panel.
-    const int64_t row = item % tiles * kTileRows;
+    const int64_t row = item % tiles * tile_rows;
     const int64_t column = item / tiles * kPanelColumns;
-    const int64_t rows = std::min(kTileRows, a.rows - row);
+    const int64_t rows = std::min(tile_rows, a.rows - row);
     const int64_t width = std::min(kPanelColumns, columns_ - column);
     RunPanel(activations, row, column, start, {out.row(row) + column, rows, width, out.stride});
   });

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/kernels/strip_prefetch.h"
+#include "ops/kernels/tiles.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -290,8 +291,8 @@ void MultiplyStrips(VectorIsa isa, ConstMatrix<float> a, const Weight* strips,
                     const ProductStart& start, Matrix<float> out) {
   const Kernels<Weight> kernels = KernelsFor<Weight>(isa);
   // Blocks of nearly equal height, so that the last is not a thin one.
-  const int64_t blocks = (a.rows + kernels.most_rows - 1) / kernels.most_rows;
-  const int64_t height = blocks == 0 ? 1 : (a.rows + blocks - 1) / blocks;
+  const int64_t height = EvenTile(a.rows, kernels.most_rows);
+  const int64_t blocks = CeilDiv(a.rows, height);
   const int64_t depth = a.columns;
   const int64_t whole = out.columns / kStripColumns;
   const int at_once = kernels.strips[height];

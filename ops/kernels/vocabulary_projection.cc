@@ -7,6 +7,7 @@
 #include "ops/base/step_profile.h"
 #include "ops/base/vector_isa.h"
 #include "ops/kernels/parallel.h"
+#include "ops/kernels/tiles.h"
 
 namespace beamwright::ops {
 namespace {
@@ -106,14 +107,15 @@ void VocabularyProjection::Scores(int num_threads, ConstMatrix<float> hidden,
   static thread_local PackedMatMul::Activations kept;
   PackedMatMul::Activations& activations = kept;  // the calling thread's, in all of them
   weight_->Prepare(num_threads, hidden, activations);
-  const int64_t tiles = (hidden.rows + kTileRows - 1) / kTileRows;
+  const int64_t tile_rows = EvenTile(hidden.rows, kTileRows);
+  const int64_t tiles = CeilDiv(hidden.rows, tile_rows);
   ParallelFor(num_threads, tiles * panels_, hidden.rows * depth() * vocabulary(),
               [&](int64_t item) {
-                const int64_t row = item % tiles * kTileRows;
+                const int64_t row = item % tiles * tile_rows;
                 const int64_t panel = item / tiles;
                 const int64_t column = panel * kScanPanel;
                 RunPanel(activations, row, panel,
-                         {out.row(row) + column, std::min(kTileRows, hidden.rows - row),
+                         {out.row(row) + column, std::min(tile_rows, hidden.rows - row),
                           std::min(kScanPanel, vocabulary() - column), out.stride});
               });
 }
@@ -190,6 +192,25 @@ void VocabularyProjection::ScanPanel(const Row& row, int64_t panel, absl::Span<f
   }
 }
 
+void VocabularyProjection::ScanTile(absl::Span<const Row> rows, int64_t first_row, int64_t panel,
+                                    int64_t chunk, int64_t chunks, Matrix<float> scores,
+                                    Scratch& scratch) const {
+  for (int64_t r = 0; r < scores.rows; ++r) {
+    const int64_t row = first_row + r;
+    const auto at = static_cast<size_t>(row);
+    const int64_t line = scratch.full_line[at];
+    if (line >= 0) {
+      std::copy_n(scores.row(r), scores.columns,
+                  scratch.full.data() + line * vocabulary() + panel * kScanPanel);
+      continue;
+    }
+    ScanPanel(rows[at], panel, scores.row_span(r),
+              scratch.parts[static_cast<size_t>(row * chunks + chunk)],
+              scratch.sums[static_cast<size_t>(row * panels_ + panel)],
+              scratch.watched.data() + scratch.first_watched[at]);
+  }
+}
+
 absl::Status VocabularyProjection::ScanWhole(const Row& row, int64_t index,
                                              Scratch& scratch) const {
   int64_t line = scratch.full_line[static_cast<size_t>(index)];
@@ -261,33 +282,21 @@ void VocabularyProjection::Scan(int num_threads, ConstMatrix<float> hidden, absl
   BW_DCHECK(static_cast<int64_t>(rows.size()) == hidden.rows && hidden.columns == depth());
   weight_->Prepare(num_threads, hidden, scratch.activations);
   const int64_t work = hidden.rows * depth() * vocabulary();
-  const int64_t tiles = (hidden.rows + kTileRows - 1) / kTileRows;
+  const int64_t tile_rows = EvenTile(hidden.rows, kTileRows);
   const int64_t chunks = work < kMinParallelWork ? 1 : std::clamp<int64_t>(num_threads, 1, panels_);
   Plan(rows, chunks, scratch);
-  ParallelFor(num_threads, tiles * chunks, work, [&](int64_t item) {
+  ParallelFor(num_threads, chunks, work, [&](int64_t chunk) {
     static thread_local std::vector<float> panel_scores;
     panel_scores.resize(static_cast<size_t>(kTileRows * kScanPanel));
-    const int64_t first_row = item % tiles * kTileRows;
-    const int64_t chunk = item / tiles;
-    const int64_t tile_rows = std::min(kTileRows, hidden.rows - first_row);
+    // All rows pass a panel before the next one is read: its weights come from memory once.
     for (int64_t panel = chunk * panels_ / chunks; panel < (chunk + 1) * panels_ / chunks;
          ++panel) {
-      const int64_t column = panel * kScanPanel;
-      const int64_t width = std::min(kScanPanel, vocabulary() - column);
-      const Matrix<float> scores{panel_scores.data(), tile_rows, width, width};
-      RunPanel(scratch.activations, first_row, panel, scores);
-      for (int64_t r = 0; r < tile_rows; ++r) {
-        const int64_t row = first_row + r;
-        const auto at = static_cast<size_t>(row);
-        const int64_t line = scratch.full_line[at];
-        if (line >= 0) {
-          std::copy_n(scores.row(r), width, scratch.full.data() + line * vocabulary() + column);
-          continue;
-        }
-        ScanPanel(rows[at], panel, scores.row_span(r),
-                  scratch.parts[static_cast<size_t>(row * chunks + chunk)],
-                  scratch.sums[static_cast<size_t>(row * panels_ + panel)],
-                  scratch.watched.data() + scratch.first_watched[at]);
+      for (int64_t first_row = 0; first_row < hidden.rows; first_row += tile_rows) {
+        const int64_t width = std::min(kScanPanel, vocabulary() - panel * kScanPanel);
+        const Matrix<float> scores{panel_scores.data(),
+                                   std::min(tile_rows, hidden.rows - first_row), width, width};
+        RunPanel(scratch.activations, first_row, panel, scores);
+        ScanTile(rows, first_row, panel, chunk, chunks, scores, scratch);
       }
     }
   });

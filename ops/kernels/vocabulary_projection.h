@@ -69,6 +69,9 @@ class VocabularyProjection {
   // One row's scores of a panel: `values` are changed by the rules.
   void ScanPanel(const Row& row, int64_t panel, absl::Span<float> values, Scratch::Part& part,
                  PanelSum& sum, float* watched) const;
+  // A panel's scores of some rows, or what is to be kept of them.
+  void ScanTile(absl::Span<const Row> rows, int64_t first_row, int64_t panel, int64_t chunk,
+                int64_t chunks, Matrix<float> scores, Scratch& scratch) const;
   absl::Status Finish(const Row& row, int64_t index, int64_t chunks, Scratch& scratch) const;
   // The row's scores as a whole, and ScanRow on them.
   absl::Status ScanWhole(const Row& row, int64_t index, Scratch& scratch) const;

@@ -1,0 +1,21 @@
+// Sizes of what a loop takes at a time.
+#ifndef BEAMWRIGHT_OPS_KERNELS_TILES_H_
+#define BEAMWRIGHT_OPS_KERNELS_TILES_H_
+
+#include <algorithm>
+#include <cstdint>
+
+namespace beamwright::ops {
+
+// b > 0.
+inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// The height of as few tiles as `most` rows each allow, cut so that the last is not a thin one; at
+// least 1.
+inline int64_t EvenTile(int64_t rows, int64_t most) {
+  return rows <= most ? std::max<int64_t>(rows, 1) : CeilDiv(rows, CeilDiv(rows, most));
+}
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_KERNELS_TILES_H_
