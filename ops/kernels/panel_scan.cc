@@ -11,6 +11,14 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+// The last few values of a row, and -infinity in the other lanes, which changes no largest value
+// and no sum of exponentials: whole vectors instead of one by one.
+BW_ALWAYS_INLINE inline void FillUp(const float* x, int64_t count, float (&rest)[kLanes]) {
+  for (int64_t lane = 0; lane < int64_t{kLanes}; ++lane) {
+    rest[lane] = lane < count ? x[lane] : -kInfinity;
+  }
+}
+
 // In lanes, since the order does not matter.
 BW_ALWAYS_INLINE inline float BlockMax(const float* x, int64_t count) {
   float largest[kLanes];
@@ -24,17 +32,25 @@ BW_ALWAYS_INLINE inline float BlockMax(const float* x, int64_t count) {
       largest[lane] = x[i + lane] > largest[lane] ? x[i + lane] : largest[lane];
     }
   }
-  for (int64_t lane = 0; i + lane < count; ++lane) {
-    bad[lane] |= x[i + lane] < kInfinity ? 0 : 1;
-    largest[lane] = x[i + lane] > largest[lane] ? x[i + lane] : largest[lane];
+  if (i < count) {
+    float rest[kLanes];
+    FillUp(x + i, count - i, rest);
+    for (int64_t lane = 0; lane < kStep; ++lane) {
+      bad[lane] |= rest[lane] < kInfinity ? 0 : 1;
+      largest[lane] = rest[lane] > largest[lane] ? rest[lane] : largest[lane];
+    }
   }
-  float result = -kInfinity;
   int any_bad = 0;
   for (int64_t lane = 0; lane < kStep; ++lane) {
-    result = largest[lane] > result ? largest[lane] : result;
     any_bad |= bad[lane];
   }
-  return any_bad != 0 ? kInfinity : result;
+  for (int64_t width = kStep / 2; width > 0; width /= 2) {
+    for (int64_t lane = 0; lane < width; ++lane) {
+      const float other = largest[lane + width];
+      largest[lane] = other > largest[lane] ? other : largest[lane];
+    }
+  }
+  return any_bad != 0 ? kInfinity : largest[0];
 }
 
 }  // namespace
@@ -62,9 +78,22 @@ PanelSum SumPanel(absl::Span<const float> values, float largest) {
   Vectorized([=, &sum]() BW_ALWAYS_INLINE {
     for (int64_t first = 0; first < count; first += kTerms) {
       const float* const block = x + first;
-      sum += LaneSum(std::min(kTerms, count - first), [block, largest](int64_t i) BW_ALWAYS_INLINE {
-        return Exp(block[i] - largest);
-      });
+      const int64_t terms = std::min(kTerms, count - first);
+      float lanes[kLanes] = {};
+      int64_t i = 0;
+      for (; i + kLanes <= terms; i += kLanes) {
+        for (int lane = 0; lane < kLanes; ++lane) {
+          lanes[lane] += Exp(block[i + lane] - largest);
+        }
+      }
+      if (i < terms) {
+        float rest[kLanes];
+        FillUp(block + i, terms - i, rest);
+        for (int lane = 0; lane < kLanes; ++lane) {
+          lanes[lane] += Exp(rest[lane] - largest);
+        }
+      }
+      sum += AddLanes(lanes);
     }
   });
   panel.sum = sum;

@@ -57,21 +57,6 @@ bool Edit(absl::Span<const LogitEdit> edits, int64_t first, absl::Span<float> va
   return any;
 }
 
-// Keeps `best` in order and at most `most` long. Tokens come in ascending order.
-template <typename Kept>
-void Keep(const Kept& kept, size_t most, std::vector<Kept>& best) {
-  if (best.size() == most) {
-    if (!(kept.value > best.back().value)) {
-      return;
-    }
-    best.pop_back();
-  }
-  const auto after =
-      std::upper_bound(best.begin(), best.end(), kept,
-                       [](const Kept& a, const Kept& b) { return a.value > b.value; });
-  best.insert(after, kept);
-}
-
 }  // namespace
 
 VocabularyProjection::VocabularyProjection(std::shared_ptr<const PackedMatMul> weight,
@@ -181,14 +166,9 @@ void VocabularyProjection::ScanPanel(const Row& row, int64_t panel, absl::Span<f
         (part.best.size() == most && maxima[block] <= part.best.back().value)) {
       continue;
     }
-    const size_t end = std::min((block + 1) * kScanBlock, values.size());
-    for (size_t i = block * kScanBlock; i < end; ++i) {
-      if (values[i] > -kInfinity &&
-          (part.best.size() < most || values[i] > part.best.back().value)) {
-        Keep(Scratch::Kept{values[i], static_cast<int32_t>(first + static_cast<int64_t>(i))}, most,
-             part.best);
-      }
-    }
+    const size_t begin = block * kScanBlock;
+    KeepBest(values.subspan(begin, kScanBlock),
+             static_cast<int32_t>(first) + static_cast<int32_t>(begin), most, part.best);
   }
 }
 
@@ -239,9 +219,9 @@ absl::Status VocabularyProjection::Finish(const Row& row, int64_t index, int64_t
   // Later chunks have higher tokens, so that equal values stay in order.
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     whole = whole || parts[chunk].bad;
-    for (const Scratch::Kept& kept : parts[chunk].best) {
+    for (const TokenScore& kept : parts[chunk].best) {
       if (chunk > 0) {
-        Keep(kept, most, parts[0].best);
+        KeepBest({&kept.value, 1}, kept.token, most, parts[0].best);
       }
     }
   }
@@ -256,7 +236,7 @@ absl::Status VocabularyProjection::Finish(const Row& row, int64_t index, int64_t
     join.Add(scratch.sums[static_cast<size_t>(index * panels_ + panel)]);
   }
   result.log_sum_exp = join.LogSumExp();
-  for (const Scratch::Kept& kept : parts[0].best) {
+  for (const TokenScore& kept : parts[0].best) {
     const float log_prob = kept.value - result.log_sum_exp;
     result.best.push_back({kept.token, log_prob, log_prob});
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "ops/kernels/best_scores.h"
 #include "ops/kernels/packed_matmul.h"
 #include "ops/kernels/panel_scan.h"
 #include "ops/kernels/topk.h"
@@ -31,14 +32,10 @@ class VocabularyProjection {
   class Scratch {
    private:
     friend class VocabularyProjection;
-    struct Kept {
-      float value;
-      int32_t token;
-    };
     // What one chunk of panels found in one row.
     struct Part {
-      std::vector<Kept> best;  // by value descending, then token ascending
-      bool bad = false;        // a score is NaN or +infinity
+      std::vector<TokenScore> best;
+      bool bad = false;  // a score is NaN or +infinity
     };
     PackedMatMul::Activations activations;
     std::vector<int64_t> full_line;     // by row: its line of `full`; -1: none
