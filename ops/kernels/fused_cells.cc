@@ -15,7 +15,7 @@ namespace {
 
 // Rows of a tile: a few blocks of the product, so that weights from the second-level cache cost
 // nothing, and few enough that the sums stay there.
-constexpr int64_t kTileRows = 56;
+constexpr int64_t kTileRows = 70;
 // Weights of a tile's units, where several tiles of rows read them: half of such a cache.
 constexpr int64_t kTileBytes = int64_t{1} << 20;
 
