@@ -1,7 +1,5 @@
 #include "ops/kernels/packed_matmul.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -10,6 +8,7 @@
 #include <new>
 
 #include "ops/base/check.h"
+#include "ops/base/huge_pages.h"
 #include "ops/kernels/int8_strip_product.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/row_quantization.h"
@@ -25,8 +24,6 @@ constexpr int64_t kPanelColumns = 512;
 constexpr int64_t kTileRows = 112;
 
 constexpr size_t kCacheLine = 64;
-constexpr size_t kPage = 4096;
-constexpr size_t kHugePage = size_t{2} << 20;
 
 // Zeros, on huge pages where that pays: a product reads all of a weight, and a large one would miss
 // the table of pages at every 4 KiB.
@@ -36,10 +33,7 @@ std::byte* AllocateZeros(size_t bytes) {
   if (memory == nullptr) {
     throw std::bad_alloc();
   }
-  if (bytes >= 2 * kHugePage) {
-    const size_t skipped = kPage - reinterpret_cast<uintptr_t>(memory) % kPage;
-    madvise(static_cast<char*>(memory) + skipped, bytes - skipped, MADV_HUGEPAGE);  // a wish
-  }
+  WishHugePages(memory, bytes);
   std::memset(memory, 0, rounded);
   return static_cast<std::byte*>(memory);
 }

@@ -7,6 +7,7 @@
 #include <new>
 #include <type_traits>
 
+#include "ops/base/huge_pages.h"
 #include "ops/base/status.h"
 
 namespace beamwright::ops {
@@ -16,6 +17,7 @@ constexpr std::align_val_t kAlignment{64};
 
 std::shared_ptr<std::byte> Allocate(int64_t bytes) {
   auto* memory = static_cast<std::byte*>(::operator new(static_cast<size_t>(bytes), kAlignment));
+  WishHugePages(memory, static_cast<size_t>(bytes));
   return {memory, [](std::byte* pointer) { ::operator delete(pointer, kAlignment); }};
 }
 
