@@ -28,8 +28,7 @@ class Check {
       return Annotate(given.status(), absl::StrCat(where, "graph"));
     }
     const onnx::GraphProto* const outside = std::exchange(graph_, &graph);
-    const absl::Status status =
-        Nodes(graph.node(), *given, OutputNames(graph), opsets, where, depth);
+    absl::Status status = Nodes(graph.node(), *given, OutputNames(graph), opsets, where, depth);
     graph_ = outside;
     return status;
   }
@@ -131,7 +130,7 @@ class Check {
     const onnx::FunctionProto& proto = *function.proto;
     const absl::flat_hash_set<std::string> given(proto.input().begin(), proto.input().end());
     const onnx::GraphProto* const outside = std::exchange(graph_, nullptr);
-    const absl::Status status = Nodes(
+    absl::Status status = Nodes(
         proto.node(), given, std::vector<std::string>(proto.output().begin(), proto.output().end()),
         function.opsets, where, depth);
     graph_ = outside;
