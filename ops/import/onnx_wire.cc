@@ -182,7 +182,7 @@ class Walk {
   // Counts length-delimited fields inside as messages; what does not parse is text.
   absl::Status Other(absl::string_view content, int depth) {
     const int64_t before = budget_;
-    const absl::Status status = Run(content, Message::kOther, depth + 1);
+    absl::Status status = Run(content, Message::kOther, depth + 1);
     if (!status.ok() && budget_ >= 0 && depth < kMaxDepth) {
       budget_ = before;
       return absl::OkStatus();
