@@ -62,7 +62,7 @@ absl::StatusOr<Program> Program::Compile(const Graph& graph, const GraphInfo& in
       return Annotate(kernel.status(), instruction.name);
     }
     instruction.kernel = *std::move(kernel);
-    instruction.families = dynamic_cast<const FamilyKernel*>(instruction.kernel.get());
+    instruction.by_source = dynamic_cast<const RowSourceKernel*>(instruction.kernel.get());
     for (const ValueId id : node.inputs) {
       instruction.inputs.push_back(id.present() ? program.slot(id) : -1);
     }
@@ -128,10 +128,14 @@ absl::Status Program::RunInstruction(const Instruction& instruction,
   return RunRepeating(instruction, context, slots, {}, 1);
 }
 
-absl::Status Program::RunFamilies(const Instruction& instruction, const ExecutionContext& context,
-                                  const RowFamilies& families, Slots& slots) {
-  absl::Status status = instruction.families->RunFamilies(context, InputsOf(instruction, slots),
-                                                          families, Outputs(instruction, slots));
+absl::Status Program::RunRows(const Instruction& instruction, const ExecutionContext& context,
+                              const RowSources& sources, const Tensor* table, Slots& slots) {
+  Inputs inputs = InputsOf(instruction, slots);
+  if (table != nullptr) {
+    inputs[static_cast<size_t>(instruction.by_source->table_input())] = table;
+  }
+  absl::Status status =
+      instruction.by_source->RunRows(context, inputs, sources, Outputs(instruction, slots));
   return status.ok() ? status : Annotate(status, instruction.name);
 }
 

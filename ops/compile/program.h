@@ -26,7 +26,7 @@ class Program {
     std::vector<int> inputs;  // slots, -1: absent
     int first_output = 0;     // the outputs' slots follow one another
     int num_outputs = 0;
-    const FamilyKernel* families = nullptr;  // the kernel, if it is one
+    const RowSourceKernel* by_source = nullptr;  // the kernel, if it is one
   };
 
   // Compiles the selected nodes ([node] -> bool); Parameters, Constants, Results and whatever is
@@ -59,9 +59,9 @@ class Program {
   static absl::Status RunRepeating(const Instruction& instruction, const ExecutionContext& context,
                                    Slots& slots, absl::Span<const int> repeated,
                                    int64_t repeat_rows);
-  // The same of one whose kernel is a FamilyKernel, with states by family.
-  static absl::Status RunFamilies(const Instruction& instruction, const ExecutionContext& context,
-                                  const RowFamilies& families, Slots& slots);
+  // The same of one whose kernel is a RowSourceKernel. table: what it gets as its table_input().
+  static absl::Status RunRows(const Instruction& instruction, const ExecutionContext& context,
+                              const RowSources& sources, const Tensor* table, Slots& slots);
   // Lets go of what the instruction computed where it shares an input's buffer (a Reshape does), so
   // that the buffer has one owner again and can be written in the next run. Views of views are
   // known by what they view: release the last instruction first.

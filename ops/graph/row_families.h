@@ -41,17 +41,27 @@ class RowFamilies {
   bool in_order_ = true;
 };
 
-// What a Kernel also is if it can read a state once for a family.
-class FamilyKernel {
+// Where a kernel finds rows that nobody has copied for it.
+struct RowSources {
+  // Input state_input() has a row for each of these instead of one for each row. Null: for each
+  // row.
+  const RowFamilies* families = nullptr;
+  // Input table_input() is a table, and the rows are those that this list [rows] of integers names,
+  // as Gather reads it. Null: it has a row for each row.
+  const Tensor* table_rows = nullptr;
+};
+
+// What a Kernel also is if it can read rows where they lie.
+class RowSourceKernel {
  public:
-  virtual ~FamilyKernel() = default;
-  // Kernel::Run with a row for each family in place of one for each row in input state_input().
-  virtual absl::Status RunFamilies(const ExecutionContext& context,
-                                   absl::Span<const Tensor* const> inputs,
-                                   const RowFamilies& families,
-                                   absl::Span<Tensor> outputs) const = 0;
-  // -1: it can't after all.
+  virtual ~RowSourceKernel() = default;
+  // Kernel::Run with such inputs; at least one source must be there.
+  virtual absl::Status RunRows(const ExecutionContext& context,
+                               absl::Span<const Tensor* const> inputs, const RowSources& sources,
+                               absl::Span<Tensor> outputs) const = 0;
+  // -1: it takes none.
   virtual int state_input() const = 0;
+  virtual int table_input() const = 0;
 };
 
 }  // namespace beamwright::ops

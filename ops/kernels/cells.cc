@@ -9,6 +9,7 @@
 #include "ops/kernels/activations.h"
 #include "ops/kernels/cell_weights.h"
 #include "ops/kernels/fused_cells.h"
+#include "ops/kernels/indices.h"
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/rows.h"
@@ -169,7 +170,7 @@ ConstMatrix<float> AsMatrix(const Tensor& tensor) {
   return {tensor.data<float>(), tensor.dim(0), tensor.dim(1), tensor.dim(1)};
 }
 
-class CellKernel final : public Kernel, public FamilyKernel {
+class CellKernel final : public Kernel, public RowSourceKernel {
  public:
   CellKernel(CellOptions options, absl::Span<const InputInfo> inputs, Precision weights)
       : options_(std::move(options)) {
@@ -199,10 +200,10 @@ class CellKernel final : public Kernel, public FamilyKernel {
 
   absl::Status Run(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                    absl::Span<Tensor> outputs) const override {
-    BW_RETURN_IF_ERROR(Prepare(inputs, nullptr, outputs));
+    BW_RETURN_IF_ERROR(Prepare(inputs, {}, outputs));
     const PhaseScope phase(Phase::kGates);
     if (IsFused(inputs)) {
-      RunFused(context, inputs, nullptr, outputs);
+      RunFused(context, inputs, {}, outputs);
       return absl::OkStatus();
     }
     switch (options_.cell) {
@@ -220,11 +221,12 @@ class CellKernel final : public Kernel, public FamilyKernel {
   int state_input() const override {
     return options_.cell == Cell::kGru && IsFused({}) ? kStateInput : -1;
   }
-  absl::Status RunFamilies(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
-                           const RowFamilies& families, absl::Span<Tensor> outputs) const override {
-    BW_RETURN_IF_ERROR(Prepare(inputs, &families, outputs));
+  int table_input() const override { return options_.input_is_product && MayBeFused() ? 0 : -1; }
+  absl::Status RunRows(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
+                       const RowSources& sources, absl::Span<Tensor> outputs) const override {
+    BW_RETURN_IF_ERROR(Prepare(inputs, sources, outputs));
     const PhaseScope phase(Phase::kGates);
-    RunFused(context, inputs, &families, outputs);
+    RunFused(context, inputs, sources, outputs);
     return absl::OkStatus();
   }
 
@@ -232,20 +234,29 @@ class CellKernel final : public Kernel, public FamilyKernel {
   static constexpr int kStateInput = 1;  // H
 
   // Checks what the run is given, and makes room for its outputs.
-  absl::Status Prepare(absl::Span<const Tensor* const> inputs, const RowFamilies* families,
+  absl::Status Prepare(absl::Span<const Tensor* const> inputs, const RowSources& sources,
                        absl::Span<Tensor> outputs) const {
     RuntimeResults results(outputs.size());
     RuntimeInfos infos = DescribeInputs(inputs);
     for (const auto& [index, weight] : packed_) {
       infos[static_cast<size_t>(index)] = weight;
     }
-    if (families != nullptr) {
+    if (const RowFamilies* const families = sources.families; families != nullptr) {
       const Tensor& state = *inputs[kStateInput];
       if (state.rank() != 2 || state.dim(0) != families->num_families()) {
         return Invalid("H: shape ", ToString(state.shape()), " must have a row for each of ",
                        families->num_families(), " families");
       }
       infos[kStateInput].shape = PartialShape({int64_t{families->num_rows()}, state.dim(1)});
+    }
+    if (const Tensor* const rows = sources.table_rows; rows != nullptr) {
+      const Tensor& table = *inputs[0];
+      if (table.rank() != 2 || rows->rank() != 1 || !IsInteger(rows->dtype())) {
+        return Invalid("X: a table of shape ", ToString(table.shape()), " and ",
+                       ToString(rows->shape()), " must have rank 2 and 1");
+      }
+      BW_RETURN_IF_ERROR(CheckIndices(*rows, "indices", -table.dim(0), table.dim(0)));
+      infos[0].shape = PartialShape({rows->dim(0), table.dim(1)});
     }
     BW_RETURN_IF_ERROR(CellShapes(options_, infos, absl::MakeSpan(results)));
     return PrepareOutputs(results, outputs);
@@ -323,18 +334,30 @@ class CellKernel final : public Kernel, public FamilyKernel {
     }
   }
 
-  bool IsFused(absl::Span<const Tensor* const> inputs) const {
+  // With peepholes it is not, after all.
+  bool MayBeFused() const {
     const bool one_product = options_.cell == Cell::kLstm || options_.linear_before_reset;
     return options_.IsUsual() && options_.cell != Cell::kRnn && one_product &&
-           recurrent_.is_packed() && (options_.input_is_product || input_.is_packed()) &&
-           Optional(inputs, options_.p()) == nullptr;
+           recurrent_.is_packed() && (options_.input_is_product || input_.is_packed());
+  }
+  bool IsFused(absl::Span<const Tensor* const> inputs) const {
+    return MayBeFused() && Optional(inputs, options_.p()) == nullptr;
   }
 
   void RunFused(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
-                const RowFamilies* families, absl::Span<Tensor> outputs) const {
+                const RowSources& sources, absl::Span<Tensor> outputs) const {
     const Tensor* const bias = Optional(inputs, options_.b());
-    const FusedCell cell{input_.packed(), recurrent_.packed(), AsMatrix(*inputs[0]),
-                         AsMatrix(*inputs[1]), bias == nullptr ? nullptr : bias->data<float>()};
+    FusedCell cell{input_.packed(), recurrent_.packed(), outputs[0].dim(0), AsMatrix(*inputs[0])};
+    cell.h = AsMatrix(*inputs[1]);
+    cell.bias = bias == nullptr ? nullptr : bias->data<float>();
+    if (sources.table_rows != nullptr) {
+      static thread_local std::vector<int64_t> rows;  // kept from step to step
+      rows.clear();
+      for (int64_t i = 0; i < cell.rows; ++i) {
+        rows.push_back(IndexAt(*sources.table_rows, i, cell.x.rows));
+      }
+      cell.x_rows = rows.data();
+    }
     const auto output = [&](size_t index) {
       return Matrix<float>{outputs[index].mutable_data<float>(), outputs[index].dim(0),
                            options_.hidden, options_.hidden};
@@ -342,7 +365,7 @@ class CellKernel final : public Kernel, public FamilyKernel {
     if (options_.cell == Cell::kLstm) {
       RunFusedLstm(context.num_threads, cell, AsMatrix(*inputs[2]), output(1), output(0));
     } else {
-      RunFusedGru(context.num_threads, cell, families, output(0));
+      RunFusedGru(context.num_threads, cell, sources.families, output(0));
     }
   }
 

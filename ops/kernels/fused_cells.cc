@@ -127,7 +127,7 @@ class Products {
 
   int64_t work() const {
     const int64_t input_depth = cell_.input == nullptr ? 0 : cell_.input->depth();
-    return gates_ * hidden_ * (cell_.h.rows * hidden_ + cell_.x.rows * (input_depth + 16));
+    return gates_ * hidden_ * (cell_.h.rows * hidden_ + cell_.rows * (input_depth + 16));
   }
   int64_t weight_bytes() const {
     return static_cast<int64_t>(cell_.recurrent->num_bytes() +
@@ -165,7 +165,7 @@ template <typename Body>
 void ForTiles(int num_threads, const FusedCell& cell, const Products& products, Body body) {
   const int threads = products.work() < kMinParallelWork ? 1 : num_threads;
   const int64_t rows = cell.h.rows;
-  const int64_t widest = cell.input == nullptr ? rows : cell.x.rows;
+  const int64_t widest = cell.input == nullptr ? rows : cell.rows;
   const Tiling tiles(threads, rows, widest, cell.h.columns, products.weight_bytes());
   ParallelFor(threads, tiles.size(), products.work(), [&](int64_t index) { body(tiles[index]); });
 }
@@ -188,7 +188,7 @@ void RunFusedLstm(int num_threads, const FusedCell& cell, ConstMatrix<float> c, 
     const float* const bias = cell.bias == nullptr ? nullptr : cell.bias + tile.first_unit;
     for (int64_t row = 0; row < tile.rows; ++row) {
       const float* const x =
-          multiplies ? sums.row(row) : cell.x.row(tile.first_row + row) + tile.first_unit;
+          multiplies ? sums.row(row) : cell.ProductOf(tile.first_row + row) + tile.first_unit;
       AddBias(x, multiplies ? tile.units : hidden, bias, hidden, kGates, tile.units, sums.row(row));
     }
     products.Recurrent(tile, /*from_output=*/true, sums);
@@ -234,7 +234,7 @@ void RunFusedGru(int num_threads, const FusedCell& given, const RowFamilies* fam
       for (int64_t child = first_child(at); child < first_child(at + 1); ++child) {
         const int64_t row =
             families == nullptr ? child : families->rows()[static_cast<size_t>(child)];
-        sums.input = multiplies ? input.row(child - first) : cell.x.row(row) + tile.first_unit;
+        sums.input = multiplies ? input.row(child - first) : cell.ProductOf(row) + tile.first_unit;
         GruGates(sums, cell.h.row(at) + tile.first_unit, tile.units,
                  new_h.row(row) + tile.first_unit);
       }

@@ -16,9 +16,14 @@ namespace beamwright::ops {
 struct FusedCell {
   const PackedMatMul* input = nullptr;      // W^T [input size, gates * hidden]; null: see x
   const PackedMatMul* recurrent = nullptr;  // R^T [hidden, gates * hidden]
-  ConstMatrix<float> x;                     // [rows, input size], or the product itself
+  int64_t rows = 0;                         // of the result
+  ConstMatrix<float> x;                     // [rows, input size], or the product itself, or
+  const int64_t* x_rows = nullptr;          // a table of products, and each row's row in it
   ConstMatrix<float> h;                     // [rows, hidden], or a row for each family
   const float* bias = nullptr;              // B of the operator, or null
+
+  // The product of `row` that was computed elsewhere.
+  const float* ProductOf(int64_t row) const { return x.row(x_rows == nullptr ? row : x_rows[row]); }
 };
 
 // c, new_c, new_h [rows, hidden]: the LSTMCell operator's. Thread-safe.

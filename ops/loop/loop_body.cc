@@ -59,6 +59,7 @@ absl::StatusOr<std::unique_ptr<LoopBody>> LoopBody::Compile(std::shared_ptr<cons
     spares.push_back(is_first && body->step_program_.Computes(slot) ? slot : -1);
   }
   body->FindFamilyStates();
+  body->FindLookUps();
   Program* const programs[] = {&body->request_program_, &body->step_program_};
   Program::DropUnread(graph, programs);
   for (const int rule : body->invariants_) {
@@ -82,8 +83,8 @@ void LoopBody::FindFamilyStates() {
       const std::vector<int>& inputs = instructions[i].inputs;
       for (size_t port = 0; port < inputs.size(); ++port) {
         if (inputs[port] == slot) {
-          fits = fits && !plan_.per_request[i] && instructions[i].families != nullptr &&
-                 instructions[i].families->state_input() == static_cast<int>(port);
+          fits = fits && !plan_.per_request[i] && instructions[i].by_source != nullptr &&
+                 instructions[i].by_source->state_input() == static_cast<int>(port);
           readers.push_back(i);
         }
       }
@@ -91,6 +92,51 @@ void LoopBody::FindFamilyStates() {
     family_states_.push_back(fits);
     for (size_t i = 0; fits && i < readers.size(); ++i) {
       reads_families_[readers[i]] = true;
+    }
+  }
+}
+
+void LoopBody::FindLookUps() {
+  const std::vector<Program::Instruction>& instructions = step_program_.instructions();
+  const Slots constants = step_program_.MakeSlots();
+  look_ups_.assign(instructions.size(), -1);
+  is_look_up_.assign(instructions.size(), false);
+  const auto constant = [&](int slot) {
+    const Tensor* value = slot < 0 ? nullptr : &constants[static_cast<size_t>(slot)];
+    return value != nullptr && value->has_value() ? value : nullptr;
+  };
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    const Program::Instruction& gather = instructions[i];
+    const Node& node = loop_->body.node(gather.node);
+    if (node.op != "Gather" || gather.inputs.size() != 3 || plan_.per_request[i] ||
+        node.attributes.Int("batch_dims", 0).value_or(-1) != 0) {
+      continue;
+    }
+    const Tensor* const table = constant(gather.inputs[0]);
+    const Tensor* const axis = constant(gather.inputs[2]);
+    const PartialShape& rows = loop_->body.info(node.inputs[1]).shape;
+    if (table == nullptr || table->rank() != 2 || axis == nullptr || axis->num_elements() != 1 ||
+        (*ToInt64(*axis))[0] != 0 || !rows.has_rank() || rows.rank() != 1) {
+      continue;
+    }
+    // Its one reader.
+    int reader = -1;
+    bool fits = std::find(result_slots_.begin(), result_slots_.end(), gather.first_output) ==
+                result_slots_.end();
+    for (size_t j = 0; j < instructions.size(); ++j) {
+      const std::vector<int>& inputs = instructions[j].inputs;
+      for (size_t port = 0; port < inputs.size(); ++port) {
+        if (inputs[port] == gather.first_output) {
+          fits = fits && reader < 0 && !plan_.per_request[j] &&
+                 instructions[j].by_source != nullptr &&
+                 instructions[j].by_source->table_input() == static_cast<int>(port);
+          reader = static_cast<int>(j);
+        }
+      }
+    }
+    if (fits && reader >= 0) {
+      look_ups_[static_cast<size_t>(reader)] = static_cast<int>(i);
+      is_look_up_[i] = true;
     }
   }
 }

@@ -132,8 +132,12 @@ class LoopBody {
   // `num_rows`: what replaces the first extent of the old states; -1: nothing does.
   absl::Status CollectResults(const Slots& slots, bool may_change_shape, int64_t num_rows,
                               std::vector<Tensor>& states, std::vector<Tensor>& results) const;
-  // Finds the states that are read by nothing but kernels that take them by family.
+  // Finds the states that are read by nothing but kernels that take them by family, and rows of
+  // tables by nothing but one that takes the table.
   void FindFamilyStates();
+  void FindLookUps();
+  absl::Status RunOverRows(const ExecutionContext& context, size_t instruction,
+                           RowScratch& scratch) const;
   absl::Status GatherStates(const RowStep& step, absl::Span<const Tensor> states,
                             RowScratch& scratch) const;
   // At the end of StepWhole: lets go of states and slices. An old state's memory becomes that of
@@ -163,6 +167,9 @@ class LoopBody {
   std::vector<int> spare_slots_;  // by state: the slot of its next value; -1: not the step's alone
   std::vector<bool> family_states_;   // by state: StepRows holds it by family, not by row
   std::vector<bool> reads_families_;  // by instruction of the step program: one of these states
+  // By instruction, of those that run over all rows: the Gather whose table it reads; -1: none.
+  std::vector<int> look_ups_;
+  std::vector<bool> is_look_up_;  // a Gather that need not run for it
 };
 
 // out = rows parents[i] of `old` [rows, ...] (or no value: there are none), followed by state

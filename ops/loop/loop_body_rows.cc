@@ -207,6 +207,29 @@ absl::Status LoopBody::GatherStates(const RowStep& step, absl::Span<const Tensor
   return absl::OkStatus();
 }
 
+absl::Status LoopBody::RunOverRows(const ExecutionContext& context, size_t instruction,
+                                   RowScratch& scratch) const {
+  const std::vector<Program::Instruction>& instructions = step_program_.instructions();
+  const Program::Instruction& now = instructions[instruction];
+  if (!plan_.separable) {
+    return Program::RunInstruction(now, context, scratch.rows);
+  }
+  if (is_look_up_[instruction]) {
+    return absl::OkStatus();
+  }
+  RowSources sources;
+  sources.families = reads_families_[instruction] ? &scratch.families : nullptr;
+  const Tensor* table = nullptr;
+  if (const int look_up = look_ups_[instruction]; look_up >= 0) {
+    const std::vector<int>& inputs = instructions[static_cast<size_t>(look_up)].inputs;
+    table = &scratch.rows[static_cast<size_t>(inputs[0])];
+    sources.table_rows = &scratch.rows[static_cast<size_t>(inputs[1])];
+  }
+  return sources.families == nullptr && table == nullptr
+             ? Program::RunInstruction(now, context, scratch.rows)
+             : Program::RunRows(now, context, sources, table, scratch.rows);
+}
+
 absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& step,
                                 RowScratch& scratch, std::vector<Tensor>& states,
                                 std::vector<Tensor>& results) const {
@@ -235,11 +258,7 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
       continue;
     }
     for (const int index : segment.instructions) {
-      const auto at = static_cast<size_t>(index);
-      const Program::Instruction& instruction = step_program_.instructions()[at];
-      BW_RETURN_IF_ERROR(reads_families_[at] && plan_.separable
-                             ? Program::RunFamilies(instruction, context, scratch.families, rows)
-                             : Program::RunInstruction(instruction, context, rows));
+      BW_RETURN_IF_ERROR(RunOverRows(context, static_cast<size_t>(index), scratch));
     }
   }
   for (size_t i = 0; i < carried_.size(); ++i) {

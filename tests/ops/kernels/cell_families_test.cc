@@ -1,5 +1,5 @@
-// Cells that read a state once for all rows that continue it, against the same cells with a copy of
-// the state for each row.
+// Cells that read a state once for all rows that continue it, and products where a table has them,
+// against the same cells with a copy for each row.
 #include <gtest/gtest.h>
 
 #include "ops/base/vector_isa.h"
@@ -11,7 +11,7 @@ namespace {
 
 struct Made {
   std::unique_ptr<Kernel> kernel;
-  const FamilyKernel* families = nullptr;
+  const RowSourceKernel* by_source = nullptr;
 };
 
 Made Make(const Call& call) {
@@ -27,7 +27,7 @@ Made Make(const Call& call) {
   auto kernel = op->make({node, infos, TestOperators()});
   EXPECT_TRUE(kernel.ok()) << kernel.status();
   Made made{*std::move(kernel), nullptr};
-  made.families = dynamic_cast<const FamilyKernel*>(made.kernel.get());
+  made.by_source = dynamic_cast<const RowSourceKernel*>(made.kernel.get());
   return made;
 }
 
@@ -71,8 +71,8 @@ TEST_P(CellFamilies, GiveTheBitsOfAStateForEachRow) {
     }
     const Call call = Gru(random, rows, input, hidden, is_product);
     const Made cell = Make(call);
-    ASSERT_NE(cell.families, nullptr);
-    ASSERT_EQ(cell.families->state_input(), 1);
+    ASSERT_NE(cell.by_source, nullptr);
+    ASSERT_EQ(cell.by_source->state_input(), 1);
     const Tensor old = random.Floats({old_rows, hidden});
     std::vector<int32_t> parents;
     for (int64_t row = 0; row < rows; ++row) {
@@ -98,8 +98,8 @@ TEST_P(CellFamilies, GiveTheBitsOfAStateForEachRow) {
       ASSERT_TRUE(
           cell.kernel->Run({.num_threads = threads}, Pointers(by_row), absl::MakeSpan(expected))
               .ok());
-      const absl::Status status = cell.families->RunFamilies(
-          {.num_threads = threads}, Pointers(by_family), families, absl::MakeSpan(got));
+      const absl::Status status = cell.by_source->RunRows(
+          {.num_threads = threads}, Pointers(by_family), {&families, nullptr}, absl::MakeSpan(got));
       ASSERT_TRUE(status.ok()) << status;
       EXPECT_TRUE(SameBits(got[0], expected[0])) << rows << " rows of " << families.num_families()
                                                  << " families, " << threads << " threads";
@@ -112,31 +112,86 @@ INSTANTIATE_TEST_SUITE_P(Isa, CellFamilies,
                                                               VectorIsa::kAvx512),
                                             ::testing::Bool()));
 
+// Products of a table's rows, of states by row or by family, for both cells.
+class CellTables : public ::testing::TestWithParam<std::tuple<VectorIsa, bool, DType>> {};
+
+TEST_P(CellTables, GiveTheBitsOfACopyForEachRow) {
+  const auto [isa, lstm, index_type] = GetParam();
+  const ScopedVectorIsa scope(isa);
+  Random random(22);
+  constexpr int64_t kTokens = 11;
+  for (const int64_t rows : {1, 6, 75}) {
+    for (const int64_t hidden : {30, 64}) {
+      const int64_t gates = lstm ? 4 : 3;
+      Call call{lstm ? "LSTMCell" : "GRUCell",
+                {random.Floats({rows, gates * hidden}, -3, 3), random.Floats({rows, hidden})},
+                {{"hidden_size", hidden}, {"input_is_product", true}},
+                lstm ? 2 : 1};
+      if (lstm) {
+        call.inputs.push_back(random.Floats({rows, hidden}));
+      } else {
+        call.attributes.push_back({"linear_before_reset", true});
+      }
+      call.constants = {call.inputs.size() + 1};
+      call.inputs.insert(call.inputs.end(), {Tensor(), random.Floats({gates * hidden, hidden}),
+                                             random.Floats({4 * hidden})});
+      const Made cell = Make(call);
+      ASSERT_EQ(cell.by_source->table_input(), 0);
+      ASSERT_EQ(cell.by_source->state_input(), lstm ? -1 : 1);
+      std::vector<Tensor> from_table = call.inputs;
+      from_table[0] = random.Floats({kTokens, gates * hidden}, -3, 3);
+      // Negative ones count from the end.
+      const Tensor tokens = random.Ints({rows}, -kTokens, kTokens - 1, index_type);
+      std::vector<Tensor> copied = call.inputs;
+      copied[0] = RunOne({"Gather", {from_table[0], tokens, Tensor::Scalar(int64_t{0})}});
+      std::vector<Tensor> expected(static_cast<size_t>(call.num_outputs));
+      std::vector<Tensor> got(expected.size());
+      ASSERT_TRUE(cell.kernel->Run({}, Pointers(copied), absl::MakeSpan(expected)).ok());
+      const absl::Status status = cell.by_source->RunRows({}, Pointers(from_table),
+                                                          {nullptr, &tokens}, absl::MakeSpan(got));
+      ASSERT_TRUE(status.ok()) << status;
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_TRUE(SameBits(got[i], expected[i])) << rows << " rows of " << hidden;
+      }
+      Tensor outside = I64({rows}, std::vector<int64_t>(static_cast<size_t>(rows), kTokens));
+      EXPECT_EQ(cell.by_source
+                    ->RunRows({}, Pointers(from_table), {nullptr, &outside}, absl::MakeSpan(got))
+                    .code(),
+                absl::StatusCode::kInvalidArgument);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Isa, CellTables,
+    ::testing::Combine(::testing::Values(VectorIsa::kPlain, VectorIsa::kAvx2, VectorIsa::kAvx512),
+                       ::testing::Bool(), ::testing::Values(DType::kI32, DType::kI64)));
+
 // A product of the reset state with R is a row's own, and so is what has no packed weights.
-TEST(FamilyKernels, AreOnlyCellsWhoseStateIsMultipliedApart) {
+TEST(RowSourceKernels, AreOnlyCellsWhoseStateIsMultipliedApart) {
   Random random(4);
   Call call = Gru(random, 3, 4, 32, false);
-  EXPECT_EQ(Make(call).families->state_input(), 1);
+  EXPECT_EQ(Make(call).by_source->state_input(), 1);
   Call unpacked = call;
   unpacked.constants = {2};
-  EXPECT_EQ(Make(unpacked).families->state_input(), -1);
+  EXPECT_EQ(Make(unpacked).by_source->state_input(), -1);
   Call clipped = call;
   clipped.attributes.push_back({"clip", 1.0});
-  EXPECT_EQ(Make(clipped).families->state_input(), -1);
+  EXPECT_EQ(Make(clipped).by_source->state_input(), -1);
   Call reset_first = call;
   reset_first.attributes[1] = {"linear_before_reset", false};
   reset_first.inputs.pop_back();
-  EXPECT_EQ(Make(reset_first).families->state_input(), -1);
+  EXPECT_EQ(Make(reset_first).by_source->state_input(), -1);
 }
 
-TEST(FamilyKernels, RefuseStatesOfAnotherNumber) {
+TEST(RowSourceKernels, RefuseStatesOfAnotherNumber) {
   Random random(5);
   const Call call = Gru(random, 3, 4, 32, false);
   RowFamilies families;
   families.Assign({0, 0, 1});
   std::vector<Tensor> outputs(1);
-  const absl::Status status = Make(call).families->RunFamilies({}, Pointers(call.inputs), families,
-                                                               absl::MakeSpan(outputs));
+  const absl::Status status = Make(call).by_source->RunRows(
+      {}, Pointers(call.inputs), {&families, nullptr}, absl::MakeSpan(outputs));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
 }
 

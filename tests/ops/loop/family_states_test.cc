@@ -33,12 +33,20 @@ enum class Beside {
   kSum,     // an Add, which takes rows
   kInput,   // the second cell, as its input
   kResult,  // nothing in the body: it is a result as it is
+  // What x is: ids of rows of a table, which the first cell takes for its input's product.
+  kTable,
+  kTableRead,  // its rows are a result as well
 };
+
+constexpr int64_t kTokens = 6;
+
+bool ReadsTable(Beside beside) { return beside >= Beside::kTable; }
 
 std::unique_ptr<LoopBody> TwoCells(Beside beside) {
   std::mt19937 random(1);
   GraphBuilder body;
-  const auto x = body.Parameter("x", DType::kF32, {-1, kWidth});
+  const auto x = ReadsTable(beside) ? body.Parameter("x", DType::kI64, {-1})
+                                    : body.Parameter("x", DType::kF32, {-1, kWidth});
   const auto a = body.Parameter("a", DType::kF32, {-1, kWidth});
   const auto b = body.Parameter("b", DType::kF32, {-1, kWidth});
   const auto cell = [&](GraphBuilder::Value input, GraphBuilder::Value state) {
@@ -48,12 +56,29 @@ std::unique_ptr<LoopBody> TwoCells(Beside beside) {
                      body.Constant(RandomTensor({4 * kWidth}, random))},
                     {{"hidden_size", kWidth}, {"linear_before_reset", true}});
   };
-  const auto next_a = cell(x, a);
+  const auto rows =
+      ReadsTable(beside)
+          ? body.Add("Gather",
+                     {body.Constant(RandomTensor({kTokens, 3 * kWidth}, random)), x, body.Int(0)},
+                     {{"batch_dims", int64_t{0}}})
+          : x;
+  const auto next_a =
+      ReadsTable(beside)
+          ? body.Add("GRUCell",
+                     {rows, a, ValueId(), body.Constant(RandomTensor({3 * kWidth, kWidth}, random)),
+                      body.Constant(RandomTensor({4 * kWidth}, random))},
+                     {{"hidden_size", kWidth},
+                      {"linear_before_reset", true},
+                      {"input_is_product", true}})
+          : cell(x, a);
   const auto next_b = cell(beside == Beside::kInput ? a : next_a, b);
   body.Result("next_a", beside == Beside::kSum ? body.Add("Add", {next_a, a}) : next_a);
   body.Result("next_b", next_b);
   if (beside == Beside::kResult) {
     body.Result("old_a", a);
+  }
+  if (beside == Beside::kTableRead) {
+    body.Result("rows", rows);
   }
   auto loop = std::make_shared<Loop>();
   loop->body = body.Build();
@@ -105,7 +130,13 @@ TEST_P(FamilyStates, RowsGetWhatTheyGetAlone) {
     if (old_rows > 0) {
       old = {RandomTensor({old_rows, kWidth}, random), RandomTensor({old_rows, kWidth}, random)};
     }
-    const Tensor x = RandomTensor({rows, kWidth}, random);
+    Tensor x = RandomTensor({rows, kWidth}, random);
+    if (ReadsTable(beside)) {
+      x = Tensor(DType::kI64, {rows});
+      for (int64_t row = 0; row < rows; ++row) {
+        x.mutable_data<int64_t>()[row] = pick(0, kTokens - 1);
+      }
+    }
     LoopBody::RequestValues shared;
     ASSERT_TRUE(body->Bind(ExecutionContext(), {}, shared).ok());
     LoopBody::RequestValues* const request = &shared;
@@ -136,13 +167,17 @@ TEST_P(FamilyStates, RowsGetWhatTheyGetAlone) {
       if (beside == Beside::kResult) {
         EXPECT_TRUE(SameBits(before, results[2].Rows(row, row + 1))) << round << ' ' << row;
       }
+      if (beside == Beside::kTableRead) {
+        EXPECT_TRUE(SameBits(alone_results[2], results[2].Rows(row, row + 1))) << round;
+      }
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyStates,
                          ::testing::Combine(::testing::Values(Beside::kNothing, Beside::kSum,
-                                                              Beside::kInput, Beside::kResult),
+                                                              Beside::kInput, Beside::kResult,
+                                                              Beside::kTable, Beside::kTableRead),
                                             ::testing::Bool()));
 
 }  // namespace
