@@ -19,6 +19,15 @@ BW_ALWAYS_INLINE inline void FillUp(const float* x, int64_t count, float (&rest)
   }
 }
 
+// exp(x) for x <= 0. Where it is 0 nothing is multiplied down to it: a product that underflows
+// takes a processor a hundred times as long, and one token that is barred would do that to a vector
+// of sixteen.
+BW_ALWAYS_INLINE inline float Term(float x) {
+  const bool is_zero = x < -104.0f;
+  const float term = Exp(is_zero ? 0.0f : x);
+  return is_zero ? 0.0f : term;
+}
+
 // In lanes, since the order does not matter.
 BW_ALWAYS_INLINE inline float BlockMax(const float* x, int64_t count) {
   float largest[kLanes];
@@ -83,14 +92,14 @@ PanelSum SumPanel(absl::Span<const float> values, float largest) {
       int64_t i = 0;
       for (; i + kLanes <= terms; i += kLanes) {
         for (int lane = 0; lane < kLanes; ++lane) {
-          lanes[lane] += Exp(block[i + lane] - largest);
+          lanes[lane] += Term(block[i + lane] - largest);
         }
       }
       if (i < terms) {
         float rest[kLanes];
         FillUp(block + i, terms - i, rest);
         for (int lane = 0; lane < kLanes; ++lane) {
-          lanes[lane] += Exp(rest[lane] - largest);
+          lanes[lane] += Term(rest[lane] - largest);
         }
       }
       sum += AddLanes(lanes);
