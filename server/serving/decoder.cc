@@ -105,7 +105,7 @@ class Decoder::Call {
       *result.mutable_decoded() = *std::move(decoded);
     } else {
       num_unavailable_ += absl::IsUnavailable(decoded.status()) ? 1 : 0;
-      *result.mutable_error() = ToRpcStatus(decoded.status());
+      *result.mutable_error() = decoder_.OnWire(decoded.status());
     }
   }
 
@@ -208,6 +208,18 @@ void Decoder::CountCall(const Caller& caller, const engine::DecodeModel* model,
 void Decoder::Refuse(const absl::Status& status, const Caller& caller) {
   CountCall(caller, nullptr, status, absl::Now(), 0, nullptr);
   metrics_.CountRejection(status);
+}
+
+google::rpc::Status Decoder::OnWire(const absl::Status& status) {
+  if (!absl::IsResourceExhausted(status)) {
+    return ToRpcStatus(status);
+  }
+  absl::MutexLock lock(&refusal_mutex_);
+  if (status != refusal_) {
+    refusal_ = status;
+    refusal_on_wire_ = ToRpcStatus(status);
+  }
+  return refusal_on_wire_;
 }
 
 void Decoder::Reply(int num_sources, std::function<void()> reply) {

@@ -9,7 +9,9 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
 #include "server/engine/engine.h"
@@ -73,10 +75,10 @@ class Decoder {
   absl::StatusOr<Job> MakeJob(v1::DecodeRequest request) const;
 
   // Decodes every source on its own; `done` is called once: at once for a call that is refused, or
-  // whose sources all are, else on the reply thread or, while it has no other work, the engine's. A job that is an error is refused with it, and counted like any
-  // other. The call fails as a whole for faults of the request (no source, options out of range),
-  // while the server refuses calls, when it was cancelled, and when no source was even begun
-  // (Unavailable).
+  // whose sources all are, else on the reply thread or, while it has no other work, the engine's. A
+  // job that is an error is refused with it, and counted like any other. The call fails as a whole
+  // for faults of the request (no source, options out of range), while the server refuses calls,
+  // when it was cancelled, and when no source was even begun (Unavailable).
   void Decode(absl::StatusOr<Job> job, const Caller& caller, Done done);
 
   // Tells `observer` of every call that is answered. Before the first call; it must outlive this.
@@ -108,6 +110,9 @@ class Decoder {
  private:
   class Call;
 
+  // As ToRpcStatus. Refusals for want of room come in thousands, and are copies of one.
+  google::rpc::Status OnWire(const absl::Status& status);
+
   ServingState& state_;
   ModelRegistry& models_;
   engine::Engine& engine_;
@@ -117,6 +122,9 @@ class Decoder {
   Quarantine quarantine_;
   Availability availability_{models_, quarantine_, state_};
   std::atomic<uint64_t> next_call_{1};
+  absl::Mutex refusal_mutex_;
+  absl::Status refusal_ ABSL_GUARDED_BY(refusal_mutex_);  // the last one
+  google::rpc::Status refusal_on_wire_ ABSL_GUARDED_BY(refusal_mutex_);
   ReplyThread replies_;
 };
 

@@ -53,6 +53,8 @@ struct Metrics::PerModel {
   absl::Mutex mutex;
   // By method and code; made when they are first counted.
   std::map<std::pair<Method, absl::StatusCode>, Counter*> calls ABSL_GUARDED_BY(mutex);
+  // Likewise; by code, which is not OK.
+  std::map<absl::StatusCode, Counter*> failed_sources ABSL_GUARDED_BY(mutex);
   ModelTotals totals ABSL_GUARDED_BY(mutex);
 };
 
@@ -116,6 +118,7 @@ Metrics::PerModel& Metrics::Of(const engine::DecodeModel& model) {
                              finished_.Add(With(labels, "reason", "max_length")),
                              finished_.Add(With(labels, "reason", "deadline")),
                              finished_.Add(With(labels, "reason", "shutdown")),
+                             {},
                              {},
                              {},
                              {}});
@@ -203,9 +206,16 @@ void Metrics::CountSources(const engine::DecodeModel& model, const v1::DecodeRes
   of.totals.last_decoded = absl::Now();
 }
 
-void Metrics::CountFault(const PerModel& of, const google::rpc::Status& error) {
+void Metrics::CountFault(PerModel& of, const google::rpc::Status& error) {
   const auto code = static_cast<absl::StatusCode>(error.code());
-  sources_.Add(With(of.labels, "code", CodeName(code))).Increment();
+  {
+    absl::MutexLock lock(&of.mutex);
+    Counter*& counter = of.failed_sources[code];
+    if (counter == nullptr) {
+      counter = &sources_.Add(With(of.labels, "code", CodeName(code)));
+    }
+    counter->Increment();
+  }
   CountRejection(FromRpcStatus(error));
 }
 

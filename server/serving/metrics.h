@@ -83,7 +83,7 @@ class Metrics : public engine::EngineObserver {
   prometheus::Histogram& Add(prometheus::Family<prometheus::Histogram>& family,
                              const prometheus::Labels& labels);
   // A source that failed.
-  void CountFault(const PerModel& of, const google::rpc::Status& error);
+  void CountFault(PerModel& of, const google::rpc::Status& error);
 
   const Buckets buckets_;
   prometheus::Registry registry_;
