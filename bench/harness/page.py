@@ -104,10 +104,13 @@ def _call_cost(cost: CallCost) -> Lines:
     beside = cost.beside_decoding
     return ["### What a call costs beside decoding", "",
             "CPU time of the server process for a word, 32 in flight, one compute thread. Echo: a callback service",
-            "that answers at once with as many hypotheses (bench/rpc_echo.cc). Decoding: the engine's thread. The",
-            "rest is RPC, tokenising, validation and the reply.", "",
+            "that answers at once with as many hypotheses (bench/rpc_echo.cc): with 32 in flight, where dozens of",
+            f"messages share a wake-up, and called as often as ours ({cost.rate:,.0f} times a second). Decoding: the",
+            "engine's thread. The rest is RPC, tokenising, validation and the reply.", "",
             "| | CPU us a word | of the whole | bar |", "|---|---|---|---|",
-            f"| echo | {cost.echo:.1f} | | |",
+            f"| echo, 32 in flight | {cost.echo:.1f} | | |",
+            f"| echo, called as often | {cost.echo_at_rate:.1f} | | "
+            f"{beside / cost.echo_at_rate:.2f} of it beside decoding |",
             f"| Beamwright's server | {cost.server:.1f} | | |",
             f"| decoding alone | {cost.engine:.1f} | {100 * cost.engine / cost.server:.0f} % | |",
             f"| RPC, tokenising, validation, reply | {beside:.1f} | {100 * beside / cost.server:.0f} % | "

@@ -35,7 +35,9 @@ class Served:
 @dataclass
 class CallCost:
     """CPU microseconds of a server for a call of one word."""
-    echo: float = 0    # a callback service that answers at once
+    echo: float = 0    # a callback service that answers at once, as fast as it can
+    echo_at_rate: float = 0  # the same, called as often as ours
+    rate: float = 0    # words a second of ours
     server: float = 0  # ours, all of it
     engine: float = 0  # of that, the engine's thread: decoding alone
     idle: float = 0    # CPU time of ours for a second in which nobody calls, in percent
@@ -138,23 +140,24 @@ def compare(model: Model, folder: Path, rounds: int, seconds: float) -> Served:
 def call_cost(model: Model, folder: Path, seconds: float) -> CallCost:
     words = words_file(folder)
 
-    def spent(server: Server, *flags: object) -> dict[str, float]:
-        """CPU microseconds a call, by name of thread."""
-        Load(server, words, 1, "--concurrency", 32, *flags, warmup=0).report()
+    def spent(server: Server, *flags: object) -> tuple[dict[str, float], float]:
+        """CPU microseconds a call, by name of thread; calls a second."""
+        Load(server, words, 1, *flags, warmup=0).report()
         before = server.cpu_seconds()
-        report = Load(server, words, seconds, "--concurrency", 32, *flags, warmup=0).report()
+        report = Load(server, words, seconds, *flags, warmup=0).report()
         return {name: 1e6 * (now - before.get(name, 0)) / report["answered_calls"]
-                for name, now in server.cpu_seconds().items()}
+                for name, now in server.cpu_seconds().items()}, report["sources_per_second"]
 
     cost = CallCost()
-    with serving.echo(model.steps, model.beam) as server:
-        cost.echo = sum(spent(server).values())
     with serving.beamwright(model.bundle, 1) as server:
-        threads = spent(server, *search_flags(model))
+        threads, cost.rate = spent(server, "--concurrency", 32, *search_flags(model))
         cost.server, cost.engine = sum(threads.values()), threads[ENGINE]
         before = sum(server.cpu_seconds().values())
         time.sleep(seconds)
         cost.idle = 100 * (sum(server.cpu_seconds().values()) - before) / seconds
+    with serving.echo(model.steps, model.beam) as server:
+        cost.echo = sum(spent(server, "--concurrency", 32)[0].values())
+        cost.echo_at_rate = sum(spent(server, "--rate", cost.rate)[0].values())
     return cost
 
 
