@@ -123,8 +123,9 @@ TEST_F(SchedulingTest, AFullQueueRefusesBeforeAnythingIsPrepared) {
   Start(options);
   absl::Status refusal;
   const auto decode_wrong = [&] {
-    engine_->Decode(model_, Ids({-7}), {}, {},
-                    [&](const absl::StatusOr<v1::Decoded>& decoded) { refusal = decoded.status(); });
+    engine_->Decode(model_, Ids({-7}), {}, {}, [&](const absl::StatusOr<v1::Decoded>& decoded) {
+      refusal = decoded.status();
+    });
   };
   decode_wrong();
   EXPECT_EQ(refusal.code(), absl::StatusCode::kInvalidArgument);
