@@ -208,8 +208,17 @@ void Service::Control(const inference::RepositoryModelLoadRequest& request, Cont
     done(std::move(status));
     return;
   }
-  loader_.Post([this, name = request.model_name(), done = std::move(done)] {
-    done(decoder_.models().Reload(name));
+  absl::StatusOr<std::shared_ptr<const void>> announced =
+      decoder_.models().Announce(request.model_name());
+  if (!announced.ok()) {
+    done(announced.status());
+    return;
+  }
+  loader_.Post([this, name = request.model_name(), done = std::move(done),
+                load = *std::move(announced)]() mutable {
+    absl::Status status = decoder_.models().Reload(name);
+    load.reset();  // who hears that it has ended may ask for another
+    done(std::move(status));
   });
 }
 

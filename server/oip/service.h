@@ -63,7 +63,8 @@ class Service {
 
   // Loads the newest version of a model in place of what is served of it, or stops serving it.
   // `done` is called once, at once for what is refused (FailedPrecondition without model control,
-  // InvalidArgument, Unimplemented for what only Triton has), else on a thread of its own.
+  // InvalidArgument, Unimplemented for what only Triton has, Aborted while the model is being
+  // loaded), else on a thread of its own.
   using ControlDone = std::function<void(absl::Status)>;
   void Control(const inference::RepositoryModelLoadRequest& request, ControlDone done);
   void Control(const inference::RepositoryModelUnloadRequest& request, ControlDone done);

@@ -224,6 +224,18 @@ absl::StatusOr<std::unique_ptr<ModelRegistry>> ModelRegistry::Load(
                                "no model can be served: ", absl::StrJoin(reasons, "; ")));
 }
 
+absl::StatusOr<std::shared_ptr<const void>> ModelRegistry::Announce(const std::string& name) {
+  absl::MutexLock lock(&mutex_);
+  if (!announced_.insert(name).second) {
+    return absl::AbortedError(
+        absl::StrCat("a load of '", name, "' is under way; ask again when it has ended"));
+  }
+  return std::shared_ptr<const void>(this, [this, name](const void*) {
+    absl::MutexLock unlist(&mutex_);
+    announced_.erase(name);
+  });
+}
+
 absl::Status ModelRegistry::Reload(const std::string& name) {
   absl::MutexLock loading(&load_mutex_);
   std::string key;
@@ -329,107 +341,6 @@ void ModelRegistry::Tell(const std::string& model, const std::string& version) c
 ModelRegistry::Models::const_iterator ModelRegistry::FindByFolder(const std::string& folder) const {
   return std::find_if(models_.begin(), models_.end(),
                       [&](const auto& entry) { return entry.second.folder == folder; });
-}
-
-std::string ModelRegistry::Names() const {
-  return models_.empty() ? "none"
-                         : absl::StrJoin(models_, ", ", [](std::string* out, const auto& entry) {
-                             absl::StrAppend(out, "'", entry.first, "'");
-                           });
-}
-
-absl::StatusOr<ModelPtr> ModelRegistry::Lookup(const std::string& name,
-                                               const std::string& version) const {
-  absl::ReaderMutexLock lock(&mutex_);
-  if (name.empty() && models_.size() != 1) {
-    return Invalid("model: is not set, and there are ", models_.size(), " models: ", Names());
-  }
-  const auto found = name.empty() ? models_.begin() : models_.find(name);
-  if (found == models_.end()) {
-    return absl::NotFoundError(
-        absl::StrCat("Request for unknown model: '", name, "' is not found; served: ", Names()));
-  }
-  const Served& served = found->second;
-  if (version.empty()) {
-    return served.versions[0].model;
-  }
-  const auto label = served.labels.find(version);
-  const std::string& number = label == served.labels.end() ? version : label->second;
-  if (const auto it = FindVersion(served.versions, number); it != served.versions.end()) {
-    return it->model;
-  }
-  std::vector<std::string> known;
-  for (const Version& candidate : served.versions) {
-    known.push_back(candidate.model->version());
-  }
-  for (const auto& [text, unused] : served.labels) {
-    known.push_back(text);
-  }
-  return absl::NotFoundError(absl::StrCat("Request for unknown model: '", found->first,
-                                          "' version '", version, "' is not found; served: '",
-                                          absl::StrJoin(known, "', '"), "'"));
-}
-
-void ModelRegistry::AddLabels(const Served& served, v1::ModelSummary& summary) {
-  for (const auto& [label, number] : served.labels) {
-    if (number == summary.version()) {
-      summary.add_labels(label);
-    }
-  }
-}
-
-absl::StatusOr<v1::ModelDescription> ModelRegistry::Describe(const std::string& name,
-                                                             const std::string& version) const {
-  BW_ASSIGN_OR_RETURN(const ModelPtr model, Lookup(name, version));
-  v1::ModelDescription description = model->Describe();
-  absl::ReaderMutexLock lock(&mutex_);
-  if (const auto served = models_.find(model->name()); served != models_.end()) {
-    AddLabels(served->second, *description.mutable_summary());
-  }
-  return description;
-}
-
-std::vector<ModelPtr> ModelRegistry::AllServed() const {
-  absl::ReaderMutexLock lock(&mutex_);
-  std::vector<ModelPtr> models;
-  for (const auto& [name, served] : models_) {
-    for (const Version& version : served.versions) {
-      models.push_back(version.model);
-    }
-  }
-  return models;
-}
-
-std::vector<v1::ModelSummary> ModelRegistry::List() const {
-  absl::ReaderMutexLock lock(&mutex_);
-  std::vector<v1::ModelSummary> list;
-  for (const auto& [name, served] : models_) {
-    for (const Version& version : served.versions) {
-      v1::ModelSummary& summary = list.emplace_back();
-      summary.set_name(name);
-      summary.set_version(version.model->version());
-      summary.set_description(version.model->config().description());
-      summary.set_ready(true);
-      AddLabels(served, summary);
-    }
-  }
-  for (const auto& [name, folder] : folders_) {
-    for (const model::LoadFailure& failure : folder.failures) {
-      v1::ModelSummary& summary = list.emplace_back();
-      summary.set_name(failure.model);
-      summary.set_version(failure.version);
-      summary.set_reason(ToRpcStatus(failure.reason).message());
-    }
-  }
-  return list;
-}
-
-v1::ListModelsResponse ModelRegistry::ListAll() const {
-  v1::ListModelsResponse response;
-  for (v1::ModelSummary& summary : List()) {
-    *response.add_models() = std::move(summary);
-  }
-  return response;
 }
 
 }  // namespace beamwright::serving

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,6 +57,10 @@ class ModelRegistry {
   // if another model has its name: nothing that is served has changed then. Takes as long as
   // loading does; one call at a time, others wait.
   absl::Status Reload(const std::string& name);
+  // Takes note of a load that is asked for and not ended, for as long as the result lives, which
+  // must not outlive the registry. Aborted while there is another of this name: a crowd that asks
+  // for the same load is not to have it done as often.
+  absl::StatusOr<std::shared_ptr<const void>> Announce(const std::string& name);
   // Looks at all folders, and again at those that have changed since they were last looked at;
   // models whose folder is gone are no longer served. What fails is logged and listed.
   void Poll();
@@ -134,6 +139,7 @@ class ModelRegistry {
   mutable absl::Mutex mutex_;
   Models models_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Folder> folders_ ABSL_GUARDED_BY(mutex_);  // by path
+  std::set<std::string> announced_ ABSL_GUARDED_BY(mutex_);
   ServingObserver serving_observer_ ABSL_GUARDED_BY(mutex_);
 };
 

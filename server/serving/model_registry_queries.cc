@@ -1,0 +1,112 @@
+// ModelRegistry: what is served, for those who ask.
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "ops/base/status.h"
+#include "server/serving/model_registry.h"
+#include "server/serving/wire_status.h"
+
+namespace beamwright::serving {
+
+std::string ModelRegistry::Names() const {
+  return models_.empty() ? "none"
+                         : absl::StrJoin(models_, ", ", [](std::string* out, const auto& entry) {
+                             absl::StrAppend(out, "'", entry.first, "'");
+                           });
+}
+
+absl::StatusOr<ModelPtr> ModelRegistry::Lookup(const std::string& name,
+                                               const std::string& version) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  if (name.empty() && models_.size() != 1) {
+    return Invalid("model: is not set, and there are ", models_.size(), " models: ", Names());
+  }
+  const auto found = name.empty() ? models_.begin() : models_.find(name);
+  if (found == models_.end()) {
+    return absl::NotFoundError(
+        absl::StrCat("Request for unknown model: '", name, "' is not found; served: ", Names()));
+  }
+  const Served& served = found->second;
+  if (version.empty()) {
+    return served.versions[0].model;
+  }
+  const auto label = served.labels.find(version);
+  const std::string& number = label == served.labels.end() ? version : label->second;
+  if (const auto it = FindVersion(served.versions, number); it != served.versions.end()) {
+    return it->model;
+  }
+  std::vector<std::string> known;
+  for (const Version& candidate : served.versions) {
+    known.push_back(candidate.model->version());
+  }
+  for (const auto& [text, unused] : served.labels) {
+    known.push_back(text);
+  }
+  return absl::NotFoundError(absl::StrCat("Request for unknown model: '", found->first,
+                                          "' version '", version, "' is not found; served: '",
+                                          absl::StrJoin(known, "', '"), "'"));
+}
+
+void ModelRegistry::AddLabels(const Served& served, v1::ModelSummary& summary) {
+  for (const auto& [label, number] : served.labels) {
+    if (number == summary.version()) {
+      summary.add_labels(label);
+    }
+  }
+}
+
+absl::StatusOr<v1::ModelDescription> ModelRegistry::Describe(const std::string& name,
+                                                             const std::string& version) const {
+  BW_ASSIGN_OR_RETURN(const ModelPtr model, Lookup(name, version));
+  v1::ModelDescription description = model->Describe();
+  absl::ReaderMutexLock lock(&mutex_);
+  if (const auto served = models_.find(model->name()); served != models_.end()) {
+    AddLabels(served->second, *description.mutable_summary());
+  }
+  return description;
+}
+
+std::vector<ModelPtr> ModelRegistry::AllServed() const {
+  absl::ReaderMutexLock lock(&mutex_);
+  std::vector<ModelPtr> models;
+  for (const auto& [name, served] : models_) {
+    for (const Version& version : served.versions) {
+      models.push_back(version.model);
+    }
+  }
+  return models;
+}
+
+std::vector<v1::ModelSummary> ModelRegistry::List() const {
+  absl::ReaderMutexLock lock(&mutex_);
+  std::vector<v1::ModelSummary> list;
+  for (const auto& [name, served] : models_) {
+    for (const Version& version : served.versions) {
+      v1::ModelSummary& summary = list.emplace_back();
+      summary.set_name(name);
+      summary.set_version(version.model->version());
+      summary.set_description(version.model->config().description());
+      summary.set_ready(true);
+      AddLabels(served, summary);
+    }
+  }
+  for (const auto& [name, folder] : folders_) {
+    for (const model::LoadFailure& failure : folder.failures) {
+      v1::ModelSummary& summary = list.emplace_back();
+      summary.set_name(failure.model);
+      summary.set_version(failure.version);
+      summary.set_reason(ToRpcStatus(failure.reason).message());
+    }
+  }
+  return list;
+}
+
+v1::ListModelsResponse ModelRegistry::ListAll() const {
+  v1::ListModelsResponse response;
+  for (v1::ModelSummary& summary : List()) {
+    *response.add_models() = std::move(summary);
+  }
+  return response;
+}
+
+}  // namespace beamwright::serving
