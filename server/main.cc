@@ -1,5 +1,6 @@
 // beamwright-server: loads models, serves them over gRPC and HTTP, and drains on SIGTERM. Exit
-// codes: 0 after a signal, 1 when it can't serve, 2 for wrong settings.
+// codes: 0 after a signal, 1 when it can't serve, 2 for wrong settings, 3 when its models are not
+// loaded in --startup-timeout.
 #include <grpc/support/log.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
 #include "server/access/guard.h"
+#include "server/build_info.h"
 #include "server/engine/engine.h"
 #include "server/http/admin.h"
 #include "server/http/listener.h"
@@ -38,6 +40,7 @@
 #include "server/serving/model_registry.h"
 #include "server/serving/repository_poller.h"
 #include "server/serving/signals.h"
+#include "server/serving/startup_watch.h"
 #include "server/serving/tracer.h"
 
 namespace beamwright {
@@ -83,6 +86,15 @@ absl::StatusOr<std::unique_ptr<http::Listener>> Listen(const http::ListenerOptio
                       http::Listener::Start(options, std::move(handler)));
   BW_RETURN_IF_ERROR(WritePortFile(port_file, listener->port()));
   return listener;
+}
+
+// Whoever loads does not look up before a model is done, so nobody is asked to stop.
+[[noreturn]] void GiveUp(const serving::Flags& flags) {
+  constexpr int kNotStarted = 3;
+  spdlog::critical("not started in {} (startup-timeout): models are still loading",
+                   absl::FormatDuration(flags.startup_timeout));
+  spdlog::shutdown();
+  std::_Exit(kNotStarted);
 }
 
 rpc::ServerOptions RpcOptions(const serving::Flags& flags) {
@@ -138,7 +150,7 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<access::Guard> guard,
                       access::Guard::Make(flags.guard, {flags.grpc_address, flags.http_address}));
   serving::ServingState state;
-  serving::Metrics metrics;
+  serving::Metrics metrics(flags.buckets);
   const serving::ProcessGauges process(state);
   metrics.Add(&process);
   http::Probes probes(state, metrics, flags.liveness_timeout);
@@ -151,6 +163,7 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
       Listen(probe_options, flags.metrics_port_file,
              [&probes](const http::HttpRequest& request) { return probes.Handle(request); }));
 
+  serving::StartupWatch startup(flags.startup_timeout, [&flags] { GiveUp(flags); });
   serving::LoadOptions load_options = flags.load;
   load_options.observer = [&metrics](const std::string& model, bool good, absl::Duration took) {
     metrics.CountLoad(model, good, took);
@@ -163,14 +176,9 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   engine_options.observer = &metrics;
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Engine> engine,
                       engine::Engine::Start(engine_options));
-  const serving::EngineGauges gauges(*engine, *models);
-  metrics.Add(&gauges);
   probes.Watch(engine.get());
   // Probes are answered longer than the engine lives.
-  const absl::Cleanup forget = [&] {
-    metrics.Remove(&gauges);
-    probes.Watch(nullptr);
-  };
+  const absl::Cleanup look_away = [&] { probes.Watch(nullptr); };
   // Told of calls, and so made before what answers them.
   std::optional<serving::AccessLog> access_log;
   if (flags.access_log_sample > 0) {
@@ -186,6 +194,9 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   }
   serving::Decoder decoder(state, *models, *engine, metrics, flags.quarantine);
   decoder.load_reporter().Enable(flags.load_reports);
+  const serving::EngineGauges gauges(*engine, *models, decoder.quarantine());
+  metrics.Add(&gauges);
+  const absl::Cleanup forget_gauges = [&] { metrics.Remove(&gauges); };
   if (access_log.has_value()) {
     decoder.Observe(&*access_log);
   }
@@ -224,6 +235,7 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
     BW_ASSIGN_OR_RETURN(channelz, rpc::StartChannelz(flags.channelz_address));
   }
   state.Enter(Phase::kServing);
+  startup.Started();
   BW_RETURN_IF_ERROR(WritePortFile(flags.port_file, server->port()));
   if (http_listener != nullptr) {
     spdlog::info("HTTP on {}", http_listener->address());
@@ -281,6 +293,9 @@ int Main(int argc, char** argv) {
   // lock whenever any lock is taken; gRPC takes dozens a call.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const serving::ParsedFlags parsed = serving::ParseFlags(argc, argv);
+  if (parsed.version_json) {
+    std::fputs(BuildInfoJson().c_str(), stdout);
+  }
   if (parsed.exit_code.has_value()) {
     return *parsed.exit_code;
   }

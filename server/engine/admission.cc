@@ -291,6 +291,8 @@ Engine::Load Admission::load() const {
   load.running = running.requests;
   load.rows = running.rows;
   load.max_rows = options_.max_rows;
+  load.bytes = running.bytes;
+  load.max_bytes = options_.max_bytes;
   load.num_threads = options_.num_threads;
   load.oldest_wait = queue_.size() == 0 ? absl::ZeroDuration() : now - queue_.oldest();
   for (const Stream& stream : streams_) {

@@ -3,10 +3,9 @@
 #include <algorithm>
 
 #include "absl/time/clock.h"
+#include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "ops/base/step_profile.h"
-#include "server/engine/finalise.h"
-#include "server/engine/reply.h"
 
 namespace beamwright::engine {
 namespace {
@@ -40,16 +39,20 @@ int64_t BeamDriver::reserved_bytes() const {
 
 void BeamDriver::Join(std::unique_ptr<Request> request) { requests_.push_back(std::move(request)); }
 
-void BeamDriver::DropDead() {
+void BeamDriver::DropDead(EngineObserver* observer) {
   const absl::Time now = absl::Now();
-  const auto is_dead = [now](const std::unique_ptr<Request>& request) {
+  const auto is_dead = [&](const std::unique_ptr<Request>& request) {
     const absl::Status status = request->CheckAlive(now);
     if (!status.ok()) {
+      if (observer != nullptr && absl::IsCancelled(status)) {
+        TellCancelled(*request, now, *observer);
+      }
       request->Fail(status);
     }
     return !status.ok();
   };
   requests_.erase(std::remove_if(requests_.begin(), requests_.end(), is_dead), requests_.end());
+  looked_ = now;
 }
 
 template <typename Which>
@@ -67,6 +70,7 @@ void BeamDriver::CutSearches(search::FinishReason reason, Which which) {
 }
 
 absl::Status BeamDriver::RunDecoders(const ops::ExecutionContext& context) {
+  BW_RETURN_IF_ERROR(FaultPoint("engine.step"));
   const bool reads_attention =
       std::any_of(requests_.begin(), requests_.end(),
                   [](const auto& request) { return request->reads_attention; });
@@ -201,9 +205,7 @@ void BeamDriver::ScanPanels(const ops::ExecutionContext& context) {
   }
 }
 
-void BeamDriver::AdvanceSearches(const ops::ExecutionContext& context) {
-  const PhaseScope search_phase(Phase::kSearch);
-  ScanRows(context);
+void BeamDriver::AdvanceSearches() {
   Requests finished;
   size_t num_running = 0;
   size_t row = 0;
@@ -214,7 +216,13 @@ void BeamDriver::AdvanceSearches(const ops::ExecutionContext& context) {
     row += static_cast<size_t>(num_rows);
     if (!status.ok()) {
       request->Fail(status);
-    } else if (TellProgress(*request); request->rows().done()) {
+      continue;
+    }
+    if (request->call.timeline != nullptr) {
+      request->call.timeline->Step();
+    }
+    TellProgress(*request);
+    if (request->rows().done()) {
       finished.push_back(std::move(request));
     } else {
       requests_[num_running++] = std::move(request);
@@ -247,25 +255,6 @@ absl::Status BeamDriver::Advance(size_t first_row, AttentionRows& attention, Req
   return absl::IsInvalidArgument(status) ? absl::InternalError(status.message()) : status;
 }
 
-void BeamDriver::TellProgress(Request& request) {
-  if (request.call.progress == nullptr || !request.search.has_value()) {
-    return;
-  }
-  Progress progress;
-  progress.stable = request.stable.Update(*request.search);
-  if (request.first_token == absl::InfinitePast() && !progress.stable.empty()) {
-    request.first_token = absl::Now();
-  }
-  if (request.call.wants_provisional && !request.search->done()) {
-    search::BeamSearch::Head best;
-    progress.provisional = search::BestTokensSoFar(*request.search, best);
-    progress.provisional_score = best.key;
-  }
-  if (!progress.stable.empty() || !progress.provisional.empty()) {
-    request.call.progress(std::move(progress));
-  }
-}
-
 search::RowCandidates BeamDriver::Candidates(size_t row) {
   CandidateList& list = candidate_lists_[row];
   list.tokens.clear();
@@ -286,41 +275,6 @@ search::RowCandidates BeamDriver::Candidates(size_t row) {
           {}};
 }
 
-void BeamDriver::Finish(Requests finished) {
-  if (finished.empty()) {
-    return;
-  }
-  std::vector<const search::BeamSearch*> searches;
-  Requests decoded;
-  for (auto& request : finished) {
-    if (request->scorer.has_value()) {
-      std::get<Engine::ScoreCallback>(request->done)(MakeScored(*request));
-    } else {
-      searches.push_back(&*request->search);
-      decoded.push_back(std::move(request));
-    }
-  }
-  if (decoded.empty()) {
-    return;
-  }
-  const auto lists = Finalise(ops::ExecutionContext(), searches);
-  for (size_t i = 0; i < decoded.size(); ++i) {
-    if (lists[i].ok()) {
-      std::get<Engine::Callback>(decoded[i]->done)(MakeReply(*decoded[i], *lists[i]));
-    } else {
-      decoded[i]->Fail(lists[i].status());
-    }
-  }
-}
-
-void BeamDriver::FailAll(const absl::Status& status) {
-  has_failed_ = true;
-  for (auto& request : requests_) {
-    request->Fail(absl::InternalError(status.message()));
-  }
-  requests_.clear();
-}
-
 void BeamDriver::End(const absl::Status& why) {
   CutSearches(search::FinishReason::kShutdown, [](const Request& r) { return r.may_be_cut; });
   for (auto& request : requests_) {
@@ -329,19 +283,24 @@ void BeamDriver::End(const absl::Status& why) {
   requests_.clear();
 }
 
-void BeamDriver::Step(const ops::ExecutionContext& context) {
+absl::Duration BeamDriver::Step(const ops::ExecutionContext& context, EngineObserver* observer) {
   most_bytes_ = std::max(most_bytes_, reserved_bytes());
   const absl::Time now = absl::Now();
   CutSearches(search::FinishReason::kDeadline, [now](const Request& r) { return now >= r.cut_at; });
-  DropDead();
+  DropDead(observer);
+  absl::Duration selection;
   if (!requests_.empty()) {
     const PhaseScope phase(Phase::kOther);
     const auto start = StepProfile::Clock::now();
     const absl::Status status = RunDecoders(context);
     if (status.ok()) {
-      AdvanceSearches(context);
+      const PhaseScope search_phase(Phase::kSearch);
+      const absl::Time scan = observer == nullptr ? absl::Time() : absl::Now();
+      ScanRows(context);
+      selection = observer == nullptr ? absl::Duration() : absl::Now() - scan;
+      AdvanceSearches();
     } else {
-      FailAll(status);
+      FailAll(absl::InternalError(status.message()));
     }
     if (StepProfile* const profile = StepProfile::current(); profile != nullptr) {
       profile->AddStep(StepProfile::Clock::now() - start);
@@ -352,6 +311,7 @@ void BeamDriver::Step(const ops::ExecutionContext& context) {
       runner.Clear();
     }
   }
+  return selection;
 }
 
 }  // namespace beamwright::engine

@@ -20,9 +20,13 @@ class BeamDriver {
   // A request whose start values are there; it takes part from the next step on.
   void Join(std::unique_ptr<Request> request);
 
-  // One step of every request. Those that finish, fail or are given up get their answer and leave.
-  void Step(const ops::ExecutionContext& context);
+  // One step of every request. Those that finish, fail or are given up get their answer and leave;
+  // `observer` (may be null) is told of the latter. The time that the selection took, if there is
+  // an observer.
+  absl::Duration Step(const ops::ExecutionContext& context, EngineObserver* observer = nullptr);
 
+  // All requests fail with `why`, after a step that may have been broken off in the middle.
+  void FailAll(const absl::Status& why);
   // Searches that may be cut answer what they have; all other requests fail with `why`.
   void End(const absl::Status& why);
 
@@ -44,14 +48,15 @@ class BeamDriver {
  private:
   using Requests = std::vector<std::unique_ptr<Request>>;
 
-  void DropDead();
+  void DropDead(EngineObserver* observer);
+  void TellCancelled(Request& request, absl::Time now, EngineObserver& observer) const;
   // Cuts the searches that are to be; they leave with what they have.
   template <typename Which>
   void CutSearches(search::FinishReason reason, Which which);
   // Runs every decoder over the rows of the requests that use it.
   absl::Status RunDecoders(const ops::ExecutionContext& context);
   // Scans the logits and advances every search; requests that fail leave.
-  void AdvanceSearches(const ops::ExecutionContext& context);
+  void AdvanceSearches();
   void ScanRows(const ops::ExecutionContext& context);
   // Of a model whose projection was split off, once there are rules.
   void ScanPanels(const ops::ExecutionContext& context);
@@ -66,11 +71,12 @@ class BeamDriver {
   search::RowCandidates Candidates(size_t row);
   static void TellProgress(Request& request);
   void Finish(Requests finished);
-  void FailAll(const absl::Status& status);
 
   std::shared_ptr<const DecodeModel> model_;
   int64_t most_bytes_ = 0;
   bool has_failed_ = false;
+  // When the last step looked for requests that were given up.
+  absl::Time looked_ = absl::InfinitePast();
   Requests requests_;
   std::vector<StepRunner> runners_;  // by decoder of the model
   // Of the step under way; members, so that steady steps allocate nothing. By row of the model's

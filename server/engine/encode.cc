@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "ops/kernels/math.h"
 #include "ops/kernels/mix_scores.h"
@@ -220,6 +221,7 @@ absl::StatusOr<std::vector<Tensor>> DecoderInputs(const DecodeModel::Parts& part
 }
 
 Requests Encode(const ops::ExecutionContext& context, Requests group) {
+  FaultPoint("engine.encode").IgnoreError();
   const DecodeModel::Parts& parts = group[0]->model->parts();
   std::vector<absl::Status> statuses(group.size());
   absl::Status status;

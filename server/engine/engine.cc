@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <map>
+#include <new>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
@@ -21,6 +22,8 @@ namespace beamwright::engine {
 namespace {
 
 using Requests = std::vector<std::unique_ptr<Request>>;
+
+absl::Status OutOfMemory() { return absl::ResourceExhaustedError("out of memory"); }
 
 // A thread that steps requests, with a compute team of its own. A turn: admit, encode some of those
 // that were admitted, and one step of every model.
@@ -72,10 +75,18 @@ class Stream {
     context.deadline = absl::InfinitePast();
     for (const std::unique_ptr<Request>& request : group) {
       request->started = begin;
+      if (request->call.timeline != nullptr) {
+        request->call.timeline->started = begin;
+      }
       positions += EncodePositions(*request);
       context.deadline = std::max(context.deadline, request->call.deadline);
     }
-    Requests ready = Encode(context, std::move(group));
+    Requests ready;
+    try {
+      ready = Encode(context, std::move(group));
+    } catch (const std::bad_alloc&) {
+      // The requests were told as they went.
+    }
     if (options_.observer != nullptr) {
       options_.observer->OnEncode(*model, num_sources, positions, absl::Now() - begin);
     }
@@ -84,6 +95,9 @@ class Stream {
       driver = ParkedDrivers::Take(std::move(model));
     }
     for (auto& request : ready) {
+      if (request->call.timeline != nullptr) {
+        request->call.timeline->encoded = absl::Now();
+      }
       driver->Join(std::move(request));
     }
     return positions;
@@ -91,10 +105,17 @@ class Stream {
 
   void Step(const DecodeModel& model, BeamDriver& driver) {
     const absl::Time begin = absl::Now();
-    const int rows = driver.reserved_rows();
-    driver.Step(context_);
-    if (options_.observer != nullptr && rows > 0) {
-      options_.observer->OnStep(model, rows, absl::Now() - begin);
+    StepFacts facts;
+    facts.num_rows = driver.reserved_rows();
+    try {
+      facts.selection = driver.Step(context_, options_.observer);
+    } catch (const std::bad_alloc&) {
+      // What ran is given up: the memory that it held is what the next requests need.
+      driver.FailAll(OutOfMemory());
+    }
+    if (options_.observer != nullptr && facts.num_rows > 0) {
+      facts.took = absl::Now() - begin;
+      options_.observer->OnStep(model, facts);
     }
   }
 
@@ -153,21 +174,15 @@ class StreamingEngine : public Engine {
   void DecodeResolved(std::shared_ptr<const DecodeModel> model, v1::Source source,
                       std::shared_ptr<const ResolvedOptions> options, const CallOptions& call,
                       Callback done) override {
-    if (absl::Status full = admission_.CheckFull(); !full.ok()) {
-      done(std::move(full));
-      return;
-    }
-    Accept(MakeRequest(options_, std::move(model), source, *options, call), std::move(done));
+    Accept([&] { return MakeRequest(options_, std::move(model), source, *options, call); },
+           std::move(done));
   }
 
   void Score(std::shared_ptr<const DecodeModel> model, v1::ScoreSource source,
              const v1::ScoreOptions& options, const CallOptions& call,
              ScoreCallback done) override {
-    if (absl::Status full = admission_.CheckFull(); !full.ok()) {
-      done(std::move(full));
-      return;
-    }
-    Accept(MakeScoreRequest(options_, std::move(model), source, options, call), std::move(done));
+    Accept([&] { return MakeScoreRequest(options_, std::move(model), source, options, call); },
+           std::move(done));
   }
 
   void Drain() override { admission_.Drain(); }
@@ -177,14 +192,31 @@ class StreamingEngine : public Engine {
   std::vector<TenantLoad> Tenants() const override { return admission_.Tenants(); }
 
  private:
-  template <typename Done>
-  void Accept(absl::StatusOr<std::unique_ptr<Request>> request, Done done) {
+  template <typename Make, typename Done>
+  void Accept(const Make& make, Done done) {
+    if (absl::Status full = admission_.CheckFull(); !full.ok()) {
+      done(std::move(full));
+      return;
+    }
+    absl::StatusOr<std::unique_ptr<Request>> request = OutOfMemory();
+    try {
+      FaultPoint("engine.accept").IgnoreError();
+      request = make();
+    } catch (const std::bad_alloc&) {
+      // As it is: out of memory.
+    }
     if (!request.ok()) {
       done(request.status());
       return;
     }
     (*request)->done = std::move(done);
-    if (const absl::Status status = admission_.Enqueue(*request); !status.ok()) {
+    absl::Status status;
+    try {
+      status = admission_.Enqueue(*request);
+    } catch (const std::bad_alloc&) {
+      status = OutOfMemory();
+    }
+    if (!status.ok() && *request != nullptr) {  // what was lost on the way has its answer
       (*request)->Fail(status);
     }
   }

@@ -8,7 +8,6 @@
 #ifndef BEAMWRIGHT_SERVER_ENGINE_ENGINE_H_
 #define BEAMWRIGHT_SERVER_ENGINE_ENGINE_H_
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -17,11 +16,20 @@
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
 #include "ops/base/step_profile.h"
+#include "server/engine/cancel_flag.h"
 #include "server/engine/decode_model.h"
 #include "server/engine/tenant.h"
+#include "server/engine/timeline.h"
 #include "server/search/stable_tokens.h"
 
 namespace beamwright::engine {
+
+// A step of all running requests of a model.
+struct StepFacts {
+  int num_rows = 0;          // that they hold
+  absl::Duration took;       // the whole step
+  absl::Duration selection;  // of that: finding the best tokens of each row
+};
 
 // Told of the engine's work, on the thread of the stream that did it: it must return at once.
 class EngineObserver {
@@ -30,8 +38,12 @@ class EngineObserver {
   // Sources of `model` have been encoded together; they have so many positions together.
   virtual void OnEncode(const DecodeModel& model, int num_sources, int64_t num_positions,
                         absl::Duration took) = 0;
-  // All running requests of `model` have made a step; they hold `num_rows` rows.
-  virtual void OnStep(const DecodeModel& model, int num_rows, absl::Duration took) = 0;
+  // All running requests of `model` have made a step.
+  virtual void OnStep(const DecodeModel& model, const StepFacts& facts) = 0;
+  // A running request of `model` was cancelled, and its rows are free `after` that. steps: how many
+  // it has taken part in since then; 0 of one that had not begun, 1 where the step under way, or
+  // none, was the last; 2 stands for more, and there are none.
+  virtual void OnCancelled(const DecodeModel& /*model*/, int /*steps*/, absl::Duration /*after*/) {}
 };
 
 struct EngineOptions {
@@ -80,8 +92,8 @@ struct CallOptions {
   // best-so-far the search is cut a tenth of the time before it, at least 5 and at most 100 ms, so
   // that the answer still gets there.
   absl::Time deadline = absl::InfiniteFuture();
-  // Set to true by the caller to give up: Cancelled at the next step. May be null.
-  std::shared_ptr<const std::atomic<bool>> cancelled;
+  // Of a caller that may give up: Cancelled at the next step. May be null.
+  std::shared_ptr<const CancelFlag> cancelled;
   // Whose share the request takes; null: that of everybody without a name.
   TenantPtr tenant;
   int priority = kNormalPriority;
@@ -91,10 +103,11 @@ struct CallOptions {
   // must return at once. Null: nobody asks. Decoding only.
   std::function<void(Progress)> progress;
   bool wants_provisional = false;
+  // Filled in until the answer is given, up to which it must live. Null: nobody asks. Decoding
+  // only.
+  Timeline* timeline = nullptr;
 
-  bool IsCancelled() const {
-    return cancelled != nullptr && cancelled->load(std::memory_order_relaxed);
-  }
+  bool IsCancelled() const { return cancelled != nullptr && cancelled->cancelled(); }
 };
 
 // A request's options, merged with the model's and checked: what the sources of a call share.
@@ -152,6 +165,9 @@ class Engine {
     int running = 0;
     int rows = 0;
     int max_rows = 0;
+    // Bytes that running requests are reckoned to hold (EngineOptions::max_bytes).
+    int64_t bytes = 0;
+    int64_t max_bytes = 0;
     int num_threads = 0;
     // How long the first in the queue has waited; zero if nobody waits.
     absl::Duration oldest_wait;

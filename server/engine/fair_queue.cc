@@ -26,8 +26,7 @@ absl::Status Refused(const char* why, const std::string& message,
 }
 
 bool IsDead(const Ticket& ticket, absl::Time now) {
-  return ticket.deadline < now ||
-         (ticket.cancelled != nullptr && ticket.cancelled->load(std::memory_order_relaxed));
+  return ticket.deadline < now || (ticket.cancelled != nullptr && ticket.cancelled->cancelled());
 }
 
 size_t LevelOf(const Ticket& ticket) {

@@ -12,7 +12,6 @@
 #define BEAMWRIGHT_SERVER_ENGINE_FAIR_QUEUE_H_
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -22,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/engine/cancel_flag.h"
 #include "server/engine/tenant.h"
 
 namespace beamwright::engine {
@@ -39,7 +39,7 @@ struct Ticket {
   double cost = 1;            // rows x steps expected; at least 1
   absl::Time accepted;
   absl::Time deadline = absl::InfiniteFuture();
-  std::shared_ptr<const std::atomic<bool>> cancelled;  // may be null
+  std::shared_ptr<const CancelFlag> cancelled;  // may be null
 };
 
 struct QueueLimits {

@@ -23,6 +23,9 @@ std::unique_ptr<Request> NewRequest(const CallOptions& call) {
   request->accepted = absl::Now();
   request->started = absl::InfinitePast();
   request->call = call;
+  if (call.timeline != nullptr) {
+    call.timeline->accepted = request->accepted;
+  }
   return request;
 }
 
@@ -95,6 +98,9 @@ absl::StatusOr<std::unique_ptr<Request>> MakeRequest(const EngineOptions& limits
   }
   BW_ASSIGN_OR_RETURN(search::BeamSearch beam_search, search::BeamSearch::Create(search));
   request->search = std::move(beam_search);
+  if (call.timeline != nullptr) {
+    call.timeline->beam_size = search.beam_size;
+  }
   request->model = std::move(model);
   request->Prepare();
   return request;

@@ -42,6 +42,17 @@ struct RequestScorer {
 };
 
 struct Request {
+  Request() = default;
+  // One that goes without its answer was lost on the way to it, because memory ran out there, and
+  // is told so.
+  ~Request() {
+    if (!is_answered) {
+      Fail(absl::ResourceExhaustedError("out of memory"));
+    }
+  }
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+
   std::shared_ptr<const DecodeModel> model;
   PreparedSource source;
   // One of them.
@@ -59,6 +70,7 @@ struct Request {
   // When it is to; in the infinite future: never.
   absl::Time cut_at = absl::InfiniteFuture();
   std::variant<Engine::Callback, Engine::ScoreCallback> done;
+  bool is_answered = false;
   absl::Time accepted;
   absl::Time started;
   // Of a stream: what was told, and when its first token was.
@@ -76,8 +88,21 @@ struct Request {
 
   // OK, or why the request must end now.
   absl::Status CheckAlive(absl::Time now) const;
+  // Answers it; once.
   void Fail(const absl::Status& status) {
-    std::visit([&](const auto& callback) { callback(status); }, done);
+    is_answered = true;
+    std::visit(
+        [&](const auto& callback) {
+          if (callback != nullptr) {
+            callback(status);
+          }
+        },
+        done);
+  }
+  template <typename Answer>
+  void Give(Answer answer) {
+    is_answered = true;
+    std::get<std::function<void(absl::StatusOr<Answer>)>>(done)(std::move(answer));
   }
   // What decides about its rows.
   search::RowSearch& rows() {

@@ -62,7 +62,7 @@ absl::StatusOr<Answer> WaitFor(
     const std::function<void(const serving::Caller&, std::function<void(absl::StatusOr<Answer>)>)>&
         start) {
   constexpr absl::Duration kLook = absl::Milliseconds(100);
-  const auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  const auto cancelled = std::make_shared<engine::CancelFlag>();
   absl::StatusOr<Answer> result;
   absl::Notification done;
   serving::Caller caller{asked.method, absl::Now() + timeout, cancelled};
@@ -75,7 +75,7 @@ absl::StatusOr<Answer> WaitFor(
   });
   while (!done.WaitForNotificationWithTimeout(kLook)) {
     if (request.abandoned() || state.phase() == serving::Phase::kEnding) {
-      cancelled->store(true);
+      cancelled->Cancel();
     }
   }
   return result;

@@ -29,7 +29,7 @@ class Lines {
     stream_ = DecodeStream::Start(decoder, std::move(body), caller, nullptr);
   }
   // Where the connection ends early, nobody waits for the answer.
-  ~Lines() { cancelled_->store(true); }
+  ~Lines() { cancelled_->Cancel(); }
 
   // Waits for the next message; false at the end, whose status is then set.
   bool Next(v1::StreamDecodeResponse& message, absl::Status& end) {
@@ -41,7 +41,7 @@ class Lines {
       }
       stream_->Wait(kLook);
       if (abandoned_() || state_.phase() == serving::Phase::kEnding) {
-        cancelled_->store(true);
+        cancelled_->Cancel();
       }
     }
   }
@@ -50,7 +50,7 @@ class Lines {
   const serving::ServingState::OpenCall open_;
   const serving::ServingState& state_;
   const std::function<bool()> abandoned_;
-  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+  const std::shared_ptr<engine::CancelFlag> cancelled_ = std::make_shared<engine::CancelFlag>();
   std::shared_ptr<DecodeStream> stream_;
 };
 

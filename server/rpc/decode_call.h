@@ -27,6 +27,13 @@ inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
              : absl::FromChrono(context.deadline());
 }
 
+// Before the call ends: how busy this server is, for those who balance by load.
+inline void AddLoadReport(serving::Decoder& decoder, grpc::CallbackServerContext& context) {
+  if (decoder.load_reporter().enabled()) {
+    context.AddTrailingMetadata(serving::kLoadReportTrailer, decoder.load_reporter().Report());
+  }
+}
+
 // gRPC owns it: it deletes itself when gRPC is done. Counts as open until its answer is written.
 class DecodeCall final : public grpc::ServerUnaryReactor {
  public:
@@ -46,16 +53,14 @@ class DecodeCall final : public grpc::ServerUnaryReactor {
   template <typename Message>
   void Answer(const absl::StatusOr<Message>& reply) {
     const absl::Status status = reply.ok() ? SerializeReply(*reply, reply_bytes_) : reply.status();
-    if (decoder_.load_reporter().enabled()) {
-      context_.AddTrailingMetadata(serving::kLoadReportTrailer, decoder_.load_reporter().Report());
-    }
+    AddLoadReport(decoder_, context_);
     Finish(EndOfCall(status, context_));
   }
 
   // Ends the call with an error; once.
   void Refuse(const absl::Status& status) { Finish(EndOfCall(status, context_)); }
 
-  void OnCancel() override { cancelled_->store(true); }
+  void OnCancel() override { cancelled_->Cancel(); }
   void OnDone() override { delete this; }
 
  private:
@@ -63,7 +68,7 @@ class DecodeCall final : public grpc::ServerUnaryReactor {
   const serving::ServingState::OpenCall open_;
   grpc::CallbackServerContext& context_;
   grpc::ByteBuffer& reply_bytes_;
-  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+  const std::shared_ptr<engine::CancelFlag> cancelled_ = std::make_shared<engine::CancelFlag>();
 };
 
 }  // namespace beamwright::rpc

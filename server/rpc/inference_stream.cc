@@ -43,15 +43,16 @@ void OpenStreams::EndAll() {
 }
 
 InferenceStream::InferenceStream(oip::Service& service, OpenStreams& streams,
-                                 const grpc::CallbackServerContext& context)
+                                 grpc::CallbackServerContext& context)
     : service_(service),
       streams_(streams),
+      call_(context),
       deadline_(DeadlineOf(context)),
       errors_end_it_(ErrorsEndIt(context)),
       context_(ContextOf(context)) {}
 
 InferenceStream* InferenceStream::Start(oip::Service& service, OpenStreams& streams,
-                                        const grpc::CallbackServerContext& context,
+                                        grpc::CallbackServerContext& context,
                                         const absl::StatusOr<access::Identity>& identity) {
   auto* stream = new InferenceStream(service, streams, context);
   streams.Add(stream);
@@ -61,8 +62,7 @@ InferenceStream* InferenceStream::Start(oip::Service& service, OpenStreams& stre
     service.decoder().Refuse(identity.status(), caller);
     absl::MutexLock lock(&stream->mutex_);
     if (!stream->finished_) {
-      stream->finished_ = true;
-      stream->Finish(ToGrpcStatus(identity.status()));
+      stream->EndWith(ToGrpcStatus(identity.status()));
     }
     return stream;
   }
@@ -148,7 +148,7 @@ void InferenceStream::OnWriteDone(bool ok) {
   writing_ = false;
   entries_.pop_front();
   if (!ok) {
-    cancelled_->store(true);  // nobody is there to read
+    cancelled_->Cancel();  // nobody is there to read
   }
   Advance();
 }
@@ -160,9 +160,8 @@ void InferenceStream::Advance() {
   if (!writing_ && !entries_.empty() && entries_.front()->answered) {
     Entry& first = *entries_.front();
     if (errors_end_it_ && !first.status.ok()) {
-      finished_ = true;
-      cancelled_->store(true);  // the requests behind it
-      Finish(ToGrpcStatus(first.status));
+      cancelled_->Cancel();  // the requests behind it
+      EndWith(ToGrpcStatus(first.status));
       return;
     }
     writing_ = true;
@@ -173,9 +172,14 @@ void InferenceStream::Advance() {
     StartRead(&request_);
   }
   if ((at_end_ || ending_) && entries_.empty()) {
-    finished_ = true;
-    Finish(at_end_ ? grpc::Status::OK : ToGrpcStatus(serving::ShuttingDown()));
+    EndWith(at_end_ ? grpc::Status::OK : ToGrpcStatus(serving::ShuttingDown()));
   }
+}
+
+void InferenceStream::EndWith(const grpc::Status& status) {
+  finished_ = true;
+  AddLoadReport(service_.decoder(), call_);
+  Finish(status);
 }
 
 void InferenceStream::OnDone() {

@@ -47,7 +47,7 @@ class InferenceStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
  public:
   // An identity that is an error ends the stream with it.
   static InferenceStream* Start(oip::Service& service, OpenStreams& streams,
-                                const grpc::CallbackServerContext& context,
+                                grpc::CallbackServerContext& context,
                                 const absl::StatusOr<access::Identity>& identity);
 
   // No request is read any more; ends with Unavailable when those that were read are answered.
@@ -55,7 +55,7 @@ class InferenceStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
-  void OnCancel() override { cancelled_->store(true); }
+  void OnCancel() override { cancelled_->Cancel(); }
   void OnDone() override;
 
  private:
@@ -71,7 +71,8 @@ class InferenceStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   };
 
   InferenceStream(oip::Service& service, OpenStreams& streams,
-                  const grpc::CallbackServerContext& context);
+                  grpc::CallbackServerContext& context);
+  void EndWith(const grpc::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Take(Entry* entry, const grpc::ByteBuffer& bytes);
   void Answered(Entry& entry, absl::StatusOr<inference::ModelInferResponse> answer);
   // Starts what can be started: a write, a read, or the end.
@@ -79,11 +80,12 @@ class InferenceStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
 
   oip::Service& service_;
   OpenStreams& streams_;
+  grpc::CallbackServerContext& call_;
   const absl::Time deadline_;
   const bool errors_end_it_;
   const serving::CallContext context_;
   access::Identity identity_;
-  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+  const std::shared_ptr<engine::CancelFlag> cancelled_ = std::make_shared<engine::CancelFlag>();
 
   absl::Mutex mutex_;
   std::deque<std::unique_ptr<Entry>> entries_ ABSL_GUARDED_BY(mutex_);

@@ -12,7 +12,7 @@ StreamDecodeCall* StreamDecodeCall::Start(serving::Decoder& decoder,
                                           grpc::CallbackServerContext& context,
                                           const grpc::ByteBuffer& request,
                                           const absl::StatusOr<access::Identity>& identity) {
-  const std::shared_ptr<StreamDecodeCall> call(new StreamDecodeCall(decoder.state(), context));
+  const std::shared_ptr<StreamDecodeCall> call(new StreamDecodeCall(decoder, context));
   call->self_ = call;
   absl::StatusOr<v1::StreamDecodeRequest> parsed(v1::StreamDecodeRequest{});
   absl::Status status = identity.status();
@@ -52,7 +52,7 @@ void StreamDecodeCall::OnWriteDone(bool ok) {
     writing_ = false;
   }
   if (!ok) {
-    cancelled_->store(true);  // nobody is there to read
+    cancelled_->Cancel();  // nobody is there to read
   }
   Advance();
 }
@@ -74,12 +74,13 @@ void StreamDecodeCall::Advance() {
         StartWrite(&bytes_);
         return;
       }
-      cancelled_->store(true);
+      cancelled_->Cancel();
       break;
     case serving::DecodeStream::Taken::kEnd:
       break;
   }
   finished_ = true;
+  AddLoadReport(decoder_, context_);
   Finish(EndOfCall(end, context_));
 }
 

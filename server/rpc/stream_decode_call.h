@@ -27,18 +27,19 @@ class StreamDecodeCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>
                                  const absl::StatusOr<access::Identity>& identity);
 
   void OnWriteDone(bool ok) override;
-  void OnCancel() override { cancelled_->store(true); }
+  void OnCancel() override { cancelled_->Cancel(); }
   void OnDone() override { self_ = nullptr; }
 
  private:
-  StreamDecodeCall(serving::ServingState& state, grpc::CallbackServerContext& context)
-      : open_(state), context_(context) {}
+  StreamDecodeCall(serving::Decoder& decoder, grpc::CallbackServerContext& context)
+      : decoder_(decoder), open_(decoder.state()), context_(context) {}
   // Writes what there is, or ends the call; nothing while a write is under way.
   void Advance();
 
+  serving::Decoder& decoder_;
   const serving::ServingState::OpenCall open_;
   grpc::CallbackServerContext& context_;
-  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+  const std::shared_ptr<engine::CancelFlag> cancelled_ = std::make_shared<engine::CancelFlag>();
   std::shared_ptr<StreamDecodeCall> self_;  // while gRPC uses it
 
   absl::Mutex mutex_;

@@ -45,6 +45,10 @@ Buckets::Buckets()
               {"beamwright_step_batch_rows", Counts()},
               {"beamwright_source_tokens", Counts()},
               {"beamwright_target_tokens", Counts()},
+              {"beamwright_time_per_output_token_seconds", Steps()},
+              {"beamwright_topk_duration_seconds", Steps()},
+              {"beamwright_cancel_release_seconds", Calls()},
+              {"beamwright_cancel_release_steps", {0, 1}},
               {"beamwright_model_load_seconds", {0.01, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300}}} {}
 
 absl::Status Buckets::Set(const std::string& text) {

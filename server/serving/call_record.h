@@ -8,7 +8,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "beamwright/v1/decode.pb.h"
+#include "server/engine/timeline.h"
 
 namespace beamwright::serving {
 
@@ -30,11 +32,15 @@ struct CallRecord {
   absl::Time end;
   int num_sources;
   const v1::DecodeResponse* response;  // of Decode, as far as it came; null for other methods
+  // Of its first sources, where an observer wanted them.
+  absl::Span<const engine::Timeline> timelines = {};
 };
 
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
+  // Asked when a call is accepted: whether the timelines of its sources are to be kept.
+  virtual bool WantsTimelines(const CallContext& /*context*/) const { return false; }
   // Called on any thread; must return at once.
   virtual void OnCall(const CallRecord& call) = 0;
 };

@@ -1,5 +1,6 @@
 #include "server/serving/decoder.h"
 
+#include <algorithm>
 #include <limits>
 #include <new>
 #include <utility>
@@ -16,6 +17,8 @@ namespace {
 
 // Protobuf's limit.
 constexpr size_t kMaxReplyBytes = std::numeric_limits<int32_t>::max();
+// Enough to see where a call's time goes.
+constexpr int kMaxTimelines = 8;
 
 }  // namespace
 
@@ -85,10 +88,17 @@ class Decoder::Call {
     for (v1::Result& result : *response_.mutable_results()) {
       results.push_back(&result);
     }
+    for (const CallObserver* observer : decoder_.observers_) {
+      if (timelines_.empty() && observer->WantsTimelines(caller_.context)) {
+        timelines_.resize(static_cast<size_t>(std::min(num_sources, kMaxTimelines)));
+      }
+    }
     // One more than sources, so that the call can't end while this loop still uses it.
     num_open_ = num_sources + 1;
     for (int i = 0; i < num_sources; ++i) {
       v1::Result* result = results[static_cast<size_t>(i)];
+      options.timeline =
+          i < static_cast<int>(timelines_.size()) ? &timelines_[static_cast<size_t>(i)] : nullptr;
       decoder_.engine_.DecodeResolved(model_, std::move(*request.mutable_sources(i)), options_,
                                       options, [this, result](absl::StatusOr<v1::Decoded> decoded) {
                                         Fill(std::move(decoded), *result);
@@ -131,7 +141,7 @@ class Decoder::Call {
   }
 
   absl::Status Outcome() const {
-    if (caller_.cancelled != nullptr && *caller_.cancelled) {
+    if (caller_.cancelled != nullptr && caller_.cancelled->cancelled()) {
       return absl::CancelledError("the call was cancelled");
     }
     // Nothing was done for any source: as a failed call it is retried elsewhere by the client's
@@ -149,7 +159,7 @@ class Decoder::Call {
 
   void Answer(absl::Status status) {
     decoder_.CountCall(caller_, model_.get(), status, started_, response_.results_size(),
-                       &response_);
+                       &response_, timelines_);
     if (response_.results_size() > 0) {
       decoder_.metrics_.CountSources(*model_, response_);
       CountFaults();
@@ -181,6 +191,7 @@ class Decoder::Call {
   ModelPtr model_;
   std::shared_ptr<const engine::ResolvedOptions> options_;
   v1::DecodeResponse response_;
+  std::vector<engine::Timeline> timelines_;  // of the first sources, if somebody traces them
   std::atomic<int> num_open_{0};
   std::atomic<int> num_unavailable_{0};
 };
@@ -194,14 +205,15 @@ absl::StatusOr<Job> Decoder::MakeJob(v1::DecodeRequest request) const {
 
 void Decoder::CountCall(const Caller& caller, const engine::DecodeModel* model,
                         const absl::Status& status, absl::Time started, int num_sources,
-                        const v1::DecodeResponse* response) {
+                        const v1::DecodeResponse* response,
+                        absl::Span<const engine::Timeline> timelines) {
   const absl::Time now = absl::Now();
   metrics_.CountCall(caller.method, model, status.code(), now - started);
   for (CallObserver* observer : observers_) {
     observer->OnCall({ProtocolOf(caller.method), NameOf(caller.method), caller.context,
                       model == nullptr ? "" : model->name(),
                       model == nullptr ? "" : model->version(), status, started, now, num_sources,
-                      response});
+                      response, timelines});
   }
 }
 

@@ -37,8 +37,9 @@ struct Job {
 struct Caller {
   Method method;
   absl::Time deadline = absl::InfiniteFuture();
-  // Set to true when nobody waits for the answer any more. May be null.
-  std::shared_ptr<const std::atomic<bool>> cancelled;
+  // Of a client that may give up; it is told when nobody waits for the answer any more. May be
+  // null.
+  std::shared_ptr<const engine::CancelFlag> cancelled;
   // The call fails with the first source that fails, where a protocol has one status for a call.
   bool all_or_nothing = false;
   CallContext context = {};
@@ -86,7 +87,8 @@ class Decoder {
   // Counts a call that is answered, and tells the observers. `model` is null if the call names none
   // that is served, `response` where it was none of Decode.
   void CountCall(const Caller& caller, const engine::DecodeModel* model, const absl::Status& status,
-                 absl::Time started, int num_sources, const v1::DecodeResponse* response);
+                 absl::Time started, int num_sources, const v1::DecodeResponse* response,
+                 absl::Span<const engine::Timeline> timelines = {});
   // What a protocol may send along with an answer, for those who balance by load.
   LoadReporter& load_reporter() { return load_reporter_; }
   // Counts a call that is refused before it is read.

@@ -1,6 +1,7 @@
 #include "server/serving/gauges.h"
 
 #include <malloc.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -129,6 +130,11 @@ std::vector<MetricFamily> ProcessGauges::Collect() const {
   if (const auto files = OpenFiles()) {
     families.push_back(Gauge("process_open_fds", "Open file descriptors", *files));
   }
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    families.push_back(Gauge("process_max_fds", "Most file descriptors that may be open",
+                             static_cast<double>(files.rlim_cur)));
+  }
   return families;
 }
 
@@ -143,16 +149,23 @@ std::vector<MetricFamily> EngineGauges::Collect() const {
   families.push_back(Gauge("beamwright_beam_rows_active", "Rows of running requests", load.rows));
   families.push_back(
       Gauge("beamwright_beam_rows_capacity", "Most rows that can run", load.max_rows));
+  families.push_back(Gauge("beamwright_state_bytes",
+                           "Memory that running requests are reckoned to hold",
+                           static_cast<double>(load.bytes)));
+  families.push_back(Gauge("beamwright_state_bytes_capacity", "Most of it that there may be",
+                           static_cast<double>(load.max_bytes)));
   families.push_back(
       Gauge("beamwright_inference_threads", "Threads that compute steps", load.num_threads));
   MetricFamily states = MakeFamily(MetricType::Gauge, "beamwright_model_state",
                                    "1 for the state that a version of a model is in");
+  const absl::Time now = absl::Now();
   for (const v1::ModelSummary& model : models_.List()) {
-    for (const bool ready : {true, false}) {
-      AddValue(states, model.ready() == ready ? 1 : 0,
-               {{"model", model.name()},
-                {"version", model.version()},
-                {"state", ready ? "ready" : "unavailable"}});
+    const std::string is = !model.ready()                                            ? "unavailable"
+                           : quarantine_.BackAt(model.name(), model.version()) > now ? "quarantined"
+                                                                                     : "ready";
+    for (const char* state : {"ready", "quarantined", "unavailable"}) {
+      AddValue(states, is == state ? 1 : 0,
+               {{"model", model.name()}, {"version", model.version()}, {"state", state}});
     }
   }
   families.push_back(std::move(states));

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "server/engine/engine.h"
 #include "server/serving/model_registry.h"
+#include "server/serving/quarantine.h"
 #include "server/serving/serving_state.h"
 
 namespace beamwright::serving {
@@ -28,16 +29,18 @@ class ProcessGauges : public prometheus::Collectable {
   const absl::Time started_;
 };
 
-// Those of the engine and its models, which must outlive it.
+// Those of the engine and its models. What it is made from must outlive it.
 class EngineGauges : public prometheus::Collectable {
  public:
-  EngineGauges(const engine::Engine& engine, const ModelRegistry& models)
-      : engine_(engine), models_(models) {}
+  EngineGauges(const engine::Engine& engine, const ModelRegistry& models,
+               const Quarantine& quarantine)
+      : engine_(engine), models_(models), quarantine_(quarantine) {}
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
   const engine::Engine& engine_;
   const ModelRegistry& models_;
+  const Quarantine& quarantine_;
 };
 
 }  // namespace beamwright::serving

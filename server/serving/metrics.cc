@@ -2,6 +2,8 @@
 
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -44,6 +46,10 @@ struct Metrics::PerModel {
   Histogram& step_rows;
   Histogram& source_tokens;
   Histogram& target_tokens;
+  Histogram& output_token_seconds;
+  Histogram& topk_seconds;
+  Histogram& cancel_seconds;
+  Histogram& cancel_steps;
   Counter& row_steps;
   Counter& decoded;
   Counter& eos;
@@ -89,7 +95,20 @@ Metrics::Metrics(Buckets buckets)
       target_tokens_(MakeHistogram(registry_, "beamwright_target_tokens",
                                    "Tokens of the best hypothesis of a source")),
       load_seconds_(MakeHistogram(registry_, "beamwright_model_load_seconds",
-                                  "Loading and compiling of a model")) {}
+                                  "Loading, compiling and warming of a model")),
+      output_token_seconds_(
+          MakeHistogram(registry_, "beamwright_time_per_output_token_seconds",
+                        "Computing a source, divided by the tokens of its best hypothesis")),
+      topk_seconds_(MakeHistogram(registry_, "beamwright_topk_duration_seconds",
+                                  "Of a step: finding the best tokens of each row")),
+      cancel_seconds_(MakeHistogram(registry_, "beamwright_cancel_release_seconds",
+                                    "From the cancel of a running source to its rows being free")),
+      cancel_steps_(MakeHistogram(registry_, "beamwright_cancel_release_steps",
+                                  "Steps that it took part in after that; never more than 1")),
+      last_load_(prometheus::BuildGauge()
+                     .Name("beamwright_last_load_success_timestamp_seconds")
+                     .Help("When a version of a model was last loaded, in seconds from 1970")
+                     .Register(registry_)) {}
 
 Metrics::~Metrics() = default;
 
@@ -112,6 +131,10 @@ Metrics::PerModel& Metrics::Of(const engine::DecodeModel& model) {
                              Add(step_rows_, labels),
                              Add(source_tokens_, labels),
                              Add(target_tokens_, labels),
+                             Add(output_token_seconds_, labels),
+                             Add(topk_seconds_, labels),
+                             Add(cancel_seconds_, labels),
+                             Add(cancel_steps_, labels),
                              row_steps_.Add(labels),
                              sources_.Add(With(labels, "code", "OK")),
                              finished_.Add(With(labels, "reason", "eos")),
@@ -185,6 +208,8 @@ void Metrics::CountSources(const engine::DecodeModel& model, const v1::DecodeRes
     if (decoded.hypotheses_size() > 0) {
       const v1::Hypothesis& best = decoded.hypotheses(0);
       of.target_tokens.Observe(best.tokens_size());
+      of.output_token_seconds.Observe(decoded.compute_ms() / 1000 /
+                                      std::max(best.tokens_size(), 1));
       (best.finish_reason() == v1::FINISH_REASON_EOS        ? of.eos
        : best.finish_reason() == v1::FINISH_REASON_DEADLINE ? of.overdue
        : best.finish_reason() == v1::FINISH_REASON_SHUTDOWN ? of.abandoned
@@ -237,6 +262,7 @@ void Metrics::CountLoad(const std::string& model, bool loaded, absl::Duration to
   loads_.Add({{"model", model}, {"result", loaded ? "success" : "failure"}}).Increment();
   if (loaded) {
     Add(load_seconds_, {{"model", model}}).Observe(absl::ToDoubleSeconds(took));
+    last_load_.Add({{"model", model}}).SetToCurrentTime();
   }
 }
 
@@ -245,11 +271,18 @@ void Metrics::OnEncode(const engine::DecodeModel& model, int /*num_sources*/,
   Of(model).encode_seconds.Observe(absl::ToDoubleSeconds(took));
 }
 
-void Metrics::OnStep(const engine::DecodeModel& model, int num_rows, absl::Duration took) {
+void Metrics::OnCancelled(const engine::DecodeModel& model, int steps, absl::Duration after) {
   PerModel& of = Of(model);
-  of.step_seconds.Observe(absl::ToDoubleSeconds(took));
-  of.step_rows.Observe(num_rows);
-  of.row_steps.Increment(num_rows);
+  of.cancel_seconds.Observe(absl::ToDoubleSeconds(after));
+  of.cancel_steps.Observe(steps);
+}
+
+void Metrics::OnStep(const engine::DecodeModel& model, const engine::StepFacts& facts) {
+  PerModel& of = Of(model);
+  of.step_seconds.Observe(absl::ToDoubleSeconds(facts.took));
+  of.topk_seconds.Observe(absl::ToDoubleSeconds(facts.selection));
+  of.step_rows.Observe(facts.num_rows);
+  of.row_steps.Increment(facts.num_rows);
   absl::MutexLock lock(&of.mutex);
   ++of.totals.steps;
 }

@@ -6,6 +6,7 @@
 #include <prometheus/collectable.h>
 #include <prometheus/counter.h>
 #include <prometheus/family.h>
+#include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
@@ -59,7 +60,8 @@ class Metrics : public engine::EngineObserver {
 
   void OnEncode(const engine::DecodeModel& model, int num_sources, int64_t num_positions,
                 absl::Duration took) override;
-  void OnStep(const engine::DecodeModel& model, int num_rows, absl::Duration took) override;
+  void OnStep(const engine::DecodeModel& model, const engine::StepFacts& facts) override;
+  void OnCancelled(const engine::DecodeModel& model, int steps, absl::Duration after) override;
 
   ModelTotals Totals(const engine::DecodeModel& model);
   struct CallCounts {
@@ -103,6 +105,11 @@ class Metrics : public engine::EngineObserver {
   prometheus::Family<prometheus::Histogram>& source_tokens_;
   prometheus::Family<prometheus::Histogram>& target_tokens_;
   prometheus::Family<prometheus::Histogram>& load_seconds_;
+  prometheus::Family<prometheus::Histogram>& output_token_seconds_;
+  prometheus::Family<prometheus::Histogram>& topk_seconds_;
+  prometheus::Family<prometheus::Histogram>& cancel_seconds_;
+  prometheus::Family<prometheus::Histogram>& cancel_steps_;
+  prometheus::Family<prometheus::Gauge>& last_load_;
   // By code; gRPC has 17.
   std::array<std::atomic<int64_t>, 17> calls_by_code_{};
   mutable absl::Mutex mutex_;

@@ -1,9 +1,11 @@
 #include "server/serving/scorer.h"
 
+#include <new>
 #include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "server/serving/wire_status.h"
 
@@ -17,14 +19,26 @@ class ScoreCall {
       : decoder_(decoder), caller_(caller), done_(std::move(done)), started_(absl::Now()) {}
 
   void Start(absl::StatusOr<v1::ScoreRequest> request) {
-    absl::Status status = Admit(request);
-    if (!status.ok() && !decoder_.state().Hold([this, status] { Answer(status); })) {
+    absl::Status status = Prepare(request);
+    if (status.ok()) {
+      ScoreAll(*request);
+    } else if (!decoder_.state().Hold([this, status] { Answer(status); })) {
       Answer(std::move(status));
     }
   }
 
  private:
-  absl::Status Admit(absl::StatusOr<v1::ScoreRequest>& request) {
+  absl::Status Prepare(const absl::StatusOr<v1::ScoreRequest>& request) {
+    try {
+      return Check(request);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError("out of memory");
+    }
+  }
+
+  // Looks at the call as a whole, and makes room for the answer.
+  absl::Status Check(const absl::StatusOr<v1::ScoreRequest>& request) {
+    BW_RETURN_IF_ERROR(FaultPoint("call.admit"));
     BW_RETURN_IF_ERROR(decoder_.state().CheckAccepting());
     BW_RETURN_IF_ERROR(request.status());
     BW_ASSIGN_OR_RETURN(model_, decoder_.models().Lookup(request->model(), request->version()));
@@ -40,7 +54,6 @@ class ScoreCall {
     response_.set_model(model_->name());
     response_.set_version(model_->version());
     response_.set_numerics(model_->numerics());
-    ScoreAll(*request);
     return absl::OkStatus();
   }
 
@@ -88,7 +101,7 @@ class ScoreCall {
   }
 
   absl::Status Outcome() const {
-    if (caller_.cancelled != nullptr && *caller_.cancelled) {
+    if (caller_.cancelled != nullptr && caller_.cancelled->cancelled()) {
       return absl::CancelledError("the call was cancelled");
     }
     if (num_unavailable_ == response_.results_size()) {

@@ -14,7 +14,6 @@ namespace {
 
 constexpr size_t kTraceIdBytes = 16;
 constexpr size_t kSpanIdBytes = 8;
-constexpr int kMaxSourcesTraced = 8;
 
 absl::BitGen& Random() {
   thread_local absl::BitGen random;
@@ -69,6 +68,46 @@ std::string FinishReason(const v1::Decoded& decoded) {
              : v1::FinishReason_Name(decoded.hypotheses(0).finish_reason());
 }
 
+// What was done for source `index` of a call, below the call's span, which is the first of `spans`.
+// decoded: null if it failed; what it was in the middle of ends with the call then.
+void AddSource(const CallRecord& call, size_t index, const v1::Decoded* decoded,
+               std::vector<Span>& spans) {
+  const engine::Timeline& line = call.timelines[index];
+  const std::pair<const char*, absl::Time> parts[] = {{"queue", line.accepted},
+                                                      {"encode", line.started},
+                                                      {"decode", line.encoded},
+                                                      {"detokenise", line.searched},
+                                                      {"", line.written}};
+  for (size_t part = 0; part + 1 < std::size(parts); ++part) {
+    const auto& [name, begin] = parts[part];
+    if (begin == absl::InfinitePast()) {
+      return;
+    }
+    const absl::Time next = parts[part + 1].second;
+    Span span = MakeSpan(spans[0].trace_id(), spans[0].span_id(), name, begin,
+                         next == absl::InfinitePast() ? call.end : next);
+    Add(span, "beamwright.source", static_cast<int64_t>(index));
+    if (name == absl::string_view("decode")) {
+      Add(span, "beamwright.model", call.model);
+      Add(span, "beamwright.beam_size", line.beam_size);
+      Add(span, "beamwright.steps", line.num_steps);
+      for (const engine::Timeline::Mark& mark : line.marks) {
+        auto& event = *span.add_events();
+        event.set_name("step");
+        event.set_time_unix_nano(static_cast<uint64_t>(absl::ToUnixNanos(mark.at)));
+        auto& attribute = *event.add_attributes();
+        attribute.set_key("beamwright.steps");
+        attribute.mutable_value()->set_int_value(mark.steps);
+      }
+      if (decoded != nullptr) {
+        Add(span, "beamwright.source_tokens", decoded->source_length());
+        Add(span, "beamwright.finish_reason", FinishReason(*decoded));
+      }
+    }
+    spans.push_back(std::move(span));
+  }
+}
+
 }  // namespace
 
 std::optional<TraceParent> ParseTraceParent(absl::string_view header) {
@@ -92,6 +131,11 @@ std::optional<TraceParent> ParseTraceParent(absl::string_view header) {
     return std::nullopt;
   }
   return parent;
+}
+
+bool Tracer::WantsTimelines(const CallContext& context) const {
+  const auto parent = ParseTraceParent(context.traceparent);
+  return parent.has_value() ? parent->sampled : rate_ > 0;
 }
 
 void Tracer::OnCall(const CallRecord& call) {
@@ -121,24 +165,11 @@ void Tracer::OnCall(const CallRecord& call) {
     spans[0].mutable_status()->set_code(opentelemetry::proto::trace::v1::Status::STATUS_CODE_ERROR);
     spans[0].mutable_status()->set_message(WireMessage(call.status));
   }
-  const int num_traced =
-      call.response == nullptr ? 0 : std::min(call.response->results_size(), kMaxSourcesTraced);
-  for (int i = 0; i < num_traced; ++i) {
-    if (!call.response->results(i).has_decoded()) {
-      continue;
-    }
-    const v1::Decoded& decoded = call.response->results(i).decoded();
-    const absl::Time begin = call.start + absl::Milliseconds(decoded.queue_ms());
-    const absl::Time end = begin + absl::Milliseconds(decoded.compute_ms());
-    spans.push_back(MakeSpan(trace_id, call_id, "queue", call.start, begin));
-    Add(spans.back(), "beamwright.source", i);
-    Span decode = MakeSpan(trace_id, call_id, "decode", begin, end);
-    Add(decode, "beamwright.source", i);
-    Add(decode, "beamwright.source_tokens", decoded.source_length());
-    Add(decode, "beamwright.steps",
-        decoded.hypotheses().empty() ? 0 : decoded.hypotheses(0).tokens_size());
-    Add(decode, "beamwright.finish_reason", FinishReason(decoded));
-    spans.push_back(std::move(decode));
+  for (size_t i = 0; i < call.timelines.size(); ++i) {
+    const bool is_decoded =
+        call.response != nullptr && call.response->results(static_cast<int>(i)).has_decoded();
+    AddSource(call, i,
+              is_decoded ? &call.response->results(static_cast<int>(i)).decoded() : nullptr, spans);
   }
   sink_(std::move(spans));
 }

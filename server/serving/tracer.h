@@ -33,8 +33,11 @@ class Tracer : public CallObserver {
   // spans of a call, on any thread, and must return at once.
   Tracer(double rate, Sink sink) : rate_(rate), sink_(std::move(sink)) {}
 
-  // A span for the call, and below it for each of its first sources one for the time in the queue
-  // and one for the decoding.
+  // Where a call may turn out to be recorded.
+  bool WantsTimelines(const CallContext& context) const override;
+  // A span for the call, and below it for each source that has a timeline one for the time in the
+  // queue, for its encoding, for the search (with an event every few steps) and for the writing of
+  // its answer, as far as it came.
   void OnCall(const CallRecord& call) override;
 
  private:

@@ -107,6 +107,9 @@ TEST(CancelTest, AStormOfCancelsLeavesNothingBehind) {
   EXPECT_EQ(seen, ok + given_up);
   // Many are decoded before the cancel is there; a server that did not look would decode them all.
   EXPECT_GT(given_up, 0);
+  // What ran was let go within the step that was under way.
+  EXPECT_EQ(Sum(samples, "beamwright_cancel_release_steps_bucket", "le=\"1\""),
+            Sum(samples, "beamwright_cancel_release_steps_count"));
   std::cout << cancelled.of(grpc::StatusCode::CANCELLED) << " cancels in " << seconds << " s, "
             << patient.all() << " calls beside them answered\n";
 }

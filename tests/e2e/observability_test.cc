@@ -84,7 +84,7 @@ TEST(ObservabilityTest, SpansReachACollector) {
   server.Signal(SIGINT);  // sends what it has
   EXPECT_EQ(server.Wait(), 0);
   const std::vector<trace::Span> spans = collector.spans();
-  ASSERT_EQ(spans.size(), 5u);  // the call, and two for each source
+  ASSERT_EQ(spans.size(), 9u);  // the call, and four for each source
   EXPECT_EQ(collector.service(), "beamwright-server");
   EXPECT_EQ(absl::BytesToHexString(spans[0].trace_id()), "4bf92f3577b34da6a3ce929d0e0e4736");
   EXPECT_EQ(absl::BytesToHexString(spans[0].parent_span_id()), "00f067aa0ba902b7");

@@ -17,7 +17,14 @@ def trailer_of(address, method, request):
 
 
 def check_load_reports(address, request):
+    infer = {"model_name": "g2p-en",
+             "inputs": [{"name": "source_text", "datatype": "BYTES", "shape": [1, 1],
+                         "contents": {"bytes_contents": [base64.b64encode(b"cat").decode()]}}]}
     for method, body in (("beamwright.v1.DecodeService/Decode", request),
+                         ("beamwright.v1.DecodeService/StreamDecode",
+                          {"model": "g2p-en", "source": {"text": "cat"}}),
+                         ("inference.GRPCInferenceService/ModelInfer", infer),
+                         ("inference.GRPCInferenceService/ModelStreamInfer", infer),
                          ("beamwright.v1.DecodeService/Score",
                           {"model": "g2p-en", "sources": [{"source": {"text": "cat"},
                                                            "targets": [{"text": "K AE1 T"}]}]})):

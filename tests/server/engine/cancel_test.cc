@@ -1,8 +1,9 @@
 // O13: a request that is given up at any of its steps leaves nothing behind, and changes nothing
 // for the one beside it.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/blocking_counter.h"
@@ -25,26 +26,48 @@ class CancelAt : public EngineObserver {
   void OnEncode(const DecodeModel&, int, int64_t, absl::Duration) override {}
   // Of a step that answers a request it may come after the answer: the next flag is then set a step
   // early.
-  void OnStep(const DecodeModel&, int, absl::Duration) override {
+  void OnStep(const DecodeModel&, const StepFacts& facts) override {
     absl::MutexLock lock(&mutex_);
+    rows_.push_back(facts.num_rows);
     if (++step_ == at_) {
-      *flag_ = true;
+      flag_->Cancel();
     }
   }
-  std::shared_ptr<const std::atomic<bool>> Arm(int at) {
+  void OnCancelled(const DecodeModel&, int steps, absl::Duration after) override {
+    absl::MutexLock lock(&mutex_);
+    released_.push_back(steps);
+    EXPECT_GE(after, absl::ZeroDuration());
+  }
+  std::shared_ptr<const CancelFlag> Arm(int at) {
     absl::MutexLock lock(&mutex_);
     step_ = 0;
     at_ = at;
-    flag_ = std::make_shared<std::atomic<bool>>(at == 0);
+    rows_.clear();
+    released_.clear();
+    flag_ = std::make_shared<CancelFlag>();
+    if (at == 0) {
+      flag_->Cancel();
+    }
     return flag_;
+  }
+  // Of each step since then: the rows that it had.
+  std::vector<int> rows() {
+    absl::MutexLock lock(&mutex_);
+    return rows_;
+  }
+  // What was told of cancelled requests: the steps that they took part in afterwards.
+  std::vector<int> released() {
+    absl::MutexLock lock(&mutex_);
+    return released_;
   }
 
  private:
   absl::Mutex mutex_;
   int step_ ABSL_GUARDED_BY(mutex_) = 0;
   int at_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::shared_ptr<std::atomic<bool>> flag_ ABSL_GUARDED_BY(mutex_) =
-      std::make_shared<std::atomic<bool>>(false);
+  std::vector<int> rows_ ABSL_GUARDED_BY(mutex_);
+  std::vector<int> released_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<CancelFlag> flag_ ABSL_GUARDED_BY(mutex_) = std::make_shared<CancelFlag>();
 };
 
 std::string Bytes(absl::StatusOr<v1::Decoded> decoded) {
@@ -98,8 +121,40 @@ TEST(CancelTest, AtEveryStepItLeavesNothingBehind) {
   }
   engine->Drain();
   EXPECT_EQ(engine->load().running, 0);
+  EXPECT_EQ(engine->load().bytes, 0);
   EXPECT_EQ(engine->load().rows, 0);
   EXPECT_EQ(engine->load().waiting, 0);
+}
+
+// Its rows are free at the step after the one that it was cancelled in.
+TEST(CancelTest, RowsAreFreeWithinOneStep) {
+  const auto model =
+      DecodeModel::Compile(engine_testing::FusedBundle({1, v1::ENSEMBLE_MEAN_LOG_PROBS}));
+  ASSERT_TRUE(model.ok()) << model.status();
+  CancelAt cancel;
+  EngineOptions engine_options;
+  engine_options.num_threads = 1;
+  engine_options.observer = &cancel;
+  v1::DecodeOptions options;
+  options.set_beam_size(3);
+  options.set_max_length(12);
+  options.set_stop(v1::STOP_MODE_NEVER);
+  for (int at = 1; at < 10; ++at) {
+    const auto engine = *Engine::Start(engine_options);  // no step of an earlier request is left
+    CallOptions call;
+    call.cancelled = cancel.Arm(at);
+    EXPECT_TRUE(
+        absl::IsCancelled(engine->DecodeAndWait(*model, Ids({5, 6}), options, call).status()));
+    // The engine answers within the step that finds it cancelled; the next turn is behind it.
+    EXPECT_TRUE(engine->DecodeAndWait(*model, Ids({4}), v1::DecodeOptions()).ok());
+    EXPECT_THAT(cancel.released(), testing::ElementsAre(1)) << "step " << at;
+    const std::vector<int> rows = cancel.rows();
+    for (int step = 0; step <= at; ++step) {
+      // The step that finds it had its rows when it began.
+      EXPECT_EQ(rows[static_cast<size_t>(step)], 3) << "step " << step << " of " << at;
+    }
+    EXPECT_NE(rows[static_cast<size_t>(at) + 1], 3) << "step " << at;
+  }
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ class Recorder : public EngineObserver {
                 absl::Duration) override {
     encoded_.push_back({num_sources, num_positions});
   }
-  void OnStep(const DecodeModel&, int, absl::Duration) override {
+  void OnStep(const DecodeModel&, const StepFacts&) override {
     turns.push_back(std::move(encoded_));
     encoded_.clear();
     if (turns.size() == 1) {

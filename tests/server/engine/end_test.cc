@@ -24,7 +24,7 @@ class Holder : public EngineObserver {
       asked.WaitForNotification();
     }
   }
-  void OnStep(const DecodeModel&, int, absl::Duration) override {
+  void OnStep(const DecodeModel&, const StepFacts&) override {
     if (++num_steps_ == kHeldAfter) {
       held.Notify();
       go_on.WaitForNotification();

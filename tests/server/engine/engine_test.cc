@@ -227,8 +227,10 @@ TEST_F(EngineFaults, CancelledAndLate) {
   CallOptions late;
   late.deadline = absl::InfinitePast();
   EXPECT_EQ(Error(Ids({1}), {}, late).code(), absl::StatusCode::kDeadlineExceeded);
+  const auto given_up = std::make_shared<CancelFlag>();
+  given_up->Cancel();
   CallOptions cancelled;
-  cancelled.cancelled = std::make_shared<std::atomic<bool>>(true);
+  cancelled.cancelled = given_up;
   EXPECT_EQ(Error(Ids({1}), {}, cancelled).code(), absl::StatusCode::kCancelled);
 }
 

@@ -234,7 +234,7 @@ TEST(FairQueueTest, TheQueueIsBoundedInRequestsRowsAndBytes) {
 
 TEST(FairQueueTest, TheDeadLeaveFromAnywhere) {
   FairQueue queue({});
-  const auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  const auto cancelled = std::make_shared<CancelFlag>();
   for (int i = 0; i < 12; ++i) {
     auto ticket = MakeTicket(MakeTenant("t" + std::to_string(i % 2)), i % 3 == 0 ? 5 : 0, i);
     ticket->priority = 1 + i % 3;
@@ -243,7 +243,7 @@ TEST(FairQueueTest, TheDeadLeaveFromAnywhere) {
     ASSERT_TRUE(queue.Push(ticket, kStart).ok());
   }
   EXPECT_TRUE(queue.TakeDead(kStart).empty());
-  *cancelled = true;
+  cancelled->Cancel();
   std::set<int> dead;
   for (const auto& ticket : queue.TakeDead(kStart + absl::Seconds(2))) {
     dead.insert(NumberOf(*ticket));

@@ -223,16 +223,16 @@ TEST_F(ProgressTest, BeforeTheFirstTokenThereIsNothingToAnswer) {
 // O13: cancelled at every step, whether or not it may be cut: answered once, and nothing is left.
 TEST_F(ProgressTest, CancelReachesTheSearchAtTheNextStep) {
   for (int steps = 0; steps < 12; ++steps) {
-    const auto cancelled = std::make_shared<std::atomic<bool>>(false);
+    const auto cancelled = std::make_shared<CancelFlag>();
     CallOptions call;
     call.cancelled = cancelled;
     int told_after = 0;
-    call.progress = [&](const Progress&) { told_after += *cancelled ? 1 : 0; };
+    call.progress = [&](const Progress&) { told_after += cancelled->cancelled() ? 1 : 0; };
     OneRequest one(model_, BestSoFar(), call);
     for (int i = 0; i < steps; ++i) {
       one.Step();
     }
-    cancelled->store(true);
+    cancelled->Cancel();
     one.request().cut_at = absl::InfinitePast();
     one.Step();
     ASSERT_EQ(one.num_answers(), 1);

@@ -30,7 +30,7 @@ class Holder : public EngineObserver {
       go_on.WaitForNotification();
     }
   }
-  void OnStep(const DecodeModel&, int, absl::Duration) override {}
+  void OnStep(const DecodeModel&, const StepFacts&) override {}
   void Hold() { hold_ = true; }
 
   absl::Notification held;
@@ -91,7 +91,7 @@ TEST_F(SchedulingTest, TheDeadMakeRoomWhereverTheyStand) {
   DecodeAndHold(0);
   Decode(1);
   CallOptions cancelled;
-  const auto flag = std::make_shared<std::atomic<bool>>(false);
+  const auto flag = std::make_shared<CancelFlag>();
   cancelled.cancelled = flag;
   Decode(2, cancelled);
   CallOptions late;
@@ -99,7 +99,7 @@ TEST_F(SchedulingTest, TheDeadMakeRoomWhereverTheyStand) {
   Decode(3, late);
   Decode(4);
   EXPECT_EQ(model::ReasonOf(answers_[4]), model::reason::kQueueFull);
-  *flag = true;
+  flag->Cancel();
   absl::SleepFor(absl::Milliseconds(20));  // until the deadline has passed
   Decode(5);
   Decode(6);

@@ -191,8 +191,10 @@ TEST_F(ScoreTest, FaultsAreNamedTogether) {
 }
 
 TEST_F(ScoreTest, ScoringThatIsGivenUpEnds) {
+  const auto given_up = std::make_shared<CancelFlag>();
+  given_up->Cancel();
   CallOptions call;
-  call.cancelled = std::make_shared<std::atomic<bool>>(true);
+  call.cancelled = given_up;
   EXPECT_EQ(engine_->ScoreAndWait(model_, Source({3}, {{2, 2, 2}}), {}, call).status().code(),
             absl::StatusCode::kCancelled);
   call = {};

@@ -46,7 +46,7 @@ int NumThreads() {
 class Watcher : public EngineObserver {
  public:
   void OnEncode(const DecodeModel&, int, int64_t, absl::Duration) override { Look(); }
-  void OnStep(const DecodeModel&, int, absl::Duration) override {
+  void OnStep(const DecodeModel&, const StepFacts&) override {
     Look();
     if (hold.exchange(false)) {
       held.Notify();

@@ -80,7 +80,7 @@ TEST_F(MetricsTest, TotalsOfAModel) {
   metrics_.CountCall(Method::kDecode, model_.get(), StatusCode::kOk, absl::Seconds(2));
   metrics_.CountCall(Method::kDecode, model_.get(), StatusCode::kCancelled, absl::Seconds(3));
   metrics_.CountSources(*model_, TwoGoodOneRefused());
-  metrics_.OnStep(*model_, 8, absl::Milliseconds(1));
+  metrics_.OnStep(*model_, {8, absl::Milliseconds(1), absl::ZeroDuration()});
   const ModelTotals totals = metrics_.Totals(*model_);
   EXPECT_EQ(totals.calls_succeeded, 1);
   EXPECT_EQ(totals.calls_failed, 1);
@@ -92,13 +92,42 @@ TEST_F(MetricsTest, TotalsOfAModel) {
   EXPECT_EQ(totals.steps, 1);
 }
 
+TEST_F(MetricsTest, WhatTheEngineTells) {
+  metrics_.OnStep(*model_, {8, absl::Milliseconds(4), absl::Microseconds(30)});
+  metrics_.OnCancelled(*model_, 1, absl::Milliseconds(2));
+  v1::DecodeResponse response = TwoGoodOneRefused();
+  response.mutable_results(0)->mutable_decoded()->mutable_hypotheses(0)->add_tokens(2);
+  metrics_.CountSources(*model_, response);
+  const std::string labels = "{model=\"g2p-en\",version=\"1\"";
+  const std::string text = metrics_.Text();
+  for (const std::string& line :
+       std::vector<std::string>{"step_duration_seconds_sum" + labels + "} 0.004\n",
+                                "topk_duration_seconds_bucket" + labels + ",le=\"2.5e-05\"} 0\n",
+                                "topk_duration_seconds_bucket" + labels + ",le=\"5e-05\"} 1\n",
+                                "cancel_release_seconds_sum" + labels + "} 0.002\n",
+                                "cancel_release_steps_bucket" + labels + ",le=\"0\"} 0\n",
+                                "cancel_release_steps_bucket" + labels + ",le=\"1\"} 1\n",
+                                // 300 ms for two tokens and for one.
+                                "time_per_output_token_seconds_sum" + labels + "} 0.45"}) {
+    EXPECT_THAT(text, HasSubstr("beamwright_" + line));
+  }
+}
+
+TEST_F(MetricsTest, WhenAModelWasLastLoaded) {
+  metrics_.CountLoad("bad", false, absl::Seconds(1));
+  EXPECT_THAT(metrics_.Text(), Not(HasSubstr("last_load_success_timestamp_seconds{")));
+  metrics_.CountLoad("good", true, absl::Seconds(1));
+  EXPECT_THAT(metrics_.Text(),
+              HasSubstr("beamwright_last_load_success_timestamp_seconds{model=\"good\"} 1"));
+}
+
 TEST_F(MetricsTest, ThreadsLoseNothing) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([this] {
       for (int i = 0; i < 500; ++i) {
         metrics_.CountCall(Method::kDecode, model_.get(), StatusCode::kOk, absl::ZeroDuration());
-        metrics_.OnStep(*model_, 2, absl::ZeroDuration());
+        metrics_.OnStep(*model_, {2, absl::ZeroDuration(), absl::ZeroDuration()});
       }
     });
   }

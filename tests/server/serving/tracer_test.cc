@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "absl/strings/escaping.h"
 
 namespace beamwright::serving {
@@ -46,13 +48,23 @@ class TracerTest : public ::testing::Test {
     Tracer tracer(rate, [&spans](std::vector<Span> taken) { spans = std::move(taken); });
     v1::DecodeResponse response;
     v1::Decoded& decoded = *response.add_results()->mutable_decoded();
-    decoded.set_queue_ms(2);
-    decoded.set_compute_ms(5);
-    decoded.add_hypotheses()->add_tokens(7);
+    decoded.set_source_length(4);
+    decoded.add_hypotheses()->set_finish_reason(v1::FINISH_REASON_EOS);
     response.add_results()->mutable_error()->set_code(3);
     const CallContext context = {"request 1", traceparent};
+    std::vector<engine::Timeline> timelines(2);
+    timelines[0].accepted = start_;
+    timelines[0].started = start_ + absl::Milliseconds(2);
+    timelines[0].encoded = start_ + absl::Milliseconds(3);
+    timelines[0].searched = start_ + absl::Milliseconds(6);
+    timelines[0].written = start_ + absl::Milliseconds(7);
+    timelines[0].beam_size = 5;
+    timelines[0].num_steps = 9;
+    timelines[0].marks = {{start_ + absl::Milliseconds(5), 8}};
+    timelines[1].accepted = start_;
+    timelines[1].started = start_ + absl::Milliseconds(4);
     tracer.OnCall({"grpc", "Decode", context, "word", "3", status, start_,
-                   start_ + absl::Milliseconds(9), 2, &response});
+                   start_ + absl::Milliseconds(9), 2, &response, timelines});
     return spans;
   }
   static std::string Attribute(const Span& span, const std::string& key) {
@@ -70,7 +82,8 @@ class TracerTest : public ::testing::Test {
 
 TEST_F(TracerTest, ACallBelongsToItsCallersTrace) {
   const std::vector<Span> spans = Trace(0, kHeader);
-  ASSERT_EQ(spans.size(), 3u);  // the call, and queue and decode of the source that went well
+  // The call; of one source all four parts, of the one that failed those that it came to.
+  ASSERT_EQ(spans.size(), 7u);
   for (const Span& span : spans) {
     EXPECT_EQ(absl::BytesToHexString(span.trace_id()), "4bf92f3577b34da6a3ce929d0e0e4736");
     EXPECT_EQ(span.span_id().size(), 8u);
@@ -83,14 +96,41 @@ TEST_F(TracerTest, ACallBelongsToItsCallersTrace) {
   EXPECT_EQ(Attribute(spans[0], "beamwright.sources"), "2");
   EXPECT_EQ(Attribute(spans[0], "beamwright.request_id"), "request 1");
   EXPECT_EQ(Attribute(spans[0], "rpc.response.status_code"), "OK");
-  EXPECT_EQ(spans[1].name(), "queue");
-  EXPECT_EQ(spans[2].name(), "decode");
-  EXPECT_EQ(spans[1].parent_span_id(), spans[0].span_id());
-  EXPECT_EQ(spans[2].parent_span_id(), spans[0].span_id());
-  EXPECT_NE(spans[1].span_id(), spans[2].span_id());
-  EXPECT_EQ(spans[2].start_time_unix_nano(), spans[1].end_time_unix_nano());
-  EXPECT_EQ(spans[2].end_time_unix_nano() - spans[0].start_time_unix_nano(), 7'000'000u);
-  EXPECT_EQ(Attribute(spans[2], "beamwright.steps"), "1");
+  const std::tuple<const char*, int, int> parts[] = {{"queue", 0, 2},  {"encode", 2, 3},
+                                                     {"decode", 3, 6}, {"detokenise", 6, 7},
+                                                     {"queue", 0, 4},  {"encode", 4, 9}};
+  for (size_t i = 0; i < std::size(parts); ++i) {
+    const Span& span = spans[i + 1];
+    const auto& [name, begin, end] = parts[i];
+    EXPECT_EQ(span.name(), name);
+    EXPECT_EQ(span.parent_span_id(), spans[0].span_id());
+    EXPECT_NE(span.span_id(), spans[i].span_id());
+    const uint64_t start = spans[0].start_time_unix_nano();
+    EXPECT_EQ(span.start_time_unix_nano() - start, static_cast<uint64_t>(begin) * 1'000'000)
+        << name;
+    EXPECT_EQ(span.end_time_unix_nano() - start, static_cast<uint64_t>(end) * 1'000'000) << name;
+    EXPECT_EQ(Attribute(span, "beamwright.source"), i < 4 ? "0" : "1");
+  }
+  const Span& decode = spans[3];
+  EXPECT_EQ(Attribute(decode, "beamwright.model"), "word");
+  EXPECT_EQ(Attribute(decode, "beamwright.beam_size"), "5");
+  EXPECT_EQ(Attribute(decode, "beamwright.steps"), "9");
+  EXPECT_EQ(Attribute(decode, "beamwright.source_tokens"), "4");
+  EXPECT_EQ(Attribute(decode, "beamwright.finish_reason"), "FINISH_REASON_EOS");
+  ASSERT_EQ(decode.events_size(), 1);
+  EXPECT_EQ(decode.events(0).attributes(0).value().int_value(), 8);
+  EXPECT_EQ(decode.events(0).time_unix_nano() - spans[0].start_time_unix_nano(), 5'000'000u);
+}
+
+TEST_F(TracerTest, TimelinesAreKeptForThoseWhoMayBeRecorded) {
+  const auto wants = [](double rate, const std::string& traceparent) {
+    return Tracer(rate, nullptr).WantsTimelines({"", traceparent});
+  };
+  const std::string unsampled = std::string(kHeader).substr(0, 53) + "00";
+  EXPECT_TRUE(wants(0, kHeader));
+  EXPECT_FALSE(wants(1, unsampled));
+  EXPECT_FALSE(wants(0, ""));
+  EXPECT_TRUE(wants(0.01, ""));
 }
 
 TEST_F(TracerTest, WhoIsRecordedIsTheCallersDecisionThenTheRate) {
@@ -99,7 +139,7 @@ TEST_F(TracerTest, WhoIsRecordedIsTheCallersDecisionThenTheRate) {
   EXPECT_EQ(Trace(0, "").size(), 0u);
   EXPECT_EQ(Trace(0, "nonsense").size(), 0u);
   const std::vector<Span> own = Trace(1, "nonsense");
-  ASSERT_EQ(own.size(), 3u);
+  ASSERT_EQ(own.size(), 7u);
   EXPECT_EQ(own[0].parent_span_id(), "");
   EXPECT_EQ(own[0].trace_id().size(), 16u);
   EXPECT_NE(own[0].trace_id(), Trace(1, "")[0].trace_id());

@@ -1,0 +1,89 @@
+// The beam driver: what requests and those who watch them are told.
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "ops/base/fault_point.h"
+#include "server/engine/beam_driver.h"
+#include "server/engine/finalise.h"
+#include "server/engine/reply.h"
+
+namespace beamwright::engine {
+
+void BeamDriver::TellCancelled(Request& request, absl::Time now, EngineObserver& observer) const {
+  const absl::Time when = request.call.cancelled->when(now);
+  const int steps = request.rows().num_steps() == 0 ? 0 : when >= looked_ ? 1 : 2;
+  observer.OnCancelled(*model_, steps, std::max(now - when, absl::ZeroDuration()));
+}
+
+void BeamDriver::TellProgress(Request& request) {
+  if (request.call.progress == nullptr || !request.search.has_value()) {
+    return;
+  }
+  Progress progress;
+  progress.stable = request.stable.Update(*request.search);
+  if (request.first_token == absl::InfinitePast() && !progress.stable.empty()) {
+    request.first_token = absl::Now();
+  }
+  if (request.call.wants_provisional && !request.search->done()) {
+    search::BeamSearch::Head best;
+    progress.provisional = search::BestTokensSoFar(*request.search, best);
+    progress.provisional_score = best.key;
+  }
+  if (!progress.stable.empty() || !progress.provisional.empty()) {
+    request.call.progress(std::move(progress));
+  }
+}
+
+void BeamDriver::Finish(Requests finished) {
+  if (finished.empty()) {
+    return;
+  }
+  FaultPoint("engine.reply").IgnoreError();
+  std::vector<const search::BeamSearch*> searches;
+  Requests decoded;
+  for (auto& request : finished) {
+    if (request->scorer.has_value()) {
+      request->Give(MakeScored(*request));
+    } else {
+      searches.push_back(&*request->search);
+      decoded.push_back(std::move(request));
+    }
+  }
+  if (decoded.empty()) {
+    return;
+  }
+  for (const auto& request : decoded) {
+    if (request->call.timeline != nullptr) {
+      request->call.timeline->searched = absl::Now();
+    }
+  }
+  const auto lists = Finalise(ops::ExecutionContext(), searches);
+  for (size_t i = 0; i < decoded.size(); ++i) {
+    if (lists[i].ok()) {
+      v1::Decoded reply = MakeReply(*decoded[i], *lists[i]);
+      if (decoded[i]->call.timeline != nullptr) {
+        decoded[i]->call.timeline->written = absl::Now();
+      }
+      decoded[i]->Give(std::move(reply));
+    } else {
+      decoded[i]->Fail(lists[i].status());
+    }
+  }
+}
+
+void BeamDriver::FailAll(const absl::Status& why) {
+  has_failed_ = true;
+  Requests failed = std::move(requests_);
+  requests_.clear();
+  for (const auto& request : failed) {
+    if (request != nullptr) {  // a step that was broken off has taken it
+      request->Fail(why);
+    }
+  }
+  for (StepRunner& runner : runners_) {
+    runner.Clear();
+  }
+}
+
+}  // namespace beamwright::engine
