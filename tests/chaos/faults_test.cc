@@ -1,89 +1,23 @@
 // Faults that a machine has and tests have to make: disks that fail, an engine that hangs.
 #include <gmock/gmock.h>
-#include <httplib.h>
 #include <signal.h>
-#include <stdlib.h>
 
-#include <filesystem>
-#include <fstream>
 #include <thread>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "inference/grpc_service.grpc.pb.h"
 #include "tests/chaos/chaos.h"
+#include "tests/chaos/faulty_server.h"
 #include "tests/e2e/scraped_metrics.h"
 
 namespace beamwright::chaos {
 namespace {
 
-namespace fs = std::filesystem;
-using e2e::DefaultModel;
 using e2e::Scrape;
-using e2e::ServerProcess;
 using e2e::Sum;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-class FaultsTest : public ::testing::Test {
- protected:
-  FaultsTest() {
-    std::string name = (fs::temp_directory_path() / "beamwright-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-    setenv("BEAMWRIGHT_FAULTS", (folder_ + "/faults").c_str(), 1);
-    AddVersion("1");
-  }
-  ~FaultsTest() override { fs::remove_all(folder_); }
-
-  void AddVersion(const std::string& version) const {
-    fs::create_directories(folder_ + "/models/g2p-en/");
-    fs::copy(DefaultModel(), folder_ + "/models/g2p-en/" + version);
-  }
-  // What goes wrong from now on; by rename, so that no half of it is read.
-  void Set(const std::string& faults) const {
-    std::ofstream(folder_ + "/faults.new", std::ios::trunc) << faults << "\n";
-    fs::rename(folder_ + "/faults.new", folder_ + "/faults");
-  }
-  void Start(std::vector<std::string> arguments = {}) {
-    arguments.insert(arguments.end(), {"--model-repository", folder_ + "/models", "--model-control",
-                                       "explicit", "--golden-requests", "0"});
-    server_ = std::make_unique<ServerProcess>(arguments, BEAMWRIGHT_SERVER_WITH_FAULTS);
-    ASSERT_GT(server_->WaitForPort(), 0) << server_->log();
-    channel_ = Connect(server_->address());
-  }
-  grpc::Status Load() {
-    grpc::ClientContext context;
-    inference::RepositoryModelLoadRequest request;
-    request.set_model_name("g2p-en");
-    inference::RepositoryModelLoadResponse response;
-    return inference::GRPCInferenceService::NewStub(channel_)->RepositoryModelLoad(
-        &context, request, &response);
-  }
-  std::string Version() {
-    grpc::ClientContext context;
-    v1::DecodeResponse response;
-    const grpc::Status status =
-        v1::DecodeService::NewStub(channel_)->Decode(&context, WordRequest(0), &response);
-    return status.ok() ? response.version() : status.error_message();
-  }
-  int Probe(const std::string& path) {
-    httplib::Client client("127.0.0.1", server_->metrics_port());
-    const auto reply = client.Get(path);
-    return reply ? reply->status : 0;
-  }
-  // Waits until a probe says so.
-  void WaitForProbe(const std::string& path, int status) {
-    const absl::Time end = absl::Now() + absl::Minutes(1);
-    while (Probe(path) != status && absl::Now() < end) {
-      absl::SleepFor(absl::Milliseconds(20));
-    }
-    EXPECT_EQ(Probe(path), status) << path;
-  }
-
-  std::string folder_;
-  std::unique_ptr<ServerProcess> server_;
-  std::shared_ptr<grpc::Channel> channel_;
-};
+class FaultsTest : public FaultyServer {};
 
 TEST_F(FaultsTest, ADiskThatFailsDuringALoadChangesNothingThatIsServed) {
   Start();
@@ -171,14 +105,24 @@ TEST_F(FaultsTest, LivenessSeesAnEngineThatHangsAndNotOneThatIsBusy) {
 
 TEST_F(FaultsTest, StartupIsToldApartFromReadiness) {
   Set("model.load delay 1s");
-  server_ = std::make_unique<ServerProcess>(
-      std::vector<std::string>{"--model-repository", folder_ + "/models"},
-      BEAMWRIGHT_SERVER_WITH_FAULTS);
+  StartWith({});
   EXPECT_EQ(Probe("/startupz"), 503);
   EXPECT_EQ(Probe("/readyz"), 503);
   EXPECT_EQ(Probe("/livez"), 200);
   WaitForProbe("/startupz", 200);
   EXPECT_EQ(Probe("/readyz"), 200);
+}
+
+TEST_F(FaultsTest, AServerThatDoesNotGetReadyInItsTimeSaysSo) {
+  Set("model.load delay 60s");
+  StartWith({"--startup-timeout", "200ms"});
+  EXPECT_EQ(server_->Wait(), 3);
+  EXPECT_THAT(server_->log(), HasSubstr("not started in 200ms (startup-timeout)"));
+  Set("");
+  StartWith({"--startup-timeout", "1h"});
+  EXPECT_GT(server_->WaitForPort(), 0);
+  server_->Signal(SIGINT);
+  EXPECT_EQ(server_->Wait(), 0);  // it does not wait for the time to be over
 }
 
 TEST_F(FaultsTest, ASecondSignalEndsAServerThatHangs) {

@@ -1,0 +1,124 @@
+// Lines of the table in docs/operations.md, 'Status codes', that take a fault: on every protocol.
+#include <gmock/gmock.h>
+#include <httplib.h>
+#include <signal.h>
+
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "inference/grpc_service.grpc.pb.h"
+#include "tests/chaos/faulty_server.h"
+#include "tests/e2e/failures.h"
+#include "tests/e2e/scraped_metrics.h"
+
+namespace beamwright::chaos {
+namespace {
+
+using e2e::EveryCall;
+using e2e::EveryCalls;
+using e2e::Question;
+using e2e::Scrape;
+using e2e::Sum;
+using grpc::StatusCode;
+using ::testing::Contains;
+using ::testing::Each;
+
+class FaultCodesTest : public FaultyServer {
+ protected:
+  // Waits until a metric is at least so much.
+  void WaitFor(const std::string& metric, double least, const std::string& label = "") {
+    const absl::Time end = absl::Now() + absl::Minutes(1);
+    while (Sum(Scrape(server_->metrics_port()), metric, label) < least && absl::Now() < end) {
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    EXPECT_GE(Sum(Scrape(server_->metrics_port()), metric, label), least) << metric << label;
+  }
+};
+
+TEST_F(FaultCodesTest, MemoryThatIsNotThere) {
+  Start();
+  Set("call.admit no-memory");
+  ExpectFromEveryCall(*server_, {{}, StatusCode::RESOURCE_EXHAUSTED, 429, "TOO_LARGE"});
+  // On the way, of sources that the call has brought.
+  const e2e::Failure failure{{}, StatusCode::RESOURCE_EXHAUSTED, 429, "TOO_LARGE", true};
+  for (const std::string point :
+       {"engine.accept", "engine.encode", "engine.step", "engine.reply"}) {
+    Set(point + " no-memory");
+    for (const EveryCall& call : EveryCalls()) {
+      // A line of the answer, and with it HTTP's status, is on its way before the reply is made.
+      if (point != "engine.reply" || call.name != std::string("POST :streamDecode")) {
+        ExpectFailure(call, call.ask(*server_, failure.question), failure);
+      }
+    }
+    EXPECT_TRUE(e2e::BackToZero(server_->metrics_port())) << point;
+  }
+  Set("");
+  EXPECT_EQ(Version(), "1");
+  server_->Signal(SIGTERM);
+  EXPECT_EQ(server_->Wait(), 0);  // no call is left open
+}
+
+TEST_F(FaultCodesTest, AClientThatGivesUp) {
+  Start();
+  Set("engine.turn delay 200ms");  // no answer comes before it does
+  int http_calls = 0;
+  for (const EveryCall& call : EveryCalls()) {
+    Question question;
+    std::thread giving_up;
+    if (call.is_http) {
+      question.timeout = absl::Milliseconds(20);
+      EXPECT_EQ(call.ask(*server_, question).http, 0) << call.name;
+      ++http_calls;
+    } else {
+      question.before = [&](grpc::ClientContext& context) {
+        giving_up = std::thread([this, &context] {
+          WaitFor("beamwright_requests_running", 1);
+          context.TryCancel();
+        });
+      };
+      EXPECT_EQ(call.ask(*server_, question).code, StatusCode::CANCELLED) << call.name;
+      giving_up.join();
+      WaitFor("beamwright_requests_total", 1,
+              absl::StrCat("code=\"CANCELLED\",method=\"", call.name, "\""));
+    }
+    EXPECT_TRUE(e2e::BackToZero(server_->metrics_port())) << call.name;
+  }
+  WaitFor("beamwright_requests_total", static_cast<double>(EveryCalls().size()),
+          "code=\"CANCELLED\"");
+  EXPECT_GT(http_calls, 0);
+}
+
+// Whoever comes first: one of the two is told to come again.
+TEST_F(FaultCodesTest, ALoadBesideALoad) {
+  Start();
+  AddVersion("2");
+  Set("model.load delay 2s");
+  grpc::Status other;
+  std::atomic<bool> is_done{false};
+  std::thread loading([&] {
+    other = Load();
+    is_done = true;
+  });
+  httplib::Client http("127.0.0.1", server_->http_port());
+  http.set_read_timeout(std::chrono::minutes(2));
+  std::vector<int> statuses;
+  while (!is_done) {
+    const auto reply = http.Post("/v2/repository/models/g2p-en/load", "", "application/json");
+    ASSERT_TRUE(reply);
+    statuses.push_back(reply->status);
+  }
+  loading.join();
+  if (other.ok()) {
+    EXPECT_THAT(statuses, Contains(409));
+  } else {
+    EXPECT_EQ(other.error_code(), StatusCode::ABORTED) << other.error_message();
+    EXPECT_THAT(statuses, Contains(200));
+  }
+  EXPECT_THAT(statuses, Each(testing::AnyOf(200, 409)));
+  Set("");
+  EXPECT_EQ(Version(), "2");
+}
+
+}  // namespace
+}  // namespace beamwright::chaos
