@@ -1,23 +1,19 @@
 #include "server/engine/golden.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/synchronization/blocking_counter.h"
-#include "google/protobuf/struct.pb.h"
 #include "ops/base/status.h"
 #include "server/engine/engine.h"
+#include "server/engine/request_lines.h"
 
 namespace beamwright::engine {
 namespace {
-
-namespace json = google::protobuf::util;
 
 // Scores of hypotheses that lie nearer to each other than this may change places when sums are
 // rounded otherwise: in f32, and where weights have fewer bits.
@@ -33,67 +29,23 @@ struct Golden {
   absl::StatusOr<v1::Decoded> answer;
 };
 
-// One field of a line as the message that it is: {"wrap": value} if the message is around it.
-absl::Status ReadField(const google::protobuf::Struct& line, const std::string& field,
-                       bool is_inside, google::protobuf::Message& message) {
-  const auto found = line.fields().find(field);
-  if (found == line.fields().end()) {
-    return Invalid("has no field '", field, "'");
-  }
-  std::string text;
-  auto status = json::MessageToJsonString(found->second, &text);
-  if (status.ok()) {
-    text = is_inside ? absl::StrCat("{\"", field, "\":", text, "}") : text;
-    status = json::JsonStringToMessage(text, &message);
-  }
-  return status.ok()
-             ? absl::OkStatus()
-             : Invalid("field '", field,
-                       "': ", absl::string_view(status.message().data(), status.message().size()));
-}
-
-absl::StatusOr<Golden> ReadLine(absl::string_view text) {
-  google::protobuf::Struct line;
-  if (!json::JsonStringToMessage(std::string(text), &line).ok()) {
-    return Invalid("is no JSON object");
-  }
-  Golden golden;
-  if (const auto source = line.fields().find("source");
-      source != line.fields().end() && source->second.has_string_value()) {
-    golden.source.set_text(source->second.string_value());
-  } else {
-    BW_RETURN_IF_ERROR(ReadField(line, "source", false, golden.source));
-  }
-  BW_RETURN_IF_ERROR(ReadField(line, "options", false, golden.options));
-  BW_RETURN_IF_ERROR(ReadField(line, "hypotheses", true, golden.expected));
-  if (golden.expected.hypotheses().empty()) {
-    return Invalid("field 'hypotheses': is empty");
-  }
-  if (const auto numerics = line.fields().find("numerics"); numerics != line.fields().end()) {
-    golden.numerics = numerics->second.string_value();
-  }
-  return golden;
-}
-
 absl::StatusOr<std::vector<Golden>> ReadGoldens(const std::string& content, int max_requests) {
-  std::vector<std::pair<int, absl::string_view>> lines;
-  int number = 0;
-  for (const absl::string_view line : absl::StrSplit(content, '\n')) {
-    ++number;
-    if (!line.empty()) {
-      lines.emplace_back(number, line);
-    }
-  }
+  BW_ASSIGN_OR_RETURN(std::vector<RequestLine> lines, ReadRequestLines(content, max_requests));
   std::vector<Golden> goldens;
-  const size_t count = std::min(lines.size(), static_cast<size_t>(max_requests));
-  for (size_t i = 0; i < count; ++i) {
-    const auto& [line, text] = lines[i * lines.size() / count];
-    absl::StatusOr<Golden> golden = ReadLine(text);
-    if (!golden.ok()) {
-      return Annotate(golden.status(), absl::StrCat("line ", line));
+  for (RequestLine& line : lines) {
+    Golden& golden = goldens.emplace_back();
+    golden.line = line.number;
+    absl::Status status = ReadField(line.fields, "hypotheses", true, golden.expected);
+    if (status.ok() && golden.expected.hypotheses().empty()) {
+      status = Invalid("field 'hypotheses': is empty");
     }
-    golden->line = line;
-    goldens.push_back(*std::move(golden));
+    BW_RETURN_IF_ERROR(Annotate(status, absl::StrCat("line ", line.number)));
+    const auto numerics = line.fields.fields().find("numerics");
+    if (numerics != line.fields.fields().end()) {
+      golden.numerics = numerics->second.string_value();
+    }
+    golden.source = std::move(line.source);
+    golden.options = std::move(line.options);
   }
   return goldens;
 }

@@ -30,12 +30,17 @@ class ParkedDrivers {
   // kMostParkedBytes at once or it failed, away with it. It must be idle.
   static void Park(std::unique_ptr<BeamDriver> driver);
 
+  int num_drivers() const {
+    absl::MutexLock lock(&mutex_);
+    return static_cast<int>(drivers_.size());
+  }
+
   // Priced like requests (Request::price_bytes): a few full beams of a small model, or one of a
   // large one.
   static constexpr int64_t kMostParkedBytes = int64_t{16} << 20;
 
  private:
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   std::vector<std::unique_ptr<BeamDriver>> drivers_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -8,19 +8,25 @@
 namespace beamwright::model {
 namespace {
 
-constexpr char kGoldenName[] = "golden.jsonl";
+absl::StatusOr<std::string> ReadIfThere(const std::string& folder, const char* name) {
+  // Versions may share a file by a link within the model's folder, as of other files.
+  const std::filesystem::path path(folder);
+  BW_ASSIGN_OR_RETURN(BundleFiles files, BundleFiles::Open(folder, path.parent_path().string()));
+  absl::StatusOr<std::string> content = files.Read(name);
+  if (absl::IsNotFound(content.status())) {
+    return std::string();
+  }
+  return content;
+}
 
 }  // namespace
 
 absl::StatusOr<std::string> ReadGolden(const std::string& folder) {
-  // Versions may share a file by a link within the model's folder, as of other files.
-  const std::filesystem::path path(folder);
-  BW_ASSIGN_OR_RETURN(BundleFiles files, BundleFiles::Open(folder, path.parent_path().string()));
-  absl::StatusOr<std::string> golden = files.Read(kGoldenName);
-  if (absl::IsNotFound(golden.status())) {
-    return std::string();
-  }
-  return golden;
+  return ReadIfThere(folder, "golden.jsonl");
+}
+
+absl::StatusOr<std::string> ReadWarmUp(const std::string& folder) {
+  return ReadIfThere(folder, "warmup.jsonl");
 }
 
 }  // namespace beamwright::model

@@ -1,4 +1,4 @@
-// The golden requests that a bundle brings (docs/bundle.md, 'Golden requests').
+// The requests that a bundle brings (docs/bundle.md, 'Golden requests' and 'Warm-up').
 #ifndef BEAMWRIGHT_SERVER_MODEL_GOLDEN_FILE_H_
 #define BEAMWRIGHT_SERVER_MODEL_GOLDEN_FILE_H_
 
@@ -10,6 +10,8 @@ namespace beamwright::model {
 
 // Content of the bundle's golden.jsonl; empty if there is none. Errors as LoadBundle's.
 absl::StatusOr<std::string> ReadGolden(const std::string& folder);
+// The same of its warmup.jsonl.
+absl::StatusOr<std::string> ReadWarmUp(const std::string& folder);
 
 }  // namespace beamwright::model
 

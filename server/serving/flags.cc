@@ -1,6 +1,7 @@
 #include "server/serving/flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <vector>
@@ -37,6 +38,10 @@ std::string CheckTimeout(const std::string& text) {
   return ParseTimeout(text, timeout)
              ? ""
              : absl::StrCat("'", text, "' is no time from 0 to 24h; write 30s, 2m or 500ms");
+}
+
+std::string CheckBuckets(const std::string& text) {
+  return std::string(Buckets().Set(text).message());
 }
 
 std::string CheckNotEmpty(const std::string& text) { return text.empty() ? "is empty" : ""; }
@@ -207,6 +212,9 @@ void AddLifecycle(CLI::App& app, Flags& flags) {
           flags.drain_delay);
   AddTime(app, "--drain-timeout", "After that: how long running requests may take to finish",
           flags.drain_timeout);
+  AddTime(app, "--startup-timeout",
+          "End with exit code 3 if models are not loaded by then; 0: wait for them",
+          flags.startup_timeout);
   AddTime(app, "--liveness-timeout",
           "/livez fails when the engine has work and has not come round for so long",
           flags.liveness_timeout);
@@ -232,10 +240,19 @@ void AddObservability(CLI::App& app, Flags& flags) {
                  "Tell balancers the load with every gRPC answer (ORCA)")
       ->type_name("BOOL")
       ->capture_default_str();
+  app.add_option("--metrics-buckets", flags.metrics_buckets,
+                 "Bounds of a histogram of /metrics instead of its own; may be repeated")
+      ->type_name("NAME=B1,B2,...")
+      ->delimiter(';')
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(CheckBuckets);
 }
 
 void AddAll(CLI::App& app, Flags& flags) {
   app.set_version_flag("--version", std::string("beamwright-server " BEAMWRIGHT_VERSION));
+  app.add_flag("--json", flags.json,
+               "With --version: commit, compiler, libraries and CPU as well, as JSON");
   AddPaths(app, "--model-repository", "Folder of models, <model>/<version>/; may be repeated",
            flags.models.repositories);
   AddPaths(app, "--model-path",
@@ -257,6 +274,10 @@ void AddAll(CLI::App& app, Flags& flags) {
   AddInt(app, "--golden-requests",
          "Most requests of a bundle's golden.jsonl that are replayed at load", 0, 1'000'000,
          flags.load.golden_requests);
+  AddSwitch(
+      app, "--warm-up",
+      "Before a version serves, decode its warmup.jsonl and made-up sources of all batch sizes",
+      flags.warm_up);
   AddListeners(app, flags);
   AddSecurity(app, flags);
   AddEngine(app, flags);
@@ -279,6 +300,11 @@ int Wrong(const std::string& what) {
   return 2;
 }
 
+// Asked of the arguments: --version ends their parsing.
+bool HasJson(int argc, const char* const* argv) {
+  return std::find(argv + 1, argv + argc, std::string("--json")) != argv + argc;
+}
+
 }  // namespace
 
 ParsedFlags ParseFlags(int argc, const char* const* argv) {
@@ -289,12 +315,24 @@ ParsedFlags ParseFlags(int argc, const char* const* argv) {
   Settings settings(app);
   try {
     settings.Parse(argc, argv, [&parsed](CLI::App& trial) { AddAll(trial, parsed.flags); });
+  } catch (const CLI::CallForVersion& version) {
+    parsed.version_json = HasJson(argc, argv);
+    parsed.exit_code = parsed.version_json ? 0 : app.exit(version);
+    return parsed;
   } catch (const CLI::Success& success) {
-    parsed.exit_code = app.exit(success);  // --help, --version
+    parsed.exit_code = app.exit(success);  // --help
     return parsed;
   } catch (const CLI::ParseError& error) {
     parsed.exit_code = Wrong(error.what());
     return parsed;
+  }
+  if (parsed.flags.json) {
+    parsed.exit_code = Wrong("--json: goes with --version alone");
+    return parsed;
+  }
+  parsed.flags.load.warm_up_rows = parsed.flags.warm_up ? parsed.flags.engine.max_rows : 0;
+  for (const std::string& text : parsed.flags.metrics_buckets) {
+    parsed.flags.buckets.Set(text).IgnoreError();  // checked
   }
   if (const int64_t usable = UsableMemoryBytes(); parsed.flags.max_state_bytes > 0) {
     parsed.flags.engine.max_bytes = parsed.flags.max_state_bytes;

@@ -6,10 +6,12 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "server/access/guard.h"
 #include "server/engine/engine.h"
+#include "server/serving/buckets.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/quarantine.h"
 
@@ -36,12 +38,16 @@ struct Flags {
   std::string model_control = "none";
   absl::Duration repository_poll_interval = absl::Seconds(15);
   LoadOptions load;
+  // Versions are warmed up before they serve: load.warm_up_rows is then engine.max_rows.
+  bool warm_up = true;
   engine::EngineOptions engine;
   // Bytes for what runs. 0: a quarter of the memory that there is.
   int64_t max_state_bytes = 0;
   QuarantineOptions quarantine;
   absl::Duration drain_delay = absl::ZeroDuration();
   absl::Duration drain_timeout = absl::Seconds(30);
+  // For the models to load; zero: as long as it takes.
+  absl::Duration startup_timeout = absl::ZeroDuration();
   // An engine whose turn takes longer than this hangs.
   absl::Duration liveness_timeout = absl::Minutes(2);
   std::string log_level = "info";
@@ -53,6 +59,9 @@ struct Flags {
   // The share of calls that are traced although their client does not trace them.
   double trace_rate = 0;
   bool load_reports = true;
+  // Histograms whose bounds are not the defaults, NAME=B1,B2,... each; `buckets` has them.
+  std::vector<std::string> metrics_buckets;
+  Buckets buckets;
   // Files to write the ports to; empty: none.
   std::string port_file;
   std::string http_port_file;
@@ -61,10 +70,13 @@ struct Flags {
   // End after looking at the settings.
   bool check_config = false;
   bool print_config = false;
+  bool json = false;  // beside --version alone
 };
 
 struct ParsedFlags {
   Flags flags;
+  // --version --json: to be printed instead of serving.
+  bool version_json = false;
   // Set if the program is to end at once: 0 after --help, --version or --print-config, 2 after a
   // wrong setting; what there is to say has been printed.
   std::optional<int> exit_code;

@@ -12,6 +12,7 @@
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "server/engine/golden.h"
+#include "server/engine/warm_up.h"
 #include "server/model/bundle.h"
 #include "server/model/golden_file.h"
 
@@ -64,6 +65,14 @@ absl::StatusOr<ModelPtr> ModelLoader::Make(const model::VersionFolder& folder) c
     absl::Status status = golden.status();
     if (golden.ok() && !golden->empty()) {
       status = engine::ReplayGolden(*compiled, *golden, options_.golden_requests);
+    }
+    BW_RETURN_IF_ERROR(Annotate(status, where));
+  }
+  if (options_.warm_up_rows > 0) {
+    absl::StatusOr<std::string> requests = model::ReadWarmUp(folder.path);
+    absl::Status status = requests.status();
+    if (requests.ok()) {
+      status = engine::WarmUp(*compiled, *requests, {options_.warm_up_rows});
     }
     BW_RETURN_IF_ERROR(Annotate(status, where));
   }

@@ -1,6 +1,6 @@
 // ModelLoader: makes a version of a model that can be served out of its folder, or says why it
-// can't: reads and checks the files, compiles, and replays golden requests, within a budget of
-// memory over all models.
+// can't: reads and checks the files, compiles, replays golden requests and warms up, within
+// a budget of memory over all models.
 #ifndef BEAMWRIGHT_SERVER_SERVING_MODEL_LOADER_H_
 #define BEAMWRIGHT_SERVER_SERVING_MODEL_LOADER_H_
 
@@ -27,6 +27,9 @@ struct LoadOptions {
   int64_t max_model_bytes = 0;
   // Requests of a bundle's golden.jsonl that are replayed; 0: none.
   int golden_requests = 100;
+  // Requests of a bundle's warmup.jsonl are decoded, and made-up sources in batches of up to so
+  // many rows; 0: neither.
+  int warm_up_rows = 0;
   // Told of every version that was tried: its model, whether it is good, how long it took. May be
   // null.
   std::function<void(const std::string& model, bool good, absl::Duration)> observer;

@@ -18,7 +18,7 @@ constexpr char kConfig[] = "config";
 // What makes no sense outside the command line.
 const std::set<std::string>& CommandLineOnly() {
   static const auto* names =
-      new std::set<std::string>{"help", "version", "check-config", "print-config"};
+      new std::set<std::string>{"help", "version", "json", "check-config", "print-config"};
   return *names;
 }
 

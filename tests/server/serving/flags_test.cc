@@ -200,6 +200,31 @@ TEST_F(SettingsFileTest, WrongValuesAreNamedWithTheirSource) {
   EXPECT_FALSE(Parse({"--model-path", "m", "--max-rows", "5"}).exit_code.has_value());
 }
 
+// The bounds of a histogram have commas of their own.
+TEST_F(SettingsFileTest, BucketsFromEverySource) {
+  constexpr char kSteps[] = "beamwright_step_duration_seconds";
+  constexpr char kLoads[] = "beamwright_model_load_seconds";
+  const std::string two = std::string(kSteps) + "=1,2;" + kLoads + "=3";
+  std::string file = Write("metrics-buckets = [\"" + std::string(kSteps) + "=1,2\", \"" + kLoads +
+                           "=3\"]\nmodel-path = \"m\"\n");
+  setenv("BEAMWRIGHT_METRICS_BUCKETS", two.c_str(), 1);
+  const ParsedFlags environment = Parse({"--model-path", "m"});
+  unsetenv("BEAMWRIGHT_METRICS_BUCKETS");
+  for (const ParsedFlags& parsed :
+       {environment, Parse({"--config", file.c_str()}),
+        Parse({"--model-path", "m", "--metrics-buckets", (kSteps + std::string("=1,2")).c_str(),
+               "--metrics-buckets", (kLoads + std::string("=3")).c_str()})}) {
+    ASSERT_FALSE(parsed.exit_code.has_value());
+    EXPECT_THAT(parsed.flags.buckets.Of(kSteps), ElementsAre(1, 2));
+    EXPECT_THAT(parsed.flags.buckets.Of(kLoads), ElementsAre(3));
+  }
+  EXPECT_THAT(Refusal({"--model-path", "m", "--metrics-buckets", "nothing=1"}),
+              AllOf(HasSubstr("--metrics-buckets"), HasSubstr("'nothing' is no histogram")));
+  file = Write("metrics-buckets = \"" + std::string(kSteps) + "=2,1\"\n");
+  EXPECT_THAT(Refusal({"--config", file.c_str()}),
+              AllOf(HasSubstr("file '" + file + "'"), HasSubstr("bounds ascend")));
+}
+
 TEST_F(SettingsFileTest, WhatIsPrintedIsAFileThatSetsTheSame) {
   ::testing::internal::CaptureStdout();
   EXPECT_EQ(Parse({"--model-path", "a \"b\"", "--model-path", "c", "--max-rows", "77",
@@ -231,6 +256,13 @@ TEST(FlagsTest, TimesWithAndWithoutUnit) {
 TEST(FlagsTest, HelpAndVersionEndWell) {
   EXPECT_EQ(Parse({"--help"}).exit_code, 0);
   EXPECT_EQ(Parse({"--version"}).exit_code, 0);
+  EXPECT_FALSE(Parse({"--version"}).version_json);
+  for (const auto& arguments : {std::vector<const char*>{"--version", "--json"},
+                                std::vector<const char*>{"--json", "--version"}}) {
+    EXPECT_EQ(Parse(arguments).exit_code, 0);
+    EXPECT_TRUE(Parse(arguments).version_json);
+  }
+  EXPECT_EQ(Parse({"--model-path", "m", "--json"}).exit_code, 2);
   EXPECT_EQ(Parse({}).exit_code, 2);
 }
 

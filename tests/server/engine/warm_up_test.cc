@@ -1,0 +1,58 @@
+#include "server/engine/warm_up.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/engine/engine.h"
+#include "server/engine/parked_drivers.h"
+#include "tests/server/engine/fused_bundle.h"
+#include "tests/server/engine/table_bundle.h"
+
+namespace beamwright::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::shared_ptr<const DecodeModel> Table(bool with_encoder) {
+  engine_testing::TableOptions options;
+  options.with_encoder = with_encoder;
+  auto model =
+      DecodeModel::Compile(engine_testing::TableBundle(engine_testing::RandomTable(3), options));
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+TEST(WarmUpTest, RequestsOfTheBundleAreDecoded) {
+  const auto model = Table(true);
+  const std::string good = R"({"source": {"ids": {"ids": [4]}}, "options": {}})";
+  EXPECT_TRUE(WarmUp(model, "", {}).ok());
+  EXPECT_TRUE(WarmUp(model, good + "\n\n" + good + "\n", {}).ok());
+  for (const auto& [bad, complaint] :
+       {std::pair(R"({"source": {"ids": {"ids": [99999]}}, "options": {}})", "source.ids[0]"),
+        {R"({"source": {"ids": {"ids": [1]}}, "options": {"beam_size": 0}})", "beam_size"},
+        {R"({"source": {"ids": {"ids": [1]}}, "options": {"wrong": 0}})", "wrong"},
+        {"nonsense", "is no JSON object"}}) {
+    const absl::Status status = WarmUp(model, good + "\n" + bad, {});
+    EXPECT_FALSE(status.ok());
+    EXPECT_THAT(std::string(status.message()), HasSubstr("warmup.jsonl: line 2: ")) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(complaint)) << status;
+  }
+}
+
+// Sources are made up that each kind of model takes: what the model is asked for the first time
+// afterwards finds the buffers of its steps there.
+TEST(WarmUpTest, SourcesAreMadeUp) {
+  const auto fused =
+      DecodeModel::Compile(engine_testing::FusedBundle({1, v1::ENSEMBLE_MEAN_LOG_PROBS}));
+  ASSERT_TRUE(fused.ok()) << fused.status();
+  for (const auto& model : {Table(true), Table(false), *fused}) {
+    EXPECT_EQ(model->parked_drivers().num_drivers(), 0);
+    EXPECT_TRUE(WarmUp(model, "", {/*max_rows=*/0}).ok());
+    EXPECT_EQ(model->parked_drivers().num_drivers(), 0);
+    EXPECT_TRUE(WarmUp(model, "", {/*max_rows=*/8}).ok());
+    EXPECT_EQ(model->parked_drivers().num_drivers(), 1) << "nothing was decoded";
+  }
+}
+
+}  // namespace
+}  // namespace beamwright::engine
