@@ -77,8 +77,8 @@ TEST_F(FaultCodesTest, AClientThatGivesUp) {
           context.TryCancel();
         });
       };
+      question.after = [&] { giving_up.join(); };
       EXPECT_EQ(call.ask(*server_, question).code, StatusCode::CANCELLED) << call.name;
-      giving_up.join();
       WaitFor("beamwright_requests_total", 1,
               absl::StrCat("code=\"CANCELLED\",method=\"", call.name, "\""));
     }

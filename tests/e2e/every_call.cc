@@ -44,15 +44,30 @@ Told FromResponse(const grpc::Status& status, const Response& response) {
   return FromStatus(status);
 }
 
-void Introduce(grpc::ClientContext& context, const Question& question) {
-  context.set_deadline(absl::ToChronoTime(absl::Now() + question.timeout));
-  if (question.before != nullptr) {
-    question.before(context);
+// The context of a call, and who asks.
+class CallContext {
+ public:
+  explicit CallContext(const Question& question) : question_(question) {
+    context_.set_deadline(absl::ToChronoTime(absl::Now() + question.timeout));
+    if (question.before != nullptr) {
+      question.before(context_);
+    }
+    if (!question.token.empty()) {
+      context_.AddMetadata("authorization", "Bearer " + question.token);
+    }
   }
-  if (!question.token.empty()) {
-    context.AddMetadata("authorization", "Bearer " + question.token);
+  ~CallContext() {
+    if (question_.after != nullptr) {
+      question_.after();
+    }
   }
-}
+  CallContext(const CallContext&) = delete;
+  grpc::ClientContext* get() { return &context_; }
+
+ private:
+  const Question& question_;
+  grpc::ClientContext context_;
+};
 
 v1::DecodeRequest DecodeOf(const Question& question) {
   v1::DecodeRequest request;
@@ -112,19 +127,17 @@ inference::ModelInferRequest InferOf(const Question& question) {
 }
 
 Told Decode(ServerProcess& server, const Question& question) {
-  grpc::ClientContext context;
-  Introduce(context, question);
+  CallContext context(question);
   v1::DecodeResponse response;
   const auto stub = v1::DecodeService::NewStub(Connect(server.address()));
-  const grpc::Status status = stub->Decode(&context, DecodeOf(question), &response);
+  const grpc::Status status = stub->Decode(context.get(), DecodeOf(question), &response);
   return FromResponse(status, response);
 }
 
 Told StreamDecode(ServerProcess& server, const Question& question) {
-  grpc::ClientContext context;
-  Introduce(context, question);
+  CallContext context(question);
   const auto stub = v1::DecodeService::NewStub(Connect(server.address()));
-  const auto reader = stub->StreamDecode(&context, StreamOf(question));
+  const auto reader = stub->StreamDecode(context.get(), StreamOf(question));
   v1::StreamDecodeResponse message;
   while (reader->Read(&message)) {
   }
@@ -132,29 +145,26 @@ Told StreamDecode(ServerProcess& server, const Question& question) {
 }
 
 Told Score(ServerProcess& server, const Question& question) {
-  grpc::ClientContext context;
-  Introduce(context, question);
+  CallContext context(question);
   v1::ScoreResponse response;
   const auto stub = v1::DecodeService::NewStub(Connect(server.address()));
-  const grpc::Status status = stub->Score(&context, ScoreOf(question), &response);
+  const grpc::Status status = stub->Score(context.get(), ScoreOf(question), &response);
   return FromResponse(status, response);
 }
 
 Told ModelInfer(ServerProcess& server, const Question& question) {
-  grpc::ClientContext context;
-  Introduce(context, question);
+  CallContext context(question);
   inference::ModelInferResponse response;
   const auto stub = inference::GRPCInferenceService::NewStub(Connect(server.address()));
-  return FromStatus(stub->ModelInfer(&context, InferOf(question), &response));
+  return FromStatus(stub->ModelInfer(context.get(), InferOf(question), &response));
 }
 
 // With the metadata that makes errors statuses.
 Told ModelStreamInfer(ServerProcess& server, const Question& question) {
-  grpc::ClientContext context;
-  Introduce(context, question);
-  context.AddMetadata("triton_grpc_error", "true");
+  CallContext context(question);
+  context.get()->AddMetadata("triton_grpc_error", "true");
   const auto stub = inference::GRPCInferenceService::NewStub(Connect(server.address()));
-  const auto stream = stub->ModelStreamInfer(&context);
+  const auto stream = stub->ModelStreamInfer(context.get());
   stream->Write(InferOf(question));
   stream->WritesDone();
   inference::ModelStreamInferResponse response;

@@ -24,6 +24,8 @@ struct Question {
   absl::Duration timeout = absl::Minutes(2);
   // Told of a gRPC call before it is made.
   std::function<void(grpc::ClientContext&)> before = nullptr;
+  // And when it has ended, while the context is still there.
+  std::function<void()> after = nullptr;
 };
 
 // How a call ended, or its first source that failed.
