@@ -1,7 +1,7 @@
 """Beamwright beside its peers on this machine, and docs/benchmarks.md.
 
     ./dev bench            # everything
-    ./dev bench --quick    # ten minutes: fewer and shorter rounds
+    ./dev bench --quick    # ten minutes: one thread, fewer and shorter rounds
     ./dev bench --only small,traffic    # renews these sections of the page
 
 Builds nothing: `./dev bench` builds the programs, and the peers' environment from bench/requirements.txt.
@@ -58,7 +58,7 @@ def traffic_section(folder: Path, threads: list[int], quick: bool) -> page.Lines
     return page.mixed_traffic({
         number: traffic.measure(folder, number, 10 if quick else 25,
                                 (0.9,) if quick else (0.8, 0.9, 1.0, 1.1))
-        for number in (threads[-1:] if quick else threads)})
+        for number in ((2,) if quick else threads)})
 
 
 def show(outcome: Outcome) -> None:
@@ -75,7 +75,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="ten minutes")
-    parser.add_argument("--threads", default="1,2", help="of every side; a run for each number")
+    parser.add_argument("--threads", help="of every side; a run for each number (default: 1,2; quick: 1)")
     parser.add_argument("--rounds", type=int, help="default: 5, quick 3")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall",
                         help="cpu: CPU time in place of time passed, for one thread and a busy machine; "
@@ -86,6 +86,7 @@ def arguments() -> argparse.Namespace:
     args = parser.parse_args()
     if unknown := set(args.only.split(",")) - set(SECTIONS):
         parser.error(f"--only: there is no section {', '.join(sorted(unknown))}")
+    args.threads = args.threads or ("1" if args.quick else "1,2")
     if args.clock == "cpu" and args.threads != "1":
         parser.error("--clock cpu goes with --threads 1: CPU time of several threads counts their waiting")
     return args
