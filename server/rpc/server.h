@@ -17,7 +17,6 @@
 #include "server/rpc/gate.h"
 #include "server/rpc/inference_service.h"
 #include "server/rpc/model_service.h"
-#include "server/rpc/one_callback_thread.h"
 
 namespace beamwright::rpc {
 
@@ -63,8 +62,7 @@ class Server {
   DecodeService decode_;
   ModelService models_;
   InferenceService inference_;
-  std::unique_ptr<grpc::Server> server_;                    // uses the services
-  std::unique_ptr<OneCallbackThread> one_callback_thread_;  // uses the server
+  std::unique_ptr<grpc::Server> server_;  // uses the services
   std::string address_;
   int port_ = 0;
 };
