@@ -41,7 +41,8 @@ ConstMatrix<float> AsMatrix(const Tensor& tensor) {
 class CellKernel final : public Kernel, public RowSourceKernel {
  public:
   CellKernel(CellOptions options, absl::Span<const InputInfo> inputs, Precision weights)
-      : options_(std::move(options)) {
+      : options_(std::move(options)),
+        has_peepholes_(options_.p() >= 0 && Present(inputs, static_cast<size_t>(options_.p()))) {
     const Tensor* w = inputs[static_cast<size_t>(options_.w())].value;
     const Tensor* r = inputs[static_cast<size_t>(options_.r())].value;
     if (w != nullptr) {
@@ -70,7 +71,7 @@ class CellKernel final : public Kernel, public RowSourceKernel {
                    absl::Span<Tensor> outputs) const override {
     BW_RETURN_IF_ERROR(Prepare(inputs, {}, outputs));
     const PhaseScope phase(Phase::kGates);
-    if (IsFused(inputs)) {
+    if (IsFused()) {
       RunFused(context, inputs, {}, outputs);
       return absl::OkStatus();
     }
@@ -87,9 +88,9 @@ class CellKernel final : public Kernel, public RowSourceKernel {
 
   // GRU's sums of the state's product stand alone: linear_before_reset needs them apart.
   int state_input() const override {
-    return options_.cell == Cell::kGru && IsFused({}) ? kStateInput : -1;
+    return options_.cell == Cell::kGru && IsFused() ? kStateInput : -1;
   }
-  int table_input() const override { return options_.input_is_product && MayBeFused() ? 0 : -1; }
+  int table_input() const override { return options_.input_is_product && IsFused() ? 0 : -1; }
   absl::Status RunRows(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                        const RowSources& sources, absl::Span<Tensor> outputs) const override {
     BW_RETURN_IF_ERROR(Prepare(inputs, sources, outputs));
@@ -202,14 +203,11 @@ class CellKernel final : public Kernel, public RowSourceKernel {
     }
   }
 
-  // With peepholes it is not, after all.
-  bool MayBeFused() const {
+  // Whether ops/kernels/fused_cells.h runs it.
+  bool IsFused() const {
     const bool one_product = options_.cell == Cell::kLstm || options_.linear_before_reset;
-    return options_.IsUsual() && options_.cell != Cell::kRnn && one_product &&
+    return options_.IsUsual() && options_.cell != Cell::kRnn && one_product && !has_peepholes_ &&
            recurrent_.is_packed() && (options_.input_is_product || input_.is_packed());
-  }
-  bool IsFused(absl::Span<const Tensor* const> inputs) const {
-    return MayBeFused() && Optional(inputs, options_.p()) == nullptr;
   }
 
   void RunFused(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
@@ -363,6 +361,7 @@ class CellKernel final : public Kernel, public RowSourceKernel {
   }
 
   const CellOptions options_;
+  const bool has_peepholes_;
   CellWeights input_;      // W
   CellWeights recurrent_;  // R, without GRU's candidate rows where they are apart
   CellWeights candidate_;  // GRU's candidate rows of R

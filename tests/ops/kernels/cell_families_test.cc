@@ -184,6 +184,20 @@ TEST(RowSourceKernels, AreOnlyCellsWhoseStateIsMultipliedApart) {
   EXPECT_EQ(Make(reset_first).by_source->state_input(), -1);
 }
 
+// Peepholes are not among what a cell computes tile by tile.
+TEST(RowSourceKernels, PeepholesTakeNoTable) {
+  Random random(6);
+  Call call{"LSTMCell",
+            {random.Floats({3, 128}), random.Floats({3, 32}), random.Floats({3, 32}), Tensor(),
+             random.Floats({128, 32}), random.Floats({128})},
+            {{"hidden_size", 32}, {"input_is_product", true}},
+            2};
+  call.constants = {4};
+  EXPECT_EQ(Make(call).by_source->table_input(), 0);
+  call.inputs.push_back(random.Floats({96}));
+  EXPECT_EQ(Make(call).by_source->table_input(), -1);
+}
+
 TEST(RowSourceKernels, RefuseStatesOfAnotherNumber) {
   Random random(5);
   const Call call = Gru(random, 3, 4, 32, false);
