@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "ops/base/status.h"
+#include "ops/kernels/tiles.h"
 
 namespace beamwright::ops {
 namespace {
@@ -14,8 +15,6 @@ constexpr int64_t kMostExtent = int64_t{1} << 31;
 int64_t EntryOr(const Ints& list, size_t index, int64_t fallback) {
   return list.empty() ? fallback : list[index];
 }
-
-int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 absl::StatusOr<std::string> LowerCase(const Node& node, const std::string& name,
                                       std::string fallback) {
@@ -84,8 +83,8 @@ absl::Status CheckWindowRank(const WindowOptions& options, int spatial_rank) {
 
 std::pair<int64_t, int64_t> WindowAxis::InsideOf(int64_t o) const {
   const int64_t start = o * stride - pad_begin;
-  const int64_t first = start < 0 ? CeilDivide(-start, dilation) : 0;
-  const int64_t end = start < in ? CeilDivide(in - start, dilation) : 0;
+  const int64_t first = start < 0 ? CeilDiv(-start, dilation) : 0;
+  const int64_t end = start < in ? CeilDiv(in - start, dilation) : 0;
   return {std::min(first, kernel), std::max(std::min(end, kernel), std::min(first, kernel))};
 }
 
@@ -108,7 +107,7 @@ absl::StatusOr<WindowAxis> MakeWindowAxis(const WindowOptions& options, size_t s
   const bool same =
       options.auto_pad == AutoPad::kSameUpper || options.auto_pad == AutoPad::kSameLower;
   if (same && in >= 0) {
-    axis.out = CeilDivide(in, axis.stride);
+    axis.out = CeilDiv(in, axis.stride);
   }
   if (in < 0 || kernel < 0) {
     return axis;
@@ -131,7 +130,7 @@ absl::StatusOr<WindowAxis> MakeWindowAxis(const WindowOptions& options, size_t s
   }
   const int64_t steps = options.rounding == Rounding::kFloor
                             ? (padded - window) / axis.stride
-                            : CeilDivide(padded - window, axis.stride);
+                            : CeilDiv(padded - window, axis.stride);
   axis.out = steps + 1;
   if (options.rounding == Rounding::kCeilTorch &&
       (axis.out - 1) * axis.stride >= in + axis.pad_begin) {
