@@ -23,8 +23,6 @@ namespace {
 
 using Requests = std::vector<std::unique_ptr<Request>>;
 
-absl::Status OutOfMemory() { return absl::ResourceExhaustedError("out of memory"); }
-
 // A thread that steps requests, with a compute team of its own. A turn: admit, encode some of those
 // that were admitted, and one step of every model.
 class Stream {
@@ -198,12 +196,12 @@ class StreamingEngine : public Engine {
       done(std::move(full));
       return;
     }
-    absl::StatusOr<std::unique_ptr<Request>> request = OutOfMemory();
+    absl::StatusOr<std::unique_ptr<Request>> request = nullptr;
     try {
       FaultPoint("engine.accept").IgnoreError();
       request = make();
     } catch (const std::bad_alloc&) {
-      // As it is: out of memory.
+      request = OutOfMemory();
     }
     if (!request.ok()) {
       done(request.status());

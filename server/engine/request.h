@@ -41,13 +41,16 @@ struct RequestScorer {
   std::unique_ptr<fusion::RowScorer> rows;  // who says it
 };
 
+// What a request is told that ended because an allocation failed.
+inline absl::Status OutOfMemory() { return absl::ResourceExhaustedError("out of memory"); }
+
 struct Request {
   Request() = default;
   // One that goes without its answer was lost on the way to it, because memory ran out there, and
   // is told so.
   ~Request() {
     if (!is_answered) {
-      Fail(absl::ResourceExhaustedError("out of memory"));
+      Fail(OutOfMemory());
     }
   }
   Request(const Request&) = delete;
