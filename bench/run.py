@@ -58,7 +58,7 @@ def traffic_section(folder: Path, threads: list[int], quick: bool) -> page.Lines
     return page.mixed_traffic({
         number: traffic.measure(folder, number, 10 if quick else 25,
                                 (0.9,) if quick else (0.8, 0.9, 1.0, 1.1))
-        for number in ((2,) if quick else threads)})
+        for number in (threads[-1:] if quick else threads)})
 
 
 def show(outcome: Outcome) -> None:
@@ -75,7 +75,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="ten minutes")
-    parser.add_argument("--threads", help="of every side; a run for each number (default: 1,2; quick: 1)")
+    parser.add_argument("--threads", help="of every side; a run for each number (default: 1,2; quick: "
+                        "1, and 2 under traffic)")
     parser.add_argument("--rounds", type=int, help="default: 5, quick 3")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall",
                         help="cpu: CPU time in place of time passed, for one thread and a busy machine; "
@@ -86,7 +87,6 @@ def arguments() -> argparse.Namespace:
     args = parser.parse_args()
     if unknown := set(args.only.split(",")) - set(SECTIONS):
         parser.error(f"--only: there is no section {', '.join(sorted(unknown))}")
-    args.threads = args.threads or ("1" if args.quick else "1,2")
     if args.clock == "cpu" and args.threads != "1":
         parser.error("--clock cpu goes with --threads 1: CPU time of several threads counts their waiting")
     return args
@@ -94,7 +94,8 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     args = arguments()
-    threads = [int(number) for number in args.threads.split(",")]
+    threads = [int(number) for number in (args.threads or "1,2").split(",")]
+    engine_threads = threads[:1] if args.quick and not args.threads else threads
     measure.clock = args.clock
     folder = ours.ROOT / "build/bench"
     folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +112,7 @@ def main() -> None:
         else:
             # A large model takes long: fewer rounds say as much.
             rounds = args.rounds or (3 if args.quick else 5) - (section == "large")
-            lines = engine_section(section, folder, threads, rounds, args.quick)
+            lines = engine_section(section, folder, engine_threads, rounds, args.quick)
         # Each when it is done: what a run that breaks off has measured is kept.
         page.renew(args.page, {section: origin.lines() + lines})
         print(f"{section}: written after {(time.monotonic() - start) / 60:.1f} minutes", flush=True)
