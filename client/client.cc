@@ -5,6 +5,7 @@
 #include <grpcpp/support/async_unary_call.h>
 #include <grpcpp/support/status.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -97,6 +98,17 @@ struct Client::Impl {
     std::call_once(answers_started, [this] { answers = std::thread([this] { AwaitAnswers(); }); });
   }
 
+  bool RunOne(absl::Time deadline) {
+    void* tag = nullptr;
+    bool unused = false;
+    const auto until = absl::ToChronoTime(std::max(deadline, absl::UnixEpoch()));
+    if (queue.AsyncNext(&tag, &unused, until) != grpc::CompletionQueue::GOT_EVENT) {
+      return false;
+    }
+    Finish(static_cast<Call*>(tag));
+    return true;
+  }
+
   void AwaitAnswers() {
     void* tag = nullptr;
     bool unused = false;
@@ -149,6 +161,7 @@ struct Client::Impl {
   // Counts a call until its callback has returned and its memory is freed.
   int64_t num_outstanding ABSL_GUARDED_BY(mutex) = 0;
   grpc::CompletionQueue queue;
+  std::atomic<bool> has_loop{false};
   std::once_flag answers_started;
   std::thread answers;  // last: it uses the others
 };
@@ -186,7 +199,9 @@ absl::StatusOr<v1::DecodeResponse> Client::Decode(const v1::DecodeRequest& reque
 }
 
 void Client::DecodeAsync(v1::DecodeRequest request, absl::Time deadline, DecodeCallback callback) {
-  impl_->StartAnswers();
+  if (!impl_->has_loop) {
+    impl_->StartAnswers();
+  }
   auto owned = std::make_shared<Call>();
   Call* call = owned.get();
   Prepare(deadline, impl_->authorization, call->context);
@@ -270,6 +285,15 @@ absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> Client::Hea
   BW_RETURN_IF_ERROR(ToAbslStatus(impl_->NextStubs().health->Check(&context, request, &response)));
   return response.status();
 }
+
+CallbackLoop::CallbackLoop(Client& client) : client_(client) { client.impl_->has_loop = true; }
+
+CallbackLoop::~CallbackLoop() {
+  client_.impl_->has_loop = false;
+  client_.impl_->StartAnswers();
+}
+
+bool CallbackLoop::RunOne(absl::Time deadline) { return client_.impl_->RunOne(deadline); }
 
 absl::Status ResultStatus(const v1::Result& result) {
   return StatusOf(result, result.has_decoded());

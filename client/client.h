@@ -58,7 +58,8 @@ struct ClientOptions {
 // call.
 using StreamCallback = std::function<bool(const v1::StreamDecodeResponse&)>;
 
-// Called exactly once for each call, on a thread that all calls share: it must not block.
+// Called exactly once for each call, on a thread that all calls share (or in a CallbackLoop): it
+// must not block.
 using DecodeCallback = std::function<void(absl::StatusOr<v1::DecodeResponse>)>;
 
 // Thread-safe: any number of threads may use one Client at the same time.
@@ -114,10 +115,31 @@ class Client {
   const std::string& address() const;
 
  private:
+  friend class CallbackLoop;
   struct Impl;
   explicit Client(std::unique_ptr<Impl> impl);
 
   std::unique_ptr<Impl> impl_;
+};
+
+// Runs the callbacks of DecodeAsync on a thread of the caller's, for those who have a loop anyway:
+// it saves a change of threads for each answer. While it exists the client starts no thread for
+// them; one that it has already takes its part of them. One at a time for a client, which must
+// outlive it.
+class CallbackLoop {
+ public:
+  explicit CallbackLoop(Client& client);
+  // What is outstanding goes to a thread of the client's.
+  ~CallbackLoop();
+  CallbackLoop(const CallbackLoop&) = delete;
+  CallbackLoop& operator=(const CallbackLoop&) = delete;
+
+  // Waits for an answer, until the deadline (gRPC rounds it up to milliseconds; the past: does not
+  // wait), and runs its callback. False: none came.
+  bool RunOne(absl::Time deadline);
+
+ private:
+  Client& client_;
 };
 
 // OK for a result that was decoded, otherwise the error that the server gave for this source.

@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -151,6 +152,42 @@ TEST(ClientTest, DestructorCancelsAndWaitsForCallbacks) {
   client.reset();
   EXPECT_EQ(num_cancelled, 3);
   release.Notify();
+}
+
+TEST(ClientTest, ALoopRunsCallbacksOnItsThread) {
+  constexpr int kCalls = 50;
+  FakeServer server;
+  auto client = Connect(server);
+  int num_here = 0;
+  CallbackLoop loop(*client);
+  for (int i = 0; i < kCalls; ++i) {
+    client->DecodeAsync(RequestOf("a"), Soon(),
+                        [&, here = std::this_thread::get_id()](const auto& answer) {
+                          EXPECT_TRUE(answer.ok()) << answer.status();
+                          num_here += here == std::this_thread::get_id() ? 1 : 0;
+                        });
+  }
+  server.WaitForRequests(kCalls);
+  EXPECT_EQ(num_here, 0);  // nobody else runs them
+  for (int i = 0; i < kCalls; ++i) {
+    EXPECT_TRUE(loop.RunOne(Soon()));
+  }
+  EXPECT_EQ(num_here, kCalls);
+  EXPECT_FALSE(loop.RunOne(absl::InfinitePast()));
+}
+
+TEST(ClientTest, WhatALoopLeavesIsAnsweredAllTheSame) {
+  constexpr int kCalls = 3;
+  FakeServer server;
+  auto client = Connect(server);
+  absl::BlockingCounter left(kCalls);
+  auto loop = std::make_unique<CallbackLoop>(*client);
+  for (int i = 0; i < kCalls - 1; ++i) {
+    client->DecodeAsync(RequestOf("a"), Soon(), [&](const auto&) { left.DecrementCount(); });
+  }
+  loop.reset();
+  client->DecodeAsync(RequestOf("a"), Soon(), [&](const auto&) { left.DecrementCount(); });
+  left.Wait();
 }
 
 TEST(ClientTest, ConnectionsAreConnectionsOfTheirOwn) {

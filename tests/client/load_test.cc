@@ -155,6 +155,53 @@ TEST(LoadTest, AnOpenLoopWaitsForNobodyAndCountsTheWait) {
   EXPECT_GE(report->elapsed, absl::Milliseconds(300));
 }
 
+// So many calls a second that one thread sends them and takes their answers.
+TEST(LoadTest, AnOpenLoopAtAHighRateCountsTheSame) {
+  constexpr int kCalls = 400;
+  FakeServer server;
+  auto client = *Client::Connect({.address = server.address(), .max_attempts = 1});
+  LoadOptions options = OpenLoop(kCalls, 20'000);
+  options.sources.emplace_back().set_text("bad");
+  for (int run = 1; run <= 2; ++run) {
+    const auto report = RunLoad(*client, options);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->num_calls, kCalls);
+    EXPECT_EQ(report->num_sources, kCalls / 2);
+    EXPECT_EQ(report->num_skipped, 0);
+    EXPECT_EQ(server.requests().size(), static_cast<size_t>(run * kCalls));
+  }
+  // And the client is what it was.
+  v1::DecodeRequest request;
+  request.add_sources()->set_text("a");
+  absl::Notification answered;
+  client->DecodeAsync(request, absl::Now() + absl::Minutes(1),
+                      [&](const auto&) { answered.Notify(); });
+  answered.WaitForNotification();
+}
+
+TEST(LoadTest, StopEndsAnOpenLoopAtAHighRate) {
+  absl::Notification release;
+  FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                        v1::DecodeResponse& response) {
+    release.WaitForNotification();
+    return EchoAll(context, request, response);
+  });
+  std::atomic<bool> stop{false};
+  LoadOptions options = OpenLoop(0, 20'000);
+  options.concurrency = 3;
+  options.stop = &stop;
+  std::thread stopper([&] {
+    server.WaitForRequests(3);
+    stop = true;
+  });
+  const auto report = Load(server, options);
+  stopper.join();
+  release.Notify();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->stopped);
+  EXPECT_EQ(report->num_calls, 0);
+}
+
 TEST(LoadTest, AnOpenLoopSkipsWhatIsDueBeyondItsLimit) {
   constexpr int kLimit = 4;
   absl::Notification release;
