@@ -33,6 +33,14 @@ Labels With(Labels labels, const char* name, std::string value) {
   return labels;
 }
 
+bool Same(const google::rpc::Status& a, const google::rpc::Status& b) {
+  return a.code() == b.code() && a.message() == b.message() &&
+         std::equal(a.details().begin(), a.details().end(), b.details().begin(), b.details().end(),
+                    [](const auto& one, const auto& other) {
+                      return one.value() == other.value() && one.type_url() == other.type_url();
+                    });
+}
+
 }  // namespace
 
 struct Metrics::PerModel {
@@ -149,9 +157,14 @@ Metrics::PerModel& Metrics::Of(const engine::DecodeModel& model) {
   return *entry;
 }
 
+prometheus::Counter* Metrics::RejectionCounter(const absl::Status& status) {
+  const std::string reason = RejectionReason(status);
+  return reason.empty() ? nullptr : &rejections_.Add({{"reason", reason}});
+}
+
 void Metrics::CountRejection(const absl::Status& status) {
-  if (const std::string reason = RejectionReason(status); !reason.empty()) {
-    rejections_.Add({{"reason", reason}}).Increment();
+  if (Counter* counter = RejectionCounter(status); counter != nullptr) {
+    counter->Increment();
   }
 }
 
@@ -241,7 +254,14 @@ void Metrics::CountFault(PerModel& of, const google::rpc::Status& error) {
     }
     counter->Increment();
   }
-  CountRejection(FromRpcStatus(error));
+  absl::MutexLock lock(&refusal_mutex_);
+  if (last_refusal_counter_ == nullptr || !Same(last_refusal_, error)) {
+    last_refusal_ = error;
+    last_refusal_counter_ = RejectionCounter(FromRpcStatus(error));
+  }
+  if (last_refusal_counter_ != nullptr) {
+    last_refusal_counter_->Increment();
+  }
 }
 
 void Metrics::CountScored(const engine::DecodeModel& model, const v1::ScoreResponse& response) {

@@ -86,6 +86,8 @@ class Metrics : public engine::EngineObserver {
                              const prometheus::Labels& labels);
   // A source that failed.
   void CountFault(PerModel& of, const google::rpc::Status& error);
+  // Null if it was no refusal.
+  prometheus::Counter* RejectionCounter(const absl::Status& status);
 
   const Buckets buckets_;
   prometheus::Registry registry_;
@@ -116,6 +118,12 @@ class Metrics : public engine::EngineObserver {
   std::map<std::pair<std::string, std::string>, std::unique_ptr<PerModel>> models_
       ABSL_GUARDED_BY(mutex_);
   std::set<const prometheus::Collectable*> collectables_ ABSL_GUARDED_BY(mutex_);
+
+  // The error of the source that was refused last, and its counter. A full queue refuses thousands
+  // a second, all in the same words: they are read once.
+  absl::Mutex refusal_mutex_;
+  google::rpc::Status last_refusal_ ABSL_GUARDED_BY(refusal_mutex_);
+  prometheus::Counter* last_refusal_counter_ ABSL_GUARDED_BY(refusal_mutex_) = nullptr;
 };
 
 }  // namespace beamwright::serving

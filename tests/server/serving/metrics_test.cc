@@ -5,7 +5,9 @@
 
 #include <thread>
 
+#include "server/model/error_details.h"
 #include "server/serving/model_registry.h"
+#include "server/serving/wire_status.h"
 
 namespace beamwright::serving {
 namespace {
@@ -66,6 +68,25 @@ TEST_F(MetricsTest, CallsAndSourcesAreCountedByTheirCode) {
             HasSubstr("beamwright_request_duration_seconds_count{" + model + "version=\"1\"} 3\n"),
             HasSubstr("beamwright_request_duration_seconds_bucket{" + model +
                       "version=\"1\",le=\"0.0025\"} 1\n")));
+}
+
+// Equal refusals in a row, then others of the same code, an error that is no refusal, and the first
+// again.
+TEST_F(MetricsTest, RefusedSourcesAreCountedByTheirReason) {
+  const auto error_of = [](StatusCode code, const char* reason) {
+    return ToRpcStatus(model::WithReason(absl::Status(code, "text"), reason));
+  };
+  const auto full = error_of(StatusCode::kResourceExhausted, model::reason::kQueueFull);
+  const auto tenant = error_of(StatusCode::kResourceExhausted, model::reason::kTenantRate);
+  const auto broken = error_of(StatusCode::kInternal, "BROKEN");
+  v1::DecodeResponse response;
+  for (const google::rpc::Status& error : {full, full, tenant, broken, tenant, full, full}) {
+    *response.add_results()->mutable_error() = error;
+  }
+  metrics_.CountSources(*model_, response);
+  EXPECT_THAT(metrics_.Text(), AllOf(HasSubstr("rejected_total{reason=\"queue_full\"} 4\n"),
+                                     HasSubstr("rejected_total{reason=\"tenant_rate\"} 2\n"),
+                                     HasSubstr("beamwright_sources_total{code=\"INTERNAL\",")));
 }
 
 TEST_F(MetricsTest, AClientCannotMakeUpLabels) {
