@@ -62,6 +62,10 @@ class DecodeCall final : public grpc::ServerUnaryReactor {
 
   void OnCancel() override { cancelled_->Cancel(); }
   void OnDone() override { delete this; }
+  // Both on the thread at hand. Otherwise gRPC 1.51 wakes a thread of its own for OnDone of every
+  // call: a sixth of what a refused call costs. Its comment reserves this for reactors whose
+  // reactions are trivial, as these are.
+  bool InternalInlineable() override { return true; }
 
  private:
   serving::Decoder& decoder_;
