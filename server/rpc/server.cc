@@ -81,6 +81,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
                      "': the address is not this machine's, the port is taken or reserved, or it "
                      "is no host:port"));
   }
+  server->one_callback_thread_ = OneCallbackThread::Hold(*server->server_);
   const bool has_port = !absl::StartsWith(options.address, "unix:");
   server->port_ = has_port ? server->port_ : 0;
   server->address_ = has_port ? WithPort(options.address, server->port_) : options.address;
@@ -94,6 +95,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
 Server::~Server() {
   if (server_ != nullptr) {
     availability_.Observe(nullptr);
+    one_callback_thread_ = nullptr;
     server_->Shutdown(std::chrono::system_clock::now());
     server_->Wait();
   }
@@ -103,6 +105,7 @@ void Server::Leave() { server_->GetHealthCheckService()->Shutdown(); }
 
 void Server::Stop(const std::function<void()>& closing) {
   availability_.Observe(nullptr);
+  one_callback_thread_ = nullptr;
   // Shutdown sends GOAWAY and then waits for what is open.
   std::thread shutdown(
       [this] { server_->Shutdown(std::chrono::system_clock::now() + kLastReplies); });

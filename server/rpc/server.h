@@ -17,6 +17,7 @@
 #include "server/rpc/gate.h"
 #include "server/rpc/inference_service.h"
 #include "server/rpc/model_service.h"
+#include "server/rpc/one_callback_thread.h"
 
 namespace beamwright::rpc {
 
@@ -62,7 +63,8 @@ class Server {
   DecodeService decode_;
   ModelService models_;
   InferenceService inference_;
-  std::unique_ptr<grpc::Server> server_;  // uses the services
+  std::unique_ptr<grpc::Server> server_;                    // uses the services
+  std::unique_ptr<OneCallbackThread> one_callback_thread_;  // uses the server
   std::string address_;
   int port_ = 0;
 };
