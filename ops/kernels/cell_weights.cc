@@ -1,11 +1,10 @@
 #include "ops/kernels/cell_weights.h"
 
-#include <vector>
-
 #include "ops/base/step_profile.h"
 #include "ops/kernels/matmul.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/shared_weights.h"
+#include "ops/kernels/thread_matrix.h"
 
 namespace beamwright::ops {
 namespace {
@@ -32,10 +31,8 @@ void CellWeights::Run(const ExecutionContext& context, const Tensor& weight, con
   }
   const StridedMatrix transposed{Begin(weight, part), 1, weight.dim(1)};
   ParallelFor(context.num_threads, a.rows, a.rows * part.rows * part.columns, [&](int64_t row) {
-    static thread_local std::vector<float> product;
-    product.resize(std::max(product.size(), static_cast<size_t>(part.rows)));
-    MultiplyRow(a.row(row), 1, transposed, true, part.columns,
-                absl::MakeSpan(product).first(static_cast<size_t>(part.rows)));
+    const absl::Span<float> product = ThreadMatrix<CellWeights, 0>(1, part.rows).row_span(0);
+    MultiplyRow(a.row(row), 1, transposed, true, part.columns, product);
     float* result = out.row(row);
     for (int64_t n = 0; n < part.rows; ++n) {
       const float value =

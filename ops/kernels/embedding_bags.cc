@@ -68,12 +68,6 @@ PartialShape BagShape(const InputInfo& table, int64_t bags) {
   return PartialShape(std::move(dims));
 }
 
-const Tensor* InputOrNull(absl::Span<const Tensor* const> inputs, size_t index) {
-  return index < inputs.size() && inputs[index] != nullptr && inputs[index]->has_value()
-             ? inputs[index]
-             : nullptr;
-}
-
 // range(bag): the items of a bag, [first, second).
 template <typename Range>
 void SumBags(const BagOptions& options, const ExecutionContext& context,

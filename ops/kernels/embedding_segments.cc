@@ -110,12 +110,11 @@ struct EmbeddingSegmentsSumOp {
 
   static absl::Status Compute(const Options&, const ExecutionContext& context,
                               absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
-    const auto present = [&](size_t i) {
-      return i < inputs.size() && inputs[i] != nullptr && inputs[i]->has_value();
-    };
+    const Tensor* const given_default = InputOrNull(inputs, kDefaultIndex);
+    const Tensor* const given_weights = InputOrNull(inputs, kWeights);
     Tensor& output = outputs[0];
     const int64_t segments = output.dim(0);
-    const int64_t default_index = present(kDefaultIndex) ? IntAt(*inputs[kDefaultIndex], 0) : -1;
+    const int64_t default_index = given_default == nullptr ? -1 : IntAt(*given_default, 0);
     BW_RETURN_IF_ERROR(CheckIndices(*inputs[kIndices], inputs[kTable]->dim(0)));
     const Tensor& ids = *inputs[kSegmentIds];
     const int64_t width = segments == 0 ? 0 : output.num_elements() / segments;
@@ -135,7 +134,7 @@ struct EmbeddingSegmentsSumOp {
     VisitDType(output.dtype(), [&](auto type) {
       using T = decltype(type);
       if constexpr (!std::is_same_v<T, bool>) {
-        const T* weights = present(kWeights) ? inputs[kWeights]->data<T>() : nullptr;
+        const T* weights = given_weights == nullptr ? nullptr : given_weights->data<T>();
         const EmbeddingTable<T> table{inputs[kTable]->data<T>(), width, inputs[kIndices], weights,
                                       default_index};
         const auto items = [&first](int64_t segment) {

@@ -1,13 +1,13 @@
 #include "ops/kernels/fused_cells.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "ops/base/step_profile.h"
 #include "ops/base/vector_isa.h"
 #include "ops/kernels/gates.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/strip_product.h"
+#include "ops/kernels/thread_matrix.h"
 #include "ops/kernels/tiles.h"
 
 namespace beamwright::ops {
@@ -66,17 +66,10 @@ class Tiling {
   int64_t units_ = 0;
 };
 
-// A thread's own memory, kept from step to step.
-Matrix<float> Buffer(int slot, int64_t rows, int64_t columns) {
-  static thread_local std::vector<float> buffers[3];
-  std::vector<float>& buffer = buffers[slot];
-  buffer.resize(std::max(buffer.size(), static_cast<size_t>(rows * columns)));
-  return {buffer.data(), rows, columns, columns};
-}
-
 // Sums of a tile's rows, gate by gate.
-Matrix<float> Sums(int slot, const Tile& tile, int64_t gates) {
-  return Buffer(slot, tile.rows, gates * tile.units);
+template <int kSlot>
+Matrix<float> Sums(const Tile& tile, int64_t gates) {
+  return ThreadMatrix<FusedCell, kSlot>(tile.rows, gates * tile.units);
 }
 
 // x with the rows of a family one behind the other.
@@ -84,7 +77,7 @@ ConstMatrix<float> FamilyByFamily(ConstMatrix<float> x, const RowFamilies& famil
   if (families.in_order()) {
     return x;
   }
-  const Matrix<float> sorted = Buffer(2, x.rows, x.columns);
+  const Matrix<float> sorted = ThreadMatrix<FusedCell, 2>(x.rows, x.columns);
   for (int64_t i = 0; i < x.rows; ++i) {
     std::copy_n(x.row(families.rows()[static_cast<size_t>(i)]), x.columns, sorted.row(i));
   }
@@ -178,7 +171,7 @@ void RunFusedLstm(int num_threads, const FusedCell& cell, ConstMatrix<float> c, 
   const int64_t hidden = cell.h.columns;
   const Products products(num_threads, cell, kGates);
   ForTiles(num_threads, cell, products, [&](const Tile& tile) {
-    const Matrix<float> sums = Sums(0, tile, kGates);
+    const Matrix<float> sums = Sums<0>(tile, kGates);
     const bool multiplies = cell.input != nullptr;
     if (multiplies) {
       products.Input(tile, sums);
@@ -218,11 +211,11 @@ void RunFusedGru(int num_threads, const FusedCell& given, const RowFamilies* fam
     const int64_t first = first_child(tile.first_row);
     const int64_t last = first_child(tile.first_row + tile.rows);
     const Tile children{first, last - first, tile.first_unit, tile.units};
-    const Matrix<float> input = multiplies ? Sums(0, children, kGates) : Matrix<float>();
+    const Matrix<float> input = multiplies ? Sums<0>(children, kGates) : Matrix<float>();
     if (multiplies) {
       products.Input(children, input);
     }
-    const Matrix<float> recurrent = Sums(1, tile, kGates);
+    const Matrix<float> recurrent = Sums<1>(tile, kGates);
     products.Recurrent(tile, /*from_output=*/false, recurrent);
     GruSums sums;
     sums.input_stride = multiplies ? tile.units : hidden;

@@ -49,6 +49,13 @@ PartialShape DynamicShape(int rank);
 // Extents multiplied; -1 if one of them is not known (0 if one is 0).
 int64_t PartialProduct(absl::Span<const int64_t> dims);
 
+// A run's input `index`; null where it is absent.
+inline const Tensor* InputOrNull(absl::Span<const Tensor* const> inputs, size_t index) {
+  return index < inputs.size() && inputs[index] != nullptr && inputs[index]->has_value()
+             ? inputs[index]
+             : nullptr;
+}
+
 // Element i of a tensor of integers other than i32 and i64; see IntAt.
 int64_t OtherIntAt(const Tensor& tensor, int64_t i);
 // Element i of a tensor of integers. A u64 above 2^63 - 1 reads as 2^63 - 1: as an index, an axis

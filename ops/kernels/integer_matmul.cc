@@ -86,12 +86,6 @@ void MultiplyIntegers(const ProductPlan& plan, int num_threads, const Tensor& a,
   });
 }
 
-const Tensor* InputOrNull(absl::Span<const Tensor* const> inputs, size_t index) {
-  return index < inputs.size() && inputs[index] != nullptr && inputs[index]->has_value()
-             ? inputs[index]
-             : nullptr;
-}
-
 // Rows of a product whose other inputs are the same for every row and not one per row.
 RowInfo IntegerProductRows(absl::Span<const RowInfo> rows, absl::Span<const InputInfo> inputs,
                            size_t b, std::initializer_list<size_t> per_row) {

@@ -109,7 +109,7 @@ absl::Status CheckZeroPoint(absl::Span<const InputInfo> inputs, absl::string_vie
 }
 
 const Tensor* ZeroPoint(absl::Span<const Tensor* const> inputs) {
-  return inputs.size() > 2 && inputs[2] != nullptr && inputs[2]->has_value() ? inputs[2] : nullptr;
+  return InputOrNull(inputs, 2);
 }
 
 struct QuantizeOp {

@@ -1,0 +1,238 @@
+#include "ops/kernels/plain_cell.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/base/vector_isa.h"
+#include "ops/kernels/activations.h"
+#include "ops/kernels/inputs.h"
+#include "ops/kernels/parallel.h"
+#include "ops/kernels/thread_matrix.h"
+
+namespace beamwright::ops {
+namespace {
+
+// Behind the product, not before: a product that was computed elsewhere has no bias yet, and the
+// bits are to be the same. `product` may be `out`.
+void AddBias(ConstMatrix<float> product, absl::Span<const float> bias, Matrix<float> out) {
+  for (int64_t row = 0; row < product.rows; ++row) {
+    const float* const from = product.row(row);
+    float* const to = out.row(row);
+    if (from != to) {
+      std::copy_n(from, out.columns, to);
+    }
+    const float* const b = bias.data();
+    const size_t count = bias.size();
+    Vectorized([=]() BW_ALWAYS_INLINE {
+      for (size_t i = 0; i < count; ++i) {
+        to[i] = to[i] + b[i];
+      }
+    });
+  }
+}
+
+// H' = (1 - z) . g + z . h
+void BlendGru(const float* z, const float* g, const float* h, int64_t hidden, float* out) {
+  for (int64_t k = 0; k < hidden; ++k) {
+    out[k] = (1.0f - z[k]) * g[k] + z[k] * h[k];
+  }
+}
+
+}  // namespace
+
+PlainCell::PlainCell(CellOptions options, absl::Span<const InputInfo> inputs, Precision weights)
+    : options_(std::move(options)) {
+  const Tensor* const w = inputs[static_cast<size_t>(options_.w())].value;
+  const Tensor* const r = inputs[static_cast<size_t>(options_.r())].value;
+  if (w != nullptr) {
+    input_ = CellWeights(w, InputPart(*w), weights);
+  }
+  recurrent_ = CellWeights(r, RecurrentPart(r, 0, RecurrentRows()), weights);
+  if (CandidateApart()) {
+    candidate_ = CellWeights(r, RecurrentPart(r, RecurrentRows(), options_.hidden), weights);
+  }
+}
+
+bool PlainCell::NeedsInput(size_t index) const {
+  const bool is_w = index == static_cast<size_t>(options_.w());
+  const bool is_r = index == static_cast<size_t>(options_.r());
+  const bool r_packed = recurrent_.is_packed() && (!CandidateApart() || candidate_.is_packed());
+  return !(is_w || is_r) || (is_w && !input_.is_packed()) || (is_r && !r_packed);
+}
+
+void PlainCell::Run(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
+                    absl::Span<Tensor> outputs) const {
+  switch (options_.cell) {
+    case Cell::kLstm:
+      return RunLstm(context, inputs, outputs);
+    case Cell::kGru:
+      return options_.linear_before_reset ? RunGruLinear(context, inputs, outputs)
+                                          : RunGru(context, inputs, outputs);
+    case Cell::kRnn:
+      return RunRnn(context, inputs, outputs);
+  }
+}
+
+// GRU's default candidate multiplies r . H, not H: its rows of R are a product of their own.
+bool PlainCell::CandidateApart() const {
+  return options_.cell == Cell::kGru && !options_.linear_before_reset;
+}
+
+int64_t PlainCell::RecurrentRows() const {
+  return (options_.gates - (CandidateApart() ? 1 : 0)) * options_.hidden;
+}
+
+// Parts of a weight that the run does not get, because it is packed, are not looked at.
+CellWeights::Part PlainCell::InputPart(const Tensor& w) const {
+  if (!w.has_value()) {
+    return {};
+  }
+  return {0, options_.gates * options_.hidden, 0,
+          w.dim(1) - (options_.joined ? options_.hidden : 0)};
+}
+
+CellWeights::Part PlainCell::RecurrentPart(const Tensor* r, int64_t first_row, int64_t rows) const {
+  const bool joined = options_.joined && r != nullptr && r->has_value();
+  const int64_t first = joined ? r->dim(1) - options_.hidden : 0;
+  return {first_row, rows, first, options_.hidden};
+}
+
+// `count` entries of B from `first`; empty where there is no B.
+absl::Span<const float> PlainCell::Bias(absl::Span<const Tensor* const> inputs, int64_t first,
+                                        int64_t count) const {
+  const Tensor* const bias = InputOrNull(inputs, static_cast<size_t>(options_.b()));
+  return bias == nullptr
+             ? absl::Span<const float>()
+             : bias->span<float>().subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+}
+
+// gates = X W^T + B (the first `gates` parts of it).
+void PlainCell::InputProduct(const ExecutionContext& context,
+                             absl::Span<const Tensor* const> inputs, Matrix<float> gates) const {
+  const absl::Span<const float> bias = Bias(inputs, 0, gates.columns);
+  if (options_.input_is_product) {
+    AddBias(AsMatrix(*inputs[0]), bias, gates);
+    return;
+  }
+  const Tensor& w = *inputs[static_cast<size_t>(options_.w())];
+  input_.Run(context, w, InputPart(w), AsMatrix(*inputs[0]), {}, gates);
+  AddBias({gates.data, gates.rows, gates.columns, gates.stride}, bias, gates);
+}
+
+void PlainCell::RunLstm(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
+                        absl::Span<Tensor> outputs) const {
+  const int64_t hidden = options_.hidden;
+  const size_t size = static_cast<size_t>(hidden);
+  const Matrix<float> gates = ThreadMatrix<PlainCell, 0>(inputs[0]->dim(0), 4 * hidden);
+  InputProduct(context, inputs, gates);
+  recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, 4 * hidden), AsMatrix(*inputs[1]),
+                 {{}, true}, gates);
+  const Tensor* const peepholes =
+      options_.p() < 0 ? nullptr : InputOrNull(inputs, static_cast<size_t>(options_.p()));
+  const float* p = peepholes == nullptr ? nullptr : peepholes->data<float>();
+  const float* old_cell = inputs[2]->data<float>();
+  float* const new_hidden = outputs[0].mutable_data<float>();
+  float* const new_cell = outputs[1].mutable_data<float>();
+  ParallelFor(context.num_threads, gates.rows, Work(gates.rows), [&](int64_t row) {
+    float* f = gates.row(row);
+    float* i = f + hidden;
+    float* g = i + hidden;
+    float* o = g + hidden;
+    const float* c = old_cell + row * hidden;
+    float* c_out = new_cell + row * hidden;
+    float* h_out = new_hidden + row * hidden;
+    for (int64_t k = 0; p != nullptr && k < hidden; ++k) {
+      f[k] += p[k] * c[k];
+      i[k] += p[hidden + k] * c[k];
+    }
+    Activate(options_.activations[0], options_.clip, {f, 2 * size});
+    for (int64_t k = 0; options_.input_forget && k < hidden; ++k) {
+      f[k] = 1.0f - i[k];
+    }
+    Activate(options_.activations[1], options_.clip, {g, size});
+    for (int64_t k = 0; k < hidden; ++k) {
+      c_out[k] = f[k] * c[k] + i[k] * g[k];
+    }
+    for (int64_t k = 0; p != nullptr && k < hidden; ++k) {
+      o[k] += p[2 * hidden + k] * c_out[k];
+    }
+    Activate(options_.activations[0], options_.clip, {o, size});
+    std::copy(c_out, c_out + hidden, h_out);
+    Activate(options_.activations[2], 0, {h_out, size});
+    for (int64_t k = 0; k < hidden; ++k) {
+      h_out[k] = o[k] * h_out[k];
+    }
+  });
+}
+
+void PlainCell::RunGru(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
+                       absl::Span<Tensor> outputs) const {
+  const int64_t hidden = options_.hidden;
+  const Matrix<float> gates = ThreadMatrix<PlainCell, 0>(inputs[0]->dim(0), 3 * hidden);
+  const Matrix<float> reset = ThreadMatrix<PlainCell, 1>(gates.rows, hidden);  // r . h
+  InputProduct(context, inputs, gates);
+  const Matrix<float> zr{gates.data, gates.rows, 2 * hidden, gates.stride};
+  recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, 2 * hidden), AsMatrix(*inputs[1]),
+                 {{}, true}, zr);
+  const float* h = inputs[1]->data<float>();
+  float* const out = outputs[0].mutable_data<float>();
+  ParallelFor(context.num_threads, gates.rows, Work(gates.rows), [&](int64_t row) {
+    Activate(options_.activations[0], options_.clip, zr.row_span(row));
+    const float* r = gates.row(row) + hidden;
+    for (int64_t k = 0; k < hidden; ++k) {
+      reset.row(row)[k] = r[k] * h[row * hidden + k];
+    }
+  });
+  const Matrix<float> candidate{gates.data + 2 * hidden, gates.rows, hidden, gates.stride};
+  const ConstMatrix<float> reset_in{reset.data, reset.rows, reset.columns, reset.stride};
+  candidate_.Run(context, R(inputs), RecurrentPart(&R(inputs), 2 * hidden, hidden), reset_in,
+                 {{}, true}, candidate);
+  ParallelFor(context.num_threads, gates.rows, Work(gates.rows), [&](int64_t row) {
+    Activate(options_.activations[1], options_.clip, candidate.row_span(row));
+    BlendGru(gates.row(row), candidate.row(row), h + row * hidden, hidden, out + row * hidden);
+  });
+}
+
+void PlainCell::RunGruLinear(const ExecutionContext& context,
+                             absl::Span<const Tensor* const> inputs,
+                             absl::Span<Tensor> outputs) const {
+  const int64_t hidden = options_.hidden;
+  const Matrix<float> gates = ThreadMatrix<PlainCell, 0>(inputs[0]->dim(0), 3 * hidden);
+  const Matrix<float> recurrent = ThreadMatrix<PlainCell, 1>(gates.rows, 3 * hidden);
+  InputProduct(context, inputs, gates);
+  recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, 3 * hidden), AsMatrix(*inputs[1]),
+                 {}, recurrent);
+  const absl::Span<const float> bias = Bias(inputs, 3 * hidden, hidden);
+  const float* h = inputs[1]->data<float>();
+  float* const out = outputs[0].mutable_data<float>();
+  ParallelFor(context.num_threads, gates.rows, Work(gates.rows), [&](int64_t row) {
+    float* z = gates.row(row);
+    float* r = z + hidden;
+    float* g = r + hidden;
+    const float* hr = recurrent.row(row);
+    for (int64_t k = 0; k < 2 * hidden; ++k) {
+      z[k] += hr[k];
+    }
+    Activate(options_.activations[0], options_.clip, {z, static_cast<size_t>(2 * hidden)});
+    for (int64_t k = 0; k < hidden; ++k) {
+      const float b = bias.empty() ? 0.0f : bias[static_cast<size_t>(k)];
+      g[k] += r[k] * (hr[2 * hidden + k] + b);
+    }
+    Activate(options_.activations[1], options_.clip, {g, static_cast<size_t>(hidden)});
+    BlendGru(z, g, h + row * hidden, hidden, out + row * hidden);
+  });
+}
+
+void PlainCell::RunRnn(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
+                       absl::Span<Tensor> outputs) const {
+  const int64_t hidden = options_.hidden;
+  const Matrix<float> out{outputs[0].mutable_data<float>(), inputs[0]->dim(0), hidden, hidden};
+  InputProduct(context, inputs, out);
+  recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, hidden), AsMatrix(*inputs[1]),
+                 {{}, true}, out);
+  ParallelFor(context.num_threads, out.rows, Work(out.rows), [&](int64_t row) {
+    Activate(options_.activations[0], options_.clip, out.row_span(row));
+  });
+}
+
+}  // namespace beamwright::ops
