@@ -73,15 +73,23 @@ absl::StatusOr<Program> Program::Compile(const Graph& graph, const GraphInfo& in
   return program;
 }
 
-bool Program::Reads(int slot) const {
-  for (const Instruction& instruction : instructions_) {
-    for (size_t port = 0; port < instruction.inputs.size(); ++port) {
-      if (instruction.inputs[port] == slot && instruction.kernel->NeedsInput(port)) {
-        return true;
+std::vector<Program::Reader> Program::Readers(int slot) const {
+  std::vector<Reader> readers;
+  for (size_t i = 0; i < instructions_.size(); ++i) {
+    for (size_t port = 0; port < instructions_[i].inputs.size(); ++port) {
+      if (instructions_[i].inputs[port] == slot) {
+        readers.push_back({i, port});
       }
     }
   }
-  return false;
+  return readers;
+}
+
+bool Program::Reads(int slot) const {
+  const std::vector<Reader> readers = Readers(slot);
+  return std::any_of(readers.begin(), readers.end(), [this](const Reader& reader) {
+    return instructions_[reader.instruction].kernel->NeedsInput(reader.port);
+  });
 }
 
 bool Program::Computes(int slot) const {

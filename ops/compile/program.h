@@ -29,6 +29,11 @@ class Program {
     const RowSourceKernel* by_source = nullptr;  // the kernel, if it is one
   };
 
+  struct Reader {
+    size_t instruction = 0;
+    size_t port = 0;  // of its inputs
+  };
+
   // Compiles the selected nodes ([node] -> bool); Parameters, Constants, Results and whatever is
   // known at load need no instruction. Errors name the node.
   static absl::StatusOr<Program> Compile(const Graph& graph, const GraphInfo& info,
@@ -44,7 +49,9 @@ class Program {
   // others, unless they are in `kept` or a Result of the graph. Weights would be held twice.
   static void DropUnread(const Graph& graph, absl::Span<Program* const> programs,
                          absl::Span<const ValueId> kept = {});
-  // Whether an instruction reads the slot; whether one computes it.
+  // Where the slot stands among the instructions' inputs, in order.
+  std::vector<Reader> Readers(int slot) const;
+  // Whether an instruction needs the slot in its runs; whether one computes it.
   bool Reads(int slot) const;
   bool Computes(int slot) const;
 

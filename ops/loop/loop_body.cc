@@ -72,26 +72,33 @@ absl::StatusOr<std::unique_ptr<LoopBody>> LoopBody::Compile(std::shared_ptr<cons
   return body;
 }
 
+std::optional<std::vector<size_t>> LoopBody::ReadersBySource(int slot,
+                                                             int (RowSourceKernel::*input)()
+                                                                 const) const {
+  if (std::find(result_slots_.begin(), result_slots_.end(), slot) != result_slots_.end()) {
+    return std::nullopt;
+  }
+  std::vector<size_t> readers;
+  for (const Program::Reader& reader : step_program_.Readers(slot)) {
+    const RowSourceKernel* const kernel =
+        step_program_.instructions()[reader.instruction].by_source;
+    if (plan_.per_request[reader.instruction] || kernel == nullptr ||
+        (kernel->*input)() != static_cast<int>(reader.port)) {
+      return std::nullopt;
+    }
+    readers.push_back(reader.instruction);
+  }
+  return readers;
+}
+
 void LoopBody::FindFamilyStates() {
-  const std::vector<Program::Instruction>& instructions = step_program_.instructions();
-  reads_families_.assign(instructions.size(), false);
+  reads_families_.assign(step_program_.instructions().size(), false);
   for (const int rule : carried_) {
     const int slot = ParameterSlot(loop_->inputs[static_cast<size_t>(rule)]);
-    bool fits = std::find(result_slots_.begin(), result_slots_.end(), slot) == result_slots_.end();
-    std::vector<size_t> readers;
-    for (size_t i = 0; i < instructions.size(); ++i) {
-      const std::vector<int>& inputs = instructions[i].inputs;
-      for (size_t port = 0; port < inputs.size(); ++port) {
-        if (inputs[port] == slot) {
-          fits = fits && !plan_.per_request[i] && instructions[i].by_source != nullptr &&
-                 instructions[i].by_source->state_input() == static_cast<int>(port);
-          readers.push_back(i);
-        }
-      }
-    }
-    family_states_.push_back(fits);
-    for (size_t i = 0; fits && i < readers.size(); ++i) {
-      reads_families_[readers[i]] = true;
+    const auto readers = ReadersBySource(slot, &RowSourceKernel::state_input);
+    family_states_.push_back(readers.has_value());
+    for (const size_t reader : readers.value_or(std::vector<size_t>())) {
+      reads_families_[reader] = true;
     }
   }
 }
@@ -119,23 +126,9 @@ void LoopBody::FindLookUps() {
         (*ToInt64(*axis))[0] != 0 || !rows.has_rank() || rows.rank() != 1) {
       continue;
     }
-    // Its one reader.
-    int reader = -1;
-    bool fits = std::find(result_slots_.begin(), result_slots_.end(), gather.first_output) ==
-                result_slots_.end();
-    for (size_t j = 0; j < instructions.size(); ++j) {
-      const std::vector<int>& inputs = instructions[j].inputs;
-      for (size_t port = 0; port < inputs.size(); ++port) {
-        if (inputs[port] == gather.first_output) {
-          fits = fits && reader < 0 && !plan_.per_request[j] &&
-                 instructions[j].by_source != nullptr &&
-                 instructions[j].by_source->table_input() == static_cast<int>(port);
-          reader = static_cast<int>(j);
-        }
-      }
-    }
-    if (fits && reader >= 0) {
-      look_ups_[static_cast<size_t>(reader)] = static_cast<int>(i);
+    const auto readers = ReadersBySource(gather.first_output, &RowSourceKernel::table_input);
+    if (readers.has_value() && readers->size() == 1) {
+      look_ups_[readers->front()] = static_cast<int>(i);
       is_look_up_[i] = true;
     }
   }

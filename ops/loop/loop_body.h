@@ -10,6 +10,7 @@
 #define BEAMWRIGHT_OPS_LOOP_LOOP_BODY_H_
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -136,6 +137,10 @@ class LoopBody {
   // tables by nothing but one that takes the table.
   void FindFamilyStates();
   void FindLookUps();
+  // The step's instructions that read `slot`, if all of them run over rows and take it as the input
+  // that `input` tells, and it is no result; otherwise nothing.
+  std::optional<std::vector<size_t>> ReadersBySource(int slot,
+                                                     int (RowSourceKernel::*input)() const) const;
   absl::Status RunOverRows(const ExecutionContext& context, size_t instruction,
                            RowScratch& scratch) const;
   absl::Status GatherStates(const RowStep& step, absl::Span<const Tensor> states,
