@@ -60,23 +60,22 @@ absl::StatusOr<ModelPtr> ModelLoader::Make(const model::VersionFolder& folder) c
   if (!compiled.ok()) {
     return Annotate(compiled.status(), where);
   }
+  BW_RETURN_IF_ERROR(Annotate(TryOut(*compiled, folder.path), where));
+  return compiled;
+}
+
+absl::Status ModelLoader::TryOut(const ModelPtr& model, const std::string& folder) const {
   if (options_.golden_requests > 0) {
-    absl::StatusOr<std::string> golden = model::ReadGolden(folder.path);
-    absl::Status status = golden.status();
-    if (golden.ok() && !golden->empty()) {
-      status = engine::ReplayGolden(*compiled, *golden, options_.golden_requests);
+    BW_ASSIGN_OR_RETURN(const std::string golden, model::ReadGolden(folder));
+    if (!golden.empty()) {
+      BW_RETURN_IF_ERROR(engine::ReplayGolden(model, golden, options_.golden_requests));
     }
-    BW_RETURN_IF_ERROR(Annotate(status, where));
   }
   if (options_.warm_up_rows > 0) {
-    absl::StatusOr<std::string> requests = model::ReadWarmUp(folder.path);
-    absl::Status status = requests.status();
-    if (requests.ok()) {
-      status = engine::WarmUp(*compiled, *requests, {options_.warm_up_rows});
-    }
-    BW_RETURN_IF_ERROR(Annotate(status, where));
+    BW_ASSIGN_OR_RETURN(const std::string requests, model::ReadWarmUp(folder));
+    BW_RETURN_IF_ERROR(engine::WarmUp(model, requests, {options_.warm_up_rows}));
   }
-  return compiled;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ModelPtr> ModelLoader::MakeWithin(int64_t bytes,

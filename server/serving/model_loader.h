@@ -56,6 +56,8 @@ class ModelLoader {
   absl::StatusOr<ModelPtr> MakeWithin(int64_t bytes, const model::VersionFolder& folder)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<ModelPtr> Make(const model::VersionFolder& folder) const;
+  // Decodes what the bundle in `folder` brings for that: golden answers, and warm-up.
+  absl::Status TryOut(const ModelPtr& model, const std::string& folder) const;
   absl::Status CheckBudget(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const LoadOptions options_;
