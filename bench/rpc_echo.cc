@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "absl/synchronization/mutex.h"
 #include "beamwright/v1/decode.grpc.pb.h"
+#include "ops/base/mutex_checks.h"
 
 namespace beamwright::bench {
 namespace {
@@ -45,8 +45,7 @@ class Echo final : public v1::DecodeService::CallbackService {
 };
 
 int Main(int argc, char** argv) {
-  // As in server/main.cc.
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  SkipDeadlockSearch();
   CLI::App app("Answers every Decode call with the same response.", "beamwright-bench-echo");
   int port = 8001;
   int tokens = 12;

@@ -17,8 +17,8 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "ops/base/mutex_checks.h"
 #include "ops/base/status.h"
 #include "server/access/guard.h"
 #include "server/build_info.h"
@@ -289,9 +289,7 @@ void LetIdleThreadsSleep(char** argv) {
 }
 
 int Main(int argc, char** argv) {
-  // Distributions build Abseil with its search for deadlocks, which makes all threads meet in one
-  // lock whenever any lock is taken; gRPC takes dozens a call.
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  SkipDeadlockSearch();
   const serving::ParsedFlags parsed = serving::ParseFlags(argc, argv);
   if (parsed.version_json) {
     std::fputs(BuildInfoJson().c_str(), stdout);
