@@ -8,18 +8,12 @@
 #include "ops/loop/loop_body.h"
 #include "ops/loop/loop_items.h"
 #include "ops/loop/loop_parts.h"
+#include "ops/loop/trips.h"
 
 namespace beamwright::ops {
 namespace {
 
 using Items = Loop::Items;
-
-// What a run is to do.
-struct Trips {
-  int64_t most = 0;        // iterations at most
-  bool exact = false;      // as many as `most`
-  bool unbounded = false;  // `most` is only the limit of patience
-};
 
 class LoopKernel : public Kernel {
  public:
@@ -102,7 +96,7 @@ class LoopKernel : public Kernel {
     memory.swap(results);
     std::vector<Slicer> slicers;
     BW_ASSIGN_OR_RETURN(const int64_t parts, MakeSlicers(values, length, slicers));
-    BW_ASSIGN_OR_RETURN(const Trips trips, FindTrips(inputs, parts));
+    BW_ASSIGN_OR_RETURN(const Trips trips, FindTrips(loop(), inputs, parts, condition_stays_));
     std::vector<Tensor> states;
     for (const int rule : body_->carried()) {
       states.push_back(values[static_cast<size_t>(rule)]);
@@ -228,49 +222,6 @@ class LoopKernel : public Kernel {
       slicers.push_back(std::move(slicer));
     }
     return parts;
-  }
-
-  absl::StatusOr<Trips> FindTrips(absl::Span<const Tensor* const> inputs, int64_t parts) const {
-    int64_t limit = -1;
-    if (loop().trip_count_input >= 0) {
-      const Tensor& count = *inputs[static_cast<size_t>(loop().trip_count_input)];
-      if (count.num_elements() != 1) {
-        return Invalid("the trip count is ", ToString(count.shape()), "; it must be one integer");
-      }
-      BW_ASSIGN_OR_RETURN(const std::vector<int64_t> value, ToInt64(count));
-      limit = value[0];
-      if (parts >= 0 && limit > parts) {
-        return Invalid("the trip count is ", limit, ", sliced inputs have ", parts, " parts");
-      }
-    }
-    if (loop().condition_input >= 0) {
-      BW_ASSIGN_OR_RETURN(
-          const bool begins,
-          OneBool("the condition", *inputs[static_cast<size_t>(loop().condition_input)]));
-      if (!begins) {
-        return Trips{0, true};
-      }
-    }
-    Trips trips;
-    trips.exact = loop().condition_result < 0 || condition_stays_;
-    if (limit >= 0 || parts >= 0) {
-      trips.most = limit >= 0 ? limit : parts;
-    } else if (loop().trip_count_input < 0 && loop().condition_result < 0) {
-      trips.most = 1;
-    } else if (trips.exact) {
-      return Invalid("nothing ends the loop: it has no bound, and no condition that may change");
-    } else {
-      trips = Trips{kMaxUnboundedIterations, false, true};
-    }
-    return trips;
-  }
-
-  static absl::StatusOr<bool> OneBool(absl::string_view what, const Tensor& value) {
-    if (value.dtype() != DType::kBool || value.num_elements() != 1) {
-      return Invalid(what, " is ", Name(value.dtype()), ToString(value.shape()),
-                     "; it must be one boolean");
-    }
-    return *value.data<bool>();
   }
 
   const Tensor& LengthsOf(absl::Span<const Tensor* const> inputs) const {
