@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "tests/ops/kernels/index_tensors.h"
 #include "tests/ops/kernels/run_operator.h"
 
 namespace beamwright::ops {
@@ -12,42 +13,13 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-using Index = std::vector<int64_t>;
-
 int64_t& At(Tensor& tensor, const Index& index) {
-  int64_t offset = 0;
-  for (int axis = 0; axis < tensor.rank(); ++axis) {
-    offset = offset * tensor.dim(axis) + index[static_cast<size_t>(axis)];
-  }
-  return tensor.mutable_data<int64_t>()[offset];
+  return tensor.mutable_data<int64_t>()[OffsetOf(tensor, index)];
 }
 int64_t Get(const Tensor& tensor, const Index& index) {
   return At(const_cast<Tensor&>(tensor), index);
 }
 
-// Calls body with every index of a shape, in row-major order.
-template <typename Body>
-void ForEachIndex(const Shape& shape, Body body) {
-  for (int64_t i = 0; i < NumElements(shape); ++i) {
-    Index index(shape.size());
-    int64_t rest = i;
-    for (size_t axis = shape.size(); axis-- > 0;) {
-      index[axis] = rest % shape[axis];
-      rest /= shape[axis];
-    }
-    body(index);
-  }
-}
-
-Tensor Counting(Shape shape) {
-  Tensor result(DType::kI64, shape);
-  for (int64_t i = 0; i < result.num_elements(); ++i) result.mutable_data<int64_t>()[i] = i;
-  return result;
-}
-Tensor List(std::vector<int64_t> values) {
-  const int64_t count = static_cast<int64_t>(values.size());
-  return I64({count}, std::move(values));
-}
 Tensor Axis(int64_t axis) { return Tensor::Scalar(axis); }
 Tensor Copy(const Tensor& tensor) {
   return Tensor::Of<int64_t>(tensor.shape(), tensor.span<int64_t>());

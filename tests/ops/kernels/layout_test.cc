@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/ops/kernels/index_tensors.h"
 #include "tests/ops/kernels/run_operator.h"
 
 namespace beamwright::ops {
@@ -14,17 +15,6 @@ using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
-Tensor Counting(Shape shape, int64_t first = 0) {
-  Tensor result(DType::kI64, shape);
-  for (int64_t i = 0; i < result.num_elements(); ++i) {
-    result.mutable_data<int64_t>()[i] = first + i;
-  }
-  return result;
-}
-Tensor List(std::vector<int64_t> values) {
-  const int64_t count = static_cast<int64_t>(values.size());
-  return I64({count}, std::move(values));
-}
 Tensor Scalar(int64_t value) { return Tensor::Scalar(value); }
 AttributeValue Text(const std::string& text) { return text; }
 

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/ops/kernels/index_tensors.h"
 #include "tests/ops/kernels/run_operator.h"
 
 namespace beamwright::ops {
@@ -10,36 +11,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Element at coordinates.
-int64_t At(const Tensor& tensor, const std::vector<int64_t>& index) {
-  int64_t offset = 0;
-  for (int axis = 0; axis < tensor.rank(); ++axis) {
-    offset = offset * tensor.dim(axis) + index[static_cast<size_t>(axis)];
-  }
-  return tensor.data<int64_t>()[offset];
-}
-
-// Calls body with every index of a shape.
-template <typename Body>
-void ForEachIndex(const Shape& shape, Body body) {
-  for (int64_t i = 0; i < NumElements(shape); ++i) {
-    std::vector<int64_t> index(shape.size());
-    int64_t rest = i;
-    for (size_t axis = shape.size(); axis-- > 0;) {
-      index[axis] = rest % shape[axis];
-      rest /= shape[axis];
-    }
-    body(index);
-  }
-}
-
-Tensor Counting(Shape shape) {
-  Tensor result(DType::kI64, shape);
-  for (int64_t i = 0; i < result.num_elements(); ++i) result.mutable_data<int64_t>()[i] = i;
-  return result;
-}
-Tensor List(std::vector<int64_t> values) {
-  const int64_t count = static_cast<int64_t>(values.size());
-  return I64({count}, std::move(values));
+int64_t At(const Tensor& tensor, const Index& index) {
+  return tensor.data<int64_t>()[OffsetOf(tensor, index)];
 }
 
 TEST(Movement, TransposeConcatSplitTile) {
@@ -47,7 +20,7 @@ TEST(Movement, TransposeConcatSplitTile) {
   const std::vector<int64_t> order = {2, 0, 3, 1};
   const Tensor t = RunOne({"Transpose", {x, List(order)}, {}, 1, {1}});
   ASSERT_EQ(t.shape(), Shape({4, 2, 5, 3}));
-  ForEachIndex(t.shape(), [&](const std::vector<int64_t>& i) {
+  ForEachIndex(t.shape(), [&](const Index& i) {
     EXPECT_EQ(At(t, i), At(x, {i[1], i[3], i[0], i[2]}));
   });
   EXPECT_EQ(RunOne({"Transpose", {x, List({})}}).shape(), Shape({5, 4, 3, 2}));
@@ -60,12 +33,12 @@ TEST(Movement, TransposeConcatSplitTile) {
   }
   const std::vector<Tensor> parts =
       *RunAll({"Split", {x, List({1})}, {{"num_splits", int64_t{3}}}, 3, {1}});
-  ForEachIndex(parts[2].shape(), [&](const std::vector<int64_t>& i) {
+  ForEachIndex(parts[2].shape(), [&](const Index& i) {
     EXPECT_EQ(At(parts[2], i), At(x, {i[0], 2, i[2], i[3]}));
   });
   const Tensor tiled = RunOne({"Tile", {Counting({2, 3}), List({2, 1, 3})}});
   ASSERT_EQ(tiled.shape(), Shape({2, 2, 9}));
-  ForEachIndex(tiled.shape(), [&](const std::vector<int64_t>& i) {
+  ForEachIndex(tiled.shape(), [&](const Index& i) {
     EXPECT_EQ(At(tiled, i), i[1] * 3 + i[2] % 3);
   });
   EXPECT_EQ(RunOne({"Tile", {Counting({2, 3}), List({2})}}).shape(), Shape({2, 6}));
@@ -87,7 +60,7 @@ TEST(Movement, Broadcast) {
   };
   const Tensor x = Counting({3, 1});
   Tensor out = run(x, {2, 3, 4}, "numpy");
-  ForEachIndex(out.shape(), [&](const std::vector<int64_t>& i) { EXPECT_EQ(At(out, i), i[1]); });
+  ForEachIndex(out.shape(), [&](const Index& i) { EXPECT_EQ(At(out, i), i[1]); });
   EXPECT_EQ(run(x, {4}, "bidirectional").shape(), Shape({3, 4}));
   out = RunOne(
       {"Broadcast", {Counting({3}), List({3, 2}), List({0})}, {{"mode", std::string("explicit")}}});
@@ -168,13 +141,13 @@ TEST(Movement, Gather) {
   const Tensor indices = random.Ints({2, 5}, -4, 3);
   Tensor out = RunOne({"Gather", {x, indices, Tensor::Scalar<int64_t>(-1)}, {}, 1, {2}});
   ASSERT_EQ(out.shape(), Shape({2, 3, 2, 5}));
-  ForEachIndex(out.shape(), [&](const std::vector<int64_t>& i) {
+  ForEachIndex(out.shape(), [&](const Index& i) {
     EXPECT_EQ(At(out, i), At(x, {i[0], i[1], (At(indices, {i[2], i[3]}) + 4) % 4}));
   });
   out = RunOne(
       {"Gather", {x, indices, Tensor::Scalar<int64_t>(2)}, {{"batch_dims", int64_t{1}}}, 1, {2}});
   ASSERT_EQ(out.shape(), Shape({2, 3, 5}));
-  ForEachIndex(out.shape(), [&](const std::vector<int64_t>& i) {
+  ForEachIndex(out.shape(), [&](const Index& i) {
     EXPECT_EQ(At(out, i), At(x, {i[0], i[1], (At(indices, {i[0], i[2]}) + 4) % 4}));
   });
   EXPECT_EQ(RunOne({"Gather", {x, Tensor::Scalar<int64_t>(1), Tensor::Scalar<int64_t>(0)}}).shape(),
@@ -245,7 +218,7 @@ TEST(Movement, StridedSliceMasks) {
                         {"begin_mask", Mask{0, 0, 0, 1}},
                         {"end_mask", Mask{0, 0, 0, 1}}}});
   ASSERT_EQ(out.shape(), Shape({2, 1, 4}));
-  ForEachIndex(out.shape(), [&](const std::vector<int64_t>& i) {
+  ForEachIndex(out.shape(), [&](const Index& i) {
     EXPECT_EQ(At(out, i), At(x, {i[0], 1, 3 - i[2]}));
   });
   out = RunOne({"StridedSlice", {x, List({-1}), List({0})}, {{"shrink_axis_mask", Mask{1}}}});
