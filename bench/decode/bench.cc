@@ -104,7 +104,7 @@ void AddProfile(const StepProfile& profile, DecodeResult& result) {
 
 }  // namespace
 
-absl::StatusOr<DecodeResult> BenchDecode(std::shared_ptr<const engine::DecodeModel> model,
+absl::StatusOr<DecodeResult> BenchDecode(const std::shared_ptr<const engine::DecodeModel>& model,
                                          const std::vector<v1::Source>& sources,
                                          const DecodeCase& bench_case) {
   StepProfile profile;
@@ -119,7 +119,7 @@ absl::StatusOr<DecodeResult> BenchDecode(std::shared_ptr<const engine::DecodeMod
                         engine::Engine::Start(options));
     for (size_t next = 0; traffic.Admit(); next = (next + 1) % sources.size()) {
       engine->Decode(model, sources[next], bench_case.options, {},
-                     [&](absl::StatusOr<v1::Decoded> decoded) { traffic.Answered(decoded); });
+                     [&](const absl::StatusOr<v1::Decoded>& decoded) { traffic.Answered(decoded); });
     }
   }  // the engine finishes what is in flight, and its thread ends
   BW_ASSIGN_OR_RETURN(DecodeResult result, traffic.Result());

@@ -44,7 +44,7 @@ struct DecodeResult {
 // when as many were answered as were sent at first, and stops with an answer after `seconds` that
 // completes as many again, so that requests of one length that run in step are counted whole.
 // Errors are those of the first request that fails.
-absl::StatusOr<DecodeResult> BenchDecode(std::shared_ptr<const engine::DecodeModel> model,
+absl::StatusOr<DecodeResult> BenchDecode(const std::shared_ptr<const engine::DecodeModel>& model,
                                          const std::vector<v1::Source>& sources,
                                          const DecodeCase& bench_case);
 

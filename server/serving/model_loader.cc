@@ -94,7 +94,7 @@ absl::StatusOr<ModelPtr> ModelLoader::Load(const std::string& model_name,
   absl::MutexLock lock(&mutex_);
   const absl::Time start = absl::Now();
   const int64_t bytes = model::StateOf(folder.path).bytes;
-  const absl::StatusOr<ModelPtr> model = MakeWithin(bytes, folder);
+  absl::StatusOr<ModelPtr> model = MakeWithin(bytes, folder);
   const absl::Duration took = absl::Now() - start;
   if (model.ok()) {
     in_memory_.push_back({*model, bytes});
