@@ -159,11 +159,13 @@ void Admission::CountIn(Queued& queued) {
   running_cost_ += queued.cost;
   std::visit(
       [&](auto& done) {
-        done = [this, done = std::move(done), tenant = queued.tenant, rows = queued.rows,
-                cost = queued.cost, model = request.model, length = request.source.source_length,
+        // It lives until it is answered.
+        done = [this, done = std::move(done), &request, rows = queued.rows, cost = queued.cost,
                 begin = absl::Now()](auto answer) {
-          CountOut(tenant, rows, cost);
-          Learn(*model, length, answer, absl::Now() - begin);
+          const absl::Time now = absl::Now();
+          CountOut(request.call.tenant, rows, cost);
+          Learn(*request.model, request.source.source_length, answer, now - begin);
+          TellEnd(request, answer.status().code(), now);
           done(std::move(answer));
         };
       },
@@ -176,6 +178,16 @@ void Admission::CountOut(const TenantPtr& tenant, int rows, double cost) {
   ++news_;
   --num_open_;
   running_cost_ = std::max(running_cost_ - cost, 0.0);
+}
+
+void Admission::TellEnd(const Request& request, absl::StatusCode code, absl::Time now) const {
+  if (options_.observer == nullptr) {
+    return;
+  }
+  const bool has_begun = request.started != absl::InfinitePast();
+  options_.observer->OnEnd(
+      *request.model, {code, request.call.priority,
+                       (has_begun ? request.started : now) - request.accepted, request.row_steps});
 }
 
 void Admission::Learn(const DecodeModel& model, int length,
@@ -288,12 +300,14 @@ Engine::Load Admission::load() const {
   const Running running = AllRunning();
   Engine::Load load;
   load.waiting = queue_.size();
+  load.waiting_by_priority = queue_.sizes();
   load.running = running.requests;
   load.rows = running.rows;
   load.max_rows = options_.max_rows;
   load.bytes = running.bytes;
   load.max_bytes = options_.max_bytes;
   load.num_threads = options_.num_threads;
+  load.num_streams = options_.num_streams;
   load.oldest_wait = queue_.size() == 0 ? absl::ZeroDuration() : now - queue_.oldest();
   for (const Stream& stream : streams_) {
     load.turn = std::max(load.turn, now - stream.turn_started);

@@ -81,10 +81,11 @@ class Admission {
   // Moves those that are dead out of the queue, for the engine's thread to answer. Looks at all
   // that wait, so not at every turn.
   void Sweep(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // From now on the request's end gives back what it holds of its tenant's share, and teaches the
-  // estimator.
+  // From now on the request's end gives back what it holds of its tenant's share, teaches the
+  // estimator, and is told to the observer.
   void CountIn(Queued& queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountOut(const TenantPtr& tenant, int rows, double cost);
+  void TellEnd(const Request& request, absl::StatusCode code, absl::Time now) const;
   void Learn(const DecodeModel& model, int length, const absl::StatusOr<v1::Decoded>& decoded,
              absl::Duration took);
   // The steps of a given target are known beforehand.

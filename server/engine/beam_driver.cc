@@ -212,6 +212,7 @@ void BeamDriver::AdvanceSearches() {
   AttentionRows attention = runners_[0].Attention();
   for (auto& request : requests_) {
     const int num_rows = request->rows().num_rows();
+    request->row_steps += num_rows;
     const absl::Status status = Advance(row, attention, *request);
     row += static_cast<size_t>(num_rows);
     if (!status.ok()) {

@@ -8,6 +8,7 @@
 #ifndef BEAMWRIGHT_SERVER_ENGINE_ENGINE_H_
 #define BEAMWRIGHT_SERVER_ENGINE_ENGINE_H_
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -31,6 +32,15 @@ struct StepFacts {
   absl::Duration selection;  // of that: finding the best tokens of each row
 };
 
+// A source that left the queue for the engine, at its end.
+struct SourceFacts {
+  absl::StatusCode code = absl::StatusCode::kOk;  // of its answer
+  int priority = kNormalPriority;
+  absl::Duration waited;  // from its acceptance to its first work, or to its end if there was none
+  // Hypotheses that it advanced, each by one step. Of a code that is not OK: all for nothing.
+  int64_t row_steps = 0;
+};
+
 // Told of the engine's work, on the thread of the stream that did it: it must return at once.
 class EngineObserver {
  public:
@@ -44,6 +54,8 @@ class EngineObserver {
   // it has taken part in since then; 0 of one that had not begun, 1 where the step under way, or
   // none, was the last; 2 stands for more, and there are none.
   virtual void OnCancelled(const DecodeModel& /*model*/, int /*steps*/, absl::Duration /*after*/) {}
+  // A source that had left the queue gets its answer next.
+  virtual void OnEnd(const DecodeModel& /*model*/, const SourceFacts& /*facts*/) {}
 };
 
 struct EngineOptions {
@@ -162,6 +174,7 @@ class Engine {
 
   struct Load {
     int waiting = 0;
+    std::array<int, kLowestPriority> waiting_by_priority{};  // the highest first
     int running = 0;
     int rows = 0;
     int max_rows = 0;
@@ -169,6 +182,7 @@ class Engine {
     int64_t bytes = 0;
     int64_t max_bytes = 0;
     int num_threads = 0;
+    int num_streams = 0;
     // How long the first in the queue has waited; zero if nobody waits.
     absl::Duration oldest_wait;
     // How long the engine's present turn takes: what was admitted is encoded and every model makes

@@ -107,6 +107,7 @@ absl::Status FairQueue::Push(std::unique_ptr<Ticket>& ticket, absl::Time now) {
     ring_.push_back(&party);
   }
   ++size_;
+  ++sizes_[LevelOf(*ticket)];
   rows_ += ticket->rows;
   bytes_ += ticket->waiting_bytes;
   ++party.waiting;
@@ -190,6 +191,7 @@ std::unique_ptr<Ticket> FairQueue::Take(Party& party, Level& level, Ring::iterat
     level.credit = level.calls.empty() ? 0 : level.credit;
   }
   --size_;
+  --sizes_[LevelOf(*ticket)];
   rows_ -= ticket->rows;
   bytes_ -= ticket->waiting_bytes;
   --party.waiting;

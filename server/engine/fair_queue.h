@@ -71,6 +71,8 @@ class FairQueue {
   std::vector<std::unique_ptr<Ticket>> TakeDead(absl::Time now);
 
   int size() const { return size_; }
+  // By priority, the highest first.
+  const std::array<int, kLowestPriority>& sizes() const { return sizes_; }
   int64_t rows() const { return rows_; }
   int64_t bytes() const { return bytes_; }
   double cost() const;  // of all that wait
@@ -127,6 +129,7 @@ class FairQueue {
   uint64_t epoch_ = 1;                    // ends when nobody waits: debts are forgotten
   uint64_t next_own_call_ = ~uint64_t{0};
   int size_ = 0;
+  std::array<int, kLevels> sizes_{};
   int64_t rows_ = 0;
   int64_t bytes_ = 0;
 };

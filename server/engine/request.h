@@ -74,6 +74,7 @@ struct Request {
   absl::Time cut_at = absl::InfiniteFuture();
   std::variant<Engine::Callback, Engine::ScoreCallback> done;
   bool is_answered = false;
+  int64_t row_steps = 0;  // SourceFacts
   absl::Time accepted;
   absl::Time started;
   // Of a stream: what was told, and when its first token was.

@@ -142,7 +142,13 @@ std::vector<MetricFamily> EngineGauges::Collect() const {
   const engine::Engine::Load load = engine_.load();
   std::vector<MetricFamily> families;
   families.push_back(Gauge("beamwright_requests_running", "Sources being decoded", load.running));
-  families.push_back(Gauge("beamwright_requests_waiting", "Sources that wait", load.waiting));
+  MetricFamily waiting =
+      MakeFamily(MetricType::Gauge, "beamwright_requests_waiting", "Sources that wait");
+  for (size_t i = 0; i < load.waiting_by_priority.size(); ++i) {
+    AddValue(waiting, load.waiting_by_priority[i],
+             {{"priority", std::to_string(engine::kHighestPriority + static_cast<int>(i))}});
+  }
+  families.push_back(std::move(waiting));
   families.push_back(Gauge("beamwright_queue_oldest_age_seconds",
                            "How long the first in the queue has waited",
                            absl::ToDoubleSeconds(load.oldest_wait)));
@@ -156,6 +162,9 @@ std::vector<MetricFamily> EngineGauges::Collect() const {
                            static_cast<double>(load.max_bytes)));
   families.push_back(
       Gauge("beamwright_inference_threads", "Threads that compute steps", load.num_threads));
+  families.push_back(Gauge("beamwright_inference_streams",
+                           "Engine threads that share them and step sources side by side",
+                           load.num_streams));
   MetricFamily states = MakeFamily(MetricType::Gauge, "beamwright_model_state",
                                    "1 for the state that a version of a model is in");
   const absl::Time now = absl::Now();

@@ -28,6 +28,18 @@ Family<Histogram>& MakeHistogram(prometheus::Registry& registry, const char* nam
 
 std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(WireCode(code)); }
 
+// What became of the work on a source, by the code of its answer: the labels of row steps.
+enum Outcome { kDelivered, kCancelled, kDeadline, kFailed, kNumOutcomes };
+constexpr std::array<const char*, kNumOutcomes> kOutcomes = {"delivered", "cancelled", "deadline",
+                                                             "failed"};
+
+Outcome OutcomeOf(absl::StatusCode code) {
+  return code == absl::StatusCode::kOk                 ? kDelivered
+         : code == absl::StatusCode::kCancelled        ? kCancelled
+         : code == absl::StatusCode::kDeadlineExceeded ? kDeadline
+                                                       : kFailed;
+}
+
 Labels With(Labels labels, const char* name, std::string value) {
   labels[name] = std::move(value);
   return labels;
@@ -46,7 +58,6 @@ bool Same(const google::rpc::Status& a, const google::rpc::Status& b) {
 struct Metrics::PerModel {
   Labels labels;
   Histogram& call_seconds;
-  Histogram& queue_seconds;
   Histogram& compute_seconds;
   Histogram& first_token_seconds;
   Histogram& encode_seconds;
@@ -58,12 +69,13 @@ struct Metrics::PerModel {
   Histogram& topk_seconds;
   Histogram& cancel_seconds;
   Histogram& cancel_steps;
-  Counter& row_steps;
   Counter& decoded;
   Counter& eos;
   Counter& cut;
   Counter& overdue;
   Counter& abandoned;
+  std::array<Counter*, kNumOutcomes> row_steps;
+  std::array<Histogram*, engine::kLowestPriority> queue_seconds;  // by priority
   absl::Mutex mutex;
   // By method and code; made when they are first counted.
   std::map<std::pair<Method, absl::StatusCode>, Counter*> calls ABSL_GUARDED_BY(mutex);
@@ -82,8 +94,8 @@ Metrics::Metrics(Buckets buckets)
       finished_(MakeCounter(registry_, "beamwright_finished_total",
                             "Best hypotheses, by what ended them")),
       loads_(MakeCounter(registry_, "beamwright_model_loads_total", "Models loaded, by result")),
-      row_steps_(
-          MakeCounter(registry_, "beamwright_row_steps_total", "Hypotheses advanced by one step")),
+      row_steps_(MakeCounter(registry_, "beamwright_row_steps_total",
+                             "Hypotheses advanced by one step, by what became of their source")),
       call_seconds_(MakeHistogram(registry_, "beamwright_request_duration_seconds",
                                   "From the arrival of a call to its answer")),
       queue_seconds_(MakeHistogram(registry_, "beamwright_queue_duration_seconds",
@@ -131,7 +143,6 @@ Metrics::PerModel& Metrics::Of(const engine::DecodeModel& model) {
     const Labels labels = {{"model", model.name()}, {"version", model.version()}};
     entry.reset(new PerModel{labels,
                              Add(call_seconds_, labels),
-                             Add(queue_seconds_, labels),
                              Add(compute_seconds_, labels),
                              Add(first_token_seconds_, labels),
                              Add(encode_seconds_, labels),
@@ -143,7 +154,6 @@ Metrics::PerModel& Metrics::Of(const engine::DecodeModel& model) {
                              Add(topk_seconds_, labels),
                              Add(cancel_seconds_, labels),
                              Add(cancel_steps_, labels),
-                             row_steps_.Add(labels),
                              sources_.Add(With(labels, "code", "OK")),
                              finished_.Add(With(labels, "reason", "eos")),
                              finished_.Add(With(labels, "reason", "max_length")),
@@ -152,7 +162,17 @@ Metrics::PerModel& Metrics::Of(const engine::DecodeModel& model) {
                              {},
                              {},
                              {},
+                             {},
+                             {},
                              {}});
+    for (size_t i = 0; i < kOutcomes.size(); ++i) {
+      entry->row_steps[i] = &row_steps_.Add(With(labels, "outcome", kOutcomes[i]));
+    }
+    for (size_t i = 0; i < entry->queue_seconds.size(); ++i) {
+      entry->queue_seconds[i] = &Add(
+          queue_seconds_,
+          With(labels, "priority", absl::StrCat(engine::kHighestPriority + static_cast<int>(i))));
+    }
   }
   return *entry;
 }
@@ -215,7 +235,6 @@ void Metrics::CountSources(const engine::DecodeModel& model, const v1::DecodeRes
     ++num_decoded;
     queue_ms += decoded.queue_ms();
     compute_ms += decoded.compute_ms();
-    of.queue_seconds.Observe(decoded.queue_ms() / 1000);
     of.compute_seconds.Observe(decoded.compute_ms() / 1000);
     of.source_tokens.Observe(decoded.source_length());
     if (decoded.hypotheses_size() > 0) {
@@ -272,7 +291,6 @@ void Metrics::CountScored(const engine::DecodeModel& model, const v1::ScoreRespo
       continue;
     }
     sources_.Add(With(of.labels, "code", "OK")).Increment();
-    of.queue_seconds.Observe(result.scored().queue_ms() / 1000);
     of.compute_seconds.Observe(result.scored().compute_ms() / 1000);
     of.source_tokens.Observe(result.scored().source_length());
   }
@@ -297,12 +315,20 @@ void Metrics::OnCancelled(const engine::DecodeModel& model, int steps, absl::Dur
   of.cancel_steps.Observe(steps);
 }
 
+void Metrics::OnEnd(const engine::DecodeModel& model, const engine::SourceFacts& facts) {
+  PerModel& of = Of(model);
+  const int priority =
+      std::clamp(facts.priority, engine::kHighestPriority, engine::kLowestPriority);
+  of.queue_seconds[static_cast<size_t>(priority - engine::kHighestPriority)]->Observe(
+      absl::ToDoubleSeconds(facts.waited));
+  of.row_steps[OutcomeOf(facts.code)]->Increment(static_cast<double>(facts.row_steps));
+}
+
 void Metrics::OnStep(const engine::DecodeModel& model, const engine::StepFacts& facts) {
   PerModel& of = Of(model);
   of.step_seconds.Observe(absl::ToDoubleSeconds(facts.took));
   of.topk_seconds.Observe(absl::ToDoubleSeconds(facts.selection));
   of.step_rows.Observe(facts.num_rows);
-  of.row_steps.Increment(facts.num_rows);
   absl::MutexLock lock(&of.mutex);
   ++of.totals.steps;
 }

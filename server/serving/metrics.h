@@ -62,6 +62,7 @@ class Metrics : public engine::EngineObserver {
                 absl::Duration took) override;
   void OnStep(const engine::DecodeModel& model, const engine::StepFacts& facts) override;
   void OnCancelled(const engine::DecodeModel& model, int steps, absl::Duration after) override;
+  void OnEnd(const engine::DecodeModel& model, const engine::SourceFacts& facts) override;
 
   ModelTotals Totals(const engine::DecodeModel& model);
   struct CallCounts {

@@ -243,17 +243,20 @@ TEST(FairQueueTest, TheDeadLeaveFromAnywhere) {
     ASSERT_TRUE(queue.Push(ticket, kStart).ok());
   }
   EXPECT_TRUE(queue.TakeDead(kStart).empty());
+  EXPECT_THAT(queue.sizes(), ElementsAre(4, 4, 4));
   cancelled->Cancel();
   std::set<int> dead;
   for (const auto& ticket : queue.TakeDead(kStart + absl::Seconds(2))) {
     dead.insert(NumberOf(*ticket));
   }
   EXPECT_THAT(dead, ElementsAre(1, 2, 5, 6, 9, 10));
+  EXPECT_THAT(queue.sizes(), ElementsAre(2, 2, 2));
   std::set<int> left;
   while (const auto ticket = queue.Pop(kMuch)) {
     left.insert(NumberOf(*ticket));
   }
   EXPECT_THAT(left, ElementsAre(0, 3, 4, 7, 8, 11));
+  EXPECT_THAT(queue.sizes(), ElementsAre(0, 0, 0));
   EXPECT_EQ(queue.size(), 0);
   EXPECT_EQ(queue.rows(), 0);
   EXPECT_EQ(queue.bytes(), 0);

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "server/model/error_details.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/wire_status.h"
@@ -134,6 +136,39 @@ TEST_F(MetricsTest, WhatTheEngineTells) {
   }
 }
 
+// A source's work is for nothing if it has no answer; the deadline that cuts a search is no fault.
+TEST_F(MetricsTest, WorkIsCountedByWhatBecameOfIt) {
+  const auto end = [&](StatusCode code, int64_t row_steps) {
+    metrics_.OnEnd(*model_, {code, engine::kNormalPriority, absl::ZeroDuration(), row_steps});
+  };
+  end(StatusCode::kOk, 5);
+  end(StatusCode::kOk, 20);
+  end(StatusCode::kCancelled, 7);
+  end(StatusCode::kDeadlineExceeded, 8);
+  end(StatusCode::kInternal, 1);
+  end(StatusCode::kResourceExhausted, 1);
+  end(StatusCode::kUnavailable, 1);
+  const std::string text = metrics_.Text();
+  for (const auto& [outcome, row_steps] :
+       {std::pair("delivered", 25), {"cancelled", 7}, {"deadline", 8}, {"failed", 3}}) {
+    EXPECT_THAT(text,
+                HasSubstr(absl::StrCat("beamwright_row_steps_total{model=\"g2p-en\",outcome=\"",
+                                       outcome, "\",version=\"1\"} ", row_steps, "\n")));
+  }
+}
+
+TEST_F(MetricsTest, TimeInTheQueueIsKnownByPriority) {
+  for (const int priority : {1, 2, 2, 3, -5, 99}) {
+    metrics_.OnEnd(*model_, {StatusCode::kOk, priority, absl::Seconds(priority == 2 ? 4 : 1), 0});
+  }
+  const std::string text = metrics_.Text();
+  for (const auto& [priority, seconds] : {std::pair(1, 2), {2, 8}, {3, 2}}) {
+    EXPECT_THAT(text, HasSubstr(absl::StrCat(
+                          "beamwright_queue_duration_seconds_sum{model=\"g2p-en\",priority=\"",
+                          priority, "\",version=\"1\"} ", seconds, "\n")));
+  }
+}
+
 TEST_F(MetricsTest, WhenAModelWasLastLoaded) {
   metrics_.CountLoad("bad", false, absl::Seconds(1));
   EXPECT_THAT(metrics_.Text(), Not(HasSubstr("last_load_success_timestamp_seconds{")));
@@ -149,6 +184,7 @@ TEST_F(MetricsTest, ThreadsLoseNothing) {
       for (int i = 0; i < 500; ++i) {
         metrics_.CountCall(Method::kDecode, model_.get(), StatusCode::kOk, absl::ZeroDuration());
         metrics_.OnStep(*model_, {2, absl::ZeroDuration(), absl::ZeroDuration()});
+        metrics_.OnEnd(*model_, {StatusCode::kOk, 2, absl::ZeroDuration(), 3});
       }
     });
   }
@@ -158,7 +194,8 @@ TEST_F(MetricsTest, ThreadsLoseNothing) {
   EXPECT_THAT(
       metrics_.Text(),
       AllOf(HasSubstr("protocol=\"grpc\",version=\"1\"} 2000\n"),
-            HasSubstr("beamwright_row_steps_total{model=\"g2p-en\",version=\"1\"} 4000\n")));
+            HasSubstr("beamwright_step_batch_rows_sum{model=\"g2p-en\",version=\"1\"} 4000\n"),
+            HasSubstr("outcome=\"delivered\",version=\"1\"} 6000\n")));
 }
 
 }  // namespace
