@@ -20,6 +20,7 @@
 #include "absl/time/clock.h"
 #include "ops/base/mutex_checks.h"
 #include "ops/base/status.h"
+#include "ops/base/time_slice.h"
 #include "server/access/guard.h"
 #include "server/build_info.h"
 #include "server/engine/engine.h"
@@ -290,6 +291,7 @@ void LetIdleThreadsSleep(char** argv) {
 
 int Main(int argc, char** argv) {
   SkipDeadlockSearch();
+  UseShortTimeSlices();  // but for the engine's threads
   const serving::ParsedFlags parsed = serving::ParseFlags(argc, argv);
   if (parsed.version_json) {
     std::fputs(BuildInfoJson().c_str(), stdout);

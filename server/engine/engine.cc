@@ -11,6 +11,7 @@
 #include "ops/base/cpu.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
+#include "ops/base/time_slice.h"
 #include "server/engine/admission.h"
 #include "server/engine/beam_driver.h"
 #include "server/engine/encode.h"
@@ -118,8 +119,9 @@ class Stream {
   }
 
   void Run() {
-    // For top and the like; its compute team inherits the name.
+    // For top and the like; its compute team inherits name and slices.
     pthread_setname_np(pthread_self(), "bw-engine");
+    UseUsualTimeSlices();
     const StepProfile::Here profile(number_ == 0 ? options_.profile : nullptr);
     Requests admitted;
     for (absl::Status end; admission_.Take(number_, Running(), admitted, end); admitted.clear()) {
