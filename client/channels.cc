@@ -78,6 +78,8 @@ grpc::ChannelArguments Arguments(const ClientOptions& options) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5'000);
   // Channels with equal arguments would share their connections.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // Nobody asks a client for its account of calls.
+  arguments.SetInt(GRPC_ARG_ENABLE_CHANNELZ, 0);
   if (options.max_attempts > 1) {
     arguments.SetServiceConfigJSON(absl::Substitute(kServiceConfig, options.max_attempts));
   } else {

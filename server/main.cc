@@ -103,6 +103,7 @@ rpc::ServerOptions RpcOptions(const serving::Flags& flags) {
   options.address = flags.grpc_address;
   options.max_receive_bytes = flags.grpc_max_receive_bytes;
   options.max_concurrent_streams = flags.grpc_max_concurrent_streams;
+  options.channelz = flags.channelz_address != "none";
   options.max_metadata_bytes = flags.grpc_max_metadata_bytes;
   options.tls = flags.guard.tls;
   options.tls_refresh = flags.guard.refresh;

@@ -26,6 +26,8 @@ struct ServerOptions {
   std::string address;
   int max_receive_bytes = 16 << 20;
   int max_concurrent_streams = 1024;  // of a connection
+  // Whether gRPC keeps account of connections and calls for channelz.
+  bool channelz = false;
   int max_metadata_bytes = 16 << 10;  // headers of a call
   access::TlsFiles tls;               // without a certificate: clear text
   absl::Duration tls_refresh = absl::Seconds(10);
