@@ -89,17 +89,27 @@ class Stream {
     if (options_.observer != nullptr) {
       options_.observer->OnEncode(*model, num_sources, positions, absl::Now() - begin);
     }
-    std::unique_ptr<BeamDriver>& driver = drivers_[model.get()];
-    if (driver == nullptr) {
-      driver = ParkedDrivers::Take(std::move(model));
-    }
-    for (auto& request : ready) {
-      if (request->call.timeline != nullptr) {
-        request->call.timeline->encoded = absl::Now();
+    try {
+      BeamDriver& driver = DriverOf(std::move(model));
+      for (auto& request : ready) {
+        if (request->call.timeline != nullptr) {
+          request->call.timeline->encoded = absl::Now();
+        }
+        driver.Join(std::move(request));
       }
-      driver->Join(std::move(request));
+    } catch (const std::bad_alloc&) {
+      // The same.
     }
     return positions;
+  }
+
+  BeamDriver& DriverOf(std::shared_ptr<const DecodeModel> model) {
+    const DecodeModel* const key = model.get();
+    auto found = drivers_.find(key);
+    if (found == drivers_.end()) {
+      found = drivers_.emplace(key, ParkedDrivers::Take(std::move(model))).first;
+    }
+    return *found->second;
   }
 
   void Step(const DecodeModel& model, BeamDriver& driver) {
@@ -148,7 +158,11 @@ class Stream {
   void EndAll(const absl::Status& why) {
     to_encode_.FailAll(why);
     for (const auto& [model, driver] : drivers_) {
-      driver->End(why);
+      try {
+        driver->End(why);
+      } catch (const std::bad_alloc&) {
+        driver->FailAll(why);  // what of them has no answer yet
+      }
     }
   }
 

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <new>
+
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "ops/base/fault_point.h"
 #include "server/engine/engine.h"
 #include "tests/server/engine/table_bundle.h"
 
@@ -95,6 +98,26 @@ TEST_F(EndTest, WhatMayBeCutIsAnsweredAndAllElseFails) {
   EXPECT_EQ(answers_.at("runs").status(), absl::UnavailableError("that is all"));
   EXPECT_EQ(answers_.at("waits").status(), absl::UnavailableError("that is all"));
   EXPECT_EQ(answers_.at("late").status().code(), absl::StatusCode::kUnavailable);
+}
+
+// The answer that finds no memory is lost; nobody is left without one.
+TEST_F(EndTest, MemoryMayRunOutMeanwhile) {
+  Decode("runs", v1::DEADLINE_RESULT_ERROR);
+  Decode("runs, best so far", v1::DEADLINE_RESULT_BEST_SO_FAR);
+  holder_.asked.Notify();
+  holder_.held.WaitForNotification();
+  fault_hook = [](const char* point) {
+    return absl::string_view(point) == "engine.reply" ? throw std::bad_alloc() : absl::OkStatus();
+  };
+  engine_->End(absl::UnavailableError("that is all"));
+  holder_.go_on.Notify();
+  engine_->Drain();
+  fault_hook = nullptr;
+  absl::MutexLock lock(&mutex_);
+  ASSERT_EQ(answers_.size(), 2u);
+  EXPECT_EQ(answers_.at("runs, best so far").status(),
+            absl::ResourceExhaustedError("out of memory"));
+  EXPECT_EQ(answers_.at("runs").status(), absl::UnavailableError("that is all"));
 }
 
 }  // namespace
