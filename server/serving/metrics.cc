@@ -361,18 +361,18 @@ std::string Metrics::CallsByCode() const {
 }
 
 void Metrics::Add(const prometheus::Collectable* collectable) {
-  absl::MutexLock lock(&mutex_);
+  absl::MutexLock lock(&collect_mutex_);
   collectables_.insert(collectable);
 }
 
 void Metrics::Remove(const prometheus::Collectable* collectable) {
-  absl::MutexLock lock(&mutex_);
+  absl::MutexLock lock(&collect_mutex_);
   collectables_.erase(collectable);
 }
 
 std::string Metrics::Text() const {
   std::vector<prometheus::MetricFamily> families = registry_.Collect();
-  absl::MutexLock lock(&mutex_);
+  absl::MutexLock lock(&collect_mutex_);
   for (const prometheus::Collectable* collectable : collectables_) {
     for (prometheus::MetricFamily& family : collectable->Collect()) {
       families.push_back(std::move(family));

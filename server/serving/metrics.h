@@ -118,7 +118,9 @@ class Metrics : public engine::EngineObserver {
   mutable absl::Mutex mutex_;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<PerModel>> models_
       ABSL_GUARDED_BY(mutex_);
-  std::set<const prometheus::Collectable*> collectables_ ABSL_GUARDED_BY(mutex_);
+  // Apart from mutex_: reading them takes its time, and the engine counts steps meanwhile.
+  mutable absl::Mutex collect_mutex_;
+  std::set<const prometheus::Collectable*> collectables_ ABSL_GUARDED_BY(collect_mutex_);
 
   // The error of the source that was refused last, and its counter. A full queue refuses thousands
   // a second, all in the same words: they are read once.

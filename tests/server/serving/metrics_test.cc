@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "server/model/error_details.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/wire_status.h"
@@ -70,6 +71,32 @@ TEST_F(MetricsTest, CallsAndSourcesAreCountedByTheirCode) {
             HasSubstr("beamwright_request_duration_seconds_count{" + model + "version=\"1\"} 3\n"),
             HasSubstr("beamwright_request_duration_seconds_bucket{" + model +
                       "version=\"1\",le=\"0.0025\"} 1\n")));
+}
+
+// Reads what may take long, and lets nobody on before somebody else has counted.
+class SlowGauges : public prometheus::Collectable {
+ public:
+  std::vector<prometheus::MetricFamily> Collect() const override {
+    begun.Notify();
+    waited = counted.WaitForNotificationWithTimeout(absl::Seconds(30));
+    return {};
+  }
+
+  mutable absl::Notification begun;
+  mutable absl::Notification counted;
+  mutable bool waited = false;
+};
+
+TEST_F(MetricsTest, TheEngineCountsWhileGaugesAreRead) {
+  SlowGauges gauges;
+  metrics_.Add(&gauges);
+  std::thread reader([this] { metrics_.Text(); });
+  gauges.begun.WaitForNotification();
+  metrics_.OnStep(*model_, {});
+  gauges.counted.Notify();
+  reader.join();
+  metrics_.Remove(&gauges);
+  EXPECT_TRUE(gauges.waited);
 }
 
 // Equal refusals in a row, then others of the same code, an error that is no refusal, and the first
