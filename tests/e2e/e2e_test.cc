@@ -45,7 +45,7 @@ std::pair<grpc::Status, v1::DecodeResponse> Decode(v1::DecodeService::Stub& stub
 }
 
 grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-                     const std::string& bytes, const std::string& token) {
+                     const std::string& bytes, const std::string& token, std::string* answer) {
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   context.set_deadline(Deadline());
@@ -62,6 +62,9 @@ grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::s
     done.Notify();
   });
   done.WaitForNotification();
+  if (grpc::Slice all; status.ok() && answer != nullptr && response.DumpToSingleSlice(&all).ok()) {
+    answer->assign(reinterpret_cast<const char*>(all.begin()), all.size());
+  }
   return status;
 }
 

@@ -25,9 +25,11 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address);
 std::pair<grpc::Status, v1::DecodeResponse> Decode(v1::DecodeService::Stub& stub,
                                                    const v1::DecodeRequest& request);
 
-// A unary call with raw bytes; a token is sent as a bearer's unless it is empty.
+// A unary call with raw bytes; a token is sent as a bearer's unless it is empty. `answer` gets the
+// bytes of the answer unless it is null.
 grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-                     const std::string& bytes, const std::string& token = "");
+                     const std::string& bytes, const std::string& token = "",
+                     std::string* answer = nullptr);
 
 v1::DecodeRequest Request(const std::vector<std::string>& texts);
 
