@@ -58,7 +58,10 @@ build_image() {
   for path in /etc/apt /usr/share/keyrings /etc/ssl/certs /usr/share/ca-certificates; do
     [[ ! -e $path ]] || bind+=(--volume "$path:$path:ro")
   done
+  local commit
+  commit=$(git -c safe.directory="$PWD" describe --always --dirty --abbrev=12 --exclude='*' 2>&-) || true
   quietly build.log buildah build --pull-never --layers --format oci "${bind[@]}" \
+    --build-arg COMMIT="$commit" \
     --ignorefile .dockerignore --file deploy/Dockerfile --tag beamwright .
 }
 
