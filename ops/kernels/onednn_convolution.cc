@@ -1,6 +1,7 @@
 #include "ops/kernels/onednn_convolution.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
 
 #include "ops/kernels/onednn_engine.h"
@@ -45,6 +46,13 @@ struct Problem {
     }
   }
 };
+
+// oneDNN's word for it, which would pass for a lack of a kernel or for a fault.
+void ThrowIfOutOfMemory(const dnnl::error& error) {
+  if (error.status == dnnl_out_of_memory) {
+    throw std::bad_alloc();
+  }
+}
 
 class Convolution final : public OneDnnConvolution {
  public:
@@ -112,7 +120,8 @@ class Convolution final : public OneDnnConvolution {
       }
       OneDnnStream().wait();
       return true;
-    } catch (const dnnl::error&) {
+    } catch (const dnnl::error& error) {
+      ThrowIfOutOfMemory(error);
       return false;
     }
   }
@@ -150,7 +159,8 @@ std::shared_ptr<const OneDnnConvolution> OneDnnConvolutions::Find(
     if (!made->is_reference()) {
       result = std::move(made);
     }
-  } catch (const dnnl::error&) {
+  } catch (const dnnl::error& error) {
+    ThrowIfOutOfMemory(error);
     // No kernel for this geometry or machine: the caller has its own.
   }
   if (entries_.size() == kMost) {

@@ -4,6 +4,7 @@
 
 #include "ops/base/status.h"
 #include "ops/base/step_profile.h"
+#include "ops/kernels/parallel.h"
 #include "ops/loop/loop_body.h"
 
 namespace beamwright::ops {
@@ -109,11 +110,10 @@ absl::Status LoopBody::RunPerRequest(const ExecutionContext& context,
   if (threads > 1) {
     inner.num_threads = 1;
   }
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-  for (int i = 0; i < count; ++i) {
+  ParallelFor(threads, count, [&](int64_t i) {
     const auto at = static_cast<size_t>(i);
     statuses[at] = RunUnit(inner, segment, scratch.units[at], scratch.rows);
-  }
+  });
   for (int i = 0; i < count; ++i) {
     BW_RETURN_IF_ERROR(statuses[static_cast<size_t>(i)]);
   }

@@ -6,6 +6,7 @@
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "ops/base/step_profile.h"
+#include "ops/kernels/parallel.h"
 
 namespace beamwright::engine {
 namespace {
@@ -180,11 +181,10 @@ void BeamDriver::ScanRows(const ops::ExecutionContext& context) {
       runners_[decoder].ComputeScores(context);
     }
   }
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-  for (int row = 0; row < rows; ++row) {
+  ops::ParallelFor(threads, rows, [&](int64_t row) {
     const auto at = static_cast<size_t>(row);
     statuses_[at] = in_panels ? MakeRules(at) : ScanRow(at);
-  }
+  });
   if (in_panels) {
     ScanPanels(context);
   }

@@ -4,6 +4,7 @@
 // The file is read whenever a point is passed, so a test switches faults on and off while the
 // server runs.
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <new>
 #include <string>
@@ -16,6 +17,10 @@ namespace beamwright {
 namespace {
 
 absl::Status Fault(const char* point) {
+  // Passed for every part of a kernel's work: too often for a file to be read.
+  if (std::strcmp(point, "parallel.part") == 0) {
+    return absl::OkStatus();
+  }
   static const char* const file = std::getenv("BEAMWRIGHT_FAULTS");
   std::ifstream faults(file == nullptr ? "" : file);
   std::string name;

@@ -5,15 +5,21 @@
 
 #include <new>
 #include <string>
+#include <vector>
 
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
 #include "ops/base/fault_point.h"
 #include "server/engine/engine.h"
+#include "tests/server/engine/attention_bundle.h"
 #include "tests/server/engine/fused_bundle.h"
 
 namespace beamwright::engine {
 namespace {
+
+using engine_testing::AttentionBundle;
+using engine_testing::FusedBundle;
+using engine_testing::RandomTable;
 
 // Which passage of which point has no memory; counts down.
 absl::Mutex mutex;
@@ -28,15 +34,32 @@ absl::Status Fault(const char* point) {
   return absl::OkStatus();
 }
 
-class OutOfMemoryTest : public ::testing::TestWithParam<const char*> {
+void FailAt(const std::string& point, int passage) {
+  absl::MutexLock lock(&mutex);
+  fault_point = point;
+  passages = passage;
+}
+
+// Models, threads and requests of a test, and where memory runs out in it.
+struct Work {
+  const char* point;
+  int num_threads;
+  int num_requests;
+  int beam_size;
+  int last_passage;  // each up to it lacks memory once
+  model::Bundle (*bundle)();
+};
+
+class OutOfMemoryTest : public ::testing::TestWithParam<Work> {
  protected:
   OutOfMemoryTest() {
     fault_hook = Fault;
     EngineOptions options;
-    options.num_threads = 1;
+    options.num_threads = GetParam().num_threads;
+    options.max_rows = GetParam().num_requests * GetParam().beam_size;
     engine_ = *Engine::Start(options);
-    model_ = *DecodeModel::Compile(engine_testing::FusedBundle({1, v1::ENSEMBLE_MEAN_LOG_PROBS}));
-    options_.set_beam_size(3);
+    model_ = *DecodeModel::Compile(GetParam().bundle());
+    options_.set_beam_size(GetParam().beam_size);
     options_.set_max_length(6);
     options_.set_stop(v1::STOP_MODE_NEVER);
   }
@@ -45,14 +68,9 @@ class OutOfMemoryTest : public ::testing::TestWithParam<const char*> {
     fault_hook = nullptr;
   }
 
-  static void FailAt(const std::string& point, int passage) {
-    absl::MutexLock lock(&mutex);
-    fault_point = point;
-    passages = passage;
-  }
-  static v1::Source Ids(int first) {
+  static v1::Source Ids(int number) {
     v1::Source source;
-    source.mutable_ids()->add_ids(first);
+    source.mutable_ids()->add_ids(number % 40 + 3);
     source.mutable_ids()->add_ids(2);
     return source;
   }
@@ -62,30 +80,35 @@ class OutOfMemoryTest : public ::testing::TestWithParam<const char*> {
     return decoded.SerializeAsString();
   }
 
+  // All at once.
+  std::vector<absl::StatusOr<v1::Decoded>> DecodeAll() {
+    std::vector<absl::StatusOr<v1::Decoded>> answers(static_cast<size_t>(GetParam().num_requests));
+    absl::BlockingCounter left(GetParam().num_requests);
+    for (size_t i = 0; i < answers.size(); ++i) {
+      engine_->Decode(model_, Ids(static_cast<int>(i)), options_, {},
+                      [&, i](absl::StatusOr<v1::Decoded> decoded) {
+                        answers[i] = std::move(decoded);
+                        left.DecrementCount();
+                      });
+    }
+    left.Wait();
+    return answers;
+  }
+
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<const DecodeModel> model_;
   v1::DecodeOptions options_;
 };
 
 TEST_P(OutOfMemoryTest, EverybodyIsAnsweredAndTheEngineGoesOn) {
-  constexpr int kRequests = 3;
   std::vector<std::string> expected;
-  for (int i = 0; i < kRequests; ++i) {
-    expected.push_back(Bytes(*engine_->DecodeAndWait(model_, Ids(i + 3), options_)));
+  for (int i = 0; i < GetParam().num_requests; ++i) {
+    expected.push_back(Bytes(*engine_->DecodeAndWait(model_, Ids(i), options_)));
   }
   int refused = 0;
-  for (int passage = 1; passage <= 4; ++passage) {
-    FailAt(GetParam(), passage);
-    std::vector<absl::StatusOr<v1::Decoded>> answers(kRequests);
-    absl::BlockingCounter left(kRequests);
-    for (int i = 0; i < kRequests; ++i) {
-      engine_->Decode(model_, Ids(i + 3), options_, {},
-                      [&, i](absl::StatusOr<v1::Decoded> decoded) {
-                        answers[static_cast<size_t>(i)] = std::move(decoded);
-                        left.DecrementCount();
-                      });
-    }
-    left.Wait();
+  for (int passage = 1; passage <= GetParam().last_passage; ++passage) {
+    FailAt(GetParam().point, passage);
+    const std::vector<absl::StatusOr<v1::Decoded>> answers = DecodeAll();
     for (size_t i = 0; i < answers.size(); ++i) {
       if (answers[i].ok()) {
         EXPECT_EQ(Bytes(*answers[i]), expected[i]);
@@ -97,16 +120,26 @@ TEST_P(OutOfMemoryTest, EverybodyIsAnsweredAndTheEngineGoesOn) {
   }
   EXPECT_GT(refused, 0);
   FailAt("", 0);
-  EXPECT_EQ(Bytes(*engine_->DecodeAndWait(model_, Ids(3), options_)), expected[0]);
+  EXPECT_EQ(Bytes(*engine_->DecodeAndWait(model_, Ids(0), options_)), expected[0]);
   engine_->Drain();
   EXPECT_EQ(engine_->load().running, 0);
   EXPECT_EQ(engine_->load().rows, 0);
   EXPECT_EQ(engine_->load().bytes, 0);
 }
 
+model::Bundle Fused() { return FusedBundle({1, v1::ENSEMBLE_MEAN_LOG_PROBS}); }
+model::Bundle Attending() { return AttentionBundle(RandomTable(23)); }
+
 INSTANTIATE_TEST_SUITE_P(Points, OutOfMemoryTest,
-                         ::testing::Values("engine.accept", "engine.encode", "engine.step",
-                                           "engine.reply"));
+                         ::testing::Values(Work{"engine.accept", 1, 3, 3, 4, Fused},
+                                           Work{"engine.encode", 1, 3, 3, 4, Fused},
+                                           Work{"engine.step", 1, 3, 3, 4, Fused},
+                                           Work{"engine.reply", 1, 3, 3, 4, Fused}));
+// What no exception can leave by itself: requests that attend to their sources side by side, and
+// rows that are scanned side by side, which takes many of them.
+INSTANTIATE_TEST_SUITE_P(ParallelParts, OutOfMemoryTest,
+                         ::testing::Values(Work{"parallel.part", 2, 3, 3, 12, Attending},
+                                           Work{"parallel.part", 2, 50, 100, 4, Fused}));
 
 }  // namespace
 }  // namespace beamwright::engine
