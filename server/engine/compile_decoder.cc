@@ -2,13 +2,14 @@
 // the graph itself as the body of a loop whose back edges the configuration names.
 #include <algorithm>
 
-#include "absl/strings/str_join.h"
+#include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
 #include "ops/compile/step_form.h"
 #include "ops/compile/token_tables.h"
 #include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
 #include "server/engine/decoder_form.h"
+#include "server/engine/decoder_inputs.h"
 #include "server/engine/parts.h"
 #include "server/engine/split_projection.h"
 
@@ -49,7 +50,7 @@ class DecoderCompiler {
                         ops::Program::Compile(graph, info, ops::Operators(), needed));
     ops::Program* const prologue = &parts_.prologue;
     ops::Program::DropUnread(graph, {&prologue, 1}, wanted);
-    BW_RETURN_IF_ERROR(FindInputs());
+    BW_RETURN_IF_ERROR(FindDecoderInputs(moved_states_, parts_));
     FindAttentionLayout();
     return absl::OkStatus();
   }
@@ -307,85 +308,6 @@ class DecoderCompiler {
       }
     }
     return Invalid("decoder.token_input: the decoder has no input '", config_.token_input(), "'");
-  }
-
-  const v1::StateConfig* FindState(const std::string& input) const {
-    for (const v1::StateConfig& state : config_.states()) {
-      if (state.input() == input) {
-        return &state;
-      }
-    }
-    return nullptr;
-  }
-
-  // Where each per-request input of the decoder graph comes from.
-  absl::Status FindInputs() {
-    const Graph& graph = parts_.decoder;
-    for (const int node : graph.parameters) {
-      if (node == token_node_) {
-        continue;
-      }
-      DecoderInput input;
-      input.name = PortName(graph, node);
-      input.node = node;
-      input.is_state = std::find(parts_.state_values.begin(), parts_.state_values.end(),
-                                 ValueId{node, 0}) != parts_.state_values.end();
-      input.layers_first =
-          std::find(moved_states_.begin(), moved_states_.end(), input.name) != moved_states_.end();
-      std::string encoder_output = input.name;
-      if (const v1::StateConfig* state = FindState(input.name)) {
-        input.has_constant = state->has_constant();
-        input.constant = state->constant();
-        if (!state->encoder_output().empty()) {
-          encoder_output = state->encoder_output();
-        }
-      }
-      for (const v1::MemoryConfig& memory : config_.memory()) {
-        if (memory.input() == input.name) {
-          encoder_output = memory.encoder_output();
-          input.length_kind = memory.length_kind();
-        }
-      }
-      const bool given = input.has_constant || input.length_kind != v1::LENGTH_INPUT_NONE;
-      if (!given && parts_.encoder != nullptr) {
-        BW_ASSIGN_OR_RETURN(input.encoder_output, FindEncoderOutput(input.name, encoder_output));
-      }
-      parts_.inputs.push_back(input);
-    }
-    return CheckConfiguredNames();
-  }
-
-  absl::StatusOr<int> FindEncoderOutput(const std::string& input, const std::string& name) const {
-    const Graph& encoder = parts_.encoder->graph();
-    std::vector<std::string> names;
-    for (size_t i = 0; i < encoder.results.size(); ++i) {
-      names.push_back(PortName(encoder, encoder.results[i]));
-      if (names.back() == name) {
-        return static_cast<int>(i);
-      }
-    }
-    return Invalid("decoder input '", input, "' reads encoder output '", name,
-                   "', which the encoder does not have; it has '", absl::StrJoin(names, "', '"),
-                   "'");
-  }
-
-  // A name in the configuration that fits nothing is a mistake, not a preference.
-  absl::Status CheckConfiguredNames() const {
-    const auto known = [this](const std::string& name) {
-      return std::any_of(parts_.inputs.begin(), parts_.inputs.end(),
-                         [&](const DecoderInput& input) { return input.name == name; });
-    };
-    for (const v1::StateConfig& state : config_.states()) {
-      if (!known(state.input())) {
-        return Invalid("decoder.states: the decoder has no input '", state.input(), "'");
-      }
-    }
-    for (const v1::MemoryConfig& memory : config_.memory()) {
-      if (!known(memory.input())) {
-        return Invalid("decoder.memory: the decoder has no input '", memory.input(), "'");
-      }
-    }
-    return absl::OkStatus();
   }
 
   absl::Status FindVocabulary(const Graph& body) {

@@ -49,4 +49,9 @@ int MaxTargetLength(const DecodeModel& model) {
   return limit > 0 ? limit : search::kMaxLength;
 }
 
+int MaxBeamSize(const DecodeModel& model) {
+  const int limit = model.config().limits().max_beam_size();
+  return limit > 0 ? limit : search::kMaxBeamSize;
+}
+
 }  // namespace beamwright::engine

@@ -20,8 +20,9 @@ absl::StatusOr<std::vector<int32_t>> ReadTokens(const DecodeModel& model, const 
 // What the model alone says of a search: vocabulary, begin, end and banned tokens.
 void SetModelTokens(const DecodeModel& model, search::SearchOptions& search);
 
-// Most target tokens that the model allows.
+// Most target tokens, and the widest beam, that the model allows.
 int MaxTargetLength(const DecodeModel& model);
+int MaxBeamSize(const DecodeModel& model);
 
 }  // namespace beamwright::engine
 

@@ -1,0 +1,97 @@
+#include "server/engine/decoder_inputs.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "ops/base/status.h"
+
+namespace beamwright::engine {
+namespace {
+
+using ops::Graph;
+using ops::ValueId;
+
+const v1::StateConfig* FindState(const v1::DecoderConfig& config, const std::string& input) {
+  for (const v1::StateConfig& state : config.states()) {
+    if (state.input() == input) {
+      return &state;
+    }
+  }
+  return nullptr;
+}
+
+absl::StatusOr<int> FindEncoderOutput(const Graph& encoder, const std::string& input,
+                                      const std::string& name) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < encoder.results.size(); ++i) {
+    names.push_back(PortName(encoder, encoder.results[i]));
+    if (names.back() == name) {
+      return static_cast<int>(i);
+    }
+  }
+  return Invalid("decoder input '", input, "' reads encoder output '", name,
+                 "', which the encoder does not have; it has '", absl::StrJoin(names, "', '"), "'");
+}
+
+// A name in the configuration that fits nothing is a mistake, not a preference.
+absl::Status CheckConfiguredNames(const DecodeModel::Parts& parts) {
+  const auto known = [&parts](const std::string& name) {
+    return std::any_of(parts.inputs.begin(), parts.inputs.end(),
+                       [&](const DecoderInput& input) { return input.name == name; });
+  };
+  for (const v1::StateConfig& state : parts.config.decoder().states()) {
+    if (!known(state.input())) {
+      return Invalid("decoder.states: the decoder has no input '", state.input(), "'");
+    }
+  }
+  for (const v1::MemoryConfig& memory : parts.config.decoder().memory()) {
+    if (!known(memory.input())) {
+      return Invalid("decoder.memory: the decoder has no input '", memory.input(), "'");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status FindDecoderInputs(absl::Span<const std::string> moved_states,
+                               DecodeModel::Parts& parts) {
+  const Graph& graph = parts.decoder;
+  const v1::DecoderConfig& config = parts.config.decoder();
+  for (const int node : graph.parameters) {
+    if (node == parts.token_node) {
+      continue;
+    }
+    DecoderInput input;
+    input.name = PortName(graph, node);
+    input.node = node;
+    input.is_state = std::find(parts.state_values.begin(), parts.state_values.end(),
+                               ValueId{node, 0}) != parts.state_values.end();
+    input.layers_first =
+        std::find(moved_states.begin(), moved_states.end(), input.name) != moved_states.end();
+    std::string encoder_output = input.name;
+    if (const v1::StateConfig* state = FindState(config, input.name)) {
+      input.has_constant = state->has_constant();
+      input.constant = state->constant();
+      if (!state->encoder_output().empty()) {
+        encoder_output = state->encoder_output();
+      }
+    }
+    for (const v1::MemoryConfig& memory : config.memory()) {
+      if (memory.input() == input.name) {
+        encoder_output = memory.encoder_output();
+        input.length_kind = memory.length_kind();
+      }
+    }
+    const bool given = input.has_constant || input.length_kind != v1::LENGTH_INPUT_NONE;
+    if (!given && parts.encoder != nullptr) {
+      BW_ASSIGN_OR_RETURN(input.encoder_output,
+                          FindEncoderOutput(parts.encoder->graph(), input.name, encoder_output));
+    }
+    parts.inputs.push_back(input);
+  }
+  return CheckConfiguredNames(parts);
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,22 @@
+// What a request's DecodeOptions say to the search, field by field.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_READ_OPTIONS_H_
+#define BEAMWRIGHT_SERVER_ENGINE_READ_OPTIONS_H_
+
+#include <string>
+#include <vector>
+
+#include "beamwright/v1/decode.pb.h"
+#include "server/engine/decode_model.h"
+#include "server/search/options.h"
+
+namespace beamwright::engine {
+
+// Fills `search`, but for what depends on the source, from options that have their defaults and
+// keep their fields' rules. Returns what is wrong for this model, or excludes each other, each
+// beginning with "options.<field>"; empty: nothing.
+std::vector<std::string> ReadOptions(const DecodeModel& model, const v1::DecodeOptions& merged,
+                                     search::SearchOptions& search);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_READ_OPTIONS_H_
