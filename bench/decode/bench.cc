@@ -118,8 +118,9 @@ absl::StatusOr<DecodeResult> BenchDecode(const std::shared_ptr<const engine::Dec
     BW_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Engine> engine,
                         engine::Engine::Start(options));
     for (size_t next = 0; traffic.Admit(); next = (next + 1) % sources.size()) {
-      engine->Decode(model, sources[next], bench_case.options, {},
-                     [&](const absl::StatusOr<v1::Decoded>& decoded) { traffic.Answered(decoded); });
+      engine->Decode(
+          model, sources[next], bench_case.options, {},
+          [&](const absl::StatusOr<v1::Decoded>& decoded) { traffic.Answered(decoded); });
     }
   }  // the engine finishes what is in flight, and its thread ends
   BW_ASSIGN_OR_RETURN(DecodeResult result, traffic.Result());

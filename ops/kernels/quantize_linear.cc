@@ -108,9 +108,7 @@ absl::Status CheckZeroPoint(absl::Span<const InputInfo> inputs, absl::string_vie
   return absl::OkStatus();
 }
 
-const Tensor* ZeroPoint(absl::Span<const Tensor* const> inputs) {
-  return InputOrNull(inputs, 2);
-}
+const Tensor* ZeroPoint(absl::Span<const Tensor* const> inputs) { return InputOrNull(inputs, 2); }
 
 struct QuantizeOp {
   using Options = LinearOptions;

@@ -38,9 +38,8 @@ TEST(Movement, TransposeConcatSplitTile) {
   });
   const Tensor tiled = RunOne({"Tile", {Counting({2, 3}), List({2, 1, 3})}});
   ASSERT_EQ(tiled.shape(), Shape({2, 2, 9}));
-  ForEachIndex(tiled.shape(), [&](const Index& i) {
-    EXPECT_EQ(At(tiled, i), i[1] * 3 + i[2] % 3);
-  });
+  ForEachIndex(tiled.shape(),
+               [&](const Index& i) { EXPECT_EQ(At(tiled, i), i[1] * 3 + i[2] % 3); });
   EXPECT_EQ(RunOne({"Tile", {Counting({2, 3}), List({2})}}).shape(), Shape({2, 6}));
 
   EXPECT_THAT(ErrorOf({"Split", {x, List({1})}, {{"num_splits", int64_t{2}}}, 2}),
