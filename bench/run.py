@@ -51,7 +51,7 @@ def serving_section(folder: Path, quick: bool) -> page.Lines:
     model, seconds = decoding.small(folder), 3 if quick else 8
     served = serving.compare(model, folder, 1 if quick else 3, seconds)
     return page.servers(served, serving.call_cost(model, folder, seconds),
-                        serving.overload(model, folder, seconds))
+                        serving.overload(model, folder, 3 if quick else 5, seconds))
 
 
 def traffic_section(folder: Path, threads: list[int], quick: bool) -> page.Lines:

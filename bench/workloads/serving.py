@@ -55,6 +55,7 @@ class Overload:
     goodput: float = 0           # words/s answered at three times the peak
     p99_accepted: float = 0      # ms
     p99_refused: float = 0       # ms
+    p99_lag: float = 0           # ms by which the load generator was late
     memory_before: float = 0     # MB, when the overload began
     memory_after: float = 0
 
@@ -161,20 +162,25 @@ def call_cost(model: Model, folder: Path, seconds: float) -> CallCost:
     return cost
 
 
-def overload(model: Model, folder: Path, seconds: float) -> Overload:
+def overload(model: Model, folder: Path, rounds: int, seconds: float) -> list[Overload]:
+    """One a round, all with the same server."""
     words = words_file(folder)
-    found = Overload()
+    runs = []
     with serving.beamwright(model.bundle, 1, "--max-queue", QUEUE, "--max-rows",
                             RUNNING * model.beam) as server:
         def load(*flags: object) -> Report:
             return Load(server, words, seconds, *flags, *search_flags(model)).report()
 
-        found.peak = load("--concurrency", 64)["sources_per_second"]
-        found.p99_at_80 = load("--rate", 0.8 * found.peak)["latency_ms"]["p99"]
-        found.memory_before = server.resident_megabytes()
-        over = load("--rate", 3 * found.peak)
-        found.memory_after = server.resident_megabytes()
-    found.goodput = over["sources_per_second"]
-    found.p99_accepted = over["latency_ms"]["p99"]
-    found.p99_refused = over["refused_ms"]["p99"]
-    return found
+        for _ in range(rounds):
+            run = Overload()
+            run.peak = load("--concurrency", 64)["sources_per_second"]
+            run.p99_at_80 = load("--rate", 0.8 * run.peak)["latency_ms"]["p99"]
+            run.memory_before = server.resident_megabytes()
+            over = load("--rate", 3 * run.peak)
+            run.memory_after = server.resident_megabytes()
+            run.goodput = over["sources_per_second"]
+            run.p99_accepted = over["latency_ms"]["p99"]
+            run.p99_refused = over["refused_ms"]["p99"]
+            run.p99_lag = over["lag_ms"]["p99"]
+            runs.append(run)
+    return runs
