@@ -101,6 +101,8 @@ absl::StatusOr<std::unique_ptr<http::Listener>> Listen(const http::ListenerOptio
 rpc::ServerOptions RpcOptions(const serving::Flags& flags) {
   rpc::ServerOptions options;
   options.address = flags.grpc_address;
+  options.max_connections = flags.grpc_max_connections;
+  options.max_connections_per_client = flags.grpc_max_connections_per_client;
   options.max_receive_bytes = flags.grpc_max_receive_bytes;
   options.max_concurrent_streams = flags.grpc_max_concurrent_streams;
   options.channelz = flags.channelz_address != "none";
@@ -210,6 +212,10 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
 
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> server,
                       rpc::Server::Start(RpcOptions(flags), guard->api(), inference));
+  const serving::ConnectionGauges connections([&server] { return server->CountConnections(); },
+                                              flags.grpc_max_connections);
+  metrics.Add(&connections);
+  const absl::Cleanup forget_connections = [&] { metrics.Remove(&connections); };
   const http::Rest rest({flags.http_timeout}, guard->api(), inference, probes);
   const http::Rest operators({flags.http_timeout}, guard->admin(), control, probes);
   const http::Admin admin(guard->admin(), *engine, operators);

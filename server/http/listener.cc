@@ -8,12 +8,12 @@
 #include <new>
 #include <thread>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
 #include "server/http/connection.h"
 #include "server/http/pool.h"
 #include "server/http/replies.h"
+#include "server/serving/host_port.h"
 
 namespace beamwright::http {
 namespace {
@@ -45,25 +45,6 @@ const std::string& Busy() {
 const std::string& TooSlow() {
   static const auto* const text = new std::string(LastAnswer(408, "Request Timeout"));
   return *text;
-}
-
-struct HostPort {
-  std::string host;
-  int port = 0;
-};
-
-absl::StatusOr<HostPort> ParseAddress(const std::string& address) {
-  HostPort result;
-  const size_t colon = address.rfind(':');
-  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &result.port) ||
-      result.port < 0 || result.port > 65535) {
-    return Invalid("'", address, "' is no host:port");
-  }
-  result.host = address.substr(0, colon);
-  if (result.host.size() > 1 && result.host.front() == '[' && result.host.back() == ']') {
-    result.host = result.host.substr(1, result.host.size() - 2);
-  }
-  return result;
 }
 
 // Also after a crash the port can be taken again; never is it shared, as the library would by
@@ -147,7 +128,7 @@ class Listener::Impl final : public httplib::Server {
   }
 
   // The port; -1 if the address can't be bound.
-  int Bind(const HostPort& address) {
+  int Bind(const serving::HostPort& address) {
     int port = address.port;
     if (port == 0) {
       port = bind_to_any_port(address.host);
@@ -313,7 +294,7 @@ thread_local bool Listener::Impl::refused = false;
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Start(const ListenerOptions& options,
                                                           Handler handler) {
-  BW_ASSIGN_OR_RETURN(const HostPort address, ParseAddress(options.address));
+  BW_ASSIGN_OR_RETURN(const serving::HostPort address, serving::ParseHostPort(options.address));
   std::unique_ptr<Listener> listener(new Listener);
   listener->impl_ = std::make_unique<Impl>(options, std::move(handler));
   listener->port_ = listener->impl_->Bind(address);

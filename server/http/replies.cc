@@ -7,6 +7,7 @@
 #include "ops/base/status.h"
 #include "server/http/json.h"
 #include "server/model/error_details.h"
+#include "server/serving/serving_state.h"
 #include "server/serving/wire_status.h"
 
 namespace beamwright::http {
@@ -113,10 +114,7 @@ absl::Status Refusal(int http_status) {
     case 415:
       return Invalid("Content-Encoding is not supported; send the body as it is");
     case 503:
-      return model::WithRetryAfter(
-          model::WithReason(absl::UnavailableError("too many connections; try again"),
-                            model::reason::kTooManyConnections),
-          absl::Seconds(1));
+      return serving::TooManyConnections();
     default:
       return Invalid("the request is malformed");
   }

@@ -7,10 +7,10 @@
 #include <chrono>
 #include <thread>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "grpc/health/v1/health.pb.h"
+#include "ops/base/status.h"
 #include "server/rpc/credentials.h"
 
 namespace beamwright::rpc {
@@ -27,9 +27,18 @@ constexpr absl::Duration kGoAway = absl::Milliseconds(50);
 constexpr int kHandshakeTimeoutMs = 10'000;
 
 std::string WithPort(const std::string& address, int port) {
-  return absl::StartsWith(address, "unix:")
-             ? address
-             : absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
+  return port == 0 ? address : absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
+}
+
+AcceptorOptions OptionsOf(const ServerOptions& options, serving::Decoder& decoder) {
+  AcceptorOptions result;
+  result.address = options.address;
+  result.max_connections = options.max_connections;
+  result.max_connections_per_client = options.max_connections_per_client;
+  result.refused = [&decoder] {
+    decoder.Refuse(serving::TooManyConnections(), serving::Caller{serving::Method::kGrpcOther});
+  };
+  return result;
 }
 
 // Health of `name`: a model's, or, by "", that of the server and of the services that need models.
@@ -61,8 +70,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   }
   std::unique_ptr<Server> server(new Server(access, service));
+  BW_ASSIGN_OR_RETURN(server->acceptor_, Acceptor::Listen(OptionsOf(options, service.decoder())));
   grpc::ServerBuilder builder;
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kMinPingIntervalMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
@@ -70,26 +79,28 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
   builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
-  builder.AddListeningPort(options.address, MakeCredentials(options.tls, options.tls_refresh),
-                           &server->port_);
+  const std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> connections =
+      builder.experimental().AddExternalConnectionAcceptor(
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+          MakeCredentials(options.tls, options.tls_refresh));
   builder.RegisterService(&server->decode_);
   builder.RegisterService(&server->models_);
   builder.RegisterService(&server->inference_);
   server->server_ = builder.BuildAndStart();
-  if (server->server_ == nullptr || server->port_ <= 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on '", options.address,
-                     "': the address is not this machine's, the port is taken or reserved, or it "
-                     "is no host:port"));
+  if (server->server_ == nullptr) {
+    return absl::InternalError("gRPC does not start; --log-level debug shows what it says");
   }
   server->one_callback_thread_ = OneCallbackThread::Hold(*server->server_);
-  const bool has_port = !absl::StartsWith(options.address, "unix:");
-  server->port_ = has_port ? server->port_ : 0;
-  server->address_ = has_port ? WithPort(options.address, server->port_) : options.address;
+  server->address_ = WithPort(options.address, server->port());
   grpc::HealthCheckServiceInterface* health = server->server_->GetHealthCheckService();
   health->SetServingStatus(v1::ModelService::service_full_name(), true);
   server->availability_.Observe(
       [health](const std::string& name, bool able) { SetHealth(*health, name, able); });
+  server->acceptor_->Start([connections](int fd) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = fd;
+    connections->HandleNewConnection(&connection);
+  });
   return server;
 }
 
@@ -97,6 +108,7 @@ Server::~Server() {
   if (server_ != nullptr) {
     availability_.Observe(nullptr);
     one_callback_thread_ = nullptr;
+    acceptor_->Stop();
     server_->Shutdown(std::chrono::system_clock::now());
     server_->Wait();
   }
@@ -107,6 +119,8 @@ void Server::Leave() { server_->GetHealthCheckService()->Shutdown(); }
 void Server::Stop(const std::function<void()>& closing) {
   availability_.Observe(nullptr);
   one_callback_thread_ = nullptr;
+  // Before gRPC shuts down: what it is handed after that it does not even close.
+  acceptor_->Stop();
   // Shutdown sends GOAWAY and then waits for what is open.
   std::thread shutdown(
       [this] { server_->Shutdown(std::chrono::system_clock::now() + kLastReplies); });

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "server/access/tls.h"
 #include "server/oip/service.h"
+#include "server/rpc/acceptor.h"
 #include "server/rpc/decode_service.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/inference_service.h"
@@ -24,6 +25,8 @@ namespace beamwright::rpc {
 struct ServerOptions {
   // "host:port", "[::]:port", "unix:/path"; port 0 takes a free one.
   std::string address;
+  int max_connections = 4096;
+  int max_connections_per_client = 0;  // by address; 0: as many as there may be
   int max_receive_bytes = 16 << 20;
   int max_concurrent_streams = 1024;  // of a connection
   // Whether gRPC keeps account of connections and calls for channelz.
@@ -37,8 +40,8 @@ struct ServerOptions {
 
 class Server {
  public:
-  // Listens and serves. The port is shared with no other process. Unavailable if it can't be bound.
-  // Access and service must outlive the server.
+  // Listens and serves. The port is shared with no other process. InvalidArgument for an address
+  // that is none; Unavailable if it can't be bound. Access and service must outlive the server.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
                                                        const access::Access& access,
                                                        oip::Service& service);
@@ -47,7 +50,9 @@ class Server {
 
   // Where it listens, with the port that was chosen; 0 for a Unix socket.
   const std::string& address() const { return address_; }
-  int port() const { return port_; }
+  int port() const { return acceptor_->port(); }
+  // How many connections are open. Thread-safe.
+  int CountConnections() const { return acceptor_->CountOpen(); }
 
   // Health tells NOT_SERVING for every service and model from now on; calls are still taken.
   void Leave();
@@ -67,8 +72,8 @@ class Server {
   InferenceService inference_;
   std::unique_ptr<grpc::Server> server_;                    // uses the services
   std::unique_ptr<OneCallbackThread> one_callback_thread_;  // uses the server
+  std::unique_ptr<Acceptor> acceptor_;                      // hands connections to the server
   std::string address_;
-  int port_ = 0;
 };
 
 }  // namespace beamwright::rpc

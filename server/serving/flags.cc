@@ -105,6 +105,11 @@ void AddListeners(CLI::App& app, Flags& flags) {
          flags.grpc_max_receive_bytes);
   AddInt(app, "--grpc-max-concurrent-streams", "Most calls of a gRPC connection at once", 1,
          1'000'000, flags.grpc_max_concurrent_streams);
+  AddInt(app, "--grpc-max-connections", "Most gRPC connections; what is more is closed at once", 1,
+         1'000'000, flags.grpc_max_connections);
+  AddInt(app, "--grpc-max-connections-per-client",
+         "Most gRPC connections from one address; 0: no limit but that of all", 0, 1'000'000,
+         flags.grpc_max_connections_per_client);
   AddInt(app, "--grpc-max-metadata-bytes", "Headers of a gRPC call, together", 1024, 1 << 20,
          flags.grpc_max_metadata_bytes);
   AddInt(app, "--http-max-body-bytes", "Largest HTTP request body", 1, kMaxMessageBytes,

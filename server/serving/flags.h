@@ -31,6 +31,8 @@ struct Flags {
   access::GuardOptions guard;
   int grpc_max_receive_bytes = 16 << 20;
   int grpc_max_concurrent_streams = 1024;
+  int grpc_max_connections = 4096;
+  int grpc_max_connections_per_client = 0;  // 0: as many as there may be
   int http_max_body_bytes = 4 << 20;
   int http_threads = 64;
   absl::Duration http_timeout = absl::Seconds(60);

@@ -181,4 +181,9 @@ std::vector<MetricFamily> EngineGauges::Collect() const {
   return families;
 }
 
+std::vector<MetricFamily> ConnectionGauges::Collect() const {
+  return {Gauge("beamwright_grpc_connections", "gRPC connections that are open", count_open_()),
+          Gauge("beamwright_grpc_connections_capacity", "Most that there may be", capacity_)};
+}
+
 }  // namespace beamwright::serving

@@ -7,6 +7,7 @@
 #include <prometheus/metric_family.h>
 
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -41,6 +42,19 @@ class EngineGauges : public prometheus::Collectable {
   const engine::Engine& engine_;
   const ModelRegistry& models_;
   const Quarantine& quarantine_;
+};
+
+// Those of the gRPC listener.
+class ConnectionGauges : public prometheus::Collectable {
+ public:
+  // `count_open` is called on a scraper's thread.
+  ConnectionGauges(std::function<int()> count_open, int capacity)
+      : count_open_(std::move(count_open)), capacity_(capacity) {}
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  const std::function<int()> count_open_;
+  const int capacity_;
 };
 
 }  // namespace beamwright::serving

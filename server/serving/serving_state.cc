@@ -13,6 +13,13 @@ absl::Status ShuttingDown() {
                            model::reason::kShuttingDown);
 }
 
+absl::Status TooManyConnections() {
+  return model::WithRetryAfter(
+      model::WithReason(absl::UnavailableError("too many connections; try again"),
+                        model::reason::kTooManyConnections),
+      absl::Seconds(1));
+}
+
 absl::Status ServingState::CheckAccepting() const {
   switch (phase_) {
     case Phase::kLoading:

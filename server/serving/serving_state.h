@@ -24,6 +24,8 @@ enum class Phase {
 
 // What calls get that come too late: Unavailable.
 absl::Status ShuttingDown();
+// What connections get that are more than a listener takes: Unavailable, try again in a second.
+absl::Status TooManyConnections();
 
 // Thread-safe.
 class ServingState {

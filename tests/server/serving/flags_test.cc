@@ -78,6 +78,10 @@ TEST(FlagsTest, EveryFlagReachesItsField) {
                                     "2000",
                                     "--grpc-max-concurrent-streams",
                                     "4",
+                                    "--grpc-max-connections",
+                                    "5",
+                                    "--grpc-max-connections-per-client",
+                                    "6",
                                     "--http-port-file",
                                     "q",
                                     "--metrics-port-file",
@@ -105,6 +109,8 @@ TEST(FlagsTest, EveryFlagReachesItsField) {
   EXPECT_EQ(parsed.flags.http_timeout, absl::Seconds(2));
   EXPECT_EQ(parsed.flags.grpc_max_receive_bytes, 2000);
   EXPECT_EQ(parsed.flags.grpc_max_concurrent_streams, 4);
+  EXPECT_EQ(parsed.flags.grpc_max_connections, 5);
+  EXPECT_EQ(parsed.flags.grpc_max_connections_per_client, 6);
   EXPECT_EQ(parsed.flags.http_port_file, "q");
   EXPECT_EQ(parsed.flags.metrics_port_file, "r");
 }

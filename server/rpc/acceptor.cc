@@ -1,0 +1,164 @@
+#include "server/rpc/acceptor.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "ops/base/status.h"
+
+namespace beamwright::rpc {
+namespace {
+
+// Until the next attempt when the process or the machine has no file or memory left: what waits in
+// the kernel would make poll return at once.
+constexpr int kPauseMs = 100;
+constexpr std::chrono::seconds kBetweenLines(10);
+
+// What a client is counted by; empty for a Unix socket.
+std::string ClientOf(const sockaddr_storage& peer) {
+  const auto bytes = [](const void* data, size_t size) {
+    return std::string(static_cast<const char*>(data), size);
+  };
+  if (peer.ss_family == AF_INET) {
+    return bytes(&reinterpret_cast<const sockaddr_in&>(peer).sin_addr, 4);
+  }
+  if (peer.ss_family == AF_INET6) {
+    const in6_addr& address = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
+    // A network of 64 bits is the least that a site is given: its hosts choose the rest as they
+    // like.
+    return IN6_IS_ADDR_V4MAPPED(&address) ? bytes(address.s6_addr + 12, 4) : bytes(&address, 8);
+  }
+  return "";
+}
+
+// Whether accept failed because of the one connection that it was about to take (accept(2)).
+bool IsOfTheConnection(int error) {
+  switch (error) {
+    case EINTR:
+    case EAGAIN:
+    case ECONNABORTED:
+    case EPERM:
+    case EPROTO:
+    case ENETDOWN:
+    case ENOPROTOOPT:
+    case EHOSTDOWN:
+    case ENONET:
+    case EHOSTUNREACH:
+    case EOPNOTSUPP:
+    case ENETUNREACH:
+    case ETIMEDOUT:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool Acceptor::SeldomLine::Due(int64_t& before) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_) {
+    ++missed_;
+    return false;
+  }
+  next_ = now + kBetweenLines;
+  before = std::exchange(missed_, 0);
+  return true;
+}
+
+absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Listen(AcceptorOptions options) {
+  BW_ASSIGN_OR_RETURN(ListeningSockets sockets, ListeningSockets::Open(options.address));
+  const int stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (stop_fd < 0) {
+    return absl::ErrnoToStatus(errno, "eventfd");
+  }
+  return std::unique_ptr<Acceptor>(new Acceptor(std::move(options), std::move(sockets), stop_fd));
+}
+
+Acceptor::Acceptor(AcceptorOptions options, ListeningSockets sockets, int stop_fd)
+    : options_(std::move(options)),
+      sockets_(std::move(sockets)),
+      port_(sockets_.port()),
+      stop_fd_(stop_fd),
+      table_(options_.max_connections, options_.max_connections_per_client) {}
+
+Acceptor::~Acceptor() {
+  Stop();
+  close(stop_fd_);
+}
+
+void Acceptor::Start(std::function<void(int fd)> take) {
+  take_ = std::move(take);
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Acceptor::Stop() {
+  if (thread_.joinable()) {
+    eventfd_write(stop_fd_, 1);
+    thread_.join();
+  }
+  sockets_.Close();
+}
+
+void Acceptor::Run() {
+  std::vector<pollfd> polled = {{stop_fd_, POLLIN, 0}};
+  for (const int fd : sockets_.fds()) {
+    polled.push_back({fd, POLLIN, 0});
+  }
+  for (bool paused = false;;) {
+    const int ready = poll(polled.data(), paused ? 1 : polled.size(), paused ? kPauseMs : -1);
+    if (ready > 0 && polled[0].revents != 0) {
+      return;
+    }
+    if (std::exchange(paused, ready < 0 && errno != EINTR) || ready <= 0) {
+      continue;
+    }
+    for (size_t i = 1; i < polled.size(); ++i) {
+      if (polled[i].revents != 0 && !AcceptFrom(polled[i].fd)) {
+        paused = true;
+      }
+    }
+  }
+}
+
+bool Acceptor::AcceptFrom(int listening) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof(peer);
+  const int fd =
+      accept4(listening, reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  int64_t before = 0;
+  if (fd < 0) {
+    if (IsOfTheConnection(errno)) {
+      return true;
+    }
+    const int error = errno;
+    if (failed_line_.Due(before)) {
+      spdlog::error("no connection to gRPC can be taken: {}; those that wait are tried again",
+                    std::strerror(error));
+    }
+    return false;
+  }
+  if (table_.Enter(fd, ClientOf(peer))) {
+    take_(fd);
+    return true;
+  }
+  close(fd);
+  options_.refused();
+  if (refused_line_.Due(before)) {
+    spdlog::warn(
+        "a connection to gRPC was refused: there are too many (grpc-max-connections {}, "
+        "grpc-max-connections-per-client {}); {} more since the last such line",
+        options_.max_connections, options_.max_connections_per_client, before);
+  }
+  return true;
+}
+
+}  // namespace beamwright::rpc

@@ -1,0 +1,76 @@
+// Acceptor: takes connections in gRPC's place, because gRPC takes any number of them, and none ever
+// again once it has run out of files. It hands over as many as may be open at a time and closes
+// what is more, so that a client is told Unavailable by its library and backs off. It has a thread
+// that wakes for new connections alone; calls never pass it.
+#ifndef BEAMWRIGHT_SERVER_RPC_ACCEPTOR_H_
+#define BEAMWRIGHT_SERVER_RPC_ACCEPTOR_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "server/rpc/connection_table.h"
+#include "server/rpc/listening_sockets.h"
+
+namespace beamwright::rpc {
+
+struct AcceptorOptions {
+  std::string address;  // as of ListeningSockets::Open
+  int max_connections = 4096;
+  // Of one client: an IPv4 address or the first 64 bits of an IPv6 one. 0: as many as there may be.
+  int max_connections_per_client = 0;
+  // Told of each connection that is refused, on the acceptor's thread.
+  std::function<void()> refused = [] {};
+};
+
+class Acceptor {
+ public:
+  // Binds. Connections wait in the kernel until Start. Errors as of ListeningSockets::Open.
+  static absl::StatusOr<std::unique_ptr<Acceptor>> Listen(AcceptorOptions options);
+  // Stops.
+  ~Acceptor();
+
+  // Hands connected sockets, non-blocking, to `take`, which owns them from then on.
+  void Start(std::function<void(int fd)> take);
+  // Closes the listening sockets; `take` is not called any more. What was handed over stays open.
+  void Stop();
+
+  int port() const { return port_; }  // 0 for a Unix socket
+  // Thread-safe.
+  int CountOpen() { return table_.CountOpen(); }
+
+ private:
+  // Lines of the log that a client can cause as often as it likes, at most one in ten seconds.
+  class SeldomLine {
+   public:
+    // Whether the time has come; `before` is how often it had not since it last had.
+    bool Due(int64_t& before);
+
+   private:
+    std::chrono::steady_clock::time_point next_;
+    int64_t missed_ = 0;
+  };
+
+  Acceptor(AcceptorOptions options, ListeningSockets sockets, int stop_fd);
+  void Run();
+  // Takes or refuses one connection. False if it is no use to try again at once.
+  bool AcceptFrom(int listening);
+
+  const AcceptorOptions options_;
+  ListeningSockets sockets_;
+  const int port_;
+  const int stop_fd_;  // an event
+  ConnectionTable table_;
+  std::function<void(int fd)> take_;
+  SeldomLine refused_line_;
+  SeldomLine failed_line_;
+  std::thread thread_;
+};
+
+}  // namespace beamwright::rpc
+
+#endif  // BEAMWRIGHT_SERVER_RPC_ACCEPTOR_H_

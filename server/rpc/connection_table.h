@@ -1,0 +1,56 @@
+// ConnectionTable: which of the connections that gRPC was given are still open, and whether there
+// is room for one more. gRPC owns their descriptors and tells nobody when it closes one. But a
+// descriptor's number together with the inode of its socket tells: the number is closed by now, or
+// stands for something else. So nothing has to be done when a connection ends, and what counts as
+// open is what gRPC really holds; the table looks when it is full, or asked.
+//
+// A duplicate of the descriptor that waits for the hangup would tell at once, but gRPC leaves it to
+// close() to take a descriptor out of its epoll set, which a duplicate prevents.
+#ifndef BEAMWRIGHT_SERVER_RPC_CONNECTION_TABLE_H_
+#define BEAMWRIGHT_SERVER_RPC_CONNECTION_TABLE_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+
+namespace beamwright::rpc {
+
+// Thread-safe.
+class ConnectionTable {
+ public:
+  // `max_per_client` of one client, by its address; 0: as many as there may be.
+  ConnectionTable(int max_connections, int max_per_client)
+      : max_connections_(max_connections), max_per_client_(max_per_client) {}
+
+  // Enters a connected socket of `client`, whose name is empty where it has none to be counted by.
+  // False if there is no room.
+  bool Enter(int fd, const std::string& client);
+  // How many are open now.
+  int CountOpen();
+
+ private:
+  struct Entry {
+    dev_t device;
+    ino_t inode;
+    std::string client;
+  };
+  bool HasRoom(const std::string& client) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Leave(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropClosed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const int max_connections_;
+  const int max_per_client_;
+  absl::Mutex mutex_;
+  absl::flat_hash_map<int, Entry> entries_ ABSL_GUARDED_BY(mutex_);  // by descriptor
+  absl::flat_hash_map<std::string, int> of_client_ ABSL_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point looked_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace beamwright::rpc
+
+#endif  // BEAMWRIGHT_SERVER_RPC_CONNECTION_TABLE_H_
