@@ -214,7 +214,7 @@ class Run {
       tally_.Sent(due, options_.rate > 0 ? Clock::now() : due);
     }
     client_.DecodeAsync(std::move(request), absl::Now() + options_.timeout,
-                        [this, due, counted](absl::StatusOr<v1::DecodeResponse> response) {
+                        [this, due, counted](const absl::StatusOr<v1::DecodeResponse>& response) {
                           Finish(due, counted, response);
                         });
     return true;
