@@ -128,8 +128,16 @@ class Calls {
 // Many seconds of work, in a message that fits into one HTTP/2 frame.
 constexpr int kManySources = 600;
 
-// Returns when the server has read what was sent on the channel before: a connection keeps the
-// order, and the answer to this call comes at once.
+// A channel that is connected: one that is not yet sends what it was given meanwhile in any order.
+std::shared_ptr<grpc::Channel> Connected(const std::string& address) {
+  auto channel = Connect(address);
+  EXPECT_TRUE(
+      channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::minutes(1)));
+  return channel;
+}
+
+// Returns when the server has read what was sent on the connected channel before: a connection
+// keeps the order, and the answer to this call comes at once.
 void WaitUntilRead(const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
   v1::ListModelsResponse list;
@@ -173,7 +181,7 @@ TEST(DrainTest, WhatRunsAtSigtermIsAnsweredAndTheExitCodeIsZero) {
 
 TEST(DrainTest, ASecondSignalEndsAtOnce) {
   ServerProcess server({"--model-path", DefaultModel()});
-  const auto channel = Connect(server.address());
+  const auto channel = Connected(server.address());
   const auto stub = v1::DecodeService::NewStub(channel);
   Calls calls(*stub, HeavyRequest(kManySources), 1);
   WaitUntilRead(channel);
@@ -185,7 +193,7 @@ TEST(DrainTest, ASecondSignalEndsAtOnce) {
 
 TEST(DrainTest, TheDrainTimeoutEndsWhatIsLeft) {
   ServerProcess server({"--model-path", DefaultModel(), "--drain-timeout", "0"});
-  const auto channel = Connect(server.address());
+  const auto channel = Connected(server.address());
   const auto stub = v1::DecodeService::NewStub(channel);
   Calls calls(*stub, HeavyRequest(kManySources), 1);
   v1::DecodeRequest patient = HeavyRequest(kManySources);
