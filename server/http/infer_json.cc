@@ -258,31 +258,40 @@ absl::Status ReadAll(const Struct& root, absl::string_view binary, InferBody& bo
     BW_RETURN_IF_ERROR(
         Annotate(ReadOutput(outputs->values(i), body), absl::StrCat("outputs[", i, "]")));
   }
+  body.all_binary = body.all_binary && body.request.outputs().empty();
   return absl::OkStatus();
 }
 
-// Raw elements as a flat JSON list. Only the types that answers have.
+// The first of the raw elements, which is taken away from them.
+template <typename T>
+T Take(absl::string_view& raw) {
+  T value;
+  std::memcpy(&value, raw.data(), sizeof(T));
+  raw.remove_prefix(sizeof(T));
+  return value;
+}
+
+// The same as JSON. Only the types that answers have.
+void TakeElement(const std::string& datatype, absl::string_view& raw, std::string& json) {
+  if (datatype == "BYTES") {
+    const auto size = static_cast<size_t>(Take<uint32_t>(raw));
+    AppendQuoted(raw.substr(0, size), json);
+    raw.remove_prefix(size);
+  } else if (datatype == "FP64") {
+    AppendNumber(Take<double>(raw), json);
+  } else if (datatype == "FP32") {
+    AppendNumber(Take<float>(raw), json);
+  } else {
+    absl::StrAppend(&json, Take<int32_t>(raw));
+  }
+}
+
+// Raw elements as a flat JSON list.
 void AppendData(const std::string& datatype, absl::string_view raw, std::string& json) {
   json += '[';
-  const bool is_text = datatype == "BYTES";
-  const size_t width = datatype == "FP64" ? sizeof(double) : sizeof(int32_t);
   for (bool first = true; !raw.empty(); first = false) {
     json += first ? "" : ",";
-    if (datatype == "FP64") {
-      double value = 0;
-      std::memcpy(&value, raw.data(), sizeof(value));
-      AppendNumber(value, json);
-    } else {
-      int32_t value = 0;
-      std::memcpy(&value, raw.data(), sizeof(value));
-      if (is_text) {
-        AppendQuoted(raw.substr(width, static_cast<size_t>(value)), json);
-        raw.remove_prefix(static_cast<size_t>(value));
-      } else {
-        absl::StrAppend(&json, value);
-      }
-    }
-    raw.remove_prefix(width);
+    TakeElement(datatype, raw, json);
   }
   json += ']';
 }
@@ -328,9 +337,7 @@ InferReply WriteInferBody(const InferBody& asked, const inference::ModelInferRes
     for (int axis = 0; axis < output.shape_size(); ++axis) {
       absl::StrAppend(&json, axis > 0 ? "," : "", output.shape(axis));
     }
-    const bool apart = asked.request.outputs().empty() ? asked.all_binary
-                                                       : asked.binary_outputs.count(output.name());
-    if (apart) {
+    if (asked.all_binary || asked.binary_outputs.count(output.name()) > 0) {
       absl::StrAppend(&json, "],\"parameters\":{\"binary_data_size\":", raw.size(), "}}");
       binary += raw;
     } else {

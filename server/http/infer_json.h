@@ -13,7 +13,7 @@ namespace beamwright::http {
 
 struct InferBody {
   inference::ModelInferRequest request;  // elements are raw
-  // Outputs whose elements go behind the JSON; where none is named, all or none.
+  // Outputs whose elements go behind the JSON, or all of them, where the request names none.
   std::set<std::string> binary_outputs;
   bool all_binary = false;
 };

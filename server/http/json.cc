@@ -17,6 +17,17 @@ using google::protobuf::Reflection;
 
 constexpr char kReplacement[] = "\xEF\xBF\xBD";
 
+template <typename T>
+void AppendFloat(T value, std::string& json) {
+  if (!std::isfinite(value)) {
+    json += "null";
+    return;
+  }
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
+  json.append(text, end);
+}
+
 // Element `index` of a field, or (index -1) the field itself.
 #define BW_GET(type)                                 \
   (index < 0 ? reflection.Get##type(message, &field) \
@@ -42,7 +53,7 @@ void AppendValue(const Message& message, const FieldDescriptor& field, int index
       absl::StrAppend(&json, BW_GET(UInt64));
       break;
     case FieldDescriptor::CPPTYPE_FLOAT:
-      AppendNumber(static_cast<double>(BW_GET(Float)), json);
+      AppendNumber(BW_GET(Float), json);
       break;
     case FieldDescriptor::CPPTYPE_DOUBLE:
       AppendNumber(BW_GET(Double), json);
@@ -118,15 +129,8 @@ void AppendQuoted(absl::string_view text, std::string& json) {
   json += '"';
 }
 
-void AppendNumber(double value, std::string& json) {
-  if (!std::isfinite(value)) {
-    json += "null";
-    return;
-  }
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
-  json.append(text, end);
-}
+void AppendNumber(double value, std::string& json) { AppendFloat(value, json); }
+void AppendNumber(float value, std::string& json) { AppendFloat(value, json); }
 
 void AppendMessage(const Message& message, std::string& json) {
   json += '{';

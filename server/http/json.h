@@ -13,8 +13,9 @@ namespace beamwright::http {
 // `text` in quotes. What is not UTF-8 is replaced by U+FFFD.
 void AppendQuoted(absl::string_view text, std::string& json);
 
-// A number; null for what JSON can't say (infinity, NaN).
+// A number, in the fewest digits that are read as it; null for what JSON can't say (infinity, NaN).
 void AppendNumber(double value, std::string& json);
+void AppendNumber(float value, std::string& json);
 
 // A message with the field names of its proto; fields that are unset are written with their
 // default, sub-messages that are unset are left out.

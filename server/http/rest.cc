@@ -314,7 +314,7 @@ HttpReply Rest::Infer(const HttpRequest& request, const std::string& model,
   if (body.ok()) {
     body->request.set_model_name(model);
     body->request.set_model_version(version);
-    asked = body->request;
+    asked = std::move(body->request);
   } else {
     asked = body.status();
   }

@@ -1,5 +1,6 @@
 // The HTTP API, probes and metrics of the real server; statuses beside those of gRPC.
 #include <gmock/gmock.h>
+#include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 #include <httplib.h>
 #include <signal.h>
@@ -16,6 +17,8 @@ namespace beamwright::e2e {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -131,6 +134,37 @@ TEST_F(HttpTest, TheInferenceProtocolInJson) {
   EXPECT_THAT(api_.Get("/v2/models/stats")->body, HasSubstr(R"("name":"g2p-en")"));
   EXPECT_THAT(api_.Post("/v2/repository/index", "", kJson)->body,
               HasSubstr(R"([{"name":"g2p-en")"));
+}
+
+// Elements of an output of an answer in JSON.
+std::vector<float> NumbersOf(const std::string& body, int output) {
+  google::protobuf::Struct answer;
+  EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(body, &answer).ok()) << body;
+  const auto& outputs = answer.fields().at("outputs").list_value();
+  const auto& data = outputs.values(output).struct_value().fields().at("data").list_value();
+  std::vector<float> numbers;
+  for (const auto& value : data.values()) {
+    numbers.push_back(static_cast<float>(value.number_value()));
+  }
+  return numbers;
+}
+
+TEST_F(HttpTest, TheInferenceProtocolsNumbersInJsonAreThoseOfDecode) {
+  v1::DecodeRequest request = Request({"cat"});
+  request.mutable_options()->set_attention(v1::ATTENTION_SOFT);
+  ASSERT_TRUE(Call(request).ok());
+  const v1::Hypothesis& expected = response_.results(0).decoded().hypotheses(0);
+  const auto result = api_.Post("/v2/models/g2p-en/infer",
+                                R"({"inputs": [{"name": "source_text", "shape": [1, 1],
+                                                "datatype": "BYTES", "data": ["cat"]}],
+       "outputs": [{"name": "attention"}, {"name": "token_log_probs"}, {"name": "ids"},
+                   {"name": "scores"}]})",
+                                kJson);
+  ASSERT_EQ(result->status, 200) << result->body;
+  EXPECT_THAT(NumbersOf(result->body, 0), ElementsAreArray(expected.attention().values()));
+  EXPECT_THAT(NumbersOf(result->body, 1), ElementsAreArray(expected.token_log_probs()));
+  EXPECT_THAT(NumbersOf(result->body, 2), ElementsAreArray(expected.tokens()));
+  EXPECT_THAT(NumbersOf(result->body, 3), ElementsAre(static_cast<float>(expected.score())));
 }
 
 TEST_F(HttpTest, ModelsAreListedAndDescribed) {

@@ -92,6 +92,19 @@ TEST(InferJsonTest, BinaryElementsStandBehindTheJson) {
   }
 }
 
+TEST(InferJsonTest, AllOutputsAreBinaryOnlyWhereNoneIsNamed) {
+  const std::string all = R"("parameters": {"binary_data_output": true})";
+  const absl::StatusOr<InferBody> none = ParseInferBody("{" + all + "}", "");
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_TRUE(none->all_binary);
+  const absl::StatusOr<InferBody> named = ParseInferBody("{" + all + R"(, "outputs": [{"name": "a"},
+                                   {"name": "b", "parameters": {"binary_data": false}}]})",
+                                                         "");
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_FALSE(named->all_binary);
+  EXPECT_EQ(named->binary_outputs, std::set<std::string>{"a"});
+}
+
 TEST(InferJsonTest, ParametersKeepTheirKind) {
   const absl::StatusOr<InferBody> body = ParseInferBody(
       R"({"id": "1", "parameters": {"a": true, "b": 3, "c": 0.5, "d": "x", "e": 1e300}})", "");
@@ -120,6 +133,7 @@ inference::ModelInferResponse Answer() {
   add("text", "BYTES", Bytes({"a\n", ""}));
   add("scores", "FP64", Raw<double>({-0.5, -std::numeric_limits<double>::infinity()}));
   add("lengths", "INT32", Raw<int32_t>({3, 0}));
+  add("attention", "FP32", Raw<float>({0.25F, -0.1F}));
   return answer;
 }
 
@@ -128,10 +142,11 @@ TEST(InferJsonTest, AnswersAreJsonUnlessAskedOtherwise) {
   EXPECT_EQ(all.body, R"({"model_name":"m\"","model_version":"1","outputs":[)"
                       R"({"name":"text","datatype":"BYTES","shape":[2],"data":["a\u000a",""]},)"
                       R"({"name":"scores","datatype":"FP64","shape":[2],"data":[-0.5,null]},)"
-                      R"({"name":"lengths","datatype":"INT32","shape":[2],"data":[3,0]}]})");
+                      R"({"name":"lengths","datatype":"INT32","shape":[2],"data":[3,0]},)"
+                      R"({"name":"attention","datatype":"FP32","shape":[2],"data":[0.25,-0.1]}]})");
   EXPECT_EQ(all.json_length, all.body.size());
   InferBody asked;
-  for (const char* name : {"text", "scores", "lengths"}) {
+  for (const char* name : {"text", "scores", "lengths", "attention"}) {
     asked.request.add_outputs()->set_name(name);
   }
   asked.binary_outputs = {"lengths", "text"};
@@ -152,8 +167,14 @@ TEST(JsonTest, NumbersRoundTripAndAreNeverInfinite) {
     AppendNumber(value, json);
     EXPECT_EQ(std::strtod(json.c_str(), nullptr), value) << json;
   }
+  for (const float value : {0.1F, -1e-30F, 3e38F}) {
+    std::string json;
+    AppendNumber(value, json);
+    EXPECT_EQ(std::strtof(json.c_str(), nullptr), value) << json;
+    EXPECT_LT(json.size(), 8U);
+  }
   std::string json;
-  AppendNumber(NAN, json);
+  AppendNumber(static_cast<double>(NAN), json);
   EXPECT_EQ(json, "null");
 }
 
