@@ -9,6 +9,7 @@
 #include "inference/grpc_service.pb.h"
 #include "server/oip/infer.h"
 #include "server/serving/decoder.h"
+#include "server/serving/task_thread.h"
 
 namespace beamwright::oip {
 
@@ -77,7 +78,7 @@ class Service {
 
   serving::Decoder& decoder_;
   const bool model_control_;
-  serving::ReplyThread loader_;  // gRPC's threads are not for loading
+  serving::TaskThread loader_{"bw-loader"};  // gRPC's threads are not for loading
 };
 
 }  // namespace beamwright::oip

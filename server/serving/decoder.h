@@ -21,8 +21,8 @@
 #include "server/serving/metrics.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/quarantine.h"
-#include "server/serving/reply_thread.h"
 #include "server/serving/serving_state.h"
+#include "server/serving/task_thread.h"
 
 namespace beamwright::serving {
 
@@ -127,7 +127,7 @@ class Decoder {
   absl::Mutex refusal_mutex_;
   absl::Status refusal_ ABSL_GUARDED_BY(refusal_mutex_);  // the last one
   google::rpc::Status refusal_on_wire_ ABSL_GUARDED_BY(refusal_mutex_);
-  ReplyThread replies_;
+  TaskThread replies_{"bw-replies"};
 };
 
 }  // namespace beamwright::serving

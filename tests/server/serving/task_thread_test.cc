@@ -1,4 +1,4 @@
-#include "server/serving/reply_thread.h"
+#include "server/serving/task_thread.h"
 
 #include <gtest/gtest.h>
 
@@ -10,12 +10,12 @@
 namespace beamwright::serving {
 namespace {
 
-TEST(ReplyThreadTest, RunsAllInOrderBeforeItEnds) {
+TEST(TaskThreadTest, RunsAllInOrderBeforeItEnds) {
   std::vector<int> order;
   {
-    ReplyThread replies;
+    TaskThread tasks("test");
     for (int i = 0; i < 1000; ++i) {
-      replies.Post([&order, i] { order.push_back(i); });
+      tasks.Post([&order, i] { order.push_back(i); });
     }
   }
   ASSERT_EQ(order.size(), 1000u);
@@ -24,15 +24,15 @@ TEST(ReplyThreadTest, RunsAllInOrderBeforeItEnds) {
   }
 }
 
-TEST(ReplyThreadTest, TakesPostsFromManyThreadsAndFromReplies) {
+TEST(TaskThreadTest, TakesPostsFromManyThreadsAndFromTasks) {
   std::atomic<int> count{0};
   {
-    ReplyThread replies;
+    TaskThread tasks("test");
     std::vector<std::thread> posters;
     for (int t = 0; t < 4; ++t) {
       posters.emplace_back([&] {
         for (int i = 0; i < 500; ++i) {
-          replies.Post([&] { ++count; });
+          tasks.Post([&] { ++count; });
         }
       });
     }
@@ -40,7 +40,7 @@ TEST(ReplyThreadTest, TakesPostsFromManyThreadsAndFromReplies) {
       poster.join();
     }
     absl::Notification inner;
-    replies.Post([&] { replies.Post([&] { inner.Notify(); }); });
+    tasks.Post([&] { tasks.Post([&] { inner.Notify(); }); });
     inner.WaitForNotification();
   }
   EXPECT_EQ(count, 2000);
