@@ -79,6 +79,16 @@ int PortOf(int fd) {
   return ntohs(address.sin6_port);
 }
 
+// Whether somebody listens there. Waits for nothing: a full queue of connections is an answer, too.
+bool IsAlive(const sockaddr_un& address, socklen_t size) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const bool refused = fd >= 0 &&
+                       connect(fd, reinterpret_cast<const sockaddr*>(&address), size) != 0 &&
+                       errno == ECONNREFUSED;
+  close(fd);
+  return !refused;
+}
+
 bool IsWildcard(const sockaddr* address) {
   if (address->sa_family == AF_INET6) {
     return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
@@ -136,13 +146,15 @@ absl::Status ListeningSockets::OpenUnix(const std::string& path, bool abstract) 
     return Invalid("the name of a Unix socket has 1 to ", sizeof(address.sun_path) - 2, " bytes");
   }
   std::memcpy(address.sun_path + begin, path.data(), path.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + begin + path.size() +
+                                           (abstract ? 0 : 1));
   struct stat file {};
-  if (!abstract && lstat(path.c_str(), &file) == 0 && S_ISSOCK(file.st_mode)) {
+  if (!abstract && lstat(path.c_str(), &file) == 0 && S_ISSOCK(file.st_mode) &&
+      !IsAlive(address, size)) {
     unlink(path.c_str());  // of a server that crashed
   }
-  const size_t size = offsetof(sockaddr_un, sun_path) + begin + path.size() + (abstract ? 0 : 1);
-  BW_ASSIGN_OR_RETURN(const int fd, Listen(reinterpret_cast<const sockaddr*>(&address),
-                                           static_cast<socklen_t>(size), /*both=*/false));
+  BW_ASSIGN_OR_RETURN(const int fd, Listen(reinterpret_cast<const sockaddr*>(&address), size,
+                                           /*both=*/false));
   fds_.push_back(fd);
   if (!abstract && lstat(path.c_str(), &file) == 0) {
     path_ = path;

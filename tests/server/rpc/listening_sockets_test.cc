@@ -128,10 +128,37 @@ TEST(ListeningSocketsTest, AUnixSocketAndItsFile) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+TEST(ListeningSocketsTest, ASocketThatIsListenedOnIsNotTakenOver) {
+  const model::TempFolder temp;
+  const std::string path = temp.At("socket");
+  const ListeningSockets first = MustOpen("unix:" + path);
+  const absl::Status status = ListeningSockets::Open("unix:" + path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("Address already in use"));
+  EXPECT_TRUE(ClientSocket(AF_UNIX).ConnectUnix(path));
+}
+
+TEST(ListeningSocketsTest, TheFileThatACrashHasLeftIsReplaced) {
+  const model::TempFolder temp;
+  const std::string path = temp.At("socket");
+  {
+    ClientSocket crashed(AF_UNIX);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.data(), path.size());
+    ASSERT_EQ(bind(crashed.fd(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    ASSERT_EQ(listen(crashed.fd(), 1), 0);
+  }
+  ASSERT_TRUE(std::filesystem::exists(path));
+  const ListeningSockets sockets = MustOpen("unix:" + path);
+  EXPECT_TRUE(ClientSocket(AF_UNIX).ConnectUnix(path));
+}
+
 TEST(ListeningSocketsTest, TheFileOfASuccessorStays) {
   const model::TempFolder temp;
   const std::string path = temp.At("socket");
   ListeningSockets first = MustOpen("unix:" + path);
+  std::filesystem::remove(path);
   const ListeningSockets second = MustOpen("unix:" + path);
   first.Close();
   EXPECT_TRUE(ClientSocket(AF_UNIX).ConnectUnix(path));
