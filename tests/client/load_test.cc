@@ -179,21 +179,31 @@ TEST(LoadTest, AnOpenLoopAtAHighRateCountsTheSame) {
   answered.WaitForNotification();
 }
 
-TEST(LoadTest, StopEndsAnOpenLoopAtAHighRate) {
-  absl::Notification release;
-  FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,
-                        v1::DecodeResponse& response) {
+// Answers nobody until it is told to.
+DecodeHandler After(absl::Notification& release) {
+  return [&release](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                    v1::DecodeResponse& response) {
     release.WaitForNotification();
     return EchoAll(context, request, response);
+  };
+}
+
+// Ends a load when so many calls have come in.
+std::thread StopAt(FakeServer& server, size_t count, std::atomic<bool>& stop) {
+  return std::thread([&server, count, &stop] {
+    server.WaitForRequests(count);
+    stop = true;
   });
+}
+
+TEST(LoadTest, StopEndsAnOpenLoopAtAHighRate) {
+  absl::Notification release;
+  FakeServer server(After(release));
   std::atomic<bool> stop{false};
   LoadOptions options = OpenLoop(0, 20'000);
   options.concurrency = 3;
   options.stop = &stop;
-  std::thread stopper([&] {
-    server.WaitForRequests(3);
-    stop = true;
-  });
+  std::thread stopper = StopAt(server, 3, stop);
   const auto report = Load(server, options);
   stopper.join();
   release.Notify();
@@ -205,11 +215,7 @@ TEST(LoadTest, StopEndsAnOpenLoopAtAHighRate) {
 TEST(LoadTest, AnOpenLoopSkipsWhatIsDueBeyondItsLimit) {
   constexpr int kLimit = 4;
   absl::Notification release;
-  FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,
-                        v1::DecodeResponse& response) {
-    release.WaitForNotification();
-    return EchoAll(context, request, response);
-  });
+  FakeServer server(After(release));
   LoadOptions options = OpenLoop(0, 1000);
   options.duration = absl::Milliseconds(100);
   options.concurrency = kLimit;
@@ -250,10 +256,7 @@ TEST(LoadTest, StopCancelsWhatIsInFlightAndKeepsTheRest) {
   options.concurrency = 2;
   options.stop = &stop;
   // Both slots end up with a hanging call, after a, b, and one more a and b.
-  std::thread stopper([&] {
-    server.WaitForRequests(6);
-    stop = true;
-  });
+  std::thread stopper = StopAt(server, 6, stop);
   const auto report = Load(server, options);
   stopper.join();
   release.Notify();
