@@ -1,94 +1,16 @@
-// The Open Inference Protocol over gRPC, held against beamwright.v1.DecodeService: tensors, errors,
-// streams, statistics. tests/stock_clients does the same with clients that others wrote.
+// The Open Inference Protocol over gRPC, held against beamwright.v1.DecodeService: tensors,
+// statistics, what is told of models. tests/stock_clients does the same with clients that others
+// wrote.
 #include <gmock/gmock.h>
 
-#include <cstring>
-#include <functional>
 #include <limits>
 
-#include "inference/grpc_service.grpc.pb.h"
-#include "tests/e2e/e2e_test.h"
+#include "tests/e2e/inference_fixture.h"
 
 namespace beamwright::e2e {
 namespace {
 
-using inference::ModelInferRequest;
-using inference::ModelInferResponse;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
-ModelInferRequest InferRequest(const std::vector<std::string>& words) {
-  ModelInferRequest request;
-  request.set_model_name("g2p-en");
-  request.set_id("id 1");
-  auto& input = *request.add_inputs();
-  input.set_name("source_text");
-  input.set_datatype("BYTES");
-  input.add_shape(static_cast<int64_t>(words.size()));
-  input.add_shape(1);
-  for (const std::string& word : words) {
-    input.mutable_contents()->add_bytes_contents(word);
-  }
-  return request;
-}
-
-// The same with its elements raw.
-ModelInferRequest Raw(ModelInferRequest request) {
-  std::string raw;
-  for (const std::string& text : request.inputs(0).contents().bytes_contents()) {
-    const auto size = static_cast<uint32_t>(text.size());
-    raw.append(reinterpret_cast<const char*>(&size), sizeof(size));
-    raw += text;
-  }
-  request.mutable_inputs(0)->clear_contents();
-  request.add_raw_input_contents(raw);
-  return request;
-}
-
-template <typename T>
-std::vector<T> Numbers(const std::string& raw) {
-  std::vector<T> numbers(raw.size() / sizeof(T));
-  std::memcpy(numbers.data(), raw.data(), raw.size());
-  return numbers;
-}
-
-std::vector<std::string> Texts(std::string raw) {
-  std::vector<std::string> texts;
-  while (raw.size() >= 4) {
-    uint32_t size = 0;
-    std::memcpy(&size, raw.data(), 4);
-    texts.push_back(raw.substr(4, size));
-    raw = raw.substr(4 + size);
-  }
-  return texts;
-}
-
-class InferenceTest : public E2eTest {
- protected:
-  void SetUp() override {
-    E2eTest::SetUp();
-    stub_ = inference::GRPCInferenceService::NewStub(channel_);
-  }
-
-  grpc::Status Infer(const ModelInferRequest& request) {
-    grpc::ClientContext context;
-    answer_.Clear();
-    return stub_->ModelInfer(&context, request, &answer_);
-  }
-
-  const std::string& Output(const std::string& name) const {
-    for (int i = 0; i < answer_.outputs_size(); ++i) {
-      if (answer_.outputs(i).name() == name) {
-        return answer_.raw_output_contents(i);
-      }
-    }
-    static const std::string none = "no such output";
-    return none;
-  }
-
-  std::unique_ptr<inference::GRPCInferenceService::Stub> stub_;
-  ModelInferResponse answer_;
-};
 
 TEST_F(InferenceTest, TensorsHoldWhatDecodeAnswers) {
   v1::DecodeRequest plain = Request({"recurrent", "a"});
@@ -227,125 +149,6 @@ TEST_F(InferenceTest, IdsDecodeLikeTheTextThatTheyStandFor) {
   EXPECT_EQ(Texts(Output("text"))[0], response_.results(0).decoded().hypotheses(0).text());
 }
 
-// Every way to get a request wrong, its code and what the message has to name.
-TEST_F(InferenceTest, FaultsHaveTheirCodeAndAreNamed) {
-  struct Fault {
-    const char* what;
-    std::function<void(ModelInferRequest&)> spoil;
-    grpc::StatusCode code;
-    const char* message;
-  };
-  const auto parameter = [](ModelInferRequest & request, const char* name) -> auto& {
-    return (*request.mutable_parameters())[name];
-  };
-  const std::vector<Fault> faults = {
-      {"unknown model", [](auto& r) { r.set_model_name("x"); }, grpc::StatusCode::NOT_FOUND,
-       "Request for unknown model: 'x' is not found"},
-      {"no model", [](auto& r) { r.clear_model_name(); }, grpc::StatusCode::NOT_FOUND, "''"},
-      {"unknown version", [](auto& r) { r.set_model_version("7"); }, grpc::StatusCode::NOT_FOUND,
-       "'7'"},
-      {"no label of its", [](auto& r) { r.set_model_version("latest"); },
-       grpc::StatusCode::NOT_FOUND, "'latest'"},
-      {"neither number nor label", [](auto& r) { r.set_model_version("-1"); },
-       grpc::StatusCode::INVALID_ARGUMENT, "'-1' is no whole number from 1 on, and no label"},
-      {"no input", [](auto& r) { r.clear_inputs(); }, grpc::StatusCode::INVALID_ARGUMENT, "inputs"},
-      {"unknown input", [](auto& r) { r.mutable_inputs(0)->set_name("text"); },
-       grpc::StatusCode::INVALID_ARGUMENT, "it takes 'source_text'"},
-      {"two inputs", [](auto& r) { *r.add_inputs() = r.inputs(0); },
-       grpc::StatusCode::INVALID_ARGUMENT, "'source_text' is given twice"},
-      {"datatype", [](auto& r) { r.mutable_inputs(0)->set_datatype("STRING"); },
-       grpc::StatusCode::INVALID_ARGUMENT, "'STRING' is not one of BOOL"},
-      {"wrong datatype",
-       [](auto& r) {
-         r.mutable_inputs(0)->set_datatype("INT32");
-         r.mutable_inputs(0)->mutable_contents()->add_int_contents(1);
-       },
-       grpc::StatusCode::INVALID_ARGUMENT, "takes BYTES, not INT32"},
-      {"shape", [](auto& r) { r.mutable_inputs(0)->set_shape(0, 2); },
-       grpc::StatusCode::INVALID_ARGUMENT, "takes 2 elements; got 1"},
-      {"negative shape", [](auto& r) { r.mutable_inputs(0)->set_shape(0, -1); },
-       grpc::StatusCode::INVALID_ARGUMENT, "source_text"},
-      {"huge shape",
-       [](auto& r) {
-         r.mutable_inputs(0)->set_shape(0, int64_t{1} << 40);
-         r.mutable_inputs(0)->set_shape(1, int64_t{1} << 40);
-       },
-       grpc::StatusCode::INVALID_ARGUMENT, "source_text"},
-      {"no source", [](auto& r) { r.mutable_inputs(0)->set_shape(0, 0); },
-       grpc::StatusCode::INVALID_ARGUMENT, "holds no source"},
-      {"wide shape",
-       [](auto& r) {
-         r.mutable_inputs(0)->set_shape(1, 2);
-         r.mutable_inputs(0)->mutable_contents()->add_bytes_contents("b");
-       },
-       grpc::StatusCode::INVALID_ARGUMENT, "[1,2]"},
-      {"raw and typed", [](auto& r) { r.add_raw_input_contents("x"); },
-       grpc::StatusCode::INVALID_ARGUMENT, "send either"},
-      {"raw cut short",
-       [](auto& r) {
-         r = Raw(r);
-         r.mutable_raw_input_contents(0)->pop_back();
-       },
-       grpc::StatusCode::INVALID_ARGUMENT, "element 0"},
-      {"raw length cut",
-       [](auto& r) {
-         r = Raw(r);
-         r.mutable_raw_input_contents(0)->resize(3);
-       },
-       grpc::StatusCode::INVALID_ARGUMENT, "length of element 0"},
-      {"not UTF-8",
-       [](auto& r) {
-         r.mutable_inputs(0)->mutable_contents()->set_bytes_contents(0, std::string("\xFF"));
-       },
-       grpc::StatusCode::INVALID_ARGUMENT, "source"},
-      {"empty source",
-       [](auto& r) { r.mutable_inputs(0)->mutable_contents()->set_bytes_contents(0, ""); },
-       grpc::StatusCode::INVALID_ARGUMENT, "source 0"},
-      {"unknown parameter", [&](auto& r) { parameter(r, "beams").set_int64_param(1); },
-       grpc::StatusCode::INVALID_ARGUMENT,
-       "parameters['beams']: is not known; known are beam_size"},
-      {"parameter of the wrong type",
-       [&](auto& r) { parameter(r, "beam_size").set_bool_param(true); },
-       grpc::StatusCode::INVALID_ARGUMENT, "parameters['beam_size']: takes a whole number"},
-      {"parameter out of range", [&](auto& r) { parameter(r, "beam_size").set_int64_param(0); },
-       grpc::StatusCode::INVALID_ARGUMENT, "options.beam_size: 0 is outside [1, 256]"},
-      {"parameter beyond int32",
-       [&](auto& r) { parameter(r, "beam_size").set_int64_param(int64_t{1} << 32); },
-       grpc::StatusCode::INVALID_ARGUMENT, "parameters['beam_size']"},
-      {"enum", [&](auto& r) { parameter(r, "stop").set_string_param("soon"); },
-       grpc::StatusCode::INVALID_ARGUMENT, "one of safe, first, count, never"},
-      {"timeout", [&](auto& r) { parameter(r, "timeout").set_string_param("1s"); },
-       grpc::StatusCode::INVALID_ARGUMENT, "parameters['timeout']"},
-      {"priority", [&](auto& r) { parameter(r, "priority").set_string_param("high"); },
-       grpc::StatusCode::INVALID_ARGUMENT, "parameters['priority']"},
-      {"unknown output", [](auto& r) { r.add_outputs()->set_name("TEXT"); },
-       grpc::StatusCode::INVALID_ARGUMENT, "unexpected inference output 'TEXT'"},
-      {"shared memory",
-       [](auto& r) {
-         (*r.mutable_inputs(0)->mutable_parameters())["shared_memory_region"].set_string_param("x");
-       },
-       grpc::StatusCode::UNIMPLEMENTED, "shared memory"},
-      {"more than the model allows",
-       [&](auto& r) { parameter(r, "beam_size").set_int64_param(65); },
-       grpc::StatusCode::INVALID_ARGUMENT, "limit of 64"},
-      {"too late", [&](auto& r) { parameter(r, "timeout").set_int64_param(1); },
-       grpc::StatusCode::DEADLINE_EXCEEDED, "deadline passed"},
-  };
-  for (const Fault& fault : faults) {
-    ModelInferRequest request = InferRequest({"cat"});
-    fault.spoil(request);
-    const grpc::Status status = Infer(request);
-    EXPECT_EQ(status.error_code(), fault.code) << fault.what << ": " << status.error_message();
-    EXPECT_THAT(status.error_message(), HasSubstr(fault.message)) << fault.what;
-  }
-  EXPECT_EQ(
-      CallRaw(channel_, "/inference.GRPCInferenceService/ModelInfer", "\x0A\x7F").error_code(),
-      grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(CallRaw(channel_, "/inference.GRPCInferenceService/SystemSharedMemoryStatus", "")
-                .error_code(),
-            grpc::StatusCode::UNIMPLEMENTED);
-}
-
 TEST_F(InferenceTest, WhatClientsSetForOtherServersIsPassedOver) {
   ModelInferRequest request = InferRequest({"cat"});
   auto& parameters = *request.mutable_parameters();
@@ -440,69 +243,6 @@ TEST_F(InferenceTest, ServerAndModelsTellTheirState) {
   request.set_version("0");
   EXPECT_EQ(stub_->ModelReady(&contexts[5], request, &model_ready).error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);
-}
-
-class StreamTest : public InferenceTest {
- protected:
-  using Stream = grpc::ClientReaderWriter<ModelInferRequest, inference::ModelStreamInferResponse>;
-};
-
-TEST_F(StreamTest, AnswersInOrderAndGoesOnAfterAnError) {
-  grpc::ClientContext context;
-  const std::unique_ptr<Stream> stream = stub_->ModelStreamInfer(&context);
-  constexpr int kRequests = 600;  // more than are read ahead
-  std::thread writer([&] {
-    for (int i = 0; i < kRequests; ++i) {
-      ModelInferRequest request = InferRequest({i % 2 == 0 ? "internationalisation" : "a"});
-      request.set_id(std::to_string(i));
-      if (i % 10 == 3) {
-        request.set_model_name("x");
-      }
-      ASSERT_TRUE(stream->Write(request));
-    }
-    stream->WritesDone();
-  });
-  inference::ModelStreamInferResponse answer;
-  int count = 0;
-  while (stream->Read(&answer)) {
-    EXPECT_EQ(answer.infer_response().id(), std::to_string(count));
-    EXPECT_TRUE(answer.infer_response().parameters().at("triton_final_response").bool_param());
-    EXPECT_EQ(answer.error_message().empty(), count % 10 != 3) << answer.error_message();
-    ++count;
-  }
-  writer.join();
-  EXPECT_EQ(count, kRequests);
-  EXPECT_TRUE(stream->Finish().ok());
-}
-
-TEST_F(StreamTest, TheFirstErrorEndsItWhereTheClientAskedForThat) {
-  grpc::ClientContext context;
-  context.AddMetadata("triton_grpc_error", "true");
-  const std::unique_ptr<Stream> stream = stub_->ModelStreamInfer(&context);
-  ASSERT_TRUE(stream->Write(InferRequest({"cat"})));
-  inference::ModelStreamInferResponse answer;
-  ASSERT_TRUE(stream->Read(&answer));
-  ModelInferRequest wrong = InferRequest({"cat"});
-  wrong.set_model_name("x");
-  ASSERT_TRUE(stream->Write(wrong));
-  EXPECT_FALSE(stream->Read(&answer));
-  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::NOT_FOUND);
-}
-
-TEST_F(StreamTest, AClientThatGoesAwayLeavesNothingRunning) {
-  for (int i = 0; i < 20; ++i) {
-    grpc::ClientContext context;
-    const std::unique_ptr<Stream> stream = stub_->ModelStreamInfer(&context);
-    for (int k = 0; k < 30; ++k) {
-      stream->Write(InferRequest({"incomprehensibilities"}));
-    }
-    context.TryCancel();
-    inference::ModelStreamInferResponse answer;
-    while (stream->Read(&answer)) {
-    }
-    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
-  }
-  // TearDown asks the server for a good answer.
 }
 
 }  // namespace
