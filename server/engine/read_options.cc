@@ -18,6 +18,7 @@ namespace {
 // Most tokens that one field may name, all its sequences together: every waiting source of a call
 // holds what was made of them. Larger lists belong into the bundle.
 constexpr size_t kMaxTokens = 1 << 16;
+
 search::StopMode StopOf(v1::StopMode stop) {
   switch (stop) {
     case v1::STOP_MODE_FIRST:
