@@ -18,6 +18,7 @@
 #include "server/engine/encode_queue.h"
 #include "server/engine/make_request.h"
 #include "server/engine/parked_drivers.h"
+#include "server/model/error_details.h"
 
 namespace beamwright::engine {
 namespace {
@@ -120,7 +121,7 @@ class Stream {
       facts.selection = driver.Step(context_, options_.observer);
     } catch (const std::bad_alloc&) {
       // What ran is given up: the memory that it held is what the next requests need.
-      driver.FailAll(OutOfMemory());
+      driver.FailAll(model::OutOfMemory());
     }
     if (options_.observer != nullptr && facts.num_rows > 0) {
       facts.took = absl::Now() - begin;
@@ -217,7 +218,7 @@ class StreamingEngine : public Engine {
       FaultPoint("engine.accept").IgnoreError();
       request = make();
     } catch (const std::bad_alloc&) {
-      request = OutOfMemory();
+      request = model::OutOfMemory();
     }
     if (!request.ok()) {
       done(request.status());
@@ -228,7 +229,7 @@ class StreamingEngine : public Engine {
     try {
       status = admission_.Enqueue(*request);
     } catch (const std::bad_alloc&) {
-      status = OutOfMemory();
+      status = model::OutOfMemory();
     }
     if (!status.ok() && *request != nullptr) {  // what was lost on the way has its answer
       (*request)->Fail(status);

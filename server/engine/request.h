@@ -13,6 +13,7 @@
 #include "server/engine/parts.h"
 #include "server/engine/step_runner.h"
 #include "server/fusion/row_scorer.h"
+#include "server/model/error_details.h"
 #include "server/search/beam_search.h"
 #include "server/search/stable_tokens.h"
 #include "server/search/target_scorer.h"
@@ -41,16 +42,13 @@ struct RequestScorer {
   std::unique_ptr<fusion::RowScorer> rows;  // who says it
 };
 
-// What a request is told that ended because an allocation failed.
-inline absl::Status OutOfMemory() { return absl::ResourceExhaustedError("out of memory"); }
-
 struct Request {
   Request() = default;
   // One that goes without its answer was lost on the way to it, because memory ran out there, and
   // is told so.
   ~Request() {
     if (!is_answered) {
-      Fail(OutOfMemory());
+      Fail(model::OutOfMemory());
     }
   }
   Request(const Request&) = delete;

@@ -13,6 +13,7 @@
 #include "server/http/connection.h"
 #include "server/http/pool.h"
 #include "server/http/replies.h"
+#include "server/model/error_details.h"
 #include "server/serving/host_port.h"
 
 namespace beamwright::http {
@@ -170,7 +171,7 @@ class Listener::Impl final : public httplib::Server {
     try {
       reply = handler_(call);
     } catch (const std::bad_alloc&) {
-      reply = ErrorReplyFor(request.path, absl::ResourceExhaustedError("out of memory"));
+      reply = ErrorReplyFor(request.path, model::OutOfMemory());
     } catch (...) {
       // The library would send the exception's text in a header.
       reply = ErrorReplyFor(request.path, absl::InternalError("the request could not be handled"));

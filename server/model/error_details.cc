@@ -69,6 +69,12 @@ absl::Status InvalidFields(const std::vector<std::string>& faults) {
       bad);
 }
 
+const absl::Status& OutOfMemory() {
+  static const auto* const status = new absl::Status(
+      WithReason(absl::ResourceExhaustedError("out of memory"), reason::kOutOfMemory));
+  return *status;
+}
+
 std::string ReasonOf(const absl::Status& status) {
   const auto info = DetailOf<google::rpc::ErrorInfo>(status);
   return info.has_value() ? info->reason() : "";

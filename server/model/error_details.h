@@ -26,6 +26,7 @@ inline constexpr char kQueueFull[] = "QUEUE_FULL";
 inline constexpr char kTenantRate[] = "TENANT_RATE";
 inline constexpr char kTenantQuota[] = "TENANT_QUOTA";
 inline constexpr char kWouldMissDeadline[] = "WOULD_MISS_DEADLINE";
+inline constexpr char kOutOfMemory[] = "OUT_OF_MEMORY";
 inline constexpr char kTooLarge[] = "TOO_LARGE";
 inline constexpr char kReplyTooLarge[] = "REPLY_TOO_LARGE";
 inline constexpr char kLoading[] = "LOADING";
@@ -47,6 +48,10 @@ absl::Status WithReason(absl::Status status, absl::string_view reason,
 absl::Status WithRetryAfter(absl::Status status, absl::Duration wait);
 // InvalidArgument of all faults, "; " between them, each of the form "field: what is wrong".
 absl::Status InvalidFields(const std::vector<std::string>& faults);
+
+// Of what fails because an allocation did: ResourceExhausted, worth another try. Made once, so that
+// it takes no memory when there is none.
+const absl::Status& OutOfMemory();
 
 // Empty without one.
 std::string ReasonOf(const absl::Status& status);

@@ -44,7 +44,7 @@ class Decoder::Call {
     try {
       return Check(job);
     } catch (const std::bad_alloc&) {
-      return absl::ResourceExhaustedError("out of memory");
+      return model::OutOfMemory();
     }
   }
 

@@ -58,7 +58,7 @@ std::string RejectionReason(const absl::Status& status) {
     case absl::StatusCode::kResourceExhausted:
       for (const char* known :
            {reason::kTenantRate, reason::kTenantQuota, reason::kWouldMissDeadline,
-            reason::kTooLarge, reason::kReplyTooLarge}) {
+            reason::kOutOfMemory, reason::kTooLarge, reason::kReplyTooLarge}) {
         if (why == known) {
           return absl::AsciiStrToLower(why);
         }

@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
+#include "server/model/error_details.h"
 #include "server/serving/wire_status.h"
 
 namespace beamwright::serving {
@@ -32,7 +33,7 @@ class ScoreCall {
     try {
       return Check(request);
     } catch (const std::bad_alloc&) {
-      return absl::ResourceExhaustedError("out of memory");
+      return model::OutOfMemory();
     }
   }
 

@@ -39,9 +39,9 @@ class FaultCodesTest : public FaultyServer {
 TEST_F(FaultCodesTest, MemoryThatIsNotThere) {
   Start();
   Set("call.admit no-memory");
-  ExpectFromEveryCall(*server_, {{}, StatusCode::RESOURCE_EXHAUSTED, 429, "TOO_LARGE"});
+  ExpectFromEveryCall(*server_, {{}, StatusCode::RESOURCE_EXHAUSTED, 429, "OUT_OF_MEMORY"});
   // On the way, of sources that the call has brought.
-  const e2e::Failure failure{{}, StatusCode::RESOURCE_EXHAUSTED, 429, "TOO_LARGE", true};
+  const e2e::Failure failure{{}, StatusCode::RESOURCE_EXHAUSTED, 429, "OUT_OF_MEMORY", true};
   for (const std::string point :
        {"engine.accept", "engine.encode", "engine.step", "engine.reply"}) {
     Set(point + " no-memory");

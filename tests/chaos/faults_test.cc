@@ -49,6 +49,7 @@ TEST_F(FaultsTest, MemoryThatIsNotThereIsRefusedToWhoAsksForIt) {
       v1::DecodeService::NewStub(channel_)->Decode(&context, WordRequest(0), &response);
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(refused.error_message(), "out of memory");
+  EXPECT_THAT(refused.error_details(), HasSubstr("OUT_OF_MEMORY"));
   Set("");
   EXPECT_EQ(Version(), "1");
   EXPECT_TRUE(Load().ok());

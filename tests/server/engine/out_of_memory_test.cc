@@ -11,6 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "ops/base/fault_point.h"
 #include "server/engine/engine.h"
+#include "server/model/error_details.h"
 #include "tests/server/engine/attention_bundle.h"
 #include "tests/server/engine/fused_bundle.h"
 
@@ -113,7 +114,7 @@ TEST_P(OutOfMemoryTest, EverybodyIsAnsweredAndTheEngineGoesOn) {
       if (answers[i].ok()) {
         EXPECT_EQ(Bytes(*answers[i]), expected[i]);
       } else {
-        EXPECT_EQ(answers[i].status(), absl::ResourceExhaustedError("out of memory"));
+        EXPECT_EQ(answers[i].status(), model::OutOfMemory());
         ++refused;
       }
     }

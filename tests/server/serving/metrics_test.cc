@@ -107,14 +107,17 @@ TEST_F(MetricsTest, RefusedSourcesAreCountedByTheirReason) {
   };
   const auto full = error_of(StatusCode::kResourceExhausted, model::reason::kQueueFull);
   const auto tenant = error_of(StatusCode::kResourceExhausted, model::reason::kTenantRate);
+  const auto memory = ToRpcStatus(model::OutOfMemory());
   const auto broken = error_of(StatusCode::kInternal, "BROKEN");
   v1::DecodeResponse response;
-  for (const google::rpc::Status& error : {full, full, tenant, broken, tenant, full, full}) {
+  for (const google::rpc::Status& error :
+       {full, full, tenant, memory, broken, tenant, full, full}) {
     *response.add_results()->mutable_error() = error;
   }
   metrics_.CountSources(*model_, response);
   EXPECT_THAT(metrics_.Text(), AllOf(HasSubstr("rejected_total{reason=\"queue_full\"} 4\n"),
                                      HasSubstr("rejected_total{reason=\"tenant_rate\"} 2\n"),
+                                     HasSubstr("rejected_total{reason=\"out_of_memory\"} 1\n"),
                                      HasSubstr("beamwright_sources_total{code=\"INTERNAL\",")));
 }
 

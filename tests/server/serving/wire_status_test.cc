@@ -107,6 +107,7 @@ TEST(WireStatusTest, OnlyWhatMayWorkLaterIsToBeTriedAgain) {
     return model::WithReason(absl::ResourceExhaustedError(""), reason);
   };
   EXPECT_LT(RetryAfter(exhausted(model::reason::kQueueFull)), absl::Minutes(1));
+  EXPECT_LT(RetryAfter(model::OutOfMemory()), absl::Minutes(1));
   EXPECT_EQ(RetryAfter(exhausted(model::reason::kTooLarge)), absl::InfiniteDuration());
   EXPECT_EQ(RetryAfter(absl::InvalidArgumentError("")), absl::InfiniteDuration());
 }
