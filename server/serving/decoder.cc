@@ -55,14 +55,7 @@ class Decoder::Call {
     BW_RETURN_IF_ERROR(job.status());
     model_ = std::move(job->model);
     const v1::DecodeRequest& request = job->request;
-    if (request.sources().empty()) {
-      return Invalid("sources: is empty; there is nothing to decode");
-    }
-    if (request.sources_size() > kMaxSources) {
-      return Invalid("sources: has ", request.sources_size(), " entries; at most ", kMaxSources,
-                     " are allowed in a call");
-    }
-    BW_RETURN_IF_ERROR(decoder_.quarantine_.Check(*model_, started_));
+    BW_RETURN_IF_ERROR(decoder_.CheckSources(*model_, request.sources_size(), "decode", started_));
     BW_ASSIGN_OR_RETURN(options_, engine::ResolveOptions(*model_, request.options()));
     response_.set_model(model_->name());
     response_.set_version(model_->version());
@@ -71,12 +64,7 @@ class Decoder::Call {
   }
 
   void DecodeAll(v1::DecodeRequest& request) {
-    engine::CallOptions options;
-    options.cancelled = caller_.cancelled;
-    options.deadline = caller_.deadline;
-    options.tenant = caller_.tenant;
-    options.priority = caller_.priority;
-    options.call = decoder_.NextCall();
+    engine::CallOptions options = decoder_.EngineOptions(caller_);
     options.progress = caller_.progress;
     options.wants_provisional = caller_.wants_provisional;
     const int num_sources = request.sources_size();
@@ -220,6 +208,28 @@ void Decoder::CountCall(const Caller& caller, const engine::DecodeModel* model,
 void Decoder::Refuse(const absl::Status& status, const Caller& caller) {
   CountCall(caller, nullptr, status, absl::Now(), 0, nullptr);
   metrics_.CountRejection(status);
+}
+
+absl::Status Decoder::CheckSources(const engine::DecodeModel& model, int num_sources,
+                                   const char* verb, absl::Time now) {
+  if (num_sources == 0) {
+    return Invalid("sources: is empty; there is nothing to ", verb);
+  }
+  if (num_sources > kMaxSources) {
+    return Invalid("sources: has ", num_sources, " entries; at most ", kMaxSources,
+                   " are allowed in a call");
+  }
+  return quarantine_.Check(model, now);
+}
+
+engine::CallOptions Decoder::EngineOptions(const Caller& caller) {
+  engine::CallOptions options;
+  options.cancelled = caller.cancelled;
+  options.deadline = caller.deadline;
+  options.tenant = caller.tenant;
+  options.priority = caller.priority;
+  options.call = next_call_.fetch_add(1, std::memory_order_relaxed);
+  return options;
 }
 
 google::rpc::Status Decoder::OnWire(const absl::Status& status) {

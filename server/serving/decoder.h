@@ -96,8 +96,14 @@ class Decoder {
 
   ServingState& state() const { return state_; }
   ModelRegistry& models() const { return models_; }
-  // Numbers calls, so that their sources take turns as one.
-  uint64_t NextCall() { return next_call_.fetch_add(1, std::memory_order_relaxed); }
+  // Whether so many sources may be asked of a model in a call; `verb`: what is to be done with
+  // them. InvalidArgument, Unavailable for a model in quarantine.
+  absl::Status CheckSources(const engine::DecodeModel& model, int num_sources, const char* verb,
+                            absl::Time now);
+  // What the engine is told of a call, and of no other: its sources take turns as one.
+  engine::CallOptions EngineOptions(const Caller& caller);
+  // As ToRpcStatus. Refusals for want of room come in thousands, and are copies of one.
+  google::rpc::Status OnWire(const absl::Status& status);
   Quarantine& quarantine() { return quarantine_; }
   Availability& availability() { return availability_; }
   engine::Engine& engine() const { return engine_; }
@@ -111,9 +117,6 @@ class Decoder {
 
  private:
   class Call;
-
-  // As ToRpcStatus. Refusals for want of room come in thousands, and are copies of one.
-  google::rpc::Status OnWire(const absl::Status& status);
 
   ServingState& state_;
   ModelRegistry& models_;

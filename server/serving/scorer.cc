@@ -43,14 +43,7 @@ class ScoreCall {
     BW_RETURN_IF_ERROR(decoder_.state().CheckAccepting());
     BW_RETURN_IF_ERROR(request.status());
     BW_ASSIGN_OR_RETURN(model_, decoder_.models().Lookup(request->model(), request->version()));
-    if (request->sources().empty()) {
-      return Invalid("sources: is empty; there is nothing to score");
-    }
-    if (request->sources_size() > kMaxSources) {
-      return Invalid("sources: has ", request->sources_size(), " entries; at most ", kMaxSources,
-                     " are allowed in a call");
-    }
-    BW_RETURN_IF_ERROR(decoder_.quarantine().Check(*model_, started_));
+    BW_RETURN_IF_ERROR(decoder_.CheckSources(*model_, request->sources_size(), "score", started_));
     BW_RETURN_IF_ERROR(engine::CheckScoreOptions(*model_, request->options()));
     response_.set_model(model_->name());
     response_.set_version(model_->version());
@@ -59,12 +52,7 @@ class ScoreCall {
   }
 
   void ScoreAll(v1::ScoreRequest& request) {
-    engine::CallOptions options;
-    options.cancelled = caller_.cancelled;
-    options.deadline = caller_.deadline;
-    options.tenant = caller_.tenant;
-    options.priority = caller_.priority;
-    options.call = decoder_.NextCall();
+    const engine::CallOptions options = decoder_.EngineOptions(caller_);
     const int num_sources = request.sources_size();
     // All there before the first source is admitted: the engine's thread fills them as they come.
     std::vector<v1::ScoreResult*> results;
@@ -91,7 +79,7 @@ class ScoreCall {
       *result.mutable_scored() = *std::move(scored);
     } else {
       num_unavailable_ += absl::IsUnavailable(scored.status()) ? 1 : 0;
-      *result.mutable_error() = ToRpcStatus(scored.status());
+      *result.mutable_error() = decoder_.OnWire(scored.status());
     }
   }
 
