@@ -55,4 +55,29 @@ BroadcastPlan::BroadcastPlan(absl::Span<const int64_t> out,
   }
 }
 
+void BroadcastPlan::ForEachRow(
+    absl::FunctionRef<void(int64_t, int64_t, const PerOperand&, const PerOperand&)> row) const {
+  const size_t inner = dims.size() - 1;
+  PerOperand offsets{};
+  PerOperand steps{};
+  for (size_t k = 0; k < kMaxOperands; ++k) {
+    steps[k] = strides[k][inner];
+  }
+  const int64_t total = NumElements(dims);
+  Shape index(dims.size(), 0);
+  for (int64_t done = 0; done < total; done += dims[inner]) {
+    row(done, dims[inner], offsets, steps);
+    for (size_t axis = inner; axis-- > 0;) {
+      const bool carry = ++index[axis] == dims[axis];
+      for (size_t k = 0; k < kMaxOperands; ++k) {
+        offsets[k] += carry ? -strides[k][axis] * (dims[axis] - 1) : strides[k][axis];
+      }
+      if (!carry) {
+        break;
+      }
+      index[axis] = 0;
+    }
+  }
+}
+
 }  // namespace beamwright::ops

@@ -3,8 +3,6 @@
 #ifndef BEAMWRIGHT_OPS_KERNELS_ELEMENTWISE_BINARY_H_
 #define BEAMWRIGHT_OPS_KERNELS_ELEMENTWISE_BINARY_H_
 
-#include <array>
-
 #include "ops/base/vector_isa.h"
 #include "ops/graph/operator.h"
 #include "ops/kernels/broadcast_loop.h"
@@ -24,7 +22,8 @@ absl::Status BinaryShapes(bool broadcast, absl::Span<const InputInfo> inputs,
 template <typename T, typename Out, typename F>
 absl::Status ApplyBinary(const Tensor& left, const Tensor& right, Tensor& result, F f) {
   Out* const out_data = result.mutable_data<Out>();
-  const auto row = [&](int64_t offset, int64_t count, const auto& offsets, const auto& steps) {
+  const auto row = [&](int64_t offset, int64_t count, const PerOperand& offsets,
+                       const PerOperand& steps) {
     const T* a = left.data<T>() + offsets[0];
     const T* b = right.data<T>() + offsets[1];
     Out* out = out_data + offset;
@@ -48,7 +47,7 @@ absl::Status ApplyBinary(const Tensor& left, const Tensor& right, Tensor& result
     }
   };
   if (left.shape() == right.shape()) {
-    row(0, result.num_elements(), std::array<int64_t, 2>{}, std::array<int64_t, 2>{1, 1});
+    row(0, result.num_elements(), PerOperand{}, PerOperand{1, 1});
     return absl::OkStatus();
   }
   const absl::Span<const int64_t> shapes[] = {left.shape(), right.shape()};

@@ -37,12 +37,13 @@ struct SelectOp {
     const T* else_data = Words<T>(*inputs[2]);
     T* out = MutableWords<T>(output);
     BroadcastPlan(output.shape(), shapes)
-        .ForEachRow([&](int64_t offset, int64_t count, const auto& at, const auto& step) {
-          for (int64_t i = 0; i < count; ++i) {
-            out[offset + i] = condition[at[0] + i * step[0]] ? then_data[at[1] + i * step[1]]
-                                                             : else_data[at[2] + i * step[2]];
-          }
-        });
+        .ForEachRow(
+            [&](int64_t offset, int64_t count, const PerOperand& at, const PerOperand& step) {
+              for (int64_t i = 0; i < count; ++i) {
+                out[offset + i] = condition[at[0] + i * step[0]] ? then_data[at[1] + i * step[1]]
+                                                                 : else_data[at[2] + i * step[2]];
+              }
+            });
   }
   static absl::Status Compute(const Options&, const ExecutionContext&,
                               absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {

@@ -68,27 +68,6 @@ PartialShape BagShape(const InputInfo& table, int64_t bags) {
   return PartialShape(std::move(dims));
 }
 
-// range(bag): the items of a bag, [first, second).
-template <typename Range>
-void SumBags(const BagOptions& options, const ExecutionContext& context,
-             absl::Span<const Tensor* const> inputs, const Tensor* weights, int64_t default_index,
-             Tensor& output, Range range) {
-  const int64_t bags = output.dim(0);
-  if (output.num_elements() == 0) {
-    return;
-  }
-  const int64_t width = output.num_elements() / bags;
-  VisitDType(output.dtype(), [&](auto type) {
-    using T = decltype(type);
-    if constexpr (!std::is_same_v<T, bool>) {
-      const EmbeddingTable<T> table{inputs[0]->data<T>(), width, inputs[1],
-                                    weights == nullptr ? nullptr : weights->data<T>(),
-                                    default_index};
-      table.SumBags(context.num_threads, bags, options.mean, range, output.mutable_data<T>());
-    }
-  });
-}
-
 struct OffsetsOp {
   using Options = BagOptions;
   enum Input : size_t { kTable, kIndices, kOffsets, kDefaultIndex, kWeights };
@@ -138,11 +117,13 @@ struct OffsetsOp {
     BW_RETURN_IF_ERROR(CheckIndices(*inputs[kIndices], inputs[kTable]->dim(0)));
     BW_RETURN_IF_ERROR(CheckOffsets(offsets, items));
     BW_RETURN_IF_ERROR(CheckDefaultIndex(default_index, inputs[kTable]->dim(0)));
-    SumBags(options, context, inputs, InputOrNull(inputs, kWeights), default_index, outputs[0],
-            [&](int64_t bag) {
-              const bool is_last = bag + 1 == offsets.num_elements();
-              return std::pair(IntAt(offsets, bag), is_last ? items : IntAt(offsets, bag + 1));
-            });
+    const auto items_of = [&](int64_t bag) {
+      const bool is_last = bag + 1 == offsets.num_elements();
+      return std::pair(IntAt(offsets, bag), is_last ? items : IntAt(offsets, bag + 1));
+    };
+    SumBags(context.num_threads,
+            {inputs[kTable], inputs[kIndices], InputOrNull(inputs, kWeights), default_index},
+            options.mean, items_of, outputs[0]);
     return absl::OkStatus();
   }
 
@@ -184,8 +165,10 @@ struct PackedOp {
                               absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
     BW_RETURN_IF_ERROR(CheckIndices(*inputs[kIndices], inputs[kTable]->dim(0)));
     const int64_t per_bag = inputs[kIndices]->dim(1);
-    SumBags(options, context, inputs, InputOrNull(inputs, kWeights), -1, outputs[0],
-            [&](int64_t bag) { return std::pair(bag * per_bag, (bag + 1) * per_bag); });
+    SumBags(
+        context.num_threads, {inputs[kTable], inputs[kIndices], InputOrNull(inputs, kWeights)},
+        options.mean, [&](int64_t bag) { return std::pair(bag * per_bag, (bag + 1) * per_bag); },
+        outputs[0]);
     return absl::OkStatus();
   }
 

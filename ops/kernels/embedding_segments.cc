@@ -111,7 +111,6 @@ struct EmbeddingSegmentsSumOp {
   static absl::Status Compute(const Options&, const ExecutionContext& context,
                               absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
     const Tensor* const given_default = InputOrNull(inputs, kDefaultIndex);
-    const Tensor* const given_weights = InputOrNull(inputs, kWeights);
     Tensor& output = outputs[0];
     const int64_t segments = output.dim(0);
     const int64_t default_index = given_default == nullptr ? -1 : IntAt(*given_default, 0);
@@ -131,20 +130,13 @@ struct EmbeddingSegmentsSumOp {
     if (width == 0) {
       return absl::OkStatus();
     }
-    VisitDType(output.dtype(), [&](auto type) {
-      using T = decltype(type);
-      if constexpr (!std::is_same_v<T, bool>) {
-        const T* weights = given_weights == nullptr ? nullptr : given_weights->data<T>();
-        const EmbeddingTable<T> table{inputs[kTable]->data<T>(), width, inputs[kIndices], weights,
-                                      default_index};
-        const auto items = [&first](int64_t segment) {
-          const auto at = static_cast<size_t>(segment);
-          return std::pair(first[at], first[at + 1]);
-        };
-        table.SumBags(context.num_threads, segments, /*mean=*/false, items,
-                      output.mutable_data<T>());
-      }
-    });
+    const auto items_of = [&first](int64_t segment) {
+      const auto at = static_cast<size_t>(segment);
+      return std::pair(first[at], first[at + 1]);
+    };
+    SumBags(context.num_threads,
+            {inputs[kTable], inputs[kIndices], InputOrNull(inputs, kWeights), default_index},
+            /*mean=*/false, items_of, output);
     return absl::OkStatus();
   }
 

@@ -95,7 +95,7 @@ ProductPlan PlanProduct(const ProductOptions& options, const Shape& a, const Sha
   const absl::StatusOr<PartialShape> batch = BroadcastPartial(batch_a, batch_b);
   const absl::Span<const int64_t> shapes[] = {batch_a.dims(), batch_b.dims()};
   BroadcastPlan(batch.ok() ? batch->dims() : Shape{0}, shapes)
-      .ForEachRow([&](int64_t, int64_t count, const auto& at, const auto& step) {
+      .ForEachRow([&](int64_t, int64_t count, const PerOperand& at, const PerOperand& step) {
         for (int64_t i = 0; i < count; ++i) {
           plan.pairs.emplace_back(at[0] + i * step[0], at[1] + i * step[1]);
         }
