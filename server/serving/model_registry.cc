@@ -154,6 +154,7 @@ absl::Status ModelRegistry::Serve(const std::string& folder, Found& found) {
     models_.erase(before);
   }
   models_[name] = std::move(served);
+  folders_[folder].served_as = name;
   Tell(name, models_[name].versions[0].model->version());
   return absl::OkStatus();
 }
@@ -191,7 +192,9 @@ absl::Status ModelRegistry::Update(const model::ModelFolder& folder,
     }
   }
   absl::MutexLock lock(&mutex_);
-  folders_[KeyOf(folder)] = {std::move(fingerprint), std::move(found.failures)};
+  Folder& seen = folders_[KeyOf(folder)];
+  seen.fingerprint = std::move(fingerprint);
+  seen.failures = std::move(found.failures);
   return status;
 }
 
@@ -236,14 +239,21 @@ absl::StatusOr<std::shared_ptr<const void>> ModelRegistry::Announce(const std::s
   });
 }
 
+std::string ModelRegistry::FolderServedAs(const std::string& name) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  if (const auto served = models_.find(name); served != models_.end()) {
+    return served->second.folder;
+  }
+  // One that was unloaded; another that serves by a new name is not meant by its old one.
+  const auto unloaded = std::find_if(folders_.begin(), folders_.end(), [&](const auto& entry) {
+    return entry.second.served_as == name && FindByFolder(entry.first) == models_.end();
+  });
+  return unloaded == folders_.end() ? "" : unloaded->first;
+}
+
 absl::Status ModelRegistry::Reload(const std::string& name) {
   absl::MutexLock loading(&load_mutex_);
-  std::string key;
-  {
-    absl::ReaderMutexLock lock(&mutex_);
-    const auto served = models_.find(name);
-    key = served == models_.end() ? "" : served->second.folder;
-  }
+  const std::string key = FolderServedAs(name);
   BW_ASSIGN_OR_RETURN(const std::vector<model::ModelFolder> folders, FindFolders(paths_));
   const auto folder =
       std::find_if(folders.begin(), folders.end(), [&](const model::ModelFolder& candidate) {

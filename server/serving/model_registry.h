@@ -52,7 +52,8 @@ class ModelRegistry {
       const ModelPaths& paths, const std::function<bool()>& stopped = nullptr,
       LoadOptions options = {});
 
-  // Looks at a model's folder again (by its name or its folder's). NotFound if no path has such a
+  // Looks at a model's folder again (by the name that it is or was served by, or its folder's).
+  // NotFound if no path has such a
   // model, FailedPrecondition with the reason if its newest version can't be served, AlreadyExists
   // if another model has its name: nothing that is served has changed then. Takes as long as
   // loading does; one call at a time, others wait.
@@ -98,6 +99,7 @@ class ModelRegistry {
   struct Folder {
     std::string fingerprint;                   // when it was last looked at
     std::vector<model::LoadFailure> failures;  // what is not served, and why
+    std::string served_as;                     // the last name that it was served by; may be empty
   };
   // What a folder offers now.
   struct Found {
@@ -122,6 +124,8 @@ class ModelRegistry {
   static void TakeLabels(const std::string& name, const Served& before, Found& found);
   static std::vector<Version>::const_iterator FindVersion(const std::vector<Version>& versions,
                                                           const std::string& number);
+  // The path of the folder that is served by a name, or was; empty if none is known to have been.
+  std::string FolderServedAs(const std::string& name) const;
   // Serves from now on what was found, and nothing else of the folder. AlreadyExists if another
   // folder's model has its name.
   absl::Status Serve(const std::string& folder, Found& found);

@@ -128,6 +128,32 @@ TEST_F(ModelRegistryTest, ReloadReplacesAndARequestKeepsWhatItHolds) {
   EXPECT_THAT(told, ElementsAre("first/1", "first/2", "first/", "renamed/3"));
 }
 
+// The name is model.textproto's, and the folder's is another.
+TEST_F(ModelRegistryTest, AnUnloadedModelIsLoadedAgainByItsName) {
+  Add("one/1", "first");
+  Add("two/1", "second");
+  const auto registry = Load();
+  ASSERT_TRUE(registry.ok()) << registry.status();
+  (*registry)->Unload("first");
+  EXPECT_EQ(Listed(**registry), "second/1 -first/1");
+  ASSERT_TRUE((*registry)->Reload("first").ok());
+  EXPECT_EQ(Listed(**registry), "first/1 second/1");
+  // Also after a load that failed.
+  (*registry)->Unload("first");
+  fs::rename(repository_ + "/one/1/decoder.xml", repository_ + "/decoder.xml");
+  EXPECT_EQ((*registry)->Reload("first").code(), absl::StatusCode::kFailedPrecondition);
+  fs::rename(repository_ + "/decoder.xml", repository_ + "/one/1/decoder.xml");
+  ASSERT_TRUE((*registry)->Reload("first").ok());
+  EXPECT_EQ(Listed(**registry), "first/1 second/1");
+  // By a name that it has no more nothing is found, nor in a folder that is gone.
+  Add("one/2", "renamed");
+  ASSERT_TRUE((*registry)->Reload("first").ok());
+  EXPECT_EQ((*registry)->Reload("first").code(), absl::StatusCode::kNotFound);
+  (*registry)->Unload("second");
+  fs::remove_all(repository_ + "/two");
+  EXPECT_EQ((*registry)->Reload("second").code(), absl::StatusCode::kNotFound);
+}
+
 TEST_F(ModelRegistryTest, ReloadTakesNoNameFromAnotherModel) {
   Add("a/1", "first");
   Add("b/1", "second");
