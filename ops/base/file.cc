@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/cleanup/cleanup.h"
 #include "ops/base/fault_point.h"
@@ -48,6 +50,12 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
     done += static_cast<size_t>(got);
   }
   return content;
+}
+
+bool IsThere(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::symlink_status(path, error).type() !=
+         std::filesystem::file_type::not_found;
 }
 
 }  // namespace beamwright

@@ -16,6 +16,10 @@ inline constexpr int64_t kMaxFileBytes = int64_t{16} << 30;
 // file, larger than max_bytes), each naming the path.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes = kMaxFileBytes);
 
+// False if nothing has this name. A link that leads nowhere is something, and so is what can't be
+// looked at: reading it tells why.
+bool IsThere(const std::string& path);
+
 }  // namespace beamwright
 
 #endif  // BEAMWRIGHT_OPS_BASE_FILE_H_

@@ -65,7 +65,7 @@ absl::StatusOr<BundleFiles> BundleFiles::Open(const std::string& folder, const s
   if (!fs::is_directory(folder, error)) {
     return Invalid("'", folder, "' is not a folder");
   }
-  if (fs::exists(fs::symlink_status(fs::path(folder) / kManifestName, error))) {
+  if (IsThere((fs::path(folder) / kManifestName).string())) {
     const absl::Status status = files.ReadManifest();
     if (!status.ok()) {
       return Annotate(status, kManifestName);

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "ops/base/file.h"
 #include "ops/base/status.h"
 #include "server/model/bundle_files.h"
 
@@ -9,14 +10,13 @@ namespace beamwright::model {
 namespace {
 
 absl::StatusOr<std::string> ReadIfThere(const std::string& folder, const char* name) {
+  if (!IsThere((std::filesystem::path(folder) / name).string())) {
+    return std::string();
+  }
   // Versions may share a file by a link within the model's folder, as of other files.
   const std::filesystem::path path(folder);
   BW_ASSIGN_OR_RETURN(BundleFiles files, BundleFiles::Open(folder, path.parent_path().string()));
-  absl::StatusOr<std::string> content = files.Read(name);
-  if (absl::IsNotFound(content.status())) {
-    return std::string();
-  }
-  return content;
+  return files.Read(name);
 }
 
 }  // namespace

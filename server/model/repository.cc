@@ -123,6 +123,8 @@ FolderState StateOf(const std::string& path) {
       files.push_back(absl::StrCat(file, " ", info.st_dev, " ", info.st_ino, " ", info.st_size, " ",
                                    info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec));
       state.bytes += info.st_size;
+    } else {  // where a file should be, say; its times change with what lies in it
+      files.push_back(absl::StrCat(file, " ", info.st_mode & S_IFMT));
     }
     // A link that leads back up would have no end.
     if (entries.depth() >= kMaxDepth) {

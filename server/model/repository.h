@@ -45,7 +45,8 @@ struct LoadFailure {
 
 // What the files of a folder look like from outside, subfolders included.
 struct FolderState {
-  // Changes when a file is written, renamed, added or removed: names, sizes, times and inodes.
+  // Changes when a file is written, renamed, added or removed: names, sizes, times and inodes;
+  // of folders and other things their names and kinds.
   std::string fingerprint;
   int64_t bytes = 0;  // of all files
 };

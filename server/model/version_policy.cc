@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
-#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -70,8 +69,7 @@ absl::StatusOr<v1::ServingPolicy> ParsePolicy(const std::string& text) {
 
 absl::StatusOr<v1::ServingPolicy> ReadPolicy(const ModelFolder& folder) {
   const std::string path = (std::filesystem::path(folder.path) / kPolicyName).string();
-  std::error_code error;
-  if (folder.path.empty() || !std::filesystem::exists(path, error)) {
+  if (folder.path.empty() || !IsThere(path)) {
     return ParsePolicy("");
   }
   BW_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxPolicyBytes));

@@ -30,6 +30,13 @@ void LogTables(const engine::DecodeModel& model) {
   }
 }
 
+void LogRefusal(const std::string& model_name, const std::string& version,
+                const absl::Status& reason) {
+  spdlog::error("model {}{} cannot be served: {}", model_name,
+                version.empty() ? "" : absl::StrCat(" version ", version),
+                std::string(reason.message()));
+}
+
 }  // namespace
 
 absl::Status ModelLoader::CheckBudget(int64_t bytes) {
@@ -101,14 +108,24 @@ absl::StatusOr<ModelPtr> ModelLoader::Load(const std::string& model_name,
     LogTables(**model);
     spdlog::info("model {} version {} loaded in {:.2f} s, numerics {}", (*model)->name(),
                  folder.version, absl::ToDoubleSeconds(took), (*model)->numerics());
+    Tell((*model)->name(), true, took);
   } else {
-    spdlog::error("model {} version {} cannot be served: {}", model_name, folder.version,
-                  std::string(model.status().message()));
-  }
-  if (options_.observer != nullptr) {
-    options_.observer(model.ok() ? (*model)->name() : model_name, model.ok(), took);
+    LogRefusal(model_name, folder.version, model.status());
+    Tell(model_name, false, took);
   }
   return model;
+}
+
+void ModelLoader::Refuse(const std::string& model_name, const std::string& version,
+                         const absl::Status& reason) const {
+  LogRefusal(model_name, version, reason);
+  Tell(model_name, false, absl::ZeroDuration());
+}
+
+void ModelLoader::Tell(const std::string& model_name, bool good, absl::Duration took) const {
+  if (options_.observer != nullptr) {
+    options_.observer(model_name, good, took);
+  }
 }
 
 }  // namespace beamwright::serving

@@ -30,8 +30,8 @@ struct LoadOptions {
   // Requests of a bundle's warmup.jsonl are decoded, and made-up sources in batches of up to so
   // many rows; 0: neither.
   int warm_up_rows = 0;
-  // Told of every version that was tried: its model, whether it is good, how long it took. May be
-  // null.
+  // Told of every version that was tried: its model, whether it is good, how long it took; and of
+  // what keeps versions from being tried, as no good one. May be null.
   std::function<void(const std::string& model, bool good, absl::Duration)> observer;
 };
 
@@ -46,6 +46,11 @@ class ModelLoader {
   // ReplayGolden's.
   absl::StatusOr<ModelPtr> Load(const std::string& model_name, const model::VersionFolder& folder);
 
+  // Logs and tells the observer what keeps a version of a model from being tried, or, if `version`
+  // is empty, all of them.
+  void Refuse(const std::string& model_name, const std::string& version,
+              const absl::Status& reason) const;
+
  private:
   struct InMemory {
     std::weak_ptr<const engine::DecodeModel> model;
@@ -58,6 +63,7 @@ class ModelLoader {
   absl::StatusOr<ModelPtr> Make(const model::VersionFolder& folder) const;
   // Decodes what the bundle in `folder` brings for that: golden answers, and warm-up.
   absl::Status TryOut(const ModelPtr& model, const std::string& folder) const;
+  void Tell(const std::string& model_name, bool good, absl::Duration took) const;
   absl::Status CheckBudget(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const LoadOptions options_;

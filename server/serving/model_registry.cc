@@ -65,7 +65,9 @@ ModelRegistry::Found ModelRegistry::Look(const model::ModelFolder& folder, const
   };
   absl::StatusOr<v1::ServingPolicy> policy = model::ReadPolicy(folder);
   if (!folder.listed.ok() || !policy.ok()) {
-    fail("", folder.listed.ok() ? policy.status() : folder.listed, true);
+    const absl::Status& reason = folder.listed.ok() ? policy.status() : folder.listed;
+    loader_.Refuse(folder.name, "", reason);
+    fail("", reason, true);
     return found;
   }
   found.policy = *std::move(policy);
@@ -102,6 +104,9 @@ ModelRegistry::Found ModelRegistry::Look(const model::ModelFolder& folder, const
       found.versions.push_back(*served);
     }
   }
+  for (const model::LoadFailure& missing : choice.missing) {
+    loader_.Refuse(folder.name, missing.version, missing.reason);
+  }
   found.failures.insert(found.failures.end(), choice.missing.begin(), choice.missing.end());
   if (found.versions.empty() && found.fault.ok()) {
     found.fault = choice.missing.empty() ? absl::NotFoundError("the folder has no version")
@@ -125,6 +130,7 @@ void ModelRegistry::TakeLabels(const std::string& name, const Served& before, Fo
     const absl::Status reason = absl::NotFoundError(
         absl::StrCat("the label '", label, "' names version ", number, ", which is not served",
                      known ? ": " : "", known ? failure->reason.message() : ""));
+    loader_.Refuse(name, number, reason);
     if (known) {
       failure->reason = reason;
     } else {
@@ -188,7 +194,7 @@ absl::Status ModelRegistry::Update(const model::ModelFolder& folder,
     status = Serve(KeyOf(folder), found);
     if (!status.ok()) {
       found.failures.push_back({folder.name, newest, status});
-      spdlog::error("model {}: {}", folder.name, std::string(status.message()));
+      loader_.Refuse(folder.name, newest, status);
     }
   }
   absl::MutexLock lock(&mutex_);

@@ -121,7 +121,7 @@ class ModelRegistry {
   Found Look(const model::ModelFolder& folder, const Served& before,
              const std::function<bool()>& stopped);
   // Labels of the policy whose versions were found; the others are failures.
-  static void TakeLabels(const std::string& name, const Served& before, Found& found);
+  void TakeLabels(const std::string& name, const Served& before, Found& found);
   static std::vector<Version>::const_iterator FindVersion(const std::vector<Version>& versions,
                                                           const std::string& number);
   // The path of the folder that is served by a name, or was; empty if none is known to have been.

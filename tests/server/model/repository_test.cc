@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "ops/base/status.h"
 #include "tests/server/model/temp_bundle.h"
 
@@ -92,6 +94,16 @@ TEST(StateOfTest, ChangesWithWhateverHappensToAFile) {
   temp.Remove("m/1/other");
   EXPECT_NE(StateOf(temp.At("m")).fingerprint, renamed.fingerprint);
   EXPECT_NE(StateOf(temp.At("gone")).fingerprint, "");
+}
+
+TEST(StateOfTest, ChangesWithWhatStandsWhereAFileShould) {
+  TempFolder temp;
+  temp.Write("m/a", "x");
+  const FolderState without = StateOf(temp.At("m"));
+  std::filesystem::create_directory(temp.At("m/serving.textproto"));
+  EXPECT_NE(StateOf(temp.At("m")).fingerprint, without.fingerprint);
+  std::filesystem::remove(temp.At("m/serving.textproto"));
+  EXPECT_EQ(StateOf(temp.At("m")).fingerprint, without.fingerprint);
 }
 
 TEST(StateOfTest, ALinkThatLeadsBackUpHasAnEnd) {

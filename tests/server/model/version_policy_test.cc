@@ -74,6 +74,9 @@ TEST_F(VersionPolicyTest, SaysWhatIsWrong) {
   EXPECT_THAT(Refused("specific { versions: -1 }"), HasSubstr("-1 is no version"));
   EXPECT_THAT(Refused("labels { key: '7up' value: 1 }"), HasSubstr("'7up' is no label"));
   EXPECT_THAT(Refused("newest: 1"), HasSubstr("1:7: "));
+  temp_.Remove("word/serving.textproto");
+  temp_.Link("word/serving.textproto", "nowhere");
+  EXPECT_THAT(std::string(ReadPolicy(Folder()).status().message()), HasSubstr("cannot open"));
   // A bare bundle has no policy, whatever lies above it.
   EXPECT_TRUE(ReadPolicy(*FindModel(temp_.At("word/2"))).ok());
 }

@@ -293,6 +293,47 @@ TEST_F(ModelRegistryTest, PollFollowsTheFolders) {
   fs::rename(repository_ + ".away", repository_);
 }
 
+// Told and logged once a change, and listed until it is mended.
+TEST_F(ModelRegistryTest, FaultsOfAFolderAreTold) {
+  Add("one/1", "first");
+  std::vector<std::string> told;
+  LoadOptions options;
+  options.observer = [&told](const std::string& model, bool good, absl::Duration) {
+    told.push_back(absl::StrCat(model, good ? " good" : " bad"));
+  };
+  const auto registry = Load(options);
+  ASSERT_TRUE(registry.ok()) << registry.status();
+  const auto poll = [&] {
+    told.clear();
+    ::testing::internal::CaptureStdout();
+    (*registry)->Poll();
+    (*registry)->Poll();
+    return ::testing::internal::GetCapturedStdout();
+  };
+  const std::string policy = "one/serving.textproto";
+  Write(policy, "latest: x");
+  EXPECT_THAT(poll(), AllOf(HasSubstr("model one cannot be served: "), HasSubstr(policy)));
+  EXPECT_THAT(told, ElementsAre("one bad"));
+  EXPECT_EQ(Listed(**registry), "first/1 -one/");
+  Write(policy, "labels { key: 'stable' value: 9 }");
+  EXPECT_THAT(poll(), HasSubstr("model one version 9 cannot be served: the label 'stable'"));
+  EXPECT_THAT(told, ElementsAre("one bad"));
+  Write(policy, "specific { versions: 1 versions: 7 }");
+  EXPECT_THAT(poll(), HasSubstr("model one version 7 cannot be served: "));
+  EXPECT_THAT(told, ElementsAre("one bad"));
+  // What stands in its place and is no file, until it is gone.
+  fs::remove(repository_ + "/" + policy);
+  fs::create_directory(repository_ + "/" + policy);
+  EXPECT_THAT(poll(), HasSubstr("not a regular file"));
+  EXPECT_EQ(Listed(**registry), "first/1 -one/");
+  fs::remove(repository_ + "/" + policy);
+  EXPECT_EQ(poll(), "");
+  EXPECT_EQ(Listed(**registry), "first/1");
+  fs::create_symlink("nowhere", repository_ + "/" + policy);
+  EXPECT_THAT(poll(), HasSubstr("cannot open"));
+  EXPECT_EQ(Listed(**registry), "first/1 -one/");
+}
+
 TEST_F(ModelRegistryTest, TheBudgetCountsAllThatIsInMemory) {
   Add("a/1", "a");
   const int64_t bytes = model::StateOf(repository_ + "/a/1").bytes;
