@@ -304,8 +304,7 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Start(const ListenerOptions&
         "cannot listen on '", options.address,
         "' for HTTP: the address is not this machine's, or the port is taken or reserved"));
   }
-  listener->address_ =
-      absl::StrCat(options.address.substr(0, options.address.rfind(':')), ":", listener->port_);
+  listener->address_ = serving::WithPort(options.address, listener->port_);
   return listener;
 }
 

@@ -13,7 +13,7 @@
 namespace beamwright::rpc {
 
 // To be called when all other servers of the process have been started: they would offer it as
-// well. Unavailable if the address can't be bound.
+// well. Logs the address, with the port that was taken. Unavailable if the address can't be bound.
 absl::StatusOr<std::unique_ptr<grpc::Server>> StartChannelz(const std::string& address);
 
 }  // namespace beamwright::rpc

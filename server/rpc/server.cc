@@ -7,11 +7,11 @@
 #include <chrono>
 #include <thread>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "grpc/health/v1/health.pb.h"
 #include "ops/base/status.h"
 #include "server/rpc/credentials.h"
+#include "server/serving/host_port.h"
 
 namespace beamwright::rpc {
 namespace {
@@ -25,10 +25,6 @@ constexpr absl::Duration kGoAway = absl::Milliseconds(50);
 
 // Who connects and says nothing is let go; gRPC's own limit is two minutes.
 constexpr int kHandshakeTimeoutMs = 10'000;
-
-std::string WithPort(const std::string& address, int port) {
-  return port == 0 ? address : absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
-}
 
 AcceptorOptions OptionsOf(const ServerOptions& options, serving::Decoder& decoder) {
   AcceptorOptions result;
@@ -91,7 +87,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     return absl::InternalError("gRPC does not start; --log-level debug shows what it says");
   }
   server->one_callback_thread_ = OneCallbackThread::Hold(*server->server_);
-  server->address_ = WithPort(options.address, server->port());
+  server->address_ =
+      server->port() == 0 ? options.address : serving::WithPort(options.address, server->port());
   grpc::HealthCheckServiceInterface* health = server->server_->GetHealthCheckService();
   health->SetServingStatus(v1::ModelService::service_full_name(), true);
   server->availability_.Observe(

@@ -1,16 +1,21 @@
 #include "server/serving/flags.h"
 
+#include <sys/stat.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "ops/base/cgroup.h"
+#include "ops/base/cpu.h"
 #include "server/engine/precision.h"
 #include "server/search/options.h"
+#include "server/serving/host_port.h"
 #include "server/serving/settings.h"
 
 namespace beamwright::serving {
@@ -44,6 +49,41 @@ std::string CheckBuckets(const std::string& text) {
   return std::string(Buckets().Set(text).message());
 }
 
+// What an address may be beside HOST:PORT.
+struct AddressForms {
+  bool none = false;
+  bool unix_socket = false;
+};
+
+std::string CheckAddress(const std::string& text, const AddressForms& forms) {
+  const bool is_unix =
+      (absl::StartsWith(text, "unix:") || absl::StartsWith(text, "unix-abstract:")) &&
+      text.back() != ':';
+  if ((forms.none && text == "none") || (forms.unix_socket && is_unix) ||
+      ParseHostPort(text).ok()) {
+    return "";
+  }
+  return absl::StrCat("'", text, "' is no address to listen on; write HOST:PORT (0 to 65535)",
+                      forms.unix_socket ? ", unix:PATH or unix-abstract:NAME" : "",
+                      forms.none ? ", or none" : "");
+}
+
+// Empty is nowhere.
+std::string CheckCollector(const std::string& text) {
+  const absl::StatusOr<HostPort> place = ParseHostPort(text);
+  return text.empty() || (place.ok() && !place->host.empty() && place->port > 0)
+             ? ""
+             : absl::StrCat("'", text, "' is no collector; write HOST:PORT, without http://");
+}
+
+// Its file is replaced, which would break a device, a pipe or a link.
+std::string CheckPortFile(const std::string& path) {
+  struct stat info {};
+  return lstat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)
+             ? ""
+             : absl::StrCat("'", path, "' is no regular file, and so not replaced");
+}
+
 std::string CheckNotEmpty(const std::string& text) { return text.empty() ? "is empty" : ""; }
 
 // A flag takes one value; the word after it is not silently one more.
@@ -61,6 +101,18 @@ void AddInt(CLI::App& app, const char* flag, const char* help, int minimum, int 
   app.add_option(flag, value, help)->check(CLI::Range(minimum, maximum))->capture_default_str();
 }
 
+// CLI::Range has no objection to NaN.
+void AddReal(CLI::App& app, const char* flag, const char* help, const char* type, double maximum,
+             double& value) {
+  const auto check = [maximum](const std::string& text) {
+    double number = 0;
+    return absl::SimpleAtod(text, &number) && number >= 0 && number <= maximum
+               ? ""
+               : absl::StrCat("'", text, "' is no number from 0 to ", maximum);
+  };
+  app.add_option(flag, value, help)->type_name(type)->check(check)->capture_default_str();
+}
+
 void AddBytes(CLI::App& app, const char* flag, const char* help, int64_t& value) {
   app.add_option(flag, value, help)
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 50))
@@ -76,10 +128,11 @@ void AddTime(CLI::App& app, const char* flag, const char* help, absl::Duration& 
       ->default_str(absl::FormatDuration(value));
 }
 
-void AddAddress(CLI::App& app, const char* flag, const char* help, std::string& value) {
+void AddAddress(CLI::App& app, const char* flag, const char* help, std::string& value,
+                AddressForms forms) {
   app.add_option(flag, value, help)
       ->type_name("HOST:PORT")
-      ->check(CheckNotEmpty)
+      ->check([forms](const std::string& text) { return CheckAddress(text, forms); })
       ->capture_default_str();
 }
 
@@ -91,16 +144,20 @@ void AddFile(CLI::App& app, const char* flag, const char* help, std::string& val
   app.add_option(flag, value, help)->type_name("FILE");
 }
 
+void AddPortFile(CLI::App& app, const char* flag, const char* help, std::string& value) {
+  app.add_option(flag, value, help)->type_name("FILE")->check(CheckPortFile);
+}
+
 void AddListeners(CLI::App& app, Flags& flags) {
   AddAddress(app, "--grpc-address", "Where gRPC listens; port 0 takes a free one",
-             flags.grpc_address);
+             flags.grpc_address, {false, true});
   AddAddress(app, "--http-address", "Where the HTTP API listens; 'none' turns it off",
-             flags.http_address);
+             flags.http_address, {true, false});
   AddAddress(app, "--metrics-address", "Where probes and /metrics listen; 'none' turns them off",
-             flags.metrics_address);
+             flags.metrics_address, {true, false});
   AddAddress(app, "--admin-address",
              "Where operators load models and look at the scheduler; 'none' turns it off",
-             flags.admin_address);
+             flags.admin_address, {true, false});
   AddInt(app, "--grpc-max-receive-bytes", "Largest gRPC request", 1, kMaxMessageBytes,
          flags.grpc_max_receive_bytes);
   AddInt(app, "--grpc-max-concurrent-streams", "Most calls of a gRPC connection at once", 1,
@@ -117,11 +174,12 @@ void AddListeners(CLI::App& app, Flags& flags) {
   AddInt(app, "--http-threads", "HTTP connections that are served at once", 1, kMaxThreads,
          flags.http_threads);
   AddTime(app, "--http-timeout", "Time for an HTTP request that names none", flags.http_timeout);
-  AddFile(app, "--port-file", "File to write the gRPC port to when serving", flags.port_file);
-  AddFile(app, "--http-port-file", "The same with the HTTP port", flags.http_port_file);
-  AddFile(app, "--metrics-port-file", "The same with the port of probes and metrics",
-          flags.metrics_port_file);
-  AddFile(app, "--admin-port-file", "The same with the port for operators", flags.admin_port_file);
+  AddPortFile(app, "--port-file", "File to write the gRPC port to when serving", flags.port_file);
+  AddPortFile(app, "--http-port-file", "The same with the HTTP port", flags.http_port_file);
+  AddPortFile(app, "--metrics-port-file", "The same with the port of probes and metrics",
+              flags.metrics_port_file);
+  AddPortFile(app, "--admin-port-file", "The same with the port for operators",
+              flags.admin_port_file);
 }
 
 void AddSecurity(CLI::App& app, Flags& flags) {
@@ -141,7 +199,7 @@ void AddSecurity(CLI::App& app, Flags& flags) {
             guard.tokens_in_clear);
   AddSwitch(app, "--reflection", "Describe the gRPC services to whoever asks", flags.reflection);
   AddAddress(app, "--channelz-address", "Where gRPC's channelz answers, without credentials",
-             flags.channelz_address);
+             flags.channelz_address, {true, true});
 }
 
 // One for all models, or as each bundle says.
@@ -203,12 +261,10 @@ void AddEngine(CLI::App& app, Flags& flags) {
 }
 
 void AddModels(CLI::App& app, Flags& flags) {
-  app.add_option("--token-tables", flags.load.compile.token_table_share,
-                 "Most memory for tables of what depends on a token alone, in multiples of a "
-                 "decoder's weights; 0: none")
-      ->type_name("SHARE")
-      ->check(CLI::Range(0.0, 1000.0))
-      ->capture_default_str();
+  AddReal(app, "--token-tables",
+          "Most memory for tables of what depends on a token alone, in multiples of a "
+          "decoder's weights; 0: none",
+          "SHARE", 1000, flags.load.compile.token_table_share);
 }
 
 void AddLifecycle(CLI::App& app, Flags& flags) {
@@ -236,11 +292,11 @@ void AddObservability(CLI::App& app, Flags& flags) {
          flags.access_log_sample);
   app.add_option("--otlp-endpoint", flags.otlp_endpoint,
                  "OpenTelemetry collector that traces are sent to, over gRPC in clear")
-      ->type_name("HOST:PORT");
-  app.add_option("--trace-rate", flags.trace_rate,
-                 "Share of the calls that are traced of those whose client says nothing of it")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
+      ->type_name("HOST:PORT")
+      ->check(CheckCollector);
+  AddReal(app, "--trace-rate",
+          "Share of the calls that are traced of those whose client says nothing of it", "SHARE", 1,
+          flags.trace_rate);
   app.add_option("--load-reports", flags.load_reports,
                  "Tell balancers the load with every gRPC answer (ORCA)")
       ->type_name("BOOL")
@@ -271,11 +327,10 @@ void AddAll(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   AddTime(app, "--repository-poll-interval", "How often 'poll' looks at the model folders",
           flags.repository_poll_interval);
-  app.add_option("--max-model-bytes", flags.load.max_model_bytes,
-                 "Most bytes of model files in memory, all versions together; 0: what the machine\n"
-                 "and the cgroup have")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  AddBytes(app, "--max-model-bytes",
+           "Most bytes of model files in memory, all versions together; 0: what the machine\n"
+           "and the cgroup have",
+           flags.load.max_model_bytes);
   AddInt(app, "--golden-requests",
          "Most requests of a bundle's golden.jsonl that are replayed at load", 0, 1'000'000,
          flags.load.golden_requests);
@@ -303,6 +358,15 @@ int Wrong(const std::string& what) {
   std::fprintf(stderr, "beamwright-server: %s\nbeamwright-server --help lists all flags.\n",
                what.c_str());
   return 2;
+}
+
+std::string CheckStreams(const engine::EngineOptions& options) {
+  const int threads = options.num_threads > 0 ? options.num_threads : UsableCpus();
+  return options.num_streams <= threads
+             ? ""
+             : absl::StrCat("--inference-streams: ", options.num_streams,
+                            " streams have less than a thread each; --threads ",
+                            options.num_threads > 0 ? "says " : "has all CPUs, ", threads);
 }
 
 // Asked of the arguments: --version ends their parsing.
@@ -349,6 +413,8 @@ ParsedFlags ParseFlags(int argc, const char* const* argv) {
     parsed.exit_code = 0;
   } else if (parsed.flags.models.repositories.empty() && parsed.flags.models.models.empty()) {
     parsed.exit_code = Wrong("no model: give --model-repository DIR or --model-path DIR");
+  } else if (const std::string fault = CheckStreams(parsed.flags.engine); !fault.empty()) {
+    parsed.exit_code = Wrong(fault);
   }
   return parsed;
 }

@@ -16,7 +16,14 @@ absl::StatusOr<HostPort> ParseHostPort(const std::string& address) {
   if (result.host.size() > 1 && result.host.front() == '[' && result.host.back() == ']') {
     result.host = result.host.substr(1, result.host.size() - 2);
   }
+  if (result.host.find_first_of("/ \t") != std::string::npos) {  // a URL
+    return Invalid("'", address, "' is no host:port");
+  }
   return result;
+}
+
+std::string WithPort(const std::string& address, int port) {
+  return absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
 }
 
 }  // namespace beamwright::serving

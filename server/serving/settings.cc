@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -27,7 +28,14 @@ std::string VariableOf(const std::string& name) {
                       absl::AsciiStrToUpper(absl::StrReplaceAll(name, {{"-", "_"}})));
 }
 
+// CLI11 takes what stands between quotes of either kind as it is; only where both occur must some
+// be escaped.
 std::string Quoted(const std::string& text) {
+  for (const char* quote : {"\"", "'"}) {
+    if (!absl::StrContains(text, quote)) {
+      return absl::StrCat(quote, text, quote);
+    }
+  }
   return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
 }
 

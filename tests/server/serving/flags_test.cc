@@ -206,6 +206,55 @@ TEST_F(SettingsFileTest, WrongValuesAreNamedWithTheirSource) {
   EXPECT_FALSE(Parse({"--model-path", "m", "--max-rows", "5"}).exit_code.has_value());
 }
 
+TEST_F(SettingsFileTest, WhatCouldNotStartIsRefusedByName) {
+  const auto refusal = [](const std::string& flag, const char* value) {
+    return Refusal({"--model-path", "m", "--check-config", flag.c_str(), value});
+  };
+  for (const char* flag : {"--grpc-address", "--http-address", "--metrics-address",
+                           "--admin-address", "--channelz-address"}) {
+    for (const char* wrong :
+         {"", "nonsense", "127.0.0.1", "127.0.0.1:99999", "h:x", "http://h:80", "unix:"}) {
+      EXPECT_THAT(refusal(flag, wrong), AllOf(HasSubstr(flag), HasSubstr("write HOST:PORT")))
+          << wrong;
+    }
+    const bool is_grpc = std::string(flag) == "--grpc-address";
+    EXPECT_EQ(Parse({"--model-path", "m", flag, "none"}).exit_code.has_value(), is_grpc) << flag;
+    EXPECT_FALSE(Parse({"--model-path", "m", flag, "[::1]:0"}).exit_code.has_value()) << flag;
+  }
+  for (const char* flag : {"--grpc-address", "--channelz-address"}) {
+    EXPECT_FALSE(Parse({"--model-path", "m", flag, "unix:/tmp/s"}).exit_code.has_value());
+    EXPECT_FALSE(Parse({"--model-path", "m", flag, "unix-abstract:s"}).exit_code.has_value());
+  }
+  for (const char* wrong : {"not an endpoint", "http://h:4317", "h:0", "h", ":4317"}) {
+    EXPECT_THAT(refusal("--otlp-endpoint", wrong),
+                AllOf(HasSubstr("--otlp-endpoint"), HasSubstr("write HOST:PORT")))
+        << wrong;
+  }
+  EXPECT_EQ(Parse({"--model-path", "m", "--otlp-endpoint", "h:4317"}).flags.otlp_endpoint,
+            "h:4317");
+  EXPECT_THAT(refusal("--trace-rate", "nan"),
+              AllOf(HasSubstr("--trace-rate"), HasSubstr("'nan' is no number from 0 to 1")));
+  EXPECT_THAT(refusal("--token-tables", "nan"),
+              AllOf(HasSubstr("--token-tables"), HasSubstr("'nan' is no number from 0 to 1000")));
+  EXPECT_THAT(refusal("--max-model-bytes", "-1"),
+              AllOf(HasSubstr("--max-model-bytes"), HasSubstr("not in range 0 to 11258999")));
+  EXPECT_THAT(refusal("--port-file", "/dev/null"),
+              AllOf(HasSubstr("--port-file"), HasSubstr("'/dev/null' is no regular file")));
+  std::filesystem::create_symlink(Write(""), folder_ + "/link");
+  EXPECT_THAT(refusal("--admin-port-file", (folder_ + "/link").c_str()), HasSubstr("/link'"));
+  EXPECT_FALSE(
+      Parse({"--model-path", "m", "--port-file", Write("1").c_str()}).exit_code.has_value());
+}
+
+TEST_F(SettingsFileTest, AStreamHasAThread) {
+  EXPECT_THAT(Refusal({"--model-path", "m", "--inference-streams", "4", "--threads", "2"}),
+              AllOf(HasSubstr("--inference-streams: 4"), HasSubstr("--threads says 2")));
+  EXPECT_THAT(Refusal({"--model-path", "m", "--inference-streams", "1024"}),
+              HasSubstr("--threads has all CPUs, "));
+  EXPECT_FALSE(Parse({"--model-path", "m", "--inference-streams", "2", "--threads", "2"})
+                   .exit_code.has_value());
+}
+
 // The bounds of a histogram have commas of their own.
 TEST_F(SettingsFileTest, BucketsFromEverySource) {
   constexpr char kSteps[] = "beamwright_step_duration_seconds";
@@ -233,14 +282,15 @@ TEST_F(SettingsFileTest, BucketsFromEverySource) {
 
 TEST_F(SettingsFileTest, WhatIsPrintedIsAFileThatSetsTheSame) {
   ::testing::internal::CaptureStdout();
-  EXPECT_EQ(Parse({"--model-path", "a \"b\"", "--model-path", "c", "--max-rows", "77",
-                   "--drain-delay", "90s", "--print-config"})
+  EXPECT_EQ(Parse({"--model-path", "a \"b\"", "--model-path", "c\\d", "--port-file", "e\\f \"g\"",
+                   "--max-rows", "77", "--drain-delay", "90s", "--print-config"})
                 .exit_code,
             0);
   const std::string file = Write(::testing::internal::GetCapturedStdout());
   const ParsedFlags parsed = Parse({"--config", file.c_str()});
   ASSERT_FALSE(parsed.exit_code.has_value());
-  EXPECT_EQ(parsed.flags.models.models.size(), 2u);
+  EXPECT_THAT(parsed.flags.models.models, ElementsAre("a \"b\"", "c\\d"));
+  EXPECT_EQ(parsed.flags.port_file, "e\\f \"g\"");
   EXPECT_EQ(parsed.flags.engine.max_rows, 77);
   EXPECT_EQ(parsed.flags.drain_delay, absl::Seconds(90));
   EXPECT_EQ(parsed.flags.drain_timeout, Flags().drain_timeout);
