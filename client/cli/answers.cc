@@ -1,6 +1,8 @@
 #include "client/cli/answers.h"
 
 #include <algorithm>
+#include <memory>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -9,11 +11,16 @@
 #include "client/cli/output.pb.h"
 #include "client/cli/sources.h"
 #include "client/cli/terminal.h"
+#include "google/protobuf/any.pb.h"
 #include "google/protobuf/util/json_util.h"
-#include "ops/base/check.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 
 namespace beamwright::client {
 namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
 
 struct Row {
   std::string rank, score, log_prob, text;
@@ -31,6 +38,35 @@ std::string HypothesisText(const v1::Hypothesis& hypothesis) {
     text += " [under way when the server ended]";
   }
   return text;
+}
+
+// Details of errors are of types that nothing else here speaks of, and the linker would leave them
+// out: printing could not look them up.
+void KeepDetailTypes() {
+  google::protobuf::LinkMessageReflection<google::rpc::BadRequest>();
+  google::protobuf::LinkMessageReflection<google::rpc::ErrorInfo>();
+  google::protobuf::LinkMessageReflection<google::rpc::RetryInfo>();
+}
+
+// Leaves out of the errors in `message` the details that can't be printed: a server may send types
+// that this program doesn't know.
+void DropUnknownDetails(Message& message) {
+  if (auto* error = google::protobuf::DynamicCastToGenerated<google::rpc::Status>(&message)) {
+    auto& details = *error->mutable_details();
+    const auto unknown = [](const google::protobuf::Any& detail) {
+      std::string json;
+      return !google::protobuf::util::MessageToJsonString(detail, &json).ok();
+    };
+    details.erase(std::remove_if(details.begin(), details.end(), unknown), details.end());
+    return;
+  }
+  std::vector<const FieldDescriptor*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && !field->is_repeated()) {
+      DropUnknownDetails(*message.GetReflection()->MutableMessage(&message, field));
+    }
+  }
 }
 
 }  // namespace
@@ -70,14 +106,20 @@ std::string AnswerJson(const BulkAnswer& answer) {
   return ToJson(output, /*pretty=*/false);
 }
 
-std::string ToJson(const google::protobuf::Message& message, bool pretty) {
+std::string ToJson(const Message& message, bool pretty) {
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = pretty;
   options.always_print_primitive_fields = true;
   options.preserve_proto_field_names = true;
+  KeepDetailTypes();
   std::string json;
-  // Fails only for Any, Timestamp and their like, which the protos don't use.
-  BW_CHECK(google::protobuf::util::MessageToJsonString(message, &json, options).ok());
+  if (!google::protobuf::util::MessageToJsonString(message, &json, options).ok()) {
+    const std::unique_ptr<Message> known(message.New());
+    known->CopyFrom(message);
+    DropUnknownDetails(*known);
+    json.clear();
+    std::ignore = google::protobuf::util::MessageToJsonString(*known, &json, options);
+  }
   return pretty ? json : json + "\n";
 }
 

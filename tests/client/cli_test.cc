@@ -15,7 +15,9 @@
 #include "absl/synchronization/notification.h"
 #include "beamwright/v1/rule.pb.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/any.pb.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "google/rpc/error_details.pb.h"
 #include "gtest/gtest.h"
 #include "tests/client/fake_server.h"
 #include "tests/client/process.h"
@@ -83,6 +85,42 @@ best = a["result"]["decoded"]["hypotheses"][0]
 assert best["text"].startswith("HE\"LLO") and best["log_prob"] == -1.5 and best["score"] == -0.75
 assert best["finish_reason"] == "FINISH_REASON_EOS" and best["tokens"] == []
 assert b["result"]["error"] == {"code": 3, "message": "cannot decode bad one", "details": []}, b
+print("fine"))",
+                   result.out),
+            "fine\n");
+}
+
+// The details of an error are messages of other types, whose names come with them.
+TEST(DecodeCommandTest, JsonHasTheDetailsOfErrorsThatItKnows) {
+  FakeServer server([](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                       v1::DecodeResponse& response) {
+    const grpc::Status status = EchoAll(context, request, response);
+    google::rpc::Status& error = *response.mutable_results(0)->mutable_error();
+    google::rpc::ErrorInfo info;
+    info.set_reason("INVALID_REQUEST");
+    error.add_details()->PackFrom(info);
+    google::protobuf::Any& unknown = *error.add_details();
+    unknown.set_type_url("type.googleapis.com/of.the.Future");
+    unknown.set_value("\x0a\x01x");
+    google::rpc::BadRequest bad;
+    bad.add_field_violations()->set_field("text");
+    error.add_details()->PackFrom(bad);
+    google::rpc::RetryInfo retry;
+    retry.mutable_retry_delay()->set_seconds(1);
+    error.add_details()->PackFrom(retry);
+    return status;
+  });
+  const ProcessResult result =
+      Beamwright({"decode", "--server", server.address(), "--json", "bad", "good"});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_EQ(Python(R"(
+import json, sys
+a, b = [json.loads(line) for line in sys.stdin]
+assert b["result"]["decoded"]["hypotheses"][0]["text"] == "GOOD", b
+info, bad, retry = a["result"]["error"]["details"]
+assert info["@type"].endswith("/google.rpc.ErrorInfo") and info["reason"] == "INVALID_REQUEST"
+assert bad["field_violations"][0]["field"] == "text", bad
+assert retry["retry_delay"] == "1s", retry
 print("fine"))",
                    result.out),
             "fine\n");
