@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/sources.h"
 #include "ops/base/status.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::client {
 namespace {
@@ -16,6 +17,7 @@ constexpr char kInputGroup[] = "Input";
 // A source or a target: both have text or ids.
 template <typename Side>
 absl::Status Fill(const std::string& text, bool ids, Side& side) {
+  BW_RETURN_IF_ERROR(CheckUtf8(text));
   if (!ids) {
     side.set_text(text);
     return absl::OkStatus();

@@ -6,11 +6,13 @@
 #include <iostream>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/terminal.h"
 #include "ops/base/status.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::client {
 namespace {
@@ -19,6 +21,11 @@ constexpr char kInputGroup[] = "Input";
 
 BulkSource MakeSource(const std::string& text, bool ids) {
   BulkSource made;
+  made.status = CheckUtf8(text);
+  if (!made.status.ok()) {
+    made.source.set_text(absl::CHexEscape(text));  // to show; a proto's string is UTF-8
+    return made;
+  }
   if (!ids) {
     made.source.set_text(text);
     return made;

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "google/protobuf/descriptor.h"
-#include "server/model/utf8.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::http {
 namespace {
@@ -109,7 +109,7 @@ void AppendField(const Message& message, const FieldDescriptor& field, std::stri
 void AppendQuoted(absl::string_view text, std::string& json) {
   json += '"';
   for (size_t i = 0; i < text.size();) {
-    const int length = model::Utf8Length(text.substr(i));
+    const int length = Utf8Length(text.substr(i));
     const char c = text[i];
     if (length <= 0) {
       json += kReplacement;

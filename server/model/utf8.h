@@ -1,4 +1,4 @@
-// UTF-8, strictly: what is overlong, a surrogate, beyond U+10FFFF or cut off is no character.
+// Characters of UTF-8 text.
 #ifndef BEAMWRIGHT_SERVER_MODEL_UTF8_H_
 #define BEAMWRIGHT_SERVER_MODEL_UTF8_H_
 
@@ -7,15 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::model {
-
-// Bytes of the character at the start of `text`, 1 to 4; 0 if no valid one starts there (or `text`
-// is empty). `code_point`, if not null, is set when the result is not 0.
-int Utf8Length(absl::string_view text, char32_t* code_point = nullptr);
-
-// OK, or InvalidArgument that names the byte offset of what is not UTF-8.
-absl::Status CheckUtf8(absl::string_view text);
 
 // The characters of `text`, one view into it each; InvalidArgument as CheckUtf8.
 absl::Status SplitCharacters(absl::string_view text, std::vector<absl::string_view>& characters);

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "server/model/utf8.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::serving {
 namespace {
@@ -21,7 +21,7 @@ constexpr size_t kMaxValueBytes = 256;
 
 // Between the quotes of a JSON string; control characters and bytes that are no UTF-8 as \u00XX.
 std::string Escaped(const std::string& text) {
-  const bool is_utf8 = model::CheckUtf8(text).ok();
+  const bool is_utf8 = CheckUtf8(text).ok();
   std::string escaped;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);

@@ -10,8 +10,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "ops/base/utf8.h"
 #include "server/model/error_details.h"
-#include "server/model/utf8.h"
 
 namespace beamwright::serving {
 namespace {
@@ -62,7 +62,7 @@ absl::StatusCode WireCode(absl::StatusCode code) {
 
 std::string WireMessage(const absl::Status& status) {
   std::string text(status.message());
-  if (!model::CheckUtf8(text).ok()) {
+  if (!CheckUtf8(text).ok()) {
     text = absl::CHexEscape(text);
   }
   if (text.size() <= kMaxMessageBytes) {

@@ -126,6 +126,21 @@ print("fine"))",
             "fine\n");
 }
 
+TEST(DecodeCommandTest, ALineThatIsNotUtf8IsNamedAndStopsNothing) {
+  FakeServer server;
+  const std::vector<std::string> decode = {"decode", "--server", server.address(), "--json"};
+  const ProcessResult result = Beamwright(decode, "cat\na\xff\ndog\n");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err,
+            "beamwright decode: source 2 \"a\\xff\": INVALID_ARGUMENT: not UTF-8 at byte 1\n");
+  EXPECT_THAT(result.out, AllOf(HasSubstr("\"CAT\""), HasSubstr("\"DOG\""),
+                                HasSubstr("not UTF-8 at byte 1\"")));
+  const ProcessResult ids =
+      Beamwright({"decode", "--server", server.address(), "--ids"}, "3\n\xff\n4\n");
+  EXPECT_THAT(ids.err, HasSubstr("source 2 \"\\xff\": INVALID_ARGUMENT: not UTF-8"));
+  EXPECT_THAT(ids.out, AllOf(StartsWith("3\n"), HasSubstr("\n4\n")));
+}
+
 TEST(DecodeCommandTest, ReadsStandardInputAndKeepsTheOrderOfManyLines) {
   // The very first call is answered last of those in flight.
   FakeServer* server_pointer = nullptr;
@@ -330,6 +345,7 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
       {{"decode", "--file", "/dev/null", "x"}, "both as arguments and by --file"},
       {{"decode", "--ids", "3 x"}, "\"x\" is not a token id"},
       {{"decode", "--ids", "-- -3"}, "not a token id"},
+      {{"decode", "x\xff"}, "not UTF-8 at byte 1"},
       {{"decode", "--timeout", "soon", "x"}, "--timeout: \"soon\" is not a duration"},
       {{"decode", "--batch", "0", "x"}, "--batch: \"0\" is not a whole number from 1 to 4096"},
       {{"decode", "--server", "a b", "x"}, "white space"},
@@ -340,6 +356,7 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
       {{"score", "--file", "/no/such/file"}, "cannot read /no/such/file"},
       {{"score", "--ids", "3", "y"}, "the arguments: \"y\" is not a token id"},
       {{"score", "--coverage-penalty", "-1", "x", "y"}, "out of range: 0 to 100"},
+      {{"score", "x", "y\xff"}, "the arguments: not UTF-8 at byte 1"},
       {{"align", "x"}, "no target behind it"},
       {{"load-test"}, "nothing to send"},
       {{"load-test", "--file", "/dev/null"}, "is empty"},
