@@ -108,6 +108,9 @@ class Listener::Impl final : public httplib::Server {
       if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding")) {
         changed.headers.emplace("Content-Length", "0");
       }
+      // Nobody here asks for the type, and the library would read a form (what curl says unless
+      // told otherwise) up to 8 KiB only, or take it to pieces.
+      changed.headers.erase("Content-Type");
       const int status = RefusedBecause(request);
       if (status != 0) {
         response.status = status;

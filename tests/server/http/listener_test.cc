@@ -193,6 +193,21 @@ TEST(ListenerTest, ALongPathIsRefused) {
   EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 414"));
 }
 
+// The first is what `curl -d` says, of any body.
+TEST(ListenerTest, BodiesAreBodiesWhateverTheirTypeIs) {
+  const auto listener = Start({});
+  const std::string body(100'000, 'x');
+  for (const std::string type :
+       {"application/x-www-form-urlencoded", "multipart/form-data; boundary=y", "nonsense"}) {
+    Client client(listener->port());
+    client.Send("POST / HTTP/1.1\r\nContent-Type: " + type + "\r\nContent-Length: 100000\r\n\r\n" +
+                body);
+    EXPECT_THAT(client.ReadUntil("!"),
+                AllOf(StartsWith("HTTP/1.1 200"), EndsWith("POST / " + body + "!")))
+        << type;
+  }
+}
+
 TEST(ListenerTest, BodiesAreBoundedHoweverTheyCome) {
   ListenerOptions options;
   options.max_body_bytes = 1000;
