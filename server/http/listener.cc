@@ -3,11 +3,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <new>
 #include <thread>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
 #include "server/http/connection.h"
@@ -65,13 +68,41 @@ void Fill(const HttpReply& reply, httplib::Response& response) {
   }
 }
 
-// What is refused before its body is read: the HTTP status; 0 for what is not.
+// Where the request ends can be read in one way only (RFC 9112, 5.1, 6.1 and 6.3). A proxy that
+// reads it in another would take what follows for somebody else's request.
+bool EndIsClear(const httplib::Request& request) {
+  for (const auto& [name, value] : request.headers) {
+    if (std::any_of(name.begin(), name.end(), absl::ascii_isspace)) {
+      return false;
+    }
+  }
+  const size_t encodings = request.get_header_value_count("Transfer-Encoding");
+  const size_t lengths = request.get_header_value_count("Content-Length");
+  if (encodings + lengths != 1) {
+    return false;
+  }
+  // The library reads the bodies of POST only (RFC 9110, 9.3.1, lets us refuse them elsewhere).
+  const bool has_body = request.method == "POST";
+  if (encodings == 1) {
+    return has_body &&
+           absl::EqualsIgnoreCase(request.get_header_value("Transfer-Encoding"), "chunked");
+  }
+  const std::string length = request.get_header_value("Content-Length");
+  return !length.empty() && std::all_of(length.begin(), length.end(), absl::ascii_isdigit) &&
+         (has_body || length == "0");
+}
+
+// What is refused before its body is read: the HTTP status; 0 for what is not. There is a length,
+// or an encoding.
 int RefusedBecause(const httplib::Request& request) {
   if (request.path.size() > kMaxPath) {
     return 414;
   }
   if (request.method != "GET" && request.method != "HEAD" && request.method != "POST") {
     return 405;
+  }
+  if (!EndIsClear(request)) {
+    return 400;
   }
   // A few bytes could unpack to gigabytes.
   const std::string encoding = request.get_header_value("Content-Encoding");

@@ -116,7 +116,9 @@ absl::Status Refusal(int http_status) {
     case 503:
       return serving::TooManyConnections();
     default:
-      return Invalid("the request is malformed");
+      return Invalid(
+          "the request is malformed, or does not say once and clearly how long it is "
+          "(Content-Length in digits, or Transfer-Encoding: chunked; with POST only)");
   }
 }
 

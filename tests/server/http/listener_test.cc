@@ -26,6 +26,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 // A client that says exactly what it is told to.
@@ -191,6 +192,40 @@ TEST(ListenerTest, ALongPathIsRefused) {
   Client client(listener->port());
   client.Send(Get("/" + std::string(8000, 'x')));
   EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 414"));
+}
+
+// Whoever reads such a request in another way takes its end for the next request.
+TEST(ListenerTest, ARequestWhoseEndIsUnclearIsRefusedAndTheConnectionClosed) {
+  const auto listener = Start({});
+  const std::string body = "\r\n5\r\nhello\r\n0\r\n\r\n";
+  for (const std::string headers :
+       {"Content-Length: 5\r\nContent-Length: 6\r\n", "Content-Length: 5\r\nContent-Length: 5\r\n",
+        "Content-Length: abc\r\n", "Content-Length: -1\r\n", "Content-Length: +5\r\n",
+        "Content-Length: 5, 5\r\n", "Content-Length: 0x5\r\n", "Content-Length : 5\r\n",
+        "Transfer-Encoding: xchunked\r\n", "Transfer-Encoding: gzip\r\n",
+        "Transfer-Encoding: gzip, chunked\r\n", "Transfer-Encoding : chunked\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        "Transfer-Encoding: xchunked\r\nContent-Length: 5\r\n"}) {
+    Client client(listener->port());
+    client.Send("POST /a HTTP/1.1\r\n" + headers + body + Get("/smuggled"));
+    EXPECT_THAT(client.ReadAll(), AllOf(StartsWith("HTTP/1.1 400"), Not(HasSubstr("/smuggled !"))))
+        << headers;
+  }
+  for (const std::string method : {"GET", "HEAD"}) {
+    for (const std::string headers : {"Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"}) {
+      Client client(listener->port());
+      client.Send(method + " /a HTTP/1.1\r\n" + headers + body + Get("/smuggled"));
+      EXPECT_THAT(client.ReadAll(),
+                  AllOf(StartsWith("HTTP/1.1 400"), Not(HasSubstr("/smuggled !"))))
+          << method << headers;
+    }
+  }
+  Client client(listener->port());
+  client.Send("POST /a HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n" + body);
+  EXPECT_THAT(client.ReadUntil("!"), EndsWith("POST /a hello!"));
+  client.Send("GET /b HTTP/1.1\r\ncontent-length: 0\r\n\r\n");
+  EXPECT_THAT(client.ReadUntil("!"), EndsWith("GET /b !"));
 }
 
 // The first is what `curl -d` says, of any body.
