@@ -160,11 +160,12 @@ v1::ModelDescription DecodeModel::Describe() const {
   description.set_numerics(parts_->numerics);
   description.set_source_vocabulary_size(parts_->source->size());
   description.set_target_vocabulary_size(parts_->vocabulary_size);
-  for (const DecoderInput& input : parts_->inputs) {
-    *(input.is_state ? description.add_states() : description.add_memory()) =
-        DescribeInput(input.name, parts_->decoder.node(input.node).outputs[0]);
-  }
-  if (parts_->encoder != nullptr) {
+  if (parts_->encoder == nullptr) {
+    for (const DecoderInput& input : parts_->inputs) {
+      *(input.is_state ? description.add_states() : description.add_memory()) =
+          DescribeInput(input.name, parts_->decoder.node(input.node).outputs[0]);
+    }
+  } else {
     const ops::Graph& graph = parts_->encoder->graph();
     const ops::Node& node =
         graph.node(graph.parameters[static_cast<size_t>(parts_->encoder_input)]);

@@ -121,6 +121,9 @@ absl::Status FromFeatures(const DecodeModel& model, const v1::Tensor& features,
 absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs& given,
                                PreparedSource& prepared) {
   const DecodeModel::Parts& parts = model.parts();
+  if (parts.encoder != nullptr) {
+    return Invalid("source.decoder_inputs: the model has an encoder; send text, ids or features");
+  }
   size_t used = 0;
   int64_t length = given.source_length();
   for (const DecoderInput& input : parts.inputs) {

@@ -137,6 +137,61 @@ TEST_F(BadInputTest, DecoderInputsOfWrongNameTypeShapeOrSize) {
   InvalidSource(source);
 }
 
+// Even those that the decoder would take, by every method: the encoder would have nothing to read.
+TEST_F(BadInputTest, DecoderInputsForAModelWithAnEncoder) {
+  v1::Source source;
+  v1::DecoderInputs& inputs = *source.mutable_decoder_inputs();
+  InvalidSource(source);
+  const auto fill = [](v1::Tensor& tensor, const std::vector<int64_t>& shape) {
+    tensor.set_dtype("f32");
+    int64_t bytes = 4;
+    for (const int64_t extent : shape) {
+      tensor.add_shape(extent);
+      bytes *= extent;
+    }
+    tensor.set_data(std::string(static_cast<size_t>(bytes), '\0'));
+  };
+  for (const std::string member : {"member0.", "member1."}) {
+    fill((*inputs.mutable_memory())[member + "memory"], {3, 448});
+    for (const char* state : {"h0_init", "c0_init", "h1_init", "c1_init"}) {
+      fill((*inputs.mutable_states())[member + state], {224});
+    }
+  }
+  const auto refused = HasSubstr("source.decoder_inputs: the model has an encoder; send text");
+  EXPECT_THAT(InvalidSource(source), refused);
+
+  v1::ScoreRequest score;
+  score.set_model("g2p-en");
+  *score.add_sources()->mutable_source() = source;
+  score.mutable_sources(0)->add_targets()->set_text("K");
+  v1::ScoreResponse scored;
+  grpc::ClientContext score_context;
+  const grpc::Status score_status = decode_->Score(&score_context, score, &scored);
+  ASSERT_TRUE(score_status.ok()) << score_status.error_message();
+  EXPECT_THAT(scored.results(0).error().message(), refused);
+
+  v1::AlignRequest align;
+  align.set_model("g2p-en");
+  *align.add_pairs()->mutable_source() = source;
+  align.mutable_pairs(0)->mutable_target()->set_text("K");
+  v1::AlignResponse aligned;
+  grpc::ClientContext align_context;
+  const grpc::Status align_status = decode_->Align(&align_context, align, &aligned);
+  ASSERT_TRUE(align_status.ok()) << align_status.error_message();
+  EXPECT_THAT(aligned.results(0).error().message(), refused);
+
+  v1::StreamDecodeRequest stream;
+  stream.set_model("g2p-en");
+  *stream.mutable_source() = source;
+  v1::StreamDecodeResponse part;
+  grpc::ClientContext stream_context;
+  const auto reader = decode_->StreamDecode(&stream_context, stream);
+  EXPECT_FALSE(reader->Read(&part));
+  const grpc::Status stream_status = reader->Finish();
+  EXPECT_EQ(stream_status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(stream_status.error_message(), refused);
+}
+
 TEST_F(BadInputTest, SourcesThatAreTooLong) {
   v1::Source source;
   source.set_text(std::string(129, 'a'));  // the model's limit is 128

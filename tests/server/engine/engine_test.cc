@@ -336,6 +336,20 @@ TEST(EngineDecoderInputs, StatesGivenByTheRequest) {
   EXPECT_THAT(error(Ids({1})), HasSubstr("no encoder; send decoder_inputs"));
 }
 
+TEST(EngineDecoderInputs, AreRefusedWhereThereIsAnEncoder) {
+  const auto model = Compile(TableBundle(RandomTable(8), {}));
+  const auto engine = StartEngine({1, 64, 1000});
+  EXPECT_EQ(model->Describe().states_size(), 0);
+  v1::Source source;
+  source.mutable_decoder_inputs()->set_source_length(3);
+  v1::Tensor& tensor = (*source.mutable_decoder_inputs()->mutable_states())["state"];
+  tensor.set_dtype("i64");
+  tensor.set_data(std::string(8, '\0'));
+  const absl::Status decoded = engine->DecodeAndWait(model, source, {}).status();
+  EXPECT_EQ(decoded.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(decoded.message()), HasSubstr("source.decoder_inputs: the model has an"));
+}
+
 // An encoder over feature frames that is told lengths or a mask: the first state is the sum of all
 // features at real positions, which every kind of length input must leave as it is.
 model::Bundle FeatureBundle(v1::LengthInput kind, const std::vector<float>& table) {
