@@ -1,6 +1,7 @@
 #include "server/engine/estimator.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace beamwright::engine {
 namespace {
@@ -15,7 +16,7 @@ constexpr absl::Duration kStale = absl::Seconds(5);
 constexpr double kShortest = 1e-4;  // seconds of turns
 
 // The end token is a token too; it also keeps zero away.
-double Length(int source_length) { return source_length + 1.0; }
+double Length(int source_length) { return std::max(source_length, 0) + 1.0; }
 
 }  // namespace
 
@@ -28,7 +29,12 @@ void Estimator::Finished(absl::string_view model, int source_length, int steps, 
                          absl::Time now) {
   Model& entry = models_[std::string(model)];
   const double weight = std::max(kNew, 1.0 / static_cast<double>(entry.finished + 1));
-  const auto mix = [&](double& mean, double value) { mean += weight * (value - mean); };
+  // What is no such number would be in the mean for ever.
+  const auto mix = [&](double& mean, double value) {
+    if (std::isfinite(value) && value >= 0) {
+      mean += weight * (value - mean);
+    }
+  };
   mix(entry.steps_per_token, steps / Length(source_length));
   mix(entry.seconds_per_token, absl::ToDoubleSeconds(took) / Length(source_length));
   ++entry.finished;

@@ -38,11 +38,15 @@ absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor&
   return tensor;
 }
 
+int MostLength(const DecodeModel& model) {
+  return Limit(model.config().limits().max_source_length(), kMaxSourceLength);
+}
+
 absl::Status CheckLength(const DecodeModel& model, int64_t length) {
   if (length == 0) {
     return Invalid("source is empty");
   }
-  const int most = Limit(model.config().limits().max_source_length(), kMaxSourceLength);
+  const int most = MostLength(model);
   if (length > most) {
     return Invalid("source has ", length, " tokens; at most ", most, " are allowed");
   }
@@ -124,6 +128,11 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
   if (parts.encoder != nullptr) {
     return Invalid("source.decoder_inputs: the model has an encoder; send text, ids or features");
   }
+  const int most = MostLength(model);
+  if (given.source_length() < 0 || given.source_length() > most) {
+    return Invalid("source.decoder_inputs.source_length: ", given.source_length(),
+                   " is outside [1, ", most, "]; 0 takes the memory's length");
+  }
   size_t used = 0;
   int64_t length = given.source_length();
   for (const DecoderInput& input : parts.inputs) {
@@ -148,6 +157,10 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
         absl::StrJoin(parts.inputs, ", ", [](std::string* out, const DecoderInput& i) {
           absl::StrAppend(out, "'", i.name, "'");
         }));
+  }
+  if (length == 0) {
+    return Invalid("source.decoder_inputs.source_length: is not set, and no memory tells it; ",
+                   "allowed is [1, ", most, "]");
   }
   BW_RETURN_IF_ERROR(CheckLength(model, length));
   prepared.source_length = static_cast<int>(length);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "server/engine/parts.h"
@@ -23,6 +24,7 @@ using engine_testing::NextState;
 using engine_testing::RandomTable;
 using engine_testing::TableBundle;
 using engine_testing::TableOptions;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::shared_ptr<const DecodeModel> Compile(model::Bundle bundle) {
@@ -334,6 +336,16 @@ TEST(EngineDecoderInputs, StatesGivenByTheRequest) {
   (*shaped.mutable_decoder_inputs()->mutable_states())["state"].add_shape(1);
   EXPECT_THAT(error(shaped), HasSubstr("i64[1, 1]; the model takes i64[?]"));
   EXPECT_THAT(error(Ids({1})), HasSubstr("no encoder; send decoder_inputs"));
+  for (const int length : {-1, std::numeric_limits<int>::min(), 100'001}) {
+    v1::Source measured = source;
+    measured.mutable_decoder_inputs()->set_source_length(length);
+    EXPECT_THAT(error(measured),
+                AllOf(HasSubstr(absl::StrCat("source.decoder_inputs.source_length: ", length)),
+                      HasSubstr("[1, 100000]")));
+  }
+  v1::Source unmeasured = source;
+  unmeasured.mutable_decoder_inputs()->clear_source_length();
+  EXPECT_THAT(error(unmeasured), HasSubstr("source.decoder_inputs.source_length: is not set"));
 }
 
 TEST(EngineDecoderInputs, AreRefusedWhereThereIsAnEncoder) {

@@ -33,6 +33,20 @@ TEST(EstimatorTest, LearnsLengthAndTimeOfEachModel) {
   EXPECT_FALSE(estimator.Of("m", 99, 1000, kStart + absl::Minutes(1)).sure);
 }
 
+// One bad observation would be in every forecast from then on.
+TEST(EstimatorTest, LearnsFiniteNumbersOnly) {
+  Estimator estimator;
+  for (int i = 0; i < 100; ++i) {
+    estimator.Finished("m", 9, 10, absl::Milliseconds(20), kStart);
+  }
+  estimator.Finished("m", -1, 10, absl::Milliseconds(2), kStart);
+  estimator.Finished("m", 9, 10, absl::InfiniteDuration(), kStart);
+  estimator.Finished("m", 9, 10, -absl::Seconds(1), kStart);
+  const auto forecast = estimator.Of("m", 9, 50, kStart);
+  EXPECT_NEAR(forecast.steps, 10, 6);
+  EXPECT_NEAR(absl::ToDoubleMilliseconds(forecast.took), 20, 3);
+}
+
 TEST(EstimatorTest, FollowsAChangeOfSpeed) {
   Estimator estimator;
   for (int i = 0; i < 2000; ++i) {
