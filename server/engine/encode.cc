@@ -220,6 +220,24 @@ absl::StatusOr<std::vector<Tensor>> DecoderInputs(const DecodeModel::Parts& part
   return inputs;
 }
 
+namespace {
+
+// Where there is no encoder requests bring everything, and alone are to blame if it does not fit.
+absl::Status StartFromInputs(const ops::ExecutionContext& context, const DecodeModel::Parts& parts,
+                             Request& request) {
+  StartValues& start = request.decoders[0].rows.start;
+  absl::Status status = Prepare(parts, context, request.source.decoder_inputs, start);
+  if (status.ok()) {
+    status = TryStep(parts, context, start);
+  }
+  if (!status.ok()) {
+    return Invalid("source.decoder_inputs: the decoder fails on them: ", status.message());
+  }
+  return PrepareLanguageModels(context, parts, request);
+}
+
+}  // namespace
+
 Requests Encode(const ops::ExecutionContext& context, Requests group) {
   FaultPoint("engine.encode").IgnoreError();
   const DecodeModel::Parts& parts = group[0]->model->parts();
@@ -229,9 +247,7 @@ Requests Encode(const ops::ExecutionContext& context, Requests group) {
     status = EncodeGroup(context, parts, group, statuses);
   } else {
     for (size_t i = 0; i < group.size(); ++i) {
-      statuses[i] = Prepare(parts, context, group[i]->source.decoder_inputs,
-                            group[i]->decoders[0].rows.start);
-      statuses[i].Update(PrepareLanguageModels(context, parts, *group[i]));
+      statuses[i] = StartFromInputs(context, parts, *group[i]);
     }
   }
   Requests ready;

@@ -1,6 +1,7 @@
 #include "server/engine/request.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -14,6 +15,26 @@ namespace {
 constexpr int kMaxSourceLength = 100000;
 
 int Limit(int configured, int most) { return configured > 0 ? configured : most; }
+
+// What is no number in one request's tensor would come out as INTERNAL, steps later.
+absl::Status CheckFinite(const std::string& field, const ops::Tensor& tensor) {
+  if (!ops::IsFloat(tensor.dtype())) {
+    return absl::OkStatus();
+  }
+  const auto check = [&field](auto values) -> absl::Status {
+    const auto at = std::find_if(values.begin(), values.end(),
+                                 [](auto value) { return !std::isfinite(value); });
+    return at == values.end() ? absl::OkStatus()
+                              : Invalid(field, ".data: element ", at - values.begin(), " is ", *at,
+                                        "; all must be finite");
+  };
+  const auto count = static_cast<size_t>(tensor.num_elements());
+  if (tensor.dtype() == ops::DType::kF64) {
+    return check(absl::MakeConstSpan(tensor.data<double>(), count));
+  }
+  BW_ASSIGN_OR_RETURN(const ops::Tensor values, Convert(tensor, ops::DType::kF32));
+  return check(absl::MakeConstSpan(values.data<float>(), count));
+}
 
 absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor& proto) {
   absl::StatusOr<ops::DType> dtype = ops::ParseDType(proto.dtype());
@@ -35,6 +56,7 @@ absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor&
   ops::Tensor tensor(*dtype, shape);
   std::copy(proto.data().begin(), proto.data().end(),
             reinterpret_cast<char*>(tensor.mutable_bytes()));
+  BW_RETURN_IF_ERROR(CheckFinite(field, tensor));
   return tensor;
 }
 
@@ -122,6 +144,13 @@ absl::Status FromFeatures(const DecodeModel& model, const v1::Tensor& features,
   return absl::OkStatus();
 }
 
+// Whether the first axis of a memory, that of the source, is the request's to choose.
+bool IsMeasured(const DecodeModel::Parts& parts, const DecoderInput& input) {
+  const ops::PartialShape& shape = parts.decoder.node(input.node).outputs[0].shape;
+  return !input.is_state && shape.has_rank() && shape.rank() > 1 &&
+         shape.dim(1) == ops::PartialShape::kDynamic;
+}
+
 absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs& given,
                                PreparedSource& prepared) {
   const DecodeModel::Parts& parts = model.parts();
@@ -135,6 +164,8 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
   }
   size_t used = 0;
   int64_t length = given.source_length();
+  std::string measured;  // the first memory whose extent the request chooses
+  int64_t extent = 0;
   for (const DecoderInput& input : parts.inputs) {
     const auto& map = input.is_state ? given.states() : given.memory();
     const std::string field = absl::StrCat(
@@ -148,6 +179,15 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
     BW_RETURN_IF_ERROR(Annotate(CheckParameter(parts.decoder, input.node, tensor), field));
     if (!input.is_state && length == 0 && tensor.rank() > 1) {
       length = tensor.dim(1);
+    }
+    if (IsMeasured(parts, input)) {
+      BW_RETURN_IF_ERROR(Annotate(CheckLength(model, tensor.dim(1)), field));
+      if (!measured.empty() && tensor.dim(1) != extent) {
+        return Invalid(field, " is of a source of ", tensor.dim(1), ", ", measured, " of one of ",
+                       extent);
+      }
+      measured = field;
+      extent = tensor.dim(1);
     }
     prepared.decoder_inputs.push_back(std::move(tensor));
   }

@@ -61,6 +61,26 @@ absl::Span<const float> StepRunner::Scores(int row) const {
           static_cast<size_t>(parts_->vocabulary_size)};
 }
 
+absl::Status TryStep(const DecodeModel::Parts& parts, const ops::ExecutionContext& context,
+                     StartValues& start) {
+  ops::LoopBody::RequestValues* const values = &start.values;
+  const int rows = 1;
+  const int32_t parent = 0;
+  const ops::Tensor token = parts.TokenTensor({parts.target->begin_id()});
+  const ops::LoopBody::RowStep step{{&values, 1}, {&rows, 1}, {&parent, 1}, {&token, 1}};
+  ops::LoopBody::RowScratch scratch;
+  std::vector<ops::Tensor> states = start.states;
+  std::vector<ops::Tensor> results;
+  BW_RETURN_IF_ERROR(parts.body->StepRows(context, step, scratch, states, results));
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (states[i].shape() != start.states[i].shape()) {
+      return Invalid("state ", i, " is ", ops::ToString(start.states[i].shape()), " and becomes ",
+                     ops::ToString(states[i].shape()));
+    }
+  }
+  return absl::OkStatus();
+}
+
 const ops::Tensor& AllScores(const DecodeModel::Parts& parts, const ops::ExecutionContext& context,
                              const ops::Tensor& result, ops::Tensor& scores) {
   if (parts.projection == nullptr) {

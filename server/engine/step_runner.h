@@ -66,6 +66,11 @@ class StepRunner {
   std::vector<ops::LoopBody::RequestValues*> values_;
 };
 
+// A step of one row from `start`, of which nothing stays: whether the model can go on from what a
+// request brought, before it is stepped together with others.
+absl::Status TryStep(const DecodeModel::Parts& parts, const ops::ExecutionContext& context,
+                     StartValues& start);
+
 // All scores of a step's rows, [rows, vocabulary]: `result`, which the step gave as
 // parts.logits_result, or computed from it into `scores` where the projection was split off.
 const ops::Tensor& AllScores(const DecodeModel::Parts& parts, const ops::ExecutionContext& context,

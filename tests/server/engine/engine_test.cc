@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -346,6 +348,95 @@ TEST(EngineDecoderInputs, StatesGivenByTheRequest) {
   v1::Source unmeasured = source;
   unmeasured.mutable_decoder_inputs()->clear_source_length();
   EXPECT_THAT(error(unmeasured), HasSubstr("source.decoder_inputs.source_length: is not set"));
+}
+
+v1::Tensor Floats(const std::vector<int64_t>& shape, float value) {
+  v1::Tensor tensor;
+  tensor.set_dtype("f32");
+  tensor.mutable_shape()->Assign(shape.begin(), shape.end());
+  const std::vector<float> values(static_cast<size_t>(*ops::CheckedNumElements(shape)), value);
+  tensor.set_data(std::string(reinterpret_cast<const char*>(values.data()), 4 * values.size()));
+  return tensor;
+}
+
+// Without encoder: a sum over the memory's positions under a mask, whose gains leave the width
+// open.
+model::Bundle MaskedBundle() {
+  TableOptions options;
+  options.with_encoder = false;
+  model::Bundle bundle = TableBundle(RandomTable(8), options);
+  bundle.config.mutable_decoder()->set_logits_kind(v1::LOGITS_KIND_LOGITS);
+  testing_support::GraphBuilder graph;
+  graph.Parameter("token", ops::DType::kI64, {-1});
+  const auto state = graph.Parameter("state", ops::DType::kF32, {-1, 4});
+  const auto memory = graph.Parameter("memory", ops::DType::kF32, {-1, -1, 4});
+  const auto mask = graph.Parameter("mask", ops::DType::kF32, {-1, -1});
+  const auto gains = graph.Parameter("gains", ops::DType::kF32, {-1, 1, -1});
+  const auto gained = graph.Add("Multiply", {memory, gains});
+  const auto masked =
+      graph.Add("Multiply", {gained, graph.Add("Unsqueeze", {mask, graph.Ints({2})})});
+  const auto sum = graph.Add("ReduceSum", {masked, graph.Ints({1})}, {{"keep_dims", false}});
+  const auto next = graph.Add("Tanh", {graph.Add("Add", {state, sum})});
+  std::vector<float> weights(4 * kVocabulary);
+  std::iota(weights.begin(), weights.end(), -10.0f);
+  graph.Result("logits", graph.Add("MatMul", {next, graph.Constant(ops::Tensor::Of<float>(
+                                                        {4, kVocabulary}, weights))}));
+  graph.Result("next_state", next);
+  bundle.decoder = graph.Build();
+  return bundle;
+}
+
+v1::Source MaskedSource(int64_t length) {
+  v1::Source source;
+  v1::DecoderInputs& inputs = *source.mutable_decoder_inputs();
+  (*inputs.mutable_states())["state"] = Floats({4}, 0);
+  (*inputs.mutable_memory())["memory"] = Floats({length, 4}, 0.25f);
+  (*inputs.mutable_memory())["mask"] = Floats({length}, 1);
+  (*inputs.mutable_memory())["gains"] = Floats({1, 4}, 1);
+  return source;
+}
+
+// What one source brings is its own fault: it is told so, and those that run beside it go on.
+TEST(EngineDecoderInputs, AFaultIsItsOwnSourcesAlone) {
+  const auto model = Compile(MaskedBundle());
+  const auto engine = StartEngine({1, 64, 1000});
+  v1::DecodeOptions options;
+  options.set_max_length(5000);
+  options.set_stop(v1::STOP_MODE_NEVER);
+  const int count = 4;
+  absl::BlockingCounter left(count);
+  std::vector<absl::Status> statuses(count);
+  for (int i = 0; i < count; ++i) {
+    engine->Decode(model, MaskedSource(3 + i), options, {},
+                   [&, i](const absl::StatusOr<v1::Decoded>& decoded) {
+                     statuses[static_cast<size_t>(i)] = decoded.status();
+                     left.DecrementCount();
+                   });
+  }
+  const auto expect_error = [&](const v1::Source& source, const std::string& what) {
+    const absl::Status status = engine->DecodeAndWait(model, source, {}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(what));
+  };
+  const auto with = [](const char* name, const v1::Tensor& tensor) {
+    v1::Source source = MaskedSource(4);
+    auto& memory = *source.mutable_decoder_inputs()->mutable_memory();
+    auto& states = *source.mutable_decoder_inputs()->mutable_states();
+    (states.contains(name) ? states : memory)[name] = tensor;
+    return source;
+  };
+  expect_error(with("mask", Floats({3}, 1)),
+               "source.decoder_inputs.memory['mask'] is of a source of 3, ");
+  expect_error(with("mask", Floats({0}, 1)), "memory['mask']: source is empty");
+  expect_error(with("memory", Floats({4, 4}, std::numeric_limits<float>::infinity())),
+               "memory['memory'].data: element 0 is inf; all must be finite");
+  expect_error(with("state", Floats({4}, std::nanf(""))),
+               "states['state'].data: element 0 is nan; all must be finite");
+  expect_error(with("gains", Floats({1, 3}, 1)), "source.decoder_inputs: the decoder fails on");
+  left.Wait();
+  for (const absl::Status& status : statuses) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
 }
 
 TEST(EngineDecoderInputs, AreRefusedWhereThereIsAnEncoder) {
