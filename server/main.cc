@@ -98,7 +98,7 @@ absl::StatusOr<std::unique_ptr<http::Listener>> Listen(const http::ListenerOptio
   std::_Exit(kNotStarted);
 }
 
-rpc::ServerOptions RpcOptions(const serving::Flags& flags) {
+rpc::ServerOptions RpcOptions(const serving::Flags& flags, const access::Guard& guard) {
   rpc::ServerOptions options;
   options.address = flags.grpc_address;
   options.max_connections = flags.grpc_max_connections;
@@ -107,8 +107,7 @@ rpc::ServerOptions RpcOptions(const serving::Flags& flags) {
   options.max_concurrent_streams = flags.grpc_max_concurrent_streams;
   options.channelz = flags.channelz_address != "none";
   options.max_metadata_bytes = flags.grpc_max_metadata_bytes;
-  options.tls = flags.guard.tls;
-  options.tls_refresh = flags.guard.refresh;
+  options.tls = guard.tls();
   options.reflection = flags.reflection;
   return options;
 }
@@ -211,7 +210,7 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   oip::Service control(decoder, /*model_control=*/true);
 
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> server,
-                      rpc::Server::Start(RpcOptions(flags), guard->api(), inference));
+                      rpc::Server::Start(RpcOptions(flags, *guard), guard->api(), inference));
   const serving::ConnectionGauges connections([&server] { return server->CountConnections(); },
                                               flags.grpc_max_connections);
   metrics.Add(&connections);

@@ -148,8 +148,8 @@ absl::Status TlsContext::Refresh() {
   BW_ASSIGN_OR_RETURN(Content content, Read());
   {
     absl::MutexLock lock(&mutex_);
-    if (context_ != nullptr && content.cert == content_.cert && content.key == content_.key &&
-        content.client_ca == content_.client_ca) {
+    if (content_ != nullptr && content.cert == content_->cert && content.key == content_->key &&
+        content.client_ca == content_->client_ca) {
       return absl::OkStatus();
     }
   }
@@ -174,13 +174,18 @@ absl::Status TlsContext::Refresh() {
   }
   absl::MutexLock lock(&mutex_);
   context_ = context;
-  content_ = std::move(content);
+  content_ = std::make_shared<const Content>(std::move(content));
   return absl::OkStatus();
 }
 
 std::shared_ptr<SSL_CTX> TlsContext::current() const {
   absl::ReaderMutexLock lock(&mutex_);
   return context_;
+}
+
+std::shared_ptr<const TlsContext::Content> TlsContext::content() const {
+  absl::ReaderMutexLock lock(&mutex_);
+  return content_;
 }
 
 std::vector<std::string> PeerNames(const SSL& connection) {

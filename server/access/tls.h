@@ -1,5 +1,6 @@
-// TLS for what is not gRPC: a context for servers made from files, which is made again when they
-// change. (gRPC watches the same files by itself.) Also what a certificate says about its owner.
+// TLS: certificates and key of the listeners, read from files again when they change and taken only
+// if they fit each other; HTTP takes the context made of them, gRPC their text. Also what a
+// certificate says about its owner.
 #ifndef BEAMWRIGHT_SERVER_ACCESS_TLS_H_
 #define BEAMWRIGHT_SERVER_ACCESS_TLS_H_
 
@@ -24,6 +25,13 @@ struct TlsFiles {
 // Thread-safe.
 class TlsContext {
  public:
+  // What the files held, PEM.
+  struct Content {
+    std::string cert;
+    std::string key;
+    std::string client_ca;  // empty: clients need no certificates
+  };
+
   // TLS 1.2 and later, HTTP/1.1 by ALPN. InvalidArgument names the file that can't be read, is no
   // PEM, or does not fit the others.
   static absl::StatusOr<std::unique_ptr<TlsContext>> Load(const TlsFiles& files);
@@ -36,18 +44,16 @@ class TlsContext {
   // valid.
   std::shared_ptr<SSL_CTX> current() const;
 
+  // What `current` was made of: fits together, and is another object once the files have changed.
+  std::shared_ptr<const Content> content() const;
+
  private:
-  struct Content {
-    std::string cert;
-    std::string key;
-    std::string client_ca;
-  };
   explicit TlsContext(const TlsFiles& files) : files_(files) {}
   absl::StatusOr<Content> Read() const;
 
   const TlsFiles files_;
   mutable absl::Mutex mutex_;
-  Content content_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const Content> content_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<SSL_CTX> context_ ABSL_GUARDED_BY(mutex_);
 };
 

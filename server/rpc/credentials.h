@@ -6,16 +6,14 @@
 
 #include <memory>
 
-#include "absl/time/time.h"
 #include "server/access/tls.h"
 
 namespace beamwright::rpc {
 
-// Clear text without a certificate. gRPC looks at the files each `refresh`, whole seconds, and
-// takes what they hold for new connections, once certificate and key fit each other. They are
-// expected to be good now (access::TlsContext has looked): gRPC would only log that they are not.
-std::shared_ptr<grpc::ServerCredentials> MakeCredentials(const access::TlsFiles& tls,
-                                                         absl::Duration refresh);
+// Clear text without `tls`. New connections get what it has read last; gRPC's own watcher of files
+// takes whatever they hold, and refuses everybody until they are good again. For one listener; they
+// and `tls` must outlive the server.
+std::shared_ptr<grpc::ServerCredentials> MakeCredentials(const access::TlsContext* tls);
 
 }  // namespace beamwright::rpc
 

@@ -67,6 +67,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   }
   std::unique_ptr<Server> server(new Server(access, service));
   BW_ASSIGN_OR_RETURN(server->acceptor_, Acceptor::Listen(OptionsOf(options, service.decoder())));
+  server->credentials_ = MakeCredentials(options.tls);
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kMinPingIntervalMs);
@@ -78,7 +79,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   const std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> connections =
       builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-          MakeCredentials(options.tls, options.tls_refresh));
+          server->credentials_);
   builder.RegisterService(&server->decode_);
   builder.RegisterService(&server->models_);
   builder.RegisterService(&server->inference_);

@@ -10,7 +10,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "server/access/tls.h"
 #include "server/oip/service.h"
 #include "server/rpc/acceptor.h"
@@ -32,8 +31,8 @@ struct ServerOptions {
   // Whether gRPC keeps account of connections and calls for channelz.
   bool channelz = false;
   int max_metadata_bytes = 16 << 10;  // headers of a call
-  access::TlsFiles tls;               // without a certificate: clear text
-  absl::Duration tls_refresh = absl::Seconds(10);
+  // Null for clear text; must outlive the server.
+  const access::TlsContext* tls = nullptr;
   // Whether the server describes its services to whoever asks.
   bool reflection = true;
 };
@@ -70,7 +69,8 @@ class Server {
   DecodeService decode_;
   ModelService models_;
   InferenceService inference_;
-  std::unique_ptr<grpc::Server> server_;                    // uses the services
+  std::shared_ptr<grpc::ServerCredentials> credentials_;
+  std::unique_ptr<grpc::Server> server_;                    // uses the services and credentials
   std::unique_ptr<OneCallbackThread> one_callback_thread_;  // uses the server
   std::unique_ptr<Acceptor> acceptor_;                      // hands connections to the server
   std::string address_;

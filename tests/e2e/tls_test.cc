@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <httplib.h>
 
+#include <filesystem>
+
 #include "absl/time/clock.h"
 #include "tests/e2e/e2e_test.h"
 #include "tests/e2e/secured.h"
@@ -132,6 +134,49 @@ TEST_F(TlsTest, NewCertificatesAreTakenWithoutARestart) {
   }
   EXPECT_TRUE(seen) << server.log();
   EXPECT_FALSE(DecodeAs(server.address(), named_).ok()) << "the old certificate is still shown";
+}
+
+// A renewal writes one file after the other, and somebody may make a mistake: meanwhile both
+// protocols serve with what was good last.
+TEST_F(TlsTest, FilesThatDoNotFitArePassedOver) {
+  ServerProcess server(Arguments({"--tls-client-ca", temp_.At("client-ca.crt")}));
+  ASSERT_TRUE(DecodeAs(server.address(), named_).ok()) << server.log();
+  TestAuthority next("next authority");
+  Put(temp_, "next-ca.crt", next.cert());
+  client::SecurityOptions moved = named_;
+  moved.ca_file = temp_.At("next-ca.crt");
+  const Issued old = authority_.Issue("server", kServerNames);
+  const Issued renewed = next.Issue("server", kServerNames);
+  const auto stays = [&](const char* why) {
+    // Files are looked at each second: once more at least while they are wrong.
+    const absl::Time until = absl::Now() + absl::Milliseconds(2500);
+    while (absl::Now() < until) {
+      EXPECT_TRUE(DecodeAs(server.address(), named_).ok()) << why << "\n" << server.log();
+      EXPECT_EQ(HttpsStatus(server.http_port(), named_), 200) << why;
+      absl::SleepFor(absl::Milliseconds(250));
+    }
+  };
+  PutPair(temp_, "server", old);
+  Put(temp_, "server.crt", renewed.cert);
+  stays("a certificate without its key");
+  Put(temp_, "server.crt", "-----BEGIN CERTIFICATE-----\ngarbage\n");
+  stays("garbage in the certificate");
+  PutPair(temp_, "server", renewed);
+  Put(temp_, "client-ca.crt", "garbage");
+  stays("garbage among the clients' authorities");
+  for (const char* file : {"server.crt", "server.key", "client-ca.crt"}) {
+    std::filesystem::remove(temp_.At(file));
+  }
+  stays("no files");
+  Put(temp_, "client-ca.crt", client_authority_.cert());
+  PutPair(temp_, "server", renewed);
+  const absl::Time until = absl::Now() + absl::Seconds(60);
+  while (!DecodeAs(server.address(), moved).ok() && absl::Now() < until) {
+    absl::SleepFor(absl::Milliseconds(100));
+  }
+  EXPECT_TRUE(DecodeAs(server.address(), moved).ok()) << server.log();
+  EXPECT_EQ(HttpsStatus(server.http_port(), moved), 200);
+  EXPECT_FALSE(DecodeAs(server.address(), trusting_).ok()) << "without a certificate";
 }
 
 TEST_F(TlsTest, FilesThatAreNotGoodEndTheProgramAndAreNamed) {
