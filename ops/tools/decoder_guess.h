@@ -14,12 +14,16 @@
 
 namespace beamwright::ops {
 
+// Of the output that an importer makes of a variable's start (docs/graph-files.md, 'Variables').
+inline constexpr char kInitialSuffix[] = "/initial";
+
 struct DecoderGuess {
   const Graph& graph;
   const RoleHints& hints;
   std::vector<std::string>& reasons;
   Ports inputs;
-  Ports outputs;
+  Ports outputs;  // but for those of `initial`
+  Ports initial;  // what a variable begins with: output 'v/initial' of an input 'v'
   bool has_encoder = false;
   Ports encoder_outputs;
   DecoderRoles roles;  // what is found so far
@@ -38,7 +42,8 @@ struct DecoderGuess {
   bool IsFreeOutput(const Port& port) const;
 };
 
-// Of a step graph: the pairs that somebody told, then inputs and outputs of names alike. An error
+// Of a step graph: the pairs that somebody told, then inputs and outputs of one name,
+// then of names alike. An error
 // names the candidates where several are.
 absl::Status PairStatesByName(DecoderGuess& guess);
 // Then, where names tell nothing, as many inputs as outputs of one type and shape, in order. An

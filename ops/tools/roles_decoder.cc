@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
 #include "ops/base/status.h"
 #include "ops/compile/program.h"
 #include "ops/tools/decoder_guess.h"
@@ -253,7 +255,18 @@ class DecoderGuesser {
 absl::StatusOr<DecoderRoles> GuessDecoderRoles(const Graph& decoder, const Graph* encoder,
                                                const RoleHints& hints,
                                                std::vector<std::string>& reasons) {
-  DecoderGuess guess{decoder, hints, reasons, InputPorts(decoder), OutputPorts(decoder)};
+  const Ports inputs = InputPorts(decoder);
+  const auto is_initial = [&](const Port& port) {
+    return absl::EndsWith(port.name, kInitialSuffix) &&
+           FindPort(inputs, std::string(absl::StripSuffix(port.name, kInitialSuffix))) != nullptr;
+  };
+  const Ports outputs = OutputPorts(decoder);
+  DecoderGuess guess{decoder,
+                     hints,
+                     reasons,
+                     inputs,
+                     Where(outputs, [&](const Port& port) { return !is_initial(port); }),
+                     Where(outputs, is_initial)};
   if (encoder != nullptr) {
     guess.has_encoder = true;
     guess.encoder_outputs = OutputPorts(*encoder);

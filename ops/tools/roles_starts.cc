@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "ops/base/status.h"
 #include "ops/tools/decoder_guess.h"
 #include "ops/tools/name_stem.h"
@@ -41,14 +42,54 @@ std::string EncoderOutputFor(const DecoderGuess& guess, const Port& input, std::
   return "";
 }
 
+bool IsZero(const Node& node) {
+  return node.op == "Constant" && node.constant.dtype() == DType::kF32 &&
+         absl::c_all_of(node.constant.span<float>(), [](float value) { return value == 0; });
+}
+
+// Where a variable says itself what it begins with: another input of the decoder, or zeros. False
+// if it says nothing, or computes it.
+bool StartAsTheGraphSays(DecoderGuess& guess, const Port& input, StateRole& state,
+                         std::string& why) {
+  const Port* const initial = FindPort(guess.initial, absl::StrCat(input.name, kInitialSuffix));
+  if (initial == nullptr) {
+    return false;
+  }
+  const Node* node = &guess.graph.node(guess.graph.node(initial->node).inputs[0].node);
+  while (node->op == "Broadcast") {
+    node = &guess.graph.node(node->inputs[0].node);
+  }
+  if (IsZero(*node)) {
+    why = absl::StrCat("zeros: '", initial->name, "' is");
+    return true;
+  }
+  const auto same = [&](const Port& port) { return &guess.graph.node(port.node) == node; };
+  const Ports origin = Where(guess.inputs, same);
+  if (!origin.empty() && Fits(origin[0].info, input.info)) {
+    state.encoder_output = EncoderOutputFor(guess, origin[0], why);
+    absl::StrAppend(&why, ": '", initial->name, "' is '", origin[0].name, "'");
+    return !state.encoder_output.empty();
+  }
+  guess.Because("'", initial->name, "' is not read: a search does not compute where state '",
+                input.name, "' starts; check that");
+  return false;
+}
+
 void StartState(DecoderGuess& guess, const Port& input, StateRole& state) {
+  if (!guess.has_encoder) {
+    guess.Because("state '", input.name,
+                  "' starts with what the request brings: there is no encoder");
+    return;
+  }
   std::string why;
-  state.encoder_output = EncoderOutputFor(guess, input, why);
-  state.starts_at_zero = guess.has_encoder && state.encoder_output.empty();
-  guess.Because("state '", input.name, "' starts with ",
-                !guess.has_encoder     ? "what the request brings: there is no encoder"
-                : state.starts_at_zero ? "zeros: no result of the encoder is alike"
-                                       : why);
+  if (!StartAsTheGraphSays(guess, input, state, why)) {
+    state.encoder_output = EncoderOutputFor(guess, input, why);
+    if (state.encoder_output.empty()) {
+      why = "zeros: no result of the encoder is alike";
+    }
+  }
+  state.starts_at_zero = state.encoder_output.empty();
+  guess.Because("state '", input.name, "' starts with ", why);
 }
 
 absl::Status AddMemory(DecoderGuess& guess, const Port& input) {

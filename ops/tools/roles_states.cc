@@ -66,6 +66,8 @@ absl::Status PairStatesByName(DecoderGuess& guess) {
     }
     AddState(guess, *from, *to, "as told");
   }
+  const auto whole = [](const std::string& name, bool) { return name; };
+  BW_RETURN_IF_ERROR(PairStems(guess, whole, "of one name"));
   const auto strict = [](const std::string& name, bool) { return NameStem(name); };
   BW_RETURN_IF_ERROR(
       PairStems(guess, strict, "alike but for words such as in and out, prev and next"));

@@ -10,6 +10,7 @@ namespace beamwright::ops {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -58,6 +59,9 @@ class StepBuilder {
   void Output(const std::string& name, Value value) {
     graph_.Result(name, graph_.Add("Abs", {value}));
   }
+  void Initial(const std::string& variable, Value value) {
+    graph_.Result(variable + "/initial", graph_.Add("Broadcast", {value}));
+  }
   void Logits(const std::string& name, Value token, int64_t width) {
     const Value table = graph_.Constant(Tensor::Zeros(DType::kF32, {7, width}));
     Output(name, graph_.Add("Gather", {table, token, graph_.Int(0)}));
@@ -70,9 +74,9 @@ class StepBuilder {
         node.outputs[0].dtype = node.constant.dtype();
         node.outputs[0].shape = PartialShape(node.constant.shape());
       }
-      if (node.op == "Abs" || node.op == "Gather") {
+      if (node.op == "Abs" || node.op == "Broadcast" || node.op == "Gather") {
         const std::vector<std::string> names = node.outputs[0].names;
-        node.outputs[0] = node.op == "Abs" ? graph.info(node.inputs[0]) : Gathered(graph, node);
+        node.outputs[0] = node.op == "Gather" ? Gathered(graph, node) : graph.info(node.inputs[0]);
         node.outputs[0].names = names;
       }
     }
@@ -120,6 +124,52 @@ TEST(Roles, StatesAreFoundByName) {
   EXPECT_EQ(roles->target_ids, 20);
   ASSERT_EQ(roles->memory.size(), 1u);
   EXPECT_EQ(roles->memory[0].input, "memory");
+}
+
+// OpenVINO's ReadValue with an input gives an output for what the variable begins with.
+TEST(Roles, AVariableStartsAsItsGraphSays) {
+  StepBuilder encoder;
+  encoder.Output("context", encoder.Input("source", DType::kF32, {-1, 8}));
+  const Graph encoder_graph = encoder.Build();
+  StepBuilder step;
+  const Value token = step.Token("token");
+  const Value context = step.Input("context", DType::kF32, {-1, 8});
+  const Value a = step.Input("past_a", DType::kF32, {-1, 8});
+  const Value b = step.Input("past_b", DType::kF32, {-1, 8});
+  const Value c = step.Input("past_c", DType::kF32, {-1, 8});
+  step.Logits("scores", token, 20);
+  step.Initial("past_a", context);
+  step.Initial("past_b", step.graph().Constant(Tensor::Zeros(DType::kF32, {1, 8})));
+  step.Output("past_c/initial", context);
+  step.Output("past_a", a);
+  step.Output("past_b", b);
+  step.Output("past_c", c);
+  std::vector<std::string> reasons;
+  const auto roles = GuessDecoderRoles(step.Build(), &encoder_graph, {}, reasons);
+  ASSERT_TRUE(roles.ok()) << roles.status();
+  ASSERT_EQ(roles->states.size(), 3u);
+  for (const StateRole& state : roles->states) {
+    EXPECT_EQ(state.output, state.input);
+  }
+  EXPECT_EQ(roles->states[0].encoder_output, "context");
+  EXPECT_FALSE(roles->states[0].starts_at_zero);
+  EXPECT_TRUE(roles->states[1].starts_at_zero);
+  EXPECT_TRUE(roles->states[2].starts_at_zero);
+  EXPECT_THAT(reasons, Contains(HasSubstr("'past_c/initial' is not read")));
+  EXPECT_EQ(roles->logits_output, "scores");
+}
+
+TEST(Roles, EqualNamesGoBeforeNamesAlike) {
+  StepBuilder step;
+  const Value token = step.Token("token");
+  const Value h = step.Input("h", DType::kF32, {-1, 8});
+  step.Logits("scores", token, 20);
+  step.Output("h_final", h);
+  step.Output("h", h);
+  const auto roles = Guess(step.Build());
+  ASSERT_TRUE(roles.ok()) << roles.status();
+  ASSERT_EQ(roles->states.size(), 1u);
+  EXPECT_EQ(roles->states[0].output, "h");
 }
 
 TEST(Roles, StatesAreFoundByOrderWhereNamesTellNothing) {
