@@ -15,6 +15,7 @@
 #include "server/http/replies.h"
 #include "server/http/stream_reply.h"
 #include "server/model/error_details.h"
+#include "server/model/strict_json.h"
 #include "server/serving/scorer.h"
 
 namespace beamwright::http {
@@ -45,6 +46,7 @@ absl::StatusOr<Request> ParseBody(const std::string& body, const std::string& mo
     return Invalid("the body is no ", Request::descriptor()->full_name(), " in JSON form: ",
                    absl::string_view(status.message().data(), status.message().size()));
   }
+  BW_RETURN_IF_ERROR(model::CheckStrictJson(body));
   BW_RETURN_IF_ERROR(TakeName("model", model, *request.mutable_model()));
   if (!version.empty()) {
     BW_RETURN_IF_ERROR(TakeName("version", version, *request.mutable_version()));

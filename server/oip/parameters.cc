@@ -13,6 +13,7 @@
 #include "ops/base/status.h"
 #include "server/engine/tenant.h"
 #include "server/model/rules.h"
+#include "server/model/strict_json.h"
 
 namespace beamwright::oip {
 namespace {
@@ -97,6 +98,7 @@ absl::Status SetFromJson(const FieldDescriptor& field, const InferParameter& par
            .ok()) {
     return Invalid("takes a string in JSON form");
   }
+  BW_RETURN_IF_ERROR(model::CheckStrictJson(parameter.string_param()));
   std::string text;
   v1::DecodeOptions parsed;
   if (!google::protobuf::util::MessageToJsonString(json, &text).ok() ||

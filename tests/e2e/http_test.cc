@@ -82,6 +82,8 @@ TEST_F(HttpTest, StatusesOfFailures) {
        "in the path"},
       {"/v1/models/g2p-en:decode", R"({"sources": [{"text": "a"}], "options": {"beam_size": 0}})",
        400, "options.beam_size: 0"},
+      {"/v1/models/g2p-en:decode", R"({"sources": [null, {"text": "cat"}]})", 400,
+       "sources[0]: is null"},
       {"/v1/models/g2p-en:encode", word.c_str(), 405, "GET"},
       {"/v1/nothing", "", 404, "/v1/nothing"},
       {"/v3", "", 404, "/v3"},

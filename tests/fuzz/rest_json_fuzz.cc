@@ -7,6 +7,7 @@
 #include "beamwright/v1/decode.pb.h"
 #include "server/http/infer_json.h"
 #include "server/http/json.h"
+#include "server/model/strict_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) {
@@ -19,6 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::string json;
     beamwright::http::AppendMessage(infer->request, json);
   }
+  beamwright::model::CheckStrictJson(body).IgnoreError();
   beamwright::v1::DecodeRequest request;
   if (google::protobuf::util::JsonStringToMessage(body, &request).ok()) {
     std::string json;

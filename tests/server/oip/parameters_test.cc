@@ -117,6 +117,10 @@ TEST(ParametersTest, ValuesOfTheWrongKindAreRefusedByName) {
   expect(
       "patience", [](auto& p) { p.set_bool_param(true); }, "takes a number");
   expect(
+      "suppress_sequences",
+      [](auto& p) { p.set_string_param("[{\"ids\": {\"ids\": [1]}}, null]"); },
+      "parameters['suppress_sequences']: [1]: is null");
+  expect(
       "timeout", [](auto& p) { p.set_int64_param(-1); }, "parameters['timeout']");
   expect(
       "triton_unknown", [](auto& p) { p.set_bool_param(true); }, "is not known");
