@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <map>
 
 #include "absl/strings/numbers.h"
 #include "ops/base/status.h"
@@ -286,6 +287,40 @@ void TakeElement(const std::string& datatype, absl::string_view& raw, std::strin
   }
 }
 
+void AppendParameters(const Parameters& parameters, std::string& json) {
+  // So that the order is always the same.
+  const std::map<std::string, inference::InferParameter> by_name(parameters.begin(),
+                                                                 parameters.end());
+  char separator = '{';
+  for (const auto& [name, value] : by_name) {
+    json += separator;
+    separator = ',';
+    AppendQuoted(name, json);
+    json += ':';
+    switch (value.parameter_choice_case()) {
+      case inference::InferParameter::kBoolParam:
+        json += value.bool_param() ? "true" : "false";
+        break;
+      case inference::InferParameter::kInt64Param:
+        absl::StrAppend(&json, value.int64_param());
+        break;
+      case inference::InferParameter::kUint64Param:
+        absl::StrAppend(&json, value.uint64_param());
+        break;
+      case inference::InferParameter::kDoubleParam:
+        AppendNumber(value.double_param(), json);
+        break;
+      case inference::InferParameter::kStringParam:
+        AppendQuoted(value.string_param(), json);
+        break;
+      case inference::InferParameter::PARAMETER_CHOICE_NOT_SET:
+        json += "null";
+        break;
+    }
+  }
+  json += '}';
+}
+
 // Raw elements as a flat JSON list.
 void AppendData(const std::string& datatype, absl::string_view raw, std::string& json) {
   json += '[';
@@ -326,6 +361,10 @@ InferReply WriteInferBody(const InferBody& asked, const inference::ModelInferRes
   if (!response.id().empty()) {
     json += ",\"id\":";
     AppendQuoted(response.id(), json);
+  }
+  if (!response.parameters().empty()) {
+    json += ",\"parameters\":";
+    AppendParameters(response.parameters(), json);
   }
   json += ",\"outputs\":[";
   for (int i = 0; i < response.outputs_size(); ++i) {

@@ -14,6 +14,7 @@ namespace beamwright::http {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::string Bytes(const std::vector<std::string>& texts) {
   std::string raw;
@@ -153,6 +154,25 @@ TEST(InferJsonTest, AnswersAreJsonUnlessAskedOtherwise) {
   const InferReply mixed = WriteInferBody(asked, Answer());
   EXPECT_THAT(mixed.body, HasSubstr(R"("shape":[2],"parameters":{"binary_data_size":10}})"));
   EXPECT_EQ(mixed.body.substr(mixed.json_length), Bytes({"a\n", ""}) + Raw<int32_t>({3, 0}));
+}
+
+TEST(InferJsonTest, AnswersHaveTheirParameters) {
+  inference::ModelInferResponse answer = Answer();
+  auto& parameters = *answer.mutable_parameters();
+  parameters["numerics"].set_string_param("a\"");
+  parameters["b"].set_bool_param(true);
+  parameters["i"].set_int64_param(-1);
+  parameters["u"].set_uint64_param(~uint64_t{0});
+  parameters["d"].set_double_param(0.5);
+  const std::string begin =
+      R"({"model_name":"m\"","model_version":"1","parameters":{"b":true,"d":0.5,"i":-1,)"
+      R"("numerics":"a\"","u":18446744073709551615},"outputs":[{)";
+  EXPECT_THAT(WriteInferBody({}, answer).body, StartsWith(begin));
+  InferBody binary;
+  binary.all_binary = true;
+  const InferReply reply = WriteInferBody(binary, answer);
+  EXPECT_LT(reply.json_length, reply.body.size());
+  EXPECT_THAT(reply.body, StartsWith(begin));
 }
 
 TEST(JsonTest, TextIsEscapedAndAlwaysUtf8) {
