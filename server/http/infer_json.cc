@@ -53,9 +53,13 @@ absl::StatusOr<const ListValue*> ListMember(const Struct& object, const char* na
 // A whole number that a double holds exactly.
 absl::StatusOr<int64_t> Whole(const Value& value) {
   const double number = value.number_value();
-  if (value.kind_case() != Value::kNumberValue || number != std::floor(number) ||
-      std::abs(number) > 0x1p53) {
+  if (value.kind_case() != Value::kNumberValue || number != std::floor(number)) {
     return Invalid("is no whole number");
+  }
+  // 2^53 may have been 2^53 + 1 in the text.
+  if (std::abs(number) >= 0x1p53) {
+    return Invalid(
+        "is not below 2^53, up to where numbers in JSON are exact; send it as binary data");
   }
   return static_cast<int64_t>(number);
 }
@@ -119,11 +123,16 @@ absl::Status AppendFloat(const Value& value, bool wide, std::string& raw) {
   if (value.kind_case() != Value::kNumberValue) {
     return Invalid("is no number");
   }
+  const double number = value.number_value();
   if (wide) {
-    AppendRaw(value.number_value(), raw);
-  } else {
-    AppendRaw(static_cast<float>(value.number_value()), raw);
+    AppendRaw(number, raw);
+    return absl::OkStatus();
   }
+  // What rounds to more than the largest float.
+  if (std::abs(number) >= 0x1.ffffffp127) {
+    return Invalid(number, " is outside the range of the datatype");
+  }
+  AppendRaw(static_cast<float>(number), raw);
   return absl::OkStatus();
 }
 
@@ -183,6 +192,9 @@ absl::Status ReadElements(const Struct& object,
   const auto size = input.parameters().find("binary_data_size");
   const Value* data = Find(object, "data");
   if (size != input.parameters().end()) {
+    if (!size->second.has_int64_param()) {
+      return Invalid("parameters['binary_data_size']: is no whole number");
+    }
     const int64_t bytes = size->second.int64_param();
     if (data != nullptr || bytes < 0 || static_cast<uint64_t>(bytes) > binary.size()) {
       return Invalid("parameters['binary_data_size']: ", bytes, "; there are ", binary.size(),

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cfloat>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -46,8 +47,9 @@ TEST(InferJsonTest, ElementsOfEveryDatatypeBecomeRaw) {
   EXPECT_EQ(raw("BOOL", "[true, false]"), Raw<uint8_t>({1, 0}));
   EXPECT_EQ(raw("INT8", "[-128, 127]"), Raw<int8_t>({-128, 127}));
   EXPECT_EQ(raw("UINT16", "[0, 65535]"), Raw<uint16_t>({0, 65535}));
-  EXPECT_EQ(raw("INT64", "[-9007199254740992, 1]"), Raw<int64_t>({-(int64_t{1} << 53), 1}));
+  EXPECT_EQ(raw("INT64", "[-9007199254740991, 1]"), Raw<int64_t>({1 - (int64_t{1} << 53), 1}));
   EXPECT_EQ(raw("FP32", "[1, 0.5]"), Raw<float>({1, 0.5F}));
+  EXPECT_EQ(raw("FP32", "[3.4028235e38, -3.4028235e38]"), Raw<float>({FLT_MAX, -FLT_MAX}));
   EXPECT_EQ(raw("FP64", "[1e300, -0.1]"), Raw<double>({1e300, -0.1}));
   // Nested as the shape is, or flat.
   EXPECT_EQ(raw("INT32", "[[1], [[2, 3]]]"), Raw<int32_t>({1, 2, 3}));
@@ -62,7 +64,12 @@ TEST(InferJsonTest, ElementsThatDoNotFitAreNamed) {
   EXPECT_THAT(message("INT8", "[1, 128]"), HasSubstr("inputs[0]: data: [1]: 128 is outside"));
   EXPECT_THAT(message("UINT8", "[-1]"), HasSubstr("[0]: -1 is outside"));
   EXPECT_THAT(message("INT32", "[1.5]"), HasSubstr("is no whole number"));
-  EXPECT_THAT(message("INT64", "[1e300]"), HasSubstr("is no whole number"));
+  EXPECT_THAT(message("INT64", "[0.5]"), HasSubstr("is no whole number"));
+  for (const char* inexact : {"[1e300]", "[9007199254740993]", "[-9223372036854775807]"}) {
+    EXPECT_THAT(message("INT64", inexact), HasSubstr("data: [0]: is not below 2^53"));
+  }
+  EXPECT_THAT(message("FP32", "[1, 1e39]"), HasSubstr("data: [1]: 1e+39 is outside"));
+  EXPECT_THAT(message("FP32", "[-3.4028236e38]"), HasSubstr("is outside"));
   EXPECT_THAT(message("BYTES", "[[1]]"), HasSubstr("[0]: [0]: is no string"));
   EXPECT_THAT(message("FP16", "[1]"), HasSubstr("as binary data"));
   EXPECT_THAT(message("TEXT", "[1]"), HasSubstr("'TEXT' is not one of"));
@@ -90,6 +97,18 @@ TEST(InferJsonTest, BinaryElementsStandBehindTheJson) {
   for (const char* wrong : {"-1", "x", "99999"}) {
     EXPECT_THAT(std::string(ParseInferBody(json, wrong).status().message()),
                 HasSubstr("Inference-Header-Content-Length"));
+  }
+}
+
+TEST(InferJsonTest, ABinarySizeIsAWholeNumber) {
+  for (const char* size : {R"("4")", "1.5", "true"}) {
+    const std::string json =
+        R"({"inputs": [{"name": "x", "shape": [1], "datatype": "INT32",
+             "parameters": {"binary_data_size": )" +
+        std::string(size) + "}}]}";
+    EXPECT_THAT(std::string(ParseInferBody(json, "").status().message()),
+                HasSubstr("inputs[0]: parameters['binary_data_size']: is no whole number"))
+        << size;
   }
 }
 
