@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "ops/base/status.h"
 #include "server/http/json.h"
 #include "server/model/error_details.h"
@@ -42,6 +43,13 @@ HttpReply MessageReply(const google::protobuf::Message& message) {
   const auto status = google::protobuf::util::MessageToJsonString(message, &reply.body, options);
   if (!status.ok()) {
     return ErrorReply(absl::InternalError("the answer can't be written as JSON"));
+  }
+  // Details of errors have protobuf's own names, which libraries look for, as DetailsJson writes
+  // them. A text would have its quotes escaped: these are members.
+  if (absl::StrContains(reply.body, "\"@type\":")) {
+    absl::StrReplaceAll({{"\"field_violations\":", "\"fieldViolations\":"},
+                         {"\"retry_delay\":", "\"retryDelay\":"}},
+                        &reply.body);
   }
   reply.body += '\n';
   return reply;
