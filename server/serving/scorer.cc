@@ -4,7 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "google/rpc/error_details.pb.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "server/model/error_details.h"
@@ -139,6 +144,38 @@ v1::ScoreRequest ToScoreRequest(v1::AlignRequest request) {
   return score;
 }
 
+// The field of the AlignRequest that "targets[0].text" and its like, of the request to score that
+// was made of it, stand for. May go on behind the field's name, as messages do.
+std::string InAlignTerms(absl::string_view field) {
+  constexpr std::pair<absl::string_view, absl::string_view> kNames[] = {
+      {"targets[0]", "target"},
+      {"targets", "target"},
+      {"sources", "pairs"},
+      {"options.attention", "model"}};
+  for (const auto& [scored, aligned] : kNames) {
+    if (absl::ConsumePrefix(&field, scored)) {
+      return absl::StrCat(aligned, field);
+    }
+  }
+  return std::string(field);
+}
+
+void ToAlignError(google::rpc::Status& error) {
+  // Of several faults each begins with its field.
+  error.set_message(absl::StrJoin(
+      absl::StrSplit(error.message(), "; "), "; ",
+      [](std::string* out, absl::string_view fault) { *out += InAlignTerms(fault); }));
+  for (google::protobuf::Any& detail : *error.mutable_details()) {
+    google::rpc::BadRequest bad;
+    if (detail.UnpackTo(&bad)) {
+      for (auto& violation : *bad.mutable_field_violations()) {
+        violation.set_field(InAlignTerms(violation.field()));
+      }
+      detail.PackFrom(bad);
+    }
+  }
+}
+
 v1::AlignResponse ToAlignResponse(v1::ScoreResponse response) {
   v1::AlignResponse answer;
   answer.set_model(response.model());
@@ -148,6 +185,7 @@ v1::AlignResponse ToAlignResponse(v1::ScoreResponse response) {
     v1::AlignResult& out = *answer.add_results();
     if (result.has_error()) {
       *out.mutable_error() = std::move(*result.mutable_error());
+      ToAlignError(*out.mutable_error());
       continue;
     }
     v1::Hypothesis& hypothesis = *result.mutable_scored()->mutable_targets(0)->mutable_hypothesis();
@@ -180,6 +218,10 @@ void Align(Decoder& decoder, absl::StatusOr<v1::AlignRequest> request, const Cal
   Score(decoder, std::move(score), caller, [done](absl::StatusOr<v1::ScoreResponse> response) {
     if (response.ok()) {
       done(ToAlignResponse(*std::move(response)));
+    } else if (absl::IsInvalidArgument(response.status())) {
+      google::rpc::Status error = ToRpcStatus(response.status());
+      ToAlignError(error);
+      done(FromRpcStatus(error));
     } else {
       done(response.status());
     }

@@ -7,12 +7,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "server/model/error_details.h"
+#include "server/serving/scorer.h"
+#include "server/serving/wire_status.h"
 
 namespace beamwright::serving {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class DecoderTest : public ::testing::Test {
  protected:
@@ -101,6 +104,36 @@ TEST_F(DecoderTest, WhatIsRefusedBeforeItIsReadIsCountedAndTold) {
   EXPECT_THAT(records.told, ElementsAre("Decode seven UNAUTHENTICATED"));
   EXPECT_THAT(metrics_.Text(),
               HasSubstr(R"(beamwright_requests_rejected_total{reason="unauthenticated"} 1)"));
+}
+
+// Fields are those of AlignRequest, though a ScoreRequest does the work.
+TEST_F(DecoderTest, AlignNamesItsOwnFields) {
+  const auto align = [&](const v1::AlignRequest& request) {
+    absl::StatusOr<v1::AlignResponse> answer;
+    absl::Notification done;
+    Align(*decoder_, request, Caller{Method::kAlign},
+          [&](absl::StatusOr<v1::AlignResponse> response) {
+            answer = std::move(response);
+            done.Notify();
+          });
+    done.WaitForNotification();
+    return answer;
+  };
+  v1::AlignRequest request;
+  v1::AlignPair& pair = *request.add_pairs();
+  pair.mutable_source()->set_text("cat");
+  pair.mutable_target()->set_text("ZZ");
+  const auto answer = align(request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const google::rpc::Status& error = answer->results(0).error();
+  EXPECT_THAT(error.message(), StartsWith("target.text: word 0, 'ZZ'"));
+  const auto bad = model::DetailOf<google::rpc::BadRequest>(FromRpcStatus(error));
+  ASSERT_TRUE(bad.has_value());
+  EXPECT_EQ(bad->field_violations(0).field(), "target.text");
+  for (int i = 0; i < kMaxSources; ++i) {
+    *request.add_pairs() = request.pairs(0);
+  }
+  EXPECT_THAT(std::string(align(request).status().message()), StartsWith("pairs: has 4097"));
 }
 
 }  // namespace
