@@ -140,7 +140,9 @@ void FinishInit(Flags& flags) {
     if (pair.size() != 2 || pair[0].empty() || pair[1].empty()) {
       throw CLI::ValidationError("--state", absl::StrCat("'", state, "' is not INPUT=OUTPUT"));
     }
-    flags.init.hints.states[pair[0]] = pair[1];
+    if (!flags.init.hints.states.emplace(pair[0], pair[1]).second) {
+      throw CLI::ValidationError("--state", absl::StrCat("'", pair[0], "' is given twice"));
+    }
   }
 }
 

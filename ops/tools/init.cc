@@ -4,10 +4,13 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/file.h"
+#include "ops/base/model_name.h"
 #include "ops/base/status.h"
 #include "ops/compile/beam_index.h"
 #include "ops/compile/shape_folding.h"
@@ -155,6 +158,37 @@ absl::Status ReplayDecoder(const Graph& decoder, const std::vector<std::string>&
                                 kReplayTolerance, " of the largest value; nothing is written"));
 }
 
+// The server takes the folder's name where the file has none.
+absl::Status CheckName(const InitOptions& options) {
+  if (!options.name.empty()) {
+    return Annotate(CheckModelName(options.name), "--name");
+  }
+  std::error_code error;
+  const fs::path folder = fs::absolute(fs::path(options.out) / "", error).lexically_normal();
+  return Annotate(CheckModelName(folder.parent_path().filename().string()),
+                  "--out names the model, for there is no --name");
+}
+
+absl::Status CheckSpecialTokens(const TextSide& target) {
+  const std::set<std::string> ends(target.end_tokens.begin(), target.end_tokens.end());
+  if (ends.size() != target.end_tokens.size()) {
+    return Invalid("--end: a token is given twice");
+  }
+  std::vector<std::string> given = target.end_tokens;
+  given.push_back(target.begin_token);
+  for (const std::string& token : given) {
+    int64_t id = 0;
+    const bool is_id = absl::SimpleAtoi(token, &id) && absl::StrCat(id) == token && id >= 0 &&
+                       (target.size < 0 || id < target.size);
+    if (target.vocabulary.empty() && !token.empty() && !is_id) {
+      return Invalid("target token '", token, "' is no id; ",
+                     target.size < 0 ? "without --target-vocab tokens are numbers from 0"
+                                     : absl::StrCat("there are ", target.size, ", from 0"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 class Initialiser {
  public:
   Initialiser(const InitOptions& options, std::ostream& output)
@@ -162,6 +196,7 @@ class Initialiser {
 
   absl::Status Run() {
     BW_RETURN_IF_ERROR(CheckOut(options_.out));
+    BW_RETURN_IF_ERROR(CheckName(options_));
     bundle_.name = options_.name;
     BW_RETURN_IF_ERROR(ReadEncoder());
     BW_ASSIGN_OR_RETURN(const Graph decoder,
@@ -180,6 +215,7 @@ class Initialiser {
     if (bundle_.target.vocabulary.empty()) {
       bundle_.target.size = bundle_.decoder.target_ids;
     }
+    BW_RETURN_IF_ERROR(CheckSpecialTokens(bundle_.target));
     for (const std::string& reason : bundle_.reasons) {
       output_ << "guess   " << Printable(reason) << "\n";
     }

@@ -173,6 +173,15 @@ class DecoderGuesser {
         return Invalid("the decoder has no output '", guess_.hints.logits_output, "'; it has ",
                        Listing(guess_.outputs));
       }
+      // An open extent may be the vocabulary's, unless another output is known to be as wide.
+      const bool is_open = LastExtent(port->info) == PartialShape::kDynamic;
+      const Ports wide = Where(guess_.outputs, [&](const Port& other) {
+        return guess_.hints.target_ids >= 0 && LastExtent(other.info) == guess_.hints.target_ids;
+      });
+      if (!IsFloat(port->info.dtype) || (is_open && !wide.empty())) {
+        return Invalid("'", port->name, "' is not the logits, floats with one for each token of ",
+                       "the target; the outputs are ", Listing(guess_.outputs));
+      }
       UseLogits(*port, "as told");
       return absl::OkStatus();
     }

@@ -12,7 +12,8 @@ namespace {
 // The encoder's result for an input: of its name, of a name alike, or the only one that fits and
 // that no other input of this type and shape could claim. Empty: none.
 std::string EncoderOutputFor(const DecoderGuess& guess, const Port& input, std::string& why) {
-  if (guess.IsEncoderOutput(input)) {
+  const Port* const named = FindPort(guess.encoder_outputs, input.name);
+  if (named != nullptr && Fits(named->info, input.info)) {
     why = "the encoder's result of that name";
     return input.name;
   }

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "ops/base/status.h"
+#include "ops/base/vocabulary.h"
 
 namespace beamwright::ops {
 namespace {
@@ -81,9 +83,14 @@ absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string
     }
     return text;
   }
-  const absl::string_view lines = absl::string_view(content).substr(
-      0, content.size() - (absl::EndsWith(content, "\n") ? 1 : 0));
-  const std::vector<std::string> tokens = absl::StrSplit(lines, '\n');
+  const absl::StatusOr<Vocabulary> vocabulary = Vocabulary::Parse(content);
+  if (!vocabulary.ok()) {
+    return Annotate(vocabulary.status(), absl::StrCat(side, " vocabulary '", path, "'"));
+  }
+  std::vector<std::string> tokens;
+  for (int32_t id = 0; id < vocabulary->size(); ++id) {
+    tokens.push_back(vocabulary->token(id));
+  }
   const std::set<std::string> known(tokens.begin(), tokens.end());
   BW_RETURN_IF_ERROR(CheckGiven(side, special, known));
   text.vocabulary = absl::StrCat(side, ".vocab");
@@ -96,6 +103,14 @@ absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string
                                            ? " text is read by characters: every token is one"
                                            : " text is split at white space: tokens are longer "
                                              "than a character"));
+  if (!characters) {
+    for (const std::string& token : tokens) {
+      if (absl::c_any_of(token, absl::ascii_isspace)) {
+        return Invalid(side, " vocabulary '", path, "': '", absl::CEscape(token),
+                       "' contains white space, which separates tokens");
+      }
+    }
+  }
   text.pad_token = FindUsual(known, kPads);
   text.unknown_token = FindUsual(known, kUnknowns);
   Note(side, "pad", text.pad_token, reasons);

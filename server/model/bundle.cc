@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "ops/base/model_name.h"
 #include "ops/base/status.h"
 #include "ops/import/graph_file.h"
 #include "server/model/bundle_files.h"

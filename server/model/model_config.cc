@@ -2,9 +2,8 @@
 
 #include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_join.h"
+#include "ops/base/model_name.h"
 #include "ops/base/status.h"
 #include "server/model/rules.h"
 #include "server/model/text_proto.h"
@@ -13,7 +12,6 @@ namespace beamwright::model {
 namespace {
 
 constexpr int kFormatVersion = 1;
-constexpr size_t kMaxNameLength = 128;
 
 using Faults = std::vector<std::string>;
 
@@ -204,18 +202,6 @@ absl::Status CheckConfig(const v1::ModelConfig& config) {
 }
 
 }  // namespace
-
-absl::Status CheckModelName(const std::string& name) {
-  bool good = !name.empty() && name.size() <= kMaxNameLength && name[0] != '.';
-  for (const char c : name) {
-    good = good &&
-           (absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-');
-  }
-  return good ? absl::OkStatus()
-              : Invalid("'", absl::CEscape(name.substr(0, kMaxNameLength)),
-                        "' cannot name a model; allowed are 1 to ", kMaxNameLength,
-                        " letters, digits, '.', '_' and '-', not starting with a dot");
-}
 
 absl::StatusOr<v1::ModelConfig> ParseModelConfig(const std::string& text) {
   v1::ModelConfig config;

@@ -15,10 +15,6 @@ inline constexpr char kConfigName[] = "model.textproto";
 // all fields that are missing, out of range or at odds with each other.
 absl::StatusOr<v1::ModelConfig> ParseModelConfig(const std::string& text);
 
-// InvalidArgument unless `name` may name a model: 1 to 128 letters, digits, '.', '_' and '-', no
-// dot first.
-absl::Status CheckModelName(const std::string& name);
-
 }  // namespace beamwright::model
 
 #endif  // BEAMWRIGHT_SERVER_MODEL_MODEL_CONFIG_H_

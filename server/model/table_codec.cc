@@ -6,9 +6,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "ops/base/status.h"
+#include "ops/base/vocabulary.h"
 #include "server/model/codec_base.h"
 #include "server/model/utf8.h"
-#include "server/model/vocabulary.h"
 
 namespace beamwright::model {
 namespace {

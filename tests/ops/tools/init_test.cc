@@ -137,6 +137,36 @@ TEST(InitTest, NonsenseIsRefused) {
   EXPECT_THAT(taken.errors, HasSubstr("exists"));
 }
 
+// What the server would refuse of vocabularies, names and tokens.
+TEST(InitTest, WhatCouldNotBeServedIsNotWritten) {
+  const std::string out = FreshFolder();
+  const std::vector<std::string> plain = With(Files(Exported("step-lstm", "")), {"--out", out});
+  const auto refused = [&](std::vector<std::string> more, const std::string& piece) {
+    ExpectRefusal(Init(With(plain, std::move(more))), out, piece);
+  };
+  const std::string vocabulary = ReadWholeFile(Exported("", "target.vocab"));
+  const auto vocab = [&](const std::string& content, const std::string& piece) {
+    const std::string path = TempPath("spoilt.vocab");
+    WriteFile(path, content);
+    refused({"--target-vocab", path}, "target vocabulary '" + path + "': " + piece);
+  };
+  vocab("", "the file is empty");
+  vocab("\xEF\xBB\xBF" + vocabulary, "line 1 starts with a byte order mark");
+  vocab("<s>\r\n" + vocabulary, "line 1: ends with a carriage return");
+  vocab(vocabulary + "\n", "line 29: is empty");
+  vocab(vocabulary + "<s>\n", "line 29: '<s>' stands in line ");
+  vocab(vocabulary + "two words\n", "'two words' contains white space");
+  refused({"--name", "a b"}, "--name: 'a b' cannot name a model");
+  ExpectRefusal(Init(With(Files(Exported("step-lstm", "")), {"--out", out + "/a b/"})), out,
+                "--out names the model, for there is no --name: 'a b'");
+  refused({"--begin", "28", "--end", "1"}, "target token '28' is no id; there are 28, from 0");
+  refused({"--begin", "0", "--end", "</s>"}, "target token '</s>' is no id");
+  refused({"--begin", "0", "--end", "1", "--end", "1"}, "--end: a token is given twice");
+  const Outcome twice = Init(With(plain, {"--state", "h=h_next", "--state", "h=c_next"}));
+  EXPECT_EQ(twice.exit_code, 2);
+  EXPECT_THAT(twice.errors, HasSubstr("--state: 'h' is given twice"));
+}
+
 class ExportTest : public ::testing::TestWithParam<const char*> {};
 
 // What PyTorch computed, this library computes.

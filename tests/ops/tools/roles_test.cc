@@ -159,6 +159,35 @@ TEST(Roles, AVariableStartsAsItsGraphSays) {
   EXPECT_EQ(roles->logits_output, "scores");
 }
 
+// A result of the input's name is not the input's if it is of another width.
+TEST(Roles, WhatFeedsAnInputFitsIt) {
+  StepBuilder encoder;
+  encoder.Output("memory", encoder.Input("source", DType::kF32, {-1, -1, 9}));
+  const Graph encoder_graph = encoder.Build();
+  const auto roles = Guess(LstmStep("h_out", "c_out"), {}, &encoder_graph);
+  EXPECT_THAT(std::string(roles.status().message()),
+              HasSubstr("nothing is known to feed the decoder's input 'memory'"));
+}
+
+TEST(Roles, ToldLogitsHaveAScoreForEachToken) {
+  StepBuilder step;
+  const Value token = step.Token("token");
+  const Value h = step.Input("h", DType::kF32, {-1, 8});
+  const Value memory = step.Input("memory", DType::kF32, {-1, -1});
+  step.Logits("scores", token, 20);
+  step.Output("h_out", h);
+  step.Output("attention", memory);
+  const Graph graph = step.Build();
+  RoleHints hints;
+  hints.logits_output = "attention";
+  EXPECT_TRUE(Guess(graph, hints).ok());  // for all that is known
+  hints.target_ids = 20;
+  EXPECT_THAT(std::string(Guess(graph, hints).status().message()),
+              HasSubstr("'attention' is not the logits"));
+  hints.logits_output = "scores";
+  EXPECT_TRUE(Guess(graph, hints).ok());
+}
+
 TEST(Roles, EqualNamesGoBeforeNamesAlike) {
   StepBuilder step;
   const Value token = step.Token("token");

@@ -1,11 +1,11 @@
-#include "server/model/vocabulary.h"
+#include "ops/base/vocabulary.h"
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "ops/base/status.h"
-#include "server/model/utf8.h"
+#include "ops/base/utf8.h"
 
-namespace beamwright::model {
+namespace beamwright {
 namespace {
 
 constexpr size_t kMaxTokens = size_t{1} << 24;
@@ -57,4 +57,4 @@ int32_t Vocabulary::Find(absl::string_view token) const {
   return found == ids_.end() ? -1 : found->second;
 }
 
-}  // namespace beamwright::model
+}  // namespace beamwright

@@ -1,7 +1,7 @@
-// Vocabulary: the tokens of a vocabulary file, one a line, the line number (from 0) its id. Private
-// to model/.
-#ifndef BEAMWRIGHT_SERVER_MODEL_VOCABULARY_H_
-#define BEAMWRIGHT_SERVER_MODEL_VOCABULARY_H_
+// Vocabulary: the tokens of a vocabulary file, one a line, the line number (from 0) its id. As
+// bundles have them.
+#ifndef BEAMWRIGHT_OPS_BASE_VOCABULARY_H_
+#define BEAMWRIGHT_OPS_BASE_VOCABULARY_H_
 
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace beamwright::model {
+namespace beamwright {
 
 // Thread-safe after Parse.
 class Vocabulary {
@@ -32,6 +32,6 @@ class Vocabulary {
   absl::flat_hash_map<std::string, int32_t> ids_;
 };
 
-}  // namespace beamwright::model
+}  // namespace beamwright
 
-#endif  // BEAMWRIGHT_SERVER_MODEL_VOCABULARY_H_
+#endif  // BEAMWRIGHT_OPS_BASE_VOCABULARY_H_
