@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/substitute.h"
 #include "client/credentials.h"
 #include "ops/base/status.h"
@@ -38,6 +40,23 @@ constexpr absl::string_view kServiceConfigWithoutRetries = R"({
   "loadBalancingConfig": [{"round_robin": {}}]
 })";
 
+// Of "host:port" alone: any other target is gRPC's to judge.
+absl::Status CheckPort(const std::string& address) {
+  constexpr absl::string_view kSchemes[] = {"unix", "unix-abstract", "dns",
+                                            "ipv4", "ipv6",          "vsock"};
+  const std::string target = WithDefaultPort(address);
+  const size_t colon = target.rfind(':');
+  const std::string host = target.substr(0, colon);
+  const bool is_uri =
+      absl::c_linear_search(kSchemes, host) ||
+      (!absl::StartsWith(host, "[") && host.find_first_of(":/") != std::string::npos);
+  int port = 0;
+  if (is_uri || (absl::SimpleAtoi(target.substr(colon + 1), &port) && port > 0 && port <= 65535)) {
+    return absl::OkStatus();
+  }
+  return Invalid("address \"", address, "\" has no port from 1 to 65535; expected host:port");
+}
+
 absl::Status Validate(const ClientOptions& options) {
   if (options.address.empty()) {
     return Invalid("address is empty; expected host:port");
@@ -46,6 +65,7 @@ absl::Status Validate(const ClientOptions& options) {
                   [](char c) { return absl::ascii_isspace(c) || absl::ascii_iscntrl(c); })) {
     return Invalid("address \"", options.address, "\" contains white space; expected host:port");
   }
+  BW_RETURN_IF_ERROR(CheckPort(options.address));
   if (options.connections < 1 || options.connections > kMaxConnections) {
     return Invalid("connections is ", options.connections, "; 1 to ", kMaxConnections,
                    " are allowed");

@@ -56,6 +56,15 @@ absl::Status CheckRange(const FieldDescriptor& field, absl::string_view text, do
   return absl::OkStatus();
 }
 
+// AllowedValues, or what the type can hold where there is no other limit.
+template <typename T>
+std::string AllowedIntegers(const FieldDescriptor& field) {
+  const v1::FieldRule& rule = Rule(field);
+  return rule.has_minimum() || rule.has_maximum()
+             ? AllowedValues(field)
+             : absl::StrCat(std::numeric_limits<T>::min(), " to ", std::numeric_limits<T>::max());
+}
+
 // Parses and range-checks a whole number of the field's C++ type.
 template <typename T>
 absl::Status ParseInteger(const FieldDescriptor& field, absl::string_view text, T& value) {
@@ -63,8 +72,8 @@ absl::Status ParseInteger(const FieldDescriptor& field, absl::string_view text, 
     double number = 0;
     const bool whole =
         absl::SimpleAtod(text, &number) && std::isfinite(number) && number == std::floor(number);
-    return Invalid(Quoted(text),
-                   whole ? " is out of range: " : " is not a whole number: ", AllowedValues(field));
+    return Invalid(Quoted(text), whole ? " is out of range: " : " is not a whole number: ",
+                   AllowedIntegers<T>(field));
   }
   return CheckRange(field, text, static_cast<double>(value));
 }

@@ -87,6 +87,15 @@ TEST_F(BundleTest, SyntaxErrorsNameLineAndColumnAndAllAreTold) {
   EXPECT_THAT(Message(), HasSubstr("1:17: "));
 }
 
+TEST_F(BundleTest, SyntaxErrorsTellWhatWouldDo) {
+  temp_.Write("word/3/model.textproto", "\xEF\xBB\xBF" + GoodConfig());
+  EXPECT_THAT(Message(), HasSubstr("model.textproto: 1:1: starts with a byte order mark"));
+  temp_.Write("word/3/model.textproto", "format_version: 1\ntarget { form: TEXT_FORM_WORDS }\n");
+  EXPECT_THAT(Message(), AllOf(HasSubstr("2:"), HasSubstr("\"TEXT_FORM_WORDS\""),
+                               HasSubstr("Allowed are TEXT_FORM_IDS, "),
+                               HasSubstr("TEXT_FORM_WHITESPACE"), Not(HasSubstr("UNSPECIFIED"))));
+}
+
 TEST_F(BundleTest, FormatVersionIsJudgedFirst) {
   Edit("format_version: 1", "");
   EXPECT_THAT(Message(), HasSubstr("format_version: is not set; this server reads 1"));
