@@ -87,11 +87,15 @@ class Decoder::Call {
       v1::Result* result = results[static_cast<size_t>(i)];
       options.timeline =
           i < static_cast<int>(timelines_.size()) ? &timelines_[static_cast<size_t>(i)] : nullptr;
-      decoder_.engine_.DecodeResolved(model_, std::move(*request.mutable_sources(i)), options_,
-                                      options, [this, result](absl::StatusOr<v1::Decoded> decoded) {
-                                        Fill(std::move(decoded), *result);
-                                        Release();
-                                      });
+      const bool is_text = request.sources(i).has_text();
+      decoder_.engine_.DecodeResolved(
+          model_, std::move(*request.mutable_sources(i)), options_, options,
+          [this, result, is_text](absl::StatusOr<v1::Decoded> decoded) {
+            // Ids and tensors are the caller's own, and may be what the model fails on.
+            num_faults_ += is_text && absl::IsInternal(decoded.status()) ? 1 : 0;
+            Fill(std::move(decoded), *result);
+            Release();
+          });
     }
     if (--num_open_ == 0) {
       Answer(Converted(Outcome()));
@@ -164,12 +168,10 @@ class Decoder::Call {
 
   void CountFaults() {
     int decoded = 0;
-    int failed = 0;
     for (const v1::Result& result : response_.results()) {
       decoded += result.has_decoded() ? 1 : 0;
-      failed += result.error().code() == static_cast<int>(absl::StatusCode::kInternal) ? 1 : 0;
     }
-    decoder_.quarantine_.Count(*model_, decoded, failed, absl::Now());
+    decoder_.quarantine_.Count(*model_, decoded, num_faults_, absl::Now());
   }
 
   Decoder& decoder_;
@@ -182,6 +184,7 @@ class Decoder::Call {
   std::vector<engine::Timeline> timelines_;  // of the first sources, if somebody traces them
   std::atomic<int> num_open_{0};
   std::atomic<int> num_unavailable_{0};
+  std::atomic<int> num_faults_{0};  // of the model
 };
 
 absl::StatusOr<Job> Decoder::MakeJob(v1::DecodeRequest request) const {

@@ -17,8 +17,8 @@
 namespace beamwright::serving {
 
 struct QuarantineOptions {
-  // Sources in a row, with none decoded between them, that failed by fault of the model (INTERNAL);
-  // 0: a model is never taken out.
+  // Sources of text in a row, with none decoded between them, that failed by fault of the model
+  // (INTERNAL); 0: a model is never taken out.
   int failures = 32;
   // Until it may try again. One source that is decoded then ends it, one that fails renews it.
   absl::Duration pause = absl::Seconds(10);

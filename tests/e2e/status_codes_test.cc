@@ -118,6 +118,15 @@ TEST(StatusCodesTest, AModelThatFailsAndThenIsOutOfService) {
   ServerProcess failing(with("0"));
   ExpectFromEveryCall(failing, {{}, StatusCode::INTERNAL, 500, "INTERNAL", true});
   ServerProcess server(with("1"));
+  // What callers number themselves may be what the model fails on.
+  v1::DecodeRequest ids = Request({});
+  ids.add_sources()->mutable_ids()->add_ids(5);
+  for (int i = 0; i < 3; ++i) {
+    const auto [status, response] =
+        Decode(*v1::DecodeService::NewStub(Connect(server.address())), ids);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(response.results(0).error().code(), static_cast<int>(StatusCode::INTERNAL));
+  }
   EveryCalls()[0].ask(server, {});
   ExpectFromEveryCall(server, {{}, StatusCode::UNAVAILABLE, 503, "MODEL_QUARANTINED"});
   // Everybody who asks for health is told, before the next call fails.
