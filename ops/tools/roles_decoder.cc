@@ -5,9 +5,9 @@
 #include "absl/strings/strip.h"
 #include "ops/base/status.h"
 #include "ops/compile/program.h"
+#include "ops/graph/trace.h"
 #include "ops/tools/decoder_guess.h"
 #include "ops/tools/name_stem.h"
-#include "ops/tools/trace.h"
 
 namespace beamwright::ops {
 namespace {

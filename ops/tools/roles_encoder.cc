@@ -1,8 +1,8 @@
 #include "ops/base/status.h"
+#include "ops/graph/trace.h"
 #include "ops/tools/name_stem.h"
 #include "ops/tools/ports.h"
 #include "ops/tools/roles.h"
-#include "ops/tools/trace.h"
 
 namespace beamwright::ops {
 

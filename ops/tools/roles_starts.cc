@@ -2,9 +2,9 @@
 
 #include "absl/algorithm/container.h"
 #include "ops/base/status.h"
+#include "ops/graph/trace.h"
 #include "ops/tools/decoder_guess.h"
 #include "ops/tools/name_stem.h"
-#include "ops/tools/trace.h"
 
 namespace beamwright::ops {
 namespace {

@@ -3,6 +3,7 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/cpu.h"
 #include "ops/base/status.h"
+#include "ops/graph/trace.h"
 #include "server/engine/compile_fusion.h"
 #include "server/engine/parked_drivers.h"
 #include "server/engine/parts.h"
@@ -46,6 +47,18 @@ absl::Status FindEncoderInputs(DecodeModel::Parts& parts) {
   return absl::OkStatus();
 }
 
+// A token beyond the table would fail every request that has it.
+absl::Status CheckSourceTable(DecodeModel::Parts& parts) {
+  const ops::Graph& graph = parts.encoder->graph();
+  const int node = graph.parameters[static_cast<size_t>(parts.encoder_input)];
+  parts.source_table = ops::LookedUpRows(graph, node);
+  if (parts.source_table >= 0 && parts.source->size() > parts.source_table) {
+    return Invalid("source: there are ", parts.source->size(), " tokens; the encoder looks '",
+                   PortName(graph, node), "' up in a table of ", parts.source_table);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckTarget(const DecodeModel::Parts& parts) {
   if (parts.target->begin_id() < 0) {
     return Invalid("target.begin_token: the first step needs a token to read");
@@ -83,7 +96,8 @@ ops::ScoreKind KindOf(v1::LogitsKind kind) {
 
 absl::Status CompileEncoder(ops::Graph graph, DecodeModel::Parts& parts) {
   BW_ASSIGN_OR_RETURN(parts.encoder, ops::Model::Compile(std::move(graph), parts.precision));
-  return FindEncoderInputs(parts);
+  BW_RETURN_IF_ERROR(FindEncoderInputs(parts));
+  return CheckSourceTable(parts);
 }
 
 namespace {

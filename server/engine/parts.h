@@ -65,6 +65,7 @@ struct DecodeModel::Parts {
   std::shared_ptr<const ops::Model> encoder;
   int encoder_input = 0;          // index into its parameters
   int encoder_length_input = -1;  // likewise; -1: none
+  int64_t source_table = -1;      // rows of the table that it looks tokens up in; -1: not known
   // False: sources can't be encoded together, or the self-check found that they change each other's
   // bits.
   bool encoder_batches = true;

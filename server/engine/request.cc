@@ -112,7 +112,8 @@ absl::Status FromIds(const DecodeModel& model, const v1::TokenIds& ids, Prepared
     return Invalid("source.ids: the model has no encoder; send decoder_inputs");
   }
   BW_RETURN_IF_ERROR(CheckLength(model, ids.ids_size()));
-  const int size = model.source().size();
+  const int64_t size =
+      model.source().size() > 0 ? model.source().size() : model.parts().source_table;
   for (int i = 0; i < ids.ids_size(); ++i) {
     if (ids.ids(i) < 0 || (size > 0 && ids.ids(i) >= size)) {
       return Invalid("source.ids[", i, "]: ", ids.ids(i), " is outside [0, ",

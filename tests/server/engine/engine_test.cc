@@ -13,6 +13,7 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "server/engine/parts.h"
+#include "tests/server/engine/recurrent_bundle.h"
 #include "tests/server/engine/table_bundle.h"
 #include "tests/server/search/reference_search.h"
 
@@ -451,6 +452,24 @@ TEST(EngineDecoderInputs, AreRefusedWhereThereIsAnEncoder) {
   const absl::Status decoded = engine->DecodeAndWait(model, source, {}).status();
   EXPECT_EQ(decoded.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(decoded.message()), HasSubstr("source.decoder_inputs: the model has an"));
+}
+
+// A token that the encoder has no embedding of would fail the request that has it.
+TEST(EngineSourceTable, TokensBeyondItAreRefused) {
+  model::Bundle bundle = engine_testing::RecurrentBundle({}).Build();  // a table of 50
+  v1::TextConfig& source = *bundle.config.mutable_source();
+  source.set_size(51);
+  bundle.source = engine_testing::IdCodec(source);
+  EXPECT_THAT(std::string(DecodeModel::Compile(bundle).status().message()),
+              HasSubstr("there are 51 tokens; the encoder looks 'source' up in a table of 50"));
+  source.clear_size();
+  bundle.source = engine_testing::IdCodec(source);
+  const auto model = Compile(bundle);
+  const auto engine = StartEngine({1, 64, 1000});
+  EXPECT_TRUE(engine->DecodeAndWait(model, Ids({49}), {}).ok());
+  const absl::Status beyond = engine->DecodeAndWait(model, Ids({3, 50}), {}).status();
+  EXPECT_EQ(beyond.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(beyond.message()), HasSubstr("source.ids[1]: 50 is outside [0, 50)"));
 }
 
 // An encoder over feature frames that is told lengths or a mask: the first state is the sum of all

@@ -1,6 +1,6 @@
 // Follows a value through a graph for what its surroundings say of its meaning.
-#ifndef BEAMWRIGHT_OPS_TOOLS_TRACE_H_
-#define BEAMWRIGHT_OPS_TOOLS_TRACE_H_
+#ifndef BEAMWRIGHT_OPS_GRAPH_TRACE_H_
+#define BEAMWRIGHT_OPS_GRAPH_TRACE_H_
 
 #include <string>
 
@@ -24,4 +24,4 @@ bool StartsLoopState(const Graph& graph, int parameter);
 
 }  // namespace beamwright::ops
 
-#endif  // BEAMWRIGHT_OPS_TOOLS_TRACE_H_
+#endif  // BEAMWRIGHT_OPS_GRAPH_TRACE_H_

@@ -1,4 +1,4 @@
-#include "ops/tools/trace.h"
+#include "ops/graph/trace.h"
 
 #include <algorithm>
 #include <functional>
@@ -49,6 +49,18 @@ bool VisitReaders(const Graph& graph, std::vector<bool> marked, const Visit& vis
   return false;
 }
 
+// Whether a Gather is along its first axis.
+bool GathersRows(const Graph& graph, const Node& gather) {
+  if (gather.inputs.size() < 3) {
+    return false;
+  }
+  const Node& axis = graph.node(gather.inputs[2].node);
+  const auto value = axis.constant.has_value() ? Convert(axis.constant, DType::kI64)
+                                               : absl::StatusOr<Tensor>(Tensor());
+  return value.ok() && value->has_value() && value->num_elements() == 1 &&
+         value->data<int64_t>()[0] == 0;
+}
+
 void VisitReaders(const Graph& graph, int node, const Visit& visit) {
   std::vector<bool> marked(graph.nodes.size());
   marked[static_cast<size_t>(node)] = true;
@@ -60,7 +72,7 @@ void VisitReaders(const Graph& graph, int node, const Visit& visit) {
 int64_t LookedUpRows(const Graph& graph, int parameter) {
   int64_t rows = -1;
   VisitReaders(graph, parameter, [&](const Graph& where, const Node& reader, size_t input) {
-    if (reader.op == "Gather" && input == 1) {
+    if (reader.op == "Gather" && input == 1 && GathersRows(where, reader)) {
       const PartialShape& table = where.info(reader.inputs[0]).shape;
       rows = table.has_rank() && table.rank() > 0 ? table.dim(0) : -1;
     }
