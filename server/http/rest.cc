@@ -123,7 +123,8 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
     }
   }
   if (!IsGet(request)) {
-    return WrongMethod(request, "GET");
+    // NAME:VERB of a verb that there is not; models are only looked at.
+    return absl::StrContains(last, ':') ? NoSuchPath(request) : WrongMethod(request, "GET");
   }
   const auto description = models.Describe(path.model, path.version);
   return description.ok() ? MessageReply(*description) : ErrorReply(description.status());

@@ -67,6 +67,16 @@ bool Names(const google::protobuf::RepeatedPtrField<v1::TensorDescription>& desc
                      [&](const v1::TensorDescription& d) { return d.name() == name; });
 }
 
+std::vector<std::string> DecoderInputNames(const v1::ModelDescription& model) {
+  std::vector<std::string> names;
+  for (const auto* tensors : {&model.memory(), &model.states()}) {
+    for (const v1::TensorDescription& tensor : *tensors) {
+      names.push_back(tensor.name());
+    }
+  }
+  return names;
+}
+
 // Inputs of a model without encoder: what its decoder reads, by name.
 absl::Status AddDecoderInputs(const v1::ModelDescription& model,
                               const std::vector<InputTensor>& tensors, v1::DecodeRequest& request) {
@@ -74,7 +84,8 @@ absl::Status AddDecoderInputs(const v1::ModelDescription& model,
     const bool is_state = Names(model.states(), tensor.name);
     if ((!is_state && !Names(model.memory(), tensor.name)) || tensor.datatype->size == 0) {
       return Invalid("input '", tensor.name, "' of datatype ", tensor.datatype->name,
-                     " is none that the model's decoder reads");
+                     " is none that the model's decoder reads; it reads ",
+                     absl::StrJoin(DecoderInputNames(model), ", "), ", none of them BYTES");
     }
     if (tensor.shape[0] != tensors[0].shape[0]) {
       return Invalid("input '", tensor.name, "' holds ", tensor.shape[0], " sources, '",

@@ -152,7 +152,7 @@ int64_t InputTensor::row_size() const {
 
 absl::StatusOr<std::vector<InputTensor>> ReadInputs(const inference::ModelInferRequest& request) {
   const bool raw = request.raw_input_contents_size() > 0;
-  if (raw && request.raw_input_contents_size() < request.inputs_size()) {
+  if (raw && request.raw_input_contents_size() != request.inputs_size()) {
     return Invalid("raw_input_contents: has ", request.raw_input_contents_size(), " entries for ",
                    request.inputs_size(), " inputs");
   }

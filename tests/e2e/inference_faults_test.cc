@@ -62,6 +62,12 @@ TEST_F(InferenceTest, FaultsHaveTheirCodeAndAreNamed) {
          r.mutable_inputs(0)->mutable_contents()->add_bytes_contents("b");
        },
        grpc::StatusCode::INVALID_ARGUMENT, "[1,2]"},
+      {"more raw than inputs",
+       [](auto& r) {
+         r = Raw(r);
+         r.add_raw_input_contents("x");
+       },
+       grpc::StatusCode::INVALID_ARGUMENT, "raw_input_contents: has 2 entries for 1 inputs"},
       {"raw and typed", [](auto& r) { r.add_raw_input_contents("x"); },
        grpc::StatusCode::INVALID_ARGUMENT, "send either"},
       {"raw cut short",

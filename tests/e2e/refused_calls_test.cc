@@ -45,7 +45,8 @@ TEST(RefusedCallsTest, OfHttpsOwn) {
   EXPECT_EQ(http.Post(infer, {{"Content-Encoding", "gzip"}}, "{}", kJson)->status, 415);
   EXPECT_EQ(http.Put("/v1/models/g2p-en:score", "{}", kJson)->status, 405);
   EXPECT_EQ(http.Get("/v1/models/g2p-en:align")->status, 405);
-  EXPECT_EQ(http.Post("/v1/models/g2p-en:dekode", "{}", kJson)->status, 405);
+  EXPECT_EQ(http.Post("/v1/models/g2p-en:dekode", "{}", kJson)->status, 404);
+  EXPECT_EQ(http.Post("/v1/models/g2p-en", "{}", kJson)->status, 405);
   EXPECT_EQ(http.Get("/wp-login.php")->status, 404);
   EXPECT_EQ(http.Post(decode, "{", kJson)->status, 400);
   const std::string metrics = MetricsOf(server);
@@ -55,8 +56,8 @@ TEST(RefusedCallsTest, OfHttpsOwn) {
   EXPECT_THAT(metrics, HasSubstr(Counted("http", "Score", "UNIMPLEMENTED", 1)));
   EXPECT_THAT(metrics, HasSubstr(Counted("http", "Align", "UNIMPLEMENTED", 1)));
   EXPECT_THAT(metrics, HasSubstr(Counted("http", "other", "UNIMPLEMENTED", 1)));
-  EXPECT_THAT(metrics, HasSubstr(Counted("http", "other", "NOT_FOUND", 1)));
-  EXPECT_THAT(metrics, HasSubstr(Rejected("invalid", 7)));
+  EXPECT_THAT(metrics, HasSubstr(Counted("http", "other", "NOT_FOUND", 2)));
+  EXPECT_THAT(metrics, HasSubstr(Rejected("invalid", 8)));
   server.Signal(SIGINT);
   EXPECT_EQ(server.Wait(), 0);
   EXPECT_THAT(server.log(), HasSubstr("protocol=http method=Decode"));
