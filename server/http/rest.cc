@@ -13,6 +13,7 @@
 #include "server/http/log_json.h"
 #include "server/http/paths.h"
 #include "server/http/replies.h"
+#include "server/http/repository_json.h"
 #include "server/http/stream_reply.h"
 #include "server/model/error_details.h"
 #include "server/model/strict_json.h"
@@ -190,8 +191,9 @@ HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces,
     if (request.method != "POST") {
       return WrongMethod(request, "POST");
     }
+    const auto asked = ParseIndexBody(request.body);
     inference::RepositoryIndexResponse index;
-    const absl::Status status = service_.Answer(inference::RepositoryIndexRequest(), index);
+    const absl::Status status = asked.ok() ? service_.Answer(*asked, index) : asked.status();
     // A list, where gRPC has a message that holds one.
     HttpReply reply = V2Reply(index);
     const size_t begin = reply.body.find('[');
@@ -245,22 +247,27 @@ HttpReply Rest::Control(const HttpRequest& request, const Pieces& pieces) const 
   if (request.method != "POST") {
     return WrongMethod(request, "POST");
   }
+  if (pieces[4] != "load" && pieces[4] != "unload") {
+    return NoSuchPath(request);
+  }
+  absl::StatusOr<ControlParameters> parameters = ParseControlBody(request.body);
+  if (!parameters.ok()) {
+    return V2ErrorReply(parameters.status());
+  }
   absl::Status result;
   absl::Notification done;
-  const auto finish = [&](absl::Status status) {
-    result = std::move(status);
-    done.Notify();
+  const auto control = [&](auto asked) {
+    asked.set_model_name(pieces[3]);
+    *asked.mutable_parameters() = *std::move(parameters);
+    service_.Control(asked, [&](absl::Status status) {
+      result = std::move(status);
+      done.Notify();
+    });
   };
   if (pieces[4] == "load") {
-    inference::RepositoryModelLoadRequest load;
-    load.set_model_name(pieces[3]);
-    service_.Control(load, finish);
-  } else if (pieces[4] == "unload") {
-    inference::RepositoryModelUnloadRequest unload;
-    unload.set_model_name(pieces[3]);
-    service_.Control(unload, finish);
+    control(inference::RepositoryModelLoadRequest());
   } else {
-    return NoSuchPath(request);
+    control(inference::RepositoryModelUnloadRequest());
   }
   done.WaitForNotification();
   if (!result.ok()) {

@@ -118,6 +118,12 @@ TEST_F(ReloadTest, AnUnloadedModelIsGoneUntilItIsLoadedAgain) {
   EXPECT_EQ(api.Get("/v2/models/g2p-en/ready")->status, 503);
   EXPECT_THAT(api.Post("/v2/repository/index", "", "application/json")->body,
               HasSubstr(R"("state":"UNAVAILABLE","reason":"unloaded")"));
+  EXPECT_EQ(api.Post("/v2/repository/index", R"({"ready": true})", "application/json")->body, "[]");
+  for (const auto& [body, status] :
+       {std::pair(R"({"parameters": {"config": "{}"}})", 501), {"garbage", 400}}) {
+    EXPECT_EQ(api.Post("/v2/repository/models/g2p-en/load", body, "application/json")->status,
+              status);
+  }
   EXPECT_EQ(api.Post("/v2/repository/models/g2p-en/load", "", "application/json")->status, 200);
   EXPECT_EQ(Version(), "1");
   EXPECT_EQ(Health(), HealthCheckResponse::SERVING);
