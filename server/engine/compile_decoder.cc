@@ -274,18 +274,19 @@ class DecoderCompiler {
       rule.input = static_cast<int>(i);
       rule.body_parameter = static_cast<int>(i);
       rule.external_id = static_cast<int64_t>(i);
-      const std::string state_output =
-          FindStateOutput(graph, config_, PortName(graph, graph.parameters[i]));
       if (i == token) {
         rule.kind = LoopInput::Kind::kSliced;
         const PartialShape& shape = Parameter(i).outputs[0].shape;
         rule.drop_axis = !shape.has_rank() || shape.rank() < 2;
         rule.axis = rule.drop_axis ? 0 : 1 - ops::TokenRowAxis(shape);
         BW_RETURN_IF_ERROR(UseTokenParameter(graph.parameters[i], rule));
-      } else if (!state_output.empty()) {
+        loop.inputs.push_back(rule);
+        continue;
+      }
+      BW_ASSIGN_OR_RETURN(const int next, FindStateResult(graph, config_, i));
+      if (next >= 0) {
         rule.kind = LoopInput::Kind::kCarried;
-        BW_ASSIGN_OR_RETURN(rule.back_edge,
-                            FindResult(graph, "decoder.states.output", state_output));
+        rule.back_edge = next;
         parts_.state_values.push_back({graph.parameters[i], 0});
       } else {
         parts_.invariant_values.push_back({graph.parameters[i], 0});
@@ -295,7 +296,56 @@ class DecoderCompiler {
     BW_ASSIGN_OR_RETURN(parts_.logits_result, FindResult(parts_.decoder, "decoder.logits_output",
                                                          config_.logits_output()));
     BW_ASSIGN_OR_RETURN(parts_.attention_result, FindAttention(parts_.decoder, config_));
+    BW_RETURN_IF_ERROR(CheckStatesAreNamed(loop));
     return CompileBody(std::move(loop), info);
+  }
+
+  // An input that nothing is said of is taken for memory, which never changes. One whose like is
+  // among the results that nobody reads is a state that was left out.
+  absl::Status CheckStatesAreNamed(const Loop& loop) const {
+    const Graph& graph = parts_.decoder;
+    std::vector<bool> is_read(graph.results.size());
+    is_read[static_cast<size_t>(parts_.logits_result)] = true;
+    if (parts_.attention_result >= 0) {
+      is_read[static_cast<size_t>(parts_.attention_result)] = true;
+    }
+    for (const LoopInput& rule : loop.inputs) {
+      if (rule.kind == LoopInput::Kind::kCarried) {
+        is_read[static_cast<size_t>(rule.back_edge)] = true;
+      }
+    }
+    for (const LoopInput& rule : loop.inputs) {
+      const int node = graph.parameters[static_cast<size_t>(rule.body_parameter)];
+      const std::string name = PortName(graph, node);
+      const bool is_memory =
+          std::any_of(config_.memory().begin(), config_.memory().end(),
+                      [&](const v1::MemoryConfig& memory) { return memory.input() == name; });
+      if (rule.kind != LoopInput::Kind::kInvariant || is_memory) {
+        continue;
+      }
+      for (size_t i = 0; i < graph.results.size(); ++i) {
+        if (!is_read[i] &&
+            MayContinue(graph.node(node).outputs[0], SourceOf(static_cast<int>(i)))) {
+          return Invalid("decoder.states: input '", name, "' is ",
+                         graph.node(node).outputs[0].shape.ToString(), " as is result '",
+                         PortName(graph, graph.results[i]),
+                         "', which nothing reads; name them in states, or the input in memory");
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether a value is computed, and has the form of a state: one axis is open, for rows.
+  bool MayContinue(const ops::ValueInfo& state, ValueId value) const {
+    const Graph& graph = parts_.decoder;
+    const ops::ValueInfo& info = graph.info(value);
+    if (graph.node(value.node).op == "Parameter" || info.dtype != state.dtype ||
+        !state.shape.has_rank() || state.shape.rank() < 2 || info.shape != state.shape) {
+      return false;
+    }
+    const ops::Shape& dims = state.shape.dims();
+    return std::count(dims.begin(), dims.end(), PartialShape::kDynamic) == 1;
   }
 
   absl::StatusOr<size_t> FindTokenParameter() const {

@@ -123,8 +123,8 @@ absl::Status CompileLanguageModel(const v1::DecoderConfig& config, ops::Graph gr
 
 absl::Status CompileCtc(const v1::CtcConfig& config, const Parts& parts, ScorerPart& scorer) {
   const ops::Graph& encoder = parts.encoder->graph();
-  BW_ASSIGN_OR_RETURN(scorer.ctc_output,
-                      FindResult(encoder, "ctc.encoder_output", config.encoder_output()));
+  BW_ASSIGN_OR_RETURN(scorer.ctc_output, FindResult(encoder, "ctc.encoder_output",
+                                                    config.encoder_output(), "encoder"));
   scorer.ctc_blank = config.blank();
   scorer.ctc_kind = KindOf(config.kind());
   const ops::Node& result = encoder.node(encoder.results[static_cast<size_t>(scorer.ctc_output)]);

@@ -34,6 +34,15 @@ absl::Status FindEncoderInputs(DecodeModel::Parts& parts) {
     return Invalid("encoder.length_input: the encoder has no input '", config.length_input(), "'; ",
                    known);
   }
+  if (has_length && config.input() == config.length_input()) {
+    return Invalid("encoder.length_input: '", config.length_input(),
+                   "' is encoder.input, too; the length needs an input of its own");
+  }
+  if (sources.size() != 1 && config.input().empty()) {
+    return Invalid("encoder.input: is not set, and ",
+                   sources.empty() ? "none is left beside the length" : "there are several", "; ",
+                   known);
+  }
   if (sources.size() != 1) {
     return Invalid("encoder.input: the encoder has no single input '", config.input(), "'; ",
                    known);

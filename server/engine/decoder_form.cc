@@ -101,6 +101,52 @@ absl::StatusOr<int> FindTargetParameter(const Graph& graph, const v1::DecoderCon
                  names.empty() ? "none" : absl::StrCat("'", absl::StrJoin(names, "', '"), "'"));
 }
 
+absl::StatusOr<int> NamedResult(const Graph& graph, const std::string& field,
+                                const std::string& name, const char* whose = "decoder") {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < graph.results.size(); ++i) {
+    names.push_back(absl::StrCat("'", PortName(graph, graph.results[i]), "'"));
+    if (!name.empty() && PortName(graph, graph.results[i]) == name) {
+      return static_cast<int>(i);
+    }
+  }
+  const std::string known = absl::StrJoin(names, ", ");
+  return name.empty()
+             ? Invalid(field, ": is not set; results are ", known)
+             : Invalid(field, ": the ", whose, " has no result '", name, "'; it has ", known);
+}
+
+// Of a variable (ReadValue and Assign), the result of the same name; -1 if there is none.
+int VariableResult(const Graph& graph, const std::string& input) {
+  const absl::StatusOr<int> result = NamedResult(graph, "", input);
+  if (!result.ok()) {
+    return -1;
+  }
+  // An input that is handed on as it is (memory) is no state.
+  const ops::ValueId value = graph.node(graph.results[static_cast<size_t>(*result)]).inputs[0];
+  return graph.node(value.node).op == "Parameter" ? -1 : *result;
+}
+
+// Whether a state can go on as a result: what is known of both agrees.
+absl::Status CheckState(const Graph& graph, int parameter, int result) {
+  const ops::ValueInfo& state = graph.node(parameter).outputs[0];
+  const ops::ValueInfo& next = graph.info(graph.node(result).inputs[0]);
+  bool fits = state.dtype == next.dtype;
+  if (state.shape.has_rank() && next.shape.has_rank()) {
+    fits = fits && state.shape.rank() == next.shape.rank();
+    // A batch of 1 that a file declares is opened later on; what is not 1 was meant.
+    for (int axis = 0; fits && axis < state.shape.rank(); ++axis) {
+      const int64_t from = state.shape.dim(axis);
+      const int64_t to = next.shape.dim(axis);
+      fits = from == to || from <= 1 || to <= 1;
+    }
+  }
+  return fits ? absl::OkStatus()
+              : Invalid("result '", PortName(graph, result), "' is ", ops::Name(next.dtype),
+                        next.shape.ToString(), "; input '", PortName(graph, parameter), "' is ",
+                        ops::Name(state.dtype), state.shape.ToString());
+}
+
 // Brings a step graph into the form that the engine steps; errors of configured names are left to
 // those who read them.
 absl::Status FormStep(const v1::DecoderConfig& config, DecoderForm& form) {
@@ -116,13 +162,10 @@ absl::Status FormStep(const v1::DecoderConfig& config, DecoderForm& form) {
   }
   std::vector<ops::StepState> states;
   for (size_t i = 0; tokens >= 0 && i < graph.parameters.size(); ++i) {
-    const std::string name = PortName(graph, graph.parameters[i]);
-    const std::string output = FindStateOutput(graph, config, name);
-    const absl::StatusOr<int> result = FindResult(graph, "", output);
-    if (!output.empty() && result.ok() &&
-        ops::CountsRowsSecond(graph, tokens, static_cast<int>(i))) {
-      states.push_back({static_cast<int>(i), *result});
-      form.moved_states.push_back(name);
+    BW_ASSIGN_OR_RETURN(const int result, FindStateResult(graph, config, i));
+    if (result >= 0 && ops::CountsRowsSecond(graph, tokens, static_cast<int>(i))) {
+      states.push_back({static_cast<int>(i), result});
+      form.moved_states.push_back(PortName(graph, graph.parameters[i]));
     }
   }
   if (!states.empty()) {
@@ -139,36 +182,31 @@ absl::Status FormStep(const v1::DecoderConfig& config, DecoderForm& form) {
 
 }  // namespace
 
-std::string FindStateOutput(const Graph& graph, const v1::DecoderConfig& config,
-                            const std::string& input) {
-  for (const v1::StateConfig& state : config.states()) {
-    if (state.input() == input) {
-      return state.output();
+absl::StatusOr<int> FindStateResult(const Graph& graph, const v1::DecoderConfig& config,
+                                    size_t parameter) {
+  const std::string input = PortName(graph, graph.parameters[parameter]);
+  const int variable = VariableResult(graph, input);
+  for (int i = 0; i < config.states_size(); ++i) {
+    const v1::StateConfig& state = config.states(i);
+    if (state.input() != input) {
+      continue;
     }
+    const std::string field = absl::StrCat("decoder.states[", i, "].output");
+    int result = variable;
+    if (!state.output().empty() || variable < 0) {
+      BW_ASSIGN_OR_RETURN(result, NamedResult(graph, field, state.output()));
+    }
+    BW_RETURN_IF_ERROR(
+        Annotate(CheckState(graph, graph.parameters[parameter], graph.results[result]), field));
+    return result;
   }
-  const absl::StatusOr<int> result = FindResult(graph, "", input);
-  if (!result.ok()) {
-    return "";
-  }
-  // An input that is handed on as it is (memory) is no state.
-  const ops::ValueId value = graph.node(graph.results[static_cast<size_t>(*result)]).inputs[0];
-  return graph.node(value.node).op == "Parameter" ? "" : input;
+  return variable;
 }
 
 absl::StatusOr<int> FindResult(const Graph& graph, const std::string& field,
-                               const std::string& name) {
-  if (name.empty() && graph.results.size() == 1) {
-    return 0;
-  }
-  std::vector<std::string> names;
-  for (size_t i = 0; i < graph.results.size(); ++i) {
-    names.push_back(absl::StrCat("'", PortName(graph, graph.results[i]), "'"));
-    if (!name.empty() && PortName(graph, graph.results[i]) == name) {
-      return static_cast<int>(i);
-    }
-  }
-  return Invalid(field, ": the decoder has no result '", name, "'; it has ",
-                 absl::StrJoin(names, ", "));
+                               const std::string& name, const char* whose) {
+  return name.empty() && graph.results.size() == 1 ? absl::StatusOr<int>(0)
+                                                   : NamedResult(graph, field, name, whose);
 }
 
 absl::StatusOr<int> FindAttention(const Graph& graph, const v1::DecoderConfig& config) {

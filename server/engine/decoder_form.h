@@ -26,15 +26,17 @@ struct DecoderForm {
 // field of model.textproto or the layer.
 absl::StatusOr<DecoderForm> FormDecoder(ops::Graph graph, const v1::DecoderConfig& config);
 
-// The name of the Result that an input of a step graph continues with: as configured, or, for a
-// variable (ReadValue and Assign), the one of the same name. Empty: the input is no state.
-std::string FindStateOutput(const ops::Graph& graph, const v1::DecoderConfig& config,
-                            const std::string& input);
+// Index into graph.results of the Result that an input of a step graph (index into
+// graph.parameters) goes on with: as configured, or, for a variable (ReadValue and Assign), the one
+// of the same name. -1: the input is no state. A configured state that goes on with nothing, or
+// with what it cannot be, is InvalidArgument.
+absl::StatusOr<int> FindStateResult(const ops::Graph& graph, const v1::DecoderConfig& config,
+                                    size_t parameter);
 
 // Index into graph.results of the result with this name; the only one if the name is empty.
-// InvalidArgument names the field and the results that there are.
+// InvalidArgument names the field and the results that there are; `whose` the graph is.
 absl::StatusOr<int> FindResult(const ops::Graph& graph, const std::string& field,
-                               const std::string& name);
+                               const std::string& name, const char* whose = "decoder");
 
 // The same for attention_output; -1 if the configuration names none.
 absl::StatusOr<int> FindAttention(const ops::Graph& graph, const v1::DecoderConfig& config);

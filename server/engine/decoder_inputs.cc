@@ -80,7 +80,9 @@ absl::Status FindDecoderInputs(absl::Span<const std::string> moved_states,
     }
     for (const v1::MemoryConfig& memory : config.memory()) {
       if (memory.input() == input.name) {
-        encoder_output = memory.encoder_output();
+        if (!memory.encoder_output().empty()) {
+          encoder_output = memory.encoder_output();
+        }
         input.length_kind = memory.length_kind();
       }
     }

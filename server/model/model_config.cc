@@ -1,5 +1,6 @@
 #include "server/model/model_config.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_join.h"
@@ -49,6 +50,12 @@ void CheckTokenLists(const v1::ModelConfig& config, Faults& faults) {
   }
 }
 
+template <typename Entries>
+bool ReadsInput(const Entries& entries, int count, const std::string& input) {
+  return !input.empty() && std::any_of(entries.begin(), entries.begin() + count,
+                                       [&](const auto& entry) { return entry.input() == input; });
+}
+
 // path: of the decoder's field, "decoder".
 void CheckDecoder(const v1::DecoderConfig& decoder, const std::string& path, bool has_encoder,
                   Faults& faults) {
@@ -61,6 +68,14 @@ void CheckDecoder(const v1::DecoderConfig& decoder, const std::string& path, boo
     if (state.input().empty()) {
       faults.push_back(field + ".input: is not set");
     }
+    if (ReadsInput(decoder.states(), i, state.input())) {
+      faults.push_back(absl::StrCat(field, ".input: '", state.input(), "' is given twice"));
+    }
+    for (int j = 0; j < i; ++j) {
+      if (!state.output().empty() && decoder.states(j).output() == state.output()) {
+        faults.push_back(absl::StrCat(field, ".output: '", state.output(), "' is given twice"));
+      }
+    }
     if (state.has_encoder_output() && !has_encoder) {
       faults.push_back(field + ".encoder_output: the model has no encoder");
     }
@@ -69,6 +84,14 @@ void CheckDecoder(const v1::DecoderConfig& decoder, const std::string& path, boo
     const std::string field = absl::StrCat(path, ".memory[", i, "]");
     if (decoder.memory(i).input().empty()) {
       faults.push_back(field + ".input: is not set");
+    }
+    if (ReadsInput(decoder.memory(), i, decoder.memory(i).input())) {
+      faults.push_back(
+          absl::StrCat(field, ".input: '", decoder.memory(i).input(), "' is given twice"));
+    }
+    if (ReadsInput(decoder.states(), decoder.states_size(), decoder.memory(i).input())) {
+      faults.push_back(absl::StrCat(field, ".input: '", decoder.memory(i).input(), "' is one of ",
+                                    path, ".states"));
     }
     if (!decoder.memory(i).encoder_output().empty() && !has_encoder) {
       faults.push_back(field + ".encoder_output: the model has no encoder");

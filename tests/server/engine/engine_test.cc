@@ -534,6 +534,46 @@ TEST(EngineFeatures, WithLengthsAndMasks) {
   }
 }
 
+// A state that is taken for something else never changes, and answers are wrong without a word.
+TEST(DecodeModelErrors, StatesThatDoNotGoOn) {
+  const auto error = [](void (*change)(v1::DecoderConfig&)) {
+    model::Bundle bundle = engine_testing::RecurrentBundle({}).Build();
+    change(*bundle.config.mutable_decoder());
+    return std::string(DecodeModel::Compile(std::move(bundle)).status().message());
+  };
+  EXPECT_THAT(error([](v1::DecoderConfig& d) { d.mutable_states(0)->clear_output(); }),
+              HasSubstr("decoder.states[0].output: is not set; results are 'logits', 'next_h'"));
+  EXPECT_THAT(error([](v1::DecoderConfig& d) { d.mutable_states(0)->set_output("next"); }),
+              HasSubstr("decoder.states[0].output: the decoder has no result 'next'; it has "));
+  EXPECT_THAT(error([](v1::DecoderConfig& d) { d.mutable_states(1)->set_output("logits"); }),
+              AllOf(HasSubstr("decoder.states[1].output: result 'logits' is f32[?, 513]"),
+                    HasSubstr("input 'c' is f32[?, 50]")));
+  EXPECT_THAT(error([](v1::DecoderConfig& d) { d.mutable_states()->RemoveLast(); }),
+              HasSubstr("decoder.states: input 'c' is [?, 50] as is result 'next_c'"));
+  EXPECT_THAT(error([](v1::DecoderConfig& d) { d.clear_logits_output(); }),
+              HasSubstr("decoder.logits_output: is not set; results are 'logits', 'next_h'"));
+  EXPECT_EQ(error([](v1::DecoderConfig& d) { d.add_memory()->set_input("memory"); }), "");
+}
+
+// A variable's state goes on as the graph says, whatever else is configured of it.
+TEST(EngineStates, OfAVariableMayBeConfiguredWithoutOutput) {
+  TableOptions options;
+  options.form = engine_testing::Form::kVariables;
+  const std::vector<float> table = RandomTable(8);
+  model::Bundle bundle = TableBundle(table, options);
+  bundle.config.mutable_decoder()->clear_memory();
+  v1::StateConfig& state = *bundle.config.mutable_decoder()->add_states();
+  state.set_input("state");
+  state.set_encoder_output("first_state");
+  const auto model = Compile(std::move(bundle));
+  const auto engine = StartEngine({1, 64, 1000});
+  std::mt19937 random(8);
+  for (int i = 0; i < 10; ++i) {
+    const Case request = RandomCase(random, {1});
+    ExpectEqual(engine->DecodeAndWait(model, Ids(request.source), request.options), request, table);
+  }
+}
+
 TEST(DecodeModelErrors, NameTheField) {
   const auto error = [](void (*change)(model::Bundle&)) {
     model::Bundle bundle = TableBundle(RandomTable(9), {});
@@ -560,6 +600,12 @@ TEST(DecodeModelErrors, NameTheField) {
                 b.config.mutable_encoder()->set_length_input("mask");
               }),
               HasSubstr("encoder.length_input: the encoder has no input 'mask'"));
+  EXPECT_THAT(error([](model::Bundle& b) {
+                b.config.mutable_encoder()->set_length_kind(v1::LENGTH_INPUT_MASK);
+                b.config.mutable_encoder()->set_length_input("source");
+                b.config.mutable_encoder()->set_input("source");
+              }),
+              HasSubstr("encoder.length_input: 'source' is encoder.input, too"));
   EXPECT_THAT(error([](model::Bundle& b) { b.config.mutable_encoder()->set_input("words"); }),
               HasSubstr("encoder.input: the encoder has no single input 'words'; it has 'source'"));
 }

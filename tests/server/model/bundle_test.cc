@@ -145,6 +145,16 @@ TEST_F(BundleTest, ALengthInputNeedsItsKind) {
               HasSubstr("encoder.length_kind, encoder.length_input: set both or neither"));
 }
 
+TEST_F(BundleTest, OneEntryForEachInputOfTheDecoder) {
+  Edit("decoder {",
+       "decoder { states { input: \"s\" output: \"t\" } states { input: \"s\" output: \"t\" } "
+       "memory { input: \"m\" } memory { input: \"m\" } memory { input: \"s\" }");
+  EXPECT_THAT(Message(), AllOf(HasSubstr("decoder.states[1].input: 's' is given twice"),
+                               HasSubstr("decoder.states[1].output: 't' is given twice"),
+                               HasSubstr("decoder.memory[1].input: 'm' is given twice"),
+                               HasSubstr("decoder.memory[2].input: 's' is one of decoder.states")));
+}
+
 TEST_F(BundleTest, DefaultsMustFitTheLimits) {
   Edit("format_version: 1", "format_version: 1 limits { max_beam_size: 2 }");
   EXPECT_THAT(Message(), HasSubstr("default_options.beam_size: 4 is above limits.max_beam_size 2"));
