@@ -5,6 +5,7 @@
 #include "ops/base/status.h"
 #include "ops/graph/trace.h"
 #include "server/engine/compile_fusion.h"
+#include "server/engine/decode_options.h"
 #include "server/engine/parked_drivers.h"
 #include "server/engine/parts.h"
 #include "server/engine/precision.h"
@@ -161,7 +162,9 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
   }
   BW_RETURN_IF_ERROR(CompileFusion(bundle, *parts));
   BW_RETURN_IF_ERROR(SelfCheck(*parts));
-  return std::shared_ptr<const DecodeModel>(new DecodeModel(std::move(parts)));
+  std::shared_ptr<const DecodeModel> model(new DecodeModel(std::move(parts)));
+  BW_RETURN_IF_ERROR(CheckDefaultOptions(*model));
+  return model;
 }
 
 const std::string& DecodeModel::name() const { return parts_->name; }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "ops/base/status.h"
 #include "server/engine/engine.h"
 #include "server/engine/parts.h"
@@ -192,6 +193,31 @@ absl::StatusOr<search::SearchOptions> OptionsForSource(const DecodeModel& model,
   BW_RETURN_IF_ERROR(SetLengths(model, source.source_length, options.merged, search));
   BW_RETURN_IF_ERROR(search::Validate(search));
   return search;
+}
+
+absl::Status CheckDefaultOptions(const DecodeModel& model) {
+  const auto as_defaults = [](const absl::Status& status) {
+    return Invalid(absl::StrReplaceAll(status.message(), {{"options.", "default_options."}}));
+  };
+  const auto resolved = ResolveOptions(model, {});
+  if (!resolved.ok()) {
+    return as_defaults(resolved.status());
+  }
+  // Lengths may follow the source's: it is enough that they fit either short or long ones.
+  absl::Status status;
+  for (const int length : {1, MaxSourceLength(model)}) {
+    PreparedSource source;
+    source.source_length = length;
+    if (model.parts().encoder != nullptr) {
+      source.ids = {0};
+    }
+    const auto search = OptionsForSource(model, **resolved, source);
+    if (search.ok()) {
+      return absl::OkStatus();
+    }
+    status.Update(search.status());
+  }
+  return as_defaults(status);
 }
 
 absl::Status CheckOptions(const DecodeModel& model, const v1::DecodeOptions& options) {

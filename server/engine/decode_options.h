@@ -24,6 +24,10 @@ absl::StatusOr<search::SearchOptions> OptionsForSource(const DecodeModel& model,
                                                        const ResolvedOptions& options,
                                                        const PreparedSource& source);
 
+// InvalidArgument, naming default_options' fields, if the bundle's defaults are such that no
+// request without options of its own can be decoded.
+absl::Status CheckDefaultOptions(const DecodeModel& model);
+
 search::LengthPenalty PenaltyOf(v1::LengthPenalty penalty);
 
 // Appends what is wrong about options that need attention, if the model has none.

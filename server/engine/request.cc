@@ -12,10 +12,6 @@
 namespace beamwright::engine {
 namespace {
 
-constexpr int kMaxSourceLength = 100000;
-
-int Limit(int configured, int most) { return configured > 0 ? configured : most; }
-
 // What is no number in one request's tensor would come out as INTERNAL, steps later.
 absl::Status CheckFinite(const std::string& field, const ops::Tensor& tensor) {
   if (!ops::IsFloat(tensor.dtype())) {
@@ -60,15 +56,11 @@ absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor&
   return tensor;
 }
 
-int MostLength(const DecodeModel& model) {
-  return Limit(model.config().limits().max_source_length(), kMaxSourceLength);
-}
-
 absl::Status CheckLength(const DecodeModel& model, int64_t length) {
   if (length == 0) {
     return Invalid("source is empty");
   }
-  const int most = MostLength(model);
+  const int most = MaxSourceLength(model);
   if (length > most) {
     return Invalid("source has ", length, " tokens; at most ", most, " are allowed");
   }
@@ -158,7 +150,7 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
   if (parts.encoder != nullptr) {
     return Invalid("source.decoder_inputs: the model has an encoder; send text, ids or features");
   }
-  const int most = MostLength(model);
+  const int most = MaxSourceLength(model);
   if (given.source_length() < 0 || given.source_length() > most) {
     return Invalid("source.decoder_inputs.source_length: ", given.source_length(),
                    " is outside [1, ", most, "]; 0 takes the memory's length");
@@ -209,6 +201,12 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
 }
 
 }  // namespace
+
+int MaxSourceLength(const DecodeModel& model) {
+  constexpr int kMost = 100000;
+  const int configured = model.config().limits().max_source_length();
+  return configured > 0 ? configured : kMost;
+}
 
 absl::Status Request::CheckAlive(absl::Time now) const {
   if (call.IsCancelled()) {

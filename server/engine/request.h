@@ -118,6 +118,9 @@ struct Request {
 // Tokenises or converts a source and checks it against the model: InvalidArgument naming the field.
 absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source);
 
+// The longest source that the model, or else anything here, takes.
+int MaxSourceLength(const DecodeModel& model);
+
 // Bytes that a request holds at most while it runs: states and history of its rows, values that its
 // steps share.
 int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& options,

@@ -171,21 +171,25 @@ void CheckScorers(const v1::ModelConfig& config, Faults& faults) {
   }
 }
 
-// A model whose own defaults its own limits refuse would refuse every plain request.
+// A model whose own defaults its own limits refuse would refuse every plain request. What is not
+// set shrinks to fit.
 void CheckDefaults(const v1::ModelConfig& config, Faults& faults) {
-  v1::DecodeOptions options = config.default_options();
+  const v1::DecodeOptions& own = config.default_options();
+  v1::DecodeOptions options = own;
   ApplyDefaults(v1::DecodeOptions(), options);
   const v1::LimitsConfig& limits = config.limits();
-  if (limits.max_beam_size() > 0 && options.beam_size() > limits.max_beam_size()) {
-    faults.push_back(absl::StrCat("default_options.beam_size: ", options.beam_size(),
+  if (limits.max_beam_size() > 0 && own.has_beam_size() &&
+      own.beam_size() > limits.max_beam_size()) {
+    faults.push_back(absl::StrCat("default_options.beam_size: ", own.beam_size(),
                                   " is above limits.max_beam_size ", limits.max_beam_size()));
   }
-  if (options.n_best() > options.beam_size()) {
-    faults.push_back(absl::StrCat("default_options.n_best: ", options.n_best(),
+  if (own.has_n_best() && own.n_best() > options.beam_size()) {
+    faults.push_back(absl::StrCat("default_options.n_best: ", own.n_best(),
                                   " is above the beam size ", options.beam_size()));
   }
-  if (limits.max_target_length() > 0 && options.max_length() > limits.max_target_length()) {
-    faults.push_back(absl::StrCat("default_options.max_length: ", options.max_length(),
+  if (limits.max_target_length() > 0 && own.has_max_length() &&
+      own.max_length() > limits.max_target_length()) {
+    faults.push_back(absl::StrCat("default_options.max_length: ", own.max_length(),
                                   " is above limits.max_target_length ",
                                   limits.max_target_length()));
   }

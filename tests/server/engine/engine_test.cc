@@ -574,6 +574,31 @@ TEST(EngineStates, OfAVariableMayBeConfiguredWithoutOutput) {
   }
 }
 
+TEST(DecodeModelErrors, DefaultsThatNoRequestCanBeDecodedWith) {
+  const auto error = [](void (*change)(v1::DecodeOptions&)) {
+    model::Bundle bundle = TableBundle(RandomTable(9), {});
+    change(*bundle.config.mutable_default_options());
+    return std::string(DecodeModel::Compile(std::move(bundle)).status().message());
+  };
+  EXPECT_EQ(error([](v1::DecodeOptions&) {}), "");
+  EXPECT_EQ(error([](v1::DecodeOptions& o) { o.set_min_length_factor(1); }), "");
+  EXPECT_THAT(error([](v1::DecodeOptions& o) { o.set_top_k(3); }),
+              HasSubstr("default_options.top_k"));
+  EXPECT_THAT(error([](v1::DecodeOptions& o) { o.set_diverse_groups(9); }),
+              HasSubstr("default_options.diverse_groups"));
+  EXPECT_THAT(error([](v1::DecodeOptions& o) { o.set_allowed_list("none"); }),
+              HasSubstr("default_options.allowed_list: the model has no list 'none'"));
+  EXPECT_THAT(error([](v1::DecodeOptions& o) { o.add_fusion()->set_name("none"); }),
+              HasSubstr("default_options.fusion[0]"));
+  EXPECT_THAT(error([](v1::DecodeOptions& o) { o.set_lexical_shortlist(true); }),
+              HasSubstr("default_options.lexical_shortlist: the model has no lexical table"));
+  EXPECT_THAT(error([](v1::DecodeOptions& o) {
+                o.set_min_length(9);
+                o.set_max_length(8);
+              }),
+              HasSubstr("default_options.min_length: 9 is more than the max_length of 8"));
+}
+
 TEST(DecodeModelErrors, NameTheField) {
   const auto error = [](void (*change)(model::Bundle&)) {
     model::Bundle bundle = TableBundle(RandomTable(9), {});

@@ -156,7 +156,11 @@ TEST_F(BundleTest, OneEntryForEachInputOfTheDecoder) {
 }
 
 TEST_F(BundleTest, DefaultsMustFitTheLimits) {
+  // What nobody set shrinks to fit.
   Edit("format_version: 1", "format_version: 1 limits { max_beam_size: 2 }");
+  EXPECT_TRUE(Load().ok());
+  Edit("format_version: 1",
+       "format_version: 1 default_options { beam_size: 4 } limits { max_beam_size: 2 }");
   EXPECT_THAT(Message(), HasSubstr("default_options.beam_size: 4 is above limits.max_beam_size 2"));
   Edit("format_version: 1",
        "format_version: 1 default_options { n_best: 5 max_length: 9 } "
