@@ -10,6 +10,7 @@
 #include "ops/base/status.h"
 #include "server/engine/engine.h"
 #include "server/engine/parts.h"
+#include "server/engine/request.h"
 #include "server/engine/request_lines.h"
 
 namespace beamwright::engine {
@@ -22,76 +23,114 @@ constexpr int kTargetLength = 4;
 // An input that is larger is not made up.
 constexpr int64_t kMostElements = 1 << 20;
 
-// Zeros for an input of a graph, without its first axis; open extents get the source's length.
-// Without content if it is too large, and so refused.
-v1::Tensor Zeros(const ops::ValueInfo& info) {
-  v1::Tensor zeros;
-  zeros.set_dtype(std::string(ops::Name(info.dtype)));
+// What the model is tried with.
+struct MadeUp {
+  v1::Source source;
+  // Nothing about it was guessed: a model that is sound decodes it.
+  bool is_certain = true;
+};
+
+// Ones for an input of a graph, without its first axis; open extents get the source's length, which
+// is certain of an input of the source's second axis alone. Zeros would mask everything.
+v1::Tensor Ones(const ops::ValueInfo& info, int64_t length, bool is_state, MadeUp& made) {
+  v1::Tensor tensor;
+  tensor.set_dtype(std::string(ops::Name(info.dtype)));
+  made.is_certain = made.is_certain && info.shape.has_rank();
   for (int axis = 1; axis < info.shape.rank(); ++axis) {
     const int64_t dim = info.shape.dim(axis);
-    zeros.add_shape(dim == ops::PartialShape::kDynamic ? kSourceLength : dim);
+    const bool is_open = dim == ops::PartialShape::kDynamic;
+    made.is_certain = made.is_certain && (!is_open || (axis == 1 && !is_state));
+    tensor.add_shape(is_open ? length : dim);
   }
-  const auto count =
-      ops::CheckedNumElements({zeros.shape().data(), static_cast<size_t>(zeros.shape_size())});
-  if (count.ok() && *count <= kMostElements) {
-    zeros.mutable_data()->assign(static_cast<size_t>(*count * ops::SizeOf(info.dtype)), '\0');
+  const ops::Shape shape(tensor.shape().begin(), tensor.shape().end());
+  const auto count = ops::CheckedNumElements(shape);
+  if (!count.ok() || *count > kMostElements) {
+    made.is_certain = false;  // without content it is refused
+    return tensor;
   }
-  return zeros;
+  ops::Tensor ones(ops::DType::kF32, shape);
+  std::fill_n(ones.mutable_data<float>(), *count, 1.0f);
+  if (const auto converted = Convert(ones, info.dtype); converted.ok()) {
+    tensor.set_data(converted->bytes(), static_cast<size_t>(converted->num_bytes()));
+  } else {
+    made.is_certain = false;
+  }
+  return tensor;
 }
 
-v1::Source MakeUpSource(const DecodeModel& model) {
+MadeUp MakeUpSource(const DecodeModel& model) {
   const DecodeModel::Parts& parts = model.parts();
-  v1::Source source;
+  const int64_t length = std::min<int64_t>(kSourceLength, MaxSourceLength(model));
+  MadeUp made;
   if (parts.encoder == nullptr) {
-    v1::DecoderInputs& inputs = *source.mutable_decoder_inputs();
+    v1::DecoderInputs& inputs = *made.source.mutable_decoder_inputs();
     for (const DecoderInput& input : parts.inputs) {
       auto& map = input.is_state ? *inputs.mutable_states() : *inputs.mutable_memory();
-      map[input.name] = Zeros(parts.decoder.node(input.node).outputs[0]);
+      map[input.name] =
+          Ones(parts.decoder.node(input.node).outputs[0], length, input.is_state, made);
     }
-    inputs.set_source_length(kSourceLength);
-    return source;
+    inputs.set_source_length(static_cast<int>(length));
+    return made;
   }
   const ops::Graph& graph = parts.encoder->graph();
   const ops::ValueInfo& info =
       graph.node(graph.parameters[static_cast<size_t>(parts.encoder_input)]).outputs[0];
   if (!ops::IsInteger(info.dtype)) {
-    *source.mutable_features() = Zeros(info);
-    return source;
+    *made.source.mutable_features() = Ones(info, length, false, made);
+    return made;
   }
-  const int64_t length = info.shape.rank() > 1 && info.shape.dim(1) != ops::PartialShape::kDynamic
-                             ? info.shape.dim(1)
-                             : kSourceLength;
-  for (int64_t i = 0; i < std::min(length, kMostElements); ++i) {
-    source.mutable_ids()->add_ids(0);
+  const int64_t num_ids = info.shape.rank() > 1 && info.shape.dim(1) != ops::PartialShape::kDynamic
+                              ? info.shape.dim(1)
+                              : length;
+  for (int64_t i = 0; i < std::min(num_ids, kMostElements); ++i) {
+    made.source.mutable_ids()->add_ids(0);
   }
-  return source;
+  return made;
 }
 
-void DecodeTogether(Engine& engine, const std::shared_ptr<const DecodeModel>& model,
-                    const v1::Source& source, const v1::DecodeOptions& options, int count,
-                    absl::Time deadline) {
+// Room for the answer that the defaults ask for at least.
+int TargetLength(const v1::DecodeOptions& defaults) {
+  const double least =
+      std::max<double>(defaults.min_length(), double{defaults.min_length_factor()} * kSourceLength);
+  return std::max(kTargetLength, static_cast<int>(std::min(least, 1e6)));
+}
+
+// How the last of them ended.
+absl::Status DecodeTogether(Engine& engine, const std::shared_ptr<const DecodeModel>& model,
+                            const v1::Source& source, const v1::DecodeOptions& options, int count,
+                            absl::Time deadline) {
   CallOptions call;
   call.deadline = deadline;
   absl::BlockingCounter left(count);
-  for (int i = 0; i < count; ++i) {
+  std::vector<absl::Status> statuses(static_cast<size_t>(count));
+  for (absl::Status& status : statuses) {
     engine.Decode(model, source, options, call,
-                  [&left](const absl::StatusOr<v1::Decoded>&) { left.DecrementCount(); });
+                  [&left, &status](const absl::StatusOr<v1::Decoded>& decoded) {
+                    status = decoded.status();
+                    left.DecrementCount();
+                  });
   }
   left.Wait();
+  return statuses.back();
 }
 
-void DecodeMadeUp(Engine& engine, const std::shared_ptr<const DecodeModel>& model,
-                  const WarmUpOptions& options) {
+absl::Status DecodeMadeUp(Engine& engine, const std::shared_ptr<const DecodeModel>& model,
+                          const WarmUpOptions& options) {
   const absl::Time end = absl::Now() + options.most;
-  const v1::Source source = MakeUpSource(*model);
+  const MadeUp made = MakeUpSource(*model);
   v1::DecodeOptions decode;
-  decode.set_max_length(kTargetLength);
-  DecodeTogether(engine, model, source, decode, 1, end);  // a beam as the model has it
+  decode.set_max_length(TargetLength(model->config().default_options()));
+  // A beam as the model has it. What fails by its inputs, or inside, would fail for everybody.
+  const absl::Status first = DecodeTogether(engine, model, made.source, decode, 1, end);
+  if (made.is_certain && (absl::IsInternal(first) || absl::IsInvalidArgument(first))) {
+    return Invalid("a made-up source can't be decoded: ", first.message());
+  }
   decode.set_beam_size(1);
   decode.set_n_best(1);
   for (int rows = 1; rows <= options.max_rows && absl::Now() < end; rows *= 2) {
-    DecodeTogether(engine, model, source, decode, rows, end);
+    DecodeTogether(engine, model, made.source, decode, rows, end).IgnoreError();
   }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -117,10 +156,7 @@ absl::Status WarmUp(const std::shared_ptr<const DecodeModel>& model, const std::
           absl::StrCat("warmup.jsonl: line ", line.number, ": ", decoded.status().message()));
     }
   }
-  if (options.max_rows > 0) {
-    DecodeMadeUp(*engine, model, options);
-  }
-  return absl::OkStatus();
+  return options.max_rows > 0 ? DecodeMadeUp(*engine, model, options) : absl::OkStatus();
 }
 
 }  // namespace beamwright::engine

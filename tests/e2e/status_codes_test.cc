@@ -107,9 +107,9 @@ TEST(StatusCodesTest, ADeadlineThatWouldBeMissed) {
 TEST(StatusCodesTest, AModelThatFailsAndThenIsOutOfService) {
   TestRepository repository;
   repository.AddVersion("1", Made::kToFail);
-  const std::vector<std::string> arguments = {"--model-repository", repository.path(),
-                                              "--golden-requests",  "0",
-                                              "--quarantine-pause", "1h"};
+  const std::vector<std::string> arguments = {
+      "--model-repository", repository.path(), "--golden-requests",  "0",
+      "--warm-up",          "false",           "--quarantine-pause", "1h"};
   const auto with = [&arguments](const std::string& failures) {
     std::vector<std::string> all = arguments;
     all.insert(all.end(), {"--quarantine-failures", failures});
@@ -156,7 +156,8 @@ TEST(HealthWatchTest, TellsOfAQuarantineAndItsEnd) {
   TestRepository repository;
   repository.AddVersion("1", Made::kToFail);
   ServerProcess server({"--model-repository", repository.path(), "--golden-requests", "0",
-                        "--quarantine-failures", "1", "--quarantine-pause", "300ms"});
+                        "--warm-up", "false", "--quarantine-failures", "1", "--quarantine-pause",
+                        "300ms"});
   using grpc::health::v1::HealthCheckResponse;
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));

@@ -6,6 +6,7 @@
 #include "server/engine/engine.h"
 #include "server/engine/parked_drivers.h"
 #include "tests/server/engine/fused_bundle.h"
+#include "tests/server/engine/recurrent_bundle.h"
 #include "tests/server/engine/table_bundle.h"
 
 namespace beamwright::engine {
@@ -52,6 +53,29 @@ TEST(WarmUpTest, SourcesAreMadeUp) {
     EXPECT_TRUE(WarmUp(model, "", {/*max_rows=*/8}).ok());
     EXPECT_EQ(model->parked_drivers().num_drivers(), 1) << "nothing was decoded";
   }
+}
+
+// One that can't decode even a made-up source is not served: here the state's width is not what the
+// encoder gives.
+TEST(WarmUpTest, AModelThatCannotDecodeFails) {
+  model::Bundle bundle = engine_testing::RecurrentBundle({}).Build();
+  EXPECT_TRUE(WarmUp(*DecodeModel::Compile(bundle), "", {/*max_rows=*/2}).ok());
+  bundle.config.mutable_decoder()->mutable_states(0)->set_encoder_output("memory");
+  const auto model = DecodeModel::Compile(bundle);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const absl::Status status = WarmUp(*model, "", {/*max_rows=*/2});
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("a made-up source can't be decoded: "));
+}
+
+// Sources and answers are made to the model's measure.
+TEST(WarmUpTest, LimitsAndDefaultsAreKept) {
+  model::Bundle bundle = engine_testing::RecurrentBundle({}).Build();
+  bundle.config.mutable_limits()->set_max_source_length(2);
+  bundle.config.mutable_default_options()->set_min_length(7);
+  const auto model = DecodeModel::Compile(bundle);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_TRUE(WarmUp(*model, "", {/*max_rows=*/2}).ok());
 }
 
 }  // namespace
