@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
@@ -27,6 +28,16 @@ class CancelFlag {
   absl::Time when(absl::Time now) const {
     const int64_t at = at_.load();
     return at == 0 ? now : absl::FromUnixNanos(at);
+  }
+
+  // What became of a call that was given up. Who waits no longer than `deadline` looks as if it
+  // cancelled when that has come: its transport says no more. Its clock began before the call got
+  // here, so it is a little ahead.
+  absl::Status Outcome(absl::Time deadline, absl::Time now) const {
+    constexpr absl::Duration kAhead = absl::Milliseconds(10);
+    return when(now) + kAhead >= deadline
+               ? absl::DeadlineExceededError("the call was given up at its deadline")
+               : absl::CancelledError("the call was cancelled");
   }
 
  private:

@@ -104,7 +104,8 @@ struct CallOptions {
   // best-so-far the search is cut a tenth of the time before it, at least 5 and at most 100 ms, so
   // that the answer still gets there.
   absl::Time deadline = absl::InfiniteFuture();
-  // Of a caller that may give up: Cancelled at the next step. May be null.
+  // Of a caller that may give up: Cancelled at the next step, or DeadlineExceeded where it gave up
+  // because of the deadline. May be null.
   std::shared_ptr<const CancelFlag> cancelled;
   // Whose share the request takes; null: that of everybody without a name.
   TenantPtr tenant;

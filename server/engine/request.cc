@@ -210,7 +210,7 @@ int MaxSourceLength(const DecodeModel& model) {
 
 absl::Status Request::CheckAlive(absl::Time now) const {
   if (call.IsCancelled()) {
-    return absl::CancelledError("the caller cancelled the request");
+    return call.cancelled->Outcome(call.deadline, now);
   }
   if (now > call.deadline) {
     return absl::DeadlineExceededError(started == absl::InfinitePast()

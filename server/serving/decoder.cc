@@ -134,7 +134,7 @@ class Decoder::Call {
 
   absl::Status Outcome() const {
     if (caller_.cancelled != nullptr && caller_.cancelled->cancelled()) {
-      return absl::CancelledError("the call was cancelled");
+      return caller_.cancelled->Outcome(caller_.deadline, absl::Now());
     }
     // Nothing was done for any source: as a failed call it is retried elsewhere by the client's
     // policy.

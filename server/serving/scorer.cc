@@ -96,7 +96,7 @@ class ScoreCall {
 
   absl::Status Outcome() const {
     if (caller_.cancelled != nullptr && caller_.cancelled->cancelled()) {
-      return absl::CancelledError("the call was cancelled");
+      return caller_.cancelled->Outcome(caller_.deadline, absl::Now());
     }
     if (num_unavailable_ == response_.results_size()) {
       return FromRpcStatus(response_.results(0).error());

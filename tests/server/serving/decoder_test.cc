@@ -42,6 +42,14 @@ class DecoderTest : public ::testing::Test {
     return status;
   }
 
+  static v1::ScoreRequest ScoreRequest() {
+    v1::ScoreRequest request;
+    v1::ScoreSource& source = *request.add_sources();
+    source.mutable_source()->set_text("beam");
+    source.add_targets()->mutable_ids()->add_ids(5);
+    return request;
+  }
+
   ServingState state_;
   Metrics metrics_;
   std::unique_ptr<ModelRegistry> models_;
@@ -86,6 +94,33 @@ TEST_F(DecoderTest, TheEnginesThreadAnswersIfItHasNothingElseToDo) {
   // The caller's own thread answers if the engine was faster than it.
   EXPECT_NE(answered_by(1), "bw-replies");
   EXPECT_NE(answered_by(2), "bw-engine");
+}
+
+// gRPC cancels a call whose deadline has come, and a client does so a moment earlier.
+TEST_F(DecoderTest, WhoGivesUpAtTheDeadlineMissedIt) {
+  const auto cancelled = std::make_shared<engine::CancelFlag>();
+  cancelled->Cancel();
+  Caller caller{Method::kDecode, absl::Now() + absl::Minutes(1), cancelled};
+  EXPECT_EQ(Decode(caller).code(), absl::StatusCode::kCancelled);
+  for (const absl::Duration left : {absl::Milliseconds(2), absl::Milliseconds(-2)}) {
+    caller.deadline = cancelled->when(absl::Now()) + left;
+    EXPECT_EQ(Decode(caller).code(), absl::StatusCode::kDeadlineExceeded) << left;
+    absl::Notification done;
+    Caller scorer = caller;
+    scorer.method = Method::kScore;
+    Score(*decoder_, ScoreRequest(), scorer,
+          [&](const absl::StatusOr<v1::ScoreResponse>& response) {
+            EXPECT_EQ(response.status().code(), absl::StatusCode::kDeadlineExceeded) << left;
+            done.Notify();
+          });
+    done.WaitForNotification();
+  }
+  const std::string text = metrics_.Text();
+  for (const char* name : {"requests", "sources"}) {
+    EXPECT_THAT(text, HasSubstr(absl::StrCat("beamwright_", name, "_total{code=\"CANCELLED\"")));
+    EXPECT_THAT(text,
+                HasSubstr(absl::StrCat("beamwright_", name, "_total{code=\"DEADLINE_EXCEEDED\"")));
+  }
 }
 
 TEST_F(DecoderTest, WhatIsRefusedBeforeItIsReadIsCountedAndTold) {
