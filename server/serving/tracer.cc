@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t kTraceIdBytes = 16;
 constexpr size_t kSpanIdBytes = 8;
+constexpr size_t kMaxValueBytes = 256;  // as in the access log
 
 absl::BitGen& Random() {
   thread_local absl::BitGen random;
@@ -37,10 +38,11 @@ bool IsLowerHex(absl::string_view text) {
 
 bool IsZero(const std::string& id) { return id.find_first_not_of('\0') == std::string::npos; }
 
+// A collector refuses whole batches, of all clients, for one string that is no UTF-8.
 void Add(Span& span, const char* key, absl::string_view value) {
   auto& attribute = *span.add_attributes();
   attribute.set_key(key);
-  attribute.mutable_value()->set_string_value(std::string(value));
+  attribute.mutable_value()->set_string_value(WireText(value, kMaxValueBytes));
 }
 
 void Add(Span& span, const char* key, int64_t value) {

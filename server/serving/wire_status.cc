@@ -60,19 +60,23 @@ absl::StatusCode WireCode(absl::StatusCode code) {
   return code == absl::StatusCode::kUnknown ? absl::StatusCode::kInternal : code;
 }
 
-std::string WireMessage(const absl::Status& status) {
-  std::string text(status.message());
+std::string WireText(absl::string_view original, size_t max_bytes) {
+  std::string text(original);
   if (!CheckUtf8(text).ok()) {
     text = absl::CHexEscape(text);
   }
-  if (text.size() <= kMaxMessageBytes) {
+  if (text.size() <= max_bytes) {
     return text;
   }
-  size_t end = kMaxMessageBytes;
+  size_t end = max_bytes;
   while ((static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) {
     --end;
   }
   return absl::StrCat(text.substr(0, end), " ... (", text.size() - end, " bytes more)");
+}
+
+std::string WireMessage(const absl::Status& status) {
+  return WireText(status.message(), kMaxMessageBytes);
 }
 
 google::rpc::Status ToRpcStatus(const absl::Status& status) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "google/rpc/status.pb.h"
 
@@ -13,7 +14,10 @@ namespace beamwright::serving {
 // Never UNKNOWN, which would tell a client nothing: what has no code of its own is INTERNAL.
 absl::StatusCode WireCode(absl::StatusCode code);
 
-// Valid UTF-8, cut to what fits into a trailer.
+// `text` for those who take valid UTF-8 alone: escaped where it is none, and cut.
+std::string WireText(absl::string_view text, size_t max_bytes);
+
+// Likewise, cut to what fits into a trailer.
 std::string WireMessage(const absl::Status& status);
 
 // Both as a message; `status` is not OK. Its details are an ErrorInfo, whose reason is the code's

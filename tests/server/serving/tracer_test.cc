@@ -43,7 +43,8 @@ class TracerTest : public ::testing::Test {
  protected:
   // The spans of a call with two sources, the second of which failed.
   std::vector<Span> Trace(double rate, const std::string& traceparent,
-                          const absl::Status& status = absl::OkStatus()) {
+                          const absl::Status& status = absl::OkStatus(),
+                          const std::string& request_id = "request 1") {
     std::vector<Span> spans;
     Tracer tracer(rate, [&spans](std::vector<Span> taken) { spans = std::move(taken); });
     v1::DecodeResponse response;
@@ -51,7 +52,7 @@ class TracerTest : public ::testing::Test {
     decoded.set_source_length(4);
     decoded.add_hypotheses()->set_finish_reason(v1::FINISH_REASON_EOS);
     response.add_results()->mutable_error()->set_code(3);
-    const CallContext context = {"request 1", traceparent};
+    const CallContext context = {request_id, traceparent};
     std::vector<engine::Timeline> timelines(2);
     timelines[0].accepted = start_;
     timelines[0].started = start_ + absl::Milliseconds(2);
@@ -150,6 +151,16 @@ TEST_F(TracerTest, AFailureIsTheSpansStatus) {
   EXPECT_EQ(Attribute(spans[0], "rpc.response.status_code"), "UNAVAILABLE");
   EXPECT_EQ(spans[0].status().code(), opentelemetry::proto::trace::v1::Status::STATUS_CODE_ERROR);
   EXPECT_EQ(spans[0].status().message(), "going away");
+}
+
+// Collectors refuse a whole batch, with the spans of other clients, for one string that is no
+// UTF-8.
+TEST_F(TracerTest, WhatClientsSayIsSentAsUtf8AndCut) {
+  const std::vector<Span> spans = Trace(1, "", absl::InvalidArgumentError("no '\xFF'"), "id\xFF");
+  EXPECT_EQ(Attribute(spans[0], "beamwright.request_id"), "id\\xff");
+  EXPECT_EQ(spans[0].status().message(), "no \\'\\xff\\'");
+  const std::vector<Span> wide = Trace(1, "", absl::OkStatus(), std::string(10'000, 'x'));
+  EXPECT_LT(Attribute(wide[0], "beamwright.request_id").size(), 300u);
 }
 
 }  // namespace
