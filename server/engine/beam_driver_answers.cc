@@ -43,8 +43,15 @@ void BeamDriver::Finish(Requests finished) {
   std::vector<const search::BeamSearch*> searches;
   Requests decoded;
   for (auto& request : finished) {
+    if (request->call.timeline != nullptr) {
+      request->call.timeline->searched = absl::Now();
+    }
     if (request->scorer.has_value()) {
-      request->Give(MakeScored(*request));
+      v1::Scored reply = MakeScored(*request);
+      if (request->call.timeline != nullptr) {
+        request->call.timeline->written = absl::Now();
+      }
+      request->Give(std::move(reply));
     } else {
       searches.push_back(&*request->search);
       decoded.push_back(std::move(request));
@@ -52,11 +59,6 @@ void BeamDriver::Finish(Requests finished) {
   }
   if (decoded.empty()) {
     return;
-  }
-  for (const auto& request : decoded) {
-    if (request->call.timeline != nullptr) {
-      request->call.timeline->searched = absl::Now();
-    }
   }
   const auto lists = Finalise(ops::ExecutionContext(), searches);
   for (size_t i = 0; i < decoded.size(); ++i) {

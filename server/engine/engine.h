@@ -116,8 +116,7 @@ struct CallOptions {
   // must return at once. Null: nobody asks. Decoding only.
   std::function<void(Progress)> progress;
   bool wants_provisional = false;
-  // Filled in until the answer is given, up to which it must live. Null: nobody asks. Decoding
-  // only.
+  // Filled in until the answer is given, up to which it must live. Null: nobody asks.
   Timeline* timeline = nullptr;
 
   bool IsCancelled() const { return cancelled != nullptr && cancelled->cancelled(); }

@@ -125,6 +125,9 @@ absl::StatusOr<std::unique_ptr<Request>> MakeScoreRequest(const EngineOptions& l
   BW_ASSIGN_OR_RETURN(search::TargetScorer scorer,
                       search::TargetScorer::Create(search, std::move(targets)));
   request->scorer = std::move(scorer);
+  if (call.timeline != nullptr) {
+    call.timeline->beam_size = search.beam_size;
+  }
   request->model = std::move(model);
   request->Prepare();
   return request;

@@ -17,14 +17,6 @@ void AccessLog::OnCall(const CallRecord& call) {
   if (count++ % one_of_ != 0) {
     return;
   }
-  double queue_ms = 0;
-  double compute_ms = 0;
-  if (call.response != nullptr) {
-    for (const v1::Result& result : call.response->results()) {
-      queue_ms += result.decoded().queue_ms();
-      compute_ms += result.decoded().compute_ms();
-    }
-  }
   LogFields fields = {
       {"protocol", std::string(call.protocol)},
       {"method", std::string(call.method)},
@@ -33,8 +25,8 @@ void AccessLog::OnCall(const CallRecord& call) {
       {"code", absl::StatusCodeToString(WireCode(call.status.code()))},
       {"sources", absl::StrCat(call.num_sources), true},
       {"ms", absl::StrFormat("%.3f", absl::ToDoubleMilliseconds(call.end - call.start)), true},
-      {"queue_ms", absl::StrFormat("%.3f", queue_ms), true},
-      {"compute_ms", absl::StrFormat("%.3f", compute_ms), true},
+      {"queue_ms", absl::StrFormat("%.3f", call.queue_ms), true},
+      {"compute_ms", absl::StrFormat("%.3f", call.compute_ms), true},
   };
   if (!call.context.request_id.empty()) {
     fields.push_back({"request_id", call.context.request_id});

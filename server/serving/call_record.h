@@ -34,6 +34,9 @@ struct CallRecord {
   const v1::DecodeResponse* response;  // of Decode, as far as it came; null for other methods
   // Of its first sources, where an observer wanted them.
   absl::Span<const engine::Timeline> timelines = {};
+  // Of the sources that were answered, together.
+  double queue_ms = 0;
+  double compute_ms = 0;
 };
 
 class CallObserver {

@@ -76,11 +76,7 @@ class Decoder::Call {
     for (v1::Result& result : *response_.mutable_results()) {
       results.push_back(&result);
     }
-    for (const CallObserver* observer : decoder_.observers_) {
-      if (timelines_.empty() && observer->WantsTimelines(caller_.context)) {
-        timelines_.resize(static_cast<size_t>(std::min(num_sources, kMaxTimelines)));
-      }
-    }
+    timelines_ = decoder_.MakeTimelines(caller_.context, num_sources);
     // One more than sources, so that the call can't end while this loop still uses it.
     num_open_ = num_sources + 1;
     for (int i = 0; i < num_sources; ++i) {
@@ -150,8 +146,12 @@ class Decoder::Call {
   }
 
   void Answer(absl::Status status) {
-    decoder_.CountCall(caller_, model_.get(), status, started_, response_.results_size(),
-                       &response_, timelines_);
+    Work work{response_.results_size(), &response_, timelines_};
+    for (const v1::Result& result : response_.results()) {
+      work.queue_ms += result.decoded().queue_ms();
+      work.compute_ms += result.decoded().compute_ms();
+    }
+    decoder_.CountCall(caller_, model_.get(), status, started_, work);
     if (response_.results_size() > 0) {
       decoder_.metrics_.CountSources(*model_, response_);
       CountFaults();
@@ -195,21 +195,29 @@ absl::StatusOr<Job> Decoder::MakeJob(v1::DecodeRequest request) const {
 }
 
 void Decoder::CountCall(const Caller& caller, const engine::DecodeModel* model,
-                        const absl::Status& status, absl::Time started, int num_sources,
-                        const v1::DecodeResponse* response,
-                        absl::Span<const engine::Timeline> timelines) {
+                        const absl::Status& status, absl::Time started, const Work& work) {
   const absl::Time now = absl::Now();
   metrics_.CountCall(caller.method, model, status.code(), now - started);
   for (CallObserver* observer : observers_) {
     observer->OnCall({ProtocolOf(caller.method), NameOf(caller.method), caller.context,
                       model == nullptr ? "" : model->name(),
-                      model == nullptr ? "" : model->version(), status, started, now, num_sources,
-                      response, timelines});
+                      model == nullptr ? "" : model->version(), status, started, now,
+                      work.num_sources, work.response, work.timelines, work.queue_ms,
+                      work.compute_ms});
   }
 }
 
+std::vector<engine::Timeline> Decoder::MakeTimelines(const CallContext& context,
+                                                     int num_sources) const {
+  const bool wanted =
+      std::any_of(observers_.begin(), observers_.end(),
+                  [&](const CallObserver* observer) { return observer->WantsTimelines(context); });
+  return std::vector<engine::Timeline>(
+      static_cast<size_t>(wanted ? std::min(num_sources, kMaxTimelines) : 0));
+}
+
 void Decoder::Refuse(const absl::Status& status, const Caller& caller) {
-  CountCall(caller, nullptr, status, absl::Now(), 0, nullptr);
+  CountCall(caller, nullptr, status, absl::Now(), {});
   metrics_.CountRejection(status);
 }
 

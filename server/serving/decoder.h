@@ -84,11 +84,20 @@ class Decoder {
 
   // Tells `observer` of every call that is answered. Before the first call; it must outlive this.
   void Observe(CallObserver* observer) { observers_.push_back(observer); }
+  // What was done for a call, as in CallRecord.
+  struct Work {
+    int num_sources = 0;
+    const v1::DecodeResponse* response = nullptr;
+    absl::Span<const engine::Timeline> timelines = {};
+    double queue_ms = 0;
+    double compute_ms = 0;
+  };
   // Counts a call that is answered, and tells the observers. `model` is null if the call names none
-  // that is served, `response` where it was none of Decode.
+  // that is served.
   void CountCall(const Caller& caller, const engine::DecodeModel* model, const absl::Status& status,
-                 absl::Time started, int num_sources, const v1::DecodeResponse* response,
-                 absl::Span<const engine::Timeline> timelines = {});
+                 absl::Time started, const Work& work);
+  // For the engine to fill in, of the first of so many sources; none unless an observer wants them.
+  std::vector<engine::Timeline> MakeTimelines(const CallContext& context, int num_sources) const;
   // What a protocol may send along with an answer, for those who balance by load.
   LoadReporter& load_reporter() { return load_reporter_; }
   // Counts a call that is refused before it is read.

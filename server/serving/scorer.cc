@@ -57,8 +57,9 @@ class ScoreCall {
   }
 
   void ScoreAll(v1::ScoreRequest& request) {
-    const engine::CallOptions options = decoder_.EngineOptions(caller_);
+    engine::CallOptions options = decoder_.EngineOptions(caller_);
     const int num_sources = request.sources_size();
+    timelines_ = decoder_.MakeTimelines(caller_.context, num_sources);
     // All there before the first source is admitted: the engine's thread fills them as they come.
     std::vector<v1::ScoreResult*> results;
     for (int i = 0; i < num_sources; ++i) {
@@ -68,6 +69,8 @@ class ScoreCall {
     num_open_ = num_sources + 1;
     for (int i = 0; i < num_sources; ++i) {
       v1::ScoreResult* const result = results[static_cast<size_t>(i)];
+      options.timeline =
+          i < static_cast<int>(timelines_.size()) ? &timelines_[static_cast<size_t>(i)] : nullptr;
       decoder_.engine().Score(model_, std::move(*request.mutable_sources(i)), request.options(),
                               options, [this, result](absl::StatusOr<v1::Scored> scored) {
                                 Fill(std::move(scored), *result);
@@ -106,7 +109,12 @@ class ScoreCall {
 
   void Answer(absl::Status status) {
     Metrics& metrics = decoder_.metrics();
-    decoder_.CountCall(caller_, model_.get(), status, started_, response_.results_size(), nullptr);
+    Decoder::Work work{response_.results_size(), nullptr, timelines_};
+    for (const v1::ScoreResult& result : response_.results()) {
+      work.queue_ms += result.scored().queue_ms();
+      work.compute_ms += result.scored().compute_ms();
+    }
+    decoder_.CountCall(caller_, model_.get(), status, started_, work);
     if (response_.results_size() > 0) {
       metrics.CountScored(*model_, response_);
     } else {
@@ -126,6 +134,7 @@ class ScoreCall {
   const absl::Time started_;
   ModelPtr model_;
   v1::ScoreResponse response_;
+  std::vector<engine::Timeline> timelines_;  // as a Decoder::Call's
   std::atomic<int> num_open_{0};
   std::atomic<int> num_unavailable_{0};
 };

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/synchronization/notification.h"
 #include "server/engine/engine.h"
 #include "tests/server/engine/fused_bundle.h"
 
@@ -45,6 +46,30 @@ TEST_F(TimelineTest, HasEveryPartInItsOrder) {
   ASSERT_EQ(line.marks.size(), 2u);
   EXPECT_EQ(line.marks[0].steps, 8);
   EXPECT_EQ(line.marks[1].steps, 16);
+}
+
+TEST_F(TimelineTest, ScoringHasTheSameParts) {
+  Timeline line;
+  CallOptions call;
+  call.timeline = &line;
+  v1::ScoreSource source;
+  *source.mutable_source() = source_;
+  for (int target = 0; target < 2; ++target) {
+    source.add_targets()->mutable_ids()->add_ids(5);
+  }
+  absl::Notification done;
+  engine_->Score(model_, source, {}, call, [&](const absl::StatusOr<v1::Scored>& scored) {
+    EXPECT_TRUE(scored.ok()) << scored.status();
+    done.Notify();
+  });
+  done.WaitForNotification();
+  EXPECT_GT(line.accepted, absl::InfinitePast());
+  EXPECT_LE(line.accepted, line.started);
+  EXPECT_LE(line.started, line.encoded);
+  EXPECT_LE(line.encoded, line.searched);
+  EXPECT_LE(line.searched, line.written);
+  EXPECT_EQ(line.beam_size, 2);
+  EXPECT_EQ(line.num_steps, 2);
 }
 
 TEST_F(TimelineTest, OfWhatFailsEndsWhereItFailed) {

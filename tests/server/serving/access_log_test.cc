@@ -14,13 +14,20 @@ class AccessLogTest : public ::testing::Test {
  protected:
   void Call(AccessLog& log, const absl::Status& status = absl::OkStatus(),
             const CallContext& context = {}) {
-    v1::DecodeResponse response;
-    v1::Decoded& decoded = *response.add_results()->mutable_decoded();
-    decoded.set_queue_ms(0.25);
-    decoded.set_compute_ms(1.5);
     const absl::Time start = absl::UnixEpoch();
-    log.OnCall({"grpc", "Decode", context, "word", "3", status, start,
-                start + absl::Milliseconds(2), 1, &response});
+    log.OnCall({"grpc",
+                "Decode",
+                context,
+                "word",
+                "3",
+                status,
+                start,
+                start + absl::Milliseconds(2),
+                1,
+                nullptr,
+                {},
+                0.25,
+                1.5});
   }
   std::function<void(const LogFields&)> Keep() {
     return [this](const LogFields& fields) { lines_.push_back(FieldsAsText(fields)); };

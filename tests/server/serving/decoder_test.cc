@@ -96,6 +96,31 @@ TEST_F(DecoderTest, TheEnginesThreadAnswersIfItHasNothingElseToDo) {
   EXPECT_NE(answered_by(2), "bw-engine");
 }
 
+// The access log and traces tell of Score what they tell of Decode.
+TEST_F(DecoderTest, ObserversAreToldWhatScoringTook) {
+  struct Record : CallObserver {
+    bool WantsTimelines(const CallContext&) const override { return true; }
+    void OnCall(const CallRecord& call) override {
+      compute_ms = call.compute_ms;
+      timelines.assign(call.timelines.begin(), call.timelines.end());
+    }
+    double compute_ms = 0;
+    std::vector<engine::Timeline> timelines;
+  } record;
+  decoder_->Observe(&record);
+  absl::Notification done;
+  Score(*decoder_, ScoreRequest(), Caller{Method::kScore},
+        [&](const absl::StatusOr<v1::ScoreResponse>& response) {
+          EXPECT_TRUE(response.ok()) << response.status();
+          done.Notify();
+        });
+  done.WaitForNotification();
+  EXPECT_GT(record.compute_ms, 0);
+  ASSERT_EQ(record.timelines.size(), 1u);
+  EXPECT_GE(record.timelines[0].encoded, record.timelines[0].started);
+  EXPECT_GT(record.timelines[0].started, absl::InfinitePast());
+}
+
 // gRPC cancels a call whose deadline has come, and a client does so a moment earlier.
 TEST_F(DecoderTest, WhoGivesUpAtTheDeadlineMissedIt) {
   const auto cancelled = std::make_shared<engine::CancelFlag>();
