@@ -27,9 +27,10 @@ struct ModelsFlags {
 
 std::string State(const v1::ModelSummary& model) {
   if (model.ready()) {
-    return model.labels().empty()
-               ? "ready"
-               : absl::StrCat("ready: ", Printable(absl::StrJoin(model.labels(), ", ")));
+    // With a reason it is served as it was, because what its folder holds now is not good.
+    return absl::StrCat(
+        "ready", model.labels().empty() ? "" : ": ", Printable(absl::StrJoin(model.labels(), ", ")),
+        model.reason().empty() ? "" : "; not loaded again: ", Printable(model.reason()));
   }
   return model.reason().empty() ? "not ready" : "not ready: " + Printable(model.reason());
 }

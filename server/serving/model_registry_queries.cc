@@ -1,4 +1,5 @@
 // ModelRegistry: what is served, for those who ask.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -92,10 +93,16 @@ std::vector<v1::ModelSummary> ModelRegistry::List() const {
   }
   for (const auto& [name, folder] : folders_) {
     for (const model::LoadFailure& failure : folder.failures) {
-      v1::ModelSummary& summary = list.emplace_back();
-      summary.set_name(failure.model);
-      summary.set_version(failure.version);
-      summary.set_reason(ToRpcStatus(failure.reason).message());
+      // One entry a version: one that is served as it was says why it was not taken anew.
+      auto entry = std::find_if(list.begin(), list.end(), [&](const v1::ModelSummary& listed) {
+        return listed.name() == failure.model && listed.version() == failure.version;
+      });
+      if (entry == list.end()) {
+        entry = list.emplace(entry);
+        entry->set_name(failure.model);
+        entry->set_version(failure.version);
+      }
+      entry->set_reason(ToRpcStatus(failure.reason).message());
     }
   }
   return list;
