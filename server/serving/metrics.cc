@@ -26,6 +26,14 @@ Family<Histogram>& MakeHistogram(prometheus::Registry& registry, const char* nam
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
 }
 
+// All that RejectionReason answers. They are there at 0 from the start: the first increment of a
+// series that begins with it is no increase to those who watch.
+constexpr const char* kRejections[] = {
+    "invalid",         "unknown_model",        "unauthenticated", "permission_denied",
+    "too_slow",        "too_many_connections", "queue_full",      "tenant_rate",
+    "tenant_quota",    "would_miss_deadline",  "out_of_memory",   "too_large",
+    "reply_too_large", "model_quarantined",    "draining"};
+
 std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(WireCode(code)); }
 
 // What became of the work on a source, by the code of its answer: the labels of row steps.
@@ -128,7 +136,11 @@ Metrics::Metrics(Buckets buckets)
       last_load_(prometheus::BuildGauge()
                      .Name("beamwright_last_load_success_timestamp_seconds")
                      .Help("When a version of a model was last loaded, in seconds from 1970")
-                     .Register(registry_)) {}
+                     .Register(registry_)) {
+  for (const char* reason : kRejections) {
+    rejections_.Add({{"reason", reason}});
+  }
+}
 
 Metrics::~Metrics() = default;
 
@@ -210,6 +222,10 @@ void Metrics::CountCall(Method method, const engine::DecodeModel* model, absl::S
   Counter*& counter = of.calls[{method, code}];
   if (counter == nullptr) {
     counter = &calls_.Add(labels(model->name(), model->version()));
+    // There at 0 before the first failure, as rejections are.
+    Labels failures = labels(model->name(), model->version());
+    failures["code"] = CodeName(absl::StatusCode::kInternal);
+    calls_.Add(failures);
   }
   counter->Increment();
   if (code == absl::StatusCode::kOk) {
@@ -297,7 +313,9 @@ void Metrics::CountScored(const engine::DecodeModel& model, const v1::ScoreRespo
 }
 
 void Metrics::CountLoad(const std::string& model, bool loaded, absl::Duration took) {
-  loads_.Add({{"model", model}, {"result", loaded ? "success" : "failure"}}).Increment();
+  Counter& good = loads_.Add({{"model", model}, {"result", "success"}});
+  Counter& bad = loads_.Add({{"model", model}, {"result", "failure"}});
+  (loaded ? good : bad).Increment();
   if (loaded) {
     Add(load_seconds_, {{"model", model}}).Observe(absl::ToDoubleSeconds(took));
     last_load_.Add({{"model", model}}).SetToCurrentTime();

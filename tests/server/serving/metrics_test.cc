@@ -121,6 +121,23 @@ TEST_F(MetricsTest, RefusedSourcesAreCountedByTheirReason) {
                                      HasSubstr("beamwright_sources_total{code=\"INTERNAL\",")));
 }
 
+// Of a series that begins with its first failure nobody sees an increase.
+TEST_F(MetricsTest, FailuresAreThereBeforeTheFirst) {
+  for (const char* reason :
+       {"invalid", "unknown_model", "unauthenticated", "permission_denied", "too_many_connections",
+        "too_slow", "queue_full", "tenant_rate", "tenant_quota", "would_miss_deadline",
+        "out_of_memory", "too_large", "reply_too_large", "model_quarantined", "draining"}) {
+    EXPECT_THAT(metrics_.Text(),
+                HasSubstr(absl::StrCat("rejected_total{reason=\"", reason, "\"} 0\n")));
+  }
+  metrics_.CountLoad("m", true, absl::Seconds(1));
+  metrics_.CountCall(Method::kDecode, model_.get(), StatusCode::kOk, absl::Milliseconds(1));
+  EXPECT_THAT(metrics_.Text(),
+              AllOf(HasSubstr("loads_total{model=\"m\",result=\"failure\"} 0\n"),
+                    HasSubstr("beamwright_requests_total{code=\"INTERNAL\",method=\"Decode\","
+                              "model=\"g2p-en\",protocol=\"grpc\",version=\"1\"} 0\n")));
+}
+
 TEST_F(MetricsTest, AClientCannotMakeUpLabels) {
   metrics_.CountCall(Method::kModelInfer, nullptr, StatusCode::kNotFound, absl::ZeroDuration());
   metrics_.CountRejection(absl::NotFoundError("x"));
