@@ -42,7 +42,7 @@ std::string RejectionReason(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kUnimplemented:
-      return "invalid";
+      return why == reason::kTooLarge ? "too_large" : "invalid";
     case absl::StatusCode::kNotFound:
       return why == reason::kNoSuchPath ? "invalid" : "unknown_model";
     case absl::StatusCode::kUnavailable:

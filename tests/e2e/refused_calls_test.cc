@@ -57,7 +57,8 @@ TEST(RefusedCallsTest, OfHttpsOwn) {
   EXPECT_THAT(metrics, HasSubstr(Counted("http", "Align", "UNIMPLEMENTED", 1)));
   EXPECT_THAT(metrics, HasSubstr(Counted("http", "other", "UNIMPLEMENTED", 1)));
   EXPECT_THAT(metrics, HasSubstr(Counted("http", "other", "NOT_FOUND", 2)));
-  EXPECT_THAT(metrics, HasSubstr(Rejected("invalid", 8)));
+  EXPECT_THAT(metrics, HasSubstr(Rejected("invalid", 7)));
+  EXPECT_THAT(metrics, HasSubstr(Rejected("too_large", 1)));
   server.Signal(SIGINT);
   EXPECT_EQ(server.Wait(), 0);
   EXPECT_THAT(server.log(), HasSubstr("protocol=http method=Decode"));

@@ -138,6 +138,13 @@ TEST_F(MetricsTest, FailuresAreThereBeforeTheFirst) {
                               "model=\"g2p-en\",protocol=\"grpc\",version=\"1\"} 0\n")));
 }
 
+TEST_F(MetricsTest, ABodyThatIsTooLargeIsCountedAsThat) {
+  metrics_.CountRejection(
+      model::WithReason(absl::InvalidArgumentError("body"), model::reason::kTooLarge));
+  EXPECT_THAT(metrics_.Text(), AllOf(HasSubstr("rejected_total{reason=\"too_large\"} 1\n"),
+                                     HasSubstr("rejected_total{reason=\"invalid\"} 0\n")));
+}
+
 TEST_F(MetricsTest, AClientCannotMakeUpLabels) {
   metrics_.CountCall(Method::kModelInfer, nullptr, StatusCode::kNotFound, absl::ZeroDuration());
   metrics_.CountRejection(absl::NotFoundError("x"));
