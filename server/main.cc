@@ -232,6 +232,7 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
              [&rest](const http::HttpRequest& request) { return rest.Handle(request); }));
   http::ListenerOptions admin_options;
   admin_options.address = flags.admin_address;
+  admin_options.max_body_bytes = http_options.max_body_bytes;
   admin_options.refused = http_options.refused;
   BW_ASSIGN_OR_RETURN(
       const std::unique_ptr<http::Listener> admin_listener,
