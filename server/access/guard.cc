@@ -46,8 +46,12 @@ absl::StatusOr<std::unique_ptr<Guard>> Guard::Make(const GuardOptions& options,
     BW_ASSIGN_OR_RETURN(guard->tls_, TlsContext::Load(options.tls));
   }
   Guard& made = *guard;
-  std::vector<std::function<absl::Status()>> refresh = {[&made] { return made.api_->Refresh(); },
-                                                        [&made] { return made.admin_->Refresh(); }};
+  // Both read the same files, whose fault is said once.
+  std::vector<std::function<absl::Status()>> refresh = {[&made] {
+    absl::Status status = made.api_->Refresh();
+    status.Update(made.admin_->Refresh());
+    return status;
+  }};
   if (made.tls_ != nullptr) {
     refresh.emplace_back([&made] { return Annotate(made.tls_->Refresh(), "TLS"); });
   }

@@ -2,12 +2,19 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace beamwright::access {
+namespace {
+
+// Or the thread would never sleep.
+constexpr absl::Duration kShortest = absl::Milliseconds(10);
+
+}  // namespace
 
 Refresher::Refresher(absl::Duration interval, std::vector<std::function<absl::Status()>> refresh)
-    : interval_(interval),
+    : interval_(std::max(interval, kShortest)),
       refresh_(std::move(refresh)),
       last_errors_(refresh_.size()),
       thread_([this] { Run(); }) {}

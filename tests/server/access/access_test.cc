@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
 
+#include "absl/time/clock.h"
 #include "server/access/guard.h"
+#include "server/access/refresher.h"
 #include "server/model/error_details.h"
 #include "tests/server/model/temp_bundle.h"
 
@@ -220,6 +223,18 @@ TEST(GuardTest, SettingsThatDoNotGoTogetherAreRefused) {
   }
   options.tokens_in_clear = true;
   EXPECT_EQ(refused(options, "0.0.0.0:1"), "");
+}
+
+TEST(RefresherTest, NoIntervalIsNoReasonToSpin) {
+  std::atomic<int> calls = 0;
+  {
+    const Refresher refresher(absl::ZeroDuration(), {[&calls] {
+                                ++calls;
+                                return absl::OkStatus();
+                              }});
+    absl::SleepFor(absl::Milliseconds(200));
+  }
+  EXPECT_LE(calls, 20);
 }
 
 }  // namespace
