@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -65,10 +66,10 @@ void Take(const std::string& folder, absl::string_view controllers, CgroupLimits
   }
 }
 
-}  // namespace
-
-CgroupLimits ReadCgroupLimits(const std::string& root) {
-  CgroupLimits limits;
+// Calls visit(folder, controllers) for the process's cgroups and those around them; controllers are
+// empty for version 2.
+template <typename Visit>
+void ForEachCgroup(const std::string& root, Visit visit) {
   const std::string cgroups = ReadSmallFile(root + "/proc/self/cgroup");
   for (const absl::string_view line : absl::StrSplit(cgroups, '\n')) {
     // "0::/path" of version 2, "7:cpu,cpuacct:/path" of version 1.
@@ -88,14 +89,41 @@ CgroupLimits ReadCgroupLimits(const std::string& root) {
                                                                : "/memory");
     std::string path = fields[2] == "/" ? "" : fields[2];
     for (int depth = 0; depth < kMaxDepth; ++depth) {
-      Take(mount + path, controllers, limits);
+      visit(mount + path, controllers);
       if (path.empty()) {
         break;
       }
       path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
     }
   }
+}
+
+}  // namespace
+
+CgroupLimits ReadCgroupLimits(const std::string& root) {
+  CgroupLimits limits;
+  ForEachCgroup(root, [&](const std::string& folder, absl::string_view controllers) {
+    Take(folder, controllers, limits);
+  });
   return limits;
+}
+
+std::optional<double> ReadThrottledSeconds(const std::string& root) {
+  std::optional<double> most;
+  ForEachCgroup(root, [&](const std::string& folder, absl::string_view controllers) {
+    if (controllers == "memory") {
+      return;
+    }
+    const std::string stat = ReadSmallFile(folder + "/cpu.stat");
+    for (const absl::string_view line : absl::StrSplit(stat, '\n')) {
+      const std::pair<absl::string_view, absl::string_view> entry = absl::StrSplit(line, ' ');
+      if (entry.first == (controllers.empty() ? "throttled_usec" : "throttled_time")) {
+        const double seconds = Number(entry.second) * (controllers.empty() ? 1e-6 : 1e-9);
+        most = std::max(most.value_or(0), seconds);
+      }
+    }
+  });
+  return most;
 }
 
 int64_t UsableMemoryBytes(const std::string& root) {

@@ -4,6 +4,7 @@
 #define BEAMWRIGHT_OPS_BASE_CGROUP_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace beamwright {
@@ -16,6 +17,10 @@ struct CgroupLimits {
 
 // Of cgroups v2 and v1. `root` stands before /proc and /sys; other than "" in tests.
 CgroupLimits ReadCgroupLimits(const std::string& root = "");
+
+// How long the CPU quota of its cgroup, or of one around it, has held threads back: the most of
+// them. None where no cgroup tells.
+std::optional<double> ReadThrottledSeconds(const std::string& root = "");
 
 // Memory that this process may use: the machine's, cut by its cgroups; 0 if neither can be read.
 int64_t UsableMemoryBytes(const std::string& root = "");

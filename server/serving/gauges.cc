@@ -76,23 +76,6 @@ std::optional<double> OpenFiles() {
   return error ? std::nullopt : std::optional(count);
 }
 
-// Seconds that the cgroup's threads were held back by its CPU quota (version 2, then 1).
-std::optional<double> ThrottledSeconds() {
-  for (const auto& [path, key, unit] :
-       {std::tuple("/sys/fs/cgroup/cpu.stat", "throttled_usec", 1e-6),
-        std::tuple("/sys/fs/cgroup/cpu/cpu.stat", "throttled_time", 1e-9)}) {
-    std::ifstream stat(path);
-    std::string name;
-    double value = 0;
-    while (stat >> name >> value) {
-      if (name == key) {
-        return value * unit;
-      }
-    }
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 ProcessGauges::ProcessGauges(const ServingState& state) : state_(state), started_(absl::Now()) {}
@@ -114,7 +97,7 @@ std::vector<MetricFamily> ProcessGauges::Collect() const {
   families.push_back(Gauge("beamwright_memory_limit_bytes",
                            "Memory that the machine and the cgroup allow",
                            static_cast<double>(UsableMemoryBytes())));
-  if (const auto seconds = ThrottledSeconds()) {
+  if (const auto seconds = ReadThrottledSeconds()) {
     families.push_back(Counter("beamwright_cpu_throttled_seconds_total",
                                "Time for which the cgroup's quota held threads back", *seconds));
   }

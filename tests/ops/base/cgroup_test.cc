@@ -67,5 +67,20 @@ TEST_F(CgroupTest, WithoutLimitsThereIsTheMachine) {
   EXPECT_EQ(UsableMemoryBytes(root_), 0);
 }
 
+TEST_F(CgroupTest, ThrottledSecondsAreThoseOfItsOwnOrOfOneAround) {
+  EXPECT_EQ(ReadThrottledSeconds(root_), std::nullopt);
+  Write("/proc/self/cgroup", "0::/pods/mine\n");
+  Write("/sys/fs/cgroup/cpu.stat", "usage_usec 9000000\n");
+  EXPECT_EQ(ReadThrottledSeconds(root_), std::nullopt);
+  Write("/sys/fs/cgroup/pods/mine/cpu.stat", "usage_usec 5000000\nthrottled_usec 1500000\n");
+  Write("/sys/fs/cgroup/pods/cpu.stat", "throttled_usec 250000\n");
+  EXPECT_DOUBLE_EQ(ReadThrottledSeconds(root_).value_or(-1), 1.5);
+  fs::remove_all(root_ + "/sys");
+  Write("/proc/self/cgroup", "9:memory:/docker/abc\n7:cpu,cpuacct:/docker/abc\n");
+  Write("/sys/fs/cgroup/cpu/docker/abc/cpu.stat", "nr_throttled 4\nthrottled_time 2500000000\n");
+  Write("/sys/fs/cgroup/cpu/cpu.stat", "nr_throttled 0\nthrottled_time 0\n");
+  EXPECT_DOUBLE_EQ(ReadThrottledSeconds(root_).value_or(-1), 2.5);
+}
+
 }  // namespace
 }  // namespace beamwright
