@@ -1,6 +1,7 @@
 #include "server/engine/warm_up.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -16,8 +17,10 @@
 namespace beamwright::engine {
 namespace {
 
-// Of made-up sources and their answers.
-constexpr int64_t kSourceLength = 5;
+// Of made-up sources: short, and for encoders that need more than that, since convolutions shorten
+// what they read.
+constexpr int kSourceLengths[] = {5, 250};
+// Of their answers.
 constexpr int kTargetLength = 4;
 
 // An input that is larger is not made up.
@@ -58,9 +61,9 @@ v1::Tensor Ones(const ops::ValueInfo& info, int64_t length, bool is_state, MadeU
   return tensor;
 }
 
-MadeUp MakeUpSource(const DecodeModel& model) {
+MadeUp MakeUpSource(const DecodeModel& model, int64_t most) {
   const DecodeModel::Parts& parts = model.parts();
-  const int64_t length = std::min<int64_t>(kSourceLength, MaxSourceLength(model));
+  const int64_t length = std::min<int64_t>(most, MaxSourceLength(model));
   MadeUp made;
   if (parts.encoder == nullptr) {
     v1::DecoderInputs& inputs = *made.source.mutable_decoder_inputs();
@@ -89,9 +92,9 @@ MadeUp MakeUpSource(const DecodeModel& model) {
 }
 
 // Room for the answer that the defaults ask for at least.
-int TargetLength(const v1::DecodeOptions& defaults) {
+int TargetLength(const v1::DecodeOptions& defaults, int source_length) {
   const double least =
-      std::max<double>(defaults.min_length(), double{defaults.min_length_factor()} * kSourceLength);
+      std::max<double>(defaults.min_length(), double{defaults.min_length_factor()} * source_length);
   return std::max(kTargetLength, static_cast<int>(std::min(least, 1e6)));
 }
 
@@ -117,12 +120,19 @@ absl::Status DecodeTogether(Engine& engine, const std::shared_ptr<const DecodeMo
 absl::Status DecodeMadeUp(Engine& engine, const std::shared_ptr<const DecodeModel>& model,
                           const WarmUpOptions& options) {
   const absl::Time end = absl::Now() + options.most;
-  const MadeUp made = MakeUpSource(*model);
+  // What fails by its inputs, or inside, would fail for everybody.
+  const auto fails = [](const absl::Status& status) {
+    return absl::IsInternal(status) || absl::IsInvalidArgument(status);
+  };
+  MadeUp made;
   v1::DecodeOptions decode;
-  decode.set_max_length(TargetLength(model->config().default_options()));
-  // A beam as the model has it. What fails by its inputs, or inside, would fail for everybody.
-  const absl::Status first = DecodeTogether(engine, model, made.source, decode, 1, end);
-  if (made.is_certain && (absl::IsInternal(first) || absl::IsInvalidArgument(first))) {
+  absl::Status first = absl::InternalError("not tried");
+  for (size_t i = 0; i < std::size(kSourceLengths) && fails(first); ++i) {
+    made = MakeUpSource(*model, kSourceLengths[i]);
+    decode.set_max_length(TargetLength(model->config().default_options(), kSourceLengths[i]));
+    first = DecodeTogether(engine, model, made.source, decode, 1, end);  // a beam as the model's
+  }
+  if (made.is_certain && fails(first)) {
     return Invalid("a made-up source can't be decoded: ", first.message());
   }
   decode.set_beam_size(1);

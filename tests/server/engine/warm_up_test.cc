@@ -68,6 +68,24 @@ TEST(WarmUpTest, AModelThatCannotDecodeFails) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("a made-up source can't be decoded: "));
 }
 
+// An encoder that shortens what it reads fails on a source of few positions: here the tenth is
+// where the decoder starts from.
+TEST(WarmUpTest, AnEncoderMayNeedALongSource) {
+  constexpr int64_t kWidth = 50;
+  model::Bundle bundle = engine_testing::RecurrentBundle({.width = kWidth}).Build();
+  testing_support::GraphBuilder graph;
+  const auto source = graph.Parameter("source", ops::DType::kI64, {-1, -1});
+  const auto table =
+      ops::Tensor::Of<float>({50, kWidth}, std::vector<float>(static_cast<size_t>(50 * kWidth)));
+  const auto memory = graph.Add("Gather", {graph.Constant(table), source, graph.Int(0)});
+  graph.Result("memory", memory);
+  graph.Result("first_h", graph.Add("Gather", {memory, graph.Int(9), graph.Int(1)}));
+  bundle.encoder = graph.Build();
+  const auto model = DecodeModel::Compile(bundle);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(WarmUp(*model, "", {/*max_rows=*/2}), absl::OkStatus());
+}
+
 // Sources and answers are made to the model's measure.
 TEST(WarmUpTest, LimitsAndDefaultsAreKept) {
   model::Bundle bundle = engine_testing::RecurrentBundle({}).Build();
