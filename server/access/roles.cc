@@ -50,7 +50,7 @@ constexpr CallRule kRules[] = {
     {"GET /v2/models/*/versions/*/stats", kObserve | kOperate},
     {"POST /v2/models/*/infer", kDecode},
     {"POST /v2/models/*/versions/*/infer", kDecode},
-    {"GET /v2/logging", kObserve | kOperate},
+    {"GET /v2/logging", kOperate},  // as LogSettings, which is both
     {"POST /v2/logging", kOperate},
     {"POST /v2/repository/index", kObserve | kOperate},
     {"POST /v2/repository/models/*/load", kOperate},

@@ -43,6 +43,9 @@ TEST(RolesTest, TheTable) {
   EXPECT_EQ(RolesForPath("HEAD", "/readyz"), kOpen);
   EXPECT_EQ(RolesForPath("GET", "/v2/models/stats"), kObserve | kOperate);
   EXPECT_EQ(RolesForPath("POST", "/v2/repository/models/m/load"), kOperate);
+  // One method reads and changes them.
+  EXPECT_EQ(RolesForMethod("/inference.GRPCInferenceService/LogSettings"), kOperate);
+  EXPECT_EQ(RolesForPath("GET", "/v2/logging"), kOperate);
 }
 
 // What is not in the table stays closed, also by tricks with the path.
