@@ -16,8 +16,8 @@ namespace beamwright::access {
 
 class Refresher {
  public:
-  // Calls every one of `refresh` each `interval`, 10 ms at least, on a thread of its own; an error is logged when
-  // it is a new one. What they use must outlive the refresher.
+  // Calls every one of `refresh` each `interval`, 10 ms at least, on a thread of its own; an error
+  // is logged when it is a new one. What they use must outlive the refresher.
   Refresher(absl::Duration interval, std::vector<std::function<absl::Status()>> refresh);
   ~Refresher();
   Refresher(const Refresher&) = delete;
