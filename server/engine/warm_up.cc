@@ -13,14 +13,12 @@
 #include "server/engine/parts.h"
 #include "server/engine/request.h"
 #include "server/engine/request_lines.h"
+#include "server/engine/trial_sources.h"
 
 namespace beamwright::engine {
 namespace {
 
-// Of made-up sources: short, and for encoders that need more than that, since convolutions shorten
-// what they read.
-constexpr int kSourceLengths[] = {5, 250};
-// Of their answers.
+// Of answers to made-up sources.
 constexpr int kTargetLength = 4;
 
 // An input that is larger is not made up.
@@ -127,9 +125,9 @@ absl::Status DecodeMadeUp(Engine& engine, const std::shared_ptr<const DecodeMode
   MadeUp made;
   v1::DecodeOptions decode;
   absl::Status first = absl::InternalError("not tried");
-  for (size_t i = 0; i < std::size(kSourceLengths) && fails(first); ++i) {
-    made = MakeUpSource(*model, kSourceLengths[i]);
-    decode.set_max_length(TargetLength(model->config().default_options(), kSourceLengths[i]));
+  for (size_t i = 0; i < std::size(kTrialLengths) && fails(first); ++i) {
+    made = MakeUpSource(*model, kTrialLengths[i]);
+    decode.set_max_length(TargetLength(model->config().default_options(), kTrialLengths[i]));
     first = DecodeTogether(engine, model, made.source, decode, 1, end);  // a beam as the model's
   }
   if (made.is_certain && fails(first)) {
