@@ -42,9 +42,8 @@ struct DecoderGuess {
   bool IsFreeOutput(const Port& port) const;
 };
 
-// Of a step graph: the pairs that somebody told, then inputs and outputs of one name,
-// then of names alike. An error
-// names the candidates where several are.
+// Of a step graph: the pairs that somebody told, then inputs and outputs of one name, then of names
+// alike. An error names the candidates where several are.
 absl::Status PairStatesByName(DecoderGuess& guess);
 // Then, where names tell nothing, as many inputs as outputs of one type and shape, in order. An
 // error if they are not as many, or if there is no state at all.

@@ -30,8 +30,8 @@ struct SpecialTokens {
 // `side`: "source" or "target", for messages and the file's name in the bundle. `path`: a
 // vocabulary with one token a line, or a SentencePiece model (".model"); `content`: what it holds.
 // Begin and end tokens are looked for on the target side only: whether a source is framed by them,
-// its vocabulary can't tell. InvalidArgument: a special token that is not in the vocabulary,
-// or Vocabulary::Parse's.
+// its vocabulary can't tell. InvalidArgument: a special token that is not in the vocabulary, or
+// Vocabulary::Parse's.
 absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string& path,
                                       const std::string& content, const SpecialTokens& special,
                                       std::vector<std::string>& reasons);
