@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "client/errors.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {
@@ -85,12 +86,16 @@ class Bulk {
   absl::Status AnswerOldest() {
     Batch& batch = *batches_.front();
     batch.done.WaitForNotification();
+    const bool ends_all = FailsEveryCall(batch.response.status());
+    if (!ends_all) {
+      batch.response = WithErrorsInResults(std::move(batch.response), batch.num_sent);
+    }
     absl::Status status = batch.response.status();
     if (status.ok() && batch.response->results_size() != batch.num_sent) {
       status = absl::InternalError(absl::StrCat("the server gave ", batch.response->results_size(),
                                                 " results for ", batch.num_sent, " sources"));
     }
-    if (FailsEveryCall(status.code())) {
+    if (ends_all) {
       return status;
     }
     const v1::DecodeResponse no_response;

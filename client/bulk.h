@@ -39,7 +39,7 @@ struct BulkAnswer {
   // Counts sources from 0.
   int64_t index = 0;
   const BulkSource& source;
-  // Decoded, or an error: of the source, or of a call that failed because of its sources.
+  // Decoded, or an error: of the source, or of a call that failed otherwise.
   const v1::Result& result;
   // Model, version and numerics class of the call; its results are moved from. Empty after an error
   // of the call.
@@ -51,10 +51,10 @@ using NextSource = absl::FunctionRef<bool(BulkSource&)>;
 // Gets every answer once, in the order of the sources.
 using AnswerSink = absl::FunctionRef<void(const BulkAnswer&)>;
 
-// Both functions are called on this thread. A call that fails because of its sources (see
-// FailsEveryCall) gives each of them an error and the work goes on; any other failure ends it: the
-// error is returned, calls in flight are waited for, and sources from the failed call on get no
-// answer.
+// Both functions are called on this thread. A call that fails because of its sources gives each of
+// them its error and the work goes on; one that fails in a way that others would fail as well (see
+// FailsEveryCall) ends it: the error is returned, calls in flight are waited for, and sources from
+// the failed call on get no answer.
 absl::Status DecodeBulk(Client& client, const BulkOptions& options, NextSource next,
                         AnswerSink sink);
 

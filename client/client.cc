@@ -19,16 +19,12 @@
 #include "beamwright/v1/model.grpc.pb.h"
 #include "client/channels.h"
 #include "client/credentials.h"
+#include "client/errors.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {
 namespace {
-
-// The codes of gRPC and of Abseil are the same numbers.
-absl::Status ToAbslStatus(const grpc::Status& status) {
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
-}
 
 // Deadline and credentials.
 void Prepare(absl::Time deadline, const std::string& authorization, grpc::ClientContext& context) {
@@ -123,7 +119,7 @@ struct Client::Impl {
     if (finished->status.ok()) {
       finished->callback(std::move(finished->response));
     } else {
-      finished->callback(ToAbslStatus(finished->status));
+      finished->callback(FromGrpcStatus(finished->status));
     }
     std::shared_ptr<Call> call;
     {
@@ -194,7 +190,8 @@ absl::StatusOr<v1::DecodeResponse> Client::Decode(const v1::DecodeRequest& reque
   grpc::ClientContext context;
   Prepare(deadline, impl_->authorization, context);
   v1::DecodeResponse response;
-  BW_RETURN_IF_ERROR(ToAbslStatus(impl_->NextStubs().decode->Decode(&context, request, &response)));
+  BW_RETURN_IF_ERROR(
+      FromGrpcStatus(impl_->NextStubs().decode->Decode(&context, request, &response)));
   return response;
 }
 
@@ -231,7 +228,7 @@ absl::Status Client::StreamDecode(const v1::StreamDecodeRequest& request, absl::
       context.TryCancel();
     }
   }
-  return ToAbslStatus(reader->Finish());
+  return FromGrpcStatus(reader->Finish());
 }
 
 absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
@@ -239,7 +236,8 @@ absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
   grpc::ClientContext context;
   Prepare(deadline, impl_->authorization, context);
   v1::ScoreResponse response;
-  BW_RETURN_IF_ERROR(ToAbslStatus(impl_->NextStubs().decode->Score(&context, request, &response)));
+  BW_RETURN_IF_ERROR(
+      FromGrpcStatus(impl_->NextStubs().decode->Score(&context, request, &response)));
   return response;
 }
 
@@ -248,7 +246,8 @@ absl::StatusOr<v1::AlignResponse> Client::Align(const v1::AlignRequest& request,
   grpc::ClientContext context;
   Prepare(deadline, impl_->authorization, context);
   v1::AlignResponse response;
-  BW_RETURN_IF_ERROR(ToAbslStatus(impl_->NextStubs().decode->Align(&context, request, &response)));
+  BW_RETURN_IF_ERROR(
+      FromGrpcStatus(impl_->NextStubs().decode->Align(&context, request, &response)));
   return response;
 }
 
@@ -256,7 +255,7 @@ absl::StatusOr<v1::ListModelsResponse> Client::ListModels(absl::Time deadline) {
   grpc::ClientContext context;
   Prepare(deadline, impl_->authorization, context);
   v1::ListModelsResponse response;
-  BW_RETURN_IF_ERROR(ToAbslStatus(
+  BW_RETURN_IF_ERROR(FromGrpcStatus(
       impl_->NextStubs().model->ListModels(&context, v1::ListModelsRequest(), &response)));
   return response;
 }
@@ -271,7 +270,7 @@ absl::StatusOr<v1::ModelDescription> Client::DescribeModel(absl::string_view mod
   request.set_version(std::string(version));
   v1::ModelDescription response;
   BW_RETURN_IF_ERROR(
-      ToAbslStatus(impl_->NextStubs().model->DescribeModel(&context, request, &response)));
+      FromGrpcStatus(impl_->NextStubs().model->DescribeModel(&context, request, &response)));
   return response;
 }
 
@@ -282,7 +281,8 @@ absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> Client::Hea
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(std::string(service));
   grpc::health::v1::HealthCheckResponse response;
-  BW_RETURN_IF_ERROR(ToAbslStatus(impl_->NextStubs().health->Check(&context, request, &response)));
+  BW_RETURN_IF_ERROR(
+      FromGrpcStatus(impl_->NextStubs().health->Check(&context, request, &response)));
   return response.status();
 }
 
@@ -307,8 +307,12 @@ absl::Status ResultStatus(const v1::AlignResult& result) {
   return StatusOf(result, result.has_alignment());
 }
 
-bool FailsEveryCall(absl::StatusCode code) {
-  switch (code) {
+bool FailsEveryCall(const absl::Status& status) {
+  // A server that is about to leave tells its sources so too.
+  if (!absl::IsUnavailable(status) && SourceErrorsOf(status).has_value()) {
+    return false;
+  }
+  switch (status.code()) {
     case absl::StatusCode::kCancelled:
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:

@@ -64,8 +64,9 @@ using DecodeCallback = std::function<void(absl::StatusOr<v1::DecodeResponse>)>;
 
 // Thread-safe: any number of threads may use one Client at the same time.
 //
-// Errors of calls keep the server's code and message. A call that fails as a whole (unknown model,
-// options out of range, unreachable server) is a status here; an error of a single source is in its
+// Errors of calls keep the server's code, message and details (client/errors.h). A call that fails
+// as a whole (unknown model, options out of range, unreachable server, or no source that has an
+// answer) is a status here; where other sources have answers, the error of a source is in its
 // Result (see ResultStatus). Deadlines travel to the server, which stops working for a call that
 // passed its deadline (DeadlineExceeded); absl::InfiniteFuture() is no deadline.
 class Client {
@@ -147,9 +148,9 @@ absl::Status ResultStatus(const v1::Result& result);
 absl::Status ResultStatus(const v1::ScoreResult& result);
 absl::Status ResultStatus(const v1::AlignResult& result);
 
-// True if a call that failed with this code would fail for any other sources too: the fault is with
-// the request as a whole or with the server, not with the sources sent.
-bool FailsEveryCall(absl::StatusCode code);
+// True if a call that failed with this status would fail for any other sources too: the fault is
+// with the request as a whole or with the server, not with the sources sent.
+bool FailsEveryCall(const absl::Status& status);
 
 }  // namespace beamwright::client
 

@@ -27,34 +27,53 @@ elseif(BEAMWRIGHT_SANITIZE)
   set(BEAMWRIGHT_TEST_PREFIX asan:)
 endif()
 
-# beamwright_precompile(TARGET [HEADER...]): the headers that most of its sources read, compiled once, if it has sources enough
-# to gain by that. Sources include what they use all the same: -DBEAMWRIGHT_PCH=OFF finds one that does not.
-function(beamwright_precompile target)
-  get_target_property(sources ${target} SOURCES)
-  get_target_property(deps ${target} LINK_LIBRARIES)
-  list(LENGTH sources count)
-  if(NOT BEAMWRIGHT_PCH OR count LESS 4)
+# beamwright_group(TARGET SOURCE...): compiles the sources in groups of eight, which read the headers of gRPC, protobuf
+# and Abseil once for all of them. So names in anonymous namespaces are unique within a target. Sources include what
+# they use all the same: -DBEAMWRIGHT_GROUPS=OFF compiles them one by one. CMake's own unity builds name sources by
+# absolute paths, which no other clone finds in the compiler cache.
+function(beamwright_group target)
+  if(NOT BEAMWRIGHT_GROUPS)
     return()
   endif()
-  if("${deps}" MATCHES "grpc|client")
-    list(APPEND ARGN <grpcpp/grpcpp.h>)
-  endif()
-  # g++ 12 forgets that precompiled headers are the system's and takes small strings for overrun.
-  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds -Wno-restrict
-    -Wno-stringop-overread -Wno-stringop-overflow>)
-  target_precompile_headers(${target} PRIVATE <algorithm> <functional> <map> <memory> <optional> <string> <utility>
-    <vector> <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_join.h> <absl/types/span.h> ${ARGN})
+  set(number 0)
+  set(left ${ARGN})
+  while(left)
+    list(SUBLIST left 0 8 group)
+    list(REMOVE_ITEM left ${group})
+    set(includes "")
+    foreach(source ${group})
+      file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${source})
+      string(APPEND includes "#include \"${path}\"\n")
+    endforeach()
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/${target}_group_${number}.cc)
+    file(CONFIGURE OUTPUT ${file} CONTENT "${includes}" @ONLY)
+    target_sources(${target} PRIVATE ${file})
+    set_source_files_properties(${group} PROPERTIES HEADER_FILE_ONLY ON)
+    math(EXPR number "${number} + 1")
+  endwhile()
+  # g++ takes an included source for a header, whose classes must not hold what is in an anonymous namespace.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()
 
+# beamwright_hot(TARGET): what runs in every step is optimised as far as the compiler can. The rest of a release is
+# compiled with -O2 at most: -O3 made nothing there faster that anybody waits for, and it took twice as long.
+function(beamwright_hot target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O3>)
+endfunction()
+
+# beamwright_library(NAME [ALONE] DEPS...): every .cc of the folder, in groups unless ALONE.
 function(beamwright_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE;EACH" "" "")
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
   if(sources)
     add_library(${name} STATIC ${sources})
-    target_link_libraries(${name} PUBLIC beamwright_flags ${ARGN})
-    beamwright_precompile(${name})
+    target_link_libraries(${name} PUBLIC beamwright_flags ${arg_UNPARSED_ARGUMENTS})
+    if(NOT arg_ALONE)
+      beamwright_group(${name} ${sources})
+    endif()
   else()
     add_library(${name} INTERFACE)
-    target_link_libraries(${name} INTERFACE beamwright_flags ${ARGN})
+    target_link_libraries(${name} INTERFACE beamwright_flags ${arg_UNPARSED_ARGUMENTS})
   endif()
 endfunction()
 
@@ -65,23 +84,46 @@ function(beamwright_program name)
   target_link_libraries(${name} PRIVATE beamwright_flags ${arg_DEPS})
 endfunction()
 
-# beamwright_test(NAME DEPS...): one test program of every *_test.cc in the folder, each test case known to
-# ctest. Other .cc files of the folder are its helpers.
+# beamwright_test(NAME [ALONE] [EACH] DEPS...): one test program of every *_test.cc in the folder, its sources compiled in
+# groups unless ALONE. Other .cc files of the folder are its helpers. ctest runs it in a few parts; with EACH it starts the
+# program for each test case, as tests want that end servers and signal processes.
 function(beamwright_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE;EACH" "" "")
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
   if(NOT sources)
     return()
   endif()
   add_executable(${name} ${sources} ${BEAMWRIGHT_TEST_SOURCES})
-  target_link_libraries(${name} PRIVATE beamwright_flags GTest::gmock GTest::gtest_main ${ARGN})
+  target_link_libraries(${name} PRIVATE beamwright_flags GTest::gmock GTest::gtest_main
+    ${arg_UNPARSED_ARGUMENTS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  beamwright_precompile(${name} <gmock/gmock.h> <gtest/gtest.h>)
+  if(NOT arg_ALONE)
+    beamwright_group(${name} ${sources})
+  endif()
   # Tests take longer to compile than to run.
   target_compile_options(${name} PRIVATE -O1)
   # The same false alarm of g++ 12 as above, under another name where gtest's macros are inlined.
   target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>)
-  target_compile_definitions(${name} PRIVATE BEAMWRIGHT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
-    TEST_PREFIX "${BEAMWRIGHT_TEST_PREFIX}"
-    PROPERTIES TIMEOUT 300 ENVIRONMENT "${BEAMWRIGHT_TEST_ENVIRONMENT}")
+  # Relative, as all paths that tests are compiled with: they run in the source folder, and another clone's objects
+  # are the same.
+  target_compile_definitions(${name} PRIVATE BEAMWRIGHT_SOURCE_DIR=".")
+  if(arg_EACH)
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+      PROPERTIES TIMEOUT 300 ENVIRONMENT "${BEAMWRIGHT_TEST_ENVIRONMENT}")
+    return()
+  endif()
+  set(environment ${BEAMWRIGHT_TEST_ENVIRONMENT})
+  if(BEAMWRIGHT_SANITIZE)
+    # The SentencePiece module is loaded in a way that sanitizers refuse; release runs its tests.
+    list(APPEND environment GTEST_FILTER=-SentencePieceCodecTest.*)
+  endif()
+  list(LENGTH sources count)
+  math(EXPR last "${count} / 5")
+  math(EXPR total "${last} + 1")
+  foreach(part RANGE ${last})
+    set(test ${BEAMWRIGHT_TEST_PREFIX}${name}.${part})
+    add_test(NAME ${test} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${test} PROPERTIES TIMEOUT 600
+      ENVIRONMENT "${environment};GTEST_TOTAL_SHARDS=${total};GTEST_SHARD_INDEX=${part}")
+  endforeach()
 endfunction()

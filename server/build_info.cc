@@ -3,6 +3,7 @@
 #include <google/protobuf/stubs/common.h>
 #include <grpcpp/grpcpp.h>
 #include <httplib.h>
+#include <microhttpd.h>
 #include <openssl/crypto.h>
 #include <spdlog/version.h>
 
@@ -37,6 +38,7 @@ std::string BuildInfoJson() {
       {"abseil", absl::StrCat(ABSL_LTS_RELEASE_VERSION, ".", ABSL_LTS_RELEASE_PATCH_LEVEL)},
       {"cpp-httplib", CPPHTTPLIB_VERSION},
       {"grpc", grpc::Version()},
+      {"libmicrohttpd", MHD_get_version()},
       {"onednn", OneDnnVersion()},
       {"openssl", OpenSSL_version(OPENSSL_VERSION_STRING)},
       {"protobuf", google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION)},

@@ -1,6 +1,6 @@
 // beamwright-server: loads models, serves them over gRPC and HTTP, and drains on SIGTERM. Exit
 // codes: 0 after a signal, 1 when it can't serve, 2 for wrong settings, 3 when its models are not
-// loaded in --startup-timeout.
+// loaded in --startup-timeout, 4 when it hangs after a signal.
 #include <grpc/support/log.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -26,6 +26,7 @@
 #include "server/engine/engine.h"
 #include "server/http/admin.h"
 #include "server/http/listener.h"
+#include "server/http/probe_listener.h"
 #include "server/http/probes.h"
 #include "server/http/rest.h"
 #include "server/oip/service.h"
@@ -34,6 +35,7 @@
 #include "server/rpc/server.h"
 #include "server/serving/access_log.h"
 #include "server/serving/decoder.h"
+#include "server/serving/engine_watch.h"
 #include "server/serving/flags.h"
 #include "server/serving/gauges.h"
 #include "server/serving/logging.h"
@@ -49,13 +51,14 @@ namespace {
 
 using serving::Phase;
 
-// Enough for probes and scrapers, beside clients that dawdle.
-constexpr int kProbeThreads = 16;
-
 constexpr absl::Duration kShortestPoll = absl::Milliseconds(10);
 constexpr absl::Duration kLastAnswers = absl::Seconds(1);
+constexpr absl::Duration kLastLines = absl::Seconds(1);  // of the log, for whoever reads it
 constexpr absl::Duration kQuiet = absl::Milliseconds(500);
 constexpr absl::Duration kLongestQuiet = absl::Seconds(2);
+// From the drain timeout to the end of the process, whatever hangs; more than the three above and
+// what closing takes.
+constexpr absl::Duration kLongestEnd = absl::Seconds(5);
 
 // For those who look for something alone: gRPC has an "error" for each client that misbehaves, with
 // what it sent. What matters of its troubles comes back as a status, and is logged as ours.
@@ -76,17 +79,53 @@ absl::Status WritePortFile(const std::string& path, int port) {
   return absl::OkStatus();
 }
 
-// A listener of HTTP; null for the address "none".
-absl::StatusOr<std::unique_ptr<http::Listener>> Listen(const http::ListenerOptions& options,
-                                                       const std::string& port_file,
+// Why a listener does not start, with the flag that says where it listens.
+absl::Status OfFlag(const char* flag, const absl::Status& why) {
+  return absl::Status(why.code(), absl::StrCat(flag, ": ", why.message()));
+}
+
+// A listener of HTTP; null for the address "none". `what` is for the log.
+absl::StatusOr<std::unique_ptr<http::Listener>> Listen(const char* flag, const char* what,
+                                                       const http::ListenerOptions& options,
                                                        http::Handler handler) {
   if (options.address == "none") {
     return nullptr;
   }
-  BW_ASSIGN_OR_RETURN(std::unique_ptr<http::Listener> listener,
-                      http::Listener::Start(options, std::move(handler)));
-  BW_RETURN_IF_ERROR(WritePortFile(port_file, listener->port()));
+  absl::StatusOr<std::unique_ptr<http::Listener>> listener =
+      http::Listener::Start(options, std::move(handler));
+  if (!listener.ok()) {
+    return OfFlag(flag, listener.status());
+  }
+  spdlog::info("{} on {}", what, (*listener)->address());
   return listener;
+}
+
+// The same for probes and metrics, whose port is told at once: who watches the load asks there.
+absl::StatusOr<std::unique_ptr<http::ProbeListener>> ListenForProbes(const serving::Flags& flags,
+                                                                     const http::Probes& probes) {
+  if (flags.metrics_address == "none") {
+    return nullptr;
+  }
+  absl::StatusOr<std::unique_ptr<http::ProbeListener>> listener =
+      http::ProbeListener::Start(flags.metrics_address, probes);
+  if (!listener.ok()) {
+    return OfFlag("metrics-address", listener.status());
+  }
+  BW_RETURN_IF_ERROR(WritePortFile(flags.metrics_port_file, (*listener)->port()));
+  spdlog::info("probes and metrics on {}", (*listener)->address());
+  return listener;
+}
+
+// Where calls are answered from now on. Whoever waits for a file waits for models, too.
+absl::Status WritePortFiles(const serving::Flags& flags, const rpc::Server& server,
+                            const http::Listener* http, const http::Listener* admin) {
+  if (http != nullptr) {
+    BW_RETURN_IF_ERROR(WritePortFile(flags.http_port_file, http->port()));
+  }
+  if (admin != nullptr) {
+    BW_RETURN_IF_ERROR(WritePortFile(flags.admin_port_file, admin->port()));
+  }
+  return WritePortFile(flags.port_file, server.port());
 }
 
 // Whoever loads does not look up before a model is done, so nobody is asked to stop.
@@ -94,7 +133,7 @@ absl::StatusOr<std::unique_ptr<http::Listener>> Listen(const http::ListenerOptio
   constexpr int kNotStarted = 3;
   spdlog::critical("not started in {} (startup-timeout): models are still loading",
                    absl::FormatDuration(flags.startup_timeout));
-  spdlog::shutdown();
+  serving::FlushLog(kLastLines);
   std::_Exit(kNotStarted);
 }
 
@@ -113,10 +152,9 @@ rpc::ServerOptions RpcOptions(const serving::Flags& flags, const access::Guard& 
 }
 
 // Says 'not ready' everywhere and gives balancers time to notice.
-void Leave(const serving::Flags& flags, const serving::StopSignals& signals, rpc::Server& server,
+void Leave(const serving::Flags& flags, const serving::StopSignals& signals,
            serving::ServingState& state) {
   state.Enter(Phase::kLeaving);
-  server.Leave();
   // Who interrupts at a terminal is no balancer that has to find out.
   if (!signals.interrupted() && flags.drain_delay > absl::ZeroDuration()) {
     spdlog::info("not ready any more; calls are taken for {} yet",
@@ -156,32 +194,25 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   serving::Metrics metrics(flags.buckets);
   const serving::ProcessGauges process(state);
   metrics.Add(&process);
-  http::Probes probes(state, metrics, flags.liveness_timeout);
-  http::ListenerOptions probe_options;
-  probe_options.address = flags.metrics_address;
-  probe_options.threads = kProbeThreads;
-  // First of all: models may load for long.
-  BW_ASSIGN_OR_RETURN(
-      const std::unique_ptr<http::Listener> probe_listener,
-      Listen(probe_options, flags.metrics_port_file,
-             [&probes](const http::HttpRequest& request) { return probes.Handle(request); }));
+  const http::Probes probes(state, metrics);
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<http::ProbeListener> probe_listener,
+                      ListenForProbes(flags, probes));
 
   serving::StartupWatch startup(flags.startup_timeout, [&flags] { GiveUp(flags); });
   serving::LoadOptions load_options = flags.load;
+  load_options.allow_links.insert(load_options.allow_links.end(), flags.models.repositories.begin(),
+                                  flags.models.repositories.end());
+  load_options.stopped = [&signals] { return signals.stopped(); };
   load_options.observer = [&metrics](const std::string& model, bool good, absl::Duration took) {
     metrics.CountLoad(model, good, took);
   };
-  BW_ASSIGN_OR_RETURN(
-      const std::unique_ptr<serving::ModelRegistry> models,
-      serving::ModelRegistry::Load(
-          flags.models, [&signals] { return signals.stopped(); }, std::move(load_options)));
+  serving::ModelRegistry models(flags.models, std::move(load_options));
   engine::EngineOptions engine_options = flags.engine;
   engine_options.observer = &metrics;
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Engine> engine,
                       engine::Engine::Start(engine_options));
-  probes.Watch(engine.get());
-  // Probes are answered longer than the engine lives.
-  const absl::Cleanup look_away = [&] { probes.Watch(nullptr); };
+  const serving::EngineWatch watch([&engine] { return engine->load().stalled; },
+                                   flags.liveness_timeout, state);
   // Told of calls, and so made before what answers them.
   std::optional<serving::AccessLog> access_log;
   if (flags.access_log_sample > 0) {
@@ -195,9 +226,9 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
       exporter->Add(std::move(spans));
     });
   }
-  serving::Decoder decoder(state, *models, *engine, metrics, flags.quarantine);
+  serving::Decoder decoder(state, models, *engine, metrics, flags.quarantine);
   decoder.load_reporter().Enable(flags.load_reports);
-  const serving::EngineGauges gauges(*engine, *models, decoder.quarantine());
+  const serving::EngineGauges gauges(*engine, models, decoder.quarantine());
   metrics.Add(&gauges);
   const absl::Cleanup forget_gauges = [&] { metrics.Remove(&gauges); };
   if (access_log.has_value()) {
@@ -209,8 +240,15 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   oip::Service inference(decoder, flags.model_control == "explicit");
   oip::Service control(decoder, /*model_control=*/true);
 
-  BW_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> server,
-                      rpc::Server::Start(RpcOptions(flags, *guard), guard->api(), inference));
+  // All ports are bound before models load: a clash is known at once, and clients that are early
+  // are told that the server loads.
+  absl::StatusOr<std::unique_ptr<rpc::Server>> started =
+      rpc::Server::Start(RpcOptions(flags, *guard), guard->api(), inference);
+  if (!started.ok()) {
+    return OfFlag("grpc-address", started.status());
+  }
+  const std::unique_ptr<rpc::Server> server = *std::move(started);
+  spdlog::info("gRPC on {}", server->address());
   const serving::ConnectionGauges connections([&server] { return server->CountConnections(); },
                                               flags.grpc_max_connections);
   metrics.Add(&connections);
@@ -228,7 +266,7 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   };
   BW_ASSIGN_OR_RETURN(
       const std::unique_ptr<http::Listener> http_listener,
-      Listen(http_options, flags.http_port_file,
+      Listen("http-address", "HTTP", http_options,
              [&rest](const http::HttpRequest& request) { return rest.Handle(request); }));
   http::ListenerOptions admin_options;
   admin_options.address = flags.admin_address;
@@ -236,32 +274,30 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   admin_options.refused = http_options.refused;
   BW_ASSIGN_OR_RETURN(
       const std::unique_ptr<http::Listener> admin_listener,
-      Listen(admin_options, flags.admin_port_file,
+      Listen("admin-address", "for operators", admin_options,
              [&admin](const http::HttpRequest& request) { return admin.Handle(request); }));
   std::unique_ptr<grpc::Server> channelz;
   if (flags.channelz_address != "none") {
-    BW_ASSIGN_OR_RETURN(channelz, rpc::StartChannelz(flags.channelz_address));
+    absl::StatusOr<std::unique_ptr<grpc::Server>> listener =
+        rpc::StartChannelz(flags.channelz_address);
+    if (!listener.ok()) {
+      return OfFlag("channelz-address", listener.status());
+    }
+    channelz = *std::move(listener);
   }
+
+  BW_RETURN_IF_ERROR(models.LoadAll([&signals] { return signals.stopped(); }));
   state.Enter(Phase::kServing);
   startup.Started();
-  BW_RETURN_IF_ERROR(WritePortFile(flags.port_file, server->port()));
-  if (http_listener != nullptr) {
-    spdlog::info("HTTP on {}", http_listener->address());
-  }
-  if (probe_listener != nullptr) {
-    spdlog::info("probes and metrics on {}", probe_listener->address());
-  }
-  if (admin_listener != nullptr) {
-    spdlog::info("for operators on {}", admin_listener->address());
-  }
+  BW_RETURN_IF_ERROR(WritePortFiles(flags, *server, http_listener.get(), admin_listener.get()));
   spdlog::info("ready on {}", server->address());
 
   std::optional<serving::RepositoryPoller> poller;
   if (flags.model_control == "poll") {
-    poller.emplace(*models, std::max(flags.repository_poll_interval, kShortestPoll));
+    poller.emplace(models, std::max(flags.repository_poll_interval, kShortestPoll));
   }
   signals.Wait();
-  Leave(flags, signals, *server, state);
+  Leave(flags, signals, state);
   Drain(flags, *engine, *server, state);
   if (http_listener != nullptr) {
     http_listener->Stop();
@@ -316,6 +352,7 @@ int Main(int argc, char** argv) {
     return status.ok() ? 0 : 2;
   }
   serving::StopSignals& signals = serving::StopSignals::Install();
+  signals.EndWithin(parsed.flags.drain_delay + parsed.flags.drain_timeout + kLongestEnd);
   const absl::Status status = Serve(parsed.flags, signals);
   if (!status.ok() && !(absl::IsCancelled(status) && signals.stopped())) {
     spdlog::error("{}", std::string(status.message()));
@@ -329,5 +366,7 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   beamwright::LetIdleThreadsSleep(argv);
-  return beamwright::Main(argc, argv);
+  const int exit_code = beamwright::Main(argc, argv);
+  beamwright::serving::FlushLog(beamwright::kLastLines);
+  return exit_code;
 }

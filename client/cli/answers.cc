@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "beamwright/v1/source_errors.pb.h"
 #include "client/cli/output.pb.h"
 #include "client/cli/sources.h"
 #include "client/cli/terminal.h"
@@ -46,6 +47,7 @@ void KeepDetailTypes() {
   google::protobuf::LinkMessageReflection<google::rpc::BadRequest>();
   google::protobuf::LinkMessageReflection<google::rpc::ErrorInfo>();
   google::protobuf::LinkMessageReflection<google::rpc::RetryInfo>();
+  google::protobuf::LinkMessageReflection<v1::SourceErrors>();
 }
 
 // Leaves out of the errors in `message` the details that can't be printed: a server may send types

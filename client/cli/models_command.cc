@@ -57,8 +57,9 @@ void PrintTable(const v1::ListModelsResponse& response) {
 void PrintTensors(absl::string_view title,
                   const google::protobuf::RepeatedPtrField<v1::TensorDescription>& tensors) {
   for (const v1::TensorDescription& tensor : tensors) {
-    std::cout << absl::StrFormat("%-18s  %s %s [%s]\n", title, Printable(tensor.name()),
-                                 Printable(tensor.dtype()), absl::StrJoin(tensor.shape(), ", "));
+    std::cout << absl::StrFormat("%-18s  %s %s [%s]%s\n", title, Printable(tensor.name()),
+                                 Printable(tensor.dtype()), absl::StrJoin(tensor.shape(), ", "),
+                                 tensor.has_default() ? ", may be left out" : "");
   }
 }
 
@@ -74,6 +75,12 @@ void PrintDescription(const v1::ModelDescription& model) {
   line("description", Printable(model.summary().description()));
   line("state", State(model.summary()));
   line("numerics", Printable(model.numerics()));
+  if (model.has_encoder_batching()) {
+    line("encodes sources", model.encoder_batching().together()
+                                ? "of several requests together"
+                                : absl::StrCat("one at a time, because ",
+                                               Printable(model.encoder_batching().reason())));
+  }
   line("source vocabulary", absl::StrCat(WithCommas(model.source_vocabulary_size()), " ids"));
   line("target vocabulary", absl::StrCat(WithCommas(model.target_vocabulary_size()), " ids"));
   PrintTensors("memory input", model.memory());

@@ -18,6 +18,7 @@
 #include "client/cli/output.pb.h"
 #include "client/cli/sources.h"
 #include "client/cli/terminal.h"
+#include "client/errors.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {
@@ -65,6 +66,13 @@ std::string AlignmentLine(const v1::AlignPair& pair, const v1::Alignment& alignm
   return line + "\n";
 }
 
+// A call that failed for its sources is told source by source, and others go on.
+template <typename Response>
+absl::StatusOr<Response> ResultsOf(absl::StatusOr<Response> response, int num_sources) {
+  return FailsEveryCall(response.status()) ? response
+                                           : WithErrorsInResults(std::move(response), num_sources);
+}
+
 // Sends what is read in calls of `batch`; `call` makes one and prints it. Returns the exit code.
 template <typename Call>
 int Run(const CLI::App& command, const Flags& flags, const Call& call) {
@@ -108,75 +116,77 @@ void ReportFailure(const CLI::App& command, const v1::Source& source, const absl
 }
 
 int Score(const CLI::App& command, const Flags& flags) {
-  return Run(command, flags,
-             [&](Client& client, std::vector<v1::ScoreSource>& batch, int& num_failed) {
-               v1::ScoreRequest request;
-               request.set_model(flags.given.model);
-               request.set_version(flags.given.version);
-               *request.mutable_options() = flags.options;
-               request.mutable_sources()->Add(batch.begin(), batch.end());
-               BW_ASSIGN_OR_RETURN(const v1::ScoreResponse response,
-                                   client.Score(request, flags.connection.Deadline()));
-               for (int i = 0; i < response.results_size(); ++i) {
-                 const v1::ScoreSource& source = batch[static_cast<size_t>(i)];
-                 const v1::ScoreResult& result = response.results(i);
-                 if (absl::Status status = ResultStatus(result); !status.ok()) {
-                   ++num_failed;
-                   ReportFailure(command, source.source(), status);
-                 }
-                 if (flags.json) {
-                   ScoredSource output;
-                   *output.mutable_source() = source;
-                   *output.mutable_result() = result;
-                   output.set_model(response.model());
-                   output.set_version(response.version());
-                   output.set_numerics(response.numerics());
-                   std::cout << ToJson(output, /*pretty=*/false);
-                 } else if (result.has_scored()) {
-                   std::cout << ScoreTable(source, result.scored());
-                 }
-               }
-               return absl::OkStatus();
-             });
+  return Run(
+      command, flags, [&](Client& client, std::vector<v1::ScoreSource>& batch, int& num_failed) {
+        v1::ScoreRequest request;
+        request.set_model(flags.given.model);
+        request.set_version(flags.given.version);
+        *request.mutable_options() = flags.options;
+        request.mutable_sources()->Add(batch.begin(), batch.end());
+        BW_ASSIGN_OR_RETURN(
+            const v1::ScoreResponse response,
+            ResultsOf(client.Score(request, flags.connection.Deadline()), request.sources_size()));
+        for (int i = 0; i < response.results_size(); ++i) {
+          const v1::ScoreSource& source = batch[static_cast<size_t>(i)];
+          const v1::ScoreResult& result = response.results(i);
+          if (absl::Status status = ResultStatus(result); !status.ok()) {
+            ++num_failed;
+            ReportFailure(command, source.source(), status);
+          }
+          if (flags.json) {
+            ScoredSource output;
+            *output.mutable_source() = source;
+            *output.mutable_result() = result;
+            output.set_model(response.model());
+            output.set_version(response.version());
+            output.set_numerics(response.numerics());
+            std::cout << ToJson(output, /*pretty=*/false);
+          } else if (result.has_scored()) {
+            std::cout << ScoreTable(source, result.scored());
+          }
+        }
+        return absl::OkStatus();
+      });
 }
 
 int Align(const CLI::App& command, const Flags& flags) {
-  return Run(command, flags,
-             [&](Client& client, std::vector<v1::ScoreSource>& batch, int& num_failed) {
-               v1::AlignRequest request;
-               request.set_model(flags.given.model);
-               request.set_version(flags.given.version);
-               request.set_soft(flags.soft);
-               for (const v1::ScoreSource& source : batch) {
-                 for (const v1::TargetTokens& target : source.targets()) {
-                   v1::AlignPair& pair = *request.add_pairs();
-                   *pair.mutable_source() = source.source();
-                   *pair.mutable_target() = target;
-                 }
-               }
-               BW_ASSIGN_OR_RETURN(const v1::AlignResponse response,
-                                   client.Align(request, flags.connection.Deadline()));
-               for (int i = 0; i < response.results_size(); ++i) {
-                 const v1::AlignPair& pair = request.pairs(i);
-                 const v1::AlignResult& result = response.results(i);
-                 if (absl::Status status = ResultStatus(result); !status.ok()) {
-                   ++num_failed;
-                   ReportFailure(command, pair.source(), status);
-                 }
-                 if (flags.json) {
-                   AlignedPair output;
-                   *output.mutable_pair() = pair;
-                   *output.mutable_result() = result;
-                   output.set_model(response.model());
-                   output.set_version(response.version());
-                   output.set_numerics(response.numerics());
-                   std::cout << ToJson(output, /*pretty=*/false);
-                 } else if (result.has_alignment()) {
-                   std::cout << AlignmentLine(pair, result.alignment());
-                 }
-               }
-               return absl::OkStatus();
-             });
+  return Run(
+      command, flags, [&](Client& client, std::vector<v1::ScoreSource>& batch, int& num_failed) {
+        v1::AlignRequest request;
+        request.set_model(flags.given.model);
+        request.set_version(flags.given.version);
+        request.set_soft(flags.soft);
+        for (const v1::ScoreSource& source : batch) {
+          for (const v1::TargetTokens& target : source.targets()) {
+            v1::AlignPair& pair = *request.add_pairs();
+            *pair.mutable_source() = source.source();
+            *pair.mutable_target() = target;
+          }
+        }
+        BW_ASSIGN_OR_RETURN(
+            const v1::AlignResponse response,
+            ResultsOf(client.Align(request, flags.connection.Deadline()), request.pairs_size()));
+        for (int i = 0; i < response.results_size(); ++i) {
+          const v1::AlignPair& pair = request.pairs(i);
+          const v1::AlignResult& result = response.results(i);
+          if (absl::Status status = ResultStatus(result); !status.ok()) {
+            ++num_failed;
+            ReportFailure(command, pair.source(), status);
+          }
+          if (flags.json) {
+            AlignedPair output;
+            *output.mutable_pair() = pair;
+            *output.mutable_result() = result;
+            output.set_model(response.model());
+            output.set_version(response.version());
+            output.set_numerics(response.numerics());
+            std::cout << ToJson(output, /*pretty=*/false);
+          } else if (result.has_alignment()) {
+            std::cout << AlignmentLine(pair, result.alignment());
+          }
+        }
+        return absl::OkStatus();
+      });
 }
 
 void AddCommonFlags(CLI::App& app, Flags& flags) {

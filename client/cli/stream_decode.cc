@@ -72,7 +72,7 @@ int StreamDecode(const CLI::App& command, Client& client, SourceReader& reader,
     if (!status.ok()) {
       exit_code = Failure(command, absl::StrCat("source \"", SourceText(next.source),
                                                 "\": ", Explain(status, connection)));
-      if (FailsEveryCall(status.code()) && !absl::IsInvalidArgument(status)) {
+      if (FailsEveryCall(status) && next.status.ok()) {
         return exit_code;
       }
     }

@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) request.add_sources()->set_text(argv[i]);
   auto response = (*client)->Decode(request, absl::Now() + absl::Seconds(30));
   if (!response.ok()) {
-    std::cerr << response.status() << "\n";
+    std::cerr << response.status().ToString(absl::StatusToStringMode::kWithNoExtraData) << "\n";
     return 1;
   }
   for (const auto& result : response->results()) {

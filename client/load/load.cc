@@ -244,7 +244,7 @@ class Run {
 
   void NoteFailuresInARow(const absl::Status& status) {
     absl::MutexLock lock(&mutex_);
-    if (!FailsEveryCall(status.code())) {
+    if (!FailsEveryCall(status)) {
       failures_in_a_row_ = 0;
     } else if (++failures_in_a_row_ >= kHopelessFailures && !Stopped()) {
       gave_up_ = true;

@@ -70,9 +70,11 @@ struct LoadReport {
   int64_t num_sources = 0;  // decoded
   int64_t num_tokens = 0;   // of their best hypotheses
   int64_t num_skipped = 0;  // due, but never sent (open loop)
-  // Calls that failed as a whole, by code; their sources are in neither of the other counts.
+  // Calls that failed, by code; that of a call none of whose sources has an answer is one of
+  // theirs.
   std::map<absl::StatusCode, int64_t> failed_calls;
-  // Sources that failed in answered calls, by code.
+  // Sources that failed, by code: in answered calls, and all those of calls that failed for that.
+  // Sources of calls that failed otherwise (a server that is down) are counted nowhere.
   std::map<absl::StatusCode, int64_t> failed_sources;
   // The first failure of a call or a source; OK: there was none.
   absl::Status first_failure;
@@ -81,8 +83,7 @@ struct LoadReport {
   Percentiles latency;
   // Streams: from before sending to the first message with a token that can no longer change.
   Percentiles first_token;
-  // The same of calls that were refused as a whole or in all their sources: RESOURCE_EXHAUSTED or
-  // UNAVAILABLE.
+  // The same of calls that were refused: RESOURCE_EXHAUSTED or UNAVAILABLE.
   Percentiles refused;
   // How late calls were sent. More than a few milliseconds: this machine cannot send at that rate.
   Percentiles lag;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "client/errors.h"
+
 namespace beamwright::client {
 namespace {
 
@@ -40,6 +42,11 @@ void Tally::Ended(Clock::time_point intended, Clock::time_point now,
     return;
   }
   ++report_.failed_calls[response.status().code()];
+  if (const auto sources = SourceErrorsOf(response.status()); sources.has_value()) {
+    for (const v1::CodeCount& count : sources->counts()) {
+      report_.failed_sources[static_cast<absl::StatusCode>(count.code())] += count.sources();
+    }
+  }
   NoteFailureLocked(response.status());
   if (IsRefusal(response.status().code())) {
     refused_.Record(latency);

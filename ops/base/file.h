@@ -1,5 +1,4 @@
-// Whole files, read once. Model files are read into memory, never mapped: a file that changes on
-// disk later changes nothing that is served.
+// Whole files, read once. Those that are too large for that: ops/base/input_file.h.
 #ifndef BEAMWRIGHT_OPS_BASE_FILE_H_
 #define BEAMWRIGHT_OPS_BASE_FILE_H_
 

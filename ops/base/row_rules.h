@@ -4,10 +4,10 @@
 //
 // Order, per token: the logit x; sparse edits (in their order); ban and allowed set (x =
 // -infinity); temperature (x / T). The log-sum-exp is taken over these values, so log-probabilities
-// are renormalised over what is allowed; with renormalize false it is taken before, and what the
-// edits and the temperature make of the log-probabilities is the answer. Then the rank bonus and
-// what other scorers add (`added`) are added: they move a token's rank, not its log-probability. A
-// draw replaces the choice of the best by chance.
+// are renormalised over what is allowed; with renormalize false it is taken before, over all that
+// is not excluded, and what the edits and the temperature make of the log-probabilities is the
+// answer. Then the rank bonus and what other scorers add (`added`) are added: they move a token's
+// rank, not its log-probability. A draw replaces the choice of the best by chance.
 #ifndef BEAMWRIGHT_OPS_BASE_ROW_RULES_H_
 #define BEAMWRIGHT_OPS_BASE_ROW_RULES_H_
 
@@ -21,6 +21,7 @@ enum class EditKind : uint8_t {
   kAdd,          // x + value
   kScaleBySign,  // x < 0 ? x * value : x / value (the repetition penalty's form)
   kBan,          // -infinity; value unused
+  kExclude,      // the same, and no share in any log-sum-exp: padding, which the model never means
 };
 
 struct LogitEdit {

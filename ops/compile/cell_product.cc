@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/tensor/deferred.h"
+
 namespace beamwright::ops {
 
 bool IsCell(const Node& node) {
@@ -25,12 +27,15 @@ std::optional<CellProduct> FindCellProduct(const Node& node, absl::Span<const In
 }
 
 Tensor Columns(const Tensor& matrix, int64_t first, int64_t count) {
-  Tensor part(DType::kF32, {matrix.dim(0), count});
-  for (int64_t row = 0; row < matrix.dim(0); ++row) {
-    std::copy_n(matrix.data<float>() + row * matrix.dim(1) + first, count,
-                part.mutable_data<float>() + row * count);
-  }
-  return part;
+  // Copying cannot fail.
+  return *MakeConstant(DType::kF32, {matrix.dim(0), count}, [=](std::byte* out) {
+    const float* const from = matrix.data<float>() + first;
+    auto* const to = reinterpret_cast<float*>(out);
+    for (int64_t row = 0; row < matrix.dim(0); ++row) {
+      std::copy_n(from + row * matrix.dim(1), count, to + row * count);
+    }
+    return absl::OkStatus();
+  });
 }
 
 void TakeProduct(const CellProduct& found, ValueId product, ValueId recurrent, Node& cell) {

@@ -48,6 +48,8 @@ using Kind = RowInfo::Kind;
 
 // Symbols that are followed through one node; a node with more is none of shape arithmetic.
 constexpr size_t kMostSymbols = 16;
+// Of what the inputs of one node may be taken for.
+constexpr size_t kMostChoices = 64;
 
 // An axis of a rule of a loop, counted from the front; nothing if there is no such axis, which
 // inference has not seen where it knew no rank.
@@ -207,31 +209,37 @@ class ExtentsFinder {
   }
 
   // Hands on one product of symbols, as if it were the number of rows. What else there is of shapes
-  // stands as it is: a rule holds for whatever the number of rows may be besides.
+  // stands as it is: a rule holds for whatever the number of rows may be besides. So where the
+  // symbols stand on several axes (queries and keys of attention over itself), each of an input may
+  // be taken for rows, and the others, or all of that input, for extents of which nothing is known.
   void HandOnSymbols(const Node& node, const Operator& op, const std::vector<int>& symbols,
                      std::vector<Extent>& shape) {
-    std::vector<RowInfo> rows;
+    std::vector<std::vector<RowInfo>> places;  // by input: what it may be taken for
+    size_t choices = 1;
     for (const ValueId id : node.inputs) {
-      rows.push_back({Kind::kFixed});
-      if (!id.present() || !found_.of(id).shape.has_value()) {
-        continue;
-      }
-      const std::vector<Extent>& dims = *found_.of(id).shape;
-      for (size_t axis = 0; axis < dims.size(); ++axis) {
-        if (dims[axis].symbols != symbols) {
-          continue;
+      std::vector<RowInfo>& mine = places.emplace_back();
+      const auto& dims = id.present() ? found_.of(id).shape : std::nullopt;
+      for (size_t axis = 0; dims.has_value() && axis < dims->size(); ++axis) {
+        if ((*dims)[axis].symbols == symbols) {
+          mine.push_back({Kind::kRows, static_cast<int>(axis), (*dims)[axis].number});
         }
-        if (rows.back().kind == Kind::kRows) {
-          return;  // on two axes: no rule speaks of that
-        }
-        rows.back() = {Kind::kRows, static_cast<int>(axis), dims[axis].number};
       }
+      mine.push_back({Kind::kFixed});
+      choices = std::min(choices * mine.size(), kMostChoices + 1);
     }
-    const RowInfo result = op.rows(node, rows, info_.InputsOf(graph_, node));
-    if (result.kind == Kind::kRows && static_cast<size_t>(result.axis) < shape.size()) {
-      Extent& extent = shape[static_cast<size_t>(result.axis)];
-      if (!extent.is_number()) {
-        extent = Extent{result.factor, symbols};
+    choices = choices > kMostChoices ? 1 : choices;
+    const std::vector<InputInfo> inputs = info_.InputsOf(graph_, node);
+    for (size_t choice = 0; choice < choices; ++choice) {
+      std::vector<RowInfo> rows;
+      size_t left = choice;
+      for (const std::vector<RowInfo>& mine : places) {
+        rows.push_back(mine[left % mine.size()]);
+        left /= mine.size();
+      }
+      const RowInfo result = op.rows(node, rows, inputs);
+      if (result.kind == Kind::kRows && static_cast<size_t>(result.axis) < shape.size() &&
+          !shape[static_cast<size_t>(result.axis)].is_number()) {
+        shape[static_cast<size_t>(result.axis)] = Extent{result.factor, symbols};
       }
     }
   }

@@ -3,14 +3,16 @@
 #include <algorithm>
 
 #include "absl/container/inlined_vector.h"
+#include "ops/base/interruption.h"
 #include "ops/base/status.h"
+#include "ops/tensor/deferred.h"
 
 namespace beamwright::ops {
 namespace {
 
 bool IsView(const Tensor& value, const Tensor& of) {
-  return value.has_value() && of.has_value() && value.bytes() >= of.bytes() &&
-         value.bytes() < of.bytes() + std::max<int64_t>(of.num_bytes(), 1);
+  return value.has_value() && of.has_value() && value.place() >= of.place() &&
+         value.place() < of.place() + std::max<int64_t>(of.num_bytes(), 1);
 }
 
 using Inputs = absl::InlinedVector<const Tensor*, 8>;
@@ -69,6 +71,7 @@ absl::StatusOr<Program> Program::Compile(const Graph& graph, const GraphInfo& in
     instruction.first_output = program.first_slot_[i];
     instruction.num_outputs = static_cast<int>(node.outputs.size());
     program.instructions_.push_back(std::move(instruction));
+    ForgetIdle();  // the kernel has what it needs of them
   }
   return program;
 }
@@ -171,6 +174,7 @@ absl::Status Program::RunRepeating(const Instruction& instruction, const Executi
 
 absl::Status Program::Run(const ExecutionContext& context, Slots& slots) const {
   for (const Instruction& instruction : instructions_) {
+    BW_RETURN_IF_ERROR(Interruption::CheckCurrent());
     BW_RETURN_IF_ERROR(RunInstruction(instruction, context, slots));
   }
   return absl::OkStatus();

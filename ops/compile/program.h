@@ -57,7 +57,8 @@ class Program {
 
   // Slots with the constants in place.
   Slots MakeSlots() const { return constants_; }
-  // Runs all instructions. The caller has set the slots that nothing here computes.
+  // Runs all instructions, or those before it is interrupted (Cancelled). The caller has set the
+  // slots that nothing here computes.
   absl::Status Run(const ExecutionContext& context, Slots& slots) const;
   // Runs one. Its error names the node. RunRepeating gives it `repeat_rows` copies of the values in
   // `repeated`, one after another along the first axis.

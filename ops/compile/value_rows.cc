@@ -1,8 +1,10 @@
 #include "ops/compile/value_rows.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "ops/compile/extents.h"
+#include "ops/compile/row_extents.h"
 
 namespace beamwright::ops {
 namespace {
@@ -35,36 +37,41 @@ class RowFinder {
       }
     }
     for (size_t i = 0; i < body.nodes.size(); ++i) {
-      const Node& node = body.nodes[i];
-      if (scopes_[i] == Scope::kModel || node.op == "Parameter") {
-        continue;
-      }
-      std::vector<RowInfo> inputs;
-      for (const ValueId id : node.inputs) {
-        inputs.push_back(id.present() ? rows_[static_cast<size_t>(id.node)]
-                                      : RowInfo{Kind::kFixed});
-      }
-      if (node.op == "Result") {
-        rows_[i] = inputs[0];
-        continue;
-      }
-      const Operator* op = operators_.Find(node.op);
-      if (op != nullptr && op->rows != nullptr) {
-        rows_[i] = op->rows(node, inputs, info_.InputsOf(body, node));
-        if (rows_[i].kind == Kind::kExtent && node.outputs.size() == 1) {
-          rows_[i] = LookCloser(static_cast<int>(i), inputs);
-        }
-      } else {
-        const bool fixed = std::all_of(inputs.begin(), inputs.end(), [](const RowInfo& rows) {
-          return rows.kind == Kind::kFixed;
-        });
-        rows_[i] = RowInfo{fixed ? Kind::kFixed : Kind::kMixed};
+      FindRowsOf(i);
+      for (size_t output = 0; output < body.nodes[i].outputs.size(); ++output) {
+        row_extents_->Note(extents_.of({static_cast<int>(i), static_cast<int>(output)}), rows_[i]);
       }
     }
     return std::move(rows_);
   }
 
  private:
+  void FindRowsOf(size_t i) {
+    const Node& node = loop_.body.nodes[i];
+    if (scopes_[i] == Scope::kModel || node.op == "Parameter") {
+      return;
+    }
+    std::vector<RowInfo> inputs;
+    for (const ValueId id : node.inputs) {
+      inputs.push_back(id.present() ? rows_[static_cast<size_t>(id.node)] : RowInfo{Kind::kFixed});
+    }
+    if (node.op == "Result") {
+      rows_[i] = inputs[0];
+      return;
+    }
+    const Operator* op = operators_.Find(node.op);
+    if (op != nullptr && op->rows != nullptr) {
+      rows_[i] = op->rows(node, inputs, info_.InputsOf(loop_.body, node));
+      if (node.outputs.size() == 1) {
+        rows_[i] = LookCloser(static_cast<int>(i), inputs);
+      }
+    } else {
+      const bool fixed = std::all_of(inputs.begin(), inputs.end(),
+                                     [](const RowInfo& rows) { return rows.kind == Kind::kFixed; });
+      rows_[i] = RowInfo{fixed ? Kind::kFixed : Kind::kMixed};
+    }
+  }
+
   // Of a sliced [rows, time] or [time, rows] the other axis counts rows; of all else the first.
   static int RowAxis(const LoopInput& input) {
     return input.kind == LoopInput::Kind::kSliced && !input.drop_axis && input.axis == 0 ? 1 : 0;
@@ -80,46 +87,19 @@ class RowFinder {
     }
     Symbols symbols;
     const Extent rows = symbols.New();
-    row_symbol_ = rows.symbols[0];
+    row_extents_.emplace(rows);
     extents_ = Extents::Find(loop_.body, info_, operators_, symbols,
                              ParametersWithRows(loop_.body, axes, rows, symbols));
   }
 
-  bool HasRows(const Extent& extent) const {
-    return std::find(extent.symbols.begin(), extent.symbols.end(), row_symbol_) !=
-           extent.symbols.end();
-  }
-
-  // Of a value that follows from extents, whether it really follows from the number of rows: other
-  // extents are the same for every row. What is broadcast to the rows has them.
   RowInfo LookCloser(int index, absl::Span<const RowInfo> inputs) const {
     const Node& node = loop_.body.node(index);
-    const ValueExtents& value = extents_.of({index, 0});
-    if (value.elements.has_value() &&
-        std::all_of(value.elements->begin(), value.elements->end(), [&](const Extent& element) {
-          return element.is_extent() && !HasRows(element);
-        })) {
-      return RowInfo{Kind::kFixed};
+    std::vector<const ValueExtents*> known;
+    for (const ValueId id : node.inputs) {
+      known.push_back(id.present() ? &extents_.of(id) : nullptr);
     }
-    return node.op == "Broadcast" && inputs.size() == 2 && inputs[0].kind == Kind::kFixed
-               ? BroadcastRows(extents_.of(node.inputs[0]), value)
-               : RowInfo{Kind::kExtent};
-  }
-
-  // The rows of something that has none, broadcast to them.
-  RowInfo BroadcastRows(const ValueExtents& data, const ValueExtents& value) const {
-    const auto has_rows = [&](const Extent& extent) { return HasRows(extent); };
-    if (!value.shape.has_value() || !data.shape.has_value() ||
-        std::count_if(value.shape->begin(), value.shape->end(), has_rows) != 1) {
-      return RowInfo{Kind::kExtent};
-    }
-    const auto rows = std::find_if(value.shape->begin(), value.shape->end(), has_rows);
-    const auto from_right = static_cast<size_t>(value.shape->end() - rows);
-    const bool is_new = data.shape->size() < from_right ||
-                        *(data.shape->end() - static_cast<int64_t>(from_right)) == Extent{};
-    return is_new && rows->symbols.size() == 1
-               ? RowInfo{Kind::kRows, static_cast<int>(rows - value.shape->begin()), rows->number}
-               : RowInfo{Kind::kExtent};
+    return row_extents_->LookCloser(node, inputs, known, extents_.of({index, 0}),
+                                    rows_[static_cast<size_t>(index)]);
   }
 
   const Loop& loop_;
@@ -127,7 +107,7 @@ class RowFinder {
   const OperatorSet& operators_;
   const std::vector<Scope>& scopes_;
   Extents extents_;
-  int row_symbol_ = 0;
+  std::optional<RowExtents> row_extents_;
   std::vector<RowInfo> rows_;  // by node
 };
 

@@ -6,9 +6,11 @@
 #include "ops/base/status.h"
 #include "ops/graph/body_maps.h"
 #include "ops/graph/branch_inference.h"
+#include "ops/graph/deferred_fold.h"
 #include "ops/graph/inference_budget.h"
 #include "ops/graph/loop_inference.h"
 #include "ops/graph/value_info.h"
+#include "ops/tensor/deferred.h"
 #include "ops/tensor/tensor_limit.h"
 
 namespace beamwright::ops {
@@ -78,6 +80,7 @@ class Inference {
   }
 
   absl::Status InferNode(int index) {
+    ForgetIdle();  // of the nodes before
     Node& node = graph_.node(index);
     if (node.op == "Parameter") {
       return CheckExtents(node);
@@ -276,7 +279,7 @@ class Inference {
     for (InputInfo& input : unknown) {
       input.value = nullptr;
     }
-    BW_ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
+    BW_ASSIGN_OR_RETURN(const std::shared_ptr<const Kernel> kernel,
                         op.make(KernelRequest{node, unknown, operators_}));
     std::vector<Tensor>& results = info_.constants[static_cast<size_t>(index)];
     const TensorLimit limit(InferenceBudget::MaxFoldedBytes(values));
@@ -286,7 +289,8 @@ class Inference {
       results.assign(results.size(), Tensor());
       return absl::OkStatus();
     }
-    return status;
+    BW_RETURN_IF_ERROR(status);
+    return DeferResults(kernel, values, results);
   }
 
   Graph& graph_;

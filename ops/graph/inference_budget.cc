@@ -68,7 +68,7 @@ double Products(const Node& node, absl::Span<const Tensor* const> values, double
 }  // namespace
 
 void InferenceBudget::AddConstant(const Tensor& constant) {
-  if (constant.num_bytes() > kSmallBytes && counted_.insert(constant.bytes()).second) {
+  if (constant.num_bytes() > kSmallBytes && counted_.insert(constant.place()).second) {
     constant_bytes_ += constant.num_bytes();
   }
 }

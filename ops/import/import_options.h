@@ -3,9 +3,11 @@
 #define BEAMWRIGHT_OPS_IMPORT_IMPORT_OPTIONS_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "ops/base/input_file.h"
 
 namespace beamwright::ops {
 
@@ -14,10 +16,17 @@ struct ImportOptions {
   // become nodes with the file's type as op and all attributes as strings; good for looking at a
   // graph, not for running it.
   bool keep_unknown_layers = false;
+  // A folder that links of weights' files may lead into, beside the folder of the graph file.
+  // Empty: none. For ReadGraph(path), which opens files by itself.
+  std::string allow_links;
 };
 
-// The content of a file by its name, as the graph file or its reader spells it. Whoever gives the
-// function decides which files may be read; a graph file is not trusted.
+// Opens a file by its name, as the graph file or its reader spells it. Whoever gives the function
+// decides which files may be read; a graph file is not trusted.
+using InputFilePtr = std::shared_ptr<const InputFile>;
+using OpenFileFunction = std::function<absl::StatusOr<InputFilePtr>(const std::string& name)>;
+
+// The same where files are in memory.
 using ReadFileFunction = std::function<absl::StatusOr<std::string>(const std::string& name)>;
 
 }  // namespace beamwright::ops

@@ -1,15 +1,14 @@
 #include "ops/import/ir_constant.h"
 
-#include <cstring>
-
 #include "ops/base/status.h"
+#include "ops/import/file_tensor.h"
 #include "ops/import/ir_text.h"
 
 namespace beamwright::ops {
 namespace {
 
 // Files store equal constants once, so distinct ranges hardly overlap.
-constexpr int64_t kMaxGrowth = 4;
+constexpr int64_t kMaxConstantGrowth = 4;
 
 bool Contradict(const PartialShape& a, const PartialShape& b) {
   if (!a.has_rank() || !b.has_rank()) {
@@ -75,42 +74,38 @@ absl::StatusOr<Tensor> IrWeights::Read(const IrLayer& layer) {
   if (offset < 0 || size < 0) {
     return Invalid("offset ", offset, " and size ", size, " must not be negative");
   }
-  if (size < needed) {
+  // OpenVINO writes one byte for a constant without elements.
+  if (size != needed && (needed != 0 || size != 1)) {
     return Invalid("size is ", size, " bytes; ", Name(info.dtype), info.shape.ToString(), " needs ",
                    needed);
   }
   if (needed == 0) {
     return Tensor(info.dtype, info.shape.dims());
   }
-  if (!bytes_.ok()) {
-    return Annotate(bytes_.status(), "needs the weights file");
+  if (!file_.ok()) {
+    return Annotate(file_.status(), "needs the weights file");
   }
-  const auto available = static_cast<int64_t>(bytes_->size());
+  const int64_t available = (*file_)->size();
   if (size > available || offset > available - size) {
     return Invalid("bytes from ", offset, ", ", size, " of them, lie outside the weights file of ",
                    available, " bytes");
   }
-  return Copy(offset, info.dtype, info.shape.dims());
+  return Take(offset, info.dtype, info.shape.dims());
 }
 
-absl::StatusOr<Tensor> IrWeights::Copy(int64_t offset, DType dtype, const Shape& shape) {
+absl::StatusOr<Tensor> IrWeights::Take(int64_t offset, DType dtype, const Shape& shape) {
   const int64_t size = NumElements(shape) * SizeOf(dtype);
-  Tensor& copy = copies_[{offset, size, dtype}];
-  if (!copy.has_value()) {
-    if (size > kMaxGrowth * static_cast<int64_t>(bytes_->size()) - copied_bytes_) {
-      return Invalid("the constants up to here overlap and take more than ", kMaxGrowth,
-                     " times the weights file of ", bytes_->size(), " bytes");
+  Tensor& taken = taken_[{offset, size, dtype}];
+  if (!taken.has_value()) {
+    const int64_t available = (*file_)->size();
+    if (size > kMaxConstantGrowth * available - taken_bytes_) {
+      return Invalid("the constants up to here overlap and take more than ", kMaxConstantGrowth,
+                     " times the weights file of ", available, " bytes");
     }
-    copied_bytes_ += size;
-    copy = Tensor(dtype, shape);
-    std::memcpy(copy.mutable_bytes(), bytes_->data() + offset, static_cast<size_t>(size));
-    if (dtype == DType::kBool) {  // any byte may stand there; a bool is 0 or 1
-      for (int64_t i = 0; i < size; ++i) {
-        copy.mutable_bytes()[i] = std::byte{copy.bytes()[i] != std::byte{0}};
-      }
-    }
+    taken_bytes_ += size;
+    BW_ASSIGN_OR_RETURN(taken, ReadTensor(*file_, offset, dtype, shape));
   }
-  return copy.Reshaped(shape);
+  return taken.Reshaped(shape);
 }
 
 }  // namespace beamwright::ops

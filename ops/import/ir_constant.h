@@ -7,31 +7,31 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "ops/import/import_options.h"
 #include "ops/import/ir_net.h"
 #include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
 
-// Copies constants out of the weights, since nothing there is aligned. Layers that name the same
-// bytes with the same type share one copy, and what is copied altogether is bounded by a small
+// Reads constants out of the weights, since nothing there is aligned. Layers that name the same
+// bytes with the same type share one tensor, and what is read altogether is bounded by a small
 // multiple of the file: overlapping ranges of a hostile file cannot ask for more.
 class IrWeights {
  public:
-  // The content of the .bin file (not owned, must live while this does), or why there is none.
-  explicit IrWeights(absl::StatusOr<absl::string_view> bytes) : bytes_(std::move(bytes)) {}
+  // The .bin file, or why there is none.
+  explicit IrWeights(absl::StatusOr<InputFilePtr> file) : file_(std::move(file)) {}
 
   // The tensor of a Const layer: type and shape from <data> or, without, from its output port.
   // Errors (without the layer's name): no or contradicting type or shape, a range outside the
-  // weights or too short, no weights.
+  // weights or of another size than the shape's, no weights.
   absl::StatusOr<Tensor> Read(const IrLayer& layer);
 
  private:
-  absl::StatusOr<Tensor> Copy(int64_t offset, DType dtype, const Shape& shape);
+  absl::StatusOr<Tensor> Take(int64_t offset, DType dtype, const Shape& shape);
 
-  absl::StatusOr<absl::string_view> bytes_;
-  absl::flat_hash_map<std::tuple<int64_t, int64_t, DType>, Tensor> copies_;
-  int64_t copied_bytes_ = 0;
+  absl::StatusOr<InputFilePtr> file_;
+  absl::flat_hash_map<std::tuple<int64_t, int64_t, DType>, Tensor> taken_;
+  int64_t taken_bytes_ = 0;
 };
 
 // Type and shape of a Parameter or Const: <data element_type shape>, else the only output port,

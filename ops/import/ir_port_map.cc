@@ -11,11 +11,11 @@ namespace beamwright::ops {
 namespace {
 
 // Far above every extent; keeps arithmetic on them from overflowing.
-constexpr int64_t kMost = int64_t{1} << 48;
+constexpr int64_t kMostIndex = int64_t{1} << 48;
 
 absl::StatusOr<int64_t> ReadBounded(pugi::xml_node xml, const char* name, int64_t fallback) {
   BW_ASSIGN_OR_RETURN(const int64_t value, ReadInt(xml, name, fallback));
-  if (value < -kMost || value > kMost) {
+  if (value < -kMostIndex || value > kMostIndex) {
     return Invalid("attribute '", name, "' is ", value, ", beyond 2^48");
   }
   return value;

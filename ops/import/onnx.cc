@@ -1,25 +1,24 @@
 #include "ops/import/onnx.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_join.h"
 #include "onnx/onnx_pb.h"
-#include "ops/base/file.h"
 #include "ops/base/status.h"
+#include "ops/import/file_kind.h"
+#include "ops/import/files_beside.h"
 #include "ops/import/onnx_calls.h"
 #include "ops/import/onnx_check.h"
 #include "ops/import/onnx_graph.h"
 #include "ops/import/onnx_operators.h"
+#include "ops/import/onnx_outline.h"
 #include "ops/import/onnx_sequences.h"
 #include "ops/import/onnx_text.h"
 #include "ops/import/onnx_wire.h"
 
 namespace beamwright::ops {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Protobuf itself parses no more.
 constexpr int64_t kMaxModelBytes = (int64_t{1} << 31) - 1;
@@ -120,45 +119,33 @@ absl::Status AddParameters(const onnx::GraphProto& graph, OnnxBuilder& builder, 
   return builder.status();
 }
 
-// Content of files below the model's folder. Links may not lead out of it.
-ReadFileFunction ReaderOf(const fs::path& folder) {
-  return [folder](const std::string& name) -> absl::StatusOr<std::string> {
-    std::error_code error;
-    const fs::path root = fs::canonical(folder, error);
-    const fs::path path = error ? fs::path() : fs::canonical(folder / name, error);
-    if (error) {
-      return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot find ", Quote(name)));
-    }
-    const fs::path relative = path.lexically_relative(root);
-    if (relative.empty() || *relative.begin() == "..") {
-      return Invalid(Quote(name), " links to a file outside of the model's folder");
-    }
-    return ReadFile(path.string());
-  };
-}
-
-}  // namespace
-
-absl::StatusOr<Graph> ParseOnnx(absl::string_view bytes, const ReadFileFunction& read,
-                                const ImportOptions& options) {
-  if (static_cast<int64_t>(bytes.size()) > kMaxModelBytes) {
-    return Invalid("the model has ", bytes.size(), " bytes; at most ", kMaxModelBytes,
+absl::StatusOr<onnx::ModelProto> ParseModel(const InputFile& file) {
+  if (file.size() > kMaxModelBytes) {
+    return Invalid("the model has ", file.size(), " bytes; at most ", kMaxModelBytes,
                    " are allowed");
   }
-  const absl::Status fits = CheckOnnxMemory(bytes);
+  absl::StatusOr<std::string> outline = OutlineOnnx(file);
+  const absl::Status fits =
+      outline.ok() ? CheckOnnxMemory(*outline, file.size()) : outline.status();
   if (!fits.ok()) {
-    return Annotate(fits, "is no ONNX model");
+    return absl::IsInvalidArgument(fits) ? Annotate(fits, "is no ONNX model") : fits;
   }
   onnx::ModelProto model;
-  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+  if (!model.ParseFromArray(outline->data(), static_cast<int>(outline->size()))) {
     return Invalid("is no ONNX model: its bytes are malformed, or messages are nested too deep");
   }
+  return model;
+}
+
+absl::StatusOr<Graph> ParseFile(const InputFilePtr& file, const OpenFileFunction& open,
+                                const ImportOptions& options) {
+  BW_ASSIGN_OR_RETURN(onnx::ModelProto model, ParseModel(*file));
   if (!model.has_graph()) {
     return Invalid("is no ONNX model: it has no graph");
   }
-  OnnxImport import{OnnxTensors(read)};
+  OnnxImport import{OnnxTensors(file, open)};
   import.keep_unknown = options.keep_unknown_layers;
-  import.file_bytes = static_cast<int64_t>(bytes.size());
+  import.file_bytes = file->size();
   BW_ASSIGN_OR_RETURN(OnnxOpsets opsets, ReadOpsets(model.opset_import()));
   if (!opsets.contains("")) {
     return Invalid("no opset is imported for the default domain");
@@ -177,7 +164,21 @@ absl::StatusOr<Graph> ParseOnnx(absl::string_view bytes, const ReadFileFunction&
   BW_RETURN_IF_ERROR(TranslateOnnxGraph(model.graph(), OnnxPlace{import, opsets, scope}));
   Graph graph = builder.Take();
   graph.name = model.graph().name();
+  if (graph.results.empty()) {
+    return Invalid("the graph has no outputs, so it computes nothing");
+  }
   return graph;
+}
+
+}  // namespace
+
+absl::StatusOr<Graph> ParseOnnx(absl::string_view bytes, const ReadFileFunction& read,
+                                const ImportOptions& options) {
+  const auto open = [&](const std::string& name) -> absl::StatusOr<InputFilePtr> {
+    BW_ASSIGN_OR_RETURN(std::string content, read(name));
+    return InputFile::OfContent(std::move(content));
+  };
+  return ParseFile(InputFile::OfContent(std::string(bytes)), open, options);
 }
 
 std::vector<OnnxOperatorLine> ListOnnxOperators() {
@@ -188,15 +189,24 @@ std::vector<OnnxOperatorLine> ListOnnxOperators() {
   return lines;
 }
 
-absl::StatusOr<Graph> ReadOnnx(const std::string& path, const ImportOptions& options) {
-  BW_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kMaxModelBytes));
-  const fs::path folder = fs::path(path).parent_path();
-  absl::StatusOr<Graph> graph =
-      ParseOnnx(bytes, ReaderOf(folder.empty() ? fs::path(".") : folder), options);
-  if (!graph.ok()) {
-    return Annotate(graph.status(), absl::StrCat("'", path, "'"));
+absl::StatusOr<Graph> ReadOnnx(const std::string& path, const OpenFileFunction& open,
+                               const ImportOptions& options) {
+  BW_ASSIGN_OR_RETURN(const InputFilePtr file, open(path));
+  absl::Status status = CheckFileKind(*file);
+  if (status.ok()) {
+    const std::string folder = FolderOf(path);
+    absl::StatusOr<Graph> graph = ParseFile(
+        file, [&](const std::string& name) { return open(folder + name); }, options);
+    if (graph.ok()) {
+      return graph;
+    }
+    status = graph.status();
   }
-  return graph;
+  return Annotate(status, absl::StrCat("'", path, "'"));
+}
+
+absl::StatusOr<Graph> ReadOnnx(const std::string& path, const ImportOptions& options) {
+  return ReadOnnx(path, FilesBeside(path, options.allow_links), options);
 }
 
 }  // namespace beamwright::ops

@@ -22,6 +22,11 @@ namespace beamwright::ops {
 // wrong; Unimplemented: it asks for what is not supported; NotFound and the like: it can't be read.
 absl::StatusOr<Graph> ReadOnnx(const std::string& path, const ImportOptions& options = {});
 
+// The same where `open` opens `path` and, by `path`'s folder and their location in the model, files
+// of external data.
+absl::StatusOr<Graph> ReadOnnx(const std::string& path, const OpenFileFunction& open,
+                               const ImportOptions& options);
+
 // The same from memory. `read` gives the files of external data by their location as the model
 // spells it, which has been checked to be relative and to stay below the folder by its spelling;
 // links are the function's business. Nothing of the arguments is kept.

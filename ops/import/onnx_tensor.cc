@@ -2,18 +2,22 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "ops/base/status.h"
+#include "ops/import/file_kind.h"
+#include "ops/import/file_tensor.h"
+#include "ops/import/onnx_outline.h"
 #include "ops/import/onnx_text.h"
 
 namespace beamwright::ops {
 namespace {
 
 // Exporters do not share bytes between tensors; a little room for those that do.
-constexpr int64_t kMaxGrowth = 4;
+constexpr int64_t kMaxExternalGrowth = 4;
 
 // Type and shape, all extents known. Elements are made later, when it is known that the message
 // has them.
@@ -41,14 +45,17 @@ void Normalise(Tensor& tensor) {
   }
 }
 
-absl::StatusOr<Tensor> FromBytes(absl::string_view bytes, DType dtype, const Shape& shape) {
+absl::Status CheckSize(int64_t bytes, DType dtype, const Shape& shape) {
   const int64_t needed = NumElements(shape) * SizeOf(dtype);
-  if (static_cast<int64_t>(bytes.size()) != needed) {
-    return Invalid("has ", bytes.size(), " bytes of elements; ", Name(dtype), ToString(shape),
-                   " takes ", needed);
-  }
+  return bytes == needed ? absl::OkStatus()
+                         : Invalid("has ", bytes, " bytes of elements; ", Name(dtype),
+                                   ToString(shape), " takes ", needed);
+}
+
+absl::StatusOr<Tensor> FromBytes(absl::string_view bytes, DType dtype, const Shape& shape) {
+  BW_RETURN_IF_ERROR(CheckSize(static_cast<int64_t>(bytes.size()), dtype, shape));
   Tensor tensor(dtype, shape);
-  if (needed > 0) {
+  if (!bytes.empty()) {
     std::memcpy(tensor.mutable_bytes(), bytes.data(), bytes.size());
   }
   Normalise(tensor);
@@ -116,11 +123,33 @@ absl::StatusOr<Tensor> ReadInlineTensor(const onnx::TensorProto& message) {
                                 : FromFields(message, head.dtype, head.shape.dims());
 }
 
+namespace {
+
+absl::StatusOr<Tensor> ReadElements(const InputFilePtr& file, const onnx::TensorProto& message,
+                                    const OnnxElements& elements) {
+  BW_ASSIGN_OR_RETURN(const ValueInfo head, ReadHead(message));
+  const Shape& shape = head.shape.dims();
+  if (elements.is_float_data && head.dtype != DType::kF32) {
+    return Invalid("has its elements in float_data; ", Name(head.dtype), " does not stand there");
+  }
+  BW_RETURN_IF_ERROR(CheckSize(elements.size, head.dtype, shape));
+  if (elements.offset < 0 || elements.size < 0 || elements.size > file->size() ||
+      elements.offset > file->size() - elements.size) {
+    return Invalid("its elements lie outside the file");
+  }
+  return ReadTensor(file, elements.offset, head.dtype, shape);
+}
+
+}  // namespace
+
 absl::StatusOr<Tensor> OnnxTensors::Read(const onnx::TensorProto& message) {
   Tensor& known = tensors_[&message];
   if (!known.has_value()) {
+    BW_ASSIGN_OR_RETURN(const std::optional<OnnxElements> in_file, ElementsInFile(message));
     if (message.data_location() == onnx::TensorProto::EXTERNAL) {
       BW_RETURN_IF_ERROR(ReadExternal(message, known));
+    } else if (in_file.has_value()) {
+      BW_ASSIGN_OR_RETURN(known, ReadElements(model_, message, *in_file));
     } else {
       BW_ASSIGN_OR_RETURN(known, ReadInlineTensor(message));
     }
@@ -150,10 +179,10 @@ absl::Status OnnxTensors::ReadExternal(const onnx::TensorProto& message, Tensor&
           absl::StrCat("external data: ", Quote(entry.key()), " is not supported"));
     }
   }
-  BW_ASSIGN_OR_RETURN(const absl::string_view file, File(location));
-  const auto available = static_cast<int64_t>(file.size());
+  BW_ASSIGN_OR_RETURN(const InputFilePtr file, File(location));
+  const int64_t available = file->size();
   length = length < 0 ? needed : length;
-  if (length < needed) {
+  if (length != needed) {
     return Invalid("external data: length is ", length, "; ", Name(dtype), ToString(shape),
                    " takes ", needed, " bytes");
   }
@@ -161,29 +190,31 @@ absl::Status OnnxTensors::ReadExternal(const onnx::TensorProto& message, Tensor&
     return Invalid("external data: ", length, " bytes from ", offset, " lie outside ",
                    Quote(location), " of ", available, " bytes");
   }
-  if (needed > kMaxGrowth * file_bytes_ - external_bytes_) {
-    return Invalid("external data up to here overlaps and takes more than ", kMaxGrowth,
+  if (needed > kMaxExternalGrowth * file_bytes_ - external_bytes_) {
+    return Invalid("external data up to here overlaps and takes more than ", kMaxExternalGrowth,
                    " times its files of ", file_bytes_, " bytes");
   }
   external_bytes_ += needed;
-  BW_ASSIGN_OR_RETURN(
-      tensor, FromBytes(file.substr(static_cast<size_t>(offset), static_cast<size_t>(needed)),
-                        dtype, shape));
+  BW_ASSIGN_OR_RETURN(tensor, ReadTensor(file, offset, dtype, shape));
   return absl::OkStatus();
 }
 
-absl::StatusOr<absl::string_view> OnnxTensors::File(const std::string& location) {
+absl::StatusOr<InputFilePtr> OnnxTensors::File(const std::string& location) {
   BW_RETURN_IF_ERROR(CheckLocation(location));
   const auto known = files_.find(location);
   if (known != files_.end()) {
-    return absl::string_view(known->second);
+    return known->second;
   }
-  absl::StatusOr<std::string> content = read_(location);
-  if (!content.ok()) {
-    return Annotate(content.status(), "external data");
+  absl::StatusOr<InputFilePtr> file = open_(location);
+  if (file.ok()) {
+    const absl::Status kind = CheckWeightsKind(**file);
+    file = kind.ok() ? std::move(file) : Annotate(kind, Quote(location));
   }
-  file_bytes_ += static_cast<int64_t>(content->size());
-  return absl::string_view(files_.emplace(location, *std::move(content)).first->second);
+  if (!file.ok()) {
+    return Annotate(file.status(), "external data");
+  }
+  file_bytes_ += (*file)->size();
+  return files_.emplace(location, *std::move(file)).first->second;
 }
 
 }  // namespace beamwright::ops

@@ -19,7 +19,9 @@ namespace beamwright::ops {
 // multiple of its files: overlapping ranges of a hostile file cannot ask for more.
 class OnnxTensors {
  public:
-  explicit OnnxTensors(ReadFileFunction read) : read_(std::move(read)) {}
+  // `model`: the file that messages were outlined from (ops/import/onnx_outline.h).
+  OnnxTensors(InputFilePtr model, OpenFileFunction open)
+      : model_(std::move(model)), open_(std::move(open)) {}
 
   // `message` must live as long as this. InvalidArgument: elements and shape do not fit together,
   // external data outside its file or the model's folder; Unimplemented: element type.
@@ -27,11 +29,12 @@ class OnnxTensors {
 
  private:
   absl::Status ReadExternal(const onnx::TensorProto& message, Tensor& tensor);
-  absl::StatusOr<absl::string_view> File(const std::string& location);
+  absl::StatusOr<InputFilePtr> File(const std::string& location);
 
-  ReadFileFunction read_;
+  InputFilePtr model_;
+  OpenFileFunction open_;
   absl::flat_hash_map<const onnx::TensorProto*, Tensor> tensors_;
-  std::map<std::string, std::string> files_;  // what views of them refer to stays where it is
+  std::map<std::string, InputFilePtr> files_;
   int64_t file_bytes_ = 0;
   int64_t external_bytes_ = 0;
 };

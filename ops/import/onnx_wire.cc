@@ -9,8 +9,7 @@ namespace beamwright::ops {
 namespace {
 
 constexpr int64_t kFreeBytes = int64_t{64} << 20;
-constexpr int64_t kMaxGrowth = 4;
-constexpr int kMaxDepth = 100;
+constexpr int64_t kMaxWireGrowth = 4;
 // Roughly what a message or a text of its own takes, with the list that holds it.
 constexpr int64_t kMessageBytes = 256;
 constexpr int64_t kTextBytes = 48;
@@ -20,11 +19,141 @@ constexpr int64_t kNumberBytes = 16;
 constexpr int64_t kElementBytes = 16;
 constexpr size_t kMaxNameBytes = 4'096;
 
-// Messages of onnx.proto that hold others.
-enum class Message { kModel, kGraph, kNode, kAttribute, kTensor, kValue, kFunction, kOther, kText };
+using Message = OnnxMessage;
 
-// What a field of a message holds; kText for anything that is no message.
-Message FieldOf(Message message, uint64_t field) {
+// Whether a field of a message is a list of numbers of variable length.
+bool IsPacked(Message message, uint64_t field) {
+  return message == Message::kTensor ? field == 1 || field == 5 || field == 7 || field == 11
+                                     : message == Message::kAttribute && field == 8;
+}
+
+// Whether it is the name of a node, a value, an attribute, a function or an operator: these are
+// copied wherever they are read.
+bool IsName(Message message, uint64_t field) {
+  switch (message) {
+    case Message::kNode:
+      return (field >= 1 && field <= 4) || field == 7;
+    case Message::kAttribute:
+      return field == 1 || field == 21;
+    case Message::kTensor:
+      return field == 8;
+    case Message::kValue:
+      return field == 1;
+    case Message::kFunction:
+      return field == 1 || (field >= 4 && field <= 6) || field == 10;
+    default:
+      return false;
+  }
+}
+
+class Walk {
+ public:
+  explicit Walk(int64_t file_bytes) : budget_(kFreeBytes + kMaxWireGrowth * file_bytes) {}
+
+  absl::Status Run(absl::string_view bytes, Message message, int depth) {
+    if (depth > kMaxOnnxDepth) {
+      return Invalid("messages are nested more than ", kMaxOnnxDepth, " deep");
+    }
+    while (!bytes.empty()) {
+      uint64_t tag = 0;
+      uint64_t size = 0;
+      if (!Varint(bytes, tag)) {
+        return Malformed();
+      }
+      switch (tag & 7) {
+        case 0:
+          if (!Varint(bytes, size)) {
+            return Malformed();
+          }
+          BW_RETURN_IF_ERROR(Charge(kNumberBytes));
+          continue;
+        case 1:
+          size = 8;
+          BW_RETURN_IF_ERROR(Charge(kNumberBytes));
+          break;
+        case 5:
+          size = 4;
+          BW_RETURN_IF_ERROR(Charge(kNumberBytes));
+          break;
+        case 2:
+          if (!Varint(bytes, size)) {
+            return Malformed();
+          }
+          break;
+        default:  // groups, which the format does not use
+          return Malformed();
+      }
+      if (size > bytes.size()) {
+        return Malformed();
+      }
+      if ((tag & 7) == 2) {
+        BW_RETURN_IF_ERROR(Field(bytes.substr(0, size), message, OnnxFieldNumber(tag), depth));
+      }
+      bytes.remove_prefix(size);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Charge(int64_t bytes) {
+    budget_ -= bytes;
+    return budget_ >= 0 ? absl::OkStatus()
+                        : Invalid("its messages would take more than ", kFreeBytes >> 20,
+                                  " MiB and four times the file");
+  }
+
+  static absl::Status Malformed() { return Invalid("its bytes are malformed or cut short"); }
+
+  static bool Varint(absl::string_view& bytes, uint64_t& value) {
+    value = 0;
+    for (int shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
+      const auto byte = static_cast<uint8_t>(bytes.front());
+      bytes.remove_prefix(1);
+      value |= uint64_t{byte & 127U} << shift;
+      if (byte < 128) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  absl::Status Field(absl::string_view content, Message message, uint64_t field, int depth) {
+    const Message held = OnnxFieldOf(message, field);
+    // Whether a field of a kOther is a message is not known: it counts as one.
+    const bool is_message = held != Message::kText || message == Message::kOther;
+    BW_RETURN_IF_ERROR(Charge(is_message ? kMessageBytes : kTextBytes));
+    if (IsName(message, field) && content.size() > kMaxNameBytes) {
+      return Invalid("a name of ", content.size(), " bytes; at most ", kMaxNameBytes,
+                     " are allowed");
+    }
+    if (IsPacked(message, field)) {
+      const auto last = [](char byte) { return (static_cast<uint8_t>(byte) & 128) == 0; };
+      BW_RETURN_IF_ERROR(
+          Charge(kElementBytes * std::count_if(content.begin(), content.end(), last)));
+    }
+    if (held == Message::kText) {
+      return message == Message::kOther ? Other(content, depth) : absl::OkStatus();
+    }
+    return held == Message::kOther ? Other(content, depth) : Run(content, held, depth + 1);
+  }
+
+  // Counts length-delimited fields inside as messages; what does not parse is text.
+  absl::Status Other(absl::string_view content, int depth) {
+    const int64_t before = budget_;
+    absl::Status status = Run(content, Message::kOther, depth + 1);
+    if (!status.ok() && budget_ >= 0 && depth < kMaxOnnxDepth) {
+      budget_ = before;
+      return absl::OkStatus();
+    }
+    return status;
+  }
+
+  int64_t budget_;
+};
+
+}  // namespace
+
+OnnxMessage OnnxFieldOf(OnnxMessage message, uint64_t field) {
   switch (message) {
     case Message::kModel:
       return field == 7                                 ? Message::kGraph
@@ -62,141 +191,8 @@ Message FieldOf(Message message, uint64_t field) {
   return Message::kText;
 }
 
-// Whether a field of a message is a list of numbers of variable length.
-bool IsPacked(Message message, uint64_t field) {
-  return message == Message::kTensor ? field == 1 || field == 5 || field == 7 || field == 11
-                                     : message == Message::kAttribute && field == 8;
-}
-
-// Whether it is the name of a node, a value, an attribute, a function or an operator: these are
-// copied wherever they are read.
-bool IsName(Message message, uint64_t field) {
-  switch (message) {
-    case Message::kNode:
-      return (field >= 1 && field <= 4) || field == 7;
-    case Message::kAttribute:
-      return field == 1 || field == 21;
-    case Message::kTensor:
-      return field == 8;
-    case Message::kValue:
-      return field == 1;
-    case Message::kFunction:
-      return field == 1 || (field >= 4 && field <= 6) || field == 10;
-    default:
-      return false;
-  }
-}
-
-class Walk {
- public:
-  explicit Walk(absl::string_view bytes)
-      : budget_(kFreeBytes + kMaxGrowth * static_cast<int64_t>(bytes.size())) {}
-
-  absl::Status Run(absl::string_view bytes, Message message, int depth) {
-    if (depth > kMaxDepth) {
-      return Invalid("messages are nested more than ", kMaxDepth, " deep");
-    }
-    while (!bytes.empty()) {
-      uint64_t tag = 0;
-      uint64_t size = 0;
-      if (!Varint(bytes, tag)) {
-        return Malformed();
-      }
-      switch (tag & 7) {
-        case 0:
-          if (!Varint(bytes, size)) {
-            return Malformed();
-          }
-          BW_RETURN_IF_ERROR(Charge(kNumberBytes));
-          continue;
-        case 1:
-          size = 8;
-          BW_RETURN_IF_ERROR(Charge(kNumberBytes));
-          break;
-        case 5:
-          size = 4;
-          BW_RETURN_IF_ERROR(Charge(kNumberBytes));
-          break;
-        case 2:
-          if (!Varint(bytes, size)) {
-            return Malformed();
-          }
-          break;
-        default:  // groups, which the format does not use
-          return Malformed();
-      }
-      if (size > bytes.size()) {
-        return Malformed();
-      }
-      if ((tag & 7) == 2) {
-        BW_RETURN_IF_ERROR(Field(bytes.substr(0, size), message, tag >> 3, depth));
-      }
-      bytes.remove_prefix(size);
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  absl::Status Charge(int64_t bytes) {
-    budget_ -= bytes;
-    return budget_ >= 0 ? absl::OkStatus()
-                        : Invalid("its messages would take more than ", kFreeBytes >> 20,
-                                  " MiB and four times the file");
-  }
-
-  static absl::Status Malformed() { return Invalid("its bytes are malformed or cut short"); }
-
-  static bool Varint(absl::string_view& bytes, uint64_t& value) {
-    value = 0;
-    for (int shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
-      const auto byte = static_cast<uint8_t>(bytes.front());
-      bytes.remove_prefix(1);
-      value |= uint64_t{byte & 127U} << shift;
-      if (byte < 128) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  absl::Status Field(absl::string_view content, Message message, uint64_t field, int depth) {
-    const Message held = FieldOf(message, field);
-    // Whether a field of a kOther is a message is not known: it counts as one.
-    const bool is_message = held != Message::kText || message == Message::kOther;
-    BW_RETURN_IF_ERROR(Charge(is_message ? kMessageBytes : kTextBytes));
-    if (IsName(message, field) && content.size() > kMaxNameBytes) {
-      return Invalid("a name of ", content.size(), " bytes; at most ", kMaxNameBytes,
-                     " are allowed");
-    }
-    if (IsPacked(message, field)) {
-      const auto last = [](char byte) { return (static_cast<uint8_t>(byte) & 128) == 0; };
-      BW_RETURN_IF_ERROR(
-          Charge(kElementBytes * std::count_if(content.begin(), content.end(), last)));
-    }
-    if (held == Message::kText) {
-      return message == Message::kOther ? Other(content, depth) : absl::OkStatus();
-    }
-    return held == Message::kOther ? Other(content, depth) : Run(content, held, depth + 1);
-  }
-
-  // Counts length-delimited fields inside as messages; what does not parse is text.
-  absl::Status Other(absl::string_view content, int depth) {
-    const int64_t before = budget_;
-    absl::Status status = Run(content, Message::kOther, depth + 1);
-    if (!status.ok() && budget_ >= 0 && depth < kMaxDepth) {
-      budget_ = before;
-      return absl::OkStatus();
-    }
-    return status;
-  }
-
-  int64_t budget_;
-};
-
-}  // namespace
-
-absl::Status CheckOnnxMemory(absl::string_view bytes) {
-  return Walk(bytes).Run(bytes, Message::kModel, 0);
+absl::Status CheckOnnxMemory(absl::string_view bytes, int64_t file_bytes) {
+  return Walk(file_bytes).Run(bytes, Message::kModel, 0);
 }
 
 }  // namespace beamwright::ops

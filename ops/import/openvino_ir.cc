@@ -8,8 +8,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "ops/base/file.h"
 #include "ops/base/status.h"
+#include "ops/import/file_kind.h"
+#include "ops/import/files_beside.h"
 #include "ops/import/ir_bare_layer.h"
 #include "ops/import/ir_graph.h"
 #include "ops/import/ir_net.h"
@@ -53,9 +54,13 @@ int64_t DocumentBytes(absl::string_view xml) {
   return bytes;
 }
 
+absl::Status TooLong(int64_t bytes) {
+  return Invalid("the XML has ", bytes, " bytes; at most ", kMaxIrXmlBytes, " are allowed");
+}
+
 absl::Status ParseXml(absl::string_view xml, pugi::xml_document& document) {
   if (xml.size() > kMaxIrXmlBytes) {
-    return Invalid("the XML has ", xml.size(), " bytes; at most ", kMaxIrXmlBytes, " are allowed");
+    return TooLong(static_cast<int64_t>(xml.size()));
   }
   if (DocumentBytes(xml) > kMaxDocumentBytes) {
     return Invalid("the XML has too many elements and attributes: they would take more than ",
@@ -83,11 +88,8 @@ std::string WeightsPath(const std::string& xml_path) {
   return absl::StrCat(absl::StripSuffix(xml_path, ".xml"), ".bin");
 }
 
-}  // namespace
-
-absl::StatusOr<Graph> ParseOpenVinoIr(absl::string_view xml,
-                                      const absl::StatusOr<absl::string_view>& weights,
-                                      const ImportOptions& options) {
+absl::StatusOr<Graph> ParseNet(absl::string_view xml, absl::StatusOr<InputFilePtr> weights,
+                               const ImportOptions& options) {
   pugi::xml_document document;
   BW_RETURN_IF_ERROR(ParseXml(xml, document));
   pugi::xml_node root = document.document_element();
@@ -101,25 +103,57 @@ absl::StatusOr<Graph> ParseOpenVinoIr(absl::string_view xml,
                    ">; an IR file has <net>");
   }
   BW_RETURN_IF_ERROR(CheckVersion(root));
-  IrImport import{IrWeights(weights)};
+  IrImport import{IrWeights(std::move(weights))};
   BW_ASSIGN_OR_RETURN(IrGraph result, BuildGraph(root, import));
   if (import.num_unknown > 0 && !options.keep_unknown_layers) {
     return UnknownLayersError(import);
   }
+  if (result.graph.results.empty()) {
+    return Invalid("the net has no Result layer, so it computes nothing");
+  }
   return std::move(result.graph);
 }
 
-absl::StatusOr<Graph> ReadOpenVinoIr(const std::string& xml_path, const ImportOptions& options) {
-  BW_ASSIGN_OR_RETURN(const std::string xml,
-                      ReadFile(xml_path, static_cast<int64_t>(kMaxIrXmlBytes)));
-  const absl::StatusOr<std::string> weights = ReadFile(WeightsPath(xml_path));
-  absl::StatusOr<Graph> graph = weights.ok()
-                                    ? ParseOpenVinoIr(xml, absl::string_view(*weights), options)
-                                    : ParseOpenVinoIr(xml, weights.status(), options);
-  if (!graph.ok()) {
-    return Annotate(graph.status(), absl::StrCat("'", xml_path, "'"));
+absl::StatusOr<InputFilePtr> OpenWeights(const std::string& xml_path,
+                                         const OpenFileFunction& open) {
+  const std::string path = WeightsPath(xml_path);
+  BW_ASSIGN_OR_RETURN(InputFilePtr file, open(path));
+  BW_RETURN_IF_ERROR(Annotate(CheckWeightsKind(*file), absl::StrCat("'", path, "'")));
+  return file;
+}
+
+absl::StatusOr<Graph> ReadFiles(const std::string& xml_path, const OpenFileFunction& open,
+                                const ImportOptions& options) {
+  BW_ASSIGN_OR_RETURN(const InputFilePtr file, open(xml_path));
+  BW_RETURN_IF_ERROR(CheckFileKind(*file));
+  if (file->size() > static_cast<int64_t>(kMaxIrXmlBytes)) {
+    return TooLong(file->size());
   }
-  return graph;
+  BW_ASSIGN_OR_RETURN(const std::string xml, file->ReadAll());
+  BW_RETURN_IF_ERROR(file->CheckUnchanged());
+  // A graph without constants needs no weights file: only the importer knows.
+  return ParseNet(xml, OpenWeights(xml_path, open), options);
+}
+
+}  // namespace
+
+absl::StatusOr<Graph> ParseOpenVinoIr(absl::string_view xml,
+                                      const absl::StatusOr<absl::string_view>& weights,
+                                      const ImportOptions& options) {
+  if (!weights.ok()) {
+    return ParseNet(xml, weights.status(), options);
+  }
+  return ParseNet(xml, InputFile::OfContent(std::string(*weights)), options);
+}
+
+absl::StatusOr<Graph> ReadOpenVinoIr(const std::string& xml_path, const OpenFileFunction& open,
+                                     const ImportOptions& options) {
+  absl::StatusOr<Graph> graph = ReadFiles(xml_path, open, options);
+  return graph.ok() ? std::move(graph) : Annotate(graph.status(), absl::StrCat("'", xml_path, "'"));
+}
+
+absl::StatusOr<Graph> ReadOpenVinoIr(const std::string& xml_path, const ImportOptions& options) {
+  return ReadOpenVinoIr(xml_path, FilesBeside(xml_path, options.allow_links), options);
 }
 
 }  // namespace beamwright::ops

@@ -25,6 +25,10 @@ inline constexpr size_t kMaxIrXmlBytes = size_t{32} << 20;
 absl::StatusOr<Graph> ReadOpenVinoIr(const std::string& xml_path,
                                      const ImportOptions& options = {});
 
+// The same where `open` opens both files by their paths.
+absl::StatusOr<Graph> ReadOpenVinoIr(const std::string& xml_path, const OpenFileFunction& open,
+                                     const ImportOptions& options);
+
 // The same from memory. `weights` is the content of the .bin file, an error if there is none (it is
 // returned, with the layer's name, if a constant needs weights). Nothing of the arguments is kept.
 absl::StatusOr<Graph> ParseOpenVinoIr(absl::string_view xml,

@@ -75,8 +75,8 @@ void DrawTokens(absl::Span<const float> values, const RowDraw& draw, int k, RowS
   std::vector<Candidate>& tokens = result.bonus_set;
   tokens.clear();
   for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i] > -kInfinity) {
-      const float log_prob = values[i] - result.log_sum_exp;
+    const float log_prob = values[i] - result.log_sum_exp;
+    if (log_prob > -kInfinity) {
       tokens.push_back({static_cast<int32_t>(i), log_prob, log_prob});
     }
   }

@@ -252,6 +252,12 @@ struct TransposeOp {
     if (order.size() != static_cast<size_t>(rank)) {
       return Invalid("order: has ", order.size(), " elements, expected ", rank);
     }
+    for (size_t i = 0; i < order.size(); ++i) {
+      if (order[i] < 0 || order[i] >= rank) {
+        return Invalid("order[", i, "]: ", order[i], " is not an axis; allowed are 0 to ",
+                       rank - 1);
+      }
+    }
     absl::StatusOr<Ints> normal = NormalizeAxes(order, rank);
     return normal.ok() ? normal : Annotate(normal.status(), "order");
   }

@@ -14,6 +14,7 @@
 #include "ops/kernels/row_quantization.h"
 #include "ops/kernels/strip_product.h"
 #include "ops/kernels/tiles.h"
+#include "ops/tensor/tensor_limit.h"
 
 namespace beamwright::ops {
 namespace {
@@ -58,7 +59,10 @@ float At(ConstMatrix<float> weight, bool transposed, int64_t k, int64_t n) {
 
 }  // namespace
 
-void PackedMatMul::Free::operator()(std::byte* memory) const { std::free(memory); }
+void PackedMatMul::Free::operator()(std::byte* memory) const {
+  std::free(memory);
+  CountHeld(-bytes);
+}
 
 PackedMatMul::PackedMatMul(ConstMatrix<float> weight, bool transposed, Precision precision)
     : depth_(transposed ? weight.columns : weight.rows),
@@ -67,7 +71,8 @@ PackedMatMul::PackedMatMul(ConstMatrix<float> weight, bool transposed, Precision
                                                                          : precision),
       num_bytes_(static_cast<size_t>(NumStrips(columns_) * StripSize(depth_, precision_)) *
                  ElementSize(precision_)),
-      strips_(AllocateZeros(num_bytes_)) {
+      strips_(AllocateZeros(num_bytes_), Free{static_cast<int64_t>(num_bytes_)}) {
+  CountHeld(static_cast<int64_t>(num_bytes_));
   if (precision_ == Precision::kInt8) {
     PackInt8(weight, transposed);
   } else {

@@ -70,6 +70,7 @@ class PackedMatMul {
   Precision precision_;
   size_t num_bytes_ = 0;
   struct Free {
+    int64_t bytes = 0;
     void operator()(std::byte* memory) const;
   };
   std::unique_ptr<std::byte[], Free> strips_;  // [strips, depth, 32] in the precision's form

@@ -36,7 +36,7 @@ struct PadOp {
                    "' is not supported, only constant, edge, reflect, symmetric and wrap");
   }
 
-  // The extent of a padded axis, 0 where more is cut away than there is.
+  // The extent of a padded axis.
   static absl::StatusOr<int64_t> PaddedExtent(Mode mode, size_t axis, int64_t extent, int64_t begin,
                                               int64_t end) {
     constexpr int64_t kMost = int64_t{1} << 48;
@@ -49,7 +49,11 @@ struct PadOp {
     if (extent < 0) {
       return PartialShape::kDynamic;
     }
-    const int64_t padded = std::max<int64_t>(begin + extent + end, 0);
+    const int64_t padded = begin + extent + end;
+    if (padded < 0 || -begin > extent || -end > extent) {
+      return Invalid("pads_begin[", axis, "]: ", begin, " and pads_end[", axis, "]: ", end,
+                     " cut more away than the extent ", extent);
+    }
     const int64_t most = mode == Mode::kReflect     ? extent - 1
                          : mode == Mode::kSymmetric ? extent
                          : mode == Mode::kConstant  ? kMost

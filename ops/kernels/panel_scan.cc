@@ -147,16 +147,4 @@ float LogSumExp(absl::Span<const float> values) {
   return join.LogSumExp();
 }
 
-float ApplyEdit(const LogitEdit& edit, float x) {
-  switch (edit.kind) {
-    case EditKind::kAdd:
-      return x + edit.value;
-    case EditKind::kScaleBySign:
-      return x < 0.0f ? x * edit.value : x / edit.value;
-    case EditKind::kBan:
-      break;
-  }
-  return -kInfinity;
-}
-
 }  // namespace beamwright::ops

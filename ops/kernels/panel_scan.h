@@ -47,8 +47,26 @@ class PanelJoin {
 float LogSumExp(absl::Span<const float> values, absl::Span<const float> maxima);
 float LogSumExp(absl::Span<const float> values);
 
-// x as `edit` changes it; a ban is -infinity.
-float ApplyEdit(const LogitEdit& edit, float x);
+// Whether the edit leaves its token without probability, which no other edit of the token lifts.
+inline bool Bars(const LogitEdit& edit) {
+  return edit.kind == EditKind::kBan || edit.kind == EditKind::kExclude;
+}
+
+// x, f32 or f64, as `edit` changes it; what is barred is -infinity.
+template <typename T>
+T ApplyEdit(const LogitEdit& edit, T x) {
+  const T value = edit.value;
+  switch (edit.kind) {
+    case EditKind::kAdd:
+      return x + value;
+    case EditKind::kScaleBySign:
+      return x < 0 ? x * value : x / value;
+    case EditKind::kBan:
+    case EditKind::kExclude:
+      break;
+  }
+  return -std::numeric_limits<T>::infinity();
+}
 
 }  // namespace beamwright::ops
 

@@ -54,18 +54,25 @@ bool ChangesValues(const RowRules& rules) {
   return !rules.edits.empty() || rules.has_allowed || rules.temperature != 1.0f;
 }
 
-// Edits, ban, allowed set and temperature, in the order that RowRules states.
-absl::Status ApplyRules(const RowRules& rules, std::vector<float>& values) {
+bool Excludes(const RowRules& rules) {
+  return std::any_of(rules.edits.begin(), rules.edits.end(),
+                     [](const LogitEdit& edit) { return edit.kind == EditKind::kExclude; });
+}
+
+// Edits, ban, allowed set and temperature, in the order that RowRules states. T: f32 or f64.
+template <typename T>
+absl::Status ApplyRules(const RowRules& rules, std::vector<T>& values) {
+  constexpr T kNever = -std::numeric_limits<T>::infinity();
   for (const LogitEdit& edit : rules.edits) {
     BW_RETURN_IF_ERROR(CheckToken(edit.token, values.size(), "edits"));
-    if (edit.kind != EditKind::kBan) {  // below, so that no later edit of the token lifts it
-      float& x = values[static_cast<size_t>(edit.token)];
+    if (!Bars(edit)) {  // below, so that no later edit of the token lifts it
+      T& x = values[static_cast<size_t>(edit.token)];
       x = ApplyEdit(edit, x);
     }
   }
   for (const LogitEdit& edit : rules.edits) {
-    if (edit.kind == EditKind::kBan) {
-      values[static_cast<size_t>(edit.token)] = -kInfinity;
+    if (Bars(edit)) {
+      values[static_cast<size_t>(edit.token)] = kNever;
     }
   }
   if (rules.has_allowed) {
@@ -73,14 +80,14 @@ absl::Status ApplyRules(const RowRules& rules, std::vector<float>& values) {
     for (const int32_t token : rules.allowed) {
       BW_RETURN_IF_ERROR(CheckToken(token, values.size(), "allowed"));
       for (; next < static_cast<size_t>(token); ++next) {
-        values[next] = -kInfinity;
+        values[next] = kNever;
       }
       next = std::max(next, static_cast<size_t>(token) + 1);
     }
-    std::fill(values.begin() + static_cast<int64_t>(next), values.end(), -kInfinity);
+    std::fill(values.begin() + static_cast<int64_t>(next), values.end(), kNever);
   }
   if (rules.temperature != 1.0f) {
-    for (float& x : values) {
+    for (T& x : values) {
       x = x / rules.temperature;
     }
   }
@@ -106,6 +113,59 @@ void ToLogProbs(absl::Span<const float> maxima, std::vector<float>& values) {
   for (float& x : values) {
     x = x == -kInfinity ? x : x - shift;
   }
+}
+
+// Log-probabilities of all that is not excluded, where the rules are to work on them.
+absl::Status NormaliseFirst(absl::Span<const LogitEdit> edits, RowScan& result) {
+  bool any = false;
+  for (const LogitEdit& edit : edits) {
+    BW_RETURN_IF_ERROR(CheckToken(edit.token, result.values.size(), "edits"));
+    if (edit.kind == EditKind::kExclude) {
+      result.values[static_cast<size_t>(edit.token)] = -kInfinity;
+      any = true;
+    }
+  }
+  if (any) {
+    BlockMaxima(result.values, result.block_maxima.data());
+  }
+  ToLogProbs(result.block_maxima, result.values);
+  return absl::OkStatus();
+}
+
+// Whether the largest of all is a number.
+bool InRange(absl::Span<const float> maxima) {
+  return maxima.empty() || std::isfinite(*std::max_element(maxima.begin(), maxima.end()));
+}
+
+// What the rules make of scores that they drive beyond f32, as a temperature of 0.01 does a logit
+// of 3e38: computed in f64, less the row's largest, which changes no log-probability. `values` stay
+// as they are where that can't help: everything is barred, or a rule itself is not finite.
+absl::Status ChangeValuesInDouble(absl::Span<const float> scores, ScoreKind kind,
+                                  const RowRules& rules, std::vector<float>& values) {
+  std::vector<float> scratch;
+  BW_ASSIGN_OR_RETURN(const absl::Span<const float> logarithms,
+                      ToLogarithms(scores, kind, scratch));
+  std::vector<double> wide(logarithms.begin(), logarithms.end());
+  BW_RETURN_IF_ERROR(ApplyRules(rules, wide));
+  const double largest = *std::max_element(wide.begin(), wide.end());
+  for (size_t i = 0; std::isfinite(largest) && i < wide.size(); ++i) {
+    values[i] = static_cast<float>(wide[i] - largest);
+  }
+  return absl::OkStatus();
+}
+
+// What the rules make of the logarithms, in result.values.
+absl::Status ChangeValues(absl::Span<const float> logarithms, ScoreKind kind, const RowRules& rules,
+                          RowScan& result) {
+  // What the rules would hide must not hide a broken model.
+  BW_RETURN_IF_ERROR(CheckMaxima(logarithms, result.block_maxima));
+  if (logarithms.data() != result.values.data()) {
+    result.values.assign(logarithms.begin(), logarithms.end());
+  }
+  if (!rules.renormalize && (kind == ScoreKind::kLogits || Excludes(rules))) {
+    BW_RETURN_IF_ERROR(NormaliseFirst(rules.edits, result));
+  }
+  return ApplyRules(rules, result.values);
 }
 
 bool Better(const Candidate& a, const Candidate& b) {
@@ -210,18 +270,15 @@ absl::Status ScanRow(absl::Span<const float> scores, ScoreKind kind, const RowRu
   BW_ASSIGN_OR_RETURN(absl::Span<const float> values, ToLogarithms(scores, kind, result.values));
   const bool changes = ChangesValues(rules);
   if (changes) {
-    // What the rules would hide must not hide a broken model.
-    BW_RETURN_IF_ERROR(CheckMaxima(values, result.block_maxima));
-    if (values.data() != result.values.data()) {
-      result.values.assign(values.begin(), values.end());
-    }
-    if (!rules.renormalize && kind == ScoreKind::kLogits) {
-      ToLogProbs(result.block_maxima, result.values);
-    }
-    BW_RETURN_IF_ERROR(ApplyRules(rules, result.values));
+    BW_RETURN_IF_ERROR(ChangeValues(values, kind, rules, result));
     values = result.values;
   }
-  BW_RETURN_IF_ERROR(CheckMaxima(values, result.block_maxima));
+  absl::Status finite = CheckMaxima(values, result.block_maxima);
+  if (changes && rules.renormalize && !InRange(result.block_maxima)) {
+    BW_RETURN_IF_ERROR(ChangeValuesInDouble(scores, kind, rules, result.values));
+    finite = CheckMaxima(values, result.block_maxima);
+  }
+  BW_RETURN_IF_ERROR(finite);
   const bool normalised = changes ? !rules.renormalize : kind != ScoreKind::kLogits;
   result.log_sum_exp = normalised ? 0.0f : LogSumExp(values, result.block_maxima);
   BW_RETURN_IF_ERROR(CollectBonuses(rules.bonuses, values, result.log_sum_exp, result.bonus_set));

@@ -28,9 +28,11 @@ struct Candidate {
 // A row's answer, and the buffers that finding it needs: keep one per row or thread and reuse it,
 // so that steady steps allocate nothing.
 struct RowScan {
-  std::vector<Candidate> best;       // best first
-  std::vector<float> watched;        // log-probability of each of rules.watched, in that order
-  float log_sum_exp = 0;             // of the scores after the rules; 0 where none was needed
+  std::vector<Candidate> best;  // best first
+  std::vector<float> watched;   // log-probability of each of rules.watched, in that order
+  // Of the scores after the rules (less their largest, where f32 can't hold them); 0 where none was
+  // needed.
+  float log_sum_exp = 0;
   std::vector<float> values;         // scratch
   std::vector<float> block_maxima;   // scratch
   std::vector<float> ranks;          // scratch
@@ -45,13 +47,17 @@ struct RowScan {
 // log_prob = value - log-sum-exp in f32; the log-sum-exp is taken over all values after the rules
 // in an order that follows from the number of scores alone, and is at least the largest value, so
 // no log-probability is above 0. kLogProbs and kProbabilities are taken as they are (log_sum_exp 0)
-// unless edits, an allowed set or a temperature change them, and renormalisation is wanted.
+// unless edits, an allowed set or a temperature change them and renormalisation is wanted, or a
+// token is excluded.
+//
+// Finite scores stay finite under the rules, whatever their size: where edits or a temperature
+// drive the row's largest beyond f32, the rules are applied in f64.
 //
 // With rules.added a token's rank score is log_prob + added, in f32; a bonus comes before.
 //
-// InvalidArgument naming the token: a score is NaN or +infinity (also after the rules), is no
-// probability, or a rule names a token outside [0, scores.size()); rules.added has another size or
-// is NaN or +infinity somewhere. k >= 0, temperature > 0.
+// InvalidArgument naming the token: a score is NaN or +infinity (also after a rule that makes it
+// so), is no probability, or a rule names a token outside [0, scores.size()); rules.added has
+// another size or is NaN or +infinity somewhere. k >= 0, temperature > 0.
 absl::Status ScanRow(absl::Span<const float> scores, ScoreKind kind, const RowRules& rules, int k,
                      RowScan& result);
 

@@ -47,7 +47,7 @@ bool Edit(absl::Span<const LogitEdit> edits, int64_t first, absl::Span<float> va
   for (const bool bans : {false, true}) {
     for (const LogitEdit& edit : edits) {
       const int64_t at = edit.token - first;
-      if (at >= 0 && at < count && (edit.kind == EditKind::kBan) == bans) {
+      if (at >= 0 && at < count && Bars(edit) == bans) {
         float& x = values[static_cast<size_t>(at)];
         x = ApplyEdit(edit, x);
         any = true;
@@ -236,6 +236,9 @@ absl::Status VocabularyProjection::Finish(const Row& row, int64_t index, int64_t
     join.Add(scratch.sums[static_cast<size_t>(index * panels_ + panel)]);
   }
   result.log_sum_exp = join.LogSumExp();
+  if (result.log_sum_exp == -kInfinity && !row.rules->edits.empty()) {
+    return ScanWhole(row, index, scratch);  // which tells what is barred from what is far below
+  }
   for (const TokenScore& kept : parts[0].best) {
     const float log_prob = kept.value - result.log_sum_exp;
     result.best.push_back({kept.token, log_prob, log_prob});

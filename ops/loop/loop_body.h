@@ -9,6 +9,7 @@
 #ifndef BEAMWRIGHT_OPS_LOOP_LOOP_BODY_H_
 #define BEAMWRIGHT_OPS_LOOP_LOOP_BODY_H_
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -120,6 +121,11 @@ class LoopBody {
   absl::Status StepRows(const ExecutionContext& context, const RowStep& step, RowScratch& scratch,
                         std::vector<Tensor>& states, std::vector<Tensor>& results) const;
 
+  // After StepRows was interrupted, or whatever came of it: `states` become those that its rows
+  // continue, one for each row, in the order of the step. So it can be repeated, with some of its
+  // rows too, whose parents are then they themselves.
+  void RestoreStates(RowScratch& scratch, std::vector<Tensor>& states) const;
+
   // Runs rows one at a time from now on: what the self-check at load does when stacking changes
   // bits.
   void ForceRowByRow(std::string reason);
@@ -143,6 +149,11 @@ class LoopBody {
                                                      int (RowSourceKernel::*input)() const) const;
   absl::Status RunOverRows(const ExecutionContext& context, size_t instruction,
                            RowScratch& scratch) const;
+  // Whether StepRows takes the states of family_states_ by family.
+  bool TakesFamilies() const {
+    return plan_.separable &&
+           std::find(family_states_.begin(), family_states_.end(), true) != family_states_.end();
+  }
   absl::Status GatherStates(const RowStep& step, absl::Span<const Tensor> states,
                             RowScratch& scratch) const;
   // At the end of StepWhole: lets go of states and slices. An old state's memory becomes that of

@@ -1,7 +1,9 @@
 // The part of LoopBody that steps rows of several requests together.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "ops/base/interruption.h"
 #include "ops/base/status.h"
 #include "ops/base/step_profile.h"
 #include "ops/kernels/parallel.h"
@@ -77,6 +79,7 @@ absl::Status LoopBody::RunUnit(const ExecutionContext& context, const RowPlan::S
   Slots& slots = *unit.slots;
   absl::InlinedVector<int, 4> repeated;
   for (const int index : segment.instructions) {
+    BW_RETURN_IF_ERROR(Interruption::CheckCurrent());
     const Program::Instruction& instruction =
         step_program_.instructions()[static_cast<size_t>(index)];
     repeated.clear();
@@ -110,7 +113,9 @@ absl::Status LoopBody::RunPerRequest(const ExecutionContext& context,
   if (threads > 1) {
     inner.num_threads = 1;
   }
+  const Interruption* const interruption = Interruption::current();
   ParallelFor(threads, count, [&](int64_t i) {
+    const Interruption::Scope scope(interruption);
     const auto at = static_cast<size_t>(i);
     statuses[at] = RunUnit(inner, segment, scratch.units[at], scratch.rows);
   });
@@ -189,8 +194,7 @@ void LoopBody::CollectParts(int result, RowScratch& scratch) const {
 
 absl::Status LoopBody::GatherStates(const RowStep& step, absl::Span<const Tensor> states,
                                     RowScratch& scratch) const {
-  const bool by_family = plan_.separable && std::find(family_states_.begin(), family_states_.end(),
-                                                      true) != family_states_.end();
+  const bool by_family = TakesFamilies();
   if (by_family) {
     scratch.families.Assign(step.parents);
   }
@@ -205,6 +209,30 @@ absl::Status LoopBody::GatherStates(const RowStep& step, absl::Span<const Tensor
     }
   }
   return absl::OkStatus();
+}
+
+void LoopBody::RestoreStates(RowScratch& scratch, std::vector<Tensor>& states) const {
+  const RowFamilies& families = scratch.families;
+  std::vector<int32_t> family_of_row;
+  if (TakesFamilies()) {
+    family_of_row.resize(static_cast<size_t>(families.num_rows()));
+    for (int32_t family = 0; family < families.num_families(); ++family) {
+      for (int i = families.first(family); i < families.first(family + 1); ++i) {
+        family_of_row[static_cast<size_t>(families.rows()[static_cast<size_t>(i)])] = family;
+      }
+    }
+  }
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
+    Tensor gathered =
+        std::exchange(scratch.rows[static_cast<size_t>(ParameterSlot(input))], Tensor());
+    if (TakesFamilies() && family_states_[i]) {
+      states[i] = Tensor();
+      GatherRows(gathered, {}, i, family_of_row, states[i]);
+    } else {
+      states[i] = std::move(gathered);
+    }
+  }
 }
 
 absl::Status LoopBody::RunOverRows(const ExecutionContext& context, size_t instruction,
@@ -258,6 +286,7 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
       continue;
     }
     for (const int index : segment.instructions) {
+      BW_RETURN_IF_ERROR(Interruption::CheckCurrent());
       BW_RETURN_IF_ERROR(RunOverRows(context, static_cast<size_t>(index), scratch));
     }
   }

@@ -21,11 +21,24 @@ absl::Status CheckParameter(const Graph& graph, int parameter_node, const Tensor
 }
 
 absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph, Precision weights) {
+  return Compile(std::move(graph), weights, nullptr, nullptr);
+}
+
+absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph, Precision weights,
+                                                      const RowInputs& rows, RowProof& proof) {
+  return Compile(std::move(graph), weights, &rows, &proof);
+}
+
+absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph, Precision weights,
+                                                      const RowInputs* rows, RowProof* proof) {
   const OperatorSet& operators = Operators(weights);
   std::unique_ptr<Model> model(new Model());
   model->graph_ = std::move(graph);
   BW_ASSIGN_OR_RETURN(GraphInfo info, InferGraph(model->graph_, operators));
   BW_RETURN_IF_ERROR(FoldShapes(model->graph_, info, operators));
+  if (proof != nullptr) {
+    *proof = ProveRowsApart(model->graph_, info, operators, *rows);
+  }
   BW_RETURN_IF_ERROR(HoistInputProducts(model->graph_, info, operators));
   DropLargeConstants(model->graph_);
   const std::vector<bool> all(model->graph_.nodes.size(), true);

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "ops/base/precision.h"
 #include "ops/compile/program.h"
+#include "ops/compile/row_proof.h"
 
 namespace beamwright::ops {
 
@@ -18,6 +19,10 @@ class Model {
   // Infers, checks and compiles. Errors name the layer.
   static absl::StatusOr<std::unique_ptr<Model>> Compile(Graph graph,
                                                         Precision weights = Precision::kF32);
+  // The same for a graph that may run over rows of several requests: says in `proof` whether they
+  // stay apart (ops/compile/row_proof.h).
+  static absl::StatusOr<std::unique_ptr<Model>> Compile(Graph graph, Precision weights,
+                                                        const RowInputs& rows, RowProof& proof);
 
   // Without the elements of large constants.
   const Graph& graph() const { return graph_; }
@@ -39,6 +44,8 @@ class Model {
 
  private:
   Model() = default;
+  static absl::StatusOr<std::unique_ptr<Model>> Compile(Graph graph, Precision weights,
+                                                        const RowInputs* rows, RowProof* proof);
   size_t SlotOf(ValueId value) const { return static_cast<size_t>(program_.slot(value)); }
 
   Graph graph_;

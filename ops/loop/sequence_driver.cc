@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "ops/base/interruption.h"
 #include "ops/base/status.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/loop_items.h"
@@ -139,6 +140,7 @@ class LoopKernel : public Kernel {
     std::vector<Tensor> slices(run.slicers.size());
     bool goes_on = true;
     for (int64_t iteration = 0; goes_on && iteration < run.trips.most; ++iteration) {
+      BW_RETURN_IF_ERROR(Interruption::CheckCurrent());
       if (run.context.deadline != absl::InfiniteFuture() && absl::Now() > run.context.deadline) {
         return absl::DeadlineExceededError(
             absl::StrCat("deadline passed in iteration ", iteration,

@@ -9,6 +9,7 @@
 
 #include "ops/base/huge_pages.h"
 #include "ops/base/status.h"
+#include "ops/tensor/tensor_limit.h"
 
 namespace beamwright::ops {
 namespace {
@@ -18,11 +19,12 @@ constexpr std::align_val_t kAlignment{64};
 std::shared_ptr<std::byte> Allocate(int64_t bytes) {
   auto* memory = static_cast<std::byte*>(::operator new(static_cast<size_t>(bytes), kAlignment));
   WishHugePages(memory, static_cast<size_t>(bytes));
-  return {memory, [](std::byte* pointer) { ::operator delete(pointer, kAlignment); }};
+  CountHeld(bytes);
+  return {memory, [bytes](std::byte* pointer) {
+            ::operator delete(pointer, kAlignment);
+            CountHeld(-bytes);
+          }};
 }
-
-// Vector loads may read a few elements past the end of a row: round up to whole cache lines.
-int64_t BufferBytes(int64_t bytes) { return (bytes + 127) / 64 * 64; }
 
 template <typename T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
@@ -93,6 +95,20 @@ To ConvertElement(From value) {
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
 Tensor::Tensor(DType dtype, Shape shape) { Resize(dtype, shape); }
 
+Tensor::Tensor(DType dtype, Shape shape, std::shared_ptr<std::byte> buffer,
+               DeferredElements* deferred)
+    : buffer_(std::move(buffer)),
+      bytes_(buffer_.get()),
+      deferred_(deferred),
+      dtype_(dtype),
+      shape_(std::move(shape)),
+      num_elements_(NumElements(shape_)) {
+  capacity_bytes_ = BufferBytes(num_bytes());
+}
+
+// Vector loads may read a few elements past the end of a row: round up to whole cache lines.
+int64_t Tensor::BufferBytes(int64_t bytes) { return (bytes + 127) / 64 * 64; }
+
 Tensor Tensor::Zeros(DType dtype, Shape shape) {
   Tensor result(dtype, std::move(shape));
   std::memset(result.mutable_bytes(), 0, static_cast<size_t>(result.num_bytes()));
@@ -104,9 +120,11 @@ void Tensor::Resize(DType dtype, const Shape& shape) {
   shape_ = shape;
   num_elements_ = NumElements(shape);
   const int64_t bytes = num_bytes();
-  if (buffer_ == nullptr || buffer_.use_count() != 1 || capacity_bytes_ < bytes) {
+  if (buffer_ == nullptr || buffer_.use_count() != 1 || capacity_bytes_ < bytes ||
+      deferred_ != nullptr) {
     capacity_bytes_ = BufferBytes(bytes);
     buffer_ = Allocate(capacity_bytes_);
+    deferred_ = nullptr;
   }
   bytes_ = buffer_.get();
 }

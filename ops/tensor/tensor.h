@@ -4,6 +4,7 @@
 #ifndef BEAMWRIGHT_OPS_TENSOR_TENSOR_H_
 #define BEAMWRIGHT_OPS_TENSOR_TENSOR_H_
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -21,6 +22,26 @@ namespace beamwright::ops {
 // size.
 inline constexpr int64_t kMaxTensorBytes = int64_t{8} << 30;
 
+// Elements of a tensor that are made when they are first read: ops/tensor/deferred.h.
+class DeferredElements {
+ public:
+  virtual ~DeferredElements() = default;
+  void Ensure() {
+    if (absent_.load(std::memory_order_acquire)) {
+      Load();
+    }
+  }
+  virtual void Load() = 0;
+  // They are never forgotten again.
+  virtual void Keep() = 0;
+  // Nobody may hold a pointer to them.
+  virtual void Forget() = 0;
+  bool is_absent() const { return absent_.load(std::memory_order_acquire); }
+
+ protected:
+  std::atomic<bool> absent_ = true;
+};
+
 class Tensor {
  public:
   // No type, no elements. Stands for an absent optional input.
@@ -28,6 +49,12 @@ class Tensor {
   // Uninitialised elements, aligned to 64 bytes. The shape must have been checked
   // (CheckedNumElements).
   Tensor(DType dtype, Shape shape);
+
+  // Over elements that others allocated, [shape] and BufferBytes of them. `deferred`, unless null,
+  // lives as long as the buffer.
+  Tensor(DType dtype, Shape shape, std::shared_ptr<std::byte> buffer, DeferredElements* deferred);
+  // Bytes of a buffer for so many bytes of elements.
+  static int64_t BufferBytes(int64_t bytes);
 
   // Copies `values`, which must match the shape.
   template <typename T>
@@ -60,19 +87,33 @@ class Tensor {
   template <typename T>
   const T* data() const {
     BW_DCHECK(dtype_ == DTypeOf<T>::value);
-    return reinterpret_cast<const T*>(bytes_);
+    return reinterpret_cast<const T*>(bytes());
   }
   template <typename T>
   T* mutable_data() {
     BW_DCHECK(dtype_ == DTypeOf<T>::value);
-    return reinterpret_cast<T*>(bytes_);
+    return reinterpret_cast<T*>(mutable_bytes());
   }
   template <typename T>
   absl::Span<const T> span() const {
     return absl::Span<const T>(data<T>(), static_cast<size_t>(num_elements_));
   }
-  const std::byte* bytes() const { return bytes_; }
-  std::byte* mutable_bytes() { return bytes_; }
+  const std::byte* bytes() const {
+    if (deferred_ != nullptr) {
+      deferred_->Ensure();
+    }
+    return bytes_;
+  }
+  std::byte* mutable_bytes() {
+    if (deferred_ != nullptr) {
+      deferred_->Keep();
+    }
+    return bytes_;
+  }
+  // Where the elements are, whether they have been made or not: to tell buffers apart.
+  const std::byte* place() const { return bytes_; }
+  // Null unless the elements are made when they are first read.
+  DeferredElements* deferred() const { return deferred_; }
   // Expires with the last tensor that shares the elements: for caches of what was made from them.
   std::weak_ptr<const void> lifetime() const { return buffer_; }
 
@@ -90,6 +131,7 @@ class Tensor {
   std::shared_ptr<std::byte> buffer_;
   int64_t capacity_bytes_ = 0;
   std::byte* bytes_ = nullptr;
+  DeferredElements* deferred_ = nullptr;  // lives in buffer_
   DType dtype_ = DType::kUndefined;
   Shape shape_;
   int64_t num_elements_ = 0;

@@ -1,8 +1,9 @@
-// How large a tensor may become. A few bytes of a hostile file could ask for any size; operators
-// and loops refuse what is above the limit before they allocate it.
+// How large a tensor may become, and all of them together. A few bytes of a hostile file could ask
+// for any size; operators and loops refuse what is above the limit before they allocate it.
 #ifndef BEAMWRIGHT_OPS_TENSOR_TENSOR_LIMIT_H_
 #define BEAMWRIGHT_OPS_TENSOR_TENSOR_LIMIT_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -10,10 +11,37 @@
 
 namespace beamwright::ops {
 
-// kMaxTensorBytes, or less while a TensorLimit of this thread lives.
+// kMaxTensorBytes, or less while a TensorLimit of this thread or a MemoryLimit lives.
 int64_t MaxTensorBytes();
 // ResourceExhausted: `what` is larger than MaxTensorBytes().
 absl::Status TooLarge(absl::string_view what);
+
+// Bytes of all tensors and packed weights of the process.
+int64_t HeldBytes();
+// Whoever allocates or frees them tells.
+void CountHeld(int64_t bytes);
+
+// Memory of another kind, counted among them.
+class HeldMemory {
+ public:
+  explicit HeldMemory(size_t bytes) : bytes_(static_cast<int64_t>(bytes)) { CountHeld(bytes_); }
+  ~HeldMemory() { CountHeld(-bytes_); }
+  HeldMemory(const HeldMemory&) = delete;
+  HeldMemory& operator=(const HeldMemory&) = delete;
+
+ private:
+  int64_t bytes_;
+};
+
+// While it lives, a tensor is refused that does not fit beside what is held: for a program that
+// runs one graph, since it counts the whole process. One at a time.
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(int64_t bytes);
+  ~MemoryLimit();
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+};
 
 // Lowers the limit for what this thread computes, not for threads that it starts meanwhile. Inside
 // another one the lower of both holds.

@@ -165,6 +165,38 @@ void CheckDecoder(const Graph& graph, const GraphInfo& info, GraphFindings& find
   }
 }
 
+// Compiles the graph; if it can be an encoder, that is what is looked at.
+absl::Status CheckEncoder(Graph graph, GraphFindings& findings) {
+  std::vector<std::string> reasons;
+  const absl::StatusOr<EncoderRoles> roles = GuessEncoderRoles(graph, reasons);
+  if (!roles.ok() || findings.step.has_value()) {
+    return Model::Compile(std::move(graph)).status();
+  }
+  const Ports inputs = InputPorts(graph);
+  const auto index_of = [&](const std::string& name) {
+    return static_cast<int>(FindPort(inputs, name) - inputs.data());
+  };
+  const RowInputs rows{index_of(roles->input), roles->length_kind == LengthKind::kLengths
+                                                   ? index_of(roles->length_input)
+                                                   : -1};
+  RowProof proof;
+  BW_RETURN_IF_ERROR(Model::Compile(std::move(graph), Precision::kF32, rows, proof).status());
+  findings.encoder = std::move(proof);
+  return absl::OkStatus();
+}
+
+void AppendEncoder(const RowProof& proof, const std::string& margin, std::string& text) {
+  if (proof.separable) {
+    absl::StrAppend(&text, margin,
+                    "as an encoder: sources of several requests are encoded together\n");
+    return;
+  }
+  absl::StrAppend(&text, margin, "as an encoder: sources are encoded one at a time, because ",
+                  Printable(proof.reason), "\n", margin,
+                  "  cost: S sources take S runs, instead of one for all that are equally long; "
+                  "answers are the same\n");
+}
+
 std::string Names(const std::vector<std::string>& names) {
   return Printable(absl::StrJoin(names, ", "));
 }
@@ -210,7 +242,7 @@ GraphFindings CheckGraph(Graph graph) {
     return findings;
   }
   CheckDecoder(graph, *info, findings);
-  findings.status = Model::Compile(std::move(graph)).status();
+  findings.status = CheckEncoder(std::move(graph), findings);
   return findings;
 }
 
@@ -229,6 +261,9 @@ std::string CheckText(const GraphFindings& findings, int indent) {
   }
   if (!findings.no_step.empty()) {
     absl::StrAppend(&text, margin, "no search steps it: ", Printable(findings.no_step), "\n");
+  }
+  if (findings.encoder.has_value()) {
+    AppendEncoder(*findings.encoder, margin, text);
   }
   return text;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "ops/compile/row_proof.h"
 #include "ops/graph/graph.h"
 
 namespace beamwright::ops {
@@ -29,6 +30,8 @@ struct GraphFindings {
   absl::Status status;                   // the first other fault; OK if the graph compiles
   std::optional<StepFinding> step;       // none if the graph is no decoder
   std::string no_step;                   // then why not
+  // Of what may be an encoder: whether sources of several requests run through it together.
+  std::optional<RowProof> encoder;
 
   bool ok() const { return unsupported.empty() && status.ok(); }
 };

@@ -1,8 +1,13 @@
 #include "ops/tools/commands.h"
 
+#include <algorithm>
+#include <limits>
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "ops/base/cgroup.h"
 #include "ops/base/status.h"
 #include "ops/compile/hoist_inputs.h"
 #include "ops/compile/scopes.h"
@@ -10,12 +15,15 @@
 #include "ops/import/graph_file.h"
 #include "ops/import/onnx.h"
 #include "ops/loop/operators.h"
+#include "ops/tensor/deferred.h"
+#include "ops/tensor/tensor_limit.h"
 #include "ops/tools/bench.h"
 #include "ops/tools/check.h"
 #include "ops/tools/node_cost.h"
 #include "ops/tools/printable.h"
 #include "ops/tools/run.h"
 #include "ops/tools/show.h"
+#include "ops/tools/watchdog.h"
 
 namespace beamwright::ops {
 namespace {
@@ -61,10 +69,36 @@ void CollectNotes(const Graph& graph, const GraphInfo& info, NoteMap& notes) {
 }
 
 // A graph for looking at: operators that are missing here stay in it.
-absl::StatusOr<Graph> ReadForInspection(const std::string& path) {
+absl::StatusOr<Graph> ReadForInspection(const std::string& path, const std::string& allow_links) {
   ImportOptions import;
   import.keep_unknown_layers = true;
+  import.allow_links = allow_links;
   return ReadGraph(path, import);
+}
+
+absl::StatusOr<std::unique_ptr<Model>> ReadAndCompile(const std::string& path,
+                                                      const std::string& allow_links) {
+  DeferredScope deferred;  // weights are packed one by one
+  ImportOptions import;
+  import.allow_links = allow_links;
+  BW_ASSIGN_OR_RETURN(Graph graph, ReadGraph(path, import));
+  absl::StatusOr<std::unique_ptr<Model>> model = Model::Compile(std::move(graph));
+  BW_RETURN_IF_ERROR(deferred.Finish());
+  return model;
+}
+
+GraphFindings CheckFile(const std::string& path, const std::string& allow_links) {
+  DeferredScope deferred;
+  GraphFindings findings;
+  absl::StatusOr<Graph> graph = ReadForInspection(path, allow_links);
+  if (graph.ok()) {
+    findings = CheckGraph(*std::move(graph));
+  } else {
+    findings.status = graph.status();
+  }
+  const absl::Status read = deferred.Finish();
+  findings.status = read.ok() ? findings.status : read;
+  return findings;
 }
 
 }  // namespace
@@ -72,7 +106,8 @@ absl::StatusOr<Graph> ReadForInspection(const std::string& path) {
 // Shows what the file declares if more can't be known; then the reason is a remark, and an error
 // unless it is only that an operator is missing here.
 absl::Status Show(const ShowFlags& flags, std::ostream& output) {
-  BW_ASSIGN_OR_RETURN(Graph graph, ReadForInspection(flags.file));
+  const DeferredScope deferred;  // the elements of large constants are not shown
+  BW_ASSIGN_OR_RETURN(Graph graph, ReadForInspection(flags.file, flags.allow_links));
   ShowOptions options;
   for (const std::string& node : UnsupportedNodes(graph, Operators())) {
     options.remarks.push_back(absl::StrCat("operator not supported: ", node));
@@ -106,11 +141,22 @@ absl::Status Show(const ShowFlags& flags, std::ostream& output) {
 }
 
 absl::Status Run(const RunFlags& flags, std::ostream& output) {
-  BW_ASSIGN_OR_RETURN(Graph graph, ReadGraph(flags.file));
-  BW_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::Compile(std::move(graph)));
-  BW_ASSIGN_OR_RETURN(const TensorMap inputs, ReadNpz(flags.inputs));
+  const absl::Duration timeout = absl::Seconds(flags.timeout_seconds);
+  const Watchdog watchdog(
+      timeout, absl::StrCat("'", flags.file, "': --timeout ", flags.timeout_seconds, " s is over"));
+  const int64_t usable = UsableMemoryBytes();
+  const int64_t most = flags.max_memory > 0 ? flags.max_memory
+                       : usable > 0         ? usable
+                                            : std::numeric_limits<int64_t>::max() - 1;
+  const MemoryLimit memory(most);
   ExecutionContext context;
   context.num_threads = flags.threads;
+  context.deadline = absl::Now() + timeout;
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
+                      ReadAndCompile(flags.file, flags.allow_links));
+  NpzLimits limits;
+  limits.max_bytes = std::min(limits.max_bytes, most);
+  BW_ASSIGN_OR_RETURN(const TensorMap inputs, ReadNpz(flags.inputs, limits));
   BW_ASSIGN_OR_RETURN(const TensorMap outputs, RunModel(*model, context, inputs));
   BW_RETURN_IF_ERROR(WriteNpz(flags.outputs, outputs));
   for (const auto& [name, tensor] : outputs) {
@@ -119,17 +165,11 @@ absl::Status Run(const RunFlags& flags, std::ostream& output) {
   return absl::OkStatus();
 }
 
-absl::Status Check(const std::vector<std::string>& files, std::ostream& output) {
+absl::Status Check(const CheckFlags& flags, std::ostream& output) {
   std::vector<std::string> bad;
-  for (const std::string& file : files) {
+  for (const std::string& file : flags.files) {
     output << Printable(file) << ":\n";
-    absl::StatusOr<Graph> graph = ReadForInspection(file);
-    GraphFindings findings;
-    if (graph.ok()) {
-      findings = CheckGraph(*std::move(graph));
-    } else {
-      findings.status = graph.status();
-    }
+    const GraphFindings findings = CheckFile(file, flags.allow_links);
     output << CheckText(findings, 2);
     if (!findings.ok()) {
       bad.push_back(absl::StrCat("'", file, "'"));
@@ -139,8 +179,8 @@ absl::Status Check(const std::vector<std::string>& files, std::ostream& output) 
 }
 
 absl::Status Bench(const BenchFlags& flags, std::ostream& output) {
-  BW_ASSIGN_OR_RETURN(Graph graph, ReadGraph(flags.file));
-  BW_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::Compile(std::move(graph)));
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
+                      ReadAndCompile(flags.file, flags.allow_links));
   std::vector<BenchResult> results;
   for (const int64_t batch : flags.batches) {
     for (const int64_t length : flags.lengths) {

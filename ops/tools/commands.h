@@ -12,6 +12,7 @@ namespace beamwright::ops {
 
 struct ShowFlags {
   std::string file;
+  std::string allow_links;
   bool json = false;
   bool dot = false;
 };
@@ -19,17 +20,25 @@ absl::Status Show(const ShowFlags& flags, std::ostream& output);
 
 struct RunFlags {
   std::string file;
+  std::string allow_links;
   std::string inputs;
   std::string outputs;
   int threads = 1;
+  int64_t max_memory = 0;  // bytes of all tensors together; 0: what the machine and the cgroup have
+  double timeout_seconds = 600;
 };
 absl::Status Run(const RunFlags& flags, std::ostream& output);
 
 // An error counts the files that can't be loaded; what is wrong with each is printed.
-absl::Status Check(const std::vector<std::string>& files, std::ostream& output);
+struct CheckFlags {
+  std::vector<std::string> files;
+  std::string allow_links;
+};
+absl::Status Check(const CheckFlags& flags, std::ostream& output);
 
 struct BenchFlags {
   std::string file;
+  std::string allow_links;
   // Every combination is run.
   std::vector<int64_t> batches = {1};
   std::vector<int64_t> lengths = {16};

@@ -25,16 +25,23 @@ constexpr int64_t kMaxExtent = int64_t{1} << 30;
 struct Flags {
   ShowFlags show;
   RunFlags run;
-  std::vector<std::string> check;
+  CheckFlags check;
   BenchFlags bench;
   std::vector<std::string> init_graphs;
   std::vector<std::string> init_states;
   InitOptions init;
 };
 
+void AddLinks(CLI::App* command, std::string& root) {
+  command->add_option("--allow-links", root,
+                      "Folder that links of the weights' files may lead into, beside the graph "
+                      "file's own (default: none)");
+}
+
 void DefineShow(CLI::App& app, ShowFlags& flags) {
   CLI::App* show = app.add_subcommand("show", "Print inputs, outputs, nodes and loops of a graph");
   show->add_option("FILE", flags.file, kFile)->required();
+  AddLinks(show, flags.allow_links);
   CLI::Option* json = show->add_flag("--json", flags.json, "Print JSON");
   show->add_flag("--dot", flags.dot, "Print Graphviz text: loops are clusters, back edges dashed")
       ->excludes(json);
@@ -43,6 +50,7 @@ void DefineShow(CLI::App& app, ShowFlags& flags) {
 void DefineRun(CLI::App& app, RunFlags& flags) {
   CLI::App* run = app.add_subcommand("run", "Run a graph once on inputs from a file");
   run->add_option("FILE", flags.file, kFile)->required();
+  AddLinks(run, flags.allow_links);
   run->add_option("--inputs", flags.inputs,
                   "NumPy .npz file with one array for each input, by the names that `show` prints")
       ->required();
@@ -51,19 +59,30 @@ void DefineRun(CLI::App& app, RunFlags& flags) {
       ->required();
   run->add_option("--threads", flags.threads, "Threads to use at most, 1 to 1024 (default: 1)")
       ->check(CLI::Range(1, kMaxThreads));
+  run->add_option(
+         "--max-memory", flags.max_memory,
+         "Most bytes of all tensors together, inputs and weights among them; KiB, MiB, GiB "
+         "behind the number (default: what the machine and the cgroup have)")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 60));
+  run->add_option("--timeout", flags.timeout_seconds,
+                  "Most seconds for all of it, above 0, up to 86400 (default: 600)")
+      ->check(CLI::Range(0.001, 86'400.0));
 }
 
-void DefineCheck(CLI::App& app, std::vector<std::string>& files) {
-  app.add_subcommand("check",
-                     "Tell whether graphs can be loaded, all that is missing at once, and what a "
-                     "search pays for stepping their loops")
-      ->add_option("FILE", files, kFile)
-      ->required();
+void DefineCheck(CLI::App& app, CheckFlags& flags) {
+  CLI::App* check =
+      app.add_subcommand("check",
+                         "Tell whether graphs can be loaded, all that is missing at once, and what "
+                         "a search pays for stepping their loops");
+  check->add_option("FILE", flags.files, kFile)->required();
+  AddLinks(check, flags.allow_links);
 }
 
 void DefineBench(CLI::App& app, BenchFlags& flags) {
   CLI::App* bench = app.add_subcommand("bench", "Time runs of a graph on made-up inputs");
   bench->add_option("FILE", flags.file, kFile)->required();
+  AddLinks(bench, flags.allow_links);
   bench
       ->add_option("--batch", flags.batches,
                    "Extents of first axes that the graph leaves open, one or more with commas "

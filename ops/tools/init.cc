@@ -46,7 +46,7 @@ absl::StatusOr<Graph> TakeGraph(const std::string& path, const std::string& role
                                 std::string& name) {
   const std::string stem = path.substr(0, path.rfind('.'));
   absl::Status added;
-  const auto read = [&](const std::string& wanted) -> absl::StatusOr<std::string> {
+  const auto open = [&](const std::string& wanted) -> absl::StatusOr<InputFilePtr> {
     BW_ASSIGN_OR_RETURN(std::string content, ReadFile(wanted));
     const bool own = absl::StartsWith(wanted, absl::StrCat(stem, "."));
     const std::string kept =
@@ -55,9 +55,9 @@ absl::StatusOr<Graph> TakeGraph(const std::string& path, const std::string& role
       name = kept;
     }
     added.Update(AddFile(kept, content, files));
-    return content;
+    return InputFile::OfContent(std::move(content));
   };
-  BW_ASSIGN_OR_RETURN(Graph graph, ReadGraph(path, read));
+  BW_ASSIGN_OR_RETURN(Graph graph, ReadGraph(path, open));
   BW_RETURN_IF_ERROR(added);
   absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
   absl::Status status = info.status();

@@ -8,10 +8,10 @@
 namespace beamwright::ops {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 62;
+constexpr int64_t kMostCost = int64_t{1} << 62;
 
-int64_t Times(int64_t a, int64_t b) { return a != 0 && b > kMost / a ? kMost : a * b; }
-int64_t Plus(int64_t a, int64_t b) { return a > kMost - b ? kMost : a + b; }
+int64_t Times(int64_t a, int64_t b) { return a != 0 && b > kMostCost / a ? kMostCost : a * b; }
+int64_t Plus(int64_t a, int64_t b) { return a > kMostCost - b ? kMostCost : a + b; }
 
 // Elements of a shape whose unknown extents are 1.
 int64_t Elements(const PartialShape& shape, bool& open) {

@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
+#include "ops/tensor/tensor_limit.h"
 #include "ops/tools/npy.h"
 
 namespace beamwright::ops {
@@ -101,11 +102,17 @@ absl::StatusOr<TensorMap> ParseNpz(absl::string_view bytes, const NpzLimits& lim
     if (!absl::ConsumeSuffix(&name, ".npy")) {
       return Invalid(where, ": is not a .npy file");
     }
-    const absl::StatusOr<std::string> content = ReadEntry(archive.get(), index, left);
+    const absl::StatusOr<std::string> content =
+        ReadEntry(archive.get(), index, std::min(left, MaxTensorBytes()));
     if (!content.ok()) {
       return Annotate(content.status(), where);
     }
     left -= static_cast<int64_t>(content->size());
+    // The tensor is made beside it.
+    const HeldMemory held(content->size());
+    if (static_cast<int64_t>(content->size()) > MaxTensorBytes()) {
+      return Annotate(TooLarge("the array"), where);
+    }
     absl::StatusOr<Tensor> tensor = ParseNpy(*content);
     if (!tensor.ok()) {
       return Annotate(tensor.status(), where);
@@ -119,6 +126,7 @@ absl::StatusOr<TensorMap> ParseNpz(absl::string_view bytes, const NpzLimits& lim
 
 absl::StatusOr<TensorMap> ReadNpz(const std::string& path, const NpzLimits& limits) {
   BW_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, limits.max_bytes));
+  const HeldMemory held(bytes.size());
   absl::StatusOr<TensorMap> tensors = ParseNpz(bytes, limits);
   if (!tensors.ok()) {
     return Annotate(tensors.status(), absl::StrCat("'", path, "'"));
@@ -135,6 +143,13 @@ absl::Status WriteNpz(const std::string& path, const TensorMap& tensors) {
   Archive archive(zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
   if (archive == nullptr) {
     return WriteFailed(path, ZipError(code).message());
+  }
+  int64_t sum = 0;
+  for (const auto& [name, tensor] : tensors) {
+    sum += tensor.num_bytes();
+  }
+  if (sum > MaxTensorBytes()) {
+    return TooLarge(absl::StrCat("the file '", path, "' of ", sum, " bytes"));
   }
   std::vector<std::string> contents;  // must live until the archive is closed
   contents.reserve(tensors.size());

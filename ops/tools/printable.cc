@@ -1,6 +1,7 @@
 #include "ops/tools/printable.h"
 
 #include "absl/strings/str_format.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::ops {
 
@@ -18,8 +19,11 @@ std::string Printable(absl::string_view text) {
       absl::StrAppendFormat(&result, "\\x%02x", byte);
     } else if (second_block) {
       absl::StrAppendFormat(&result, "\\u%04x", static_cast<unsigned char>(text[++i]));
+    } else if (const int length = Utf8Length(text.substr(i)); length == 0) {
+      absl::StrAppendFormat(&result, "\\x%02x", byte);
     } else {
-      result.push_back(text[i]);
+      result.append(text.data() + i, static_cast<size_t>(length));
+      i += static_cast<size_t>(length) - 1;
     }
   }
   return result;

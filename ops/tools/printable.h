@@ -8,8 +8,8 @@
 
 namespace beamwright::ops {
 
-// `text` with control characters, those of Unicode's second block included, written as \n, \x1b and
-// so on; all else stays.
+// `text` with control characters, those of Unicode's second block included, and bytes that are no
+// UTF-8 written as \n, \x1b and so on; all else stays.
 std::string Printable(absl::string_view text);
 
 }  // namespace beamwright::ops

@@ -8,7 +8,7 @@ namespace {
 void Count(const Graph& graph, absl::flat_hash_set<const std::byte*>& seen,
            ConstantTotals& totals) {
   for (const Node& node : graph.nodes) {
-    if (node.op == "Constant" && seen.insert(node.constant.bytes()).second) {
+    if (node.op == "Constant" && seen.insert(node.constant.place()).second) {
       ++totals.tensors;
       totals.elements += node.constant.num_elements();
       totals.bytes += node.constant.num_bytes();

@@ -114,6 +114,13 @@ absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string
   text.pad_token = FindUsual(known, kPads);
   text.unknown_token = FindUsual(known, kUnknowns);
   Note(side, "pad", text.pad_token, reasons);
+  if (is_target && !text.pad_token.empty()) {
+    reasons.push_back(absl::StrCat(
+        "target pad token '", text.pad_token,
+        "' changes scores: it is never generated, and log-probabilities are those of the model "
+        "without it, higher by what the model gives it; without the line pad_token it is a token "
+        "like any other"));
+  }
   Note(side, "unknown", text.unknown_token, reasons);
   const bool capitals = std::any_of(tokens.begin(), tokens.end(), [](const std::string& token) {
     return !LooksSpecial(token) && std::any_of(token.begin(), token.end(), absl::ascii_isupper);

@@ -14,7 +14,7 @@
 namespace beamwright::access {
 namespace {
 
-constexpr int64_t kMaxFileBytes = 8 << 20;
+constexpr int64_t kMaxPemBytes = 8 << 20;
 constexpr size_t kMaxNames = 64;
 
 using Bio = std::unique_ptr<BIO, decltype(&BIO_free)>;
@@ -130,10 +130,10 @@ void AddAddress(const ASN1_OCTET_STRING* address, std::vector<std::string>& name
 
 absl::StatusOr<TlsContext::Content> TlsContext::Read() const {
   Content content;
-  BW_ASSIGN_OR_RETURN(content.cert, ReadFile(files_.cert, kMaxFileBytes));
-  BW_ASSIGN_OR_RETURN(content.key, ReadFile(files_.key, kMaxFileBytes));
+  BW_ASSIGN_OR_RETURN(content.cert, ReadFile(files_.cert, kMaxPemBytes));
+  BW_ASSIGN_OR_RETURN(content.key, ReadFile(files_.key, kMaxPemBytes));
   if (!files_.client_ca.empty()) {
-    BW_ASSIGN_OR_RETURN(content.client_ca, ReadFile(files_.client_ca, kMaxFileBytes));
+    BW_ASSIGN_OR_RETURN(content.client_ca, ReadFile(files_.client_ca, kMaxPemBytes));
   }
   return content;
 }

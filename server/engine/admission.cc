@@ -205,12 +205,35 @@ void Admission::Learn(const DecodeModel& model, int length,
 
 Admission::Running Admission::AllRunning() const {
   Running all;
+  const auto add = [&all](const Running& running) {
+    all.requests += running.requests;
+    all.rows += running.rows;
+    all.bytes += running.bytes;
+  };
   for (const Stream& stream : streams_) {
-    all.requests += stream.running.requests;
-    all.rows += stream.running.rows;
-    all.bytes += stream.running.bytes;
+    add(stream.running);
+  }
+  for (const auto& [lane, running] : apart_) {
+    add(running);
   }
   return all;
+}
+
+void Admission::Restart(int stream, const Running& running) {
+  absl::MutexLock lock(&mutex_);
+  Stream& own = streams_[static_cast<size_t>(stream)];
+  own.running = running;
+  own.turn_started = absl::Now();
+}
+
+void Admission::SetApart(const void* lane, const Running& running) {
+  absl::MutexLock lock(&mutex_);
+  if (running.requests == 0) {
+    apart_.erase(lane);
+  } else {
+    apart_[lane] = running;
+  }
+  ++news_;
 }
 
 bool Admission::IsDone() const {
@@ -309,8 +332,11 @@ Engine::Load Admission::load() const {
   load.num_threads = options_.num_threads;
   load.num_streams = options_.num_streams;
   load.oldest_wait = queue_.size() == 0 ? absl::ZeroDuration() : now - queue_.oldest();
+  load.stalled = absl::InfiniteDuration();
   for (const Stream& stream : streams_) {
-    load.turn = std::max(load.turn, now - stream.turn_started);
+    const absl::Duration turn = std::max(absl::ZeroDuration(), now - stream.turn_started);
+    load.turn = std::max(load.turn, turn);
+    load.stalled = std::min(load.stalled, turn);
   }
   return load;
 }

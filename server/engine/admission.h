@@ -5,6 +5,7 @@
 #define BEAMWRIGHT_SERVER_ENGINE_ADMISSION_H_
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -50,9 +51,20 @@ class Admission {
   // to do at all. False: it ends. `end` is what End gave, OK before.
   bool Take(int stream, const Running& running, Requests& admitted, absl::Status& end);
 
+  // The stream's thread was replaced by a new one, which has this in hand.
+  void Restart(int stream, const Running& running);
+  // What a lane that is apart (server/engine/stream.h) has in hand, beside the streams'; nothing:
+  // it is forgotten.
+  void SetApart(const void* lane, const Running& running);
+  // What End gave, OK before.
+  absl::Status end() const {
+    absl::MutexLock lock(&mutex_);
+    return end_;
+  }
+
   Engine::Load load() const;
   // As Engine::idle.
-  bool idle() const { return num_open_.load(std::memory_order_relaxed) == 0; }
+  bool idle() const { return num_open_.load() == 0; }
   std::vector<TenantLoad> Tenants() const;
 
  private:
@@ -102,6 +114,7 @@ class Admission {
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);
   std::vector<Stream> streams_ ABSL_GUARDED_BY(mutex_);
+  std::map<const void*, Running> apart_ ABSL_GUARDED_BY(mutex_);
   // Of CheckFull: time since the epoch, and the refusal.
   std::atomic<int64_t> full_until_ns_{0};
   mutable absl::Mutex full_mutex_ ABSL_ACQUIRED_AFTER(mutex_);

@@ -43,6 +43,9 @@ void BeamDriver::Join(std::unique_ptr<Request> request) { requests_.push_back(st
 void BeamDriver::DropDead(EngineObserver* observer) {
   const absl::Time now = absl::Now();
   const auto is_dead = [&](const std::unique_ptr<Request>& request) {
+    if (request->is_answered) {
+      return true;
+    }
     const absl::Status status = request->CheckAlive(now);
     if (!status.ok()) {
       if (observer != nullptr && absl::IsCancelled(status)) {
@@ -60,29 +63,37 @@ template <typename Which>
 void BeamDriver::CutSearches(search::FinishReason reason, Which which) {
   Requests finished;
   for (auto& request : requests_) {
-    if (which(*request) && !request->call.IsCancelled() && request->search.has_value() &&
-        request->search->Cut(reason)) {
+    if (which(*request) && !request->is_answered && !request->call.IsCancelled() &&
+        request->search.has_value() && request->search->Cut(reason)) {
       TellProgress(*request);
       finished.push_back(std::move(request));
     }
   }
   requests_.erase(std::remove(requests_.begin(), requests_.end(), nullptr), requests_.end());
-  Finish(std::move(finished));
+  Finish(finished);
 }
 
-absl::Status BeamDriver::RunDecoders(const ops::ExecutionContext& context) {
-  BW_RETURN_IF_ERROR(FaultPoint("engine.step"));
+absl::Status BeamDriver::RunDecoders(const ops::ExecutionContext& context, Underway* underway) {
   const bool reads_attention =
       std::any_of(requests_.begin(), requests_.end(),
                   [](const auto& request) { return request->reads_attention; });
+  for (auto& request : requests_) {
+    request->takes_part = !repeats_ || request->takes_part;
+    request->step_rows = request->takes_part ? request->rows().num_rows() : 0;
+  }
   for (size_t decoder = 0; decoder < runners_.size(); ++decoder) {
-    StepRunner& runner = runners_[decoder];
-    runner.Begin();
+    runners_[decoder].Begin();
     for (auto& request : requests_) {
-      if (request->decoders[decoder].is_used) {
-        runner.Add(request->rows(), request->decoders[decoder].rows);
+      if (request->takes_part && request->decoders[decoder].is_used) {
+        runners_[decoder].Add(request->rows(), request->decoders[decoder].rows);
       }
     }
+  }
+  // From here on nothing is asked of the searches, so that others may cut them.
+  const Underway::Scope scope(underway, *model_, requests_, this);
+  BW_RETURN_IF_ERROR(FaultPoint("engine.step"));
+  for (size_t decoder = 0; decoder < runners_.size(); ++decoder) {
+    StepRunner& runner = runners_[decoder];
     if (runner.num_rows() == 0) {
       runner.Clear();
       continue;
@@ -135,6 +146,10 @@ absl::Status BeamDriver::ScoreRow(size_t row) {
 absl::Status BeamDriver::MakeRules(size_t row) {
   const RowOwner& owner = owners_[row];
   RowRules& rules = buffers_[row].rules;
+  if (owner.request->is_answered) {
+    rules = RowRules();  // its search may have no rows any more
+    return absl::OkStatus();
+  }
   rules = owner.request->rows().rules()[static_cast<size_t>(owner.row)];
   if (!owner.request->scorers.empty()) {
     BW_RETURN_IF_ERROR(ScoreRow(row));
@@ -161,7 +176,7 @@ void BeamDriver::ScanRows(const ops::ExecutionContext& context) {
   const PhaseScope phase(Phase::kSelection);
   owners_.clear();
   for (const auto& request : requests_) {
-    for (int row = 0; row < request->rows().num_rows(); ++row) {
+    for (int row = 0; row < request->step_rows; ++row) {
       owners_.push_back({request.get(), row});
     }
   }
@@ -211,7 +226,15 @@ void BeamDriver::AdvanceSearches() {
   size_t row = 0;
   AttentionRows attention = runners_[0].Attention();
   for (auto& request : requests_) {
-    const int num_rows = request->rows().num_rows();
+    const int num_rows = request->step_rows;
+    if (request->is_answered) {
+      row += static_cast<size_t>(num_rows);
+      continue;
+    }
+    if (!request->takes_part) {
+      requests_[num_running++] = std::move(request);
+      continue;
+    }
     request->row_steps += num_rows;
     const absl::Status status = Advance(row, attention, *request);
     row += static_cast<size_t>(num_rows);
@@ -230,11 +253,12 @@ void BeamDriver::AdvanceSearches() {
     }
   }
   requests_.resize(num_running);
-  Finish(std::move(finished));
+  num_done_ += static_cast<int64_t>(finished.size());
+  Finish(finished);
 }
 
 absl::Status BeamDriver::Advance(size_t first_row, AttentionRows& attention, Request& request) {
-  const int num_rows = request.rows().num_rows();
+  const int num_rows = request.step_rows;
   if (request.reads_attention) {
     BW_RETURN_IF_ERROR(
         request.attention.AddStep(attention, static_cast<int64_t>(first_row), num_rows));
@@ -284,24 +308,43 @@ void BeamDriver::End(const absl::Status& why) {
   requests_.clear();
 }
 
-absl::Duration BeamDriver::Step(const ops::ExecutionContext& context, EngineObserver* observer) {
+void BeamDriver::EndStep(const absl::Status& status, const Underway* underway) {
+  const bool is_interrupted =
+      absl::IsCancelled(status) && underway != nullptr && underway->was_interrupted();
+  const bool any_left = std::any_of(requests_.begin(), requests_.end(),
+                                    [](const auto& request) { return !request->is_answered; });
+  if (!is_interrupted || !any_left) {
+    FailAll(absl::InternalError(status.message()));
+    return;
+  }
+  repeats_ = true;
+  for (StepRunner& runner : runners_) {
+    runner.Repeat();
+  }
+}
+
+absl::Duration BeamDriver::Step(const ops::ExecutionContext& context, EngineObserver* observer,
+                                Underway* underway) {
   most_bytes_ = std::max(most_bytes_, reserved_bytes());
   const absl::Time now = absl::Now();
   CutSearches(search::FinishReason::kDeadline, [now](const Request& r) { return now >= r.cut_at; });
   DropDead(observer);
+  repeats_ = repeats_ && std::any_of(requests_.begin(), requests_.end(),
+                                     [](const auto& request) { return request->takes_part; });
   absl::Duration selection;
   if (!requests_.empty()) {
     const PhaseScope phase(Phase::kOther);
     const auto start = StepProfile::Clock::now();
-    const absl::Status status = RunDecoders(context);
+    const absl::Status status = RunDecoders(context, underway);
     if (status.ok()) {
       const PhaseScope search_phase(Phase::kSearch);
       const absl::Time scan = observer == nullptr ? absl::Time() : absl::Now();
       ScanRows(context);
       selection = observer == nullptr ? absl::Duration() : absl::Now() - scan;
       AdvanceSearches();
+      repeats_ = false;
     } else {
-      FailAll(absl::InternalError(status.message()));
+      EndStep(status, underway);
     }
     if (StepProfile* const profile = StepProfile::current(); profile != nullptr) {
       profile->AddStep(StepProfile::Clock::now() - start);

@@ -9,6 +9,7 @@
 
 #include "server/engine/request.h"
 #include "server/engine/step_runner.h"
+#include "server/engine/underway.h"
 
 namespace beamwright::engine {
 
@@ -21,9 +22,16 @@ class BeamDriver {
   void Join(std::unique_ptr<Request> request);
 
   // One step of every request. Those that finish, fail or are given up get their answer and leave;
-  // `observer` (may be null) is told of the latter. The time that the selection took, if there is
-  // an observer.
-  absl::Duration Step(const ops::ExecutionContext& context, EngineObserver* observer = nullptr);
+  // `observer` (may be null) is told of the latter. underway: through whom others may answer them
+  // while the model's graph runs; null: nobody. The time that the selection took, if there is an
+  // observer.
+  absl::Duration Step(const ops::ExecutionContext& context, EngineObserver* observer = nullptr,
+                      Underway* underway = nullptr);
+
+  // For any thread while the one that steps is in an Underway::Scope: answers requests that are
+  // past their deadline or cancelled, or, if `end` is not OK, all of them, as End does. They leave
+  // at the next step.
+  void AnswerMeanwhile(absl::Time now, const absl::Status& end, EngineObserver* observer);
 
   // All requests fail with `why`, after a step that may have been broken off in the middle.
   void FailAll(const absl::Status& why);
@@ -37,6 +45,8 @@ class BeamDriver {
   int64_t reserved_bytes() const;
   // The most bytes that were reserved in a step so far.
   int64_t most_bytes() const { return most_bytes_; }
+  // Requests whose search came to its end.
+  int64_t num_done() const { return num_done_; }
   // A step of the model itself went wrong, and all requests with it.
   bool has_failed() const { return has_failed_; }
 
@@ -53,8 +63,10 @@ class BeamDriver {
   // Cuts the searches that are to be; they leave with what they have.
   template <typename Which>
   void CutSearches(search::FinishReason reason, Which which);
+  // What follows when RunDecoders fails.
+  void EndStep(const absl::Status& status, const Underway* underway);
   // Runs every decoder over the rows of the requests that use it.
-  absl::Status RunDecoders(const ops::ExecutionContext& context);
+  absl::Status RunDecoders(const ops::ExecutionContext& context, Underway* underway);
   // Scans the logits and advances every search; requests that fail leave.
   void AdvanceSearches();
   void ScanRows(const ops::ExecutionContext& context);
@@ -70,11 +82,16 @@ class BeamDriver {
   // What the scan found for a row, as the search takes it; a view until the next step.
   search::RowCandidates Candidates(size_t row);
   static void TellProgress(Request& request);
-  void Finish(Requests finished);
+  // Answers those whose search is done.
+  static void Finish(const Requests& finished);
+  static void Finish(absl::Span<Request* const> finished);
 
   std::shared_ptr<const DecodeModel> model_;
   int64_t most_bytes_ = 0;
+  int64_t num_done_ = 0;
   bool has_failed_ = false;
+  // The last step was interrupted, and those who took part in it make it again; the others wait.
+  bool repeats_ = false;
   // When the last step looked for requests that were given up.
   absl::Time looked_ = absl::InfinitePast();
   Requests requests_;

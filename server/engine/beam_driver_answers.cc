@@ -1,5 +1,6 @@
 // The beam driver: what requests and those who watch them are told.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -35,14 +36,22 @@ void BeamDriver::TellProgress(Request& request) {
   }
 }
 
-void BeamDriver::Finish(Requests finished) {
+void BeamDriver::Finish(const Requests& finished) {
+  std::vector<Request*> views;
+  for (const auto& request : finished) {
+    views.push_back(request.get());
+  }
+  Finish(views);
+}
+
+void BeamDriver::Finish(absl::Span<Request* const> finished) {
   if (finished.empty()) {
     return;
   }
   FaultPoint("engine.reply").IgnoreError();
   std::vector<const search::BeamSearch*> searches;
-  Requests decoded;
-  for (auto& request : finished) {
+  std::vector<Request*> decoded;
+  for (Request* const request : finished) {
     if (request->call.timeline != nullptr) {
       request->call.timeline->searched = absl::Now();
     }
@@ -54,7 +63,7 @@ void BeamDriver::Finish(Requests finished) {
       request->Give(std::move(reply));
     } else {
       searches.push_back(&*request->search);
-      decoded.push_back(std::move(request));
+      decoded.push_back(request);
     }
   }
   if (decoded.empty()) {
@@ -70,6 +79,37 @@ void BeamDriver::Finish(Requests finished) {
       decoded[i]->Give(std::move(reply));
     } else {
       decoded[i]->Fail(lists[i].status());
+    }
+  }
+}
+
+void BeamDriver::AnswerMeanwhile(absl::Time now, const absl::Status& end,
+                                 EngineObserver* observer) {
+  for (const auto& request : requests_) {
+    if (request->is_answered) {
+      continue;
+    }
+    const bool at_deadline = now >= request->cut_at;
+    try {
+      if ((at_deadline || (!end.ok() && request->may_be_cut)) && !request->call.IsCancelled() &&
+          request->search.has_value() &&
+          request->search->Cut(at_deadline ? search::FinishReason::kDeadline
+                                           : search::FinishReason::kShutdown)) {
+        TellProgress(*request);
+        Request* const cut = request.get();
+        Finish(absl::MakeConstSpan(&cut, 1));
+        continue;
+      }
+    } catch (const std::bad_alloc&) {
+      request->Fail(model::OutOfMemory());
+      continue;
+    }
+    const absl::Status status = end.ok() ? request->CheckAlive(now) : end;
+    if (observer != nullptr && end.ok() && absl::IsCancelled(status)) {
+      TellCancelled(*request, now, *observer);
+    }
+    if (!status.ok()) {
+      request->Fail(status);
     }
   }
 }

@@ -165,14 +165,14 @@ class DecoderCompiler {
         [this](const LoopInput& input) { return input.back_edge == parts_.logits_result; });
     if (!is_state) {
       parts_.projection = SplitProjection(loop.body, body_info, parts_.logits_result,
-                                          parts_.precision, parts_.logits_kind);
+                                          parts_.precision.projection, parts_.logits_kind);
     }
   }
 
   absl::Status CompileBody(Loop loop, ops::GraphInfo info) {
     TakeProjection(loop, info);
     BW_RETURN_IF_ERROR(FindVocabulary(loop.body));
-    const ops::OperatorSet& operators = ops::Operators(parts_.precision);
+    const ops::OperatorSet& operators = ops::Operators(parts_.precision.steps);
     const int num_tokens = std::max(parts_.vocabulary_size, parts_.target->begin_id() + 1);
     parts_.token_tables =
         AddTokenTables({num_tokens, parts_.options.token_table_share}, operators, loop, info);

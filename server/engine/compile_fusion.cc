@@ -47,6 +47,7 @@ absl::Status CompileMember(const v1::EnsembleMember& config, model::Bundle::Memb
       return Annotate(status, config.encoder().graph());
     }
   } else {
+    member->encoder_proof = parts.encoder_proof;
     member->encoder_input = parts.encoder_input;
     member->encoder_length_input = parts.encoder_length_input;
   }

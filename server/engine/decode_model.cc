@@ -4,19 +4,18 @@
 #include "ops/base/cpu.h"
 #include "ops/base/status.h"
 #include "ops/graph/trace.h"
+#include "server/engine/auto_precision.h"
 #include "server/engine/compile_fusion.h"
 #include "server/engine/decode_options.h"
 #include "server/engine/parked_drivers.h"
 #include "server/engine/parts.h"
-#include "server/engine/precision.h"
 #include "server/engine/token_lists.h"
 
 namespace beamwright::engine {
 namespace {
 
 // Which of the encoder's Parameters takes the source, and which its length.
-absl::Status FindEncoderInputs(DecodeModel::Parts& parts) {
-  const ops::Graph& graph = parts.encoder->graph();
+absl::Status FindEncoderInputs(const ops::Graph& graph, DecodeModel::Parts& parts) {
   const v1::EncoderConfig& config = parts.config.encoder();
   const bool has_length = config.length_kind() != v1::LENGTH_INPUT_NONE;
   std::vector<std::string> names;
@@ -105,8 +104,13 @@ ops::ScoreKind KindOf(v1::LogitsKind kind) {
 }
 
 absl::Status CompileEncoder(ops::Graph graph, DecodeModel::Parts& parts) {
-  BW_ASSIGN_OR_RETURN(parts.encoder, ops::Model::Compile(std::move(graph), parts.precision));
-  BW_RETURN_IF_ERROR(FindEncoderInputs(parts));
+  BW_RETURN_IF_ERROR(FindEncoderInputs(graph, parts));
+  ops::RowInputs rows{parts.encoder_input, -1};
+  if (parts.config.encoder().length_kind() == v1::LENGTH_INPUT_LENGTHS) {
+    rows.lengths = parts.encoder_length_input;
+  }
+  BW_ASSIGN_OR_RETURN(parts.encoder, ops::Model::Compile(std::move(graph), parts.precision.encoder,
+                                                         rows, parts.encoder_proof));
   return CheckSourceTable(parts);
 }
 
@@ -129,6 +133,10 @@ DecodeModel::~DecodeModel() = default;
 
 absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
     model::Bundle bundle, const CompileOptions& options) {
+  const v1::Precision precision = options.precision.value_or(bundle.config.precision());
+  if (precision == v1::PRECISION_AUTO) {
+    return CompileAuto(std::move(bundle), options);
+  }
   auto parts = std::make_unique<Parts>();
   parts->name = bundle.name;
   parts->version = bundle.version;
@@ -138,9 +146,8 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
   parts->source = bundle.source;
   parts->target = bundle.target;
   parts->logits_kind = KindOf(bundle.config.decoder().logits_kind());
-  BW_ASSIGN_OR_RETURN(parts->precision,
-                      ResolvePrecision(options.precision.value_or(bundle.config.precision())));
-  parts->numerics = absl::StrCat(Name(parts->precision), ";", InstructionSet(), ";beamwright-",
+  BW_ASSIGN_OR_RETURN(parts->precision, ResolvePrecision(precision));
+  parts->numerics = absl::StrCat(parts->precision.name, ";", InstructionSet(), ";beamwright-",
                                  BEAMWRIGHT_VERSION);
   BW_RETURN_IF_ERROR(CheckTarget(*parts));
   for (const v1::TokenListConfig& list : bundle.config.token_lists()) {
@@ -174,7 +181,24 @@ const model::TextCodec& DecodeModel::source() const { return *parts_->source; }
 const model::TextCodec& DecodeModel::target() const { return *parts_->target; }
 int DecodeModel::target_vocabulary_size() const { return parts_->vocabulary_size; }
 const std::string& DecodeModel::numerics() const { return parts_->numerics; }
+std::string DecodeModel::precision_note() const {
+  const auto& note = parts_->options.precision_note;
+  return note == nullptr ? "" : *note;
+}
 const ops::TokenTables& DecodeModel::token_tables() const { return parts_->token_tables; }
+
+bool DecodeModel::has_encoder() const { return parts_->encoder != nullptr; }
+bool DecodeModel::encodes_together() const { return has_encoder() && encodes_apart().empty(); }
+
+std::string DecodeModel::encodes_apart() const {
+  for (int member = 0; has_encoder() && member < parts_->num_members(); ++member) {
+    const std::string& why = parts_->decoder_parts(member).encoder_apart;
+    if (!why.empty()) {
+      return member == 0 ? why : absl::StrCat("ensemble.members[", member - 1, "]: ", why);
+    }
+  }
+  return "";
+}
 
 v1::ModelDescription DecodeModel::Describe() const {
   v1::ModelDescription description;
@@ -188,14 +212,18 @@ v1::ModelDescription DecodeModel::Describe() const {
   description.set_target_vocabulary_size(parts_->vocabulary_size);
   if (parts_->encoder == nullptr) {
     for (const DecoderInput& input : parts_->inputs) {
-      *(input.is_state ? description.add_states() : description.add_memory()) =
-          DescribeInput(input.name, parts_->decoder.node(input.node).outputs[0]);
+      v1::TensorDescription& tensor =
+          *(input.is_state ? description.add_states() : description.add_memory());
+      tensor = DescribeInput(input.name, parts_->decoder.node(input.node).outputs[0]);
+      tensor.set_has_default(input.has_constant);
     }
   } else {
     const ops::Graph& graph = parts_->encoder->graph();
     const ops::Node& node =
         graph.node(graph.parameters[static_cast<size_t>(parts_->encoder_input)]);
     *description.mutable_encoder_input() = DescribeInput(node.name, node.outputs[0]);
+    description.mutable_encoder_batching()->set_together(encodes_together());
+    description.mutable_encoder_batching()->set_reason(encodes_apart());
   }
   return description;
 }

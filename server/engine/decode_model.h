@@ -32,13 +32,16 @@ struct CompileOptions {
   int max_source_length = 0;
   int max_target_length = 0;
   int max_beam_size = 0;
+  // Of a precision that `auto` chose; see DecodeModel::precision_note.
+  std::shared_ptr<const std::string> precision_note;
 };
 
 // Immutable and thread-safe.
 class DecodeModel {
  public:
   // Errors name the graph, layer or field of model.textproto that does not fit. Includes the
-  // self-check that stacking rows of several requests changes no bit.
+  // self-check that stacking rows of several requests changes no bit. Precision `auto` compiles
+  // and tries several (server/engine/auto_precision.h).
   static absl::StatusOr<std::shared_ptr<const DecodeModel>> Compile(
       model::Bundle bundle, const CompileOptions& options = {});
   ~DecodeModel();
@@ -51,8 +54,16 @@ class DecodeModel {
   int target_vocabulary_size() const;
   // The numerics class: answers of equal class are equal bit for bit.
   const std::string& numerics() const;
+  // With precision `auto`: what the trial of each found, for the log. Else empty.
+  std::string precision_note() const;
   // The tables per token that were made, or why there are none.
   const ops::TokenTables& token_tables() const;
+  // Whether sources come to an encoder, and whether those of several requests are encoded together:
+  // only where it is proven that they cannot change each other's bits.
+  bool has_encoder() const;
+  bool encodes_together() const;
+  // Why they are not, with the node; empty if they are or if there is no encoder.
+  std::string encodes_apart() const;
   // Everything that DescribeModel tells.
   v1::ModelDescription Describe() const;
 

@@ -1,5 +1,6 @@
 #include "server/engine/encode.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "ops/base/fault_point.h"
@@ -31,19 +32,11 @@ Tensor Stack(absl::Span<const std::unique_ptr<Request>> group) {
 // An input of the decoder that the encoder does not compute: a constant, or the source's length.
 absl::StatusOr<Tensor> OwnInput(const DecodeModel::Parts& parts, const DecoderInput& input,
                                 int64_t source_length) {
-  const ops::ValueInfo& info = parts.decoder.node(input.node).outputs[0];
   if (input.length_kind != v1::LENGTH_INPUT_NONE) {
-    return LengthTensor(input.length_kind, info.dtype, 1, source_length);
+    const ops::DType dtype = parts.decoder.node(input.node).outputs[0].dtype;
+    return LengthTensor(input.length_kind, dtype, 1, source_length);
   }
-  ops::Shape shape = info.shape.dims();
-  if (!shape.empty()) {
-    shape[0] = 1;
-  }
-  BW_RETURN_IF_ERROR(Annotate(ops::CheckedNumElements(shape).status(),
-                              absl::StrCat("constant initial state '", input.name, "'")));
-  Tensor constant(ops::DType::kF32, shape);
-  std::fill_n(constant.mutable_data<float>(), constant.num_elements(), input.constant);
-  return Convert(constant, info.dtype);
+  return ConstantInput(parts, input);
 }
 
 absl::Status RunEncoder(const ops::ExecutionContext& context, const DecodeModel::Parts& parts,
@@ -86,7 +79,7 @@ absl::Status PrepareCtc(const DecodeModel::Parts& parts, absl::Span<const Tensor
       continue;
     }
     const auto index = static_cast<size_t>(part.ctc_output);
-    const int axis = num_sources > 1 ? parts.encoder_row_axes[index] : -1;
+    const int axis = num_sources > 1 ? parts.encoder_proof.result_axes[index] : -1;
     BW_ASSIGN_OR_RETURN(
         fusion::CtcFrames frames,
         FramesOf(part, axis < 0 ? outputs[index] : TakeRow(outputs[index], axis, row)));
@@ -140,6 +133,26 @@ absl::Status EncodeGroup(const ops::ExecutionContext& context, const DecodeModel
 }
 
 }  // namespace
+
+absl::StatusOr<Tensor> ConstantInput(const DecodeModel::Parts& parts, const DecoderInput& input) {
+  const ops::ValueInfo& info = parts.decoder.node(input.node).outputs[0];
+  ops::Shape shape = info.shape.dims();
+  if (!shape.empty()) {
+    shape[0] = 1;
+  }
+  const bool is_known = info.shape.has_rank() && std::all_of(shape.begin(), shape.end(),
+                                                             [](int64_t dim) { return dim >= 0; });
+  if (!is_known) {
+    return Invalid("state '", input.name,
+                   "' starts from a constant, but the graph leaves its shape ",
+                   info.shape.ToString(), " open");
+  }
+  BW_RETURN_IF_ERROR(Annotate(ops::CheckedNumElements(shape).status(),
+                              absl::StrCat("constant initial state '", input.name, "'")));
+  Tensor constant(ops::DType::kF32, shape);
+  std::fill_n(constant.mutable_data<float>(), constant.num_elements(), input.constant);
+  return Convert(constant, info.dtype);
+}
 
 absl::StatusOr<Tensor> LengthTensor(v1::LengthInput kind, ops::DType dtype, int64_t rows,
                                     int64_t length) {
@@ -198,7 +211,7 @@ absl::StatusOr<std::vector<Tensor>> DecoderInputs(const DecodeModel::Parts& part
       continue;
     }
     const auto index = static_cast<size_t>(input.encoder_output);
-    const int axis = num_sources > 1 ? parts.encoder_row_axes[index] : -1;
+    const int axis = num_sources > 1 ? parts.encoder_proof.result_axes[index] : -1;
     if (axis >= 0 && (encoded[index].rank() <= axis || encoded[index].dim(axis) != num_sources)) {
       return absl::InternalError(absl::StrCat(
           "encoder output for '", input.name, "' is ", ops::ToString(encoded[index].shape()),
@@ -230,31 +243,68 @@ absl::Status StartFromInputs(const ops::ExecutionContext& context, const DecodeM
   if (status.ok()) {
     status = TryStep(parts, context, start);
   }
-  if (!status.ok()) {
+  if (!status.ok() && !absl::IsCancelled(status)) {
     return Invalid("source.decoder_inputs: the decoder fails on them: ", status.message());
   }
+  BW_RETURN_IF_ERROR(status);
   return PrepareLanguageModels(context, parts, request);
+}
+
+// Each request for itself. What made them fail together may be one source alone, for example an
+// index that the graph computes from it: the others have their answers.
+void EncodeApart(const ops::ExecutionContext& context, const DecodeModel::Parts& parts,
+                 absl::Span<const std::unique_ptr<Request>> group,
+                 std::vector<absl::Status>& statuses) {
+  for (size_t i = 0; i < group.size(); ++i) {
+    std::vector<absl::Status> status(1);
+    statuses[i] = EncodeGroup(context, parts, group.subspan(i, 1), status);
+    statuses[i].Update(status[0]);
+  }
+}
+
+// Fails if all do.
+absl::Status Compute(const ops::ExecutionContext& context, const Requests& group,
+                     std::vector<absl::Status>& statuses) {
+  FaultPoint("engine.encode").IgnoreError();
+  const DecodeModel::Parts& parts = group[0]->model->parts();
+  if (parts.encoder != nullptr) {
+    const absl::Status status = EncodeGroup(context, parts, group, statuses);
+    // An interrupted run is repeated by the engine, for those that are not answered yet.
+    if (status.ok() || group.size() == 1 || absl::IsDeadlineExceeded(status) ||
+        absl::IsCancelled(status)) {
+      return status;
+    }
+    EncodeApart(context, parts, group, statuses);
+    return absl::OkStatus();
+  }
+  for (size_t i = 0; i < group.size(); ++i) {
+    statuses[i] = StartFromInputs(context, parts, *group[i]);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-Requests Encode(const ops::ExecutionContext& context, Requests group) {
-  FaultPoint("engine.encode").IgnoreError();
+Requests Encode(const ops::ExecutionContext& context, Requests group, Underway* underway,
+                Requests* again) {
   const DecodeModel::Parts& parts = group[0]->model->parts();
   std::vector<absl::Status> statuses(group.size());
   absl::Status status;
-  if (parts.encoder != nullptr) {
-    status = EncodeGroup(context, parts, group, statuses);
-  } else {
-    for (size_t i = 0; i < group.size(); ++i) {
-      statuses[i] = StartFromInputs(context, parts, *group[i]);
-    }
+  {
+    const Underway::Scope scope(underway, *group[0]->model, group, /*driver=*/nullptr);
+    status = Compute(context, group, statuses);
   }
   Requests ready;
   for (size_t i = 0; i < group.size(); ++i) {
     const absl::Status& own = status.ok() ? statuses[i] : status;
+    if (group[i]->is_answered) {
+      continue;
+    }
     if (own.ok()) {
       ready.push_back(std::move(group[i]));
+    } else if (absl::IsCancelled(own) && again != nullptr && underway->was_interrupted()) {
+      group[i]->encodes_alone = true;
+      again->push_back(std::move(group[i]));
     } else if (parts.encoder == nullptr || absl::IsDeadlineExceeded(own)) {
       group[i]->Fail(own);
     } else {

@@ -7,14 +7,18 @@
 #include <vector>
 
 #include "server/engine/request.h"
+#include "server/engine/underway.h"
 
 namespace beamwright::engine {
 
 // Encodes and prepares requests for all decoders that they use, in one run of each encoder: at
 // least one request, all of one model and, if it has an encoder, of one source shape. Those that
-// fail get their answer here; the others are returned, ready to join the running batch.
-std::vector<std::unique_ptr<Request>> Encode(const ops::ExecutionContext& context,
-                                             std::vector<std::unique_ptr<Request>> group);
+// fail get their answer here; the others are returned, ready to join the running batch. underway:
+// through whom others may answer them meanwhile, and interrupt the run (null: nobody); then those
+// without an answer are put into `again`.
+std::vector<std::unique_ptr<Request>> Encode(
+    const ops::ExecutionContext& context, std::vector<std::unique_ptr<Request>> group,
+    Underway* underway = nullptr, std::vector<std::unique_ptr<Request>>* again = nullptr);
 
 }  // namespace beamwright::engine
 

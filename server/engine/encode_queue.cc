@@ -9,19 +9,6 @@ namespace {
 // Most sources encoded in one run, so that the activations stay bounded.
 constexpr size_t kMaxGroup = 64;
 
-// Whether sources of the model may be stacked at all.
-bool StacksSources(const DecodeModel::Parts& parts) {
-  if (parts.encoder == nullptr) {
-    return false;
-  }
-  for (int member = 0; member < parts.num_members(); ++member) {
-    if (!parts.decoder_parts(member).encoder_batches) {
-      return false;
-    }
-  }
-  return true;
-}
-
 bool SameShape(const Request& a, const Request& b) {
   return a.source.encoder_input->shape() == b.source.encoder_input->shape();
 }
@@ -54,6 +41,29 @@ void EncodeQueue::FailAll(const absl::Status& why) {
   waiting_.clear();
 }
 
+void EncodeQueue::MoveOthers(const DecodeModel& model, EncodeQueue& rest) {
+  const auto others = std::stable_partition(
+      waiting_.begin(), waiting_.end(),
+      [&model](const std::unique_ptr<Request>& request) { return request->model.get() == &model; });
+  std::move(others, waiting_.end(), std::back_inserter(rest.waiting_));
+  waiting_.erase(others, waiting_.end());
+}
+
+EncodeQueue::Requests EncodeQueue::TakeFront(int rows, int64_t bytes, bool at_least_one) {
+  Requests taken;
+  while (!waiting_.empty()) {
+    const Request& first = *waiting_.front();
+    rows -= first.beam_size;
+    bytes -= first.price_bytes;
+    if ((rows < 0 || bytes < 0) && !(at_least_one && taken.empty())) {
+      break;
+    }
+    taken.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+  }
+  return taken;
+}
+
 EncodeQueue::Requests EncodeQueue::TakeGroup(int64_t positions) {
   Requests group;
   if (waiting_.empty()) {
@@ -63,9 +73,10 @@ EncodeQueue::Requests EncodeQueue::TakeGroup(int64_t positions) {
   const Request& first = *group[0];
   const int64_t each = EncodePositions(first);
   const auto fits = static_cast<size_t>(std::max<int64_t>(positions / each, 1));
-  const size_t most = StacksSources(first.model->parts()) ? std::min(kMaxGroup, fits) : 1;
+  const size_t most =
+      first.model->encodes_together() && !first.encodes_alone ? std::min(kMaxGroup, fits) : 1;
   for (auto at = waiting_.begin() + 1; at != waiting_.end() && group.size() < most; ++at) {
-    if ((*at)->model == first.model && SameShape(**at, first)) {
+    if ((*at)->model == first.model && !(*at)->encodes_alone && SameShape(**at, first)) {
       group.push_back(std::move(*at));
     }
   }

@@ -26,6 +26,11 @@ class EncodeQueue {
   void DropDead(absl::Time now);
   // Answers all of them with an error.
   void FailAll(const absl::Status& why);
+  // Moves those of other models than `model` to the end of `rest`.
+  void MoveOthers(const DecodeModel& model, EncodeQueue& rest);
+  // Takes those in front, as many as have so many rows and bytes together; if `at_least_one`, one
+  // in any case.
+  Requests TakeFront(int rows, int64_t bytes, bool at_least_one);
 
   // The first request and those behind it that can be encoded with it: of its model and of exactly
   // its shape, at most `positions` source positions together, but one request in any case. Empty if

@@ -41,7 +41,7 @@ struct SourceFacts {
   int64_t row_steps = 0;
 };
 
-// Told of the engine's work, on the thread of the stream that did it: it must return at once.
+// Told of the engine's work, on a thread of the engine: it must return at once.
 class EngineObserver {
  public:
   virtual ~EngineObserver() = default;
@@ -82,6 +82,15 @@ struct EngineOptions {
   // Refuse a request at once with ResourceExhausted if, by how long work took of late, its deadline
   // will have passed before it is decoded.
   bool forecast_deadlines = true;
+  // A model whose encoder run or step takes longer is given the thread that runs it; all others go
+  // on with a new one (docs/reliability.md, 'A step that does not end'). Positive.
+  absl::Duration slow_step = absl::Seconds(1);
+  // One that takes longer than this is interrupted: its sources end with Internal, and the model is
+  // out of service for hang_pause, as it is after three runs in a row that were given up after
+  // slow_step. Positive.
+  absl::Duration step_timeout = absl::Minutes(1);
+  // Zero: a model is never out of service.
+  absl::Duration hang_pause = absl::Seconds(10);
   // Where the first stream's thread spends its time, for benchmarks; to be read when the engine is
   // gone. Not owned. Null: not measured.
   StepProfile* profile = nullptr;
@@ -100,11 +109,12 @@ struct Progress {
 };
 
 struct CallOptions {
-  // When the answer is of no use any more: DeadlineExceeded at the next step. With deadline_result
+  // When the answer is of no use any more: DeadlineExceeded at the next step, or within the one
+  // under way if that takes longer than a tenth of a second. With deadline_result
   // best-so-far the search is cut a tenth of the time before it, at least 5 and at most 100 ms, so
   // that the answer still gets there.
   absl::Time deadline = absl::InfiniteFuture();
-  // Of a caller that may give up: Cancelled at the next step, or DeadlineExceeded where it gave up
+  // Of a caller that may give up: likewise Cancelled, or DeadlineExceeded where it gave up
   // because of the deadline. May be null.
   std::shared_ptr<const CancelFlag> cancelled;
   // Whose share the request takes; null: that of everybody without a name.
@@ -188,11 +198,17 @@ class Engine {
     // How long the engine's present turn takes: what was admitted is encoded and every model makes
     // a step. Zero while there is no work.
     absl::Duration turn;
+    // For how long no stream has begun a turn or waited for work: the engine's sign of life. A
+    // stream that hangs beside others that do not leaves it small.
+    absl::Duration stalled;
   };
   virtual Load load() const = 0;
   // Whether all that was accepted is answered; within `done`, that one counts as answered. Takes no
   // lock.
   virtual bool idle() const = 0;
+  // Tells `observer`, on a thread of the engine, of each model that goes out of service because its
+  // graph does not come to an end (EngineOptions::step_timeout); null ends that. It must not block.
+  virtual void ObserveHangs(std::function<void(const DecodeModel&)> /*observer*/) {}
   // Of all tenants that wait or run, by name.
   virtual std::vector<TenantLoad> Tenants() const = 0;
 };

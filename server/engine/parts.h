@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "ops/base/precision.h"
 #include "ops/compile/token_tables.h"
 #include "ops/kernels/mix_scores.h"
 #include "ops/kernels/topk.h"
@@ -19,6 +18,7 @@
 #include "server/engine/decode_model.h"
 #include "server/engine/lexical_table.h"
 #include "server/engine/options_cache.h"
+#include "server/engine/precision.h"
 #include "server/fusion/ngram_model.h"
 #include "server/search/token_trie.h"
 
@@ -53,7 +53,7 @@ struct DecodeModel::Parts {
   std::string name;
   std::string version;
   std::string numerics;
-  Precision precision = Precision::kF32;
+  PartPrecisions precision;
   v1::ModelConfig config;
   CompileOptions options;
   mutable OptionsCache resolved_options;
@@ -66,12 +66,11 @@ struct DecodeModel::Parts {
   int encoder_input = 0;          // index into its parameters
   int encoder_length_input = -1;  // likewise; -1: none
   int64_t source_table = -1;      // rows of the table that it looks tokens up in; -1: not known
-  // False: sources can't be encoded together, or the self-check found that they change each other's
-  // bits.
-  bool encoder_batches = true;
-  // By result of the encoder, while sources are encoded together: the axis that counts them; -1:
-  // the result is the same for all.
-  std::vector<int> encoder_row_axes;
+  // What the encoder's graph proves of sources that are encoded together.
+  ops::RowProof encoder_proof;
+  // Why sources are encoded one at a time: the proof's reason, or what the self-check found. Empty:
+  // they are encoded together.
+  std::string encoder_apart = "nothing was proven of the encoder";
 
   // What the decoder graph computes before its loop, once per request: `prologue` runs on slots in
   // which the decoder inputs were set; states and invariants are then read from these values.
@@ -133,6 +132,11 @@ struct DecodeModel::Parts {
 // Fills config-dependent parts of the decoder: which Parameter is what, the loop body, the logits.
 // Errors name the field of model.textproto or the layer.
 absl::Status CompileDecoder(ops::Graph graph, DecodeModel::Parts& parts);
+
+// The initial state of an input that starts from a constant, [1, ...]. InvalidArgument: the graph
+// leaves an extent of it open.
+absl::StatusOr<ops::Tensor> ConstantInput(const DecodeModel::Parts& parts,
+                                          const DecoderInput& input);
 
 // What an input of `kind` holds for `rows` sources of `length` tokens: [rows] or [rows, length].
 absl::StatusOr<ops::Tensor> LengthTensor(v1::LengthInput kind, ops::DType dtype, int64_t rows,

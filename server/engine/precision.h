@@ -9,11 +9,20 @@
 
 namespace beamwright::engine {
 
-// "f32", "bf16", "int8" or "auto"; InvalidArgument otherwise.
+// How the parts of a model keep their constant weights.
+struct PartPrecisions {
+  absl::string_view name = "f32";  // in the numerics class
+  Precision encoder = Precision::kF32;
+  Precision steps = Precision::kF32;       // of the decoder, but for
+  Precision projection = Precision::kF32;  // its product with the vocabulary, where it is split off
+};
+
+// "f32", "bf16", "int8", "int8-core" or "auto"; InvalidArgument otherwise.
 absl::StatusOr<v1::Precision> ParsePrecision(absl::string_view name);
 
-// `auto` by the CPU. InvalidArgument for a number that this version does not know.
-absl::StatusOr<Precision> ResolvePrecision(v1::Precision precision);
+// InvalidArgument for `auto`, which depends on the model (server/engine/auto_precision.h), and for
+// a number that this version does not know.
+absl::StatusOr<PartPrecisions> ResolvePrecision(v1::Precision precision);
 
 }  // namespace beamwright::engine
 

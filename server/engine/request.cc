@@ -83,10 +83,23 @@ absl::StatusOr<ops::Tensor> IdTensor(const DecodeModel& model, absl::Span<const 
   return tensor;
 }
 
+// Encoding takes many times a text's size: one that cannot be short enough is refused before.
+absl::Status CheckSize(const DecodeModel& model, const std::string& text) {
+  constexpr int64_t kMostBytesOfAToken = 256;
+  constexpr int64_t kAnyway = 1 << 16;
+  const int most = MaxSourceLength(model);
+  if (static_cast<int64_t>(text.size()) > std::max(most * kMostBytesOfAToken, kAnyway)) {
+    return Invalid("source.text: has ", text.size(), " bytes; at most ", most,
+                   " tokens are allowed, of up to ", kMostBytesOfAToken, " bytes each");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status FromText(const DecodeModel& model, const std::string& text, PreparedSource& prepared) {
   if (model.parts().encoder == nullptr) {
     return Invalid("source.text: the model has no encoder; send decoder_inputs");
   }
+  BW_RETURN_IF_ERROR(CheckSize(model, text));
   absl::StatusOr<model::EncodedText> encoded = model.source().Encode(text);
   if (!encoded.ok()) {
     return Annotate(encoded.status(), "source.text");
@@ -164,6 +177,14 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
     const std::string field = absl::StrCat(
         "source.decoder_inputs.", input.is_state ? "states" : "memory", "['", input.name, "']");
     const auto it = map.find(input.name);
+    if (it == map.end() && input.has_constant) {
+      absl::StatusOr<ops::Tensor> constant = ConstantInput(parts, input);
+      if (!constant.ok()) {
+        return Invalid(field, " is missing: ", constant.status().message());
+      }
+      prepared.decoder_inputs.push_back(*std::move(constant));
+      continue;
+    }
     if (it == map.end()) {
       return Invalid(field, " is missing");
     }

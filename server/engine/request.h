@@ -73,6 +73,11 @@ struct Request {
   std::variant<Engine::Callback, Engine::ScoreCallback> done;
   bool is_answered = false;
   int64_t row_steps = 0;  // SourceFacts
+  // Of the step under way, or to be repeated: whether it takes part, and with how many rows.
+  bool takes_part = false;
+  int step_rows = 0;
+  // Its encoder run was given up because of others in it.
+  bool encodes_alone = false;
   absl::Time accepted;
   absl::Time started;
   // Of a stream: what was told, and when its first token was.
@@ -90,8 +95,11 @@ struct Request {
 
   // OK, or why the request must end now.
   absl::Status CheckAlive(absl::Time now) const;
-  // Answers it; once.
+  // Answers it, unless it has its answer.
   void Fail(const absl::Status& status) {
+    if (is_answered) {
+      return;
+    }
     is_answered = true;
     std::visit(
         [&](const auto& callback) {
@@ -101,6 +109,7 @@ struct Request {
         },
         done);
   }
+  // Answers it; it must not have an answer.
   template <typename Answer>
   void Give(Answer answer) {
     is_answered = true;

@@ -18,7 +18,7 @@ namespace beamwright::engine {
 namespace {
 
 // Most tokens of the targets of one source together.
-constexpr size_t kMaxTokens = 1 << 16;
+constexpr size_t kMaxTargetTokens = 1 << 16;
 
 // What the model's defaults say of the fields that scoring shares with decoding.
 v1::ScoreOptions Defaults(const v1::DecodeOptions& options) {
@@ -103,9 +103,9 @@ absl::StatusOr<std::vector<search::TokenSequence>> ReadTargets(
     count += tokens.size();
     sequences.push_back(std::move(tokens));
   }
-  if (count > kMaxTokens) {
-    faults.push_back(absl::StrCat("targets: have ", count, " tokens together; at most ", kMaxTokens,
-                                  " are allowed for a source"));
+  if (count > kMaxTargetTokens) {
+    faults.push_back(absl::StrCat("targets: have ", count, " tokens together; at most ",
+                                  kMaxTargetTokens, " are allowed for a source"));
   }
   if (!faults.empty()) {
     return model::InvalidFields(faults);

@@ -1,5 +1,7 @@
 // Promise 1 of the README, checked on the very graph, kernels and machine that will serve: random
-// values go through the encoder and the step alone and together, and every bit must agree.
+// values go through the encoder and the step alone and together, and every bit must agree. What may
+// run together at all is proven on the graphs (ops/compile/row_proof.h, row_plan.h); this is the
+// second line of defence, against a rule or a kernel that is wrong.
 #include <cstring>
 #include <optional>
 #include <random>
@@ -81,27 +83,39 @@ Tensor RandomSources(const DecodeModel::Parts& parts, int64_t rows, int64_t leng
   return RandomTensor(graph.node(source).outputs[0], rows, length, limit, random);
 }
 
-// Fails only if a single source of this length can't be encoded.
-absl::Status CheckEncoder(DecodeModel::Parts& parts, int64_t length, std::mt19937& random) {
+// Whether the outputs of kSources sources together are those of source `row` alone, on the axes
+// that the proof names.
+bool SameRow(absl::Span<const int> axes, const std::vector<Tensor>& alone,
+             const std::vector<Tensor>& together, int64_t row) {
+  for (size_t i = 0; i < alone.size(); ++i) {
+    const std::optional<int> axis = RowAxis(alone[i], together[i]);
+    if (axis != axes[i] ||
+        !SameBits(alone[i], *axis < 0 ? together[i] : TakeRow(together[i], *axis, row))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Fails only if a single source of this length can't be encoded. Else says in `apart` why sources
+// are encoded one at a time, nothing if they are not.
+absl::Status CheckEncoder(const DecodeModel::Parts& parts, int64_t length, std::mt19937& random,
+                          std::string& apart) {
+  const ops::RowProof& proof = parts.encoder_proof;
   const Tensor sources = RandomSources(parts, kSources, length, random);
-  parts.encoder_batches = false;
-  parts.encoder_row_axes.clear();
-  const absl::StatusOr<std::vector<Tensor>> together = RunEncoder(parts, sources);
+  apart = proof.reason;
+  absl::StatusOr<std::vector<Tensor>> together = std::vector<Tensor>();
+  if (proof.separable) {
+    together = RunEncoder(parts, sources);
+    apart = std::string(together.status().message());
+  }
   for (int64_t row = 0; row < kSources; ++row) {
     BW_ASSIGN_OR_RETURN(const std::vector<Tensor> alone,
                         RunEncoder(parts, sources.Rows(row, row + 1)));
-    for (size_t i = 0; together.ok() && i < alone.size(); ++i) {
-      const std::optional<int> axis = RowAxis(alone[i], (*together)[i]);
-      if (!axis.has_value() ||
-          !SameBits(alone[i], *axis < 0 ? (*together)[i] : TakeRow((*together)[i], *axis, row))) {
-        return absl::OkStatus();
-      }
-      if (row == 0) {
-        parts.encoder_row_axes.push_back(*axis);
-      }
+    if (apart.empty() && !SameRow(proof.result_axes, alone, *together, row)) {
+      apart = "the self-check found that sources change bits of others";
     }
   }
-  parts.encoder_batches = together.ok();
   return absl::OkStatus();
 }
 
@@ -210,10 +224,10 @@ absl::Status SelfCheck(DecodeModel::Parts& parts) {
   std::mt19937 random(20061);
   int64_t length = kTrialLengths[0];
   if (parts.encoder != nullptr) {
-    const absl::Status status = CheckEncoder(parts, length, random);
+    const absl::Status status = CheckEncoder(parts, length, random, parts.encoder_apart);
     if (!status.ok()) {
       length = kTrialLengths[1];
-      if (!CheckEncoder(parts, length, random).ok()) {
+      if (!CheckEncoder(parts, length, random, parts.encoder_apart).ok()) {
         return Annotate(status, absl::StrCat("the encoder fails on random sources of ", length,
                                              " positions and of ", kTrialLengths[0]));
       }

@@ -1,5 +1,7 @@
 #include "server/engine/step_runner.h"
 
+#include <utility>
+
 #include "ops/base/status.h"
 
 namespace beamwright::engine {
@@ -10,17 +12,23 @@ void StepRunner::Begin() {
   rows_per_request_.clear();
   values_.clear();
   starts_.clear();
+  added_.clear();
+  has_run_ = false;
   states_.resize(static_cast<size_t>(parts_->body->num_states()));
   num_sources_ = states_.empty() || !states_[0].has_value() ? 0 : states_[0].dim(0);
 }
 
 void StepRunner::Add(const search::RowSearch& search, DecoderRows& rows) {
+  added_.push_back(&rows);
+  rows.first_row_before = rows.first_row;
+  rows.repeats_before = std::exchange(rows.repeats, false);
   if (rows.first_row < 0) {
     rows.first_row = static_cast<int>(num_sources_++);
     starts_.push_back(&rows.start.states);
   }
+  int32_t own = 0;
   for (const int32_t parent : search.parents()) {
-    parents_.push_back(rows.first_row + parent);
+    parents_.push_back(rows.first_row + (rows.repeats_before ? own++ : parent));
   }
   rows.first_row = num_rows();
   tokens_.insert(tokens_.end(), search.tokens().begin(), search.tokens().end());
@@ -28,11 +36,23 @@ void StepRunner::Add(const search::RowSearch& search, DecoderRows& rows) {
   values_.push_back(&rows.start.values);
 }
 
+void StepRunner::Repeat() {
+  if (has_run_) {
+    parts_->body->RestoreStates(scratch_, states_);
+  }
+  for (DecoderRows* const rows : added_) {
+    rows->repeats = has_run_ || rows->repeats_before;
+    rows->first_row = has_run_ ? rows->first_row : rows->first_row_before;
+  }
+  has_run_ = false;
+}
+
 absl::Status StepRunner::Run(const ops::ExecutionContext& context, bool reads_attention) {
   parts_->FillTokens(tokens_, token_tensor_);
   const ops::LoopBody::RowStep step{values_,  rows_per_request_,
                                     parents_, {&token_tensor_, 1},
                                     starts_,  reads_attention ? parts_->attention_result : -1};
+  has_run_ = true;
   BW_RETURN_IF_ERROR(parts_->body->StepRows(context, step, scratch_, states_, results_));
   const ops::Tensor& result = results_[static_cast<size_t>(parts_->logits_result)];
   const int64_t width =

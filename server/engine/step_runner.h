@@ -17,6 +17,11 @@ struct DecoderRows {
   StartValues start;
   // Where its rows stand in the states after the last step; -1 before its first step.
   int first_row = -1;
+  // The states there are those that its rows are to continue again, each its own.
+  bool repeats = false;
+  // Both before the step under way.
+  int first_row_before = -1;
+  bool repeats_before = false;
 };
 
 // One thread at a time. A step: Begin, Add for each request that is alive, Run.
@@ -29,6 +34,9 @@ class StepRunner {
   // The search's rows come behind those added before. `rows` must live until Run returns.
   void Add(const search::RowSearch& search, DecoderRows& rows);
   absl::Status Run(const ops::ExecutionContext& context, bool reads_attention = false);
+  // The step, whether it was interrupted, ended or not even begun, is to be made again: those that
+  // were added can be added to the next one as if it had not been.
+  void Repeat();
 
   int num_rows() const { return static_cast<int>(tokens_.size()); }
   // Of the last step: what the decoder says behind row `row`, in the order of Add. A view until the
@@ -46,6 +54,7 @@ class StepRunner {
   void Clear() {
     states_.clear();
     results_.clear();
+    added_.clear();
     scratch_.ForgetRequests();
   }
 
@@ -58,7 +67,9 @@ class StepRunner {
   ops::Tensor scores_;  // that ComputeScores made
   // Of the step under way; members, so that steady steps allocate nothing.
   std::vector<const std::vector<ops::Tensor>*> starts_;  // of requests that take their first step
-  int64_t num_sources_ = 0;                              // rows to continue: old ones, then starts
+  std::vector<DecoderRows*> added_;
+  bool has_run_ = false;
+  int64_t num_sources_ = 0;  // rows to continue: old ones, then starts
   std::vector<int32_t> parents_;
   std::vector<int32_t> tokens_;
   ops::Tensor token_tensor_;

@@ -19,6 +19,10 @@ namespace {
 constexpr absl::Duration kSlice = absl::Milliseconds(100);
 // A request that takes longer to arrive makes room when others wait.
 constexpr absl::Duration kPatience = absl::Seconds(1);
+// Beside a crowd. Who has waited for a thread has sent a request meanwhile.
+constexpr absl::Duration kPatienceInACrowd = absl::Milliseconds(50);
+// Of an upload, so that one that comes on is not given up for those that drip.
+constexpr double kFairBytesPerSecond = 256 << 10;
 
 void Describe(const sockaddr_storage& address, std::string& ip, int& port) {
   char text[INET6_ADDRSTRLEN] = "";
@@ -60,7 +64,7 @@ bool Connection::Handshake() {
     if (TlsResult(SSL_accept(tls_.get())) > 0) {
       return true;
     }
-    if (errno != EAGAIN ||
+    if (errno != EAGAIN || Dawdles() ||
         !Wait(events_, request_started_ + limits_.transfer_timeout, /*patient=*/true)) {
       too_slow_ = errno == EAGAIN && !limits_.stopping();
       return false;
@@ -97,13 +101,27 @@ ssize_t Connection::Send(const char* bytes, size_t size) {
   return send(socket_, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+bool Connection::Dawdles() const {
+  const int waiting = limits_.waiting();
+  if (waiting == 0) {
+    return false;
+  }
+  // With TLS a client has to hear from us before it can go on.
+  const bool is_short = waiting > limits_.crowd && tls_ == nullptr;
+  const absl::Duration patience = is_short ? kPatienceInACrowd : kPatience;
+  return absl::Now() - request_started_ >
+         patience + absl::Seconds(static_cast<double>(bytes_read_) / kFairBytesPerSecond);
+}
+
 bool Connection::Wait(short events, absl::Time deadline, bool patient) const {
   for (;;) {
     const absl::Time now = absl::Now();
-    const bool yield = limits_.wanted() && (!patient || now - request_started_ > kPatience);
+    const int waiting = limits_.waiting();
+    const bool yield = patient ? Dawdles() : waiting > 0;
+    const absl::Duration look = waiting > limits_.crowd ? kPatienceInACrowd : kSlice;
     const absl::Duration slice = yield || limits_.stopping()
                                      ? absl::ZeroDuration()
-                                     : std::clamp(deadline - now, absl::ZeroDuration(), kSlice);
+                                     : std::clamp(deadline - now, absl::ZeroDuration(), look);
     pollfd entry{socket_, events, 0};
     const int found =
         poll(&entry, 1,
@@ -151,7 +169,7 @@ ssize_t Connection::read(char* bytes, size_t size) {
     const absl::Time deadline = request_started_ + limits_.transfer_timeout;
     ssize_t got = -1;
     while (got < 0) {
-      too_slow_ = absl::Now() > deadline;
+      too_slow_ = absl::Now() > deadline || Dawdles();
       if (bytes_read_ > limits_.max_request_bytes || too_slow_) {
         return -1;
       }

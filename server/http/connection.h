@@ -19,8 +19,10 @@ struct ConnectionLimits {
   size_t max_request_bytes = 0;  // head and body
   absl::Duration transfer_timeout;
   absl::Duration idle_timeout;
-  // True while the thread that serves the connection is needed by another one.
-  std::function<bool()> wanted;
+  // How many connections wait for a thread.
+  std::function<int()> waiting;
+  // That is a crowd: requests that do not come on at a fair pace make room sooner.
+  int crowd = 1;
   // True when the listener stops.
   std::function<bool()> stopping;
 };
@@ -57,8 +59,11 @@ class Connection final : public httplib::Stream {
   socket_t socket() const override { return socket_; }
 
  private:
+  // Whether another connection needs the thread and this request has had its fair time: a second,
+  // little of it beside a crowd, and what its bytes so far take at a fair pace.
+  bool Dawdles() const;
   // Waits for `events`; false when the time is over, the listener stops, or another connection
-  // needs the thread (and, if `patient`, this request has had its fair time).
+  // needs the thread (and, if `patient`, this request dawdles).
   bool Wait(short events, absl::Time deadline, bool patient) const;
   // As recv and send that do not block: -1 with EAGAIN for "later", -1 with another errno for an
   // error. With TLS `events_` is what to wait for then.

@@ -13,16 +13,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
+#include "server/http/bind_socket.h"
 #include "server/http/connection.h"
 #include "server/http/pool.h"
 #include "server/http/replies.h"
 #include "server/model/error_details.h"
-#include "server/serving/host_port.h"
 
 namespace beamwright::http {
 namespace {
 
-constexpr int kBacklog = 512;
 constexpr int kMaxRequestsPerConnection = 10000;
 // The library matches paths with std::regex, which recurses once for each character.
 constexpr size_t kMaxPath = 1024;
@@ -49,13 +48,6 @@ const std::string& Busy() {
 const std::string& TooSlow() {
   static const auto* const text = new std::string(LastAnswer(408, "Request Timeout"));
   return *text;
-}
-
-// Also after a crash the port can be taken again; never is it shared, as the library would by
-// SO_REUSEPORT.
-void SetListenerOptions(socket_t socket) {
-  const int on = 1;
-  setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 }
 
 void Fill(const HttpReply& reply, httplib::Response& response) {
@@ -119,10 +111,9 @@ class Listener::Impl final : public httplib::Server {
     limits_.transfer_timeout = options.transfer_timeout;
     limits_.idle_timeout = options.idle_timeout;
     tls_ = options.tls;
-    limits_.wanted = [this] { return waiting_ > 0; };
+    limits_.waiting = [this] { return waiting_.load(); };
+    limits_.crowd = options.threads / 4;
     limits_.stopping = [this] { return stopping_.load(); };
-    set_socket_options(SetListenerOptions);
-    set_tcp_nodelay(true);
     set_payload_max_length(options.max_body_bytes);
     set_keep_alive_max_count(kMaxRequestsPerConnection);
     set_keep_alive_timeout(absl::ToInt64Seconds(options.idle_timeout));
@@ -162,26 +153,18 @@ class Listener::Impl final : public httplib::Server {
     });
   }
 
-  // The port; -1 if the address can't be bound.
-  int Bind(const serving::HostPort& address) {
-    int port = address.port;
-    if (port == 0) {
-      port = bind_to_any_port(address.host);
-    } else if (!bind_to_port(address.host, port)) {
-      port = -1;
+  // Takes a socket that listens, and serves its connections. The library's own sockets share their
+  // port with other processes (SO_REUSEPORT), and tell nobody why they can't be bound.
+  void Serve(const BoundSocket& bound) {
+    svr_sock_ = bound.fd;
+    thread_ = std::thread([this] {
+      listen_after_bind();
+      ended_ = true;
+    });
+    // Until then stop() would have no effect.
+    while (!is_running() && !ended_) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    if (port > 0) {
-      ::listen(svr_sock_, kBacklog);  // the library's own backlog is 5
-      thread_ = std::thread([this] {
-        listen_after_bind();
-        ended_ = true;
-      });
-      // Until then stop() would have no effect.
-      while (!is_running() && !ended_) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      }
-    }
-    return port;
   }
 
   void Stop() {
@@ -260,13 +243,13 @@ class Listener::Impl final : public httplib::Server {
       send(socket, Busy().data(), Busy().size(), MSG_DONTWAIT | MSG_NOSIGNAL);
       Tell(httplib::Request(), 503);
     } else {
-      Serve(socket);
+      ServeClient(socket);
     }
     CloseKindly(socket);
     return true;
   }
 
-  void Serve(socket_t socket) {
+  void ServeClient(socket_t socket) {
     const std::shared_ptr<SSL_CTX> tls = tls_ == nullptr ? nullptr : tls_->current();
     Connection connection(socket, limits_, tls.get());
     if (!connection.Handshake()) {
@@ -329,16 +312,12 @@ thread_local bool Listener::Impl::refused = false;
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Start(const ListenerOptions& options,
                                                           Handler handler) {
-  BW_ASSIGN_OR_RETURN(const serving::HostPort address, serving::ParseHostPort(options.address));
+  BW_ASSIGN_OR_RETURN(const BoundSocket bound, BindSocket(options.address));
   std::unique_ptr<Listener> listener(new Listener);
+  listener->port_ = bound.port;
+  listener->address_ = bound.address;
   listener->impl_ = std::make_unique<Impl>(options, std::move(handler));
-  listener->port_ = listener->impl_->Bind(address);
-  if (listener->port_ <= 0) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot listen on '", options.address,
-        "' for HTTP: the address is not this machine's, or the port is taken or reserved"));
-  }
-  listener->address_ = serving::WithPort(options.address, listener->port_);
+  listener->impl_->Serve(bound);
   return listener;
 }
 

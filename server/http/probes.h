@@ -5,10 +5,6 @@
 
 #include <string>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
-#include "server/engine/engine.h"
 #include "server/http/listener.h"
 #include "server/serving/metrics.h"
 #include "server/serving/serving_state.h"
@@ -18,28 +14,18 @@ namespace beamwright::http {
 // Thread-safe. State and metrics must outlive it.
 class Probes {
  public:
-  // longest_turn: an engine that has work and has not come round for longer hangs.
-  Probes(const serving::ServingState& state, const serving::Metrics& metrics,
-         absl::Duration longest_turn)
-      : state_(state), metrics_(metrics), longest_turn_(longest_turn) {}
-
-  // From now on /livez looks at the engine too; null ends that, and waits for a probe that does.
-  void Watch(const engine::Engine* engine);
+  Probes(const serving::ServingState& state, const serving::Metrics& metrics)
+      : state_(state), metrics_(metrics) {}
 
   // True for the paths that Handle answers.
   static bool Knows(const std::string& path);
-  // 200, or 503 with the reason; 404 for other paths, 405 for other methods than GET and HEAD.
+  // 200, or 503 with the reason; 404 for other paths, 405 for other methods than GET and HEAD. All
+  // but /metrics wait for nothing.
   HttpReply Handle(const HttpRequest& request) const;
 
  private:
-  HttpReply Live() const;
-  HttpReply Ready() const;
-
   const serving::ServingState& state_;
   const serving::Metrics& metrics_;
-  const absl::Duration longest_turn_;
-  mutable absl::Mutex mutex_;
-  const engine::Engine* engine_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace beamwright::http

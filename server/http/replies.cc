@@ -33,6 +33,10 @@ HttpReply Failure(const absl::Status& status, std::string body) {
   return reply;
 }
 
+std::string DetailsOf(const absl::Status& status) {
+  return serving::DetailsJson(serving::ToRpcStatus(status, serving::Room::kBody));
+}
+
 }  // namespace
 
 HttpReply MessageReply(const google::protobuf::Message& message) {
@@ -66,16 +70,14 @@ HttpReply ErrorReply(const absl::Status& status) {
   std::string body = absl::StrCat("{\"error\":{\"code\":", static_cast<int>(code), ",\"status\":\"",
                                   absl::StatusCodeToString(code), "\",\"message\":");
   AppendQuoted(serving::WireMessage(status), body);
-  absl::StrAppend(&body, ",\"details\":", serving::DetailsJson(serving::ToRpcStatus(status)),
-                  "}}\n");
+  absl::StrAppend(&body, ",\"details\":", DetailsOf(status), "}}\n");
   return Failure(status, std::move(body));
 }
 
 HttpReply V2ErrorReply(const absl::Status& status) {
   std::string body = "{\"error\":";
   AppendQuoted(serving::WireMessage(status), body);
-  absl::StrAppend(&body, ",\"details\":", serving::DetailsJson(serving::ToRpcStatus(status)),
-                  "}\n");
+  absl::StrAppend(&body, ",\"details\":", DetailsOf(status), "}\n");
   return Failure(status, std::move(body));
 }
 

@@ -28,6 +28,12 @@ bool IsGet(const HttpRequest& request) {
   return request.method == "GET" || request.method == "HEAD";
 }
 
+// For those who look at the status alone.
+HttpReply HealthReply(HttpReply reply, bool good) {
+  reply.status = good ? 200 : 503;
+  return reply;
+}
+
 // A name in the body has to be that of the path.
 absl::Status TakeName(const char* field, const std::string& from_path, std::string& name) {
   if (!name.empty() && name != from_path) {
@@ -87,6 +93,11 @@ HttpReply Rest::Handle(const HttpRequest& request) const {
   if (!identity.ok()) {
     CountRefusal(request, identity.status());
     return pieces[0] == "v2" ? V2ErrorReply(identity.status()) : ErrorReply(identity.status());
+  }
+  const absl::Status loaded = service_.decoder().state().CheckLoaded();
+  if (!loaded.ok() && access::RolesForPath(request.method, request.path) != access::kOpen) {
+    CountRefusal(request, loaded);
+    return ErrorReplyFor(request.path, loaded);
   }
   if (pieces[0] == "v1") {
     return HandleV1(request, pieces, *identity);
@@ -219,12 +230,14 @@ HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces,
     return Tell<inference::ModelStatisticsResponse>(inference::ModelStatisticsRequest());
   }
   if (pieces.size() == 3 && pieces[1] == "health" && pieces[2] == "live") {
-    return Tell<inference::ServerLiveResponse>(inference::ServerLiveRequest());
+    inference::ServerLiveResponse live;
+    service_.Answer(inference::ServerLiveRequest(), live).IgnoreError();  // it has none
+    return HealthReply(V2Reply(live), live.live());
   }
   if (pieces.size() == 3 && pieces[1] == "health" && pieces[2] == "ready") {
-    HttpReply reply = Tell<inference::ServerReadyResponse>(inference::ServerReadyRequest());
-    reply.status = service_.decoder().state().ready() ? 200 : 503;
-    return reply;
+    inference::ServerReadyResponse ready;
+    service_.Answer(inference::ServerReadyRequest(), ready).IgnoreError();  // it has none
+    return HealthReply(V2Reply(ready), ready.ready());
   }
   return NoSuchPath(request);
 }
@@ -301,9 +314,7 @@ HttpReply Rest::ModelCall(const HttpRequest& request, const Pieces& pieces,
   if (call == "ready") {
     inference::ModelReadyResponse ready;
     const absl::Status status = service_.Answer(named(inference::ModelReadyRequest()), ready);
-    HttpReply reply = status.ok() ? V2Reply(ready) : V2ErrorReply(status);
-    reply.status = status.ok() && !ready.ready() ? 503 : reply.status;
-    return reply;
+    return status.ok() ? HealthReply(V2Reply(ready), ready.ready()) : V2ErrorReply(status);
   }
   if (call == "config") {
     inference::ModelConfigResponse config;

@@ -2,11 +2,13 @@
 
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "ops/base/model_name.h"
 #include "ops/base/status.h"
 #include "ops/import/graph_file.h"
 #include "server/model/bundle_files.h"
+#include "server/model/golden_file.h"
 #include "server/model/model_config.h"
 #include "server/model/repository.h"
 
@@ -16,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 absl::StatusOr<ops::Graph> LoadGraph(BundleFiles& files, const std::string& path) {
-  return ops::ReadGraph(path, [&](const std::string& name) { return files.Read(name); });
+  return ops::ReadGraph(path, [&](const std::string& name) { return files.OpenFile(name); });
 }
 
 absl::StatusOr<std::shared_ptr<const TextCodec>> LoadCodec(BundleFiles& files,
@@ -131,11 +133,14 @@ absl::Status LoadFiles(BundleFiles& files, Bundle& bundle) {
   return files.CheckRest();
 }
 
-absl::Status Load(const fs::path& folder, Bundle& bundle) {
+absl::Status Load(const fs::path& folder, absl::Span<const std::string> allow_links,
+                  Bundle& bundle) {
   const bool versioned = IsVersion(folder.filename().string());
   const fs::path root = versioned ? folder.parent_path() : folder;
   bundle.version = versioned ? folder.filename().string() : "1";
-  BW_ASSIGN_OR_RETURN(BundleFiles files, BundleFiles::Open(folder.string(), root.string()));
+  std::vector<std::string> roots = {root.string()};
+  roots.insert(roots.end(), allow_links.begin(), allow_links.end());
+  BW_ASSIGN_OR_RETURN(BundleFiles files, BundleFiles::Open(folder.string(), roots));
   BW_ASSIGN_OR_RETURN(const std::string text, files.Read(kConfigName));
   absl::StatusOr<v1::ModelConfig> config = ParseModelConfig(text);
   if (!config.ok()) {
@@ -150,12 +155,15 @@ absl::Status Load(const fs::path& folder, Bundle& bundle) {
       return AtField(status, "name: is not set, and the folder's name will not do");
     }
   }
-  return LoadFiles(files, bundle);
+  BW_RETURN_IF_ERROR(LoadFiles(files, bundle));
+  BW_ASSIGN_OR_RETURN(bundle.golden, ReadGolden(folder.string(), allow_links));
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<Bundle> LoadBundle(const std::string& folder) {
+absl::StatusOr<Bundle> LoadBundle(const std::string& folder,
+                                  absl::Span<const std::string> allow_links) {
   // Absolute and without a slash at the end, so that "." and "model/" have names too; links stay,
   // for their names are what people chose.
   std::error_code error;
@@ -164,7 +172,7 @@ absl::StatusOr<Bundle> LoadBundle(const std::string& folder) {
     path = path.parent_path();
   }
   Bundle bundle;
-  const absl::Status status = Load(path, bundle);
+  const absl::Status status = Load(path, allow_links, bundle);
   if (!status.ok()) {
     return Annotate(status, absl::StrCat("bundle '", folder, "'"));
   }

@@ -1,5 +1,7 @@
-// Bundle: the content of a model's folder, read and checked (docs/bundle.md). Files are read once;
-// what happens to them on disk later changes nothing that is served.
+// Bundle: the content of a model's folder, read and checked (docs/bundle.md). What happens to files
+// on disk later changes nothing that is served. In a DeferredScope (ops/tensor/deferred.h) weights
+// are read while the bundle is compiled, and what changes them before the scope has finished makes
+// that fail.
 #ifndef BEAMWRIGHT_SERVER_MODEL_BUNDLE_H_
 #define BEAMWRIGHT_SERVER_MODEL_BUNDLE_H_
 
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "beamwright/v1/model.pb.h"
 #include "ops/graph/graph.h"
 #include "server/model/text_codec.h"
@@ -33,14 +36,16 @@ struct Bundle {
   std::map<std::string, std::string> ngrams;          // contents by the scorer's name
   std::map<std::string, ops::Graph> language_models;  // likewise
   std::string lexical_table;                          // content
+  std::string golden;                                 // golden.jsonl; empty: there is none
 };
 
 // Reads <folder>/model.textproto and the files that it names; paths that leave the folder are
 // refused (symbolic links inside a mount are followed as kubelet makes them: the resolved path must
-// stay below the resolved parent of the version folder). If <folder>/MANIFEST.sha256 exists every
-// file it lists must match (DataLoss naming the file). Errors name the file, and the field, line or
-// layer.
-absl::StatusOr<Bundle> LoadBundle(const std::string& folder);
+// stay below the resolved parent of the version folder, or below one of `allow_links`). If
+// <folder>/MANIFEST.sha256 exists every file it lists must match (DataLoss naming the file). Errors
+// name the file, and the field, line or layer.
+absl::StatusOr<Bundle> LoadBundle(const std::string& folder,
+                                  absl::Span<const std::string> allow_links = {});
 
 }  // namespace beamwright::model
 

@@ -1,5 +1,6 @@
 #include "server/model/bundle_files.h"
 
+#include <openssl/evp.h>
 #include <openssl/sha.h>
 
 #include <algorithm>
@@ -8,7 +9,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "ops/base/check.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
 
@@ -48,6 +51,23 @@ absl::Status CheckRelative(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> Sha256Of(const InputFile& file) {
+  constexpr int64_t kPart = int64_t{1} << 20;
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
+                                                                        &EVP_MD_CTX_free);
+  BW_CHECK(context != nullptr && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1);
+  std::string part;
+  for (int64_t at = 0; at < file.size(); at += kPart) {
+    part.resize(static_cast<size_t>(std::min(kPart, file.size() - at)));
+    BW_RETURN_IF_ERROR(file.Read(at, static_cast<int64_t>(part.size()), part.data()));
+    BW_CHECK(EVP_DigestUpdate(context.get(), part.data(), part.size()) == 1);
+  }
+  std::string digest(SHA256_DIGEST_LENGTH, '\0');
+  BW_CHECK(EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(digest.data()),
+                              nullptr) == 1);
+  return absl::BytesToHexString(digest);
+}
+
 }  // namespace
 
 std::string Sha256(absl::string_view content) {
@@ -57,10 +77,13 @@ std::string Sha256(absl::string_view content) {
       absl::string_view(reinterpret_cast<const char*>(digest), sizeof(digest)));
 }
 
-absl::StatusOr<BundleFiles> BundleFiles::Open(const std::string& folder, const std::string& root) {
+absl::StatusOr<BundleFiles> BundleFiles::Open(const std::string& folder,
+                                              const std::vector<std::string>& roots) {
   BundleFiles files;
   files.folder_ = folder;
-  BW_ASSIGN_OR_RETURN(files.resolved_root_, Canonical(root));
+  for (const std::string& root : roots) {
+    BW_ASSIGN_OR_RETURN(files.resolved_roots_.emplace_back(), Canonical(root));
+  }
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
     return Invalid("'", folder, "' is not a folder");
@@ -107,8 +130,12 @@ absl::Status BundleFiles::ReadManifest() {
 absl::StatusOr<std::string> BundleFiles::Resolve(const std::string& path) const {
   BW_RETURN_IF_ERROR(CheckRelative(path));
   BW_ASSIGN_OR_RETURN(const std::string resolved, Canonical(fs::path(folder_) / path));
-  if (!IsBelow(resolved, resolved_root_)) {
-    return Invalid("'", path, "' links to '", resolved, "', outside of '", resolved_root_, "'");
+  const bool is_inside =
+      std::any_of(resolved_roots_.begin(), resolved_roots_.end(),
+                  [&](const std::string& root) { return IsBelow(resolved, root); });
+  if (!is_inside) {
+    return Invalid("'", path, "' links to '", resolved, "', outside of '",
+                   absl::StrJoin(resolved_roots_, "' and '"), "'");
   }
   return resolved;
 }
@@ -116,25 +143,39 @@ absl::StatusOr<std::string> BundleFiles::Resolve(const std::string& path) const 
 absl::StatusOr<std::string> BundleFiles::Read(const std::string& path) {
   BW_ASSIGN_OR_RETURN(const std::string resolved, Resolve(path));
   BW_ASSIGN_OR_RETURN(std::string content, ReadFile(resolved));
+  BW_RETURN_IF_ERROR(CheckDigest(path, Sha256(content)));
+  return content;
+}
+
+absl::StatusOr<std::shared_ptr<const InputFile>> BundleFiles::OpenFile(const std::string& path) {
+  BW_ASSIGN_OR_RETURN(const std::string resolved, Resolve(path));
+  BW_ASSIGN_OR_RETURN(std::shared_ptr<const InputFile> file, InputFile::Open(resolved));
+  if (digests_.contains(fs::path(path).lexically_normal().string())) {
+    BW_ASSIGN_OR_RETURN(const std::string digest, Sha256Of(*file));
+    BW_RETURN_IF_ERROR(CheckDigest(path, digest));
+  }
+  return file;
+}
+
+absl::Status BundleFiles::CheckDigest(const std::string& path, const std::string& digest) {
   const std::string name = fs::path(path).lexically_normal().string();
   const auto listed = digests_.find(name);
   if (listed == digests_.end()) {
-    return content;
+    return absl::OkStatus();
   }
-  const std::string digest = Sha256(content);
   if (digest != listed->second) {
     return absl::DataLossError(absl::StrCat("'", path, "' is not the file that ", kManifestName,
                                             " lists: its SHA-256 is ", digest, ", listed is ",
                                             listed->second));
   }
   unchecked_.erase(name);
-  return content;
+  return absl::OkStatus();
 }
 
 absl::Status BundleFiles::CheckRest() {
   while (!unchecked_.empty()) {
     const std::string path = unchecked_.begin()->first;
-    const absl::Status status = Read(path).status();
+    const absl::Status status = OpenFile(path).status();
     if (!status.ok()) {
       return Annotate(status, kManifestName);
     }

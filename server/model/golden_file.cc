@@ -1,6 +1,7 @@
 #include "server/model/golden_file.h"
 
 #include <filesystem>
+#include <vector>
 
 #include "ops/base/file.h"
 #include "ops/base/status.h"
@@ -9,24 +10,30 @@
 namespace beamwright::model {
 namespace {
 
-absl::StatusOr<std::string> ReadIfThere(const std::string& folder, const char* name) {
+absl::StatusOr<std::string> ReadIfThere(const std::string& folder,
+                                        absl::Span<const std::string> allow_links,
+                                        const char* name) {
   if (!IsThere((std::filesystem::path(folder) / name).string())) {
     return std::string();
   }
   // Versions may share a file by a link within the model's folder, as of other files.
   const std::filesystem::path path(folder);
-  BW_ASSIGN_OR_RETURN(BundleFiles files, BundleFiles::Open(folder, path.parent_path().string()));
+  std::vector<std::string> roots = {path.parent_path().string()};
+  roots.insert(roots.end(), allow_links.begin(), allow_links.end());
+  BW_ASSIGN_OR_RETURN(BundleFiles files, BundleFiles::Open(folder, roots));
   return files.Read(name);
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadGolden(const std::string& folder) {
-  return ReadIfThere(folder, "golden.jsonl");
+absl::StatusOr<std::string> ReadGolden(const std::string& folder,
+                                       absl::Span<const std::string> allow_links) {
+  return ReadIfThere(folder, allow_links, "golden.jsonl");
 }
 
-absl::StatusOr<std::string> ReadWarmUp(const std::string& folder) {
-  return ReadIfThere(folder, "warmup.jsonl");
+absl::StatusOr<std::string> ReadWarmUp(const std::string& folder,
+                                       absl::Span<const std::string> allow_links) {
+  return ReadIfThere(folder, allow_links, "warmup.jsonl");
 }
 
 }  // namespace beamwright::model

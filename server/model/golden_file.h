@@ -5,13 +5,16 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 namespace beamwright::model {
 
 // Content of the bundle's golden.jsonl; empty if there is none. Errors as LoadBundle's.
-absl::StatusOr<std::string> ReadGolden(const std::string& folder);
+absl::StatusOr<std::string> ReadGolden(const std::string& folder,
+                                       absl::Span<const std::string> allow_links = {});
 // The same of its warmup.jsonl.
-absl::StatusOr<std::string> ReadWarmUp(const std::string& folder);
+absl::StatusOr<std::string> ReadWarmUp(const std::string& folder,
+                                       absl::Span<const std::string> allow_links = {});
 
 }  // namespace beamwright::model
 

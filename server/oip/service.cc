@@ -235,13 +235,13 @@ void Service::Control(const inference::RepositoryModelUnloadRequest& request, Co
 
 absl::Status Service::Answer(const inference::ServerLiveRequest& /*request*/,
                              inference::ServerLiveResponse& response) const {
-  response.set_live(true);
+  response.set_live(decoder_.state().health().live);
   return absl::OkStatus();
 }
 
 absl::Status Service::Answer(const inference::ServerReadyRequest& /*request*/,
                              inference::ServerReadyResponse& response) const {
-  response.set_ready(decoder_.state().ready());
+  response.set_ready(decoder_.state().health().ready);
   return absl::OkStatus();
 }
 
@@ -252,8 +252,8 @@ absl::Status Service::Answer(const inference::ModelReadyRequest& request,
   if (absl::IsInvalidArgument(found.status())) {
     return found.status();
   }
-  response.set_ready(found.ok() && decoder_.state().ready() &&
-                     decoder_.quarantine().Check(**found, absl::Now()).ok());
+  const bool able = found.ok() && decoder_.quarantine().Check(**found, absl::Now()).ok();
+  response.set_ready(decoder_.state().health().ModelReady(able));
   return absl::OkStatus();
 }
 

@@ -54,7 +54,8 @@ class DecodeCall final : public grpc::ServerUnaryReactor {
   void Answer(const absl::StatusOr<Message>& reply) {
     const absl::Status status = reply.ok() ? SerializeReply(*reply, reply_bytes_) : reply.status();
     AddLoadReport(decoder_, context_);
-    Finish(EndOfCall(status, context_));
+    Finish(status.ok() ? grpc::Status::OK
+                       : EndOfCall(status, decoder_.CallOnWire(status), context_));
   }
 
   // Ends the call with an error; once.

@@ -3,7 +3,10 @@
 #include <grpcpp/security/auth_context.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
+
+#include "ops/base/status.h"
 
 namespace beamwright::rpc {
 namespace {
@@ -22,7 +25,7 @@ absl::StatusOr<access::Identity> Gate::Admit(const grpc::ServerContextBase& cont
   access::Proof proof;
   proof.priority = Header(context, access::kPriorityHeader);
   if (access_.open()) {
-    return access_.Admit(proof, method.roles, method.name);
+    return IfLoaded(access_.Admit(proof, method.roles, method.name), method);
   }
   proof.authorization = Header(context, access::kAuthorizationHeader);
   proof.tenant = Header(context, access::kTenantHeader);
@@ -34,7 +37,15 @@ absl::StatusOr<access::Identity> Gate::Admit(const grpc::ServerContextBase& cont
   for (const grpc::string_ref& name : names) {
     proof.peers.emplace_back(name.data(), name.size());
   }
-  return access_.Admit(proof, method.roles, method.name);
+  return IfLoaded(access_.Admit(proof, method.roles, method.name), method);
+}
+
+absl::StatusOr<access::Identity> Gate::IfLoaded(absl::StatusOr<access::Identity> identity,
+                                                const GuardedMethod& method) const {
+  if (identity.ok() && method.roles != access::kOpen) {
+    BW_RETURN_IF_ERROR(decoder_.state().CheckLoaded());
+  }
+  return identity;
 }
 
 void Gate::CountRefusal(const grpc::ServerContextBase& context, const absl::Status& why) const {

@@ -26,13 +26,17 @@ class Gate {
   Gate(const access::Access& access, serving::Decoder& decoder)
       : access_(access), decoder_(decoder) {}
 
-  // Errors as Access::Admit's.
+  // Errors as Access::Admit's; Unavailable while models load, but for calls that are open to
+  // everybody: they tell of the server.
   absl::StatusOr<access::Identity> Admit(const grpc::ServerContextBase& context,
                                          const GuardedMethod& method) const;
   // Counts and logs a call that does not decode and is refused before it is understood.
   void CountRefusal(const grpc::ServerContextBase& context, const absl::Status& why) const;
 
  private:
+  absl::StatusOr<access::Identity> IfLoaded(absl::StatusOr<access::Identity> identity,
+                                            const GuardedMethod& method) const;
+
   const access::Access& access_;
   serving::Decoder& decoder_;
 };

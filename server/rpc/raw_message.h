@@ -11,7 +11,9 @@
 namespace beamwright::rpc {
 
 // InvalidArgument naming the message type, of bytes that are no such message or hold text that is
-// not UTF-8; Cancelled if there are no bytes at all, not even none: the client gave up before.
+// not UTF-8, or of so many fields that they would take many times their size; Cancelled if there
+// are no bytes at all, not even none: the client gave up before. Clears `bytes`, which gRPC would
+// otherwise hold until the call has ended, and hands over as const.
 absl::Status ParseRequest(const grpc::ByteBuffer& bytes, google::protobuf::Message& request);
 
 // ResourceExhausted if the reply is larger than a message can be.

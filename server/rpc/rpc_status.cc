@@ -4,17 +4,26 @@
 #include "server/serving/wire_status.h"
 
 namespace beamwright::rpc {
+namespace {
+
+// absl::StatusCode numbers the codes as gRPC does.
+grpc::Status FromWire(const google::rpc::Status& wire) {
+  return grpc::Status(static_cast<grpc::StatusCode>(wire.code()), wire.message(),
+                      wire.SerializeAsString());
+}
+
+}  // namespace
+
 grpc::Status ToGrpcStatus(const absl::Status& status) {
-  if (status.ok()) {
-    return grpc::Status::OK;
-  }
-  // absl::StatusCode numbers the codes as gRPC does.
-  return grpc::Status(static_cast<grpc::StatusCode>(serving::WireCode(status.code())),
-                      serving::WireMessage(status),
-                      serving::ToRpcStatus(status).SerializeAsString());
+  return status.ok() ? grpc::Status::OK : FromWire(serving::ToRpcStatus(status));
 }
 
 grpc::Status EndOfCall(const absl::Status& status, grpc::CallbackServerContext& context) {
+  return status.ok() ? grpc::Status::OK : EndOfCall(status, serving::ToRpcStatus(status), context);
+}
+
+grpc::Status EndOfCall(const absl::Status& status, const google::rpc::Status& wire,
+                       grpc::CallbackServerContext& context) {
   if (absl::IsResourceExhausted(status)) {
     // What never fits is not to be tried again: -1 (gRFC A6).
     const absl::Duration wait = serving::RetryAfter(status);
@@ -22,7 +31,7 @@ grpc::Status EndOfCall(const absl::Status& status, grpc::CallbackServerContext& 
         "grpc-retry-pushback-ms",
         wait == absl::InfiniteDuration() ? "-1" : absl::StrCat(absl::ToInt64Milliseconds(wait)));
   }
-  return ToGrpcStatus(status);
+  return FromWire(wire);
 }
 
 }  // namespace beamwright::rpc

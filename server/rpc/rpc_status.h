@@ -6,6 +6,7 @@
 #include <grpcpp/support/status.h>
 
 #include "absl/status/status.h"
+#include "google/rpc/status.pb.h"
 
 namespace beamwright::rpc {
 
@@ -15,6 +16,9 @@ grpc::Status ToGrpcStatus(const absl::Status& status);
 // The same for a call that ends: one refused for want of room also tells retrying clients how long
 // to wait (trailer grpc-retry-pushback-ms).
 grpc::Status EndOfCall(const absl::Status& status, grpc::CallbackServerContext& context);
+// Where the status has been made ready to be sent already; `status` is not OK.
+grpc::Status EndOfCall(const absl::Status& status, const google::rpc::Status& wire,
+                       grpc::CallbackServerContext& context);
 
 }  // namespace beamwright::rpc
 

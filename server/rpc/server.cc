@@ -37,14 +37,16 @@ AcceptorOptions OptionsOf(const ServerOptions& options, serving::Decoder& decode
   return result;
 }
 
-// Health of `name`: a model's, or, by "", that of the server and of the services that need models.
-void SetHealth(grpc::HealthCheckServiceInterface& health, const std::string& name, bool able) {
-  health.SetServingStatus(name, able);
+// Health of `name`: a model's, or, by "", that of the server and its services.
+void SetHealth(grpc::HealthCheckServiceInterface& health, const std::string& name, bool ready,
+               const serving::ServingState& state) {
+  health.SetServingStatus(name, ready);
   if (!name.empty()) {
     return;
   }
-  health.SetServingStatus(v1::DecodeService::service_full_name(), able);
-  health.SetServingStatus(inference::GRPCInferenceService::service_full_name(), able);
+  health.SetServingStatus(v1::DecodeService::service_full_name(), ready);
+  health.SetServingStatus(inference::GRPCInferenceService::service_full_name(), ready);
+  health.SetServingStatus(v1::ModelService::service_full_name(), state.health().tells);
 }
 
 }  // namespace
@@ -91,9 +93,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   server->address_ =
       server->port() == 0 ? options.address : serving::WithPort(options.address, server->port());
   grpc::HealthCheckServiceInterface* health = server->server_->GetHealthCheckService();
-  health->SetServingStatus(v1::ModelService::service_full_name(), true);
   server->availability_.Observe(
-      [health](const std::string& name, bool able) { SetHealth(*health, name, able); });
+      [health, &state = service.decoder().state()](const std::string& name, bool ready) {
+        SetHealth(*health, name, ready, state);
+      });
   server->acceptor_->Start([connections](int fd) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
     connection.fd = fd;
@@ -111,8 +114,6 @@ Server::~Server() {
     server_->Wait();
   }
 }
-
-void Server::Leave() { server_->GetHealthCheckService()->Shutdown(); }
 
 void Server::Stop(const std::function<void()>& closing) {
   availability_.Observe(nullptr);

@@ -53,8 +53,6 @@ class Server {
   // How many connections are open. Thread-safe.
   int CountConnections() const { return acceptor_->CountOpen(); }
 
-  // Health tells NOT_SERVING for every service and model from now on; calls are still taken.
-  void Leave();
   // Ends streams when what they asked is answered.
   void EndStreams() { inference_.EndStreams(); }
   // Closes the listener; what is open half a second later is cancelled. `closing` is called when

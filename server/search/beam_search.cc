@@ -10,8 +10,6 @@
 namespace beamwright::search {
 namespace {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();
-
 absl::Status CheckCandidates(const RowCandidates& row, bool drawn, int vocabulary_size) {
   const absl::Span<const float> ranks = row.rank_scores.empty() ? row.log_probs : row.rank_scores;
   if (row.tokens.size() != row.log_probs.size() || row.tokens.size() != ranks.size()) {
@@ -240,7 +238,7 @@ void BeamSearch::RecordTopTokens(absl::Span<const RowCandidates> rows) {
   top_starts_.push_back(top_tokens_.size());
   for (const RowCandidates& row : rows) {
     for (size_t i = 0; i < wanted; ++i) {
-      top_tokens_.push_back(i < row.tokens.size() && row.log_probs[i] != kNever
+      top_tokens_.push_back(i < row.tokens.size() && row.log_probs[i] != kImpossible
                                 ? TopToken{row.tokens[i], std::min(row.log_probs[i], 0.0f)}
                                 : TopToken{-1, 0});
     }

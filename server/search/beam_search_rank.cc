@@ -10,8 +10,6 @@
 namespace beamwright::search {
 namespace {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();
-
 bool RanksBefore(const Pair& a, const Pair& b) {
   if (a.rank != b.rank) {
     return a.rank > b.rank;
@@ -45,11 +43,11 @@ double ConditionedNoise(double parent, double largest, double own) {
 
 bool BeamSearch::IsOpen(const RowCandidates& list, size_t candidate, const Row& row) const {
   const float log_prob = list.log_probs[candidate];
-  if (log_prob == kNever || RankScore(list, candidate) == kNever) {
+  if (log_prob == kImpossible || RankScore(list, candidate) == kImpossible) {
     return false;
   }
   return options_.end_threshold == 0 || !IsEnd(list.tokens[candidate]) ||
-         kind() == StepKind::kForcedEnd || row.best_other == kNever ||
+         kind() == StepKind::kForcedEnd || row.best_other == kImpossible ||
          static_cast<double>(log_prob) >
              options_.end_threshold * static_cast<double>(row.best_other);
 }
@@ -62,7 +60,7 @@ void BeamSearch::StartRanks(absl::Span<const RowCandidates> rows) {
     if (pipeline_.gives_rewards()) {
       row.base += pipeline_.RankOffset(static_cast<int>(r));
     }
-    row.best_other = kNever;
+    row.best_other = kImpossible;
     for (size_t i = 0; options_.end_threshold != 0 && i < rows[r].tokens.size(); ++i) {
       if (!IsEnd(rows[r].tokens[i])) {
         row.best_other = std::max(row.best_other, LogProb(rows[r], i));
@@ -174,7 +172,7 @@ absl::Status BeamSearch::TakePairs(absl::Span<const RowCandidates> rows) {
 absl::Status BeamSearch::TakePrefix(const RowCandidates& row) {
   const int32_t token = options_.constraints.prefix[static_cast<size_t>(history_.num_steps())];
   const float log_prob = std::min(row.watched[0], 0.0f);
-  if (log_prob == kNever) {
+  if (log_prob == kImpossible) {
     return absl::FailedPreconditionError(absl::StrCat("target_prefix: the model gives token ",
                                                       token, ", number ", history_.num_steps(),
                                                       " of the prefix, probability 0"));

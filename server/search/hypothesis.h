@@ -3,9 +3,13 @@
 #define BEAMWRIGHT_SERVER_SEARCH_HYPOTHESIS_H_
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace beamwright::search {
+
+// The log-probability of a token that cannot be chosen.
+inline constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
 enum class FinishReason : uint8_t {
   kEos,       // chose an end token; it is the last of `tokens`

@@ -224,6 +224,11 @@ std::vector<std::string> Conflicts(const SearchOptions& options) {
                                  options.processors.min_length,
                                  " tokens is beyond the maximum length of ", options.max_length));
   }
+  if (force_end.is_on && alternatives.is_on && options.max_length == 1) {
+    lines.push_back(
+        "at_limit force-end and num_alternatives: no alternative begins with an end token, so that "
+        "a maximum length of 1 leaves no room for one; it must be at least 2");
+  }
   return lines;
 }
 

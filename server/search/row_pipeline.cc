@@ -55,7 +55,7 @@ void RowPipeline::Fill(const Row& row, int num_generated, bool plain, RuleBuffer
     masks_[i] = masks_[i] || buffer.num_masks() > before;
   }
   for (const int32_t token : bans_) {
-    buffer.Ban(token);
+    buffer.Exclude(token);
   }
   buffer.SetRenormalize(plain || renormalize_);
 }

@@ -35,6 +35,8 @@ void RuleBuffer::Ban(int32_t token) {
   ++num_masks_;
 }
 
+void RuleBuffer::Exclude(int32_t token) { edits_.push_back({token, EditKind::kExclude, 0}); }
+
 void RuleBuffer::Allow(absl::Span<const int32_t> tokens) {
   ++num_masks_;
   if (!has_allowed_) {

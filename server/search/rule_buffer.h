@@ -19,6 +19,8 @@ class RuleBuffer {
   // x < 0 ? x * factor : x / factor, once for each distinct token.
   void ScaleBySign(absl::Span<const int32_t> tokens, float factor);
   void Ban(int32_t token);
+  // A ban of the model, not of an option: the token has no share in any sum either.
+  void Exclude(int32_t token);
   // Only these may be chosen, besides what earlier calls left: sets intersect. `tokens` ascending;
   // must live as long as the rules if it is the only set.
   void Allow(absl::Span<const int32_t> tokens);

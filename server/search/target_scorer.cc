@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "ops/base/status.h"
 
 namespace beamwright::search {
 namespace {
-
-constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 absl::Status CheckTargets(const SearchOptions& options, const std::vector<TokenSequence>& targets) {
   if (targets.empty() || targets.size() > kMaxBeamSize) {
@@ -151,7 +148,7 @@ void TargetScorer::Take(size_t index, size_t row, const RowCandidates& candidate
     for (size_t i = 0;
          i < candidates.tokens.size() && static_cast<int>(tops.size()) < options_.num_top_tokens;
          ++i) {
-      if (candidates.log_probs[i] != kNever) {
+      if (candidates.log_probs[i] != kImpossible) {
         tops.push_back({candidates.tokens[i], std::min(candidates.log_probs[i], 0.0f)});
       }
     }

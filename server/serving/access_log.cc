@@ -28,6 +28,9 @@ void AccessLog::OnCall(const CallRecord& call) {
       {"queue_ms", absl::StrFormat("%.3f", call.queue_ms), true},
       {"compute_ms", absl::StrFormat("%.3f", call.compute_ms), true},
   };
+  if (call.num_failed > 0) {
+    fields.push_back({"failed_sources", absl::StrCat(call.num_failed), true});
+  }
   if (!call.context.request_id.empty()) {
     fields.push_back({"request_id", call.context.request_id});
   }

@@ -18,10 +18,15 @@ Availability::Availability(ModelRegistry& models, Quarantine& quarantine, Servin
     absl::MutexLock lock(&mutex_);
     Look();
   });
+  state_.Observe([this] {
+    absl::MutexLock lock(&mutex_);
+    Look();
+  });
   thread_ = std::thread([this] { Run(); });
 }
 
 Availability::~Availability() {
+  state_.Observe(nullptr);
   models_.Observe(nullptr);
   quarantine_.Observe(nullptr);
   {
@@ -41,32 +46,36 @@ void Availability::Observe(Observer observer) {
 
 void Availability::Look() {
   const absl::Time now = absl::Now();
-  bool any = false;
+  std::map<std::string, bool> able;
   absl::Time next = absl::InfiniteFuture();
+  bool any = false;
   for (const auto& [model, version] : versions_) {
     const absl::Time back =
         version.empty() ? absl::InfiniteFuture() : quarantine_.BackAt(model, version);
-    const bool able = back <= now;
-    any = any || able;
-    next = able ? next : std::min(next, back);
-    Tell(model, able);
+    able[model] = back <= now;
+    any = any || back <= now;
+    next = back <= now ? next : std::min(next, back);
   }
   state_.SetAble(any);
-  Tell("", any);
+  const Health health = state_.health();
+  for (const auto& [model, is_able] : able) {
+    Tell(model, health.ModelReady(is_able));
+  }
+  Tell("", health.ready);
   if (next != next_look_) {
     next_look_ = next;
     woken_ = true;
   }
 }
 
-void Availability::Tell(const std::string& name, bool able) {
+void Availability::Tell(const std::string& name, bool ready) {
   if (observer_ == nullptr) {
     return;
   }
-  const auto [told, is_new] = told_.try_emplace(name, able);
-  if (is_new || told->second != able) {
-    told->second = able;
-    observer_(name, able);
+  const auto [told, is_new] = told_.try_emplace(name, ready);
+  if (is_new || told->second != ready) {
+    told->second = ready;
+    observer_(name, ready);
   }
 }
 

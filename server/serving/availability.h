@@ -1,5 +1,6 @@
-// Availability: who can serve at this moment. A model can that is served and not quarantined; the
-// server can if any of its models can. Health services and readiness probes answer from it.
+// Availability: who can serve at this moment, told to health services that push changes to their
+// clients. A model is able to serve that is served and not quarantined; whether clients are welcome
+// is said by the server's Health, of which it holds the part that depends on models.
 #ifndef BEAMWRIGHT_SERVER_SERVING_AVAILABILITY_H_
 #define BEAMWRIGHT_SERVER_SERVING_AVAILABILITY_H_
 
@@ -20,10 +21,10 @@ namespace beamwright::serving {
 // Thread-safe. What it is made of must outlive it.
 class Availability {
  public:
-  // Told of a model by its name and of the server by "": whether it can serve.
-  using Observer = std::function<void(const std::string& name, bool able)>;
+  // Told of a model by its name and of the server by "": Health::ModelReady and Health::ready.
+  using Observer = std::function<void(const std::string& name, bool ready)>;
 
-  // Follows registry and quarantine, and tells `state` about the server.
+  // Follows registry, quarantine and state, and tells `state` whether any model is able.
   Availability(ModelRegistry& models, Quarantine& quarantine, ServingState& state);
   ~Availability();
   Availability(const Availability&) = delete;
@@ -36,7 +37,7 @@ class Availability {
  private:
   // Looks at all models and tells what has changed.
   void Look() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Tell(const std::string& name, bool able) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Tell(const std::string& name, bool ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Looks again whenever a pause ends.
   void Run();
 

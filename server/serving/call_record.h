@@ -37,6 +37,8 @@ struct CallRecord {
   // Of the sources that were answered, together.
   double queue_ms = 0;
   double compute_ms = 0;
+  // Of the sources; all of them where the call failed for that.
+  int num_failed = 0;
 };
 
 class CallObserver {

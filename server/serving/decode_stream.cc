@@ -32,7 +32,6 @@ std::shared_ptr<DecodeStream> DecodeStream::Start(Decoder& decoder,
     stream->model_ = job->model;
   }
   Caller streaming = caller;
-  streaming.all_or_nothing = true;
   streaming.wants_provisional = request.ok() && request->provisional();
   streaming.progress = [stream](engine::Progress progress) { stream->Add(std::move(progress)); };
   decoder.Decode(std::move(job), streaming, [stream](absl::StatusOr<v1::DecodeResponse> response) {

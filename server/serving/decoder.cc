@@ -10,6 +10,7 @@
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "server/model/error_details.h"
+#include "server/serving/source_errors.h"
 #include "server/serving/wire_status.h"
 
 namespace beamwright::serving {
@@ -19,6 +20,12 @@ namespace {
 constexpr size_t kMaxReplyBytes = std::numeric_limits<int32_t>::max();
 // Enough to see where a call's time goes.
 constexpr int kMaxTimelines = 8;
+
+SourceNames NamesOf(Method method) {
+  return method == Method::kStreamDecode || method == Method::kHttpStreamDecode
+             ? SourceNames{}
+             : SourceNames{"sources", "source"};
+}
 
 }  // namespace
 
@@ -102,7 +109,6 @@ class Decoder::Call {
     if (decoded.ok()) {
       *result.mutable_decoded() = *std::move(decoded);
     } else {
-      num_unavailable_ += absl::IsUnavailable(decoded.status()) ? 1 : 0;
       *result.mutable_error() = decoder_.OnWire(decoded.status());
     }
   }
@@ -132,17 +138,12 @@ class Decoder::Call {
     if (caller_.cancelled != nullptr && caller_.cancelled->cancelled()) {
       return caller_.cancelled->Outcome(caller_.deadline, absl::Now());
     }
-    // Nothing was done for any source: as a failed call it is retried elsewhere by the client's
-    // policy.
-    if (num_unavailable_ == response_.results_size()) {
-      return FromRpcStatus(response_.results(0).error());
-    }
     for (int i = 0; caller_.all_or_nothing && i < response_.results_size(); ++i) {
       if (const v1::Result& result = response_.results(i); result.has_error()) {
         return Annotate(FromRpcStatus(result.error()), absl::StrCat("source ", i));
       }
     }
-    return absl::OkStatus();
+    return OutcomeOf(response_.results(), NamesOf(caller_.method));
   }
 
   void Answer(absl::Status status) {
@@ -151,6 +152,7 @@ class Decoder::Call {
       work.queue_ms += result.decoded().queue_ms();
       work.compute_ms += result.decoded().compute_ms();
     }
+    work.num_failed = CountErrors(response_.results());
     decoder_.CountCall(caller_, model_.get(), status, started_, work);
     if (response_.results_size() > 0) {
       decoder_.metrics_.CountSources(*model_, response_);
@@ -183,7 +185,6 @@ class Decoder::Call {
   v1::DecodeResponse response_;
   std::vector<engine::Timeline> timelines_;  // of the first sources, if somebody traces them
   std::atomic<int> num_open_{0};
-  std::atomic<int> num_unavailable_{0};
   std::atomic<int> num_faults_{0};  // of the model
 };
 
@@ -203,7 +204,7 @@ void Decoder::CountCall(const Caller& caller, const engine::DecodeModel* model,
                       model == nullptr ? "" : model->name(),
                       model == nullptr ? "" : model->version(), status, started, now,
                       work.num_sources, work.response, work.timelines, work.queue_ms,
-                      work.compute_ms});
+                      work.compute_ms, work.num_failed});
   }
 }
 
@@ -241,18 +242,6 @@ engine::CallOptions Decoder::EngineOptions(const Caller& caller) {
   options.priority = caller.priority;
   options.call = next_call_.fetch_add(1, std::memory_order_relaxed);
   return options;
-}
-
-google::rpc::Status Decoder::OnWire(const absl::Status& status) {
-  if (!absl::IsResourceExhausted(status)) {
-    return ToRpcStatus(status);
-  }
-  absl::MutexLock lock(&refusal_mutex_);
-  if (status != refusal_) {
-    refusal_ = status;
-    refusal_on_wire_ = ToRpcStatus(status);
-  }
-  return refusal_on_wire_;
 }
 
 void Decoder::Reply(int num_sources, std::function<void()> reply) {

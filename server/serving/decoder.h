@@ -9,9 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
 #include "server/engine/engine.h"
@@ -21,6 +19,7 @@
 #include "server/serving/metrics.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/quarantine.h"
+#include "server/serving/refusal_cache.h"
 #include "server/serving/serving_state.h"
 #include "server/serving/task_thread.h"
 
@@ -40,7 +39,8 @@ struct Caller {
   // Of a client that may give up; it is told when nobody waits for the answer any more. May be
   // null.
   std::shared_ptr<const engine::CancelFlag> cancelled;
-  // The call fails with the first source that fails, where a protocol has one status for a call.
+  // The call fails with the first source that fails, where a protocol has no answer for a part of
+  // them.
   bool all_or_nothing = false;
   CallContext context = {};
   // As in engine::CallOptions; for a call with one source.
@@ -66,9 +66,15 @@ class Decoder {
         models_(models),
         engine_(engine),
         metrics_(metrics),
-        quarantine_(quarantine) {}
+        quarantine_(quarantine) {
+    engine_.ObserveHangs(
+        [this](const engine::DecodeModel& model) { quarantine_.TakeOut(model, absl::Now()); });
+  }
   // Drains the engine: its callbacks come here.
-  ~Decoder() { engine_.Drain(); }
+  ~Decoder() {
+    engine_.Drain();
+    engine_.ObserveHangs(nullptr);
+  }
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
 
@@ -79,7 +85,7 @@ class Decoder {
   // whose sources all are, else on the reply thread or, while it has no other work, the engine's. A
   // job that is an error is refused with it, and counted like any other. The call fails as a whole
   // for faults of the request (no source, options out of range), while the server refuses calls,
-  // when it was cancelled, and when no source was even begun (Unavailable).
+  // when it was cancelled, and when no source was decoded (source_errors.h).
   void Decode(absl::StatusOr<Job> job, const Caller& caller, Done done);
 
   // Tells `observer` of every call that is answered. Before the first call; it must outlive this.
@@ -91,6 +97,7 @@ class Decoder {
     absl::Span<const engine::Timeline> timelines = {};
     double queue_ms = 0;
     double compute_ms = 0;
+    int num_failed = 0;
   };
   // Counts a call that is answered, and tells the observers. `model` is null if the call names none
   // that is served.
@@ -111,8 +118,12 @@ class Decoder {
                             absl::Time now);
   // What the engine is told of a call, and of no other: its sources take turns as one.
   engine::CallOptions EngineOptions(const Caller& caller);
-  // As ToRpcStatus. Refusals for want of room come in thousands, and are copies of one.
-  google::rpc::Status OnWire(const absl::Status& status);
+  // As ToRpcStatus, for the error of a source and of a call. Refusals for want of room come in
+  // thousands, and are copies of one.
+  google::rpc::Status OnWire(const absl::Status& status) { return source_refusals_.OnWire(status); }
+  google::rpc::Status CallOnWire(const absl::Status& status) {
+    return call_refusals_.OnWire(status);
+  }
   Quarantine& quarantine() { return quarantine_; }
   Availability& availability() { return availability_; }
   engine::Engine& engine() const { return engine_; }
@@ -136,9 +147,8 @@ class Decoder {
   Quarantine quarantine_;
   Availability availability_{models_, quarantine_, state_};
   std::atomic<uint64_t> next_call_{1};
-  absl::Mutex refusal_mutex_;
-  absl::Status refusal_ ABSL_GUARDED_BY(refusal_mutex_);  // the last one
-  google::rpc::Status refusal_on_wire_ ABSL_GUARDED_BY(refusal_mutex_);
+  RefusalCache source_refusals_;
+  RefusalCache call_refusals_;
   TaskThread replies_{"bw-replies"};
 };
 

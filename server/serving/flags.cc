@@ -212,7 +212,7 @@ void AddPrecision(CLI::App& app, std::optional<v1::Precision>& precision) {
            return parsed.ok() || names[0] == kAsTheModelSays;
          },
          "Form of the models' weights; 'model': as model.textproto says")
-      ->check(CLI::IsMember({kAsTheModelSays, "f32", "bf16", "int8", "auto"}))
+      ->check(CLI::IsMember({kAsTheModelSays, "f32", "bf16", "int8", "int8-core", "auto"}))
       ->default_str(kAsTheModelSays);
 }
 
@@ -254,6 +254,12 @@ void AddEngine(CLI::App& app, Flags& flags) {
          "Failures in a row by which a model goes out of service for a while; 0: never", 0,
          1'000'000, flags.quarantine.failures);
   AddTime(app, "--quarantine-pause", "How long, until it may try again", flags.quarantine.pause);
+  AddTime(app, "--slow-step",
+          "A model whose encoder run or step takes longer gets a thread of its own; others go on",
+          flags.engine.slow_step);
+  AddTime(app, "--step-timeout",
+          "One that takes longer is interrupted; the model is then out of service for a while",
+          flags.engine.step_timeout);
   AddSwitch(app, "--forecast-deadlines",
             "Refuse at once what, by the speed of late, would miss its deadline",
             flags.engine.forecast_deadlines);
@@ -276,6 +282,10 @@ void AddLifecycle(CLI::App& app, Flags& flags) {
   AddTime(app, "--startup-timeout",
           "End with exit code 3 if models are not loaded by then; 0: wait for them",
           flags.startup_timeout);
+  AddTime(app, "--load-timeout",
+          "Give a version up whose graphs are still run at load (self-check, golden requests,\n"
+          "warm-up) after so long",
+          flags.load.timeout);
   AddTime(app, "--liveness-timeout",
           "/livez fails when the engine has work and has not come round for so long",
           flags.liveness_timeout);
@@ -319,6 +329,10 @@ void AddAll(CLI::App& app, Flags& flags) {
   AddPaths(app, "--model-path",
            "Folder of one model (versions in it) or of one bundle; may be repeated",
            flags.models.models);
+  AddPaths(app, "--allow-links",
+           "Folder that links of models' files may lead into, beside the model's own folder and\n"
+           "the repositories; may be repeated",
+           flags.load.allow_links);
   app.add_option(
          "--model-control", flags.model_control,
          "What changes the models after the start: 'explicit' clients (RepositoryModelLoad),\n"
@@ -369,6 +383,19 @@ std::string CheckStreams(const engine::EngineOptions& options) {
                             options.num_threads > 0 ? "says " : "has all CPUs, ", threads);
 }
 
+std::string CheckTimes(const Flags& flags) {
+  const std::pair<const char*, absl::Duration> times[] = {
+      {"--slow-step", flags.engine.slow_step},
+      {"--step-timeout", flags.engine.step_timeout},
+      {"--load-timeout", flags.load.timeout}};
+  for (const auto& [name, time] : times) {
+    if (time <= absl::ZeroDuration()) {
+      return absl::StrCat(name, ": ", absl::FormatDuration(time), " must be positive");
+    }
+  }
+  return "";
+}
+
 // Asked of the arguments: --version ends their parsing.
 bool HasJson(int argc, const char* const* argv) {
   return std::find(argv + 1, argv + argc, std::string("--json")) != argv + argc;
@@ -399,6 +426,8 @@ ParsedFlags ParseFlags(int argc, const char* const* argv) {
     parsed.exit_code = Wrong("--json: goes with --version alone");
     return parsed;
   }
+  parsed.flags.engine.hang_pause =
+      parsed.flags.quarantine.failures == 0 ? absl::ZeroDuration() : parsed.flags.quarantine.pause;
   parsed.flags.load.warm_up_rows = parsed.flags.warm_up ? parsed.flags.engine.max_rows : 0;
   for (const std::string& text : parsed.flags.metrics_buckets) {
     parsed.flags.buckets.Set(text).IgnoreError();  // checked
@@ -413,6 +442,8 @@ ParsedFlags ParseFlags(int argc, const char* const* argv) {
     parsed.exit_code = 0;
   } else if (parsed.flags.models.repositories.empty() && parsed.flags.models.models.empty()) {
     parsed.exit_code = Wrong("no model: give --model-repository DIR or --model-path DIR");
+  } else if (const std::string late = CheckTimes(parsed.flags); !late.empty()) {
+    parsed.exit_code = Wrong(late);
   } else if (const std::string fault = CheckStreams(parsed.flags.engine); !fault.empty()) {
     parsed.exit_code = Wrong(fault);
   }

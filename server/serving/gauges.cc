@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "ops/base/cgroup.h"
 #include "ops/base/cpu.h"
+#include "server/serving/logging.h"
 
 namespace beamwright::serving {
 namespace {
@@ -83,8 +84,8 @@ ProcessGauges::ProcessGauges(const ServingState& state) : state_(state), started
 std::vector<MetricFamily> ProcessGauges::Collect() const {
   const Phase phase = state_.phase();
   std::vector<MetricFamily> families;
-  families.push_back(
-      Gauge("beamwright_ready", "1 while the server wants new calls", state_.ready() ? 1 : 0));
+  families.push_back(Gauge("beamwright_ready", "1 while the server wants new calls",
+                           state_.health().ready ? 1 : 0));
   families.push_back(Gauge("beamwright_draining", "1 from a stop signal on",
                            phase == Phase::kLoading || phase == Phase::kServing ? 0 : 1));
   MetricFamily build = MakeFamily(MetricType::Gauge, "beamwright_build_info", "Always 1");
@@ -97,6 +98,9 @@ std::vector<MetricFamily> ProcessGauges::Collect() const {
   families.push_back(Gauge("beamwright_memory_limit_bytes",
                            "Memory that the machine and the cgroup allow",
                            static_cast<double>(UsableMemoryBytes())));
+  families.push_back(Counter("beamwright_log_lines_dropped_total",
+                             "Lines of the log that standard error did not take in time",
+                             static_cast<double>(DroppedLogLines())));
   if (const auto seconds = ReadThrottledSeconds()) {
     families.push_back(Counter("beamwright_cpu_throttled_seconds_total",
                                "Time for which the cgroup's quota held threads back", *seconds));
@@ -161,6 +165,16 @@ std::vector<MetricFamily> EngineGauges::Collect() const {
     }
   }
   families.push_back(std::move(states));
+  MetricFamily batching =
+      MakeFamily(MetricType::Gauge, "beamwright_encoder_batching",
+                 "1 if sources of several requests are encoded together, 0 if one at a time");
+  for (const ModelPtr& model : models_.AllServed()) {
+    if (model->has_encoder()) {
+      AddValue(batching, model->encodes_together() ? 1 : 0,
+               {{"model", model->name()}, {"version", model->version()}});
+    }
+  }
+  families.push_back(std::move(batching));
   return families;
 }
 

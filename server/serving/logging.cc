@@ -1,14 +1,18 @@
 #include "server/serving/logging.h"
 
 #include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <memory>
+#include <mutex>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "ops/base/utf8.h"
+#include "server/serving/log_writer.h"
 
 namespace beamwright::serving {
 namespace {
@@ -50,17 +54,45 @@ class EscapedMessage : public spdlog::custom_flag_formatter {
   }
 };
 
-bool as_json = false;  // set once, before threads start
+// Formats on the thread that logs and leaves the writing to the writer's.
+class WriterSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit WriterSink(LogWriter& writer) : writer_(writer) {}
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    writer_.Write(std::string(line.data(), line.size()));
+  }
+  void flush_() override {}  // FlushLog does
+
+ private:
+  LogWriter& writer_;
+};
+
+// Both are set once, before threads start. The writer is leaked: threads log until the process
+// ends, and its own may then still wait for a reader.
+bool as_json = false;
+LogWriter* log_writer = nullptr;
+
+void TellOfDroppedLines(int64_t dropped) {
+  spdlog::warn("{} lines of the log were dropped, because nobody read them in time", dropped);
+}
 
 }  // namespace
 
 void SetUpLogging(const std::string& level, const std::string& format) {
   as_json = format == "json";
-  const auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
-  const auto log = std::make_shared<spdlog::logger>("beamwright", sink);
+  LogWriterOptions options;
+  options.fd = STDERR_FILENO;
+  options.flows_again = TellOfDroppedLines;
+  log_writer = new LogWriter(std::move(options));
+  const auto log =
+      std::make_shared<spdlog::logger>("beamwright", std::make_shared<WriterSink>(*log_writer));
   // A logger and a sink of its own: the lines of calls bear fields, not a message.
   const auto calls =
-      std::make_shared<spdlog::logger>(kCalls, std::make_shared<spdlog::sinks::stderr_sink_mt>());
+      std::make_shared<spdlog::logger>(kCalls, std::make_shared<WriterSink>(*log_writer));
   spdlog::set_default_logger(log);
   spdlog::register_logger(calls);
   if (as_json) {
@@ -76,9 +108,15 @@ void SetUpLogging(const std::string& level, const std::string& format) {
     calls->set_pattern(absl::StrCat(kTime, " %l call %v"));
   }
   spdlog::set_level(spdlog::level::from_str(level));
-  log->flush_on(spdlog::level::info);
-  calls->flush_on(spdlog::level::warn);
+  // The library would write to standard error, and wait for it, where a line cannot be made.
+  spdlog::set_error_handler([](const std::string& /*what*/) {});
 }
+
+bool FlushLog(absl::Duration timeout) {
+  return log_writer == nullptr || log_writer->Flush(timeout);
+}
+
+int64_t DroppedLogLines() { return log_writer == nullptr ? 0 : log_writer->dropped(); }
 
 void LogFieldsOfCall(const LogFields& fields) {
   if (const auto calls = spdlog::get(kCalls); calls != nullptr) {

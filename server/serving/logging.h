@@ -2,8 +2,11 @@
 #ifndef BEAMWRIGHT_SERVER_SERVING_LOGGING_H_
 #define BEAMWRIGHT_SERVER_SERVING_LOGGING_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
+
+#include "absl/time/time.h"
 
 namespace beamwright::serving {
 
@@ -14,8 +17,16 @@ struct LogField {
 };
 using LogFields = std::vector<LogField>;
 
-// level: debug, info, warning, error or off; format: text or json. Once, before threads start.
+// level: debug, info, warning, error or off; format: text or json. Once, before threads start. From
+// then on nobody who logs waits for whoever reads standard error (serving/log_writer.h).
 void SetUpLogging(const std::string& level, const std::string& format);
+
+// Waits until all that was logged before is written; false if `timeout` came first. For the end of
+// the process.
+bool FlushLog(absl::Duration timeout);
+
+// Lines that standard error did not take in time.
+int64_t DroppedLogLines();
 
 // What an access log line says, at level info.
 void LogFieldsOfCall(const LogFields& fields);

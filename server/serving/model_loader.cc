@@ -11,10 +11,12 @@
 #include "ops/base/cgroup.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
+#include "ops/tensor/deferred.h"
 #include "server/engine/golden.h"
 #include "server/engine/warm_up.h"
 #include "server/model/bundle.h"
 #include "server/model/golden_file.h"
+#include "server/serving/load_watch.h"
 
 namespace beamwright::serving {
 
@@ -27,6 +29,15 @@ void LogTables(const engine::DecodeModel& model) {
                  tables.bytes);
   } else if (!tables.refused.empty()) {
     spdlog::warn("model {}: no tables per token: {}", model.name(), tables.refused);
+  }
+}
+
+void LogEncoder(const engine::DecodeModel& model) {
+  if (model.has_encoder() && !model.encodes_together()) {
+    spdlog::warn(
+        "model {} version {}: sources are encoded one at a time, because {}; answers are right, "
+        "throughput is lower; docs/bring-your-model.md, 'Encoders', tells what to change",
+        model.name(), model.version(), model.encodes_apart());
   }
 }
 
@@ -58,28 +69,41 @@ absl::Status ModelLoader::CheckBudget(int64_t bytes) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ModelPtr> ModelLoader::Make(const model::VersionFolder& folder) const {
-  BW_RETURN_IF_ERROR(FaultPoint("model.load"));
-  BW_ASSIGN_OR_RETURN(model::Bundle bundle, model::LoadBundle(folder.path));
-  const std::string where = absl::StrCat("bundle '", folder.path, "'");
+absl::StatusOr<ModelPtr> ModelLoader::ReadAndCompile(const std::string& path) const {
+  ops::DeferredScope deferred;  // weights are packed one by one
+  BW_ASSIGN_OR_RETURN(model::Bundle bundle, model::LoadBundle(path, options_.allow_links));
   absl::StatusOr<ModelPtr> compiled =
       engine::DecodeModel::Compile(std::move(bundle), options_.compile);
-  if (!compiled.ok()) {
-    return Annotate(compiled.status(), where);
+  // If weights could not be read, whatever else went wrong did so because of them.
+  const absl::Status read = deferred.Finish();
+  const absl::Status& status = read.ok() ? compiled.status() : read;
+  return status.ok() ? std::move(compiled) : Annotate(status, absl::StrCat("bundle '", path, "'"));
+}
+
+absl::StatusOr<ModelPtr> ModelLoader::Make(const model::VersionFolder& folder) const {
+  BW_RETURN_IF_ERROR(FaultPoint("model.load"));
+  const std::string where = absl::StrCat("bundle '", folder.path, "'");
+  const LoadWatch watch(options_.timeout, options_.stopped);
+  absl::StatusOr<ModelPtr> model = ReadAndCompile(folder.path);
+  absl::Status status = model.ok() ? Annotate(TryOut(*model, folder.path), where) : model.status();
+  // What was interrupted may have failed in any way, or been taken for something else.
+  if (const absl::Status late = watch.Check(); !late.ok()) {
+    status = Annotate(late, where);
   }
-  BW_RETURN_IF_ERROR(Annotate(TryOut(*compiled, folder.path), where));
-  return compiled;
+  BW_RETURN_IF_ERROR(status);
+  return model;
 }
 
 absl::Status ModelLoader::TryOut(const ModelPtr& model, const std::string& folder) const {
   if (options_.golden_requests > 0) {
-    BW_ASSIGN_OR_RETURN(const std::string golden, model::ReadGolden(folder));
+    BW_ASSIGN_OR_RETURN(const std::string golden, model::ReadGolden(folder, options_.allow_links));
     if (!golden.empty()) {
       BW_RETURN_IF_ERROR(engine::ReplayGolden(model, golden, options_.golden_requests));
     }
   }
   if (options_.warm_up_rows > 0) {
-    BW_ASSIGN_OR_RETURN(const std::string requests, model::ReadWarmUp(folder));
+    BW_ASSIGN_OR_RETURN(const std::string requests,
+                        model::ReadWarmUp(folder, options_.allow_links));
     BW_RETURN_IF_ERROR(engine::WarmUp(model, requests, {options_.warm_up_rows}));
   }
   return absl::OkStatus();
@@ -106,6 +130,10 @@ absl::StatusOr<ModelPtr> ModelLoader::Load(const std::string& model_name,
   if (model.ok()) {
     in_memory_.push_back({*model, bytes});
     LogTables(**model);
+    if (const std::string& note = (*model)->precision_note(); !note.empty()) {
+      spdlog::info("model {}: precision auto: {}", (*model)->name(), note);
+    }
+    LogEncoder(**model);
     spdlog::info("model {} version {} loaded in {:.2f} s, numerics {}", (*model)->name(),
                  folder.version, absl::ToDoubleSeconds(took), (*model)->numerics());
     Tell((*model)->name(), true, took);

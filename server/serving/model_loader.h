@@ -25,11 +25,17 @@ struct LoadOptions {
   engine::CompileOptions compile;
   // Most bytes of the files of all versions in memory; 0: what the machine and the cgroup have.
   int64_t max_model_bytes = 0;
+  // Folders that links of models' files may lead into, beside the model's own.
+  std::vector<std::string> allow_links;
   // Requests of a bundle's golden.jsonl that are replayed; 0: none.
   int golden_requests = 100;
   // Requests of a bundle's warmup.jsonl are decoded, and made-up sources in batches of up to so
   // many rows; 0: neither.
   int warm_up_rows = 0;
+  // A load that still runs graphs after that is given up.
+  absl::Duration timeout = absl::Minutes(5);
+  // Whether the server is told to stop, which ends a load at once. May be null.
+  std::function<bool()> stopped;
   // Told of every version that was tried: its model, whether it is good, how long it took; and of
   // what keeps versions from being tried, as no good one. May be null.
   std::function<void(const std::string& model, bool good, absl::Duration)> observer;
@@ -61,6 +67,7 @@ class ModelLoader {
   absl::StatusOr<ModelPtr> MakeWithin(int64_t bytes, const model::VersionFolder& folder)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<ModelPtr> Make(const model::VersionFolder& folder) const;
+  absl::StatusOr<ModelPtr> ReadAndCompile(const std::string& path) const;
   // Decodes what the bundle in `folder` brings for that: golden answers, and warm-up.
   absl::Status TryOut(const ModelPtr& model, const std::string& folder) const;
   void Tell(const std::string& model_name, bool good, absl::Duration took) const;

@@ -206,24 +206,29 @@ absl::Status ModelRegistry::Update(const model::ModelFolder& folder,
 
 absl::StatusOr<std::unique_ptr<ModelRegistry>> ModelRegistry::Load(
     const ModelPaths& paths, const std::function<bool()>& stopped, LoadOptions options) {
-  BW_ASSIGN_OR_RETURN(const std::vector<model::ModelFolder> folders, FindFolders(paths));
-  std::unique_ptr<ModelRegistry> registry(new ModelRegistry(paths, std::move(options)));
-  absl::MutexLock loading(&registry->load_mutex_);
+  auto registry = std::make_unique<ModelRegistry>(paths, std::move(options));
+  BW_RETURN_IF_ERROR(registry->LoadAll(stopped));
+  return registry;
+}
+
+absl::Status ModelRegistry::LoadAll(const std::function<bool()>& stopped) {
+  BW_ASSIGN_OR_RETURN(const std::vector<model::ModelFolder> folders, FindFolders(paths_));
+  absl::MutexLock loading(&load_mutex_);
   for (const model::ModelFolder& folder : folders) {
     if (stopped != nullptr && stopped()) {
       return absl::CancelledError("stopped while models were loading");
     }
-    registry->Update(folder, stopped).IgnoreError();  // logged, and listed
+    Update(folder, stopped).IgnoreError();  // logged, and listed
   }
   if (stopped != nullptr && stopped()) {
     return absl::CancelledError("stopped while models were loading");
   }
-  absl::MutexLock lock(&registry->mutex_);
-  if (!registry->models_.empty()) {
-    return registry;
+  absl::MutexLock lock(&mutex_);
+  if (!models_.empty()) {
+    return absl::OkStatus();
   }
   std::vector<std::string> reasons;
-  for (const auto& [name, folder] : registry->folders_) {
+  for (const auto& [name, folder] : folders_) {
     for (const model::LoadFailure& failure : folder.failures) {
       reasons.push_back(std::string(failure.reason.message()));
     }

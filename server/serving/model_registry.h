@@ -45,9 +45,16 @@ class ModelRegistry {
   // model is not served, or not any more.
   using ServingObserver = std::function<void(const std::string& model, const std::string& version)>;
 
-  // Loads every model, the newest version that is good if newer ones are not. Errors: a path that
-  // can't be read, NotFound or FailedPrecondition (with all reasons) if no model can be served,
-  // Cancelled if `stopped` (asked between versions; may be null) says so.
+  // Serves nothing yet.
+  explicit ModelRegistry(ModelPaths paths, LoadOptions options = {})
+      : paths_(std::move(paths)), loader_(std::move(options)) {}
+
+  // Loads every model, the newest version that is good if newer ones are not. Once, before all
+  // other loads. Errors: a path that can't be read, NotFound or FailedPrecondition (with all
+  // reasons) if no model can be served, Cancelled if `stopped` (asked between versions; may be
+  // null) says so.
+  absl::Status LoadAll(const std::function<bool()>& stopped = nullptr);
+  // A registry that has done so.
   static absl::StatusOr<std::unique_ptr<ModelRegistry>> Load(
       const ModelPaths& paths, const std::function<bool()>& stopped = nullptr,
       LoadOptions options = {});
@@ -110,9 +117,6 @@ class ModelRegistry {
     absl::Status fault;  // why it must not take the place of what is served
   };
   using Models = std::map<std::string, Served>;
-
-  ModelRegistry(ModelPaths paths, LoadOptions options)
-      : paths_(std::move(paths)), loader_(std::move(options)) {}
 
   // Loads what changed in `folder` and serves it.
   absl::Status Update(const model::ModelFolder& folder,

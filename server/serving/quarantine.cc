@@ -20,8 +20,11 @@ absl::Status Quarantine::Check(const engine::DecodeModel& model, absl::Time now)
   }
   return model::WithRetryAfter(
       model::WithReason(absl::UnavailableError(absl::StrCat(
-                            "model '", model.name(), "' version ", model.version(), " failed ",
-                            found->second.failures, " times in a row and is out of service")),
+                            "model '", model.name(), "' version ", model.version(),
+                            found->second.hangs ? " does not come to an end"
+                                                : absl::StrCat(" failed ", found->second.failures,
+                                                               " times in a row"),
+                            " and is out of service")),
                         model::reason::kQuarantined),
       found->second.until - now);
 }
@@ -42,6 +45,26 @@ void Quarantine::Count(const engine::DecodeModel& model, int decoded, int failed
       !Record(model, decoded, failed, now)) {
     return;
   }
+  TellObserver();
+}
+
+void Quarantine::TakeOut(const engine::DecodeModel& model, absl::Time now) {
+  if (options_.failures == 0) {
+    return;
+  }
+  spdlog::error("model {} version {} does not come to an end; it is out of service for {}",
+                model.name(), model.version(), absl::FormatDuration(options_.pause));
+  {
+    absl::MutexLock lock(&mutex_);
+    Failures& record = records_[{model.name(), model.version()}];
+    record.failures = std::max(record.failures, options_.failures);
+    record.hangs = true;
+    record.until = now + options_.pause;
+  }
+  TellObserver();
+}
+
+void Quarantine::TellObserver() {
   std::function<void()> observer;
   {
     absl::ReaderMutexLock lock(&mutex_);

@@ -18,7 +18,7 @@ namespace beamwright::serving {
 
 struct QuarantineOptions {
   // Sources of text in a row, with none decoded between them, that failed by fault of the model
-  // (INTERNAL); 0: a model is never taken out.
+  // (INTERNAL); 0: a model is never taken out, not even one that hangs.
   int failures = 32;
   // Until it may try again. One source that is decoded then ends it, one that fails renews it.
   absl::Duration pause = absl::Seconds(10);
@@ -37,16 +37,21 @@ class Quarantine {
   // Tells `observer` when a pause begins, is renewed or ends early. Null ends that.
   void Observe(std::function<void()> observer);
 
+  // The model's graph does not come to an end (engine/hangs.h): it is out from now on.
+  void TakeOut(const engine::DecodeModel& model, absl::Time now);
+
   // How the sources of a call ended.
   void Count(const engine::DecodeModel& model, int decoded, int failed, absl::Time now);
 
  private:
   struct Failures {
     int failures = 0;  // in a row
+    bool hangs = false;
     absl::Time until = absl::InfinitePast();
   };
   using Key = std::pair<std::string, std::string>;
 
+  void TellObserver();
   // True if a pause has begun, is renewed or has ended early.
   bool Record(const engine::DecodeModel& model, int decoded, int failed, absl::Time now);
 

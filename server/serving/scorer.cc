@@ -13,16 +13,53 @@
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "server/model/error_details.h"
+#include "server/serving/source_errors.h"
 #include "server/serving/wire_status.h"
 
 namespace beamwright::serving {
 namespace {
 
+// The field of the AlignRequest that "targets[0].text" and its like, of the request to score that
+// was made of it, stand for. May go on behind the field's name, as messages do.
+std::string InAlignTerms(absl::string_view field) {
+  constexpr std::pair<absl::string_view, absl::string_view> kNames[] = {
+      {"targets[0]", "target"},
+      {"targets", "target"},
+      {"sources", "pairs"},
+      {"options.attention", "model"}};
+  for (const auto& [scored, aligned] : kNames) {
+    if (absl::ConsumePrefix(&field, scored)) {
+      return absl::StrCat(aligned, field);
+    }
+  }
+  return std::string(field);
+}
+
+void ToAlignError(google::rpc::Status& error) {
+  // Of several faults each begins with its field.
+  error.set_message(absl::StrJoin(
+      absl::StrSplit(error.message(), "; "), "; ",
+      [](std::string* out, absl::string_view fault) { *out += InAlignTerms(fault); }));
+  for (google::protobuf::Any& detail : *error.mutable_details()) {
+    google::rpc::BadRequest bad;
+    if (detail.UnpackTo(&bad)) {
+      for (auto& violation : *bad.mutable_field_violations()) {
+        violation.set_field(InAlignTerms(violation.field()));
+      }
+      detail.PackFrom(bad);
+    }
+  }
+}
+
 // One call; deletes itself when it is answered.
 class ScoreCall {
  public:
   ScoreCall(Decoder& decoder, const Caller& caller, ScoreDone done)
-      : decoder_(decoder), caller_(caller), done_(std::move(done)), started_(absl::Now()) {}
+      : decoder_(decoder),
+        caller_(caller),
+        aligns_(caller.method == Method::kAlign || caller.method == Method::kHttpAlign),
+        done_(std::move(done)),
+        started_(absl::Now()) {}
 
   void Start(absl::StatusOr<v1::ScoreRequest> request) {
     absl::Status status = Prepare(request);
@@ -86,8 +123,10 @@ class ScoreCall {
     if (scored.ok()) {
       *result.mutable_scored() = *std::move(scored);
     } else {
-      num_unavailable_ += absl::IsUnavailable(scored.status()) ? 1 : 0;
       *result.mutable_error() = decoder_.OnWire(scored.status());
+      if (aligns_) {
+        ToAlignError(*result.mutable_error());
+      }
     }
   }
 
@@ -101,10 +140,7 @@ class ScoreCall {
     if (caller_.cancelled != nullptr && caller_.cancelled->cancelled()) {
       return caller_.cancelled->Outcome(caller_.deadline, absl::Now());
     }
-    if (num_unavailable_ == response_.results_size()) {
-      return FromRpcStatus(response_.results(0).error());
-    }
-    return absl::OkStatus();
+    return OutcomeOf(response_.results(), {aligns_ ? "pairs" : "sources", ""});
   }
 
   void Answer(absl::Status status) {
@@ -114,6 +150,7 @@ class ScoreCall {
       work.queue_ms += result.scored().queue_ms();
       work.compute_ms += result.scored().compute_ms();
     }
+    work.num_failed = CountErrors(response_.results());
     decoder_.CountCall(caller_, model_.get(), status, started_, work);
     if (response_.results_size() > 0) {
       metrics.CountScored(*model_, response_);
@@ -130,13 +167,13 @@ class ScoreCall {
 
   Decoder& decoder_;
   const Caller caller_;
+  const bool aligns_;  // errors are in the terms of an AlignRequest
   const ScoreDone done_;
   const absl::Time started_;
   ModelPtr model_;
   v1::ScoreResponse response_;
   std::vector<engine::Timeline> timelines_;  // as a Decoder::Call's
   std::atomic<int> num_open_{0};
-  std::atomic<int> num_unavailable_{0};
 };
 
 v1::ScoreRequest ToScoreRequest(v1::AlignRequest request) {
@@ -153,38 +190,6 @@ v1::ScoreRequest ToScoreRequest(v1::AlignRequest request) {
   return score;
 }
 
-// The field of the AlignRequest that "targets[0].text" and its like, of the request to score that
-// was made of it, stand for. May go on behind the field's name, as messages do.
-std::string InAlignTerms(absl::string_view field) {
-  constexpr std::pair<absl::string_view, absl::string_view> kNames[] = {
-      {"targets[0]", "target"},
-      {"targets", "target"},
-      {"sources", "pairs"},
-      {"options.attention", "model"}};
-  for (const auto& [scored, aligned] : kNames) {
-    if (absl::ConsumePrefix(&field, scored)) {
-      return absl::StrCat(aligned, field);
-    }
-  }
-  return std::string(field);
-}
-
-void ToAlignError(google::rpc::Status& error) {
-  // Of several faults each begins with its field.
-  error.set_message(absl::StrJoin(
-      absl::StrSplit(error.message(), "; "), "; ",
-      [](std::string* out, absl::string_view fault) { *out += InAlignTerms(fault); }));
-  for (google::protobuf::Any& detail : *error.mutable_details()) {
-    google::rpc::BadRequest bad;
-    if (detail.UnpackTo(&bad)) {
-      for (auto& violation : *bad.mutable_field_violations()) {
-        violation.set_field(InAlignTerms(violation.field()));
-      }
-      detail.PackFrom(bad);
-    }
-  }
-}
-
 v1::AlignResponse ToAlignResponse(v1::ScoreResponse response) {
   v1::AlignResponse answer;
   answer.set_model(response.model());
@@ -194,7 +199,6 @@ v1::AlignResponse ToAlignResponse(v1::ScoreResponse response) {
     v1::AlignResult& out = *answer.add_results();
     if (result.has_error()) {
       *out.mutable_error() = std::move(*result.mutable_error());
-      ToAlignError(*out.mutable_error());
       continue;
     }
     v1::Hypothesis& hypothesis = *result.mutable_scored()->mutable_targets(0)->mutable_hypothesis();
@@ -228,7 +232,7 @@ void Align(Decoder& decoder, absl::StatusOr<v1::AlignRequest> request, const Cal
     if (response.ok()) {
       done(ToAlignResponse(*std::move(response)));
     } else if (absl::IsInvalidArgument(response.status())) {
-      google::rpc::Status error = ToRpcStatus(response.status());
+      google::rpc::Status error = ToRpcStatus(response.status(), Room::kBody);
       ToAlignError(error);
       done(FromRpcStatus(error));
     } else {

@@ -20,11 +20,41 @@ absl::Status TooManyConnections() {
       absl::Seconds(1));
 }
 
+void ServingState::Enter(Phase phase) {
+  phase_ = phase;
+  Tell();
+}
+
+void ServingState::SetHangs(bool hangs) {
+  if (hangs_.exchange(hangs) != hangs) {
+    Tell();
+  }
+}
+
+void ServingState::Observe(std::function<void()> observer) {
+  absl::MutexLock lock(&observer_mutex_);
+  observer_ = std::move(observer);
+}
+
+void ServingState::Tell() {
+  absl::MutexLock lock(&observer_mutex_);
+  if (observer_ != nullptr) {
+    observer_();
+  }
+}
+
+absl::Status ServingState::CheckLoaded() const {
+  if (phase_ != Phase::kLoading) {
+    return absl::OkStatus();
+  }
+  return model::WithReason(absl::UnavailableError("the server is loading its models"),
+                           model::reason::kLoading);
+}
+
 absl::Status ServingState::CheckAccepting() const {
   switch (phase_) {
     case Phase::kLoading:
-      return model::WithReason(absl::UnavailableError("the server is loading its models"),
-                               model::reason::kLoading);
+      return CheckLoaded();
     case Phase::kRefusing:
     case Phase::kEnding:
       return ShuttingDown();

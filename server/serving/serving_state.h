@@ -11,16 +11,9 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "server/serving/health.h"
 
 namespace beamwright::serving {
-
-enum class Phase {
-  kLoading,   // models load; calls are refused
-  kServing,   // ready
-  kLeaving,   // not ready any more, so that balancers look elsewhere; calls are still answered
-  kRefusing,  // what was accepted is answered, new calls are refused
-  kEnding,    // what was accepted is cancelled
-};
 
 // What calls get that come too late: Unavailable.
 absl::Status ShuttingDown();
@@ -31,14 +24,22 @@ absl::Status TooManyConnections();
 class ServingState {
  public:
   Phase phase() const { return phase_; }
-  void Enter(Phase phase) { phase_ = phase; }
-  // Whether a new client would be served.
-  bool ready() const { return phase_ == Phase::kServing && able_; }
-  // Whether any model can serve (serving/availability.h).
+  void Enter(Phase phase);
+  // Whether any model can serve (serving/availability.h), which follows the state itself.
   void SetAble(bool able) { able_ = able; }
+  // Whether the engine hangs (serving/engine_watch.h).
+  void SetHangs(bool hangs);
+  // What to tell whoever asks how the server is. Takes no lock.
+  Health health() const { return HealthOf(phase_, able_, hangs_); }
+  // Tells `observer` after each change of the phase or of the engine. Null ends that, and waits for
+  // one that is being told.
+  void Observe(std::function<void()> observer);
 
   // Unavailable, saying why, if no call may be taken.
   absl::Status CheckAccepting() const;
+  // Unavailable while models are being loaded: who asks for one must not be told that it is not
+  // there.
+  absl::Status CheckLoaded() const;
 
   // A call that counts as owed an answer while this lives.
   class OpenCall {
@@ -65,10 +66,14 @@ class ServingState {
   void ReleaseRefusals();
 
  private:
+  void Tell();
   bool NoCalls() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_calls_ == 0; }
 
   std::atomic<Phase> phase_{Phase::kLoading};
   std::atomic<bool> able_{true};
+  std::atomic<bool> hangs_{false};
+  absl::Mutex observer_mutex_;  // held while it is told
+  std::function<void()> observer_ ABSL_GUARDED_BY(observer_mutex_);
   absl::Mutex mutex_;
   int num_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time last_call_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

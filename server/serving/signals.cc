@@ -1,12 +1,22 @@
 #include "server/serving/signals.h"
 
 #include <pthread.h>
-#include <signal.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <thread>
 
+#include "absl/time/clock.h"
+#include "server/serving/logging.h"
+
 namespace beamwright::serving {
+namespace {
+
+// For what the log still has to say when the process ends at once.
+constexpr absl::Duration kLastLines = absl::Milliseconds(100);
+
+}  // namespace
 
 StopSignals& StopSignals::Install() {
   // Leaked: the thread below outlives main.
@@ -23,12 +33,27 @@ StopSignals& StopSignals::Install() {
       sigwait(&set, &number);
       created->interrupted_ = number == SIGINT;
       created->stopped_.Notify();
-      sigwait(&set, &number);
-      _exit(1);
+      const int exit_code = created->WaitForSecond(set) ? 1 : kExitHangs;
+      FlushLog(kLastLines);
+      _exit(exit_code);
     }).detach();
     return created;
   }();
   return *signals;
+}
+
+bool StopSignals::WaitForSecond(const sigset_t& set) const {
+  const absl::Duration most = absl::Milliseconds(most_ms_.load());
+  const absl::Time end = absl::Now() + most;
+  for (absl::Duration left = most; left > absl::ZeroDuration(); left = end - absl::Now()) {
+    const timespec timeout = absl::ToTimespec(std::min(left, absl::Hours(1)));
+    if (sigtimedwait(&set, nullptr, &timeout) > 0) {
+      return true;
+    }
+  }
+  spdlog::critical("still not ended {} after the signal to stop: the process is ended",
+                   absl::FormatDuration(most));
+  return false;
 }
 
 }  // namespace beamwright::serving

@@ -1,9 +1,16 @@
 // StopSignals: SIGTERM and SIGINT as a flag to wait for. A thread takes them with sigwait, so no
-// code runs inside a signal handler.
+// code runs inside a signal handler. It is also who ends a process that does not end by itself.
 #ifndef BEAMWRIGHT_SERVER_SERVING_SIGNALS_H_
 #define BEAMWRIGHT_SERVER_SERVING_SIGNALS_H_
 
+#include <signal.h>
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+
 #include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 
 namespace beamwright::serving {
 
@@ -16,13 +23,22 @@ class StopSignals {
 
   // True if the signal was SIGINT, as from a terminal. After Wait.
   bool interrupted() const { return interrupted_; }
+  // Whatever hangs, the process ends with kExitHangs so long after the first signal. Before it; not
+  // called: never.
+  void EndWithin(absl::Duration most) { most_ms_ = absl::ToInt64Milliseconds(most); }
+  static constexpr int kExitHangs = 4;
+
   bool stopped() const { return stopped_.HasBeenNotified(); }
   void Wait() const { stopped_.WaitForNotification(); }
 
  private:
   StopSignals() = default;
+  // For a second signal: true; or, saying so, until the process must end.
+  bool WaitForSecond(const sigset_t& set) const;
 
   bool interrupted_ = false;  // set before stopped_ is told
+  // Of EndWithin.
+  std::atomic<int64_t> most_ms_{std::numeric_limits<int64_t>::max()};
   absl::Notification stopped_;
 };
 

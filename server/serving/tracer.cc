@@ -160,6 +160,9 @@ void Tracer::OnCall(const CallRecord& call) {
   Add(spans[0], "beamwright.model", call.model);
   Add(spans[0], "beamwright.version", call.version);
   Add(spans[0], "beamwright.sources", call.num_sources);
+  if (call.num_failed > 0) {
+    Add(spans[0], "beamwright.failed_sources", call.num_failed);
+  }
   if (!call.context.request_id.empty()) {
     Add(spans[0], "beamwright.request_id", call.context.request_id);
   }

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/base/utf8.h"
 #include "server/model/error_details.h"
+#include "server/serving/source_errors.h"
 
 namespace beamwright::serving {
 namespace {
@@ -21,6 +22,9 @@ namespace {
 constexpr size_t kMaxMessageBytes = 1024;
 // Metadata of an ErrorInfo, likewise.
 constexpr size_t kMaxDetailBytes = 1024;
+
+// Of message and details together, as they are sent: what remains of 8 KiB is for other trailers.
+constexpr size_t kMaxTrailerBytes = 7 << 10;
 
 constexpr absl::Duration kRetrySoon = absl::Milliseconds(100);
 constexpr absl::Duration kRetryLater = absl::Seconds(1);
@@ -54,6 +58,25 @@ void AddDetail(const google::protobuf::Message& detail, google::rpc::Status& sta
   status.add_details()->PackFrom(detail);
 }
 
+// How many bytes of a message gRPC makes of it: all but printable ASCII is percent-encoded.
+size_t PercentEncodedSize(absl::string_view text) {
+  size_t size = 0;
+  for (const char c : text) {
+    size += c >= ' ' && c <= '~' && c != '%' ? 1 : 3;
+  }
+  return size;
+}
+
+// How many bytes more the details of a status may take in a trailer, where they are in base64.
+size_t RoomInTrailer(const google::rpc::Status& status) {
+  // The detail's type URL, and what base64 and protobuf add around it.
+  constexpr size_t kAround = 96;
+  const size_t message = PercentEncodedSize(status.message());
+  const size_t all = message < kMaxTrailerBytes ? (kMaxTrailerBytes - message) / 4 * 3 : 0;
+  const size_t taken = status.ByteSizeLong() + kAround;
+  return taken < all ? all - taken : 0;
+}
+
 }  // namespace
 
 absl::StatusCode WireCode(absl::StatusCode code) {
@@ -79,7 +102,7 @@ std::string WireMessage(const absl::Status& status) {
   return WireText(status.message(), kMaxMessageBytes);
 }
 
-google::rpc::Status ToRpcStatus(const absl::Status& status) {
+google::rpc::Status ToRpcStatus(const absl::Status& status, Room room) {
   google::rpc::Status result;
   const absl::StatusCode code = WireCode(status.code());
   result.set_code(static_cast<int>(code));
@@ -103,6 +126,9 @@ google::rpc::Status ToRpcStatus(const absl::Status& status) {
   }
   if (bad.has_value()) {
     AddDetail(*bad, result);
+  }
+  if (const auto sources = model::DetailOf<v1::SourceErrors>(status); sources.has_value()) {
+    AddDetail(room == Room::kBody ? *sources : Shortened(*sources, RoomInTrailer(result)), result);
   }
   return result;
 }

@@ -20,10 +20,14 @@ std::string WireText(absl::string_view text, size_t max_bytes);
 // Likewise, cut to what fits into a trailer.
 std::string WireMessage(const absl::Status& status);
 
+// What a status is sent in: gRPC's trailer, for which clients have 8 KiB, or a body of HTTP.
+enum class Room { kTrailer, kBody };
+
 // Both as a message; `status` is not OK. Its details are an ErrorInfo, whose reason is the code's
 // where the status has none of its own; a RetryInfo where trying again makes sense; a BadRequest
-// where fields are at fault (model/error_details.h).
-google::rpc::Status ToRpcStatus(const absl::Status& status);
+// where fields are at fault (model/error_details.h); the errors of sources where a call failed for
+// them (source_errors.h), as far as there is room.
+google::rpc::Status ToRpcStatus(const absl::Status& status, Room room = Room::kTrailer);
 // The way back, details included.
 absl::Status FromRpcStatus(const google::rpc::Status& status);
 

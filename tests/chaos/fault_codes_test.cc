@@ -3,11 +3,14 @@
 #include <httplib.h>
 #include <signal.h>
 
+#include <array>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "inference/grpc_service.grpc.pb.h"
+#include "tests/chaos/chaos.h"
 #include "tests/chaos/faulty_server.h"
 #include "tests/e2e/failures.h"
 #include "tests/e2e/scraped_metrics.h"
@@ -57,6 +60,43 @@ TEST_F(FaultCodesTest, MemoryThatIsNotThere) {
   EXPECT_EQ(Version(), "1");
   server_->Signal(SIGTERM);
   EXPECT_EQ(server_->Wait(), 0);  // no call is left open
+}
+
+// A full queue is full for everybody: no call has an answer, each says so, and the server counts
+// what its clients see.
+TEST_F(FaultCodesTest, AFullQueue) {
+  Start({"--max-queue", "1", "--max-rows", "4", "--forecast-deadlines", "false"});
+  Set("engine.turn delay 200ms");  // so that one source runs for as long as this test needs
+  v1::DecodeRequest request = WordRequest(0);
+  request.mutable_options()->set_beam_size(4);
+  request.mutable_options()->set_stop(v1::STOP_MODE_NEVER);
+  request.mutable_options()->set_max_length(250);
+  const auto stub = v1::DecodeService::NewStub(channel_);
+  std::array<grpc::ClientContext, 2> contexts;  // one runs, one waits
+  std::array<v1::DecodeResponse, 2> responses;
+  std::array<absl::Notification, 2> ended;
+  for (size_t i = 0; i < contexts.size(); ++i) {
+    stub->async()->Decode(&contexts[i], &request, &responses[i], [&, i](const grpc::Status& end) {
+      EXPECT_EQ(end.error_code(), StatusCode::CANCELLED) << end.error_message();
+      ended[i].Notify();
+    });
+    WaitFor(i == 0 ? "beamwright_requests_running" : "beamwright_requests_waiting", 1);
+  }
+  ExpectFromEveryCall(*server_, {{}, StatusCode::RESOURCE_EXHAUSTED, 429, "QUEUE_FULL", true});
+  const auto counted = [this](const char* metric, const char* label) {
+    return Sum(Scrape(server_->metrics_port()), metric, label);
+  };
+  const auto calls = static_cast<double>(EveryCalls().size());
+  for (const char* metric : {"beamwright_requests_total", "beamwright_sources_total"}) {
+    EXPECT_EQ(counted(metric, "code=\"OK\""), 0) << metric;
+    EXPECT_EQ(counted(metric, "code=\"RESOURCE_EXHAUSTED\""), calls) << metric;
+  }
+  Set("");
+  for (size_t i = 0; i < contexts.size(); ++i) {
+    contexts[i].TryCancel();
+    ended[i].WaitForNotification();
+  }
+  EXPECT_TRUE(e2e::BackToZero(server_->metrics_port()));
 }
 
 TEST_F(FaultCodesTest, AClientThatGivesUp) {

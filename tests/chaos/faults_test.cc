@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <functional>
 #include <thread>
 
 #include "absl/time/clock.h"
@@ -126,29 +127,49 @@ TEST_F(FaultsTest, AServerThatDoesNotGetReadyInItsTimeSaysSo) {
   EXPECT_EQ(server_->Wait(), 0);  // it does not wait for the time to be over
 }
 
-TEST_F(FaultsTest, ASecondSignalEndsAServerThatHangs) {
-  Start();
-  Set("engine.turn delay 60s");
+// A call hangs in the engine, and the server is told to stop, or twice; its exit code.
+int ExitOfHanging(e2e::ServerProcess& server, const std::shared_ptr<grpc::Channel>& channel,
+                  const std::function<void()>& between) {
   grpc::ClientContext context;
   v1::DecodeResponse response;
   const v1::DecodeRequest request = WordRequest(0);
   absl::Mutex mutex;
   bool ended = false;
-  v1::DecodeService::NewStub(channel_)->async()->Decode(&context, &request, &response,
-                                                        [&](const grpc::Status& /*status*/) {
-                                                          absl::MutexLock lock(&mutex);
-                                                          ended = true;
-                                                        });
+  v1::DecodeService::NewStub(channel)->async()->Decode(&context, &request, &response,
+                                                       [&](const grpc::Status& /*status*/) {
+                                                         absl::MutexLock lock(&mutex);
+                                                         ended = true;
+                                                       });
   const absl::Time end = absl::Now() + absl::Minutes(1);
-  while (Sum(Scrape(server_->metrics_port()), "beamwright_requests_running") == 0 &&
+  while (Sum(Scrape(server.metrics_port()), "beamwright_requests_running") == 0 &&
          absl::Now() < end) {
     absl::SleepFor(absl::Milliseconds(10));
   }
-  server_->Signal(SIGTERM);
-  WaitForProbe("/readyz", 503);
-  server_->Signal(SIGTERM);
-  EXPECT_EQ(server_->Wait(), 1);
+  server.Signal(SIGTERM);
+  between();
+  const int exit_code = server.Wait();
   absl::MutexLock lock(&mutex, absl::Condition(&ended));
+  return exit_code;
+}
+
+TEST_F(FaultsTest, ASecondSignalEndsAServerThatHangs) {
+  Start();
+  Set("engine.turn delay 60s");
+  const int exit_code = ExitOfHanging(*server_, channel_, [this] {
+    WaitForProbe("/readyz", 503);
+    server_->Signal(SIGTERM);
+  });
+  EXPECT_EQ(exit_code, 1);
+}
+
+// Not even what can't be interrupted, nor the engine itself, keeps it.
+TEST_F(FaultsTest, TheProcessIsGoneWhateverHangs) {
+  Start({"--drain-timeout", "100ms"});
+  Set("engine.turn delay 60s");
+  const absl::Time begin = absl::Now();
+  EXPECT_EQ(ExitOfHanging(*server_, channel_, [] {}), 4);
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(30));
+  EXPECT_THAT(server_->log(), HasSubstr("still not ended 5.1s after the signal to stop"));
 }
 
 }  // namespace

@@ -93,6 +93,28 @@ TEST(BulkTest, FaultsOfTheRequestEndIt) {
   EXPECT_EQ(server.requests().size(), 2u);
 }
 
+// Not one source of the second call has an answer: each gets its own error, and the rest is
+// decoded.
+TEST(BulkTest, ACallWithoutAnAnswerTellsWhatBecameOfEachSource) {
+  for (const int batch : {1, 2}) {
+    FakeServer server([](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                         v1::DecodeResponse& response) {
+      v1::DecodeRequest changed = request;
+      for (v1::Source& source : *changed.mutable_sources()) {
+        if (source.text() == "2" || source.text() == "3") {
+          source.set_text("bad " + source.text());
+        }
+      }
+      return EchoAll(context, changed, response);
+    });
+    const Outcome outcome = RunBulk(server, 5, {.batch = batch});
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+    EXPECT_THAT(outcome.answers,
+                ElementsAre("0 0", "1 1", "2 INVALID_ARGUMENT: cannot decode bad 2",
+                            "3 INVALID_ARGUMENT: cannot decode bad 3", "4 4"));
+  }
+}
+
 TEST(BulkTest, WrongNumberOfResultsIsAnError) {
   FakeServer server([](grpc::ServerContext& context, const v1::DecodeRequest& request,
                        v1::DecodeResponse& response) {

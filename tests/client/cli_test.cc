@@ -90,6 +90,47 @@ print("fine"))",
             "fine\n");
 }
 
+// Nor does the command stop at a call none of whose sources has an answer.
+TEST(DecodeCommandTest, CallsWithoutAnAnswerAreToldSourceBySource) {
+  FakeServer server;
+  const std::string input = "bad 1\nbad 2\ngood\nbad 4\n";
+  const ProcessResult json =
+      Beamwright({"decode", "--server", server.address(), "--json", "--batch", "2"}, input);
+  EXPECT_EQ(json.exit_code, 1);
+  EXPECT_EQ(json.err,
+            "beamwright decode: source 1 \"bad 1\": INVALID_ARGUMENT: cannot decode bad 1\n"
+            "beamwright decode: source 2 \"bad 2\": INVALID_ARGUMENT: cannot decode bad 2\n"
+            "beamwright decode: source 4 \"bad 4\": INVALID_ARGUMENT: cannot decode bad 4\n");
+  EXPECT_EQ(Python(R"(
+import json, sys
+a, b, c, d = [json.loads(line) for line in sys.stdin]
+assert c["result"]["decoded"]["hypotheses"][0]["text"] == "GOOD" and c["model"] == "echo", c
+for found, number in ((a, 1), (b, 2), (d, 4)):
+    error = found["result"]["error"]
+    assert error == {"code": 3, "message": f"cannot decode bad {number}", "details": []}, error
+print("fine"))",
+                   json.out),
+            "fine\n");
+  const ProcessResult stream =
+      Beamwright({"decode", "--server", server.address(), "--stream"}, input);
+  EXPECT_EQ(stream.exit_code, 1);
+  EXPECT_THAT(stream.err, AllOf(HasSubstr("\"bad 1\""), HasSubstr("\"bad 4\"")));
+  EXPECT_THAT(stream.out, HasSubstr("GOOD"));
+}
+
+TEST(ScoreCommandTest, CallsWithoutAnAnswerAreToldSourceBySource) {
+  FakeServer server;
+  const std::string input = "bad 1\tx\nbad 2\tx\ngood\tx\nbad 4\tx\n";
+  const ProcessResult result =
+      Beamwright({"score", "--server", server.address(), "--batch", "2"}, input);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err,
+            "beamwright score: \"bad 1\": INVALID_ARGUMENT: cannot decode bad 1\n"
+            "beamwright score: \"bad 2\": INVALID_ARGUMENT: cannot decode bad 2\n"
+            "beamwright score: \"bad 4\": INVALID_ARGUMENT: cannot decode bad 4\n");
+  EXPECT_THAT(result.out, AllOf(HasSubstr("good"), HasSubstr("2.0000")));
+}
+
 // The details of an error are messages of other types, whose names come with them.
 TEST(DecodeCommandTest, JsonHasTheDetailsOfErrorsThatItKnows) {
   FakeServer server([](grpc::ServerContext& context, const v1::DecodeRequest& request,

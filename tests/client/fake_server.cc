@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "beamwright/v1/source_errors.pb.h"
 #include "ops/base/check.h"
 
 namespace beamwright::client {
@@ -26,15 +27,39 @@ v1::Result EchoResult(const v1::Source& source) {
   return result;
 }
 
+grpc::Status StatusOfSources(const std::vector<google::rpc::Status>& errors) {
+  v1::SourceErrors all;
+  for (size_t i = 0; i < errors.size(); ++i) {
+    v1::SourceError& error = *all.add_errors();
+    if (errors.size() > 1) {
+      *error.mutable_error() = errors[i];
+    }
+    v1::SourceRange& range = *error.add_sources();
+    range.set_first(static_cast<int>(i));
+    range.set_count(1);
+    v1::CodeCount& count = *all.add_counts();  // of one code several times: they add up
+    count.set_code(errors[i].code());
+    count.set_sources(1);
+  }
+  google::rpc::Status call = errors.at(0);
+  call.add_details()->PackFrom(all);
+  return {static_cast<grpc::StatusCode>(call.code()), call.message(), call.SerializeAsString()};
+}
+
 grpc::Status EchoAll(grpc::ServerContext&, const v1::DecodeRequest& request,
                      v1::DecodeResponse& response) {
+  std::vector<google::rpc::Status> errors;
   for (const v1::Source& source : request.sources()) {
-    *response.add_results() = EchoResult(source);
+    v1::Result& result = *response.add_results() = EchoResult(source);
+    if (result.has_error()) {
+      errors.push_back(result.error());
+    }
   }
   response.set_model("echo");
   response.set_version("7");
   response.set_numerics("fake-f32");
-  return grpc::Status::OK;
+  return static_cast<int>(errors.size()) == request.sources_size() ? StatusOfSources(errors)
+                                                                   : grpc::Status::OK;
 }
 
 class FakeServer::DecodeServiceImpl : public v1::DecodeService::Service {
@@ -59,10 +84,8 @@ class FakeServer::DecodeServiceImpl : public v1::DecodeService::Service {
     *plain.mutable_options() = request->options();
     v1::DecodeResponse answer;
     const grpc::Status status = Decode(context, &plain, &answer);
-    if (!status.ok() || !answer.results(0).has_decoded()) {
-      return status.ok() ? grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
-                                        answer.results(0).error().message())
-                         : status;
+    if (!status.ok()) {
+      return status;
     }
     v1::StreamDecodeResponse message;
     message.mutable_provisional();
@@ -74,6 +97,23 @@ class FakeServer::DecodeServiceImpl : public v1::DecodeService::Service {
     *message.mutable_decoded() = answer.results(0).decoded();
     writer->Write(message);
     return grpc::Status::OK;
+  }
+
+  grpc::Status Score(grpc::ServerContext*, const v1::ScoreRequest* request,
+                     v1::ScoreResponse* response) override {
+    std::vector<google::rpc::Status> errors;
+    for (const v1::ScoreSource& source : request->sources()) {
+      const v1::Result echo = EchoResult(source.source());
+      v1::ScoreResult& result = *response->add_results();
+      if (echo.has_error()) {
+        *result.mutable_error() = echo.error();
+        errors.push_back(echo.error());
+      } else {
+        result.mutable_scored()->add_targets()->set_perplexity(2);
+      }
+    }
+    return static_cast<int>(errors.size()) == request->sources_size() ? StatusOfSources(errors)
+                                                                      : grpc::Status::OK;
   }
 
  private:

@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "beamwright/v1/decode.grpc.pb.h"
 #include "beamwright/v1/model.grpc.pb.h"
+#include "google/rpc/status.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 
 namespace beamwright::client {
@@ -24,13 +25,19 @@ using DecodeHandler = std::function<grpc::Status(grpc::ServerContext&, const v1:
 // "bad..." gets InvalidArgument as its own error.
 v1::Result EchoResult(const v1::Source& source);
 
-// EchoResult for every source, as model "echo", version "7".
+// What a real server ends a call with, none of whose sources has an answer: the status of the
+// first, and all errors in its details.
+grpc::Status StatusOfSources(const std::vector<google::rpc::Status>& errors);
+
+// EchoResult for every source, as model "echo", version "7". Fails as a real server does if none
+// has an answer.
 grpc::Status EchoAll(grpc::ServerContext& context, const v1::DecodeRequest& request,
                      v1::DecodeResponse& response);
 
 // Listens on 127.0.0.1 from construction to destruction. Decode calls run on threads of their own,
 // so a handler may block. Serves models "echo" 7 (ready) and "broken" 1 (not ready); health knows
 // "" and "beamwright.v1.DecodeService".
+// Score takes a source that is not "bad..." for scored.
 class FakeServer {
  public:
   explicit FakeServer(DecodeHandler handler = EchoAll);

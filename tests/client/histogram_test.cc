@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -55,6 +56,14 @@ TEST(HistogramTest, ExactForSmallValuesAndAtEveryBucketsEdge) {
       EXPECT_GE(p50, value);
       EXPECT_LE(p50, value < 2048 ? value : value + value / 1000) << value;
     }
+  }
+}
+
+TEST(HistogramTest, RoundsToTheNearestMicrosecond) {
+  for (const auto& [ns, us] : {std::pair(1499, 1), {1500, 2}, {1999, 2}, {499, 0}, {500, 1}}) {
+    Histogram histogram;
+    histogram.Record(absl::Nanoseconds(ns));
+    EXPECT_EQ(Us(histogram.max()), us) << ns;
   }
 }
 

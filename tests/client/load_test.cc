@@ -78,6 +78,37 @@ TEST(LoadTest, CountsFailedCallsByCode) {
                                                 Pair(absl::StatusCode::kInternal, 20)));
 }
 
+// Sources that no server can decode say nothing of the server: the run goes on.
+TEST(LoadTest, BadSourcesAreNoReasonToGiveUp) {
+  constexpr int kCalls = 1200;  // more in a row than a dead server is given
+  FakeServer server;
+  LoadOptions options = Calls(kCalls, {"bad"});
+  options.batch = 2;
+  const auto report = Load(server, options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_FALSE(report->gave_up);
+  EXPECT_EQ(report->num_calls, 0);
+  EXPECT_THAT(report->failed_calls, ElementsAre(Pair(absl::StatusCode::kInvalidArgument, kCalls)));
+  EXPECT_THAT(report->failed_sources,
+              ElementsAre(Pair(absl::StatusCode::kInvalidArgument, 2 * kCalls)));
+}
+
+// Only failures in a row say that there is nobody.
+TEST(LoadTest, AnAnswerBetweenFailuresIsAReasonToGoOn) {
+  constexpr int kCalls = 1200;
+  FakeServer server([](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                       v1::DecodeResponse& response) {
+    return request.sources(0).text() == "gone" ? grpc::Status(grpc::StatusCode::NOT_FOUND, "gone")
+                                               : EchoAll(context, request, response);
+  });
+  const auto report = Load(server, Calls(2 * kCalls, {"a", "gone"}));
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_FALSE(report->gave_up);
+  EXPECT_EQ(report->num_calls, kCalls);
+  EXPECT_THAT(report->failed_calls, ElementsAre(Pair(absl::StatusCode::kNotFound, kCalls)));
+  EXPECT_EQ(report->lag.max, absl::ZeroDuration()) << "a closed loop is never late";
+}
+
 TEST(LoadTest, KeepsExactlyTheConcurrencyInFlight) {
   constexpr int kConcurrency = 5;
   absl::Mutex mutex;
@@ -153,6 +184,7 @@ TEST(LoadTest, AnOpenLoopWaitsForNobodyAndCountsTheWait) {
   EXPECT_GE(report->latency.max, absl::Milliseconds(295));
   EXPECT_GE(report->latency.p50, absl::Milliseconds(140));
   EXPECT_GE(report->elapsed, absl::Milliseconds(300));
+  EXPECT_GT(report->lag.max, absl::ZeroDuration()) << "nobody sends at the very moment";
 }
 
 // So many calls a second that one thread sends them and takes their answers.
@@ -165,8 +197,11 @@ TEST(LoadTest, AnOpenLoopAtAHighRateCountsTheSame) {
   for (int run = 1; run <= 2; ++run) {
     const auto report = RunLoad(*client, options);
     ASSERT_TRUE(report.ok()) << report.status();
-    EXPECT_EQ(report->num_calls, kCalls);
+    EXPECT_EQ(report->num_calls, kCalls / 2);
     EXPECT_EQ(report->num_sources, kCalls / 2);
+    EXPECT_THAT(report->failed_calls,
+                ElementsAre(Pair(absl::StatusCode::kInvalidArgument, kCalls / 2)));
+    EXPECT_EQ(report->failed_sources, report->failed_calls);
     EXPECT_EQ(report->num_skipped, 0);
     EXPECT_EQ(server.requests().size(), static_cast<size_t>(run * kCalls));
   }
@@ -230,6 +265,22 @@ TEST(LoadTest, AnOpenLoopSkipsWhatIsDueBeyondItsLimit) {
   EXPECT_EQ(report->num_calls + report->num_skipped, 99);
   EXPECT_GE(report->num_calls, kLimit);
   EXPECT_EQ(report->num_calls, static_cast<int64_t>(server.requests().size()));
+}
+
+// Nobody is answered before the last call was due, so that no place is free again.
+TEST(LoadTest, AnOpenLoopSendsNoMoreThanItsLimit) {
+  constexpr int kLimit = 4;
+  absl::Notification release;
+  FakeServer server(After(release));
+  LoadOptions options = OpenLoop(0, 1000);
+  options.duration = absl::Milliseconds(100);
+  options.timeout = absl::Seconds(2);
+  options.concurrency = kLimit;
+  const auto report = Load(server, options);
+  release.Notify();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->num_skipped, 99 - kLimit);
+  EXPECT_THAT(report->failed_calls, ElementsAre(Pair(absl::StatusCode::kDeadlineExceeded, kLimit)));
 }
 
 TEST(LoadTest, WarmUpIsNotCounted) {

@@ -1,5 +1,6 @@
 #include "client/load/tally.h"
 
+#include "client/errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -74,7 +75,33 @@ TEST(TallyTest, RefusalsAreTimedApartFromAnswers) {
   EXPECT_EQ(report.first_failure, absl::ResourceExhaustedError("queue"));
 }
 
-// A server refuses sources one by one, in answers to calls.
+// What became of their sources is in the details.
+TEST(TallyTest, SourcesOfCallsThatFailedForThemAreCounted) {
+  v1::SourceErrors sources;
+  for (const auto& [code, count] : {std::pair(absl::StatusCode::kInvalidArgument, 2),
+                                    {absl::StatusCode::kResourceExhausted, 5}}) {
+    v1::CodeCount& added = *sources.add_counts();
+    added.set_code(static_cast<int>(code));
+    added.set_sources(count);
+  }
+  google::rpc::Status call;
+  call.add_details()->PackFrom(sources);
+  Tally tally(At(0), absl::InfiniteDuration());
+  tally.Ended(At(0), At(3),
+              FromGrpcStatus(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "all 7",
+                                          call.SerializeAsString())));
+  tally.Ended(At(0), At(9), Answer({4, kRefused}));
+  const LoadReport report = tally.Report();
+  EXPECT_EQ(report.num_calls, 1);
+  EXPECT_EQ(report.num_sources, 1);
+  EXPECT_EQ(report.refused.max, absl::Milliseconds(3));
+  EXPECT_EQ(report.latency.max, absl::Milliseconds(9));
+  EXPECT_THAT(report.failed_calls, ElementsAre(Pair(absl::StatusCode::kResourceExhausted, 1)));
+  EXPECT_THAT(report.failed_sources, ElementsAre(Pair(absl::StatusCode::kInvalidArgument, 2),
+                                                 Pair(absl::StatusCode::kResourceExhausted, 6)));
+}
+
+// Of a server that answers a call with nothing but errors.
 TEST(TallyTest, CallsAllOfWhoseSourcesWereRefusedAreRefusals) {
   Tally tally(At(0), absl::InfiniteDuration());
   tally.Ended(At(0), At(3), Answer({kRefused, kRefused}));

@@ -4,9 +4,11 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "absl/synchronization/notification.h"
+#include "beamwright/v1/source_errors.pb.h"
 
 namespace beamwright::e2e {
 namespace {
@@ -116,13 +118,14 @@ grpc::Status E2eTest::Call(const v1::DecodeRequest& request) {
 
 google::rpc::Status E2eTest::SourceError(const v1::DecodeRequest& request) {
   const grpc::Status status = Call(request);
-  EXPECT_TRUE(status.ok()) << status.error_message();
-  EXPECT_EQ(response_.results_size(), 1);
-  if (response_.results_size() != 1 || !response_.results(0).has_error()) {
-    ADD_FAILURE() << "no error: " << response_.ShortDebugString();
-    return {};
-  }
-  return response_.results(0).error();
+  EXPECT_FALSE(status.ok()) << response_.ShortDebugString();
+  google::rpc::Status error;
+  EXPECT_TRUE(error.ParseFromString(status.error_details()));
+  const bool of_source =
+      std::any_of(error.details().begin(), error.details().end(),
+                  [](const auto& detail) { return detail.template Is<v1::SourceErrors>(); });
+  EXPECT_TRUE(of_source) << "the fault is the request's: " << error.message();
+  return error;
 }
 
 }  // namespace beamwright::e2e

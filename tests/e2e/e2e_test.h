@@ -18,6 +18,8 @@
 
 namespace beamwright::e2e {
 
+inline constexpr char kJson[] = "application/json";  // the type of a body
+
 // A channel without limits on sizes and without a proxy.
 std::shared_ptr<grpc::Channel> Connect(const std::string& address);
 
@@ -44,7 +46,7 @@ class E2eTest : public ::testing::Test {
   void TearDown() override;
 
   grpc::Status Call(const v1::DecodeRequest& request);
-  // The error of the only source of a call that itself succeeds.
+  // The error of the only source of a call, which is the call's.
   google::rpc::Status SourceError(const v1::DecodeRequest& request);
 
   static ServerProcess* server_;

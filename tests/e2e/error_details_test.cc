@@ -1,14 +1,19 @@
 // What programs read off failures, on every protocol: reasons, fields, and when to come back.
 #include <gmock/gmock.h>
 #include <google/protobuf/util/json_util.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
 #include <httplib.h>
 
 #include <functional>
 
+#include "beamwright/v1/source_errors.pb.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "tests/e2e/e2e_test.h"
+#include "tests/e2e/scraped_metrics.h"
+#include "tests/server/model/temp_bundle.h"
 
 namespace beamwright::e2e {
 namespace {
@@ -90,6 +95,67 @@ TEST_F(DetailsTest, WrongFieldsAreListed) {
     }
   }
   EXPECT_THAT(fields, testing::ElementsAre("options.beam_size", "options.max_length"));
+}
+
+// What became of each source of a call that has no answer, on both protocols.
+TEST_F(DetailsTest, ACallWithoutAnAnswerTellsOfEachSource) {
+  v1::DecodeRequest request = Request({"", "beam"});
+  request.add_sources()->mutable_ids()->add_ids(-7);
+  request.add_sources();
+  ASSERT_TRUE(Call(request).ok());
+  const v1::DecodeResponse partly = response_;
+  ASSERT_TRUE(partly.results(1).has_decoded());
+  request.mutable_sources()->DeleteSubrange(1, 1);
+  const grpc::Status status = Call(request);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), testing::StartsWith("all 3 sources failed; sources[0]: "));
+  v1::SourceErrors errors;
+  const google::rpc::Status whole = Whole(status);
+  for (const google::protobuf::Any& detail : whole.details()) {
+    detail.UnpackTo(&errors);
+  }
+  // As they stand in results, where one source has an answer.
+  ASSERT_EQ(errors.errors_size(), 3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(errors.errors(i).sources(0).first(), i);
+    EXPECT_EQ(errors.errors(i).error().SerializeAsString(),
+              partly.results(i == 0 ? 0 : i + 1).error().SerializeAsString());
+  }
+  std::string json;
+  request.clear_model();
+  ASSERT_TRUE(google::protobuf::util::MessageToJsonString(request, &json).ok());
+  httplib::Client http("127.0.0.1", server_->http_port());
+  const auto reply = http.Post("/v1/models/g2p-en:decode", json, "application/json");
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->status, 400);
+  const std::string& body = reply->body;
+  EXPECT_THAT(body, HasSubstr(R"("@type":"type.googleapis.com/beamwright.v1.SourceErrors")"));
+  EXPECT_THAT(body, HasSubstr(R"("sources":[{"first":2,"count":1}])"));
+  EXPECT_THAT(body, HasSubstr(R"("field":"sources[1].ids[0]")"));
+}
+
+// gRPC of every language tries again by itself where a policy says so, and comes when it is told
+// to.
+TEST(RefusalTest, AClientsRetryPolicyIsHeldToThePushback) {
+  const model::TempFolder temp;
+  temp.Write("tenants", "others { rate: 4 burst: 1 }");
+  ServerProcess server({"--model-path", DefaultModel(), "--tenant-file", temp.At("tenants")});
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // By itself it would wait for an hour, and the call end at its deadline.
+  arguments.SetServiceConfigJSON(R"({"methodConfig": [{"name": [{}], "retryPolicy": {
+      "maxAttempts": 5, "initialBackoff": "3600s", "maxBackoff": "3600s", "backoffMultiplier": 1,
+      "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]})");
+  const auto stub = v1::DecodeService::NewStub(
+      grpc::CreateCustomChannel(server.address(), grpc::InsecureChannelCredentials(), arguments));
+  const auto refused = [&server] {
+    return Sum(Scrape(server.metrics_port()), "beamwright_requests_total",
+               "code=\"RESOURCE_EXHAUSTED\"");
+  };
+  do {
+    const auto [status, response] = Decode(*stub, Request({"cat"}));
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  } while (refused() == 0 && !HasFailure());
 }
 
 // More than the queue takes, by every way to ask for it.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "beamwright/v1/source_errors.pb.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
@@ -22,26 +23,35 @@ Told FromStatus(const google::rpc::Status& status) {
     if (detail.UnpackTo(&info) && info.domain() == "beamwright") {
       told.reason = info.reason();
     }
+    told.has_source_errors = told.has_source_errors || detail.Is<v1::SourceErrors>();
   }
   return told;
 }
 
-Told FromStatus(const grpc::Status& status) {
+Told FromStatus(const grpc::Status& status, const grpc::ClientContext& context) {
   google::rpc::Status whole;
   whole.ParseFromString(status.error_details());
   whole.set_code(status.error_code());
   whole.set_message(status.error_message());
-  return FromStatus(whole);
+  Told told = FromStatus(whole);
+  const auto& trailers = context.GetServerTrailingMetadata();
+  if (const auto found = trailers.find("grpc-retry-pushback-ms"); found != trailers.end()) {
+    told.wait.assign(found->second.data(), found->second.size());
+  }
+  return told;
 }
 
 template <typename Response>
-Told FromResponse(const grpc::Status& status, const Response& response) {
+Told FromResponse(const grpc::Status& status, const grpc::ClientContext& context,
+                  const Response& response) {
   for (const auto& result : response.results()) {
     if (status.ok() && result.has_error()) {
-      return FromStatus(result.error());
+      Told told = FromStatus(result.error());
+      told.in_result = true;
+      return told;
     }
   }
-  return FromStatus(status);
+  return FromStatus(status, context);
 }
 
 // The context of a call, and who asks.
@@ -107,6 +117,18 @@ v1::ScoreRequest ScoreOf(const Question& question) {
   return request;
 }
 
+v1::AlignRequest AlignOf(const Question& question) {
+  v1::AlignRequest request;
+  request.set_model(question.model);
+  request.set_version(question.version);
+  for (int i = 0; i < question.num_sources; ++i) {
+    v1::AlignPair& pair = *request.add_pairs();
+    pair.mutable_source()->set_text(question.text);
+    pair.mutable_target()->set_text("K AE1 T");
+  }
+  return request;
+}
+
 inference::ModelInferRequest InferOf(const Question& question) {
   inference::ModelInferRequest request;
   request.set_model_name(question.model);
@@ -131,7 +153,7 @@ Told Decode(ServerProcess& server, const Question& question) {
   v1::DecodeResponse response;
   const auto stub = v1::DecodeService::NewStub(Connect(server.address()));
   const grpc::Status status = stub->Decode(context.get(), DecodeOf(question), &response);
-  return FromResponse(status, response);
+  return FromResponse(status, *context.get(), response);
 }
 
 Told StreamDecode(ServerProcess& server, const Question& question) {
@@ -141,7 +163,8 @@ Told StreamDecode(ServerProcess& server, const Question& question) {
   v1::StreamDecodeResponse message;
   while (reader->Read(&message)) {
   }
-  return FromStatus(reader->Finish());
+  const grpc::Status status = reader->Finish();
+  return FromStatus(status, *context.get());
 }
 
 Told Score(ServerProcess& server, const Question& question) {
@@ -149,14 +172,23 @@ Told Score(ServerProcess& server, const Question& question) {
   v1::ScoreResponse response;
   const auto stub = v1::DecodeService::NewStub(Connect(server.address()));
   const grpc::Status status = stub->Score(context.get(), ScoreOf(question), &response);
-  return FromResponse(status, response);
+  return FromResponse(status, *context.get(), response);
+}
+
+Told Align(ServerProcess& server, const Question& question) {
+  CallContext context(question);
+  v1::AlignResponse response;
+  const auto stub = v1::DecodeService::NewStub(Connect(server.address()));
+  const grpc::Status status = stub->Align(context.get(), AlignOf(question), &response);
+  return FromResponse(status, *context.get(), response);
 }
 
 Told ModelInfer(ServerProcess& server, const Question& question) {
   CallContext context(question);
   inference::ModelInferResponse response;
   const auto stub = inference::GRPCInferenceService::NewStub(Connect(server.address()));
-  return FromStatus(stub->ModelInfer(context.get(), InferOf(question), &response));
+  const grpc::Status status = stub->ModelInfer(context.get(), InferOf(question), &response);
+  return FromStatus(status, *context.get());
 }
 
 // With the metadata that makes errors statuses.
@@ -170,7 +202,8 @@ Told ModelStreamInfer(ServerProcess& server, const Question& question) {
   inference::ModelStreamInferResponse response;
   while (stream->Read(&response)) {
   }
-  return FromStatus(stream->Finish());
+  const grpc::Status status = stream->Finish();
+  return FromStatus(status, *context.get());
 }
 
 // The word behind `key` in JSON.
@@ -201,6 +234,9 @@ Told Post(ServerProcess& server, const Question& question, const std::string& pa
   // In /v1 errors have their code; in /v2 the HTTP status is all there is.
   const std::string code = WordIn(reply->body, "\"code\":");
   told.code = code.empty() ? 0 : std::atoi(code.c_str());
+  told.in_result = reply->status == 200 && told.code != 0;
+  told.has_source_errors = reply->body.find("beamwright.v1.SourceErrors") != std::string::npos;
+  told.wait = reply->get_header_value("Retry-After");
   return told;
 }
 
@@ -231,6 +267,10 @@ Told HttpScore(ServerProcess& server, const Question& question) {
   return PostV1(server, question, "score", ScoreOf(question));
 }
 
+Told HttpAlign(ServerProcess& server, const Question& question) {
+  return PostV1(server, question, "align", AlignOf(question));
+}
+
 Told HttpInfer(ServerProcess& server, const Question& question) {
   std::string body = "{";
   if (question.beam_size > 0) {
@@ -250,17 +290,19 @@ Told HttpInfer(ServerProcess& server, const Question& question) {
 }  // namespace
 
 const std::vector<EveryCall>& EveryCalls() {
-  // name, HTTP, many sources, beam, all or nothing
+  // name, HTTP, many sources, beam, all or nothing, pushback
   static const auto* const calls = new std::vector<EveryCall>{
-      {"Decode", false, true, true, false, Decode},
-      {"StreamDecode", false, false, true, true, StreamDecode},
-      {"Score", false, true, false, false, Score},
-      {"ModelInfer", false, true, true, true, ModelInfer},
-      {"ModelStreamInfer", false, true, true, true, ModelStreamInfer},
-      {"POST :decode", true, true, true, false, HttpDecode},
-      {"POST :streamDecode", true, false, true, true, HttpStreamDecode},
-      {"POST :score", true, true, false, false, HttpScore},
-      {"POST /infer", true, true, true, true, HttpInfer},
+      {"Decode", false, true, true, false, true, Decode},
+      {"StreamDecode", false, false, true, false, true, StreamDecode},
+      {"Score", false, true, false, false, true, Score},
+      {"Align", false, true, false, false, true, Align},
+      {"ModelInfer", false, true, true, true, true, ModelInfer},
+      {"ModelStreamInfer", false, true, true, true, false, ModelStreamInfer},
+      {"POST :decode", true, true, true, false, true, HttpDecode},
+      {"POST :streamDecode", true, false, true, false, true, HttpStreamDecode},
+      {"POST :score", true, true, false, false, true, HttpScore},
+      {"POST :align", true, true, false, false, true, HttpAlign},
+      {"POST /infer", true, true, true, true, true, HttpInfer},
   };
   return *calls;
 }

@@ -34,6 +34,13 @@ struct Told {
   int http = 0;  // of HTTP's calls: the status
   std::string reason;
   std::string text;  // all there is, to be shown
+  // The call succeeded, and a source of it failed.
+  bool in_result = false;
+  // The call failed for all its sources, and says what became of each.
+  bool has_source_errors = false;
+  // When to try again: gRPC's trailer grpc-retry-pushback-ms, HTTP's header Retry-After. Empty
+  // without one.
+  std::string wait;
 };
 
 struct EveryCall {
@@ -42,6 +49,7 @@ struct EveryCall {
   bool takes_many;      // sources
   bool searches;        // has a beam
   bool all_or_nothing;  // fails with its first source; others have a status for each
+  bool has_pushback;    // refusals say when to try again
   Told (*ask)(ServerProcess& server, const Question& question);
 };
 const std::vector<EveryCall>& EveryCalls();

@@ -14,6 +14,7 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/time/clock.h"
 #include "client/client.h"
+#include "tests/e2e/scraped_metrics.h"
 #include "tests/e2e/server_process.h"
 #include "tests/ops/tools/shell.h"
 
@@ -52,7 +53,7 @@ std::vector<Export> AllExports() {
   return exports;
 }
 
-struct Question {
+struct ExportQuestion {
   v1::DecodeRequest request;
   v1::Decoded expected;
 };
@@ -64,13 +65,13 @@ void Parse(const Message& json, Message& to) {
   ASSERT_TRUE(status.ok()) << status.ToString() << text;
 }
 
-std::vector<Question> ReadQuestions(const Export& tested) {
+std::vector<ExportQuestion> ReadQuestions(const Export& tested) {
   std::ifstream file(tested.folder.parent_path() / "answers.jsonl");
-  std::vector<Question> questions;
+  std::vector<ExportQuestion> questions;
   for (std::string line; std::getline(file, line);) {
     Struct object;
     EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(line, &object).ok());
-    Question& question = questions.emplace_back();
+    ExportQuestion& question = questions.emplace_back();
     question.request.set_model(tested.name());
     Parse(object.fields().at("source").struct_value(), *question.request.add_sources());
     Parse(object.fields().at("options").struct_value(), *question.request.mutable_options());
@@ -131,7 +132,7 @@ void ExpectAlike(const v1::Decoded& got, const v1::Decoded& want) {
 // All questions are in flight at once, so that rows of different beams, penalties and lengths share
 // steps.
 TEST_P(ExportsTest, AnswersAreThoseOfPyTorch) {
-  const std::vector<Question> questions = ReadQuestions(GetParam());
+  const std::vector<ExportQuestion> questions = ReadQuestions(GetParam());
   ASSERT_GE(questions.size(), 20u);
   auto client = client::Client::Connect({.address = server_->address()});
   ASSERT_TRUE(client.ok()) << client.status();
@@ -161,6 +162,26 @@ TEST_P(ExportsTest, RowsAreSteppedTogether) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_THAT(outcome.output,
               ::testing::HasSubstr("a search steps the rows of all requests together"));
+}
+
+// Nor is any source encoded alone, and whoever runs the server can see that.
+TEST_P(ExportsTest, SourcesAreEncodedTogether) {
+  const ops::testing_tools::Outcome outcome = ops::testing_tools::RunProgram(
+      {BEAMWRIGHT_GRAPH_PROGRAM, "check", GraphFile(GetParam(), "encoder")});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_THAT(
+      outcome.output,
+      ::testing::HasSubstr("as an encoder: sources of several requests are encoded together"));
+  const auto client = client::Client::Connect({.address = server_->address()});
+  ASSERT_TRUE(client.ok()) << client.status();
+  const auto description =
+      (*client)->DescribeModel(GetParam().name(), "", absl::Now() + absl::Minutes(1));
+  ASSERT_TRUE(description.ok()) << description.status();
+  EXPECT_TRUE(description->encoder_batching().together())
+      << description->encoder_batching().reason();
+  EXPECT_EQ(Sum(Scrape(server_->metrics_port()), "beamwright_encoder_batching",
+                absl::StrCat("model=\"", GetParam().name(), "\"")),
+            1);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExportsTest, ::testing::ValuesIn(AllExports()),

@@ -17,8 +17,10 @@ struct Failure {
   grpc::StatusCode code;
   int http;
   std::string reason;
-  // The fault is a source's: calls that have a status for each source succeed otherwise.
+  // The fault is of the sources: all of them have it.
   bool of_source = false;
+  // Of some of them: calls that have a status for each source succeed otherwise.
+  bool of_some = false;
 };
 
 // That `told` is what the call has to say to the failure.

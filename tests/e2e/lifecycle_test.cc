@@ -85,6 +85,8 @@ TEST_F(LifecycleTest, ModelsAreListedAndDescribed) {
   EXPECT_EQ(description.source_vocabulary_size(), 30);
   EXPECT_EQ(description.config().limits().max_beam_size(), 64);
   EXPECT_FALSE(description.numerics().empty());
+  EXPECT_TRUE(description.encoder_batching().together());
+  EXPECT_EQ(description.encoder_batching().reason(), "");
   grpc::ClientContext other_context;
   request.set_model("x");
   EXPECT_EQ(models_->DescribeModel(&other_context, request, &description).error_code(),

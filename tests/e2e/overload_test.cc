@@ -47,23 +47,26 @@ TEST_P(OverloadTest, EveryCallGetsAnAnswerAndEveryAnswerIsCounted) {
   int64_t late_calls = 0;
   int64_t calls = report->num_calls;
   for (const auto& [code, count] : report->failed_calls) {
-    EXPECT_EQ(code, absl::StatusCode::kDeadlineExceeded) << report->first_failure;
-    late_calls += count;
+    const bool late = code == absl::StatusCode::kDeadlineExceeded;
+    EXPECT_TRUE(SaysTryAgain(code) || late) << report->first_failure;
+    late_calls += late ? count : 0;
     calls += count;
   }
   EXPECT_EQ(calls, kCalls);
-  int64_t sources = report->num_sources;
+  EXPECT_EQ(report->num_sources, report->num_calls) << "a call has one source here";
+  // Of a call that is given up at its deadline the client may not be told what became of its
+  // source.
   for (const auto& [code, count] : report->failed_sources) {
-    EXPECT_TRUE(SaysTryAgain(code) || code == absl::StatusCode::kDeadlineExceeded)
-        << report->first_failure;
-    sources += count;
+    const auto found = report->failed_calls.find(code);
+    const int64_t of_calls = found == report->failed_calls.end() ? 0 : found->second;
+    EXPECT_TRUE(count == of_calls ||
+                (code == absl::StatusCode::kDeadlineExceeded && count < of_calls))
+        << absl::StatusCodeToString(code);
   }
-  EXPECT_EQ(sources, report->num_calls);
   if (GetParam() > absl::Minutes(1)) {  // a slow machine may answer nothing in less
     EXPECT_GT(report->num_sources, 0);
   }
-  EXPECT_GT(report->failed_sources.size() + report->failed_calls.size(), 0u)
-      << "there was no overload";
+  EXPECT_GT(report->failed_calls.size(), 0u) << "there was no overload";
 
   EXPECT_TRUE(BackToZero(server.metrics_port()));
   const Samples metrics = Scrape(server.metrics_port());
@@ -74,12 +77,10 @@ TEST_P(OverloadTest, EveryCallGetsAnAnswerAndEveryAnswerIsCounted) {
   if (late_calls == 0) {
     EXPECT_EQ(Sum(metrics, "beamwright_sources_total", "code=\"OK\""),
               static_cast<double>(report->num_sources));
-    for (const auto& [code, count] : report->failed_sources) {
-      const std::string name = code == absl::StatusCode::kResourceExhausted ? "RESOURCE_EXHAUSTED"
-                               : code == absl::StatusCode::kUnavailable     ? "UNAVAILABLE"
-                                                                            : "DEADLINE_EXCEEDED";
-      EXPECT_EQ(Sum(metrics, "beamwright_sources_total", absl::StrCat("code=\"", name, "\"")),
-                static_cast<double>(count));
+    for (const auto& [code, count] : report->failed_calls) {
+      const std::string label = absl::StrCat("code=\"", absl::StatusCodeToString(code), "\"");
+      EXPECT_EQ(Sum(metrics, "beamwright_requests_total", label), static_cast<double>(count));
+      EXPECT_EQ(Sum(metrics, "beamwright_sources_total", label), static_cast<double>(count));
     }
   }
 }

@@ -15,8 +15,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kJson[] = "application/json";
-
 std::string MetricsOf(ServerProcess& server) {
   httplib::Client probes("127.0.0.1", server.metrics_port());
   const auto reply = probes.Get("/metrics");

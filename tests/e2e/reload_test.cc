@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
+#include "tests/e2e/becomes.h"
 #include "tests/e2e/e2e_test.h"
 #include "tests/e2e/test_repository.h"
 
@@ -102,9 +102,7 @@ TEST_F(ReloadTest, ARepositoryThatIsPolledIsFollowed) {
   EXPECT_EQ(Version(), "2");
   EXPECT_EQ(Load().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   repository_.AddVersion("3");
-  while (Version() == "2") {
-    absl::SleepFor(absl::Milliseconds(20));
-  }
+  EXPECT_TRUE(Becomes([&] { return Version() != "2"; }));
   EXPECT_EQ(Version(), "3");
 }
 

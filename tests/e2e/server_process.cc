@@ -63,6 +63,7 @@ void ServerProcess::ReadLog(int fd) {
   while ((got = read(fd, buffer, sizeof(buffer))) > 0) {
     absl::MutexLock lock(&mutex_);
     log_.append(buffer, static_cast<size_t>(got));
+    mutex_.Await(absl::Condition(&reading_));
   }
   close(fd);
   absl::MutexLock lock(&mutex_);
@@ -104,12 +105,34 @@ int ServerProcess::ReadPort(const std::string& file) {
   return port;
 }
 
+std::string ServerProcess::WaitForLine(const std::string& begin) {
+  absl::MutexLock lock(&mutex_);
+  const auto find = [&] {
+    const size_t at = log_.find(begin);
+    const size_t end = at == std::string::npos ? at : log_.find('\n', at);
+    return std::pair(at + begin.size(), end);
+  };
+  const auto is_there = [&] { return ended_ || find().second != std::string::npos; };
+  mutex_.Await(absl::Condition(&is_there));
+  const auto [at, end] = find();
+  return end == std::string::npos ? "" : log_.substr(at, end - at);
+}
+
+void ServerProcess::StopReading() {
+  absl::MutexLock lock(&mutex_);
+  reading_ = false;
+}
+
 void ServerProcess::Signal(int number) const { kill(pid_, number); }
 
 int ServerProcess::Wait() {
   int status = 0;
   waitpid(pid_, &status, 0);
   pid_ = -1;
+  {
+    absl::MutexLock lock(&mutex_);
+    reading_ = true;
+  }
   reader_.join();
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }

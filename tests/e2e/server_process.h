@@ -35,6 +35,11 @@ class ServerProcess {
   int metrics_port();
   int admin_port();
 
+  // Waits until a line of the log has `begin`, or the server has ended; the rest of that line.
+  std::string WaitForLine(const std::string& begin);
+  // From now on nobody reads what it writes to stderr, until it ends.
+  void StopReading();
+
   void Signal(int number) const;
   // Waits for the end; the exit code, or minus the signal that ended it.
   int Wait();
@@ -49,6 +54,7 @@ class ServerProcess {
   absl::Mutex mutex_;
   std::string log_;
   bool ended_ = false;  // the log is at its end
+  bool reading_ = true;
   std::string folder_;  // for the port files
   pid_t pid_ = -1;
   std::thread reader_;

@@ -13,7 +13,6 @@ namespace {
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
-constexpr char kJson[] = "application/json";
 constexpr char kWord[] = "antidisestablishmentarianism";
 
 struct Streamed {

@@ -18,8 +18,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr char kJson[] = "application/json";
-
 // Versions 1 to 3, of which 1 is served for its label alone.
 class VersionLabelsTest : public ::testing::Test {
  protected:

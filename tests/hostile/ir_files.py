@@ -127,7 +127,7 @@ def files():
     yield "huge constant", "size", lambda: const_file(f"{1 << 40}", 0, 16)
     yield "overflowing shape", "2^48", lambda: const_file(",".join([str(1 << 32)] * 4), 0, 16)
     yield "overflowing offset", "outside the weights", lambda: const_file("4", HUGE * 2 - 1, 16)
-    yield "overflowing size", "outside the weights", lambda: const_file("4", 8, HUGE * 2 - 1)
+    yield "overflowing size", "size is", lambda: const_file("4", 8, HUGE * 2 - 1)
     yield "elements 100,000 deep", "root element", lambda: xml("<a>" * MANY + "</a>" * MANY)
     yield "net 100,000 deep", "not well-formed", lambda: xml('<net version="11">' + "<layers>" * MANY)
     yield "loops 17 deep", "nested more than 16", lambda: xml(nested_loops(17))

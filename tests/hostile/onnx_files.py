@@ -153,7 +153,7 @@ def files():
     yield "external data from a device", "outside", lambda: {**outside("zero"), "zero -> /dev/zero": b""}
     yield "external data beyond its file", "outside", lambda: {
         **outside("data", offset=HUGE * 2 - 8, length=16), "data": b"0" * 32}
-    yield "external data of 2^62 bytes", "outside", lambda: {
+    yield "external data of 2^62 bytes", "length is", lambda: {
         **outside("data", offset=0, length=HUGE), "data": b"0" * 32}
     yield "branches 30 deep", "nested more than 16", lambda: nested_if(30)
     yield "messages 99,999 deep", "nested more than 100 deep", lambda: nested_bytes(99_999)

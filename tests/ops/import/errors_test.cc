@@ -177,6 +177,13 @@ TEST(IrErrorsTest, Constants) {
               {who, "bytes from 80, 20 of them", "outside the weights file of 99 bytes"});
   ExpectError(Parse(with("element_type=\"f32\" shape=\"6\" offset=\"0\" size=\"20\""), weights),
               kInvalid, {who, "size is 20 bytes", "f32[6] needs 24"});
+  ExpectError(Parse(with("element_type=\"f32\" shape=\"4\" offset=\"0\" size=\"20\""), weights),
+              kInvalid, {who, "size is 20 bytes", "f32[4] needs 16"});
+  // OpenVINO writes one byte for a constant without elements.
+  EXPECT_TRUE(
+      Parse(with("element_type=\"f32\" shape=\"0\" offset=\"0\" size=\"1\""), weights).ok());
+  ExpectError(Parse(with("element_type=\"f32\" shape=\"0\" offset=\"0\" size=\"2\""), weights),
+              kInvalid, {who, "size is 2 bytes", "f32[0] needs 0"});
   ExpectError(
       Parse(with("element_type=\"f32\" shape=\"1\" offset=\"9223372036854775807\" size=\"4\""),
             weights),
@@ -184,7 +191,7 @@ TEST(IrErrorsTest, Constants) {
   ExpectError(Parse(with("element_type=\"f32\" shape=\"1\" offset=\"4\" "
                          "size=\"9223372036854775807\""),
                     weights),
-              kInvalid, {who, "outside the weights file"});
+              kInvalid, {who, "size is 9223372036854775807 bytes; f32[1] needs 4"});
   ExpectError(Parse(with("element_type=\"f32\" shape=\"1\" offset=\"-4\" size=\"4\""), weights),
               kInvalid, {who, "offset -4"});
   ExpectError(Parse(with("element_type=\"f32\" shape=\"1\" offset=\"4\""), weights), kInvalid,

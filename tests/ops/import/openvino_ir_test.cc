@@ -185,7 +185,7 @@ TEST(OpenVinoIrTest, ConstantsAreCopiedFromAnyOffset) {
       Const(0, "w", "element_type=\"f32\" shape=\"3,1\" offset=\"1\" size=\"12\""),
       Const(1, "w2", "size=\"12\" shape=\"1, 3\" offset=\"1\" element_type=\"f32\""),
       Const(2, "bytes", "element_type=\"u8\" shape=\"12\" offset=\"1\" size=\"12\""),
-      Const(3, "flags", "element_type=\"boolean\" shape=\"3\" offset=\"20\" size=\"4\""),
+      Const(3, "flags", "element_type=\"boolean\" shape=\"3\" offset=\"20\" size=\"3\""),
       Const(4, "half", "element_type=\"f16\" shape=\"\" offset=\"24\" size=\"2\""),
       Const(5, "none", "element_type=\"i64\" shape=\"0,3\" offset=\"99\" size=\"0\""),
       {6,

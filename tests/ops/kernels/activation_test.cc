@@ -11,10 +11,10 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using F = long double (*)(long double);
+using RealFunction = long double (*)(long double);
 
 // Both precisions against long double, over [low, high].
-void CheckFunction(const Call& form, F function, double low, double high) {
+void CheckFunction(const Call& form, RealFunction function, double low, double high) {
   SCOPED_TRACE(form.op);
   for (const DType dtype : {DType::kF32, DType::kF64}) {
     Tensor x = Random(1).Floats({3, 41}, static_cast<float>(low), static_cast<float>(high));
@@ -73,7 +73,9 @@ TEST(Activation, WithParameters) {
   CheckFunction(
       {"Elu", {}, {{"alpha", 0.5}}},
       [](long double x) { return x < 0 ? 0.5L * (std::exp(x) - 1) : x; }, -9, 9);
-  const F gelu = [](long double x) { return x / 2 * (1 + std::erf(x / std::sqrt(2.0L))); };
+  const RealFunction gelu = [](long double x) {
+    return x / 2 * (1 + std::erf(x / std::sqrt(2.0L)));
+  };
   CheckFunction({"Gelu", {}}, gelu, -9, 9);
   CheckFunction({"Gelu", {}, {{"approximation_mode", std::string("erf")}}}, gelu, -9, 9);
   CheckFunction(

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ops/kernels/types.h"
+#include "tests/ops/kernels/index_tensors.h"
 #include "tests/ops/kernels/run_operator.h"
 
 namespace beamwright::ops {
@@ -23,7 +24,6 @@ std::vector<double> Doubles(const Tensor& tensor) {
   const Tensor wide = *Convert(tensor, DType::kF64);
   return {wide.data<double>(), wide.data<double>() + wide.num_elements()};
 }
-AttributeValue Text(const std::string& text) { return text; }
 
 bool IsUnsigned(DType dtype) {
   return dtype == DType::kU64 || dtype == DType::kU32 || dtype == DType::kU16 ||

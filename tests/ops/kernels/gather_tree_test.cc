@@ -111,6 +111,30 @@ TEST(GatherTree, TheFirstBadColumnIsReportedForAnyNumberOfThreads) {
   EXPECT_EQ(ErrorOf(call), "parent_ids[299,0,0]: 5 is outside [0, 2)");
 }
 
+// A column that is lower but goes wrong nearer to its beginning, which is looked at later.
+TEST(GatherTree, TheLowerOfTwoBadColumnsIsReported) {
+  const Call call{"GatherTree",
+                  {I64({3, 1, 2}, {1, 2, 3, 4, 5, 6}), I64({3, 1, 2}, {0, 0, 7, 0, 0, 5}),
+                   I64({1}, {3}), Tensor::Scalar<int64_t>(0)}};
+  EXPECT_EQ(ErrorOf(call), "parent_ids[1,0,0]: 7 is outside [0, 2)");
+}
+
+TEST(GatherTree, LengthsAndParentsOf64BitsWithoutSign) {
+  const uint64_t far = (uint64_t{1} << 63) + 1;
+  const auto tensor = [](const Shape& shape, const std::vector<uint64_t>& values) {
+    return Tensor::Of<uint64_t>(shape, values);
+  };
+  const auto call = [&](uint64_t parent) {
+    return Call{"GatherTree",
+                {tensor({2, 1, 1}, {8, 9}), tensor({2, 1, 1}, {0, parent}), tensor({1}, {far}),
+                 Tensor::Scalar<uint64_t>(4)}};
+  };
+  const Tensor out = RunOne(call(0));
+  EXPECT_EQ(out.data<uint64_t>()[0], 8u) << "as long as the steps, not empty";
+  EXPECT_EQ(out.data<uint64_t>()[1], 9u);
+  EXPECT_THAT(ErrorOf(call(far)), HasSubstr("parent_ids[1,0,0]: "));
+}
+
 TEST(GatherTree, FloatParentsAndLengthsMustBeWhole) {
   const auto call = [](float parent, float length) {
     return Call{"GatherTree",

@@ -24,7 +24,6 @@ Tensor Axis(int64_t axis) { return Tensor::Scalar(axis); }
 Tensor Copy(const Tensor& tensor) {
   return Tensor::Of<int64_t>(tensor.shape(), tensor.span<int64_t>());
 }
-AttributeValue Text(const std::string& text) { return text; }
 int64_t Wrap(int64_t index, int64_t extent) { return index < 0 ? index + extent : index; }
 Index Joined(Index a, const Index& b) {
   a.insert(a.end(), b.begin(), b.end());

@@ -3,6 +3,7 @@
 #define BEAMWRIGHT_TESTS_OPS_KERNELS_INDEX_TENSORS_H_
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,8 @@ inline Tensor Counting(const Shape& shape, int64_t first = 0) {
   }
   return result;
 }
+
+inline AttributeValue Text(const std::string& text) { return text; }
 
 inline Tensor List(std::vector<int64_t> values) {
   const int64_t count = static_cast<int64_t>(values.size());

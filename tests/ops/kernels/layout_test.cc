@@ -16,7 +16,6 @@ using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 Tensor Scalar(int64_t value) { return Tensor::Scalar(value); }
-AttributeValue Text(const std::string& text) { return text; }
 
 Call PadCall(const Tensor& data, std::vector<int64_t> begin, std::vector<int64_t> end,
              const std::string& mode) {
@@ -54,8 +53,12 @@ TEST(Pad, DocumentExamples) {
                                                         2, 3, 4, 4, 3, 2, 6, 7, 8, 8, 7, 6}));
   for (const char* mode : {"constant", "edge", "reflect", "symmetric"}) {
     EXPECT_THAT(Integers(RunOne(PadCall(data, {-1, -1}, {-1, -1}, mode))), ElementsAre(6, 7));
-    // More is cut away than there is.
-    EXPECT_EQ(RunOne(PadCall(data, {-2, 0}, {-2, 0}, mode)).shape(), Shape({0, 4}));
+    // More cannot be cut away than there is; all of it can.
+    EXPECT_EQ(RunOne(PadCall(data, {-2, 0}, {-1, 0}, mode)).shape(), Shape({0, 4}));
+    EXPECT_THAT(ErrorOf(PadCall(data, {-2, 0}, {-2, 0}, mode)),
+                HasSubstr("cut more away than the extent 3"));
+    EXPECT_THAT(ErrorOf(PadCall(data, {-4, 0}, {1, 0}, mode)),
+                HasSubstr("pads_begin[0]: -4 and pads_end[0]: 1 cut more away"));
   }
   Call filled = PadCall(F32({2}, {1, 2}), {1}, {2}, "constant");
   filled.inputs.push_back(Tensor::Scalar(-1.5f));

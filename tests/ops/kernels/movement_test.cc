@@ -48,6 +48,9 @@ TEST(Movement, TransposeConcatSplitTile) {
   EXPECT_THAT(ErrorOf({"VariadicSplit", {x, List({1}), List({-1, -1})}, {}, 2}),
               HasSubstr("split_lengths[1]"));
   EXPECT_THAT(ErrorOf({"Transpose", {x, List({0, 1, 1, 2})}}), HasSubstr("order: axis 1"));
+  EXPECT_THAT(ErrorOf({"Transpose", {x, List({0, 1, 2, -1})}}),
+              HasSubstr("order[3]: -1 is not an axis; allowed are 0 to 3"));
+  EXPECT_THAT(ErrorOf({"Transpose", {x, List({0, 1, 2, 4})}}), HasSubstr("order[3]: 4"));
   EXPECT_THAT(ErrorOf({"Concat", {x, Counting({2, 2, 4, 5})}, {{"axis", int64_t{0}}}}),
               HasSubstr("input 1: shape [2, 2, 4, 5] does not join"));
   EXPECT_THAT(ErrorOf({"Concat", {x}}), HasSubstr("axis is required"));

@@ -43,7 +43,9 @@ Reference Sort(std::vector<float> logits, const Options& options) {
     float& x = logits[static_cast<size_t>(edit.token)];
     if (edit.kind == EditKind::kAdd) x += edit.value;
     if (edit.kind == EditKind::kScaleBySign) x = x < 0 ? x * edit.value : x / edit.value;
-    if (edit.kind == EditKind::kBan) banned[static_cast<size_t>(edit.token)] = true;
+    if (edit.kind == EditKind::kBan || edit.kind == EditKind::kExclude) {
+      banned[static_cast<size_t>(edit.token)] = true;
+    }
   }
   double sum = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
@@ -83,7 +85,7 @@ TEST(ScanRow, EqualsAPlainSort) {
     Options options;
     const auto token = [&] { return random(0, vocabulary - 1); };
     for (int i = random(0, 4); i > 0 && trial % 2 == 0; --i) {
-      options.edits.push_back({token(), static_cast<EditKind>(random(0, 2)), 2.0f});
+      options.edits.push_back({token(), static_cast<EditKind>(random(0, 3)), 2.0f});
     }
     if (trial % 3 == 0) {
       options.has_allowed = true;
@@ -209,6 +211,14 @@ TEST(ScanRow, KindsOfScores) {
   EXPECT_THAT(
       std::string(ScanRow({logs.data(), 2}, ScoreKind::kProbabilities, {}, 1, scan).message()),
       HasSubstr("scores[0]: -1 is no probability"));
+  // Unless a token is excluded, which has no share even where there is no other softmax.
+  const std::vector<LogitEdit> exclude = {{1, EditKind::kExclude, 0}};
+  ASSERT_TRUE(
+      ScanRow(logs, ScoreKind::kLogProbs, {.edits = exclude, .renormalize = false}, 2, scan).ok());
+  EXPECT_EQ(scan.best[0].log_prob, 0.0f);
+  ASSERT_TRUE(
+      ScanRow(logs, ScoreKind::kLogProbs, {.edits = ban, .renormalize = false}, 2, scan).ok());
+  EXPECT_EQ(scan.best[0].log_prob, -1.0f);
   const std::vector<float> logits = {0.5f};
   EXPECT_THAT(std::string(ScanRow(logits, ScoreKind::kLogProbs, {}, 1, scan).message()),
               HasSubstr("scores[0]: 0.5 is no log-probability"));

@@ -25,7 +25,7 @@ struct Rules {
   Rules(Random& random, int64_t vocabulary) {
     const auto token = [&] { return static_cast<int32_t>(random.Int(0, vocabulary - 1)); };
     for (int64_t i = random.Int(0, 3) * random.Int(0, 30); i > 0; --i) {
-      edits.push_back({token(), static_cast<EditKind>(random.Int(0, 2)), random.Float(0.5f, 2)});
+      edits.push_back({token(), static_cast<EditKind>(random.Int(0, 3)), random.Float(0.5f, 2)});
     }
     for (int64_t i = random.Int(0, 2) * random.Int(0, 40); i > 0; --i) {
       watched.push_back(token());
@@ -156,6 +156,23 @@ TEST_P(VocabularyProjectionTest, TiesThatRoundingMakes) {
     problem.hidden = random.Floats({20, problem.depth}, -1e-3f, 1e-3f);
     for (const int threads : {1, 3}) {
       ExpectScansEqual(problem, Precision::kF32, threads, random);
+    }
+  }
+}
+
+// Edits may drive all that a row has beyond f32.
+TEST_P(VocabularyProjectionTest, ScoresOfAnySize) {
+  Random random(10);
+  for (const float size : {-3.4e38f, 3.4e38f}) {
+    for (const int64_t vocabulary : {1, 3, 20}) {
+      Problem problem;
+      problem.depth = 2;
+      problem.vocabulary = vocabulary;
+      problem.weight = random.Floats({vocabulary, problem.depth});
+      problem.bias = Tensor(DType::kF32, {vocabulary});
+      std::fill_n(problem.bias.mutable_data<float>(), vocabulary, size);
+      problem.hidden = random.Floats({40, problem.depth});
+      ExpectScansEqual(problem, Precision::kF32, 1, random);
     }
   }
 }

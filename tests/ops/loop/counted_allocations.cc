@@ -69,6 +69,11 @@ CountedAllocations StopCounting() {
 #if !BEAMWRIGHT_SANITIZED
 using beamwright::testing_support::Allocate;  // of this file
 
+#if defined(__GNUC__) && !defined(__clang__)
+// g++ looks through operator new in the sources of its group and takes free() for the wrong way to
+// end what it made.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+#endif
 void* operator new(std::size_t size) { return Allocate(size, 16); }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   return Allocate(size, static_cast<std::size_t>(alignment));

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <numeric>
 #include <random>
 
+#include "ops/base/interruption.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/operators.h"
 #include "tests/support/graph_builder.h"
@@ -16,7 +18,7 @@ using testing_support::Carried;
 using testing_support::GraphBuilder;
 using testing_support::Sliced;
 
-constexpr int64_t kWidth = 32;
+constexpr int64_t kFamilyWidth = 32;
 
 Tensor RandomTensor(const Shape& shape, std::mt19937& random) {
   Tensor tensor(DType::kF32, shape);
@@ -46,28 +48,31 @@ std::unique_ptr<LoopBody> TwoCells(Beside beside) {
   std::mt19937 random(1);
   GraphBuilder body;
   const auto x = ReadsTable(beside) ? body.Parameter("x", DType::kI64, {-1})
-                                    : body.Parameter("x", DType::kF32, {-1, kWidth});
-  const auto a = body.Parameter("a", DType::kF32, {-1, kWidth});
-  const auto b = body.Parameter("b", DType::kF32, {-1, kWidth});
+                                    : body.Parameter("x", DType::kF32, {-1, kFamilyWidth});
+  const auto a = body.Parameter("a", DType::kF32, {-1, kFamilyWidth});
+  const auto b = body.Parameter("b", DType::kF32, {-1, kFamilyWidth});
   const auto cell = [&](GraphBuilder::Value input, GraphBuilder::Value state) {
-    return body.Add("GRUCell",
-                    {input, state, body.Constant(RandomTensor({3 * kWidth, kWidth}, random)),
-                     body.Constant(RandomTensor({3 * kWidth, kWidth}, random)),
-                     body.Constant(RandomTensor({4 * kWidth}, random))},
-                    {{"hidden_size", kWidth}, {"linear_before_reset", true}});
+    return body.Add(
+        "GRUCell",
+        {input, state, body.Constant(RandomTensor({3 * kFamilyWidth, kFamilyWidth}, random)),
+         body.Constant(RandomTensor({3 * kFamilyWidth, kFamilyWidth}, random)),
+         body.Constant(RandomTensor({4 * kFamilyWidth}, random))},
+        {{"hidden_size", kFamilyWidth}, {"linear_before_reset", true}});
   };
   const auto rows =
       ReadsTable(beside)
-          ? body.Add("Gather",
-                     {body.Constant(RandomTensor({kTokens, 3 * kWidth}, random)), x, body.Int(0)},
-                     {{"batch_dims", int64_t{0}}})
+          ? body.Add(
+                "Gather",
+                {body.Constant(RandomTensor({kTokens, 3 * kFamilyWidth}, random)), x, body.Int(0)},
+                {{"batch_dims", int64_t{0}}})
           : x;
   const auto next_a =
       ReadsTable(beside)
           ? body.Add("GRUCell",
-                     {rows, a, ValueId(), body.Constant(RandomTensor({3 * kWidth, kWidth}, random)),
-                      body.Constant(RandomTensor({4 * kWidth}, random))},
-                     {{"hidden_size", kWidth},
+                     {rows, a, ValueId(),
+                      body.Constant(RandomTensor({3 * kFamilyWidth, kFamilyWidth}, random)),
+                      body.Constant(RandomTensor({4 * kFamilyWidth}, random))},
+                     {{"hidden_size", kFamilyWidth},
                       {"linear_before_reset", true},
                       {"input_is_product", true}})
           : cell(x, a);
@@ -97,6 +102,12 @@ bool SameBits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.bytes(), b.bytes(), static_cast<size_t>(a.num_bytes())) == 0;
 }
 
+std::vector<int32_t> Ascending(int32_t count) {
+  std::vector<int32_t> numbers(static_cast<size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
 class FamilyStates : public ::testing::TestWithParam<std::tuple<Beside, bool>> {};
 
 TEST_P(FamilyStates, RowsGetWhatTheyGetAlone) {
@@ -117,7 +128,7 @@ TEST_P(FamilyStates, RowsGetWhatTheyGetAlone) {
     std::vector<std::vector<Tensor>> first(static_cast<size_t>(pick(old_rows == 0 ? 1 : 0, 2)));
     std::vector<const std::vector<Tensor>*> starts;
     for (std::vector<Tensor>& states : first) {
-      states = {RandomTensor({1, kWidth}, random), RandomTensor({1, kWidth}, random)};
+      states = {RandomTensor({1, kFamilyWidth}, random), RandomTensor({1, kFamilyWidth}, random)};
       starts.push_back(&states);
     }
     const int sources = old_rows + static_cast<int>(starts.size());
@@ -128,9 +139,10 @@ TEST_P(FamilyStates, RowsGetWhatTheyGetAlone) {
     const auto rows = static_cast<int64_t>(parents.size());
     std::vector<Tensor> old = {Tensor(), Tensor()};
     if (old_rows > 0) {
-      old = {RandomTensor({old_rows, kWidth}, random), RandomTensor({old_rows, kWidth}, random)};
+      old = {RandomTensor({old_rows, kFamilyWidth}, random),
+             RandomTensor({old_rows, kFamilyWidth}, random)};
     }
-    Tensor x = RandomTensor({rows, kWidth}, random);
+    Tensor x = RandomTensor({rows, kFamilyWidth}, random);
     if (ReadsTable(beside)) {
       x = Tensor(DType::kI64, {rows});
       for (int64_t row = 0; row < rows; ++row) {
@@ -147,6 +159,31 @@ TEST_P(FamilyStates, RowsGetWhatTheyGetAlone) {
         body->StepRows(ExecutionContext(), {{&request, 1}, {&count, 1}, parents, {&x, 1}, starts},
                        scratch, states, results);
     ASSERT_TRUE(status.ok()) << status;
+    // A step that is interrupted, and made again by its rows but the first.
+    Interruption interruption;
+    interruption.Raise();
+    LoopBody::RowScratch other;
+    std::vector<Tensor> again = old;
+    std::vector<Tensor> again_results;
+    {
+      const Interruption::Scope scope(&interruption);
+      EXPECT_TRUE(absl::IsCancelled(
+          body->StepRows(ExecutionContext(), {{&request, 1}, {&count, 1}, parents, {&x, 1}, starts},
+                         other, again, again_results)));
+    }
+    body->RestoreStates(other, again);
+    const std::vector<int32_t> all_rows = Ascending(static_cast<int32_t>(rows));
+    const auto rest = absl::MakeConstSpan(all_rows).subspan(1);
+    if (const auto num_rest = static_cast<int>(rest.size()); num_rest > 0) {
+      const Tensor x_rest = x.Rows(1, rows);
+      ASSERT_TRUE(body->StepRows(ExecutionContext(),
+                                 {{&request, 1}, {&num_rest, 1}, rest, {&x_rest, 1}, {}}, other,
+                                 again, again_results)
+                      .ok());
+      for (size_t i = 0; i < 2; ++i) {
+        EXPECT_TRUE(SameBits(again[i], states[i].Rows(1, rows))) << round;
+      }
+    }
     for (int64_t row = 0; row < rows; ++row) {
       const int32_t parent = parents[static_cast<size_t>(row)];
       std::vector<Tensor> alone;

@@ -44,6 +44,27 @@ std::string Branch(const std::string& attribute, const std::string& output,
                       output, "' } ", nodes, " } } ");
 }
 
+// Whisper's clamp: every feature is at least the loudest of the whole batch less 8.
+TEST(CheckFiles, AnEncoderThatMixesSourcesIsTold) {
+  const std::string type =
+      "type { tensor_type { elem_type: 1 shape { dim { dim_param: 'rows' } dim { dim_param: 'time' "
+      "} dim { dim_value: 2 } } } }";
+  const std::string text = absl::StrCat(
+      "ir_version: 8 opset_import { version: 13 } graph { name: 'g' input { name: 'x' ", type,
+      " } output { name: 'y' ", type,
+      " } initializer { dims: 1 data_type: 1 float_data: 8 name: 'eight' } node { op_type: "
+      "'ReduceMax' name: 'loudest' input: 'x' output: 'm' } node { op_type: 'Sub' input: 'm' "
+      "input: 'eight' output: 'l' } node { op_type: 'Max' name: 'clamp' input: 'x' input: 'l' "
+      "output: 'y' } }");
+  onnx::ModelProto model;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &model));
+  const Outcome outcome = Check("clamp.onnx", model.SerializeAsString());
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.output,
+              HasSubstr("as an encoder: sources are encoded one at a time, because rows of "
+                        "ReduceMax 'loudest' cannot be told apart"));
+}
+
 TEST(CheckFiles, OnnxNodesInBodiesAreListed) {
   const std::string type =
       "type { tensor_type { elem_type: 1 shape { dim { dim_param: 'rows' } dim { dim_value: 2 } } "

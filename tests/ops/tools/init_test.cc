@@ -79,6 +79,32 @@ TEST(InitTest, DefaultModelIsGuessedWhole) {
   EXPECT_THAT(outcome.output, HasSubstr("serve it: beamwright-server --model-path " + out));
 }
 
+// A padding token is found unasked, and moves every score: that is said, on the screen and in the
+// file.
+TEST(InitTest, APadTokenIsToldWithWhatItDoes) {
+  const auto init = [](const std::string& last) {
+    const std::string out = FreshFolder();
+    const std::string vocabulary = TempPath("pad.vocab");
+    std::string tokens = "<s>\n</s>\n";
+    for (int i = 0; i < 25; ++i) {
+      absl::StrAppend(&tokens, "t", i, "\n");
+    }
+    WriteFile(vocabulary, absl::StrCat(tokens, last, "\n"));
+    const Outcome outcome =
+        Init(With(Files(Exported("whole-gru", "")), {"--out", out, "--target-vocab", vocabulary}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    return std::make_pair(outcome.output, ReadWholeFile(out + "/model.textproto"));
+  };
+  const std::string said = "target pad token '<pad>' changes scores: it is never generated";
+  const auto [output, config] = init("<pad>");
+  EXPECT_THAT(config, HasSubstr("  pad_token: \"<pad>\"\n"));
+  EXPECT_THAT(config, HasSubstr("# - " + said));
+  EXPECT_THAT(output, HasSubstr("guess   " + said));
+  const auto [plain_output, plain_config] = init("t25");
+  EXPECT_THAT(plain_output, Not(HasSubstr("pad token")));
+  EXPECT_THAT(plain_config, Not(HasSubstr("pad_token")));
+}
+
 TEST(InitTest, StepGraphsNameTheirStates) {
   const std::string out = FreshFolder();
   const Outcome outcome = Init(With(Files(Exported("step-lstm", "")), {"--out", out}));

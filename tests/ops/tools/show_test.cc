@@ -117,7 +117,7 @@ TEST(ShowTest, NotesStandBehindTheirNodes) {
 
 TEST(PrintableTest, NothingReachesATerminalAsACommand) {
   EXPECT_EQ(Printable("a\nb\x1b[31m\x7f"), "a\\nb\\x1b[31m\\x7f");
-  EXPECT_EQ(Printable("'\xc3\xa4' \xc2\x9b\xc2\xa0\xc2"), "'\xc3\xa4' \\u009b\xc2\xa0\xc2");
+  EXPECT_EQ(Printable("'\xc3\xa4' \xc2\x9b\xc2\xa0\xc2"), "'\xc3\xa4' \\u009b\xc2\xa0\\xc2");
 }
 
 TEST(JsonWriterTest, EscapesAndNests) {

@@ -440,6 +440,38 @@ TEST(EngineDecoderInputs, AFaultIsItsOwnSourcesAlone) {
   }
 }
 
+// What the bundle starts from a constant need not be sent, and may be.
+TEST(EngineDecoderInputs, StatesThatStartFromAConstantMayBeLeftOut) {
+  const auto engine = StartEngine({1, 64, 1000});
+  for (const float constant : {0.0f, 0.75f}) {
+    model::Bundle bundle = MaskedBundle();
+    v1::StateConfig& state = *bundle.config.mutable_decoder()->mutable_states(0);
+    state.clear_encoder_output();
+    state.set_constant(constant);
+    const auto model = Compile(std::move(bundle));
+    EXPECT_TRUE(model->Describe().states(0).has_default());
+    EXPECT_FALSE(model->Describe().memory(0).has_default());
+    v1::DecodeOptions options;
+    options.set_max_length(5);
+    const auto decode = [&](const v1::Source& source) {
+      auto decoded = engine->DecodeAndWait(model, source, options);
+      EXPECT_TRUE(decoded.ok()) << decoded.status();
+      return decoded.ok() ? decoded->hypotheses(0).SerializeAsString() : "";
+    };
+    v1::Source sent = MaskedSource(3);
+    auto& states = *sent.mutable_decoder_inputs()->mutable_states();
+    v1::Source left_out = sent;
+    left_out.mutable_decoder_inputs()->clear_states();
+    states["state"] = Floats({4}, constant);
+    EXPECT_EQ(decode(left_out), decode(sent));
+    states["state"] = Floats({4}, constant - 3);
+    EXPECT_NE(decode(left_out), decode(sent)) << "what is sent counts";
+    left_out.mutable_decoder_inputs()->mutable_memory()->erase("mask");
+    EXPECT_THAT(std::string(engine->DecodeAndWait(model, left_out, {}).status().message()),
+                HasSubstr("memory['mask'] is missing"));
+  }
+}
+
 TEST(EngineDecoderInputs, AreRefusedWhereThereIsAnEncoder) {
   const auto model = Compile(TableBundle(RandomTable(8), {}));
   const auto engine = StartEngine({1, 64, 1000});

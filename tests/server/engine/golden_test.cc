@@ -156,7 +156,7 @@ TEST_P(GoldenTest, TheStepRunsOverRowsOfAllRequests) {
   }
   EXPECT_GT(per_request, 0);
   EXPECT_LT(per_request, 20);
-  EXPECT_TRUE(model_->parts().encoder_batches);
+  EXPECT_TRUE(model_->encodes_together()) << model_->encodes_apart();
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest, ::testing::Values("g2p-en", "p2g-en"),

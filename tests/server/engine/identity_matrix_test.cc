@@ -206,9 +206,7 @@ TEST(Precision, IsTheBundlesUnlessTheCallerSaysOtherwise) {
   bundle.config.set_precision(v1::PRECISION_BF16);
   EXPECT_TRUE(numerics({}).starts_with("bf16;"));
   EXPECT_TRUE(numerics(v1::PRECISION_F32).starts_with("f32;"));
-  bundle.config.set_precision(v1::PRECISION_AUTO);
-  const bool is_plain = CurrentVectorIsa() == VectorIsa::kPlain;
-  EXPECT_TRUE(numerics({}).starts_with(is_plain ? "f32;" : "int8;")) << numerics({});
+  EXPECT_TRUE(numerics(v1::PRECISION_INT8_CORE).starts_with("int8-core;"));
   bundle.config.set_precision(static_cast<v1::Precision>(9));
   EXPECT_EQ(numerics({}), "precision: 9 is not known");
 }

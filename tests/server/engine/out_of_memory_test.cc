@@ -41,6 +41,26 @@ void FailAt(const std::string& point, int passage) {
   passages = passage;
 }
 
+// Holds the engine's thread behind an encoder run until all is asked, so that all requests step
+// together.
+class AllTogether : public EngineObserver {
+ public:
+  void OnEncode(const DecodeModel&, int, int64_t, absl::Duration) override {
+    absl::MutexLock lock(&held_mutex_);
+    const auto go_on = [this]() ABSL_SHARED_LOCKS_REQUIRED(held_mutex_) { return !holds_; };
+    held_mutex_.Await(absl::Condition(&go_on));
+  }
+  void OnStep(const DecodeModel&, const StepFacts&) override {}
+  void Hold(bool holds) {
+    absl::MutexLock lock(&held_mutex_);
+    holds_ = holds;
+  }
+
+ private:
+  absl::Mutex held_mutex_;
+  bool holds_ ABSL_GUARDED_BY(held_mutex_) = false;
+};
+
 // Models, threads and requests of a test, and where memory runs out in it.
 struct Work {
   const char* point;
@@ -58,6 +78,7 @@ class OutOfMemoryTest : public ::testing::TestWithParam<Work> {
     EngineOptions options;
     options.num_threads = GetParam().num_threads;
     options.max_rows = GetParam().num_requests * GetParam().beam_size;
+    options.observer = &together_;
     engine_ = *Engine::Start(options);
     model_ = *DecodeModel::Compile(GetParam().bundle());
     options_.set_beam_size(GetParam().beam_size);
@@ -85,6 +106,7 @@ class OutOfMemoryTest : public ::testing::TestWithParam<Work> {
   std::vector<absl::StatusOr<v1::Decoded>> DecodeAll() {
     std::vector<absl::StatusOr<v1::Decoded>> answers(static_cast<size_t>(GetParam().num_requests));
     absl::BlockingCounter left(GetParam().num_requests);
+    together_.Hold(true);
     for (size_t i = 0; i < answers.size(); ++i) {
       engine_->Decode(model_, Ids(static_cast<int>(i)), options_, {},
                       [&, i](absl::StatusOr<v1::Decoded> decoded) {
@@ -92,10 +114,12 @@ class OutOfMemoryTest : public ::testing::TestWithParam<Work> {
                         left.DecrementCount();
                       });
     }
+    together_.Hold(false);
     left.Wait();
     return answers;
   }
 
+  AllTogether together_;
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<const DecodeModel> model_;
   v1::DecodeOptions options_;

@@ -151,9 +151,12 @@ TEST(ParkedDrivers, AnIdleEngineHoldsNoModel) {
     EXPECT_TRUE(engine->DecodeAndWait(model, Ids(4), Options()).ok());
   }
   model = nullptr;
-  while (!lives.expired()) {  // the engine's thread may be a moment behind its answer
+  // The engine's thread may be a moment behind its answer.
+  for (const absl::Time end = absl::Now() + absl::Minutes(1);
+       !lives.expired() && absl::Now() < end;) {
     absl::SleepFor(absl::Milliseconds(1));
   }
+  EXPECT_TRUE(lives.expired());
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -356,6 +358,34 @@ TEST(ListenerTest, WhoIsTooSlowIsToldSo) {
   EXPECT_THAT(refusals.Told(3),
               ElementsAre(" DEADLINE_EXCEEDED TOO_SLOW", "/head DEADLINE_EXCEEDED TOO_SLOW",
                           "/body DEADLINE_EXCEEDED TOO_SLOW"));
+}
+
+// A client that drips fast is never found to wait, and may have hours to go.
+TEST(ListenerTest, ACrowdThatDripsFastMakesRoom) {
+  ListenerOptions options;
+  options.threads = 2;
+  options.transfer_timeout = absl::Hours(1);
+  const auto listener = Start(options);
+  std::vector<std::unique_ptr<Client>> crowd;
+  for (int i = 0; i < 20; ++i) {
+    crowd.push_back(std::make_unique<Client>(listener->port()));
+    crowd.back()->Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n");
+  }
+  std::atomic<bool> stop{false};
+  std::thread drip([&] {
+    while (!stop) {
+      for (const std::unique_ptr<Client>& client : crowd) {
+        client->Send("x");
+      }
+    }
+  });
+  Client client(listener->port());
+  client.Send(Get("/served"));
+  EXPECT_THAT(client.ReadUntil("!"), HasSubstr("GET /served !"));
+  stop = true;
+  drip.join();
+  // The listener's end waits for what is still under way.
+  crowd.clear();
 }
 
 TEST(ListenerTest, IdleAndDawdlingConnectionsMakeRoom) {

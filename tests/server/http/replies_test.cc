@@ -3,15 +3,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "beamwright/v1/decode.pb.h"
 #include "server/model/error_details.h"
+#include "server/serving/source_errors.h"
 #include "server/serving/wire_status.h"
 
 namespace beamwright::http {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pair;
 
 // Of a source, or of the call: a client reads both alike.
 TEST(RepliesTest, DetailsOfErrorsAreNamedAlikeEverywhere) {
@@ -28,6 +36,30 @@ TEST(RepliesTest, DetailsOfErrorsAreNamedAlikeEverywhere) {
   }
   EXPECT_THAT(answer.body,
               AllOf(HasSubstr(R"("text":"\"retry_delay\":")"), HasSubstr(R"("finish_reason":)")));
+}
+
+// A body has room for what a trailer of gRPC leaves out.
+TEST(RepliesTest, ErrorsOfSourcesAreAllThere) {
+  constexpr int kSources = 500;
+  std::vector<google::rpc::Status> wire;
+  for (int i = 0; i < kSources; ++i) {
+    wire.push_back(serving::ToRpcStatus(model::WithRetryAfter(
+        absl::ResourceExhaustedError(absl::StrCat("n", i, ":", std::string(200, 'x'))),
+        absl::Milliseconds(1001))));
+  }
+  std::vector<const google::rpc::Status*> errors;
+  for (const google::rpc::Status& error : wire) {
+    errors.push_back(&error);
+  }
+  const HttpReply reply = ErrorReply(serving::StatusOfFailedCall(errors, {"sources", "source"}));
+  EXPECT_EQ(reply.status, 429);
+  EXPECT_THAT(reply.headers, Contains(Pair("Retry-After", "2")));
+  EXPECT_THAT(reply.body, AllOf(HasSubstr("beamwright.v1.SourceErrors"),
+                                HasSubstr(R"("counts":[{"code":8,"sources":500}])"),
+                                Not(HasSubstr("numLeftOut"))));
+  for (int i = 0; i < kSources; ++i) {
+    EXPECT_THAT(reply.body, HasSubstr(absl::StrCat("\"message\":\"n", i, ":")));
+  }
 }
 
 }  // namespace

@@ -244,6 +244,24 @@ TEST_F(BundleTest, VersionsMayShareFilesButABareBundleHasNoNeighbours) {
   EXPECT_EQ(Load("bare").code(), absl::StatusCode::kInvalidArgument);
 }
 
+// A cache keeps contents in one folder and links to them, graphs and weights like all else.
+TEST_F(BundleTest, LinksMayLeadIntoFoldersThatAreNamed) {
+  temp_.Write("blobs/1", temp_.Read("word/3/source.vocab"));
+  temp_.Write("blobs/2", temp_.Read("word/3/graph.xml"));
+  temp_.Remove("word/3/source.vocab");
+  temp_.Link("word/3/source.vocab", "../../blobs/1");
+  temp_.Remove("word/3/graph.xml");
+  temp_.Link("word/3/graph.xml", "../../blobs/2");
+  EXPECT_THAT(Message(), AllOf(HasSubstr("graph.xml' links to"), HasSubstr("outside of")));
+  for (const std::string& root : {temp_.At("blobs"), temp_.path()}) {
+    const absl::StatusOr<Bundle> bundle = LoadBundle(temp_.At("word/3"), {root});
+    EXPECT_TRUE(bundle.ok()) << bundle.status();
+  }
+  temp_.Write("other/1", "");
+  const absl::StatusOr<Bundle> refused = LoadBundle(temp_.At("word/3"), {temp_.At("other")});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(BundleTest, KubeletMountsAreFollowed) {
   // A volume mounted at the bundle: every file a link through `..data`.
   WriteBundle(temp_, "bundle/..2024_01");

@@ -36,6 +36,29 @@ TEST(RawMessageTest, RoundTrips) {
   }
 }
 
+TEST(RawMessageTest, MoreFieldsThanAnybodyNeedsAreRefusedBeforeTheyTakeMemory) {
+  std::string text;
+  for (int i = 0; i < 300'000; ++i) {
+    text.append("\x1A\0", 2);  // an empty source
+  }
+  // Within a message as well.
+  const std::string within = std::string("\x1A\xC0\xCF\x24", 4) + text;
+  for (const std::string& content : {text, within}) {
+    const grpc::Slice slice(content);
+    grpc::ByteBuffer bytes(&slice, 1);
+    v1::DecodeRequest parsed;
+    const absl::Status status = ParseRequest(bytes, parsed);
+    EXPECT_TRUE(absl::IsInvalidArgument(status));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("more than 262144 fields"));
+  }
+  v1::DecodeRequest large;
+  large.add_sources()->mutable_ids()->mutable_ids()->Resize(1 << 20, 5);
+  grpc::ByteBuffer bytes;
+  ASSERT_TRUE(SerializeReply(large, bytes).ok());
+  v1::DecodeRequest parsed;
+  EXPECT_TRUE(ParseRequest(bytes, parsed).ok());
+}
+
 TEST(RawMessageTest, BytesThatAreNoMessageAreRefusedByName) {
   const grpc::Slice slice(std::string{0x1A, 0x7F, 'x'});  // says 127 bytes, has one
   v1::DecodeRequest parsed;

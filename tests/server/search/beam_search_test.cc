@@ -65,7 +65,7 @@ TEST(BeamSearchTest, StartsWithOneRowThatReadsTheBeginToken) {
   ASSERT_EQ(search.rules().size(), 1u);
   ASSERT_EQ(search.rules()[0].edits.size(), 2u);
   EXPECT_EQ(search.rules()[0].edits[0].token, 7);
-  EXPECT_EQ(search.rules()[0].edits[0].kind, EditKind::kBan);
+  EXPECT_EQ(search.rules()[0].edits[0].kind, EditKind::kExclude);
 }
 
 TEST(BeamSearchTest, RulesSurviveAMove) {

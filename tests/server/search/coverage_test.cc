@@ -21,7 +21,7 @@ using search::SearchOptions;
 using ::testing::HasSubstr;
 using Tokens = std::vector<int32_t>;
 
-constexpr int kEnd = 0;
+constexpr int kEndToken = 0;
 constexpr int kVocabulary = 4;
 constexpr int kPositions = 3;
 
@@ -46,7 +46,7 @@ struct Models {
   TableModel attention;
 };
 
-struct Sequence {
+struct CoveredSequence {
   Tokens tokens;
   double sum = 0;
   double coverage[kPositions] = {};
@@ -55,18 +55,18 @@ struct Sequence {
 };
 
 // Wu et al. 2016, equation 14, and the formulas of docs/decoding.md.
-void Enumerate(const Models& models, const SearchOptions& options, const Sequence& at,
-               std::vector<Sequence>& all) {
+void Enumerate(const Models& models, const SearchOptions& options, const CoveredSequence& at,
+               std::vector<CoveredSequence>& all) {
   const std::vector<float> log_probs = PlainLogSoftmax(models.tokens.LogProbs(at.tokens, {}));
   const std::vector<float> attention = models.Attention(at.tokens);
   for (int32_t token = 0; token < kVocabulary; ++token) {
-    Sequence next = at;
+    CoveredSequence next = at;
     next.tokens.push_back(token);
     next.sum += static_cast<double>(log_probs[static_cast<size_t>(token)]);
     for (size_t i = 0; i < kPositions; ++i) {
       next.coverage[i] += static_cast<double>(attention[i]);
     }
-    if (token != kEnd && static_cast<int>(next.tokens.size()) < options.max_length) {
+    if (token != kEndToken && static_cast<int>(next.tokens.size()) < options.max_length) {
       Enumerate(models, options, next, all);
       continue;
     }
@@ -86,7 +86,7 @@ SearchOptions RandomSearch(Random& random) {
   SearchOptions options;
   options.vocabulary_size = kVocabulary;
   options.max_length = 4;
-  options.end_tokens = {kEnd};
+  options.end_tokens = {kEndToken};
   options.beam_size = 256;
   options.n_best = random.In(1, 20);
   options.length_penalty = static_cast<LengthPenalty>(random.In(0, 2));
@@ -112,12 +112,13 @@ TEST(CoverageTest, AWideBeamFindsTheBestOfAllSequences) {
     Random random(seed);
     const SearchOptions options = RandomSearch(random);
     const Models models(seed);
-    std::vector<Sequence> expected;
+    std::vector<CoveredSequence> expected;
     Enumerate(models, options, {}, expected);
-    std::sort(expected.begin(), expected.end(), [](const Sequence& a, const Sequence& b) {
-      return std::make_tuple(-a.score, a.tokens.size()) <
-             std::make_tuple(-b.score, b.tokens.size());
-    });
+    std::sort(expected.begin(), expected.end(),
+              [](const CoveredSequence& a, const CoveredSequence& b) {
+                return std::make_tuple(-a.score, a.tokens.size()) <
+                       std::make_tuple(-b.score, b.tokens.size());
+              });
     const auto actual = Drive(models, options);
     ASSERT_TRUE(actual.ok()) << actual.status();
     ASSERT_EQ(actual->hypotheses.size(), static_cast<size_t>(options.n_best));

@@ -113,6 +113,9 @@ bool NaiveRules::Forbidden(const Tokens& tokens, int num_generated, int32_t toke
 std::vector<float> NaiveRules::Distribution(const Tokens& tokens, int num_generated) const {
   const search::ProcessorOptions& p = options_.processors;
   std::vector<float> values = model_(tokens);
+  for (const int32_t padding : options_.banned_tokens) {
+    values[static_cast<size_t>(padding)] = kNever;  // has no share, whatever else is asked for
+  }
   if (!p.renormalize) {
     values = PlainLogSoftmax(values);
   }

@@ -62,9 +62,8 @@ void Search::AddScores(const Tokens& before, int32_t token, NaiveHypothesis& hyp
 std::vector<Search::Pair> Search::PairsOf(size_t parent, int num_generated) const {
   const NaiveHypothesis& row = live_[parent];
   const std::vector<float> log_probs = rules_.Distribution(row.tokens, num_generated);
-  const bool spreads = num_generated == 0 && options_.constraints.num_alternatives > 0;
-  const bool forced = !spreads && num_generated == options_.max_length - 1 &&
-                      options_.at_limit == AtLimit::kForceEnd;
+  const bool forced =
+      num_generated == options_.max_length - 1 && options_.at_limit == AtLimit::kForceEnd;
   const double weight = options_.constraints.soft_prefix_weight;
   const bool soft = rules_.FollowsSoftPrefix(row.tokens);
   float best_other = kNever;
@@ -313,14 +312,18 @@ NaiveResult Search::Run() {
 }  // namespace
 
 std::vector<float> PlainLogSoftmax(const std::vector<float>& values) {
+  double largest = double{kNever};
+  for (const float value : values) {
+    largest = std::max(largest, double{value});
+  }
   double sum = 0;
   for (const float value : values) {
-    sum += std::exp(static_cast<double>(value));
+    sum += value > kNever ? std::exp(double{value} - largest) : 0;
   }
+  const auto shift = static_cast<float>(largest + std::log(sum));
   std::vector<float> result = values;
   for (float& value : result) {
-    value = sum > 0 && value > kNever ? std::min(value - static_cast<float>(std::log(sum)), 0.0f)
-                                      : kNever;
+    value = value > kNever ? std::min(value - shift, 0.0f) : kNever;
   }
   return result;
 }

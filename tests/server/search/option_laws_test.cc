@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "gtest/gtest.h"
+#include "server/search/target_scorer.h"
 #include "tests/server/search/random_options.h"
 #include "tests/server/search/rules_driver.h"
 
@@ -16,11 +17,11 @@ using search::SearchOptions;
 using search::StopMode;
 using Tokens = std::vector<int32_t>;
 
-bool Contains(const Tokens& tokens, int32_t token) {
+bool Includes(const Tokens& tokens, int32_t token) {
   return std::count(tokens.begin(), tokens.end(), token) > 0;
 }
 
-bool Contains(const Tokens& text, const Tokens& phrase) {
+bool Includes(const Tokens& text, const Tokens& phrase) {
   return std::search(text.begin(), text.end(), phrase.begin(), phrase.end()) != text.end();
 }
 
@@ -32,26 +33,27 @@ void ExpectLawful(const Hypothesis& hypothesis, const NaiveRequest& request) {
   ASSERT_EQ(hypothesis.prefix_length, prefix);
   ASSERT_GE(static_cast<int64_t>(hypothesis.tokens.size()), prefix);
   const Tokens own(hypothesis.tokens.begin() + prefix, hypothesis.tokens.end());
-  const bool ends = !own.empty() && Contains(options.end_tokens, own.back());
+  const bool ends = !own.empty() && Includes(options.end_tokens, own.back());
   const Tokens body(own.begin(), own.end() - (ends ? 1 : 0));
   const Tokens text(hypothesis.tokens.begin(), hypothesis.tokens.end() - (ends ? 1 : 0));
   EXPECT_TRUE(std::equal(c.prefix.begin(), c.prefix.end(), hypothesis.tokens.begin()));
   EXPECT_LE(static_cast<int>(own.size()), options.max_length);
   EXPECT_TRUE(!ends || static_cast<int>(body.size()) >= p.min_length);
   EXPECT_TRUE(ends || hypothesis.reason == FinishReason::kLength);
+  EXPECT_TRUE(ends || options.at_limit != search::AtLimit::kForceEnd);
   EXPECT_GE(hypothesis.score, options.score_threshold);
   for (const int32_t token : own) {
-    EXPECT_FALSE(Contains(p.suppressed, token) || Contains(options.banned_tokens, token));
-    EXPECT_TRUE(c.shortlist.empty() || Contains(c.shortlist, token) ||
-                Contains(options.end_tokens, token));
+    EXPECT_FALSE(Includes(p.suppressed, token) || Includes(options.banned_tokens, token));
+    EXPECT_TRUE(c.shortlist.empty() || Includes(c.shortlist, token) ||
+                Includes(options.end_tokens, token));
   }
   for (const int32_t token : body) {
-    EXPECT_FALSE(Contains(options.end_tokens, token));
+    EXPECT_FALSE(Includes(options.end_tokens, token));
   }
-  EXPECT_FALSE(Contains(p.suppressed_at_begin, own[0]));
+  EXPECT_FALSE(Includes(p.suppressed_at_begin, own[0]));
   if (c.prefix.empty()) {
     for (const Tokens& sequence : p.suppressed_sequences) {
-      EXPECT_FALSE(Contains(own, sequence));
+      EXPECT_FALSE(Includes(own, sequence));
     }
     const auto n = static_cast<int64_t>(p.no_repeat_ngram);
     for (auto it = own.begin(); n > 0 && own.end() - it >= n; ++it) {
@@ -59,7 +61,7 @@ void ExpectLawful(const Hypothesis& hypothesis, const NaiveRequest& request) {
     }
   }
   for (const Tokens& required : c.required) {
-    EXPECT_TRUE(Contains(text, required));
+    EXPECT_TRUE(Includes(text, required));
   }
   EXPECT_TRUE(request.entries.empty() ||
               std::count(request.entries.begin(), request.entries.end(), text) > 0);
@@ -93,6 +95,42 @@ TEST(OptionLawsTest, EveryAnswerObeysItsOptions) {
     ++answered;
   }
   EXPECT_GT(answered, 800);
+}
+
+// Without another softmax masks leave values alone: then each token of an answer has the bits that
+// the same tokens have when they are scored, whatever else was asked for.
+TEST(OptionLawsTest, WithoutRenormalisationAnswersAreScoredAlike) {
+  int compared = 0;
+  for (uint64_t seed = 40001; seed <= 42000 && !HasFailure(); ++seed) {
+    RandomCase c = MakeRandomCase(seed, 4);
+    SearchOptions& options = c.request.options;
+    options.processors.renormalize = false;
+    options.processors.repetition_penalty = 1;
+    options.processors.temperature = 1;
+    if (!Validate(options).ok()) {
+      continue;
+    }
+    SCOPED_TRACE(c.name);
+    const auto result = DriveRaw(c.model, options, 0, c.request.scorers);
+    if (!result.ok() || result->hypotheses.empty()) {
+      continue;
+    }
+    std::vector<Tokens> targets;
+    for (const Hypothesis& hypothesis : result->hypotheses) {
+      targets.push_back(hypothesis.tokens);
+    }
+    auto scorer = search::TargetScorer::Create(options, targets);
+    ASSERT_TRUE(scorer.ok()) << scorer.status();
+    DriveHooks hooks;
+    hooks.scorers = c.request.scorers;
+    hooks.weights = options.scorers;
+    ASSERT_TRUE(StepRows(c.model, hooks, *scorer).ok());
+    for (size_t i = 0; i < targets.size(); ++i) {
+      EXPECT_EQ(result->hypotheses[i].token_log_probs, scorer->results()[i].token_log_probs);
+    }
+    compared += options.banned_tokens.empty() ? 0 : 1;
+  }
+  EXPECT_GT(compared, 150);
 }
 
 TEST(OptionLawsTest, SafeEqualsNeverUnderEveryOption) {

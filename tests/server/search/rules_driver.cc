@@ -16,6 +16,11 @@ using search::RowCandidates;
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 PlainScan ScanPlainly(std::vector<float> scores, const RowRules& rules, int count) {
+  for (const LogitEdit& edit : rules.edits) {
+    if (edit.kind == EditKind::kExclude) {
+      scores.at(static_cast<size_t>(edit.token)) = kNever;
+    }
+  }
   if (!rules.renormalize) {
     scores = PlainLogSoftmax(scores);
   }
@@ -33,6 +38,7 @@ PlainScan ScanPlainly(std::vector<float> scores, const RowRules& rules, int coun
         x = x < 0 ? x * edit.value : x / edit.value;
         break;
       case EditKind::kBan:
+      case EditKind::kExclude:
         banned[static_cast<size_t>(edit.token)] = true;
         break;
     }

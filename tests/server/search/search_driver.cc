@@ -66,11 +66,11 @@ int64_t CheckSlots(const SlotHistory& history, int beam_size) {
   return uses;
 }
 
-// The search's rules as a plain list; nothing but bans is expected in them.
+// The search's rules as a plain list; nothing but padding is expected in them.
 std::vector<int32_t> Banned(const RowRules& rules) {
   std::vector<int32_t> banned;
   for (const LogitEdit& edit : rules.edits) {
-    EXPECT_EQ(edit.kind, EditKind::kBan);
+    EXPECT_EQ(edit.kind, EditKind::kExclude);
     banned.push_back(edit.token);
   }
   EXPECT_TRUE(!rules.has_allowed && rules.temperature == 1 && rules.bonuses.empty());

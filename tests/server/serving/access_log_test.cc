@@ -13,7 +13,7 @@ namespace {
 class AccessLogTest : public ::testing::Test {
  protected:
   void Call(AccessLog& log, const absl::Status& status = absl::OkStatus(),
-            const CallContext& context = {}) {
+            const CallContext& context = {}, int num_failed = 0) {
     const absl::Time start = absl::UnixEpoch();
     log.OnCall({"grpc",
                 "Decode",
@@ -27,7 +27,8 @@ class AccessLogTest : public ::testing::Test {
                 nullptr,
                 {},
                 0.25,
-                1.5});
+                1.5,
+                num_failed});
   }
   std::function<void(const LogFields&)> Keep() {
     return [this](const LogFields& fields) { lines_.push_back(FieldsAsText(fields)); };
@@ -40,7 +41,9 @@ TEST_F(AccessLogTest, ALineSaysHowACallWent) {
   AccessLog log(1, Keep());
   Call(log, absl::OkStatus(), {"r-1", "00-ab-cd-01"});
   Call(log, absl::UnavailableError("secret of the model"));
-  ASSERT_EQ(lines_.size(), 2u);
+  Call(log, absl::OkStatus(), {}, 7);
+  ASSERT_EQ(lines_.size(), 3u);
+  EXPECT_THAT(lines_[2], ::testing::EndsWith(" compute_ms=1.500 failed_sources=7"));
   EXPECT_EQ(lines_[0],
             "protocol=grpc method=Decode model=word version=3 code=OK sources=1 ms=2.000 "
             "queue_ms=0.250 compute_ms=1.500 request_id=r-1 traceparent=00-ab-cd-01");

@@ -54,11 +54,11 @@ TEST_F(AvailabilityTest, AModelInQuarantineCannotServe) {
   EXPECT_THAT(Told(), IsEmpty());
   quarantine_->Count(*model_, 0, 1, absl::Now());
   EXPECT_THAT(Told(), ElementsAre("-g2p-en", "-"));
-  EXPECT_FALSE(state_.ready());
+  EXPECT_FALSE(state_.health().ready);
   // A source that was begun before and is decoded ends it at once.
   quarantine_->Count(*model_, 1, 0, absl::Now());
   EXPECT_THAT(Told(), ElementsAre("+g2p-en", "+"));
-  EXPECT_TRUE(state_.ready());
+  EXPECT_TRUE(state_.health().ready);
 }
 
 TEST_F(AvailabilityTest, TheEndOfAPauseIsToldByItself) {
@@ -68,6 +68,23 @@ TEST_F(AvailabilityTest, TheEndOfAPauseIsToldByItself) {
   const auto back = [this] { return told_.back() == "+" && told_.size() == 6; };
   EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&back), absl::Minutes(1)));
   EXPECT_THAT(told_, ElementsAre("+g2p-en", "+", "-g2p-en", "-", "+g2p-en", "+"));
+}
+
+// Whoever follows health is told of what concerns the server as a whole as well.
+TEST_F(AvailabilityTest, NobodyIsReadyUnlessTheServerIs) {
+  state_.Enter(Phase::kLoading);
+  Follow(absl::Hours(1));
+  EXPECT_THAT(Told(), ElementsAre("-g2p-en", "-"));
+  state_.Enter(Phase::kServing);
+  EXPECT_THAT(Told(), ElementsAre("+g2p-en", "+"));
+  state_.SetHangs(true);
+  EXPECT_THAT(Told(), ElementsAre("-g2p-en", "-"));
+  EXPECT_FALSE(state_.health().live);
+  state_.SetHangs(false);
+  EXPECT_THAT(Told(), ElementsAre("+g2p-en", "+"));
+  state_.Enter(Phase::kLeaving);
+  EXPECT_THAT(Told(), ElementsAre("-g2p-en", "-"));
+  EXPECT_TRUE(state_.health().live);
 }
 
 TEST_F(AvailabilityTest, AModelThatIsUnloadedCannotServe) {

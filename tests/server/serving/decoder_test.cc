@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "beamwright/v1/source_errors.pb.h"
 #include "server/model/error_details.h"
 #include "server/serving/scorer.h"
 #include "server/serving/wire_status.h"
@@ -28,26 +29,54 @@ class DecoderTest : public ::testing::Test {
     decoder_ = std::make_unique<Decoder>(state_, *models_, *engine_, metrics_);
   }
 
-  absl::Status Decode(const Caller& caller) {
+  absl::StatusOr<v1::DecodeResponse> Decode(const std::vector<std::string>& sources,
+                                            const Caller& caller) {
     v1::DecodeRequest request;
-    request.add_sources()->set_text("beam");
-    absl::Status status;
+    for (const std::string& source : sources) {
+      request.add_sources()->set_text(source);
+    }
+    absl::StatusOr<v1::DecodeResponse> answer;
     absl::Notification done;
     decoder_->Decode(decoder_->MakeJob(request), caller,
-                     [&](const absl::StatusOr<v1::DecodeResponse>& response) {
-                       status = response.status();
+                     [&](absl::StatusOr<v1::DecodeResponse> response) {
+                       answer = std::move(response);
                        done.Notify();
                      });
     done.WaitForNotification();
-    return status;
+    return answer;
   }
+  absl::Status Decode(const Caller& caller) { return Decode({"beam"}, caller).status(); }
 
-  static v1::ScoreRequest ScoreRequest() {
+  static v1::ScoreRequest ScoreRequest(const std::vector<std::string>& sources = {"beam"}) {
     v1::ScoreRequest request;
-    v1::ScoreSource& source = *request.add_sources();
-    source.mutable_source()->set_text("beam");
-    source.add_targets()->mutable_ids()->add_ids(5);
+    for (const std::string& text : sources) {
+      v1::ScoreSource& source = *request.add_sources();
+      source.mutable_source()->set_text(text);
+      source.add_targets()->mutable_ids()->add_ids(5);
+    }
     return request;
+  }
+  absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request) {
+    absl::StatusOr<v1::ScoreResponse> answer;
+    absl::Notification done;
+    serving::Score(*decoder_, request, Caller{Method::kScore},
+                   [&](absl::StatusOr<v1::ScoreResponse> response) {
+                     answer = std::move(response);
+                     done.Notify();
+                   });
+    done.WaitForNotification();
+    return answer;
+  }
+  absl::StatusOr<v1::AlignResponse> Align(const v1::AlignRequest& request) {
+    absl::StatusOr<v1::AlignResponse> answer;
+    absl::Notification done;
+    serving::Align(*decoder_, request, Caller{Method::kAlign},
+                   [&](absl::StatusOr<v1::AlignResponse> response) {
+                     answer = std::move(response);
+                     done.Notify();
+                   });
+    done.WaitForNotification();
+    return answer;
   }
 
   ServingState state_;
@@ -108,13 +137,8 @@ TEST_F(DecoderTest, ObserversAreToldWhatScoringTook) {
     std::vector<engine::Timeline> timelines;
   } record;
   decoder_->Observe(&record);
-  absl::Notification done;
-  Score(*decoder_, ScoreRequest(), Caller{Method::kScore},
-        [&](const absl::StatusOr<v1::ScoreResponse>& response) {
-          EXPECT_TRUE(response.ok()) << response.status();
-          done.Notify();
-        });
-  done.WaitForNotification();
+  const auto response = Score(ScoreRequest());
+  EXPECT_TRUE(response.ok()) << response.status();
   EXPECT_GT(record.compute_ms, 0);
   ASSERT_EQ(record.timelines.size(), 1u);
   EXPECT_GE(record.timelines[0].encoded, record.timelines[0].started);
@@ -133,11 +157,11 @@ TEST_F(DecoderTest, WhoGivesUpAtTheDeadlineMissedIt) {
     absl::Notification done;
     Caller scorer = caller;
     scorer.method = Method::kScore;
-    Score(*decoder_, ScoreRequest(), scorer,
-          [&](const absl::StatusOr<v1::ScoreResponse>& response) {
-            EXPECT_EQ(response.status().code(), absl::StatusCode::kDeadlineExceeded) << left;
-            done.Notify();
-          });
+    serving::Score(
+        *decoder_, ScoreRequest(), scorer, [&](const absl::StatusOr<v1::ScoreResponse>& response) {
+          EXPECT_EQ(response.status().code(), absl::StatusCode::kDeadlineExceeded) << left;
+          done.Notify();
+        });
     done.WaitForNotification();
   }
   const std::string text = metrics_.Text();
@@ -168,32 +192,87 @@ TEST_F(DecoderTest, WhatIsRefusedBeforeItIsReadIsCountedAndTold) {
 
 // Fields are those of AlignRequest, though a ScoreRequest does the work.
 TEST_F(DecoderTest, AlignNamesItsOwnFields) {
-  const auto align = [&](const v1::AlignRequest& request) {
-    absl::StatusOr<v1::AlignResponse> answer;
-    absl::Notification done;
-    Align(*decoder_, request, Caller{Method::kAlign},
-          [&](absl::StatusOr<v1::AlignResponse> response) {
-            answer = std::move(response);
-            done.Notify();
-          });
-    done.WaitForNotification();
-    return answer;
+  const auto field_of = [](const absl::Status& status) {
+    const auto bad = model::DetailOf<google::rpc::BadRequest>(status);
+    return bad.has_value() ? bad->field_violations(0).field() : "";
   };
   v1::AlignRequest request;
   v1::AlignPair& pair = *request.add_pairs();
   pair.mutable_source()->set_text("cat");
   pair.mutable_target()->set_text("ZZ");
-  const auto answer = align(request);
-  ASSERT_TRUE(answer.ok()) << answer.status();
-  const google::rpc::Status& error = answer->results(0).error();
-  EXPECT_THAT(error.message(), StartsWith("target.text: word 0, 'ZZ'"));
-  const auto bad = model::DetailOf<google::rpc::BadRequest>(FromRpcStatus(error));
-  ASSERT_TRUE(bad.has_value());
-  EXPECT_EQ(bad->field_violations(0).field(), "target.text");
+  const absl::Status alone = Align(request).status();
+  EXPECT_EQ(alone.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(alone.message()), StartsWith("target.text: word 0, 'ZZ'"));
+  EXPECT_EQ(field_of(alone), "pairs[0].target.text");
+  *request.add_pairs() = request.pairs(0);
+  const absl::Status both = Align(request).status();
+  EXPECT_THAT(std::string(both.message()),
+              StartsWith("all 2 pairs failed; pairs[0]: target.text: word 0, 'ZZ'"));
+  const auto errors = model::DetailOf<v1::SourceErrors>(both);
+  ASSERT_TRUE(errors.has_value());
+  EXPECT_EQ(field_of(FromRpcStatus(errors->errors(0).error())), "target.text");
+  request.mutable_pairs(1)->mutable_target()->set_text("K AE1 T");
+  const auto partly = Align(request);
+  ASSERT_TRUE(partly.ok()) << partly.status();
+  EXPECT_TRUE(partly->results(1).has_alignment());
+  const absl::Status inside = FromRpcStatus(partly->results(0).error());
+  EXPECT_THAT(std::string(inside.message()), StartsWith("target.text: word 0, 'ZZ'"));
+  EXPECT_EQ(field_of(inside), "target.text");
   for (int i = 0; i < kMaxSources; ++i) {
     *request.add_pairs() = request.pairs(0);
   }
-  EXPECT_THAT(std::string(align(request).status().message()), StartsWith("pairs: has 4097"));
+  EXPECT_THAT(std::string(Align(request).status().message()), StartsWith("pairs: has 4098"));
+}
+
+// A refusal that looks like an answer would be counted as one, by everybody on its way.
+TEST_F(DecoderTest, ACallWithoutAnAnswerFails) {
+  struct Records : CallObserver {
+    void OnCall(const CallRecord& call) override {
+      told.push_back(absl::StrCat(call.method, " ", absl::StatusCodeToString(call.status.code()),
+                                  " ", call.num_failed, "/", call.num_sources));
+    }
+    std::vector<std::string> told;
+  } records;
+  decoder_->Observe(&records);
+  const Caller caller{Method::kDecode};
+  EXPECT_EQ(Decode({""}, caller).status().code(), absl::StatusCode::kInvalidArgument);
+  const absl::Status all = Decode({"", "", ""}, caller).status();
+  EXPECT_EQ(all.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(all.message()), StartsWith("all 3 sources failed; sources[0]: source"));
+  EXPECT_TRUE(model::DetailOf<v1::SourceErrors>(all).has_value());
+  // One answer is an answer; what failed beside it is counted by its code.
+  const auto partly = Decode({"", "beam"}, caller);
+  ASSERT_TRUE(partly.ok()) << partly.status();
+  EXPECT_EQ(partly->results(0).error().code(),
+            static_cast<int>(absl::StatusCode::kInvalidArgument));
+  EXPECT_TRUE(partly->results(1).has_decoded());
+  EXPECT_EQ(Score(ScoreRequest({"", ""})).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Score(ScoreRequest({"", "beam"})).ok());
+  EXPECT_THAT(records.told,
+              ElementsAre("Decode INVALID_ARGUMENT 1/1", "Decode INVALID_ARGUMENT 3/3",
+                          "Decode OK 1/2", "Score INVALID_ARGUMENT 2/2", "Score OK 1/2"));
+  const std::string text = metrics_.Text();
+  const std::string model = R"(model="g2p-en",)";
+  for (const std::string& line : std::vector<std::string>{
+           "requests_total{code=\"INVALID_ARGUMENT\",method=\"Decode\"," + model +
+               "protocol=\"grpc\",version=\"1\"} 2\n",
+           "requests_total{code=\"OK\",method=\"Decode\"," + model +
+               "protocol=\"grpc\",version=\"1\"} 1\n",
+           "sources_total{code=\"INVALID_ARGUMENT\"," + model + "version=\"1\"} 8\n",
+           "sources_total{code=\"OK\"," + model + "version=\"1\"} 2\n",
+           "requests_rejected_total{reason=\"invalid\"} 8\n"}) {
+    EXPECT_THAT(text, HasSubstr("beamwright_" + line));
+  }
+}
+
+// A protocol that has no answer for a part of the sources names the first that failed.
+TEST_F(DecoderTest, AllOrNothing) {
+  Caller caller{Method::kModelInfer};
+  caller.all_or_nothing = true;
+  EXPECT_THAT(std::string(Decode({"beam", ""}, caller).status().message()),
+              StartsWith("source 1: source"));
+  EXPECT_THAT(std::string(Decode({"", ""}, caller).status().message()),
+              StartsWith("source 0: source"));
 }
 
 }  // namespace

@@ -258,20 +258,20 @@ TEST_F(SettingsFileTest, AStreamHasAThread) {
 // The bounds of a histogram have commas of their own.
 TEST_F(SettingsFileTest, BucketsFromEverySource) {
   constexpr char kSteps[] = "beamwright_step_duration_seconds";
-  constexpr char kLoads[] = "beamwright_model_load_seconds";
-  const std::string two = std::string(kSteps) + "=1,2;" + kLoads + "=3";
-  std::string file = Write("metrics-buckets = [\"" + std::string(kSteps) + "=1,2\", \"" + kLoads +
-                           "=3\"]\nmodel-path = \"m\"\n");
+  constexpr char kLoadSeconds[] = "beamwright_model_load_seconds";
+  const std::string two = std::string(kSteps) + "=1,2;" + kLoadSeconds + "=3";
+  std::string file = Write("metrics-buckets = [\"" + std::string(kSteps) + "=1,2\", \"" +
+                           kLoadSeconds + "=3\"]\nmodel-path = \"m\"\n");
   setenv("BEAMWRIGHT_METRICS_BUCKETS", two.c_str(), 1);
   const ParsedFlags environment = Parse({"--model-path", "m"});
   unsetenv("BEAMWRIGHT_METRICS_BUCKETS");
   for (const ParsedFlags& parsed :
        {environment, Parse({"--config", file.c_str()}),
         Parse({"--model-path", "m", "--metrics-buckets", (kSteps + std::string("=1,2")).c_str(),
-               "--metrics-buckets", (kLoads + std::string("=3")).c_str()})}) {
+               "--metrics-buckets", (kLoadSeconds + std::string("=3")).c_str()})}) {
     ASSERT_FALSE(parsed.exit_code.has_value());
     EXPECT_THAT(parsed.flags.buckets.Of(kSteps), ElementsAre(1, 2));
-    EXPECT_THAT(parsed.flags.buckets.Of(kLoads), ElementsAre(3));
+    EXPECT_THAT(parsed.flags.buckets.Of(kLoadSeconds), ElementsAre(3));
   }
   EXPECT_THAT(Refusal({"--model-path", "m", "--metrics-buckets", "nothing=1"}),
               AllOf(HasSubstr("--metrics-buckets"), HasSubstr("'nothing' is no histogram")));

@@ -17,7 +17,7 @@ TEST(ServingStateTest, PhasesDecideWhatIsAcceptedAndWhatIsReady) {
     state.Enter(phase);
     EXPECT_EQ(state.CheckAccepting().ok(), accepts) << static_cast<int>(phase);
     EXPECT_EQ(absl::IsUnavailable(state.CheckAccepting()), !accepts) << static_cast<int>(phase);
-    EXPECT_EQ(state.ready(), ready) << static_cast<int>(phase);
+    EXPECT_EQ(state.health().ready, ready) << static_cast<int>(phase);
   }
 }
 

@@ -1,0 +1,140 @@
+#include "ops/compile/row_extents.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace beamwright::ops {
+namespace {
+
+using Kind = RowInfo::Kind;
+
+constexpr RowInfo kSameForAll{Kind::kFixed};
+
+// Extent `place` of `extents` as NumPy aligns them with a shape of `rank` axes: 1 in front of them.
+Extent AlignedAt(const std::vector<Extent>& extents, size_t rank, size_t place) {
+  const size_t front = rank - extents.size();
+  return place < front ? Extent{} : extents[place - front];
+}
+
+}  // namespace
+
+void RowExtents::Note(const ValueExtents& value, const RowInfo& info) {
+  if (!value.shape.has_value() || (info.kind != Kind::kFixed && info.kind != Kind::kRows)) {
+    return;
+  }
+  for (size_t axis = 0; axis < value.shape->size(); ++axis) {
+    if (info.kind == Kind::kRows && static_cast<size_t>(info.axis) == axis) {
+      continue;
+    }
+    for (const int symbol : (*value.shape)[axis].symbols) {
+      if (symbol >= 0 && symbol != row_symbol_) {
+        independent_.insert(symbol);
+      }
+    }
+  }
+}
+
+bool RowExtents::IsIndependent(const Extent& extent) const {
+  return std::all_of(extent.symbols.begin(), extent.symbols.end(),
+                     [this](int symbol) { return independent_.count(symbol) > 0; });
+}
+
+bool RowExtents::HasRows(const Extent& extent) const {
+  return std::find(extent.symbols.begin(), extent.symbols.end(), row_symbol_) !=
+         extent.symbols.end();
+}
+
+RowInfo RowExtents::LookCloser(const Node& node, absl::Span<const RowInfo> rows,
+                               absl::Span<const ValueExtents* const> inputs,
+                               const ValueExtents& output, const RowInfo& found) const {
+  if (found.kind != Kind::kExtent && found.kind != Kind::kMixed) {
+    return found;
+  }
+  const auto is_independent = [this](const Extent& extent) { return IsIndependent(extent); };
+  if (output.elements.has_value() &&
+      std::all_of(output.elements->begin(), output.elements->end(), is_independent)) {
+    return kSameForAll;
+  }
+  if (inputs.empty() || inputs[0] == nullptr || !inputs[0]->shape.has_value()) {
+    return found;
+  }
+  // Rows that all hold one number: so does what is picked from them, however many there are.
+  if ((node.op == "ReduceMax" || node.op == "ReduceMin") && rows[0].kind == Kind::kRows &&
+      inputs[0]->all.has_value() && IsIndependent(*inputs[0]->all) && output.shape.has_value() &&
+      std::all_of(output.shape->begin(), output.shape->end(), is_independent)) {
+    return kSameForAll;
+  }
+  if ((node.op != "Broadcast" && node.op != "Tile") || inputs.size() != 2 || inputs[1] == nullptr ||
+      !inputs[1]->elements.has_value() ||
+      (rows[0].kind != Kind::kFixed && rows[0].kind != Kind::kRows) ||
+      (rows[1].kind != Kind::kFixed && rows[1].kind != Kind::kExtent)) {
+    return found;
+  }
+  return node.op == "Broadcast" ? Broadcast(node, rows, *inputs[0], *inputs[1]->elements, found)
+                                : Tile(rows, *inputs[0], *inputs[1]->elements, found);
+}
+
+// Data with rows keep them on their axis; what has none is repeated for each row where the target
+// names their number and the data have 1.
+RowInfo RowExtents::Broadcast(const Node& node, absl::Span<const RowInfo> rows,
+                              const ValueExtents& data, const std::vector<Extent>& target,
+                              const RowInfo& found) const {
+  const std::string mode = node.attributes.String("mode", "numpy").value_or("");
+  if (mode == "explicit" || (mode == "numpy" && target.size() < data.shape->size())) {
+    return found;
+  }
+  const size_t rank = std::max(target.size(), data.shape->size());
+  std::optional<RowInfo> result;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    const Extent from = AlignedAt(*data.shape, rank, axis);
+    const Extent to = AlignedAt(target, rank, axis);
+    const bool widens = from == Extent{};
+    if (!widens && from != to && (to != Extent{} || mode == "numpy")) {
+      return found;
+    }
+    const Extent& extent = widens ? to : from;
+    if (!HasRows(extent)) {
+      if (!IsIndependent(extent)) {
+        return found;
+      }
+      continue;
+    }
+    const bool is_own = rows[0].kind == Kind::kRows &&
+                        axis == static_cast<size_t>(rows[0].axis) + rank - data.shape->size();
+    if (result.has_value() || extent.symbols.size() != 1 ||
+        (rows[0].kind == Kind::kRows ? !is_own || widens : !widens)) {
+      return found;
+    }
+    result = RowInfo{Kind::kRows, static_cast<int>(axis), is_own ? rows[0].factor : extent.number};
+  }
+  return result.value_or(found);
+}
+
+RowInfo RowExtents::Tile(absl::Span<const RowInfo> rows, const ValueExtents& data,
+                         const std::vector<Extent>& repeats, const RowInfo& found) const {
+  const size_t rank = std::max(repeats.size(), data.shape->size());
+  std::optional<RowInfo> result;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    const Extent from = AlignedAt(*data.shape, rank, axis);
+    const Extent times = AlignedAt(repeats, rank, axis);
+    if (rows[0].kind == Kind::kRows &&
+        axis == static_cast<size_t>(rows[0].axis) + rank - data.shape->size()) {
+      if (times != Extent{} || result.has_value()) {
+        return found;
+      }
+      result = RowInfo{Kind::kRows, static_cast<int>(axis), rows[0].factor};
+    } else if (HasRows(times)) {
+      // The data as a whole, once or several times for each row.
+      if (result.has_value() || rows[0].kind == Kind::kRows || times.symbols.size() != 1 ||
+          !from.is_number()) {
+        return found;
+      }
+      result = RowInfo{Kind::kRows, static_cast<int>(axis), times.number * from.number};
+    } else if (!IsIndependent(times) || !IsIndependent(from)) {
+      return found;
+    }
+  }
+  return result.value_or(found);
+}
+
+}  // namespace beamwright::ops

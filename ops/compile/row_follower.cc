@@ -1,0 +1,333 @@
+#include "ops/compile/row_follower.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "ops/tensor/shape.h"
+
+namespace beamwright::ops {
+namespace {
+
+using Kind = RowInfo::Kind;
+
+constexpr RowInfo kFixedRow{Kind::kFixed};
+constexpr RowInfo kMixedRow{Kind::kMixed};
+constexpr RowInfo kRowsFirst{Kind::kRows, 0, 1};
+
+bool IsMixed(const RowInfo& info) { return info.kind == Kind::kMixed; }
+bool IsExtent(const RowInfo& info) { return info.kind == Kind::kExtent; }
+
+// The parameters of a branch as the If's inputs have them.
+template <typename T>
+std::vector<T> InputsOf(const Branch& branch, const std::vector<T>& inputs) {
+  std::vector<T> parameters;
+  for (const int input : branch.inputs) {
+    parameters.push_back(inputs[static_cast<size_t>(input)]);
+  }
+  return parameters;
+}
+
+}  // namespace
+
+RowFollower::RowFollower(const Graph& graph, const GraphInfo& info, const Extents& extents,
+                         RowExtents row_extents, const std::vector<RowInfo>& parameters,
+                         const RowContext& context)
+    : graph_(graph),
+      info_(info),
+      extents_(extents),
+      row_extents_(std::move(row_extents)),
+      context_(context),
+      rows_(graph.nodes.size()),
+      why_(graph.nodes.size()) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    rows_[i].assign(graph.nodes[i].outputs.size(), kFixedRow);
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    rows_[static_cast<size_t>(graph.parameters[i])][0] = parameters[i];
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto index = static_cast<int>(i);
+    Follow(index);
+    for (size_t output = 0; output < rows_[i].size(); ++output) {
+      row_extents_.Note(extents_.of({index, static_cast<int>(output)}), rows_[i][output]);
+    }
+  }
+}
+
+ValueId RowFollower::ResultValue(int index) const {
+  return graph_.node(graph_.results[static_cast<size_t>(index)]).inputs[0];
+}
+
+std::string RowFollower::WhyMixed(ValueId id) const {
+  std::vector<bool> on_the_way(graph_.nodes.size(), false);
+  on_the_way[static_cast<size_t>(id.node)] = true;
+  std::string why = "its rows cannot be told apart";
+  for (int i = id.node; i >= 0; --i) {
+    const auto at = static_cast<size_t>(i);
+    if (!on_the_way[at]) {
+      continue;
+    }
+    why = why_[at].empty() ? why : why_[at];
+    for (const ValueId input : graph_.node(i).inputs) {
+      if (input.present() && IsMixed(of(input))) {
+        on_the_way[static_cast<size_t>(input.node)] = true;
+      }
+    }
+  }
+  return why;
+}
+
+void RowFollower::Mix(int index, std::string why) {
+  std::vector<RowInfo>& rows = rows_[static_cast<size_t>(index)];
+  std::fill(rows.begin(), rows.end(), kMixedRow);
+  why_[static_cast<size_t>(index)] = std::move(why);
+}
+
+void RowFollower::Follow(int index) {
+  const Node& node = graph_.node(index);
+  if (node.op == "Parameter" || node.outputs.empty() || info_.IsKnown(index)) {
+    return;
+  }
+  std::vector<RowInfo> inputs;
+  for (const ValueId id : node.inputs) {
+    inputs.push_back(id.present() ? of(id) : kFixedRow);
+  }
+  if (node.loop != nullptr) {
+    FollowLoop(index, inputs);
+  } else if (node.branches != nullptr) {
+    FollowBranches(index, inputs);
+  } else {
+    FollowOperator(index, inputs);
+  }
+}
+
+void RowFollower::FollowOperator(int index, const std::vector<RowInfo>& inputs) {
+  const Node& node = graph_.node(index);
+  const Operator* op = context_.operators.Find(node.op);
+  const bool fixed = std::all_of(inputs.begin(), inputs.end(),
+                                 [](const RowInfo& rows) { return rows.kind == Kind::kFixed; });
+  RowInfo found = fixed ? kFixedRow : kMixedRow;
+  if (!fixed && op != nullptr && op->rows != nullptr) {
+    found = op->rows(node, inputs, info_.InputsOf(graph_, node));
+  }
+  // Which of a bag's items belong to which row is a matter of computed numbers there; a step's rule
+  // leaves that to the check at load, a proof does not.
+  if (found.kind == Kind::kRows && absl::StartsWith(node.op, "Embedding") &&
+      std::any_of(inputs.begin(), inputs.end(), IsExtent)) {
+    found = kMixedRow;
+  }
+  if (node.outputs.size() == 1) {
+    std::vector<const ValueExtents*> known;
+    for (const ValueId id : node.inputs) {
+      known.push_back(id.present() ? &extents_.of(id) : nullptr);
+    }
+    found = row_extents_.LookCloser(node, inputs, known, extents_.of({index, 0}), found);
+  }
+  if (found.kind == Kind::kRows && IsDeclared(index, found.axis)) {
+    Mix(index, absl::StrCat("the file declares a number of rows for ", Describe(node)));
+    return;
+  }
+  if (IsMixed(found)) {
+    Mix(index, std::any_of(inputs.begin(), inputs.end(), IsMixed)
+                   ? ""
+                   : absl::StrCat("rows of ", Describe(node), " cannot be told apart"));
+    return;
+  }
+  rows_[static_cast<size_t>(index)].assign(node.outputs.size(), found);
+}
+
+// Whether the extent of an axis that counts rows is a number, which any number of them contradicts.
+bool RowFollower::IsDeclared(int index, int axis) const {
+  const auto& shape = extents_.of({index, 0}).shape;
+  const auto at = static_cast<size_t>(axis);
+  return shape.has_value() && (at >= shape->size() || (*shape)[at].is_number());
+}
+
+RowInfo RowFollower::Entering(const Node& node, const LoopInput& rule,
+                              const std::vector<RowInfo>& inputs) const {
+  if (rule.kind == LoopInput::Kind::kIteration) {
+    return kFixedRow;
+  }
+  RowInfo rows = inputs[static_cast<size_t>(rule.input)];
+  if (rule.kind != LoopInput::Kind::kSliced || rows.kind == Kind::kFixed) {
+    return rows;
+  }
+  // How many parts there are must not follow from the number of rows.
+  const PartialShape& shape = graph_.info(node.inputs[static_cast<size_t>(rule.input)]).shape;
+  if (rows.kind != Kind::kRows || !shape.has_rank()) {
+    return kMixedRow;
+  }
+  const absl::StatusOr<int> axis = NormalizeAxis(rule.axis, shape.rank());
+  if (!axis.ok() || *axis == rows.axis) {
+    return kMixedRow;
+  }
+  rows.axis -= rule.drop_axis && *axis < rows.axis ? 1 : 0;
+  return rows;
+}
+
+RowInfo RowFollower::Leaving(const LoopOutput& rule, const RowInfo& rows, int rank) {
+  if (rule.kind == LoopOutput::Kind::kLastValue || rows.kind != Kind::kRows) {
+    return rows;
+  }
+  const bool stacked = rule.kind == LoopOutput::Kind::kStacked;
+  if (rank <= 0) {
+    return kMixedRow;
+  }
+  const absl::StatusOr<int> axis = NormalizeAxis(rule.axis, rank + (stacked ? 1 : 0));
+  if (!axis.ok() || (!stacked && *axis == rows.axis)) {
+    return kMixedRow;
+  }
+  return {Kind::kRows, rows.axis + (stacked && *axis <= rows.axis ? 1 : 0), rows.factor};
+}
+
+std::string RowFollower::WhyLoopMixes(const Node& node, const std::vector<RowInfo>& inputs,
+                                      const std::vector<RowInfo>& entering,
+                                      const RowFollower& body) const {
+  const Loop& loop = *node.loop;
+  const auto is_fixed = [&](int input) {
+    return input < 0 || inputs[static_cast<size_t>(input)].kind == Kind::kFixed;
+  };
+  if (!is_fixed(loop.trip_count_input) || !is_fixed(loop.condition_input) ||
+      (loop.condition_result >= 0 && body.result(loop.condition_result).kind != Kind::kFixed)) {
+    return absl::StrCat("how often ", Describe(node), " runs may follow from all rows together");
+  }
+  const bool held = loop.items == Loop::Items::kHeld;
+  if (held &&
+      (loop.lengths_input < 0 || inputs[static_cast<size_t>(loop.lengths_input)] != kRowsFirst)) {
+    return absl::StrCat("the lengths of ", Describe(node), " are not one for each row");
+  }
+  for (const LoopInput& rule : loop.inputs) {
+    const RowInfo& rows = entering[static_cast<size_t>(rule.body_parameter)];
+    const bool has_items =
+        rule.kind == LoopInput::Kind::kCarried || rule.kind == LoopInput::Kind::kSliced;
+    if (held && has_items && rows != kRowsFirst) {
+      return absl::StrCat("states or slices of ", Describe(node), " do not count rows first");
+    }
+    if (rule.kind == LoopInput::Kind::kCarried && body.result(rule.back_edge) != rows) {
+      const ValueId value = body.ResultValue(rule.back_edge);
+      return absl::StrCat(
+          "in the body of ", Describe(node), ": ",
+          IsMixed(body.of(value)) ? body.WhyMixed(value) : "a state does not keep its rows");
+    }
+  }
+  for (const LoopOutput& rule : loop.outputs) {
+    const RowInfo& rows = body.result(rule.body_result);
+    if (held && rows != kRowsFirst) {
+      return absl::StrCat("a result of ", Describe(node), " does not count rows first");
+    }
+    if (IsMixed(rows)) {
+      return absl::StrCat("in the body of ", Describe(node), ": ",
+                          body.WhyMixed(body.ResultValue(rule.body_result)));
+    }
+  }
+  return "";
+}
+
+void RowFollower::FollowLoop(int index, const std::vector<RowInfo>& inputs) {
+  const Node& node = graph_.node(index);
+  const Loop& loop = *node.loop;
+  if (std::any_of(inputs.begin(), inputs.end(), IsMixed)) {
+    return Mix(index, "");
+  }
+  if (loop.items == Loop::Items::kApart) {
+    return FollowItemsApart(index, inputs);
+  }
+  const auto& bodies = info_.bodies[static_cast<size_t>(index)];
+  const Extents* const extents = extents_.body(index);
+  if (bodies.empty() || bodies[0] == nullptr || extents == nullptr) {
+    return Mix(index, absl::StrCat("nothing is known of the body of ", Describe(node)));
+  }
+  std::vector<RowInfo> entering(loop.body.parameters.size(), kFixedRow);
+  for (const LoopInput& rule : loop.inputs) {
+    const RowInfo rows = Entering(node, rule, inputs);
+    if (IsMixed(rows)) {
+      return Mix(index, absl::StrCat("how often ", Describe(node), " runs, or what it slices, ",
+                                     "may follow from all rows together"));
+    }
+    entering[static_cast<size_t>(rule.body_parameter)] = rows;
+  }
+  // States are taken to keep the rows that they start with, which is checked afterwards: so it
+  // holds from iteration to iteration.
+  const RowFollower body(loop.body, *bodies[0], *extents, row_extents_, entering, context_);
+  if (std::string why = WhyLoopMixes(node, inputs, entering, body); !why.empty()) {
+    return Mix(index, std::move(why));
+  }
+  for (const LoopOutput& rule : loop.outputs) {
+    const PartialShape& shape = loop.body.info(body.ResultValue(rule.body_result)).shape;
+    const RowInfo rows = Leaving(rule, body.result(rule.body_result), shape.rank());
+    if (IsMixed(rows)) {
+      return Mix(index, absl::StrCat("outputs of ", Describe(node), " join parts of all rows"));
+    }
+    rows_[static_cast<size_t>(index)][static_cast<size_t>(rule.output)] = rows;
+  }
+}
+
+// Each item runs alone: whatever the body does, it sees no other.
+void RowFollower::FollowItemsApart(int index, const std::vector<RowInfo>& inputs) {
+  const Node& node = graph_.node(index);
+  const Loop& loop = *node.loop;
+  bool fits =
+      loop.lengths_input < 0 || inputs[static_cast<size_t>(loop.lengths_input)] == kRowsFirst;
+  for (const LoopInput& rule : loop.inputs) {
+    if (rule.kind == LoopInput::Kind::kIteration) {
+      continue;
+    }
+    const RowInfo& rows = inputs[static_cast<size_t>(rule.input)];
+    fits = fits && (rule.kind == LoopInput::Kind::kInvariant ? rows.kind == Kind::kFixed
+                                                             : rows == kRowsFirst);
+  }
+  if (!fits) {
+    return Mix(index, absl::StrCat("items of ", Describe(node), " are not rows"));
+  }
+  std::vector<RowInfo>& rows = rows_[static_cast<size_t>(index)];
+  std::fill(rows.begin(), rows.end(), kRowsFirst);
+}
+
+void RowFollower::FollowBranches(int index, const std::vector<RowInfo>& inputs) {
+  const Node& node = graph_.node(index);
+  const If& branches = *node.branches;
+  if (std::any_of(inputs.begin(), inputs.end(), IsMixed)) {
+    return Mix(index, "");
+  }
+  if (inputs[static_cast<size_t>(branches.condition_input)].kind != Kind::kFixed) {
+    return Mix(index, absl::StrCat("which branch ", Describe(node),
+                                   " takes may follow from all rows together"));
+  }
+  std::vector<ValueExtents> known;
+  for (const ValueId id : node.inputs) {
+    known.push_back(id.present() ? extents_.of(id) : ValueExtents());
+  }
+  std::optional<std::vector<RowInfo>> found;
+  const auto& bodies = info_.bodies[static_cast<size_t>(index)];
+  for (size_t i = 0; i < bodies.size(); ++i) {
+    if (bodies[i] == nullptr) {
+      continue;  // never taken
+    }
+    const Branch& branch = i == 0 ? branches.then_branch : branches.else_branch;
+    const Extents extents = Extents::Find(branch.body, *bodies[i], context_.operators,
+                                          context_.symbols, InputsOf(branch, known));
+    const RowFollower body(branch.body, *bodies[i], extents, row_extents_, InputsOf(branch, inputs),
+                           context_);
+    std::vector<RowInfo> results;
+    for (const int result : branch.results) {
+      results.push_back(body.result(result));
+      if (IsMixed(results.back())) {
+        return Mix(index, absl::StrCat("in a branch of ", Describe(node), ": ",
+                                       body.WhyMixed(body.ResultValue(result))));
+      }
+    }
+    if (found.has_value() && *found != results) {
+      return Mix(index, absl::StrCat("the branches of ", Describe(node), " differ in their rows"));
+    }
+    found = std::move(results);
+  }
+  if (!found.has_value()) {
+    return Mix(index, absl::StrCat("nothing is known of the branches of ", Describe(node)));
+  }
+  rows_[static_cast<size_t>(index)] = *std::move(found);
+}
+
+}  // namespace beamwright::ops

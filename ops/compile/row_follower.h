@@ -1,0 +1,65 @@
+// RowFollower: which rows each value of a graph belongs to, as the operators' row functions tell,
+// through loops and branches. Private to row_proof.cc.
+#ifndef BEAMWRIGHT_OPS_COMPILE_ROW_FOLLOWER_H_
+#define BEAMWRIGHT_OPS_COMPILE_ROW_FOLLOWER_H_
+
+#include <string>
+#include <vector>
+
+#include "ops/compile/row_extents.h"
+
+namespace beamwright::ops {
+
+// What the followers of a graph and of those inside it share.
+struct RowContext {
+  const OperatorSet& operators;
+  Symbols& symbols;
+};
+
+class RowFollower {
+ public:
+  // All must outlive this. parameters: rows of each Parameter of `graph`. row_extents: what is
+  // known outside; what is noted in here stays in here, as it may hold for one iteration or branch.
+  RowFollower(const Graph& graph, const GraphInfo& info, const Extents& extents,
+              RowExtents row_extents, const std::vector<RowInfo>& parameters,
+              const RowContext& context);
+
+  const RowInfo& of(ValueId id) const {
+    return rows_[static_cast<size_t>(id.node)][static_cast<size_t>(id.output)];
+  }
+  // Of what Result `index` reads.
+  const RowInfo& result(int index) const { return of(ResultValue(index)); }
+  ValueId ResultValue(int index) const;
+  // Why a mixed value is mixed: the first node on the way to it whose inputs are not.
+  std::string WhyMixed(ValueId id) const;
+
+ private:
+  void Follow(int index);
+  bool IsDeclared(int index, int axis) const;
+  void FollowOperator(int index, const std::vector<RowInfo>& inputs);
+  void FollowLoop(int index, const std::vector<RowInfo>& inputs);
+  void FollowItemsApart(int index, const std::vector<RowInfo>& inputs);
+  void FollowBranches(int index, const std::vector<RowInfo>& inputs);
+  // Rows of a loop's body Parameter; mixed if they can't be told.
+  RowInfo Entering(const Node& node, const LoopInput& rule,
+                   const std::vector<RowInfo>& inputs) const;
+  // Rows of a loop's output that is made of a body result with `rows` and of this rank (-1: not
+  // known).
+  static RowInfo Leaving(const LoopOutput& rule, const RowInfo& rows, int rank);
+  // Why a loop's outputs are mixed, nothing if they are not. body: what was found inside.
+  std::string WhyLoopMixes(const Node& node, const std::vector<RowInfo>& inputs,
+                           const std::vector<RowInfo>& entering, const RowFollower& body) const;
+  void Mix(int index, std::string why);
+
+  const Graph& graph_;
+  const GraphInfo& info_;
+  const Extents& extents_;
+  RowExtents row_extents_;
+  const RowContext context_;
+  std::vector<std::vector<RowInfo>> rows_;  // by node and output
+  std::vector<std::string> why_;            // by node: why it mixes rows, where it begins
+};
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_COMPILE_ROW_FOLLOWER_H_

@@ -1,0 +1,37 @@
+// RowProof: whether the rows of a whole graph (the sources of an encoder) stay apart, whatever they
+// hold and however many there are: then what is computed for one of them is the same, bit for bit,
+// alone and beside others (docs/architecture.md, 'Rows'). It rests on the same rules of operators
+// as the plan of a decoder's step; loops and branches are followed into their bodies.
+#ifndef BEAMWRIGHT_OPS_COMPILE_ROW_PROOF_H_
+#define BEAMWRIGHT_OPS_COMPILE_ROW_PROOF_H_
+
+#include <string>
+#include <vector>
+
+#include "ops/graph/inference.h"
+
+namespace beamwright::ops {
+
+struct RowProof {
+  bool separable = false;
+  // Why not, with the node.
+  std::string reason;
+  // If separable, by Result: the axis that counts rows; -1: the result is the same for all.
+  std::vector<int> result_axes;
+};
+
+// What is known of the Parameters, each of which counts rows on its first axis. Indices into
+// graph.parameters: each element of `lengths`, one for each row, is the extent of the second axis
+// of `source`. -1: there are no such lengths.
+struct RowInputs {
+  int source = -1;
+  int lengths = -1;
+};
+
+// `graph` and `info` as InferGraph leaves them.
+RowProof ProveRowsApart(const Graph& graph, const GraphInfo& info, const OperatorSet& operators,
+                        const RowInputs& inputs = {});
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_COMPILE_ROW_PROOF_H_

@@ -1,0 +1,221 @@
+#include "ops/tensor/deferred.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <map>
+#include <new>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "ops/base/huge_pages.h"
+#include "ops/base/status.h"
+#include "ops/tensor/tensor_limit.h"
+
+namespace beamwright::ops {
+namespace {
+
+// Smaller constants are not worth two calls of the system each.
+constexpr int64_t kLeastBytes = int64_t{64} << 10;
+// What may be in memory beside what is made of it.
+constexpr int64_t kMostIdleBytes = int64_t{32} << 20;
+
+class DeferredConstant;
+
+}  // namespace
+
+// The deferred constants of one load, by age.
+class DeferredSession {
+ public:
+  void Add(int64_t id, const std::weak_ptr<DeferredConstant>& constant) {
+    const absl::MutexLock lock(&mutex_);
+    constants_[id] = constant;
+  }
+  void Remove(int64_t id) {
+    const absl::MutexLock lock(&mutex_);
+    constants_.erase(id);
+  }
+  void Count(int64_t bytes) { loaded_bytes_ += bytes; }
+  int64_t loaded_bytes() const { return loaded_bytes_; }
+  int64_t NewId() { return next_id_++; }
+
+  void Fail(const absl::Status& status) {
+    const absl::MutexLock lock(&mutex_);
+    status_.Update(status);
+  }
+  absl::Status status() const {
+    const absl::MutexLock lock(&mutex_);
+    return status_;
+  }
+  // The youngest that is older than `id` and still there; null if there is none.
+  std::shared_ptr<DeferredConstant> Before(int64_t& id) const {
+    const absl::MutexLock lock(&mutex_);
+    for (auto it = constants_.lower_bound(id); it != constants_.begin();) {
+      --it;
+      if (auto constant = it->second.lock()) {
+        id = it->first;
+        return constant;
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::map<int64_t, std::weak_ptr<DeferredConstant>> constants_ ABSL_GUARDED_BY(mutex_);
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<int64_t> loaded_bytes_ = 0;
+  std::atomic<int64_t> next_id_ = 0;
+};
+
+namespace {
+
+// Keeps an address for the elements from the beginning, and memory behind it while they are there.
+// What reads the address of forgotten elements ends the process, for zeros would be believed.
+class DeferredConstant final : public DeferredElements {
+ public:
+  // Null if the process has too many mappings; then it is made at once.
+  static std::shared_ptr<DeferredConstant> Make(int64_t bytes, FillElements fill,
+                                                std::shared_ptr<DeferredSession> session) {
+    void* const memory = mmap(nullptr, static_cast<size_t>(bytes), PROT_NONE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+      return nullptr;
+    }
+    const int64_t id = session->NewId();
+    std::shared_ptr<DeferredConstant> constant(
+        new DeferredConstant(static_cast<std::byte*>(memory), bytes, std::move(fill), session, id));
+    session->Add(id, constant);
+    return constant;
+  }
+
+  ~DeferredConstant() override {
+    session_->Remove(id_);
+    if (!is_absent()) {
+      CountHeld(-bytes_);
+      session_->Count(kept_ ? 0 : -bytes_);
+    }
+    munmap(memory_, static_cast<size_t>(bytes_));
+  }
+
+  std::byte* memory() const { return memory_; }
+
+  void Load() override {
+    const absl::MutexLock lock(&mutex_);
+    if (!absent_.load(std::memory_order_relaxed)) {
+      return;
+    }
+    if (mprotect(memory_, static_cast<size_t>(bytes_), PROT_READ | PROT_WRITE) != 0) {
+      throw std::bad_alloc();
+    }
+    WishHugePages(memory_, static_cast<size_t>(bytes_));
+    const absl::Status status = fill_(memory_);
+    if (!status.ok()) {
+      std::fill_n(memory_, bytes_, std::byte{0});
+      session_->Fail(status);
+    }
+    session_->Count(bytes_);
+    CountHeld(bytes_);
+    absent_.store(false, std::memory_order_release);
+  }
+
+  void Keep() override {
+    Load();
+    FillElements done;  // what it refers to goes without the lock
+    const absl::MutexLock lock(&mutex_);
+    if (!kept_) {
+      kept_ = true;
+      session_->Count(-bytes_);
+      std::swap(done, fill_);
+    }
+  }
+
+  void Forget() override {
+    const absl::MutexLock lock(&mutex_);
+    if (kept_ || absent_.load(std::memory_order_relaxed)) {
+      return;
+    }
+    absent_.store(true, std::memory_order_release);
+    madvise(memory_, static_cast<size_t>(bytes_), MADV_DONTNEED);
+    mprotect(memory_, static_cast<size_t>(bytes_), PROT_NONE);
+    session_->Count(-bytes_);
+    CountHeld(-bytes_);
+  }
+
+ private:
+  DeferredConstant(std::byte* memory, int64_t bytes, FillElements fill,
+                   std::shared_ptr<DeferredSession> session, int64_t id)
+      : memory_(memory),
+        bytes_(bytes),
+        id_(id),
+        session_(std::move(session)),
+        fill_(std::move(fill)) {}
+
+  std::byte* const memory_;
+  const int64_t bytes_;
+  const int64_t id_;
+  const std::shared_ptr<DeferredSession> session_;
+  absl::Mutex mutex_;
+  FillElements fill_;
+  bool kept_ = false;
+};
+
+thread_local std::shared_ptr<DeferredSession> current_session;
+
+}  // namespace
+
+DeferredScope::DeferredScope() {
+  if (current_session == nullptr) {
+    session_ = std::make_shared<DeferredSession>();
+    current_session = session_;
+  }
+}
+
+DeferredScope::~DeferredScope() { Finish().IgnoreError(); }
+
+absl::Status DeferredScope::Finish() {
+  if (session_ == nullptr) {
+    return absl::OkStatus();
+  }
+  const std::shared_ptr<DeferredSession> session = std::move(session_);
+  session_ = nullptr;
+  current_session = nullptr;
+  // The youngest first: what one was made of has then often nobody else who needs it.
+  int64_t id = session->NewId();
+  while (const std::shared_ptr<DeferredConstant> constant = session->Before(id)) {
+    if (constant.use_count() > 1) {
+      constant->Keep();
+    }
+  }
+  return session->status();
+}
+
+bool IsDeferred(int64_t bytes) { return current_session != nullptr && bytes >= kLeastBytes; }
+
+absl::StatusOr<Tensor> MakeConstant(DType dtype, const Shape& shape, const FillElements& fill) {
+  const int64_t bytes = NumElements(shape) * SizeOf(dtype);
+  if (IsDeferred(bytes)) {
+    const int64_t room = Tensor::BufferBytes(bytes);
+    if (auto constant = DeferredConstant::Make(room, fill, current_session)) {
+      std::byte* const memory = constant->memory();
+      DeferredElements* const deferred = constant.get();
+      return Tensor(dtype, shape, {std::move(constant), memory}, deferred);
+    }
+  }
+  Tensor tensor(dtype, shape);
+  BW_RETURN_IF_ERROR(fill(tensor.mutable_bytes()));
+  return tensor;
+}
+
+void ForgetIdle() {
+  if (current_session == nullptr || current_session->loaded_bytes() <= kMostIdleBytes) {
+    return;
+  }
+  int64_t id = current_session->NewId();
+  while (const std::shared_ptr<DeferredConstant> constant = current_session->Before(id)) {
+    constant->Forget();
+  }
+}
+
+}  // namespace beamwright::ops

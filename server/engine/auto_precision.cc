@@ -1,0 +1,213 @@
+#include "server/engine/auto_precision.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "ops/base/precision.h"
+#include "ops/base/status.h"
+#include "server/engine/decode_options.h"
+#include "server/engine/engine.h"
+#include "server/engine/parts.h"
+#include "server/engine/request_lines.h"
+
+namespace beamwright::engine {
+namespace {
+
+constexpr int kGoldenTrials = 100;
+constexpr int kMadeUpTrials = 40;
+constexpr double kLargestTrialShift = 0.1;  // as far as golden requests of fewer bits may be off
+
+using TrialAnswers = std::vector<std::unique_ptr<v1::Decoded>>;
+
+struct TrialRequest {
+  v1::Source source;
+  v1::DecodeOptions options;
+};
+
+// What the encoder takes as ids or features of `length` positions; empty: its extents are not
+// known.
+v1::Source RandomTrialSource(const DecodeModel::Parts& parts, int length, std::mt19937& random) {
+  const ops::Graph& graph = parts.encoder->graph();
+  const int node = graph.parameters[static_cast<size_t>(parts.encoder_input)];
+  const ops::ValueInfo& info = graph.node(node).outputs[0];
+  v1::Source source;
+  const auto below = [&random](int64_t limit) {
+    return static_cast<int32_t>(random() % static_cast<uint64_t>(std::max<int64_t>(limit, 1)));
+  };
+  if (info.shape.rank() > 1 && info.shape.dim(1) != ops::PartialShape::kDynamic) {
+    length = static_cast<int>(info.shape.dim(1));
+  }
+  if (ops::IsInteger(info.dtype)) {
+    const int64_t size = std::max<int64_t>(parts.source->size(), parts.source_table);
+    for (int i = 0; i < length; ++i) {
+      source.mutable_ids()->add_ids(below(size));
+    }
+    return source;
+  }
+  int64_t count = length;
+  source.mutable_features()->add_shape(length);
+  for (int axis = 2; axis < info.shape.rank(); ++axis) {
+    count *= info.shape.dim(axis);
+    source.mutable_features()->add_shape(info.shape.dim(axis));
+  }
+  if (count <= 0 || info.dtype != ops::DType::kF32) {
+    return {};
+  }
+  std::string data(static_cast<size_t>(count) * sizeof(float), '\0');
+  for (int64_t i = 0; i < count; ++i) {
+    const float value = static_cast<float>(below(2001) - 1000) / 1000;
+    std::copy_n(reinterpret_cast<const char*>(&value), sizeof(value),
+                data.begin() + i * static_cast<int64_t>(sizeof(value)));
+  }
+  source.mutable_features()->set_dtype("f32");
+  source.mutable_features()->set_data(std::move(data));
+  return source;
+}
+
+// The answer's whole beam tells more than its best.
+void WidenList(const DecodeModel& model, v1::DecodeOptions& options) {
+  const auto resolved = ResolveOptions(model, options);
+  if (resolved.ok()) {
+    v1::DecodeOptions wide = options;
+    wide.set_n_best((*resolved)->search.beam_size);
+    if (ResolveOptions(model, wide).ok()) {
+      options = wide;
+    }
+  }
+}
+
+absl::StatusOr<std::vector<TrialRequest>> MakeTrials(const DecodeModel& model,
+                                                     const std::string& golden) {
+  std::vector<TrialRequest> trials;
+  BW_ASSIGN_OR_RETURN(const std::vector<RequestLine> lines,
+                      ReadRequestLines(golden, kGoldenTrials));
+  for (const RequestLine& line : lines) {
+    trials.push_back({line.source, line.options});
+  }
+  std::mt19937 random(1);
+  for (int i = 0; lines.empty() && model.parts().encoder != nullptr && i < kMadeUpTrials; ++i) {
+    const int length = std::min(2 + i % 12, MaxSourceLength(model));
+    v1::Source source = RandomTrialSource(model.parts(), length, random);
+    if (source.kind_case() != v1::Source::KIND_NOT_SET) {
+      trials.push_back({std::move(source), {}});
+    }
+  }
+  for (TrialRequest& trial : trials) {
+    WidenList(model, trial.options);
+  }
+  return trials;
+}
+
+absl::StatusOr<TrialAnswers> DecodeTrials(const std::shared_ptr<const DecodeModel>& model,
+                                          absl::Span<const TrialRequest> trials) {
+  EngineOptions options;
+  options.num_threads = 1;
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Start(options));
+  TrialAnswers answers(trials.size());
+  absl::BlockingCounter left(static_cast<int>(trials.size()));
+  for (size_t i = 0; i < trials.size(); ++i) {
+    engine->Decode(model, trials[i].source, trials[i].options, {},
+                   [&answers, &left, i](absl::StatusOr<v1::Decoded> decoded) {
+                     if (decoded.ok()) {
+                       answers[i] = std::make_unique<v1::Decoded>(*std::move(decoded));
+                     }
+                     left.DecrementCount();
+                   });
+  }
+  left.Wait();
+  return answers;
+}
+
+bool HaveSameTokens(const v1::Hypothesis& a, const v1::Hypothesis& b) {
+  return std::equal(a.tokens().begin(), a.tokens().end(), b.tokens().begin(), b.tokens().end());
+}
+
+}  // namespace
+
+bool PrecisionTrial::IsClose() const {
+  return requests > 0 && 100 * other_best <= requests && 10 * other_lists <= requests &&
+         largest_shift <= kLargestTrialShift;
+}
+
+std::string PrecisionTrial::ToString() const {
+  return absl::StrFormat("%d of %d best hypotheses and %d lists differ, scores by up to %.3g",
+                         other_best, requests, other_lists, largest_shift);
+}
+
+PrecisionTrial CompareAnswers(absl::Span<const std::unique_ptr<v1::Decoded>> exact,
+                              absl::Span<const std::unique_ptr<v1::Decoded>> answers) {
+  PrecisionTrial trial;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    if (exact[i] == nullptr || exact[i]->hypotheses().empty()) {
+      continue;
+    }
+    ++trial.requests;
+    if (answers[i] == nullptr || answers[i]->hypotheses().empty()) {
+      ++trial.other_best;
+      ++trial.other_lists;
+      continue;
+    }
+    const auto& from = exact[i]->hypotheses();
+    const auto& to = answers[i]->hypotheses();
+    trial.other_lists +=
+        std::equal(from.begin(), from.end(), to.begin(), to.end(), HaveSameTokens) ? 0 : 1;
+    if (HaveSameTokens(from[0], to[0])) {
+      trial.largest_shift =
+          std::max(trial.largest_shift, std::abs(double{from[0].score()} - double{to[0].score()}));
+    } else {
+      ++trial.other_best;
+    }
+  }
+  return trial;
+}
+
+absl::StatusOr<std::shared_ptr<const DecodeModel>> CompileAuto(model::Bundle bundle,
+                                                               CompileOptions options) {
+  const auto note = std::make_shared<std::string>();
+  options.precision_note = note;
+  const auto compile = [&options](v1::Precision precision, model::Bundle own) {
+    options.precision = precision;
+    return DecodeModel::Compile(std::move(own), options);
+  };
+  if (FastestPrecision() == Precision::kF32) {
+    *note = "f32: this CPU has no AVX2";
+    return compile(v1::PRECISION_F32, std::move(bundle));
+  }
+  std::vector<TrialRequest> trials;
+  TrialAnswers exact;
+  {  // the weights in f32 go before others are made
+    BW_ASSIGN_OR_RETURN(const auto model, compile(v1::PRECISION_F32, bundle));
+    auto made = MakeTrials(*model, bundle.golden);
+    if (!made.ok()) {
+      return Annotate(made.status(), "golden.jsonl");
+    }
+    trials = *std::move(made);
+    BW_ASSIGN_OR_RETURN(exact, DecodeTrials(model, trials));
+  }
+  *note = absl::StrCat("tried with ", trials.size(),
+                       bundle.golden.empty() ? " made-up requests" : " golden requests");
+  for (const v1::Precision precision :
+       {v1::PRECISION_INT8, v1::PRECISION_INT8_CORE, v1::PRECISION_BF16}) {
+    if (trials.empty()) {
+      break;
+    }
+    BW_ASSIGN_OR_RETURN(auto model, compile(precision, bundle));
+    BW_ASSIGN_OR_RETURN(const TrialAnswers answers, DecodeTrials(model, trials));
+    const PrecisionTrial trial = CompareAnswers(exact, answers);
+    const absl::string_view name = model->parts().precision.name;
+    absl::StrAppend(note.get(), "; ", name, ": ", trial.ToString());
+    if (trial.IsClose()) {
+      absl::StrAppend(note.get(), "; ", name, " is taken");
+      return model;
+    }
+  }
+  absl::StrAppend(note.get(), "; f32 is taken");
+  return compile(v1::PRECISION_F32, std::move(bundle));
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,249 @@
+#include "server/engine/lane.h"
+
+#include <algorithm>
+#include <iterator>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/engine/encode.h"
+#include "server/engine/parked_drivers.h"
+#include "server/model/error_details.h"
+
+namespace beamwright::engine {
+namespace {
+
+// A run that takes no longer is left alone: who is dead in it is answered when it ends.
+constexpr absl::Duration kPatience = absl::Milliseconds(100);
+
+absl::Status TimedOut(absl::Duration took) {
+  return absl::InternalError(absl::StrCat(
+      "the model's graph ran for ", absl::FormatDuration(absl::Trunc(took, absl::Milliseconds(1))),
+      " without coming to an end (step-timeout)"));
+}
+
+}  // namespace
+
+Lane::Lane(const EngineOptions& options, Hangs& hangs, const Interruption* interruption)
+    : options_(options), hangs_(hangs), underway_(interruption) {
+  context_.num_threads = options.num_threads / options.num_streams;
+}
+
+Admission::Running Lane::Running() const {
+  Admission::Running running = encoding_;
+  running.requests += to_encode_.num_requests();
+  running.rows += to_encode_.reserved_rows();
+  running.bytes += to_encode_.reserved_bytes();
+  for (const auto& [model, driver] : drivers_) {
+    running.requests += driver->num_requests();
+    running.rows += driver->reserved_rows();
+    running.bytes += driver->reserved_bytes();
+  }
+  return running;
+}
+
+void Lane::Turn(Requests admitted, const absl::Status& end) {
+  to_encode_.Add(std::move(admitted));
+  if (!end.ok()) {
+    EndAll(end);
+  }
+  EncodeSome();
+  StepAll();
+}
+
+void Lane::EncodeSome() {
+  to_encode_.DropDead(absl::Now());
+  int64_t left = options_.max_encode_positions;
+  for (bool is_first = true;
+       !to_encode_.empty() && (is_first || to_encode_.next_positions() <= left); is_first = false) {
+    left -= EncodeGroup(to_encode_.TakeGroup(left));
+  }
+}
+
+int64_t Lane::EncodeGroup(Requests group) {
+  const PhaseScope phase(Phase::kPrepare);
+  const StepProfile::Here undivided(nullptr);
+  const absl::Time begin = absl::Now();
+  std::shared_ptr<const DecodeModel> model = group[0]->model;
+  const auto num_sources = static_cast<int>(group.size());
+  int64_t positions = 0;
+  ops::ExecutionContext context = context_;
+  context.deadline = absl::InfinitePast();
+  for (const std::unique_ptr<Request>& request : group) {
+    request->started = begin;
+    if (request->call.timeline != nullptr) {
+      request->call.timeline->started = begin;
+    }
+    positions += EncodePositions(*request);
+    context.deadline = std::max(context.deadline, request->call.deadline);
+    ++encoding_.requests;
+    encoding_.rows += request->beam_size;
+    encoding_.bytes += request->price_bytes;
+  }
+  Requests ready;
+  Requests again;
+  try {
+    ready = Encode(context, std::move(group), &underway_, &again);
+    to_encode_.Add(std::move(again));
+  } catch (const std::bad_alloc&) {
+    // The requests were told as they went.
+  }
+  encoding_ = {};
+  // Loops look at the deadline themselves.
+  const absl::Time now = absl::Now();
+  if (now > context.deadline && now - begin >= options_.slow_step &&
+      !underway_.interruption().raised()) {
+    hangs_.GivenUp(*model, now);
+  }
+  if (options_.observer != nullptr) {
+    options_.observer->OnEncode(*model, num_sources, positions, absl::Now() - begin);
+  }
+  if (ready.empty()) {
+    return positions;
+  }
+  try {
+    BeamDriver& driver = DriverOf(std::move(model));
+    for (auto& request : ready) {
+      if (request->call.timeline != nullptr) {
+        request->call.timeline->encoded = absl::Now();
+      }
+      driver.Join(std::move(request));
+    }
+  } catch (const std::bad_alloc&) {
+    // The same.
+  }
+  return positions;
+}
+
+BeamDriver& Lane::DriverOf(std::shared_ptr<const DecodeModel> model) {
+  const DecodeModel* const key = model.get();
+  auto found = drivers_.find(key);
+  if (found == drivers_.end()) {
+    found = drivers_.emplace(key, ParkedDrivers::Take(std::move(model))).first;
+  }
+  return *found->second;
+}
+
+void Lane::Step(const DecodeModel& model, BeamDriver& driver) {
+  const absl::Time begin = absl::Now();
+  StepFacts facts;
+  facts.num_rows = driver.reserved_rows();
+  const int64_t before = driver.num_done();
+  try {
+    facts.selection = driver.Step(context_, options_.observer, &underway_);
+  } catch (const std::bad_alloc&) {
+    // What ran is given up: the memory that it held is what the next requests need.
+    driver.FailAll(model::OutOfMemory());
+  }
+  if (driver.num_done() > before) {
+    hangs_.Decoded(model);
+  }
+  if (options_.observer != nullptr && facts.num_rows > 0) {
+    facts.took = absl::Now() - begin;
+    options_.observer->OnStep(model, facts);
+  }
+}
+
+void Lane::StepAll() {
+  // Models take turns, step by step; one without work is let go. During a step other models may be
+  // taken out, so the next one is looked up.
+  for (auto it = drivers_.begin(); it != drivers_.end();) {
+    const DecodeModel* const key = it->first;
+    Step(*key, *it->second);
+    it = drivers_.find(key);
+    if (it->second->idle()) {
+      ParkedDrivers::Park(std::move(it->second));
+      it = drivers_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+void Lane::EndAll(const absl::Status& why) {
+  to_encode_.FailAll(why);
+  for (const auto& [key, driver] : drivers_) {
+    try {
+      driver->End(why);
+    } catch (const std::bad_alloc&) {
+      driver->FailAll(why);  // what of them has no answer yet
+    }
+  }
+}
+
+Lane::Left Lane::AnswerMeanwhile(const Underway::Work& work, absl::Time now,
+                                 const absl::Status& end) {
+  if (end.ok()) {
+    to_encode_.DropDead(now);
+  } else {
+    to_encode_.FailAll(end);
+  }
+  for (const auto& [key, driver] : drivers_) {
+    driver->AnswerMeanwhile(now, end, options_.observer);
+  }
+  Left left;
+  for (const auto& request : *work.requests) {
+    // Of a step: its driver has looked.
+    if (work.driver == nullptr && !request->is_answered) {
+      const absl::Status status = end.ok() ? request->CheckAlive(now) : end;
+      if (!status.ok()) {
+        request->Fail(status);
+      }
+    }
+    if (work.driver == nullptr || request->takes_part) {
+      (request->is_answered ? left.gone : left.there) = true;
+    }
+  }
+  return left;
+}
+
+void Lane::Look(absl::Time now, const absl::Status& end,
+                absl::FunctionRef<void(const DecodeModel&)> slow,
+                absl::FunctionRef<void(const DecodeModel&)> hung) {
+  absl::MutexLock lock(&underway_.mutex());
+  const Underway::Work work = underway_.work();
+  const absl::Duration took = now - work.since;
+  if (work.model == nullptr || took < std::min(kPatience, options_.slow_step)) {
+    return;
+  }
+  const bool is_slow = took >= std::min(options_.slow_step, options_.step_timeout);
+  if (is_slow && !is_apart) {
+    slow(*work.model);
+  }
+  const Left left = AnswerMeanwhile(work, now, end);
+  const bool is_late = left.there && took >= options_.step_timeout;
+  // Those who are left repeat the run without who is gone: perhaps it was one of these.
+  if (underway_.interruption().raised() || !(is_late || !left.there || (left.gone && is_slow))) {
+    return;
+  }
+  bool is_out = false;
+  if (is_late) {
+    for (const auto& request : *work.requests) {
+      request->Fail(TimedOut(took));
+    }
+    is_out = hangs_.TimedOut(*work.model, now);
+  } else if (is_slow && end.ok()) {
+    is_out = hangs_.GivenUp(*work.model, now);
+  }
+  underway_.interruption().Raise();
+  if (is_out) {
+    if (is_apart) {
+      AnswerMeanwhile(work, now, hangs_.Check(*work.model, now));
+    }
+    hung(*work.model);
+  }
+}
+
+void Lane::MoveOthers(const DecodeModel& own, Lane& rest) {
+  to_encode_.MoveOthers(own, rest.to_encode_);
+  for (auto it = drivers_.begin(); it != drivers_.end();) {
+    const auto next = std::next(it);
+    if (it->first != &own) {
+      rest.drivers_.insert(drivers_.extract(it));
+    }
+    it = next;
+  }
+}
+
+}  // namespace beamwright::engine

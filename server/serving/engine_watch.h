@@ -1,0 +1,39 @@
+// EngineWatch: looks whether the engine still comes round, and tells ServingState. Probes and
+// health services read what it found, so that none of them ever waits for the engine's locks, and
+// all of them say the same.
+#ifndef BEAMWRIGHT_SERVER_SERVING_ENGINE_WATCH_H_
+#define BEAMWRIGHT_SERVER_SERVING_ENGINE_WATCH_H_
+
+#include <functional>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "server/serving/serving_state.h"
+
+namespace beamwright::serving {
+
+class EngineWatch {
+ public:
+  // stalled: for how long the engine has had work and not come round (Engine::Load::stalled). It is
+  // asked on the watch's thread, eight times in `longest` and once a second at least. An engine
+  // that stalls for more than `longest` hangs.
+  EngineWatch(std::function<absl::Duration()> stalled, absl::Duration longest, ServingState& state);
+  // From now on nobody says that the engine hangs.
+  ~EngineWatch();
+  EngineWatch(const EngineWatch&) = delete;
+  EngineWatch& operator=(const EngineWatch&) = delete;
+
+ private:
+  void Run();
+
+  const std::function<absl::Duration()> stalled_;
+  const absl::Duration longest_;
+  ServingState& state_;
+  absl::Notification stop_;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace beamwright::serving
+
+#endif  // BEAMWRIGHT_SERVER_SERVING_ENGINE_WATCH_H_

@@ -1,0 +1,42 @@
+#include "server/serving/load_watch.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace beamwright::serving {
+namespace {
+
+constexpr absl::Duration kLookInterval = absl::Milliseconds(50);
+
+}  // namespace
+
+LoadWatch::LoadWatch(absl::Duration timeout, std::function<bool()> stopped)
+    : timeout_(timeout), thread_([this, stopped = std::move(stopped)] {
+        const absl::Time end = absl::Now() + timeout_;
+        while (!done_.WaitForNotificationWithTimeout(kLookInterval)) {
+          is_late_ = absl::Now() >= end;
+          if (is_late_ || (stopped != nullptr && stopped())) {
+            interruption_.Raise();
+            return;
+          }
+        }
+      }) {}
+
+LoadWatch::~LoadWatch() {
+  done_.Notify();
+  thread_.join();
+}
+
+absl::Status LoadWatch::Check() const {
+  if (!interruption_.raised()) {
+    return absl::OkStatus();
+  }
+  return is_late_ ? absl::DeadlineExceededError(
+                        absl::StrCat("its graphs did not come to an end in ",
+                                     absl::FormatDuration(timeout_), " (load-timeout)"))
+                  : absl::CancelledError("the server was stopped while the model was loading");
+}
+
+}  // namespace beamwright::serving

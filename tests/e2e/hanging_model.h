@@ -1,0 +1,24 @@
+// A bundle whose step some sources keep from coming to an end: the decoder, an ONNX graph, has a
+// Loop with a product in its body, which then has 2^40 iterations.
+#ifndef BEAMWRIGHT_TESTS_E2E_HANGING_MODEL_H_
+#define BEAMWRIGHT_TESTS_E2E_HANGING_MODEL_H_
+
+#include <string>
+
+#include "beamwright/v1/decode.pb.h"
+#include "tests/server/model/temp_bundle.h"
+
+namespace beamwright::e2e {
+
+// When its graphs do not end. At load: one of these sources is in its warmup.jsonl.
+enum class Hangs { kForSomeSources, kAtLoad };
+
+// Writes it to `folder`, a place for a version.
+void WriteHangingModel(const model::TempFolder& temp, const std::string& folder, Hangs hangs);
+
+// One source for it, which hangs or not.
+v1::Source SourceThatHangs(bool hangs);
+
+}  // namespace beamwright::e2e
+
+#endif  // BEAMWRIGHT_TESTS_E2E_HANGING_MODEL_H_

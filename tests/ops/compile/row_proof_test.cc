@@ -1,0 +1,106 @@
+// What is proven of whole graphs, and what is said where nothing is. That proofs hold is shown with
+// engines and many sources (tests/server/engine/encoder_batching_test.cc).
+#include "ops/compile/row_proof.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ops/loop/model.h"
+#include "tests/support/graph_builder.h"
+
+namespace beamwright::ops {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing_support::GraphBuilder;
+
+RowProof Prove(Graph graph, const RowInputs& inputs = {0, -1}) {
+  RowProof proof;
+  const auto model = Model::Compile(std::move(graph), Precision::kF32, inputs, proof);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return proof;
+}
+
+TEST(RowProof, TellsWhereResultsCountRows) {
+  GraphBuilder graph;
+  const auto x = graph.Parameter("x", DType::kF32, {-1, -1, 4});
+  graph.Result("same", graph.Add("Tanh", {x}));
+  graph.Result("time_first", graph.Add("Transpose", {x, graph.Ints({1, 0, 2})}));
+  graph.Result("time",
+               graph.Add("Gather", {graph.Add("ShapeOf", {x}), graph.Int(1), graph.Int(0)}));
+  const RowProof proof = Prove(graph.Build());
+  EXPECT_TRUE(proof.separable) << proof.reason;
+  EXPECT_THAT(proof.result_axes, ElementsAre(0, 1, -1));
+}
+
+TEST(RowProof, NamesTheFirstNodeThatMixesRows) {
+  GraphBuilder graph;
+  const auto x = graph.Parameter("x", DType::kF32, {-1, 4});
+  const auto most = graph.Add("ReduceMax", {x, graph.Ints({0})}, {{"keep_dims", true}}, "loudest");
+  const auto y = graph.Add("Subtract", {x, most}, {}, "difference");
+  graph.Result("y", graph.Add("Tanh", {y}, {}, "tanh"));
+  const RowProof proof = Prove(graph.Build());
+  EXPECT_FALSE(proof.separable);
+  EXPECT_EQ(proof.reason, "rows of ReduceMax 'loudest' cannot be told apart");
+}
+
+TEST(RowProof, NamesWhatIsInsideALoop) {
+  GraphBuilder body;
+  const auto slice = body.Parameter("slice", DType::kF32, {-1, 1});
+  body.Result("part", body.Add("SoftMax", {slice}, {{"axis", int64_t{0}}}, "over rows"));
+  Loop loop;
+  loop.body = body.Build();
+  loop.inputs = {testing_support::Sliced(0, 0, 1)};
+  loop.outputs = {testing_support::Joined(0, 0, 1)};
+  GraphBuilder graph;
+  const auto x = graph.Parameter("x", DType::kF32, {-1, -1});
+  graph.Result("y", graph.Loop({x}, std::move(loop), 1));
+  EXPECT_EQ(Prove(graph.Build()).reason,
+            "in the body of Loop 'loop': rows of SoftMax 'over rows' cannot be told apart");
+}
+
+TEST(RowProof, ABatchThatTheFileFixesIsNoProof) {
+  GraphBuilder graph;
+  graph.Result("y", graph.Add("Tanh", {graph.Parameter("x", DType::kF32, {1, -1})}));
+  EXPECT_THAT(Prove(graph.Build()).reason, HasSubstr("input 'x' is declared"));
+}
+
+TEST(RowProof, ANumberOfRowsThatTheFileDeclaresOnTheWayIsNoProof) {
+  GraphBuilder graph;
+  const auto x = graph.Parameter("x", DType::kF32, {-1, 4});
+  const auto y = graph.Add("Tanh", {x}, {}, "tanh");
+  Graph built = graph.Build();
+  built.node(y.node).outputs[0].shape = PartialShape({1, 4});
+  GraphBuilder more(std::move(built));
+  more.Result("y", more.Add("Exp", {y}));
+  EXPECT_EQ(Prove(more.Build()).reason, "the file declares a number of rows for Tanh 'tanh'");
+}
+
+TEST(RowProof, AResultPerSeveralRowsIsNone) {
+  GraphBuilder graph;
+  const auto x = graph.Parameter("x", DType::kF32, {-1, 6});
+  graph.Result("y", graph.Add("Reshape", {x, graph.Ints({-1, 3})}, {{"special_zero", false}}));
+  EXPECT_EQ(Prove(graph.Build()).reason, "output 'y' has no axis that counts rows");
+}
+
+// The longest of lengths that all are the time axis is no matter of rows; that of others is.
+TEST(RowProof, LengthsMayBeTheTimeAxis) {
+  const auto encoder = [] {
+    GraphBuilder graph;
+    const auto x = graph.Parameter("x", DType::kF32, {-1, -1});
+    const auto lengths = graph.Parameter("lengths", DType::kI64, {-1});
+    const auto longest =
+        graph.Add("ReduceMax", {lengths, graph.Ints({0})}, {{"keep_dims", false}}, "longest");
+    const auto places = graph.Add("Range", {graph.Int(0), longest, graph.Int(1)},
+                                  {{"output_type", std::string("f32")}});
+    graph.Result("y", graph.Add("Add", {x, places}));
+    return graph.Build();
+  };
+  const RowProof proof = Prove(encoder(), {0, 1});
+  EXPECT_TRUE(proof.separable) << proof.reason;
+  EXPECT_THAT(Prove(encoder()).reason, HasSubstr("longest"));
+}
+
+}  // namespace
+}  // namespace beamwright::ops
