@@ -19,6 +19,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "ops/base/status.h"
 #include "server/http/bind_socket.h"
 
@@ -27,6 +29,8 @@ namespace {
 
 // Of silence; a connection that drips is never silent, and goes when there are too many.
 constexpr unsigned kIdleSeconds = 30;
+// Connections beyond the limit that have their grace; with more than that nobody has.
+constexpr int kYoungConnections = 512;
 // For connections that were told to go and are not gone yet.
 constexpr int kSpareConnections = 512;
 // Until the next attempt where the process has no file left: what waits in the kernel would make
@@ -60,6 +64,7 @@ bool HasBody(MHD_Connection* connection) {
 
 struct Client {
   MHD_socket socket = MHD_INVALID_SOCKET;
+  absl::Time quiet_since;
   bool is_answered_soon = false;  // metrics are being written for it
   bool is_told_to_go = false;
   std::list<Client>::iterator place;
@@ -79,11 +84,12 @@ struct Scrape {
 class ProbeListener::Impl {
  public:
   // Owns `listening` from now on.
-  Impl(int listening, const Probes& probes, int max_connections)
+  Impl(int listening, const Probes& probes, int max_connections, absl::Duration grace)
       : listening_(listening),
         stop_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         probes_(probes),
-        max_connections_(max_connections) {}
+        max_connections_(max_connections),
+        grace_(grace) {}
 
   ~Impl() {
     {
@@ -110,10 +116,10 @@ class ProbeListener::Impl {
     daemon_ = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET, 0,
         nullptr, nullptr, &OnRequest, this, MHD_OPTION_CONNECTION_LIMIT,
-        static_cast<unsigned>(max_connections_ + kSpareConnections), MHD_OPTION_CONNECTION_TIMEOUT,
-        kIdleSeconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes,
-        MHD_OPTION_NOTIFY_CONNECTION, &OnConnection, this, MHD_OPTION_NOTIFY_COMPLETED,
-        &OnCompleted, this, MHD_OPTION_END);
+        static_cast<unsigned>(max_connections_ + kYoungConnections + kSpareConnections),
+        MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        kConnectionBytes, MHD_OPTION_NOTIFY_CONNECTION, &OnConnection, this,
+        MHD_OPTION_NOTIFY_COMPLETED, &OnCompleted, this, MHD_OPTION_END);
     if (daemon_ == nullptr || stop_fd_ < 0) {
       return absl::ResourceExhaustedError(
           "no thread or no epoll for probes and metrics; see 'ulimit -n' and 'ulimit -u'");
@@ -172,22 +178,28 @@ class ProbeListener::Impl {
     }
     Client& client = quiet_.back();
     client.place = std::prev(quiet_.end());
+    client.quiet_since = absl::Now();
     client.socket =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    if (static_cast<int>(quiet_.size()) > max_connections_) {
-      MakeRoom();
-    }
+    MakeRoom(client.quiet_since - grace_);
     return &client;
   }
 
-  // The library sees the end of the connection at its next turn and closes it.
-  void MakeRoom() {
-    auto quietest = std::find_if(quiet_.begin(), quiet_.end(),
-                                 [](const Client& client) { return !client.is_answered_soon; });
-    quietest = quietest == quiet_.end() ? quiet_.begin() : quietest;
-    quietest->is_told_to_go = true;
-    shutdown(quietest->socket, SHUT_RDWR);
-    leaving_.splice(leaving_.end(), quiet_, quietest);
+  // Tells those above the limit to go that have been quiet since `before`, and more if there are
+  // too many for that. The library sees the end of a connection at its next turn and closes it.
+  void MakeRoom(absl::Time before) {
+    while (static_cast<int>(quiet_.size()) > max_connections_) {
+      auto quietest = std::find_if(quiet_.begin(), quiet_.end(),
+                                   [](const Client& client) { return !client.is_answered_soon; });
+      quietest = quietest == quiet_.end() ? quiet_.begin() : quietest;
+      if (quietest->quiet_since > before &&
+          static_cast<int>(quiet_.size()) <= max_connections_ + kYoungConnections) {
+        return;
+      }
+      quietest->is_told_to_go = true;
+      shutdown(quietest->socket, SHUT_RDWR);
+      leaving_.splice(leaving_.end(), quiet_, quietest);
+    }
   }
 
   void Leave(const Client& client) {
@@ -204,6 +216,7 @@ class ProbeListener::Impl {
       return;
     }
     client->is_answered_soon = false;
+    client->quiet_since = absl::Now();
     if (!client->is_told_to_go) {
       impl.quiet_.splice(impl.quiet_.end(), impl.quiet_, client->place);
     }
@@ -297,6 +310,7 @@ class ProbeListener::Impl {
   const int stop_fd_;
   const Probes& probes_;
   const int max_connections_;
+  const absl::Duration grace_;
   MHD_Daemon* daemon_ = nullptr;
   std::list<Client> quiet_;    // the one that has been quiet for longest first
   std::list<Client> leaving_;  // told to go
@@ -312,12 +326,13 @@ ProbeListener::~ProbeListener() = default;
 
 absl::StatusOr<std::unique_ptr<ProbeListener>> ProbeListener::Start(const std::string& address,
                                                                     const Probes& probes,
-                                                                    int max_connections) {
+                                                                    int max_connections,
+                                                                    absl::Duration grace) {
   BW_ASSIGN_OR_RETURN(const BoundSocket bound, BindSocket(address));
   std::unique_ptr<ProbeListener> listener(new ProbeListener);
   listener->address_ = bound.address;
   listener->port_ = bound.port;
-  listener->impl_ = std::make_unique<Impl>(bound.fd, probes, max_connections);
+  listener->impl_ = std::make_unique<Impl>(bound.fd, probes, max_connections, grace);
   BW_RETURN_IF_ERROR(listener->impl_->Start());
   return listener;
 }

@@ -86,8 +86,8 @@ class HeldMetrics : public prometheus::Collectable {
 
 class ProbeListenerTest : public ::testing::Test {
  protected:
-  void Start(int max_connections = 128) {
-    auto listener = ProbeListener::Start("127.0.0.1:0", probes_, max_connections);
+  void Start(int max_connections = 128, absl::Duration grace = absl::ZeroDuration()) {
+    auto listener = ProbeListener::Start("127.0.0.1:0", probes_, max_connections, grace);
     ASSERT_TRUE(listener.ok()) << listener.status();
     listener_ = *std::move(listener);
   }
@@ -188,6 +188,25 @@ TEST_F(ProbeListenerTest, TheConnectionThatIsQuietLongestMakesRoom) {
     clients.emplace_back(listener_->port());
   }
   EXPECT_THAT(Ask(Asking("/livez")), StartsWith("HTTP/1.1 200 "));
+}
+
+// A crowd that comes faster than a client can write its request.
+TEST_F(ProbeListenerTest, NobodyGoesBeforeThereWasTimeToAsk) {
+  Start(4, absl::InfiniteDuration());
+  const ProbeClient client(listener_->port());
+  std::vector<ProbeClient> crowd;
+  for (int i = 0; i < 400; ++i) {
+    crowd.emplace_back(listener_->port());
+  }
+  EXPECT_THAT(Ask(Asking("/livez")), StartsWith("HTTP/1.1 200 "));  // the crowd was let in
+  client.Send(Asking("/livez"));
+  EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 200 "));
+  // With too many, grace or not, the one that has been quiet for longest goes.
+  for (int i = 0; i < 200; ++i) {
+    crowd.emplace_back(listener_->port());
+  }
+  EXPECT_THAT(Ask(Asking("/livez")), StartsWith("HTTP/1.1 200 "));
+  EXPECT_TRUE(crowd[0].IsHungUpOn());
 }
 
 TEST_F(ProbeListenerTest, MetricsThatTakeLongHoldUpNoProbe) {
