@@ -93,6 +93,10 @@ int Probe(int port, int times, int seconds, const char* what) {
     const auto reply = client.Get("/livez");
     if (reply && reply->status == 200) {
       took.push_back(absl::Now() - begin);
+    } else {
+      std::printf("probe %d: %s\n", i,
+                  reply ? std::to_string(reply->status).c_str()
+                        : httplib::to_string(reply.error()).c_str());
     }
   }
   std::sort(took.begin(), took.end());
