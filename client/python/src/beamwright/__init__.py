@@ -1,0 +1,141 @@
+"""Client of Beamwright, a server that decodes recurrent sequence models by beam search.
+
+    import beamwright
+
+    with beamwright.Client("localhost:8001") as client:
+        print(client.decode("recurrent", beam_size=5, n_best=3))
+
+gRPC, protobuf and NumPy are imported when they are first needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ._errors import (
+    ArgumentTypeError,
+    BeamwrightError,
+    CallCancelledError,
+    ClientClosedError,
+    Code,
+    DeadlineExceededError,
+    FailedPreconditionError,
+    FieldViolation,
+    ForkError,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+    RpcError,
+    ServerError,
+    UnauthenticatedError,
+    UnavailableError,
+    UnimplementedError,
+)
+from ._options import DecodeOptions, ScoreOptions
+from ._types import (
+    Alignment,
+    Decoded,
+    DecoderInputs,
+    Features,
+    FinishReason,
+    Health,
+    Hotword,
+    HotwordsLike,
+    Hypothesis,
+    LatticeStep,
+    MemberPart,
+    ModelDescription,
+    ModelSummary,
+    Scored,
+    ScoredTarget,
+    ScorerPart,
+    SourceLike,
+    StableTokens,
+    StreamUpdate,
+    TargetLike,
+    TensorInfo,
+    TopTokens,
+)
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from ._aio import AsyncClient, AsyncDecodeStream
+    from ._client import Client, DecodeStream
+    from ._server import Server, serve
+
+_LATER = {
+    "AsyncClient": "_aio",
+    "AsyncDecodeStream": "_aio",
+    "Client": "_client",
+    "DecodeStream": "_client",
+    "Server": "_server",
+    "serve": "_server",
+}
+
+__all__ = [
+    "Alignment",
+    "ArgumentTypeError",
+    "AsyncClient",
+    "AsyncDecodeStream",
+    "BeamwrightError",
+    "CallCancelledError",
+    "Client",
+    "ClientClosedError",
+    "Code",
+    "DeadlineExceededError",
+    "DecodeOptions",
+    "DecodeStream",
+    "Decoded",
+    "DecoderInputs",
+    "FailedPreconditionError",
+    "Features",
+    "FieldViolation",
+    "FinishReason",
+    "ForkError",
+    "Health",
+    "Hotword",
+    "HotwordsLike",
+    "Hypothesis",
+    "InternalError",
+    "InvalidArgumentError",
+    "LatticeStep",
+    "MemberPart",
+    "ModelDescription",
+    "ModelSummary",
+    "NotFoundError",
+    "PermissionDeniedError",
+    "ResourceExhaustedError",
+    "RpcError",
+    "ScoreOptions",
+    "Scored",
+    "ScoredTarget",
+    "ScorerPart",
+    "Server",
+    "ServerError",
+    "SourceLike",
+    "StableTokens",
+    "StreamUpdate",
+    "TargetLike",
+    "TensorInfo",
+    "TopTokens",
+    "UnauthenticatedError",
+    "UnavailableError",
+    "UnimplementedError",
+    "__version__",
+    "serve",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

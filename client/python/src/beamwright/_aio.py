@@ -1,0 +1,416 @@
+"""The client for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import grpc
+
+from . import _answers, _bulk, _calls, _wire
+from ._base import BaseClient
+from ._connection import AioConnection, Settings, seconds
+from ._errors import ArgumentTypeError, BeamwrightError, ClientClosedError, Code, make_error
+from ._options import DECODE_OPTIONS, SCORE_OPTIONS
+from ._requests import set_source
+from ._types import (
+    Alignment,
+    Decoded,
+    Health,
+    ModelDescription,
+    ModelSummary,
+    Scored,
+    SourceLike,
+    StreamUpdate,
+    TargetLike,
+)
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self, Unpack
+
+    from ._options import DecodeOptions, ScoreOptions
+
+
+class AsyncDecodeStream(AsyncIterator[StreamUpdate]):
+    """The messages of a stream as they come; the last one has the answer. Closing it ends the call."""
+
+    def __init__(self, call: Any, source: str | None, settings: Settings) -> None:
+        self._messages = call.__aiter__()
+        self._call = call
+        self._source = source
+        self._settings = settings
+        self._result: Decoded | None = None
+
+    async def __anext__(self) -> StreamUpdate:
+        try:
+            message = await anext(self._messages)
+        except grpc.RpcError as error:
+            raise self._settings.error_of(error) from None
+        update = _answers.stream_update(message, self._source)
+        self._result = update.result or self._result
+        return update
+
+    async def result(self) -> Decoded:
+        """The whole answer; reads what is left of the stream."""
+        async for _ in self:
+            pass
+        if self._result is None:
+            raise make_error(Code.INTERNAL, "the stream ended without an answer")
+        return self._result
+
+    async def close(self) -> None:
+        """Ends the call, if it is under way."""
+        self._call.cancel()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+async def _iterate(sources: Any) -> AsyncIterator[Any]:
+    """Any iterable as an asynchronous one."""
+    if hasattr(sources, "__aiter__"):
+        async for source in sources:
+            yield source
+        return
+    for source in sources:
+        yield source
+
+
+class AsyncClient(BaseClient):
+    """A client of a Beamwright server for asyncio.
+
+    It may be used in one event loop after another, not in several at a time.
+
+    Its arguments: help(beamwright.AsyncClient.__init__). Close it, or use it in an async with
+    statement.
+    """
+
+    _connection: AioConnection
+
+    def _connect(self) -> AioConnection:
+        return AioConnection(self._settings)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends the calls that are under way; calls from here on raise ClientClosedError."""
+        await self._connection.close()
+
+    @_calls.with_options(DECODE_OPTIONS)
+    async def decode(
+        self,
+        source: SourceLike,
+        *,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: float | None = None,
+        **options: Unpack[DecodeOptions],
+    ) -> Decoded:
+        """Decodes one source.
+
+        Args:
+            source: Text; token ids; an array: whole numbers of one axis are ids, any other is
+                features [length, ...]; Features; or DecoderInputs.
+            model: The model's name.
+            version: Its version or a label.
+            timeout: Seconds.
+            **options: What is left out, or None, is as the model says.
+
+        Raises:
+            InvalidArgumentError: An option or the source is wrong; `violations` names the fields.
+            NotFoundError: There is no such model.
+            ResourceExhaustedError: The server is full, or the source too large for it.
+            UnavailableError: No server answers.
+            DeadlineExceededError: The time was up.
+        """
+        request = self._decode_request("decode", model, version, options)
+        text = set_source(request.sources.add(), source)
+        response = await self._call(_wire.DECODE, request, timeout)
+        return _answers.decoded(self._only(response, "decoded"), text, response)
+
+    @overload
+    def decode_many(
+        self,
+        sources: Iterable[SourceLike] | AsyncIterable[SourceLike],
+        *,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: float | None = None,
+        batch_size: int = _bulk.BATCH_SIZE,
+        max_in_flight: int = _bulk.MAX_IN_FLIGHT,
+        on_error: Literal["raise"] = "raise",
+        progress: bool = False,
+        **options: Unpack[DecodeOptions],
+    ) -> AsyncIterator[Decoded]: ...
+    @overload
+    def decode_many(
+        self,
+        sources: Iterable[SourceLike] | AsyncIterable[SourceLike],
+        *,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: float | None = None,
+        batch_size: int = _bulk.BATCH_SIZE,
+        max_in_flight: int = _bulk.MAX_IN_FLIGHT,
+        on_error: Literal["return"],
+        progress: bool = False,
+        **options: Unpack[DecodeOptions],
+    ) -> AsyncIterator[Decoded | BeamwrightError]: ...
+    @_calls.with_options(DECODE_OPTIONS)
+    def decode_many(
+        self,
+        sources: Iterable[SourceLike] | AsyncIterable[SourceLike],
+        *,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: float | None = None,
+        batch_size: int = _bulk.BATCH_SIZE,
+        max_in_flight: int = _bulk.MAX_IN_FLIGHT,
+        on_error: Literal["raise", "return"] = "raise",
+        progress: bool = False,
+        **options: Unpack[DecodeOptions],
+    ) -> AsyncIterator[Decoded] | AsyncIterator[Decoded | BeamwrightError]:
+        """Decodes any number of sources; answers come in their order.
+
+        Sources are taken as they are needed: at most batch_size * max_in_flight of them ahead of
+        the answer that is waited for. Each is answered on its own, so that one that fails does not
+        concern the others. A fault of every call (an unknown model, no server) ends the iteration
+        in any case.
+
+        Args:
+            sources: Any iterable, or asynchronous one; of each element the same as for decode.
+            model: The model's name.
+            version: Its version or a label.
+            timeout: Seconds for each call, from when it is sent.
+            batch_size: Sources of a call, 1 to 4096; a call of more than 1 MiB is sent earlier.
+                With 1, and max_in_flight 1, each source is answered before the next is taken.
+            max_in_flight: Calls under way at the same time, 1 to 256.
+            on_error: "raise": the first source that fails ends the iteration, with its `index` in
+                the exception. "return": the exception stands in the place of its answer.
+            progress: Show a bar, if tqdm is installed.
+            **options: As for decode.
+        """
+        _calls.check_sources(sources)
+        _calls.check_bulk(batch_size, max_in_flight, on_error)
+        request = self._decode_request("decode_many", model, version, options)
+        seconds(timeout, self._settings.timeout)
+        if not hasattr(sources, "__aiter__") and not hasattr(sources, "__iter__"):
+            raise ArgumentTypeError(f"sources is {type(sources).__name__}; an iterable is expected")
+        iterator = _iterate(sources)
+        answers = self._answers(iterator, request, timeout, batch_size, max_in_flight)
+        return self._handed_out(answers, on_error, _bulk.Progress(progress, sources))
+
+    async def _handed_out(
+        self,
+        answers: AsyncGenerator[Decoded | BeamwrightError, None],
+        on_error: str,
+        progress: _bulk.Progress,
+    ) -> AsyncIterator[Any]:
+        try:
+            async for answer in answers:
+                if on_error == "raise" and isinstance(answer, BeamwrightError):
+                    raise answer
+                progress.step()
+                yield answer
+        finally:
+            progress.close()
+            await answers.aclose()
+
+    async def _answers(
+        self,
+        sources: AsyncIterator[Any],
+        template: Any,
+        timeout: float | None,
+        size: int,
+        most: int,
+    ) -> AsyncGenerator[Decoded | BeamwrightError, None]:
+        under_way: deque[_bulk.Batch] = deque()
+        taken = 0
+        more = True
+        try:
+            while more or under_way:
+                while more and len(under_way) < most and not (under_way and under_way[0].call.done()):
+                    batch = _bulk.Batch(template, taken)
+                    while not batch.is_full(size):
+                        try:
+                            batch.add(await anext(sources))
+                        except StopAsyncIteration:
+                            more = False
+                            break
+                    taken += len(batch)
+                    if len(batch):
+                        batch.call = self._start(batch, timeout)
+                        under_way.append(batch)
+                if under_way:
+                    batch = under_way[0]
+                    answers = await self._answers_of(batch)
+                    under_way.popleft()
+                    for answer in answers:
+                        yield answer
+        finally:
+            for batch in under_way:
+                batch.call.cancel()
+
+    def _start(self, batch: _bulk.Batch, timeout: float | None) -> Any:
+        if not batch.request.sources:
+            return _bulk.Nothing()
+        return self._connection.stub(_wire.DECODE)(
+            batch.request,
+            timeout=seconds(timeout, self._settings.timeout),
+            metadata=self._settings.metadata,
+        )
+
+    async def _answers_of(self, batch: _bulk.Batch) -> list[Decoded | BeamwrightError]:
+        try:
+            response = await batch.call
+        except grpc.RpcError as error:
+            return batch.failures(self._settings.error_of(error))
+        except asyncio.CancelledError:
+            self._raise_if_closed()
+            raise
+        return batch.answers(response)
+
+    @_calls.with_options(DECODE_OPTIONS)
+    def stream(
+        self,
+        source: SourceLike,
+        *,
+        provisional: bool = False,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: float | None = None,
+        **options: Unpack[DecodeOptions],
+    ) -> AsyncDecodeStream:
+        """Decodes one source and tells, while the search runs, which tokens can no longer change.
+
+        Args:
+            source: As for decode.
+            provisional: Also tell the best hypothesis as it stands, which may change.
+            model: The model's name.
+            version: Its version or a label.
+            timeout: Seconds, for all of it.
+            **options: As for decode.
+
+        Returns:
+            An asynchronous iterator over messages, the last of which has the answer; `result()` reads them all.
+        """
+        request = self._decode_request("stream", model, version, options, _wire.StreamDecodeRequest())
+        request.provisional = bool(provisional)
+        text = set_source(request.source, source)
+        call = self._connection.stub(_wire.STREAM_DECODE)(
+            request,
+            timeout=seconds(timeout, self._settings.timeout),
+            metadata=self._settings.metadata,
+        )
+        return AsyncDecodeStream(call, text, self._settings)
+
+    @_calls.with_options(SCORE_OPTIONS)
+    async def score(
+        self,
+        source: SourceLike,
+        *targets: TargetLike,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: float | None = None,
+        **options: Unpack[ScoreOptions],
+    ) -> Scored:
+        """Scores given targets of a source: to the bit what a search reports for them.
+
+        Args:
+            source: As for decode.
+            *targets: 1 to 256 of them, as text or token ids.
+            model: The model's name.
+            version: Its version or a label.
+            timeout: Seconds.
+            **options: What is left out, or None, is as the model says.
+        """
+        request, text = _calls.score_request(
+            source, targets, model or self._model, self._version_of(version), options
+        )
+        response = await self._call(_wire.SCORE, request, timeout)
+        return _answers.scored(self._only(response, "scored"), text, response)
+
+    async def align(
+        self,
+        source: SourceLike,
+        target: TargetLike,
+        *,
+        soft: bool = False,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: float | None = None,
+    ) -> Alignment:
+        """Tells which source position each token of a target comes from, by the model's attention.
+
+        Args:
+            source: As for decode.
+            target: Text or token ids, without end token.
+            soft: Return all weights as well.
+            model: The model's name.
+            version: Its version or a label.
+            timeout: Seconds.
+
+        Raises:
+            InvalidArgumentError: The model has no attention, or source or target are wrong.
+        """
+        request, source_text, target_text = _calls.align_request(
+            source, target, soft, model or self._model, self._version_of(version)
+        )
+        response = await self._call(_wire.ALIGN, request, timeout)
+        return _answers.aligned(self._only(response, "alignment"), source_text, target_text, response)
+
+    async def models(self, *, timeout: float | None = None) -> tuple[ModelSummary, ...]:
+        """The models that are served, and those that load."""
+        response = await self._call(_wire.LIST_MODELS, _wire.ListModelsRequest(), timeout)
+        return tuple(map(_answers.model_summary, response.models))
+
+    async def describe(
+        self,
+        model: str | None = None,
+        *,
+        version: str | int | None = None,
+        timeout: float | None = None,
+    ) -> ModelDescription:
+        """What the server tells of a model: state, vocabularies, inputs, configuration."""
+        request = _calls.describe_request(model or self._model, self._version_of(version))
+        return _answers.model_description(await self._call(_wire.DESCRIBE_MODEL, request, timeout))
+
+    async def health(self, service: str = "", *, timeout: float | None = None) -> Health:
+        """Health of the server, or of one service by its full name; NotFoundError without such a one."""
+        request = _wire.HealthCheckRequest(service=service)
+        return _answers.health(await self._call(_wire.HEALTH, request, timeout))
+
+    async def _call(self, method: _wire.Method, request: Any, timeout: float | None) -> Any:
+        stub = self._connection.stub(method)
+        try:
+            return await stub(
+                request,
+                timeout=seconds(timeout, self._settings.timeout),
+                metadata=self._settings.metadata,
+            )
+        except grpc.RpcError as error:
+            raise self._settings.error_of(error) from None
+        except asyncio.CancelledError:
+            self._raise_if_closed()
+            raise
+
+    def _raise_if_closed(self) -> None:
+        # gRPC cancels what is under way when a channel is closed.
+        if self._connection.closed:
+            raise ClientClosedError("this client was closed while it was called") from None

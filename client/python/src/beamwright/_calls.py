@@ -1,0 +1,111 @@
+"""Requests of both clients, and the signatures that help() and notebooks show."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from . import _requests, _wire
+from ._errors import ArgumentTypeError, invalid
+from ._options import DECODE_OPTIONS, SCORE_OPTIONS
+from ._rule import Rule
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def with_options(rules: Mapping[str, Rule]) -> Callable[[F], F]:
+    """Shows the options as keyword arguments where programs look at a function while it runs.
+
+    Type checkers know them by `Unpack`; that tells nothing to help() and to completion in notebooks.
+    """
+
+    def wrap(function: F) -> F:
+        signature = inspect.signature(function)
+        named = [
+            parameter
+            for parameter in signature.parameters.values()
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        options = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=f"{rule.type} | None"
+            )
+            for name, rule in rules.items()
+        ]
+        function.__signature__ = signature.replace(parameters=[*named, *options])  # type: ignore[attr-defined]
+        lines = [f"            {name}: {rule.text}" for name, rule in rules.items()]
+        function.__doc__ = f"{(function.__doc__ or '').rstrip()}\n\n        Options:\n" + "\n".join(lines)
+        return function
+
+    return wrap
+
+
+def decode_request(
+    call: str, model: object, version: object, options: Mapping[str, Any], request: Any = None
+) -> Any:
+    """A DecodeRequest or StreamDecodeRequest without its source."""
+    request = _wire.DecodeRequest() if request is None else request
+    _requests.set_model(request, model, version)
+    if options:
+        _requests.set_options(request.options, options, DECODE_OPTIONS, call)
+    return request
+
+
+def score_request(
+    source: object,
+    targets: tuple[object, ...],
+    model: object,
+    version: object,
+    options: Mapping[str, Any],
+) -> tuple[Any, str | None]:
+    """A ScoreRequest, and the source if it is text."""
+    request = _wire.ScoreRequest()
+    _requests.set_model(request, model, version)
+    if not targets:
+        raise ArgumentTypeError("score() is given no target; write score(source, target, ...)")
+    one = request.sources.add()
+    text = _requests.set_source(one.source, source)
+    for place, target in enumerate(targets):
+        _requests.set_target(one.targets.add(), target, f"target {place}")
+    if options:
+        _requests.set_options(request.options, options, SCORE_OPTIONS, "score")
+    return request, text
+
+
+def align_request(
+    source: object, target: object, soft: bool, model: object, version: object
+) -> tuple[Any, str | None, str | None]:
+    """An AlignRequest, and source and target if they are text."""
+    request = _wire.AlignRequest(soft=bool(soft))
+    _requests.set_model(request, model, version)
+    pair = request.pairs.add()
+    source_text = _requests.set_source(pair.source, source)
+    return request, source_text, _requests.set_target(pair.target, target, "target")
+
+
+def describe_request(model: object, version: object) -> Any:
+    """A DescribeModelRequest."""
+    request = _wire.DescribeModelRequest()
+    _requests.set_model(request, model, version)
+    return request
+
+
+def check_bulk(batch_size: object, max_in_flight: object, on_error: object) -> None:
+    """Refuses what decode_many can't work with."""
+    for name, value, most in (
+        ("batch_size", batch_size, 4096),
+        ("max_in_flight", max_in_flight, 256),
+    ):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ArgumentTypeError(f"{name} is {value!r}; a whole number is expected")
+        if not 1 <= value <= most:
+            raise invalid(name, f"{value} is outside [1, {most}]")
+    if on_error not in ("raise", "return"):
+        raise invalid("on_error", f"{on_error!r} is not known; known are 'raise' and 'return'")
+
+
+def check_sources(sources: object) -> None:
+    """Refuses one source where many are expected."""
+    if isinstance(sources, (str, bytes)):
+        raise ArgumentTypeError("sources is a single text; decode takes one source, decode_many a list of them")
