@@ -12,7 +12,7 @@ import grpc
 from . import _answers, _bulk, _calls, _wire
 from ._base import BaseClient
 from ._connection import AioConnection, Settings, seconds
-from ._errors import ArgumentTypeError, BeamwrightError, ClientClosedError, Code, make_error
+from ._errors import BeamwrightError, ClientClosedError, Code, make_error
 from ._options import DECODE_OPTIONS, SCORE_OPTIONS
 from ._requests import set_source
 from ._types import (
@@ -210,8 +210,6 @@ class AsyncClient(BaseClient):
         _calls.check_bulk(batch_size, max_in_flight, on_error)
         request = self._decode_request("decode_many", model, version, options)
         seconds(timeout, self._settings.timeout)
-        if not hasattr(sources, "__aiter__") and not hasattr(sources, "__iter__"):
-            raise ArgumentTypeError(f"sources is {type(sources).__name__}; an iterable is expected")
         iterator = _iterate(sources)
         answers = self._answers(iterator, request, timeout, batch_size, max_in_flight)
         return self._handed_out(answers, on_error, _bulk.Progress(progress, sources))
@@ -280,6 +278,7 @@ class AsyncClient(BaseClient):
         try:
             response = await batch.call
         except grpc.RpcError as error:
+            self._raise_if_closed()
             return batch.failures(self._settings.error_of(error))
         except asyncio.CancelledError:
             self._raise_if_closed()
@@ -405,6 +404,7 @@ class AsyncClient(BaseClient):
                 metadata=self._settings.metadata,
             )
         except grpc.RpcError as error:
+            self._raise_if_closed()
             raise self._settings.error_of(error) from None
         except asyncio.CancelledError:
             self._raise_if_closed()

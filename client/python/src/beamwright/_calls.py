@@ -106,6 +106,8 @@ def check_bulk(batch_size: object, max_in_flight: object, on_error: object) -> N
 
 
 def check_sources(sources: object) -> None:
-    """Refuses one source where many are expected."""
+    """Refuses one source where many are expected, and what is no iterable."""
     if isinstance(sources, (str, bytes)):
         raise ArgumentTypeError("sources is a single text; decode takes one source, decode_many a list of them")
+    if not hasattr(sources, "__iter__") and not hasattr(sources, "__aiter__"):
+        raise ArgumentTypeError(f"sources is {type(sources).__name__}; an iterable is expected")

@@ -256,11 +256,11 @@ class Client(BaseClient):
     def _answers_of(self, batch: _bulk.Batch) -> list[Decoded | BeamwrightError]:
         try:
             response = batch.call.result()
-        except grpc.FutureCancelledError:
+        except (grpc.RpcError, grpc.FutureCancelledError) as error:
             if self._connection.closed:
                 raise ClientClosedError("this client was closed while it decoded") from None
-            raise make_error(Code.CANCELLED, "the call was cancelled") from None
-        except grpc.RpcError as error:
+            if not isinstance(error, grpc.RpcError):
+                raise make_error(Code.CANCELLED, "the call was cancelled") from None
             return batch.failures(self._settings.error_of(error))
         return batch.answers(response)
 

@@ -1,0 +1,203 @@
+"""Calls of Client against the real server."""
+
+import inspect
+import math
+import threading
+
+import numpy as np
+import pytest
+
+import beamwright
+from beamwright import FinishReason, Health
+
+
+def test_decode_has_what_the_server_says(client):
+    answer = client.decode("recurrent", beam_size=5, n_best=3, length_penalty="pow")
+    assert answer.text == "R IY0 K ER1 AH0 N T"
+    assert [str(one) for one in answer] == [
+        "R IY0 K ER1 AH0 N T",
+        "R IH0 K ER1 AH0 N T",
+        "R AH0 K ER1 AH0 N T",
+    ]
+    assert answer.source == "recurrent"
+    assert answer.source_length == 9
+    assert (answer.model, answer.version) == ("g2p-en", "1")
+    assert answer.numerics
+    best = answer.best
+    assert best.finish_reason is FinishReason.EOS
+    assert len(best.tokens) == len(best.token_log_probs) == 8
+    assert math.isclose(sum(best.token_log_probs), best.log_prob, rel_tol=1e-6)
+    assert math.isclose(best.log_prob / 8, best.score, rel_tol=1e-6)
+
+
+def test_equal_requests_have_equal_answers_whatever_the_time(client):
+    assert client.decode("hello") == client.decode("hello")
+    assert hash(client.decode("hello")) == hash(client.decode("hello"))
+    assert client.decode("hello") != client.decode("hallo")
+
+
+@pytest.mark.parametrize(
+    "ids", [[8, 5, 12], (8, 5, 12), range(8, 11), np.array([8, 5, 12]), np.array([8, 5], np.uint8)]
+)
+def test_ids_in_every_form(client, ids):
+    expected = client.decode([int(i) for i in ids])
+    assert client.decode(ids) == expected
+    assert expected.source is None
+    assert expected.source_length == len(ids)
+
+
+def test_options_of_every_kind(client):
+    assert client.decode("read", target_prefix="R EH1").text.startswith("R EH1")
+    assert client.decode("read", target_prefix=[55, 25]).tokens[:2] == (55, 25)
+    assert "EH1" not in client.decode("read", suppress_tokens="EH1").text
+    pair = client.decode("read", allowed_sequences=["R EH1 D", "R IY1 D"], n_best=2)
+    assert sorted(one.text for one in pair) == ["R EH1 D", "R IY1 D"]
+    loud = client.decode("read", hotwords={"EH1": 5.0})
+    assert loud.text == "R EH1 D"
+    assert loud.best.reward == 5.0
+    assert loud == client.decode("read", hotwords=[beamwright.Hotword("EH1", 5)])
+    assert client.decode("read", hotwords=["EH1"]).best.reward in {0.0, 1.0}
+    assert client.decode("read", renormalize=np.bool_(True), beam_size=np.int64(3), temperature=1)
+    top = client.decode("read", top_tokens=3).best.top_tokens
+    assert [len(one.tokens) for one in top] == [3] * len(top)
+    steps = client.decode("read", lattice=True).lattice
+    assert steps
+    assert steps[0].parents == (0,) * len(steps[0].tokens)
+    samples = client.decode("read", sampling="random", seed=7, n_best=3, beam_size=3)
+    assert samples == client.decode("read", sampling="random", seed=7, n_best=3, beam_size=3)
+    assert client.decode("read", beam_size=None, n_best=None) == client.decode("read")
+
+
+def test_attention_is_an_array(client):
+    best = client.decode("read", attention="soft").best
+    assert best.attention.shape == (len(best.tokens), 4)
+    assert best.attention.dtype == np.float32
+    np.testing.assert_allclose(best.attention.sum(axis=1), 1, rtol=1e-5)
+    assert best.alignment == tuple(best.attention.argmax(axis=1))
+    assert not best.attention.flags.writeable
+    hard = client.decode("read", attention="hard").best
+    assert hard.alignment == best.alignment
+    assert hard.attention is None
+
+
+def test_a_stream_ends_with_what_decode_answers(client):
+    long = "recurrent" * 6  # so that it takes a while: who reads slowly gets fewer messages
+    updates = list(client.stream(long, provisional=True, beam_size=32))
+    assert updates[-1].result.hypotheses == client.decode(long, beam_size=32).hypotheses
+    assert all(update.result is None for update in updates[:-1])
+    assert any(update.provisional for update in updates)
+    stable = [token for update in updates for one in update.stable for token in one.tokens]
+    assert tuple(stable) == updates[-1].result.tokens
+    assert not any(update.provisional for update in client.stream(long, beam_size=32))
+    assert client.stream("cat").result().text == "K AE1 T"
+
+
+def test_a_stream_can_be_left(client):
+    with client.stream("recurrent") as stream:
+        next(stream)
+    with pytest.raises((beamwright.CallCancelledError, StopIteration)):
+        for _ in range(100):
+            next(stream)
+
+
+def test_score_and_align(client):
+    answer = client.decode("read", n_best=2)
+    scored = client.score("read", *[one.text for one in answer], answer[0].tokens)
+    assert [one.log_prob for one in scored][:2] == [one.log_prob for one in answer]
+    assert scored[2].hypothesis.log_prob == answer[0].log_prob
+    assert scored.source == "read"
+    assert scored[0].perplexity == pytest.approx(math.exp(-answer[0].log_prob / len(answer[0].tokens)))
+    aligned = client.align("read", "R EH1 D", soft=True)
+    assert len(aligned.positions) == 3
+    assert aligned.positions == tuple(aligned.attention.argmax(axis=1))
+    assert client.align("read", "R EH1 D").attention is None
+    with pytest.raises(beamwright.InvalidArgumentError):
+        client.score("read", "NO SUCH TOKENS")
+
+
+def test_models_and_health(client):
+    (model,) = client.models()
+    assert (model.name, model.ready) == ("g2p-en", True)
+    described = client.describe("g2p-en")
+    assert described.summary == model
+    assert described.config["decoder"]["attention_output"] == "attention"
+    assert described.encoder_input.shape == (-1,)
+    assert client.health() is Health.SERVING
+    assert client.health("beamwright.v1.DecodeService") is Health.SERVING
+    with pytest.raises(beamwright.NotFoundError):
+        client.health("nowhere")
+
+
+def test_model_and_version_of_client_and_call(server):
+    with server.client(model="g2p-en", version=1) as client:
+        assert client.decode("a").version == "1"
+        with pytest.raises(beamwright.NotFoundError, match="nowhere"):
+            client.decode("a", model="nowhere")
+        with pytest.raises(beamwright.NotFoundError):
+            client.decode("a", version="77")
+
+
+def test_repr_and_html(client):
+    answer = client.decode("cat", n_best=2, attention="soft")
+    assert repr(answer).startswith("Decoded('cat': 2 of g2p-en,\n  Hypothesis('K AE1 T', score=-0.3415")
+    html = answer._repr_html_()
+    assert html.count("<table>") == 2
+    assert html.count("rgba(") == len(answer.tokens) * 3
+    assert "<th" in html.split("</table>")[1]
+    assert "(end)" in html
+    assert "<script" not in client.decode("<script>")._repr_html_()
+    assert "AE1" in client.align("cat", "K AE1 T")._repr_html_()
+    assert "rgba(" in client.align("cat", "K AE1 T", soft=True)._repr_html_()
+    assert "K AE1 T" in answer.best._repr_html_()
+
+
+def test_an_empty_list_is_an_answer(client):
+    answer = client.decode("cat", score_threshold=0.0)
+    assert len(answer) == 0
+    assert answer
+    with pytest.raises(IndexError, match="score_threshold"):
+        _ = answer.text
+
+
+def test_help_and_notebooks_see_the_options():
+    for method in (beamwright.Client.decode, beamwright.AsyncClient.stream):
+        parameters = inspect.signature(method).parameters
+        assert parameters["beam_size"].annotation == "int | None"
+        assert "options" not in parameters
+        assert "beam_size: Hypotheses kept at each step" in inspect.getdoc(method)
+    assert "end_token" in inspect.signature(beamwright.Client.score).parameters
+    assert set(beamwright.DecodeOptions.__annotations__) <= set(
+        inspect.signature(beamwright.Client.decode_many).parameters
+    )
+
+
+def test_threads_share_a_client(client, words):
+    expected = {word: client.decode(word) for word in words[:24]}
+    faults = []
+
+    def work(mine):
+        for word in mine:
+            if client.decode(word) != expected[word]:
+                faults.append(word)
+
+    threads = [threading.Thread(target=work, args=(words[i:24:6],)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+
+
+def test_several_connections(server, words):
+    with server.client(connections=3) as client:
+        answers = list(client.decode_many(words[:40], batch_size=2))
+    assert [answer.source for answer in answers] == words[:40]
+
+
+def test_unix_socket(tmp_path):
+    from conftest import MODEL
+
+    with beamwright.serve(MODEL, address=f"unix:{tmp_path}/socket", warm_up=False) as server:
+        assert server.address == f"unix:{tmp_path}/socket"
+        with server.client(token="over-a-socket") as client:
+            assert client.decode("cat").text == "K AE1 T"

@@ -1,0 +1,263 @@
+"""What failures tell, which class they have, and what is tried again."""
+
+import asyncio
+import copy
+import math
+import pickle
+import socket
+import threading
+import time
+
+import grpc
+import pytest
+from conftest import FakeServer, echo, fail
+
+import beamwright
+from beamwright import Code, _wire
+
+
+def test_every_wrong_field_is_named(client):
+    with pytest.raises(beamwright.InvalidArgumentError) as caught:
+        client.decode("cat", beam_size=500, top_p=3, temperature=0.001)
+    error = caught.value
+    assert error.code is Code.INVALID_ARGUMENT
+    assert error.reason == "INVALID_REQUEST"
+    assert error.fields == ("options.beam_size", "options.temperature", "options.top_p")
+    assert [(one.minimum, one.maximum) for one in error.violations] == [(1, 256), (0.01, 100), (1e-06, 1)]
+    assert isinstance(error, ValueError)
+    assert error.source_errors == {}
+    with pytest.raises(beamwright.InvalidArgumentError) as caught:
+        client.decode("cat", beam_size=100)
+    assert caught.value.violations[0].maximum == 64
+    with pytest.raises(beamwright.InvalidArgumentError) as caught:
+        client.decode("cat", beam_threshold=-1)
+    assert (caught.value.violations[0].minimum, caught.value.violations[0].maximum) == (0, None)
+    with pytest.raises(beamwright.InvalidArgumentError, match="beam size of 2"):
+        client.decode("cat", beam_size=2, n_best=3)
+
+
+def test_an_error_of_the_source_is_told_from_one_of_the_request(client):
+    with pytest.raises(beamwright.InvalidArgumentError, match="is empty") as caught:
+        client.decode("")
+    assert caught.value.fields == ("sources[0].text",)
+    assert set(caught.value.source_errors) == {0}
+
+
+def test_nothing_left_to_choose(client):
+    with pytest.raises(beamwright.FailedPreconditionError):
+        client.decode("cat", shortlist="EY1", required_sequences=["B IY1"])
+
+
+def test_deadlines(client):
+    with pytest.raises(beamwright.DeadlineExceededError) as caught:
+        client.decode("recurrent" * 12, timeout=0.001)
+    assert isinstance(caught.value, TimeoutError)
+    release = threading.Event()
+
+    def answer(request, *_):
+        release.wait(20)
+        return echo(request)
+
+    with FakeServer(answer) as fake, beamwright.Client(fake.address) as slow:
+        with pytest.raises(beamwright.DeadlineExceededError, match=f"no answer from {fake.address}"):
+            slow.decode("a", timeout=0.2)
+        release.set()
+    assert client.decode("cat", timeout=math.inf).text
+    for timeout in (0, -1, math.nan):
+        with pytest.raises(beamwright.InvalidArgumentError, match=r"above 0 seconds; math\.inf"):
+            client.decode("cat", timeout=timeout)
+    with pytest.raises(beamwright.ArgumentTypeError, match="seconds"):
+        client.decode("cat", timeout="soon")
+
+
+def test_no_server():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, and nobody listens
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with beamwright.Client(address, timeout=10) as client:
+            for call in (client.models, lambda: list(client.decode_many(["a"], on_error="return"))):
+                with pytest.raises(beamwright.UnavailableError, match=f"no server answers at {address}"):
+                    call()
+
+
+def test_errors_survive_pickle_and_copy(client):
+    with pytest.raises(beamwright.RpcError) as caught:
+        client.decode("cat", beam_size=500)
+    for other in (pickle.loads(pickle.dumps(caught.value)), copy.copy(caught.value)):
+        assert type(other) is type(caught.value)
+        assert str(other) == str(caught.value)
+        assert other.violations == caught.value.violations
+        assert other.code is Code.INVALID_ARGUMENT
+    answer = client.decode("cat")
+    assert pickle.loads(pickle.dumps(answer)) == answer
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (grpc.StatusCode.CANCELLED, beamwright.CallCancelledError),
+        (grpc.StatusCode.UNKNOWN, beamwright.RpcError),
+        (grpc.StatusCode.NOT_FOUND, beamwright.NotFoundError),
+        (grpc.StatusCode.PERMISSION_DENIED, beamwright.PermissionDeniedError),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, beamwright.ResourceExhaustedError),
+        (grpc.StatusCode.UNIMPLEMENTED, beamwright.UnimplementedError),
+        (grpc.StatusCode.INTERNAL, beamwright.InternalError),
+        (grpc.StatusCode.UNAUTHENTICATED, beamwright.UnauthenticatedError),
+        (grpc.StatusCode.DATA_LOSS, beamwright.RpcError),
+    ],
+)
+def test_classes_by_code(code, kind):
+    def answer(_request, context, _call):
+        context.abort(code, "why")
+
+    with FakeServer(answer) as fake, beamwright.Client(fake.address) as client:
+        with pytest.raises(beamwright.RpcError) as caught:
+            client.decode("a")
+        assert type(caught.value) is kind
+        assert caught.value.code.name == code.name
+        assert caught.value.message == "why"
+        assert fake.calls == 1
+
+
+def test_details_of_an_error():
+    def answer(_request, context, _call):
+        wait = _wire.RetryInfo()
+        wait.retry_delay.seconds = 2
+        wait.retry_delay.nanos = 500_000_000
+        fail(
+            context,
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "full",
+            _wire.ErrorInfo(reason="TENANT_QUOTA", domain="beamwright", metadata={"tenant": "a"}),
+            wait,
+        )
+
+    with FakeServer(answer) as fake, beamwright.Client(fake.address) as client:
+        with pytest.raises(beamwright.ResourceExhaustedError) as caught:
+            client.decode("a")
+    assert caught.value.retry_after == 2.5
+    assert caught.value.reason == "TENANT_QUOTA"
+    assert caught.value.metadata == {"tenant": "a"}
+
+
+def test_details_that_nobody_can_read():
+    def answer(_request, context, _call):
+        context.set_trailing_metadata((("grpc-status-details-bin", b"\xff\xff\xff"),))
+        context.abort(grpc.StatusCode.INTERNAL, "a proxy's")
+
+    with FakeServer(answer) as fake, beamwright.Client(fake.address) as client:
+        with pytest.raises(beamwright.InternalError, match="a proxy's"):
+            client.decode("a")
+
+
+def failing(times, code=grpc.StatusCode.UNAVAILABLE, pushback=None):
+    def answer(request, context, call):
+        if call <= times:
+            trailers = () if pushback is None else (("grpc-retry-pushback-ms", str(pushback)),)
+            fail(context, code, "not now", trailers=trailers)
+        return echo(request)
+
+    return FakeServer(answer)
+
+
+def test_unavailable_is_tried_again():
+    with failing(2) as fake, beamwright.Client(fake.address) as client:
+        assert client.decode("a").text == "a"
+        assert fake.calls == 3
+    with failing(3) as fake, beamwright.Client(fake.address) as client:
+        with pytest.raises(beamwright.UnavailableError, match="not now"):
+            client.decode("a")
+        assert fake.calls == 3
+    with failing(1) as fake, beamwright.Client(fake.address, max_attempts=1) as client:
+        with pytest.raises(beamwright.UnavailableError):
+            client.decode("a")
+        assert fake.calls == 1
+
+    async def main(address):
+        async with beamwright.AsyncClient(address) as aio:
+            return (await aio.decode("a")).text
+
+    with failing(2) as fake:
+        assert asyncio.run(main(fake.address)) == "a"
+        assert fake.calls == 3
+
+
+def test_the_servers_word_on_waiting_is_heeded():
+    with failing(1, pushback=300) as fake, beamwright.Client(fake.address) as client:
+        begin = time.monotonic()
+        assert client.decode("a").text == "a"
+        assert time.monotonic() - begin > 0.25  # a wait of our own would be 0.05 s at most
+    with failing(1, pushback=-1) as fake, beamwright.Client(fake.address) as client:
+        with pytest.raises(beamwright.UnavailableError):
+            client.decode("a")
+        assert fake.calls == 1
+
+
+def test_a_full_server_is_asked_again_only_if_wanted():
+    full = grpc.StatusCode.RESOURCE_EXHAUSTED
+    with failing(1, full, 10) as fake, beamwright.Client(fake.address) as client:
+        with pytest.raises(beamwright.ResourceExhaustedError):
+            client.decode("a")
+    with failing(1, full, 10) as fake, beamwright.Client(fake.address, retry_when_full=True) as client:
+        assert client.decode("a").text == "a"
+    with failing(1, full, -1) as fake, beamwright.Client(fake.address, retry_when_full=True) as client:
+        with pytest.raises(beamwright.ResourceExhaustedError):
+            client.decode("a")
+        assert fake.calls == 1
+
+
+def test_closed(server):
+    client = server.client()
+    assert client.decode("cat").text
+    client.close()
+    client.close()
+    calls = [
+        lambda: client.decode("cat"),
+        lambda: list(client.decode_many(["cat"])),
+        lambda: client.stream("cat"),
+        client.models,
+        client.health,
+    ]
+    for call in calls:
+        with pytest.raises(beamwright.ClientClosedError, match="make a new one"):
+            call()
+    assert "closed" in repr(client)
+
+
+def test_closed_under_way():
+    begun, release = threading.Event(), threading.Event()
+
+    def answer(request, *_):
+        begun.set()
+        release.wait(20)
+        return echo(request)
+
+    with FakeServer(answer) as fake:
+        for call in (lambda c: c.decode("a"), lambda c: list(c.decode_many(["a"]))):
+            begun.clear()
+            client = beamwright.Client(fake.address)
+            errors = []
+
+            def work(call=call, client=client, errors=errors):
+                try:
+                    call(client)
+                except beamwright.BeamwrightError as error:
+                    errors.append(error)
+
+            thread = threading.Thread(target=work)
+            thread.start()
+            assert begun.wait(20)
+            client.close()
+            thread.join(20)
+            assert [type(error) for error in errors] == [beamwright.ClientClosedError]
+        release.set()
+
+
+def test_headers_and_name_of_the_client():
+    with FakeServer(lambda request, *_: echo(request)) as fake:
+        headers = {"beamwright-priority": "1"}
+        with beamwright.Client(fake.address, metadata=headers, token="abc") as client:
+            client.decode("a")
+        assert fake.metadata[0]["beamwright-priority"] == "1"
+        assert fake.metadata[0]["authorization"] == "Bearer abc"
+        assert fake.metadata[0]["user-agent"].startswith("beamwright-python/")
