@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+"""Runs tests of the Python package with the Python of a virtual environment.
+
+Usage: run.py VENV PROGRAMS ARGUMENT... The arguments are pytest's, PROGRAMS is the folder of the server's
+program. Exits with 77 if the environment is not there.
+"""
+
+import os
+import pathlib
+import sys
+
+
+def main():
+    python = pathlib.Path(sys.argv[1]) / "bin" / "python"
+    if not python.exists():
+        print(f"{python} is missing: ./dev test makes it from tests/python/requirements.txt")
+        sys.exit(77)
+    # What the caller has set for a client is not for the tests' ones; nor are proxies.
+    for name in list(os.environ):
+        if name.startswith("BEAMWRIGHT_") or name.lower() in {"http_proxy", "https_proxy", "grpc_proxy"}:
+            del os.environ[name]
+    os.environ["BEAMWRIGHT_SERVER_PROGRAM"] = str(pathlib.Path(sys.argv[2]).resolve() / "beamwright-server")
+    os.environ["PYTHONPATH"] = str(pathlib.Path(__file__).resolve().parents[2] / "client" / "python" / "src")
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    os.environ["OMP_WAIT_POLICY"] = "passive"
+    os.execv(python, [str(python), "-m", "pytest", "-p", "no:cacheprovider", "-rs", *sys.argv[3:]])
+
+
+if __name__ == "__main__":
+    main()
