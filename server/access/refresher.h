@@ -23,6 +23,8 @@ class Refresher {
   Refresher(const Refresher&) = delete;
   Refresher& operator=(const Refresher&) = delete;
 
+  absl::Duration interval() const { return interval_; }
+
  private:
   void Run();
 

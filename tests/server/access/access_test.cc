@@ -6,10 +6,12 @@
 #include <atomic>
 #include <string>
 
-#include "absl/time/clock.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/blocking_counter.h"
 #include "server/access/guard.h"
 #include "server/access/refresher.h"
 #include "server/model/error_details.h"
+#include "tests/server/access/test_certificates.h"
 #include "tests/server/model/temp_bundle.h"
 
 namespace beamwright::access {
@@ -109,6 +111,16 @@ TEST_F(AccessTest, AChangedFileIsTakenAndABadOneIsNot) {
   EXPECT_TRUE(access->Admit(sesame, kDecode, "x").ok());
 }
 
+TEST_F(AccessTest, AChangeOfTheTenantFileAloneIsTaken) {
+  const auto access = Load(TokenEntry("alice", kSesame, "roles: ROLE_DECODE tenant: \"acme\""),
+                           "tenants { name: \"acme\" weight: 3 }");
+  const Proof sesame{"Bearer open sesame", "", {}};
+  EXPECT_EQ(access->Admit(sesame, kDecode, "x")->tenant->weight, 3);
+  temp_.Write("tenants", "tenants { name: \"acme\" weight: 4 }");
+  ASSERT_TRUE(access->Refresh().ok());
+  EXPECT_EQ(access->Admit(sesame, kDecode, "x")->tenant->weight, 4);
+}
+
 TEST_F(AccessTest, FaultsOfFilesAreAllNamed) {
   struct Case {
     std::string auth;
@@ -174,6 +186,24 @@ TEST_F(AccessTest, CertificatesNameTheTenantAndMayNotOperateUnlessListed) {
   EXPECT_FALSE(clear->Admit({"", "", {"a.acme"}}, kOperate, "x").ok());
 }
 
+TEST_F(AccessTest, UnlistedNamesBeyondTheLimitShareOneTenant) {
+  constexpr int kLimit = 4096;
+  const auto access = Load("", "others { weight: 2 }", /*peers=*/true);
+  const auto tenant_of = [&](int i) {
+    const std::string name = absl::StrCat("caller", i);
+    return access->Admit({"", "", {name}}, kDecode, "x")->tenant;
+  };
+  for (int i = 0; i < kLimit; ++i) {
+    ASSERT_EQ(tenant_of(i)->name, absl::StrCat("caller", i));
+  }
+  const auto shared = tenant_of(kLimit);
+  EXPECT_EQ(shared->name, "");
+  EXPECT_EQ(shared->weight, 2);
+  EXPECT_EQ(tenant_of(kLimit + 1), shared);
+  // Whoever was there before keeps their own.
+  EXPECT_EQ(tenant_of(kLimit - 1)->name, absl::StrCat("caller", kLimit - 1));
+}
+
 TEST_F(AccessTest, TheTenantHeaderCountsOnlyWhereItIsTrusted) {
   const std::string tenants = "tenants { name: \"acme\" rate: 5 max_rows: 7 }";
   EXPECT_EQ(Load("", tenants)->Admit({"", "acme", {}}, kDecode, "x")->tenant->name, "");
@@ -225,16 +255,44 @@ TEST(GuardTest, SettingsThatDoNotGoTogetherAreRefused) {
   EXPECT_EQ(refused(options, "0.0.0.0:1"), "");
 }
 
+// Behind the admin listener stands no authority that could have verified a certificate.
+TEST(GuardTest, ACertificateDoesNotOpenTheAdminListener) {
+  TestAuthority authority("authority");
+  const Issued server = authority.Issue("server", "DNS:localhost");
+  const model::TempFolder temp;
+  temp.Write("cert", server.cert);
+  temp.Write("key", server.key);
+  temp.Write("ca", authority.cert());
+  temp.Write("auth", TokenEntry("alice", kSesame, "roles: ROLE_OPERATE") +
+                         "peers { name: \"operator\" roles: ROLE_OPERATE }");
+  GuardOptions options;
+  options.tls = {temp.At("cert"), temp.At("key"), temp.At("ca")};
+  options.token_file = temp.At("auth");
+  const auto guard = Guard::Make(options, {"127.0.0.1:1"});
+  ASSERT_TRUE(guard.ok()) << guard.status();
+  const Proof certificate{"", "", {"operator"}};
+  EXPECT_TRUE((*guard)->api().Admit(certificate, kOperate, "x").ok());
+  EXPECT_EQ((*guard)->admin().Admit(certificate, kOperate, "x").status().code(),
+            absl::StatusCode::kUnauthenticated);
+  EXPECT_TRUE((*guard)->admin().Admit({"Bearer open sesame", "", {}}, kOperate, "x").ok());
+}
+
 TEST(RefresherTest, NoIntervalIsNoReasonToSpin) {
-  std::atomic<int> calls = 0;
-  {
-    const Refresher refresher(absl::ZeroDuration(), {[&calls] {
-                                ++calls;
-                                return absl::OkStatus();
-                              }});
-    absl::SleepFor(absl::Milliseconds(200));
-  }
-  EXPECT_LE(calls, 20);
+  EXPECT_EQ(Refresher(absl::ZeroDuration(), {}).interval(), absl::Milliseconds(10));
+  EXPECT_EQ(Refresher(absl::Seconds(7), {}).interval(), absl::Seconds(7));
+}
+
+TEST(RefresherTest, EveryFileIsLookedAtAgainAlsoBehindOneThatFails) {
+  absl::BlockingCounter calls(2);  // of the second function; the first one fails each time
+  std::atomic<int> counted = 0;
+  const Refresher refresher(absl::ZeroDuration(), {[] { return absl::NotFoundError("gone"); },
+                                                   [&] {
+                                                     if (counted++ < 2) {
+                                                       calls.DecrementCount();
+                                                     }
+                                                     return absl::OkStatus();
+                                                   }});
+  calls.Wait();
 }
 
 }  // namespace
