@@ -9,6 +9,8 @@
 #include <cstring>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "server/http/json.h"
 
 namespace beamwright::http {
@@ -112,6 +114,20 @@ TEST(InferJsonTest, ABinarySizeIsAWholeNumber) {
   }
 }
 
+TEST(InferJsonTest, ABinarySizeIsNeitherNegativeNorBesideData) {
+  const auto message = [](const std::string& size, const std::string& data) {
+    const std::string json =
+        R"({"inputs": [{"name": "x", "shape": [1], "datatype": "INT32",
+             "parameters": {"binary_data_size": )" +
+        size + "}" + data + "}]}";
+    const absl::Status status = ParseInferBody(json + "1234", std::to_string(json.size())).status();
+    return std::string(status.message());
+  };
+  EXPECT_EQ(message("4", ""), "");
+  EXPECT_THAT(message("-1", ""), HasSubstr("inputs[0]: parameters['binary_data_size']: -1; "));
+  EXPECT_THAT(message("4", R"(, "data": [7])"), HasSubstr("no data may be in it"));
+}
+
 TEST(InferJsonTest, AllOutputsAreBinaryOnlyWhereNoneIsNamed) {
   const std::string all = R"("parameters": {"binary_data_output": true})";
   const absl::StatusOr<InferBody> none = ParseInferBody("{" + all + "}", "");
@@ -198,6 +214,19 @@ TEST(JsonTest, TextIsEscapedAndAlwaysUtf8) {
   std::string json;
   AppendQuoted("a\"\\\x01\xFF\xC3\xA9", json);
   EXPECT_EQ(json, "\"a\\\"\\\\\\u0001\xEF\xBF\xBD\xC3\xA9\"");
+}
+
+TEST(JsonTest, EveryByteBelowASpaceIsEscaped) {
+  for (int c = 0; c < 0x20; ++c) {
+    std::string json;
+    AppendQuoted(std::string(1, static_cast<char>(c)), json);
+    EXPECT_EQ(json, absl::StrFormat("\"\\u%04x\"", c));
+  }
+  for (const char* plain : {" ", "!", "~", "\x7F"}) {
+    std::string json;
+    AppendQuoted(plain, json);
+    EXPECT_EQ(json, absl::StrCat("\"", plain, "\""));
+  }
 }
 
 TEST(JsonTest, NumbersRoundTripAndAreNeverInfinite) {
