@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <utility>
 
 #include "server/oip/infer.h"
 
@@ -16,7 +18,8 @@ using ::testing::HasSubstr;
 // The decoder of the default model alone, as a model of its own.
 std::string WriteDecoder() {
   namespace fs = std::filesystem;
-  const std::string bundle = testing::TempDir() + "/decoder-only/1";
+  const std::string bundle = testing::TempDir() + "/" +
+                             testing::UnitTest::GetInstance()->current_test_info()->name() + "/1";
   fs::remove_all(bundle);
   fs::create_directories(bundle);
   const std::string model = BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1/";
@@ -57,6 +60,65 @@ TEST(InferRequestTest, WhatADecoderReadsIsNamed) {
   }
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("input 'x'"), HasSubstr("it reads " + names + ", none of them")));
+}
+
+TEST(InferRequestTest, DecoderInputsHoldEquallyManySources) {
+  serving::ModelPaths paths;
+  paths.models = {WriteDecoder()};
+  const auto models = serving::ModelRegistry::Load(paths);
+  ASSERT_TRUE(models.ok()) << models.status();
+  const absl::StatusOr<v1::ModelDescription> model = (*models)->Describe("g2p-en", "");
+  ASSERT_TRUE(model.ok() && model->memory_size() > 0 && model->states_size() > 0);
+  const std::string memory = model->memory(0).name();
+  const std::string state = model->states(0).name();
+  const auto read = [&](int memories, int states) {
+    inference::ModelInferRequest request;
+    request.set_model_name("g2p-en");
+    for (const auto& [name, sources] : {std::pair(memory, memories), std::pair(state, states)}) {
+      auto& input = *request.add_inputs();
+      input.set_name(name);
+      input.set_datatype("FP32");
+      input.add_shape(sources);
+      request.add_raw_input_contents(std::string(static_cast<size_t>(sources) * 4, '\0'));
+    }
+    return ReadInferRequest(**models, request).status();
+  };
+  EXPECT_TRUE(read(2, 2).ok()) << read(2, 2);
+  for (const int states : {1, 3}) {
+    const absl::Status status = read(2, states);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("input '" + state + "' holds " + std::to_string(states) + " sources, '" +
+                          memory + "' 2"));
+  }
+}
+
+TEST(InferRequestTest, ANamedOutputRaisesTheAttentionAskedForAndNeverLowersIt) {
+  serving::ModelPaths paths;
+  paths.models = {BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1"};
+  const auto models = serving::ModelRegistry::Load(paths);
+  ASSERT_TRUE(models.ok()) << models.status();
+  const auto attention = [&](const char* option, const char* output) {
+    inference::ModelInferRequest request;
+    request.set_model_name("g2p-en");
+    if (option != nullptr) {
+      (*request.mutable_parameters())["attention"].set_string_param(option);
+    }
+    request.add_outputs()->set_name(output);
+    auto& input = *request.add_inputs();
+    input.set_name("source_text");
+    input.set_datatype("BYTES");
+    input.add_shape(1);
+    input.mutable_contents()->add_bytes_contents("a");
+    const auto job = ReadInferRequest(**models, request);
+    EXPECT_TRUE(job.ok()) << job.status();
+    return job.ok() ? job->job.request.options().attention() : v1::ATTENTION_UNSPECIFIED;
+  };
+  EXPECT_EQ(attention(nullptr, "text"), v1::ATTENTION_UNSPECIFIED);  // the model's default
+  EXPECT_EQ(attention("none", "text"), v1::ATTENTION_NONE);
+  EXPECT_EQ(attention("none", "alignment"), v1::ATTENTION_HARD);
+  EXPECT_EQ(attention("hard", "attention"), v1::ATTENTION_SOFT);
+  EXPECT_EQ(attention("soft", "alignment"), v1::ATTENTION_SOFT);
 }
 
 }  // namespace
