@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/time/clock.h"
 #include "ops/base/status.h"
 #include "server/model/error_details.h"
 
@@ -34,14 +33,15 @@ struct Admission::Queued : Ticket {
   std::unique_ptr<Request> request;
 };
 
-Admission::Admission(const EngineOptions& options)
+Admission::Admission(const EngineOptions& options, Clock clock)
     : options_(options),
+      clock_(clock),
       queue_({options.max_queue, options.max_queue_rows, options.max_queue_bytes}),
       streams_(static_cast<size_t>(options.num_streams)) {}
 
 absl::Status Admission::CheckFull() const {
   const int64_t until = full_until_ns_.load(std::memory_order_relaxed);
-  if (until == 0 || absl::GetCurrentTimeNanos() >= until) {
+  if (until == 0 || absl::ToUnixNanos(clock_()) >= until) {
     return absl::OkStatus();
   }
   absl::MutexLock lock(&full_mutex_);
@@ -57,7 +57,7 @@ void Admission::SetFull(const absl::Status& refusal) {
 }
 
 absl::Status Admission::Enqueue(std::unique_ptr<Request>& request) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = clock_();
   auto queued = std::make_unique<Queued>();
   queued->tenant = request->call.tenant;
   queued->priority = request->call.priority;
@@ -161,8 +161,8 @@ void Admission::CountIn(Queued& queued) {
       [&](auto& done) {
         // It lives until it is answered.
         done = [this, done = std::move(done), &request, rows = queued.rows, cost = queued.cost,
-                begin = absl::Now()](auto answer) {
-          const absl::Time now = absl::Now();
+                begin = clock_()](auto answer) {
+          const absl::Time now = clock_();
           CountOut(request.call.tenant, rows, cost);
           Learn(*request.model, request.source.source_length, answer, now - begin);
           TellEnd(request, answer.status().code(), now);
@@ -200,7 +200,7 @@ void Admission::Learn(const DecodeModel& model, int length,
     steps = std::max(steps, hypothesis.tokens_size());
   }
   absl::MutexLock lock(&mutex_);
-  estimator_.Finished(model.name(), length, steps, took, absl::Now());
+  estimator_.Finished(model.name(), length, steps, took, clock_());
 }
 
 Admission::Running Admission::AllRunning() const {
@@ -223,7 +223,7 @@ void Admission::Restart(int stream, const Running& running) {
   absl::MutexLock lock(&mutex_);
   Stream& own = streams_[static_cast<size_t>(stream)];
   own.running = running;
-  own.turn_started = absl::Now();
+  own.turn_started = clock_();
 }
 
 void Admission::SetApart(const void* lane, const Running& running) {
@@ -280,7 +280,7 @@ bool Admission::Take(int number, const Running& running, Requests& admitted, abs
     absl::MutexLock lock(&mutex_);
     Stream& stream = streams_[static_cast<size_t>(number)];
     if (stream.running.requests > 0) {
-      estimator_.Turn(stream.running.rows, absl::Now() - stream.turn_started);
+      estimator_.Turn(stream.running.rows, clock_() - stream.turn_started);
     }
     stream.running = running;
     if (running.requests == 0) {
@@ -290,12 +290,12 @@ bool Admission::Take(int number, const Running& running, Requests& admitted, abs
       }
     }
     end = end_;
-    stream.turn_started = absl::Now();
+    stream.turn_started = clock_();
     Sweep(stream.turn_started);
     Fill(stream, admitted);
     dead.swap(dead_);
   }
-  const absl::Time now = absl::Now();
+  const absl::Time now = clock_();
   for (const std::unique_ptr<Request>& request : dead) {
     --num_open_;
     request->Fail(request->CheckAlive(now));
@@ -319,7 +319,7 @@ void Admission::End(absl::Status why) {
 
 Engine::Load Admission::load() const {
   absl::MutexLock lock(&mutex_);
-  const absl::Time now = absl::Now();
+  const absl::Time now = clock_();
   const Running running = AllRunning();
   Engine::Load load;
   load.waiting = queue_.size();

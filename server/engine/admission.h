@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "server/engine/engine.h"
 #include "server/engine/estimator.h"
 #include "server/engine/fair_queue.h"
@@ -23,7 +24,10 @@ class Admission {
  public:
   using Requests = std::vector<std::unique_ptr<Request>>;
 
-  explicit Admission(const EngineOptions& options);
+  // What it forecasts and sweeps by.
+  using Clock = absl::Time (*)();
+
+  explicit Admission(const EngineOptions& options, Clock clock = absl::Now);
 
   // Moves from `request` unless it refuses: ResourceExhausted if there is no room or its deadline
   // would be missed, Unavailable while draining.
@@ -104,6 +108,7 @@ class Admission {
   void Learn(const DecodeModel&, int, const absl::StatusOr<v1::Scored>&, absl::Duration) {}
 
   const EngineOptions options_;
+  const Clock clock_;
   std::atomic<int> num_open_{0};  // accepted and not answered
   mutable absl::Mutex mutex_;
   FairQueue queue_ ABSL_GUARDED_BY(mutex_);

@@ -1,0 +1,173 @@
+// Admission by a clock that stands still unless it is moved: one row makes a step in a second, and
+// sources of one token take ten steps and a second.
+#include "server/engine/admission.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/server/engine/table_bundle.h"
+
+namespace beamwright::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kSteps = 10;
+constexpr int kMaxSteps = 1000;
+constexpr int kMaxRows = 8;
+
+absl::Time clock_stands_at;
+absl::Time StandingClock() { return clock_stands_at; }
+
+class AdmissionTest : public ::testing::Test {
+ protected:
+  AdmissionTest() {
+    clock_stands_at = absl::UnixEpoch() + absl::Hours(1);
+    model_ = *DecodeModel::Compile(engine_testing::TableBundle(engine_testing::RandomTable(1), {}));
+  }
+
+  void Start(int num_streams = 1) {
+    EngineOptions options;
+    options.num_streams = num_streams;
+    options.max_rows = kMaxRows;
+    admission_ = std::make_unique<Admission>(options, StandingClock);
+  }
+
+  std::unique_ptr<Request> Ask(int rows) {
+    auto request = std::make_unique<Request>();
+    request->model = model_;
+    request->source.source_length = 1;
+    request->beam_size = rows;
+    request->max_steps = kMaxSteps;
+    request->accepted = clock_stands_at;
+    request->done = Engine::Callback([](const absl::StatusOr<v1::Decoded>&) {});
+    return request;
+  }
+
+  void Enqueue(int rows) {
+    auto request = Ask(rows);
+    const absl::Status status = admission_->Enqueue(request);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+  // Of stream `number`, which has nothing in hand.
+  Admission::Requests Take(int number = 0) {
+    Admission::Requests admitted;
+    if (admission_->load().waiting == 0) {
+      ADD_FAILURE() << "nothing waits";  // and this would wait for ever
+      return admitted;
+    }
+    absl::Status end;
+    EXPECT_TRUE(admission_->Take(number, {}, admitted, end));
+    return admitted;
+  }
+
+  static void Answer(Request& request) {
+    v1::Decoded decoded;
+    decoded.add_hypotheses()->mutable_tokens()->Resize(kSteps, 3);
+    request.Give(std::move(decoded));
+  }
+
+  // What the forecast is made from.
+  void Learn() {
+    for (int i = 0; i < 20; ++i) {
+      Enqueue(1);
+      const Admission::Requests running = Take();
+      ASSERT_EQ(running.size(), 1U);
+      clock_stands_at += absl::Seconds(1);
+      Answer(*running[0]);
+    }
+  }
+
+  // What a request hears that wants its answer nearly at once; empty: it is queued.
+  std::string Refusal(std::unique_ptr<Request> request) {
+    request->call.deadline = clock_stands_at + absl::Milliseconds(1);
+    return std::string(admission_->Enqueue(request).message());
+  }
+
+  std::shared_ptr<const DecodeModel> model_;
+  std::unique_ptr<Admission> admission_;
+};
+
+TEST_F(AdmissionTest, AForecastIsTheQueueAndHalfOfWhatRunsAndTheAnswerItself) {
+  Start();
+  Learn();
+  Enqueue(4);
+  Admission::Requests running = Take();
+  ASSERT_EQ(running.size(), 1U);
+  // There is room beside it: it need not wait.
+  EXPECT_THAT(Refusal(Ask(kMaxRows - 4)), HasSubstr("expected in 1s,"));
+  // There is not: half of 4 x 10 row-steps is left.
+  EXPECT_THAT(Refusal(Ask(kMaxRows - 3)), HasSubstr("expected in 21s,"));
+  // Another 20 wait before it.
+  Enqueue(2);
+  EXPECT_THAT(Refusal(Ask(1)), HasSubstr("expected in 41s,"));
+  // What has ended is not waited for.
+  clock_stands_at += absl::Seconds(1);
+  Answer(*running[0]);
+  EXPECT_THAT(Refusal(Ask(1)), HasSubstr("expected in 21s,"));
+  running = Take();
+  ASSERT_EQ(running.size(), 1U);
+  Answer(*running[0]);
+  // Nobody is refused where there is no other work.
+  EXPECT_EQ(Refusal(Ask(1)), "");
+  Take();
+}
+
+TEST_F(AdmissionTest, ASearchThatMayBeCutNeedsNoTimeOfItsOwn) {
+  Start();
+  Learn();
+  Enqueue(1);
+  const Admission::Requests running = Take();
+  EXPECT_THAT(Refusal(Ask(1)), HasSubstr("expected in 1s,"));
+  auto cut = Ask(1);
+  cut->cut_at = clock_stands_at;
+  EXPECT_EQ(Refusal(std::move(cut)), "");
+  Take();
+}
+
+TEST_F(AdmissionTest, ACostIsTheStepsForecastOrThoseOfAGivenTarget) {
+  Start();
+  Learn();
+  Enqueue(3);
+  ASSERT_EQ(admission_->Tenants().size(), 1U);
+  EXPECT_EQ(admission_->Tenants()[0].waiting_cost, 3 * kSteps);
+  Take();
+  auto scored = Ask(2);
+  search::SearchOptions options;
+  options.vocabulary_size = engine_testing::kVocabulary;
+  options.end_tokens = {1};
+  scored->scorer = *search::TargetScorer::Create(options, {{3, 1}});
+  scored->max_steps = 77;
+  ASSERT_TRUE(admission_->Enqueue(scored).ok());
+  EXPECT_EQ(admission_->Tenants()[0].waiting_cost, 2 * 77);
+  Take();
+}
+
+TEST_F(AdmissionTest, AStreamTakesNoMoreThanItsShare) {
+  Start(/*num_streams=*/2);
+  for (int i = 0; i < 5; ++i) {
+    Enqueue(1);
+  }
+  EXPECT_EQ(Take(0).size(), 3U);
+  EXPECT_EQ(Take(1).size(), 2U);
+}
+
+TEST_F(AdmissionTest, ItIsIdleAgainWhenWhatWaitedHasDied) {
+  Start();
+  const auto cancelled = std::make_shared<CancelFlag>();
+  auto request = Ask(1);
+  absl::Status answer;
+  request->done = Engine::Callback(
+      [&answer](const absl::StatusOr<v1::Decoded>& decoded) { answer = decoded.status(); });
+  request->call.cancelled = cancelled;
+  ASSERT_TRUE(admission_->Enqueue(request).ok());
+  EXPECT_FALSE(admission_->idle());
+  cancelled->Cancel();
+  EXPECT_TRUE(Take().empty());
+  EXPECT_EQ(answer.code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(admission_->idle());
+}
+
+}  // namespace
+}  // namespace beamwright::engine
