@@ -212,6 +212,92 @@ TEST(FairQueueTest, RateAndBurstRefuseAndTellWhenToComeBack) {
   EXPECT_FALSE(Push(queue, MakeTicket(tenant), kStart).ok());
 }
 
+TEST(FairQueueTest, APauseSavesUpABurstAndNoMore) {
+  FairQueue queue({});
+  Tenant limits;
+  limits.name = "t";
+  limits.rate = 10;
+  limits.burst = 3;
+  const auto tenant = std::make_shared<const Tenant>(limits);
+  ASSERT_TRUE(Push(queue, MakeTicket(tenant)).ok());
+  int accepted = 0;
+  for (int i = 0; i < 10; ++i) {
+    accepted += Push(queue, MakeTicket(tenant), kStart + absl::Hours(1)).ok() ? 1 : 0;
+  }
+  EXPECT_EQ(accepted, 3);
+}
+
+TEST(FairQueueTest, DebtsAreForgottenWhenNobodyWaits) {
+  FairQueue queue({});
+  const TenantPtr spender = MakeTenant("spender");
+  // The round that pays for the first one leaves 90, and the second one costs 100.
+  for (const double cost : {10.0, 100.0}) {
+    auto ticket = MakeTicket(spender);
+    ticket->cost = cost;
+    ASSERT_TRUE(queue.Push(ticket, kStart).ok());
+  }
+  ASSERT_NE(queue.Pop(kMuch), nullptr);
+  ASSERT_NE(queue.Pop(kMuch), nullptr);
+  ASSERT_EQ(queue.size(), 0);
+  ASSERT_TRUE(Push(queue, MakeTicket(spender, 0, 1)).ok());
+  ASSERT_TRUE(Push(queue, MakeTicket(MakeTenant("other"), 0, 2)).ok());
+  EXPECT_EQ(NumberOf(*queue.Pop(kMuch)), 1);
+}
+
+// While a request of normal priority waits, one of high priority comes, and is served, at a time:
+// the credits of both are equal at the fourth.
+TEST(FairQueueTest, OfEqualCreditTheHigherPriorityGoesFirst) {
+  FairQueue queue({});
+  auto normal = MakeTicket(nullptr, 0, -1);
+  normal->priority = 2;
+  ASSERT_TRUE(queue.Push(normal, kStart).ok());
+  std::vector<int> order;
+  for (int i = 0; i < 5; ++i) {
+    auto high = MakeTicket(nullptr, 0, i);
+    high->priority = 1;
+    ASSERT_TRUE(queue.Push(high, kStart).ok());
+    order.push_back(NumberOf(*queue.Pop(kMuch)));
+  }
+  EXPECT_THAT(order, ElementsAre(0, 1, 2, 3, -1));
+}
+
+TEST(FairQueueTest, WhatWaitsRunsAloneWhenLimitsWereLoweredBelowIt) {
+  FairQueue queue({});
+  Tenant limits;
+  limits.name = "t";
+  limits.max_rows = 8;
+  auto wide = MakeTicket(std::make_shared<const Tenant>(limits), 0, 1);
+  wide->rows = 8;
+  ASSERT_TRUE(queue.Push(wide, kStart).ok());
+  limits.max_rows = 4;
+  ASSERT_TRUE(Push(queue, MakeTicket(std::make_shared<const Tenant>(limits), 0, 2)).ok());
+  const auto first = queue.Pop(kMuch);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(NumberOf(*first), 1);
+  EXPECT_EQ(queue.Pop(kMuch), nullptr);
+  queue.Ended(first->tenant, first->rows);
+  const auto second = queue.Pop(kMuch);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(NumberOf(*second), 2);
+}
+
+// The round that paid for its one request would have paid for ten.
+TEST(FairQueueTest, WhatATenantDoesNotSpendIsNotSavedWhileItAsksForNothing) {
+  FairQueue queue({});
+  const TenantPtr guest = MakeTenant("guest");
+  const TenantPtr steady = MakeTenant("steady");
+  ASSERT_TRUE(Push(queue, MakeTicket(guest, 0, 1)).ok());
+  for (int i = 0; i < 3; ++i) {
+    auto ticket = MakeTicket(steady, 0, 2);
+    ticket->cost = 10;
+    ASSERT_TRUE(queue.Push(ticket, kStart).ok());
+  }
+  EXPECT_EQ(NumberOf(*queue.Pop(kMuch)), 1);
+  EXPECT_EQ(NumberOf(*queue.Pop(kMuch)), 2);
+  ASSERT_TRUE(Push(queue, MakeTicket(guest, 0, 1)).ok());
+  EXPECT_EQ(NumberOf(*queue.Pop(kMuch)), 2);
+}
+
 TEST(FairQueueTest, TheQueueIsBoundedInRequestsRowsAndBytes) {
   FairQueue queue({3, 10, 1000});
   auto ticket = MakeTicket(nullptr);
