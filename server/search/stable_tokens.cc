@@ -7,14 +7,13 @@ namespace beamwright::search {
 std::vector<int32_t> StableTokens::CommonTokens(const SlotHistory& history,
                                                 const std::vector<BeamSearch::Head>& heads,
                                                 int sample, int known) {
-  // Walks all paths back together, the longest first; a step where they disagree, or where one of
-  // them has ended, undoes what was common behind it.
+  // Walks all paths back together, the longest first; a step where they disagree undoes what was
+  // common behind it. So does the last step of a path that others outlast: it chose an end token
+  // there, and they did not.
   int last = 0;
-  int shortest = history.num_steps();
   for (const BeamSearch::Head& head : heads) {
     if (head.sample == sample) {
       last = std::max(last, head.length);
-      shortest = std::min(shortest, head.length);
     }
   }
   std::vector<int> slots;
@@ -31,10 +30,8 @@ std::vector<int32_t> StableTokens::CommonTokens(const SlotHistory& history,
     std::sort(slots.begin(), slots.end());
     slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
     const int32_t token = history.token(step, slots.front());
-    const bool is_common =
-        step < shortest && std::all_of(slots.begin(), slots.end(), [&](int slot) {
-          return history.token(step, slot) == token;
-        });
+    const bool is_common = std::all_of(
+        slots.begin(), slots.end(), [&](int slot) { return history.token(step, slot) == token; });
     if (is_common) {
       backwards.push_back(token);
     } else {
