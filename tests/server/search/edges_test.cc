@@ -44,6 +44,39 @@ TEST(EdgesTest, AScoreEqualToTheThresholdIsListed) {
   }
 }
 
+// Required tokens that are a row's best ones take no places from its others: with all candidates
+// the answer is the same.
+TEST(EdgesTest, RequiredTokensLeaveARowEnoughOtherCandidates) {
+  constexpr int kVocabularySize = 20;
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    const TableModel table(seed, kVocabularySize, TableModel::Kind::kSoftmax);
+    for (const int num_required : {1, 4, 6}) {
+      search::SearchOptions options = EdgeOptions();
+      options.vocabulary_size = kVocabularySize;
+      options.beam_size = options.n_best = 4;
+      options.max_length = num_required + 3;
+      for (int token = 1; token <= num_required; ++token) {
+        options.constraints.required.push_back({token});
+      }
+      const RawModel model = [&](const std::vector<int32_t>& tokens) {
+        std::vector<float> scores = table.LogProbs(tokens, {});
+        for (int token = 1; token <= num_required; ++token) {
+          scores[static_cast<size_t>(token)] += 6;
+        }
+        return scores;
+      };
+      const auto given = DriveRaw(model, options);
+      const auto all = DriveRaw(model, options, /*extra_candidates=*/kVocabularySize);
+      ASSERT_TRUE(given.ok() && all.ok()) << given.status() << all.status();
+      ASSERT_EQ(given->hypotheses.size(), all->hypotheses.size());
+      for (size_t i = 0; i < all->hypotheses.size(); ++i) {
+        EXPECT_EQ(given->hypotheses[i].tokens, all->hypotheses[i].tokens)
+            << "seed " << seed << ", " << num_required << " required, hypothesis " << i;
+      }
+    }
+  }
+}
+
 // No alternative begins with an end token, and a forced one has no step of its own in a single one.
 TEST(EdgesTest, AlternativesNeedAStepForTheirForcedEnd) {
   search::SearchOptions options = EdgeOptions();
