@@ -354,9 +354,11 @@ TEST_P(CellTiles, HaveTheBitsOfWholePasses) {
   struct Extents {
     int64_t rows, input, hidden;
   };
-  // Units in whole strips and not, one tile and several of rows and of units, a thread and two.
-  for (const Extents& extents : {Extents{1, 5, 32}, Extents{3, 40, 96}, Extents{57, 20, 64},
-                                 Extents{115, 8, 30}, Extents{60, 400, 160}}) {
+  // Units in whole strips and not, one tile and several of rows and of units, also of both, a
+  // thread and two.
+  for (const Extents& extents :
+       {Extents{1, 5, 32}, Extents{3, 40, 96}, Extents{57, 20, 64}, Extents{115, 8, 30},
+        Extents{60, 400, 160}, Extents{150, 400, 160}}) {
     const auto [rows, input, hidden] = extents;
     if (isa == VectorIsa::kPlain && input == 400) {
       continue;  // takes seconds
