@@ -318,14 +318,9 @@ void MultiplyStrips(VectorIsa isa, ConstMatrix<float> a, const Weight* strips,
       } else if (count == kernels.strips[rows]) {
         kernels.several[rows](block);
       } else {
-        // The last rows are fewer and would take more strips at once.
-        for (int64_t i = 0; i < count; ++i) {
-          Block<Weight> single = block;
-          single.strips += i * depth * kStripColumns;
-          single.bias = block.bias == nullptr ? nullptr : block.bias + i * kStripColumns;
-          single.out += i * kStripColumns;
-          kernels.one[rows](single);
-        }
+        // A strip that is left over, or the last of several blocks, whose rows are fewer and would
+        // take more strips at once than the others: where there are several, `count` is 1.
+        kernels.one[rows](block);
       }
       row += rows;
     }
