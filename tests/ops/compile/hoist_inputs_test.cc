@@ -3,6 +3,7 @@
 #include "ops/compile/hoist_inputs.h"
 
 #include <algorithm>
+#include <functional>
 #include <random>
 
 #include "gtest/gtest.h"
@@ -221,6 +222,47 @@ TEST(HoistInputProducts, OtherProductsStay) {
   const Value start = graph.Add("ReduceSum", {sequence, graph.Ints({1})}, {{"keep_dims", false}});
   graph.Result("y", graph.Loop({sequence, start}, std::move(loop), 1));
   ExpectSameBits(graph.Build(), false, 0);
+}
+
+// One loop whose product can be hoisted, changed a little each time.
+TEST(HoistInputProducts, LoopsThatMayEndEarlyOrSkipElementsKeepTheirProducts) {
+  const auto hoisted = [](const std::function<void(Loop&)>& change) {
+    GraphBuilder body;
+    const Value part = body.Parameter("part", DType::kF32, {-1, 1, kInput});
+    const Value h = body.Parameter("h", DType::kF32, {-1, kHidden});
+    const Value x = body.Add("Squeeze", {part, body.Ints({1})});
+    const Value product =
+        body.Add("MatMul", {x, body.Constant(RandomFloats({kInput, kHidden}, 1))});
+    body.Result("next", body.Add("Add", {product, h}));
+    body.Result("goes_on", body.Constant(Tensor::Scalar(true)));
+    Loop loop;
+    loop.inputs = {Sliced(0, 0, 1), Carried(1, 1, 0)};
+    loop.outputs = {testing_support::Last(0, 0)};
+    loop.body = body.Build();
+    GraphBuilder graph;
+    std::vector<Value> inputs = {graph.Parameter("x", DType::kF32, {-1, 6, kInput}),
+                                 graph.Parameter("h", DType::kF32, {-1, kHidden})};
+    inputs.push_back(graph.Int(3));
+    inputs.push_back(graph.Constant(Tensor::Scalar(true)));
+    change(loop);
+    graph.Result("y", graph.Loop(inputs, std::move(loop), 1));
+    Graph built = graph.Build();
+    const absl::StatusOr<GraphInfo> info = InferGraph(built, Operators());
+    EXPECT_TRUE(info.ok()) << info.status();
+    if (!info.ok()) {
+      return size_t{0};
+    }
+    const Node& node = LoopOf(built);
+    const auto index = static_cast<size_t>(&node - built.nodes.data());
+    return HoistedProducts(*node.loop, *info->bodies[index][0]).size();
+  };
+  EXPECT_EQ(hoisted([](Loop&) {}), 1U);
+  EXPECT_EQ(hoisted([](Loop& loop) { loop.trip_count_input = 2; }), 0U);
+  EXPECT_EQ(hoisted([](Loop& loop) { loop.condition_input = 3; }), 0U);
+  EXPECT_EQ(hoisted([](Loop& loop) { loop.condition_result = 1; }), 0U);
+  EXPECT_EQ(hoisted([](Loop& loop) { loop.inputs[0].stride = 2; }), 0U);
+  EXPECT_EQ(hoisted([](Loop& loop) { loop.inputs[0].start = 1; }), 0U);
+  EXPECT_EQ(hoisted([](Loop& loop) { loop.inputs[0].end = 3; }), 0U);
 }
 
 }  // namespace

@@ -66,6 +66,32 @@ std::shared_ptr<Loop> AttentionBody(bool concat_memory) {
   return loop;
 }
 
+// A step that adds a request's memory [R, W] to its state by halves: both are [2 R, W / 2] there,
+// an axis with two elements for each row. `halves_come_out`: as they are.
+std::shared_ptr<Loop> HalvesBody(bool halves_come_out) {
+  GraphBuilder body;
+  const auto token = body.Parameter("token", DType::kI64, {-1, 1});
+  const auto h = body.Parameter("h", DType::kF32, {-1, kWidth});
+  const auto memory = body.Parameter("memory", DType::kF32, {-1, kWidth});
+  const auto table = body.Constant(Random({5, kWidth}, 1));
+  const auto x =
+      body.Add("Gather", {table, body.Add("Squeeze", {token, body.Ints({1})}), body.Int(0)});
+  const auto halve = [&](GraphBuilder::Value value) {
+    return body.Add("Reshape", {value, body.Ints({-1, kWidth / 2})});
+  };
+  const auto halves = body.Add(
+      "Add", {halve(body.Add("Add", {x, h})), halve(body.Add("Tanh", {memory}))}, {}, "halves");
+  const auto whole = body.Add("Reshape", {halves, body.Ints({-1, kWidth})});
+  body.Result("next_h", body.Add("Tanh", {whole}));
+  if (halves_come_out) {
+    body.Result("halves", halves);
+  }
+  auto loop = std::make_shared<Loop>();
+  loop->body = body.Build();
+  loop->inputs = {Sliced(0, 0, 1), Carried(1, 1, 0), Invariant(2, 2)};
+  return loop;
+}
+
 std::unique_ptr<LoopBody> Compile(std::shared_ptr<Loop> loop) {
   auto info = InferGraph(loop->body, Operators());
   EXPECT_TRUE(info.ok()) << info.status();
@@ -120,6 +146,13 @@ TEST(RowPlan, SaysWhyRowsCannotBeToldApart) {
   EXPECT_THAT(compiled->plan().reason, HasSubstr("ReduceMean 'mean'"));
 }
 
+TEST(RowPlan, AResultWithSeveralElementsARowIsNotToldApart) {
+  EXPECT_TRUE(Compile(HalvesBody(false))->plan().separable);
+  const auto compiled = Compile(HalvesBody(true));
+  EXPECT_FALSE(compiled->plan().separable);
+  EXPECT_THAT(compiled->plan().reason, HasSubstr("Result 'halves' cannot be told apart"));
+}
+
 bool SameBits(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() &&
          std::memcmp(a.bytes(), b.bytes(), static_cast<size_t>(a.num_bytes())) == 0;
@@ -127,8 +160,10 @@ bool SameBits(const Tensor& a, const Tensor& b) {
 
 // Random populations of requests with sources of their own lengths, random parents, duplicates and
 // departures: each row equals the body run on that row alone, as it is written, bit for bit.
-void StackedRowsEqualRowsAlone(bool concat_memory, bool row_by_row) {
-  const auto body = Compile(AttentionBody(concat_memory));
+void StackedRowsEqualRowsAlone(std::shared_ptr<Loop> loop, bool row_by_row) {
+  const auto body = Compile(std::move(loop));
+  const bool has_length =
+      body->loop().body.node(body->loop().body.parameters[2]).outputs[0].shape.rank() == 3;
   if (row_by_row) {
     body->ForceRowByRow("asked to");
   }
@@ -147,7 +182,8 @@ void StackedRowsEqualRowsAlone(bool concat_memory, bool row_by_row) {
     std::vector<int> owner;
     const int old_rows = pick(1, 9);
     for (int i = 0; i < num_requests; ++i) {
-      memories.push_back(Random({1, pick(1, 7), kWidth}, round * 10 + i));
+      memories.push_back(
+          Random(has_length ? Shape{1, pick(1, 7), kWidth} : Shape{1, kWidth}, round * 10 + i));
       auto& own = values[static_cast<size_t>(i)];
       ASSERT_TRUE(body->Bind(ExecutionContext(), {&memories.back(), 1}, own).ok());
       pointers.push_back(&own);
@@ -186,11 +222,14 @@ void StackedRowsEqualRowsAlone(bool concat_memory, bool row_by_row) {
   }
 }
 
-TEST(StepRows, EqualsRowsAlone) { StackedRowsEqualRowsAlone(false, false); }
+TEST(StepRows, EqualsRowsAlone) { StackedRowsEqualRowsAlone(AttentionBody(false), false); }
 TEST(StepRows, RepeatsRequestValuesWhereAnOperatorNeedsIt) {
-  StackedRowsEqualRowsAlone(true, false);
+  StackedRowsEqualRowsAlone(AttentionBody(true), false);
 }
-TEST(StepRows, RowByRowGivesTheSame) { StackedRowsEqualRowsAlone(true, true); }
+TEST(StepRows, RepeatsRequestValuesOfSeveralElementsARow) {
+  StackedRowsEqualRowsAlone(HalvesBody(false), false);
+}
+TEST(StepRows, RowByRowGivesTheSame) { StackedRowsEqualRowsAlone(AttentionBody(true), true); }
 
 }  // namespace
 }  // namespace beamwright::ops

@@ -160,6 +160,17 @@ TEST(WithoutBeamIndex, StatesAreReadInTheirOwnOrder) {
   ExpectSameBits(*got, {h});
 }
 
+// As a file could spell it; the operator does not take such a graph.
+TEST(WithoutBeamIndex, AnIndexWithinABatchStays) {
+  Graph graph = WithIndex(0, false);
+  for (Node& node : graph.nodes) {
+    if (node.op == "Gather") {
+      node.attributes.Set("batch_dims", int64_t{1});
+    }
+  }
+  EXPECT_FALSE(WithoutBeamIndex(graph).has_value());
+}
+
 TEST(WithoutBeamIndex, OtherIntegersStay) {
   EXPECT_FALSE(WithoutBeamIndex(WithIndex(1, false)).has_value());
   EXPECT_FALSE(WithoutBeamIndex(WithIndex(0, true)).has_value());

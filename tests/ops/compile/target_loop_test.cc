@@ -2,6 +2,7 @@
 // over the whole target, and a body that is a step.
 #include "ops/compile/target_loop.h"
 
+#include <functional>
 #include <random>
 
 #include "gmock/gmock.h"
@@ -183,7 +184,8 @@ TEST(TargetLoopTest, WhatLooksAtOtherStepsIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("SoftMax 'over time'"));
 }
 
-TEST(TargetLoopTest, ALoopBackwardsOverTheTargetIsRefused) {
+// What joining says of a decoder whose loop was changed.
+absl::Status JoinChanged(const std::function<void(Loop&)>& change) {
   GraphBuilder graph;
   const Value tokens = graph.Parameter("tokens", DType::kI64, {-1, -1});
   const Value h0 = graph.Parameter("h0", DType::kF32, {-1, kWidth});
@@ -192,15 +194,36 @@ TEST(TargetLoopTest, ALoopBackwardsOverTheTargetIsRefused) {
   for (Node& node : built.nodes) {
     if (node.op == "Loop") {
       auto loop = std::make_shared<Loop>(*node.loop);
-      loop->inputs[0].start = -1;
-      loop->inputs[0].end = 0;
-      loop->inputs[0].stride = -1;
+      change(*loop);
       node.loop = loop;
     }
   }
-  const absl::Status status = Join(built, 1).status();
-  EXPECT_THAT(std::string(status.message()), HasSubstr("Loop 'loop'"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("forwards, step by step"));
+  return Join(built, 1).status();
+}
+
+TEST(TargetLoopTest, ALoopThatDoesNotTakeTheTargetStepByStepForwardsIsRefused) {
+  ASSERT_TRUE(JoinChanged([](Loop&) {}).ok());
+  const std::vector<std::function<void(LoopInput&)>> changes = {
+      [](LoopInput& slice) {  // backwards
+        slice.start = -1;
+        slice.end = 0;
+        slice.stride = -1;
+      },
+      [](LoopInput& slice) { slice.stride = 2; },
+      [](LoopInput& slice) { slice.start = 1; },
+      [](LoopInput& slice) { slice.end = 2; },
+  };
+  for (const auto& change : changes) {
+    const absl::Status status = JoinChanged([&](Loop& loop) { change(loop.inputs[0]); });
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("Loop 'loop'"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("forwards, step by step"));
+  }
+}
+
+TEST(TargetLoopTest, ALoopThatJoinsItsStepsBackwardsIsRefused) {
+  const absl::Status status = JoinChanged([](Loop& loop) { loop.outputs[0].reversed = true; });
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
 }
 
 }  // namespace
