@@ -26,9 +26,10 @@ class AdmissionTest : public ::testing::Test {
     model_ = *DecodeModel::Compile(engine_testing::TableBundle(engine_testing::RandomTable(1), {}));
   }
 
-  void Start(int num_streams = 1) {
+  void Start(int num_streams = 1, int max_queue = 100) {
     EngineOptions options;
     options.num_streams = num_streams;
+    options.max_queue = max_queue;
     options.max_rows = kMaxRows;
     admission_ = std::make_unique<Admission>(options, StandingClock);
   }
@@ -151,6 +152,49 @@ TEST_F(AdmissionTest, AStreamTakesNoMoreThanItsShare) {
   }
   EXPECT_EQ(Take(0).size(), 3U);
   EXPECT_EQ(Take(1).size(), 2U);
+}
+
+// Of three in a full queue the second is cancelled and the third past its deadline.
+TEST_F(AdmissionTest, TheDeadMakeRoomInAFullQueueWhereverTheyStand) {
+  Start(/*num_streams=*/1, /*max_queue=*/3);
+  std::vector<absl::Status> answers(6, absl::UnknownError("no answer"));
+  const auto enqueue = [&](size_t number, const CallOptions& call = {}) {
+    auto request = Ask(1);
+    request->call = call;
+    request->done =
+        Engine::Callback([&answer = answers[number]](const absl::StatusOr<v1::Decoded>& decoded) {
+          answer = decoded.status();
+        });
+    const absl::Status status = admission_->Enqueue(request);
+    return status;
+  };
+  const auto flag = std::make_shared<CancelFlag>();
+  CallOptions cancelled;
+  cancelled.cancelled = flag;
+  CallOptions late;
+  late.deadline = clock_stands_at + absl::Milliseconds(500);
+  EXPECT_TRUE(enqueue(0).ok());
+  EXPECT_TRUE(enqueue(1, cancelled).ok());
+  EXPECT_TRUE(enqueue(2, late).ok());
+  EXPECT_TRUE(admission_->CheckFull().ok()) << "nobody was refused yet";
+  EXPECT_EQ(model::ReasonOf(enqueue(3)), model::reason::kQueueFull);
+  EXPECT_EQ(model::ReasonOf(admission_->CheckFull()), model::reason::kQueueFull);
+  flag->Cancel();
+  clock_stands_at += absl::Seconds(1);
+  EXPECT_TRUE(admission_->CheckFull().ok()) << "there may be room by now";
+  EXPECT_TRUE(enqueue(4).ok());
+  EXPECT_TRUE(enqueue(5).ok());
+  EXPECT_EQ(model::ReasonOf(enqueue(3)), model::reason::kQueueFull);
+  const Admission::Requests running = Take();
+  EXPECT_EQ(running.size(), 3U);
+  EXPECT_EQ(answers[1].code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(answers[2].code(), absl::StatusCode::kDeadlineExceeded);
+  for (const auto& request : running) {
+    Answer(*request);
+  }
+  for (const size_t number : {0, 4, 5}) {
+    EXPECT_TRUE(answers[number].ok()) << number << " " << answers[number];
+  }
 }
 
 TEST_F(AdmissionTest, ItIsIdleAgainWhenWhatWaitedHasDied) {

@@ -82,39 +82,6 @@ class SchedulingTest : public ::testing::Test {
   std::unique_ptr<Engine> engine_;  // its callbacks use the others
 };
 
-// The third of three in a full queue is past its deadline, the second is cancelled: both make room.
-TEST_F(SchedulingTest, TheDeadMakeRoomWhereverTheyStand) {
-  EngineOptions options;
-  options.max_rows = 1;
-  options.max_queue = 3;
-  Start(options);
-  DecodeAndHold(0);
-  Decode(1);
-  CallOptions cancelled;
-  const auto flag = std::make_shared<CancelFlag>();
-  cancelled.cancelled = flag;
-  Decode(2, cancelled);
-  // Its deadline is far enough for the next one to find the queue full, whatever the machine does.
-  CallOptions late;
-  late.deadline = absl::Now() + absl::Milliseconds(500);
-  Decode(3, late);
-  Decode(4);
-  EXPECT_EQ(model::ReasonOf(answers_[4]), model::reason::kQueueFull);
-  flag->Cancel();
-  absl::SleepFor(late.deadline + absl::Milliseconds(20) - absl::Now());
-  Decode(5);
-  Decode(6);
-  EXPECT_FALSE(Answered(5));
-  EXPECT_FALSE(Answered(6));
-  holder_.go_on.Notify();
-  engine_->Drain();
-  EXPECT_EQ(answers_[2].code(), absl::StatusCode::kCancelled);
-  EXPECT_EQ(answers_[3].code(), absl::StatusCode::kDeadlineExceeded);
-  for (const int number : {0, 1, 5, 6}) {
-    EXPECT_TRUE(answers_[number].ok()) << number << " " << answers_[number];
-  }
-}
-
 // While it is known that there is no room, a source is not even looked at: this one has no such
 // tokens. What is known grows old, so it may take more than one try.
 TEST_F(SchedulingTest, AFullQueueRefusesBeforeAnythingIsPrepared) {
