@@ -76,7 +76,9 @@ TEST(SigtermTest, EveryCallIsAnsweredOrMayBeRepeated) {
             << " calls answered, " << unavailable << " told to try elsewhere, none lost or wrong\n";
 }
 
-TEST(SigtermTest, AnIdleServerIsGoneWithinASecondOfAnInterrupt) {
+// It takes no calls for the time that balancers would get. How soon it is gone is measured in the
+// long form only, since other tests share the machine in the short one.
+TEST(SigtermTest, AnIdleServerThatIsInterruptedIsGoneAtOnce) {
   for (int round = 0; round < Form(3, 20); ++round) {
     ServerProcess server({"--model-path", DefaultModel(), "--drain-delay", "20s"});
     Golden golden;
@@ -84,7 +86,8 @@ TEST(SigtermTest, AnIdleServerIsGoneWithinASecondOfAnInterrupt) {
     const absl::Time start = absl::Now();
     server.Signal(SIGINT);
     EXPECT_EQ(server.Wait(), 0);
-    EXPECT_LT(absl::Now() - start, absl::Seconds(1));
+    EXPECT_EQ(server.log().find("calls are taken for"), std::string::npos) << server.log();
+    EXPECT_LT(absl::Now() - start, Form(absl::InfiniteDuration(), absl::Seconds(1)));
   }
 }
 
