@@ -221,6 +221,22 @@ TEST(TargetLoopTest, ALoopThatDoesNotTakeTheTargetStepByStepForwardsIsRefused) {
   }
 }
 
+// Two tokens at a time, whose sum is a step's input.
+TEST(TargetLoopTest, ALoopThatTakesTheTargetByTwosIsRefused) {
+  const absl::Status status = JoinChanged([](Loop& loop) {
+    loop.inputs[0].part_size = 2;
+    loop.body.node(loop.body.parameters[0]).outputs[0].shape = PartialShape({-1, 2, kWidth});
+    for (Node& node : loop.body.nodes) {
+      if (node.op == "Squeeze") {
+        node.op = "ReduceSum";
+        node.attributes.Set("keep_dims", false);
+      }
+    }
+  });
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("forwards, step by step"));
+}
+
 TEST(TargetLoopTest, ALoopThatJoinsItsStepsBackwardsIsRefused) {
   const absl::Status status = JoinChanged([](Loop& loop) { loop.outputs[0].reversed = true; });
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
