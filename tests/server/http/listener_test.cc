@@ -18,6 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "server/model/error_details.h"
+#include "tests/e2e/becomes.h"
 #include "tests/server/access/test_certificates.h"
 #include "tests/server/model/temp_bundle.h"
 
@@ -454,9 +455,7 @@ TEST(ListenerTest, AHandlerLearnsThatItsClientHungUp) {
   const auto listener = Start({}, [&](const HttpRequest& request) {
     EXPECT_FALSE(request.abandoned());
     entered.Notify();
-    while (!request.abandoned()) {
-      usleep(1000);
-    }
+    EXPECT_TRUE(e2e::Becomes([&] { return request.abandoned(); }));
     noticed.Notify();
     return Echo(request);
   });
