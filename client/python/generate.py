@@ -4,9 +4,9 @@
     client/python/generate.py            # writes the files
     client/python/generate.py --check    # exits with 1 if they are not what they would become
 
-Needs protoc and the package `protobuf`. The files are kept in the repository, so that building the
-package, from a checkout or an sdist, needs neither. The descriptors are the same whatever protoc
-writes them, and are loaded into a pool of the package's own: they work with every protobuf from
+Needs protoc and the package `protobuf` (4.22 or newer). The files are kept in the repository, so that
+building the package, from a checkout or an sdist, needs neither. The descriptors are the same whatever
+protoc writes them, and are loaded into a pool of the package's own: they work with every protobuf from
 4.21 on and share no names with other packages in the process.
 """
 

@@ -162,10 +162,12 @@ def test_the_environment_is_that_of_the_command_line(monkeypatch, tmp_path):
     assert beamwright.Client("here").address == "here:8001"
     monkeypatch.setenv("BEAMWRIGHT_TOKEN_FILE", str(tmp_path / "none"))
     with pytest.raises(FileNotFoundError, match="token_file"):
-        beamwright.Client("localhost")
+        beamwright.Client()
     monkeypatch.setenv("BEAMWRIGHT_TLS_CA", str(tmp_path / "ca"))
     with pytest.raises(FileNotFoundError, match="tls_ca"):
-        beamwright.Client("localhost", token="x")
+        beamwright.Client(token="x")
+    # What is meant for that server is not sent to another.
+    assert beamwright.Client("here").address == "here:8001"
 
 
 def test_arrays_become_tensors():

@@ -146,6 +146,14 @@ def test_a_port_in_use(server):
     assert "Address already in use" in caught.value.log
 
 
+def test_the_environment_is_for_other_servers(monkeypatch):
+    """BEAMWRIGHT_TLS_CERT is a client's certificate, and a flag of the server's."""
+    for name in ("TLS_CA", "TLS_CERT", "TLS_KEY", "TOKEN_FILE", "MODEL_REPOSITORY"):
+        monkeypatch.setenv(f"BEAMWRIGHT_{name}", "/nowhere")
+    with beamwright.serve(MODEL, warm_up=False) as server, server.client() as client:
+        assert client.decode("cat").text == "K AE1 T"
+
+
 def test_a_setting_that_there_is_not():
     with pytest.raises(ServerError, match="no-such-flag"):
         beamwright.serve(MODEL, no_such_flag=3)
@@ -245,6 +253,21 @@ print(client.decode("cat").text, len(list(many)))
         assert "GRPC_ENABLE_FORK_SUPPORT=1" in line
     assert third.startswith("ForkError an iterator")
     assert last == "K AE1 T 98"
+
+
+def test_a_forked_child_ends_by_itself(server):
+    """Its interpreter takes the inherited channels down with it, which must neither hang nor disturb the parent."""
+    code = FORK + """
+client.decode("cat")
+for _ in range(5):
+    pid = os.fork()
+    if pid == 0:
+        client.close()
+        sys.exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+print(client.decode("cat").text)
+"""
+    assert run_python(code, server.address) == "K AE1 T\n"
 
 
 def test_forks_that_grpc_supports(server):

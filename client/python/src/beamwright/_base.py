@@ -69,9 +69,9 @@ class BaseClient:
             keepalive: Seconds between pings of a connection with calls in flight, 10 to 86400.
             max_receive_bytes: The largest answer that is taken.
 
-        What is left out is read from BEAMWRIGHT_SERVER, BEAMWRIGHT_TLS, BEAMWRIGHT_TLS_CA,
-        BEAMWRIGHT_TLS_CERT, BEAMWRIGHT_TLS_KEY, BEAMWRIGHT_TLS_SERVER_NAME and BEAMWRIGHT_TOKEN_FILE, as
-        by the command line.
+        Without an address, what else is left out is read from BEAMWRIGHT_TLS, BEAMWRIGHT_TLS_CA,
+        BEAMWRIGHT_TLS_CERT, BEAMWRIGHT_TLS_KEY, BEAMWRIGHT_TLS_SERVER_NAME and BEAMWRIGHT_TOKEN_FILE, too, as
+        by the command line. With an address nothing is: a token of one server is not sent to another.
 
         Calls raise RpcError, or the class of its code (docs/python.md, 'Errors').
         """

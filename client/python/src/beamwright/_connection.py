@@ -116,17 +116,17 @@ class Settings:
         keepalive: float,
         max_receive_bytes: int,
     ) -> None:
-        environment = os.environ
-        if address is None:
+        if address is None:  # else nothing: what is meant for one server is not sent to another
+            environment = os.environ
             address = environment.get("BEAMWRIGHT_SERVER") or "localhost"
-        if token is None and token_file is None:
-            token_file = environment.get("BEAMWRIGHT_TOKEN_FILE") or None
-        tls_ca = tls_ca or environment.get("BEAMWRIGHT_TLS_CA") or None
-        if tls_cert is None and tls_key is None:
-            tls_cert = environment.get("BEAMWRIGHT_TLS_CERT") or None
-            tls_key = environment.get("BEAMWRIGHT_TLS_KEY") or None
-        tls_server_name = tls_server_name or environment.get("BEAMWRIGHT_TLS_SERVER_NAME") or None
-        tls = tls or environment.get("BEAMWRIGHT_TLS", "").lower() in {"1", "true", "yes", "on"}
+            if token is None and token_file is None:
+                token_file = environment.get("BEAMWRIGHT_TOKEN_FILE") or None
+            tls_ca = tls_ca or environment.get("BEAMWRIGHT_TLS_CA") or None
+            if tls_cert is None and tls_key is None:
+                tls_cert = environment.get("BEAMWRIGHT_TLS_CERT") or None
+                tls_key = environment.get("BEAMWRIGHT_TLS_KEY") or None
+            tls_server_name = tls_server_name or environment.get("BEAMWRIGHT_TLS_SERVER_NAME") or None
+            tls = tls or environment.get("BEAMWRIGHT_TLS", "").lower() in {"1", "true", "yes", "on"}
 
         self.address = dialled(address)
         self.timeout = timeout

@@ -62,7 +62,7 @@ def serve(
         timeout: Seconds in which it must be ready.
         **settings: Any flag of the server, with _ for -: `threads=2`, `max_rows=512`,
             `http_address="127.0.0.1:0"`. HTTP, metrics and operators' listeners are off unless they
-            are set here.
+            are set here. What the environment says of settings (BEAMWRIGHT_*) does not count.
 
     Raises:
         ServerError: There is no program or no such folder, or the server ended before it was ready;
@@ -163,6 +163,8 @@ class Server:
         """Starts it on a thread that lives as long as it does: Linux watches the thread."""
         if not sys.executable:
             raise ServerError("sys.executable is empty: serve() needs a Python program to start the server")
+        # Its flags may be variables, too, and some of them have names of the clients' ones.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("BEAMWRIGHT_")}
         guarded = [sys.executable, "-I", "-S", "-c", _GUARD, str(self._owner), *command]
         started = threading.Event()
         failure: list[OSError] = []
@@ -175,6 +177,7 @@ class Server:
                     stdout=self._log,
                     stderr=self._log,
                     start_new_session=True,
+                    env=environment,
                 )
             except OSError as error:
                 failure.append(error)
