@@ -59,7 +59,7 @@ def test_one_at_a_time_waits_for_the_consumer(client):
 
 def test_errors_stand_in_their_places(client):
     mixed = ["cat", "", "dog", 3.5, [1, 10**6], None, "cow", "\ud800"]
-    results = list(client.decode_many(mixed, on_error="return", batch_size=3))
+    results = list(client.decode_many(mixed, on_error="return", batch_size=4))
     assert [type(result).__name__ for result in results] == [
         "Decoded",
         "InvalidArgumentError",
