@@ -195,7 +195,7 @@ class Writer:
             kind, type_name = self.kind(field)
             choices = self.choices(field)
             text = " ".join([rule.text, allowed(rule)]).strip()
-            if kind in {"token_lists", "hotwords"}:
+            if kind in {"token_lists", "hotwords", "fusion"}:
                 text = text.replace(" May be repeated.", "")
             lines.append(f"    {field.name}: {type_name} | None")
             lines.extend(textwrap.indent(quoted(text), "    ").splitlines())

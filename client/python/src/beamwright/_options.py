@@ -156,9 +156,7 @@ class DecodeOptions(TypedDict, total=False):
     weights). Default none.
     """
     fusion: Mapping[str, float] | None
-    """Adds weight times the log-probability of a scorer of the model. May be repeated. At most 8 of
-    them.
-    """
+    """Adds weight times the log-probability of a scorer of the model. At most 8 of them."""
     lexical_shortlist: bool | None
     """Whether only tokens are chosen that the model's lexical table has for the source, or frequent
     ones. Default false.
@@ -213,7 +211,7 @@ DECODE_OPTIONS = {
     "top_tokens": Rule(kind="int", type="int", text='So many of the most probable tokens are returned for each position, with log-probabilities. 0 to 64 tokens; default 0.', minimum=0, maximum=64),
     "lattice": Rule(kind="bool", type="bool", text='Whether every hypothesis of every step is returned, with its parent. Default false.'),
     "attention": Rule(kind="enum", type="AttentionName", text='What is returned of the attention over the source: none, hard (an alignment) or soft (also all weights). Default none.', choices={'none': 1, 'hard': 2, 'soft': 3}),
-    "fusion": Rule(kind="fusion", type="Mapping[str, float]", text='Adds weight times the log-probability of a scorer of the model. May be repeated. At most 8 of them.'),
+    "fusion": Rule(kind="fusion", type="Mapping[str, float]", text='Adds weight times the log-probability of a scorer of the model. At most 8 of them.'),
     "lexical_shortlist": Rule(kind="bool", type="bool", text="Whether only tokens are chosen that the model's lexical table has for the source, or frequent ones. Default false."),
 }
 
@@ -242,9 +240,7 @@ class ScoreOptions(TypedDict, total=False):
     weights). Default none.
     """
     fusion: Mapping[str, float] | None
-    """Adds weight times the log-probability of a scorer of the model. May be repeated. At most 8 of
-    them.
-    """
+    """Adds weight times the log-probability of a scorer of the model. At most 8 of them."""
 
 
 SCORE_OPTIONS = {
@@ -255,5 +251,5 @@ SCORE_OPTIONS = {
     "coverage_penalty": Rule(kind="float", type="float", text='Weight of the coverage penalty wu. 0 to 100; default 0.', minimum=0, maximum=100),
     "top_tokens": Rule(kind="int", type="int", text='So many of the most probable tokens are returned for each position, with log-probabilities. 0 to 64 tokens; default 0.', minimum=0, maximum=64),
     "attention": Rule(kind="enum", type="AttentionName", text='What is returned of the attention over the source: none, hard (an alignment) or soft (also all weights). Default none.', choices={'none': 1, 'hard': 2, 'soft': 3}),
-    "fusion": Rule(kind="fusion", type="Mapping[str, float]", text='Adds weight times the log-probability of a scorer of the model. May be repeated. At most 8 of them.'),
+    "fusion": Rule(kind="fusion", type="Mapping[str, float]", text='Adds weight times the log-probability of a scorer of the model. At most 8 of them.'),
 }
