@@ -3,10 +3,11 @@
 
     PYTHONPATH=client/python/src build/venv-python/bin/python bench/python_bulk.py [--programs build/bin] [--rounds 5]
 
-Starts a server with the default model and decodes its test words by turns with `beamwright decode` (C++, batches of 32,
-4 calls in flight; it prints tables, into a pipe) and with `decode_many` of Client and AsyncClient at the same settings, all with one connection. Client and
-server share the CPUs. A round takes each once, in changing order; figures are medians over rounds of words a second and of
-microseconds of the client's own CPU time a word, and ratios medians of the rounds' ratios. Prints them as a table.
+Starts a server with the default model and decodes its test words by turns with `beamwright decode` (C++, batches of
+32, 4 calls in flight; it prints tables, into a pipe) and with `decode_many` of Client and AsyncClient at the same
+settings, all with one connection. Client and server share the CPUs. A round takes each once, in changing order;
+figures are medians over rounds of words a second and of microseconds of the client's own CPU time a word, and ratios
+medians of the rounds' ratios. Prints them as a table.
 """
 
 import argparse
@@ -117,7 +118,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--words", type=int, default=4000)
     args = parser.parse_args()
-    print(f"{os.cpu_count()} CPUs, Python {sys.version.split()[0]}, medians of {args.rounds} rounds of {args.words} words\n")
+    print(f"{os.cpu_count()} CPUs, Python {sys.version.split()[0]}, "
+          f"medians of {args.rounds} rounds of {args.words} words\n")
     bulk(args.programs.absolute(), args.rounds, args.words)
     imports(15)
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Writes what the package has of the protos: the messages' descriptors and the options.
 
-    client/python/generate.py            # writes the files
-    client/python/generate.py --check    # exits with 1 if they are not what they would become
+    build/venv-python/bin/python client/python/generate.py            # writes the files
+    build/venv-python/bin/python client/python/generate.py --check    # compares; 1 if they differ
 
-Needs protoc and the package `protobuf` (4.22 or newer). The files are kept in the repository, so that
-building the package, from a checkout or an sdist, needs neither. The descriptors are the same whatever
-protoc writes them, and are loaded into a pool of the package's own: they work with every protobuf from
-4.21 on and share no names with other packages in the process.
+Needs protoc and the package `protobuf` (4.22 or newer), which ./dev test installs there. The files are
+kept in the repository, so that building the package, from a checkout or an sdist, needs neither. The
+descriptors are the same whatever protoc writes them, and are loaded into a pool of the package's own:
+they work with every protobuf from 4.21 on and share no names with other packages in the process.
 """
 
 from __future__ import annotations

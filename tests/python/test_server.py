@@ -4,6 +4,7 @@ import asyncio
 import multiprocessing
 import os
 import pathlib
+import pickle
 import signal
 import socket
 import subprocess
@@ -298,6 +299,8 @@ def _decode_there(address):
 
 
 def test_spawned_processes(server, client):
+    with pytest.raises(TypeError, match="make one there, Client"):
+        pickle.dumps(client)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(_decode_there, (server.address,)) == client.decode("cat")
 

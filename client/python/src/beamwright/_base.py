@@ -8,7 +8,7 @@ from typing import Any
 
 from . import _answers, _calls
 from ._connection import AioConnection, Connection, Settings
-from ._errors import Code, RpcError, make_error
+from ._errors import ArgumentTypeError, Code, RpcError, make_error
 
 Path = str | os.PathLike[str]
 
@@ -104,6 +104,11 @@ class BaseClient:
     def __repr__(self) -> str:
         closed = ", closed" if self._connection.closed else ""
         return f"{type(self).__name__}({self.address!r}{closed})"
+
+    def __reduce__(self) -> Any:
+        raise ArgumentTypeError(
+            f"a client does not go to another process: make one there, {type(self).__name__}({self.address!r})"
+        )
 
     def _connect(self) -> Connection | AioConnection:
         raise NotImplementedError

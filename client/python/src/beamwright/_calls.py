@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -97,9 +98,9 @@ def check_bulk(batch_size: object, max_in_flight: object, on_error: object) -> N
         ("batch_size", batch_size, 4096),
         ("max_in_flight", max_in_flight, 256),
     ):
-        if isinstance(value, bool) or not isinstance(value, int):
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise ArgumentTypeError(f"{name} is {value!r}; a whole number is expected")
-        if not 1 <= value <= most:
+        if not 1 <= operator.index(value) <= most:
             raise invalid(name, f"{value} is outside [1, {most}]")
     if on_error not in ("raise", "return"):
         raise invalid("on_error", f"{on_error!r} is not known; known are 'raise' and 'return'")
