@@ -61,13 +61,17 @@ def details(code, message, *protos):
 
 
 class FakeServer(grpc.GenericRpcHandler):
-    """Answers Decode by a function (request, context, number of the call) -> DecodeResponse."""
+    """Answers Decode by a function (request, context, number of the call) -> DecodeResponse.
 
-    def __init__(self, answer):
+    And StreamDecode by a generator function (request, context) of StreamDecodeResponses.
+    """
+
+    def __init__(self, answer, stream=None):
         self._count = itertools.count(1)
         self.calls = 0
         self.metadata = []
         self._answer = answer
+        self._stream = stream
         self._server = grpc.server(
             concurrent.futures.ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)]
         )
@@ -76,6 +80,12 @@ class FakeServer(grpc.GenericRpcHandler):
         self._server.start()
 
     def service(self, handler_call_details):
+        if handler_call_details.method == "/beamwright.v1.DecodeService/StreamDecode":
+            return grpc.unary_stream_rpc_method_handler(
+                self._stream,
+                request_deserializer=_wire.StreamDecodeRequest.FromString,
+                response_serializer=lambda message: message.SerializeToString(),
+            )
         if handler_call_details.method != "/beamwright.v1.DecodeService/Decode":
             return None
         return grpc.unary_unary_rpc_method_handler(

@@ -6,9 +6,10 @@ import threading
 
 import numpy as np
 import pytest
+from conftest import MODEL, FakeServer
 
 import beamwright
-from beamwright import FinishReason, Health
+from beamwright import FinishReason, Health, _wire
 
 
 def test_decode_has_what_the_server_says(client):
@@ -81,23 +82,45 @@ def test_attention_is_an_array(client):
 
 
 def test_a_stream_ends_with_what_decode_answers(client):
-    long = "recurrent" * 6  # so that it takes a while: who reads slowly gets fewer messages
-    updates = list(client.stream(long, provisional=True, beam_size=32))
-    assert updates[-1].result.hypotheses == client.decode(long, beam_size=32).hypotheses
+    updates = list(client.stream("recurrent", provisional=True))
+    assert updates[-1].result.hypotheses == client.decode("recurrent").hypotheses
     assert all(update.result is None for update in updates[:-1])
-    assert any(update.provisional for update in updates)
     stable = [token for update in updates for one in update.stable for token in one.tokens]
     assert tuple(stable) == updates[-1].result.tokens
-    assert not any(update.provisional for update in client.stream(long, beam_size=32))
     assert client.stream("cat").result().text == "K AE1 T"
 
 
-def test_a_stream_can_be_left(client):
-    with client.stream("recurrent") as stream:
-        next(stream)
-    with pytest.raises((beamwright.CallCancelledError, StopIteration)):
-        for _ in range(100):
-            next(stream)
+def test_messages_of_a_stream():
+    """Of a server of our own: the real one joins messages for who reads slowly."""
+    left = threading.Event()
+
+    def stream(request, context):
+        if request.source.text == "wait":
+            context.add_callback(left.set)
+        assert request.options.beam_size == 3
+        message = _wire.StreamDecodeResponse()
+        message.stable.add(tokens=[5, 6], position=0, text="A B", sample=1)
+        if request.provisional:
+            message.provisional.text = "A B C"
+        yield message
+        if request.source.text == "end":
+            yield _wire.StreamDecodeResponse(decoded={"steps": 3}, model="m")
+        elif request.source.text == "wait":
+            left.wait(20)
+
+    with FakeServer(None, stream) as fake, beamwright.Client(fake.address) as client:
+        first, last = client.stream("end", provisional=True, beam_size=3)
+        assert first.stable == (beamwright.StableTokens((5, 6), 0, "A B", 1),)
+        assert first.provisional.text == "A B C"
+        assert (first.result, last.result.steps, last.result.model, last.result.source) == (None, 3, "m", "end")
+        assert next(client.stream("end", beam_size=3)).provisional is None
+        with pytest.raises(beamwright.InternalError, match="without an answer"):
+            client.stream("", beam_size=3).result()
+        with client.stream("wait", beam_size=3) as waiting:
+            next(waiting)
+        assert left.wait(20)
+        with pytest.raises(beamwright.CallCancelledError):
+            next(waiting)
 
 
 def test_score_and_align(client):
@@ -195,8 +218,6 @@ def test_several_connections(server, words):
 
 
 def test_unix_socket(tmp_path):
-    from conftest import MODEL
-
     with beamwright.serve(MODEL, address=f"unix:{tmp_path}/socket", warm_up=False) as server:
         assert server.address == f"unix:{tmp_path}/socket"
         with server.client(token="over-a-socket") as client:

@@ -162,11 +162,10 @@ def test_a_setting_that_there_is_not():
 
 def test_a_server_that_does_not_get_ready(tmp_path):
     program = tmp_path / "beamwright-server"
-    program.write_text("#!/bin/sh\necho loading for ever\nexec sleep 60\n")
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
     program.chmod(0o755)
-    with pytest.raises(ServerError, match=r"not ready within 0.3 s; serve\(timeout=") as caught:
+    with pytest.raises(ServerError, match=r"not ready within 0.3 s; serve\(timeout="):
         beamwright.serve(MODEL, program=program, timeout=0.3)
-    assert "loading for ever" in caught.value.log
 
 
 def test_where_the_program_is(tmp_path, monkeypatch):
