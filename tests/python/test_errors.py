@@ -13,7 +13,7 @@ import pytest
 from conftest import FakeServer, echo, fail
 
 import beamwright
-from beamwright import Code, _wire
+from beamwright import Code, _answers, _wire
 
 
 def test_every_wrong_field_is_named(client):
@@ -78,6 +78,36 @@ def test_no_server():
             for call in (client.models, lambda: list(client.decode_many(["a"], on_error="return"))):
                 with pytest.raises(beamwright.UnavailableError, match=f"no server answers at {address}"):
                     call()
+
+
+def test_what_is_no_server_of_grpc(server):
+    """TLS is spoken to one that speaks none, and gRPC to HTTP."""
+    with server.client(tls=True, timeout=10, max_attempts=1) as client:
+        with pytest.raises(beamwright.UnavailableError, match="does the server speak TLS"):
+            client.decode("cat")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+
+        def answer():
+            while True:
+                try:
+                    connection = listening.accept()[0]
+                except OSError:
+                    return
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        with beamwright.Client(address, timeout=10, max_attempts=1) as client:
+            with pytest.raises(beamwright.UnavailableError, match="no gRPC is spoken .* port of HTTP"):
+                client.decode("cat")
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("text", ["DNS resolution failed for x:1: C-ares status", "errors resolving x:1: [lookup"])
+def test_a_host_that_is_not_known(text):
+    """What gRPC 1.60 and 1.81 say; no test asks a name server."""
+    error = _answers.error_of_call(14, text, None, "x:1")
+    assert str(error).startswith("UNAVAILABLE: the host of x:1 is not known (")
 
 
 def test_errors_survive_pickle_and_copy(client):

@@ -243,11 +243,28 @@ def error_of_call(
             if status.code == code:
                 return error_of_status(status)
     text = message or ""
-    if code == Code.UNAVAILABLE and "connect" in text.lower():
-        text = f"no server answers at {address} ({text}); is it running, and is this its gRPC port?"
+    if code == Code.UNAVAILABLE:
+        text = _why_unreachable(text, address)
     elif code == Code.DEADLINE_EXCEEDED:
         text = f"no answer from {address} within the timeout ({text})"
     return make_error(code, text)
+
+
+def _why_unreachable(text: str, address: str) -> str:
+    """What gRPC says of a connection, with what to look at; any other text as it is."""
+    low = text.lower()
+    if "handshake" in low:
+        return (
+            f"TLS with {address} failed ({text}); does the server speak TLS, and are tls_ca, tls_cert and "
+            "tls_server_name the right ones?"
+        )
+    if "parsing http/2" in low or "http1" in low:
+        return f"no gRPC is spoken at {address} ({text}); is this the port of HTTP?"
+    if "resolution failed" in low or "errors resolving" in low:
+        return f"the host of {address} is not known ({text})"
+    if "connect" in low or "socket closed" in low:
+        return f"no server answers at {address} ({text}); is it running, is this its port of gRPC, or is it TLS's?"
+    return text
 
 
 def fails_every_call(error: BeamwrightError) -> bool:
