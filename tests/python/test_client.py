@@ -2,11 +2,14 @@
 
 import inspect
 import math
+import os
+import pathlib
+import subprocess
 import threading
 
 import numpy as np
 import pytest
-from conftest import MODEL, FakeServer
+from conftest import MODEL, ROOT, FakeServer
 
 import beamwright
 from beamwright import FinishReason, Health, _wire
@@ -222,3 +225,37 @@ def test_unix_socket(tmp_path):
         assert server.address == f"unix:{tmp_path}/socket"
         with server.client(token="over-a-socket") as client:
             assert client.decode("cat").text == "K AE1 T"
+
+
+def test_decoder_inputs_against_pytorch(tmp_path):
+    """A decoder whose encoder runs elsewhere; first steps that PyTorch computed."""
+    data = ROOT / "tests/ops/tools/testdata"
+    given = np.load(data / "step-lstm/inputs.npz")
+    expected = np.load(data / "step-lstm/outputs.npz")
+    graph_tool = pathlib.Path(os.environ["BEAMWRIGHT_SERVER_PROGRAM"]).with_name("beamwright-graph")
+    for row in range(2):
+        begin = int(given["token"][row])
+        bundle = tmp_path / f"row{row}"
+        command = [graph_tool, "init", data / "step-lstm/decoder.onnx", "--out", bundle, "--begin", str(begin)]
+        subprocess.run([*command, "--end", "2"], check=True, capture_output=True)
+        source = beamwright.DecoderInputs(
+            memory={"memory": given["memory"][row]}, states={name: given[name][row] for name in "hc"}
+        )
+        logits = expected["logits"][row].astype(np.float64)
+        log_probs = logits - np.log(np.exp(logits).sum())
+        with beamwright.serve(bundle, warm_up=False) as server, server.client() as client:
+            described = client.describe()
+            assert described.encoder_input is None
+            assert [(one.name, one.dtype, one.shape) for one in described.memory] == [("memory", "f32", (-1, 16))]
+            targets = [[token] for token in range(28)]
+            scored = client.score(source, *targets, end_token=False, attention="soft")
+            found = [target.log_prob for target in scored]
+            np.testing.assert_allclose(found, log_probs, atol=1e-5)
+            weights = scored[3].hypothesis.attention
+            np.testing.assert_allclose(weights, expected["attention"][row : row + 1], atol=1e-6)
+            answer = client.decode(source, beam_size=28, n_best=28, max_length=1)
+            assert {one.tokens[0] for one in answer} == set(range(28))
+            assert answer.tokens[0] == log_probs.argmax()
+            assert list(client.decode_many([source] * 3, max_length=4)) == [client.decode(source, max_length=4)] * 3
+            with pytest.raises(beamwright.InvalidArgumentError, match="memory"):
+                client.decode(beamwright.DecoderInputs({"memory": given["memory"][row].astype(np.float64)}))

@@ -263,7 +263,10 @@ def _why_unreachable(text: str, address: str) -> str:
     if "resolution failed" in low or "errors resolving" in low:
         return f"the host of {address} is not known ({text})"
     if "connect" in low or "socket closed" in low:
-        return f"no server answers at {address} ({text}); is it running, is this its port of gRPC, or is it TLS's?"
+        return (
+            f"no server answers at {address} ({text}); is it running, is this its port of gRPC, and does it "
+            "speak TLS?"
+        )
     return text
 
 
