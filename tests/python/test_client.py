@@ -259,3 +259,61 @@ def test_decoder_inputs_against_pytorch(tmp_path):
             assert list(client.decode_many([source] * 3, max_length=4)) == [client.decode(source, max_length=4)] * 3
             with pytest.raises(beamwright.InvalidArgumentError, match="memory"):
                 client.decode(beamwright.DecoderInputs({"memory": given["memory"][row].astype(np.float64)}))
+
+
+ENCODER = """<?xml version="1.0"?>
+<net name="encoder" version="11">
+  <layers>
+    <layer id="0" name="frames" type="Parameter" version="opset1">
+      <data shape="?,?,16" element_type="f32"/>
+      <output><port id="0" precision="FP32" names="frames"><dim>-1</dim><dim>-1</dim><dim>16</dim></port></output>
+    </layer>
+    <layer id="1" name="relu" type="ReLU" version="opset1">
+      <input><port id="0"><dim>-1</dim><dim>-1</dim><dim>16</dim></port></input>
+      <output><port id="1" precision="FP32" names="memory"><dim>-1</dim><dim>-1</dim><dim>16</dim></port></output>
+    </layer>
+    <layer id="2" name="memory" type="Result" version="opset1">
+      <input><port id="0"><dim>-1</dim><dim>-1</dim><dim>16</dim></port></input>
+    </layer>
+  </layers>
+  <edges>
+    <edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>
+    <edge from-layer="1" from-port="1" to-layer="2" to-port="0"/>
+  </edges>
+</net>
+"""
+
+
+def test_features(tmp_path):
+    """An encoder that only takes what is below 0 away: features above it are what the decoder reads."""
+    data = ROOT / "tests/ops/tools/testdata"
+    graph_tool = pathlib.Path(os.environ["BEAMWRIGHT_SERVER_PROGRAM"]).with_name("beamwright-graph")
+    plain, encoded = tmp_path / "plain", tmp_path / "encoded"
+    command = [graph_tool, "init", data / "step-lstm/decoder.onnx", "--begin", "1", "--end", "2", "--out", plain]
+    subprocess.run(command, check=True, capture_output=True)
+    for name in "hc":
+        config = (plain / "model.textproto").read_text()
+        old = f'output: "{name}_next"\n'
+        (plain / "model.textproto").write_text(config.replace(old, old + "    constant: 0\n"))
+    encoded.mkdir()
+    (encoded / "decoder.onnx").write_bytes((plain / "decoder.onnx").read_bytes())
+    (encoded / "encoder.xml").write_text(ENCODER)
+    (encoded / "encoder.bin").touch()
+    config = (plain / "model.textproto").read_text()
+    (encoded / "model.textproto").write_text(config + 'encoder { graph: "encoder.xml" }\n')
+    frames = np.random.default_rng(1).normal(size=(6, 16)).astype(np.float32)
+    options = {"beam_size": 4, "n_best": 4, "max_length": 5, "attention": "soft"}
+    with beamwright.serve(plain, encoded, warm_up=False) as server, server.client() as client:
+        assert client.describe("encoded").encoder_input.shape == (-1, 16)
+        answer = client.decode(frames, model="encoded", **options)
+        inputs = beamwright.DecoderInputs({"memory": np.maximum(frames, 0)})
+        assert answer.hypotheses == client.decode(inputs, model="plain", **options).hypotheses
+        assert answer.source_length == 6
+        assert answer.best.attention.shape[1] == 6
+        assert client.decode(beamwright.Features(frames), model="encoded", **options) == answer
+        for other in (frames[:, ::-1][:, ::-1], frames.astype(">f4"), np.asfortranarray(frames)):
+            assert client.decode(other, model="encoded", **options) == answer
+        with pytest.raises(beamwright.InvalidArgumentError, match="f32"):
+            client.decode(frames.astype(np.float64), model="encoded")
+        with pytest.raises(beamwright.InvalidArgumentError, match="16"):
+            client.decode(frames[:, :8], model="encoded")
