@@ -1,5 +1,6 @@
 """decode_many: order, laziness, errors in their places."""
 
+import asyncio
 import itertools
 import sys
 import threading
@@ -7,10 +8,10 @@ import threading
 import grpc
 import numpy as np
 import pytest
-from conftest import FakeServer, echo, fail
+from conftest import FakeServer, details, echo, fail
 
 import beamwright
-from beamwright import _wire
+from beamwright import Code, _wire
 
 
 def test_answers_come_in_order_and_equal_single_ones(client, words):
@@ -199,3 +200,55 @@ def test_progress(client, capsys, monkeypatch):
     with pytest.warns(UserWarning, match="pip install tqdm"):
         answers = client.decode_many(["cat"], progress=True)
     assert len(list(answers)) == 1
+
+
+def refusing(times, code, wait):
+    """Refuses the odd sources of so many calls, asking them to come back."""
+
+    def answer(request, _context, call):
+        response = echo(request)
+        for place, source in enumerate(request.sources):
+            if call <= times and int(source.text) % 2:
+                error = response.results[place].error
+                error.ParseFromString(details(code, "come back", _wire.RetryInfo(retry_delay=wait)))
+        return response
+
+    return FakeServer(answer)
+
+
+def everything(address, **arguments):
+    with beamwright.Client(address, **arguments) as client:
+        return list(client.decode_many(["0", "1", None, "2", "3"], on_error="return"))
+
+
+async def everything_async(address, **arguments):
+    async with beamwright.AsyncClient(address, **arguments) as client:
+        return [one async for one in client.decode_many(["0", "1", None, "2", "3"], on_error="return")]
+
+
+SOON = {"nanos": 1_000_000}
+
+
+@pytest.mark.parametrize("run", [everything, lambda *a, **k: asyncio.run(everything_async(*a, **k))])
+def test_sources_that_are_asked_to_come_back(run):
+    with refusing(2, Code.UNAVAILABLE, SOON) as fake:
+        answers = run(fake.address)
+        assert [getattr(one, "source", None) for one in answers] == ["0", "1", None, "2", "3"]
+        assert [getattr(one, "text", None) for one in answers] == ["0", "1", None, "2", "3"]
+        assert fake.calls == 3
+    with refusing(9, Code.UNAVAILABLE, SOON) as fake:
+        # The second time none has an answer here but results all the same, as of an old server.
+        answers = run(fake.address)
+        assert [type(one).__name__ for one in answers[:2]] == ["Decoded", "UnavailableError"]
+        assert (answers[1].index, answers[4].index) == (1, 4)
+        assert fake.calls == 3
+    with refusing(9, Code.RESOURCE_EXHAUSTED, SOON) as fake:
+        assert isinstance(run(fake.address)[1], beamwright.ResourceExhaustedError)
+        assert fake.calls == 1
+    with refusing(1, Code.RESOURCE_EXHAUSTED, SOON) as fake:
+        assert run(fake.address, retry_when_full=True)[4].text == "3"
+    with refusing(1, Code.UNAVAILABLE, {"seconds": 99}) as fake:
+        assert isinstance(run(fake.address)[1], beamwright.UnavailableError)
+        assert fake.calls == 1
+    with refusing(1, Code.UNAVAILABLE, SOON) as fake:
+        assert isinstance(run(fake.address, max_attempts=1)[1], beamwright.UnavailableError)

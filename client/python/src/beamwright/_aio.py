@@ -257,7 +257,7 @@ class AsyncClient(BaseClient):
                         under_way.append(batch)
                 if under_way:
                     batch = under_way[0]
-                    answers = await self._answers_of(batch)
+                    answers = await self._answers_of(batch, timeout)
                     under_way.popleft()
                     for answer in answers:
                         yield answer
@@ -274,7 +274,19 @@ class AsyncClient(BaseClient):
             metadata=self._settings.metadata,
         )
 
-    async def _answers_of(self, batch: _bulk.Batch) -> list[Decoded | BeamwrightError]:
+    async def _answers_of(self, batch: _bulk.Batch, timeout: float | None) -> list[Decoded | BeamwrightError]:
+        answers = await self._answers_of_call(batch)
+        longest = seconds(timeout, self._settings.timeout)
+        for _ in range(self._settings.max_attempts - 1):
+            again = batch.again(answers, self._settings.retried_codes, longest)
+            if again is None:
+                break
+            await asyncio.sleep(again.wait)
+            again.batch.call = self._start(again.batch, timeout)
+            again.put(answers, await self._answers_of_call(again.batch))
+        return answers
+
+    async def _answers_of_call(self, batch: _bulk.Batch) -> list[Decoded | BeamwrightError]:
         try:
             response = await batch.call
         except grpc.RpcError as error:

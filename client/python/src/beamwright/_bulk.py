@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Container
+from typing import Any, NamedTuple
 
 from . import _answers, _wire
 from ._errors import BeamwrightError, Code, RpcError, make_error
@@ -65,6 +66,40 @@ class Batch:
                 answers.append(_answers.decoded(result, source, response))
         return answers
 
+    def again(
+        self, answers: list[Decoded | BeamwrightError], codes: Container[int], longest: float | None
+    ) -> Again | None:
+        """What to send again of a call that was answered in part: what the server asks to come back.
+
+        Only what failed with one of the codes, and only if the waits that the server names are not
+        longer than so many seconds.
+        """
+        places = []
+        wait = 0.0
+        for place, answer in enumerate(answers):
+            if (
+                isinstance(answer, RpcError)
+                and answer.code in codes
+                and answer.retry_after is not None
+                and (longest is None or answer.retry_after <= longest)
+            ):
+                places.append(place)
+                wait = max(wait, answer.retry_after)
+        if not places:
+            return None
+        batch = Batch(_wire.DecodeRequest(), 0)
+        batch.request.CopyFrom(self.request)
+        batch.request.ClearField("sources")
+        sent = 0
+        for place, source in enumerate(self._sources):
+            if isinstance(source, BeamwrightError):
+                continue
+            if place in places:
+                batch.request.sources.add().CopyFrom(self.request.sources[sent])
+                batch._sources.append(source)
+            sent += 1
+        return Again(batch, places, wait, self._first)
+
     def failures(self, error: RpcError) -> list[Decoded | BeamwrightError]:
         """The same of a call that failed; raises what would fail every other call, too."""
         if _answers.fails_every_call(error):
@@ -79,6 +114,24 @@ class Batch:
             of_source.index = self._first + place
             answers.append(of_source)
         return answers
+
+
+class Again(NamedTuple):
+    """Sources of a call that are sent once more."""
+
+    batch: Batch
+    places: list[int]
+    """Theirs among the sources of the call."""
+    wait: float
+    """Seconds, as the server asks for."""
+    first: int
+
+    def put(self, answers: list[Decoded | BeamwrightError], found: list[Decoded | BeamwrightError]) -> None:
+        """What became of them, in the places of what they were refused with."""
+        for place, answer in zip(self.places, found, strict=True):
+            if isinstance(answer, RpcError):
+                answer.index = self.first + place
+            answers[place] = answer
 
 
 class Progress:

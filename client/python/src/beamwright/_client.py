@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -239,7 +240,7 @@ class Client(BaseClient):
                         batch.call = self._start(batch, timeout)
                         under_way.append(batch)
                 if under_way:
-                    yield from self._answers_of(under_way.popleft())
+                    yield from self._answers_of(under_way.popleft(), timeout)
         finally:
             for batch in under_way:
                 batch.call.cancel()
@@ -253,7 +254,19 @@ class Client(BaseClient):
             metadata=self._settings.metadata,
         )
 
-    def _answers_of(self, batch: _bulk.Batch) -> list[Decoded | BeamwrightError]:
+    def _answers_of(self, batch: _bulk.Batch, timeout: float | None) -> list[Decoded | BeamwrightError]:
+        answers = self._answers_of_call(batch)
+        longest = seconds(timeout, self._settings.timeout)
+        for _ in range(self._settings.max_attempts - 1):
+            again = batch.again(answers, self._settings.retried_codes, longest)
+            if again is None:
+                break
+            time.sleep(again.wait)
+            again.batch.call = self._start(again.batch, timeout)
+            again.put(answers, self._answers_of_call(again.batch))
+        return answers
+
+    def _answers_of_call(self, batch: _bulk.Batch) -> list[Decoded | BeamwrightError]:
         try:
             response = batch.call.result()
         except (grpc.RpcError, grpc.FutureCancelledError) as error:

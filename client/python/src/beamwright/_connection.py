@@ -19,7 +19,7 @@ import grpc.aio
 
 from . import _wire
 from ._answers import error_of_call
-from ._errors import ArgumentTypeError, ClientClosedError, ForkError, RpcError, invalid
+from ._errors import ArgumentTypeError, ClientClosedError, Code, ForkError, RpcError, invalid
 from ._version import __version__
 
 DEFAULT_PORT = 8001
@@ -153,15 +153,13 @@ class Settings:
             if not re.fullmatch(r"[0-9a-z_.-]+", name) or not isinstance(value, str):
                 raise invalid("metadata", f"{name!r}: names are in lower case, values are text")
         self.metadata = tuple(headers.items())
-        self.options = self._channel_options(
-            tls_server_name, max_attempts, retry_when_full, keepalive, max_receive_bytes
-        )
+        self.max_attempts = max_attempts
+        self.retried_codes = (Code.UNAVAILABLE, *([Code.RESOURCE_EXHAUSTED] if retry_when_full else []))
+        self.options = self._channel_options(tls_server_name, keepalive, max_receive_bytes)
 
     def _channel_options(
         self,
         tls_server_name: str | None,
-        max_attempts: int,
-        retry_when_full: bool,
         keepalive: float,
         max_receive_bytes: int,
     ) -> list[tuple[str, Any]]:
@@ -169,8 +167,7 @@ class Settings:
         # the server asks for; the throttle keeps retries from drowning a server in trouble. Health
         # is left out: it asks how things are now.
         config: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
-        if max_attempts > 1:
-            codes = ["UNAVAILABLE", *(["RESOURCE_EXHAUSTED"] if retry_when_full else [])]
+        if self.max_attempts > 1:
             config["retryThrottling"] = {"maxTokens": 10, "tokenRatio": 0.1}
             config["methodConfig"] = [
                 {
@@ -179,11 +176,11 @@ class Settings:
                         {"service": "beamwright.v1.ModelService"},
                     ],
                     "retryPolicy": {
-                        "maxAttempts": max_attempts,
+                        "maxAttempts": self.max_attempts,
                         "initialBackoff": "0.05s",
                         "maxBackoff": "1s",
                         "backoffMultiplier": 2,
-                        "retryableStatusCodes": codes,
+                        "retryableStatusCodes": [code.name for code in self.retried_codes],
                     },
                 }
             ]
@@ -198,7 +195,7 @@ class Settings:
             # Channels with equal arguments would share their connections.
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.enable_channelz", 0),
-            ("grpc.enable_retries", int(max_attempts > 1)),
+            ("grpc.enable_retries", int(self.max_attempts > 1)),
             ("grpc.service_config", json.dumps(config)),
         ]
         if is_local(self.address):
