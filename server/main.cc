@@ -250,6 +250,7 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   const std::unique_ptr<rpc::Server> server = *std::move(started);
   spdlog::info("gRPC on {}", server->address());
   const serving::ConnectionGauges connections([&server] { return server->CountConnections(); },
+                                              [&server] { return server->CountCutOff(); },
                                               flags.grpc_max_connections);
   metrics.Add(&connections);
   const absl::Cleanup forget_connections = [&] { metrics.Remove(&connections); };

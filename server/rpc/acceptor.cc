@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -108,6 +109,34 @@ void Acceptor::Stop() {
   sockets_.Close();
 }
 
+bool Acceptor::CutOffGreedy(const ConnectionTable::Progress& before, int64_t least,
+                            const std::string& why) {
+  ConnectionTable::Progress read = table_.ListProgress();
+  int64_t most = 0;
+  for (auto& [connection, bytes] : read) {
+    if (const auto was = before.find(connection); was != before.end()) {
+      bytes -= was->second;
+    }
+    most = std::max(most, bytes);
+  }
+  int64_t num_cut_off = 0;
+  for (const auto& [connection, bytes] : read) {
+    if (most >= least && bytes >= most / 2 && table_.CutOff(connection)) {
+      ++num_cut_off;
+    }
+  }
+  num_cut_off_ += num_cut_off;
+  int64_t others = 0;
+  if (num_cut_off > 0 && cut_off_line_.Due(others)) {
+    spdlog::warn(
+        "{} gRPC connections were reset, {} KiB came from one of them: {}; {} more such times "
+        "since "
+        "the last such line",
+        num_cut_off, most >> 10, why, others);
+  }
+  return num_cut_off > 0;
+}
+
 void Acceptor::Run() {
   std::vector<pollfd> polled = {{stop_fd_, POLLIN, 0}};
   for (const int fd : sockets_.fds()) {
@@ -155,7 +184,8 @@ bool Acceptor::AcceptFrom(int listening) {
   if (refused_line_.Due(before)) {
     spdlog::warn(
         "a connection to gRPC was refused: there are too many (grpc-max-connections {}, "
-        "grpc-max-connections-per-client {}); {} more since the last such line",
+        "grpc-max-connections-per-client {}), or its client was reset before; {} "
+        "more since the last such line",
         options_.max_connections, options_.max_connections_per_client, before);
   }
   return true;

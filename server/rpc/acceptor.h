@@ -5,6 +5,7 @@
 #ifndef BEAMWRIGHT_SERVER_RPC_ACCEPTOR_H_
 #define BEAMWRIGHT_SERVER_RPC_ACCEPTOR_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -42,6 +43,13 @@ class Acceptor {
   int port() const { return port_; }  // 0 for a Unix socket
   // Thread-safe.
   int CountOpen() { return table_.CountOpen(); }
+  bool HasAny() { return table_.HasAny(); }
+  ConnectionTable::Progress ListProgress() { return table_.ListProgress(); }
+  // Resets the connection that was read from most since `before`, if that is at least `least`
+  // bytes, and those that were read from half as much; new connections of their clients are refused
+  // for a while (ConnectionTable::CutOff). Logged, with why, and counted. False if there was none.
+  bool CutOffGreedy(const ConnectionTable::Progress& before, int64_t least, const std::string& why);
+  int64_t CountCutOff() const { return num_cut_off_; }
 
  private:
   // Lines of the log that a client can cause as often as it likes, at most one in ten seconds.
@@ -68,6 +76,8 @@ class Acceptor {
   std::function<void(int fd)> take_;
   SeldomLine refused_line_;
   SeldomLine failed_line_;
+  SeldomLine cut_off_line_;
+  std::atomic<int64_t> num_cut_off_{0};
   std::thread thread_;
 };
 

@@ -15,9 +15,11 @@ namespace beamwright::rpc {
 
 // Asks the gate and parses the request; a call that is refused is counted.
 inline absl::Status AdmitAndParse(const Gate& gate, const GuardedMethod& method,
-                                  const grpc::ServerContextBase& context,
+                                  grpc::CallbackServerContext& context,
                                   const grpc::ByteBuffer& bytes,
                                   google::protobuf::Message& request) {
+  gate.Enter(context);
+  gate.CountArrival(bytes);
   absl::Status status = gate.Admit(context, method).status();
   if (status.ok()) {
     status = ParseRequest(bytes, request);

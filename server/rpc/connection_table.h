@@ -5,14 +5,17 @@
 // open is what gRPC really holds; the table looks when it is full, or asked.
 //
 // A duplicate of the descriptor that waits for the hangup would tell at once, but gRPC leaves it to
-// close() to take a descriptor out of its epoll set, which a duplicate prevents.
+// close() to take a descriptor out of its epoll set, which a duplicate prevents. (One that is gone
+// again at once, as CutOff's, harms nothing.)
 #ifndef BEAMWRIGHT_SERVER_RPC_CONNECTION_TABLE_H_
 #define BEAMWRIGHT_SERVER_RPC_CONNECTION_TABLE_H_
 
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -32,6 +35,16 @@ class ConnectionTable {
   bool Enter(int fd, const std::string& client);
   // How many are open now.
   int CountOpen();
+  // Whether any may be: true too while one that has ended was not looked at yet.
+  bool HasAny();
+
+  // Bytes that were read so far from each open TCP connection, by descriptor and inode.
+  using Progress = absl::flat_hash_map<std::pair<int, ino_t>, int64_t>;
+  Progress ListProgress();
+  // Resets an entry of ListProgress if it is still open, and refuses its client for two seconds;
+  // for twice as long each time that it happens again within a minute, a minute at most. gRPC finds
+  // the connection broken and closes it. False if it was closed before.
+  bool CutOff(const Progress::key_type& connection);
 
  private:
   struct Entry {
@@ -39,6 +52,13 @@ class ConnectionTable {
     ino_t inode;
     std::string client;
   };
+  // Of a client that was cut off.
+  struct Refusal {
+    std::chrono::steady_clock::time_point end;
+    std::chrono::seconds time{0};
+  };
+  void Refuse(const std::string& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsOpen(int fd, const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasRoom(const std::string& client) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Leave(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropClosed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -48,6 +68,7 @@ class ConnectionTable {
   absl::Mutex mutex_;
   absl::flat_hash_map<int, Entry> entries_ ABSL_GUARDED_BY(mutex_);  // by descriptor
   absl::flat_hash_map<std::string, int> of_client_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, Refusal> refusals_ ABSL_GUARDED_BY(mutex_);  // by client
   std::chrono::steady_clock::time_point looked_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -11,6 +11,9 @@
 namespace beamwright::rpc {
 namespace {
 
+// A call takes 20 KB in gRPC, and what it asks for something more.
+constexpr int64_t kCallBytes = 64 << 10;
+
 absl::string_view Header(const grpc::ServerContextBase& context, const char* name) {
   const auto& metadata = context.client_metadata();
   const auto found = metadata.find(name);
@@ -46,6 +49,12 @@ absl::StatusOr<access::Identity> Gate::IfLoaded(absl::StatusOr<access::Identity>
     BW_RETURN_IF_ERROR(decoder_.state().CheckLoaded());
   }
   return identity;
+}
+
+void Gate::CountArrival(const grpc::ByteBuffer& message) const {
+  if (message.Valid()) {
+    arrived_bytes_ += kCallBytes + 2 * static_cast<int64_t>(message.Length());
+  }
 }
 
 void Gate::CountRefusal(const grpc::ServerContextBase& context, const absl::Status& why) const {

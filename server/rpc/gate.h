@@ -4,9 +4,14 @@
 #define BEAMWRIGHT_SERVER_RPC_GATE_H_
 
 #include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <atomic>
+#include <cstdint>
 
 #include "absl/status/statusor.h"
 #include "server/access/access.h"
+#include "server/rpc/call_backlog.h"
 #include "server/serving/decoder.h"
 
 namespace beamwright::rpc {
@@ -30,6 +35,13 @@ class Gate {
   // everybody: they tell of the server.
   absl::StatusOr<access::Identity> Admit(const grpc::ServerContextBase& context,
                                          const GuardedMethod& method) const;
+  // At the begin of each handler.
+  void Enter(grpc::CallbackServerContext& context) const { backlog_.Leave(context); }
+  CallBacklog& backlog() const { return backlog_; }
+  // A message that a handler is given; nothing if the client gave up before it was there.
+  void CountArrival(const grpc::ByteBuffer& message) const;
+  // What messages that arrived so far took or may have taken, with their calls, bytes.
+  int64_t arrived_bytes() const { return arrived_bytes_; }
   // Counts and logs a call that does not decode and is refused before it is understood.
   void CountRefusal(const grpc::ServerContextBase& context, const absl::Status& why) const;
 
@@ -39,6 +51,8 @@ class Gate {
 
   const access::Access& access_;
   serving::Decoder& decoder_;
+  mutable CallBacklog backlog_;
+  mutable std::atomic<int64_t> arrived_bytes_{0};
 };
 
 // What the call's metadata says of it.

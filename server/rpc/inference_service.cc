@@ -20,6 +20,8 @@ grpc::ServerUnaryReactor* InferenceService::ModelInfer(Context* context, const B
                                                        Bytes* response) {
   static const GuardedMethod kMethod("/inference.GRPCInferenceService/ModelInfer");
   auto* call = new DecodeCall(service_.decoder(), *context, *response);
+  gate_.Enter(*context);
+  gate_.CountArrival(*request);
   const absl::StatusOr<access::Identity> identity = gate_.Admit(*context, kMethod);
   if (!identity.ok()) {
     service_.decoder().Refuse(identity.status(), call->AsCaller(serving::Method::kModelInfer));
@@ -36,7 +38,9 @@ grpc::ServerUnaryReactor* InferenceService::ModelInfer(Context* context, const B
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferenceService::ModelStreamInfer(
     Context* context) {
   static const GuardedMethod kMethod("/inference.GRPCInferenceService/ModelStreamInfer");
-  return InferenceStream::Start(service_, streams_, *context, gate_.Admit(*context, kMethod));
+  gate_.Enter(*context);
+  return InferenceStream::Start(gate_, service_, streams_, *context,
+                                gate_.Admit(*context, kMethod));
 }
 
 template <typename Request, typename Response>

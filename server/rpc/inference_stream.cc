@@ -42,19 +42,20 @@ void OpenStreams::EndAll() {
   }
 }
 
-InferenceStream::InferenceStream(oip::Service& service, OpenStreams& streams,
+InferenceStream::InferenceStream(const Gate& gate, oip::Service& service, OpenStreams& streams,
                                  grpc::CallbackServerContext& context)
-    : service_(service),
+    : gate_(gate),
+      service_(service),
       streams_(streams),
       call_(context),
       deadline_(DeadlineOf(context)),
       errors_end_it_(ErrorsEndIt(context)),
       context_(ContextOf(context)) {}
 
-InferenceStream* InferenceStream::Start(oip::Service& service, OpenStreams& streams,
-                                        grpc::CallbackServerContext& context,
+InferenceStream* InferenceStream::Start(const Gate& gate, oip::Service& service,
+                                        OpenStreams& streams, grpc::CallbackServerContext& context,
                                         const absl::StatusOr<access::Identity>& identity) {
-  auto* stream = new InferenceStream(service, streams, context);
+  auto* stream = new InferenceStream(gate, service, streams, context);
   streams.Add(stream);
   if (!identity.ok()) {
     serving::Caller caller{serving::Method::kModelStreamInfer, stream->deadline_, nullptr};
@@ -93,6 +94,7 @@ void InferenceStream::OnReadDone(bool ok) {
     Advance();
   }
   if (entry != nullptr) {
+    gate_.CountArrival(bytes);
     Take(entry, bytes);
   }
 }

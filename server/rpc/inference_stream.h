@@ -20,6 +20,7 @@
 #include "inference/grpc_service.pb.h"
 #include "server/access/access.h"
 #include "server/oip/service.h"
+#include "server/rpc/gate.h"
 
 namespace beamwright::rpc {
 
@@ -46,7 +47,7 @@ class OpenStreams {
 class InferenceStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   // An identity that is an error ends the stream with it.
-  static InferenceStream* Start(oip::Service& service, OpenStreams& streams,
+  static InferenceStream* Start(const Gate& gate, oip::Service& service, OpenStreams& streams,
                                 grpc::CallbackServerContext& context,
                                 const absl::StatusOr<access::Identity>& identity);
 
@@ -70,7 +71,7 @@ class InferenceStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
     grpc::ByteBuffer answer;
   };
 
-  InferenceStream(oip::Service& service, OpenStreams& streams,
+  InferenceStream(const Gate& gate, oip::Service& service, OpenStreams& streams,
                   grpc::CallbackServerContext& context);
   void EndWith(const grpc::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Take(Entry* entry, const grpc::ByteBuffer& bytes);
@@ -78,6 +79,7 @@ class InferenceStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   // Starts what can be started: a write, a read, or the end.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  const Gate& gate_;
   oip::Service& service_;
   OpenStreams& streams_;
   grpc::CallbackServerContext& call_;

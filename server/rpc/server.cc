@@ -82,6 +82,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
       builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
           server->credentials_);
+  builder.SetContextAllocator(server->gate_.backlog().MakeAllocator());
   builder.RegisterService(&server->decode_);
   builder.RegisterService(&server->models_);
   builder.RegisterService(&server->inference_);
@@ -102,12 +103,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     connection.fd = fd;
     connections->HandleNewConnection(&connection);
   });
+  server->watch_ = std::make_unique<ConnectionWatch>(*server->server_, *server->acceptor_,
+                                                     server->gate_, options.max_concurrent_streams);
   return server;
 }
 
 Server::~Server() {
   if (server_ != nullptr) {
     availability_.Observe(nullptr);
+    watch_ = nullptr;
     one_callback_thread_ = nullptr;
     acceptor_->Stop();
     server_->Shutdown(std::chrono::system_clock::now());
@@ -117,6 +121,7 @@ Server::~Server() {
 
 void Server::Stop(const std::function<void()>& closing) {
   availability_.Observe(nullptr);
+  watch_ = nullptr;
   one_callback_thread_ = nullptr;
   // Before gRPC shuts down: what it is handed after that it does not even close.
   acceptor_->Stop();

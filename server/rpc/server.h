@@ -13,6 +13,7 @@
 #include "server/access/tls.h"
 #include "server/oip/service.h"
 #include "server/rpc/acceptor.h"
+#include "server/rpc/connection_watch.h"
 #include "server/rpc/decode_service.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/inference_service.h"
@@ -52,6 +53,8 @@ class Server {
   int port() const { return acceptor_->port(); }
   // How many connections are open. Thread-safe.
   int CountConnections() const { return acceptor_->CountOpen(); }
+  // How many were reset because they kept others from being read. Thread-safe.
+  int64_t CountCutOff() const { return acceptor_->CountCutOff(); }
 
   // Ends streams when what they asked is answered.
   void EndStreams() { inference_.EndStreams(); }
@@ -71,6 +74,7 @@ class Server {
   std::unique_ptr<grpc::Server> server_;                    // uses the services and credentials
   std::unique_ptr<OneCallbackThread> one_callback_thread_;  // uses the server
   std::unique_ptr<Acceptor> acceptor_;                      // hands connections to the server
+  std::unique_ptr<ConnectionWatch> watch_;                  // uses the server and the acceptor
   std::string address_;
 };
 

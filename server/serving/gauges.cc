@@ -180,6 +180,9 @@ std::vector<MetricFamily> EngineGauges::Collect() const {
 
 std::vector<MetricFamily> ConnectionGauges::Collect() const {
   return {Gauge("beamwright_grpc_connections", "gRPC connections that are open", count_open_()),
+          Counter("beamwright_grpc_connections_cut_off_total",
+                  "gRPC connections that were reset because they kept others from being read",
+                  static_cast<double>(count_cut_off_())),
           Gauge("beamwright_grpc_connections_capacity", "Most that there may be", capacity_)};
 }
 

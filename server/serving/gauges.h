@@ -6,6 +6,7 @@
 #include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>
 
+#include <cstdint>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -47,13 +48,17 @@ class EngineGauges : public prometheus::Collectable {
 // Those of the gRPC listener.
 class ConnectionGauges : public prometheus::Collectable {
  public:
-  // `count_open` is called on a scraper's thread.
-  ConnectionGauges(std::function<int()> count_open, int capacity)
-      : count_open_(std::move(count_open)), capacity_(capacity) {}
+  // Both functions are called on a scraper's thread.
+  ConnectionGauges(std::function<int()> count_open, std::function<int64_t()> count_cut_off,
+                   int capacity)
+      : count_open_(std::move(count_open)),
+        count_cut_off_(std::move(count_cut_off)),
+        capacity_(capacity) {}
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
   const std::function<int()> count_open_;
+  const std::function<int64_t()> count_cut_off_;
   const int capacity_;
 };
 

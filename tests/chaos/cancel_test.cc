@@ -30,7 +30,8 @@ struct Pending {
   v1::DecodeResponse response;
 };
 
-// Starts `count` calls and cancels each after a random while; returns when all have ended.
+// Starts `count` calls, 200 at a time, and cancels each after a random while; returns when all have
+// ended.
 void Storm(const std::string& address, int count, int seed, Tally& tally, const Golden& golden) {
   const auto stub = v1::DecodeService::NewStub(Connect(address));
   std::mt19937 random(static_cast<uint32_t>(seed));
@@ -57,12 +58,14 @@ void Storm(const std::string& address, int count, int seed, Tally& tally, const 
       call.context.TryCancel();
     }
     open.Wait();
+    // Without a pause the three of them would be a flood, and be reset (attack_test.cc).
+    absl::SleepFor(absl::Milliseconds(100));
   }
 }
 
 TEST(CancelTest, AStormOfCancelsLeavesNothingBehind) {
   constexpr int kStorms = 3;
-  const int calls = Form(2'000, 100'000);
+  const int calls = Form(2'000, 20'000);
   ServerProcess server({"--model-path", DefaultModel()});
   const std::string address = server.address();
   const int metrics = server.metrics_port();
@@ -107,6 +110,8 @@ TEST(CancelTest, AStormOfCancelsLeavesNothingBehind) {
   EXPECT_EQ(seen, ok + given_up);
   // Many are decoded before the cancel is there; a server that did not look would decode them all.
   EXPECT_GT(given_up, 0);
+  // Giving up is no attack.
+  EXPECT_EQ(Sum(samples, "beamwright_grpc_connections_cut_off_total"), 0) << server.log();
   // What ran was let go within the step that was under way.
   EXPECT_EQ(Sum(samples, "beamwright_cancel_release_steps_bucket", "le=\"1\""),
             Sum(samples, "beamwright_cancel_release_steps_count"));

@@ -8,66 +8,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/e2e/e2e_test.h"
+#include "tests/e2e/http2_frames.h"
 
 namespace beamwright::e2e {
 namespace {
 
-enum FrameType : uint8_t { kData = 0, kHeaders = 1, kReset = 3, kSettings = 4, kContinuation = 9 };
-constexpr uint8_t kEndStream = 1;
-constexpr uint8_t kEndHeaders = 4;
-constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-constexpr size_t kMaxFrame = 16000;
-
-std::string Frame(FrameType type, uint8_t flags, uint32_t stream, const std::string& payload) {
-  std::string frame;
-  for (const int shift : {16, 8, 0}) {
-    frame += static_cast<char>(payload.size() >> shift);
-  }
-  frame += static_cast<char>(type);
-  frame += static_cast<char>(flags);
-  for (const int shift : {24, 16, 8, 0}) {
-    frame += static_cast<char>(stream >> shift);
-  }
-  return frame + payload;
-}
-
-// A string of HPACK, its length in seven bits and more.
-std::string Text(const std::string& text) {
-  std::string out;
-  size_t size = text.size();
-  if (size < 127) {
-    out += static_cast<char>(size);
-  } else {
-    out += '\x7F';
-    for (size -= 127; size >= 128; size /= 128) {
-      out += static_cast<char>(size % 128 + 128);
-    }
-    out += static_cast<char>(size);
-  }
-  return out + text;
-}
-
-std::string Field(const std::string& name, const std::string& value) {
-  return '\0' + Text(name) + Text(value);
-}
-
-std::string CallHeaders(const std::string& scheme, const std::string& te) {
-  return Field(":method", "POST") + Field(":scheme", scheme) +
-         Field(":path", "/inference.GRPCInferenceService/ServerLive") + Field(":authority", "x") +
-         Field("te", te) + Field("content-type", "application/grpc");
-}
-
-// A header block in as many frames as it takes.
-std::string Headers(uint32_t stream, const std::string& block) {
-  std::string frames;
-  for (size_t begin = 0; begin < block.size(); begin += kMaxFrame) {
-    const bool last = begin + kMaxFrame >= block.size();
-    frames += Frame(begin == 0 ? kHeaders : kContinuation,
-                    static_cast<uint8_t>((last ? kEndHeaders : 0) | (begin == 0 ? kEndStream : 0)),
-                    stream, block.substr(begin, kMaxFrame));
-  }
-  return frames;
-}
+using namespace http2;  // NOLINT(google-build-using-namespace): frames are what this is about
 
 class HostileHttp2Test : public E2eTest {
  protected:

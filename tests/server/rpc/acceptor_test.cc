@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
@@ -42,6 +43,22 @@ class Taker {
                              ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return fds_.size() >= count; };
     mutex_.Await(absl::Condition(&arrived));
     EXPECT_EQ(fds_.size(), count);
+  }
+  void Read(size_t number, size_t size) {
+    absl::MutexLock lock(&mutex_);
+    std::string bytes(size, '\0');
+    for (size_t left = size; left > 0;) {
+      pollfd entry{fds_[number], POLLIN, 0};
+      ASSERT_EQ(poll(&entry, 1, 60'000), 1);
+      const ssize_t got = recv(fds_[number], bytes.data(), left, 0);
+      ASSERT_GT(got, 0);
+      left -= static_cast<size_t>(got);
+    }
+  }
+  bool IsBroken(size_t number) {
+    absl::MutexLock lock(&mutex_);
+    char c = 0;
+    return send(fds_[number], &c, 1, MSG_NOSIGNAL) < 0;
   }
   void CloseOne() {
     absl::MutexLock lock(&mutex_);
@@ -133,6 +150,40 @@ TEST_F(AcceptorTest, ConnectionsThatAreGoneBeforeTheyAreTakenHarmNobody) {
   });
   EXPECT_FALSE(Connect().IsHungUpOn());
   EXPECT_EQ(refused_, 0);
+}
+
+TEST_F(AcceptorTest, WhoIsReadFromMostIsResetAndRefusedForAWhile) {
+  Listen(10, 0, "0.0.0.0:0");
+  Start();
+  const int port = acceptor_->port();
+  const ClientSocket greedy;
+  ASSERT_TRUE(greedy.ConnectV4(port));
+  taker_.WaitFor(1);
+  const ClientSocket modest;
+  ASSERT_TRUE(modest.ConnectV4(port, "127.0.0.1", "127.0.0.2"));
+  taker_.WaitFor(2);
+  const ConnectionTable::Progress before = acceptor_->ListProgress();
+  EXPECT_EQ(before.size(), 2);
+  const std::string much(100'000, 'x');
+  const std::string little(100, 'x');
+  ASSERT_EQ(send(greedy.fd(), much.data(), much.size(), 0), static_cast<ssize_t>(much.size()));
+  ASSERT_EQ(send(modest.fd(), little.data(), little.size(), 0),
+            static_cast<ssize_t>(little.size()));
+  // What waits in the kernel harms nobody.
+  EXPECT_FALSE(acceptor_->CutOffGreedy(before, 1000, "test"));
+  taker_.Read(0, much.size());
+  taker_.Read(1, little.size());
+  EXPECT_FALSE(acceptor_->CutOffGreedy(before, 200'000, "test"));
+  EXPECT_TRUE(acceptor_->CutOffGreedy(before, 1000, "test"));
+  EXPECT_EQ(acceptor_->CountCutOff(), 1);
+  EXPECT_TRUE(greedy.IsHungUpOn());
+  EXPECT_TRUE(taker_.IsBroken(0));
+  EXPECT_FALSE(taker_.IsBroken(1));
+  // Its address is refused; another one is not.
+  EXPECT_TRUE(Connect().IsHungUpOn());
+  const ClientSocket other;
+  ASSERT_TRUE(other.ConnectV4(port, "127.0.0.1", "127.0.0.3"));
+  taker_.WaitFor(3);
 }
 
 // Tells of the first line that is logged while it lives.

@@ -1,0 +1,201 @@
+#include "server/rpc/connection_watch.h"
+
+#include <fcntl.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/create_channel_posix.h>
+#include <grpcpp/server_posix.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "inference/grpc_service.grpc.pb.h"
+
+namespace beamwright::rpc {
+namespace {
+
+constexpr absl::Duration kBetweenBeats = absl::Milliseconds(30);
+constexpr absl::Duration kWithoutConnections = absl::Milliseconds(200);
+// A healthy server answers in a tenth of a millisecond; one whose CPUs are busy within some.
+constexpr absl::Duration kLate = absl::Milliseconds(20);
+constexpr absl::Duration kBetweenLooks = absl::Milliseconds(20);
+// So many looks in a row must find that no handler ran before a connection is reset.
+constexpr int kPatience = 8;
+// Who sent less meanwhile is not in anybody's way.
+constexpr int64_t kLeastRead = 64 << 10;
+// The same in one look, where too many calls wait.
+constexpr int64_t kLeastReadInLook = 16 << 10;
+// Those who let others be read at times, but hardly: so much of a second was late ...
+constexpr absl::Duration kWindow = absl::Seconds(1);
+constexpr absl::Duration kMostLate = absl::Milliseconds(250);
+// ... and so many times what handlers were given was read, most of it from them.
+constexpr int64_t kIdleShare = 4;
+constexpr int64_t kLeastReadInWindow = 1 << 20;
+// Share of a CPU that the process must have had: without that it is not connections that hold it
+// up.
+constexpr double kBusy = 0.25;
+
+double CpuSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+}  // namespace
+
+// What is compared between looks.
+struct ConnectionWatch::Reading {
+  Reading(Acceptor& acceptor, const Gate& gate)
+      : arrived_bytes(gate.arrived_bytes()),
+        num_handled(gate.backlog().num_left()),
+        progress(acceptor.ListProgress()) {}
+
+  bool HadCpuSince() const {
+    return CpuSeconds() - cpu_seconds >= kBusy * absl::ToDoubleSeconds(absl::Now() - time);
+  }
+
+  absl::Time time = absl::Now();
+  double cpu_seconds = CpuSeconds();
+  int64_t arrived_bytes;
+  int64_t num_handled;
+  ConnectionTable::Progress progress;
+};
+
+// A call that is waited for, or not any more.
+struct ConnectionWatch::Beat {
+  grpc::ClientContext context;
+  inference::ServerLiveRequest request;
+  inference::ServerLiveResponse response;
+  std::unique_ptr<inference::GRPCInferenceService::Stub> stub;
+  absl::Mutex mutex;
+  bool is_done ABSL_GUARDED_BY(mutex) = false;
+  bool is_lost ABSL_GUARDED_BY(mutex) = false;  // the connection is gone
+};
+
+ConnectionWatch::ConnectionWatch(grpc::Server& server, Acceptor& acceptor, const Gate& gate,
+                                 int max_streams)
+    : server_(server), acceptor_(acceptor), gate_(gate), max_streams_(max_streams), thread_([this] {
+        Run();
+      }) {}
+
+ConnectionWatch::~ConnectionWatch() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stop_ = true;
+  }
+  thread_.join();
+}
+
+bool ConnectionWatch::Pause(absl::Duration time) {
+  absl::MutexLock lock(&mutex_);
+  return !mutex_.AwaitWithTimeout(absl::Condition(&stop_), time);
+}
+
+std::shared_ptr<ConnectionWatch::Beat> ConnectionWatch::StartBeat() {
+  if (channel_ == nullptr) {
+    int fds[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0) {
+      return nullptr;  // no file is left; there will be one
+    }
+    grpc::AddInsecureChannelFromFd(&server_, fds[0]);
+    channel_ = grpc::CreateInsecureChannelFromFd("watch", fds[1]);
+  }
+  auto beat = std::make_shared<Beat>();
+  beat->stub = inference::GRPCInferenceService::NewStub(channel_);
+  beat->stub->async()->ServerLive(
+      &beat->context, &beat->request, &beat->response, [beat](const grpc::Status& status) {
+        absl::MutexLock lock(&beat->mutex);
+        beat->is_done = true;
+        beat->is_lost = status.error_code() == grpc::StatusCode::UNAVAILABLE;
+      });
+  return beat;
+}
+
+bool ConnectionWatch::Waits(Beat& beat, absl::Duration time) {
+  absl::MutexLock lock(&beat.mutex);
+  const bool in_time = beat.mutex.AwaitWithTimeout(absl::Condition(&beat.is_done), time);
+  if (in_time && beat.is_lost) {
+    channel_ = nullptr;
+  }
+  return in_time;
+}
+
+void ConnectionWatch::Run() {
+  pthread_setname_np(pthread_self(), "bw-watch");
+  Reading window(acceptor_, gate_);
+  absl::Duration late;
+  for (bool has_any = false; Pause(has_any ? kBetweenBeats : kWithoutConnections);) {
+    has_any = acceptor_.HasAny();
+    const std::shared_ptr<Beat> beat = has_any ? StartBeat() : nullptr;
+    if (beat != nullptr && !Waits(*beat, kLate)) {
+      const absl::Time begin = absl::Now();
+      Search(*beat);
+      late += absl::Now() - begin;
+    }
+    if (IsCrowded()) {
+      Thin();
+    }
+    if (absl::Now() - window.time >= kWindow) {
+      if (late >= kMostLate) {
+        LookBack(window);
+      }
+      window = Reading(acceptor_, gate_);
+      late = absl::ZeroDuration();
+    }
+  }
+}
+
+void ConnectionWatch::Search(Beat& beat) {
+  Reading before(acceptor_, gate_);
+  for (int looks = 1; Pause(absl::ZeroDuration()) && !Waits(beat, kBetweenLooks); ++looks) {
+    const bool is_crowded = IsCrowded();
+    const bool is_served = gate_.backlog().num_left() != before.num_handled;
+    if ((is_served && !is_crowded) || !before.HadCpuSince() ||
+        ((is_crowded || looks >= kPatience) &&
+         CutOff(before, is_crowded ? kLeastReadInLook : kLeastRead,
+                is_crowded ? "more calls wait than may be open" : "nobody else was read from"))) {
+      before = Reading(acceptor_, gate_);
+      looks = 0;
+    }
+  }
+}
+
+bool ConnectionWatch::CutOff(const Reading& before, int64_t least, const std::string& why) {
+  return acceptor_.CutOffGreedy(before.progress, least,
+                                absl::StrCat(why, " for ",
+                                             absl::FormatDuration(absl::Trunc(
+                                                 absl::Now() - before.time, absl::Milliseconds(1))),
+                                             ", ", gate_.backlog().size(), " calls wait"));
+}
+
+bool ConnectionWatch::IsCrowded() {
+  const int64_t waiting = gate_.backlog().size();
+  return waiting > max_streams_ &&
+         waiting > static_cast<int64_t>(max_streams_) * acceptor_.CountOpen();
+}
+
+void ConnectionWatch::Thin() {
+  Reading before(acceptor_, gate_);
+  if (Pause(kBetweenLooks) && IsCrowded()) {
+    CutOff(before, kLeastReadInLook, "more calls wait than may be open");
+  }
+}
+
+void ConnectionWatch::LookBack(const Reading& window) {
+  int64_t read = 0;
+  for (const auto& [connection, bytes] : acceptor_.ListProgress()) {
+    const auto was = window.progress.find(connection);
+    read += bytes - (was == window.progress.end() ? 0 : was->second);
+  }
+  if (read > kIdleShare * (gate_.arrived_bytes() - window.arrived_bytes) && window.HadCpuSince()) {
+    CutOff(window, kLeastReadInWindow, "others were hardly read from");
+  }
+}
+
+}  // namespace beamwright::rpc
