@@ -97,7 +97,7 @@ void LogSoftmax(OnnxNode& n) {
 void Hardmax(OnnxNode& n) {
   OverAxis(n, [&](ValueId x, int64_t axis) {
     const ValueId index = n.Add("ArgMax", {x}, {{"axis", axis}, {"keepdims", int64_t{0}}});
-    return n.Add("OneHot", {index, Extent(n, x, axis), n.Like(1, x), n.Like(0, x)},
+    return n.Add("OneHot", {index, ExtentOf(n, x, axis), n.Like(1, x), n.Like(0, x)},
                  {{"axis", axis}});
   });
 }

@@ -148,7 +148,7 @@ ValueId TransposedExtents(OnnxNode& n, const Window& window, size_t axes) {
   }
   std::vector<ValueId> extents;
   for (size_t i = 0; n.ok() && i < axes; ++i) {
-    const ValueId extent = Extent(n, n.In(0), static_cast<int64_t>(i) + 2);
+    const ValueId extent = ExtentOf(n, n.In(0), static_cast<int64_t>(i) + 2);
     const ValueId product = n.Add("Multiply", {extent, n.Scalar(window.strides[i])});
     extents.push_back(Reshaped(n, product, {1}));
   }
@@ -197,13 +197,13 @@ ValueId ColumnMajor(OnnxNode& n, ValueId indices) {
   ValueId left = indices;
   std::vector<ValueId> positions;  // on each spatial axis, the last one first
   for (int axis = rank - 1; n.ok() && axis >= 2; --axis) {
-    const ValueId extent = Extent(n, n.In(0), axis);
+    const ValueId extent = ExtentOf(n, n.In(0), axis);
     positions.push_back(n.Add("FloorMod", {left, extent}));
     left = n.Add("Divide", {left, extent});
   }
   // What is left is the plane's number.
   for (int axis = rank - 1; n.ok() && axis >= 2; --axis) {
-    const ValueId scaled = n.Add("Multiply", {left, Extent(n, n.In(0), axis)});
+    const ValueId scaled = n.Add("Multiply", {left, ExtentOf(n, n.In(0), axis)});
     left = n.Add("Add", {scaled, positions[static_cast<size_t>(rank - 1 - axis)]});
   }
   return left;

@@ -12,7 +12,7 @@ ValueId ShapeList(OnnxNode& n, ValueId x) {
   return n.Add("ShapeOf", {x}, {{"output_type", "i64"}});
 }
 
-ValueId Extent(OnnxNode& n, ValueId x, int64_t axis) {
+ValueId ExtentOf(OnnxNode& n, ValueId x, int64_t axis) {
   if (n.HasRank(x)) {
     const int known_axis = n.Axis(axis, n.Rank(x));
     if (!n.ok()) {
@@ -76,8 +76,8 @@ ValueId Counting(OnnxNode& n, ValueId count) {
 }
 
 ValueId DiagonalNumbers(OnnxNode& n, ValueId x) {
-  const ValueId row = Reshaped(n, Counting(n, Extent(n, x, -2)), {-1, 1});
-  return n.Add("Subtract", {Counting(n, Extent(n, x, -1)), row});
+  const ValueId row = Reshaped(n, Counting(n, ExtentOf(n, x, -2)), {-1, 1});
+  return n.Add("Subtract", {Counting(n, ExtentOf(n, x, -1)), row});
 }
 
 ValueId ConvertTo(OnnxNode& n, ValueId x, DType dtype) {

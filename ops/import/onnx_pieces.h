@@ -11,7 +11,7 @@ namespace beamwright::ops {
 // The shape as an i64 list: a constant where all extents are known.
 ValueId ShapeList(OnnxNode& n, ValueId x);
 // The extent of one axis as an i64 scalar; axis may count from the end.
-ValueId Extent(OnnxNode& n, ValueId x, int64_t axis);
+ValueId ExtentOf(OnnxNode& n, ValueId x, int64_t axis);
 // x under another shape. pattern: as Reshape takes it; 0 copies the input's extent.
 ValueId Reshaped(OnnxNode& n, ValueId x, std::vector<int64_t> pattern);
 // A list of one element as a scalar; scalars stay.

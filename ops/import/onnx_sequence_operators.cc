@@ -44,7 +44,7 @@ void JoinStacked(OnnxNode& n) {
   // The stack's axis and the one that it now stands before become one.
   std::vector<ValueId> extents;
   for (int i = 0; i < rank - 1; ++i) {
-    extents.push_back(i == axis ? n.List({-1}) : Reshaped(n, Extent(n, stacked, i + 1), {1}));
+    extents.push_back(i == axis ? n.List({-1}) : Reshaped(n, ExtentOf(n, stacked, i + 1), {1}));
   }
   const ValueId shape = n.Add("Concat", std::move(extents), {{"axis", int64_t{0}}});
   n.Out(0, n.Add("Reshape", {moved, shape}, {{"special_zero", false}}));
@@ -57,7 +57,7 @@ void ElementOf(OnnxNode& n) {
   n.Out(0, n.Add("Gather", {n.In(0), index, axis}));
 }
 
-void LengthOf(OnnxNode& n) { n.Out(0, Extent(n, n.In(0), n.Int("axis", 0))); }
+void LengthOf(OnnxNode& n) { n.Out(0, ExtentOf(n, n.In(0), n.Int("axis", 0))); }
 
 }  // namespace
 

@@ -36,14 +36,6 @@ void Copy(const T* in, absl::Span<const int64_t> extents, absl::Span<const int64
 
 }  // namespace
 
-Shape DenseStrides(absl::Span<const int64_t> shape) {
-  Shape strides(shape.size(), 1);
-  for (size_t axis = shape.size(); axis-- > 1;) {
-    strides[axis - 1] = strides[axis] * shape[axis];
-  }
-  return strides;
-}
-
 void StridedCopy(const Tensor& input, int64_t offset, absl::Span<const int64_t> extents,
                  absl::Span<const int64_t> strides, Tensor& output) {
   const int64_t total = output.num_elements();

@@ -3,12 +3,10 @@
 #ifndef BEAMWRIGHT_OPS_KERNELS_STRIDED_COPY_H_
 #define BEAMWRIGHT_OPS_KERNELS_STRIDED_COPY_H_
 
+#include "ops/kernels/offsets.h"  // DenseStrides, for the strides of a copy
 #include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
-
-// Element strides of a dense row-major tensor.
-Shape DenseStrides(absl::Span<const int64_t> shape);
 
 // output[i0, i1, ...] = input element at offset + sum(i_n * strides[n]). `extents` has as many axes
 // as `strides` and as many elements as `output`; axes may be more than the output's (Tile). Strides

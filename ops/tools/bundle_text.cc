@@ -31,7 +31,7 @@ absl::string_view Field(ScoreKind kind) {
       break;
     case ScoreKind::kLogProbs:
       return "LOGITS_KIND_LOG_PROBS";
-    case ScoreKind::kProbs:
+    case ScoreKind::kProbabilities:
       return "LOGITS_KIND_PROBS";
   }
   return "LOGITS_KIND_LOGITS";

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "ops/graph/graph.h"
+#include "ops/kernels/topk.h"
 
 namespace beamwright::ops {
 
@@ -40,8 +41,6 @@ struct MemoryRole {
   std::string encoder_output;
   LengthKind length_kind = LengthKind::kNone;
 };
-
-enum class ScoreKind { kLogits, kLogProbs, kProbs };
 
 struct DecoderRoles {
   bool has_loop = false;  // else it is a step graph

@@ -156,7 +156,7 @@ class DecoderGuesser {
     if (op == "LogSoftmax" || op == "Log") {
       guess_.roles.score_kind = ScoreKind::kLogProbs;
     } else if (op == "SoftMax" || op == "Softmax") {
-      guess_.roles.score_kind = ScoreKind::kProbs;
+      guess_.roles.score_kind = ScoreKind::kProbabilities;
     }
     guess_.Because("logits '", port.name, "': ", why);
     if (guess_.roles.score_kind != ScoreKind::kLogits) {
