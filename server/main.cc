@@ -18,6 +18,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "ops/base/cgroup.h"
 #include "ops/base/mutex_checks.h"
 #include "ops/base/status.h"
 #include "ops/base/time_slice.h"
@@ -146,6 +147,7 @@ rpc::ServerOptions RpcOptions(const serving::Flags& flags, const access::Guard& 
   options.max_concurrent_streams = flags.grpc_max_concurrent_streams;
   options.channelz = flags.channelz_address != "none";
   options.max_metadata_bytes = flags.grpc_max_metadata_bytes;
+  options.memory_limit_bytes = ReadCgroupLimits().memory_bytes;
   options.tls = guard.tls();
   options.reflection = flags.reflection;
   return options;

@@ -25,21 +25,23 @@ constexpr absl::Duration kWithoutConnections = absl::Milliseconds(200);
 // A healthy server answers in a tenth of a millisecond; one whose CPUs are busy within some.
 constexpr absl::Duration kLate = absl::Milliseconds(20);
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(20);
-// So many looks in a row must find that no handler ran before a connection is reset.
-constexpr int kPatience = 8;
+// Requests come at a gigabyte a second.
+constexpr absl::Duration kBetweenReliefs = absl::Milliseconds(10);
+constexpr absl::Duration kShortLook = absl::Milliseconds(5);
+// CPU time of the process in which no handler ran before a connection is reset. Reading the calls
+// that a dozen clients may have open takes less; it is not wall time, for other processes take
+// that.
+constexpr double kPatience = 0.5;
 // Who sent less meanwhile is not in anybody's way.
 constexpr int64_t kLeastRead = 64 << 10;
 // The same in one look, where too many calls wait.
 constexpr int64_t kLeastReadInLook = 16 << 10;
 // Those who let others be read at times, but hardly: so much of a second was late ...
 constexpr absl::Duration kWindow = absl::Seconds(1);
-constexpr absl::Duration kMostLate = absl::Milliseconds(250);
+constexpr absl::Duration kMostLate = absl::Milliseconds(300);
 // ... and so many times what handlers were given was read, most of it from them.
 constexpr int64_t kIdleShare = 4;
 constexpr int64_t kLeastReadInWindow = 1 << 20;
-// Share of a CPU that the process must have had: without that it is not connections that hold it
-// up.
-constexpr double kBusy = 0.25;
 
 double CpuSeconds() {
   timespec time{};
@@ -56,12 +58,25 @@ struct ConnectionWatch::Reading {
         num_handled(gate.backlog().num_left()),
         progress(acceptor.ListProgress()) {}
 
-  bool HadCpuSince() const {
-    return CpuSeconds() - cpu_seconds >= kBusy * absl::ToDoubleSeconds(absl::Now() - time);
+  double CpuSecondsSince() const { return CpuSeconds() - cpu_seconds; }
+  int64_t ReadSince(const ConnectionTable::Progress& now) const {
+    int64_t read = 0;
+    for (const auto& [connection, bytes] : now) {
+      const auto was = progress.find(connection);
+      read += bytes - (was == progress.end() ? 0 : was->second);
+    }
+    return read;
+  }
+  // Whether what was read is held, neither much more nor much less: messages that are not whole
+  // yet.
+  bool AreBodies(int64_t read) const {
+    const int64_t grown = HeldBytes() - held_bytes;
+    return grown >= read / 2 && grown <= 2 * read;
   }
 
   absl::Time time = absl::Now();
   double cpu_seconds = CpuSeconds();
+  int64_t held_bytes = HeldBytes();
   int64_t arrived_bytes;
   int64_t num_handled;
   ConnectionTable::Progress progress;
@@ -79,10 +94,13 @@ struct ConnectionWatch::Beat {
 };
 
 ConnectionWatch::ConnectionWatch(grpc::Server& server, Acceptor& acceptor, const Gate& gate,
-                                 int max_streams)
-    : server_(server), acceptor_(acceptor), gate_(gate), max_streams_(max_streams), thread_([this] {
-        Run();
-      }) {}
+                                 int max_streams, int64_t memory_limit_bytes)
+    : server_(server),
+      acceptor_(acceptor),
+      gate_(gate),
+      max_streams_(max_streams),
+      pressure_(memory_limit_bytes),
+      thread_([this] { Run(); }) {}
 
 ConnectionWatch::~ConnectionWatch() {
   {
@@ -95,6 +113,16 @@ ConnectionWatch::~ConnectionWatch() {
 bool ConnectionWatch::Pause(absl::Duration time) {
   absl::MutexLock lock(&mutex_);
   return !mutex_.AwaitWithTimeout(absl::Condition(&stop_), time);
+}
+
+bool ConnectionWatch::Wait(absl::Duration time) {
+  for (absl::Duration done; done < time; done += kBetweenReliefs) {
+    Relieve();
+    if (!Pause(kBetweenReliefs)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 std::shared_ptr<ConnectionWatch::Beat> ConnectionWatch::StartBeat() {
@@ -130,7 +158,7 @@ void ConnectionWatch::Run() {
   pthread_setname_np(pthread_self(), "bw-watch");
   Reading window(acceptor_, gate_);
   absl::Duration late;
-  for (bool has_any = false; Pause(has_any ? kBetweenBeats : kWithoutConnections);) {
+  for (bool has_any = false; Wait(has_any ? kBetweenBeats : kWithoutConnections);) {
     has_any = acceptor_.HasAny();
     const std::shared_ptr<Beat> beat = has_any ? StartBeat() : nullptr;
     if (beat != nullptr && !Waits(*beat, kLate)) {
@@ -153,16 +181,19 @@ void ConnectionWatch::Run() {
 
 void ConnectionWatch::Search(Beat& beat) {
   Reading before(acceptor_, gate_);
-  for (int looks = 1; Pause(absl::ZeroDuration()) && !Waits(beat, kBetweenLooks); ++looks) {
+  while (Pause(absl::ZeroDuration()) && !Waits(beat, kBetweenLooks)) {
+    Relieve();
     const bool is_crowded = IsCrowded();
     const bool is_served = gate_.backlog().num_left() != before.num_handled;
-    if ((is_served && !is_crowded) || !before.HadCpuSince() ||
-        ((is_crowded || looks >= kPatience) &&
-         CutOff(before, is_crowded ? kLeastReadInLook : kLeastRead,
-                is_crowded ? "more calls wait than may be open" : "nobody else was read from"))) {
-      before = Reading(acceptor_, gate_);
-      looks = 0;
+    if (is_crowded) {
+      CutOff(before, kLeastReadInLook, "more calls wait than may be open");
+    } else if (!is_served && before.CpuSecondsSince() >= kPatience &&
+               !before.AreBodies(before.ReadSince(acceptor_.ListProgress()))) {
+      CutOff(before, kLeastRead, "nobody else was read from");
+    } else if (!is_served) {
+      continue;
     }
+    before = Reading(acceptor_, gate_);
   }
 }
 
@@ -187,13 +218,20 @@ void ConnectionWatch::Thin() {
   }
 }
 
-void ConnectionWatch::LookBack(const Reading& window) {
-  int64_t read = 0;
-  for (const auto& [connection, bytes] : acceptor_.ListProgress()) {
-    const auto was = window.progress.find(connection);
-    read += bytes - (was == window.progress.end() ? 0 : was->second);
+void ConnectionWatch::Relieve() {
+  if (!pressure_.IsHigh()) {
+    return;
   }
-  if (read > kIdleShare * (gate_.arrived_bytes() - window.arrived_bytes) && window.HadCpuSince()) {
+  const Reading before(acceptor_, gate_);
+  if (Pause(kShortLook)) {
+    CutOff(before, kLeastReadInLook, "memory runs short");
+  }
+}
+
+void ConnectionWatch::LookBack(const Reading& window) {
+  const int64_t read = window.ReadSince(acceptor_.ListProgress());
+  if (window.CpuSecondsSince() >= kPatience && !window.AreBodies(read) &&
+      read > kIdleShare * (gate_.arrived_bytes() - window.arrived_bytes)) {
     CutOff(window, kLeastReadInWindow, "others were hardly read from");
   }
 }

@@ -1,25 +1,29 @@
-// ConnectionWatch: resets connections that keep gRPC's threads to themselves.
+// ConnectionWatch: resets connections that keep gRPC's threads or the process' memory to
+// themselves.
 //
 // gRPC 1.51 reads from a socket for as long as there is something to read, on the threads that all
 // calls share, and has no limit on frames that cost their sender nothing: streams that are opened
 // and reset (CVE-2023-44487), floods of CONTINUATION, SETTINGS, PING, WINDOW_UPDATE and empty DATA
-// frames. No handler runs meanwhile, so nothing that gRPC calls could notice.
+// frames. No handler runs meanwhile, so nothing that gRPC calls could notice. A thread of its own
+// does, by these signs:
 //
-// A thread of its own does. It asks whether the server lives over a connection within the
-// process (a beat), one in 30 ms while anybody is connected. A beat that is late says that sockets
-// are not read. If handlers are not given anything either, or less than what the process grows by,
-// and the process is not short of CPU time, the connections that were read from most since then are
-// the ones that are in the way. The kernel knows what was read from each (TCP_INFO), whether it is
-// encrypted or not.
+// - It asks whether the server lives, over a connection within the process (a beat), one in 30 ms
+//   while anybody is connected. A beat that is late says that sockets are not read. If no handler
+//   runs in half a second of CPU time either, the connection that was read from most is in the way.
+// - More calls wait for their handlers than the connected clients may have open: gRPC reads streams
+//   that are reset faster than it runs handlers, and queues without bound (call_backlog.h).
+// - Much of a second was late, and far more was read than handlers were given.
+// - Memory runs short (memory_pressure.h): gRPC holds messages that are not whole without bound.
 //
-// Clients that keep to HTTP/2 are not affected however much they send: bodies are subject to flow
-// control, so their sockets run empty, and messages that arrive count. Unix sockets are not
-// watched.
+// The kernel knows what was read from each connection (TCP_INFO), whether it is encrypted or not.
+// Clients that keep to HTTP/2 and within the memory are not affected however much they send: bodies
+// are subject to flow control, so their sockets run empty. Unix sockets are not watched.
 #ifndef BEAMWRIGHT_SERVER_RPC_CONNECTION_WATCH_H_
 #define BEAMWRIGHT_SERVER_RPC_CONNECTION_WATCH_H_
 
 #include <grpcpp/server.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
@@ -29,14 +33,17 @@
 #include "absl/time/time.h"
 #include "server/rpc/acceptor.h"
 #include "server/rpc/gate.h"
+#include "server/rpc/memory_pressure.h"
 
 namespace beamwright::rpc {
 
 class ConnectionWatch {
  public:
   // The arguments must outlive the watch. The gate knows what handlers were given,
-  // max_streams is how many calls a connection may have open.
-  ConnectionWatch(grpc::Server& server, Acceptor& acceptor, const Gate& gate, int max_streams);
+  // max_streams is how many calls a connection may have open, memory_limit_bytes what the kernel
+  // ends the process at (0: no limit).
+  ConnectionWatch(grpc::Server& server, Acceptor& acceptor, const Gate& gate, int max_streams,
+                  int64_t memory_limit_bytes);
   ~ConnectionWatch();
   ConnectionWatch(const ConnectionWatch&) = delete;
   ConnectionWatch& operator=(const ConnectionWatch&) = delete;
@@ -48,6 +55,8 @@ class ConnectionWatch {
   void Run();
   // Waits; false if it is time to go.
   bool Pause(absl::Duration time);
+  // The same, with an eye on memory.
+  bool Wait(absl::Duration time);
   std::shared_ptr<Beat> StartBeat();
   // Whether the beat came in time.
   bool Waits(Beat& beat, absl::Duration time);
@@ -58,6 +67,8 @@ class ConnectionWatch {
   bool IsCrowded();
   // Then: looks for who sends them.
   void Thin();
+  // While memory runs short: looks for who sends.
+  void Relieve();
   // After a second of which much was late: looks for who was in the way and gave handlers little.
   void LookBack(const Reading& window);
 
@@ -65,6 +76,7 @@ class ConnectionWatch {
   Acceptor& acceptor_;
   const Gate& gate_;
   const int max_streams_;
+  MemoryPressure pressure_;  // the thread's
   // What a beat is made over; of `server_` to itself.
   std::shared_ptr<grpc::Channel> channel_;
   absl::Mutex mutex_;

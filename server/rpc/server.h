@@ -5,6 +5,7 @@
 
 #include <grpcpp/server.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -32,6 +33,8 @@ struct ServerOptions {
   // Whether gRPC keeps account of connections and calls for channelz.
   bool channelz = false;
   int max_metadata_bytes = 16 << 10;  // headers of a call
+  // What the kernel ends the process at; 0: no limit.
+  int64_t memory_limit_bytes = 0;
   // Null for clear text; must outlive the server.
   const access::TlsContext* tls = nullptr;
   // Whether the server describes its services to whoever asks.

@@ -176,7 +176,7 @@ class ClientsTest : public ::testing::Test {
 TEST_F(ClientsTest, ManyCallsAtOnce) {
   Tally tally;
   std::vector<std::thread> clients;
-  for (int i = 0; i < Form(4, 10); ++i) {
+  for (int i = 0; i < Form(2, 10); ++i) {
     clients.emplace_back([&] { Ask(1000, WordRequest(0), tally); });
   }
   for (std::thread& client : clients) {
@@ -193,7 +193,7 @@ TEST_F(ClientsTest, LargeRequestsAtOnce) {
   request.set_model(std::string(15 << 20, 'x'));  // no such model
   Tally tally;
   for (int round = 0; round < Form(1, 10); ++round) {
-    Ask(Form(20, 100), request, tally);
+    Ask(Form(10, 100), request, tally);
   }
   EXPECT_EQ(tally.of(grpc::StatusCode::NOT_FOUND) + tally.of(grpc::StatusCode::INVALID_ARGUMENT) +
                 tally.of(grpc::StatusCode::RESOURCE_EXHAUSTED),

@@ -1,0 +1,36 @@
+// MemoryPressure: whether the process comes near the limit of its memory. gRPC holds what a call
+// sends until the message is whole, and nothing in it bounds the sum.
+#ifndef BEAMWRIGHT_SERVER_RPC_MEMORY_PRESSURE_H_
+#define BEAMWRIGHT_SERVER_RPC_MEMORY_PRESSURE_H_
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace beamwright::rpc {
+
+// What the process holds: resident and not of files, which the kernel can take back. 0 if nobody
+// tells.
+int64_t HeldBytes();
+
+// For one thread.
+class MemoryPressure {
+ public:
+  // limit_bytes: what the kernel ends the process at; 0 for none.
+  explicit MemoryPressure(int64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  // Whether calls hold more than half of what models leave of the limit. Gives free memory back to
+  // the kernel before it says so.
+  bool IsHigh();
+
+ private:
+  const int64_t limit_bytes_;
+  // The least that was held in this minute and in the one before: that is not calls'.
+  int64_t least_ = INT64_MAX;
+  int64_t least_before_ = INT64_MAX;
+  absl::Time minute_ = absl::InfinitePast();
+  absl::Time trimmed_ = absl::InfinitePast();
+};
+
+}  // namespace beamwright::rpc
+
+#endif  // BEAMWRIGHT_SERVER_RPC_MEMORY_PRESSURE_H_
