@@ -105,7 +105,7 @@ absl::StatusOr<std::vector<DecodeRequest>> ReadGoldenRequests(const std::string&
   for (std::string line; std::getline(in, line);) {
     ++number;
     if (!line.empty() && !ParseRequest(line, requests.emplace_back())) {
-      return Invalid("'", path, "' line ", number, " is no {\"source\": ..., \"options\": ...}");
+      return Invalid("'", path, "' line ", number, " is not {\"source\": ..., \"options\": ...}");
     }
   }
   return requests;

@@ -15,7 +15,7 @@ constexpr absl::string_view kOnnx = ".onnx";
 absl::Status UnknownName(const std::string& path) {
   const bool is_ort = absl::EndsWith(path, ".ort");
   return Invalid(
-      "'", path, "' is no graph file by its name, which must end in ", kXml, " (OpenVINO IR) or ",
+      "'", path, "' is not the name of a graph file, which ends in ", kXml, " (OpenVINO IR) or ",
       kOnnx,
       is_ort ? "; .ort is ONNX Runtime's own format: give the .onnx file it was made from" : "");
 }

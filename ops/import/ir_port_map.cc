@@ -66,7 +66,7 @@ absl::StatusOr<int> FindBodyLayer(const absl::flat_hash_map<int64_t, int>& ids, 
   std::sort(known.begin(), known.end());
   const bool more = known.size() > kMostListed;
   known.resize(std::min(known.size(), kMostListed));
-  return Invalid("layer ", id, " is no ", kind, " of the body; its ", kind,
+  return Invalid("layer ", id, " is not a ", kind, " of the body; its ", kind,
                  "s have the ids: ", absl::StrJoin(known, ", "), more ? ", ..." : "");
 }
 

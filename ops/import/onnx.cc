@@ -55,7 +55,7 @@ absl::StatusOr<std::vector<onnx::AttributeProto>> ReadDefaults(
         field.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED) {
       onnx::AttributeProto attribute;
       if (!attribute.ParseFromString(field.length_delimited())) {
-        return Invalid("attribute_proto is no attribute");
+        return Invalid("attribute_proto is not a valid attribute");
       }
       defaults.push_back(std::move(attribute));
     }
@@ -128,11 +128,12 @@ absl::StatusOr<onnx::ModelProto> ParseModel(const InputFile& file) {
   const absl::Status fits =
       outline.ok() ? CheckOnnxMemory(*outline, file.size()) : outline.status();
   if (!fits.ok()) {
-    return absl::IsInvalidArgument(fits) ? Annotate(fits, "is no ONNX model") : fits;
+    return absl::IsInvalidArgument(fits) ? Annotate(fits, "is not an ONNX model") : fits;
   }
   onnx::ModelProto model;
   if (!model.ParseFromArray(outline->data(), static_cast<int>(outline->size()))) {
-    return Invalid("is no ONNX model: its bytes are malformed, or messages are nested too deep");
+    return Invalid(
+        "is not an ONNX model: its bytes are malformed, or messages are nested too deep");
   }
   return model;
 }
@@ -141,7 +142,7 @@ absl::StatusOr<Graph> ParseFile(const InputFilePtr& file, const OpenFileFunction
                                 const ImportOptions& options) {
   BW_ASSIGN_OR_RETURN(onnx::ModelProto model, ParseModel(*file));
   if (!model.has_graph()) {
-    return Invalid("is no ONNX model: it has no graph");
+    return Invalid("is not an ONNX model: it has no graph");
   }
   OnnxImport import{OnnxTensors(file, open)};
   import.keep_unknown = options.keep_unknown_layers;

@@ -75,7 +75,7 @@ absl::StatusOr<ValueInfo> OnnxValueInfo(const onnx::TypeProto& type) {
   }
   if (type.value_case() != onnx::TypeProto::kTensorType) {
     return absl::UnimplementedError(
-        "is no tensor; sequences, maps and optional values are not "
+        "is not a tensor; sequences, maps and optional values are not "
         "supported");
   }
   const onnx::TypeProto::Tensor& tensor = type.tensor_type();

@@ -149,7 +149,7 @@ struct ArithmeticOp {
         {"Mod", Function::kMod},           {"SquaredDifference", Function::kSquaredDifference}};
     const auto found = functions.find(node.op);
     if (found == functions.end()) {
-      return Invalid("'", node.op, "' is no arithmetic operator");
+      return Invalid("'", node.op, "' is not an arithmetic operator");
     }
     Options options{found->second};
     BW_ASSIGN_OR_RETURN(options.broadcast, ParseAutoBroadcast(node));

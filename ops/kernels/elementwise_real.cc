@@ -131,7 +131,7 @@ struct RealOp {
         return &function;
       }
     }
-    return Invalid("'", node.op, "' is no function of a real number");
+    return Invalid("'", node.op, "' is not a function of a real number");
   }
   static bool WidensHalves(Options) { return true; }
   static absl::Status Shapes(Options function, absl::Span<const InputInfo> inputs,

@@ -74,7 +74,7 @@ struct UnaryOp {
         {"Round", Function::kRoundToEven}};
     const auto found = functions.find(node.op);
     if (found == functions.end()) {
-      return Invalid("'", node.op, "' is no exact operator of one operand");
+      return Invalid("'", node.op, "' is not an exact operator of one operand");
     }
     BW_ASSIGN_OR_RETURN(const std::string mode, node.attributes.String("mode", "half_to_even"));
     if (mode == "half_away_from_zero") {

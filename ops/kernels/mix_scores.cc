@@ -31,9 +31,10 @@ absl::Status ToLogProbs(absl::Span<const float> scores, ScoreKind kind, absl::Sp
   for (size_t i = 0; i < scores.size(); ++i) {
     if (!Fits(scores[i], kind)) {
       return Invalid("scores[", i, "]: ", scores[i],
-                     kind == ScoreKind::kLogits     ? " is not a number below infinity"
-                     : kind == ScoreKind::kLogProbs ? " is no log-probability, expected at most 0"
-                                                    : " is no probability, expected [0, 1]");
+                     kind == ScoreKind::kLogits ? " is not a number below infinity"
+                     : kind == ScoreKind::kLogProbs
+                         ? " is not a log-probability, expected at most 0"
+                         : " is not a probability, expected [0, 1]");
     }
   }
   const float shift = kind == ScoreKind::kLogits ? LogSumExp(scores) : 0;

@@ -189,7 +189,7 @@ struct ReduceOp {
         {"ReduceLogicalOr", Function::kOr}};
     const auto found = functions.find(node.op);
     if (found == functions.end()) {
-      return Invalid("'", node.op, "' is no reduction");
+      return Invalid("'", node.op, "' is not a reduction");
     }
     Options options{found->second};
     BW_ASSIGN_OR_RETURN(options.keep_dims, node.attributes.Bool("keep_dims", false));

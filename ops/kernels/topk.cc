@@ -41,10 +41,10 @@ absl::StatusOr<absl::Span<const float>> ToLogarithms(absl::Span<const float> sco
   for (size_t i = 0; !fits && i < scores.size(); ++i) {
     const float x = scores[i];
     if (is_log && !(x <= kRounding)) {
-      return Invalid("scores[", i, "]: ", x, " is no log-probability, expected at most 0");
+      return Invalid("scores[", i, "]: ", x, " is not a log-probability, expected at most 0");
     }
     if (!is_log && !(x >= 0.0f && x <= 1.0f + kRounding)) {
-      return Invalid("scores[", i, "]: ", x, " is no probability, expected [0, 1]");
+      return Invalid("scores[", i, "]: ", x, " is not a probability, expected [0, 1]");
     }
   }
   return absl::Span<const float>(values);

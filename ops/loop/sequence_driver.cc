@@ -256,7 +256,7 @@ class LoopKernel : public Kernel {
       const ValueInfo& info = outputs[static_cast<size_t>(rule.output)];
       if (rule.kind == LoopOutput::Kind::kLastValue && state_of_output_[i] < 0) {
         return Invalid("output ", rule.output,
-                       " has no value: the loop ran no iteration, and it is no state");
+                       " has no value: the loop ran no iteration, and it is not a state");
       }
       if (info.dtype == DType::kUndefined || !info.shape.is_static()) {
         return Invalid("output ", rule.output, ": the loop ran no iteration, and the shape ",

@@ -181,7 +181,7 @@ absl::Status CheckSpecialTokens(const TextSide& target) {
     const bool is_id = absl::SimpleAtoi(token, &id) && absl::StrCat(id) == token && id >= 0 &&
                        (target.size < 0 || id < target.size);
     if (target.vocabulary.empty() && !token.empty() && !is_id) {
-      return Invalid("target token '", token, "' is no id; ",
+      return Invalid("target token '", token, "' is not a valid id; ",
                      target.size < 0 ? "without --target-vocab tokens are numbers from 0"
                                      : absl::StrCat("there are ", target.size, ", from 0"));
     }

@@ -94,7 +94,7 @@ class DecoderGuesser {
       return port != nullptr && is_id(*port)
                  ? UseToken(*port, "as told", sliced)
                  : Invalid("token input '", guess_.hints.token_input,
-                           "' is no i64 or i32 input of the decoder, which has ",
+                           "' is not an i64 or i32 input of the decoder, which has ",
                            Listing(guess_.inputs));
     }
     const Ports ids = Where(guess_.inputs, is_id);
@@ -108,9 +108,10 @@ class DecoderGuesser {
     });
     if (left.size() == 1) {
       return UseToken(left[0],
-                      ids.size() == 1 ? "the only integer input"
-                                      : "the only integer input that is no length, mask or result "
-                                        "of the encoder",
+                      ids.size() == 1
+                          ? "the only integer input"
+                          : "the only integer input that is not a length, mask or result "
+                            "of the encoder",
                       sliced);
     }
     const struct {

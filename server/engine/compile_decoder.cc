@@ -259,7 +259,7 @@ class DecoderCompiler {
       parts_.attention_result = -1;
       parts_.no_attention = absl::StrCat("its attention_output '", config_.attention_output(),
                                          "' is ", ops::Name(info.dtype), info.shape.ToString(),
-                                         ", which is no f32 [rows, ..., source positions]");
+                                         ", which is not f32 [rows, ..., source positions]");
     }
   }
 

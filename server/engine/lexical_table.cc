@@ -24,7 +24,8 @@ absl::StatusOr<int32_t> TokenOf(const model::TextCodec& codec, absl::string_view
                                 absl::string_view text) {
   const int32_t id = codec.TokenId(std::string(text));
   if (id < 0) {
-    return Invalid("'", absl::Utf8SafeCEscape(text), "' is no token of the ", side, " vocabulary");
+    return Invalid("'", absl::Utf8SafeCEscape(text), "' is not a token of the ", side,
+                   " vocabulary");
   }
   return id;
 }
@@ -45,7 +46,7 @@ absl::StatusOr<Entry> ParseLine(absl::string_view line, const model::TextCodec& 
   }
   if (fields.size() == 3 &&
       (!absl::SimpleAtod(fields[2], &entry.prob) || !std::isfinite(entry.prob))) {
-    return Invalid("'", absl::Utf8SafeCEscape(fields[2]), "' is no finite number");
+    return Invalid("'", absl::Utf8SafeCEscape(fields[2]), "' is not a finite number");
   }
   return entry;
 }

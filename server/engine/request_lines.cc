@@ -17,7 +17,7 @@ namespace json = google::protobuf::util;
 absl::StatusOr<RequestLine> ReadLine(absl::string_view text) {
   RequestLine line;
   if (!json::JsonStringToMessage(std::string(text), &line.fields).ok()) {
-    return Invalid("is no JSON object");
+    return Invalid("is not a JSON object");
   }
   if (const auto source = line.fields.fields().find("source");
       source != line.fields.fields().end() && source->second.has_string_value()) {

@@ -34,7 +34,7 @@ absl::StatusOr<std::string> StringMember(const Struct& object, const char* name)
     return "";
   }
   if (value->kind_case() != Value::kStringValue) {
-    return Invalid(name, ": is no string");
+    return Invalid(name, ": is not a string");
   }
   return value->string_value();
 }
@@ -45,7 +45,7 @@ absl::StatusOr<const ListValue*> ListMember(const Struct& object, const char* na
     return &ListValue::default_instance();
   }
   if (value->kind_case() != Value::kListValue) {
-    return Invalid(name, ": is no list");
+    return Invalid(name, ": is not a list");
   }
   return &value->list_value();
 }
@@ -54,7 +54,7 @@ absl::StatusOr<const ListValue*> ListMember(const Struct& object, const char* na
 absl::StatusOr<int64_t> Whole(const Value& value) {
   const double number = value.number_value();
   if (value.kind_case() != Value::kNumberValue || number != std::floor(number)) {
-    return Invalid("is no whole number");
+    return Invalid("is not a whole number");
   }
   // 2^53 may have been 2^53 + 1 in the text.
   if (std::abs(number) >= 0x1p53) {
@@ -70,7 +70,7 @@ absl::Status ReadParameters(const Struct& object, Parameters& parameters) {
     return absl::OkStatus();
   }
   if (value->kind_case() != Value::kStructValue) {
-    return Invalid("parameters: is no object");
+    return Invalid("parameters: is not an object");
   }
   for (const auto& [name, member] : value->struct_value().fields()) {
     inference::InferParameter& parameter = parameters[name];
@@ -89,7 +89,7 @@ absl::Status ReadParameters(const Struct& object, Parameters& parameters) {
         }
         break;
       default:
-        return Invalid("parameters['", name, "']: is no string, number, true or false");
+        return Invalid("parameters['", name, "']: is not a string, number, true or false");
     }
   }
   return absl::OkStatus();
@@ -112,7 +112,7 @@ absl::Status AppendWhole(const Value& value, std::string& raw) {
 
 absl::Status AppendText(const Value& value, std::string& raw) {
   if (value.kind_case() != Value::kStringValue) {
-    return Invalid("is no string");
+    return Invalid("is not a string");
   }
   AppendRaw(static_cast<uint32_t>(value.string_value().size()), raw);
   raw += value.string_value();
@@ -121,7 +121,7 @@ absl::Status AppendText(const Value& value, std::string& raw) {
 
 absl::Status AppendFloat(const Value& value, bool wide, std::string& raw) {
   if (value.kind_case() != Value::kNumberValue) {
-    return Invalid("is no number");
+    return Invalid("is not a number");
   }
   const double number = value.number_value();
   if (wide) {
@@ -193,7 +193,7 @@ absl::Status ReadElements(const Struct& object,
   const Value* data = Find(object, "data");
   if (size != input.parameters().end()) {
     if (!size->second.has_int64_param()) {
-      return Invalid("parameters['binary_data_size']: is no whole number");
+      return Invalid("parameters['binary_data_size']: is not a whole number");
     }
     const int64_t bytes = size->second.int64_param();
     if (data != nullptr || bytes < 0 || static_cast<uint64_t>(bytes) > binary.size()) {
@@ -205,7 +205,7 @@ absl::Status ReadElements(const Struct& object,
     return absl::OkStatus();
   }
   if (data == nullptr || data->kind_case() != Value::kListValue) {
-    return Invalid("data: is no list");
+    return Invalid("data: is not a list");
   }
   const oip::Datatype* datatype = oip::FindDatatype(input.datatype());
   if (datatype == nullptr) {
@@ -217,7 +217,7 @@ absl::Status ReadElements(const Struct& object,
 absl::Status ReadInput(const Value& value, absl::string_view& binary,
                        inference::ModelInferRequest& request) {
   if (value.kind_case() != Value::kStructValue) {
-    return Invalid("is no object");
+    return Invalid("is not an object");
   }
   const Struct& object = value.struct_value();
   auto& input = *request.add_inputs();
@@ -242,7 +242,7 @@ bool IsTrue(const Parameters& parameters, const char* name) {
 
 absl::Status ReadOutput(const Value& value, InferBody& body) {
   if (value.kind_case() != Value::kStructValue) {
-    return Invalid("is no object");
+    return Invalid("is not an object");
   }
   auto& output = *body.request.add_outputs();
   BW_ASSIGN_OR_RETURN(*output.mutable_name(), StringMember(value.struct_value(), "name"));
@@ -349,12 +349,12 @@ absl::StatusOr<InferBody> ParseInferBody(const std::string& body, const std::str
   size_t length = body.size();
   if (!json_length.empty() && (!absl::SimpleAtoi(json_length, &length) || length > body.size())) {
     return Invalid("header Inference-Header-Content-Length: '", json_length,
-                   "' is no length within the body of ", body.size(), " bytes");
+                   "' is not a length within the body of ", body.size(), " bytes");
   }
   Struct root;
   const google::protobuf::StringPiece text(body.data(), length);
   if (const auto status = google::protobuf::util::JsonStringToMessage(text, &root); !status.ok()) {
-    return Invalid("the body is no JSON object: ",
+    return Invalid("the body is not a JSON object: ",
                    absl::string_view(status.message().data(), status.message().size()));
   }
   InferBody result;

@@ -15,7 +15,7 @@ namespace beamwright::http {
 absl::StatusOr<inference::LogSettingsRequest> ParseLogBody(const std::string& body) {
   google::protobuf::Struct object;
   if (!google::protobuf::util::JsonStringToMessage(body, &object).ok()) {
-    return Invalid("the body is no JSON object");
+    return Invalid("the body is not a JSON object");
   }
   inference::LogSettingsRequest request;
   for (const auto& [name, value] : object.fields()) {
@@ -29,7 +29,7 @@ absl::StatusOr<inference::LogSettingsRequest> ParseLogBody(const std::string& bo
                number <= std::numeric_limits<uint32_t>::max()) {
       setting.set_uint32_param(static_cast<uint32_t>(number));
     } else {
-      return Invalid("'", name, "' is no bool, no whole number and no string");
+      return Invalid("'", name, "' is not a bool, a whole number or a string");
     }
   }
   return request;

@@ -16,7 +16,7 @@ using google::protobuf::Value;
 absl::StatusOr<Struct> ParseObject(const std::string& body) {
   Struct object;
   if (!body.empty() && !google::protobuf::util::JsonStringToMessage(body, &object).ok()) {
-    return Invalid("the body is no JSON object");
+    return Invalid("the body is not a JSON object");
   }
   return object;
 }
@@ -43,7 +43,7 @@ absl::StatusOr<ControlParameters> ParseControlBody(const std::string& body) {
     return parameters;
   }
   if (!found->second.has_struct_value()) {
-    return Invalid("parameters: is no object");
+    return Invalid("parameters: is not an object");
   }
   for (const auto& [name, value] : found->second.struct_value().fields()) {
     inference::ModelRepositoryParameter& parameter = parameters[name];
@@ -56,7 +56,7 @@ absl::StatusOr<ControlParameters> ParseControlBody(const std::string& body) {
                std::abs(number) < 0x1p53) {
       parameter.set_int64_param(static_cast<int64_t>(number));
     } else {
-      return Invalid("parameters['", name, "']: is no bool, no whole number and no string");
+      return Invalid("parameters['", name, "']: is not a bool, a whole number or a string");
     }
   }
   return parameters;

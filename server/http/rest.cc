@@ -50,8 +50,9 @@ absl::StatusOr<Request> ParseBody(const std::string& body, const std::string& mo
   Request request;
   if (const auto status = google::protobuf::util::JsonStringToMessage(body, &request);
       !status.ok()) {
-    return Invalid("the body is no ", Request::descriptor()->full_name(), " in JSON form: ",
-                   absl::string_view(status.message().data(), status.message().size()));
+    return Invalid(
+        "the body is not a valid ", Request::descriptor()->full_name(),
+        " in JSON form: ", absl::string_view(status.message().data(), status.message().size()));
   }
   BW_RETURN_IF_ERROR(model::CheckStrictJson(body));
   BW_RETURN_IF_ERROR(TakeName("model", model, *request.mutable_model()));

@@ -21,7 +21,7 @@ namespace beamwright::model {
 
 struct Bundle {
   std::string name;
-  std::string version;  // "1" where the folder's name is no version number
+  std::string version;  // "1" where the folder's name is not a version number
   v1::ModelConfig config;
   std::optional<ops::Graph> encoder;
   ops::Graph decoder;

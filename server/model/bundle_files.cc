@@ -40,7 +40,7 @@ bool IsBelow(const std::string& path, const std::string& root) {
 absl::Status CheckRelative(const std::string& path) {
   const fs::path parsed(path);
   if (path.empty() || path.find('\0') != std::string::npos) {
-    return Invalid("'", absl::CEscape(path), "' is no path");
+    return Invalid("'", absl::CEscape(path), "' is not a valid path");
   }
   if (parsed.is_absolute()) {
     return Invalid("'", path, "' is an absolute path; give it relative to the bundle's folder");

@@ -115,7 +115,7 @@ void CheckEnum(const Element& element, const std::string& path, std::vector<std:
   for (int i = 0; i < type->value_count(); ++i) {
     known.push_back(type->value(i)->name());
   }
-  faults.push_back(absl::StrCat(path, ": ", value, " is no known value; known are ",
+  faults.push_back(absl::StrCat(path, ": ", value, " is not a known value; known are ",
                                 absl::StrJoin(known, ", ")));
 }
 

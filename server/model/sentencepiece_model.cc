@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<SentencePieceModel>> SentencePieceModel::Load(
   std::string error;
   void* handle = functions.load(content.data(), content.size(), Assign, &error);
   if (handle == nullptr) {
-    return Invalid("is no SentencePiece model file: ", error);
+    return Invalid("is not a SentencePiece model file: ", error);
   }
   return absl::WrapUnique(new SentencePieceModel(functions, handle));
 }

@@ -29,17 +29,17 @@ absl::Status CheckPolicy(const v1::ServingPolicy& policy) {
   }
   for (const int64_t version : policy.specific().versions()) {
     if (version < 1) {
-      faults.push_back(absl::StrCat("specific.versions: ", version, " is no version"));
+      faults.push_back(absl::StrCat("specific.versions: ", version, " is not a valid version"));
     }
   }
   for (const auto& [label, version] : policy.labels()) {
     if (!IsLabel(label)) {
       faults.push_back(absl::StrCat("labels: '", absl::CEscape(label.substr(0, kMaxLabelLength)),
-                                    "' is no label; allowed are 1 to ", kMaxLabelLength,
+                                    "' is not a valid label; allowed are 1 to ", kMaxLabelLength,
                                     " letters, digits, '.', '_' and '-', a letter first"));
     }
     if (version < 1) {
-      faults.push_back(absl::StrCat("labels: ", version, " is no version"));
+      faults.push_back(absl::StrCat("labels: ", version, " is not a valid version"));
     }
   }
   std::sort(faults.begin(), faults.end());

@@ -104,7 +104,7 @@ absl::Status SetFromJson(const FieldDescriptor& field, const InferParameter& par
   if (!google::protobuf::util::MessageToJsonString(json, &text).ok() ||
       !google::protobuf::util::JsonStringToMessage(text, &parsed).ok()) {
     return Invalid(
-        "its JSON is no ", field.is_repeated() ? "list of " : "",
+        "its JSON is not a valid ", field.is_repeated() ? "list of " : "",
         field.message_type() != nullptr ? field.message_type()->name() : field.cpp_type_name());
   }
   options.MergeFrom(parsed);

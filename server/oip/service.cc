@@ -134,7 +134,7 @@ inference::ModelStatistics Statistics(const engine::DecodeModel& model,
 absl::StatusOr<serving::ModelPtr> FindModel(const serving::ModelRegistry& models,
                                             const std::string& name, const std::string& version) {
   if (!version.empty() && !model::IsVersion(version) && !model::IsLabel(version)) {
-    return Invalid("model version '", version, "' is no whole number from 1 on, and no label");
+    return Invalid("model version '", version, "' is neither a whole number from 1 on nor a label");
   }
   if (name.empty()) {
     return absl::NotFoundError("Request for unknown model: '' is not found");

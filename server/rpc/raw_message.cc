@@ -81,7 +81,7 @@ absl::Status ParseRequest(const grpc::ByteBuffer& bytes, google::protobuf::Messa
   taken.Swap(const_cast<grpc::ByteBuffer*>(&bytes));
   grpc::ProtoBufferReader reader(&taken);
   if (!reader.status().ok() || !request.ParseFromZeroCopyStream(&reader)) {
-    return Invalid("the request is no valid ", request.GetTypeName(),
+    return Invalid("the request is not a valid ", request.GetTypeName(),
                    ": its bytes are malformed, or a string in it is not UTF-8");
   }
   return absl::OkStatus();

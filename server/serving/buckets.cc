@@ -55,7 +55,7 @@ absl::Status Buckets::Set(const std::string& text) {
   const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
   const auto family = bounds_.find(parts.first);
   if (family == bounds_.end()) {
-    return Invalid("'", parts.first, "' is no histogram; there are ",
+    return Invalid("'", parts.first, "' is not a histogram; there are ",
                    absl::StrJoin(bounds_, ", ", [](std::string* out, const auto& entry) {
                      out->append(entry.first);
                    }));
@@ -64,7 +64,7 @@ absl::Status Buckets::Set(const std::string& text) {
   for (const absl::string_view word : absl::StrSplit(parts.second, ',')) {
     double bound = 0;
     if (!absl::SimpleAtod(word, &bound) || !std::isfinite(bound)) {
-      return Invalid(parts.first, ": '", word, "' is no finite number");
+      return Invalid(parts.first, ": '", word, "' is not a finite number");
     }
     if (!bounds.empty() && bound <= bounds.back()) {
       return Invalid(parts.first, ": ", word, " does not come after ", bounds.back(),

@@ -42,7 +42,7 @@ std::string CheckTimeout(const std::string& text) {
   absl::Duration timeout;
   return ParseTimeout(text, timeout)
              ? ""
-             : absl::StrCat("'", text, "' is no time from 0 to 24h; write 30s, 2m or 500ms");
+             : absl::StrCat("'", text, "' is not a time from 0 to 24h; write 30s, 2m or 500ms");
 }
 
 std::string CheckBuckets(const std::string& text) {
@@ -63,9 +63,9 @@ std::string CheckAddress(const std::string& text, const AddressForms& forms) {
       ParseHostPort(text).ok()) {
     return "";
   }
-  return absl::StrCat("'", text, "' is no address to listen on; write HOST:PORT (0 to 65535)",
-                      forms.unix_socket ? ", unix:PATH or unix-abstract:NAME" : "",
-                      forms.none ? ", or none" : "");
+  return absl::StrCat(
+      "'", text, "' is not a valid address to listen on; write HOST:PORT (0 to 65535)",
+      forms.unix_socket ? ", unix:PATH or unix-abstract:NAME" : "", forms.none ? ", or none" : "");
 }
 
 // Empty is nowhere.
@@ -73,7 +73,8 @@ std::string CheckCollector(const std::string& text) {
   const absl::StatusOr<HostPort> place = ParseHostPort(text);
   return text.empty() || (place.ok() && !place->host.empty() && place->port > 0)
              ? ""
-             : absl::StrCat("'", text, "' is no collector; write HOST:PORT, without http://");
+             : absl::StrCat("'", text,
+                            "' is not a valid collector; write HOST:PORT, without http://");
 }
 
 // Its file is replaced, which would break a device, a pipe or a link.
@@ -81,7 +82,7 @@ std::string CheckPortFile(const std::string& path) {
   struct stat info {};
   return lstat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)
              ? ""
-             : absl::StrCat("'", path, "' is no regular file, and so not replaced");
+             : absl::StrCat("'", path, "' is not a regular file, so it is not replaced");
 }
 
 std::string CheckNotEmpty(const std::string& text) { return text.empty() ? "is empty" : ""; }
@@ -108,7 +109,7 @@ void AddReal(CLI::App& app, const char* flag, const char* help, const char* type
     double number = 0;
     return absl::SimpleAtod(text, &number) && number >= 0 && number <= maximum
                ? ""
-               : absl::StrCat("'", text, "' is no number from 0 to ", maximum);
+               : absl::StrCat("'", text, "' is not a number from 0 to ", maximum);
   };
   app.add_option(flag, value, help)->type_name(type)->check(check)->capture_default_str();
 }
@@ -261,7 +262,7 @@ void AddEngine(CLI::App& app, Flags& flags) {
           "One that takes longer is interrupted; the model is then out of service for a while",
           flags.engine.step_timeout);
   AddSwitch(app, "--forecast-deadlines",
-            "Refuse at once what, by the speed of late, would miss its deadline",
+            "Refuse at once what, at the recent speed, would miss its deadline",
             flags.engine.forecast_deadlines);
   AddPrecision(app, flags.load.compile.precision);
 }

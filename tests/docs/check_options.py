@@ -57,7 +57,7 @@ def main():
     rows = rows_of(page, faults)
     for name, found in rows:
         if name not in fields:
-            faults.append(f"{name}: is no field of DecodeOptions")
+            faults.append(f"{name}: is not a field of DecodeOptions")
         elif found != fields[name]:
             faults.append(f"{name}: the page has {found}, the proto {fields[name]}")
     names = [name for name, _ in rows]

@@ -88,13 +88,13 @@ TEST_F(HttpTest, StatusesOfFailures) {
       {"/v1/nothing", "", 404, "/v1/nothing"},
       {"/v3", "", 404, "/v3"},
       {"/v2/models/x/infer", "{}", 404, "Request for unknown model: 'x'"},
-      {"/v2/models/g2p-en/infer", "[]", 400, "no JSON object"},
-      {"/v2/models/g2p-en/infer", R"({"inputs": {}})", 400, "inputs: is no list"},
+      {"/v2/models/g2p-en/infer", "[]", 400, "not a JSON object"},
+      {"/v2/models/g2p-en/infer", R"({"inputs": {}})", 400, "inputs: is not a list"},
       {"/v2/models/g2p-en/infer", R"({"inputs": [{"name": "source_text", "shape": [1.5]}]})", 400,
-       "shape: is no whole number"},
+       "shape: is not a whole number"},
       {"/v2/models/g2p-en/infer",
        R"({"inputs": [{"name": "source_text", "shape": [1], "datatype": "BYTES", "data": [1]}]})",
-       400, "data: [0]: is no string"},
+       400, "data: [0]: is not a string"},
       {"/v2/models/g2p-en/infer",
        R"({"parameters": {"timeout": 1},
            "inputs": [{"name": "source_text", "shape": [1], "datatype": "BYTES", "data": ["a"]}]})",
@@ -330,7 +330,7 @@ TEST(HttpLifecycleTest, APortThatIsTakenIsNamed) {
   }
   ServerProcess none({"--model-path", DefaultModel(), "--http-address", "8000"});
   EXPECT_EQ(none.Wait(), 2);
-  EXPECT_THAT(none.log(), HasSubstr("--http-address: '8000' is no address to listen on"));
+  EXPECT_THAT(none.log(), HasSubstr("--http-address: '8000' is not a valid address to listen on"));
 }
 
 TEST(HttpLifecycleTest, ListenersCanBeTurnedOff) {

@@ -30,7 +30,7 @@ TEST_F(InferenceTest, FaultsHaveTheirCodeAndAreNamed) {
       {"no label of its", [](auto& r) { r.set_model_version("latest"); },
        grpc::StatusCode::NOT_FOUND, "'latest'"},
       {"neither number nor label", [](auto& r) { r.set_model_version("-1"); },
-       grpc::StatusCode::INVALID_ARGUMENT, "'-1' is no whole number from 1 on, and no label"},
+       grpc::StatusCode::INVALID_ARGUMENT, "'-1' is neither a whole number from 1 on nor a label"},
       {"no input", [](auto& r) { r.clear_inputs(); }, grpc::StatusCode::INVALID_ARGUMENT, "inputs"},
       {"unknown input", [](auto& r) { r.mutable_inputs(0)->set_name("text"); },
        grpc::StatusCode::INVALID_ARGUMENT, "it takes 'source_text'"},

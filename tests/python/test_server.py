@@ -129,7 +129,7 @@ def test_wrong_paths(tmp_path):
     with pytest.raises(ServerError, match="the model folder .*nowhere does not exist"):
         beamwright.serve(tmp_path / "nowhere")
     (tmp_path / "file").touch()
-    with pytest.raises(ServerError, match="is no folder"):
+    with pytest.raises(ServerError, match="is not a folder"):
         beamwright.serve(tmp_path / "file")
     with pytest.raises(ServerError, match=r"exit code 1 .*a model is a folder that holds them") as caught:
         beamwright.serve(tmp_path)

@@ -134,10 +134,11 @@ TEST(IfImportTest, FaultsNameTheRule) {
   };
   expect("then_body>", "body>", {"has no <then_body>"});
   expect("else_port_map", "port_map", {"else_port_map: Parameter 'ex' has no rule"});
-  expect("internal_layer_id=\"7\"", "internal_layer_id=\"1\"",
-         {"then_port_map: input rule of external port 1", "layer 1 is no Parameter of the body"});
+  expect(
+      "internal_layer_id=\"7\"", "internal_layer_id=\"1\"",
+      {"then_port_map: input rule of external port 1", "layer 1 is not a Parameter of the body"});
   expect("internal_layer_id=\"14\"", "internal_layer_id=\"2\"",
-         {"else_port_map: output rule", "layer 2 is no Result of the body"});
+         {"else_port_map: output rule", "layer 2 is not a Result of the body"});
   expect("<input external_port_id=\"2\" internal_layer_id=\"1\"",
          "<input external_port_id=\"9\" internal_layer_id=\"1\"", {"has no input port 9"});
   expect("<output external_port_id=\"4\" internal_layer_id=\"4\"",

@@ -80,7 +80,7 @@ TEST_F(ForeignFilesTest, WhatAFileIsInsteadIsSaid) {
     Write(name, ort);
     EXPECT_THAT(Read(name), HasSubstr("ONNX Runtime's own format"));
   }
-  EXPECT_THAT(Read("a.ort"), AllOf(HasSubstr("is no graph file by its name"),
+  EXPECT_THAT(Read("a.ort"), AllOf(HasSubstr("is not the name of a graph file"),
                                    HasSubstr("ONNX Runtime's own format")));
 }
 

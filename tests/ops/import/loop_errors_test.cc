@@ -61,10 +61,10 @@ TEST(LoopErrorsTest, Body) {
 
 TEST(LoopErrorsTest, InputRules) {
   ExpectFault("internal_layer_id=\"0\"", "internal_layer_id=\"77\"",
-              {"input rule of external port 0", "layer 77 is no Parameter of the body",
+              {"input rule of external port 0", "layer 77 is not a Parameter of the body",
                "have the ids: 0, 1"});
   ExpectFault("internal_layer_id=\"0\"", "internal_layer_id=\"5\"",
-              {"layer 5 is no Parameter of the body"});
+              {"layer 5 is not a Parameter of the body"});
   ExpectFault("internal_layer_id=\"0\"", "", {"no attribute 'internal_layer_id'"});
   ExpectFault("external_port_id=\"0\"", "", {"no attribute 'external_port_id'"});
   ExpectFault("external_port_id=\"0\"", "external_port_id=\"2\"", {"has no input port 2"});
@@ -102,7 +102,7 @@ TEST(LoopErrorsTest, Slices) {
 
 TEST(LoopErrorsTest, OutputRules) {
   ExpectFault("internal_layer_id=\"10\"", "internal_layer_id=\"0\"",
-              {"output rule of external port 2", "layer 0 is no Result of the body",
+              {"output rule of external port 2", "layer 0 is not a Result of the body",
                "have the ids: 10, 11"});
   ExpectFault("external_port_id=\"2\"", "external_port_id=\"0\"", {"has no output port 0"});
   ExpectFault(kOutput, absl::StrCat(kOutput, kOutput), {"another rule writes output port 2"});
@@ -117,9 +117,9 @@ TEST(LoopErrorsTest, OutputRules) {
 
 TEST(LoopErrorsTest, BackEdges) {
   ExpectFault("from-layer=\"11\" to-layer=\"1\"", "from-layer=\"5\" to-layer=\"1\"",
-              {"back edge from body layer 5 to 1", "layer 5 is no Result of the body"});
+              {"back edge from body layer 5 to 1", "layer 5 is not a Result of the body"});
   ExpectFault("from-layer=\"11\" to-layer=\"1\"", "from-layer=\"11\" to-layer=\"99\"",
-              {"layer 99 is no Parameter of the body"});
+              {"layer 99 is not a Parameter of the body"});
   ExpectFault("from-layer=\"11\" to-layer=\"1\"", "from-layer=\"11\"", {"no attribute 'to-layer'"});
   ExpectFault(kBackEdge, absl::StrCat(kBackEdge, "<edge from-layer=\"10\" to-layer=\"1\"/>"),
               {"back edge from body layer 10 to 1", "body Parameter 'p1' has another back edge"});

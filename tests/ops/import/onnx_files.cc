@@ -35,7 +35,7 @@ absl::StatusOr<Tensor> ReadTensor(const std::string& path) {
   BW_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
   onnx::TensorProto message;
   if (!message.ParseFromString(bytes) || TypeOf(message.data_type()) == DType::kUndefined) {
-    return absl::UnimplementedError(absl::StrCat(path, " is no tensor of a known type"));
+    return absl::UnimplementedError(absl::StrCat(path, " is not a tensor of a known type"));
   }
   Tensor tensor(TypeOf(message.data_type()), Shape(message.dims().begin(), message.dims().end()));
   std::string raw = message.raw_data();

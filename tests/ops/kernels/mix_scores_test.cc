@@ -96,8 +96,8 @@ TEST(MixScores, BadScoresAreNamedWithTheirDecoder) {
   EXPECT_THAT(error({0, std::nanf("")}, ScoreKind::kLogits),
               HasSubstr("decoder 1: scores[1]: nan"));
   EXPECT_THAT(error({kInfinity, 0}, ScoreKind::kLogits), HasSubstr("scores[0]: inf"));
-  EXPECT_THAT(error({0, 1}, ScoreKind::kLogProbs), HasSubstr("no log-probability"));
-  EXPECT_THAT(error({0, -1}, ScoreKind::kProbabilities), HasSubstr("no probability"));
+  EXPECT_THAT(error({0, 1}, ScoreKind::kLogProbs), HasSubstr("not a log-probability"));
+  EXPECT_THAT(error({0, -1}, ScoreKind::kProbabilities), HasSubstr("not a probability"));
   EXPECT_THAT(error({0}, ScoreKind::kLogits), HasSubstr("decoder 1 gave 1 scores"));
 }
 

@@ -210,7 +210,7 @@ TEST(ScanRow, KindsOfScores) {
   EXPECT_EQ(scan.best[0].log_prob, 0.0f);
   EXPECT_THAT(
       std::string(ScanRow({logs.data(), 2}, ScoreKind::kProbabilities, {}, 1, scan).message()),
-      HasSubstr("scores[0]: -1 is no probability"));
+      HasSubstr("scores[0]: -1 is not a probability"));
   // Unless a token is excluded, which has no share even where there is no other softmax.
   const std::vector<LogitEdit> exclude = {{1, EditKind::kExclude, 0}};
   ASSERT_TRUE(
@@ -221,7 +221,7 @@ TEST(ScanRow, KindsOfScores) {
   EXPECT_EQ(scan.best[0].log_prob, -1.0f);
   const std::vector<float> logits = {0.5f};
   EXPECT_THAT(std::string(ScanRow(logits, ScoreKind::kLogProbs, {}, 1, scan).message()),
-              HasSubstr("scores[0]: 0.5 is no log-probability"));
+              HasSubstr("scores[0]: 0.5 is not a log-probability"));
 }
 
 TEST(ScanRow, BadScoresAndRulesAreNamed) {

@@ -159,7 +159,7 @@ TEST(GraphToolTest, ShowRefusesBadFiles) {
   ExpectFailure(Tool({"show", "/nonexistent.xml"}), 1, "/nonexistent.xml");
   WriteFile(TempPath("broken.xml"), "<net><layers>");
   ExpectFailure(Tool({"show", TempPath("broken.xml")}), 1, "not well-formed XML");
-  ExpectFailure(Tool({"show", TempPath("")}), 1, "is no graph file by its name");
+  ExpectFailure(Tool({"show", TempPath("")}), 1, "is not the name of a graph file");
   const std::string folder = TempPath("folder.xml");
   std::filesystem::create_directory(folder);
   ExpectFailure(Tool({"show", folder}), 1, "not a regular file");

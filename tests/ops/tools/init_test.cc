@@ -185,8 +185,9 @@ TEST(InitTest, WhatCouldNotBeServedIsNotWritten) {
   refused({"--name", "a b"}, "--name: 'a b' cannot name a model");
   ExpectRefusal(Init(With(Files(Exported("step-lstm", "")), {"--out", out + "/a b/"})), out,
                 "--out names the model, for there is no --name: 'a b'");
-  refused({"--begin", "28", "--end", "1"}, "target token '28' is no id; there are 28, from 0");
-  refused({"--begin", "0", "--end", "</s>"}, "target token '</s>' is no id");
+  refused({"--begin", "28", "--end", "1"},
+          "target token '28' is not a valid id; there are 28, from 0");
+  refused({"--begin", "0", "--end", "</s>"}, "target token '</s>' is not a valid id");
   refused({"--begin", "0", "--end", "1", "--end", "1"}, "--end: a token is given twice");
   const Outcome twice = Init(With(plain, {"--state", "h=h_next", "--state", "h=c_next"}));
   EXPECT_EQ(twice.exit_code, 2);

@@ -367,10 +367,10 @@ TEST(FusionBundleTest, WhatDoesNotFitIsNamed) {
   bundle = FusedBundle({});
   bundle.lexical_table = "3 9\n";
   EXPECT_THAT(CompileError(std::move(bundle)),
-              HasSubstr("lex.txt: line 1: '9' is no token of the target vocabulary"));
+              HasSubstr("lex.txt: line 1: '9' is not a token of the target vocabulary"));
   bundle = FusedBundle({});
   bundle.lexical_table = "3 2 nan\n";
-  EXPECT_THAT(CompileError(std::move(bundle)), HasSubstr("'nan' is no finite number"));
+  EXPECT_THAT(CompileError(std::move(bundle)), HasSubstr("'nan' is not a finite number"));
 }
 
 }  // namespace

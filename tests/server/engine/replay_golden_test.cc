@@ -89,7 +89,7 @@ TEST_F(ReplayGoldenTest, LinesThatAreNoneAreNamed) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << line;
     return std::string(status.message());
   };
-  EXPECT_THAT(message("hello"), HasSubstr("golden.jsonl: line 2: is no JSON object"));
+  EXPECT_THAT(message("hello"), HasSubstr("golden.jsonl: line 2: is not a JSON object"));
   EXPECT_THAT(message("{}"), HasSubstr("has no field 'source'"));
   EXPECT_THAT(message(R"({"source": "a"})"), HasSubstr("has no field 'options'"));
   EXPECT_THAT(message(R"({"source": "a", "options": {"beams": 1}, "hypotheses": []})"),

@@ -32,7 +32,7 @@ TEST(WarmUpTest, RequestsOfTheBundleAreDecoded) {
        {std::pair(R"({"source": {"ids": {"ids": [99999]}}, "options": {}})", "source.ids[0]"),
         {R"({"source": {"ids": {"ids": [1]}}, "options": {"beam_size": 0}})", "beam_size"},
         {R"({"source": {"ids": {"ids": [1]}}, "options": {"wrong": 0}})", "wrong"},
-        {"nonsense", "is no JSON object"}}) {
+        {"nonsense", "is not a JSON object"}}) {
     const absl::Status status = WarmUp(model, good + "\n" + bad, {});
     EXPECT_FALSE(status.ok());
     EXPECT_THAT(std::string(status.message()), HasSubstr("warmup.jsonl: line 2: ")) << status;

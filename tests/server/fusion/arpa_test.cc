@@ -54,7 +54,7 @@ TEST(ArpaTest, ProbabilitiesAreThoseOfTheFile) {
   const auto model = Read(kFile);
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ((*model)->order(), 2);
-  EXPECT_EQ((*model)->num_ngrams(), 6) << "'eleven' is no token";
+  EXPECT_EQ((*model)->num_ngrams(), 6) << "'eleven' is not a token";
   const double ln10 = std::log(10.0);
   std::vector<float> scores(4);
   (*model)->Score((*model)->Start(), absl::MakeSpan(scores));

@@ -65,18 +65,18 @@ TEST(InferJsonTest, ElementsThatDoNotFitAreNamed) {
   };
   EXPECT_THAT(message("INT8", "[1, 128]"), HasSubstr("inputs[0]: data: [1]: 128 is outside"));
   EXPECT_THAT(message("UINT8", "[-1]"), HasSubstr("[0]: -1 is outside"));
-  EXPECT_THAT(message("INT32", "[1.5]"), HasSubstr("is no whole number"));
-  EXPECT_THAT(message("INT64", "[0.5]"), HasSubstr("is no whole number"));
+  EXPECT_THAT(message("INT32", "[1.5]"), HasSubstr("is not a whole number"));
+  EXPECT_THAT(message("INT64", "[0.5]"), HasSubstr("is not a whole number"));
   for (const char* inexact : {"[1e300]", "[9007199254740993]", "[-9223372036854775807]"}) {
     EXPECT_THAT(message("INT64", inexact), HasSubstr("data: [0]: is not below 2^53"));
   }
   EXPECT_THAT(message("FP32", "[1, 1e39]"), HasSubstr("data: [1]: 1e+39 is outside"));
   EXPECT_THAT(message("FP32", "[-3.4028236e38]"), HasSubstr("is outside"));
-  EXPECT_THAT(message("BYTES", "[[1]]"), HasSubstr("[0]: [0]: is no string"));
+  EXPECT_THAT(message("BYTES", "[[1]]"), HasSubstr("[0]: [0]: is not a string"));
   EXPECT_THAT(message("FP16", "[1]"), HasSubstr("as binary data"));
   EXPECT_THAT(message("TEXT", "[1]"), HasSubstr("'TEXT' is not one of"));
-  EXPECT_THAT(message("BYTES", "\"a\""), HasSubstr("data: is no list"));
-  EXPECT_THAT(message("INT32", std::string(5000, '[')), HasSubstr("no JSON object"));
+  EXPECT_THAT(message("BYTES", "\"a\""), HasSubstr("data: is not a list"));
+  EXPECT_THAT(message("INT32", std::string(5000, '[')), HasSubstr("not a JSON object"));
 }
 
 TEST(InferJsonTest, BinaryElementsStandBehindTheJson) {
@@ -109,7 +109,7 @@ TEST(InferJsonTest, ABinarySizeIsAWholeNumber) {
              "parameters": {"binary_data_size": )" +
         std::string(size) + "}}]}";
     EXPECT_THAT(std::string(ParseInferBody(json, "").status().message()),
-                HasSubstr("inputs[0]: parameters['binary_data_size']: is no whole number"))
+                HasSubstr("inputs[0]: parameters['binary_data_size']: is not a whole number"))
         << size;
   }
 }

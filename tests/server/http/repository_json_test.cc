@@ -33,7 +33,7 @@ TEST(RepositoryJsonTest, ParametersOfLoadsAreRead) {
     EXPECT_EQ(ParseControlBody(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
   }
   EXPECT_THAT(std::string(ParseControlBody(R"({"parameters": {"config": {}}})").status().message()),
-              HasSubstr("parameters['config']: is no bool"));
+              HasSubstr("parameters['config']: is not a bool"));
 }
 
 }  // namespace

@@ -202,9 +202,9 @@ TEST_F(BundleTest, GraphErrorsNameFieldAndFile) {
   EXPECT_THAT(Message(), HasSubstr("decoder.graph: 'bad.xml'"));
   temp_.Write("word/3/bad.onnx", "no protobuf");
   Edit("decoder { graph: \"graph.xml\"", "decoder { graph: \"bad.onnx\"");
-  EXPECT_THAT(Message(), HasSubstr("decoder.graph: 'bad.onnx': is no ONNX model"));
+  EXPECT_THAT(Message(), HasSubstr("decoder.graph: 'bad.onnx': is not an ONNX model"));
   Edit("decoder { graph: \"graph.xml\"", "decoder { graph: \"bad.pb\"");
-  EXPECT_THAT(Message(), HasSubstr("decoder.graph: 'bad.pb' is no graph file by its name"));
+  EXPECT_THAT(Message(), HasSubstr("decoder.graph: 'bad.pb' is not the name of a graph file"));
 }
 
 TEST_F(BundleTest, SpecialTokensMustBeInTheVocabulary) {

@@ -71,8 +71,8 @@ TEST_F(VersionPolicyTest, SaysWhatIsWrong) {
   EXPECT_THAT(Refused("latest: 0"), AllOf(HasSubstr("serving.textproto"), HasSubstr("latest")));
   EXPECT_THAT(Refused("all: false"), HasSubstr("all: is false"));
   EXPECT_THAT(Refused("specific {}"), HasSubstr("specific.versions: is empty"));
-  EXPECT_THAT(Refused("specific { versions: -1 }"), HasSubstr("-1 is no version"));
-  EXPECT_THAT(Refused("labels { key: '7up' value: 1 }"), HasSubstr("'7up' is no label"));
+  EXPECT_THAT(Refused("specific { versions: -1 }"), HasSubstr("-1 is not a valid version"));
+  EXPECT_THAT(Refused("labels { key: '7up' value: 1 }"), HasSubstr("'7up' is not a valid label"));
   EXPECT_THAT(Refused("newest: 1"), HasSubstr("1:7: "));
   temp_.Remove("word/serving.textproto");
   temp_.Link("word/serving.textproto", "nowhere");

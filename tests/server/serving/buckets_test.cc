@@ -28,14 +28,14 @@ TEST(BucketsTest, AFamilyTakesItsBounds) {
 }
 
 TEST(BucketsTest, WhatIsRefused) {
-  for (const auto& [text, complaint] : {std::pair("", "is no histogram"),
+  for (const auto& [text, complaint] : {std::pair("", "is not a histogram"),
                                         {"beamwright_no_such=1", "beamwright_step_batch_rows"},
-                                        {"beamwright_requests_total=1", "is no histogram"},
+                                        {"beamwright_requests_total=1", "is not a histogram"},
                                         {"=", "finite number"},
-                                        {"=1,", "'' is no finite number"},
-                                        {"=1;2", "'1;2' is no finite number"},
-                                        {"=1,inf", "'inf' is no finite number"},
-                                        {"=nan", "'nan' is no finite number"},
+                                        {"=1,", "'' is not a finite number"},
+                                        {"=1;2", "'1;2' is not a finite number"},
+                                        {"=1,inf", "'inf' is not a finite number"},
+                                        {"=nan", "'nan' is not a finite number"},
                                         {"=1,1", "1 does not come after 1"},
                                         {"=2,1", "bounds ascend"}}) {
     const std::string whole = text[0] == '=' ? absl::StrCat(kLoads, text) : text;

@@ -233,13 +233,14 @@ TEST_F(SettingsFileTest, WhatCouldNotStartIsRefusedByName) {
   EXPECT_EQ(Parse({"--model-path", "m", "--otlp-endpoint", "h:4317"}).flags.otlp_endpoint,
             "h:4317");
   EXPECT_THAT(refusal("--trace-rate", "nan"),
-              AllOf(HasSubstr("--trace-rate"), HasSubstr("'nan' is no number from 0 to 1")));
-  EXPECT_THAT(refusal("--token-tables", "nan"),
-              AllOf(HasSubstr("--token-tables"), HasSubstr("'nan' is no number from 0 to 1000")));
+              AllOf(HasSubstr("--trace-rate"), HasSubstr("'nan' is not a number from 0 to 1")));
+  EXPECT_THAT(
+      refusal("--token-tables", "nan"),
+      AllOf(HasSubstr("--token-tables"), HasSubstr("'nan' is not a number from 0 to 1000")));
   EXPECT_THAT(refusal("--max-model-bytes", "-1"),
               AllOf(HasSubstr("--max-model-bytes"), HasSubstr("not in range 0 to 11258999")));
   EXPECT_THAT(refusal("--port-file", "/dev/null"),
-              AllOf(HasSubstr("--port-file"), HasSubstr("'/dev/null' is no regular file")));
+              AllOf(HasSubstr("--port-file"), HasSubstr("'/dev/null' is not a regular file")));
   std::filesystem::create_symlink(Write(""), folder_ + "/link");
   EXPECT_THAT(refusal("--admin-port-file", (folder_ + "/link").c_str()), HasSubstr("/link'"));
   EXPECT_FALSE(
@@ -274,7 +275,7 @@ TEST_F(SettingsFileTest, BucketsFromEverySource) {
     EXPECT_THAT(parsed.flags.buckets.Of(kLoadSeconds), ElementsAre(3));
   }
   EXPECT_THAT(Refusal({"--model-path", "m", "--metrics-buckets", "nothing=1"}),
-              AllOf(HasSubstr("--metrics-buckets"), HasSubstr("'nothing' is no histogram")));
+              AllOf(HasSubstr("--metrics-buckets"), HasSubstr("'nothing' is not a histogram")));
   file = Write("metrics-buckets = \"" + std::string(kSteps) + "=2,1\"\n");
   EXPECT_THAT(Refusal({"--config", file.c_str()}),
               AllOf(HasSubstr("file '" + file + "'"), HasSubstr("bounds ascend")));

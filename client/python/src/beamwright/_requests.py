@@ -50,7 +50,7 @@ def _set_text(message: Any, value: str, argument: str) -> None:
     try:
         message.text = value
     except (ValueError, UnicodeError):
-        raise invalid(argument, f"{_shown(value)} is no valid Unicode: it has lone surrogates") from None
+        raise invalid(argument, f"{_shown(value)} is not valid Unicode: it has lone surrogates") from None
 
 
 def _set_ids(ids: Any, values: Iterable[Any], argument: str) -> None:
@@ -63,7 +63,7 @@ def _set_ids(ids: Any, values: Iterable[Any], argument: str) -> None:
         ids.ids.extend(operator.index(value) for value in values)
     except TypeError:
         raise ArgumentTypeError(
-            f"{argument}: {_shown(values)} is no sequence of token ids (whole numbers)"
+            f"{argument}: {_shown(values)} is not a sequence of token ids (whole numbers)"
         ) from None
     except ValueError:
         raise invalid(argument, f"{_shown(values)} has an id that does not fit 32 bits") from None

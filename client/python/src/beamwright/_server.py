@@ -103,7 +103,7 @@ def _folder(path: Path) -> str:
     except TypeError:
         raise ArgumentTypeError(f"a model is {type(path).__name__}; the path of a folder is expected") from None
     if not folder.is_dir():
-        what = "is no folder" if folder.exists() else "does not exist"
+        what = "is not a folder" if folder.exists() else "does not exist"
         raise ServerError(f"the model folder {folder} {what} (seen from {pathlib.Path.cwd()})")
     return str(folder.absolute())
 
