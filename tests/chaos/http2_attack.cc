@@ -149,7 +149,7 @@ Attackers::~Attackers() {
 void Attackers::Run() {
   while (!stop_) {
     const rpc::ClientSocket client;
-    if (!client.ConnectV4(port_)) {
+    if (!client.ConnectV4(port_, "127.0.0.1", "127.0.0.2")) {
       absl::SleepFor(absl::Milliseconds(10));
       continue;
     }

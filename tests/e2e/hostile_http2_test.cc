@@ -1,14 +1,13 @@
 // Bytes that no gRPC client would send, on the gRPC port of the real server: known faults of HTTP/2
 // libraries by their shape. After each the server must still give a good request its answer.
-#include <arpa/inet.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "tests/e2e/e2e_test.h"
 #include "tests/e2e/http2_frames.h"
+#include "tests/server/rpc/sockets.h"
 
 namespace beamwright::e2e {
 namespace {
@@ -19,20 +18,16 @@ class HostileHttp2Test : public E2eTest {
  protected:
   // Sends and waits until the server has answered something or hung up.
   static void Send(const std::string& bytes) {
-    const int client = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(server_->WaitForPort()));
-    inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
-    ASSERT_EQ(connect(client, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0)
+    // From an address of its own: the server may refuse it for a while.
+    const rpc::ClientSocket client;
+    ASSERT_TRUE(client.ConnectV4(server_->WaitForPort(), "127.0.0.1", "127.0.0.2"))
         << "the server is gone";
     const std::string all = kPreface + Frame(kSettings, 0, 0, "") + bytes;
-    send(client, all.data(), all.size(), MSG_NOSIGNAL);
-    shutdown(client, SHUT_WR);
+    send(client.fd(), all.data(), all.size(), MSG_NOSIGNAL);
+    shutdown(client.fd(), SHUT_WR);
     char answer[4096];
-    while (recv(client, answer, sizeof(answer), 0) > 0) {
+    while (recv(client.fd(), answer, sizeof(answer), 0) > 0) {
     }
-    close(client);
   }
 };
 
