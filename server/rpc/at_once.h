@@ -18,7 +18,6 @@ inline absl::Status AdmitAndParse(const Gate& gate, const GuardedMethod& method,
                                   grpc::CallbackServerContext& context,
                                   const grpc::ByteBuffer& bytes,
                                   google::protobuf::Message& request) {
-  gate.Enter(context);
   gate.CountArrival(bytes);
   absl::Status status = gate.Admit(context, method).status();
   if (status.ok()) {

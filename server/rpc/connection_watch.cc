@@ -1,13 +1,11 @@
 #include "server/rpc/connection_watch.h"
 
-#include <fcntl.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/server_posix.h>
 #include <pthread.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <ctime>
 #include <string>
@@ -15,7 +13,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "inference/grpc_service.grpc.pb.h"
 
 namespace beamwright::rpc {
 namespace {
@@ -87,7 +84,7 @@ struct ConnectionWatch::Beat {
   grpc::ClientContext context;
   inference::ServerLiveRequest request;
   inference::ServerLiveResponse response;
-  std::unique_ptr<inference::GRPCInferenceService::Stub> stub;
+  std::shared_ptr<inference::GRPCInferenceService::Stub> stub;
   absl::Mutex mutex;
   bool is_done ABSL_GUARDED_BY(mutex) = false;
   bool is_lost ABSL_GUARDED_BY(mutex) = false;  // the connection is gone
@@ -116,6 +113,9 @@ bool ConnectionWatch::Pause(absl::Duration time) {
 }
 
 bool ConnectionWatch::Wait(absl::Duration time) {
+  if (!pressure_.has_limit()) {
+    return Pause(time);
+  }
   for (absl::Duration done; done < time; done += kBetweenReliefs) {
     Relieve();
     if (!Pause(kBetweenReliefs)) {
@@ -126,16 +126,17 @@ bool ConnectionWatch::Wait(absl::Duration time) {
 }
 
 std::shared_ptr<ConnectionWatch::Beat> ConnectionWatch::StartBeat() {
-  if (channel_ == nullptr) {
+  if (stub_ == nullptr) {
     int fds[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0) {
       return nullptr;  // no file is left; there will be one
     }
     grpc::AddInsecureChannelFromFd(&server_, fds[0]);
-    channel_ = grpc::CreateInsecureChannelFromFd("watch", fds[1]);
+    stub_ = inference::GRPCInferenceService::NewStub(
+        grpc::CreateInsecureChannelFromFd("watch", fds[1]));
   }
   auto beat = std::make_shared<Beat>();
-  beat->stub = inference::GRPCInferenceService::NewStub(channel_);
+  beat->stub = stub_;
   beat->stub->async()->ServerLive(
       &beat->context, &beat->request, &beat->response, [beat](const grpc::Status& status) {
         absl::MutexLock lock(&beat->mutex);
@@ -149,7 +150,7 @@ bool ConnectionWatch::Waits(Beat& beat, absl::Duration time) {
   absl::MutexLock lock(&beat.mutex);
   const bool in_time = beat.mutex.AwaitWithTimeout(absl::Condition(&beat.is_done), time);
   if (in_time && beat.is_lost) {
-    channel_ = nullptr;
+    stub_ = nullptr;
   }
   return in_time;
 }
@@ -197,12 +198,12 @@ void ConnectionWatch::Search(Beat& beat) {
   }
 }
 
-bool ConnectionWatch::CutOff(const Reading& before, int64_t least, const std::string& why) {
-  return acceptor_.CutOffGreedy(before.progress, least,
-                                absl::StrCat(why, " for ",
-                                             absl::FormatDuration(absl::Trunc(
-                                                 absl::Now() - before.time, absl::Milliseconds(1))),
-                                             ", ", gate_.backlog().size(), " calls wait"));
+void ConnectionWatch::CutOff(const Reading& before, int64_t least, const std::string& why) {
+  acceptor_.CutOffGreedy(before.progress, least,
+                         absl::StrCat(why, " for ",
+                                      absl::FormatDuration(absl::Trunc(absl::Now() - before.time,
+                                                                       absl::Milliseconds(1))),
+                                      ", ", gate_.backlog().size(), " calls wait"));
 }
 
 bool ConnectionWatch::IsCrowded() {

@@ -31,6 +31,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "inference/grpc_service.grpc.pb.h"
 #include "server/rpc/acceptor.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/memory_pressure.h"
@@ -60,7 +61,7 @@ class ConnectionWatch {
   std::shared_ptr<Beat> StartBeat();
   // Whether the beat came in time.
   bool Waits(Beat& beat, absl::Duration time);
-  bool CutOff(const Reading& before, int64_t least, const std::string& why);
+  void CutOff(const Reading& before, int64_t least, const std::string& why);
   // While the beat is due: looks for who is in the way.
   void Search(Beat& beat);
   // Whether more calls wait for their handlers than clients may have open.
@@ -78,7 +79,7 @@ class ConnectionWatch {
   const int max_streams_;
   MemoryPressure pressure_;  // the thread's
   // What a beat is made over; of `server_` to itself.
-  std::shared_ptr<grpc::Channel> channel_;
+  std::shared_ptr<inference::GRPCInferenceService::Stub> stub_;
   absl::Mutex mutex_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

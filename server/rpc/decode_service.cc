@@ -26,7 +26,6 @@ grpc::ServerUnaryReactor* DecodeService::Decode(grpc::CallbackServerContext* con
                                                 grpc::ByteBuffer* response) {
   static const GuardedMethod kMethod("/beamwright.v1.DecodeService/Decode");
   auto* call = new DecodeCall(decoder_, *context, *response);
-  gate_.Enter(*context);
   gate_.CountArrival(*request);
   const absl::StatusOr<access::Identity> identity = gate_.Admit(*context, kMethod);
   if (!identity.ok()) {
@@ -45,7 +44,6 @@ grpc::ServerUnaryReactor* DecodeService::Decode(grpc::CallbackServerContext* con
 grpc::ServerWriteReactor<grpc::ByteBuffer>* DecodeService::StreamDecode(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) {
   static const GuardedMethod kMethod("/beamwright.v1.DecodeService/StreamDecode");
-  gate_.Enter(*context);
   gate_.CountArrival(*request);
   return StreamDecodeCall::Start(decoder_, *context, *request, gate_.Admit(*context, kMethod));
 }
@@ -55,7 +53,6 @@ grpc::ServerUnaryReactor* DecodeService::Score(grpc::CallbackServerContext* cont
                                                grpc::ByteBuffer* response) {
   static const GuardedMethod kMethod("/beamwright.v1.DecodeService/Score");
   auto* call = new DecodeCall(decoder_, *context, *response);
-  gate_.Enter(*context);
   gate_.CountArrival(*request);
   const absl::StatusOr<access::Identity> identity = gate_.Admit(*context, kMethod);
   if (!identity.ok()) {
@@ -74,7 +71,6 @@ grpc::ServerUnaryReactor* DecodeService::Align(grpc::CallbackServerContext* cont
                                                grpc::ByteBuffer* response) {
   static const GuardedMethod kMethod("/beamwright.v1.DecodeService/Align");
   auto* call = new DecodeCall(decoder_, *context, *response);
-  gate_.Enter(*context);
   gate_.CountArrival(*request);
   const absl::StatusOr<access::Identity> identity = gate_.Admit(*context, kMethod);
   if (!identity.ok()) {

@@ -23,8 +23,9 @@ absl::string_view Header(const grpc::ServerContextBase& context, const char* nam
 
 }  // namespace
 
-absl::StatusOr<access::Identity> Gate::Admit(const grpc::ServerContextBase& context,
+absl::StatusOr<access::Identity> Gate::Admit(grpc::CallbackServerContext& context,
                                              const GuardedMethod& method) const {
+  backlog_.Leave(context);
   access::Proof proof;
   proof.priority = Header(context, access::kPriorityHeader);
   if (access_.open()) {

@@ -32,11 +32,9 @@ class Gate {
       : access_(access), decoder_(decoder) {}
 
   // Errors as Access::Admit's; Unavailable while models load, but for calls that are open to
-  // everybody: they tell of the server.
-  absl::StatusOr<access::Identity> Admit(const grpc::ServerContextBase& context,
+  // everybody: they tell of the server. Takes the call from the backlog.
+  absl::StatusOr<access::Identity> Admit(grpc::CallbackServerContext& context,
                                          const GuardedMethod& method) const;
-  // At the begin of each handler.
-  void Enter(grpc::CallbackServerContext& context) const { backlog_.Leave(context); }
   CallBacklog& backlog() const { return backlog_; }
   // A message that a handler is given; nothing if the client gave up before it was there.
   void CountArrival(const grpc::ByteBuffer& message) const;

@@ -20,7 +20,6 @@ grpc::ServerUnaryReactor* InferenceService::ModelInfer(Context* context, const B
                                                        Bytes* response) {
   static const GuardedMethod kMethod("/inference.GRPCInferenceService/ModelInfer");
   auto* call = new DecodeCall(service_.decoder(), *context, *response);
-  gate_.Enter(*context);
   gate_.CountArrival(*request);
   const absl::StatusOr<access::Identity> identity = gate_.Admit(*context, kMethod);
   if (!identity.ok()) {
@@ -38,7 +37,6 @@ grpc::ServerUnaryReactor* InferenceService::ModelInfer(Context* context, const B
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferenceService::ModelStreamInfer(
     Context* context) {
   static const GuardedMethod kMethod("/inference.GRPCInferenceService/ModelStreamInfer");
-  gate_.Enter(*context);
   return InferenceStream::Start(gate_, service_, streams_, *context,
                                 gate_.Admit(*context, kMethod));
 }

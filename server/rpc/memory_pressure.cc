@@ -27,7 +27,7 @@ int64_t HeldBytes() {
 }
 
 bool MemoryPressure::IsHigh() {
-  if (limit_bytes_ == 0) {
+  if (!has_limit()) {
     return false;
   }
   const absl::Time now = absl::Now();
