@@ -187,6 +187,10 @@ std::vector<OnnxOperatorLine> ListOnnxOperators() {
   for (const OnnxOperator* op : AllOnnxOperators()) {
     lines.push_back({op->name, std::max(op->versions.front(), kOldestOpset), op->becomes});
   }
+  constexpr absl::string_view kMicrosoft = "com.microsoft";
+  for (const OnnxOperator* op : AllOnnxOperators(kMicrosoft)) {
+    lines.push_back({absl::StrCat(kMicrosoft, ".", op->name), op->versions.front(), op->becomes});
+  }
   return lines;
 }
 

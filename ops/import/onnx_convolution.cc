@@ -1,4 +1,6 @@
 // Convolution and pooling.
+#include "ops/import/onnx_convolution.h"
+
 #include <algorithm>
 
 #include "ops/import/onnx_operators.h"
@@ -60,29 +62,29 @@ Window ReadWindow(OnnxNode& n, size_t axes, bool has_dilations) {
 
 // The weights, whose first axis has the channels of all groups, with the groups as an axis of their
 // own.
-ValueId GroupedWeights(OnnxNode& n, int64_t groups) {
-  const PartialShape shape = n.info(n.In(1)).shape;
+ValueId GroupedWeights(OnnxNode& n, ValueId weights, int64_t groups) {
+  const PartialShape shape = n.info(weights).shape;
   if (!shape.is_static() || shape.dim(0) % groups != 0) {
     n.Fail("weights ", shape.ToString(), " do not make ", groups, " groups of known extents");
     return {};
   }
   std::vector<int64_t> grouped = {groups, shape.dim(0) / groups};
   grouped.insert(grouped.end(), shape.dims().begin() + 1, shape.dims().end());
-  return Reshaped(n, n.In(1), grouped);
+  return Reshaped(n, weights, grouped);
 }
 
 // The number of spatial axes, from the weights' rank; 0 after an error.
-size_t SpatialAxes(OnnxNode& n) {
-  const int rank = n.Rank(n.In(1));
+size_t SpatialAxes(OnnxNode& n, ValueId weights) {
+  const int rank = n.Rank(weights);
   if (n.ok() && rank < 3) {
     n.Fail("weights have rank ", rank, "; it must be at least 3");
   }
   return n.ok() ? static_cast<size_t>(rank - 2) : 0;
 }
 
-void CheckKernelShape(OnnxNode& n, size_t axes) {
+void CheckKernelShape(OnnxNode& n, ValueId filters, size_t axes) {
   const std::vector<int64_t> kernel = n.Ints("kernel_shape");
-  const PartialShape& weights = n.info(n.In(1)).shape;
+  const PartialShape& weights = n.info(filters).shape;
   for (size_t i = 0; i < kernel.size(); ++i) {
     const int64_t extent = i < axes ? weights.dim(static_cast<int>(i) + 2) : 0;
     if (kernel.size() != axes || (extent >= 0 && extent != kernel[i])) {
@@ -91,28 +93,35 @@ void CheckKernelShape(OnnxNode& n, size_t axes) {
   }
 }
 
-// Adds the convolution that `attributes` describe, and its bias. extents: its third input, if
-// present.
-void AddConvolution(OnnxNode& n, const char* op, const char* grouped_op, size_t axes,
-                    OnnxBuilder::AttributeList attributes, ValueId extents = {}) {
+struct ConvolutionInputs {
+  ValueId x;
+  ValueId weights;
+  ValueId bias;     // may be absent
+  ValueId extents;  // the third input of a transposed one; may be absent
+};
+
+// Adds the convolution that `attributes` describe, and its bias.
+ValueId AddConvolution(OnnxNode& n, const char* op, const char* grouped_op, size_t axes,
+                       OnnxBuilder::AttributeList attributes, const ConvolutionInputs& given) {
   const int64_t groups = n.Int("group", 1);
   if (groups < 1) {
     n.Fail("attribute 'group' is ", groups, "; it must be at least 1");
   }
   if (!n.ok()) {
-    return;
+    return {};
   }
-  std::vector<ValueId> inputs = {n.In(0), groups == 1 ? n.In(1) : GroupedWeights(n, groups)};
-  if (extents.present()) {
-    inputs.push_back(extents);
+  std::vector<ValueId> inputs = {
+      given.x, groups == 1 ? given.weights : GroupedWeights(n, given.weights, groups)};
+  if (given.extents.present()) {
+    inputs.push_back(given.extents);
   }
   ValueId y = n.Add(groups == 1 ? op : grouped_op, std::move(inputs), std::move(attributes));
-  if (n.Has(2)) {
+  if (given.bias.present()) {
     std::vector<int64_t> pattern(axes + 2, 1);
     pattern[1] = -1;
-    y = n.Add("Add", {y, Reshaped(n, n.In(2), pattern)});
+    y = n.Add("Add", {y, Reshaped(n, given.bias, pattern)});
   }
-  n.Out(0, y);
+  return y;
 }
 
 OnnxBuilder::AttributeList ConvolutionAttributes(const Window& window) {
@@ -123,12 +132,7 @@ OnnxBuilder::AttributeList ConvolutionAttributes(const Window& window) {
           {"auto_pad", window.auto_pad}};
 }
 
-void Conv(OnnxNode& n) {
-  const size_t axes = SpatialAxes(n);
-  const Window window = ReadWindow(n, axes, true);
-  CheckKernelShape(n, axes);
-  AddConvolution(n, "Convolution", "GroupConvolution", axes, ConvolutionAttributes(window));
-}
+void Conv(OnnxNode& n) { n.Out(0, Convolved(n, n.In(0), n.In(1), n.In(2))); }
 
 // The spatial extents that a ConvTranspose asks for, from which its pads follow; absent if pads are
 // given instead.
@@ -156,9 +160,9 @@ ValueId TransposedExtents(OnnxNode& n, const Window& window, size_t axes) {
 }
 
 void ConvTranspose(OnnxNode& n) {
-  const size_t axes = SpatialAxes(n);
+  const size_t axes = SpatialAxes(n, n.In(1));
   Window window = ReadWindow(n, axes, true);
-  CheckKernelShape(n, axes);
+  CheckKernelShape(n, n.In(1), axes);
   const ValueId extents = TransposedExtents(n, window, axes);
   if (extents.present()) {
     // Pads are not looked at then. Of an odd number ONNX puts one more behind with SAME_UPPER and
@@ -167,8 +171,8 @@ void ConvTranspose(OnnxNode& n) {
   }
   OnnxBuilder::AttributeList attributes = ConvolutionAttributes(window);
   attributes.push_back({"output_padding", n.Ints("output_padding", std::vector<int64_t>(axes, 0))});
-  AddConvolution(n, "ConvolutionBackpropData", "GroupConvolutionBackpropData", axes,
-                 std::move(attributes), extents);
+  n.Out(0, AddConvolution(n, "ConvolutionBackpropData", "GroupConvolutionBackpropData", axes,
+                          std::move(attributes), {n.In(0), n.In(1), n.In(2), extents}));
 }
 
 OnnxBuilder::AttributeList PoolAttributes(OnnxNode& n, bool has_dilations) {
@@ -220,11 +224,7 @@ void MaxPool(OnnxNode& n) {
   n.Out(1, column_major && n.Wants(1) ? ColumnMajor(n, indices) : indices);
 }
 
-void AveragePool(OnnxNode& n) {
-  OnnxBuilder::AttributeList attributes = PoolAttributes(n, n.version() >= 19);
-  attributes.push_back({"exclude-pad", !n.Flag("count_include_pad", false)});
-  n.Out(0, n.Add("AvgPool", {n.In(0)}, std::move(attributes)));
-}
+void AveragePool(OnnxNode& n) { n.Out(0, AveragePooled(n, n.In(0), n.version() >= 19)); }
 
 void GlobalPool(OnnxNode& n, const char* op) {
   const int rank = n.Rank(n.In(0));
@@ -238,6 +238,20 @@ void GlobalAveragePool(OnnxNode& n) { GlobalPool(n, "ReduceMean"); }
 void GlobalMaxPool(OnnxNode& n) { GlobalPool(n, "ReduceMax"); }
 
 }  // namespace
+
+ValueId Convolved(OnnxNode& n, ValueId x, ValueId weights, ValueId bias) {
+  const size_t axes = SpatialAxes(n, weights);
+  const Window window = ReadWindow(n, axes, true);
+  CheckKernelShape(n, weights, axes);
+  return AddConvolution(n, "Convolution", "GroupConvolution", axes, ConvolutionAttributes(window),
+                        {x, weights, bias, {}});
+}
+
+ValueId AveragePooled(OnnxNode& n, ValueId x, bool has_dilations) {
+  OnnxBuilder::AttributeList attributes = PoolAttributes(n, has_dilations);
+  attributes.push_back({"exclude-pad", !n.Flag("count_include_pad", false)});
+  return n.Add("AvgPool", {x}, std::move(attributes));
+}
 
 std::vector<OnnxOperator> OnnxConvolutions() {
   return {

@@ -16,9 +16,10 @@ using Table = absl::flat_hash_map<std::string, OnnxOperator>;
 const Table& StandardTable() {
   static const auto* const table = [] {
     auto* result = new Table;
-    for (const auto family : {OnnxActivations, OnnxControlFlow, OnnxConvolutions, OnnxCreation,
-                              OnnxElementwise, OnnxGather, OnnxMatMul, OnnxMovement,
-                              OnnxNormalization, OnnxRecurrent, OnnxReductions, OnnxShapes}) {
+    for (const auto family :
+         {OnnxActivations, OnnxControlFlow, OnnxConvolutions, OnnxCreation, OnnxElementwise,
+          OnnxGather, OnnxMatMul, OnnxMovement, OnnxNormalization, OnnxQuantized, OnnxRecurrent,
+          OnnxReductions, OnnxShapes}) {
       for (OnnxOperator& op : family()) {
         BW_CHECK(result->emplace(op.name, op).second);
       }
@@ -28,13 +29,18 @@ const Table& StandardTable() {
   return *table;
 }
 
-// Contributed operators that mean what one of the standard's does.
+// Contributed operators, all of version 1.
 const Table& MicrosoftTable() {
   static const auto* const table = [] {
     auto* result = new Table;
     OnnxOperator gelu = StandardTable().at("Gelu");
     gelu.versions = {1};
     result->emplace("Gelu", gelu);
+    for (const auto family : {OnnxMicrosoftQuantized}) {
+      for (OnnxOperator& op : family()) {
+        BW_CHECK(result->emplace(op.name, op).second);
+      }
+    }
     return result;
   }();
   return *table;
@@ -77,9 +83,9 @@ const OnnxOperator* FindOnnxOperator(absl::string_view domain, absl::string_view
   return found == table->end() ? nullptr : &found->second;
 }
 
-std::vector<const OnnxOperator*> AllOnnxOperators() {
+std::vector<const OnnxOperator*> AllOnnxOperators(absl::string_view domain) {
   std::map<absl::string_view, const OnnxOperator*> sorted;
-  for (const auto& [name, op] : StandardTable()) {
+  for (const auto& [name, op] : *TableOf(domain)) {
     sorted[name] = &op;
   }
   std::vector<const OnnxOperator*> result;

@@ -32,11 +32,12 @@ struct OnnxOperator {
   int VersionAt(int64_t opset) const;
 };
 
-// nullptr if it is unknown. `domain` is "" for the default one; of com.microsoft only what means
-// the same as an operator here, and of kOnnxSequenceDomain those that LowerOnnxSequences writes.
+// nullptr if it is unknown. `domain` is "" for the default one, com.microsoft for what ONNX
+// Runtime's optimiser and quantiser write, and of kOnnxSequenceDomain those that LowerOnnxSequences
+// writes.
 const OnnxOperator* FindOnnxOperator(absl::string_view domain, absl::string_view name);
-// Those of the default domain by name, for tests and the documentation.
-std::vector<const OnnxOperator*> AllOnnxOperators();
+// Those of a domain by name, for tests and the documentation.
+std::vector<const OnnxOperator*> AllOnnxOperators(absl::string_view domain = "");
 
 // The families.
 std::vector<OnnxOperator> OnnxActivations();    // onnx_activation.cc
@@ -48,9 +49,12 @@ std::vector<OnnxOperator> OnnxGather();         // onnx_gather.cc
 std::vector<OnnxOperator> OnnxMatMul();         // onnx_matmul.cc
 std::vector<OnnxOperator> OnnxMovement();       // onnx_movement.cc
 std::vector<OnnxOperator> OnnxNormalization();  // onnx_normalization.cc
+std::vector<OnnxOperator> OnnxQuantized();      // onnx_quantized.cc
 std::vector<OnnxOperator> OnnxRecurrent();      // onnx_recurrent.cc
 std::vector<OnnxOperator> OnnxReductions();     // onnx_reduce.cc
 std::vector<OnnxOperator> OnnxShapes();         // onnx_shape.cc
+// Of com.microsoft, ONNX Runtime's own.
+std::vector<OnnxOperator> OnnxMicrosoftQuantized();  // onnx_quantized.cc
 // Of kOnnxSequenceDomain: onnx_sequence_operators.cc.
 std::vector<OnnxOperator> OnnxSequenceOperators();
 

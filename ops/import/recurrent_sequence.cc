@@ -95,9 +95,10 @@ class Appender {
   int count_ = 0;
 };
 
-class Lowering {
+class SequenceLowering {
  public:
-  Lowering(const RecurrentSequence& sequence, int64_t hidden, const std::string& name, Graph& graph)
+  SequenceLowering(const RecurrentSequence& sequence, int64_t hidden, const std::string& name,
+                   Graph& graph)
       : sequence_(sequence),
         hidden_(hidden),
         axes_(AxesOf(sequence.layout)),
@@ -336,7 +337,7 @@ absl::StatusOr<RecurrentOutputs> AppendRecurrentSequence(const RecurrentSequence
     return Invalid("activations are given for ", sequence.activations.size(), " directions, not ",
                    NumDirections(sequence));
   }
-  return Lowering(sequence, hidden, name, graph).Run();
+  return SequenceLowering(sequence, hidden, name, graph).Run();
 }
 
 }  // namespace beamwright::ops

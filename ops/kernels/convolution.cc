@@ -15,7 +15,9 @@ absl::StatusOr<ConvolutionChannels> CheckConvolutionInputs(absl::Span<const Inpu
   const InputInfo& data = inputs[0];
   const InputInfo& filter = inputs[1];
   BW_RETURN_IF_ERROR(
-      ExpectType(data, "data", {DType::kF32, DType::kF16, DType::kBF16, DType::kF64}));
+      transposed ? ExpectType(data, "data", {DType::kF32, DType::kF16, DType::kBF16, DType::kF64})
+                 : ExpectType(data, "data",
+                              {DType::kF32, DType::kF16, DType::kBF16, DType::kF64, DType::kI32}));
   if (filter.dtype != data.dtype) {
     return Invalid("filters: element type ", Name(filter.dtype), " is not that of data, ",
                    Name(data.dtype));
@@ -73,6 +75,17 @@ std::pair<int64_t, int64_t> OutputsOf(const WindowAxis& axis, int64_t k) {
   return {std::min(first, axis.out), std::min(end, axis.out)};
 }
 
+// Integers wrap.
+template <typename T>
+void AddProduct(T a, T b, T& sum) {
+  if constexpr (std::is_integral_v<T>) {
+    using U = std::make_unsigned_t<T>;
+    sum = static_cast<T>(static_cast<U>(sum) + static_cast<U>(a) * static_cast<U>(b));
+  } else {
+    sum += a * b;
+  }
+}
+
 // One output channel of one item. in: the channels of its group; filter: [in_channels, kernel..].
 template <typename T>
 void ConvolvePlane(const ConvolutionGeometry& geometry, const T* in, const T* filter, T* out) {
@@ -95,7 +108,7 @@ void ConvolvePlane(const ConvolutionGeometry& geometry, const T* in, const T* fi
           const T* from = in + (in_z * height.in + in_y) * width.in + shift;
           T* to = out + (z * height.out + y) * width.out;
           for (int64_t x = first; x < end; ++x) {
-            to[x] += weight * from[x * width.stride];
+            AddProduct(weight, from[x * width.stride], to[x]);
           }
         }
       }
@@ -202,6 +215,10 @@ class ConvolutionKernel final : public Kernel {
                              : output.num_elements() * std::min(per_output, kMinParallelWork);
     if (data.dtype() == DType::kF64) {
       ConvolveAll<double>(geometry, context.num_threads, work, data, filter, output);
+      return absl::OkStatus();
+    }
+    if (data.dtype() == DType::kI32) {
+      ConvolveAll<int32_t>(geometry, context.num_threads, work, data, filter, output);
       return absl::OkStatus();
     }
     const std::shared_ptr<const OneDnnConvolution> onednn =

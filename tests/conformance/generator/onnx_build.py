@@ -75,7 +75,9 @@ class OnnxBuild(Build):
             self.nodes, "conformance", self.inputs, outputs, self.initializers
         )
         imports = [helper.make_opsetid("", self.opset)]
+        domains = {node.domain for node in self.nodes} - {""}
         version = min(helper.find_min_ir_version_for(imports), _MAX_IR_VERSION)
+        imports += [helper.make_opsetid(domain, 1) for domain in sorted(domains)]
         return helper.make_model(graph, opset_imports=imports, ir_version=version)
 
 

@@ -132,3 +132,117 @@ def quantised_and_back(b):
         b.constant(0, "i1"),
     )
     return b.node("MatMul", b.node("DequantizeLinear", quantised, scale, zero), weights)
+
+
+MICROSOFT = {"domain": "com.microsoft"}
+
+
+def scale(b, value=0.02):
+    return b.constant(value, "f4")
+
+
+def place(b, dtype, value, step=0.02):
+    """Scale and zero point."""
+    return [scale(b, step), b.constant(value, dtype)]
+
+
+@suite.case(bias=[False, True], per_column=[False, True], dtype=["i1", "u1"])
+def dynamic_quantize_matmul(b, bias, per_column, dtype):
+    low, high = (-127, 127) if dtype == "i1" else (0, 255)
+    inputs = [
+        b.input((1, 3, 8), (1, 1, 8), low=-2, high=3),
+        b.weights(8, 5, dtype=dtype, low=low, high=high),
+        b.weights(5, low=0.001, high=0.1) if per_column else scale(b),
+        b.weights(5, dtype=dtype, low=0, high=9) if per_column else b.constant(3, dtype),
+    ]
+    return b.node("DynamicQuantizeMatMul", *inputs, *([b.weights(5)] if bias else []), **MICROSOFT)
+
+
+@suite.case(bias=[False, True], zeros=[False, True])
+def matmul_integer_to_float(b, bias, zeros):
+    inputs = [
+        b.input((3, 8), (1, 8), dtype="u1", low=0, high=255),
+        b.weights(8, 5, dtype="i1", low=-127, high=127),
+        scale(b, 0.03),
+        b.weights(5, low=0.001, high=0.1),
+        b.constant(120, "u1") if zeros else "",
+        b.constant(0, "i1") if zeros else "",
+    ]
+    return b.node("MatMulIntegerToFloat", *inputs, *([b.weights(5)] if bias else []), **MICROSOFT)
+
+
+@suite.case(trans=[(0, 0), (1, 0), (0, 1)], bias=[False, True], quantised=[False, True], alpha=[1, 0.5])
+def qgemm(b, trans, bias, quantised, alpha):
+    inputs = [
+        b.input((3, 8)[:: -1 if trans[0] else 1], dtype="u1", low=0, high=255),
+        *place(b, "u1", 120),
+        b.weights(*(8, 5)[:: -1 if trans[1] else 1], dtype="i1", low=-127, high=127),
+        *place(b, "i1", 0, 0.013),
+        b.weights(5, dtype="i4", low=-999, high=999) if bias else "",
+        *(place(b, "u1", 99, 0.37) if quantised else []),
+    ]
+    return b.node("QGemm", *inputs, transA=trans[0], transB=trans[1], alpha=float(alpha), **MICROSOFT)
+
+
+@suite.case(op=["QLinearAdd", "QLinearMul"], dtype=["u1", "i1"])
+def qlinear_binary(b, op, dtype):
+    low, high = (0, 255) if dtype == "u1" else (-128, 127)
+    x = b.input((3, 4), dtype=dtype, low=low, high=high)
+    y = b.input((4,), dtype=dtype, low=low, high=high)
+    return b.node(
+        op, x, *place(b, dtype, 7), y, *place(b, dtype, 5, 0.031), *place(b, dtype, 9, 0.043), **MICROSOFT
+    )
+
+
+@suite.case(
+    op={
+        "Sigmoid": ("QLinearSigmoid", {}),
+        "LeakyRelu": ("QLinearLeakyRelu", {"alpha": 0.1}),
+        "Softmax": ("QLinearSoftmax", {"axis": 1, "opset": 13}),
+        "Softmax12": ("QLinearSoftmax", {"axis": 1, "opset": 12}),
+        "GlobalAveragePool": ("QLinearGlobalAveragePool", {}),
+        "AveragePool": ("QLinearAveragePool", {"kernel_shape": [2, 2]}),
+    }
+)
+def qlinear_of_one(b, op):
+    name, attributes = op
+    x = b.input((1, 2, 4, 6), dtype="u1", low=0, high=255)
+    step = 1 / 256 if name in ("QLinearSigmoid", "QLinearSoftmax") else 0.0171
+    return b.node(name, x, *place(b, "u1", 121), *place(b, "u1", 3, step), **attributes, **MICROSOFT)
+
+
+@suite.case(axis=[0, -1])
+def qlinear_concat(b, axis):
+    x, y = b.input((2, 3), dtype="u1", low=0, high=255), b.input((2, 3), dtype="u1", low=0, high=255)
+    parts = [x, *place(b, "u1", 7), y, *place(b, "u1", 5, 0.031)]
+    return b.node("QLinearConcat", *place(b, "u1", 9, 0.043), *parts, axis=axis, **MICROSOFT)
+
+
+@suite.case()
+def qlinear_where(b):
+    x, y = b.input((2, 3), dtype="u1", low=0, high=255), b.input((2, 3), dtype="u1", low=0, high=255)
+    parts = [x, *place(b, "u1", 7), y, *place(b, "u1", 5, 0.031)]
+    return b.node(
+        "QLinearWhere", b.input((2, 3), dtype="?"), *parts, *place(b, "u1", 9, 0.043), **MICROSOFT
+    )
+
+
+@suite.case(op=["QuantizeLinear", "DequantizeLinear"], dtype=["u2", "i2", "u1"])
+def linear_of_microsoft(b, op, dtype):
+    x = (
+        b.input((3, 4), low=-3, high=3)
+        if op == "QuantizeLinear"
+        else b.input((3, 4), dtype=dtype, low=0, high=99)
+    )
+    return b.node(op, x, *place(b, dtype, 3), **MICROSOFT)
+
+
+@suite.case(group=[1, 2], per_channel=[False, True], bias=[False, True])
+def qlinear_conv_channels(b, group, per_channel, bias):
+    x = b.input((2, 4, 9), (1, 4, 9), dtype="u1", low=0, high=255)
+    w = b.weights(6, 4 // group, 3, dtype="i1", low=-127, high=127)
+    w_scale = b.weights(6, low=0.01, high=0.05) if per_channel else scale(b, 0.03)
+    w_zero = b.constant([0] * 6 if per_channel else 0, "i1")
+    inputs = [x, *place(b, "u1", 110), w, w_scale, w_zero, *place(b, "u1", 128, 0.41)]
+    inputs += [b.weights(6, dtype="i4", low=-9999, high=9999)] if bias else []
+    return b.node("QLinearConv", *inputs, group=group, pads=[1, 1])
