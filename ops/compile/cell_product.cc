@@ -14,7 +14,7 @@ std::optional<CellProduct> FindCellProduct(const Node& node, absl::Span<const In
   const auto flag = [&](const char* name) {
     return node.attributes.Bool(name, false).value_or(true);
   };
-  if (!IsCell(node) || flag("input_is_product")) {
+  if (!IsCell(node) || flag("input_is_product") || flag("input_is_gates")) {
     return std::nullopt;
   }
   CellProduct product;

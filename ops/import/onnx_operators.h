@@ -55,6 +55,7 @@ std::vector<OnnxOperator> OnnxReductions();     // onnx_reduce.cc
 std::vector<OnnxOperator> OnnxShapes();         // onnx_shape.cc
 // Of com.microsoft, ONNX Runtime's own.
 std::vector<OnnxOperator> OnnxMicrosoftQuantized();  // onnx_quantized.cc
+std::vector<OnnxOperator> OnnxMicrosoftRecurrent();  // onnx_recurrent.cc
 // Of kOnnxSequenceDomain: onnx_sequence_operators.cc.
 std::vector<OnnxOperator> OnnxSequenceOperators();
 

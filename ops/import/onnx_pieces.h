@@ -25,6 +25,9 @@ ValueId Counting(OnnxNode& n, ValueId count);
 // column - row for every element of the last two axes of x: i64 [rows, columns].
 ValueId DiagonalNumbers(OnnxNode& n, ValueId x);
 ValueId ConvertTo(OnnxNode& n, ValueId x, DType dtype);
+// Fails, naming the input, if it is known at load and holds what is not a scale of quantised
+// numbers.
+void CheckScale(OnnxNode& n, int input, const char* name);
 
 }  // namespace beamwright::ops
 

@@ -1,7 +1,5 @@
 // Numbers of 8 and 16 bits: what ONNX and ONNX Runtime's quantiser write. Integers and their sums
 // stay integers up to the one rounding that the operator's document names.
-#include <cmath>
-
 #include "ops/import/onnx_convolution.h"
 #include "ops/import/onnx_operators.h"
 #include "ops/import/onnx_pieces.h"
@@ -9,21 +7,6 @@
 
 namespace beamwright::ops {
 namespace {
-
-// A scale that is known at load must be one.
-void CheckScale(OnnxNode& n, int input, const char* name) {
-  const Tensor* const known = n.Has(input) ? n.Known(n.In(input)) : nullptr;
-  const absl::StatusOr<std::vector<float>> values =
-      known == nullptr ? std::vector<float>() : ToFloat32(*known);
-  for (size_t i = 0; values.ok() && i < values->size(); ++i) {
-    const float value = (*values)[i];
-    if (!(value > 0) || std::isinf(value)) {
-      n.Fail("input '", name, "': element ", i, " is ", value,
-             "; a scale must be a finite number above 0");
-      return;
-    }
-  }
-}
 
 // Where a number of 8 bits stands among the inputs: value, scale, zero point.
 struct Place {

@@ -1,5 +1,6 @@
 // LSTM, GRU and RNN become loops around cells (ops/import/recurrent_sequence.h).
 #include "ops/import/onnx_operators.h"
+#include "ops/import/onnx_pieces.h"
 #include "ops/import/onnx_text.h"
 #include "ops/import/recurrent_sequence.h"
 
@@ -61,6 +62,48 @@ void Lstm(OnnxNode& n) {
   Append(n, sequence);
 }
 
+// Its weights stand transposed, and every scale and zero point is one for each direction, or one
+// for each of its columns.
+void DynamicQuantizeLstm(OnnxNode& n) {
+  constexpr struct {
+    int input;
+    const char* name;
+    int values;  // the input that a zero point belongs to; 0: it is a scale
+  } kPlaces[] = {
+      {8, "W_scale", 0}, {9, "W_zero_point", 1}, {10, "R_scale", 0}, {11, "R_zero_point", 2}};
+  int rank = -1;
+  for (const auto& [input, name, values] : kPlaces) {
+    if (!n.Has(input)) {
+      if (values == 0) {
+        n.Fail("input '", name, "' is missing");
+        return;
+      }
+      continue;
+    }
+    const ValueInfo& info = n.info(n.In(input));
+    if (!info.shape.has_rank() || info.shape.rank() < 1 || info.shape.rank() > 2 ||
+        (rank >= 0 && info.shape.rank() != rank)) {
+      n.Fail("input '", name, "' is ", info.shape.ToString(),
+             "; scales and zero points must all be [directions] or all [directions, 4 * "
+             "hidden_size]");
+      return;
+    }
+    rank = info.shape.rank();
+    if (values == 0) {
+      CheckScale(n, input, name);
+    } else if (info.dtype != n.info(n.In(values)).dtype) {
+      n.Fail("input '", name, "' is ", Name(info.dtype), "; its weights are ",
+             Name(n.info(n.In(values)).dtype));
+      return;
+    }
+  }
+  RecurrentSequence sequence;
+  sequence.cell = Cell::kLstm;
+  sequence.input_forget = n.Flag("input_forget", false);
+  sequence.quantisation = {n.In(8), n.In(9), n.In(10), n.In(11)};
+  Append(n, sequence);
+}
+
 void Gru(OnnxNode& n) {
   RecurrentSequence sequence;
   sequence.cell = Cell::kGru;
@@ -75,6 +118,18 @@ void Rnn(OnnxNode& n) {
 }
 
 }  // namespace
+
+std::vector<OnnxOperator> OnnxMicrosoftRecurrent() {
+  return {
+      {"DynamicQuantizeLSTM",
+       {1},
+       3,
+       12,
+       3,
+       "DynamicQuantizeLinear, MatMulInteger, Loop, LSTMCell",
+       DynamicQuantizeLstm},
+  };
+}
 
 std::vector<OnnxOperator> OnnxRecurrent() {
   return {

@@ -95,6 +95,14 @@ class Appender {
   int count_ = 0;
 };
 
+// A matrix of 8-bit integers [depth, columns], what 1 stands for, and its zero (absent: 0): one
+// each or one a column.
+struct QuantisedWeight {
+  ValueId values;
+  ValueId scale;
+  ValueId zero;
+};
+
 class SequenceLowering {
  public:
   SequenceLowering(const RecurrentSequence& sequence, int64_t hidden, const std::string& name,
@@ -103,7 +111,11 @@ class SequenceLowering {
         hidden_(hidden),
         axes_(AxesOf(sequence.layout)),
         name_(name),
-        add_(graph, name) {}
+        add_(graph, name) {
+    if (sequence.quantisation.has_value()) {
+      is_per_column_ = graph.info(sequence.quantisation->w_scale).shape.rank() == 2;
+    }
+  }
 
   RecurrentOutputs Run() {
     const int count = sequence_.direction == Direction::kBidirectional ? 2 : 1;
@@ -233,11 +245,108 @@ class SequenceLowering {
     loop_.body.results.push_back(result.node);
   }
 
+  // Columns of the last axis by gate, from the file's order to f i c o. data: [.., gH].
+  ValueId GateColumns(ValueId data) {
+    const ValueId blocks = add_.Reshape(data, {-1, NumGates(sequence_.cell), hidden_});
+    const ValueId picked = add_.Add("Gather", {blocks, add_.Ints({2, 0, 3, 1}), add_.Int(1)});
+    return add_.Reshape(picked, {-1, NumGates(sequence_.cell) * hidden_});
+  }
+
+  // A scale or zero point of one direction: a number, or a list with one for each column.
+  ValueId PerColumn(ValueId list, int direction) {
+    if (!list.present()) {
+      return list;
+    }
+    const ValueId one = add_.Pick(list, direction, 0);
+    return is_per_column_ ? add_.Reshape(GateColumns(one), {-1}) : one;
+  }
+
+  // x, quantised by its range, times a matrix of 8-bit integers [depth, columns], as floats.
+  static ValueId QuantisedProduct(Appender& add, ValueId x, const QuantisedWeight& weight) {
+    const ValueId q = add.Add("DynamicQuantizeLinear", {x}, {}, 3);
+    std::vector<ValueId> inputs = {q, weight.values, {q.node, 2}};
+    if (weight.zero.present()) {
+      inputs.push_back(weight.zero);
+    }
+    Attributes to_float;
+    to_float.Set("destination_type", std::string("f32"));
+    const ValueId sums = add.Add("MatMulInteger", std::move(inputs));
+    const ValueId product = add.Add("Convert", {sums}, std::move(to_float));
+    const ValueId scale = add.Add("Multiply", {{q.node, 1}, weight.scale});
+    return add.Add("Multiply", {product, scale});
+  }
+
+  QuantisedWeight Quantised(ValueId values, ValueId scale, ValueId zero, int direction) {
+    return {GateColumns(add_.Pick(values, direction, 0)), PerColumn(scale, direction),
+            PerColumn(zero, direction)};
+  }
+
+  // x [T, B, I] with zeros behind each item's length, which widen no range.
+  ValueId WithinLengths() {
+    if (!sequence_.lengths.present()) {
+      return sequence_.x;
+    }
+    const auto attribute = [](const char* name, const char* value) {
+      Attributes attributes;
+      attributes.Set(name, std::string(value));
+      return attributes;
+    };
+    const ValueId time = add_.Pick(add_.Add("ShapeOf", {sequence_.x}), axes_.time, 0);
+    const ValueId steps =
+        add_.Add("Range", {add_.Int(0), time, add_.Int(1)}, attribute("output_type", "i64"));
+    const ValueId lengths =
+        add_.Add("Convert", {sequence_.lengths}, attribute("destination_type", "i64"));
+    const ValueId is_within =
+        add_.Add("Less", {add_.Add("Unsqueeze", {steps, add_.Ints({1, 2})}),
+                          add_.Add("Unsqueeze", {lengths, add_.Ints({0, 2})})});
+    return add_.Add("Select", {is_within, sequence_.x, add_.Constant(Tensor::Scalar(0.0f))});
+  }
+
+  // A body whose cell gets the sums of both products, which are products of integers.
+  void AddQuantisedBody(int direction) {
+    const RecurrentSequence::Quantisation& is = *sequence_.quantisation;
+    const QuantisedWeight w = Quantised(sequence_.w, is.w_scale, is.w_zero, direction);
+    const QuantisedWeight r = Quantised(sequence_.r, is.r_scale, is.r_zero, direction);
+    Appender body(loop_.body, name_);
+    const ValueId x = AddParameter(body, "x", QuantisedProduct(add_, WithinLengths(), w),
+                                   LoopInput::Kind::kSliced);
+    const ValueId h =
+        AddParameter(body, "h", InitialState(sequence_.h0, direction), LoopInput::Kind::kCarried);
+    const ValueId c =
+        AddParameter(body, "c", InitialState(sequence_.c0, direction), LoopInput::Kind::kCarried);
+    const auto invariant = [&](const char* name, ValueId value) {
+      return value.present() ? AddParameter(body, name, value, LoopInput::Kind::kInvariant)
+                             : ValueId();
+    };
+    const QuantisedWeight inside{invariant("r", r.values), invariant("r_scale", r.scale),
+                                 invariant("r_zero", r.zero)};
+    const ValueId gates = body.Add("Add", {x, QuantisedProduct(body, h, inside)});
+    std::vector<ValueId> inputs = {gates,
+                                   h,
+                                   c,
+                                   ValueId(),
+                                   ValueId(),
+                                   invariant("b", Bias(direction)),
+                                   invariant("p", Peepholes(direction))};
+    while (!inputs.back().present()) {
+      inputs.pop_back();
+    }
+    Attributes attributes = CellAttributes(direction);
+    attributes.Set("input_is_gates", true);
+    const ValueId cell = body.Add("LSTMCell", std::move(inputs), std::move(attributes), 2);
+    AddResult(body, "h_next", cell);
+    AddResult(body, "c_next", {cell.node, 1});
+  }
+
   // Outputs of the loop: y [T, B, H] or [B, T, H], h, c.
   ValueId AddLoop(int direction, bool reversed) {
     loop_ = Loop();
     loop_inputs_.clear();
-    AddBody(direction);
+    if (sequence_.quantisation.has_value()) {
+      AddQuantisedBody(direction);
+    } else {
+      AddBody(direction);
+    }
     LoopInput& slice = loop_.inputs[0];
     slice.axis = axes_.time;
     slice.drop_axis = true;
@@ -306,6 +415,7 @@ class SequenceLowering {
 
   const RecurrentSequence& sequence_;
   int64_t hidden_;
+  bool is_per_column_ = false;  // whether a quantised one has a scale for each column
   Axes axes_;
   const std::string& name_;
   Appender add_;

@@ -4,6 +4,7 @@
 #ifndef BEAMWRIGHT_OPS_IMPORT_RECURRENT_SEQUENCE_H_
 #define BEAMWRIGHT_OPS_IMPORT_RECURRENT_SEQUENCE_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,18 @@ struct RecurrentSequence {
   ValueId r;        // [D, gH, H]
   ValueId b;        // absent: zeros
   ValueId p;        // LSTM, [D, 3H]; absent: no peepholes
+
+  // An LSTM in 8 bits, as ONNX Runtime's DynamicQuantizeLSTM means it: w [D, I, gH] and r [D, H,
+  // gH] hold integers; X as a whole, and H in each step, are quantised by their own range,
+  // multiplied as integers and scaled. Scales f32 and zero points (which may be absent) are [D] or
+  // [D, gH].
+  struct Quantisation {
+    ValueId w_scale;
+    ValueId w_zero;
+    ValueId r_scale;
+    ValueId r_zero;
+  };
+  std::optional<Quantisation> quantisation;
 };
 
 // States in the layout's axes, at each item's last element in the direction of reading.

@@ -43,7 +43,7 @@ bool CellOptions::IsUsual() const {
       return false;
     }
   }
-  return clip == 0 && !input_forget;
+  return clip == 0 && !input_forget && !input_is_gates;
 }
 
 absl::StatusOr<CellOptions> ParseCell(const Node& node, Cell cell) {
@@ -73,6 +73,7 @@ absl::StatusOr<CellOptions> ParseCell(const Node& node, Cell cell) {
   if (cell == Cell::kLstm) {
     BW_ASSIGN_OR_RETURN(options.joined, node.attributes.Bool("weights_joined", false));
     BW_ASSIGN_OR_RETURN(options.input_forget, node.attributes.Bool("input_forget", false));
+    BW_ASSIGN_OR_RETURN(options.input_is_gates, node.attributes.Bool("input_is_gates", false));
     BW_ASSIGN_OR_RETURN(const std::string format, node.attributes.String("weights_format", "fico"));
     if (format != "fico") {
       return Invalid("attribute weights_format: '", format, "' is not supported, only fico");
@@ -83,7 +84,8 @@ absl::StatusOr<CellOptions> ParseCell(const Node& node, Cell cell) {
 
 absl::Status CellShapes(const CellOptions& options, absl::Span<const InputInfo> inputs,
                         absl::Span<ValueInfo> outputs) {
-  const size_t required = static_cast<size_t>(options.input_is_product ? options.w() : options.b());
+  const bool is_product = options.input_is_product || options.input_is_gates;
+  const size_t required = static_cast<size_t>(is_product ? options.w() : options.b());
   const size_t most = static_cast<size_t>(options.p() < 0 ? options.b() + 1 : options.p() + 1);
   const size_t num_outputs = options.cell == Cell::kLstm ? 2 : 1;
   BW_RETURN_IF_ERROR(ExpectCounts(inputs, required, most, outputs, num_outputs));
@@ -91,6 +93,14 @@ absl::Status CellShapes(const CellOptions& options, absl::Span<const InputInfo> 
   int64_t input_size = PartialShape::kDynamic;
   int64_t hidden = options.hidden;
   int64_t gate_rows = options.gates * hidden;
+  if (options.input_is_gates) {
+    if (options.joined || options.input_is_product ||
+        Present(inputs, static_cast<size_t>(options.w())) ||
+        Present(inputs, static_cast<size_t>(options.r()))) {
+      return Invalid("attribute input_is_gates: there must be no W and no R then");
+    }
+    input_size = gate_rows;
+  }
   if (options.input_is_product) {
     if (options.joined || Present(inputs, static_cast<size_t>(options.w())) ||
         !Present(inputs, static_cast<size_t>(options.r()))) {

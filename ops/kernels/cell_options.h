@@ -26,6 +26,8 @@ struct CellOptions {
   bool joined = false;
   bool input_forget = false;
   bool input_is_product = false;  // X is X * W^T already, [rows, gates * hidden], and W is absent
+  // LSTM: X is X * W^T + H * R^T already, and W and R are absent.
+  bool input_is_gates = false;
 
   // Input positions; -1: the form has no such input.
   int c() const { return cell == Cell::kLstm ? 2 : -1; }

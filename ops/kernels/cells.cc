@@ -28,6 +28,9 @@ class CellKernel final : public Kernel, public RowSourceKernel {
       : has_peepholes_(options.p() >= 0 && Present(inputs, static_cast<size_t>(options.p()))),
         cell_(std::move(options), inputs, weights) {
     for (const int index : {this->options().w(), this->options().r()}) {
+      if (this->options().input_is_gates) {
+        break;
+      }
       const InputInfo& weight = inputs[static_cast<size_t>(index)];
       if (!NeedsInput(static_cast<size_t>(index))) {
         packed_.emplace_back(index, InputInfo{weight.dtype, PartialShape(weight.value->shape())});

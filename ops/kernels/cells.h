@@ -9,6 +9,9 @@
 // Outputs H' (and C' for LSTM). GRUCell and RNNCell: X, H, W, R[, B]. With linear_before_reset
 // GRU's B is [4 S]: z, r, h's input part, h's recurrent part.
 //
+// With attribute input_is_product X is X * W^T already, and W is absent; with input_is_gates (LSTM)
+// it is X * W^T + H * R^T, and W and R are absent.
+//
 // clip > 0 bounds what goes into each gate's activation (not the h(C') of LSTM). With input_forget
 // LSTM's forget gate is 1 - i, as ONNX means it (OpenVINO means i = 1 - f: its files are refused).
 // A negative clip and a weights_format other than fico are refused. Weights known at load are

@@ -42,6 +42,9 @@ void BlendGru(const float* z, const float* g, const float* h, int64_t hidden, fl
 
 PlainCell::PlainCell(CellOptions options, absl::Span<const InputInfo> inputs, Precision weights)
     : options_(std::move(options)) {
+  if (options_.input_is_gates) {
+    return;
+  }
   const Tensor* const w = inputs[static_cast<size_t>(options_.w())].value;
   const Tensor* const r = inputs[static_cast<size_t>(options_.r())].value;
   if (w != nullptr) {
@@ -54,6 +57,9 @@ PlainCell::PlainCell(CellOptions options, absl::Span<const InputInfo> inputs, Pr
 }
 
 bool PlainCell::NeedsInput(size_t index) const {
+  if (options_.input_is_gates) {
+    return true;
+  }
   const bool is_w = index == static_cast<size_t>(options_.w());
   const bool is_r = index == static_cast<size_t>(options_.r());
   const bool r_packed = recurrent_.is_packed() && (!CandidateApart() || candidate_.is_packed());
@@ -110,7 +116,7 @@ absl::Span<const float> PlainCell::Bias(absl::Span<const Tensor* const> inputs, 
 void PlainCell::InputProduct(const ExecutionContext& context,
                              absl::Span<const Tensor* const> inputs, Matrix<float> gates) const {
   const absl::Span<const float> bias = Bias(inputs, 0, gates.columns);
-  if (options_.input_is_product) {
+  if (options_.input_is_product || options_.input_is_gates) {
     AddBias(AsMatrix(*inputs[0]), bias, gates);
     return;
   }
@@ -125,8 +131,10 @@ void PlainCell::RunLstm(const ExecutionContext& context, absl::Span<const Tensor
   const size_t size = static_cast<size_t>(hidden);
   const Matrix<float> gates = ThreadMatrix<PlainCell, 0>(inputs[0]->dim(0), 4 * hidden);
   InputProduct(context, inputs, gates);
-  recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, 4 * hidden), AsMatrix(*inputs[1]),
-                 {{}, true}, gates);
+  if (!options_.input_is_gates) {
+    recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, 4 * hidden),
+                   AsMatrix(*inputs[1]), {{}, true}, gates);
+  }
   const Tensor* const peepholes =
       options_.p() < 0 ? nullptr : InputOrNull(inputs, static_cast<size_t>(options_.p()));
   const float* p = peepholes == nullptr ? nullptr : peepholes->data<float>();

@@ -95,7 +95,7 @@ std::vector<Operator> KernelOperators(Precision weights) {
       Line("IsFinite", kClassify),
       Line("IsInf", kClassify, {"detect_negative", "detect_positive"}),
       Line("IsNaN", kClassify),
-      Line("LSTMCell", LstmCellIn(weights), {"hidden_size", "activations", "activations_alpha", "activations_beta", "clip", "input_forget", "weights_format", "weights_joined", "input_is_product"}),
+      Line("LSTMCell", LstmCellIn(weights), {"hidden_size", "activations", "activations_alpha", "activations_beta", "clip", "input_forget", "weights_format", "weights_joined", "input_is_product", "input_is_gates"}),
       Line("Less", kComparison, {"auto_broadcast"}),
       Line("LessEqual", kComparison, {"auto_broadcast"}),
       Line("Log", kReal),

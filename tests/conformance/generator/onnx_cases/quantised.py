@@ -246,3 +246,36 @@ def qlinear_conv_channels(b, group, per_channel, bias):
     inputs = [x, *place(b, "u1", 110), w, w_scale, w_zero, *place(b, "u1", 128, 0.41)]
     inputs += [b.weights(6, dtype="i4", low=-9999, high=9999)] if bias else []
     return b.node("QLinearConv", *inputs, group=group, pads=[1, 1])
+
+
+@suite.case(
+    direction=["forward", "reverse", "bidirectional"],
+    dtype=["i1", "u1"],
+    per_column=[False, True],
+    options=["plain", "all"],
+)
+def dynamic_quantize_lstm(b, direction, dtype, per_column, options):
+    """One item, as a served model runs it; its lengths, states, biases and peepholes."""
+    count, size, hidden = 2 if direction == "bidirectional" else 1, 3, 4
+    low, high = (-127, 127) if dtype == "i1" else (0, 255)
+    has_all = options == "all"
+    shape = (count, 4 * hidden) if per_column else (count,)
+
+    def places():
+        zero = np.zeros(shape, dtype) if dtype == "i1" else np.full(shape, 128, dtype)
+        return b.weights(*shape, low=0.002, high=0.01), b.constant(zero)
+
+    x = b.input((5, 1, size), (2, 1, size), low=-2, high=3)
+    w = b.weights(count, size, 4 * hidden, dtype=dtype, low=low, high=high)
+    r = b.weights(count, hidden, 4 * hidden, dtype=dtype, low=low, high=high)
+    rest = [b.weights(count, 8 * hidden), b.constant([2], "i4"), *[b.weights(count, 1, hidden)] * 2]
+    rest = [*rest, b.weights(count, 3 * hidden)] if has_all else [""] * 5
+    b.tolerance = 2e-5
+    return b.node(
+        "DynamicQuantizeLSTM",
+        *[x, w, r, *rest, *places(), *places()],
+        outputs=3,
+        hidden_size=hidden,
+        direction=direction,
+        **MICROSOFT,
+    )
