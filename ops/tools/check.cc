@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
-#include "ops/compile/beam_index.h"
-#include "ops/compile/join_decoder.h"
 #include "ops/compile/shape_folding.h"
-#include "ops/compile/step_form.h"
+#include "ops/decoder/beam_index.h"
+#include "ops/decoder/join_decoder.h"
+#include "ops/decoder/step_form.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "ops/base/status.h"
-#include "ops/compile/step_form.h"
+#include "ops/decoder/step_form.h"
 #include "ops/tools/decoder_guess.h"
 #include "ops/tools/name_stem.h"
 

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
-#include "ops/compile/step_form.h"
-#include "ops/compile/token_tables.h"
+#include "ops/decoder/step_form.h"
+#include "ops/decoder/token_tables.h"
 #include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
 #include "server/engine/decoder_form.h"

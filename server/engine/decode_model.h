@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "beamwright/v1/model.pb.h"
-#include "ops/compile/token_tables.h"
+#include "ops/decoder/token_tables.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/model.h"
 #include "server/model/bundle.h"

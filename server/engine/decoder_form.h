@@ -17,12 +17,12 @@ struct DecoderForm {
   ops::GraphInfo info;
   int loop_node = -1;  // of the loop over the target sequence; -1: a step graph
   // Parameters of a step graph that take [rows, layers, ...] where the export has [layers, rows,
-  // ...] (ops/compile/step_form.h), by name.
+  // ...] (ops/decoder/step_form.h), by name.
   std::vector<std::string> moved_states;
 };
 
 // A graph without loops, or whose states name their outputs, is a step graph. Else what works time
-// step by time step around its loops is moved into one (ops/compile/target_loop.h). Errors name the
+// step by time step around its loops is moved into one (ops/decoder/target_loop.h). Errors name the
 // field of model.textproto or the layer.
 absl::StatusOr<DecoderForm> FormDecoder(ops::Graph graph, const v1::DecoderConfig& config);
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/compile/token_tables.h"
+#include "ops/decoder/token_tables.h"
 #include "ops/kernels/mix_scores.h"
 #include "ops/kernels/topk.h"
 #include "ops/kernels/vocabulary_projection.h"

@@ -11,7 +11,7 @@ import sys
 
 OPS_GRAPH = ["ops/base", "ops/tensor", "ops/graph"]
 OPS_LOOP = [*OPS_GRAPH, "ops/kernels", "ops/compile", "ops/loop"]
-OPS = [*OPS_LOOP, "ops/import"]
+OPS = [*OPS_LOOP, "ops/decoder", "ops/import"]
 SERVER_ENGINE = [*OPS, "proto", "server/search", "server/fusion", "server/model"]
 SERVER_SERVING = [*SERVER_ENGINE, "server/engine", "server/access"]
 
@@ -25,6 +25,7 @@ ALLOWED = {
     "ops/import": [*OPS_GRAPH, "ops/kernels"],
     "ops/compile": [*OPS_GRAPH, "ops/kernels"],
     "ops/loop": [*OPS_GRAPH, "ops/kernels", "ops/compile"],
+    "ops/decoder": OPS_LOOP,
     "ops/tools": OPS,
     "server/search": ["ops/base"],
     "server/fusion": ["ops/base"],

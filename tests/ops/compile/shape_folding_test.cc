@@ -8,7 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/compile/target_loop.h"
+#include "ops/decoder/target_loop.h"
 #include "ops/import/recurrent_sequence.h"
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"

@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/compile/target_loop.h"
+#include "ops/decoder/target_loop.h"
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
 #include "tests/support/graph_builder.h"

@@ -1,4 +1,4 @@
-#include "ops/compile/token_tables.h"
+#include "ops/decoder/token_tables.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,10 +7,10 @@
 
 #include "ops/base/status.h"
 #include "ops/compile/cell_product.h"
-#include "ops/compile/inferred_graph.h"
 #include "ops/compile/program.h"
 #include "ops/compile/scopes.h"
 #include "ops/compile/value_rows.h"
+#include "ops/decoder/inferred_graph.h"
 
 namespace beamwright::ops {
 namespace {

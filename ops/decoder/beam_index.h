@@ -1,7 +1,7 @@
 // Exports of stateful models reorder their states by an input of their own, `beam_idx`. Who steps
 // the graph for a search reorders states itself.
-#ifndef BEAMWRIGHT_OPS_COMPILE_BEAM_INDEX_H_
-#define BEAMWRIGHT_OPS_COMPILE_BEAM_INDEX_H_
+#ifndef BEAMWRIGHT_OPS_DECODER_BEAM_INDEX_H_
+#define BEAMWRIGHT_OPS_DECODER_BEAM_INDEX_H_
 
 #include <optional>
 
@@ -16,4 +16,4 @@ std::optional<Graph> WithoutBeamIndex(const Graph& graph);
 
 }  // namespace beamwright::ops
 
-#endif  // BEAMWRIGHT_OPS_COMPILE_BEAM_INDEX_H_
+#endif  // BEAMWRIGHT_OPS_DECODER_BEAM_INDEX_H_

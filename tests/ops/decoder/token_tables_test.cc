@@ -1,7 +1,7 @@
 // Tables per token: steps that look up give the bits of steps that compute, whatever the cell, the
 // form of the token and the rows; and nothing is tabled that does not depend on the token alone,
 // saves nothing or does not fit.
-#include "ops/compile/token_tables.h"
+#include "ops/decoder/token_tables.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "ops/compile/beam_index.h"
+#include "ops/decoder/beam_index.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "ops/compile/loop_slices.h"
+#include "ops/decoder/loop_slices.h"
 
 #include <algorithm>
 #include <limits>

@@ -6,8 +6,8 @@
 //
 // That a layer works time step by time step is read off Operator::rows, with time steps in the
 // place of rows: position t of its output depends on position t of its inputs alone.
-#ifndef BEAMWRIGHT_OPS_COMPILE_TARGET_LOOP_H_
-#define BEAMWRIGHT_OPS_COMPILE_TARGET_LOOP_H_
+#ifndef BEAMWRIGHT_OPS_DECODER_TARGET_LOOP_H_
+#define BEAMWRIGHT_OPS_DECODER_TARGET_LOOP_H_
 
 #include <vector>
 
@@ -27,4 +27,4 @@ absl::StatusOr<Graph> JoinTargetLoop(const Graph& graph, const GraphInfo& info,
 
 }  // namespace beamwright::ops
 
-#endif  // BEAMWRIGHT_OPS_COMPILE_TARGET_LOOP_H_
+#endif  // BEAMWRIGHT_OPS_DECODER_TARGET_LOOP_H_

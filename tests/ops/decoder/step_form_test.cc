@@ -1,13 +1,13 @@
 // Step graphs brought into the form that a search steps: what they compute stays, their ports keep
 // names and order.
-#include "ops/compile/step_form.h"
+#include "ops/decoder/step_form.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/compile/beam_index.h"
+#include "ops/decoder/beam_index.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/run_graph.h"
 

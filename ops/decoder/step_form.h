@@ -1,8 +1,8 @@
 // Step graphs as exporters leave recurrent layers in them, brought into the form that rows of many
 // requests can share: PyTorch's nn.LSTM and nn.GRU keep states [layers, rows, width], and read a
 // single token as a sequence of length 1.
-#ifndef BEAMWRIGHT_OPS_COMPILE_STEP_FORM_H_
-#define BEAMWRIGHT_OPS_COMPILE_STEP_FORM_H_
+#ifndef BEAMWRIGHT_OPS_DECODER_STEP_FORM_H_
+#define BEAMWRIGHT_OPS_DECODER_STEP_FORM_H_
 
 #include <optional>
 
@@ -38,4 +38,4 @@ std::optional<Graph> InlineSingleIterations(const Graph& graph);
 
 }  // namespace beamwright::ops
 
-#endif  // BEAMWRIGHT_OPS_COMPILE_STEP_FORM_H_
+#endif  // BEAMWRIGHT_OPS_DECODER_STEP_FORM_H_

@@ -1,8 +1,8 @@
 // Loops that count. A scripted loop over a sequence ("for t in range(x.size(1)): x[:, t]") arrives
 // as a Loop with a trip count, whose body picks its step out of the whole sequence by the
 // iteration's number. That is a loop which slices the sequence, written in another way.
-#ifndef BEAMWRIGHT_OPS_COMPILE_LOOP_SLICES_H_
-#define BEAMWRIGHT_OPS_COMPILE_LOOP_SLICES_H_
+#ifndef BEAMWRIGHT_OPS_DECODER_LOOP_SLICES_H_
+#define BEAMWRIGHT_OPS_DECODER_LOOP_SLICES_H_
 
 #include <optional>
 
@@ -30,4 +30,4 @@ std::optional<Node> SliceWhatIsPicked(const Node& node, const GraphInfo& body,
 
 }  // namespace beamwright::ops
 
-#endif  // BEAMWRIGHT_OPS_COMPILE_LOOP_SLICES_H_
+#endif  // BEAMWRIGHT_OPS_DECODER_LOOP_SLICES_H_

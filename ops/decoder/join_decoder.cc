@@ -1,10 +1,10 @@
-#include "ops/compile/join_decoder.h"
+#include "ops/decoder/join_decoder.h"
 
 #include <utility>
 
 #include "ops/base/status.h"
 #include "ops/compile/shape_folding.h"
-#include "ops/compile/target_loop.h"
+#include "ops/decoder/target_loop.h"
 
 namespace beamwright::ops {
 namespace {

@@ -1,12 +1,12 @@
-#include "ops/compile/target_loop.h"
+#include "ops/decoder/target_loop.h"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "ops/base/status.h"
-#include "ops/compile/loop_slices.h"
 #include "ops/compile/program.h"
+#include "ops/decoder/loop_slices.h"
 #include "ops/graph/rewrite.h"
 
 namespace beamwright::ops {

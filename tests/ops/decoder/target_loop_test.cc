@@ -1,6 +1,6 @@
 // Decoders as exports write them, made into one loop: the same numbers as the graph as it was, run
 // over the whole target, and a body that is a step.
-#include "ops/compile/target_loop.h"
+#include "ops/decoder/target_loop.h"
 
 #include <functional>
 #include <random>

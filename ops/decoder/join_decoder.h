@@ -1,8 +1,8 @@
 // A decoder over the whole target, as an export left it, made into one loop: shapes folded, the
 // target's time axis found, everything that works time step by time step in the loop's body
-// (ops/compile/target_loop.h).
-#ifndef BEAMWRIGHT_OPS_COMPILE_JOIN_DECODER_H_
-#define BEAMWRIGHT_OPS_COMPILE_JOIN_DECODER_H_
+// (ops/decoder/target_loop.h).
+#ifndef BEAMWRIGHT_OPS_DECODER_JOIN_DECODER_H_
+#define BEAMWRIGHT_OPS_DECODER_JOIN_DECODER_H_
 
 #include "absl/status/statusor.h"
 #include "ops/graph/inference.h"
@@ -24,4 +24,4 @@ absl::StatusOr<JoinedDecoder> JoinDecoder(const Graph& graph, const GraphInfo& i
 
 }  // namespace beamwright::ops
 
-#endif  // BEAMWRIGHT_OPS_COMPILE_JOIN_DECODER_H_
+#endif  // BEAMWRIGHT_OPS_DECODER_JOIN_DECODER_H_

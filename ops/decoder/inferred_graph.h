@@ -1,8 +1,8 @@
 // A graph together with what inference found of it, for passes that put a few nodes of known types
 // and shapes in the place of others: inferring the graph anew would lose what is known of a body's
 // Parameters, and costs what the first time cost.
-#ifndef BEAMWRIGHT_OPS_COMPILE_INFERRED_GRAPH_H_
-#define BEAMWRIGHT_OPS_COMPILE_INFERRED_GRAPH_H_
+#ifndef BEAMWRIGHT_OPS_DECODER_INFERRED_GRAPH_H_
+#define BEAMWRIGHT_OPS_DECODER_INFERRED_GRAPH_H_
 
 #include <memory>
 #include <string>
@@ -51,4 +51,4 @@ InferredGraph Rebuild(const Graph& graph, Change change) {
 
 }  // namespace beamwright::ops
 
-#endif  // BEAMWRIGHT_OPS_COMPILE_INFERRED_GRAPH_H_
+#endif  // BEAMWRIGHT_OPS_DECODER_INFERRED_GRAPH_H_

@@ -8,8 +8,8 @@
 // That is not taken on trust; tokens are computed alone, too, and compared.
 //
 // For a search alone, whose slices are tokens of a known vocabulary.
-#ifndef BEAMWRIGHT_OPS_COMPILE_TOKEN_TABLES_H_
-#define BEAMWRIGHT_OPS_COMPILE_TOKEN_TABLES_H_
+#ifndef BEAMWRIGHT_OPS_DECODER_TOKEN_TABLES_H_
+#define BEAMWRIGHT_OPS_DECODER_TOKEN_TABLES_H_
 
 #include <string>
 
@@ -38,4 +38,4 @@ TokenTables AddTokenTables(const TokenTableOptions& options, const OperatorSet& 
 
 }  // namespace beamwright::ops
 
-#endif  // BEAMWRIGHT_OPS_COMPILE_TOKEN_TABLES_H_
+#endif  // BEAMWRIGHT_OPS_DECODER_TOKEN_TABLES_H_

@@ -1,4 +1,4 @@
-#include "ops/compile/step_form.h"
+#include "ops/decoder/step_form.h"
 
 #include <algorithm>
 #include <numeric>

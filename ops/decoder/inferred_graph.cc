@@ -1,4 +1,4 @@
-#include "ops/compile/inferred_graph.h"
+#include "ops/decoder/inferred_graph.h"
 
 #include <utility>
 
