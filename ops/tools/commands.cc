@@ -87,15 +87,30 @@ absl::StatusOr<std::unique_ptr<Model>> ReadAndCompile(const std::string& path,
   return model;
 }
 
-GraphFindings CheckFile(const std::string& path, const std::string& allow_links) {
-  DeferredScope deferred;
-  GraphFindings findings;
-  absl::StatusOr<Graph> graph = ReadForInspection(path, allow_links);
+// A graph is read as `run` and the server read it; only where that fails is it read leniently, to
+// find everything at once that is missing.
+GraphFindings CheckGraphOf(const std::string& path, const std::string& allow_links) {
+  ImportOptions import;
+  import.allow_links = allow_links;
+  absl::StatusOr<Graph> graph = ReadGraph(path, import);
   if (graph.ok()) {
-    findings = CheckGraph(*std::move(graph));
-  } else {
+    return CheckGraph(*std::move(graph));
+  }
+  GraphFindings findings;
+  absl::StatusOr<Graph> lenient = ReadForInspection(path, allow_links);
+  if (lenient.ok()) {
+    findings = CheckGraph(*std::move(lenient));
+  }
+  if (findings.unsupported.empty()) {
+    findings = GraphFindings();
     findings.status = graph.status();
   }
+  return findings;
+}
+
+GraphFindings CheckFile(const std::string& path, const std::string& allow_links) {
+  DeferredScope deferred;
+  GraphFindings findings = CheckGraphOf(path, allow_links);
   const absl::Status read = deferred.Finish();
   findings.status = read.ok() ? findings.status : read;
   return findings;

@@ -13,8 +13,7 @@
 #include "ops/base/model_name.h"
 #include "ops/base/status.h"
 #include "ops/compile/shape_folding.h"
-#include "ops/decoder/beam_index.h"
-#include "ops/decoder/step_form.h"
+#include "ops/decoder/decoder_form.h"
 #include "ops/graph/inference.h"
 #include "ops/import/graph_file.h"
 #include "ops/loop/operators.h"
@@ -64,18 +63,8 @@ absl::StatusOr<Graph> TakeGraph(const std::string& path, const std::string& role
   if (info.ok()) {
     status = FoldShapes(graph, *info, Operators());
   }
-  // As the server sees it: what runs once is no loop, and states are reordered by the search.
-  const auto become = [&](std::optional<Graph> changed) {
-    if (changed.has_value()) {
-      graph = *std::move(changed);
-      status = InferGraph(graph, Operators()).status();
-    }
-  };
   if (status.ok()) {
-    become(InlineSingleIterations(graph));
-  }
-  if (status.ok()) {
-    become(WithoutBeamIndex(graph));
+    status = LeaveTheStep(graph);
   }
   if (!status.ok()) {
     return Annotate(status, absl::StrCat("'", path, "'"));

@@ -5,11 +5,11 @@
 #define BEAMWRIGHT_OPS_TOOLS_ROLES_H_
 
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "ops/decoder/decoder_ports.h"
 #include "ops/graph/graph.h"
 #include "ops/kernels/topk.h"
 
@@ -69,9 +69,8 @@ absl::StatusOr<DecoderRoles> GuessDecoderRoles(const Graph& decoder, const Graph
                                                const RoleHints& hints,
                                                std::vector<std::string>& reasons);
 
-// The loop that a search would run a step graph as: token sliced, states carried, all else the
-// same in each step.
-std::shared_ptr<const Loop> StepLoop(const Graph& step, const DecoderRoles& roles);
+// The same ports as CompileDecoder takes them, and as `init` writes them into model.textproto.
+DecoderPorts PortsOf(const DecoderRoles& roles);
 
 }  // namespace beamwright::ops
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "ops/base/status.h"
-#include "ops/decoder/step_form.h"
 #include "ops/tools/decoder_guess.h"
 #include "ops/tools/name_stem.h"
 
@@ -110,27 +109,18 @@ absl::Status PairStatesByOrder(DecoderGuess& guess) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<const Loop> StepLoop(const Graph& step, const DecoderRoles& roles) {
-  auto loop = std::make_shared<Loop>();
-  loop->body = step;
-  const Ports outputs = OutputPorts(step);
-  for (const Port& port : InputPorts(step)) {
-    LoopInput rule;
-    rule.input = rule.body_parameter = static_cast<int>(loop->inputs.size());
-    rule.external_id = rule.input;
-    const auto state = std::find_if(roles.states.begin(), roles.states.end(),
-                                    [&](const StateRole& s) { return s.input == port.name; });
-    if (port.name == roles.token_input) {
-      rule.kind = LoopInput::Kind::kSliced;
-      rule.drop_axis = port.info.shape.rank() < 2;
-      rule.axis = rule.drop_axis ? 0 : 1 - TokenRowAxis(port.info.shape);
-    } else if (state != roles.states.end()) {
-      rule.kind = LoopInput::Kind::kCarried;
-      rule.back_edge = static_cast<int>(FindPort(outputs, state->output) - outputs.data());
-    }
-    loop->inputs.push_back(rule);
+DecoderPorts PortsOf(const DecoderRoles& roles) {
+  DecoderPorts ports;
+  ports.token_input = roles.token_input;
+  for (const StateRole& state : roles.states) {
+    ports.states.push_back({state.input, state.output});
   }
-  return loop;
+  for (const MemoryRole& memory : roles.memory) {
+    ports.memory.push_back(memory.input);
+  }
+  ports.logits_output = roles.logits_output;
+  ports.attention_output = roles.attention_output;
+  return ports;
 }
 
 }  // namespace beamwright::ops

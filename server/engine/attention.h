@@ -8,17 +8,12 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "beamwright/v1/decode.pb.h"
-#include "ops/tensor/tensor.h"
+#include "ops/decoder/stepped_decoder.h"
 #include "server/search/hypothesis.h"
 
 namespace beamwright::engine {
 
-// How a tensor of attention weights is laid out; what its other axes count are heads.
-struct AttentionLayout {
-  int position_axis = -1;    // source positions
-  int row_axis = 0;          // rows, each of
-  int64_t heads_in_row = 1;  // so many; 0: all of a part, which is one row
-};
+using ops::AttentionLayout;
 
 // Reads rows of a step's attention, whose parts together are all rows in their order. A view.
 class AttentionRows {

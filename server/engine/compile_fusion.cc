@@ -6,7 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "ops/base/status.h"
-#include "server/engine/decoder_form.h"
+#include "ops/decoder/decoder_form.h"
 #include "server/fusion/arpa.h"
 
 namespace beamwright::engine {
@@ -23,7 +23,6 @@ std::unique_ptr<Parts> BesideOf(const Parts& parts, const v1::DecoderConfig& dec
   *beside->config.mutable_decoder() = decoder;
   beside->source = parts.source;
   beside->target = parts.target;
-  beside->logits_kind = KindOf(decoder.logits_kind());
   return beside;
 }
 
@@ -124,8 +123,8 @@ absl::Status CompileLanguageModel(const v1::DecoderConfig& config, ops::Graph gr
 
 absl::Status CompileCtc(const v1::CtcConfig& config, const Parts& parts, ScorerPart& scorer) {
   const ops::Graph& encoder = parts.encoder->graph();
-  BW_ASSIGN_OR_RETURN(scorer.ctc_output, FindResult(encoder, "ctc.encoder_output",
-                                                    config.encoder_output(), "encoder"));
+  BW_ASSIGN_OR_RETURN(scorer.ctc_output, ops::FindResult(encoder, "ctc.encoder_output",
+                                                         config.encoder_output(), "encoder"));
   scorer.ctc_blank = config.blank();
   scorer.ctc_kind = KindOf(config.kind());
   const ops::Node& result = encoder.node(encoder.results[static_cast<size_t>(scorer.ctc_output)]);

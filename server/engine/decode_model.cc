@@ -7,6 +7,7 @@
 #include "server/engine/auto_precision.h"
 #include "server/engine/compile_fusion.h"
 #include "server/engine/decode_options.h"
+#include "server/engine/decoder_inputs.h"
 #include "server/engine/parked_drivers.h"
 #include "server/engine/parts.h"
 #include "server/engine/token_lists.h"
@@ -116,6 +117,38 @@ absl::Status CompileEncoder(ops::Graph graph, DecodeModel::Parts& parts) {
 
 namespace {
 
+ops::DecoderPorts PortsOf(const v1::DecoderConfig& config) {
+  ops::DecoderPorts ports;
+  ports.loop = config.loop();
+  ports.token_input = config.token_input();
+  for (const v1::StateConfig& state : config.states()) {
+    ports.states.push_back({state.input(), state.output()});
+  }
+  for (const v1::MemoryConfig& memory : config.memory()) {
+    ports.memory.push_back(memory.input());
+  }
+  ports.logits_output = config.logits_output();
+  ports.attention_output = config.attention_output();
+  return ports;
+}
+
+}  // namespace
+
+absl::Status CompileDecoder(ops::Graph graph, DecodeModel::Parts& parts) {
+  const v1::DecoderConfig& config = parts.config.decoder();
+  ops::DecoderOptions options;
+  options.steps = parts.precision.steps;
+  options.projection = parts.precision.projection;
+  options.score_kind = KindOf(config.logits_kind());
+  options.num_tokens = parts.target->size();
+  options.begin_token = parts.target->begin_id();
+  options.token_table_share = parts.options.token_table_share;
+  BW_RETURN_IF_ERROR(ops::CompileDecoder(std::move(graph), PortsOf(config), options, parts));
+  return FindDecoderInputs(parts);
+}
+
+namespace {
+
 void Tighten(const CompileOptions& options, v1::LimitsConfig& limits) {
   const auto lower = [](int own, int other) {
     return own == 0 || other == 0 ? std::max(own, other) : std::min(own, other);
@@ -145,7 +178,6 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
   parts->options = options;
   parts->source = bundle.source;
   parts->target = bundle.target;
-  parts->logits_kind = KindOf(bundle.config.decoder().logits_kind());
   BW_ASSIGN_OR_RETURN(parts->precision, ResolvePrecision(precision));
   parts->numerics = absl::StrCat(parts->precision.name, ";", InstructionSet(), ";beamwright-",
                                  BEAMWRIGHT_VERSION);

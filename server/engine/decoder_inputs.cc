@@ -55,21 +55,17 @@ absl::Status CheckConfiguredNames(const DecodeModel::Parts& parts) {
 
 }  // namespace
 
-absl::Status FindDecoderInputs(absl::Span<const std::string> moved_states,
-                               DecodeModel::Parts& parts) {
+absl::Status FindDecoderInputs(DecodeModel::Parts& parts) {
   const Graph& graph = parts.decoder;
   const v1::DecoderConfig& config = parts.config.decoder();
-  for (const int node : graph.parameters) {
-    if (node == parts.token_node) {
-      continue;
-    }
+  for (const int node : parts.input_nodes) {
     DecoderInput input;
     input.name = PortName(graph, node);
     input.node = node;
     input.is_state = std::find(parts.state_values.begin(), parts.state_values.end(),
                                ValueId{node, 0}) != parts.state_values.end();
-    input.layers_first =
-        std::find(moved_states.begin(), moved_states.end(), input.name) != moved_states.end();
+    input.layers_first = std::find(parts.moved_states.begin(), parts.moved_states.end(),
+                                   input.name) != parts.moved_states.end();
     std::string encoder_output = input.name;
     if (const v1::StateConfig* state = FindState(config, input.name)) {
       input.has_constant = state->has_constant();

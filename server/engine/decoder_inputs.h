@@ -12,10 +12,9 @@
 namespace beamwright::engine {
 
 // Fills parts.inputs, for every Parameter of the decoder graph but the token's, as the
-// configuration says. moved_states: those of the DecoderForm. InvalidArgument if the encoder has no
+// configuration says. InvalidArgument if the encoder has no
 // output of a name, or the configuration names an input that there is not.
-absl::Status FindDecoderInputs(absl::Span<const std::string> moved_states,
-                               DecodeModel::Parts& parts);
+absl::Status FindDecoderInputs(DecodeModel::Parts& parts);
 
 }  // namespace beamwright::engine
 

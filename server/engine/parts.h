@@ -8,11 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "ops/decoder/token_tables.h"
+#include "ops/decoder/stepped_decoder.h"
 #include "ops/kernels/mix_scores.h"
-#include "ops/kernels/topk.h"
-#include "ops/kernels/vocabulary_projection.h"
-#include "ops/loop/loop_body.h"
 #include "ops/loop/model.h"
 #include "server/engine/attention.h"
 #include "server/engine/decode_model.h"
@@ -49,7 +46,10 @@ struct ScorerPart {
   ops::ScoreKind ctc_kind = ops::ScoreKind::kLogits;
 };
 
-struct DecodeModel::Parts {
+using ops::StartValues;
+
+// Its decoder is what it is: the engine steps a model as it steps any decoder.
+struct DecodeModel::Parts : ops::SteppedDecoder {
   std::string name;
   std::string version;
   std::string numerics;
@@ -72,28 +72,7 @@ struct DecodeModel::Parts {
   // they are encoded together.
   std::string encoder_apart = "nothing was proven of the encoder";
 
-  // What the decoder graph computes before its loop, once per request: `prologue` runs on slots in
-  // which the decoder inputs were set; states and invariants are then read from these values.
-  ops::Graph decoder;
-  ops::Program prologue;
-  int token_node = -1;                    // Parameter node that takes the tokens
-  bool prologue_measures_tokens = false;  // it reads their shape, never their values
-  std::vector<DecoderInput> inputs;
-  std::vector<ops::ValueId> state_values;      // in the order of body->carried()
-  std::vector<ops::ValueId> invariant_values;  // of body->invariants(); absent: it reads none
-
-  std::unique_ptr<ops::LoopBody> body;
-  ops::DType token_dtype = ops::DType::kI64;
-  ops::Shape token_shape;  // with -1 where the rows go: [-1], [-1, 1] or [1, -1]
-  int logits_result = -1;  // index into the body's results
-  // What makes scores of that result; null: it is the scores (server/engine/scan_step.h).
-  std::unique_ptr<const ops::VocabularyProjection> projection;
-  ops::ScoreKind logits_kind = ops::ScoreKind::kLogits;  // of the scores
-  int vocabulary_size = 0;
-  int attention_result = -1;  // index into the body's results; -1: no attention, because
-  std::string no_attention = "attention_output is not set in its model.textproto";
-  AttentionLayout attention_layout;  // of a step's attention
-  ops::TokenTables token_tables;     // those of `body`
+  std::vector<DecoderInput> inputs;  // one for each of input_nodes
 
   // Decoders that are stepped beside this one: members of its ensemble, then recurrent language
   // models, which have no encoder. Each is compiled like a model of its own.
@@ -122,15 +101,10 @@ struct DecodeModel::Parts {
   int num_members() const {
     return member_weights.empty() ? 1 : static_cast<int>(member_weights.size());
   }
-
-  // The token(s) that the rows read, in the form that the body takes.
-  ops::Tensor TokenTensor(absl::Span<const int32_t> tokens) const;
-  // The same, into a tensor that is kept from step to step.
-  void FillTokens(absl::Span<const int32_t> tokens, ops::Tensor& tensor) const;
 };
 
-// Fills config-dependent parts of the decoder: which Parameter is what, the loop body, the logits.
-// Errors name the field of model.textproto or the layer.
+// Compiles the decoder as the configuration says, and finds where its inputs come from. Errors name
+// the field of model.textproto or the layer.
 absl::Status CompileDecoder(ops::Graph graph, DecodeModel::Parts& parts);
 
 // The initial state of an input that starts from a constant, [1, ...]. InvalidArgument: the graph
@@ -146,12 +120,6 @@ absl::StatusOr<ops::Tensor> LengthTensor(v1::LengthInput kind, ops::DType dtype,
 absl::StatusOr<std::vector<ops::Tensor>> EncoderInputs(const DecodeModel::Parts& parts,
                                                        ops::Tensor sources);
 
-// Everything a request's steps start from.
-struct StartValues {
-  ops::LoopBody::RequestValues values;
-  std::vector<ops::Tensor> states;  // [1, ...] each, in the order of body->carried()
-};
-
 // The decoder's inputs (one per parts.inputs) for source `row` of a run of the encoder over
 // `num_sources` of `source_length` tokens.
 absl::StatusOr<std::vector<ops::Tensor>> DecoderInputs(const DecodeModel::Parts& parts,
@@ -161,10 +129,6 @@ absl::StatusOr<std::vector<ops::Tensor>> DecoderInputs(const DecodeModel::Parts&
 
 // Index `row` of an axis, which stays with extent 1.
 ops::Tensor TakeRow(const ops::Tensor& tensor, int axis, int64_t row);
-
-// Runs the prologue and binds the body. `inputs`: one tensor [1, ...] per parts.inputs.
-absl::Status Prepare(const DecodeModel::Parts& parts, const ops::ExecutionContext& context,
-                     absl::Span<const ops::Tensor> inputs, StartValues& start);
 
 // The self-checks at load: rows stacked and sources encoded together must give the bits that they
 // give alone; where they do not, the parts fall back to one at a time.

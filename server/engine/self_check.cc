@@ -2,13 +2,13 @@
 // values go through the encoder and the step alone and together, and every bit must agree. What may
 // run together at all is proven on the graphs (ops/compile/row_proof.h, row_plan.h); this is the
 // second line of defence, against a rule or a kernel that is wrong.
-#include <cstring>
+#include "ops/decoder/self_check.h"
+
 #include <optional>
 #include <random>
 
 #include "ops/base/status.h"
 #include "server/engine/parts.h"
-#include "server/engine/step_runner.h"
 #include "server/engine/trial_sources.h"
 
 namespace beamwright::engine {
@@ -41,11 +41,6 @@ Tensor RandomTensor(const ops::ValueInfo& info, int64_t rows, int64_t extent, in
   }
   absl::StatusOr<Tensor> converted = ops::Convert(values, info.dtype);
   return converted.ok() ? *converted : values;
-}
-
-bool SameBits(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
-         std::memcmp(a.bytes(), b.bytes(), static_cast<size_t>(a.num_bytes())) == 0;
 }
 
 // The axis along which `together` counts kSources sources where `alone` has one; -1 if both have
@@ -90,7 +85,7 @@ bool SameRow(absl::Span<const int> axes, const std::vector<Tensor>& alone,
   for (size_t i = 0; i < alone.size(); ++i) {
     const std::optional<int> axis = RowAxis(alone[i], together[i]);
     if (axis != axes[i] ||
-        !SameBits(alone[i], *axis < 0 ? together[i] : TakeRow(together[i], *axis, row))) {
+        !ops::SameBits(alone[i], *axis < 0 ? together[i] : TakeRow(together[i], *axis, row))) {
       return false;
     }
   }
@@ -135,88 +130,15 @@ absl::Status Start(const DecodeModel::Parts& parts, int64_t length, std::mt19937
   return Prepare(parts, ops::ExecutionContext(), inputs, start);
 }
 
-// Two requests with sources of different lengths take two steps together, the second with rows
-// repeated, and the same steps row by row.
-class StepCheck {
- public:
-  explicit StepCheck(const DecodeModel::Parts& parts) : parts_(parts) {}
-
-  absl::StatusOr<bool> Run(int64_t length, std::mt19937& random) {
-    BW_RETURN_IF_ERROR(Start(parts_, length - 2, random, starts_[0]));
-    BW_RETURN_IF_ERROR(Start(parts_, length, random, starts_[1]));
-    std::vector<Tensor> states;
-    for (size_t i = 0; i < starts_[0].states.size(); ++i) {
-      Tensor both = ops::RepeatRow(starts_[0].states[i], 2);
-      const Tensor& second = starts_[1].states[i];
-      if (second.shape() != starts_[0].states[i].shape()) {
-        return Invalid("state ", i, " depends on the length of the source");
-      }
-      std::memcpy(both.mutable_bytes() + second.num_bytes(), second.bytes(),
-                  static_cast<size_t>(second.num_bytes()));
-      states.push_back(both);
-    }
-    BW_ASSIGN_OR_RETURN(const bool first, Step({0, 1}, {1, 1}, states));
-    if (!first) {
-      return false;
-    }
-    return Step({0, 0, 1}, {2, 1}, states);
-  }
-
- private:
-  // One step of rows that continue `parents`, counts[i] of request i; false if bits differ.
-  absl::StatusOr<bool> Step(const std::vector<int32_t>& parents, const std::vector<int>& counts,
-                            std::vector<Tensor>& states) {
-    std::vector<int32_t> tokens;
-    for (size_t i = 0; i < parents.size(); ++i) {
-      tokens.push_back(static_cast<int32_t>(i) % parts_.vocabulary_size);
-    }
-    std::vector<Tensor> old = states;
-    std::vector<Tensor> results;
-    ops::LoopBody::RowScratch rows;
-    BW_RETURN_IF_ERROR(
-        RunStep({&starts_[0], &starts_[1]}, counts, parents, tokens, rows, states, results));
-    bool same = true;
-    for (size_t row = 0; row < parents.size(); ++row) {
-      StartValues* request = static_cast<int>(row) < counts[0] ? &starts_[0] : &starts_[1];
-      std::vector<Tensor> alone = old;
-      std::vector<Tensor> alone_results;
-      ops::LoopBody::RowScratch alone_rows;
-      BW_RETURN_IF_ERROR(
-          RunStep({request}, {1}, {parents[row]}, {tokens[row]}, alone_rows, alone, alone_results));
-      const auto at = static_cast<int64_t>(row);
-      for (size_t i = 0; i < alone.size(); ++i) {
-        same = same && SameBits(alone[i], states[i].Rows(at, at + 1));
-      }
-      const auto logits = static_cast<size_t>(parts_.logits_result);
-      same = same && results[logits].has_value() && results[logits].rank() > 0 &&
-             results[logits].dim(0) == static_cast<int64_t>(parents.size()) &&
-             SameBits(alone_results[logits], results[logits].Rows(at, at + 1));
-      if (same && parts_.projection != nullptr) {
-        Tensor alone_scores;
-        Tensor scores;
-        const Tensor& one = AllScores(parts_, {}, alone_results[logits], alone_scores);
-        same = SameBits(one, AllScores(parts_, {}, results[logits], scores).Rows(at, at + 1));
-      }
-    }
-    return same;
-  }
-
-  absl::Status RunStep(const std::vector<StartValues*>& requests, const std::vector<int>& counts,
-                       const std::vector<int32_t>& parents, const std::vector<int32_t>& tokens,
-                       ops::LoopBody::RowScratch& rows, std::vector<Tensor>& states,
-                       std::vector<Tensor>& results) const {
-    std::vector<ops::LoopBody::RequestValues*> values;
-    for (StartValues* request : requests) {
-      values.push_back(&request->values);
-    }
-    const Tensor slice = parts_.TokenTensor(tokens);
-    const ops::LoopBody::RowStep step{values, counts, parents, {&slice, 1}};
-    return parts_.body->StepRows(ops::ExecutionContext(), step, rows, states, results);
-  }
-
-  const DecodeModel::Parts& parts_;
-  StartValues starts_[2];
-};
+// Steps of two requests with sources of different lengths, together and alone.
+absl::StatusOr<bool> CheckSteps(const DecodeModel::Parts& parts, int64_t length,
+                                std::mt19937& random) {
+  StartValues shorter;
+  StartValues longer;
+  BW_RETURN_IF_ERROR(Start(parts, length - 2, random, shorter));
+  BW_RETURN_IF_ERROR(Start(parts, length, random, longer));
+  return StepsTogetherAsAlone(parts, shorter, longer);
+}
 
 }  // namespace
 
@@ -236,7 +158,7 @@ absl::Status SelfCheck(DecodeModel::Parts& parts) {
   if (!parts.body->plan().separable) {
     return absl::OkStatus();
   }
-  const absl::StatusOr<bool> same = StepCheck(parts).Run(length, random);
+  const absl::StatusOr<bool> same = CheckSteps(parts, length, random);
   if (!same.ok() || !*same) {
     parts.body->ForceRowByRow(same.ok() ? "the self-check found that stacked rows change bits"
                                         : std::string(same.status().message()));

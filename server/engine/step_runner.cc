@@ -101,18 +101,4 @@ absl::Status TryStep(const DecodeModel::Parts& parts, const ops::ExecutionContex
   return absl::OkStatus();
 }
 
-const ops::Tensor& AllScores(const DecodeModel::Parts& parts, const ops::ExecutionContext& context,
-                             const ops::Tensor& result, ops::Tensor& scores) {
-  if (parts.projection == nullptr) {
-    return result;
-  }
-  const int64_t depth = parts.projection->depth();
-  const int64_t vocabulary = parts.projection->vocabulary();
-  const int64_t rows = result.num_elements() / depth;
-  scores.Resize(ops::DType::kF32, {rows, vocabulary});
-  parts.projection->Scores(context.num_threads, {result.data<float>(), rows, depth, depth},
-                           {scores.mutable_data<float>(), rows, vocabulary, vocabulary});
-  return scores;
-}
-
 }  // namespace beamwright::engine

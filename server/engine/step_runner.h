@@ -82,11 +82,6 @@ class StepRunner {
 absl::Status TryStep(const DecodeModel::Parts& parts, const ops::ExecutionContext& context,
                      StartValues& start);
 
-// All scores of a step's rows, [rows, vocabulary]: `result`, which the step gave as
-// parts.logits_result, or computed from it into `scores` where the projection was split off.
-const ops::Tensor& AllScores(const DecodeModel::Parts& parts, const ops::ExecutionContext& context,
-                             const ops::Tensor& result, ops::Tensor& scores);
-
 }  // namespace beamwright::engine
 
 #endif  // BEAMWRIGHT_SERVER_ENGINE_STEP_RUNNER_H_

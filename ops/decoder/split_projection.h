@@ -1,7 +1,7 @@
 // Takes the projection to the vocabulary off a decoder's step, so that the scan of its scores can
 // work panel by panel (ops/kernels/vocabulary_projection.h).
-#ifndef BEAMWRIGHT_SERVER_ENGINE_SPLIT_PROJECTION_H_
-#define BEAMWRIGHT_SERVER_ENGINE_SPLIT_PROJECTION_H_
+#ifndef BEAMWRIGHT_OPS_DECODER_SPLIT_PROJECTION_H_
+#define BEAMWRIGHT_OPS_DECODER_SPLIT_PROJECTION_H_
 
 #include <memory>
 
@@ -9,18 +9,17 @@
 #include "ops/kernels/topk.h"
 #include "ops/kernels/vocabulary_projection.h"
 
-namespace beamwright::engine {
+namespace beamwright::ops {
 
 // If result `result` of the step `body` is a product with a constant weight, plus a constant bias
 // or none, through a softmax or log-softmax that `kind` tells of or none, with axes of extent 1
 // added or not, and nothing else reads what lies between: makes the product's input [rows, ...,
 // depth] the result in its place, `kind` what the projection gives (logits), and returns the
 // projection. Null, and nothing changed, otherwise.
-std::unique_ptr<const ops::VocabularyProjection> SplitProjection(ops::Graph& body,
-                                                                 const ops::GraphInfo& info,
-                                                                 int result, Precision weights,
-                                                                 ops::ScoreKind& kind);
+std::unique_ptr<const VocabularyProjection> SplitProjection(Graph& body, const GraphInfo& info,
+                                                            int result, Precision weights,
+                                                            ScoreKind& kind);
 
-}  // namespace beamwright::engine
+}  // namespace beamwright::ops
 
-#endif  // BEAMWRIGHT_SERVER_ENGINE_SPLIT_PROJECTION_H_
+#endif  // BEAMWRIGHT_OPS_DECODER_SPLIT_PROJECTION_H_

@@ -1,4 +1,4 @@
-#include "server/engine/decoder_form.h"
+#include "ops/decoder/decoder_form.h"
 
 #include <algorithm>
 #include <optional>
@@ -13,58 +13,54 @@
 #include "ops/decoder/step_form.h"
 #include "ops/loop/operators.h"
 
-namespace beamwright::engine {
+namespace beamwright::ops {
 namespace {
-
-using ops::Graph;
-using ops::LoopInput;
 
 constexpr int kNone = -1;
 constexpr int kSeveral = -2;
 
 // Whether a loop reads its slices from Parameters and gives the logits itself.
-bool IsWholeDecoder(const Graph& graph, const v1::DecoderConfig& config, int loop_node) {
-  const ops::Node& node = graph.node(loop_node);
+bool IsWholeDecoder(const Graph& graph, const DecoderPorts& ports, int loop_node) {
+  const Node& node = graph.node(loop_node);
   for (const LoopInput& rule : node.loop->inputs) {
     if (rule.kind == LoopInput::Kind::kSliced &&
         graph.node(node.inputs[static_cast<size_t>(rule.input)].node).op != "Parameter") {
       return false;
     }
   }
-  const absl::StatusOr<int> logits = FindResult(graph, "", config.logits_output());
+  const absl::StatusOr<int> logits = FindResult(graph, "", ports.logits_output);
   return !logits.ok() ||
          graph.node(graph.results[static_cast<size_t>(*logits)]).inputs[0].node == loop_node;
 }
 
 // Node of the loop over the target sequence; kNone for a step graph, kSeveral where layers around
 // the loop, or further loops, have to become part of its body first.
-absl::StatusOr<int> FindLoop(const Graph& graph, const v1::DecoderConfig& config) {
+absl::StatusOr<int> FindLoop(const Graph& graph, const DecoderPorts& ports) {
   std::vector<int> loops;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const ops::Node& node = graph.nodes[i];
-    if (node.op == "Loop" && (config.loop().empty() || node.name == config.loop())) {
+    const Node& node = graph.nodes[i];
+    if (node.op == "Loop" && (ports.loop.empty() || node.name == ports.loop)) {
       loops.push_back(static_cast<int>(i));
     }
   }
-  if (loops.empty() && !config.loop().empty()) {
-    return Invalid("decoder.loop: the graph has no loop '", config.loop(), "'");
+  if (loops.empty() && !ports.loop.empty()) {
+    return Invalid("decoder.loop: the graph has no loop '", ports.loop, "'");
   }
-  if (loops.size() > 1 && !config.loop().empty()) {
-    return Invalid("decoder.loop: the graph has ", loops.size(), " loops '", config.loop(), "'");
+  if (loops.size() > 1 && !ports.loop.empty()) {
+    return Invalid("decoder.loop: the graph has ", loops.size(), " loops '", ports.loop, "'");
   }
-  const bool is_step =
-      std::any_of(config.states().begin(), config.states().end(),
-                  [](const v1::StateConfig& state) { return !state.output().empty(); });
-  if (loops.empty() || (is_step && config.loop().empty())) {
+  const bool is_step = std::any_of(ports.states.begin(), ports.states.end(),
+                                   [](const StatePorts& state) { return !state.output.empty(); });
+  if (loops.empty() || (is_step && ports.loop.empty())) {
     return kNone;
   }
-  return loops.size() == 1 && IsWholeDecoder(graph, config, loops[0]) ? loops[0] : kSeveral;
+  return loops.size() == 1 && IsWholeDecoder(graph, ports, loops[0]) ? loops[0] : kSeveral;
 }
 
 // The Parameter that a loop slices (index into graph.parameters, -1: none) and the axis of it that
 // counts rows.
 std::pair<int, int> SlicedParameter(const Graph& graph, int loop_node) {
-  const ops::Node& node = graph.node(loop_node);
+  const Node& node = graph.node(loop_node);
   for (const LoopInput& rule : node.loop->inputs) {
     if (rule.kind == LoopInput::Kind::kSliced) {
       const int source = node.inputs[static_cast<size_t>(rule.input)].node;
@@ -79,14 +75,14 @@ std::pair<int, int> SlicedParameter(const Graph& graph, int loop_node) {
 
 // The Parameter of a whole decoder that takes the target, as an index into graph.parameters: the
 // named one, or the only one of integers.
-absl::StatusOr<int> FindTargetParameter(const Graph& graph, const v1::DecoderConfig& config) {
+absl::StatusOr<int> FindTargetParameter(const Graph& graph, const DecoderPorts& ports) {
   std::vector<int> found;
   std::vector<std::string> names;
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
-    const ops::DType dtype = graph.node(graph.parameters[i]).outputs[0].dtype;
+    const DType dtype = graph.node(graph.parameters[i]).outputs[0].dtype;
     const std::string name = PortName(graph, graph.parameters[i]);
-    const bool integers = dtype == ops::DType::kI64 || dtype == ops::DType::kI32;
-    if (config.token_input().empty() ? integers : name == config.token_input()) {
+    const bool integers = dtype == DType::kI64 || dtype == DType::kI32;
+    if (ports.token_input.empty() ? integers : name == ports.token_input) {
       found.push_back(static_cast<int>(i));
       names.push_back(name);
     }
@@ -94,8 +90,8 @@ absl::StatusOr<int> FindTargetParameter(const Graph& graph, const v1::DecoderCon
   if (found.size() == 1) {
     return found[0];
   }
-  if (!config.token_input().empty()) {
-    return Invalid("decoder.token_input: the decoder has no input '", config.token_input(), "'");
+  if (!ports.token_input.empty()) {
+    return Invalid("decoder.token_input: the decoder has no input '", ports.token_input, "'");
   }
   return Invalid("decoder.token_input: must name the input that takes the tokens; of integers are ",
                  names.empty() ? "none" : absl::StrCat("'", absl::StrJoin(names, "', '"), "'"));
@@ -123,14 +119,14 @@ int VariableResult(const Graph& graph, const std::string& input) {
     return -1;
   }
   // An input that is handed on as it is (memory) is no state.
-  const ops::ValueId value = graph.node(graph.results[static_cast<size_t>(*result)]).inputs[0];
+  const ValueId value = graph.node(graph.results[static_cast<size_t>(*result)]).inputs[0];
   return graph.node(value.node).op == "Parameter" ? -1 : *result;
 }
 
 // Whether a state can go on as a result: what is known of both agrees.
 absl::Status CheckState(const Graph& graph, int parameter, int result) {
-  const ops::ValueInfo& state = graph.node(parameter).outputs[0];
-  const ops::ValueInfo& next = graph.info(graph.node(result).inputs[0]);
+  const ValueInfo& state = graph.node(parameter).outputs[0];
+  const ValueInfo& next = graph.info(graph.node(result).inputs[0]);
   bool fits = state.dtype == next.dtype;
   if (state.shape.has_rank() && next.shape.has_rank()) {
     fits = fits && state.shape.rank() == next.shape.rank();
@@ -142,59 +138,70 @@ absl::Status CheckState(const Graph& graph, int parameter, int result) {
     }
   }
   return fits ? absl::OkStatus()
-              : Invalid("result '", PortName(graph, result), "' is ", ops::Name(next.dtype),
+              : Invalid("result '", PortName(graph, result), "' is ", Name(next.dtype),
                         next.shape.ToString(), "; input '", PortName(graph, parameter), "' is ",
-                        ops::Name(state.dtype), state.shape.ToString());
+                        Name(state.dtype), state.shape.ToString());
 }
 
-// Brings a step graph into the form that the engine steps; errors of configured names are left to
+// Brings a step graph into the form that is compiled; errors of configured names are left to
 // those who read them.
-absl::Status FormStep(const v1::DecoderConfig& config, DecoderForm& form) {
+absl::Status FormStep(const DecoderPorts& ports, DecoderForm& form) {
   Graph& graph = form.graph;
-  if (std::optional<Graph> without = ops::WithoutBeamIndex(graph)) {
+  if (std::optional<Graph> without = WithoutBeamIndex(graph)) {
     graph = *std::move(without);
-    BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
+    BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, Operators()));
   }
   int tokens = -1;
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
     tokens =
-        PortName(graph, graph.parameters[i]) == config.token_input() ? static_cast<int>(i) : tokens;
+        PortName(graph, graph.parameters[i]) == ports.token_input ? static_cast<int>(i) : tokens;
   }
-  std::vector<ops::StepState> states;
+  std::vector<StepState> states;
   for (size_t i = 0; tokens >= 0 && i < graph.parameters.size(); ++i) {
-    BW_ASSIGN_OR_RETURN(const int result, FindStateResult(graph, config, i));
-    if (result >= 0 && ops::CountsRowsSecond(graph, tokens, static_cast<int>(i))) {
+    BW_ASSIGN_OR_RETURN(const int result, FindStateResult(graph, ports, i));
+    if (result >= 0 && CountsRowsSecond(graph, tokens, static_cast<int>(i))) {
       states.push_back({static_cast<int>(i), result});
       form.moved_states.push_back(PortName(graph, graph.parameters[i]));
     }
   }
   if (!states.empty()) {
-    ops::MoveRowsFirst(graph, states);
-    BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
+    MoveRowsFirst(graph, states);
+    BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, Operators()));
   }
   const int token_axis =
       tokens < 0 ? 0
-                 : ops::TokenRowAxis(
+                 : TokenRowAxis(
                        graph.node(graph.parameters[static_cast<size_t>(tokens)]).outputs[0].shape);
-  return FoldShapes(graph, form.info, ops::Operators(),
-                    ops::DecoderRowAxes(graph, tokens, token_axis));
+  return FoldShapes(graph, form.info, Operators(), DecoderRowAxes(graph, tokens, token_axis));
 }
 
 }  // namespace
 
-absl::StatusOr<int> FindStateResult(const Graph& graph, const v1::DecoderConfig& config,
+absl::Status LeaveTheStep(Graph& graph) {
+  if (std::optional<Graph> inlined = InlineSingleIterations(graph)) {
+    graph = *std::move(inlined);
+    BW_RETURN_IF_ERROR(InferGraph(graph, Operators()).status());
+  }
+  if (std::optional<Graph> without = WithoutBeamIndex(graph)) {
+    graph = *std::move(without);
+    BW_RETURN_IF_ERROR(InferGraph(graph, Operators()).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> FindStateResult(const Graph& graph, const DecoderPorts& ports,
                                     size_t parameter) {
   const std::string input = PortName(graph, graph.parameters[parameter]);
   const int variable = VariableResult(graph, input);
-  for (int i = 0; i < config.states_size(); ++i) {
-    const v1::StateConfig& state = config.states(i);
-    if (state.input() != input) {
+  for (size_t i = 0; i < ports.states.size(); ++i) {
+    const StatePorts& state = ports.states[i];
+    if (state.input != input) {
       continue;
     }
     const std::string field = absl::StrCat("decoder.states[", i, "].output");
     int result = variable;
-    if (!state.output().empty() || variable < 0) {
-      BW_ASSIGN_OR_RETURN(result, NamedResult(graph, field, state.output()));
+    if (!state.output.empty() || variable < 0) {
+      BW_ASSIGN_OR_RETURN(result, NamedResult(graph, field, state.output));
     }
     BW_RETURN_IF_ERROR(
         Annotate(CheckState(graph, graph.parameters[parameter], graph.results[result]), field));
@@ -209,46 +216,47 @@ absl::StatusOr<int> FindResult(const Graph& graph, const std::string& field,
                                                    : NamedResult(graph, field, name, whose);
 }
 
-absl::StatusOr<int> FindAttention(const Graph& graph, const v1::DecoderConfig& config) {
-  return config.attention_output().empty()
+absl::StatusOr<int> FindAttention(const Graph& graph, const DecoderPorts& ports) {
+  return ports.attention_output.empty()
              ? absl::StatusOr<int>(-1)
-             : FindResult(graph, "decoder.attention_output", config.attention_output());
+             : FindResult(graph, "decoder.attention_output", ports.attention_output);
 }
 
-absl::StatusOr<DecoderForm> FormDecoder(Graph graph, const v1::DecoderConfig& config) {
+absl::StatusOr<DecoderForm> FormDecoder(Graph graph, const DecoderPorts& ports) {
   DecoderForm form;
-  BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
-  BW_RETURN_IF_ERROR(FoldShapes(graph, form.info, ops::Operators()));
-  if (std::optional<Graph> inlined = ops::InlineSingleIterations(graph)) {
+  BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, Operators()));
+  BW_RETURN_IF_ERROR(FoldShapes(graph, form.info, Operators()));
+  if (std::optional<Graph> inlined = InlineSingleIterations(graph)) {
     graph = *std::move(inlined);
-    BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, ops::Operators()));
+    BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, Operators()));
   }
-  BW_ASSIGN_OR_RETURN(form.loop_node, FindLoop(graph, config));
+  BW_ASSIGN_OR_RETURN(form.loop_node, FindLoop(graph, ports));
   if (form.loop_node == kSeveral) {
-    BW_ASSIGN_OR_RETURN(const int tokens, FindTargetParameter(graph, config));
+    BW_ASSIGN_OR_RETURN(const int tokens, FindTargetParameter(graph, ports));
     BW_ASSIGN_OR_RETURN(const int logits,
-                        FindResult(graph, "decoder.logits_output", config.logits_output()));
-    BW_ASSIGN_OR_RETURN(const int attention, FindAttention(graph, config));
-    absl::StatusOr<ops::JoinedDecoder> joined =
-        JoinDecoder(graph, form.info, ops::Operators(), tokens, logits, attention);
+                        FindResult(graph, "decoder.logits_output", ports.logits_output));
+    BW_ASSIGN_OR_RETURN(const int attention, FindAttention(graph, ports));
+    absl::StatusOr<JoinedDecoder> joined =
+        JoinDecoder(graph, form.info, Operators(), tokens, logits, attention);
     if (!joined.ok() && attention >= 0) {
       // Attention that can't be had step by step is no reason not to decode.
-      joined = JoinDecoder(graph, form.info, ops::Operators(), tokens, logits);
+      joined = JoinDecoder(graph, form.info, Operators(), tokens, logits);
     }
     BW_RETURN_IF_ERROR(joined.status());
-    return DecoderForm{std::move(joined->graph), std::move(joined->info), joined->loop_node, {}};
+    return DecoderForm{
+        std::move(joined->graph), std::move(joined->info), joined->loop_node, true, {}};
   }
   if (form.loop_node == kNone) {
     form.graph = std::move(graph);
-    BW_RETURN_IF_ERROR(FormStep(config, form));
+    BW_RETURN_IF_ERROR(FormStep(ports, form));
     return form;
   }
   const auto [tokens, token_axis] = SlicedParameter(graph, form.loop_node);
   BW_RETURN_IF_ERROR(
-      FoldShapes(graph, form.info, ops::Operators(), DecoderRowAxes(graph, tokens, token_axis)));
-  BW_ASSIGN_OR_RETURN(form.loop_node, FindLoop(graph, config));
+      FoldShapes(graph, form.info, Operators(), DecoderRowAxes(graph, tokens, token_axis)));
+  BW_ASSIGN_OR_RETURN(form.loop_node, FindLoop(graph, ports));
   form.graph = std::move(graph);
   return form;
 }
 
-}  // namespace beamwright::engine
+}  // namespace beamwright::ops

@@ -1,72 +1,78 @@
 // From a decoder graph to a step program: either the body of its loop over the target sequence, or
-// the graph itself as the body of a loop whose back edges the configuration names.
+// the graph itself as the body of a loop whose back edges the ports name.
+#include "ops/decoder/stepped_decoder.h"
+
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "ops/base/status.h"
+#include "ops/decoder/decoder_form.h"
+#include "ops/decoder/split_projection.h"
 #include "ops/decoder/step_form.h"
-#include "ops/decoder/token_tables.h"
 #include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
-#include "server/engine/decoder_form.h"
-#include "server/engine/decoder_inputs.h"
-#include "server/engine/parts.h"
-#include "server/engine/split_projection.h"
 
-namespace beamwright::engine {
+namespace beamwright::ops {
 namespace {
-
-using ops::Graph;
-using ops::Loop;
-using ops::LoopInput;
-using ops::LoopOutput;
-using ops::PartialShape;
-using ops::ValueId;
 
 class DecoderCompiler {
  public:
-  DecoderCompiler(Graph graph, DecodeModel::Parts& parts)
-      : parts_(parts), config_(parts.config.decoder()) {
-    parts_.decoder = std::move(graph);
+  DecoderCompiler(Graph graph, const DecoderPorts& ports, const DecoderOptions& options,
+                  SteppedDecoder& decoder)
+      : decoder_(decoder), ports_(ports), options_(options) {
+    decoder_.decoder = std::move(graph);
+    decoder_.logits_kind = options.score_kind;
   }
 
   absl::Status Run() {
-    BW_ASSIGN_OR_RETURN(DecoderForm form, FormDecoder(std::move(parts_.decoder), config_));
-    parts_.decoder = std::move(form.graph);
-    moved_states_ = std::move(form.moved_states);
-    DropLargeConstants(parts_.decoder);
-    const Graph& graph = parts_.decoder;
-    const ops::GraphInfo& info = form.info;
+    BW_ASSIGN_OR_RETURN(DecoderForm form, FormDecoder(std::move(decoder_.decoder), ports_));
+    decoder_.decoder = std::move(form.graph);
+    decoder_.moved_states = std::move(form.moved_states);
+    DropLargeConstants(decoder_.decoder);
+    const Graph& graph = decoder_.decoder;
+    const GraphInfo& info = form.info;
     if (form.loop_node >= 0) {
+      decoder_.step_name = form.joined ? absl::StrCat("loops and layers over '", ports_.token_input,
+                                                      "', made one step")
+                                       : Describe(graph.node(form.loop_node));
       BW_RETURN_IF_ERROR(CompileLoop(form.loop_node, info));
     } else {
+      const auto quoted = [](std::string* out, const StatePorts& state) {
+        absl::StrAppend(out, "'", state.input, "'");
+      };
+      decoder_.step_name =
+          absl::StrCat("step graph with token '", ports_.token_input, "' and states ",
+                       absl::StrJoin(ports_.states, ", ", quoted));
       BW_RETURN_IF_ERROR(CompileStepGraph(info));
     }
-    std::vector<ValueId> wanted = parts_.state_values;
-    wanted.insert(wanted.end(), parts_.invariant_values.begin(), parts_.invariant_values.end());
+    std::vector<ValueId> wanted = decoder_.state_values;
+    wanted.insert(wanted.end(), decoder_.invariant_values.begin(), decoder_.invariant_values.end());
     const std::vector<bool> needed = AncestorsOf(graph, wanted);
     BW_RETURN_IF_ERROR(CheckTokenUse(needed));
-    BW_ASSIGN_OR_RETURN(parts_.prologue,
-                        ops::Program::Compile(graph, info, ops::Operators(), needed));
-    ops::Program* const prologue = &parts_.prologue;
-    ops::Program::DropUnread(graph, {&prologue, 1}, wanted);
-    BW_RETURN_IF_ERROR(FindDecoderInputs(moved_states_, parts_));
+    BW_ASSIGN_OR_RETURN(decoder_.prologue, Program::Compile(graph, info, Operators(), needed));
+    Program* const prologue = &decoder_.prologue;
+    Program::DropUnread(graph, {&prologue, 1}, wanted);
+    std::copy_if(graph.parameters.begin(), graph.parameters.end(),
+                 std::back_inserter(decoder_.input_nodes),
+                 [this](int node) { return node != token_node_; });
     FindAttentionLayout();
     return absl::OkStatus();
   }
 
  private:
-  const ops::Node& Parameter(size_t index) const {
-    return parts_.decoder.node(parts_.decoder.parameters[index]);
+  const Node& Parameter(size_t index) const {
+    return decoder_.decoder.node(decoder_.decoder.parameters[index]);
   }
 
   // What runs before the loop may look at the tokens' shape (states made to measure), not at them.
   absl::Status CheckTokenUse(const std::vector<bool>& needed) {
-    const Graph& graph = parts_.decoder;
-    parts_.token_node = token_node_;
-    parts_.prologue_measures_tokens = needed[static_cast<size_t>(token_node_)];
+    const Graph& graph = decoder_.decoder;
+    decoder_.token_node = token_node_;
+    decoder_.prologue_measures_tokens = needed[static_cast<size_t>(token_node_)];
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      const ops::Node& node = graph.nodes[i];
+      const Node& node = graph.nodes[i];
       const bool reads = std::find(node.inputs.begin(), node.inputs.end(),
                                    ValueId{token_node_, 0}) != node.inputs.end();
       if (needed[i] && reads && node.op != "ShapeOf") {
@@ -79,7 +85,7 @@ class DecoderCompiler {
   }
 
   // Checks the sliced input of a loop and finds the Parameter that feeds it.
-  absl::Status UseTokenInput(const ops::Node& node, const LoopInput& rule) {
+  absl::Status UseTokenInput(const Node& node, const LoopInput& rule) {
     if (rule.start != 0 || rule.end != -1 || rule.stride != 1 || rule.part_size != 1) {
       return absl::UnimplementedError(
           absl::StrCat(Describe(node),
@@ -87,39 +93,38 @@ class DecoderCompiler {
                        "from start to end"));
     }
     const ValueId source = node.inputs[static_cast<size_t>(rule.input)];
-    if (parts_.decoder.node(source.node).op != "Parameter") {
+    if (decoder_.decoder.node(source.node).op != "Parameter") {
       return absl::UnimplementedError(
-          absl::StrCat(Describe(parts_.decoder.node(source.node)),
+          absl::StrCat(Describe(decoder_.decoder.node(source.node)),
                        " stands between the token input and the loop; move it into the body"));
     }
     return UseTokenParameter(source.node, rule);
   }
 
   absl::Status UseTokenParameter(int node, const LoopInput& rule) {
-    const std::string name = PortName(parts_.decoder, node);
-    if (!config_.token_input().empty() && config_.token_input() != name) {
-      return Invalid("decoder.token_input: '", config_.token_input(),
+    const std::string name = PortName(decoder_.decoder, node);
+    if (!ports_.token_input.empty() && ports_.token_input != name) {
+      return Invalid("decoder.token_input: '", ports_.token_input,
                      "' is not what the loop slices; that is '", name, "'");
     }
     token_node_ = node;
-    const ops::ValueInfo& info = parts_.decoder.node(node).outputs[0];
-    parts_.token_dtype = info.dtype;
-    if (info.dtype != ops::DType::kI64 && info.dtype != ops::DType::kI32) {
-      return Invalid("token input '", name, "' is ", ops::Name(info.dtype),
-                     "; it must be i64 or i32");
+    const ValueInfo& info = decoder_.decoder.node(node).outputs[0];
+    decoder_.token_dtype = info.dtype;
+    if (info.dtype != DType::kI64 && info.dtype != DType::kI32) {
+      return Invalid("token input '", name, "' is ", Name(info.dtype), "; it must be i64 or i32");
     }
     if (rule.drop_axis) {
-      parts_.token_shape = {-1};
+      decoder_.token_shape = {-1};
     } else if (rule.axis == 0) {
-      parts_.token_shape = {1, -1};
+      decoder_.token_shape = {1, -1};
     } else {
-      parts_.token_shape = {-1, 1};
+      decoder_.token_shape = {-1, 1};
     }
     return absl::OkStatus();
   }
 
-  absl::Status CompileLoop(int loop_node, const ops::GraphInfo& info) {
-    const ops::Node& node = parts_.decoder.node(loop_node);
+  absl::Status CompileLoop(int loop_node, const GraphInfo& info) {
+    const Node& node = decoder_.decoder.node(loop_node);
     if (node.loop->items != Loop::Items::kTogether) {
       return absl::UnimplementedError(absl::StrCat(
           Describe(node), ": a loop over items of their own length is not supported as a decoder"));
@@ -146,59 +151,59 @@ class DecoderCompiler {
     if (!status.ok()) {
       return Annotate(status, Describe(node));
     }
-    for (const int rule : parts_.body->carried()) {
-      parts_.state_values.push_back(InputValue(node, rule));
+    for (const int rule : decoder_.body->carried()) {
+      decoder_.state_values.push_back(InputValue(node, rule));
     }
-    for (size_t i = 0; i < parts_.body->invariants().size(); ++i) {
+    for (size_t i = 0; i < decoder_.body->invariants().size(); ++i) {
       // Weights that the body has packed need not be handed to it.
-      parts_.invariant_values.push_back(parts_.body->reads_invariant(i)
-                                            ? InputValue(node, parts_.body->invariants()[i])
-                                            : ValueId{});
+      decoder_.invariant_values.push_back(decoder_.body->reads_invariant(i)
+                                              ? InputValue(node, decoder_.body->invariants()[i])
+                                              : ValueId{});
     }
     return absl::OkStatus();
   }
 
   // The scores are computed where they are scanned, unless they are a state as well.
-  void TakeProjection(Loop& loop, const ops::GraphInfo& body_info) {
+  void TakeProjection(Loop& loop, const GraphInfo& body_info) {
     const bool is_state = std::any_of(
         loop.inputs.begin(), loop.inputs.end(),
-        [this](const LoopInput& input) { return input.back_edge == parts_.logits_result; });
-    if (!is_state) {
-      parts_.projection = SplitProjection(loop.body, body_info, parts_.logits_result,
-                                          parts_.precision.projection, parts_.logits_kind);
+        [this](const LoopInput& input) { return input.back_edge == decoder_.logits_result; });
+    if (!is_state && !options_.for_inspection) {
+      decoder_.projection = SplitProjection(loop.body, body_info, decoder_.logits_result,
+                                            options_.projection, decoder_.logits_kind);
     }
   }
 
-  absl::Status CompileBody(Loop loop, ops::GraphInfo info) {
+  absl::Status CompileBody(Loop loop, GraphInfo info) {
     TakeProjection(loop, info);
     BW_RETURN_IF_ERROR(FindVocabulary(loop.body));
-    const ops::OperatorSet& operators = ops::Operators(parts_.precision.steps);
-    const int num_tokens = std::max(parts_.vocabulary_size, parts_.target->begin_id() + 1);
-    parts_.token_tables =
-        AddTokenTables({num_tokens, parts_.options.token_table_share}, operators, loop, info);
+    const OperatorSet& operators = Operators(options_.steps);
+    const int num_tokens = std::max(decoder_.vocabulary_size, options_.begin_token + 1);
+    decoder_.token_tables =
+        AddTokenTables({num_tokens, options_.token_table_share}, operators, loop, info);
     BW_ASSIGN_OR_RETURN(
-        parts_.body,
-        ops::LoopBody::Compile(std::make_shared<const Loop>(std::move(loop)), info, operators));
+        decoder_.body,
+        LoopBody::Compile(std::make_shared<const Loop>(std::move(loop)), info, operators));
     return absl::OkStatus();
   }
 
-  static ValueId InputValue(const ops::Node& node, int rule) {
+  static ValueId InputValue(const Node& node, int rule) {
     const LoopInput& input = node.loop->inputs[static_cast<size_t>(rule)];
     return node.inputs[static_cast<size_t>(input.input)];
   }
 
   absl::Status FindLoopLogits(int loop_node) {
-    BW_ASSIGN_OR_RETURN(const int result, FindResult(parts_.decoder, "decoder.logits_output",
-                                                     config_.logits_output()));
+    BW_ASSIGN_OR_RETURN(const int result, FindResult(decoder_.decoder, "decoder.logits_output",
+                                                     ports_.logits_output));
     const ValueId source = SourceOf(result);
     if (source.node != loop_node) {
       return absl::UnimplementedError(
-          absl::StrCat(Describe(parts_.decoder.node(source.node)),
+          absl::StrCat(Describe(decoder_.decoder.node(source.node)),
                        " stands between the loop and the logits; move it into the body"));
     }
-    parts_.logits_result = BodyResult(loop_node, source);
-    if (parts_.logits_result < 0) {
-      return Invalid("decoder.logits_output: '", config_.logits_output(),
+    decoder_.logits_result = BodyResult(loop_node, source);
+    if (decoder_.logits_result < 0) {
+      return Invalid("decoder.logits_output: '", ports_.logits_output,
                      "' is the loop's last value; logits must be joined over the target sequence");
     }
     return FindLoopAttention(loop_node);
@@ -206,13 +211,13 @@ class DecoderCompiler {
 
   // What a result of the decoder graph hands on.
   ValueId SourceOf(int result) const {
-    return parts_.decoder.node(parts_.decoder.results[static_cast<size_t>(result)]).inputs[0];
+    return decoder_.decoder.node(decoder_.decoder.results[static_cast<size_t>(result)]).inputs[0];
   }
 
   // The body's result that becomes this output of the loop, joined over the target sequence; -1 if
   // there is none.
   int BodyResult(int loop_node, ValueId value) const {
-    for (const LoopOutput& output : parts_.decoder.node(loop_node).loop->outputs) {
+    for (const LoopOutput& output : decoder_.decoder.node(loop_node).loop->outputs) {
       if (value.node == loop_node && output.output == value.output &&
           output.kind != LoopOutput::Kind::kLastValue) {
         return output.body_result;
@@ -223,49 +228,50 @@ class DecoderCompiler {
 
   // Attention that the loop does not give leaves a model that decodes all the same.
   absl::Status FindLoopAttention(int loop_node) {
-    const absl::StatusOr<int> result = FindAttention(parts_.decoder, config_);
-    if (!result.ok() && parts_.decoder.results.size() > 1) {
+    const absl::StatusOr<int> result = FindAttention(decoder_.decoder, ports_);
+    if (!result.ok() && decoder_.decoder.results.size() > 1) {
       return result.status();
     }
     if (result.ok() && *result < 0) {
       return absl::OkStatus();
     }
-    parts_.attention_result = result.ok() ? BodyResult(loop_node, SourceOf(*result)) : -1;
-    if (parts_.attention_result < 0) {
-      parts_.no_attention = absl::StrCat("its attention_output '", config_.attention_output(),
-                                         "' is not computed step by step");
+    decoder_.attention_result = result.ok() ? BodyResult(loop_node, SourceOf(*result)) : -1;
+    if (decoder_.attention_result < 0) {
+      decoder_.no_attention = absl::StrCat("its attention_output '", ports_.attention_output,
+                                           "' is not computed step by step");
     }
     return absl::OkStatus();
   }
 
   // The last axis of the weights that is not 1 and does not count rows counts the source.
   void FindAttentionLayout() {
-    if (parts_.attention_result < 0) {
+    if (decoder_.attention_result < 0) {
       return;
     }
-    const Graph& body = parts_.body->loop().body;
-    const ops::Node& result = body.node(body.results[static_cast<size_t>(parts_.attention_result)]);
-    const ops::ValueInfo& info = body.info(result.inputs[0]);
-    AttentionLayout& layout = parts_.attention_layout;
-    layout.row_axis = parts_.body->result_row_axis(parts_.attention_result);
+    const Graph& body = decoder_.body->loop().body;
+    const Node& result = body.node(body.results[static_cast<size_t>(decoder_.attention_result)]);
+    const ValueInfo& info = body.info(result.inputs[0]);
+    AttentionLayout& layout = decoder_.attention_layout;
+    layout.row_axis = decoder_.body->result_row_axis(decoder_.attention_result);
     // Where rows run one at a time nobody had to find out how they are counted.
-    layout.heads_in_row =
-        parts_.body->plan().separable ? parts_.body->result_row_factor(parts_.attention_result) : 0;
+    layout.heads_in_row = decoder_.body->plan().separable
+                              ? decoder_.body->result_row_factor(decoder_.attention_result)
+                              : 0;
     for (int axis = 0; info.shape.has_rank() && axis < info.shape.rank(); ++axis) {
       const bool may_count_source = axis != layout.row_axis && info.shape.dim(axis) != 1;
       layout.position_axis = may_count_source ? axis : layout.position_axis;
     }
-    if (layout.position_axis < 0 || info.dtype != ops::DType::kF32) {
-      parts_.attention_result = -1;
-      parts_.no_attention = absl::StrCat("its attention_output '", config_.attention_output(),
-                                         "' is ", ops::Name(info.dtype), info.shape.ToString(),
-                                         ", which is not f32 [rows, ..., source positions]");
+    if (layout.position_axis < 0 || info.dtype != DType::kF32) {
+      decoder_.attention_result = -1;
+      decoder_.no_attention =
+          absl::StrCat("its attention_output '", ports_.attention_output, "' is ", Name(info.dtype),
+                       info.shape.ToString(), ", which is not f32 [rows, ..., source positions]");
     }
   }
 
   // The graph becomes the body of a loop whose back edges model.textproto names.
-  absl::Status CompileStepGraph(const ops::GraphInfo& info) {
-    const Graph& graph = parts_.decoder;
+  absl::Status CompileStepGraph(const GraphInfo& info) {
+    const Graph& graph = decoder_.decoder;
     Loop loop;
     loop.body = graph;
     BW_ASSIGN_OR_RETURN(const size_t token, FindTokenParameter());
@@ -278,24 +284,25 @@ class DecoderCompiler {
         rule.kind = LoopInput::Kind::kSliced;
         const PartialShape& shape = Parameter(i).outputs[0].shape;
         rule.drop_axis = !shape.has_rank() || shape.rank() < 2;
-        rule.axis = rule.drop_axis ? 0 : 1 - ops::TokenRowAxis(shape);
+        rule.axis = rule.drop_axis ? 0 : 1 - TokenRowAxis(shape);
         BW_RETURN_IF_ERROR(UseTokenParameter(graph.parameters[i], rule));
         loop.inputs.push_back(rule);
         continue;
       }
-      BW_ASSIGN_OR_RETURN(const int next, FindStateResult(graph, config_, i));
+      BW_ASSIGN_OR_RETURN(const int next, FindStateResult(graph, ports_, i));
       if (next >= 0) {
         rule.kind = LoopInput::Kind::kCarried;
         rule.back_edge = next;
-        parts_.state_values.push_back({graph.parameters[i], 0});
+        decoder_.state_values.push_back({graph.parameters[i], 0});
       } else {
-        parts_.invariant_values.push_back({graph.parameters[i], 0});
+        decoder_.invariant_values.push_back({graph.parameters[i], 0});
       }
       loop.inputs.push_back(rule);
     }
-    BW_ASSIGN_OR_RETURN(parts_.logits_result, FindResult(parts_.decoder, "decoder.logits_output",
-                                                         config_.logits_output()));
-    BW_ASSIGN_OR_RETURN(parts_.attention_result, FindAttention(parts_.decoder, config_));
+    BW_ASSIGN_OR_RETURN(
+        decoder_.logits_result,
+        FindResult(decoder_.decoder, "decoder.logits_output", ports_.logits_output));
+    BW_ASSIGN_OR_RETURN(decoder_.attention_result, FindAttention(decoder_.decoder, ports_));
     BW_RETURN_IF_ERROR(CheckStatesAreNamed(loop));
     return CompileBody(std::move(loop), info);
   }
@@ -303,11 +310,11 @@ class DecoderCompiler {
   // An input that nothing is said of is taken for memory, which never changes. One whose like is
   // among the results that nobody reads is a state that was left out.
   absl::Status CheckStatesAreNamed(const Loop& loop) const {
-    const Graph& graph = parts_.decoder;
+    const Graph& graph = decoder_.decoder;
     std::vector<bool> is_read(graph.results.size());
-    is_read[static_cast<size_t>(parts_.logits_result)] = true;
-    if (parts_.attention_result >= 0) {
-      is_read[static_cast<size_t>(parts_.attention_result)] = true;
+    is_read[static_cast<size_t>(decoder_.logits_result)] = true;
+    if (decoder_.attention_result >= 0) {
+      is_read[static_cast<size_t>(decoder_.attention_result)] = true;
     }
     for (const LoopInput& rule : loop.inputs) {
       if (rule.kind == LoopInput::Kind::kCarried) {
@@ -318,8 +325,7 @@ class DecoderCompiler {
       const int node = graph.parameters[static_cast<size_t>(rule.body_parameter)];
       const std::string name = PortName(graph, node);
       const bool is_memory =
-          std::any_of(config_.memory().begin(), config_.memory().end(),
-                      [&](const v1::MemoryConfig& memory) { return memory.input() == name; });
+          std::find(ports_.memory.begin(), ports_.memory.end(), name) != ports_.memory.end();
       if (rule.kind != LoopInput::Kind::kInvariant || is_memory) {
         continue;
       }
@@ -337,64 +343,66 @@ class DecoderCompiler {
   }
 
   // Whether a value is computed, and has the form of a state: one axis is open, for rows.
-  bool MayContinue(const ops::ValueInfo& state, ValueId value) const {
-    const Graph& graph = parts_.decoder;
-    const ops::ValueInfo& info = graph.info(value);
+  bool MayContinue(const ValueInfo& state, ValueId value) const {
+    const Graph& graph = decoder_.decoder;
+    const ValueInfo& info = graph.info(value);
     if (graph.node(value.node).op == "Parameter" || info.dtype != state.dtype ||
         !state.shape.has_rank() || state.shape.rank() < 2 || info.shape != state.shape) {
       return false;
     }
-    const ops::Shape& dims = state.shape.dims();
+    const Shape& dims = state.shape.dims();
     return std::count(dims.begin(), dims.end(), PartialShape::kDynamic) == 1;
   }
 
   absl::StatusOr<size_t> FindTokenParameter() const {
-    if (config_.token_input().empty()) {
+    if (ports_.token_input.empty()) {
       return Invalid("decoder.token_input: a step graph's token input must be named");
     }
-    for (size_t i = 0; i < parts_.decoder.parameters.size(); ++i) {
-      if (PortName(parts_.decoder, parts_.decoder.parameters[i]) == config_.token_input()) {
+    for (size_t i = 0; i < decoder_.decoder.parameters.size(); ++i) {
+      if (PortName(decoder_.decoder, decoder_.decoder.parameters[i]) == ports_.token_input) {
         return i;
       }
     }
-    return Invalid("decoder.token_input: the decoder has no input '", config_.token_input(), "'");
+    return Invalid("decoder.token_input: the decoder has no input '", ports_.token_input, "'");
   }
 
   absl::Status FindVocabulary(const Graph& body) {
-    const ops::Node& result = body.node(body.results[static_cast<size_t>(parts_.logits_result)]);
-    ops::ValueInfo logits = body.info(result.inputs[0]);
-    if (parts_.projection != nullptr) {
-      logits.shape = PartialShape({PartialShape::kDynamic, parts_.projection->vocabulary()});
+    const Node& result = body.node(body.results[static_cast<size_t>(decoder_.logits_result)]);
+    ValueInfo logits = body.info(result.inputs[0]);
+    if (decoder_.projection != nullptr) {
+      logits.shape = PartialShape({PartialShape::kDynamic, decoder_.projection->vocabulary()});
     }
-    if (logits.dtype != ops::DType::kF32) {
+    if (logits.dtype != DType::kF32) {
       return absl::UnimplementedError(
-          absl::StrCat("logits are ", ops::Name(logits.dtype), "; supported is f32"));
+          absl::StrCat("logits are ", Name(logits.dtype), "; supported is f32"));
     }
     const int64_t columns = logits.shape.has_rank() && logits.shape.rank() > 0
                                 ? logits.shape.dims().back()
                                 : PartialShape::kDynamic;
-    const int tokens = parts_.target->size();
-    if (columns == PartialShape::kDynamic && tokens == 0) {
+    const int tokens = options_.num_tokens;
+    if (columns == PartialShape::kDynamic && tokens == 0 && !options_.for_inspection) {
       return Invalid("target.size: the graph does not tell the number of target tokens");
     }
     if (columns != PartialShape::kDynamic && tokens > 0 && columns != tokens) {
       return Invalid("the decoder has logits for ", columns, " tokens, the target vocabulary ",
                      tokens);
     }
-    parts_.vocabulary_size = columns == PartialShape::kDynamic ? tokens : static_cast<int>(columns);
+    decoder_.vocabulary_size =
+        columns == PartialShape::kDynamic ? tokens : static_cast<int>(columns);
     return absl::OkStatus();
   }
 
-  DecodeModel::Parts& parts_;
-  const v1::DecoderConfig& config_;
+  SteppedDecoder& decoder_;
+  const DecoderPorts& ports_;
+  const DecoderOptions& options_;
   int token_node_ = -1;
-  std::vector<std::string> moved_states_;
 };
 
 }  // namespace
 
-absl::Status CompileDecoder(Graph graph, DecodeModel::Parts& parts) {
-  return DecoderCompiler(std::move(graph), parts).Run();
+absl::Status CompileDecoder(Graph graph, const DecoderPorts& ports, const DecoderOptions& options,
+                            SteppedDecoder& decoder) {
+  return DecoderCompiler(std::move(graph), ports, options, decoder).Run();
 }
 
-}  // namespace beamwright::engine
+}  // namespace beamwright::ops

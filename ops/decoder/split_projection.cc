@@ -1,25 +1,21 @@
-#include "server/engine/split_projection.h"
+#include "ops/decoder/split_projection.h"
 
 #include <utility>
 
 #include "ops/kernels/shared_weights.h"
 
-namespace beamwright::engine {
+namespace beamwright::ops {
 namespace {
-
-using ops::Node;
-using ops::Tensor;
-using ops::ValueId;
 
 // Walks from a result to the product behind it.
 class Walk {
  public:
-  Walk(const ops::Graph& body, const ops::GraphInfo& info, int result, ops::ScoreKind kind)
+  Walk(const Graph& body, const GraphInfo& info, int result, ScoreKind kind)
       : body_(body), info_(info), at_(ReadBy(result)), kind_(kind) {}
 
   // False: the result is none that can be split.
   bool Run() {
-    if (body_.info(at_).dtype != ops::DType::kF32) {
+    if (body_.info(at_).dtype != DType::kF32) {
       return false;
     }
     CountUses();
@@ -39,7 +35,7 @@ class Walk {
     return body_.node(at_.node).attributes.Bool("transpose_b", false).value_or(false);
   }
   const std::vector<float>& bias() const { return bias_; }
-  ops::ScoreKind kind() const { return kind_; }
+  ScoreKind kind() const { return kind_; }
 
  private:
   ValueId ReadBy(int node) const { return body_.node(node).inputs[0]; }
@@ -64,7 +60,7 @@ class Walk {
   }
 
   bool IsLastAxis(const Node& node, int64_t axis) const {
-    const ops::PartialShape& shape = body_.info(node.inputs[0]).shape;
+    const PartialShape& shape = body_.info(node.inputs[0]).shape;
     return axis == -1 || (shape.has_rank() && axis == shape.rank() - 1);
   }
 
@@ -74,10 +70,10 @@ class Walk {
     if (node.op != "Unsqueeze" || !IsOurs()) {
       return;
     }
-    const ops::PartialShape& before = body_.info(node.inputs[0]).shape;
-    const ops::PartialShape& after = node.outputs[0].shape;
+    const PartialShape& before = body_.info(node.inputs[0]).shape;
+    const PartialShape& after = node.outputs[0].shape;
     if (before.has_rank() && after.has_rank() && before.rank() > 0 &&
-        before.dims().back() != ops::PartialShape::kDynamic && before.dims().back() != 1 &&
+        before.dims().back() != PartialShape::kDynamic && before.dims().back() != 1 &&
         before.dims().back() == after.dims().back()) {
       at_ = node.inputs[0];
     }
@@ -88,15 +84,15 @@ class Walk {
     const Node& node = body_.node(at_.node);
     const bool is_log = node.op == "LogSoftmax";
     if (is_log || node.op == "SoftMax") {
-      const bool fits = is_log ? kind_ != ops::ScoreKind::kProbabilities
-                               : kind_ == ops::ScoreKind::kProbabilities;
+      const bool fits =
+          is_log ? kind_ != ScoreKind::kProbabilities : kind_ == ScoreKind::kProbabilities;
       if (!fits || !IsOurs() || !IsLastAxis(node, node.attributes.Int("axis", 1).value_or(1))) {
         return false;
       }
       at_ = node.inputs[0];
-      kind_ = ops::ScoreKind::kLogits;
+      kind_ = ScoreKind::kLogits;
     }
-    return kind_ == ops::ScoreKind::kLogits;
+    return kind_ == ScoreKind::kLogits;
   }
 
   void SkipBias() {
@@ -107,9 +103,9 @@ class Walk {
     for (const size_t side : {size_t{0}, size_t{1}}) {
       const Tensor* const bias = Constant(node, side);
       const ValueId other = node.inputs[1 - side];
-      const ops::PartialShape& shape = body_.info(other).shape;
-      if (bias != nullptr && bias->dtype() == ops::DType::kF32 && bias->rank() > 0 &&
-          shape.has_rank() && bias->rank() <= shape.rank() && shape.rank() > 0 &&
+      const PartialShape& shape = body_.info(other).shape;
+      if (bias != nullptr && bias->dtype() == DType::kF32 && bias->rank() > 0 && shape.has_rank() &&
+          bias->rank() <= shape.rank() && shape.rank() > 0 &&
           bias->num_elements() == bias->shape().back() &&
           bias->num_elements() == shape.dims().back()) {
         bias_.assign(bias->data<float>(), bias->data<float>() + bias->num_elements());
@@ -122,41 +118,38 @@ class Walk {
   // [rows, depth] or [rows, 1, depth] times a weight of rank 2 that is known.
   bool FitsProduct(const Node& product) const {
     const Tensor* const weight = Constant(product, 1);
-    const ops::PartialShape& shape = body_.info(product.inputs[0]).shape;
-    return weight != nullptr && weight->dtype() == ops::DType::kF32 && weight->rank() == 2 &&
+    const PartialShape& shape = body_.info(product.inputs[0]).shape;
+    return weight != nullptr && weight->dtype() == DType::kF32 && weight->rank() == 2 &&
            weight->num_elements() > 0 &&
            !product.attributes.Bool("transpose_a", false).value_or(true) && shape.has_rank() &&
            (shape.rank() == 2 || (shape.rank() == 3 && shape.dim(1) == 1));
   }
 
-  const ops::Graph& body_;
-  const ops::GraphInfo& info_;
+  const Graph& body_;
+  const GraphInfo& info_;
   ValueId at_;
-  ops::ScoreKind kind_;
+  ScoreKind kind_;
   std::vector<int> uses_;
   std::vector<float> bias_;
 };
 
 }  // namespace
 
-std::unique_ptr<const ops::VocabularyProjection> SplitProjection(ops::Graph& body,
-                                                                 const ops::GraphInfo& info,
-                                                                 int result, Precision weights,
-                                                                 ops::ScoreKind& kind) {
+std::unique_ptr<const VocabularyProjection> SplitProjection(Graph& body, const GraphInfo& info,
+                                                            int result, Precision weights,
+                                                            ScoreKind& kind) {
   const int node = body.results[static_cast<size_t>(result)];
   Walk walk(body, info, node, kind);
   if (!walk.Run()) {
     return nullptr;
   }
   const Tensor& weight = walk.weight();
-  auto packed =
-      ops::SharePacked({weight.data<float>(), weight.dim(0), weight.dim(1), weight.dim(1)},
-                       walk.transposed(), weights);
+  auto packed = SharePacked({weight.data<float>(), weight.dim(0), weight.dim(1), weight.dim(1)},
+                            walk.transposed(), weights);
   kind = walk.kind();
-  auto projection =
-      std::make_unique<const ops::VocabularyProjection>(std::move(packed), walk.bias());
+  auto projection = std::make_unique<const VocabularyProjection>(std::move(packed), walk.bias());
   body.node(node).inputs[0] = walk.input();
   return projection;
 }
 
-}  // namespace beamwright::engine
+}  // namespace beamwright::ops
