@@ -7,12 +7,14 @@
 #include <pthread.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <ctime>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/serving/serving_state.h"
 
 namespace beamwright::rpc {
 namespace {
@@ -25,6 +27,8 @@ constexpr absl::Duration kBetweenLooks = absl::Milliseconds(20);
 // Requests come at a gigabyte a second.
 constexpr absl::Duration kBetweenReliefs = absl::Milliseconds(10);
 constexpr absl::Duration kShortLook = absl::Milliseconds(5);
+// Memory is given back within this when calls are refused.
+constexpr absl::Duration kRefusalsHelp = absl::Milliseconds(500);
 // CPU time of the process in which no handler ran before a connection is reset. Reading the calls
 // that a dozen clients may have open takes less; it is not wall time, for other processes take
 // that.
@@ -221,6 +225,13 @@ void ConnectionWatch::Thin() {
 
 void ConnectionWatch::Relieve() {
   if (!pressure_.IsHigh()) {
+    short_since_ = absl::InfiniteFuture();
+    return;
+  }
+  const absl::Time now = absl::Now();
+  short_since_ = std::min(short_since_, now);
+  gate_.incoming().RefuseOlderThan(now - kBetweenReliefs, serving::MemoryRunsShort());
+  if (now - short_since_ < kRefusalsHelp) {
     return;
   }
   const Reading before(acceptor_, gate_);

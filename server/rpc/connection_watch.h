@@ -14,6 +14,7 @@
 //   that are reset faster than it runs handlers, and queues without bound (call_backlog.h).
 // - Much of a second was late, and far more was read than handlers were given.
 // - Memory runs short (memory_pressure.h): gRPC holds messages that are not whole without bound.
+//   Calls whose request has not come are refused then; connections are reset if that does not help.
 //
 // The kernel knows what was read from each connection (TCP_INFO), whether it is encrypted or not.
 // Clients that keep to HTTP/2 and within the memory are not affected however much they send: bodies
@@ -68,7 +69,7 @@ class ConnectionWatch {
   bool IsCrowded();
   // Then: looks for who sends them.
   void Thin();
-  // While memory runs short: looks for who sends.
+  // While memory runs short: refuses calls, or looks for who sends.
   void Relieve();
   // After a second of which much was late: looks for who was in the way and gave handlers little.
   void LookBack(const Reading& window);
@@ -78,6 +79,8 @@ class ConnectionWatch {
   const Gate& gate_;
   const int max_streams_;
   MemoryPressure pressure_;  // the thread's
+  // Since when memory runs short; the thread's.
+  absl::Time short_since_ = absl::InfiniteFuture();
   // What a beat is made over; of `server_` to itself.
   std::shared_ptr<inference::GRPCInferenceService::Stub> stub_;
   absl::Mutex mutex_;

@@ -1,19 +1,17 @@
-// DecodeCall: a unary call that decodes, as gRPC sees it.
+// DecodeCall: a call with one request and one answer that decodes, as gRPC sees it.
 #ifndef BEAMWRIGHT_SERVER_RPC_DECODE_CALL_H_
 #define BEAMWRIGHT_SERVER_RPC_DECODE_CALL_H_
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
-#include <grpcpp/support/server_callback.h>
 
-#include <atomic>
 #include <chrono>
 #include <memory>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/access/access.h"
-#include "server/rpc/gate.h"
+#include "server/rpc/one_request_call.h"
 #include "server/rpc/raw_message.h"
 #include "server/rpc/rpc_status.h"
 #include "server/serving/decoder.h"
@@ -34,18 +32,22 @@ inline void AddLoadReport(serving::Decoder& decoder, grpc::CallbackServerContext
   }
 }
 
-// gRPC owns it: it deletes itself when gRPC is done. Counts as open until its answer is written.
-class DecodeCall final : public grpc::ServerUnaryReactor {
+// gRPC owns it: it deletes itself when gRPC is done.
+class DecodeCallBase : public OneRequestCall {
  public:
-  DecodeCall(serving::Decoder& decoder, grpc::CallbackServerContext& context,
-             grpc::ByteBuffer& reply_bytes)
-      : decoder_(decoder), open_(decoder.state()), context_(context), reply_bytes_(reply_bytes) {}
+  void OnCancel() final { cancelled_->Cancel(); }
+  void OnDone() final { delete this; }
 
-  serving::Caller AsCaller(serving::Method method, const access::Identity& identity = {}) const {
-    serving::Caller caller{method, DeadlineOf(context_), cancelled_};
-    caller.context = ContextOf(context_);
-    caller.tenant = identity.tenant;
-    caller.priority = identity.priority;
+ protected:
+  DecodeCallBase(const Gate& gate, serving::Decoder& decoder, grpc::CallbackServerContext& context,
+                 serving::Method method)
+      : OneRequestCall(gate, context), decoder_(decoder), method_(method) {}
+
+  serving::Caller AsCaller() const {
+    serving::Caller caller{method_, DeadlineOf(context()), cancelled_};
+    caller.context = ContextOf(context());
+    caller.tenant = identity().tenant;
+    caller.priority = identity().priority;
     return caller;
   }
 
@@ -53,28 +55,55 @@ class DecodeCall final : public grpc::ServerUnaryReactor {
   template <typename Message>
   void Answer(const absl::StatusOr<Message>& reply) {
     const absl::Status status = reply.ok() ? SerializeReply(*reply, reply_bytes_) : reply.status();
-    AddLoadReport(decoder_, context_);
-    Finish(status.ok() ? grpc::Status::OK
-                       : EndOfCall(status, decoder_.CallOnWire(status), context_));
+    AddLoadReport(decoder_, context());
+    if (status.ok()) {
+      StartWriteAndFinish(&reply_bytes_, grpc::WriteOptions(), grpc::Status::OK);
+    } else {
+      Finish(EndOfCall(status, decoder_.CallOnWire(status), context()));
+    }
   }
 
-  // Ends the call with an error; once.
-  void Refuse(const absl::Status& status) { Finish(EndOfCall(status, context_)); }
-
-  void OnCancel() override { cancelled_->Cancel(); }
-  void OnDone() override { delete this; }
-  // Both on the thread at hand. Otherwise gRPC 1.51 wakes a thread of its own for OnDone of every
-  // call: a sixth of what a refused call costs. Its comment reserves this for reactors whose
-  // reactions are trivial, as these are.
-  bool InternalInlineable() override { return true; }
-
  private:
+  void OnRefused(const absl::Status& status) final {
+    decoder_.Refuse(status, AsCaller());
+    Finish(EndOfCall(status, context()));
+  }
+
   serving::Decoder& decoder_;
-  const serving::ServingState::OpenCall open_;
-  grpc::CallbackServerContext& context_;
-  grpc::ByteBuffer& reply_bytes_;
+  const serving::Method method_;
+  grpc::ByteBuffer reply_bytes_;
   const std::shared_ptr<engine::CancelFlag> cancelled_ = std::make_shared<engine::CancelFlag>();
 };
+
+// `Start` decodes: start(absl::StatusOr<Request>, serving::Caller, answer), where `answer` is
+// called once with an absl::StatusOr of the response, on any thread.
+template <typename Request, typename Start>
+class DecodeCall final : public DecodeCallBase {
+ public:
+  DecodeCall(const Gate& gate, serving::Decoder& decoder, grpc::CallbackServerContext& context,
+             serving::Method method, const Start& start)
+      : DecodeCallBase(gate, decoder, context, method), start_(start) {}
+
+ private:
+  void OnRequest(grpc::ByteBuffer& bytes) override {
+    start_(ParseRequest<Request>(bytes), AsCaller(),
+           [this](const auto& response) { Answer(response); });
+  }
+
+  const Start start_;
+};
+
+// What makes such calls, for RawService::Serve.
+template <typename Request, typename Start>
+auto DecodeCallsOf(const Gate& gate, serving::Decoder& decoder, serving::Method method,
+                   const Start& start) {
+  return [&gate, &decoder, method, start](const GuardedMethod& guarded,
+                                          grpc::CallbackServerContext& context) {
+    auto* call = new DecodeCall<Request, Start>(gate, decoder, context, method, start);
+    call->Begin(guarded);
+    return call;
+  };
+}
 
 }  // namespace beamwright::rpc
 

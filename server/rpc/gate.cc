@@ -53,9 +53,7 @@ absl::StatusOr<access::Identity> Gate::IfLoaded(absl::StatusOr<access::Identity>
 }
 
 void Gate::CountArrival(const grpc::ByteBuffer& message) const {
-  if (message.Valid()) {
-    arrived_bytes_ += kCallBytes + 2 * static_cast<int64_t>(message.Length());
-  }
+  arrived_bytes_ += kCallBytes + 2 * static_cast<int64_t>(message.Length());
 }
 
 void Gate::CountRefusal(const grpc::ServerContextBase& context, const absl::Status& why) const {

@@ -1,5 +1,5 @@
 // Gate: whether a gRPC call may be made, by its metadata and its connection's certificate. Every
-// handler asks it first, with its own name.
+// handler asks it first.
 #ifndef BEAMWRIGHT_SERVER_RPC_GATE_H_
 #define BEAMWRIGHT_SERVER_RPC_GATE_H_
 
@@ -8,20 +8,22 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "server/access/access.h"
 #include "server/rpc/call_backlog.h"
+#include "server/rpc/incoming_calls.h"
 #include "server/serving/decoder.h"
 
 namespace beamwright::rpc {
 
-// A method with the roles that it needs; a constant of each handler.
+// A method with the roles that it needs.
 struct GuardedMethod {
   // full_name: "/package.Service/Method".
   explicit GuardedMethod(absl::string_view full_name)
       : name(full_name), roles(access::RolesForMethod(full_name)) {}
-  absl::string_view name;
+  std::string name;
   access::Roles roles;
 };
 
@@ -36,7 +38,10 @@ class Gate {
   absl::StatusOr<access::Identity> Admit(grpc::CallbackServerContext& context,
                                          const GuardedMethod& method) const;
   CallBacklog& backlog() const { return backlog_; }
-  // A message that a handler is given; nothing if the client gave up before it was there.
+  // The calls that were admitted and whose request has not come whole.
+  IncomingCalls& incoming() const { return incoming_; }
+  serving::ServingState& state() const { return decoder_.state(); }
+  // A message that a handler is given.
   void CountArrival(const grpc::ByteBuffer& message) const;
   // What messages that arrived so far took or may have taken, with their calls, bytes.
   int64_t arrived_bytes() const { return arrived_bytes_; }
@@ -50,6 +55,7 @@ class Gate {
   const access::Access& access_;
   serving::Decoder& decoder_;
   mutable CallBacklog backlog_;
+  mutable IncomingCalls incoming_;
   mutable std::atomic<int64_t> arrived_bytes_{0};
 };
 

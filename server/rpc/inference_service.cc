@@ -1,106 +1,69 @@
 #include "server/rpc/inference_service.h"
 
-#include "server/rpc/at_once.h"
+#include "server/rpc/at_once_call.h"
 #include "server/rpc/decode_call.h"
 
 namespace beamwright::rpc {
-namespace {
 
-absl::StatusOr<inference::ModelInferRequest> Parse(const grpc::ByteBuffer& bytes) {
-  inference::ModelInferRequest request;
-  if (absl::Status status = ParseRequest(bytes, request); !status.ok()) {
-    return status;
-  }
-  return request;
-}
-
-}  // namespace
-
-grpc::ServerUnaryReactor* InferenceService::ModelInfer(Context* context, const Bytes* request,
-                                                       Bytes* response) {
-  static const GuardedMethod kMethod("/inference.GRPCInferenceService/ModelInfer");
-  auto* call = new DecodeCall(service_.decoder(), *context, *response);
-  gate_.CountArrival(*request);
-  const absl::StatusOr<access::Identity> identity = gate_.Admit(*context, kMethod);
-  if (!identity.ok()) {
-    service_.decoder().Refuse(identity.status(), call->AsCaller(serving::Method::kModelInfer));
-    call->Refuse(identity.status());
-    return call;
-  }
-  service_.Infer(Parse(*request), call->AsCaller(serving::Method::kModelInfer, *identity),
-                 [call](const absl::StatusOr<inference::ModelInferResponse>& answer) {
-                   call->Answer(answer);
-                 });
-  return call;
-}
-
-grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferenceService::ModelStreamInfer(
-    Context* context) {
-  static const GuardedMethod kMethod("/inference.GRPCInferenceService/ModelStreamInfer");
-  return InferenceStream::Start(gate_, service_, streams_, *context,
-                                gate_.Admit(*context, kMethod));
-}
-
-template <typename Request, typename Response>
-grpc::ServerUnaryReactor* InferenceService::Tell(const GuardedMethod& method, Context* context,
-                                                 const Bytes& request, Bytes& response) {
-  return AnswerAtOnce<Request, Response>(
-      gate_, method, context, request, response,
-      [this](const Request& parsed, Response& reply) { return service_.Answer(parsed, reply); });
-}
-
-template <typename Request, typename Response>
-grpc::ServerUnaryReactor* InferenceService::Control(const GuardedMethod& method, Context* context,
-                                                    const Bytes& request, Bytes& response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  Request parsed;
-  if (const absl::Status refusal = AdmitAndParse(gate_, method, *context, request, parsed);
-      !refusal.ok()) {
-    reactor->Finish(ToGrpcStatus(refusal));
-    return reactor;
-  }
-  service_.Control(parsed, [reactor, &response](absl::Status status) {
-    if (status.ok()) {
-      status = SerializeReply(Response(), response);
-    }
-    reactor->Finish(ToGrpcStatus(status));
+InferenceService::InferenceService(const Gate& gate, oip::Service& service)
+    : RawService(*inference::ServerLiveRequest::descriptor()->file()->FindServiceByName(
+          "GRPCInferenceService")),
+      gate_(gate),
+      service_(service) {
+  Serve("ModelInfer", DecodeCallsOf<inference::ModelInferRequest>(
+                          gate, service.decoder(), serving::Method::kModelInfer,
+                          [&service](const absl::StatusOr<inference::ModelInferRequest>& request,
+                                     const serving::Caller& caller, const auto& answer) {
+                            service.Infer(request, caller, answer);
+                          }));
+  Serve("ModelStreamInfer", [this](const GuardedMethod& method,
+                                   grpc::CallbackServerContext& context) {
+    return InferenceStream::Start(gate_, service_, streams_, context, gate_.Admit(context, method));
   });
-  return reactor;
+  ServeAnswer<inference::ServerLiveRequest, inference::ServerLiveResponse>("ServerLive");
+  ServeAnswer<inference::ServerReadyRequest, inference::ServerReadyResponse>("ServerReady");
+  ServeAnswer<inference::ModelReadyRequest, inference::ModelReadyResponse>("ModelReady");
+  ServeAnswer<inference::ServerMetadataRequest, inference::ServerMetadataResponse>(
+      "ServerMetadata");
+  ServeAnswer<inference::ModelMetadataRequest, inference::ModelMetadataResponse>("ModelMetadata");
+  ServeAnswer<inference::ModelConfigRequest, inference::ModelConfigResponse>("ModelConfig");
+  ServeAnswer<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>(
+      "ModelStatistics");
+  ServeAnswer<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
+      "RepositoryIndex");
+  ServeAnswer<inference::LogSettingsRequest, inference::LogSettingsResponse>("LogSettings");
+  ServeControl<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse>(
+      "RepositoryModelLoad");
+  ServeControl<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse>(
+      "RepositoryModelUnload");
 }
 
-grpc::ServerUnaryReactor* InferenceService::RepositoryModelLoad(Context* context,
-                                                                const Bytes* request,
-                                                                Bytes* response) {
-  static const GuardedMethod kMethod("/inference.GRPCInferenceService/RepositoryModelLoad");
-  return Control<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse>(
-      kMethod, context, *request, *response);
+template <typename Request, typename Response>
+void InferenceService::ServeAnswer(const std::string& name) {
+  Serve(name,
+        AtOnceCallsOf<Request, Response>(gate_, [this](const Request& request, const auto& answer) {
+          Response response;
+          const absl::Status status = service_.Answer(request, response);
+          if (status.ok()) {
+            answer(response);
+          } else {
+            answer(status);
+          }
+        }));
 }
 
-grpc::ServerUnaryReactor* InferenceService::RepositoryModelUnload(Context* context,
-                                                                  const Bytes* request,
-                                                                  Bytes* response) {
-  static const GuardedMethod kMethod("/inference.GRPCInferenceService/RepositoryModelUnload");
-  return Control<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse>(
-      kMethod, context, *request, *response);
+template <typename Request, typename Response>
+void InferenceService::ServeControl(const std::string& name) {
+  Serve(name,
+        AtOnceCallsOf<Request, Response>(gate_, [this](const Request& request, const auto& answer) {
+          service_.Control(request, [answer](const absl::Status& status) {
+            if (status.ok()) {
+              answer(Response());
+            } else {
+              answer(status);
+            }
+          });
+        }));
 }
-
-#define BW_TELL(method)                                                                        \
-  grpc::ServerUnaryReactor* InferenceService::method(Context* context, const Bytes* request,   \
-                                                     Bytes* response) {                        \
-    static const GuardedMethod kMethod("/inference.GRPCInferenceService/" #method);            \
-    return Tell<inference::method##Request, inference::method##Response>(kMethod, context,     \
-                                                                         *request, *response); \
-  }
-
-BW_TELL(ServerLive)
-BW_TELL(ServerReady)
-BW_TELL(ModelReady)
-BW_TELL(ServerMetadata)
-BW_TELL(ModelMetadata)
-BW_TELL(ModelConfig)
-BW_TELL(ModelStatistics)
-BW_TELL(RepositoryIndex)
-BW_TELL(LogSettings)
-#undef BW_TELL
 
 }  // namespace beamwright::rpc

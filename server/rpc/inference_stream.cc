@@ -99,13 +99,11 @@ void InferenceStream::OnReadDone(bool ok) {
   }
 }
 
-void InferenceStream::Take(Entry* entry, const grpc::ByteBuffer& bytes) {
-  absl::StatusOr<inference::ModelInferRequest> request(inference::ModelInferRequest{});
-  if (absl::Status status = ParseRequest(bytes, *request); status.ok()) {
+void InferenceStream::Take(Entry* entry, grpc::ByteBuffer& bytes) {
+  const auto request = ParseRequest<inference::ModelInferRequest>(bytes);
+  if (request.ok()) {
     entry->id = request->id();
     entry->model = request->model_name();
-  } else {
-    request = std::move(status);
   }
   serving::Caller caller{serving::Method::kModelStreamInfer, deadline_, cancelled_};
   caller.context = context_;

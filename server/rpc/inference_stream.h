@@ -74,7 +74,7 @@ class InferenceStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   InferenceStream(const Gate& gate, oip::Service& service, OpenStreams& streams,
                   grpc::CallbackServerContext& context);
   void EndWith(const grpc::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Take(Entry* entry, const grpc::ByteBuffer& bytes);
+  void Take(Entry* entry, grpc::ByteBuffer& bytes);
   void Answered(Entry& entry, absl::StatusOr<inference::ModelInferResponse> answer);
   // Starts what can be started: a write, a read, or the end.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -1,32 +1,24 @@
 #include "server/rpc/model_service.h"
 
-#include "server/rpc/at_once.h"
+#include "server/rpc/at_once_call.h"
 
 namespace beamwright::rpc {
 
-grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* context,
-                                                   const grpc::ByteBuffer* request,
-                                                   grpc::ByteBuffer* response) {
-  static const GuardedMethod kMethod("/beamwright.v1.ModelService/ListModels");
-  return AnswerAtOnce<v1::ListModelsRequest, v1::ListModelsResponse>(
-      gate_, kMethod, context, *request, *response, [this](const auto& /*parsed*/, auto& reply) {
-        reply = models_.ListAll();
-        return absl::OkStatus();
-      });
-}
-
-grpc::ServerUnaryReactor* ModelService::DescribeModel(grpc::CallbackServerContext* context,
-                                                      const grpc::ByteBuffer* request,
-                                                      grpc::ByteBuffer* response) {
-  static const GuardedMethod kMethod("/beamwright.v1.ModelService/DescribeModel");
-  return AnswerAtOnce<v1::DescribeModelRequest, v1::ModelDescription>(
-      gate_, kMethod, context, *request, *response, [this](const auto& parsed, auto& reply) {
-        const auto description = models_.Describe(parsed.model(), parsed.version());
-        if (description.ok()) {
-          reply = *description;
-        }
-        return description.status();
-      });
+ModelService::ModelService(const Gate& gate, const serving::ModelRegistry& models)
+    : RawService(*v1::ListModelsRequest::descriptor()->file()->FindServiceByName("ModelService")) {
+  Serve("ListModels", AtOnceCallsOf<v1::ListModelsRequest, v1::ListModelsResponse>(
+                          gate, [&models](const v1::ListModelsRequest& /*request*/,
+                                          const auto& answer) { answer(models.ListAll()); }));
+  Serve("DescribeModel",
+        AtOnceCallsOf<v1::DescribeModelRequest, v1::ModelDescription>(
+            gate, [&models](const v1::DescribeModelRequest& request, const auto& answer) {
+              const auto description = models.Describe(request.model(), request.version());
+              if (description.ok()) {
+                answer(*description);
+              } else {
+                answer(description.status());
+              }
+            }));
 }
 
 }  // namespace beamwright::rpc

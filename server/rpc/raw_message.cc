@@ -72,13 +72,10 @@ absl::Status CheckNumFields(const grpc::ByteBuffer& bytes,
 
 }  // namespace
 
-absl::Status ParseRequest(const grpc::ByteBuffer& bytes, google::protobuf::Message& request) {
-  if (!bytes.Valid()) {
-    return absl::CancelledError("the call ended before its request had come");
-  }
+absl::Status ParseRequest(grpc::ByteBuffer& bytes, google::protobuf::Message& request) {
   BW_RETURN_IF_ERROR(CheckNumFields(bytes, *request.GetDescriptor()));
   grpc::ByteBuffer taken;
-  taken.Swap(const_cast<grpc::ByteBuffer*>(&bytes));
+  taken.Swap(&bytes);
   grpc::ProtoBufferReader reader(&taken);
   if (!reader.status().ok() || !request.ParseFromZeroCopyStream(&reader)) {
     return Invalid("the request is not a valid ", request.GetTypeName(),

@@ -6,15 +6,23 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "google/protobuf/message.h"
 
 namespace beamwright::rpc {
 
 // InvalidArgument naming the message type, of bytes that are no such message or hold text that is
-// not UTF-8, or of so many fields that they would take many times their size; Cancelled if there
-// are no bytes at all, not even none: the client gave up before. Clears `bytes`, which gRPC would
-// otherwise hold until the call has ended, and hands over as const.
-absl::Status ParseRequest(const grpc::ByteBuffer& bytes, google::protobuf::Message& request);
+// not UTF-8, or of so many fields that they would take many times their size. Clears `bytes`, which
+// would otherwise be held until the call has ended.
+absl::Status ParseRequest(grpc::ByteBuffer& bytes, google::protobuf::Message& request);
+template <typename Request>
+absl::StatusOr<Request> ParseRequest(grpc::ByteBuffer& bytes) {
+  Request request;
+  if (absl::Status status = ParseRequest(bytes, request); !status.ok()) {
+    return status;
+  }
+  return request;
+}
 
 // ResourceExhausted if the reply is larger than a message can be.
 absl::Status SerializeReply(const google::protobuf::Message& reply, grpc::ByteBuffer& bytes);

@@ -3,47 +3,41 @@
 #include <utility>
 
 #include "server/rpc/decode_call.h"
-#include "server/rpc/raw_message.h"
 #include "server/rpc/rpc_status.h"
 
 namespace beamwright::rpc {
 
-StreamDecodeCall* StreamDecodeCall::Start(serving::Decoder& decoder,
+StreamDecodeCall* StreamDecodeCall::Start(const Gate& gate, serving::Decoder& decoder,
                                           grpc::CallbackServerContext& context,
-                                          const grpc::ByteBuffer& request,
-                                          const absl::StatusOr<access::Identity>& identity) {
-  const std::shared_ptr<StreamDecodeCall> call(new StreamDecodeCall(decoder, context));
+                                          const GuardedMethod& method) {
+  const std::shared_ptr<StreamDecodeCall> call(new StreamDecodeCall(gate, decoder, context));
   call->self_ = call;
-  absl::StatusOr<v1::StreamDecodeRequest> parsed(v1::StreamDecodeRequest{});
-  absl::Status status = identity.status();
-  status.Update(status.ok() ? ParseRequest(request, *parsed) : status);
-  if (!status.ok()) {
-    parsed = std::move(status);
-  }
+  call->Begin(method);
+  return call.get();
+}
+
+void StreamDecodeCall::Start(absl::StatusOr<v1::StreamDecodeRequest> request) {
   serving::Caller caller;
   caller.method = serving::Method::kStreamDecode;
-  caller.deadline = DeadlineOf(context);
-  caller.cancelled = call->cancelled_;
-  caller.context = ContextOf(context);
-  if (identity.ok()) {
-    caller.tenant = identity->tenant;
-    caller.priority = identity->priority;
-  }
+  caller.deadline = DeadlineOf(context());
+  caller.cancelled = cancelled_;
+  caller.context = ContextOf(context());
+  caller.tenant = identity().tenant;
+  caller.priority = identity().priority;
   // The engine's thread has other things to do than to write.
-  const auto wake = [&decoder, weak = std::weak_ptr<StreamDecodeCall>(call)] {
+  const auto wake = [&decoder = decoder_, weak = std::weak_ptr<StreamDecodeCall>(self_)] {
     decoder.Post([weak] {
       if (const std::shared_ptr<StreamDecodeCall> woken = weak.lock()) {
         woken->Advance();
       }
     });
   };
-  auto stream = serving::DecodeStream::Start(decoder, std::move(parsed), caller, wake);
+  auto stream = serving::DecodeStream::Start(decoder_, std::move(request), caller, wake);
   {
-    absl::MutexLock lock(&call->mutex_);
-    call->stream_ = std::move(stream);
+    absl::MutexLock lock(&mutex_);
+    stream_ = std::move(stream);
   }
-  call->Advance();  // for what came before the stream was known here
-  return call.get();
+  Advance();  // for what came before the stream was known here
 }
 
 void StreamDecodeCall::OnWriteDone(bool ok) {
@@ -80,8 +74,8 @@ void StreamDecodeCall::Advance() {
       break;
   }
   finished_ = true;
-  AddLoadReport(decoder_, context_);
-  Finish(EndOfCall(end, context_));
+  AddLoadReport(decoder_, context());
+  Finish(EndOfCall(end, context()));
 }
 
 }  // namespace beamwright::rpc

@@ -12,33 +12,38 @@
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "server/access/access.h"
+#include "server/rpc/one_request_call.h"
+#include "server/rpc/raw_message.h"
 #include "server/serving/decode_stream.h"
 
 namespace beamwright::rpc {
 
 // Lives until gRPC is done with it and nobody is about to wake it.
-class StreamDecodeCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
+class StreamDecodeCall final : public OneRequestCall {
  public:
-  // An identity that is an error ends the call with it.
-  static StreamDecodeCall* Start(serving::Decoder& decoder, grpc::CallbackServerContext& context,
-                                 const grpc::ByteBuffer& request,
-                                 const absl::StatusOr<access::Identity>& identity);
+  static StreamDecodeCall* Start(const Gate& gate, serving::Decoder& decoder,
+                                 grpc::CallbackServerContext& context, const GuardedMethod& method);
 
   void OnWriteDone(bool ok) override;
   void OnCancel() override { cancelled_->Cancel(); }
   void OnDone() override { self_ = nullptr; }
 
  private:
-  StreamDecodeCall(serving::Decoder& decoder, grpc::CallbackServerContext& context)
-      : decoder_(decoder), open_(decoder.state()), context_(context) {}
+  StreamDecodeCall(const Gate& gate, serving::Decoder& decoder,
+                   grpc::CallbackServerContext& context)
+      : OneRequestCall(gate, context), decoder_(decoder) {}
+  void OnRequest(grpc::ByteBuffer& bytes) override {
+    Start(ParseRequest<v1::StreamDecodeRequest>(bytes));
+  }
+  void OnRefused(const absl::Status& status) override { Start(status); }
+  // Starts to decode; a request that is an error is refused with it.
+  void Start(absl::StatusOr<v1::StreamDecodeRequest> request);
   // Writes what there is, or ends the call; nothing while a write is under way.
   void Advance();
 
   serving::Decoder& decoder_;
-  const serving::ServingState::OpenCall open_;
-  grpc::CallbackServerContext& context_;
   const std::shared_ptr<engine::CancelFlag> cancelled_ = std::make_shared<engine::CancelFlag>();
   std::shared_ptr<StreamDecodeCall> self_;  // while gRPC uses it
 

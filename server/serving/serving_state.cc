@@ -20,6 +20,14 @@ absl::Status TooManyConnections() {
       absl::Seconds(1));
 }
 
+absl::Status MemoryRunsShort() {
+  return model::WithRetryAfter(
+      model::WithReason(absl::ResourceExhaustedError(
+                            "the server has no memory for the rest of the request; try again"),
+                        model::reason::kOutOfMemory),
+      absl::Seconds(1));
+}
+
 void ServingState::Enter(Phase phase) {
   phase_ = phase;
   Tell();

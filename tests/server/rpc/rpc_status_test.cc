@@ -62,7 +62,8 @@ TEST(RawMessageTest, MoreFieldsThanAnybodyNeedsAreRefusedBeforeTheyTakeMemory) {
 TEST(RawMessageTest, BytesThatAreNoMessageAreRefusedByName) {
   const grpc::Slice slice(std::string{0x1A, 0x7F, 'x'});  // says 127 bytes, has one
   v1::DecodeRequest parsed;
-  const absl::Status status = ParseRequest(grpc::ByteBuffer(&slice, 1), parsed);
+  grpc::ByteBuffer bytes(&slice, 1);
+  const absl::Status status = ParseRequest(bytes, parsed);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("beamwright.v1.DecodeRequest"));
 }

@@ -1,0 +1,40 @@
+#include "server/rpc/incoming_calls.h"
+
+#include <vector>
+
+#include "absl/time/clock.h"
+
+namespace beamwright::rpc {
+
+void IncomingCalls::Add(IncomingCall& call) {
+  const absl::Time now = absl::Now();
+  absl::MutexLock lock(&mutex_);
+  calls_.emplace(&call, now);
+}
+
+bool IncomingCalls::Take(IncomingCall& call) {
+  absl::MutexLock lock(&mutex_);
+  return calls_.erase(&call) > 0;
+}
+
+int IncomingCalls::RefuseOlderThan(absl::Time time, const absl::Status& status) {
+  std::vector<IncomingCall*> refused;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (auto it = calls_.begin(); it != calls_.end();) {
+      if (it->second < time) {
+        refused.push_back(it->first);
+        it = calls_.erase(it);
+      } else {
+        ++it;
+      }
+    }
+  }
+  // A call lives until it is ended, and only who took it out ends it.
+  for (IncomingCall* call : refused) {
+    call->Refuse(status);
+  }
+  return static_cast<int>(refused.size());
+}
+
+}  // namespace beamwright::rpc

@@ -1,0 +1,36 @@
+#include "server/rpc/one_request_call.h"
+
+#include <utility>
+
+namespace beamwright::rpc {
+
+void OneRequestCall::Begin(const GuardedMethod& method) {
+  absl::StatusOr<access::Identity> identity = gate_.Admit(context_, method);
+  if (!identity.ok()) {
+    Refuse(identity.status());
+    return;
+  }
+  identity_ = *std::move(identity);
+  gate_.incoming().Add(*this);
+  StartRead(&request_);
+}
+
+void OneRequestCall::OnReadDone(bool ok) {
+  if (!gate_.incoming().Take(*this)) {
+    return;  // refused meanwhile
+  }
+  if (!ok) {
+    Refuse(absl::CancelledError("the call ended before its request had come"));
+    return;
+  }
+  gate_.CountArrival(request_);
+  open_.emplace(gate_.state());
+  OnRequest(request_);
+}
+
+void OneRequestCall::Refuse(const absl::Status& status) {
+  open_.emplace(gate_.state());
+  OnRefused(status);
+}
+
+}  // namespace beamwright::rpc

@@ -1,0 +1,55 @@
+// OneRequestCall: a call with one request, as gRPC sees it: admitted when its headers have come,
+// handled when its request has.
+#ifndef BEAMWRIGHT_SERVER_RPC_ONE_REQUEST_CALL_H_
+#define BEAMWRIGHT_SERVER_RPC_ONE_REQUEST_CALL_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/access/access.h"
+#include "server/rpc/gate.h"
+#include "server/rpc/incoming_calls.h"
+#include "server/rpc/raw_service.h"
+#include "server/serving/serving_state.h"
+
+namespace beamwright::rpc {
+
+class OneRequestCall : public RawReactor, private IncomingCall {
+ public:
+  // Asks the gate, and then reads the request or ends the call. Once, after it is made.
+  void Begin(const GuardedMethod& method);
+
+ protected:
+  // Gate and context must outlive the call.
+  OneRequestCall(const Gate& gate, grpc::CallbackServerContext& context)
+      : gate_(gate), context_(context) {}
+
+  // The request has come; `bytes` may be taken. Once, unless EndRefused is called.
+  virtual void OnRequest(grpc::ByteBuffer& bytes) = 0;
+  // Nobody may make this call, or its request did not come: ends it. Once.
+  virtual void OnRefused(const absl::Status& status) = 0;
+
+  grpc::CallbackServerContext& context() const { return context_; }
+  // Whose call it is; of nobody in particular before the gate has told.
+  const access::Identity& identity() const { return identity_; }
+
+ private:
+  void OnReadDone(bool ok) final;
+  void Refuse(const absl::Status& status) final;
+
+  const Gate& gate_;
+  grpc::CallbackServerContext& context_;
+  access::Identity identity_;
+  grpc::ByteBuffer request_;
+  // Who only sends a request is owed no answer yet.
+  std::optional<serving::ServingState::OpenCall> open_;
+};
+
+}  // namespace beamwright::rpc
+
+#endif  // BEAMWRIGHT_SERVER_RPC_ONE_REQUEST_CALL_H_

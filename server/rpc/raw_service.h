@@ -1,0 +1,64 @@
+// RawService: a generated gRPC service whose methods are all served as streams of raw bytes.
+//
+// gRPC runs the handler of a unary method when the whole request has come, and holds what came
+// until then. As a stream a call is handled when its headers have come: who may not make it is
+// refused before anything is read, and when memory runs short calls can be ended that have sent
+// only part of their request (incoming_calls.h). Clients see no difference: on the wire a unary
+// call is a stream of one message each way. For raw bytes raw_message.h gives the reason.
+#ifndef BEAMWRIGHT_SERVER_RPC_RAW_SERVICE_H_
+#define BEAMWRIGHT_SERVER_RPC_RAW_SERVICE_H_
+
+#include <grpcpp/impl/codegen/server_callback_handlers.h>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/descriptor.h"
+#include "ops/base/check.h"
+#include "server/rpc/gate.h"
+
+namespace beamwright::rpc {
+
+using RawReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+// `Generated` is the synchronous service that protoc writes (v1::DecodeService::Service).
+template <typename Generated>
+class RawService : public Generated {
+ protected:
+  // Returns the reactor of a call whose headers have come; on any thread.
+  using MakeReactor =
+      std::function<RawReactor*(const GuardedMethod&, grpc::CallbackServerContext&)>;
+
+  explicit RawService(const google::protobuf::ServiceDescriptor& service) : service_(service) {}
+
+  // Serves the method of this name: once for each, before the service is registered. `make` is
+  // given the method as the gate knows it.
+  void Serve(const std::string& name, MakeReactor make) {
+    const google::protobuf::MethodDescriptor* method = service_.FindMethodByName(name);
+    BW_CHECK(method != nullptr);
+    const auto new_handler = [guarded =
+                                  GuardedMethod(absl::StrCat("/", service_.full_name(), "/", name)),
+                              make = std::move(make)] {
+      return new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
+          [guarded, make](grpc::CallbackServerContext* context) {
+            return make(guarded, *context);
+          });
+    };
+    // The first one declares the method to be a stream, the second one that it is handled by
+    // callbacks and in bytes. Each takes a handler; the second replaces the first.
+    this->MarkMethodStreamed(method->index(), new_handler());
+    this->MarkMethodRawCallback(method->index(), new_handler());
+  }
+
+ private:
+  const google::protobuf::ServiceDescriptor& service_;
+};
+
+}  // namespace beamwright::rpc
+
+#endif  // BEAMWRIGHT_SERVER_RPC_RAW_SERVICE_H_
