@@ -119,22 +119,49 @@ bool Acceptor::CutOffGreedy(const ConnectionTable::Progress& before, int64_t lea
     }
     most = std::max(most, bytes);
   }
-  int64_t num_cut_off = 0;
+  int64_t num_reset = 0;
   for (const auto& [connection, bytes] : read) {
     if (most >= least && bytes >= most / 2 && table_.CutOff(connection)) {
-      ++num_cut_off;
+      ++num_reset;
     }
   }
-  num_cut_off_ += num_cut_off;
-  int64_t others = 0;
-  if (num_cut_off > 0 && cut_off_line_.Due(others)) {
-    spdlog::warn(
-        "{} gRPC connections were reset, {} KiB came from one of them: {}; {} more such times "
-        "since "
-        "the last such line",
-        num_cut_off, most >> 10, why, others);
+  TellCutOff(num_reset, most, why);
+  return num_reset > 0;
+}
+
+int64_t Acceptor::CountReadOfClosed() {
+  int64_t read = 0;
+  for (const auto& [client, bytes] : table_.ListClosed()) {
+    read += bytes;
   }
-  return num_cut_off > 0;
+  return read;
+}
+
+bool Acceptor::CutOffReturning(int64_t least, const std::string& why) {
+  const ConnectionTable::ClientProgress closed = table_.ListClosed();
+  int64_t most = 0;
+  for (const auto& [client, bytes] : closed) {
+    most = std::max(most, bytes);
+  }
+  int64_t num_reset = 0;
+  for (const auto& [client, bytes] : closed) {
+    if (most >= least && bytes >= most / 2 && !client.empty()) {
+      num_reset += table_.CutOffClient(client);
+    }
+  }
+  TellCutOff(num_reset, most, why);
+  return num_reset > 0;
+}
+
+void Acceptor::TellCutOff(int64_t num_reset, int64_t most, const std::string& why) {
+  num_cut_off_ += num_reset;
+  int64_t others = 0;
+  if (num_reset > 0 && cut_off_line_.Due(others)) {
+    spdlog::warn(
+        "{} gRPC connections were reset, {} KiB came from one of their clients: {}; {} more such "
+        "times since the last such line",
+        num_reset, most >> 10, why, others);
+  }
 }
 
 void Acceptor::Run() {

@@ -49,6 +49,11 @@ class Acceptor {
   // bytes, and those that were read from half as much; new connections of their clients are refused
   // for a while (ConnectionTable::CutOff). Logged, with why, and counted. False if there was none.
   bool CutOffGreedy(const ConnectionTable::Progress& before, int64_t least, const std::string& why);
+  // The same for clients whose connections ended since BeginWindow, by what was read from those:
+  // what is open of such a client by now is reset.
+  bool CutOffReturning(int64_t least, const std::string& why);
+  int64_t CountReadOfClosed();
+  void BeginWindow() { table_.BeginWindow(); }
   int64_t CountCutOff() const { return num_cut_off_; }
 
  private:
@@ -65,6 +70,7 @@ class Acceptor {
 
   Acceptor(AcceptorOptions options, ListeningSockets sockets, int stop_fd);
   void Run();
+  void TellCutOff(int64_t num_reset, int64_t most, const std::string& why);
   // Takes or refuses one connection. False if it is no use to try again at once.
   bool AcceptFrom(int listening);
 

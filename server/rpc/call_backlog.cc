@@ -6,9 +6,14 @@ namespace beamwright::rpc {
 
 class CallBacklog::Context : public grpc::CallbackServerContext {
  public:
-  explicit Context(CallBacklog& backlog) : backlog_(backlog) { ++backlog_.size_; }
-  // Calls that end without a handler of ours: those of gRPC's own services.
-  ~Context() { Leave(); }
+  explicit Context(CallBacklog& backlog) : backlog_(backlog) {
+    ++backlog_.size_;
+    ++backlog_.num_calls_;
+  }
+  ~Context() {
+    Leave();  // calls that end without a handler of ours: those of gRPC's own services
+    --backlog_.num_calls_;
+  }
   void Leave() { backlog_.size_ -= waits_.exchange(false) ? 1 : 0; }
 
  private:

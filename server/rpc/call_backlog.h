@@ -1,5 +1,5 @@
-// CallBacklog: how many calls gRPC has read for which no handler has run yet. gRPC reads calls
-// faster than it runs handlers and queues them without bound.
+// CallBacklog: how many calls gRPC has read, and for how many of them no handler has run yet. gRPC
+// reads calls faster than it runs handlers and queues them without bound.
 #ifndef BEAMWRIGHT_SERVER_RPC_CALL_BACKLOG_H_
 #define BEAMWRIGHT_SERVER_RPC_CALL_BACKLOG_H_
 
@@ -20,6 +20,8 @@ class CallBacklog {
   // A handler of the call runs.
   void Leave(grpc::CallbackServerContext& context);
   int64_t size() const { return size_; }
+  // How many calls there are: those that wait and those whose handlers have not ended.
+  int64_t num_calls() const { return num_calls_; }
   // How many calls handlers have seen so far.
   int64_t num_left() const { return num_left_; }
 
@@ -28,6 +30,7 @@ class CallBacklog {
   class Context;
 
   std::atomic<int64_t> size_{0};
+  std::atomic<int64_t> num_calls_{0};
   std::atomic<int64_t> num_left_{0};
 };
 

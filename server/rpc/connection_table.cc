@@ -87,29 +87,59 @@ ConnectionTable::Progress ConnectionTable::ListProgress() {
   absl::MutexLock lock(&mutex_);
   DropClosed();
   Progress progress;
-  for (const auto& [fd, entry] : entries_) {
+  for (auto& [fd, entry] : entries_) {
     if (const int64_t bytes = BytesRead(fd); bytes >= 0) {
       progress.emplace(std::pair(fd, entry.inode), bytes);
+      entry.read = bytes;
     }
   }
   return progress;
 }
 
+ConnectionTable::ClientProgress ConnectionTable::ListClosed() {
+  absl::MutexLock lock(&mutex_);
+  DropClosed();
+  return closed_;
+}
+
+void ConnectionTable::BeginWindow() {
+  absl::MutexLock lock(&mutex_);
+  closed_.clear();
+  for (auto& [fd, entry] : entries_) {
+    entry.read_before = entry.read;
+  }
+}
+
+int ConnectionTable::CutOffClient(const std::string& client) {
+  absl::MutexLock lock(&mutex_);
+  Refuse(client);
+  int num_reset = 0;
+  for (const auto& [fd, entry] : entries_) {
+    num_reset += entry.client == client && ResetIfOpen(fd, entry) ? 1 : 0;
+  }
+  return num_reset;
+}
+
 bool ConnectionTable::CutOff(const Progress::key_type& connection) {
   absl::MutexLock lock(&mutex_);
   const auto entry = entries_.find(connection.first);
-  if (entry == entries_.end() || entry->second.inode != connection.second) {
+  if (entry == entries_.end() || entry->second.inode != connection.second ||
+      !ResetIfOpen(connection.first, entry->second)) {
     return false;
   }
+  Refuse(entry->second.client);
+  return true;
+}
+
+bool ConnectionTable::ResetIfOpen(int fd, const Entry& entry) {
   // The number may stand for something else by now, or soon; the duplicate does not change.
-  const int own = fcntl(connection.first, F_DUPFD_CLOEXEC, 0);
+  const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (own < 0) {
     return false;
   }
-  const bool is_open = IsOpen(own, entry->second);
+  const bool is_open = IsOpen(own, entry);
   if (is_open) {
     Reset(own);
-    Refuse(entry->second.client);
   }
   close(own);
   return is_open;
@@ -148,6 +178,9 @@ void ConnectionTable::Leave(int fd) {
   const auto of_client = of_client_.find(entry->second.client);
   if (of_client != of_client_.end() && --of_client->second == 0) {
     of_client_.erase(of_client);
+  }
+  if (const int64_t read = entry->second.read - entry->second.read_before; read > 0) {
+    closed_[entry->second.client] += read;
   }
   entries_.erase(entry);
 }

@@ -41,6 +41,13 @@ class ConnectionTable {
   // Bytes that were read so far from each open TCP connection, by descriptor and inode.
   using Progress = absl::flat_hash_map<std::pair<int, ino_t>, int64_t>;
   Progress ListProgress();
+  // What was read from connections that have ended, by client, since BeginWindow and as far as
+  // ListProgress saw it: those who connect again and again.
+  using ClientProgress = absl::flat_hash_map<std::string, int64_t>;
+  ClientProgress ListClosed();
+  void BeginWindow();
+  // Refuses the client as CutOff does, and resets what is open of it. How many were.
+  int CutOffClient(const std::string& client);
   // Resets an entry of ListProgress if it is still open, and refuses its client for two seconds;
   // for twice as long each time that it happens again within a minute, a minute at most. gRPC finds
   // the connection broken and closes it. False if it was closed before.
@@ -51,6 +58,8 @@ class ConnectionTable {
     dev_t device;
     ino_t inode;
     std::string client;
+    int64_t read = 0;         // when last looked
+    int64_t read_before = 0;  // when the window began
   };
   // Of a client that was cut off.
   struct Refusal {
@@ -58,6 +67,7 @@ class ConnectionTable {
     std::chrono::seconds time{0};
   };
   void Refuse(const std::string& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ResetIfOpen(int fd, const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsOpen(int fd, const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasRoom(const std::string& client) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Leave(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -68,6 +78,7 @@ class ConnectionTable {
   absl::Mutex mutex_;
   absl::flat_hash_map<int, Entry> entries_ ABSL_GUARDED_BY(mutex_);  // by descriptor
   absl::flat_hash_map<std::string, int> of_client_ ABSL_GUARDED_BY(mutex_);
+  ClientProgress closed_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Refusal> refusals_ ABSL_GUARDED_BY(mutex_);  // by client
   std::chrono::steady_clock::time_point looked_ ABSL_GUARDED_BY(mutex_);
 };

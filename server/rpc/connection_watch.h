@@ -10,8 +10,9 @@
 // - It asks whether the server lives, over a connection within the process (a beat), one in 30 ms
 //   while anybody is connected. A beat that is late says that sockets are not read. If no handler
 //   runs in half a second of CPU time either, the connection that was read from most is in the way.
-// - More calls wait for their handlers than the connected clients may have open: gRPC reads streams
-//   that are reset faster than it runs handlers, and queues without bound (call_backlog.h).
+// - More calls wait for their handlers than the connected clients may have open, or twice as many
+//   are open (a call that was reset lives until its handler has noticed): gRPC reads streams that
+//   are reset faster than it runs handlers, and queues without bound (call_backlog.h).
 // - Much of a second was late, and far more was read than handlers were given.
 // - Memory runs short (memory_pressure.h): gRPC holds messages that are not whole without bound.
 //   Calls whose request has not come are refused then; connections are reset if that does not help.
@@ -39,13 +40,18 @@
 
 namespace beamwright::rpc {
 
+// What clients are told that they may do.
+struct ClientLimits {
+  int max_streams = 0;            // calls that a connection may have open
+  int64_t max_message_bytes = 0;  // of a request
+};
+
 class ConnectionWatch {
  public:
-  // The arguments must outlive the watch. The gate knows what handlers were given,
-  // max_streams is how many calls a connection may have open, memory_limit_bytes what the kernel
-  // ends the process at (0: no limit).
-  ConnectionWatch(grpc::Server& server, Acceptor& acceptor, const Gate& gate, int max_streams,
-                  int64_t memory_limit_bytes);
+  // Server, acceptor and gate must outlive the watch. The gate knows what handlers were given;
+  // memory_limit_bytes is what the kernel ends the process at (0: no limit).
+  ConnectionWatch(grpc::Server& server, Acceptor& acceptor, const Gate& gate,
+                  const ClientLimits& limits, int64_t memory_limit_bytes);
   ~ConnectionWatch();
   ConnectionWatch(const ConnectionWatch&) = delete;
   ConnectionWatch& operator=(const ConnectionWatch&) = delete;
@@ -62,10 +68,13 @@ class ConnectionWatch {
   std::shared_ptr<Beat> StartBeat();
   // Whether the beat came in time.
   bool Waits(Beat& beat, absl::Duration time);
-  void CutOff(const Reading& before, int64_t least, const std::string& why);
+  // Whether what was read since may be bodies of requests: no more than arrived and than those on
+  // their way may have, and read as fast as bodies are.
+  bool MayBeBodies(const Reading& before, int64_t read) const;
+  bool CutOff(const Reading& before, int64_t least, const std::string& why);
   // While the beat is due: looks for who is in the way.
   void Search(Beat& beat);
-  // Whether more calls wait for their handlers than clients may have open.
+  // Whether there are more calls than clients may have open.
   bool IsCrowded();
   // Then: looks for who sends them.
   void Thin();
@@ -77,7 +86,7 @@ class ConnectionWatch {
   grpc::Server& server_;
   Acceptor& acceptor_;
   const Gate& gate_;
-  const int max_streams_;
+  const ClientLimits limits_;
   MemoryPressure pressure_;  // the thread's
   // Since when memory runs short; the thread's.
   absl::Time short_since_ = absl::InfiniteFuture();

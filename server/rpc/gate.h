@@ -41,6 +41,8 @@ class Gate {
   // The calls that were admitted and whose request has not come whole.
   IncomingCalls& incoming() const { return incoming_; }
   serving::ServingState& state() const { return decoder_.state(); }
+  // How many messages are waited for or on their way. Whoever reads counts.
+  std::atomic<int64_t>& num_reading() const { return num_reading_; }
   // A message that a handler is given.
   void CountArrival(const grpc::ByteBuffer& message) const;
   // What messages that arrived so far took or may have taken, with their calls, bytes.
@@ -56,6 +58,7 @@ class Gate {
   serving::Decoder& decoder_;
   mutable CallBacklog backlog_;
   mutable IncomingCalls incoming_;
+  mutable std::atomic<int64_t> num_reading_{0};
   mutable std::atomic<int64_t> arrived_bytes_{0};
 };
 

@@ -80,6 +80,7 @@ void InferenceStream::End() {
 }
 
 void InferenceStream::OnReadDone(bool ok) {
+  --gate_.num_reading();
   Entry* entry = nullptr;
   grpc::ByteBuffer bytes;
   {
@@ -169,6 +170,7 @@ void InferenceStream::Advance() {
   }
   if (!reading_ && !at_end_ && !ending_ && entries_.size() < kMaxOpenPerStream) {
     reading_ = true;
+    ++gate_.num_reading();
     StartRead(&request_);
   }
   if ((at_end_ || ending_) && entries_.empty()) {

@@ -12,10 +12,12 @@ void OneRequestCall::Begin(const GuardedMethod& method) {
   }
   identity_ = *std::move(identity);
   gate_.incoming().Add(*this);
+  ++gate_.num_reading();
   StartRead(&request_);
 }
 
 void OneRequestCall::OnReadDone(bool ok) {
+  --gate_.num_reading();
   if (!gate_.incoming().Take(*this)) {
     return;  // refused meanwhile
   }

@@ -103,9 +103,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     connection.fd = fd;
     connections->HandleNewConnection(&connection);
   });
-  server->watch_ =
-      std::make_unique<ConnectionWatch>(*server->server_, *server->acceptor_, server->gate_,
-                                        options.max_concurrent_streams, options.memory_limit_bytes);
+  server->watch_ = std::make_unique<ConnectionWatch>(
+      *server->server_, *server->acceptor_, server->gate_,
+      ClientLimits{options.max_concurrent_streams, options.max_receive_bytes},
+      options.memory_limit_bytes);
   return server;
 }
 
