@@ -1,8 +1,12 @@
 #include "server/rpc/connection_table.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <string>
 #include <vector>
 
 #include "tests/server/rpc/sockets.h"
@@ -68,6 +72,84 @@ TEST(ConnectionTableTest, ANumberThatComesAgainIsCountedOnce) {
   EXPECT_EQ(table.CountOpen(), 1);
   EXPECT_TRUE(table.Enter(b.fd(), "x"));
   EXPECT_EQ(table.CountOpen(), 2);
+}
+
+// A connection of TCP within this test: `near` was read from, `far` sends.
+struct TcpPair {
+  TcpPair() {
+    const int listening = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(bind(listening, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(listening, 1), 0);
+    getsockname(listening, reinterpret_cast<sockaddr*>(&address), &size);
+    far = socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT_EQ(connect(far, reinterpret_cast<sockaddr*>(&address), size), 0);
+    near = accept(listening, nullptr, nullptr);
+    close(listening);
+  }
+  ~TcpPair() {
+    close(far);
+    close(near);
+  }
+  void Send(size_t num_bytes) const {
+    std::string bytes(num_bytes, 'x');
+    EXPECT_EQ(send(far, bytes.data(), num_bytes, 0), static_cast<ssize_t>(num_bytes));
+    EXPECT_EQ(recv(near, bytes.data(), num_bytes, MSG_WAITALL), static_cast<ssize_t>(num_bytes));
+  }
+  void CloseNear() {
+    close(near);
+    near = -1;
+  }
+  int near = -1;
+  int far = -1;
+};
+
+TEST(ConnectionTableTest, WhatWasReadFromConnectionsThatEndedIsTheirClients) {
+  ConnectionTable table(8, 0);
+  TcpPair before;
+  TcpPair first;
+  TcpPair second;
+  const TcpPair other;
+  ASSERT_TRUE(table.Enter(before.near, "x"));
+  before.Send(1000);
+  table.ListProgress();
+  table.BeginWindow();  // what was read until now does not count
+  before.Send(50);
+  ASSERT_TRUE(table.Enter(first.near, "x"));
+  ASSERT_TRUE(table.Enter(second.near, "y"));
+  ASSERT_TRUE(table.Enter(other.near, "y"));
+  first.Send(300);
+  second.Send(7);
+  other.Send(5000);
+  table.ListProgress();
+  before.CloseNear();
+  first.CloseNear();
+  second.CloseNear();
+  EXPECT_EQ(table.ListClosed(), (ConnectionTable::ClientProgress{{"x", 350}, {"y", 7}}));
+  table.BeginWindow();
+  EXPECT_TRUE(table.ListClosed().empty());
+}
+
+TEST(ConnectionTableTest, AClientIsCutOffWithAllThatItHas) {
+  ConnectionTable table(8, 0);
+  const TcpPair a;
+  const TcpPair b;
+  const TcpPair other;
+  const TcpPair again;
+  ASSERT_TRUE(table.Enter(a.near, "x"));
+  ASSERT_TRUE(table.Enter(b.near, "x"));
+  ASSERT_TRUE(table.Enter(other.near, "y"));
+  EXPECT_EQ(table.CutOffClient("x"), 2);
+  char byte = 0;
+  EXPECT_EQ(recv(a.far, &byte, 1, 0), -1);
+  EXPECT_EQ(errno, ECONNRESET);
+  EXPECT_EQ(recv(b.far, &byte, 1, 0), -1);
+  EXPECT_FALSE(table.Enter(again.near, "x"));
+  EXPECT_TRUE(table.Enter(again.near, "y"));
+  other.Send(1);
 }
 
 TEST(ConnectionTableTest, OneClientLeavesRoomForOthers) {
