@@ -108,6 +108,8 @@ GraphFindings CheckGraphOf(const std::string& path, const std::string& allow_lin
   return findings;
 }
 
+}  // namespace
+
 GraphFindings CheckFile(const std::string& path, const std::string& allow_links) {
   DeferredScope deferred;
   GraphFindings findings = CheckGraphOf(path, allow_links);
@@ -115,8 +117,6 @@ GraphFindings CheckFile(const std::string& path, const std::string& allow_links)
   findings.status = read.ok() ? findings.status : read;
   return findings;
 }
-
-}  // namespace
 
 // Shows what the file declares if more can't be known; then the reason is a remark, and an error
 // unless it is only that an operator is missing here.

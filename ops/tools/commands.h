@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "ops/tools/check.h"
 
 namespace beamwright::ops {
 
@@ -35,6 +36,9 @@ struct CheckFlags {
   std::string allow_links;
 };
 absl::Status Check(const CheckFlags& flags, std::ostream& output);
+// What it finds in one file. A file that the server can't read has the reader's error, or all
+// operators that are missing.
+GraphFindings CheckFile(const std::string& path, const std::string& allow_links);
 
 struct BenchFlags {
   std::string file;

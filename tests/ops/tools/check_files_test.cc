@@ -65,6 +65,22 @@ TEST(CheckFiles, AnEncoderThatMixesSourcesIsTold) {
                         "ReduceMax 'loudest' cannot be told apart"));
 }
 
+// `run` and the server refuse a file whose declarations contradict what its nodes compute.
+TEST(CheckFiles, AnOutputOfAnotherRankIsRefused) {
+  const std::string rows = "dim { dim_param: 'rows' } ";
+  const std::string text = absl::StrCat(
+      "ir_version: 8 opset_import { version: 13 } graph { name: 'g' input { name: 'x' type { "
+      "tensor_type { elem_type: 1 shape { ",
+      rows, "dim { dim_value: 2 } } } } } output { name: 'y' type { tensor_type { elem_type: 1 ",
+      "shape { ", rows, "} } } } node { op_type: 'Neg' name: 'minus' input: 'x' output: 'y' } }");
+  onnx::ModelProto model;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &model));
+  const Outcome outcome = Check("rank.onnx", model.SerializeAsString());
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("can't be loaded"));
+  EXPECT_THAT(outcome.output, HasSubstr("'minus' (Neg): value is declared [?] but is [?, 2]"));
+}
+
 TEST(CheckFiles, OnnxNodesInBodiesAreListed) {
   const std::string type =
       "type { tensor_type { elem_type: 1 shape { dim { dim_param: 'rows' } dim { dim_value: 2 } } "
