@@ -101,6 +101,8 @@ class ExtentsFinder {
         FollowLoop(static_cast<int>(i), outputs);
       } else if (node.op != "Parameter" && node.op != "Constant" && outputs.size() == 1) {
         outputs[0].shape = SpecialShape(node);
+      } else if (node.op == "DynamicQuantizeLinear") {
+        outputs[0].shape = Input(node, 0).shape;
       }
       for (size_t output = 0; output < outputs.size(); ++output) {
         Complete(static_cast<int>(i), output, outputs[output]);

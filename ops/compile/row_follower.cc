@@ -100,7 +100,15 @@ void RowFollower::Follow(int index) {
   } else if (node.branches != nullptr) {
     FollowBranches(index, inputs);
   } else {
+    NoteScale(node, inputs);
     FollowOperator(index, inputs);
+  }
+}
+
+void RowFollower::NoteScale(const Node& node, const std::vector<RowInfo>& inputs) const {
+  const int64_t axis = node.attributes.Int("item_axis", 0).value_or(0);
+  if (context_.scales != nullptr && axis < 0) {
+    (*context_.scales)[static_cast<size_t>(-1 - axis)] = inputs[0];
   }
 }
 

@@ -14,6 +14,7 @@ namespace beamwright::ops {
 struct RowContext {
   const OperatorSet& operators;
   Symbols& symbols;
+  std::vector<RowInfo>* scales = nullptr;  // as of ProveRowsApart
 };
 
 class RowFollower {
@@ -37,6 +38,7 @@ class RowFollower {
   void Follow(int index);
   bool IsDeclared(int index, int axis) const;
   void FollowOperator(int index, const std::vector<RowInfo>& inputs);
+  void NoteScale(const Node& node, const std::vector<RowInfo>& inputs) const;
   void FollowLoop(int index, const std::vector<RowInfo>& inputs);
   void FollowItemsApart(int index, const std::vector<RowInfo>& inputs);
   void FollowBranches(int index, const std::vector<RowInfo>& inputs);

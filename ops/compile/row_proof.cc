@@ -31,7 +31,7 @@ std::string WhyNotAny(const Graph& graph) {
 }  // namespace
 
 RowProof ProveRowsApart(const Graph& graph, const GraphInfo& info, const OperatorSet& operators,
-                        const RowInputs& inputs) {
+                        const RowInputs& inputs, std::vector<RowInfo>* scales) {
   if (std::string why = WhyNotAny(graph); !why.empty()) {
     return Unproven(std::move(why));
   }
@@ -49,7 +49,7 @@ RowProof ProveRowsApart(const Graph& graph, const GraphInfo& info, const Operato
   const Extents extents = Extents::Find(graph, info, operators, symbols, known);
   const RowFollower follower(graph, info, extents, RowExtents(rows),
                              std::vector<RowInfo>(graph.parameters.size(), {Kind::kRows, 0, 1}),
-                             {operators, symbols});
+                             {operators, symbols, scales});
   RowProof proof;
   proof.separable = true;
   for (size_t i = 0; i < graph.results.size(); ++i) {

@@ -28,9 +28,11 @@ struct RowInputs {
   int lengths = -1;
 };
 
-// `graph` and `info` as InferGraph leaves them.
+// `graph` and `info` as InferGraph leaves them. `scales`, unless null: what each node with an
+// item_axis of -1 - i, not decided yet, takes its scale of becomes (*scales)[i]
+// (ops/compile/item_scales.h).
 RowProof ProveRowsApart(const Graph& graph, const GraphInfo& info, const OperatorSet& operators,
-                        const RowInputs& inputs = {});
+                        const RowInputs& inputs = {}, std::vector<RowInfo>* scales = nullptr);
 
 }  // namespace beamwright::ops
 

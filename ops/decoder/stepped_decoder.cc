@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
+#include "ops/compile/item_scales.h"
 #include "ops/decoder/decoder_form.h"
 #include "ops/decoder/split_projection.h"
 #include "ops/decoder/step_form.h"
@@ -178,6 +179,7 @@ class DecoderCompiler {
     TakeProjection(loop, info);
     BW_RETURN_IF_ERROR(FindVocabulary(loop.body));
     const OperatorSet& operators = Operators(options_.steps);
+    TakeScalesByRow(info, operators, loop);
     const int num_tokens = std::max(decoder_.vocabulary_size, options_.begin_token + 1);
     decoder_.token_tables =
         AddTokenTables({num_tokens, options_.token_table_share}, operators, loop, info);

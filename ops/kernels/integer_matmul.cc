@@ -2,6 +2,8 @@
 #include <vector>
 
 #include "ops/kernels/inputs.h"
+#include "ops/kernels/integer_product.h"
+#include "ops/kernels/offsets.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/product_shapes.h"
 #include "ops/kernels/quantization.h"
@@ -10,46 +12,56 @@
 namespace beamwright::ops {
 namespace {
 
-// A value per row of a (or column of b), or one for all. `list` may be absent: zeros.
-absl::Status CheckPerRow(const InputInfo& list, absl::string_view name, int64_t extent, bool rows) {
-  if (list.dtype == DType::kUndefined || !list.shape.has_rank() || list.shape.rank() == 0) {
+// What holds for the rows of a, or for the columns of b: one value for all; a list, one for each;
+// or of the operand's rank, broadcast to it, with extent 1 on the axis that is summed over. `list`
+// may be absent: zeros.
+absl::Status CheckPerRow(const InputInfo& list, absl::string_view name, const PartialShape& operand,
+                         bool rows) {
+  if (list.dtype == DType::kUndefined || !list.shape.has_rank() || !operand.has_rank() ||
+      list.shape.rank() == 0) {
     return absl::OkStatus();
   }
-  // [n], [.., n, 1] or [.., 1, n], all other extents 1.
-  int64_t count = 1;
-  bool fits = true;
-  for (int axis = 0; axis < list.shape.rank(); ++axis) {
-    const int64_t dim = list.shape.dim(axis);
+  bool fits = list.shape.rank() <= std::max(operand.rank(), 1);
+  for (int axis = 0; fits && axis < list.shape.rank(); ++axis) {
     const int from_right = list.shape.rank() - axis;
-    const bool here = list.shape.rank() == 1 || from_right == (rows ? 2 : 1);
-    fits = fits && (here || dim == 1 || dim < 0);
-    count = here ? dim : count;
+    const bool summed = list.shape.rank() > 1 && from_right == (rows ? 1 : 2);
+    const int its_own = list.shape.rank() == 1 && rows ? 2 : from_right;
+    const int64_t extent =
+        operand.rank() == 1 || summed ? 1 : operand.dim(operand.rank() - its_own);
+    const int64_t dim = list.shape.dim(axis);
+    fits = dim == 1 || MergeExtents(dim, extent).ok();
   }
-  fits = fits && (count == 1 || MergeExtents(count, extent).ok());
   return fits ? absl::OkStatus()
               : Invalid(name, ": shape ", list.shape.ToString(),
                         " is neither one value nor one for ",
                         rows ? "each row of a" : "each column of b");
 }
 
-int64_t ExtentFromRight(const PartialShape& shape, int distance) {
-  return shape.has_rank() && shape.rank() >= distance ? shape.dim(shape.rank() - distance)
-         : shape.has_rank()                           ? 1
-                                                      : PartialShape::kDynamic;
-}
-
+// The values of `list` for each row of a (column of b), matrix by matrix.
 template <typename T>
-std::vector<T> Expand(const Tensor* list, int64_t count) {
-  std::vector<T> result(static_cast<size_t>(count), T{});
+std::vector<T> Expand(const Tensor* list, const Tensor& operand, bool rows) {
+  const int rank = operand.rank();
+  Shape dims(operand.shape().begin(), operand.shape().end());
+  const size_t summed = static_cast<size_t>(rank == 1 ? 0 : rank - (rows ? 1 : 2));
+  dims[summed] = 1;
+  std::vector<T> result(static_cast<size_t>(NumElements(dims)), T{});
   if (list == nullptr || !list->has_value()) {
     return result;
   }
+  // A list is one of the axis that stays.
+  Shape strides(dims.size(), 0);
+  const Shape own(list->shape().begin(), list->shape().end());
+  const Shape dense = DenseStrides(own);
+  for (size_t i = 0; i < own.size(); ++i) {
+    const size_t from_right = own.size() == 1 && rows && rank > 1 ? 2 : own.size() - i;
+    strides[dims.size() - from_right] = own[i] == 1 ? 0 : dense[i];
+  }
+  const std::vector<int64_t> offsets = Offsets(dims, strides);
   VisitDType(list->dtype(), [&](auto type) {
     using S = decltype(type);
     if constexpr (std::is_arithmetic_v<S>) {
-      for (int64_t i = 0; i < count; ++i) {
-        result[static_cast<size_t>(i)] =
-            static_cast<T>(list->data<S>()[list->num_elements() == 1 ? 0 : i]);
+      for (size_t i = 0; i < offsets.size(); ++i) {
+        result[i] = static_cast<T>(list->data<S>()[offsets[i]]);
       }
     }
   });
@@ -60,14 +72,15 @@ int32_t ByteAt(const Tensor& tensor, int64_t i) {
   return tensor.dtype() == DType::kI8 ? tensor.data<int8_t>()[i] : tensor.data<uint8_t>()[i];
 }
 
-// Calls row(first output element, row of its matrix, sums) for each row of the product.
+// Calls visit(first output element, row among all of a, first column among all of b, sums) for each
+// row of the product.
 // Sums are exact: |a - a0| and |b - b0| are below 2^9, so a product of 2^44 terms fits into 64
 // bits.
 template <typename Row>
 void MultiplyIntegers(const ProductPlan& plan, int num_threads, const Tensor& a, const Tensor& b,
                       const Tensor* a_zero, const Tensor* b_zero, Row visit) {
-  const std::vector<int32_t> zero_a = Expand<int32_t>(a_zero, plan.rows);
-  const std::vector<int32_t> zero_b = Expand<int32_t>(b_zero, plan.columns);
+  const std::vector<int32_t> zero_a = Expand<int32_t>(a_zero, a, true);
+  const std::vector<int32_t> zero_b = Expand<int32_t>(b_zero, b, false);
   const int64_t items = static_cast<int64_t>(plan.pairs.size()) * plan.rows;
   ParallelFor(num_threads, items, items * plan.depth * plan.columns, [&](int64_t item) {
     static thread_local std::vector<int64_t> sums;
@@ -77,36 +90,52 @@ void MultiplyIntegers(const ProductPlan& plan, int num_threads, const Tensor& a,
     for (int64_t k = 0; k < plan.depth; ++k) {
       const int64_t at = (matrix_b * plan.depth + k) * plan.columns;
       const int32_t left = ByteAt(a, (matrix_a * plan.rows + row) * plan.depth + k) -
-                           zero_a[static_cast<size_t>(row)];
+                           zero_a[static_cast<size_t>(matrix_a * plan.rows + row)];
       for (int64_t n = 0; n < plan.columns; ++n) {
-        sums[static_cast<size_t>(n)] += left * (ByteAt(b, at + n) - zero_b[static_cast<size_t>(n)]);
+        sums[static_cast<size_t>(n)] +=
+            left * (ByteAt(b, at + n) - zero_b[static_cast<size_t>(matrix_b * plan.columns + n)]);
       }
     }
-    visit(item * plan.columns, row, sums);
+    visit(item * plan.columns, matrix_a * plan.rows + row, matrix_b * plan.columns, sums);
   });
 }
 
-// Rows of a product whose other inputs are the same for every row and not one per row.
+bool IsOne(const InputInfo& input) {
+  return input.shape.is_static() && NumElements(input.shape.dims()) == 1;
+}
+
+// Whether what goes with an operand (`own`: its rows) goes along with its rows: one value for all,
+// or one for each row, standing where the operand's rows stand. A list for each column of b does
+// not hinder rows of a; `is_list` says that this is one.
+bool GoesAlong(const RowInfo& own, const InputInfo& operand, const RowInfo& rows,
+               const InputInfo& value, bool is_list) {
+  if (IsFixed(rows)) {
+    return IsOne(value) || (IsFixed(own) && is_list);
+  }
+  return IsRows(own) && rows == own && operand.shape.has_rank() && value.shape.has_rank() &&
+         operand.shape.rank() == value.shape.rank();
+}
+
+// Rows of a product. of_a and of_b: scales and zero points of the operands, by input.
 RowInfo IntegerProductRows(absl::Span<const RowInfo> rows, absl::Span<const InputInfo> inputs,
-                           size_t b, std::initializer_list<size_t> per_row) {
+                           size_t b, std::initializer_list<size_t> of_a,
+                           std::initializer_list<size_t> of_b) {
   if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
     return *simple;
   }
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (i != 0 && i != b && !IsFixed(rows[i])) {
+  for (const size_t i : of_a) {
+    if (Present(inputs, i) && !GoesAlong(rows[0], inputs[0], rows[i], inputs[i], false)) {
       return kMixedRows;
     }
   }
-  for (const size_t i : per_row) {
-    if (Present(inputs, i) &&
-        (!inputs[i].shape.is_static() || NumElements(inputs[i].shape.dims()) != 1)) {
+  for (const size_t i : of_b) {
+    if (Present(inputs, i) && !GoesAlong(rows[b], inputs[b], rows[i], inputs[i], true)) {
       return kMixedRows;
     }
   }
   const RowInfo infos[] = {rows[0], rows[b]};
   const InputInfo operands[] = {inputs[0], inputs[b]};
-  // A zero point for each column of b forbids rows there; b with rows is not looked at further.
-  return IsRows(rows[b]) ? kMixedRows : ProductRows({}, infos, operands);
+  return ProductRows({}, infos, operands);
 }
 
 absl::Status CheckBytes(const InputInfo& input, absl::string_view name, const InputInfo& zero,
@@ -130,11 +159,8 @@ struct MatMulIntegerOp {
     BW_RETURN_IF_ERROR(CheckBytes(inputs[1], "b", b_zero, "b_zero_point"));
     outputs[0].dtype = DType::kI32;
     BW_ASSIGN_OR_RETURN(outputs[0].shape, ProductShape({}, inputs[0].shape, inputs[1].shape));
-    BW_RETURN_IF_ERROR(
-        CheckPerRow(a_zero, "a_zero_point", ExtentFromRight(inputs[0].shape, 2), true));
-    return CheckPerRow(b_zero, "b_zero_point",
-                       inputs[1].shape.rank() == 1 ? 1 : ExtentFromRight(inputs[1].shape, 1),
-                       false);
+    BW_RETURN_IF_ERROR(CheckPerRow(a_zero, "a_zero_point", inputs[0].shape, true));
+    return CheckPerRow(b_zero, "b_zero_point", inputs[1].shape, false);
   }
 
   static absl::Status Compute(const Options&, const ExecutionContext& context,
@@ -143,7 +169,7 @@ struct MatMulIntegerOp {
     int32_t* const out = outputs[0].mutable_data<int32_t>();
     MultiplyIntegers(plan, context.num_threads, *inputs[0], *inputs[1], InputOrNull(inputs, 2),
                      InputOrNull(inputs, 3),
-                     [&](int64_t first, int64_t, const std::vector<int64_t>& sums) {
+                     [&](int64_t first, int64_t, int64_t, const std::vector<int64_t>& sums) {
                        for (size_t n = 0; n < sums.size(); ++n) {
                          out[first + static_cast<int64_t>(n)] = static_cast<int32_t>(sums[n]);
                        }
@@ -153,7 +179,7 @@ struct MatMulIntegerOp {
 
   static RowInfo Rows(const Node&, absl::Span<const RowInfo> rows,
                       absl::Span<const InputInfo> inputs) {
-    return IntegerProductRows(rows, inputs, 1, {2});
+    return IntegerProductRows(rows, inputs, 1, {2}, {3});
   }
 };
 
@@ -171,12 +197,10 @@ struct QLinearMatMulOp {
     BW_RETURN_IF_ERROR(ExpectType(inputs[kBScale], "b_scale", {DType::kF32}));
     BW_RETURN_IF_ERROR(ExpectType(inputs[kYScale], "y_scale", {DType::kF32}));
     BW_RETURN_IF_ERROR(ExpectType(inputs[kYZero], "y_zero_point", {DType::kI8, DType::kU8}));
-    const int64_t rows = ExtentFromRight(inputs[kA].shape, 2);
-    const int64_t columns = inputs[kB].shape.rank() == 1 ? 1 : ExtentFromRight(inputs[kB].shape, 1);
-    BW_RETURN_IF_ERROR(CheckPerRow(inputs[kAScale], "a_scale", rows, true));
-    BW_RETURN_IF_ERROR(CheckPerRow(inputs[kAZero], "a_zero_point", rows, true));
-    BW_RETURN_IF_ERROR(CheckPerRow(inputs[kBScale], "b_scale", columns, false));
-    BW_RETURN_IF_ERROR(CheckPerRow(inputs[kBZero], "b_zero_point", columns, false));
+    BW_RETURN_IF_ERROR(CheckPerRow(inputs[kAScale], "a_scale", inputs[kA].shape, true));
+    BW_RETURN_IF_ERROR(CheckPerRow(inputs[kAZero], "a_zero_point", inputs[kA].shape, true));
+    BW_RETURN_IF_ERROR(CheckPerRow(inputs[kBScale], "b_scale", inputs[kB].shape, false));
+    BW_RETURN_IF_ERROR(CheckPerRow(inputs[kBZero], "b_zero_point", inputs[kB].shape, false));
     for (const size_t i : {kYScale, kYZero}) {
       if (inputs[i].shape.is_static() && NumElements(inputs[i].shape.dims()) != 1) {
         return Invalid(i == kYScale ? "y_scale" : "y_zero_point", ": shape ",
@@ -191,40 +215,92 @@ struct QLinearMatMulOp {
   static absl::Status Compute(const Options&, const ExecutionContext& context,
                               absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
     const ProductPlan plan = PlanProduct({}, inputs[kA]->shape(), inputs[kB]->shape());
-    const std::vector<float> a_scale = Expand<float>(inputs[kAScale], plan.rows);
-    const std::vector<float> b_scale = Expand<float>(inputs[kBScale], plan.columns);
+    const std::vector<float> a_scale = Expand<float>(inputs[kAScale], *inputs[kA], true);
+    const std::vector<float> b_scale = Expand<float>(inputs[kBScale], *inputs[kB], false);
     const float y_scale = *inputs[kYScale]->data<float>();
     const float y_zero = static_cast<float>(ByteAt(*inputs[kYZero], 0));
-    const auto store = [&](auto* out, int64_t first, int64_t row,
+    const auto store = [&](auto* out, int64_t first, int64_t row, int64_t column,
                            const std::vector<int64_t>& sums) {
       using T = std::remove_pointer_t<decltype(out)>;
       for (size_t n = 0; n < sums.size(); ++n) {
-        const float factor = a_scale[static_cast<size_t>(row)] * b_scale[n] / y_scale;
+        const float factor =
+            a_scale[static_cast<size_t>(row)] * b_scale[static_cast<size_t>(column) + n] / y_scale;
         out[first + static_cast<int64_t>(n)] =
             Saturate<T>(std::nearbyint(static_cast<float>(sums[n]) * factor) + y_zero);
       }
     };
-    MultiplyIntegers(plan, context.num_threads, *inputs[kA], *inputs[kB], inputs[kAZero],
-                     inputs[kBZero],
-                     [&](int64_t first, int64_t row, const std::vector<int64_t>& sums) {
-                       if (outputs[0].dtype() == DType::kI8) {
-                         store(outputs[0].mutable_data<int8_t>(), first, row, sums);
-                       } else {
-                         store(outputs[0].mutable_data<uint8_t>(), first, row, sums);
-                       }
-                     });
+    MultiplyIntegers(
+        plan, context.num_threads, *inputs[kA], *inputs[kB], inputs[kAZero], inputs[kBZero],
+        [&](int64_t first, int64_t row, int64_t column, const std::vector<int64_t>& sums) {
+          if (outputs[0].dtype() == DType::kI8) {
+            store(outputs[0].mutable_data<int8_t>(), first, row, column, sums);
+          } else {
+            store(outputs[0].mutable_data<uint8_t>(), first, row, column, sums);
+          }
+        });
     return absl::OkStatus();
   }
 
   static RowInfo Rows(const Node&, absl::Span<const RowInfo> rows,
                       absl::Span<const InputInfo> inputs) {
-    return IntegerProductRows(rows, inputs, kB, {kAScale, kAZero});
+    if (!IsFixed(rows[kYScale]) || !IsFixed(rows[kYZero])) {
+      return RowsWithoutRows(rows).value_or(kMixedRows);
+    }
+    return IntegerProductRows(rows, inputs, kB, {kAScale, kAZero}, {kBScale, kBZero});
   }
 };
 
+// MatMulInteger with a matrix b that is known at load, and its zero point as well.
+class PackedIntegerKernel final : public Kernel {
+ public:
+  PackedIntegerKernel(const Tensor& b, const Tensor* b_zero)
+      : b_{b.dtype(), PartialShape(b.shape())}, packed_(b, b_zero) {}
+
+  bool NeedsInput(size_t index) const override { return index != 1; }
+
+  absl::Status Run(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
+                   absl::Span<Tensor> outputs) const override {
+    RuntimeInfos infos = DescribeInputs(inputs);
+    infos[1] = b_;
+    RuntimeResults results(outputs.size());
+    BW_RETURN_IF_ERROR(MatMulIntegerOp::Shapes({}, infos, absl::MakeSpan(results)));
+    BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
+    const Tensor& a = *inputs[0];
+    const int64_t depth = packed_.depth();
+    const std::vector<int32_t> zeros = Expand<int32_t>(InputOrNull(inputs, 2), a, true);
+    const auto rows = static_cast<int64_t>(zeros.size());
+    static thread_local std::vector<int16_t> widened;  // kept from run to run
+    widened.assign(static_cast<size_t>(rows * packed_.stride()), 0);
+    for (int64_t row = 0; row < rows; ++row) {
+      int16_t* const to = widened.data() + row * packed_.stride();
+      for (int64_t k = 0; k < depth; ++k) {
+        to[k] = static_cast<int16_t>(ByteAt(a, row * depth + k) - zeros[static_cast<size_t>(row)]);
+      }
+    }
+    packed_.Multiply(context.num_threads, widened.data(), rows, outputs[0].mutable_data<int32_t>());
+    return absl::OkStatus();
+  }
+
+ private:
+  const InputInfo b_;
+  const PackedIntegers packed_;
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeMatMulInteger(const KernelRequest& request) {
+  const absl::Span<const InputInfo> inputs = request.inputs;
+  const Tensor* const b = inputs[1].value;
+  const bool has_zero = Present(inputs, 3);
+  const bool zero_known = !has_zero || (inputs[3].value != nullptr && inputs[3].shape.rank() <= 2);
+  if (b != nullptr && b->rank() == 2 && zero_known) {
+    return std::make_unique<PackedIntegerKernel>(*b, has_zero ? inputs[3].value : nullptr);
+  }
+  return MakeAs<MatMulIntegerOp>(request);
+}
+
 }  // namespace
 
-constinit const OperatorCode kMatMulInteger = CodeOf<MatMulIntegerOp>(&MatMulIntegerOp::Rows);
+constinit const OperatorCode kMatMulInteger = {&InferAs<MatMulIntegerOp>, &MakeMatMulInteger,
+                                               &MatMulIntegerOp::Rows};
 constinit const OperatorCode kQLinearMatMul = CodeOf<QLinearMatMulOp>(&QLinearMatMulOp::Rows);
 
 }  // namespace beamwright::ops

@@ -24,12 +24,17 @@ extern const OperatorCode kQuantizeLinear;
 // x (i8, u8, i16, u16, i32), x_scale (f32, f16, bf16), x_zero_point: attributes axis, block_size.
 // (x - x_zero_point) * x_scale in f32, of the scale's type.
 extern const OperatorCode kDequantizeLinear;
-// x f32: y u8, y_scale, y_zero_point, over the range of all of x and 0.
+// dynamic_quantize.cc: x f32: y u8, y_scale, y_zero_point, over the range of all of x and 0. With
+// attribute item_axis (>= 0), which a served model is given (ops/compile/item_scales.h), over the
+// range of each item: `item_extent` (1) indices of that axis. y_scale and y_zero_point have x's
+// rank then, and extent 1 on all other axes. item_axis -1: an axis that is not known yet, for
+// inference alone.
 extern const OperatorCode kDynamicQuantizeLinear;
 
 // integer_matmul.cc: products of i8 and u8, summed exactly in i32 (wrapping beyond).
-// a, b, a_zero_point, b_zero_point: zero points are scalars or [1], or one per row of a ([M] or
-// [.., M, 1]) and one per column of b ([N] or [.., 1, N]).
+// a, b, a_zero_point, b_zero_point: zero points are scalars or [1], or one per row of a ([M], or what
+// broadcasts to [.., M, 1]) and one per column of b ([N], or what broadcasts to [.., 1, N]). A matrix
+// b that is known at load is packed (ops/kernels/integer_product.h).
 extern const OperatorCode kMatMulInteger;
 // a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point: scales (f32) like zero
 // points, those of y scalars. saturate(round(product * (a_scale * b_scale / y_scale)) +

@@ -200,48 +200,9 @@ struct DequantizeOp {
   }
 };
 
-struct DynamicQuantizeOp {
-  using Options = NoOptions;
-  static absl::StatusOr<Options> Parse(const Node& node) { return NoOptions::Parse(node); }
-
-  static absl::Status Shapes(const Options&, absl::Span<const InputInfo> inputs,
-                             absl::Span<ValueInfo> outputs) {
-    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 1, 1, outputs, 3));
-    BW_RETURN_IF_ERROR(ExpectType(inputs[0], "x", {DType::kF32}));
-    outputs[0] = {DType::kU8, inputs[0].shape, {}};
-    outputs[1] = {DType::kF32, PartialShape(Shape()), {}};
-    outputs[2] = {DType::kU8, PartialShape(Shape()), {}};
-    return absl::OkStatus();
-  }
-
-  static absl::Status Compute(const Options&, const ExecutionContext&,
-                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
-    const absl::Span<const float> in = inputs[0]->span<float>();
-    float least = 0;
-    float most = 0;
-    for (const float x : in) {
-      least = std::min(least, x);
-      most = std::max(most, x);
-    }
-    const float scale = (most - least) / 255.0f;
-    // All zeros: any scale will do, and 0 / 0 must not come of it.
-    const float divisor = scale == 0.0f ? 1.0f : scale;
-    const uint8_t zero = Saturate<uint8_t>(std::nearbyint(-least / divisor));
-    for (size_t i = 0; i < in.size(); ++i) {
-      outputs[0].mutable_data<uint8_t>()[i] =
-          Saturate<uint8_t>(std::nearbyint(in[i] / divisor) + static_cast<float>(zero));
-    }
-    *outputs[1].mutable_data<float>() = scale;
-    *outputs[2].mutable_data<uint8_t>() = zero;
-    return absl::OkStatus();
-  }
-};
-
 }  // namespace
 
 constinit const OperatorCode kQuantizeLinear = CodeOf<QuantizeOp>(&LinearRows);
 constinit const OperatorCode kDequantizeLinear = CodeOf<DequantizeOp>(&LinearRows);
-// The scale is taken over all rows.
-constinit const OperatorCode kDynamicQuantizeLinear = CodeOf<DynamicQuantizeOp>(&ExtentRows);
 
 }  // namespace beamwright::ops

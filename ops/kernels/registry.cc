@@ -63,7 +63,7 @@ std::vector<Operator> KernelOperators(Precision weights) {
       Line("DepthToSpace", kDepthSpace, {"block_size", "mode"}),
       Line("DequantizeLinear", kDequantizeLinear, {"axis", "block_size"}),
       Line("Divide", kArithmetic, {"auto_broadcast", "m_pythondiv"}),
-      Line("DynamicQuantizeLinear", kDynamicQuantizeLinear),
+      Line("DynamicQuantizeLinear", kDynamicQuantizeLinear, {"item_axis", "item_extent"}),
       Line("Einsum", kEinsum, {"equation"}),
       Line("Elu", kAttributeActivation, {"alpha"}),
       Line("EmbeddingBagOffsets", kEmbeddingBagOffsets, {"reduction"}),

@@ -4,6 +4,7 @@
 
 #include "ops/base/status.h"
 #include "ops/compile/hoist_inputs.h"
+#include "ops/compile/item_scales.h"
 #include "ops/compile/shape_folding.h"
 #include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
@@ -37,7 +38,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph, Precision wei
   BW_ASSIGN_OR_RETURN(GraphInfo info, InferGraph(model->graph_, operators));
   BW_RETURN_IF_ERROR(FoldShapes(model->graph_, info, operators));
   if (proof != nullptr) {
-    *proof = ProveRowsApart(model->graph_, info, operators, *rows);
+    *proof = TakeScalesByItem(info, operators, *rows, model->graph_);
   }
   BW_RETURN_IF_ERROR(HoistInputProducts(model->graph_, info, operators));
   DropLargeConstants(model->graph_);

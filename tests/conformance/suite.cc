@@ -168,9 +168,28 @@ std::vector<std::string> UncoveredOperators(const std::vector<Case>& cases) {
   return uncovered;
 }
 
-absl::Status RunCase(const Case& test) {
+namespace {
+
+// A case with a file `by_item` is run as an encoder is, over several items at once, and must be
+// proven to keep them apart.
+absl::StatusOr<std::unique_ptr<Model>> CompileCase(const Case& test) {
   BW_ASSIGN_OR_RETURN(Graph graph, ReadGraph(GraphFile(test.folder)));
-  BW_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::Compile(std::move(graph)));
+  if (!std::filesystem::exists(test.folder + "/by_item")) {
+    return Model::Compile(std::move(graph));
+  }
+  RowProof proof;
+  absl::StatusOr<std::unique_ptr<Model>> model =
+      Model::Compile(std::move(graph), Precision::kF32, RowInputs{0, -1}, proof);
+  if (model.ok() && !proof.separable) {
+    return Invalid("items are not kept apart: ", proof.reason);
+  }
+  return model;
+}
+
+}  // namespace
+
+absl::Status RunCase(const Case& test) {
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, CompileCase(test));
   int num_sets = 0;
   for (;; ++num_sets) {
     const std::string inputs_file = absl::StrCat(test.folder, "/inputs_", num_sets, ".npz");

@@ -21,6 +21,8 @@ class OnnxBuild(Build):
         self.inputs = []
         self.initializers = []
         self.nodes = []
+        self.rewrite = None  # what another program makes of the model: a function of it
+        self.by_item = False  # run as a served model: expected is what each item gives alone
 
     def input(self, *shapes, dtype="f4", low=-1, high=1, values=()):
         """A graph input. One data set for each shape, or for each array of `values`; extents that differ between
@@ -78,7 +80,8 @@ class OnnxBuild(Build):
         domains = {node.domain for node in self.nodes} - {""}
         version = min(helper.find_min_ir_version_for(imports), _MAX_IR_VERSION)
         imports += [helper.make_opsetid(domain, 1) for domain in sorted(domains)]
-        return helper.make_model(graph, opset_imports=imports, ir_version=version)
+        model = helper.make_model(graph, opset_imports=imports, ir_version=version)
+        return self.rewrite(model) if self.rewrite else model
 
 
 def subgraph(name, inputs, outputs, nodes):
@@ -130,6 +133,16 @@ def _session(model):
     )
 
 
+def _run_by_item(session, results, inputs):
+    """The outputs of each item (an index of the first axis) computed alone, joined."""
+    count = next(iter(inputs.values())).shape[0]
+    alone = [
+        session.run(results, {name: array[i : i + 1] for name, array in inputs.items()})
+        for i in range(count)
+    ]
+    return [np.concatenate(arrays) for arrays in zip(*alone)]
+
+
 def save_arrays(path, arrays):
     """.npz in C order, bf16 as f32: what the runner reads."""
     arrays = {name: np.array(array, order="C") for name, array in arrays.items()}
@@ -153,10 +166,14 @@ def save(case_name, function, arguments, folder):
         if build.reference is not None:
             computed.append([np.asarray(array) for array in build.reference(*inputs.values())])
         else:
-            computed.append(_session(build.model(results)).run(results, inputs))
+            session = _session(build.model(results))
+            run = _run_by_item if build.by_item else type(session).run
+            computed.append(run(session, results, inputs))
     types = [helper.np_dtype_to_tensor_dtype(array.dtype) for array in computed[0]]
     model = build.model(results, types)
     onnx.save_model(model, folder / "model.onnx")
+    if build.by_item:
+        (folder / "by_item").touch()
     for index, (inputs, outputs) in enumerate(zip(build.data_sets(), computed)):
         save_arrays(folder / f"inputs_{index}.npz", inputs)
         save_arrays(

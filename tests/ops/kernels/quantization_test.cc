@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/base/vector_isa.h"
 #include "tests/ops/kernels/onnx_vectors.h"
 #include "tests/ops/kernels/run_operator.h"
 
@@ -111,11 +112,55 @@ TEST(Quantization, RefusesScalesThatDoNotFit) {
               HasSubstr("do not multiply"));
 }
 
-TEST(DynamicQuantizeLinear, AllZerosHaveNoScale) {
+// As ONNX Runtime has it.
+TEST(DynamicQuantizeLinear, AllZerosHaveScaleOne) {
   const std::vector<Tensor> outputs = *RunAll({"DynamicQuantizeLinear", {F32({2}, {0, 0})}, {}, 3});
   EXPECT_THAT(Integers(outputs[0]), ElementsAre(0, 0));
-  EXPECT_THAT(Floats(outputs[1]), ElementsAre(0));
+  EXPECT_THAT(Floats(outputs[1]), ElementsAre(1));
   EXPECT_THAT(Integers(outputs[2]), ElementsAre(0));
+}
+
+// Each item of any axis gets what it gets alone.
+TEST(DynamicQuantizeLinear, ItemsAreWhatTheyAreAlone) {
+  Random random(3);
+  for (const int axis : {0, 1, 2}) {
+    for (const int64_t extent : {1, 2}) {
+      const Tensor x = random.Floats({4, 6, 2}, -2, 3);
+      const int64_t count = x.dim(axis) / extent;
+      const std::vector<Tensor> all =
+          *RunAll({"DynamicQuantizeLinear",
+                   {x},
+                   {{"item_axis", int64_t{axis}}, {"item_extent", extent}},
+                   3});
+      for (int64_t item = 0; item < count; ++item) {
+        const auto part = [&](const Tensor& of) {
+          return RunOne({"Slice",
+                         {of, I64({1}, {item * extent}), I64({1}, {(item + 1) * extent}),
+                          I64({1}, {1}), I64({1}, {axis})}});
+        };
+        const std::vector<Tensor> alone = *RunAll({"DynamicQuantizeLinear", {part(x)}, {}, 3});
+        EXPECT_TRUE(SameBits(part(all[0]), alone[0]));
+        for (const float scale : Floats(part(all[1]))) {
+          EXPECT_EQ(scale, Floats(alone[1])[0]);
+        }
+        for (const int64_t zero : Integers(part(all[2]))) {
+          EXPECT_EQ(zero, Integers(alone[2])[0]);
+        }
+      }
+    }
+  }
+}
+
+TEST(DynamicQuantizeLinear, ItemsMustFitTheirAxis) {
+  const auto error = [](int64_t axis, int64_t extent) {
+    return ErrorOf({"DynamicQuantizeLinear",
+                    {F32({2, 3}, {0, 1, 2, 3, 4, 5})},
+                    {{"item_axis", axis}, {"item_extent", extent}},
+                    3});
+  };
+  EXPECT_THAT(error(2, 1), HasSubstr("item_axis"));
+  EXPECT_THAT(error(1, 2), HasSubstr("item_extent"));
+  EXPECT_THAT(error(1, 0), HasSubstr("item_extent"));
 }
 
 // Sums are exact where f32 would not be, and wrap where i32 does.
@@ -124,12 +169,17 @@ TEST(MatMulInteger, EqualsIntegerSums) {
   for (int trial = 0; trial < 24; ++trial) {
     const DType left = trial % 2 == 0 ? DType::kU8 : DType::kI8;
     const DType right = trial % 4 < 2 ? DType::kU8 : DType::kI8;
-    const int64_t m = random.Int(1, 4), k = random.Int(1, 60), n = random.Int(1, 5);
+    const int64_t m = random.Int(1, 9), k = random.Int(1, 60), n = random.Int(1, 40);
     const Tensor a = random.Ints({2, m, k}, left == DType::kU8 ? 0 : -128, 127, left);
     const Tensor b = random.Ints({k, n}, right == DType::kU8 ? 0 : -128, 127, right);
     const Tensor a_zero = random.Ints({m}, 0, 100, left);
     const Tensor b_zero = random.Ints({n}, 0, 100, right);
     const std::vector<int64_t> out = Integers(RunOne({"MatMulInteger", {a, b, a_zero, b_zero}}));
+    for (const VectorIsa isa : {VectorIsa::kPlain, VectorIsa::kAvx2, VectorIsa::kAvx512}) {
+      const ScopedVectorIsa scope(isa);
+      const Call packed{"MatMulInteger", {a, b, a_zero, b_zero}, {}, 1, {1, 3}};
+      ASSERT_EQ(Integers(RunOne(packed)), out) << "packed";
+    }
     for (int64_t row = 0; row < 2 * m; ++row) {
       for (int64_t column = 0; column < n; ++column) {
         int64_t sum = 0;
@@ -147,6 +197,25 @@ TEST(MatMulInteger, EqualsIntegerSums) {
   const Tensor row = Bytes({1, depth}, std::vector<int64_t>(depth, 255));
   EXPECT_THAT(Integers(RunOne({"MatMulInteger", {row, row.Reshaped({depth, 1})}})),
               ElementsAre(65025000));
+}
+
+// A zero point for each item of a batch, as a scale by item has it.
+TEST(MatMulInteger, AZeroPointMayGoWithTheBatch) {
+  Random random(4);
+  const Tensor a = random.Ints({2, 3, 5}, 0, 255, DType::kU8);
+  const Tensor b = random.Ints({5, 4}, -128, 127, DType::kI8);
+  const Tensor zeros = random.Ints({2, 1, 1}, 0, 255, DType::kU8);
+  for (const std::vector<size_t>& constants : {std::vector<size_t>{}, {1}}) {
+    const Tensor all = RunOne({"MatMulInteger", {a, b, zeros}, {}, 1, constants});
+    for (int64_t item = 0; item < 2; ++item) {
+      const auto part = [&](const Tensor& of) {
+        return RunOne(
+            {"Slice", {of, I64({1}, {item}), I64({1}, {item + 1}), I64({1}, {1}), I64({1}, {0})}});
+      };
+      const Tensor zero = part(zeros).Reshaped({});
+      EXPECT_TRUE(SameBits(part(all), RunOne({"MatMulInteger", {part(a), b, zero}})));
+    }
+  }
 }
 
 TEST(FakeQuantize, EqualsTheFormula) {

@@ -20,19 +20,6 @@ ValueId Standardised(Layers& in, ValueId x, const std::vector<int64_t>& axes) {
   return in.Add("Divide", {centred, deviation});
 }
 
-// What `quantize_dynamic` writes before a product.
-ValueId DynamicallyQuantised(Layers& in, ValueId x) {
-  const ValueId bytes = in.graph.Add("DynamicQuantizeLinear", {x}, {}, "", 3);
-  std::vector<int8_t> weights;
-  for (int i = 0; i < kFeatures * kFeatures; ++i) {
-    weights.push_back(static_cast<int8_t>(i * 37 % 255 - 127));
-  }
-  const ValueId weight =
-      in.graph.Constant(ops::Tensor::Of<int8_t>({kFeatures, kFeatures}, weights));
-  const ValueId sums = in.Add("MatMulInteger", {bytes, weight, {bytes.node, 2}});
-  return in.Add("Multiply", {in.Float(sums), {bytes.node, 1}});
-}
-
 ValueId QuantisedByMaximum(Layers& in, ValueId x) {
   const ValueId most = in.Reduce("ReduceMax", in.Add("Abs", {x}), kAll);
   const ValueId scale = in.Add("Divide", {most, in.F32(127)});
@@ -171,7 +158,6 @@ std::vector<TrialEncoder> ByReduction() {
          const ValueId least = in.Add("Subtract", {in.Reduce("ReduceMax", x, kAll), in.F32(2)});
          return in.Add("Maximum", {x, least});
        }},
-      {"QuantizeDynamic", DynamicallyQuantised},
       {"QuantisedByMaximum", QuantisedByMaximum},
       {"FakeQuantizeInComputedRange",
        [](Layers& in, ValueId x) {

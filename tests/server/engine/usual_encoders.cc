@@ -295,9 +295,23 @@ ValueId OverTime(Layers& in, ValueId x) {
   return in.Add("Add", {in.Add("Add", {norm, picked}), in.Reduce("ReduceMean", top, {1})});
 }
 
+// What `quantize_dynamic` writes before a product.
+ValueId DynamicallyQuantised(Layers& in, ValueId x) {
+  const ValueId bytes = in.graph.Add("DynamicQuantizeLinear", {x}, {}, "", 3);
+  std::vector<int8_t> weights;
+  for (int i = 0; i < kFeatures * kFeatures; ++i) {
+    weights.push_back(static_cast<int8_t>(i * 37 % 255 - 127));
+  }
+  const ValueId weight =
+      in.graph.Constant(ops::Tensor::Of<int8_t>({kFeatures, kFeatures}, weights));
+  const ValueId sums = in.Add("MatMulInteger", {bytes, weight, {bytes.node, 2}});
+  return in.Add("Multiply", {in.Float(sums), {bytes.node, 1}});
+}
+
 std::vector<TrialEncoder> Recurrences() {
   return {
       {"Gru", [](Layers& in, ValueId x) { return Recurrent(in, "GRUCell", x, false); }},
+      {"QuantizeDynamic", DynamicallyQuantised},
       {"ReversedLstm", [](Layers& in, ValueId x) { return Recurrent(in, "LSTMCell", x, true); }},
       {"BiLstm", [](Layers& in, ValueId x) { return BiLstm(in, x); }},
       {"BiLstmWithLengths", [](Layers& in, ValueId x) { return BiLstm(in, x, true); },

@@ -1,6 +1,10 @@
 """Quantised operators: linear quantisation, integer products, and what dynamic quantisation writes."""
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
+import onnx
 
 from .registry import suite
 
@@ -279,3 +283,96 @@ def dynamic_quantize_lstm(b, direction, dtype, per_column, options):
         direction=direction,
         **MICROSOFT,
     )
+
+
+def quantised_by(quantise, **options):
+    """What ONNX Runtime's quantiser makes of a model, which it takes and gives as files."""
+
+    def rewrite(model):
+        with tempfile.TemporaryDirectory() as folder:
+            before, after = Path(folder) / "before.onnx", Path(folder) / "after.onnx"
+            onnx.save_model(model, before)
+            quantise(before, after, **options)
+            return onnx.load_model(after)
+
+    return rewrite
+
+
+def dynamically(**options):
+    from onnxruntime.quantization import quantize_dynamic
+
+    return quantised_by(quantize_dynamic, **options)
+
+
+def float_layers(b, x, size, layers):
+    """[batch, time, size] through layers of this kind."""
+    hidden = 4
+    if layers == "dense":
+        for _ in range(2):
+            product = b.node("MatMul", x, b.weights(size, 5))
+            x, size = b.node("Tanh", b.node("Add", product, b.weights(5))), 5
+        return x
+    if layers == "conv":
+        turned = b.node("Transpose", x, perm=[0, 2, 1])
+        y = b.node("Conv", turned, b.weights(5, size, 3), b.weights(5), pads=[1, 1])
+        return b.node("Transpose", b.node("Relu", y), perm=[0, 2, 1])
+    count = 2 if layers == "bidirectional" else 1
+    y = b.node(
+        "LSTM",
+        b.node("Transpose", x, perm=[1, 0, 2]),
+        b.weights(count, 4 * hidden, size),
+        b.weights(count, 4 * hidden, hidden),
+        b.weights(count, 8 * hidden),
+        hidden_size=hidden,
+        direction="forward" if count == 1 else layers,
+    )
+    y = b.node("Transpose", y, perm=[2, 0, 1, 3])  # [batch, time, directions, hidden]
+    y = b.node("Reshape", y, b.integers([0, 0, count * hidden]))
+    return b.node("MatMul", y, b.weights(count * hidden, 3))
+
+
+LAYERS = ["dense", "conv", "forward", "bidirectional"]
+
+
+@suite.case(layers=LAYERS, per_channel=[False, True], items=["alone", "together"])
+def quantised_dynamically(b, layers, per_channel, items):
+    """An encoder as quantize_dynamic writes it, run as a file and as served."""
+    shapes = [(1, 5, 6)] if items == "alone" else [(4, 5, 6), (3, 2, 6)]
+    b.by_item = items == "together"
+    b.rewrite = dynamically(per_channel=per_channel)
+    b.tolerance = 2e-5
+    return float_layers(b, b.input(*shapes, low=-2, high=3), 6, layers)
+
+
+class Calibration:
+    """Arrays for quantize_static to find ranges with."""
+
+    def __init__(self, name, arrays):
+        self.feeds = iter([{name: array} for array in arrays])
+
+    def get_next(self):
+        return next(self.feeds, None)
+
+
+@suite.case(layers=LAYERS, form=["QDQ", "QOperator"], per_channel=[False, True], dtype=["u1", "i1"])
+def quantised_statically(b, layers, form, per_channel, dtype):
+    """An encoder as quantize_static writes it: scales are constants, so items stay apart by themselves."""
+    from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
+
+    x = b.input((4, 5, 6), (3, 2, 6), low=-2, high=3)
+    y = float_layers(b, x, 6, layers)
+    b.by_item = True
+
+    def quantise(before, after):
+        quantize_static(
+            before,
+            after,
+            Calibration(x, b.feeds[x]),
+            quant_format=getattr(QuantFormat, form),
+            per_channel=per_channel,
+            activation_type=QuantType.QUInt8 if dtype == "u1" else QuantType.QInt8,
+        )
+
+    b.rewrite = quantised_by(quantise)
+    b.tolerance = 2e-5
+    return y
