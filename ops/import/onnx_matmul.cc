@@ -33,7 +33,31 @@ void Einsum(OnnxNode& n) {
   n.Out(0, n.Add("Einsum", n.inputs(), {{"equation", n.String("equation", "")}}));
 }
 
+// alpha * A' * B'
+void FusedMatMul(OnnxNode& n) {
+  const double alpha = n.Float("alpha", 1);
+  if (n.Flag("transBatchA", false) || n.Flag("transBatchB", false)) {
+    n.Unsupported("attributes 'transBatchA' and 'transBatchB' must be 0");
+  }
+  const ValueId y =
+      n.Add("MatMul", {n.In(0), n.In(1)},
+            {{"transpose_a", n.Flag("transA", false)}, {"transpose_b", n.Flag("transB", false)}});
+  n.Out(0, alpha == 1 ? y : n.Add("Multiply", {y, n.Like(alpha, y)}));
+}
+
+void BiasGelu(OnnxNode& n) {
+  const ValueId x = n.Add("Add", {n.In(0), n.In(1)});
+  n.Out(0, n.Add("Gelu", {x}, {{"approximation_mode", "erf"}}));
+}
+
 }  // namespace
+
+std::vector<OnnxOperator> OnnxMicrosoftFused() {
+  return {
+      {"BiasGelu", {1}, 2, 2, 1, "Add, Gelu", BiasGelu},
+      {"FusedMatMul", {1}, 2, 2, 1, "MatMul, Multiply", FusedMatMul},
+  };
+}
 
 std::vector<OnnxOperator> OnnxMatMul() {
   return {

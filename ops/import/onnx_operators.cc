@@ -36,7 +36,7 @@ const Table& MicrosoftTable() {
     OnnxOperator gelu = StandardTable().at("Gelu");
     gelu.versions = {1};
     result->emplace("Gelu", gelu);
-    for (const auto family : {OnnxMicrosoftQuantized, OnnxMicrosoftRecurrent}) {
+    for (const auto family : {OnnxMicrosoftFused, OnnxMicrosoftQuantized, OnnxMicrosoftRecurrent}) {
       for (OnnxOperator& op : family()) {
         BW_CHECK(result->emplace(op.name, op).second);
       }

@@ -54,6 +54,7 @@ std::vector<OnnxOperator> OnnxRecurrent();      // onnx_recurrent.cc
 std::vector<OnnxOperator> OnnxReductions();     // onnx_reduce.cc
 std::vector<OnnxOperator> OnnxShapes();         // onnx_shape.cc
 // Of com.microsoft, ONNX Runtime's own.
+std::vector<OnnxOperator> OnnxMicrosoftFused();      // onnx_matmul.cc
 std::vector<OnnxOperator> OnnxMicrosoftQuantized();  // onnx_quantized.cc
 std::vector<OnnxOperator> OnnxMicrosoftRecurrent();  // onnx_recurrent.cc
 // Of kOnnxSequenceDomain: onnx_sequence_operators.cc.

@@ -186,3 +186,18 @@ def attention_packed(b):
     b.opset = 23
     inputs = [b.input((2, 4, 12)), b.input((2, 5, 12)), b.input((2, 5, 12))]
     return b.node("Attention", *inputs, q_num_heads=3, kv_num_heads=3, scale=0.4)
+
+
+@suite.case(trans=[(0, 0), (1, 0), (0, 1), (1, 1)], alpha=[1.0, 0.25])
+def fused_matmul(b, trans, alpha):
+    """As ONNX Runtime's optimiser writes it."""
+    x = b.input((2, 3, 4) if not trans[0] else (2, 4, 3))
+    y = b.weights(*((4, 5) if not trans[1] else (5, 4)))
+    return b.node(
+        "FusedMatMul", x, y, transA=trans[0], transB=trans[1], alpha=alpha, domain="com.microsoft"
+    )
+
+
+@suite.case()
+def bias_gelu(b):
+    return b.node("BiasGelu", b.input((2, 3, 4)), b.weights(4), domain="com.microsoft")
