@@ -28,9 +28,8 @@ absl::StatusOr<OnnxOpsets> ReadOpsets(
   OnnxOpsets opsets;
   for (const onnx::OperatorSetIdProto& import : imports) {
     const std::string domain(Domain(import.domain()));
-    if (!opsets.emplace(domain, import.version()).second) {
-      return Invalid("opset import: domain ", Quote(domain), " occurs twice");
-    }
+    // Of several imports of a domain the last one counts, as in ONNX Runtime.
+    opsets[domain] = import.version();
   }
   const auto standard = opsets.find("");
   if (standard != opsets.end() &&
