@@ -102,8 +102,11 @@ ConnectionWatch::ConnectionWatch(grpc::Server& server, Acceptor& acceptor, const
       acceptor_(acceptor),
       gate_(gate),
       limits_(limits),
-      pressure_(memory_limit_bytes),
-      thread_([this] { Run(); }) {}
+      pressure_(memory_limit_bytes) {
+  // Before anybody can use up the files, and so that their number does not grow later.
+  Connect();
+  thread_ = std::thread([this] { Run(); });
+}
 
 ConnectionWatch::~ConnectionWatch() {
   {
@@ -131,15 +134,22 @@ bool ConnectionWatch::Wait(absl::Duration time) {
   return true;
 }
 
+void ConnectionWatch::Connect() {
+  int fds[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0) {
+    return;  // no file is left; there will be one
+  }
+  grpc::AddInsecureChannelFromFd(&server_, fds[0]);
+  stub_ =
+      inference::GRPCInferenceService::NewStub(grpc::CreateInsecureChannelFromFd("watch", fds[1]));
+}
+
 std::shared_ptr<ConnectionWatch::Beat> ConnectionWatch::StartBeat() {
   if (stub_ == nullptr) {
-    int fds[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0) {
-      return nullptr;  // no file is left; there will be one
-    }
-    grpc::AddInsecureChannelFromFd(&server_, fds[0]);
-    stub_ = inference::GRPCInferenceService::NewStub(
-        grpc::CreateInsecureChannelFromFd("watch", fds[1]));
+    Connect();
+  }
+  if (stub_ == nullptr) {
+    return nullptr;
   }
   auto beat = std::make_shared<Beat>();
   beat->stub = stub_;
@@ -191,13 +201,14 @@ void ConnectionWatch::Search(Beat& beat) {
   Reading before(acceptor_, gate_);
   while (Pause(absl::ZeroDuration()) && !Waits(beat, kBetweenLooks)) {
     Relieve();
-    acceptor_.ListProgress();  // for LookBack, of connections that end before it
+    // Each time, for LookBack: of connections that end before it.
+    const ConnectionTable::Progress progress = acceptor_.ListProgress();
     const bool is_crowded = IsCrowded();
     const bool is_served = gate_.backlog().num_left() != before.num_handled;
     if (is_crowded) {
       CutOff(before, kLeastReadInLook, "there are more calls than may be open");
     } else if (!is_served && before.CpuSecondsSince() >= kPatience &&
-               !MayBeBodies(before, before.ReadSince(acceptor_.ListProgress()))) {
+               !MayBeBodies(before, before.ReadSince(progress))) {
       CutOff(before, kLeastRead, "nobody else was read from");
     } else if (!is_served) {
       continue;

@@ -65,6 +65,8 @@ class ConnectionWatch {
   bool Pause(absl::Duration time);
   // The same, with an eye on memory.
   bool Wait(absl::Duration time);
+  // Sets stub_, unless no file is left.
+  void Connect();
   std::shared_ptr<Beat> StartBeat();
   // Whether the beat came in time.
   bool Waits(Beat& beat, absl::Duration time);

@@ -166,7 +166,7 @@ def files():
         function("f", ["x"], ["y"], node("f", ["x"], ["y"], domain="own"))))
     yield "a long name", "at most 4096", lambda: calls(
         50_000, node("Relu", ["x"], ["y"], name="n" * 500_000))
-    yield "a long list in a function called 50,000 times", "has 200000 elements", lambda: calls(
+    yield "a long list in a function called 50,000 times", "calls of functions", lambda: calls(
         50_000, node("Transpose", ["x"], ["y"], attribute("perm", INTS, [0] * 200_000)))
     yield "a constant in a function called 50,000 times", "", lambda: calls(
         50_000, node("Constant", [], ["c"], attribute("value", TENSOR, tensor(

@@ -15,8 +15,7 @@ import tempfile
 import ir_files
 import onnx_files
 
-# `check` loads a model as the server does, compiled steps included: 50,000 layers of a decoder take 215 MiB.
-MEMORY = 256 << 20
+MEMORY = 200 << 20
 # Seconds of computing: a guard against hanging, far above the two of the documentation.
 PATIENCE = 20
 MEASURE = pathlib.Path(__file__).with_name("measure.py")
