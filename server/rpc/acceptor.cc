@@ -112,21 +112,15 @@ void Acceptor::Stop() {
 bool Acceptor::CutOffGreedy(const ConnectionTable::Progress& before, int64_t least,
                             const std::string& why) {
   ConnectionTable::Progress read = table_.ListProgress();
-  int64_t most = 0;
   for (auto& [connection, bytes] : read) {
     if (const auto was = before.find(connection); was != before.end()) {
       bytes -= was->second;
     }
-    most = std::max(most, bytes);
   }
-  int64_t num_reset = 0;
-  for (const auto& [connection, bytes] : read) {
-    if (most >= least && bytes >= most / 2 && table_.CutOff(connection)) {
-      ++num_reset;
-    }
-  }
-  TellCutOff(num_reset, most, why);
-  return num_reset > 0;
+  return CutOffMost(read, least, why,
+                    [this](const ConnectionTable::Progress::key_type& connection) {
+                      return table_.CutOff(connection) ? 1 : 0;
+                    });
 }
 
 int64_t Acceptor::CountReadOfClosed() {
@@ -138,22 +132,22 @@ int64_t Acceptor::CountReadOfClosed() {
 }
 
 bool Acceptor::CutOffReturning(int64_t least, const std::string& why) {
-  const ConnectionTable::ClientProgress closed = table_.ListClosed();
+  return CutOffMost(table_.ListClosed(), least, why, [this](const std::string& client) {
+    return client.empty() ? 0 : table_.CutOffClient(client);
+  });
+}
+
+template <typename Read, typename Reset>
+bool Acceptor::CutOffMost(const Read& read, int64_t least, const std::string& why,
+                          const Reset& reset) {
   int64_t most = 0;
-  for (const auto& [client, bytes] : closed) {
+  for (const auto& [who, bytes] : read) {
     most = std::max(most, bytes);
   }
   int64_t num_reset = 0;
-  for (const auto& [client, bytes] : closed) {
-    if (most >= least && bytes >= most / 2 && !client.empty()) {
-      num_reset += table_.CutOffClient(client);
-    }
+  for (const auto& [who, bytes] : read) {
+    num_reset += most >= least && bytes >= most / 2 ? reset(who) : 0;
   }
-  TellCutOff(num_reset, most, why);
-  return num_reset > 0;
-}
-
-void Acceptor::TellCutOff(int64_t num_reset, int64_t most, const std::string& why) {
   num_cut_off_ += num_reset;
   int64_t others = 0;
   if (num_reset > 0 && cut_off_line_.Due(others)) {
@@ -162,6 +156,7 @@ void Acceptor::TellCutOff(int64_t num_reset, int64_t most, const std::string& wh
         "times since the last such line",
         num_reset, most >> 10, why, others);
   }
+  return num_reset > 0;
 }
 
 void Acceptor::Run() {

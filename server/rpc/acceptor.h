@@ -70,7 +70,10 @@ class Acceptor {
 
   Acceptor(AcceptorOptions options, ListeningSockets sockets, int stop_fd);
   void Run();
-  void TellCutOff(int64_t num_reset, int64_t most, const std::string& why);
+  // Calls `reset`, which tells how many connections it reset, for each of `read` (by whom: bytes)
+  // that was read from at least half as much as the one that was read from most.
+  template <typename Read, typename Reset>
+  bool CutOffMost(const Read& read, int64_t least, const std::string& why, const Reset& reset);
   // Takes or refuses one connection. False if it is no use to try again at once.
   bool AcceptFrom(int listening);
 

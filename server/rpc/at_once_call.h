@@ -18,7 +18,7 @@ template <typename Request, typename Response, typename Handler>
 class AtOnceCall final : public OneRequestCall {
  public:
   AtOnceCall(const Gate& gate, grpc::CallbackServerContext& context, const Handler& handler)
-      : OneRequestCall(gate, context), gate_(gate), handler_(handler) {}
+      : OneRequestCall(gate, context), handler_(handler) {}
 
   void OnDone() override { delete this; }
 
@@ -34,23 +34,17 @@ class AtOnceCall final : public OneRequestCall {
 
   // Counted: it was refused before it was understood.
   void OnRefused(const absl::Status& status) override {
-    gate_.CountRefusal(context(), status);
+    gate().CountRefusal(context(), status);
     Finish(ToGrpcStatus(status));
   }
 
   void Answer(const absl::StatusOr<Response>& response) {
-    const absl::Status status =
-        response.ok() ? SerializeReply(*response, reply_bytes_) : response.status();
-    if (status.ok()) {
-      StartWriteAndFinish(&reply_bytes_, grpc::WriteOptions(), grpc::Status::OK);
-    } else {
+    if (const absl::Status status = Send(response); !status.ok()) {
       Finish(ToGrpcStatus(status));
     }
   }
 
-  const Gate& gate_;
   const Handler handler_;
-  grpc::ByteBuffer reply_bytes_;
 };
 
 // What makes such calls, for RawService::Serve.

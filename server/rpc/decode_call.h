@@ -54,11 +54,8 @@ class DecodeCallBase : public OneRequestCall {
   // Ends the call; once.
   template <typename Message>
   void Answer(const absl::StatusOr<Message>& reply) {
-    const absl::Status status = reply.ok() ? SerializeReply(*reply, reply_bytes_) : reply.status();
     AddLoadReport(decoder_, context());
-    if (status.ok()) {
-      StartWriteAndFinish(&reply_bytes_, grpc::WriteOptions(), grpc::Status::OK);
-    } else {
+    if (const absl::Status status = Send(reply); !status.ok()) {
       Finish(EndOfCall(status, decoder_.CallOnWire(status), context()));
     }
   }
@@ -71,7 +68,6 @@ class DecodeCallBase : public OneRequestCall {
 
   serving::Decoder& decoder_;
   const serving::Method method_;
-  grpc::ByteBuffer reply_bytes_;
   const std::shared_ptr<engine::CancelFlag> cancelled_ = std::make_shared<engine::CancelFlag>();
 };
 

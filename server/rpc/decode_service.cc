@@ -8,8 +8,7 @@
 
 namespace beamwright::rpc {
 
-DecodeService::DecodeService(const Gate& gate, serving::Decoder& decoder)
-    : RawService(*v1::DecodeRequest::descriptor()->file()->FindServiceByName("DecodeService")) {
+DecodeService::DecodeService(const Gate& gate, serving::Decoder& decoder) {
   Serve("Decode", DecodeCallsOf<v1::DecodeRequest>(
                       gate, decoder, serving::Method::kDecode,
                       [&decoder](absl::StatusOr<v1::DecodeRequest> request,

@@ -11,7 +11,7 @@
 namespace beamwright::rpc {
 
 // Thread-safe. Gate and decoder must outlive it.
-class DecodeService final : public RawService<v1::DecodeService::Service> {
+class DecodeService final : public RawService<v1::DecodeService> {
  public:
   DecodeService(const Gate& gate, serving::Decoder& decoder);
 };

@@ -6,10 +6,7 @@
 namespace beamwright::rpc {
 
 InferenceService::InferenceService(const Gate& gate, oip::Service& service)
-    : RawService(*inference::ServerLiveRequest::descriptor()->file()->FindServiceByName(
-          "GRPCInferenceService")),
-      gate_(gate),
-      service_(service) {
+    : gate_(gate), service_(service) {
   Serve("ModelInfer", DecodeCallsOf<inference::ModelInferRequest>(
                           gate, service.decoder(), serving::Method::kModelInfer,
                           [&service](const absl::StatusOr<inference::ModelInferRequest>& request,

@@ -13,7 +13,7 @@
 namespace beamwright::rpc {
 
 // Thread-safe. Gate and service must outlive it.
-class InferenceService final : public RawService<inference::GRPCInferenceService::Service> {
+class InferenceService final : public RawService<inference::GRPCInferenceService> {
  public:
   InferenceService(const Gate& gate, oip::Service& service);
 

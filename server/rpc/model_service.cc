@@ -4,8 +4,7 @@
 
 namespace beamwright::rpc {
 
-ModelService::ModelService(const Gate& gate, const serving::ModelRegistry& models)
-    : RawService(*v1::ListModelsRequest::descriptor()->file()->FindServiceByName("ModelService")) {
+ModelService::ModelService(const Gate& gate, const serving::ModelRegistry& models) {
   Serve("ListModels", AtOnceCallsOf<v1::ListModelsRequest, v1::ListModelsResponse>(
                           gate, [&models](const v1::ListModelsRequest& /*request*/,
                                           const auto& answer) { answer(models.ListAll()); }));

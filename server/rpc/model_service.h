@@ -10,7 +10,7 @@
 namespace beamwright::rpc {
 
 // Thread-safe. Gate and registry must outlive it.
-class ModelService final : public RawService<v1::ModelService::Service> {
+class ModelService final : public RawService<v1::ModelService> {
  public:
   ModelService(const Gate& gate, const serving::ModelRegistry& models);
 };

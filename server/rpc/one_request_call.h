@@ -10,10 +10,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
+#include "ops/base/status.h"
 #include "server/access/access.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/incoming_calls.h"
+#include "server/rpc/raw_message.h"
 #include "server/rpc/raw_service.h"
 #include "server/serving/serving_state.h"
 
@@ -29,11 +30,22 @@ class OneRequestCall : public RawReactor, private IncomingCall {
   OneRequestCall(const Gate& gate, grpc::CallbackServerContext& context)
       : gate_(gate), context_(context) {}
 
-  // The request has come; `bytes` may be taken. Once, unless EndRefused is called.
+  // The request has come; `bytes` may be taken. Once, unless the call is refused.
   virtual void OnRequest(grpc::ByteBuffer& bytes) = 0;
   // Nobody may make this call, or its request did not come: ends it. Once.
   virtual void OnRefused(const absl::Status& status) = 0;
 
+  // Sends the one answer and ends the call with OK. An error, of the reply or because it can't be
+  // sent, is returned, and the call goes on. Once.
+  template <typename Message>
+  absl::Status Send(const absl::StatusOr<Message>& reply) {
+    BW_RETURN_IF_ERROR(reply.status());
+    BW_RETURN_IF_ERROR(SerializeReply(*reply, reply_));
+    StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
+    return absl::OkStatus();
+  }
+
+  const Gate& gate() const { return gate_; }
   grpc::CallbackServerContext& context() const { return context_; }
   // Whose call it is; of nobody in particular before the gate has told.
   const access::Identity& identity() const { return identity_; }
@@ -46,6 +58,7 @@ class OneRequestCall : public RawReactor, private IncomingCall {
   grpc::CallbackServerContext& context_;
   access::Identity identity_;
   grpc::ByteBuffer request_;
+  grpc::ByteBuffer reply_;
   // Who only sends a request is owed no answer yet.
   std::optional<serving::ServingState::OpenCall> open_;
 };

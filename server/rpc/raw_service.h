@@ -26,23 +26,23 @@ namespace beamwright::rpc {
 
 using RawReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-// `Generated` is the synchronous service that protoc writes (v1::DecodeService::Service).
+// `Generated` is the class that protoc writes for the service (v1::DecodeService).
 template <typename Generated>
-class RawService : public Generated {
+class RawService : public Generated::Service {
  protected:
   // Returns the reactor of a call whose headers have come; on any thread.
   using MakeReactor =
       std::function<RawReactor*(const GuardedMethod&, grpc::CallbackServerContext&)>;
 
-  explicit RawService(const google::protobuf::ServiceDescriptor& service) : service_(service) {}
-
   // Serves the method of this name: once for each, before the service is registered. `make` is
   // given the method as the gate knows it.
   void Serve(const std::string& name, MakeReactor make) {
-    const google::protobuf::MethodDescriptor* method = service_.FindMethodByName(name);
+    const std::string service = Generated::service_full_name();
+    const google::protobuf::MethodDescriptor* method =
+        google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
+            absl::StrCat(service, ".", name));
     BW_CHECK(method != nullptr);
-    const auto new_handler = [guarded =
-                                  GuardedMethod(absl::StrCat("/", service_.full_name(), "/", name)),
+    const auto new_handler = [guarded = GuardedMethod(absl::StrCat("/", service, "/", name)),
                               make = std::move(make)] {
       return new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
           [guarded, make](grpc::CallbackServerContext* context) {
@@ -54,9 +54,6 @@ class RawService : public Generated {
     this->MarkMethodStreamed(method->index(), new_handler());
     this->MarkMethodRawCallback(method->index(), new_handler());
   }
-
- private:
-  const google::protobuf::ServiceDescriptor& service_;
 };
 
 }  // namespace beamwright::rpc
