@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
@@ -50,7 +51,7 @@ absl::StatusOr<DecoderRoles> RolesOf(const Graph& inferred) {
 }
 
 // Compiles a step as the server does (ops/decoder/stepped_decoder.h).
-absl::Status CheckDecoder(const Graph& file, const Graph& inferred, GraphFindings& findings) {
+absl::Status CheckDecoder(Graph file, const Graph& inferred, GraphFindings& findings) {
   const absl::StatusOr<DecoderRoles> roles = RolesOf(inferred);
   if (!roles.ok()) {
     findings.no_step = std::string(roles.status().message());
@@ -60,7 +61,7 @@ absl::Status CheckDecoder(const Graph& file, const Graph& inferred, GraphFinding
   options.token_table_share = 0;
   options.for_inspection = true;
   SteppedDecoder decoder;
-  BW_RETURN_IF_ERROR(CompileDecoder(file, PortsOf(*roles), options, decoder));
+  BW_RETURN_IF_ERROR(CompileDecoder(std::move(file), PortsOf(*roles), options, decoder));
   findings.step = FindingOf(decoder);
   return absl::OkStatus();
 }
@@ -131,7 +132,7 @@ void AppendStep(const StepFinding& step, const std::string& margin, std::string&
 GraphFindings CheckGraph(Graph graph) {
   GraphFindings findings;
   findings.unsupported = UnsupportedNodes(graph, Operators());
-  const Graph file = graph;
+  Graph file = graph;
   absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
   if (info.ok()) {
     const absl::Status folded = FoldShapes(graph, *info, Operators());
@@ -142,7 +143,7 @@ GraphFindings CheckGraph(Graph graph) {
     findings.status = findings.unsupported.empty() ? info.status() : absl::OkStatus();
     return findings;
   }
-  const absl::Status step = CheckDecoder(file, graph, findings);
+  const absl::Status step = CheckDecoder(std::move(file), graph, findings);
   findings.status = CheckEncoder(std::move(graph), findings);
   if (findings.encoder.has_value()) {
     findings.no_step = step.ok() ? findings.no_step : std::string(step.message());
