@@ -143,14 +143,20 @@ absl::Status CheckState(const Graph& graph, int parameter, int result) {
                         Name(state.dtype), state.shape.ToString());
 }
 
+// Puts a changed graph, if there is one, in the place of `graph`, and infers it anew.
+absl::Status Become(std::optional<Graph> changed, Graph& graph, GraphInfo& info) {
+  if (changed.has_value()) {
+    graph = *std::move(changed);
+    BW_ASSIGN_OR_RETURN(info, InferGraph(graph, Operators()));
+  }
+  return absl::OkStatus();
+}
+
 // Brings a step graph into the form that is compiled; errors of configured names are left to
 // those who read them.
 absl::Status FormStep(const DecoderPorts& ports, DecoderForm& form) {
   Graph& graph = form.graph;
-  if (std::optional<Graph> without = WithoutBeamIndex(graph)) {
-    graph = *std::move(without);
-    BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, Operators()));
-  }
+  BW_RETURN_IF_ERROR(Become(WithoutBeamIndex(graph), graph, form.info));
   int tokens = -1;
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
     tokens =
@@ -178,15 +184,9 @@ absl::Status FormStep(const DecoderPorts& ports, DecoderForm& form) {
 }  // namespace
 
 absl::Status LeaveTheStep(Graph& graph) {
-  if (std::optional<Graph> inlined = InlineSingleIterations(graph)) {
-    graph = *std::move(inlined);
-    BW_RETURN_IF_ERROR(InferGraph(graph, Operators()).status());
-  }
-  if (std::optional<Graph> without = WithoutBeamIndex(graph)) {
-    graph = *std::move(without);
-    BW_RETURN_IF_ERROR(InferGraph(graph, Operators()).status());
-  }
-  return absl::OkStatus();
+  GraphInfo info;
+  BW_RETURN_IF_ERROR(Become(InlineSingleIterations(graph), graph, info));
+  return Become(WithoutBeamIndex(graph), graph, info);
 }
 
 absl::StatusOr<int> FindStateResult(const Graph& graph, const DecoderPorts& ports,
@@ -226,10 +226,7 @@ absl::StatusOr<DecoderForm> FormDecoder(Graph graph, const DecoderPorts& ports) 
   DecoderForm form;
   BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, Operators()));
   BW_RETURN_IF_ERROR(FoldShapes(graph, form.info, Operators()));
-  if (std::optional<Graph> inlined = InlineSingleIterations(graph)) {
-    graph = *std::move(inlined);
-    BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, Operators()));
-  }
+  BW_RETURN_IF_ERROR(Become(InlineSingleIterations(graph), graph, form.info));
   BW_ASSIGN_OR_RETURN(form.loop_node, FindLoop(graph, ports));
   if (form.loop_node == kSeveral) {
     BW_ASSIGN_OR_RETURN(const int tokens, FindTargetParameter(graph, ports));

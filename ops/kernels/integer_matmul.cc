@@ -68,10 +68,6 @@ std::vector<T> Expand(const Tensor* list, const Tensor& operand, bool rows) {
   return result;
 }
 
-int32_t ByteAt(const Tensor& tensor, int64_t i) {
-  return tensor.dtype() == DType::kI8 ? tensor.data<int8_t>()[i] : tensor.data<uint8_t>()[i];
-}
-
 // Calls visit(first output element, row among all of a, first column among all of b, sums) for each
 // row of the product.
 // Sums are exact: |a - a0| and |b - b0| are below 2^9, so a product of 2^44 terms fits into 64

@@ -17,10 +17,6 @@ constexpr int64_t kColumns = 16;  // of a strip
 constexpr int64_t kLine = 2 * kColumns;
 constexpr int64_t kRows = 4;  // of a block, at most
 
-int16_t ByteAt(const Tensor& tensor, int64_t i) {
-  return tensor.dtype() == DType::kI8 ? tensor.data<int8_t>()[i] : tensor.data<uint8_t>()[i];
-}
-
 // Some rows by one strip; sums: [rows, 16].
 struct Block {
   const int16_t* a;
@@ -129,7 +125,7 @@ PackedIntegers::PackedIntegers(const Tensor& matrix, const Tensor* zero)
   strips_.assign(static_cast<size_t>(num_strips * pairs_ * kLine), 0);
   for (int64_t k = 0; k < depth_; ++k) {
     for (int64_t n = 0; n < columns_; ++n) {
-      const int16_t offset = zero == nullptr ? 0 : ByteAt(*zero, zero->num_elements() == 1 ? 0 : n);
+      const int32_t offset = zero == nullptr ? 0 : ByteAt(*zero, zero->num_elements() == 1 ? 0 : n);
       const int64_t line = n / kColumns * pairs_ + k / 2;
       strips_[static_cast<size_t>(line * kLine + n % kColumns * 2 + k % 2)] =
           static_cast<int16_t>(ByteAt(matrix, k * columns_ + n) - offset);

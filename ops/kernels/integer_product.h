@@ -12,6 +12,11 @@
 
 namespace beamwright::ops {
 
+// An element of i8 or u8.
+inline int32_t ByteAt(const Tensor& tensor, int64_t i) {
+  return tensor.dtype() == DType::kI8 ? tensor.data<int8_t>()[i] : tensor.data<uint8_t>()[i];
+}
+
 class PackedIntegers {
  public:
   // matrix [depth, columns] of i8 or u8; zero: of the same type, one element or one a column, or
