@@ -95,13 +95,17 @@ class AttackTest : public ::testing::Test {
     {
       const Attackers attackers(server.WaitForPort(), attack, 2);
       during = client.RateFor(Form(absl::Milliseconds(500), absl::Seconds(5)));
+      // The server's patience is CPU time, of which a busy machine gives it little.
+      for (int i = 0; must_reset_ && i < 100 && CountCutOff(server) == 0; ++i) {
+        client.RateFor(absl::Milliseconds(100));
+      }
       num_closed = attackers.num_closed();
     }
     absl::SleepFor(absl::Seconds(Form(0, 1)));
     const double after = client.RateFor(Form(absl::Milliseconds(100), absl::Seconds(1)));
     client.Stop();
     const double more = static_cast<double>(client.peak() - bytes_before) / kMiB;
-    num_cut_off_ = Sum(Scrape(server.metrics_port()), "beamwright_grpc_connections_cut_off_total");
+    num_cut_off_ = CountCutOff(server);
     std::printf(
         "%s: others' calls/s %.0f before, %.0f during, %.0f after; memory %+.0f MiB; %.0f of %ld "
         "closed connections reset\n",
@@ -119,10 +123,16 @@ class AttackTest : public ::testing::Test {
     EXPECT_EQ(server.Wait(), 0);
   }
 
+  static double CountCutOff(ServerProcess& server) {
+    return Sum(Scrape(server.metrics_port()), "beamwright_grpc_connections_cut_off_total");
+  }
+
+  bool must_reset_ = false;  // whether the attack goes on until the server resets a connection
   double num_cut_off_ = 0;
 };
 
 TEST_F(AttackTest, RapidReset) {
+  must_reset_ = true;
   Withstands(RapidReset(), 0.5, 200);
   EXPECT_GT(num_cut_off_, 0);
 }
