@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# install_tools.sh DIR: installs into DIR, unmodified, the programs of others that tests run: grpcurl, ghz and
-# h2spec (Go modules), promtool (a Debian package, unpacked aside) and perf_analyzer (PyPI; it asks for a newer
+# install_tools.sh DIR: installs into DIR, unmodified, the programs of others that tests run: grpcurl, ghz,
+# h2spec and helm (Go modules), promtool (a Debian package, unpacked aside) and perf_analyzer (PyPI; it asks for a newer
 # C library than Debian 12 has, so it is started through that of Debian 13, unpacked aside as well). What is
 # there in the right version is kept. Outside DIR only caches of Go and pip change.
 set -euo pipefail
@@ -68,6 +68,7 @@ go=$(find_go)
 go_tool grpcurl github.com/fullstorydev/grpcurl/cmd/grpcurl v1.9.3
 go_tool ghz github.com/bojand/ghz/cmd/ghz v0.120.0
 go_tool h2spec github.com/summerwind/h2spec/cmd/h2spec v2.2.1+incompatible
+go_tool helm helm.sh/helm/v3/cmd/helm v3.18.6
 
 if ! installed promtool bookworm; then
   echo "== promtool (Debian 12)"

@@ -12,7 +12,7 @@ import sys
 def main():
     python = pathlib.Path(sys.argv[1]) / "bin" / "python"
     if not python.exists():
-        print(f"{python} is missing: ./dev test makes it from tests/stock_clients/requirements.txt")
+        print(f"{python} is missing: ./dev test makes it")
         sys.exit(77)
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     # A server of this machine is asked, never through a proxy.
