@@ -19,8 +19,8 @@ class MemoryPressure {
   // limit_bytes: what the kernel ends the process at; 0 for none.
   explicit MemoryPressure(int64_t limit_bytes) : limit_bytes_(limit_bytes) {}
   bool has_limit() const { return limit_bytes_ > 0; }
-  // Whether calls hold more than half of what models leave of the limit. Gives free memory back to
-  // the kernel before it says so.
+  // Whether calls hold more than two fifths of what models leave of the limit. Gives free memory
+  // back to the kernel before it says so.
   bool IsHigh();
 
  private:
