@@ -36,6 +36,9 @@ constexpr double kPatience = 0.5;
 // Bytes a second of CPU time: bodies of requests are read ten times as fast, frames without content
 // take 100 ns a byte and more.
 constexpr double kSlowestBodies = 10 << 20;
+// Calls that end before their request has come, from clients that send bodies and change their
+// mind.
+constexpr int64_t kMostGivenUp = 100;
 // Of bodies this part is held at least, the rest finds memory that is the process' already.
 constexpr int64_t kLeastHeld = 4;
 // Who sent less meanwhile is not in anybody's way.
@@ -58,13 +61,19 @@ double CpuSeconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
+// Calls whose handlers ran, but for those whose clients never meant them.
+int64_t CountServed(const Gate& gate) {
+  return gate.backlog().num_left() - gate.incoming().num_given_up();
+}
+
 }  // namespace
 
 // What is compared between looks.
 struct ConnectionWatch::Reading {
   Reading(Acceptor& acceptor, const Gate& gate)
       : arrived_bytes(gate.arrived_bytes()),
-        num_handled(gate.backlog().num_left()),
+        num_given_up(gate.incoming().num_given_up()),
+        num_served(CountServed(gate)),
         progress(acceptor.ListProgress()) {}
 
   double CpuSecondsSince() const { return CpuSeconds() - cpu_seconds; }
@@ -81,8 +90,17 @@ struct ConnectionWatch::Reading {
   double cpu_seconds = CpuSeconds();
   int64_t held_bytes = HeldBytes();
   int64_t arrived_bytes;
-  int64_t num_handled;
+  int64_t num_given_up;
+  int64_t num_served;
   ConnectionTable::Progress progress;
+};
+
+// A second, and how much of it a beat was late.
+struct ConnectionWatch::Window {
+  Window(Acceptor& acceptor, const Gate& gate) : begin(acceptor, gate) {}
+
+  Reading begin;
+  absl::Duration late;
 };
 
 // A call that is waited for, or not any more.
@@ -173,38 +191,44 @@ bool ConnectionWatch::Waits(Beat& beat, absl::Duration time) {
 
 void ConnectionWatch::Run() {
   pthread_setname_np(pthread_self(), "bw-watch");
-  Reading window(acceptor_, gate_);
-  absl::Duration late;
+  Window window(acceptor_, gate_);
   for (bool has_any = false; Wait(has_any ? kBetweenBeats : kWithoutConnections);) {
     has_any = acceptor_.HasAny();
     const std::shared_ptr<Beat> beat = has_any ? StartBeat() : nullptr;
     if (beat != nullptr && !Waits(*beat, kLate)) {
-      const absl::Time begin = absl::Now();
-      Search(*beat);
-      late += absl::Now() - begin;
+      Search(*beat, window);
     }
     if (IsCrowded()) {
       Thin();
     }
-    if (absl::Now() - window.time >= kWindow) {
-      if (late >= kMostLate) {
-        LookBack(window);
-      }
-      window = Reading(acceptor_, gate_);
-      acceptor_.BeginWindow();
-      late = absl::ZeroDuration();
-    }
+    EndIfOver(window);
   }
 }
 
-void ConnectionWatch::Search(Beat& beat) {
+void ConnectionWatch::EndIfOver(Window& window) {
+  if (absl::Now() - window.begin.time < kWindow) {
+    return;
+  }
+  if (window.late >= kMostLate) {
+    LookBack(window.begin);
+  }
+  acceptor_.BeginWindow();
+  window = Window(acceptor_, gate_);
+}
+
+void ConnectionWatch::Search(Beat& beat, Window& window) {
   Reading before(acceptor_, gate_);
+  absl::Time looked = before.time;
   while (Pause(absl::ZeroDuration()) && !Waits(beat, kBetweenLooks)) {
+    // Handlers of those who are in the way may run for as long as the beat waits, so that it is
+    // they who are noticed only when a second is over.
+    window.late += absl::Now() - std::exchange(looked, absl::Now());
+    EndIfOver(window);
     Relieve();
     // Each time, for LookBack: of connections that end before it.
     const ConnectionTable::Progress progress = acceptor_.ListProgress();
     const bool is_crowded = IsCrowded();
-    const bool is_served = gate_.backlog().num_left() != before.num_handled;
+    const bool is_served = CountServed(gate_) != before.num_served;
     if (is_crowded) {
       CutOff(before, kLeastReadInLook, "there are more calls than may be open");
     } else if (!is_served && before.CpuSecondsSince() >= kPatience &&
@@ -220,7 +244,8 @@ void ConnectionWatch::Search(Beat& beat) {
 bool ConnectionWatch::MayBeBodies(const Reading& before, int64_t read) const {
   const int64_t most = gate_.arrived_bytes() - before.arrived_bytes +
                        gate_.num_reading() * limits_.max_message_bytes;
-  return read <= most && static_cast<double>(read) >= kSlowestBodies * before.CpuSecondsSince();
+  return gate_.incoming().num_given_up() - before.num_given_up <= kMostGivenUp && read <= most &&
+         static_cast<double>(read) >= kSlowestBodies * before.CpuSecondsSince();
 }
 
 bool ConnectionWatch::CutOff(const Reading& before, int64_t least, const std::string& why) {
@@ -233,7 +258,7 @@ bool ConnectionWatch::CutOff(const Reading& before, int64_t least, const std::st
 
 bool ConnectionWatch::IsCrowded() {
   const int64_t most = limits_.max_streams * std::max<int64_t>(1, acceptor_.CountOpen());
-  return gate_.backlog().size() > most || gate_.backlog().num_calls() > 2 * most;
+  return gate_.backlog().size() > most || gate_.backlog().num_calls() > most + most / 4;
 }
 
 void ConnectionWatch::Thin() {
@@ -260,18 +285,18 @@ void ConnectionWatch::Relieve() {
   }
 }
 
-void ConnectionWatch::LookBack(const Reading& window) {
+void ConnectionWatch::LookBack(const Reading& begin) {
   constexpr char kWhy[] = "others were hardly read from";
   const int64_t closed = acceptor_.CountReadOfClosed();
-  const int64_t read = closed + window.ReadSince(acceptor_.ListProgress());
-  const int64_t arrived = gate_.arrived_bytes() - window.arrived_bytes;
+  const int64_t read = closed + begin.ReadSince(acceptor_.ListProgress());
+  const int64_t arrived = gate_.arrived_bytes() - begin.arrived_bytes;
   // Header blocks are read as fast as bodies, but nothing holds them.
   const bool are_bodies =
-      MayBeBodies(window, read) && HeldBytes() - window.held_bytes >= read / kLeastHeld;
-  if (window.CpuSecondsSince() < kPatience || are_bodies) {
+      MayBeBodies(begin, read) && HeldBytes() - begin.held_bytes >= read / kLeastHeld;
+  if (begin.CpuSecondsSince() < kPatience || are_bodies) {
     return;
   }
-  if (read > kIdleShare * arrived && CutOff(window, kLeastReadInWindow, kWhy)) {
+  if (read > kIdleShare * arrived && CutOff(begin, kLeastReadInWindow, kWhy)) {
     return;
   }
   // What arrived counts twice and more, so none of this became requests.

@@ -10,8 +10,8 @@
 // - It asks whether the server lives, over a connection within the process (a beat), one in 30 ms
 //   while anybody is connected. A beat that is late says that sockets are not read. If no handler
 //   runs in half a second of CPU time either, the connection that was read from most is in the way.
-// - More calls wait for their handlers than the connected clients may have open, or twice as many
-//   are open (a call that was reset lives until its handler has noticed): gRPC reads streams that
+// - More calls wait for their handlers than the connected clients may have open, or a quarter more
+//   are held (a call that was reset lives until gRPC has told its handler): gRPC reads streams that
 //   are reset faster than it runs handlers, and queues without bound (call_backlog.h).
 // - Much of a second was late, and far more was read than handlers were given.
 // - Memory runs short (memory_pressure.h): gRPC holds messages that are not whole without bound.
@@ -59,6 +59,7 @@ class ConnectionWatch {
  private:
   struct Beat;
   struct Reading;
+  struct Window;
 
   void Run();
   // Waits; false if it is time to go.
@@ -75,15 +76,17 @@ class ConnectionWatch {
   bool MayBeBodies(const Reading& before, int64_t read) const;
   bool CutOff(const Reading& before, int64_t least, const std::string& why);
   // While the beat is due: looks for who is in the way.
-  void Search(Beat& beat);
+  void Search(Beat& beat, Window& window);
+  // After a second: looks back if much of it was late, and begins another.
+  void EndIfOver(Window& window);
   // Whether there are more calls than clients may have open.
   bool IsCrowded();
   // Then: looks for who sends them.
   void Thin();
   // While memory runs short: refuses calls, or looks for who sends.
   void Relieve();
-  // After a second of which much was late: looks for who was in the way and gave handlers little.
-  void LookBack(const Reading& window);
+  // Looks for who was in the way since then and gave handlers little.
+  void LookBack(const Reading& begin);
 
   grpc::Server& server_;
   Acceptor& acceptor_;

@@ -3,6 +3,8 @@
 #ifndef BEAMWRIGHT_SERVER_RPC_INCOMING_CALLS_H_
 #define BEAMWRIGHT_SERVER_RPC_INCOMING_CALLS_H_
 
+#include <atomic>
+#include <cstdint>
 #include <unordered_map>
 
 #include "absl/base/thread_annotations.h"
@@ -30,8 +32,12 @@ class IncomingCalls {
   // Refuses the calls that came before `time`; returns how many. The others' requests may be on
   // their way whole.
   int RefuseOlderThan(absl::Time time, const absl::Status& status);
+  // A call's client went before its request had come.
+  void CountGivenUp() { ++num_given_up_; }
+  int64_t num_given_up() const { return num_given_up_; }
 
  private:
+  std::atomic<int64_t> num_given_up_{0};
   absl::Mutex mutex_;
   std::unordered_map<IncomingCall*, absl::Time> calls_ ABSL_GUARDED_BY(mutex_);
 };

@@ -22,6 +22,7 @@ void OneRequestCall::OnReadDone(bool ok) {
     return;  // refused meanwhile
   }
   if (!ok) {
+    gate_.incoming().CountGivenUp();
     Refuse(absl::CancelledError("the call ended before its request had come"));
     return;
   }

@@ -30,7 +30,7 @@ struct Flags {
   bool reflection = true;
   access::GuardOptions guard;
   int grpc_max_receive_bytes = 16 << 20;
-  int grpc_max_concurrent_streams = 1024;
+  int grpc_max_concurrent_streams = 256;
   int grpc_max_connections = 4096;
   int grpc_max_connections_per_client = 0;  // 0: as many as there may be
   int http_max_body_bytes = 4 << 20;
