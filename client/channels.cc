@@ -1,5 +1,7 @@
 #include "client/channels.h"
 
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/support/channel_arguments.h>
 
@@ -23,11 +25,13 @@ constexpr int kMaxConnections = 64;
 constexpr int kMaxAttempts = 5;
 
 // Decoding and asking about models are idempotent, so Unavailable may be retried; the throttle
-// keeps retries from drowning a server in trouble. Health is left out: it asks how things are now.
-// round_robin: the default would send everything to the first address of a name.
+// keeps retries from drowning a server in trouble. Its tokens are for all calls that a server that
+// dies may have in flight: with half of them gone there are no retries. Health is left out: it asks
+// how things are now. round_robin: the default would send everything to the first address of a
+// name.
 constexpr absl::string_view kServiceConfig = R"({
   "loadBalancingConfig": [{"round_robin": {}}],
-  "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1},
+  "retryThrottling": {"maxTokens": 500, "tokenRatio": 0.1},
   "methodConfig": [{
     "name": [{"service": "beamwright.v1.DecodeService"}, {"service": "beamwright.v1.ModelService"}],
     "retryPolicy": {
@@ -77,9 +81,14 @@ absl::Status Validate(const ClientOptions& options) {
     return Invalid("max_attempts is ", options.max_attempts, "; 1 to ", kMaxAttempts,
                    " are allowed");
   }
-  if (options.keepalive < absl::Seconds(10) || options.keepalive > absl::Hours(24)) {
+  if (options.keepalive < absl::Seconds(2) || options.keepalive > absl::Hours(24)) {
     return Invalid("keepalive is ", absl::FormatDuration(options.keepalive),
-                   "; 10s to 24h are allowed");
+                   "; 2s to 24h are allowed");
+  }
+  google::protobuf::Struct config;
+  const auto read = google::protobuf::util::JsonStringToMessage(options.service_config, &config);
+  if (!options.service_config.empty() && !read.ok()) {
+    return Invalid("service_config is not a JSON object: ", std::string(read.message()));
   }
   return absl::OkStatus();
 }
@@ -90,7 +99,9 @@ grpc::ChannelArguments Arguments(const ClientOptions& options) {
   arguments.SetMaxReceiveMessageSize(options.max_receive_bytes);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
                    static_cast<int>(absl::ToInt64Milliseconds(options.keepalive)));
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  arguments.SetInt(
+      GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+      static_cast<int>(absl::ToInt64Milliseconds(std::min(options.keepalive, absl::Seconds(20)))));
   if (!options.security.server_name.empty()) {
     arguments.SetSslTargetNameOverride(options.security.server_name);
   }
@@ -100,7 +111,11 @@ grpc::ChannelArguments Arguments(const ClientOptions& options) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // Nobody asks a client for its account of calls.
   arguments.SetInt(GRPC_ARG_ENABLE_CHANNELZ, 0);
-  if (options.max_attempts > 1) {
+  if (!options.service_config.empty()) {
+    // gRPC's own name for it: `perAttemptRecvTimeout` is read only with this.
+    arguments.SetInt(GRPC_ARG_EXPERIMENTAL_ENABLE_HEDGING, 1);
+    arguments.SetServiceConfigJSON(options.service_config);
+  } else if (options.max_attempts > 1) {
     arguments.SetServiceConfigJSON(absl::Substitute(kServiceConfig, options.max_attempts));
   } else {
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);

@@ -49,7 +49,12 @@ struct ClientOptions {
   // Tries of a call that finds the server unavailable, 1 (no retries) to 5. Decoding has no effect
   // but its answer, so trying again is safe; the waits between grow from 50 ms to 1 s.
   int max_attempts = 3;
-  // A connection with calls in flight is pinged this often, so that a dead peer is noticed.
+  // A gRPC service config (JSON) that takes the place of balancing and retries as set here, such as
+  // those in deploy/grpc for a fleet; max_attempts then means nothing. `perAttemptRecvTimeout` of
+  // its retry policies is obeyed.
+  std::string service_config;
+  // A connection with calls in flight is pinged this often, 2 s to 24 h, so that a dead peer is
+  // noticed: it has as long again to answer, 20 s at most.
   absl::Duration keepalive = absl::Seconds(60);
   SecurityOptions security;
 };

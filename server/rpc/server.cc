@@ -16,8 +16,9 @@
 namespace beamwright::rpc {
 namespace {
 
-// Clients may ping a quiet connection this often; gRPC's own limit (5 minutes) would cut them off.
-constexpr int kMinPingIntervalMs = 20'000;
+// Clients may ping a quiet connection this often: those that ping every two seconds notice a server
+// that is frozen or cut off within four. gRPC's own limit (5 minutes) would cut them off.
+constexpr int kMinPingIntervalMs = 1'500;
 // For what is still open when the listener closes.
 constexpr std::chrono::milliseconds kLastReplies(500);
 // For connections to get their GOAWAY.

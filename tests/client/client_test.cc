@@ -1,13 +1,16 @@
 #include "client/client.h"
 
 #include <atomic>
+#include <fstream>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
@@ -94,6 +97,51 @@ TEST(ClientTest, RetriesUnavailableOnly) {
     EXPECT_EQ(Connect(server)->Decode(RequestOf("a"), Soon()).status().code(),
               absl::StatusCode::kResourceExhausted);
     EXPECT_EQ(server.requests().size(), 1u);
+  }
+}
+
+// What a server that dies may have in flight is not more than the throttle of retries lets pass.
+TEST(ClientTest, ACrowdOfCallsIsRetried) {
+  constexpr int kCalls = 100;
+  std::atomic<int> failures{kCalls};
+  FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                        v1::DecodeResponse& response) {
+    return failures.fetch_sub(1) > 0 ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone")
+                                     : EchoAll(context, request, response);
+  });
+  auto client = Connect(server);
+  absl::BlockingCounter answered(kCalls);
+  std::atomic<int> good{0};
+  for (int i = 0; i < kCalls; ++i) {
+    client->DecodeAsync(RequestOf("a"), Soon(), [&](absl::StatusOr<v1::DecodeResponse> response) {
+      good += response.ok();
+      answered.DecrementCount();
+    });
+  }
+  answered.Wait();
+  EXPECT_EQ(good, kCalls);
+}
+
+// With the service configs of deploy/grpc, a call that a server holds is made again elsewhere.
+TEST(ClientTest, AnAttemptThatIsNotAnsweredIsMadeAgain) {
+  for (const char* file :
+       {"deploy/grpc/round_robin.json", "deploy/grpc/weighted_round_robin.json"}) {
+    std::ostringstream config;
+    config << std::ifstream(file).rdbuf();
+    absl::Notification release;
+    std::atomic<int> calls{0};
+    FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                          v1::DecodeResponse& response) {
+      if (++calls == 1) {
+        release.WaitForNotification();
+      }
+      return EchoAll(context, request, response);
+    });
+    auto client = Connect(
+        server, {.service_config = absl::StrReplaceAll(config.str(), {{"\"2s\"", "\"0.2s\""}})});
+    EXPECT_TRUE(client->Decode(RequestOf("a"), Soon()).ok()) << file;
+    EXPECT_GE(calls, 2) << file;
+    release.Notify();
   }
 }
 
@@ -247,6 +295,8 @@ TEST(ClientTest, RefusesOptionsOutOfRange) {
   EXPECT_THAT(message({.connections = 0}), HasSubstr("1 to 64"));
   EXPECT_THAT(message({.max_receive_bytes = 0}), HasSubstr("max_receive_bytes"));
   EXPECT_THAT(message({.max_attempts = 6}), HasSubstr("1 to 5"));
+  EXPECT_THAT(message({.service_config = "{"}), HasSubstr("service_config is not a JSON object"));
+  EXPECT_THAT(message({.service_config = "[]"}), HasSubstr("service_config is not a JSON object"));
   EXPECT_THAT(message({.keepalive = absl::Seconds(1)}), HasSubstr("keepalive"));
 }
 
