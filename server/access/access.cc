@@ -12,12 +12,13 @@
 #include "ops/base/file.h"
 #include "ops/base/status.h"
 #include "server/access/access_files.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
+#include "server/status/fault.h"
 
 namespace beamwright::access {
 namespace {
 
-namespace reason = model::reason;
+namespace reason = status::reason;
 
 constexpr int64_t kMaxFileBytes = 8 << 20;
 constexpr size_t kMaxTokenBytes = 4096;
@@ -37,8 +38,8 @@ absl::Status ReadPriority(absl::string_view text, int& priority) {
   int given = 0;
   if (!absl::SimpleAtoi(text, &given) || given < engine::kHighestPriority ||
       given > engine::kLowestPriority) {
-    return Invalid(kPriorityHeader, ": must be a number from ", engine::kHighestPriority,
-                   " (first) to ", engine::kLowestPriority);
+    return status::InvalidField(kPriorityHeader, "must be a number from ", engine::kHighestPriority,
+                                " (first) to ", engine::kLowestPriority);
   }
   priority = given;
   return absl::OkStatus();
@@ -174,7 +175,7 @@ absl::StatusOr<Identity> Access::Admit(const Proof& proof, Roles roles,
     token.remove_prefix(bearer ? 7 : 0);
     const Caller* caller = bearer && token.size() <= kMaxTokenBytes ? state->Find(token) : nullptr;
     if (caller == nullptr) {
-      return model::WithReason(
+      return status::WithReason(
           absl::UnauthenticatedError(bearer ? "the bearer token is not known here"
                                             : "authorization: expected 'Bearer TOKEN'"),
           reason::kBadCredentials);
@@ -196,19 +197,19 @@ absl::StatusOr<Identity> Access::Admit(const Proof& proof, Roles roles,
       identity.name = tenant = std::string(proof.peers[0]);
       identity.roles = kDecode | kObserve;
     } else {
-      return model::WithReason(
+      return status::WithReason(
           absl::UnauthenticatedError(absl::StrCat("the client certificate '", proof.peers[0],
                                                   "' is not listed as a peer, and there is no "
                                                   "bearer token")),
           reason::kBadCredentials);
     }
   } else {
-    return model::WithReason(
+    return status::WithReason(
         absl::UnauthenticatedError("this call needs credentials: 'authorization: Bearer TOKEN'"),
         reason::kNoCredentials);
   }
   if ((identity.roles & roles) == 0) {
-    return model::WithReason(
+    return status::WithReason(
         absl::PermissionDeniedError(absl::StrCat("'", identity.name, "' may not call ", call,
                                                  ": it takes the role ", RoleNames(roles))),
         reason::kRoleMissing, {{"roles", RoleNames(roles)}});

@@ -8,14 +8,15 @@
 #include "absl/strings/str_cat.h"
 #include "beamwright/v1/access.pb.h"
 #include "ops/base/status.h"
-#include "server/model/error_details.h"
 #include "server/model/rules.h"
 #include "server/model/text_proto.h"
+#include "server/status/error_details.h"
+#include "server/status/fault.h"
 
 namespace beamwright::access {
 namespace {
 
-using Faults = std::vector<std::string>;
+using status::Faults;
 
 constexpr size_t kMaxName = 256;
 
@@ -25,8 +26,8 @@ void CheckName(const std::string& field, const std::string& name, Faults& faults
     return absl::ascii_isgraph(c) && c != '"' && c != '\\';
   });
   if (name.empty() || name.size() > kMaxName || !plain) {
-    faults.push_back(absl::StrCat(field, ": must have 1 to ", kMaxName,
-                                  " printable characters of ASCII, without space, \" and \\"));
+    faults.Add(field, "must have 1 to ", kMaxName,
+               " printable characters of ASCII, without space, \" and \\");
   }
 }
 
@@ -44,7 +45,7 @@ Caller ReadCaller(const std::string& field, const Entry& entry, Faults& faults) 
                                                : 0;
   }
   if (caller.roles == 0) {
-    faults.push_back(field + ".roles: is empty; give ROLE_DECODE, ROLE_OBSERVE or ROLE_OPERATE");
+    faults.Add(field + ".roles", "is empty; give ROLE_DECODE, ROLE_OBSERVE or ROLE_OPERATE");
   }
   return caller;
 }
@@ -78,7 +79,7 @@ engine::Tenant ReadTenant(const v1::TenantConfig& config) {
 
 void CheckTenant(const std::string& field, const v1::TenantConfig& config, Faults& faults) {
   if (config.burst() > 0 && config.rate() == 0) {
-    faults.push_back(field + ".burst: has no meaning without rate");
+    faults.Add(field + ".burst", "has no meaning without rate");
   }
 }
 
@@ -95,9 +96,9 @@ absl::StatusOr<Credentials> ParseAuthFile(const std::string& text) {
     const std::string field = absl::StrCat("tokens[", i, "]");
     Credentials::Token token{{}, ReadCaller(field, file.tokens(i), faults)};
     if (!ReadDigest(file.tokens(i).sha256(), token.digest)) {
-      faults.push_back(field + ".sha256: must be 64 hexadecimal digits");
+      faults.Add(field + ".sha256", "must be 64 hexadecimal digits");
     } else if (!seen.insert(token.digest).second) {
-      faults.push_back(field + ".sha256: is given twice");
+      faults.Add(field + ".sha256", "is given twice");
     }
     credentials.tokens.push_back(std::move(token));
   }
@@ -105,10 +106,10 @@ absl::StatusOr<Credentials> ParseAuthFile(const std::string& text) {
     const std::string field = absl::StrCat("peers[", i, "]");
     Caller caller = ReadCaller(field, file.peers(i), faults);
     if (!credentials.peers.emplace(file.peers(i).name(), std::move(caller)).second) {
-      faults.push_back(field + ".name: is given twice");
+      faults.Add(field + ".name", "is given twice");
     }
   }
-  BW_RETURN_IF_ERROR(faults.empty() ? absl::OkStatus() : model::InvalidFields(faults));
+  BW_RETURN_IF_ERROR(status::OkOrInvalid(faults));
   return credentials;
 }
 
@@ -126,15 +127,15 @@ absl::StatusOr<Tenants> ParseTenantFile(const std::string& text) {
     CheckTenant(field, config, faults);
     auto tenant = std::make_shared<const engine::Tenant>(ReadTenant(config));
     if (!tenants.listed.emplace(config.name(), std::move(tenant)).second) {
-      faults.push_back(field + ".name: is given twice");
+      faults.Add(field + ".name", "is given twice");
     }
   }
   if (!file.others().name().empty()) {
-    faults.push_back("others.name: must not be set; it stands for all that are not listed");
+    faults.Add("others.name", "must not be set; it stands for all that are not listed");
   }
   CheckTenant("others", file.others(), faults);
   tenants.others = ReadTenant(file.others());
-  BW_RETURN_IF_ERROR(faults.empty() ? absl::OkStatus() : model::InvalidFields(faults));
+  BW_RETURN_IF_ERROR(status::OkOrInvalid(faults));
   return tenants;
 }
 

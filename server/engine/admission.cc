@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ops/base/status.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::engine {
 namespace {
@@ -70,8 +70,8 @@ absl::Status Admission::Enqueue(std::unique_ptr<Request>& request) {
   queued->cancelled = request->call.cancelled;
   absl::MutexLock lock(&mutex_);
   if (draining_) {
-    return model::WithReason(absl::UnavailableError("the server is draining; try another replica"),
-                             model::reason::kShuttingDown);
+    return status::WithReason(absl::UnavailableError("the server is draining; try another replica"),
+                              status::reason::kShuttingDown);
   }
   Estimator::Forecast forecast =
       estimator_.Of(request->model->name(), request->source.source_length, request->max_steps, now);
@@ -94,8 +94,8 @@ absl::Status Admission::Enqueue(std::unique_ptr<Request>& request) {
     ++num_open_;
   } else {
     request = std::move(static_cast<Queued&>(*ticket).request);
-    if (model::ReasonOf(status) == model::reason::kQueueFull) {
-      status = model::WithRetryAfter(std::move(status), UntilRoom());
+    if (status::ReasonOf(status) == status::reason::kQueueFull) {
+      status = status::WithRetryAfter(std::move(status), UntilRoom());
       if (queue_.size() >= options_.max_queue) {
         SetFull(status);
       }
@@ -123,17 +123,17 @@ absl::Status Admission::CheckDeadline(const Queued& queued, const Estimator::For
     return absl::OkStatus();
   }
   if (queued.deadline <= now) {
-    return model::WithReason(
+    return status::WithReason(
         absl::DeadlineExceededError("the request's deadline passed before it was queued"),
-        model::reason::kWouldMissDeadline);
+        status::reason::kWouldMissDeadline);
   }
-  return model::WithRetryAfter(
-      model::WithReason(
+  return status::WithRetryAfter(
+      status::WithReason(
           absl::ResourceExhaustedError(absl::StrCat(
               "the answer is expected in ",
               absl::FormatDuration(absl::Trunc(wait + forecast.took, absl::Milliseconds(1))),
               ", after the request's deadline")),
-          model::reason::kWouldMissDeadline),
+          status::reason::kWouldMissDeadline),
       std::clamp(wait, kSoonest, kLatest));
 }
 

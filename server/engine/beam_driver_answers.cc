@@ -101,7 +101,7 @@ void BeamDriver::AnswerMeanwhile(absl::Time now, const absl::Status& end,
         continue;
       }
     } catch (const std::bad_alloc&) {
-      request->Fail(model::OutOfMemory());
+      request->Fail(status::OutOfMemory());
       continue;
     }
     const absl::Status status = end.ok() ? request->CheckAlive(now) : end;

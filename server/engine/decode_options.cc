@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "ops/base/status.h"
 #include "server/engine/engine.h"
 #include "server/engine/parts.h"
 #include "server/engine/read_options.h"
 #include "server/engine/target_tokens.h"
-#include "server/model/error_details.h"
 #include "server/model/rules.h"
+#include "server/status/error_details.h"
+#include "server/status/fault.h"
 
 namespace beamwright::engine {
 namespace {
@@ -55,18 +55,18 @@ v1::DecodeOptions Merge(const DecodeModel& model, const v1::DecodeOptions& optio
   return merged;
 }
 
-// The fields that `faults` ("options.<field>...") do not name: what is wrong about them is told as
-// well, and nothing that only follows from the others.
-v1::DecodeOptions WithoutFaulty(const v1::DecodeOptions& options,
-                                const std::vector<std::string>& faults) {
+// Adds what is wrong with each option by itself, and returns the options that are sound: what is
+// wrong with those is told as well, and nothing that only follows from the others.
+v1::DecodeOptions CheckEach(const v1::DecodeOptions& options, status::Faults& faults) {
   v1::DecodeOptions sound = options;
-  for (const std::string& fault : faults) {
-    const size_t start = sizeof("options.") - 1;
-    const std::string name = fault.substr(start, fault.find_first_of(".[: ", start) - start);
-    const auto* const field = v1::DecodeOptions::descriptor()->FindFieldByName(name);
-    BW_DCHECK(field != nullptr);
-    if (field != nullptr) {
-      v1::DecodeOptions::GetReflection()->ClearField(&sound, field);
+  const google::protobuf::Reflection& reflection = *options.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection.ListFields(options, &fields);
+  for (const google::protobuf::FieldDescriptor* field : fields) {
+    const size_t before = faults.size();
+    model::CheckRule(options, *field, "options", faults);
+    if (faults.size() > before) {
+      reflection.ClearField(&sound, field);
     }
   }
   return sound;
@@ -74,15 +74,13 @@ v1::DecodeOptions WithoutFaulty(const v1::DecodeOptions& options,
 
 absl::StatusOr<std::shared_ptr<const ResolvedOptions>> Resolve(const DecodeModel& model,
                                                                const v1::DecodeOptions& options) {
-  std::vector<std::string> faults;
-  model::CheckRules(options, "options", faults);
+  status::Faults faults;
+  const v1::DecodeOptions sound = CheckEach(options, faults);
   auto resolved = std::make_shared<ResolvedOptions>();
-  resolved->merged = Merge(model, WithoutFaulty(options, faults));
-  for (std::string& fault : ReadOptions(model, resolved->merged, resolved->search)) {
-    faults.push_back(std::move(fault));
-  }
+  resolved->merged = Merge(model, sound);
+  ReadOptions(model, resolved->merged, resolved->search, faults);
   if (!faults.empty()) {
-    return model::InvalidFields(faults);
+    return status::InvalidFields(faults);
   }
   return std::shared_ptr<const ResolvedOptions>(std::move(resolved));
 }
@@ -114,25 +112,27 @@ absl::Status SetLengths(const DecodeModel& model, int source_length,
   const double fewest = std::max<double>(
       merged.min_length(), std::floor(double{merged.min_length_factor()} * source_length));
   if (fewest > search.max_length) {
-    return Invalid("options.min_length: at least ", fewest, " tokens (min_length ",
-                   merged.min_length(), ", min_length_factor ", merged.min_length_factor(),
-                   ") for a source of ", source_length, " are more than the maximum length of ",
-                   search.max_length);
+    return status::InvalidField("options.min_length", "at least ", fewest, " tokens (min_length ",
+                                merged.min_length(), ", min_length_factor ",
+                                merged.min_length_factor(), ") for a source of ", source_length,
+                                " are more than the maximum length of ", search.max_length);
   }
   search.processors.min_length = static_cast<int>(fewest);
   const int64_t nodes = int64_t{search.beam_size + search.n_best} * search.max_length;
   if (merged.lattice() && nodes > kMaxLatticeNodes) {
-    return Invalid("options.lattice: beam_size + n_best (", search.beam_size + search.n_best,
-                   ") times the maximum length (", search.max_length, ") is more than ",
-                   kMaxLatticeNodes, " hypotheses");
+    return status::InvalidField("options.lattice", "beam_size + n_best (",
+                                search.beam_size + search.n_best, ") times the maximum length (",
+                                search.max_length, ") is more than ", kMaxLatticeNodes,
+                                " hypotheses");
   }
   const int64_t weights =
       int64_t{search.n_best} *
       (search.max_length + static_cast<int64_t>(search.constraints.prefix.size())) * source_length;
   if (merged.attention() == v1::ATTENTION_SOFT && weights > kMaxWeights) {
-    return Invalid("options.attention: soft: n_best (", search.n_best,
-                   ") times the maximum length (", search.max_length, ") times the source's (",
-                   source_length, ") is more than ", kMaxWeights, " weights");
+    return status::InvalidField("options.attention", "soft: n_best (", search.n_best,
+                                ") times the maximum length (", search.max_length,
+                                ") times the source's (", source_length, ") is more than ",
+                                kMaxWeights, " weights");
   }
   return absl::OkStatus();
 }
@@ -141,7 +141,7 @@ absl::Status SetLengths(const DecodeModel& model, int source_length,
 absl::Status SetShortlist(const DecodeModel& model, absl::Span<const int32_t> source_ids,
                           search::SearchOptions& search) {
   if (source_ids.empty()) {
-    return Invalid("options.lexical_shortlist: needs a source of text or ids");
+    return status::InvalidField("options.lexical_shortlist", "needs a source of text or ids");
   }
   std::vector<int32_t>& shortlist = search.constraints.shortlist;
   shortlist = model.parts().lexical_table->Shortlist(source_ids);
@@ -167,13 +167,13 @@ search::LengthPenalty PenaltyOf(v1::LengthPenalty penalty) {
 }
 
 void CheckAttention(const DecodeModel& model, double coverage_penalty, v1::Attention attention,
-                    std::vector<std::string>& faults) {
+                    status::Faults& faults) {
   if (model.parts().attention_result >= 0) {
     return;
   }
   const auto fault = [&](const char* field) {
-    faults.push_back(absl::StrCat("options.", field,
-                                  ": the model gives no attention: ", model.parts().no_attention));
+    faults.Add(absl::StrCat("options.", field),
+               "the model gives no attention: ", model.parts().no_attention);
   };
   if (coverage_penalty > 0) {
     fault("coverage_penalty");
@@ -197,7 +197,8 @@ absl::StatusOr<search::SearchOptions> OptionsForSource(const DecodeModel& model,
 
 absl::Status CheckDefaultOptions(const DecodeModel& model) {
   const auto as_defaults = [](const absl::Status& status) {
-    return Invalid(absl::StrReplaceAll(status.message(), {{"options.", "default_options."}}));
+    return status::WithFields(
+        status, [](absl::string_view field) { return absl::StrCat("default_", field); });
   };
   const auto resolved = ResolveOptions(model, {});
   if (!resolved.ok()) {

@@ -2,14 +2,12 @@
 #ifndef BEAMWRIGHT_SERVER_ENGINE_DECODE_OPTIONS_H_
 #define BEAMWRIGHT_SERVER_ENGINE_DECODE_OPTIONS_H_
 
-#include <string>
-#include <vector>
-
 #include "absl/status/statusor.h"
 #include "beamwright/v1/decode.pb.h"
 #include "server/engine/engine.h"
 #include "server/engine/request.h"
 #include "server/search/options.h"
+#include "server/status/fault.h"
 
 namespace beamwright::engine {
 
@@ -32,7 +30,7 @@ search::LengthPenalty PenaltyOf(v1::LengthPenalty penalty);
 
 // Appends what is wrong about options that need attention, if the model has none.
 void CheckAttention(const DecodeModel& model, double coverage_penalty, v1::Attention attention,
-                    std::vector<std::string>& faults);
+                    status::Faults& faults);
 
 }  // namespace beamwright::engine
 

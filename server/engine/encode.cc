@@ -8,6 +8,7 @@
 #include "ops/kernels/math.h"
 #include "ops/kernels/mix_scores.h"
 #include "server/fusion/ctc_prefix.h"
+#include "server/status/fault.h"
 
 namespace beamwright::engine {
 namespace {
@@ -244,7 +245,8 @@ absl::Status StartFromInputs(const ops::ExecutionContext& context, const DecodeM
     status = TryStep(parts, context, start);
   }
   if (!status.ok() && !absl::IsCancelled(status)) {
-    return Invalid("source.decoder_inputs: the decoder fails on them: ", status.message());
+    return status::InvalidField("source.decoder_inputs",
+                                "the decoder fails on them: ", status.message());
   }
   BW_RETURN_IF_ERROR(status);
   return PrepareLanguageModels(context, parts, request);

@@ -13,7 +13,7 @@
 #include "server/engine/make_request.h"
 #include "server/engine/stream.h"
 #include "server/engine/supervisor.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::engine {
 namespace {
@@ -67,7 +67,7 @@ class StreamingEngine : public Engine {
       FaultPoint("engine.accept").IgnoreError();
       request = make();
     } catch (const std::bad_alloc&) {
-      request = model::OutOfMemory();
+      request = status::OutOfMemory();
     }
     if (!request.ok()) {
       done(request.status());
@@ -78,7 +78,7 @@ class StreamingEngine : public Engine {
     try {
       status = admission_.Enqueue(*request);
     } catch (const std::bad_alloc&) {
-      status = model::OutOfMemory();
+      status = status::OutOfMemory();
     }
     if (!status.ok() && *request != nullptr) {  // what was lost on the way has its answer
       (*request)->Fail(status);

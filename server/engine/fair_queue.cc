@@ -6,23 +6,23 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::engine {
 namespace {
 
-namespace reason = model::reason;
+namespace reason = status::reason;
 
 // Turns of the priorities while all of them wait.
 constexpr std::array<int, 3> kTurns = {16, 4, 1};
 
 absl::Status Refused(const char* why, const std::string& message,
                      const std::string& tenant = std::string()) {
-  model::Metadata metadata;
+  status::Metadata metadata;
   if (!tenant.empty()) {
     metadata.emplace_back("tenant", tenant);
   }
-  return model::WithReason(absl::ResourceExhaustedError(message), why, metadata);
+  return status::WithReason(absl::ResourceExhaustedError(message), why, metadata);
 }
 
 bool IsDead(const Ticket& ticket, absl::Time now) {
@@ -82,7 +82,7 @@ absl::Status FairQueue::CheckRoom(const Ticket& ticket, Party& party, absl::Time
     }
     party.filled = now;
     if (party.tokens < 1) {
-      return model::WithRetryAfter(
+      return status::WithRetryAfter(
           Refused(reason::kTenantRate,
                   absl::StrCat("tenant '", tenant.name, "' sends more than ", tenant.rate,
                                " sources a second"),

@@ -4,22 +4,23 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/engine/parts.h"
+#include "server/status/fault.h"
 
 namespace beamwright::engine {
 
 std::vector<search::ScorerWeight> ReadFusion(
     const DecodeModel& model, const google::protobuf::RepeatedPtrField<v1::FusionWeight>& fusion,
-    std::vector<std::string>& faults) {
+    status::Faults& faults) {
   const DecodeModel::Parts& parts = model.parts();
   std::vector<search::ScorerWeight> scorers;
   for (int i = 0; i < fusion.size(); ++i) {
     const v1::FusionWeight& wanted = fusion[i];
-    const auto fault = [&](const auto&... pieces) {
-      faults.push_back(absl::StrCat("options.fusion[", i, "].", pieces...));
+    const auto fault = [&](const char* field, const auto&... pieces) {
+      faults.Add(absl::StrCat("options.fusion[", i, "].", field), pieces...);
     };
     const ScorerPart* const scorer = parts.FindScorer(wanted.name());
     if (scorer == nullptr) {
-      fault("name: the model has no scorer '", absl::Utf8SafeCEscape(wanted.name()), "'; it has ",
+      fault("name", "the model has no scorer '", absl::Utf8SafeCEscape(wanted.name()), "'; it has ",
             parts.scorers.size(), parts.scorers.empty() ? "" : ": ",
             absl::StrJoin(parts.scorers, ", ", [](std::string* out, const ScorerPart& part) {
               absl::StrAppend(out, "'", part.name, "'");
@@ -27,16 +28,16 @@ std::vector<search::ScorerWeight> ReadFusion(
       continue;
     }
     if (!wanted.has_weight()) {
-      fault("weight: is not set");
+      fault("weight", "is not set");
       continue;
     }
     if (wanted.weight() < scorer->min_weight || wanted.weight() > scorer->max_weight) {
-      fault("weight: ", wanted.weight(), " is outside [", scorer->min_weight, ", ",
+      fault("weight", wanted.weight(), " is outside [", scorer->min_weight, ", ",
             scorer->max_weight, "], what the model allows of '", scorer->name, "'");
     }
     for (int j = 0; j < i; ++j) {
       if (fusion[j].name() == wanted.name()) {
-        fault("name: '", wanted.name(), "' is given twice");
+        fault("name", "'", wanted.name(), "' is given twice");
       }
     }
     if (wanted.weight() != 0) {
@@ -44,8 +45,8 @@ std::vector<search::ScorerWeight> ReadFusion(
     }
   }
   if (scorers.size() > search::kMaxScorers) {
-    faults.push_back(absl::StrCat("options.fusion: ", scorers.size(), " scorers; at most ",
-                                  search::kMaxScorers, " count in one request"));
+    faults.Add("options.fusion", scorers.size(), " scorers; at most ", search::kMaxScorers,
+               " count in one request");
   }
   return scorers;
 }

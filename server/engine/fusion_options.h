@@ -8,6 +8,7 @@
 #include "beamwright/v1/decode.pb.h"
 #include "server/engine/decode_model.h"
 #include "server/search/fusion.h"
+#include "server/status/fault.h"
 
 namespace beamwright::engine {
 
@@ -15,7 +16,7 @@ namespace beamwright::engine {
 // not have or that is given twice, a weight that is missing or that it does not allow, too many.
 std::vector<search::ScorerWeight> ReadFusion(
     const DecodeModel& model, const google::protobuf::RepeatedPtrField<v1::FusionWeight>& fusion,
-    std::vector<std::string>& faults);
+    status::Faults& faults);
 
 }  // namespace beamwright::engine
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::engine {
 
@@ -16,11 +16,11 @@ absl::Status Hangs::Check(const DecodeModel& model, absl::Time now) const {
   if (found == records_.end() || now >= found->second.until) {
     return absl::OkStatus();
   }
-  return model::WithRetryAfter(
-      model::WithReason(absl::UnavailableError(
-                            absl::StrCat("model '", model.name(), "' version ", model.version(),
-                                         " does not come to an end and is out of service")),
-                        model::reason::kQuarantined),
+  return status::WithRetryAfter(
+      status::WithReason(absl::UnavailableError(
+                             absl::StrCat("model '", model.name(), "' version ", model.version(),
+                                          " does not come to an end and is out of service")),
+                         status::reason::kQuarantined),
       found->second.until - now);
 }
 

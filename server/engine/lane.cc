@@ -9,7 +9,7 @@
 #include "absl/time/clock.h"
 #include "server/engine/encode.h"
 #include "server/engine/parked_drivers.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::engine {
 namespace {
@@ -134,7 +134,7 @@ void Lane::Step(const DecodeModel& model, BeamDriver& driver) {
     facts.selection = driver.Step(context_, options_.observer, &underway_);
   } catch (const std::bad_alloc&) {
     // What ran is given up: the memory that it held is what the next requests need.
-    driver.FailAll(model::OutOfMemory());
+    driver.FailAll(status::OutOfMemory());
   }
   if (driver.num_done() > before) {
     hangs_.Decoded(model);

@@ -8,7 +8,7 @@
 #include "ops/base/status.h"
 #include "server/engine/decode_options.h"
 #include "server/engine/score_options.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::engine {
 namespace {
@@ -31,10 +31,10 @@ std::unique_ptr<Request> NewRequest(const CallOptions& call) {
 
 // Refused: the request asks for `asked` of something, of which there is `budget`.
 absl::Status TooLarge(const char* unit, int64_t asked, int64_t budget, const std::string& lower) {
-  return model::WithReason(
+  return status::WithReason(
       absl::ResourceExhaustedError(absl::StrCat("the request needs ", asked, " ", unit,
                                                 "; the server has ", budget, "; lower ", lower)),
-      model::reason::kTooLarge,
+      status::reason::kTooLarge,
       {{absl::StrCat("needed_", unit), absl::StrCat(asked)},
        {absl::StrCat("allowed_", unit), absl::StrCat(budget)}});
 }

@@ -11,6 +11,7 @@
 #include "server/engine/fusion_options.h"
 #include "server/engine/parts.h"
 #include "server/engine/target_tokens.h"
+#include "server/status/fault.h"
 
 namespace beamwright::engine {
 namespace {
@@ -46,26 +47,25 @@ search::Sampling SamplingOf(v1::Sampling sampling) {
 // Fills SearchOptions and collects what is wrong on the way.
 class Reader {
  public:
-  Reader(const DecodeModel& model, const v1::DecodeOptions& merged)
-      : model_(model), merged_(merged) {}
+  Reader(const DecodeModel& model, const v1::DecodeOptions& merged, status::Faults& faults)
+      : model_(model), merged_(merged), faults_(faults), num_before_(faults.size()) {}
 
-  std::vector<std::string> Run(search::SearchOptions& search) {
+  void Run(search::SearchOptions& search) {
     SetModelTokens(model_, search);
     SetSearch(search);
     SetProcessors(search.processors);
     SetConstraints(search);
     SetSampling(search);
     SetFusion(search);
-    for (const std::string& conflict : Conflicts(search)) {
-      Fault(conflict);
+    for (const search::Conflict& conflict : Conflicts(search)) {
+      Add(conflict.options, conflict.text);
     }
-    return std::move(faults_);
   }
 
  private:
   template <typename... Pieces>
-  void Fault(const Pieces&... pieces) {
-    faults_.push_back(absl::StrCat("options.", pieces...));
+  void Add(absl::string_view field, const Pieces&... pieces) {
+    faults_.Add(absl::StrCat(field.empty() ? "options" : "options.", field), pieces...);
   }
 
   void SetSearch(search::SearchOptions& search) {
@@ -92,27 +92,26 @@ class Reader {
     search.may_be_cut = merged_.deadline_result() == v1::DEADLINE_RESULT_BEST_SO_FAR;
     CheckAttention(model_, merged_.coverage_penalty(), merged_.attention(), faults_);
     if (merged_.diverse_groups() > merged_.beam_size()) {
-      Fault("diverse_groups: ", merged_.diverse_groups(), " is more than the beam size of ",
-            merged_.beam_size());
+      Add("diverse_groups", merged_.diverse_groups(), " is more than the beam size of ",
+          merged_.beam_size());
     }
     if (merged_.num_alternatives() > merged_.beam_size()) {
-      Fault("num_alternatives: ", merged_.num_alternatives(), " is more than the beam size of ",
-            merged_.beam_size());
+      Add("num_alternatives", merged_.num_alternatives(), " is more than the beam size of ",
+          merged_.beam_size());
     }
     if (merged_.n_best() > merged_.beam_size()) {
-      Fault("n_best: ", merged_.n_best(), " is more than the beam size of ", merged_.beam_size());
+      Add("n_best", merged_.n_best(), " is more than the beam size of ", merged_.beam_size());
     }
     if (merged_.beam_size() > MaxBeamSize(model_)) {
-      Fault("beam_size: ", merged_.beam_size(), " is above the model's limit of ",
-            MaxBeamSize(model_));
+      Add("beam_size", merged_.beam_size(), " is above the model's limit of ", MaxBeamSize(model_));
     }
     if (merged_.has_max_length() && merged_.max_length() > MaxTargetLength(model_)) {
-      Fault("max_length: ", merged_.max_length(), " is above the model's limit of ",
-            MaxTargetLength(model_));
+      Add("max_length", merged_.max_length(), " is above the model's limit of ",
+          MaxTargetLength(model_));
     }
     if (merged_.has_max_length() && merged_.min_length() > merged_.max_length()) {
-      Fault("min_length: ", merged_.min_length(), " is more than the max_length of ",
-            merged_.max_length());
+      Add("min_length", merged_.min_length(), " is more than the max_length of ",
+          merged_.max_length());
     }
   }
 
@@ -138,8 +137,8 @@ class Reader {
     for (const search::TokenSequence& sequence : constraints.required) {
       CheckNoEnd("required_sequences", sequence, search);
       if (sequence.size() > search::kMaxConstraintLength) {
-        Fault("required_sequences: one has ", sequence.size(), " tokens; at most ",
-              search::kMaxConstraintLength, " are allowed");
+        Add("required_sequences", "one has ", sequence.size(), " tokens; at most ",
+            search::kMaxConstraintLength, " are allowed");
       }
     }
     constraints.required_in_order = merged_.required_in_order();
@@ -168,17 +167,17 @@ class Reader {
       const auto& lists = model_.parts().token_lists;
       const auto list = lists.find(merged_.allowed_list());
       if (list == lists.end()) {
-        Fault("allowed_list: the model has no list '",
-              absl::Utf8SafeCEscape(merged_.allowed_list()), "'; it has ", lists.size(),
-              lists.empty() ? "" : ": ",
-              absl::StrJoin(lists, ", ", [](std::string* out, const auto& entry) {
-                absl::StrAppend(out, "'", entry.first, "'");
-              }));
+        Add("allowed_list", "the model has no list '",
+            absl::Utf8SafeCEscape(merged_.allowed_list()), "'; it has ", lists.size(),
+            lists.empty() ? "" : ": ",
+            absl::StrJoin(lists, ", ", [](std::string* out, const auto& entry) {
+              absl::StrAppend(out, "'", entry.first, "'");
+            }));
         return;
       }
       search.constraints.allowed = list->second;
       if (merged_.allowed_sequences_size() > 0) {
-        Fault("allowed_list and allowed_sequences: exclude each other");
+        Add("allowed_list and allowed_sequences", "exclude each other");
       }
       return;
     }
@@ -187,7 +186,7 @@ class Reader {
       for (const search::TokenSequence& entry : entries) {
         CheckNoEnd("allowed_sequences", entry, search);
       }
-      if (faults_.empty()) {
+      if (faults_.size() == num_before_) {
         search.constraints.allowed =
             std::make_shared<const search::TokenTrie>(std::move(entries), search.end_tokens);
       }
@@ -206,10 +205,10 @@ class Reader {
   void SetFusion(search::SearchOptions& search) {
     search.scorers = ReadFusion(model_, merged_.fusion(), faults_);
     if (merged_.lexical_shortlist() && model_.parts().lexical_table == nullptr) {
-      Fault("lexical_shortlist: the model has no lexical table");
+      Add("lexical_shortlist", "the model has no lexical table");
     }
     if (merged_.lexical_shortlist() && merged_.has_shortlist()) {
-      Fault("lexical_shortlist and shortlist: exclude each other");
+      Add("lexical_shortlist and shortlist", "exclude each other");
     }
   }
 
@@ -218,7 +217,7 @@ class Reader {
     for (const int32_t token : tokens) {
       const std::vector<int32_t>& ends = search.end_tokens;
       if (std::find(ends.begin(), ends.end(), token) != ends.end()) {
-        Fault(field, ": token ", token, " is an end token");
+        Add(field, "token ", token, " is an end token");
       }
     }
   }
@@ -241,7 +240,9 @@ class Reader {
   std::vector<int32_t> Tokens(const std::string& field, const v1::TargetTokens& tokens) {
     absl::StatusOr<std::vector<int32_t>> ids = ReadTokens(model_, field, tokens);
     if (!ids.ok()) {
-      Fault(ids.status().message());
+      for (const status::Fault& fault : status::FaultsOf(ids.status())) {
+        Add(fault.field, fault.text);
+      }
       return {};
     }
     return *std::move(ids);
@@ -255,7 +256,7 @@ class Reader {
       sequences.push_back(Tokens(absl::StrCat(field, "[", i, "]"), list[i]));
       count += sequences.back().size();
       if (count > kMaxTokens) {
-        Fault(field, ": more than ", kMaxTokens, " tokens");
+        Add(field, "more than ", kMaxTokens, " tokens");
         return {};
       }
     }
@@ -264,14 +265,15 @@ class Reader {
 
   const DecodeModel& model_;
   const v1::DecodeOptions& merged_;
-  std::vector<std::string> faults_;
+  status::Faults& faults_;
+  const size_t num_before_;  // faults that were known before
 };
 
 }  // namespace
 
-std::vector<std::string> ReadOptions(const DecodeModel& model, const v1::DecodeOptions& merged,
-                                     search::SearchOptions& search) {
-  return Reader(model, merged).Run(search);
+void ReadOptions(const DecodeModel& model, const v1::DecodeOptions& merged,
+                 search::SearchOptions& search, status::Faults& faults) {
+  Reader(model, merged, faults).Run(search);
 }
 
 }  // namespace beamwright::engine

@@ -2,20 +2,17 @@
 #ifndef BEAMWRIGHT_SERVER_ENGINE_READ_OPTIONS_H_
 #define BEAMWRIGHT_SERVER_ENGINE_READ_OPTIONS_H_
 
-#include <string>
-#include <vector>
-
 #include "beamwright/v1/decode.pb.h"
 #include "server/engine/decode_model.h"
 #include "server/search/options.h"
+#include "server/status/fault.h"
 
 namespace beamwright::engine {
 
 // Fills `search`, but for what depends on the source, from options that have their defaults and
-// keep their fields' rules. Returns what is wrong for this model, or excludes each other, each
-// beginning with "options.<field>"; empty: nothing.
-std::vector<std::string> ReadOptions(const DecodeModel& model, const v1::DecodeOptions& merged,
-                                     search::SearchOptions& search);
+// keep their fields' rules. Adds what is wrong for this model, or excludes each other.
+void ReadOptions(const DecodeModel& model, const v1::DecodeOptions& merged,
+                 search::SearchOptions& search, status::Faults& faults);
 
 }  // namespace beamwright::engine
 

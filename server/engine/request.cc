@@ -8,6 +8,7 @@
 #include "ops/base/status.h"
 #include "server/fusion/ctc_prefix.h"
 #include "server/fusion/ngram_model.h"
+#include "server/status/fault.h"
 
 namespace beamwright::engine {
 namespace {
@@ -20,9 +21,10 @@ absl::Status CheckFinite(const std::string& field, const ops::Tensor& tensor) {
   const auto check = [&field](auto values) -> absl::Status {
     const auto at = std::find_if(values.begin(), values.end(),
                                  [](auto value) { return !std::isfinite(value); });
-    return at == values.end() ? absl::OkStatus()
-                              : Invalid(field, ".data: element ", at - values.begin(), " is ", *at,
-                                        "; all must be finite");
+    return at == values.end()
+               ? absl::OkStatus()
+               : status::InvalidField(absl::StrCat(field, ".data"), "element ", at - values.begin(),
+                                      " is ", *at, "; all must be finite");
   };
   const auto count = static_cast<size_t>(tensor.num_elements());
   if (tensor.dtype() == ops::DType::kF64) {
@@ -35,17 +37,18 @@ absl::Status CheckFinite(const std::string& field, const ops::Tensor& tensor) {
 absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor& proto) {
   absl::StatusOr<ops::DType> dtype = ops::ParseDType(proto.dtype());
   if (!dtype.ok()) {
-    return Annotate(dtype.status(), absl::StrCat(field, ".dtype"));
+    return status::AtField(dtype.status(), absl::StrCat(field, ".dtype"));
   }
   const absl::Span<const int64_t> dims(proto.shape().data(),
                                        static_cast<size_t>(proto.shape_size()));
   absl::StatusOr<int64_t> count = ops::CheckedNumElements(dims);
   if (!count.ok()) {
-    return Annotate(count.status(), absl::StrCat(field, ".shape"));
+    return status::AtField(count.status(), absl::StrCat(field, ".shape"));
   }
   if (*count * ops::SizeOf(*dtype) != static_cast<int64_t>(proto.data().size())) {
-    return Invalid(field, ".data: ", proto.data().size(), " bytes; ", ops::Name(*dtype),
-                   ops::ToString(dims), " has ", *count * ops::SizeOf(*dtype));
+    return status::InvalidField(absl::StrCat(field, ".data"), proto.data().size(), " bytes; ",
+                                ops::Name(*dtype), ops::ToString(dims), " has ",
+                                *count * ops::SizeOf(*dtype));
   }
   ops::Shape shape(dims.begin(), dims.end());
   shape.insert(shape.begin(), 1);
@@ -73,8 +76,8 @@ absl::StatusOr<ops::Tensor> IdTensor(const DecodeModel& model, absl::Span<const 
   const int node = graph.parameters[static_cast<size_t>(model.parts().encoder_input)];
   const ops::DType dtype = graph.node(node).outputs[0].dtype;
   if (!ops::IsInteger(dtype)) {
-    return Invalid("source: the encoder takes features (", ops::Name(dtype),
-                   graph.node(node).outputs[0].shape.ToString(), "), not text or ids");
+    return status::InvalidField("source", "the encoder takes features (", ops::Name(dtype),
+                                graph.node(node).outputs[0].shape.ToString(), "), not text or ids");
   }
   const auto length = static_cast<int64_t>(ids.size());
   BW_ASSIGN_OR_RETURN(ops::Tensor tensor,
@@ -89,20 +92,21 @@ absl::Status CheckSize(const DecodeModel& model, const std::string& text) {
   constexpr int64_t kAnyway = 1 << 16;
   const int most = MaxSourceLength(model);
   if (static_cast<int64_t>(text.size()) > std::max(most * kMostBytesOfAToken, kAnyway)) {
-    return Invalid("source.text: has ", text.size(), " bytes; at most ", most,
-                   " tokens are allowed, of up to ", kMostBytesOfAToken, " bytes each");
+    return status::InvalidField("source.text", "has ", text.size(), " bytes; at most ", most,
+                                " tokens are allowed, of up to ", kMostBytesOfAToken,
+                                " bytes each");
   }
   return absl::OkStatus();
 }
 
 absl::Status FromText(const DecodeModel& model, const std::string& text, PreparedSource& prepared) {
   if (model.parts().encoder == nullptr) {
-    return Invalid("source.text: the model has no encoder; send decoder_inputs");
+    return status::InvalidField("source.text", "the model has no encoder; send decoder_inputs");
   }
   BW_RETURN_IF_ERROR(CheckSize(model, text));
   absl::StatusOr<model::EncodedText> encoded = model.source().Encode(text);
   if (!encoded.ok()) {
-    return Annotate(encoded.status(), "source.text");
+    return status::AtField(encoded.status(), "source.text");
   }
   BW_RETURN_IF_ERROR(CheckLength(model, static_cast<int64_t>(encoded->ids.size())));
   prepared.source_length = static_cast<int>(encoded->ids.size());
@@ -114,15 +118,15 @@ absl::Status FromText(const DecodeModel& model, const std::string& text, Prepare
 
 absl::Status FromIds(const DecodeModel& model, const v1::TokenIds& ids, PreparedSource& prepared) {
   if (model.parts().encoder == nullptr) {
-    return Invalid("source.ids: the model has no encoder; send decoder_inputs");
+    return status::InvalidField("source.ids", "the model has no encoder; send decoder_inputs");
   }
   BW_RETURN_IF_ERROR(CheckLength(model, ids.ids_size()));
   const int64_t size =
       model.source().size() > 0 ? model.source().size() : model.parts().source_table;
   for (int i = 0; i < ids.ids_size(); ++i) {
     if (ids.ids(i) < 0 || (size > 0 && ids.ids(i) >= size)) {
-      return Invalid("source.ids[", i, "]: ", ids.ids(i), " is outside [0, ",
-                     size > 0 ? absl::StrCat(size) : "2^31", ")");
+      return status::InvalidField(absl::StrCat("source.ids[", i, "]"), ids.ids(i),
+                                  " is outside [0, ", size > 0 ? absl::StrCat(size) : "2^31", ")");
     }
   }
   prepared.source_length = ids.ids_size();
@@ -135,15 +139,15 @@ absl::Status FromIds(const DecodeModel& model, const v1::TokenIds& ids, Prepared
 absl::Status FromFeatures(const DecodeModel& model, const v1::Tensor& features,
                           PreparedSource& prepared) {
   if (model.parts().encoder == nullptr) {
-    return Invalid("source.features: the model has no encoder; send decoder_inputs");
+    return status::InvalidField("source.features", "the model has no encoder; send decoder_inputs");
   }
   BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features));
   const ops::Graph& graph = model.parts().encoder->graph();
   const int node = graph.parameters[static_cast<size_t>(model.parts().encoder_input)];
   if (!ops::IsFloat(graph.node(node).outputs[0].dtype)) {
-    return Invalid("source.features: the encoder takes ids, not features");
+    return status::InvalidField("source.features", "the encoder takes ids, not features");
   }
-  BW_RETURN_IF_ERROR(Annotate(CheckParameter(graph, node, tensor), "source.features"));
+  BW_RETURN_IF_ERROR(status::AtField(CheckParameter(graph, node, tensor), "source.features"));
   BW_RETURN_IF_ERROR(CheckLength(model, tensor.rank() > 1 ? tensor.dim(1) : 0));
   prepared.source_length = static_cast<int>(tensor.dim(1));
   prepared.encoder_input = std::move(tensor);
@@ -161,12 +165,13 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
                                PreparedSource& prepared) {
   const DecodeModel::Parts& parts = model.parts();
   if (parts.encoder != nullptr) {
-    return Invalid("source.decoder_inputs: the model has an encoder; send text, ids or features");
+    return status::InvalidField("source.decoder_inputs",
+                                "the model has an encoder; send text, ids or features");
   }
   const int most = MaxSourceLength(model);
   if (given.source_length() < 0 || given.source_length() > most) {
-    return Invalid("source.decoder_inputs.source_length: ", given.source_length(),
-                   " is outside [1, ", most, "]; 0 takes the memory's length");
+    return status::InvalidField("source.decoder_inputs.source_length", given.source_length(),
+                                " is outside [1, ", most, "]; 0 takes the memory's length");
   }
   size_t used = 0;
   int64_t length = given.source_length();
@@ -190,12 +195,12 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
     }
     ++used;
     BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor(field, it->second));
-    BW_RETURN_IF_ERROR(Annotate(CheckParameter(parts.decoder, input.node, tensor), field));
+    BW_RETURN_IF_ERROR(status::AtField(CheckParameter(parts.decoder, input.node, tensor), field));
     if (!input.is_state && length == 0 && tensor.rank() > 1) {
       length = tensor.dim(1);
     }
     if (IsMeasured(parts, input)) {
-      BW_RETURN_IF_ERROR(Annotate(CheckLength(model, tensor.dim(1)), field));
+      BW_RETURN_IF_ERROR(status::AtField(CheckLength(model, tensor.dim(1)), field));
       if (!measured.empty() && tensor.dim(1) != extent) {
         return Invalid(field, " is of a source of ", tensor.dim(1), ", ", measured, " of one of ",
                        extent);
@@ -206,15 +211,16 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
     prepared.decoder_inputs.push_back(std::move(tensor));
   }
   if (used != given.states().size() + given.memory().size()) {
-    return Invalid(
-        "source.decoder_inputs: there are inputs that the decoder does not take; it takes ",
+    return status::InvalidField(
+        "source.decoder_inputs", "there are inputs that the decoder does not take; it takes ",
         absl::StrJoin(parts.inputs, ", ", [](std::string* out, const DecoderInput& i) {
           absl::StrAppend(out, "'", i.name, "'");
         }));
   }
   if (length == 0) {
-    return Invalid("source.decoder_inputs.source_length: is not set, and no memory tells it; ",
-                   "allowed is [1, ", most, "]");
+    return status::InvalidField("source.decoder_inputs.source_length",
+                                "is not set, and no memory tells it; ", "allowed is [1, ", most,
+                                "]");
   }
   BW_RETURN_IF_ERROR(CheckLength(model, length));
   prepared.source_length = static_cast<int>(length);

@@ -13,10 +13,10 @@
 #include "server/engine/parts.h"
 #include "server/engine/step_runner.h"
 #include "server/fusion/row_scorer.h"
-#include "server/model/error_details.h"
 #include "server/search/beam_search.h"
 #include "server/search/stable_tokens.h"
 #include "server/search/target_scorer.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::engine {
 
@@ -48,7 +48,7 @@ struct Request {
   // is told so.
   ~Request() {
     if (!is_answered) {
-      Fail(model::OutOfMemory());
+      Fail(status::OutOfMemory());
     }
   }
   Request(const Request&) = delete;

@@ -11,8 +11,9 @@
 #include "server/engine/fusion_options.h"
 #include "server/engine/parts.h"
 #include "server/engine/target_tokens.h"
-#include "server/model/error_details.h"
 #include "server/model/rules.h"
+#include "server/status/error_details.h"
+#include "server/status/fault.h"
 
 namespace beamwright::engine {
 namespace {
@@ -43,7 +44,7 @@ v1::ScoreOptions Defaults(const v1::DecodeOptions& options) {
 
 absl::StatusOr<ResolvedScoring> ResolveScoring(const DecodeModel& model,
                                                const v1::ScoreOptions& options) {
-  std::vector<std::string> faults;
+  status::Faults faults;
   model::CheckRules(options, "options", faults);
   ResolvedScoring resolved;
   resolved.merged = options;
@@ -54,7 +55,7 @@ absl::StatusOr<ResolvedScoring> ResolveScoring(const DecodeModel& model,
     search.scorers = ReadFusion(model, resolved.merged.fusion(), faults);
   }
   if (!faults.empty()) {
-    return model::InvalidFields(faults);
+    return status::InvalidFields(faults);
   }
   SetModelTokens(model, search);
   search.length_penalty = PenaltyOf(resolved.merged.length_penalty());
@@ -69,15 +70,15 @@ absl::StatusOr<std::vector<search::TokenSequence>> ReadTargets(
     const DecodeModel& model, const v1::ScoreOptions& options,
     const google::protobuf::RepeatedPtrField<v1::TargetTokens>& targets) {
   if (targets.empty() || targets.size() > search::kMaxBeamSize) {
-    return Invalid("targets: has ", targets.size(), " entries, must have 1 to ",
-                   search::kMaxBeamSize);
+    return status::InvalidField("targets", "has ", targets.size(), " entries, must have 1 to ",
+                                search::kMaxBeamSize);
   }
   const std::vector<int32_t>& ends = model.target().end_ids();
   const auto is_end = [&](int32_t token) {
     return std::find(ends.begin(), ends.end(), token) != ends.end();
   };
   std::vector<search::TokenSequence> sequences;
-  std::vector<std::string> faults;
+  status::Faults faults;
   size_t count = 0;
   for (int i = 0; i < targets.size(); ++i) {
     const std::string field = absl::StrCat("targets[", i, "]");
@@ -87,7 +88,8 @@ absl::StatusOr<std::vector<search::TokenSequence>> ReadTargets(
     if (!is_empty || !options.end_token()) {
       absl::StatusOr<std::vector<int32_t>> read = ReadTokens(model, field, targets[i]);
       if (!read.ok()) {
-        faults.emplace_back(read.status().message());
+        const status::Faults found = status::FaultsOf(read.status());
+        faults.insert(faults.end(), found.begin(), found.end());
         continue;
       }
       tokens = *std::move(read);
@@ -97,18 +99,17 @@ absl::StatusOr<std::vector<search::TokenSequence>> ReadTargets(
     }
     const auto most = static_cast<size_t>(MaxTargetLength(model));
     if (tokens.size() > most) {
-      faults.push_back(
-          absl::StrCat(field, ": has ", tokens.size(), " tokens; at most ", most, " are allowed"));
+      faults.Add(field, "has ", tokens.size(), " tokens; at most ", most, " are allowed");
     }
     count += tokens.size();
     sequences.push_back(std::move(tokens));
   }
   if (count > kMaxTargetTokens) {
-    faults.push_back(absl::StrCat("targets: have ", count, " tokens together; at most ",
-                                  kMaxTargetTokens, " are allowed for a source"));
+    faults.Add("targets", "have ", count, " tokens together; at most ", kMaxTargetTokens,
+               " are allowed for a source");
   }
   if (!faults.empty()) {
-    return model::InvalidFields(faults);
+    return status::InvalidFields(faults);
   }
   return sequences;
 }

@@ -9,7 +9,7 @@
 #include "absl/time/clock.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/time_slice.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::engine {
 namespace {

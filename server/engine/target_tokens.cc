@@ -4,6 +4,7 @@
 
 #include "ops/base/status.h"
 #include "server/engine/parts.h"
+#include "server/status/fault.h"
 
 namespace beamwright::engine {
 
@@ -12,17 +13,20 @@ absl::StatusOr<std::vector<int32_t>> ReadTokens(const DecodeModel& model, const 
   if (tokens.kind_case() == v1::TargetTokens::kText) {
     absl::StatusOr<std::vector<int32_t>> ids = model.target().EncodePart(tokens.text());
     if (!ids.ok()) {
-      return Invalid(field, ".", ids.status().message());
+      return status::WithFields(ids.status(), [&field](absl::string_view part) {
+        return absl::StrCat(field, ".", part);
+      });
     }
     return ids;
   }
   if (tokens.ids().ids().empty()) {
-    return Invalid(field, ": is empty; set text or ids");
+    return status::InvalidField(field, "is empty; set text or ids");
   }
   const int size = model.target_vocabulary_size();
   for (int i = 0; i < tokens.ids().ids_size(); ++i) {
     if (tokens.ids().ids(i) < 0 || tokens.ids().ids(i) >= size) {
-      return Invalid(field, ".ids[", i, "]: ", tokens.ids().ids(i), " is outside [0, ", size, ")");
+      return status::InvalidField(absl::StrCat(field, ".ids[", i, "]"), tokens.ids().ids(i),
+                                  " is outside [0, ", size, ")");
     }
   }
   return std::vector<int32_t>(tokens.ids().ids().begin(), tokens.ids().ids().end());

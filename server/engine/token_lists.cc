@@ -6,6 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "ops/base/status.h"
+#include "server/status/fault.h"
 
 namespace beamwright::engine {
 
@@ -15,7 +16,7 @@ absl::StatusOr<std::shared_ptr<const search::TokenTrie>> ReadTokenList(
   for (const absl::string_view line : absl::StrSplit(absl::StripSuffix(content, "\n"), '\n')) {
     absl::StatusOr<std::vector<int32_t>> tokens = target.EncodePart(line);
     if (!tokens.ok()) {
-      return Annotate(tokens.status(), absl::StrCat("line ", entries.size() + 1));
+      return status::AtField(tokens.status(), absl::StrCat("line ", entries.size() + 1));
     }
     entries.push_back(*std::move(tokens));
   }

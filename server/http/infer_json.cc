@@ -13,6 +13,7 @@
 #include "ops/base/status.h"
 #include "server/http/json.h"
 #include "server/oip/datatypes.h"
+#include "server/status/fault.h"
 
 namespace beamwright::http {
 namespace {
@@ -34,7 +35,7 @@ absl::StatusOr<std::string> StringMember(const Struct& object, const char* name)
     return "";
   }
   if (value->kind_case() != Value::kStringValue) {
-    return Invalid(name, ": is not a string");
+    return status::InvalidField(name, "is not a string");
   }
   return value->string_value();
 }
@@ -45,7 +46,7 @@ absl::StatusOr<const ListValue*> ListMember(const Struct& object, const char* na
     return &ListValue::default_instance();
   }
   if (value->kind_case() != Value::kListValue) {
-    return Invalid(name, ": is not a list");
+    return status::InvalidField(name, "is not a list");
   }
   return &value->list_value();
 }
@@ -70,7 +71,7 @@ absl::Status ReadParameters(const Struct& object, Parameters& parameters) {
     return absl::OkStatus();
   }
   if (value->kind_case() != Value::kStructValue) {
-    return Invalid("parameters: is not an object");
+    return status::InvalidField("parameters", "is not an object");
   }
   for (const auto& [name, member] : value->struct_value().fields()) {
     inference::InferParameter& parameter = parameters[name];
@@ -89,7 +90,8 @@ absl::Status ReadParameters(const Struct& object, Parameters& parameters) {
         }
         break;
       default:
-        return Invalid("parameters['", name, "']: is not a string, number, true or false");
+        return status::InvalidField(absl::StrCat("parameters['", name, "']"),
+                                    "is not a string, number, true or false");
     }
   }
   return absl::OkStatus();
@@ -179,7 +181,7 @@ absl::Status AppendElements(const oip::Datatype& datatype, const ListValue& list
                                     ? AppendElements(datatype, value.list_value(), raw)
                                     : AppendElement(datatype, value, raw);
     if (!status.ok()) {
-      return Annotate(status, absl::StrCat("[", i, "]"));
+      return status::AtField(status, absl::StrCat("[", i, "]"));
     }
   }
   return absl::OkStatus();
@@ -193,25 +195,27 @@ absl::Status ReadElements(const Struct& object,
   const Value* data = Find(object, "data");
   if (size != input.parameters().end()) {
     if (!size->second.has_int64_param()) {
-      return Invalid("parameters['binary_data_size']: is not a whole number");
+      return status::InvalidField("parameters['binary_data_size']", "is not a whole number");
     }
     const int64_t bytes = size->second.int64_param();
     if (data != nullptr || bytes < 0 || static_cast<uint64_t>(bytes) > binary.size()) {
-      return Invalid("parameters['binary_data_size']: ", bytes, "; there are ", binary.size(),
-                     " bytes left behind the JSON, and no data may be in it");
+      return status::InvalidField("parameters['binary_data_size']", bytes, "; there are ",
+                                  binary.size(),
+                                  " bytes left behind the JSON, and no data may be in it");
     }
     raw = std::string(binary.substr(0, static_cast<size_t>(bytes)));
     binary.remove_prefix(static_cast<size_t>(bytes));
     return absl::OkStatus();
   }
   if (data == nullptr || data->kind_case() != Value::kListValue) {
-    return Invalid("data: is not a list");
+    return status::InvalidField("data", "is not a list");
   }
   const oip::Datatype* datatype = oip::FindDatatype(input.datatype());
   if (datatype == nullptr) {
-    return Invalid("datatype: '", input.datatype(), "' is not one of ", oip::DatatypeNames());
+    return status::InvalidField("datatype", "'", input.datatype(), "' is not one of ",
+                                oip::DatatypeNames());
   }
-  return Annotate(AppendElements(*datatype, data->list_value(), raw), "data");
+  return status::AtField(AppendElements(*datatype, data->list_value(), raw), "data");
 }
 
 absl::Status ReadInput(const Value& value, absl::string_view& binary,
@@ -227,7 +231,7 @@ absl::Status ReadInput(const Value& value, absl::string_view& binary,
   for (const Value& extent : shape->values()) {
     absl::StatusOr<int64_t> whole = Whole(extent);
     if (!whole.ok()) {
-      return Annotate(whole.status(), "shape");
+      return status::AtField(whole.status(), "shape");
     }
     input.add_shape(*whole);
   }
@@ -260,8 +264,8 @@ absl::Status ReadAll(const Struct& root, absl::string_view binary, InferBody& bo
   body.all_binary = IsTrue(body.request.parameters(), "binary_data_output");
   BW_ASSIGN_OR_RETURN(const ListValue* inputs, ListMember(root, "inputs"));
   for (int i = 0; i < inputs->values_size(); ++i) {
-    BW_RETURN_IF_ERROR(Annotate(ReadInput(inputs->values(i), binary, body.request),
-                                absl::StrCat("inputs[", i, "]")));
+    BW_RETURN_IF_ERROR(status::AtField(ReadInput(inputs->values(i), binary, body.request),
+                                       absl::StrCat("inputs[", i, "]")));
   }
   if (!binary.empty()) {
     return Invalid(binary.size(), " bytes behind the JSON belong to no input");
@@ -269,7 +273,7 @@ absl::Status ReadAll(const Struct& root, absl::string_view binary, InferBody& bo
   BW_ASSIGN_OR_RETURN(const ListValue* outputs, ListMember(root, "outputs"));
   for (int i = 0; i < outputs->values_size(); ++i) {
     BW_RETURN_IF_ERROR(
-        Annotate(ReadOutput(outputs->values(i), body), absl::StrCat("outputs[", i, "]")));
+        status::AtField(ReadOutput(outputs->values(i), body), absl::StrCat("outputs[", i, "]")));
   }
   body.all_binary = body.all_binary && body.request.outputs().empty();
   return absl::OkStatus();

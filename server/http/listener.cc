@@ -17,7 +17,7 @@
 #include "server/http/connection.h"
 #include "server/http/pool.h"
 #include "server/http/replies.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::http {
 namespace {
@@ -188,7 +188,7 @@ class Listener::Impl final : public httplib::Server {
     try {
       reply = handler_(call);
     } catch (const std::bad_alloc&) {
-      reply = ErrorReplyFor(request.path, model::OutOfMemory());
+      reply = ErrorReplyFor(request.path, status::OutOfMemory());
     } catch (...) {
       // The library would send the exception's text in a header.
       reply = ErrorReplyFor(request.path, absl::InternalError("the request could not be handled"));

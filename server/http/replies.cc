@@ -7,9 +7,9 @@
 #include "absl/strings/str_replace.h"
 #include "ops/base/status.h"
 #include "server/http/json.h"
-#include "server/model/error_details.h"
 #include "server/serving/serving_state.h"
 #include "server/serving/wire_status.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::http {
 namespace {
@@ -96,9 +96,9 @@ HttpReply ErrorReplyFor(const std::string& path, const absl::Status& status) {
 }
 
 absl::Status WrongMethod(const char* allowed) {
-  return model::WithReason(
+  return status::WithReason(
       absl::UnimplementedError(absl::StrCat("only ", allowed, " is allowed here")),
-      model::reason::kWrongMethod);
+      status::reason::kWrongMethod);
 }
 
 HttpReply WrongMethodReply(const std::string& path, const char* allowed) {
@@ -113,14 +113,14 @@ absl::Status Refusal(int http_status) {
     case 405:
       return WrongMethod(kMethods);
     case 408:
-      return model::WithReason(
+      return status::WithReason(
           absl::DeadlineExceededError("the request took too long to arrive as a whole"),
-          model::reason::kTooSlow);
+          status::reason::kTooSlow);
     case 413:
-      return model::WithReason(Invalid("the body is larger than this server takes"),
-                               model::reason::kTooLarge);
+      return status::WithReason(Invalid("the body is larger than this server takes"),
+                                status::reason::kTooLarge);
     case 414:
-      return model::WithReason(Invalid("the path is too long"), model::reason::kTooLarge);
+      return status::WithReason(Invalid("the path is too long"), status::reason::kTooLarge);
     case 415:
       return Invalid("Content-Encoding is not supported; send the body as it is");
     case 503:

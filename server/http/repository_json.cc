@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "ops/base/status.h"
+#include "server/status/fault.h"
 
 namespace beamwright::http {
 namespace {
@@ -28,7 +29,7 @@ absl::StatusOr<inference::RepositoryIndexRequest> ParseIndexBody(const std::stri
   inference::RepositoryIndexRequest request;
   if (const auto ready = object.fields().find("ready"); ready != object.fields().end()) {
     if (!ready->second.has_bool_value()) {
-      return Invalid("ready: is neither true nor false");
+      return status::InvalidField("ready", "is neither true nor false");
     }
     request.set_ready(ready->second.bool_value());
   }
@@ -43,7 +44,7 @@ absl::StatusOr<ControlParameters> ParseControlBody(const std::string& body) {
     return parameters;
   }
   if (!found->second.has_struct_value()) {
-    return Invalid("parameters: is not an object");
+    return status::InvalidField("parameters", "is not an object");
   }
   for (const auto& [name, value] : found->second.struct_value().fields()) {
     inference::ModelRepositoryParameter& parameter = parameters[name];
@@ -56,7 +57,8 @@ absl::StatusOr<ControlParameters> ParseControlBody(const std::string& body) {
                std::abs(number) < 0x1p53) {
       parameter.set_int64_param(static_cast<int64_t>(number));
     } else {
-      return Invalid("parameters['", name, "']: is not a bool, a whole number or a string");
+      return status::InvalidField(absl::StrCat("parameters['", name, "']"),
+                                  "is not a bool, a whole number or a string");
     }
   }
   return parameters;

@@ -15,9 +15,10 @@
 #include "server/http/replies.h"
 #include "server/http/repository_json.h"
 #include "server/http/stream_reply.h"
-#include "server/model/error_details.h"
 #include "server/model/strict_json.h"
 #include "server/serving/scorer.h"
+#include "server/status/error_details.h"
+#include "server/status/fault.h"
 
 namespace beamwright::http {
 namespace {
@@ -37,7 +38,8 @@ HttpReply HealthReply(HttpReply reply, bool good) {
 // A name in the body has to be that of the path.
 absl::Status TakeName(const char* field, const std::string& from_path, std::string& name) {
   if (!name.empty() && name != from_path) {
-    return Invalid(field, ": is '", name, "' in the body and '", from_path, "' in the path");
+    return status::InvalidField(field, "is '", name, "' in the body and '", from_path,
+                                "' in the path");
   }
   name = from_path;
   return absl::OkStatus();
@@ -71,10 +73,10 @@ void Rest::CountRefusal(const HttpRequest& request, const absl::Status& why) con
 }
 
 HttpReply Rest::NoSuchPath(const HttpRequest& request) const {
-  const absl::Status why =
-      model::WithReason(absl::NotFoundError(absl::StrCat("there is no path '", request.path,
-                                                         "'; docs/client.md lists those that are")),
-                        model::reason::kNoSuchPath);
+  const absl::Status why = status::WithReason(
+      absl::NotFoundError(absl::StrCat("there is no path '", request.path,
+                                       "'; docs/client.md lists those that are")),
+      status::reason::kNoSuchPath);
   CountRefusal(request, why);
   return ErrorReplyFor(request.path, why);
 }

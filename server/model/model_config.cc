@@ -8,27 +8,28 @@
 #include "ops/base/status.h"
 #include "server/model/rules.h"
 #include "server/model/text_proto.h"
+#include "server/status/fault.h"
 
 namespace beamwright::model {
 namespace {
 
 constexpr int kFormatVersion = 1;
 
-using Faults = std::vector<std::string>;
+using status::Faults;
 
 void CheckText(const v1::ModelConfig& config, Faults& faults) {
   if (config.target().begin_token().empty()) {
-    faults.push_back("target.begin_token: is not set; it is what the first step reads");
+    faults.Add("target.begin_token", "is not set; it is what the first step reads");
   }
   if (config.target().end_tokens().empty()) {
-    faults.push_back("target.end_tokens: is not set; at least one token must end a hypothesis");
+    faults.Add("target.end_tokens", "is not set; at least one token must end a hypothesis");
   }
   if (config.source().end_tokens_size() > 1) {
-    faults.push_back(absl::StrCat("source.end_tokens: has ", config.source().end_tokens_size(),
-                                  " tokens; at most one can follow a source"));
+    faults.Add("source.end_tokens", "has ", config.source().end_tokens_size(),
+               " tokens; at most one can follow a source");
   }
   if (!config.has_encoder() && config.source().form() != v1::TEXT_FORM_IDS) {
-    faults.push_back("source.form: without an encoder no source text can be read");
+    faults.Add("source.form", "without an encoder no source text can be read");
   }
 }
 
@@ -37,14 +38,14 @@ void CheckTokenLists(const v1::ModelConfig& config, Faults& faults) {
     const v1::TokenListConfig& list = config.token_lists(i);
     const std::string field = absl::StrCat("token_lists[", i, "]");
     if (list.name().empty()) {
-      faults.push_back(field + ".name: is not set");
+      faults.Add(field + ".name", "is not set");
     }
     if (list.file().empty()) {
-      faults.push_back(field + ".file: is not set; it names the list's file");
+      faults.Add(field + ".file", "is not set; it names the list's file");
     }
     for (int j = 0; j < i; ++j) {
       if (config.token_lists(j).name() == list.name()) {
-        faults.push_back(absl::StrCat(field, ".name: '", list.name(), "' is given twice"));
+        faults.Add(absl::StrCat(field, ".name"), "'", list.name(), "' is given twice");
       }
     }
   }
@@ -60,53 +61,50 @@ bool ReadsInput(const Entries& entries, int count, const std::string& input) {
 void CheckDecoder(const v1::DecoderConfig& decoder, const std::string& path, bool has_encoder,
                   Faults& faults) {
   if (decoder.graph().empty()) {
-    faults.push_back(path + ".graph: is not set; it names the decoder's graph file");
+    faults.Add(path + ".graph", "is not set; it names the decoder's graph file");
   }
   for (int i = 0; i < decoder.states_size(); ++i) {
     const v1::StateConfig& state = decoder.states(i);
     const std::string field = absl::StrCat(path, ".states[", i, "]");
     if (state.input().empty()) {
-      faults.push_back(field + ".input: is not set");
+      faults.Add(field + ".input", "is not set");
     }
     if (ReadsInput(decoder.states(), i, state.input())) {
-      faults.push_back(absl::StrCat(field, ".input: '", state.input(), "' is given twice"));
+      faults.Add(absl::StrCat(field, ".input"), "'", state.input(), "' is given twice");
     }
     for (int j = 0; j < i; ++j) {
       if (!state.output().empty() && decoder.states(j).output() == state.output()) {
-        faults.push_back(absl::StrCat(field, ".output: '", state.output(), "' is given twice"));
+        faults.Add(absl::StrCat(field, ".output"), "'", state.output(), "' is given twice");
       }
     }
     if (state.has_encoder_output() && !has_encoder) {
-      faults.push_back(field + ".encoder_output: the model has no encoder");
+      faults.Add(field + ".encoder_output", "the model has no encoder");
     }
   }
   for (int i = 0; i < decoder.memory_size(); ++i) {
     const std::string field = absl::StrCat(path, ".memory[", i, "]");
     if (decoder.memory(i).input().empty()) {
-      faults.push_back(field + ".input: is not set");
+      faults.Add(field + ".input", "is not set");
     }
     if (ReadsInput(decoder.memory(), i, decoder.memory(i).input())) {
-      faults.push_back(
-          absl::StrCat(field, ".input: '", decoder.memory(i).input(), "' is given twice"));
+      faults.Add(absl::StrCat(field, ".input"), "'", decoder.memory(i).input(), "' is given twice");
     }
     if (ReadsInput(decoder.states(), decoder.states_size(), decoder.memory(i).input())) {
-      faults.push_back(absl::StrCat(field, ".input: '", decoder.memory(i).input(), "' is one of ",
-                                    path, ".states"));
+      faults.Add(absl::StrCat(field, ".input"), "'", decoder.memory(i).input(), "' is one of ",
+                 path, ".states");
     }
     if (!decoder.memory(i).encoder_output().empty() && !has_encoder) {
-      faults.push_back(field + ".encoder_output: the model has no encoder");
+      faults.Add(field + ".encoder_output", "the model has no encoder");
     }
   }
 }
 
 void CheckEncoder(const v1::EncoderConfig& encoder, const std::string& path, Faults& faults) {
   if (encoder.graph().empty()) {
-    faults.push_back(
-        absl::StrCat(path, ".graph: is not set; leave `encoder` out if there is none"));
+    faults.Add(absl::StrCat(path, ".graph"), "is not set; leave `encoder` out if there is none");
   }
   if ((encoder.length_kind() != v1::LENGTH_INPUT_NONE) != !encoder.length_input().empty()) {
-    faults.push_back(
-        absl::StrCat(path, ".length_kind, ", path, ".length_input: set both or neither"));
+    faults.Add(absl::StrCat(path, ".length_kind, ", path, ".length_input"), "set both or neither");
   }
 }
 
@@ -115,10 +113,10 @@ void CheckEnsemble(const v1::ModelConfig& config, Faults& faults) {
     return;
   }
   if (config.ensemble().members().empty()) {
-    faults.push_back("ensemble.members: is empty; leave `ensemble` out if there is none");
+    faults.Add("ensemble.members", "is empty; leave `ensemble` out if there is none");
   }
   if (!config.has_encoder()) {
-    faults.push_back("ensemble: the model has no encoder for its members to read");
+    faults.Add("ensemble", "the model has no encoder for its members to read");
   }
   for (int i = 0; i < config.ensemble().members_size(); ++i) {
     const v1::EnsembleMember& member = config.ensemble().members(i);
@@ -135,17 +133,17 @@ void CheckScorers(const v1::ModelConfig& config, Faults& faults) {
     const v1::ScorerConfig& scorer = config.scorers(i);
     const std::string field = absl::StrCat("scorers[", i, "]");
     if (scorer.name().empty()) {
-      faults.push_back(field + ".name: is not set");
+      faults.Add(field + ".name", "is not set");
     }
     for (int j = 0; j < i; ++j) {
       if (config.scorers(j).name() == scorer.name()) {
-        faults.push_back(absl::StrCat(field, ".name: '", scorer.name(), "' is given twice"));
+        faults.Add(absl::StrCat(field, ".name"), "'", scorer.name(), "' is given twice");
       }
     }
     switch (scorer.kind_case()) {
       case v1::ScorerConfig::kNgram:
         if (scorer.ngram().file().empty()) {
-          faults.push_back(field + ".ngram.file: is not set; it names an ARPA file");
+          faults.Add(field + ".ngram.file", "is not set; it names an ARPA file");
         }
         break;
       case v1::ScorerConfig::kLanguageModel:
@@ -153,20 +151,20 @@ void CheckScorers(const v1::ModelConfig& config, Faults& faults) {
         break;
       case v1::ScorerConfig::kCtc:
         if (!config.has_encoder()) {
-          faults.push_back(field + ".ctc: the model has no encoder");
+          faults.Add(field + ".ctc", "the model has no encoder");
         }
         if (scorer.has_min_weight() && scorer.min_weight() < 0) {
-          faults.push_back(absl::StrCat(field, ".min_weight: is ", scorer.min_weight(),
-                                        "; CTC scores cannot be subtracted"));
+          faults.Add(absl::StrCat(field, ".min_weight"), "is ", scorer.min_weight(),
+                     "; CTC scores cannot be subtracted");
         }
         break;
       case v1::ScorerConfig::KIND_NOT_SET:
-        faults.push_back(field + ": set ngram, language_model or ctc");
+        faults.Add(field, "set ngram, language_model or ctc");
         break;
     }
     if (scorer.has_min_weight() && scorer.has_max_weight() &&
         scorer.min_weight() > scorer.max_weight()) {
-      faults.push_back(field + ".min_weight: is above max_weight");
+      faults.Add(field + ".min_weight", "is above max_weight");
     }
   }
 }
@@ -180,18 +178,17 @@ void CheckDefaults(const v1::ModelConfig& config, Faults& faults) {
   const v1::LimitsConfig& limits = config.limits();
   if (limits.max_beam_size() > 0 && own.has_beam_size() &&
       own.beam_size() > limits.max_beam_size()) {
-    faults.push_back(absl::StrCat("default_options.beam_size: ", own.beam_size(),
-                                  " is above limits.max_beam_size ", limits.max_beam_size()));
+    faults.Add("default_options.beam_size", own.beam_size(), " is above limits.max_beam_size ",
+               limits.max_beam_size());
   }
   if (own.has_n_best() && own.n_best() > options.beam_size()) {
-    faults.push_back(absl::StrCat("default_options.n_best: ", own.n_best(),
-                                  " is above the beam size ", options.beam_size()));
+    faults.Add("default_options.n_best", own.n_best(), " is above the beam size ",
+               options.beam_size());
   }
   if (limits.max_target_length() > 0 && own.has_max_length() &&
       own.max_length() > limits.max_target_length()) {
-    faults.push_back(absl::StrCat("default_options.max_length: ", own.max_length(),
-                                  " is above limits.max_target_length ",
-                                  limits.max_target_length()));
+    faults.Add("default_options.max_length", own.max_length(),
+               " is above limits.max_target_length ", limits.max_target_length());
   }
 }
 
@@ -208,7 +205,7 @@ absl::Status CheckConfig(const v1::ModelConfig& config) {
   if (!config.name().empty()) {
     const absl::Status status = CheckModelName(config.name());
     if (!status.ok()) {
-      faults.push_back(absl::StrCat("name: ", status.message()));
+      faults.Add("name", status.message());
     }
   }
   if (config.has_encoder()) {
@@ -218,14 +215,14 @@ absl::Status CheckConfig(const v1::ModelConfig& config) {
   CheckEnsemble(config, faults);
   CheckScorers(config, faults);
   if (config.has_lexical_table() && config.lexical_table().file().empty()) {
-    faults.push_back("lexical_table.file: is not set");
+    faults.Add("lexical_table.file", "is not set");
   }
   CheckTokenLists(config, faults);
   CheckText(config, faults);
   if (faults.empty()) {
     CheckDefaults(config, faults);
   }
-  return faults.empty() ? absl::OkStatus() : Invalid(absl::StrJoin(faults, "; "));
+  return status::OkOrInvalid(faults);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "beamwright/v1/rule.pb.h"
 #include "ops/base/check.h"
 #include "server/model/utf8.h"
+#include "server/status/fault.h"
 
 namespace beamwright::model {
 namespace {
@@ -91,21 +92,20 @@ std::string Allowed(const v1::FieldRule& rule) {
                             : absl::StrCat("above ", Print(rule.maximum()), unit);
 }
 
-void CheckNumber(const Element& element, const std::string& path,
-                 std::vector<std::string>& faults) {
+void CheckNumber(const Element& element, const std::string& path, status::Faults& faults) {
   const v1::FieldRule& rule = element.field->options().GetExtension(v1::rule);
   const double value = NumberOf(element);
   if (!std::isfinite(value)) {
-    faults.push_back(absl::StrCat(path, ": ", value, " is not a finite number"));
+    faults.Add(path, value, " is not a finite number");
     return;
   }
   if ((rule.has_minimum() && value < Bound(element.field, rule.minimum())) ||
       (rule.has_maximum() && value > Bound(element.field, rule.maximum()))) {
-    faults.push_back(absl::StrCat(path, ": ", Print(value), " is ", Allowed(rule)));
+    faults.Add(path, Print(value), " is ", Allowed(rule));
   }
 }
 
-void CheckEnum(const Element& element, const std::string& path, std::vector<std::string>& faults) {
+void CheckEnum(const Element& element, const std::string& path, status::Faults& faults) {
   const int value = BW_GET(EnumValue, element);
   const EnumDescriptor* type = element.field->enum_type();
   if (type->FindValueByNumber(value) != nullptr) {
@@ -115,12 +115,10 @@ void CheckEnum(const Element& element, const std::string& path, std::vector<std:
   for (int i = 0; i < type->value_count(); ++i) {
     known.push_back(type->value(i)->name());
   }
-  faults.push_back(absl::StrCat(path, ": ", value, " is not a known value; known are ",
-                                absl::StrJoin(known, ", ")));
+  faults.Add(path, value, " is not a known value; known are ", absl::StrJoin(known, ", "));
 }
 
-void CheckElement(const Element& element, const std::string& path,
-                  std::vector<std::string>& faults) {
+void CheckElement(const Element& element, const std::string& path, status::Faults& faults) {
   if (IsNumber(element.field)) {
     CheckNumber(element, path, faults);
     return;
@@ -136,7 +134,7 @@ void CheckElement(const Element& element, const std::string& path,
       if (element.field->type() == FieldDescriptor::TYPE_STRING) {
         const absl::Status status = CheckUtf8(BW_GET(String, element));
         if (!status.ok()) {
-          faults.push_back(absl::StrCat(path, ": ", status.message()));
+          faults.Add(path, status.message());
         }
       }
       return;
@@ -223,25 +221,29 @@ std::string EnumNames(const EnumDescriptor* type) {
   return absl::StrJoin(names, ", ");
 }
 
-void CheckRules(const Message& message, const std::string& path, std::vector<std::string>& faults) {
-  const Reflection* reflection = message.GetReflection();
+void CheckRule(const Message& message, const FieldDescriptor& field, const std::string& path,
+               status::Faults& faults) {
+  const std::string name = path.empty() ? field.name() : absl::StrCat(path, ".", field.name());
+  if (!field.is_repeated()) {
+    CheckElement({message, &field, -1}, name, faults);
+    return;
+  }
+  const int size = message.GetReflection()->FieldSize(message, &field);
+  const int max_items = field.options().GetExtension(v1::rule).max_items();
+  if (max_items > 0 && size > max_items) {
+    faults.Add(name, size, " elements; at most ", max_items, " are allowed");
+    return;
+  }
+  for (int i = 0; i < size; ++i) {
+    CheckElement({message, &field, i}, absl::StrCat(name, "[", i, "]"), faults);
+  }
+}
+
+void CheckRules(const Message& message, const std::string& path, status::Faults& faults) {
   std::vector<const FieldDescriptor*> fields;
-  reflection->ListFields(message, &fields);
+  message.GetReflection()->ListFields(message, &fields);
   for (const FieldDescriptor* field : fields) {
-    const std::string name = path.empty() ? field->name() : absl::StrCat(path, ".", field->name());
-    if (!field->is_repeated()) {
-      CheckElement({message, field, -1}, name, faults);
-      continue;
-    }
-    const int max_items = field->options().GetExtension(v1::rule).max_items();
-    if (max_items > 0 && reflection->FieldSize(message, field) > max_items) {
-      faults.push_back(absl::StrCat(name, ": ", reflection->FieldSize(message, field),
-                                    " elements; at most ", max_items, " are allowed"));
-      continue;
-    }
-    for (int i = 0; i < reflection->FieldSize(message, field); ++i) {
-      CheckElement({message, field, i}, absl::StrCat(name, "[", i, "]"), faults);
-    }
+    CheckRule(message, *field, path, faults);
   }
 }
 

@@ -7,15 +7,20 @@
 
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
+#include "server/status/fault.h"
 
 namespace beamwright::model {
 
-// Appends one line per set field whose value is outside its rule (or no known enum value, not a
+// Adds a fault for each set field whose value is outside its rule (or not a known enum value, not a
 // finite number, a string that is not UTF-8, or too many elements), "options.beam_size: 0 is
 // outside [1, 256] hypotheses". `path` prefixes field names; sub-messages are visited. All faults
 // are found at once.
 void CheckRules(const google::protobuf::Message& message, const std::string& path,
-                std::vector<std::string>& faults);
+                status::Faults& faults);
+// The same for one field of the message, which is set.
+void CheckRule(const google::protobuf::Message& message,
+               const google::protobuf::FieldDescriptor& field, const std::string& path,
+               status::Faults& faults);
 
 // Sets every unset field of `message` that `fallback` (same type) sets; then every optional one
 // that is still unset and whose rule names a default, to that. An enum value that is explicitly

@@ -6,6 +6,7 @@
 #include "server/model/codec_base.h"
 #include "server/model/sentencepiece_model.h"
 #include "server/model/utf8.h"
+#include "server/status/fault.h"
 
 namespace beamwright::model {
 namespace {
@@ -28,20 +29,21 @@ class SentencePieceCodec : public CodecBase {
 
   absl::StatusOr<EncodedText> Encode(absl::string_view text) const override {
     if (text.empty()) {
-      return Invalid("text: is empty");
+      return status::InvalidField("text", "is empty");
     }
     const absl::Status valid = CheckUtf8(text);
     if (!valid.ok()) {
-      return Annotate(valid, "text");
+      return status::AtField(valid, "text");
     }
     const std::string lowered = lowercase_ ? LowercaseLatin(text) : std::string(text);
     const absl::StatusOr<std::vector<int>> split = model_->Encode(lowered);
     if (!split.ok()) {
-      return Annotate(split.status(), "text");
+      return status::AtField(split.status(), "text");
     }
     const std::vector<int>& ids = *split;
     if (ids.empty()) {
-      return Invalid("text: nothing is left of it after SentencePiece's normalisation");
+      return status::InvalidField("text",
+                                  "nothing is left of it after SentencePiece's normalisation");
     }
     EncodedText encoded = Begin();
     for (size_t i = 0; i < ids.size(); ++i) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
+#include "server/status/fault.h"
 
 namespace beamwright::model {
 namespace {
@@ -94,14 +95,14 @@ class Scanner {
       level.key = text;
       keys_.push_back(text);
     } else if (level.is_list && is_null) {
-      return Invalid(Place(), ": is null; a list holds values only");
+      return status::InvalidField(Place(), "is null; a list holds values only");
     }
     return absl::OkStatus();
   }
 
   absl::Status Open(bool is_list) {
     if (is_list && !levels_.empty() && levels_.back().is_list) {
-      return Invalid(Place(), ": is a list within a list");
+      return status::InvalidField(Place(), "is a list within a list");
     }
     levels_.push_back({is_list, !is_list, 0, "", keys_.size()});
     return absl::OkStatus();
@@ -115,7 +116,7 @@ class Scanner {
     std::sort(first, keys_.end());
     if (const auto twice = std::adjacent_find(first, keys_.end()); twice != keys_.end()) {
       levels_.back().key = *twice;
-      return Invalid(Place(), ": stands there more than once");
+      return status::InvalidField(Place(), "stands there more than once");
     }
     keys_.erase(first, keys_.end());
     levels_.pop_back();

@@ -9,6 +9,7 @@
 #include "ops/base/vocabulary.h"
 #include "server/model/codec_base.h"
 #include "server/model/utf8.h"
+#include "server/status/fault.h"
 
 namespace beamwright::model {
 namespace {
@@ -41,14 +42,14 @@ class TableCodec : public CodecBase {
 
   absl::StatusOr<EncodedText> Encode(absl::string_view text) const override {
     if (form_ == v1::TEXT_FORM_IDS) {
-      return Invalid("text: the model has no text form on this side; send ids");
+      return status::InvalidField("text", "the model has no text form on this side; send ids");
     }
     if (text.empty()) {
-      return Invalid("text: is empty");
+      return status::InvalidField("text", "is empty");
     }
     const absl::Status valid = CheckUtf8(text);
     if (!valid.ok()) {
-      return Annotate(valid, "text");
+      return status::AtField(valid, "text");
     }
     const std::string lowered = lowercase_ ? LowercaseLatin(text) : std::string(text);
     const bool characters = form_ == v1::TEXT_FORM_CHARACTERS;
@@ -126,7 +127,7 @@ class TableCodec : public CodecBase {
     }
     pieces = absl::StrSplit(text, absl::ByAnyChar(kWhiteSpace), absl::SkipEmpty());
     if (pieces.empty()) {
-      return Invalid("text: holds nothing but white space");
+      return status::InvalidField("text", "holds nothing but white space");
     }
     return pieces;
   }

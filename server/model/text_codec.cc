@@ -8,6 +8,7 @@
 #include "ops/base/status.h"
 #include "server/model/codec_base.h"
 #include "server/model/utf8.h"
+#include "server/status/fault.h"
 
 namespace beamwright::model {
 
@@ -36,8 +37,8 @@ absl::StatusOr<std::vector<int32_t>> TextCodec::EncodePart(absl::string_view tex
   BW_ASSIGN_OR_RETURN(EncodedText encoded, Encode(text));
   if (!encoded.unknown_positions.empty()) {
     const int offset = begin_id_ >= 0 ? 1 : 0;
-    return Invalid("text: token ", encoded.unknown_positions[0] - offset, " of '",
-                   absl::Utf8SafeCEscape(text), "' is not in the vocabulary");
+    return status::InvalidField("text", "token ", encoded.unknown_positions[0] - offset, " of '",
+                                absl::Utf8SafeCEscape(text), "' is not in the vocabulary");
   }
   std::vector<int32_t>& ids = encoded.ids;  // no text can spell begin or end
   if (begin_id_ >= 0) {
@@ -51,12 +52,11 @@ absl::StatusOr<std::vector<int32_t>> TextCodec::EncodePart(absl::string_view tex
 
 absl::Status CodecBase::FindSpecialTokens(const v1::TextConfig& config,
                                           const std::function<int32_t(const std::string&)>& find) {
-  std::vector<std::string> faults;
+  status::Faults faults;
   const auto look_up = [&](const std::string& field, const std::string& token) {
     const int32_t id = find(token);
     if (id < 0) {
-      faults.push_back(
-          absl::StrCat(field, ": '", absl::Utf8SafeCEscape(token), "' is not in the vocabulary"));
+      faults.Add(field, "'", absl::Utf8SafeCEscape(token), "' is not in the vocabulary");
     }
     return id;
   };
@@ -73,11 +73,11 @@ absl::Status CodecBase::FindSpecialTokens(const v1::TextConfig& config,
     const std::string field = absl::StrCat("end_tokens[", i, "]");
     const int32_t id = look_up(field, config.end_tokens(i));
     if (id >= 0 && absl::c_linear_search(end_ids_, id)) {
-      faults.push_back(absl::StrCat(field, ": '", config.end_tokens(i), "' is given twice"));
+      faults.Add(field, "'", config.end_tokens(i), "' is given twice");
     }
     end_ids_.push_back(id);
   }
-  return faults.empty() ? absl::OkStatus() : Invalid(absl::StrJoin(faults, "; "));
+  return status::OkOrInvalid(faults);
 }
 
 bool CodecBase::IsSilent(int32_t id) const {
@@ -112,9 +112,9 @@ absl::Status CodecBase::AppendUnknown(absl::string_view piece, absl::string_view
     if (static_cast<size_t>(Utf8Length(piece, &c)) == piece.size()) {
       code = absl::StrCat(" (U+", absl::Hex(static_cast<uint32_t>(c), absl::kZeroPad4), ")");
     }
-    return Invalid("text: ", unit, " ", position, ", '",
-                   absl::Utf8SafeCEscape(piece.substr(0, kShown)), "'", code,
-                   ", is not in the model's vocabulary, which has no unknown token");
+    return status::InvalidField("text", unit, " ", position, ", '",
+                                absl::Utf8SafeCEscape(piece.substr(0, kShown)), "'", code,
+                                ", is not in the model's vocabulary, which has no unknown token");
   }
   text.unknown_positions.push_back(static_cast<int32_t>(text.ids.size()));
   text.ids.push_back(unknown_id_);

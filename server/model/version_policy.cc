@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <tuple>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -11,6 +12,7 @@
 #include "ops/base/status.h"
 #include "server/model/rules.h"
 #include "server/model/text_proto.h"
+#include "server/status/fault.h"
 
 namespace beamwright::model {
 namespace {
@@ -19,31 +21,33 @@ constexpr int64_t kMaxPolicyBytes = int64_t{1} << 20;
 constexpr size_t kMaxLabelLength = 64;
 
 absl::Status CheckPolicy(const v1::ServingPolicy& policy) {
-  std::vector<std::string> faults;
+  status::Faults faults;
   CheckRules(policy, "", faults);
   if (policy.has_all() && !policy.all()) {
-    faults.push_back("all: is false; leave it out, or say which versions with latest or specific");
+    faults.Add("all", "is false; leave it out, or say which versions with latest or specific");
   }
   if (policy.has_specific() && policy.specific().versions().empty()) {
-    faults.push_back("specific.versions: is empty");
+    faults.Add("specific.versions", "is empty");
   }
   for (const int64_t version : policy.specific().versions()) {
     if (version < 1) {
-      faults.push_back(absl::StrCat("specific.versions: ", version, " is not a valid version"));
+      faults.Add("specific.versions", version, " is not a valid version");
     }
   }
   for (const auto& [label, version] : policy.labels()) {
     if (!IsLabel(label)) {
-      faults.push_back(absl::StrCat("labels: '", absl::CEscape(label.substr(0, kMaxLabelLength)),
-                                    "' is not a valid label; allowed are 1 to ", kMaxLabelLength,
-                                    " letters, digits, '.', '_' and '-', a letter first"));
+      faults.Add("labels", "'", absl::CEscape(label.substr(0, kMaxLabelLength)),
+                 "' is not a valid label; allowed are 1 to ", kMaxLabelLength,
+                 " letters, digits, '.', '_' and '-', a letter first");
     }
     if (version < 1) {
-      faults.push_back(absl::StrCat("labels: ", version, " is not a valid version"));
+      faults.Add("labels", version, " is not a valid version");
     }
   }
-  std::sort(faults.begin(), faults.end());
-  return faults.empty() ? absl::OkStatus() : Invalid(absl::StrJoin(faults, "; "));
+  std::sort(faults.begin(), faults.end(), [](const status::Fault& a, const status::Fault& b) {
+    return std::tie(a.field, a.text) < std::tie(b.field, b.text);
+  });
+  return status::OkOrInvalid(faults);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "server/oip/input_tensor.h"
 #include "server/oip/parameters.h"
 #include "server/oip/service.h"
+#include "server/status/fault.h"
 
 namespace beamwright::oip {
 namespace {
@@ -107,7 +108,7 @@ absl::Status AddDecoderInputs(const v1::ModelDescription& model,
 absl::Status AddSources(const engine::DecodeModel& model, const std::vector<InputTensor>& tensors,
                         v1::DecodeRequest& request) {
   if (tensors.empty()) {
-    return Invalid("inputs: is empty; ModelMetadata lists what the model takes");
+    return status::InvalidField("inputs", "is empty; ModelMetadata lists what the model takes");
   }
   for (const InputTensor& tensor : tensors) {
     if (tensor.shape[0] > serving::kMaxSources) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "ops/tensor/shape.h"
+#include "server/status/fault.h"
 
 namespace beamwright::oip {
 namespace {
@@ -153,8 +154,8 @@ int64_t InputTensor::row_size() const {
 absl::StatusOr<std::vector<InputTensor>> ReadInputs(const inference::ModelInferRequest& request) {
   const bool raw = request.raw_input_contents_size() > 0;
   if (raw && request.raw_input_contents_size() != request.inputs_size()) {
-    return Invalid("raw_input_contents: has ", request.raw_input_contents_size(), " entries for ",
-                   request.inputs_size(), " inputs");
+    return status::InvalidField("raw_input_contents", "has ", request.raw_input_contents_size(),
+                                " entries for ", request.inputs_size(), " inputs");
   }
   std::vector<InputTensor> tensors;
   for (int i = 0; i < request.inputs_size(); ++i) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ops/base/status.h"
+#include "server/status/fault.h"
 
 namespace beamwright::oip {
 namespace {
@@ -23,7 +24,7 @@ constexpr char kVerbose[] = "log_verbose_level";
 
 absl::StatusOr<bool> ReadBool(const std::string& name, const Value& value) {
   if (!value.has_bool_param()) {
-    return Invalid("settings: '", name, "' must be a bool");
+    return status::InvalidField("settings", "'", name, "' must be a bool");
   }
   return value.bool_param();
 }
@@ -42,15 +43,16 @@ absl::Status ChangeLogSettings(const inference::LogSettingsRequest& request) {
       BW_ASSIGN_OR_RETURN(on[name], ReadBool(name, value));
     } else if (name == kVerbose) {
       if (!value.has_uint32_param()) {
-        return Invalid("settings: '", name, "' must be a whole number");
+        return status::InvalidField("settings", "'", name, "' must be a whole number");
       }
       verbose = value.uint32_param() > 0;
     } else if (name == "log_file" || name == "log_format") {
       return absl::UnimplementedError(
           absl::StrCat("settings: '", name, "' is set when the server starts"));
     } else {
-      return Invalid("settings: there is no '", name,
-                     "'; there are log_error, log_warning, log_info and log_verbose_level");
+      return status::InvalidField(
+          "settings", "there is no '", name,
+          "'; there are log_error, log_warning, log_info and log_verbose_level");
     }
   }
   spdlog::level::level_enum level = spdlog::level::off;

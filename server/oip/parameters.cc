@@ -14,6 +14,7 @@
 #include "server/engine/tenant.h"
 #include "server/model/rules.h"
 #include "server/model/strict_json.h"
+#include "server/status/fault.h"
 
 namespace beamwright::oip {
 namespace {
@@ -225,7 +226,7 @@ absl::StatusOr<Parameters> ReadParameters(
       status = SetScalar(*field, parameter, result.options);
     }
     if (!status.ok()) {
-      return Annotate(status, absl::StrCat("parameters['", name, "']"));
+      return status::AtField(status, absl::StrCat("parameters['", name, "']"));
     }
   }
   return result;

@@ -10,6 +10,7 @@
 #include "server/model/version_policy.h"
 #include "server/oip/datatypes.h"
 #include "server/oip/log_settings.h"
+#include "server/status/fault.h"
 
 namespace beamwright::oip {
 namespace {
@@ -198,7 +199,7 @@ absl::Status Service::CheckControl(const Request& request) const {
     return absl::UnimplementedError("'repository_name' and 'parameters' are not supported");
   }
   if (request.model_name().empty()) {
-    return Invalid("model_name: is not set");
+    return status::InvalidField("model_name", "is not set");
   }
   return decoder_.state().CheckAccepting();
 }

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::rpc {
 namespace {
@@ -87,11 +87,11 @@ absl::Status ParseRequest(grpc::ByteBuffer& bytes, google::protobuf::Message& re
 absl::Status SerializeReply(const google::protobuf::Message& reply, grpc::ByteBuffer& bytes) {
   const size_t size = reply.ByteSizeLong();
   if (size > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
-    return model::WithReason(
+    return status::WithReason(
         absl::ResourceExhaustedError(
             absl::StrCat("the reply has ", size,
                          " bytes, more than a message can hold; send fewer sources a call")),
-        model::reason::kReplyTooLarge);
+        status::reason::kReplyTooLarge);
   }
   bytes.Clear();
   grpc::ProtoBufferWriter writer(&bytes, grpc::kProtoBufferWriterMaxBufferLength,

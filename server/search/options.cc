@@ -157,9 +157,9 @@ void CheckSearch(const SearchOptions& options, Faults& faults) {
 
 }  // namespace
 
-std::vector<std::string> Conflicts(const SearchOptions& options) {
+std::vector<Conflict> Conflicts(const SearchOptions& options) {
   const ConstraintOptions& constraints = options.constraints;
-  std::vector<std::string> lines;
+  std::vector<Conflict> conflicts;
   struct Feature {
     const char* name;
     bool is_on;
@@ -167,7 +167,7 @@ std::vector<std::string> Conflicts(const SearchOptions& options) {
   const auto exclude = [&](const char* name, bool is_on, const std::vector<Feature>& others) {
     for (const Feature& other : others) {
       if (is_on && other.is_on) {
-        lines.push_back(absl::StrCat(name, " and ", other.name, ": exclude each other"));
+        conflicts.push_back({absl::StrCat(name, " and ", other.name), "exclude each other"});
       }
     }
   };
@@ -201,35 +201,39 @@ std::vector<std::string> Conflicts(const SearchOptions& options) {
   exclude("required_sequences", required.is_on,
           {alternatives, hotwords, soft_prefix, beam_threshold});
   if (groups.is_on && options.beam_size % options.num_groups != 0) {
-    lines.push_back(absl::StrCat("diverse_groups: ", options.num_groups,
-                                 " groups do not divide the beam size of ", options.beam_size));
+    conflicts.push_back({"diverse_groups",
+                         absl::StrCat(options.num_groups, " groups do not divide the beam size of ",
+                                      options.beam_size)});
   }
   if (alternatives.is_on && (options.beam_size % constraints.num_alternatives != 0 ||
                              options.n_best != constraints.num_alternatives)) {
-    lines.push_back(absl::StrCat("num_alternatives: ", constraints.num_alternatives,
-                                 " must divide the beam size of ", options.beam_size,
-                                 " and equal n_best, which is ", options.n_best));
+    conflicts.push_back(
+        {"num_alternatives",
+         absl::StrCat(constraints.num_alternatives, " must divide the beam size of ",
+                      options.beam_size, " and equal n_best, which is ", options.n_best)});
   }
   if (random && options.n_best != options.beam_size) {
-    lines.push_back(absl::StrCat("sampling random: a sample takes a row: beam_size (",
-                                 options.beam_size, ") must equal n_best (", options.n_best, ")"));
+    conflicts.push_back(
+        {"sampling random", absl::StrCat("a sample takes a row: beam_size (", options.beam_size,
+                                         ") must equal n_best (", options.n_best, ")")});
   }
   if (!random &&
       (options.sampling.top_k != 0 || options.sampling.top_p != 1 || options.sampling.min_p != 0)) {
-    lines.push_back("top_k, top_p and min_p: need sampling random");
+    conflicts.push_back({"top_k, top_p and min_p", "need sampling random"});
   }
   if (force_end.is_on && options.max_length > 0 &&
       options.processors.min_length >= options.max_length) {
-    lines.push_back(absl::StrCat("at_limit force-end and min_length: an end token after ",
-                                 options.processors.min_length,
-                                 " tokens is beyond the maximum length of ", options.max_length));
+    conflicts.push_back(
+        {"at_limit force-end and min_length",
+         absl::StrCat("an end token after ", options.processors.min_length,
+                      " tokens is beyond the maximum length of ", options.max_length)});
   }
   if (force_end.is_on && alternatives.is_on && options.max_length == 1) {
-    lines.push_back(
-        "at_limit force-end and num_alternatives: no alternative begins with an end token, so that "
-        "a maximum length of 1 leaves no room for one; it must be at least 2");
+    conflicts.push_back({"at_limit force-end and num_alternatives",
+                         "no alternative begins with an end token, so that "
+                         "a maximum length of 1 leaves no room for one; it must be at least 2"});
   }
-  return lines;
+  return conflicts;
 }
 
 absl::Status Validate(const SearchOptions& options) {
@@ -269,8 +273,8 @@ absl::Status Validate(const SearchOptions& options) {
   CheckProcessors(options, faults);
   CheckConstraints(options, faults);
   CheckSearch(options, faults);
-  for (const std::string& line : Conflicts(options)) {
-    faults.Add(line);
+  for (const Conflict& conflict : Conflicts(options)) {
+    faults.Add(conflict.options, ": ", conflict.text);
   }
   return faults.Result();
 }

@@ -130,8 +130,12 @@ struct SearchOptions {
   int num_top_tokens = 0;             // alternatives recorded for each token of an answer
 };
 
-// Options that exclude each other, one line each, by the names of the fields of DecodeOptions.
-std::vector<std::string> Conflicts(const SearchOptions& options);
+// Options that do not go together, by the names of the fields of DecodeOptions.
+struct Conflict {
+  std::string options;  // "sampling and diverse_groups"
+  std::string text;     // "exclude each other"
+};
+std::vector<Conflict> Conflicts(const SearchOptions& options);
 
 // OK, or InvalidArgument that names every wrong field, its value and what is allowed, and every
 // conflict.

@@ -9,9 +9,10 @@
 #include "absl/time/clock.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
-#include "server/model/error_details.h"
 #include "server/serving/source_errors.h"
 #include "server/serving/wire_status.h"
+#include "server/status/error_details.h"
+#include "server/status/fault.h"
 
 namespace beamwright::serving {
 namespace {
@@ -51,7 +52,7 @@ class Decoder::Call {
     try {
       return Check(job);
     } catch (const std::bad_alloc&) {
-      return model::OutOfMemory();
+      return status::OutOfMemory();
     }
   }
 
@@ -122,11 +123,11 @@ class Decoder::Call {
   // An answer that can't be sent is no success.
   absl::Status Converted(absl::Status status) const {
     if (status.ok() && response_.ByteSizeLong() > kMaxReplyBytes) {
-      status =
-          model::WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                                "the reply has ", response_.ByteSizeLong(),
-                                " bytes, more than a message can hold; send fewer sources a call")),
-                            model::reason::kReplyTooLarge);
+      status = status::WithReason(
+          absl::ResourceExhaustedError(
+              absl::StrCat("the reply has ", response_.ByteSizeLong(),
+                           " bytes, more than a message can hold; send fewer sources a call")),
+          status::reason::kReplyTooLarge);
     }
     if (status.ok() && caller_.convert != nullptr) {
       status = caller_.convert(response_);
@@ -225,11 +226,11 @@ void Decoder::Refuse(const absl::Status& status, const Caller& caller) {
 absl::Status Decoder::CheckSources(const engine::DecodeModel& model, int num_sources,
                                    const char* verb, absl::Time now) {
   if (num_sources == 0) {
-    return Invalid("sources: is empty; there is nothing to ", verb);
+    return status::InvalidField("sources", "is empty; there is nothing to ", verb);
   }
   if (num_sources > kMaxSources) {
-    return Invalid("sources: has ", num_sources, " entries; at most ", kMaxSources,
-                   " are allowed in a call");
+    return status::InvalidField("sources", "has ", num_sources, " entries; at most ", kMaxSources,
+                                " are allowed in a call");
   }
   return quarantine_.Check(model, now);
 }

@@ -1,11 +1,11 @@
 #include "server/serving/method.h"
 
 #include "absl/strings/ascii.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::serving {
 
-namespace reason = model::reason;
+namespace reason = status::reason;
 
 absl::string_view ProtocolOf(Method method) {
   return method >= Method::kHttpDecode ? "http" : "grpc";
@@ -38,7 +38,7 @@ absl::string_view NameOf(Method method) {
 }
 
 std::string RejectionReason(const absl::Status& status) {
-  const std::string why = model::ReasonOf(status);
+  const std::string why = status::ReasonOf(status);
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kUnimplemented:

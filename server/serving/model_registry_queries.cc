@@ -6,6 +6,7 @@
 #include "ops/base/status.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/wire_status.h"
+#include "server/status/fault.h"
 
 namespace beamwright::serving {
 
@@ -20,7 +21,8 @@ absl::StatusOr<ModelPtr> ModelRegistry::Lookup(const std::string& name,
                                                const std::string& version) const {
   absl::ReaderMutexLock lock(&mutex_);
   if (name.empty() && models_.size() != 1) {
-    return Invalid("model: is not set, and there are ", models_.size(), " models: ", Names());
+    return status::InvalidField("model", "is not set, and there are ", models_.size(),
+                                " models: ", Names());
   }
   const auto found = name.empty() ? models_.begin() : models_.find(name);
   if (found == models_.end()) {

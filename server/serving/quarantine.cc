@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::serving {
 
@@ -18,14 +18,14 @@ absl::Status Quarantine::Check(const engine::DecodeModel& model, absl::Time now)
   if (found == records_.end() || now >= found->second.until) {
     return absl::OkStatus();
   }
-  return model::WithRetryAfter(
-      model::WithReason(absl::UnavailableError(absl::StrCat(
-                            "model '", model.name(), "' version ", model.version(),
-                            found->second.hangs ? " does not come to an end"
-                                                : absl::StrCat(" failed ", found->second.failures,
-                                                               " times in a row"),
-                            " and is out of service")),
-                        model::reason::kQuarantined),
+  return status::WithRetryAfter(
+      status::WithReason(absl::UnavailableError(absl::StrCat(
+                             "model '", model.name(), "' version ", model.version(),
+                             found->second.hangs ? " does not come to an end"
+                                                 : absl::StrCat(" failed ", found->second.failures,
+                                                                " times in a row"),
+                             " and is out of service")),
+                         status::reason::kQuarantined),
       found->second.until - now);
 }
 

@@ -5,22 +5,20 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "google/rpc/error_details.pb.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
-#include "server/model/error_details.h"
 #include "server/serving/source_errors.h"
 #include "server/serving/wire_status.h"
+#include "server/status/error_details.h"
+#include "server/status/fault.h"
 
 namespace beamwright::serving {
 namespace {
 
 // The field of the AlignRequest that "targets[0].text" and its like, of the request to score that
-// was made of it, stand for. May go on behind the field's name, as messages do.
+// was made of it, stand for.
 std::string InAlignTerms(absl::string_view field) {
   constexpr std::pair<absl::string_view, absl::string_view> kNames[] = {
       {"targets[0]", "target"},
@@ -35,22 +33,6 @@ std::string InAlignTerms(absl::string_view field) {
   return std::string(field);
 }
 
-void ToAlignError(google::rpc::Status& error) {
-  // Of several faults each begins with its field.
-  error.set_message(absl::StrJoin(
-      absl::StrSplit(error.message(), "; "), "; ",
-      [](std::string* out, absl::string_view fault) { *out += InAlignTerms(fault); }));
-  for (google::protobuf::Any& detail : *error.mutable_details()) {
-    google::rpc::BadRequest bad;
-    if (detail.UnpackTo(&bad)) {
-      for (auto& violation : *bad.mutable_field_violations()) {
-        violation.set_field(InAlignTerms(violation.field()));
-      }
-      detail.PackFrom(bad);
-    }
-  }
-}
-
 // One call; deletes itself when it is answered.
 class ScoreCall {
  public:
@@ -62,7 +44,7 @@ class ScoreCall {
         started_(absl::Now()) {}
 
   void Start(absl::StatusOr<v1::ScoreRequest> request) {
-    absl::Status status = Prepare(request);
+    absl::Status status = InTerms(Prepare(request));
     if (status.ok()) {
       ScoreAll(*request);
     } else if (!decoder_.state().Hold([this, status] { Answer(status); })) {
@@ -75,7 +57,7 @@ class ScoreCall {
     try {
       return Check(request);
     } catch (const std::bad_alloc&) {
-      return model::OutOfMemory();
+      return status::OutOfMemory();
     }
   }
 
@@ -123,11 +105,13 @@ class ScoreCall {
     if (scored.ok()) {
       *result.mutable_scored() = *std::move(scored);
     } else {
-      *result.mutable_error() = decoder_.OnWire(scored.status());
-      if (aligns_) {
-        ToAlignError(*result.mutable_error());
-      }
+      *result.mutable_error() = decoder_.OnWire(InTerms(scored.status()));
     }
+  }
+
+  // An error in the terms of the request that the client sent.
+  absl::Status InTerms(const absl::Status& status) const {
+    return aligns_ ? status::WithFields(status, InAlignTerms) : status;
   }
 
   void Release() {
@@ -222,7 +206,8 @@ void Score(Decoder& decoder, absl::StatusOr<v1::ScoreRequest> request, const Cal
 
 void Align(Decoder& decoder, absl::StatusOr<v1::AlignRequest> request, const Caller& caller,
            const AlignDone& done) {
-  absl::StatusOr<v1::ScoreRequest> score = Invalid("pairs: is empty; there is nothing to align");
+  absl::StatusOr<v1::ScoreRequest> score =
+      status::InvalidField("pairs", "is empty; there is nothing to align");
   if (!request.ok()) {
     score = request.status();
   } else if (!request->pairs().empty()) {
@@ -231,10 +216,6 @@ void Align(Decoder& decoder, absl::StatusOr<v1::AlignRequest> request, const Cal
   Score(decoder, std::move(score), caller, [done](absl::StatusOr<v1::ScoreResponse> response) {
     if (response.ok()) {
       done(ToAlignResponse(*std::move(response)));
-    } else if (absl::IsInvalidArgument(response.status())) {
-      google::rpc::Status error = ToRpcStatus(response.status(), Room::kBody);
-      ToAlignError(error);
-      done(FromRpcStatus(error));
     } else {
       done(response.status());
     }

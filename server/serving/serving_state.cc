@@ -4,27 +4,27 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::serving {
 
 absl::Status ShuttingDown() {
-  return model::WithReason(absl::UnavailableError("the server is shutting down"),
-                           model::reason::kShuttingDown);
+  return status::WithReason(absl::UnavailableError("the server is shutting down"),
+                            status::reason::kShuttingDown);
 }
 
 absl::Status TooManyConnections() {
-  return model::WithRetryAfter(
-      model::WithReason(absl::UnavailableError("too many connections; try again"),
-                        model::reason::kTooManyConnections),
+  return status::WithRetryAfter(
+      status::WithReason(absl::UnavailableError("too many connections; try again"),
+                         status::reason::kTooManyConnections),
       absl::Seconds(1));
 }
 
 absl::Status MemoryRunsShort() {
-  return model::WithRetryAfter(
-      model::WithReason(absl::ResourceExhaustedError(
-                            "the server has no memory for the rest of the request; try again"),
-                        model::reason::kOutOfMemory),
+  return status::WithRetryAfter(
+      status::WithReason(absl::ResourceExhaustedError(
+                             "the server has no memory for the rest of the request; try again"),
+                         status::reason::kOutOfMemory),
       absl::Seconds(1));
 }
 
@@ -55,8 +55,8 @@ absl::Status ServingState::CheckLoaded() const {
   if (phase_ != Phase::kLoading) {
     return absl::OkStatus();
   }
-  return model::WithReason(absl::UnavailableError("the server is loading its models"),
-                           model::reason::kLoading);
+  return status::WithReason(absl::UnavailableError("the server is loading its models"),
+                            status::reason::kLoading);
 }
 
 absl::Status ServingState::CheckAccepting() const {

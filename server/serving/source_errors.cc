@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "google/rpc/error_details.pb.h"
-#include "server/model/error_details.h"
 #include "server/serving/wire_status.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::serving {
 namespace {

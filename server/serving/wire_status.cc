@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <optional>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "ops/base/utf8.h"
-#include "server/model/error_details.h"
 #include "server/serving/source_errors.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::serving {
 namespace {
@@ -23,13 +21,17 @@ constexpr size_t kMaxMessageBytes = 1024;
 // Metadata of an ErrorInfo, likewise.
 constexpr size_t kMaxDetailBytes = 1024;
 
+// Faults of a request, each in as many bytes.
+constexpr int kMaxViolations = 8;
+constexpr size_t kMaxDescription = 96;
+
 // Of message and details together, as they are sent: what remains of 8 KiB is for other trailers.
 constexpr size_t kMaxTrailerBytes = 7 << 10;
 
 constexpr absl::Duration kRetrySoon = absl::Milliseconds(100);
 constexpr absl::Duration kRetryLater = absl::Seconds(1);
 
-namespace reason = model::reason;
+namespace reason = status::reason;
 
 // Of errors that bring none.
 std::string ReasonOfCode(absl::StatusCode code) {
@@ -44,14 +46,26 @@ std::string ReasonOfCode(absl::StatusCode code) {
   }
 }
 
-// "options.beam_size: 0 is outside ..." speaks of a field. Empty for messages that don't.
-absl::string_view FieldOf(absl::string_view message) {
-  const size_t colon = message.find(": ");
-  const absl::string_view field = message.substr(0, colon == absl::string_view::npos ? 0 : colon);
-  const bool plain = std::all_of(field.begin(), field.end(), [](unsigned char c) {
-    return absl::ascii_islower(c) || absl::ascii_isdigit(c) || absl::StrContains("_.[]'", c);
-  });
-  return plain ? field : "";
+// A piece of a text; whole characters of UTF-8.
+std::string Beginning(absl::string_view text, size_t size) {
+  if (text.size() > size) {
+    while (size > 0 && (static_cast<uint8_t>(text[size]) & 0xC0) == 0x80) {
+      --size;
+    }
+    text = text.substr(0, size);
+  }
+  return std::string(text);
+}
+
+// Of the first faults, as far as there is room.
+google::rpc::BadRequest Shortened(const google::rpc::BadRequest& bad) {
+  google::rpc::BadRequest result;
+  for (int i = 0; i < std::min(bad.field_violations_size(), kMaxViolations); ++i) {
+    google::rpc::BadRequest::FieldViolation& violation = *result.add_field_violations();
+    violation.set_field(Beginning(bad.field_violations(i).field(), kMaxDescription));
+    violation.set_description(Beginning(bad.field_violations(i).description(), kMaxDescription));
+  }
+  return result;
 }
 
 void AddDetail(const google::protobuf::Message& detail, google::rpc::Status& status) {
@@ -107,27 +121,20 @@ google::rpc::Status ToRpcStatus(const absl::Status& status, Room room) {
   const absl::StatusCode code = WireCode(status.code());
   result.set_code(static_cast<int>(code));
   result.set_message(WireMessage(status));
-  const auto info = model::DetailOf<google::rpc::ErrorInfo>(status);
+  const auto info = status::DetailOf<google::rpc::ErrorInfo>(status);
   AddDetail(info.has_value() && info->ByteSizeLong() <= kMaxDetailBytes
                 ? *info
-                : *model::DetailOf<google::rpc::ErrorInfo>(model::WithReason(
+                : *status::DetailOf<google::rpc::ErrorInfo>(status::WithReason(
                       status, info.has_value() ? info->reason() : ReasonOfCode(code))),
             result);
   if (const absl::Duration wait = RetryAfter(status); wait != absl::InfiniteDuration()) {
-    AddDetail(*model::DetailOf<google::rpc::RetryInfo>(model::WithRetryAfter(status, wait)),
+    AddDetail(*status::DetailOf<google::rpc::RetryInfo>(status::WithRetryAfter(status, wait)),
               result);
   }
-  auto bad = model::DetailOf<google::rpc::BadRequest>(status);
-  if (!bad.has_value() && code == absl::StatusCode::kInvalidArgument) {
-    const absl::string_view field = FieldOf(status.message());
-    if (!field.empty()) {
-      bad = model::DetailOf<google::rpc::BadRequest>(model::InvalidFields({result.message()}));
-    }
+  if (const auto bad = status::DetailOf<google::rpc::BadRequest>(status); bad.has_value()) {
+    AddDetail(Shortened(*bad), result);
   }
-  if (bad.has_value()) {
-    AddDetail(*bad, result);
-  }
-  if (const auto sources = model::DetailOf<v1::SourceErrors>(status); sources.has_value()) {
+  if (const auto sources = status::DetailOf<v1::SourceErrors>(status); sources.has_value()) {
     AddDetail(room == Room::kBody ? *sources : Shortened(*sources, RoomInTrailer(result)), result);
   }
   return result;
@@ -153,13 +160,13 @@ std::string DetailsJson(const google::rpc::Status& status) {
 }
 
 absl::Duration RetryAfter(const absl::Status& status) {
-  if (const std::optional<absl::Duration> wait = model::RetryAfterOf(status); wait.has_value()) {
+  if (const std::optional<absl::Duration> wait = status::RetryAfterOf(status); wait.has_value()) {
     return *wait;
   }
   if (absl::IsUnavailable(status)) {
     return kRetryLater;
   }
-  const std::string why = model::ReasonOf(status);
+  const std::string why = status::ReasonOf(status);
   // What is too large will not become smaller.
   const bool for_good = why.empty() || why == reason::kTooLarge || why == reason::kReplyTooLarge;
   return absl::IsResourceExhausted(status) && !for_good ? kRetrySoon : absl::InfiniteDuration();

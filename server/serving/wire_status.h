@@ -25,7 +25,7 @@ enum class Room { kTrailer, kBody };
 
 // Both as a message; `status` is not OK. Its details are an ErrorInfo, whose reason is the code's
 // where the status has none of its own; a RetryInfo where trying again makes sense; a BadRequest
-// where fields are at fault (model/error_details.h); the errors of sources where a call failed for
+// where fields are at fault (status/error_details.h); the errors of sources where a call failed for
 // them (source_errors.h), as far as there is room.
 google::rpc::Status ToRpcStatus(const absl::Status& status, Room room = Room::kTrailer);
 // The way back, details included.

@@ -10,7 +10,7 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "server/access/guard.h"
 #include "server/access/refresher.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 #include "tests/server/access/test_certificates.h"
 #include "tests/server/model/temp_bundle.h"
 
@@ -49,7 +49,7 @@ class AccessTest : public ::testing::Test {
   }
 
   static std::string Reason(const absl::StatusOr<Identity>& identity) {
-    return model::ReasonOf(identity.status());
+    return status::ReasonOf(identity.status());
   }
 
   model::TempFolder temp_;
@@ -75,18 +75,18 @@ TEST_F(AccessTest, ATokenIsKnownByItsHashAndHasItsRolesOnly) {
   EXPECT_EQ(denied.status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(denied.status().message()),
               AllOf(HasSubstr("alice"), HasSubstr("Unload"), HasSubstr("operate")));
-  EXPECT_EQ(Reason(denied), model::reason::kRoleMissing);
+  EXPECT_EQ(Reason(denied), status::reason::kRoleMissing);
 
   const auto none = access->Admit({}, kDecode, "Decode");
   EXPECT_EQ(none.status().code(), absl::StatusCode::kUnauthenticated);
-  EXPECT_EQ(Reason(none), model::reason::kNoCredentials);
+  EXPECT_EQ(Reason(none), status::reason::kNoCredentials);
   for (const std::string& wrong :
        {std::string("Bearer open sesame "), std::string("Bearer Open sesame"),
         std::string("Bearer "), "Bearer " + std::string(kSesame), std::string("Basic open sesame"),
         std::string("open sesame"), "Bearer " + std::string(100000, 'x')}) {
     const auto refused = access->Admit({wrong, "", {}}, kDecode, "Decode");
     EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnauthenticated) << wrong;
-    EXPECT_EQ(Reason(refused), model::reason::kBadCredentials) << wrong;
+    EXPECT_EQ(Reason(refused), status::reason::kBadCredentials) << wrong;
     EXPECT_EQ(refused.status().message().find("sesame"), std::string::npos) << "tells the token";
   }
   // What is open needs nothing, and wrong credentials do no harm there.

@@ -177,14 +177,14 @@ TEST_F(AdmissionTest, TheDeadMakeRoomInAFullQueueWhereverTheyStand) {
   EXPECT_TRUE(enqueue(1, cancelled).ok());
   EXPECT_TRUE(enqueue(2, late).ok());
   EXPECT_TRUE(admission_->CheckFull().ok()) << "nobody was refused yet";
-  EXPECT_EQ(model::ReasonOf(enqueue(3)), model::reason::kQueueFull);
-  EXPECT_EQ(model::ReasonOf(admission_->CheckFull()), model::reason::kQueueFull);
+  EXPECT_EQ(status::ReasonOf(enqueue(3)), status::reason::kQueueFull);
+  EXPECT_EQ(status::ReasonOf(admission_->CheckFull()), status::reason::kQueueFull);
   flag->Cancel();
   clock_stands_at += absl::Seconds(1);
   EXPECT_TRUE(admission_->CheckFull().ok()) << "there may be room by now";
   EXPECT_TRUE(enqueue(4).ok());
   EXPECT_TRUE(enqueue(5).ok());
-  EXPECT_EQ(model::ReasonOf(enqueue(3)), model::reason::kQueueFull);
+  EXPECT_EQ(status::ReasonOf(enqueue(3)), status::reason::kQueueFull);
   const Admission::Requests running = Take();
   EXPECT_EQ(running.size(), 3U);
   EXPECT_EQ(answers[1].code(), absl::StatusCode::kCancelled);

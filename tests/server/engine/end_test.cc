@@ -9,7 +9,7 @@
 #include "absl/synchronization/notification.h"
 #include "ops/base/fault_point.h"
 #include "server/engine/engine.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 #include "tests/server/engine/table_bundle.h"
 
 namespace beamwright::engine {
@@ -116,7 +116,7 @@ TEST_F(EndTest, MemoryMayRunOutMeanwhile) {
   fault_hook = nullptr;
   absl::MutexLock lock(&mutex_);
   ASSERT_EQ(answers_.size(), 2u);
-  EXPECT_EQ(answers_.at("runs, best so far").status(), model::OutOfMemory());
+  EXPECT_EQ(answers_.at("runs, best so far").status(), status::OutOfMemory());
   EXPECT_EQ(answers_.at("runs").status(), absl::UnavailableError("that is all"));
 }
 

@@ -9,7 +9,7 @@
 #include <random>
 #include <set>
 
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::engine {
 namespace {
@@ -42,7 +42,7 @@ std::unique_ptr<Ticket> MakeTicket(const TenantPtr& tenant, uint64_t call = 0, i
 
 int NumberOf(const Ticket& ticket) { return static_cast<const Numbered&>(ticket).number; }
 
-std::string Reason(const absl::Status& status) { return model::ReasonOf(status); }
+std::string Reason(const absl::Status& status) { return status::ReasonOf(status); }
 
 absl::Status Push(FairQueue& queue, std::unique_ptr<Ticket> ticket, absl::Time now = kStart) {
   return queue.Push(ticket, now);
@@ -197,8 +197,8 @@ TEST(FairQueueTest, RateAndBurstRefuseAndTellWhenToComeBack) {
   }
   const absl::Status refused = Push(queue, MakeTicket(tenant), kStart + absl::Milliseconds(20));
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(Reason(refused), model::reason::kTenantRate);
-  EXPECT_NEAR(absl::ToDoubleMilliseconds(*model::RetryAfterOf(refused)), 80, 1);
+  EXPECT_EQ(Reason(refused), status::reason::kTenantRate);
+  EXPECT_NEAR(absl::ToDoubleMilliseconds(*status::RetryAfterOf(refused)), 80, 1);
   EXPECT_TRUE(Push(queue, MakeTicket(MakeTenant("other"))).ok());
   EXPECT_TRUE(Push(queue, MakeTicket(tenant), kStart + absl::Milliseconds(101)).ok());
   // Over a long time the rate holds exactly, whatever the burst.
@@ -303,7 +303,7 @@ TEST(FairQueueTest, TheQueueIsBoundedInRequestsRowsAndBytes) {
   auto ticket = MakeTicket(nullptr);
   ticket->rows = 50;  // more than all may: alone it may wait
   ASSERT_TRUE(queue.Push(ticket, kStart).ok());
-  EXPECT_EQ(Reason(Push(queue, MakeTicket(nullptr))), model::reason::kQueueFull);
+  EXPECT_EQ(Reason(Push(queue, MakeTicket(nullptr))), status::reason::kQueueFull);
   ASSERT_NE(queue.Pop(kMuch), nullptr);
   ticket = MakeTicket(nullptr);
   ticket->waiting_bytes = 999;

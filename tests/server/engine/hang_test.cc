@@ -18,7 +18,7 @@
 #include "server/engine/engine.h"
 #include "server/engine/hangs.h"
 #include "server/engine/warm_up.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 #include "tests/server/engine/hanging_bundle.h"
 
 namespace beamwright::engine {
@@ -222,7 +222,7 @@ TEST_P(HangTest, AStepHasItsTimeAndThenTheModelIsOut) {
   out.WaitForNotification();
   const auto next = Decode(hanging_, {1, 2})->Wait();
   EXPECT_EQ(next.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(model::ReasonOf(next.status()), model::reason::kQuarantined);
+  EXPECT_EQ(status::ReasonOf(next.status()), status::reason::kQuarantined);
   EXPECT_TRUE(Decode(other_, {4, 9})->Wait().ok());
 }
 
@@ -295,7 +295,7 @@ TEST(HangsTest, TheRule) {
   EXPECT_FALSE(hangs.GivenUp(*model, now));
   EXPECT_TRUE(hangs.Check(*model, now).ok());
   EXPECT_TRUE(hangs.GivenUp(*model, now));
-  EXPECT_EQ(model::RetryAfterOf(hangs.Check(*model, now + absl::Seconds(4))), absl::Seconds(6));
+  EXPECT_EQ(status::RetryAfterOf(hangs.Check(*model, now + absl::Seconds(4))), absl::Seconds(6));
   EXPECT_TRUE(hangs.Check(*model, now + absl::Seconds(10)).ok());
   EXPECT_TRUE(hangs.GivenUp(*model, now + absl::Seconds(11)));  // one more is enough
   hangs.Decoded(*model);

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "server/engine/engine.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 #include "tests/server/engine/table_bundle.h"
 
 namespace beamwright::engine {
@@ -50,9 +50,9 @@ TEST(RequestMemory, ThePriceIsTold) {
   // History alone: 20 bytes for each of 8 slots at each of 1000 steps.
   const absl::Status refused = Refusal(160'000, options);
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(model::ReasonOf(refused), model::reason::kTooLarge);
+  EXPECT_EQ(status::ReasonOf(refused), status::reason::kTooLarge);
   EXPECT_THAT(refused.message(), HasSubstr("the server has 160000; lower the maximum length"));
-  const auto info = model::DetailOf<google::rpc::ErrorInfo>(refused);
+  const auto info = status::DetailOf<google::rpc::ErrorInfo>(refused);
   ASSERT_TRUE(info.has_value());
   EXPECT_EQ(info->metadata().at("allowed_bytes"), "160000");
   int64_t needed = 0;

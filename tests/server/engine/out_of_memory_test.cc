@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "ops/base/fault_point.h"
 #include "server/engine/engine.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 #include "tests/server/engine/attention_bundle.h"
 #include "tests/server/engine/fused_bundle.h"
 
@@ -138,7 +138,7 @@ TEST_P(OutOfMemoryTest, EverybodyIsAnsweredAndTheEngineGoesOn) {
       if (answers[i].ok()) {
         EXPECT_EQ(Bytes(*answers[i]), expected[i]);
       } else {
-        EXPECT_EQ(answers[i].status(), model::OutOfMemory());
+        EXPECT_EQ(answers[i].status(), status::OutOfMemory());
         ++refused;
       }
     }

@@ -7,7 +7,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "server/engine/engine.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 #include "tests/server/engine/table_bundle.h"
 
 namespace beamwright::engine {
@@ -101,17 +101,17 @@ TEST_F(SchedulingTest, AFullQueueRefusesBeforeAnythingIsPrepared) {
   Decode(1);
   for (int i = 0; i < 1000 && !absl::IsResourceExhausted(refusal); ++i) {
     Decode(2);
-    EXPECT_EQ(model::ReasonOf(answers_[2]), model::reason::kQueueFull);
+    EXPECT_EQ(status::ReasonOf(answers_[2]), status::reason::kQueueFull);
     decode_wrong();
   }
-  EXPECT_EQ(model::ReasonOf(refusal), model::reason::kQueueFull);
-  EXPECT_TRUE(model::RetryAfterOf(refusal).has_value());
+  EXPECT_EQ(status::ReasonOf(refusal), status::reason::kQueueFull);
+  EXPECT_TRUE(status::RetryAfterOf(refusal).has_value());
   EXPECT_FALSE(engine_->idle());
   holder_.go_on.Notify();
   engine_->Drain();
   EXPECT_TRUE(engine_->idle());
   decode_wrong();
-  EXPECT_NE(model::ReasonOf(refusal), model::reason::kQueueFull);
+  EXPECT_NE(status::ReasonOf(refusal), status::reason::kQueueFull);
   EXPECT_TRUE(answers_[0].ok() && answers_[1].ok());
 }
 
@@ -168,7 +168,7 @@ TEST_F(SchedulingTest, ATenantsLimitsHoldWhileItRuns) {
   for (int i = 1; i <= 4; ++i) {
     Decode(i, call);
   }
-  EXPECT_EQ(model::ReasonOf(answers_[4]), model::reason::kTenantQuota);
+  EXPECT_EQ(status::ReasonOf(answers_[4]), status::reason::kTenantQuota);
   holder_.go_on.Notify();
   engine_->Drain();
   for (int i = 0; i <= 3; ++i) {
@@ -195,7 +195,7 @@ TEST_F(SchedulingTest, WhatWouldMissItsDeadlineIsRefusedAtOnce) {
   Decode(3);
   Decode(4, hopeless);
   ASSERT_TRUE(Answered(4)) << "not at once";
-  EXPECT_EQ(model::ReasonOf(answers_[4]), model::reason::kWouldMissDeadline);
+  EXPECT_EQ(status::ReasonOf(answers_[4]), status::reason::kWouldMissDeadline);
   CallOptions patient;
   patient.deadline = absl::Now() + absl::Hours(1);
   Decode(5, patient);

@@ -17,7 +17,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 #include "tests/e2e/becomes.h"
 #include "tests/server/access/test_certificates.h"
 #include "tests/server/model/temp_bundle.h"
@@ -302,7 +302,7 @@ class Refusals {
     options.refused = [this](const HttpRequest& request, const absl::Status& why) {
       absl::MutexLock lock(&mutex_);
       told_.push_back(request.path + " " + absl::StatusCodeToString(why.code()) + " " +
-                      model::ReasonOf(why) + request.header("x-request-id"));
+                      status::ReasonOf(why) + request.header("x-request-id"));
     };
   }
   // Waits until there are so many.

@@ -8,9 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "beamwright/v1/decode.pb.h"
-#include "server/model/error_details.h"
 #include "server/serving/source_errors.h"
 #include "server/serving/wire_status.h"
+#include "server/status/error_details.h"
+#include "server/status/fault.h"
 
 namespace beamwright::http {
 namespace {
@@ -24,7 +25,7 @@ using ::testing::Pair;
 // Of a source, or of the call: a client reads both alike.
 TEST(RepliesTest, DetailsOfErrorsAreNamedAlikeEverywhere) {
   const absl::Status status =
-      model::WithRetryAfter(model::InvalidFields({"text: is \"bad\""}), absl::Seconds(2));
+      status::WithRetryAfter(status::InvalidField("text", "is \"bad\""), absl::Seconds(2));
   v1::DecodeResponse response;
   *response.add_results()->mutable_error() = serving::ToRpcStatus(status);
   response.add_results()->mutable_decoded()->add_hypotheses()->set_text("\"retry_delay\":");
@@ -43,7 +44,7 @@ TEST(RepliesTest, ErrorsOfSourcesAreAllThere) {
   constexpr int kSources = 500;
   std::vector<google::rpc::Status> wire;
   for (int i = 0; i < kSources; ++i) {
-    wire.push_back(serving::ToRpcStatus(model::WithRetryAfter(
+    wire.push_back(serving::ToRpcStatus(status::WithRetryAfter(
         absl::ResourceExhaustedError(absl::StrCat("n", i, ":", std::string(200, 'x'))),
         absl::Milliseconds(1001))));
   }

@@ -10,6 +10,7 @@
 #include "beamwright/v1/model.pb.h"
 #include "beamwright/v1/rule.pb.h"
 #include "google/protobuf/descriptor.h"
+#include "server/status/fault.h"
 
 namespace beamwright::model {
 namespace {
@@ -17,10 +18,18 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+std::vector<std::string> Lines(const status::Faults& faults) {
+  std::vector<std::string> lines;
+  for (const status::Fault& fault : faults) {
+    lines.push_back(status::ToString(fault));
+  }
+  return lines;
+}
+
 std::vector<std::string> Faults(const google::protobuf::Message& message) {
-  std::vector<std::string> faults;
+  status::Faults faults;
   CheckRules(message, "options", faults);
-  return faults;
+  return Lines(faults);
 }
 
 TEST(CheckRulesTest, NothingSetIsNothingWrong) {
@@ -163,9 +172,9 @@ TEST(CheckRulesTest, VisitsSubMessagesAndNamesThePath) {
   config.set_name("\xff");
   config.mutable_target()->add_end_tokens("fine");
   config.mutable_target()->add_end_tokens("\xC3");
-  std::vector<std::string> faults;
+  status::Faults faults;
   CheckRules(config, "", faults);
-  EXPECT_THAT(faults,
+  EXPECT_THAT(Lines(faults),
               ElementsAre("name: not UTF-8 at byte 0", "target.end_tokens[1]: not UTF-8 at byte 0",
                           "default_options.beam_size: 0 is outside [1, 256] hypotheses",
                           "limits.max_beam_size: 257 is outside [0, 256] hypotheses"));

@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "beamwright/v1/source_errors.pb.h"
-#include "server/model/error_details.h"
 #include "server/serving/scorer.h"
 #include "server/serving/wire_status.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::serving {
 namespace {
@@ -184,7 +184,8 @@ TEST_F(DecoderTest, WhatIsRefusedBeforeItIsReadIsCountedAndTold) {
   Caller caller{Method::kDecode, absl::InfiniteFuture(), nullptr};
   caller.context.request_id = "seven";
   decoder_->Refuse(
-      model::WithReason(absl::UnauthenticatedError("who?"), model::reason::kNoCredentials), caller);
+      status::WithReason(absl::UnauthenticatedError("who?"), status::reason::kNoCredentials),
+      caller);
   EXPECT_THAT(records.told, ElementsAre("Decode seven UNAUTHENTICATED"));
   EXPECT_THAT(metrics_.Text(),
               HasSubstr(R"(beamwright_requests_rejected_total{reason="unauthenticated"} 1)"));
@@ -193,7 +194,7 @@ TEST_F(DecoderTest, WhatIsRefusedBeforeItIsReadIsCountedAndTold) {
 // Fields are those of AlignRequest, though a ScoreRequest does the work.
 TEST_F(DecoderTest, AlignNamesItsOwnFields) {
   const auto field_of = [](const absl::Status& status) {
-    const auto bad = model::DetailOf<google::rpc::BadRequest>(status);
+    const auto bad = status::DetailOf<google::rpc::BadRequest>(status);
     return bad.has_value() ? bad->field_violations(0).field() : "";
   };
   v1::AlignRequest request;
@@ -208,7 +209,7 @@ TEST_F(DecoderTest, AlignNamesItsOwnFields) {
   const absl::Status both = Align(request).status();
   EXPECT_THAT(std::string(both.message()),
               StartsWith("all 2 pairs failed; pairs[0]: target.text: word 0, 'ZZ'"));
-  const auto errors = model::DetailOf<v1::SourceErrors>(both);
+  const auto errors = status::DetailOf<v1::SourceErrors>(both);
   ASSERT_TRUE(errors.has_value());
   EXPECT_EQ(field_of(FromRpcStatus(errors->errors(0).error())), "target.text");
   request.mutable_pairs(1)->mutable_target()->set_text("K AE1 T");
@@ -239,7 +240,7 @@ TEST_F(DecoderTest, ACallWithoutAnAnswerFails) {
   const absl::Status all = Decode({"", "", ""}, caller).status();
   EXPECT_EQ(all.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(all.message()), StartsWith("all 3 sources failed; sources[0]: source"));
-  EXPECT_TRUE(model::DetailOf<v1::SourceErrors>(all).has_value());
+  EXPECT_TRUE(status::DetailOf<v1::SourceErrors>(all).has_value());
   // One answer is an answer; what failed beside it is counted by its code.
   const auto partly = Decode({"", "beam"}, caller);
   ASSERT_TRUE(partly.ok()) << partly.status();

@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "server/model/error_details.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/wire_status.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::serving {
 namespace {
@@ -103,11 +103,11 @@ TEST_F(MetricsTest, TheEngineCountsWhileGaugesAreRead) {
 // again.
 TEST_F(MetricsTest, RefusedSourcesAreCountedByTheirReason) {
   const auto error_of = [](StatusCode code, const char* reason) {
-    return ToRpcStatus(model::WithReason(absl::Status(code, "text"), reason));
+    return ToRpcStatus(status::WithReason(absl::Status(code, "text"), reason));
   };
-  const auto full = error_of(StatusCode::kResourceExhausted, model::reason::kQueueFull);
-  const auto tenant = error_of(StatusCode::kResourceExhausted, model::reason::kTenantRate);
-  const auto memory = ToRpcStatus(model::OutOfMemory());
+  const auto full = error_of(StatusCode::kResourceExhausted, status::reason::kQueueFull);
+  const auto tenant = error_of(StatusCode::kResourceExhausted, status::reason::kTenantRate);
+  const auto memory = ToRpcStatus(status::OutOfMemory());
   const auto broken = error_of(StatusCode::kInternal, "BROKEN");
   v1::DecodeResponse response;
   for (const google::rpc::Status& error :
@@ -140,7 +140,7 @@ TEST_F(MetricsTest, FailuresAreThereBeforeTheFirst) {
 
 TEST_F(MetricsTest, ABodyThatIsTooLargeIsCountedAsThat) {
   metrics_.CountRejection(
-      model::WithReason(absl::InvalidArgumentError("body"), model::reason::kTooLarge));
+      status::WithReason(absl::InvalidArgumentError("body"), status::reason::kTooLarge));
   EXPECT_THAT(metrics_.Text(), AllOf(HasSubstr("rejected_total{reason=\"too_large\"} 1\n"),
                                      HasSubstr("rejected_total{reason=\"invalid\"} 0\n")));
 }

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/model/error_details.h"
 #include "server/serving/model_registry.h"
+#include "server/status/error_details.h"
 
 namespace beamwright::serving {
 namespace {
@@ -33,8 +33,8 @@ TEST_F(QuarantineTest, FailuresInARowTakeAModelOutForAWhile) {
   quarantine_.Count(Model(), 0, 1, kStart);
   const absl::Status out = quarantine_.Check(Model(), kStart + absl::Seconds(4));
   EXPECT_EQ(out.code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(model::ReasonOf(out), model::reason::kQuarantined);
-  EXPECT_EQ(model::RetryAfterOf(out), absl::Seconds(6));
+  EXPECT_EQ(status::ReasonOf(out), status::reason::kQuarantined);
+  EXPECT_EQ(status::RetryAfterOf(out), absl::Seconds(6));
   // It may try again, and one failure more is enough to be out.
   EXPECT_TRUE(quarantine_.Check(Model(), kStart + absl::Seconds(10)).ok());
   quarantine_.Count(Model(), 0, 1, kStart + absl::Seconds(11));

@@ -9,8 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "beamwright/v1/decode.pb.h"
 #include "google/rpc/error_details.pb.h"
-#include "server/model/error_details.h"
 #include "server/serving/wire_status.h"
+#include "server/status/error_details.h"
+#include "server/status/fault.h"
 
 namespace beamwright::serving {
 namespace {
@@ -69,20 +70,21 @@ std::string RangesOf(const v1::SourceError& error) {
 }
 
 absl::Status Full(absl::Duration wait) {
-  return model::WithRetryAfter(model::WithReason(absl::ResourceExhaustedError("the queue is full"),
-                                                 model::reason::kQueueFull),
-                               wait);
+  return status::WithRetryAfter(
+      status::WithReason(absl::ResourceExhaustedError("the queue is full"),
+                         status::reason::kQueueFull),
+      wait);
 }
 
 absl::Status TooLarge() {
-  return model::WithReason(absl::ResourceExhaustedError("too large"), model::reason::kTooLarge);
+  return status::WithReason(absl::ResourceExhaustedError("too large"), status::reason::kTooLarge);
 }
 
 TEST(SourceErrorsTest, ACallOfOneSourceHasItsStatus) {
   const google::rpc::Status call = CallOf({Full(absl::Milliseconds(250))});
   EXPECT_EQ(call.code(), static_cast<int>(StatusCode::kResourceExhausted));
   EXPECT_EQ(call.message(), "the queue is full");
-  EXPECT_EQ(model::ReasonOf(FromRpcStatus(call)), model::reason::kQueueFull);
+  EXPECT_EQ(status::ReasonOf(FromRpcStatus(call)), status::reason::kQueueFull);
   EXPECT_EQ(RetryAfter(FromRpcStatus(call)), absl::Milliseconds(250));
   const v1::SourceErrors sources = SourcesOf(call);
   ASSERT_EQ(sources.errors_size(), 1);
@@ -149,10 +151,10 @@ TEST(SourceErrorsTest, FieldsAreThoseOfTheRequest) {
     return FieldsOf(CallOf(sources, Room::kTrailer, names));
   };
   const std::vector<absl::Status> sources = {
-      absl::InvalidArgumentError("source.ids[1]: 99 is outside [0, 30)"),
+      status::InvalidField("source.ids[1]", "99 is outside [0, 30)"),
       absl::InvalidArgumentError("says no field"),
-      model::InvalidFields(
-          {"source: is empty", "targets[0].text: is bad", "options.min_length: x"})};
+      status::InvalidFields(
+          {{"source", "is empty"}, {"targets[0].text", "is bad"}, {"options.min_length", "x"}})};
   EXPECT_THAT(fields(sources, kDecodeNames),
               ElementsAre("sources[0].ids[1]", "sources[2]", "sources[2].targets[0].text",
                           "options.min_length"));
@@ -231,17 +233,14 @@ TEST(SourceErrorsTest, RangesAreCutToo) {
 
 // Whatever the call's own message and details take of the trailer.
 TEST(SourceErrorsTest, TheWorstCallFitsIntoATrailer) {
-  std::vector<std::string> faults;
-  for (int i = 0; i < 1000; ++i) {
-    std::string fault = absl::StrCat("source.", std::string(300, 'f'), ": ");
-    for (int j = 0; j < 300; ++j) {
-      fault += "\xE2\x82\xAC";
-    }
-    faults.push_back(fault);
+  std::string text;
+  for (int i = 0; i < 300; ++i) {
+    text += "\xE2\x82\xAC";
   }
-  std::vector<absl::Status> sources(64, model::InvalidFields(faults));
+  const status::Faults faults(1000, {"source." + std::string(300, 'f'), text});
+  std::vector<absl::Status> sources(64, status::InvalidFields(faults));
   for (int code = 1; code <= 16; ++code) {
-    sources.emplace_back(static_cast<StatusCode>(code), faults[0]);
+    sources.emplace_back(static_cast<StatusCode>(code), status::ToString(faults[0]));
   }
   for (const absl::Status& only : {sources[0], absl::Status(sources[70])}) {
     EXPECT_LT(TrailerSize(CallOf({only})), 8000u);

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "google/rpc/error_details.pb.h"
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
+#include "server/status/fault.h"
 
 namespace beamwright::serving {
 namespace {
@@ -91,9 +92,9 @@ TEST(WireStatusTest, EveryErrorHasAReason) {
 
 TEST(WireStatusTest, DetailsSurviveTheWayThroughAMessage) {
   const absl::Status status =
-      model::WithRetryAfter(model::WithReason(absl::ResourceExhaustedError("full"),
-                                              model::reason::kQueueFull, {{"limit", "7"}}),
-                            absl::Milliseconds(1250));
+      status::WithRetryAfter(status::WithReason(absl::ResourceExhaustedError("full"),
+                                                status::reason::kQueueFull, {{"limit", "7"}}),
+                             absl::Milliseconds(1250));
   const google::rpc::Status wire = ToRpcStatus(FromRpcStatus(ToRpcStatus(status)));
   EXPECT_EQ(DetailsOf<google::rpc::ErrorInfo>(wire)[0].reason(), "QUEUE_FULL");
   EXPECT_EQ(DetailsOf<google::rpc::ErrorInfo>(wire)[0].metadata().at("limit"), "7");
@@ -104,40 +105,41 @@ TEST(WireStatusTest, DetailsSurviveTheWayThroughAMessage) {
 TEST(WireStatusTest, OnlyWhatMayWorkLaterIsToBeTriedAgain) {
   EXPECT_LT(RetryAfter(absl::UnavailableError("")), absl::Minutes(1));
   const auto exhausted = [](const char* reason) {
-    return model::WithReason(absl::ResourceExhaustedError(""), reason);
+    return status::WithReason(absl::ResourceExhaustedError(""), reason);
   };
-  EXPECT_LT(RetryAfter(exhausted(model::reason::kQueueFull)), absl::Minutes(1));
-  EXPECT_LT(RetryAfter(model::OutOfMemory()), absl::Minutes(1));
-  EXPECT_EQ(RetryAfter(exhausted(model::reason::kTooLarge)), absl::InfiniteDuration());
+  EXPECT_LT(RetryAfter(exhausted(status::reason::kQueueFull)), absl::Minutes(1));
+  EXPECT_LT(RetryAfter(status::OutOfMemory()), absl::Minutes(1));
+  EXPECT_EQ(RetryAfter(exhausted(status::reason::kTooLarge)), absl::InfiniteDuration());
   EXPECT_EQ(RetryAfter(absl::InvalidArgumentError("")), absl::InfiniteDuration());
 }
 
-TEST(WireStatusTest, AMessageThatNamesAFieldSaysSoToPrograms) {
-  const auto bad = DetailsOf<google::rpc::BadRequest>(
-      ToRpcStatus(absl::InvalidArgumentError("sources: is empty")));
+TEST(WireStatusTest, AFaultNamesItsFieldToPrograms) {
+  const google::rpc::Status wire = ToRpcStatus(status::InvalidField("sources", "is empty: ", 0));
+  EXPECT_EQ(wire.message(), "sources: is empty: 0");
+  const auto bad = DetailsOf<google::rpc::BadRequest>(wire);
   ASSERT_EQ(bad.size(), 1u);
   EXPECT_EQ(bad[0].field_violations(0).field(), "sources");
-  EXPECT_EQ(bad[0].field_violations(0).description(), "is empty");
+  EXPECT_EQ(bad[0].field_violations(0).description(), "is empty: 0");
+  EXPECT_EQ(DetailsOf<google::rpc::ErrorInfo>(wire)[0].reason(), "INVALID_REQUEST");
+}
+
+// A message is text: nothing in it makes a field.
+TEST(WireStatusTest, NoMessageIsTakenApart) {
   EXPECT_TRUE(DetailsOf<google::rpc::BadRequest>(
-                  ToRpcStatus(absl::InvalidArgumentError("The request: is bad")))
+                  ToRpcStatus(absl::InvalidArgumentError("sources: is empty")))
                   .empty());
 }
 
 // Clients refuse trailers above 8 KiB: the worst message and details, as they are sent.
 TEST(WireStatusTest, TrailersStayBelowEightKibibytes) {
-  std::vector<std::string> faults;
-  for (int i = 0; i < 1000; ++i) {
-    std::string fault(300, 'f');
-    fault += ": ";
-    for (int j = 0; j < 300; ++j) {
-      fault += "\xE2\x82\xAC";
-    }
-    faults.push_back(fault);
+  std::string text;
+  for (int i = 0; i < 300; ++i) {
+    text += "\xE2\x82\xAC";
   }
-  for (const absl::Status& status :
-       {model::InvalidFields(faults),
-        model::WithReason(absl::InternalError(faults[0] + faults[1] + faults[2]), "X",
-                          {{"k", std::string(100000, 'x')}})}) {
+  const status::Faults faults(1000, {std::string(300, 'f'), text});
+  for (const absl::Status& status : {status::InvalidFields(faults),
+                                     status::WithReason(absl::InternalError(text + text + text),
+                                                        "X", {{"k", std::string(100000, 'x')}})}) {
     const google::rpc::Status wire = ToRpcStatus(status);
     const size_t message = 3 * wire.message().size();  // percent-encoded
     const size_t details = (wire.ByteSizeLong() + 2) / 3 * 4;

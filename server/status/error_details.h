@@ -1,8 +1,8 @@
 // What programs read off an error, as payloads of absl::Status: google.rpc.ErrorInfo with a reason,
-// RetryInfo and BadRequest. They travel with the status and are sent with it by every protocol
-// (server/serving/wire_status.h); an error without a reason gets that of its code there.
-#ifndef BEAMWRIGHT_SERVER_MODEL_ERROR_DETAILS_H_
-#define BEAMWRIGHT_SERVER_MODEL_ERROR_DETAILS_H_
+// RetryInfo and BadRequest (fault.h). They travel with the status and are sent with it by every
+// protocol (server/serving/wire_status.h); an error without a reason gets that of its code there.
+#ifndef BEAMWRIGHT_SERVER_STATUS_ERROR_DETAILS_H_
+#define BEAMWRIGHT_SERVER_STATUS_ERROR_DETAILS_H_
 
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "google/rpc/error_details.pb.h"
 
-namespace beamwright::model {
+namespace beamwright::status {
 
 // Reasons, listed with their meaning in docs/operations.md, 'Status codes'.
 namespace reason {
@@ -46,8 +46,8 @@ absl::Status WithReason(absl::Status status, absl::string_view reason,
                         const Metadata& metadata = {});
 // With the time after which a client may try again.
 absl::Status WithRetryAfter(absl::Status status, absl::Duration wait);
-// InvalidArgument of all faults, "; " between them, each of the form "field: what is wrong".
-absl::Status InvalidFields(const std::vector<std::string>& faults);
+// With a detail as it is; one of its type that it had is replaced.
+absl::Status WithDetail(absl::Status status, const google::protobuf::Message& detail);
 
 // Of what fails because an allocation did: ResourceExhausted, worth another try. Made once, so that
 // it takes no memory when there is none.
@@ -68,6 +68,6 @@ std::optional<T> DetailOf(const absl::Status& status) {
   return detail;
 }
 
-}  // namespace beamwright::model
+}  // namespace beamwright::status
 
-#endif  // BEAMWRIGHT_SERVER_MODEL_ERROR_DETAILS_H_
+#endif  // BEAMWRIGHT_SERVER_STATUS_ERROR_DETAILS_H_

@@ -1,38 +1,22 @@
-#include "server/model/error_details.h"
+#include "server/status/error_details.h"
 
 #include <algorithm>
 
 #include "absl/strings/cord.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
-namespace beamwright::model {
+namespace beamwright::status {
 namespace {
 
 constexpr char kDomain[] = "beamwright";
-// All details travel in trailers, for which clients have little room.
-constexpr size_t kMaxViolations = 8;
-constexpr size_t kMaxDescription = 96;
 
-absl::Status With(absl::Status status, const google::protobuf::Message& detail) {
+}  // namespace
+
+absl::Status WithDetail(absl::Status status, const google::protobuf::Message& detail) {
   status.SetPayload(absl::StrCat("type.googleapis.com/", detail.GetDescriptor()->full_name()),
                     absl::Cord(detail.SerializeAsString()));
   return status;
 }
-
-// A piece of a text; whole characters of UTF-8.
-std::string Beginning(absl::string_view text, size_t size) {
-  if (text.size() > size) {
-    while (size > 0 && (static_cast<uint8_t>(text[size]) & 0xC0) == 0x80) {
-      --size;
-    }
-    text = text.substr(0, size);
-  }
-  return std::string(text);
-}
-
-}  // namespace
 
 absl::Status WithReason(absl::Status status, absl::string_view reason, const Metadata& metadata) {
   google::rpc::ErrorInfo info;
@@ -41,7 +25,7 @@ absl::Status WithReason(absl::Status status, absl::string_view reason, const Met
   for (const auto& [name, value] : metadata) {
     (*info.mutable_metadata())[name] = value;
   }
-  return With(std::move(status), info);
+  return WithDetail(std::move(status), info);
 }
 
 absl::Status WithRetryAfter(absl::Status status, absl::Duration wait) {
@@ -49,24 +33,7 @@ absl::Status WithRetryAfter(absl::Status status, absl::Duration wait) {
   google::rpc::RetryInfo info;
   info.mutable_retry_delay()->set_seconds(ms / 1000);
   info.mutable_retry_delay()->set_nanos(static_cast<int32_t>(ms % 1000) * 1'000'000);
-  return With(std::move(status), info);
-}
-
-absl::Status InvalidFields(const std::vector<std::string>& faults) {
-  google::rpc::BadRequest bad;
-  for (size_t i = 0; i < std::min(faults.size(), kMaxViolations); ++i) {
-    const absl::string_view fault = faults[i];
-    const size_t colon = fault.find(": ");
-    google::rpc::BadRequest::FieldViolation& violation = *bad.add_field_violations();
-    if (colon != absl::string_view::npos) {
-      violation.set_field(Beginning(fault.substr(0, colon), kMaxDescription));
-    }
-    violation.set_description(Beginning(
-        colon == absl::string_view::npos ? fault : fault.substr(colon + 2), kMaxDescription));
-  }
-  return With(
-      WithReason(absl::InvalidArgumentError(absl::StrJoin(faults, "; ")), reason::kInvalidRequest),
-      bad);
+  return WithDetail(std::move(status), info);
 }
 
 const absl::Status& OutOfMemory() {
@@ -89,4 +56,4 @@ std::optional<absl::Duration> RetryAfterOf(const absl::Status& status) {
          absl::Nanoseconds(info->retry_delay().nanos());
 }
 
-}  // namespace beamwright::model
+}  // namespace beamwright::status
