@@ -61,9 +61,17 @@ function(beamwright_hot target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O3>)
 endfunction()
 
+# A folder that has targets calls this: its imported libraries are archives in portable programs (cmake/portable.cmake).
+function(beamwright_prefer_archives)
+  if(BEAMWRIGHT_PORTABLE)
+    cmake_language(DEFER CALL beamwright_link_archives)
+  endif()
+endfunction()
+
 # beamwright_library(NAME [ALONE] DEPS...): every .cc of the folder, in groups unless ALONE.
 function(beamwright_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE;EACH" "" "")
+  beamwright_prefer_archives()
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
   if(sources)
     add_library(${name} STATIC ${sources})
@@ -80,6 +88,7 @@ endfunction()
 # beamwright_program(OUTPUT_NAME SOURCE... DEPS target...): an executable in build/bin.
 function(beamwright_program name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
+  beamwright_prefer_archives()
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE beamwright_flags ${arg_DEPS})
 endfunction()

@@ -11,7 +11,9 @@
 
 #include "absl/base/config.h"
 #include "absl/strings/str_cat.h"
+#ifndef BEAMWRIGHT_NO_ONEDNN
 #include "oneapi/dnnl/dnnl.h"
+#endif
 #include "ops/base/cpu.h"
 #include "server/http/json.h"
 
@@ -27,8 +29,12 @@ std::string Member(absl::string_view name, absl::string_view value) {
 }
 
 std::string OneDnnVersion() {
+#ifdef BEAMWRIGHT_NO_ONEDNN
+  return "none";
+#else
   const dnnl_version_t& version = *dnnl_version();
   return absl::StrCat(version.major, ".", version.minor, ".", version.patch);
+#endif
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what the package has of the protos: the messages' descriptors and the options.
+"""Writes what the package has of the protos: the messages' descriptors and the options; and its version.
 
     build/venv-python/bin/python client/python/generate.py            # writes the files
     build/venv-python/bin/python client/python/generate.py --check    # compares; 1 if they differ
@@ -236,6 +236,13 @@ def quoted(text: str) -> str:
     return '"""' + "\n".join(lines) + '\n"""'
 
 
+def version_source() -> str:
+    """The version has one place, CMakeLists.txt."""
+    found = re.search(r"^project\(beamwright VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)
+    assert found is not None
+    return f'"""The version of the package, made by generate.py: do not edit."""\n\n__version__ = "{found[1]}"\n'
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
@@ -244,6 +251,7 @@ def main() -> int:
     files = {
         PACKAGE / "_descriptors.binpb": runtime_descriptors(protos),
         PACKAGE / "_options.py": Writer(protos).source().encode(),
+        PACKAGE / "_version.py": version_source().encode(),
     }
     stale = [path for path, content in files.items() if not path.exists() or path.read_bytes() != content]
     if not check:
@@ -251,7 +259,7 @@ def main() -> int:
             path.write_bytes(files[path])
         return 0
     for path in stale:
-        print(f"{path.relative_to(ROOT)} is not what the protos say; run client/python/generate.py")
+        print(f"{path.relative_to(ROOT)} is not what the protos and CMakeLists.txt say; run client/python/generate.py")
     return 1 if stale else 0
 
 

@@ -1,5 +1,23 @@
 #include "ops/kernels/onednn_convolution.h"
 
+#ifdef BEAMWRIGHT_NO_ONEDNN
+
+namespace beamwright::ops {
+
+struct OneDnnConvolutions::Filters {};
+
+OneDnnConvolutions::OneDnnConvolutions() = default;
+OneDnnConvolutions::~OneDnnConvolutions() = default;
+
+std::shared_ptr<const OneDnnConvolution> OneDnnConvolutions::Find(const ConvolutionGeometry&,
+                                                                  const float*) {
+  return nullptr;
+}
+
+}  // namespace beamwright::ops
+
+#else
+
 #include <algorithm>
 #include <new>
 #include <string>
@@ -171,3 +189,5 @@ std::shared_ptr<const OneDnnConvolution> OneDnnConvolutions::Find(
 }
 
 }  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_NO_ONEDNN

@@ -1,3 +1,4 @@
+#ifndef BEAMWRIGHT_NO_ONEDNN
 #include "ops/kernels/onednn_engine.h"
 
 #include <omp.h>
@@ -31,3 +32,4 @@ void* OneDnnBuffer(int slot, size_t bytes) {
 }
 
 }  // namespace beamwright::ops
+#endif  // BEAMWRIGHT_NO_ONEDNN

@@ -179,8 +179,8 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
   parts->source = bundle.source;
   parts->target = bundle.target;
   BW_ASSIGN_OR_RETURN(parts->precision, ResolvePrecision(precision));
-  parts->numerics = absl::StrCat(parts->precision.name, ";", InstructionSet(), ";beamwright-",
-                                 BEAMWRIGHT_VERSION);
+  parts->numerics =
+      absl::StrCat(parts->precision.name, ";", InstructionSet(), ";", BEAMWRIGHT_NUMERICS_BUILD);
   BW_RETURN_IF_ERROR(CheckTarget(*parts));
   for (const v1::TokenListConfig& list : bundle.config.token_lists()) {
     auto trie = ReadTokenList(bundle.token_lists[list.name()], *parts->target);

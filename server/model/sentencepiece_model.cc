@@ -36,7 +36,7 @@ void* OpenModule() {
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   // RTLD_NOW: a library that lacks something fails here and not in a request.
   constexpr int kFlags = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
-  for (const char* folder : {".", "../bin", "../lib"}) {
+  for (const char* folder : {".", "../bin", "../lib", "../lib/beamwright"}) {
     const std::filesystem::path path = program.parent_path() / folder / kModule;
     if (!error && std::filesystem::exists(path, error)) {
       return dlopen(path.c_str(), kFlags);

@@ -1,3 +1,3 @@
-"""The version of the package, which is that of the repository."""
+"""The version of the package, made by generate.py: do not edit."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

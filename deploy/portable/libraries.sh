@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# usage: deploy/portable/libraries.sh FOLDER
+# Puts into FOLDER/lib the static archives that portable programs are linked with and that Debian does not
+# ship, each built from Debian's source package of the version that is installed here; FOLDER/sources.txt
+# lists them. Does nothing where they are made of these versions already. ./dev calls it.
+set -euo pipefail
+script=$(realpath "$0")
+mkdir -p "$1"/{lib,objects,sources,apt/parts,apt/lists/partial}
+cd "$1"
+folder=$PWD
+
+say() { echo "== $*"; }
+
+# Package lists of their own, so that the machine's apt is left as it is.
+apt_sources() {
+  apt-get -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$folder/apt/parts" \
+    -o Dir::State::Lists="$folder/apt/lists" "$@"
+}
+
+# fetch: the sources of sources.txt, with Debian's patches, each in sources/NAME.
+fetch() {
+  local name version
+  sed 's/^Types: .*/Types: deb-src/' /etc/apt/sources.list.d/debian.sources >apt/parts/debian.sources
+  apt_sources update --quiet
+  while read -r name version; do
+    (cd sources && apt_sources source --quiet --download-only "$name=$version")
+    rm -rf "sources/$name"
+    dpkg-source --no-check --extract "sources/${name}_${version#*:}.dsc" "sources/$name"
+  done <sources.txt
+}
+
+# archive NAME SOURCE... [-- FLAG...]
+archive() {
+  local name=$1 sources=() source object
+  shift
+  while (($#)) && [[ $1 != -- ]]; do sources+=("$1") && shift; done
+  (($#)) && shift
+  rm -rf "objects/$name" "lib/lib$name.a"
+  mkdir -p "objects/$name"
+  for source in "${sources[@]}"; do
+    object=objects/$name/$(basename "${source%.*}").o
+    "${launcher[@]}" g++ -std=c++17 -O2 -DNDEBUG -fPIC "$@" -c "$source" -o "$object"
+  done
+  ar rcsD "lib/lib$name.a" objects/"$name"/*.o
+}
+
+build_sentencepiece() {
+  [[ -d sources/sentencepiece/build ]] || patch --quiet --reverse --strip 1 --directory sources/sentencepiece \
+    <sources/sentencepiece/debian/patches/disable-static-library.patch
+  cmake -S sources/sentencepiece -B sources/sentencepiece/build -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    -DSPM_ENABLE_SHARED=OFF -DSPM_ENABLE_TCMALLOC=OFF -DCMAKE_POSITION_INDEPENDENT_CODE=ON \
+    ${launcher[0]:+-DCMAKE_CXX_COMPILER_LAUNCHER="${launcher[0]}"}
+  cmake --build sources/sentencepiece/build --target sentencepiece-static --parallel 2
+  cp sources/sentencepiece/build/src/libsentencepiece.a lib/
+}
+
+build_microhttpd() {
+  # Without TLS, which it is not used for: gnutls and what it needs stay out.
+  (cd sources/libmicrohttpd && ./configure --quiet --disable-https --disable-shared --enable-static \
+    --disable-doc --disable-examples --disable-curl --with-pic CFLAGS='-O2 -g0') 
+  make --silent --jobs 2 --directory sources/libmicrohttpd/src/microhttpd libmicrohttpd.la
+  cp sources/libmicrohttpd/src/microhttpd/.libs/libmicrohttpd.a lib/
+}
+
+build_zip() {
+  cmake -S sources/libzip -B sources/libzip/build -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF \
+    -DENABLE_BZIP2=OFF -DENABLE_LZMA=OFF -DENABLE_ZSTD=OFF -DENABLE_OPENSSL=OFF -DENABLE_GNUTLS=OFF \
+    -DENABLE_MBEDTLS=OFF -DBUILD_TOOLS=OFF -DBUILD_REGRESS=OFF -DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF
+  cmake --build sources/libzip/build --target zip --parallel 2
+  cp sources/libzip/build/lib/libzip.a lib/
+}
+
+# ONNX's messages, from the description of them that the distribution's library carries.
+build_onnx_messages() {
+  mkdir -p onnx
+  cat >onnx/describe.cc <<'CODE'
+#include <google/protobuf/descriptor.pb.h>
+#include <onnx/onnx_pb.h>
+#include <iostream>
+int main() {
+  google::protobuf::FileDescriptorSet files;
+  onnx::ModelProto::descriptor()->file()->CopyTo(files.add_file());
+  std::cout << files.file(0).name();
+  return files.SerializeToFileDescriptor(3) ? 0 : 1;
+}
+CODE
+  g++ -DONNX_ML=1 -Wno-attributes onnx/describe.cc -o onnx/describe -lonnx_proto -lprotobuf -pthread
+  local file
+  file=$(onnx/describe 3>onnx/files.binpb)
+  protoc --descriptor_set_in=onnx/files.binpb --cpp_out=onnx "$file"
+  archive onnx_proto "onnx/${file%.proto}.pb.cc" -- -Ionnx -DONNX_ML=1
+}
+
+packages=(libfmt-dev libspdlog-dev libprometheus-cpp-core1.0 libcpp-httplib-dev libsentencepiece0 libmicrohttpd12
+  libzip4)
+# shellcheck disable=SC2016  # dpkg-query's own placeholders
+dpkg-query --show --showformat '${source:Package} ${source:Version}\n' "${packages[@]}" | LC_ALL=C sort >sources.txt
+stamp=$(sha256sum sources.txt "$script")
+[[ $(cat made 2>/dev/null) != "$stamp" ]] || exit 0
+rm -f made
+launcher=()
+! type ccache >/dev/null 2>&1 || launcher=(ccache)
+say "fetching sources"
+fetch
+say "fmt, spdlog, prometheus-cpp, cpp-httplib"
+archive fmt sources/fmtlib/src/{format,os}.cc -- -Isources/fmtlib/include
+archive spdlog sources/spdlog/src/*.cpp -- -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL -Isources/spdlog/include
+archive prometheus-cpp-core sources/prometheus-cpp/core/src/*.cc sources/prometheus-cpp/core/src/detail/*.cc \
+  -- -Isources/prometheus-cpp/core/include -Isources/prometheus-cpp/core/src
+(cd sources/cpp-httplib && python3 ./split.py -o "$folder/objects/httplib-split" >/dev/null)
+archive cpp-httplib objects/httplib-split/httplib.cc -- -Iobjects/httplib-split -DCPPHTTPLIB_OPENSSL_SUPPORT \
+  -DCPPHTTPLIB_ZLIB_SUPPORT -DCPPHTTPLIB_BROTLI_SUPPORT
+say "ONNX's messages"
+build_onnx_messages
+say "libmicrohttpd"
+build_microhttpd
+say "sentencepiece"
+build_sentencepiece
+say "libzip"
+build_zip
+echo "$stamp" >made
+say "made: $(cd lib && echo *.a)"
