@@ -57,8 +57,8 @@ class Admission {
 
   // The stream's thread was replaced by a new one, which has this in hand.
   void Restart(int stream, const Running& running);
-  // What a lane that is apart (server/engine/stream.h) has in hand, beside the streams'; nothing:
-  // it is forgotten.
+  // What a lane that is apart (server/engine/scheduler.h) has in hand, beside the streams';
+  // nothing: it is forgotten.
   void SetApart(const void* lane, const Running& running);
   // What End gave, OK before.
   absl::Status end() const {

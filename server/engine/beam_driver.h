@@ -7,53 +7,32 @@
 #include <memory>
 #include <vector>
 
+#include "server/engine/driver.h"
 #include "server/engine/request.h"
 #include "server/engine/step_runner.h"
 #include "server/engine/underway.h"
 
 namespace beamwright::engine {
 
-// One thread at a time.
-class BeamDriver {
+class BeamDriver : public Driver {
  public:
   explicit BeamDriver(std::shared_ptr<const DecodeModel> model);
 
-  // A request whose start values are there; it takes part from the next step on.
-  void Join(std::unique_ptr<Request> request);
-
-  // One step of every request. Those that finish, fail or are given up get their answer and leave;
-  // `observer` (may be null) is told of the latter. underway: through whom others may answer them
-  // while the model's graph runs; null: nobody. The time that the selection took, if there is an
-  // observer.
-  absl::Duration Step(const ops::ExecutionContext& context, EngineObserver* observer = nullptr,
-                      Underway* underway = nullptr);
-
-  // For any thread while the one that steps is in an Underway::Scope: answers requests that are
-  // past their deadline or cancelled, or, if `end` is not OK, all of them, as End does. They leave
-  // at the next step.
-  void AnswerMeanwhile(absl::Time now, const absl::Status& end, EngineObserver* observer);
-
-  // All requests fail with `why`, after a step that may have been broken off in the middle.
-  void FailAll(const absl::Status& why);
-  // Searches that may be cut answer what they have; all other requests fail with `why`.
-  void End(const absl::Status& why);
-
-  bool idle() const { return requests_.empty(); }
-  int num_requests() const { return static_cast<int>(requests_.size()); }
-  // Rows that are reserved: the beam sizes of all requests.
-  int reserved_rows() const;
-  int64_t reserved_bytes() const;
-  // The most bytes that were reserved in a step so far.
-  int64_t most_bytes() const { return most_bytes_; }
-  // Requests whose search came to its end.
-  int64_t num_done() const { return num_done_; }
-  // A step of the model itself went wrong, and all requests with it.
-  bool has_failed() const { return has_failed_; }
-
-  // For an idle one that is kept for later (server/engine/parked_drivers.h): Suspend gives up the
-  // model, Resume, before anything else is called, brings the same one back.
-  std::shared_ptr<const DecodeModel> Suspend() { return std::move(model_); }
-  void Resume(std::shared_ptr<const DecodeModel> model) { model_ = std::move(model); }
+  using Driver::Step;
+  void Join(std::unique_ptr<Request> request) override;
+  absl::Duration Step(const ops::ExecutionContext& context, EngineObserver* observer,
+                      Underway* underway) override;
+  void AnswerMeanwhile(absl::Time now, const absl::Status& end, EngineObserver* observer) override;
+  void FailAll(const absl::Status& why) override;
+  void End(const absl::Status& why) override;
+  int num_requests() const override { return static_cast<int>(requests_.size()); }
+  int reserved_rows() const override;
+  int64_t reserved_bytes() const override;
+  int64_t most_bytes() const override { return most_bytes_; }
+  int64_t num_done() const override { return num_done_; }
+  bool has_failed() const override { return has_failed_; }
+  std::shared_ptr<const DecodeModel> Suspend() override { return std::move(model_); }
+  void Resume(std::shared_ptr<const DecodeModel> model) override { model_ = std::move(model); }
 
  private:
   using Requests = std::vector<std::unique_ptr<Request>>;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/engine/encode.h"
+#include "server/engine/make_driver.h"
 #include "server/engine/parked_drivers.h"
 #include "server/status/error_details.h"
 
@@ -103,7 +104,7 @@ int64_t Lane::EncodeGroup(Requests group) {
     return positions;
   }
   try {
-    BeamDriver& driver = DriverOf(std::move(model));
+    Driver& driver = DriverOf(std::move(model));
     for (auto& request : ready) {
       if (request->call.timeline != nullptr) {
         request->call.timeline->encoded = absl::Now();
@@ -116,16 +117,20 @@ int64_t Lane::EncodeGroup(Requests group) {
   return positions;
 }
 
-BeamDriver& Lane::DriverOf(std::shared_ptr<const DecodeModel> model) {
+Driver& Lane::DriverOf(std::shared_ptr<const DecodeModel> model) {
   const DecodeModel* const key = model.get();
   auto found = drivers_.find(key);
   if (found == drivers_.end()) {
-    found = drivers_.emplace(key, ParkedDrivers::Take(std::move(model))).first;
+    std::unique_ptr<Driver> driver = ParkedDrivers::Take(model);
+    if (driver == nullptr) {
+      driver = MakeDriver(std::move(model));
+    }
+    found = drivers_.emplace(key, std::move(driver)).first;
   }
   return *found->second;
 }
 
-void Lane::Step(const DecodeModel& model, BeamDriver& driver) {
+void Lane::Step(const DecodeModel& model, Driver& driver) {
   const absl::Time begin = absl::Now();
   StepFacts facts;
   facts.num_rows = driver.reserved_rows();

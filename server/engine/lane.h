@@ -10,7 +10,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "server/engine/admission.h"
-#include "server/engine/beam_driver.h"
+#include "server/engine/driver.h"
 #include "server/engine/encode_queue.h"
 #include "server/engine/hangs.h"
 #include "server/engine/underway.h"
@@ -60,8 +60,8 @@ class Lane {
   // Requests of one model; those that it does not fail join the running ones. Returns how many
   // source positions they have.
   int64_t EncodeGroup(Requests group);
-  BeamDriver& DriverOf(std::shared_ptr<const DecodeModel> model);
-  void Step(const DecodeModel& model, BeamDriver& driver);
+  Driver& DriverOf(std::shared_ptr<const DecodeModel> model);
+  void Step(const DecodeModel& model, Driver& driver);
   void StepAll();
   // Ends all that was taken so far; what waits is taken in the next turns, and ended as well.
   void EndAll(const absl::Status& why);
@@ -79,7 +79,7 @@ class Lane {
   ops::ExecutionContext context_;
   EncodeQueue to_encode_;
   Admission::Running encoding_;  // the group whose encoder run is under way
-  std::map<const DecodeModel*, std::unique_ptr<BeamDriver>> drivers_;
+  std::map<const DecodeModel*, std::unique_ptr<Driver>> drivers_;
 };
 
 }  // namespace beamwright::engine

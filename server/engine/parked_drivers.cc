@@ -3,31 +3,30 @@
 #include <utility>
 
 #include "ops/base/check.h"
-#include "server/engine/beam_driver.h"
+#include "server/engine/decode_model.h"
+#include "server/engine/driver.h"
 
 namespace beamwright::engine {
 
 ParkedDrivers::ParkedDrivers() = default;
 ParkedDrivers::~ParkedDrivers() = default;
 
-std::unique_ptr<BeamDriver> ParkedDrivers::Take(std::shared_ptr<const DecodeModel> model) {
+std::unique_ptr<Driver> ParkedDrivers::Take(std::shared_ptr<const DecodeModel> model) {
   ParkedDrivers& parked = model->parked_drivers();
-  std::unique_ptr<BeamDriver> driver;
+  std::unique_ptr<Driver> driver;
   {
     absl::MutexLock lock(&parked.mutex_);
-    if (!parked.drivers_.empty()) {
-      driver = std::move(parked.drivers_.back());
-      parked.drivers_.pop_back();
+    if (parked.drivers_.empty()) {
+      return nullptr;
     }
-  }
-  if (driver == nullptr) {
-    return std::make_unique<BeamDriver>(std::move(model));
+    driver = std::move(parked.drivers_.back());
+    parked.drivers_.pop_back();
   }
   driver->Resume(std::move(model));
   return driver;
 }
 
-void ParkedDrivers::Park(std::unique_ptr<BeamDriver> driver) {
+void ParkedDrivers::Park(std::unique_ptr<Driver> driver) {
   BW_DCHECK(driver->idle());
   if (driver->has_failed() || driver->most_bytes() > kMostParkedBytes) {
     return;

@@ -1,4 +1,4 @@
-// ParkedDrivers: a model's beam drivers that have nothing to do at the moment. A driver's buffers
+// ParkedDrivers: a model's drivers that have nothing to do at the moment. A driver's buffers
 // are as large as its steps; a model that gets one request at a time would buy them anew for each.
 // They wait with the model, and go with it: a parked driver keeps no model alive, and nobody has to
 // wake up to let go of it. Private to engine/.
@@ -13,7 +13,7 @@
 
 namespace beamwright::engine {
 
-class BeamDriver;
+class Driver;
 class DecodeModel;
 
 // Thread-safe.
@@ -24,11 +24,11 @@ class ParkedDrivers {
   ParkedDrivers(const ParkedDrivers&) = delete;
   ParkedDrivers& operator=(const ParkedDrivers&) = delete;
 
-  // A driver for `model`: one of those parked there, or a new one.
-  static std::unique_ptr<BeamDriver> Take(std::shared_ptr<const DecodeModel> model);
+  // One of those parked with `model`; null: there is none.
+  static std::unique_ptr<Driver> Take(std::shared_ptr<const DecodeModel> model);
   // Back to its model, from which it takes its hands; or, if its requests took more memory than
   // kMostParkedBytes at once or it failed, away with it. It must be idle.
-  static void Park(std::unique_ptr<BeamDriver> driver);
+  static void Park(std::unique_ptr<Driver> driver);
 
   int num_drivers() const {
     absl::MutexLock lock(&mutex_);
@@ -41,7 +41,7 @@ class ParkedDrivers {
 
  private:
   mutable absl::Mutex mutex_;
-  std::vector<std::unique_ptr<BeamDriver>> drivers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Driver>> drivers_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace beamwright::engine

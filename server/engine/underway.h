@@ -15,7 +15,7 @@
 
 namespace beamwright::engine {
 
-class BeamDriver;
+class Driver;
 
 class Underway {
  public:
@@ -29,8 +29,7 @@ class Underway {
   // nobody looks. driver: whose step it is; null: an encoder run.
   class Scope {
    public:
-    Scope(Underway* underway, const DecodeModel& model, const Requests& requests,
-          BeamDriver* driver)
+    Scope(Underway* underway, const DecodeModel& model, const Requests& requests, Driver* driver)
         : underway_(underway) {
       if (underway_ != nullptr) {
         absl::MutexLock lock(&underway_->mutex_);
@@ -54,7 +53,7 @@ class Underway {
   struct Work {
     const DecodeModel* model = nullptr;  // null: nothing is under way
     const Requests* requests = nullptr;
-    BeamDriver* driver = nullptr;
+    Driver* driver = nullptr;
     absl::Time since;
   };
 

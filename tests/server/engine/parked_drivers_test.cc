@@ -5,9 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "absl/time/clock.h"
-#include "server/engine/beam_driver.h"
 #include "server/engine/decode_options.h"
 #include "server/engine/encode.h"
+#include "server/engine/make_driver.h"
+#include "server/engine/request.h"
 #include "tests/ops/loop/counted_allocations.h"
 #include "tests/server/engine/fused_bundle.h"
 
@@ -21,6 +22,11 @@ ModelPtr Compiled() {
   auto model = DecodeModel::Compile(FusedBundle({1, v1::ENSEMBLE_MEAN_PROBS}));
   EXPECT_TRUE(model.ok()) << model.status();
   return *std::move(model);
+}
+
+std::unique_ptr<Driver> TakeOrMake(ModelPtr model) {
+  std::unique_ptr<Driver> driver = ParkedDrivers::Take(model);
+  return driver != nullptr ? std::move(driver) : MakeDriver(std::move(model));
 }
 
 v1::DecodeOptions Options() {
@@ -46,8 +52,7 @@ struct Outcome {
 };
 
 // One request from its first step to its last.
-Outcome Decode(const ModelPtr& model, BeamDriver& driver, int source_length,
-               int64_t price_bytes = 1) {
+Outcome Decode(const ModelPtr& model, Driver& driver, int source_length, int64_t price_bytes = 1) {
   Outcome outcome;
   auto request = std::make_unique<Request>();
   request->model = model;
@@ -85,14 +90,14 @@ std::vector<int> Tokens(const v1::Decoded& decoded) {
 
 TEST(ParkedDrivers, NextRequestFindsTheBuffersOfTheLast) {
   const ModelPtr model = Compiled();
-  std::unique_ptr<BeamDriver> driver = ParkedDrivers::Take(model);
-  const BeamDriver* const first = driver.get();
+  std::unique_ptr<Driver> driver = TakeOrMake(model);
+  const Driver* const first = driver.get();
   const Outcome fresh = Decode(model, *driver, 12);
   // A longer source and a shorter one between them: nothing of a request may stay behind.
   Decode(model, *driver, 20);
   Decode(model, *driver, 3);
   ParkedDrivers::Park(std::move(driver));
-  driver = ParkedDrivers::Take(model);
+  driver = TakeOrMake(model);
   EXPECT_EQ(driver.get(), first);
   const Outcome again = Decode(model, *driver, 12);
   EXPECT_EQ(Tokens(again.decoded), Tokens(fresh.decoded));
@@ -104,18 +109,18 @@ TEST(ParkedDrivers, NextRequestFindsTheBuffersOfTheLast) {
 
 TEST(ParkedDrivers, EachHasItsOwnWhileItWorks) {
   const ModelPtr model = Compiled();
-  std::unique_ptr<BeamDriver> one = ParkedDrivers::Take(model);
-  std::unique_ptr<BeamDriver> other = ParkedDrivers::Take(model);
+  std::unique_ptr<Driver> one = TakeOrMake(model);
+  std::unique_ptr<Driver> other = TakeOrMake(model);
   EXPECT_NE(one, other);
   ParkedDrivers::Park(std::move(one));
   ParkedDrivers::Park(std::move(other));
-  EXPECT_NE(ParkedDrivers::Take(model), ParkedDrivers::Take(model));
+  EXPECT_NE(TakeOrMake(model), TakeOrMake(model));
 }
 
 TEST(ParkedDrivers, GoWithTheirModel) {
   ModelPtr model = Compiled();
   const std::weak_ptr<const DecodeModel> lives = model;
-  std::unique_ptr<BeamDriver> driver = ParkedDrivers::Take(model);
+  std::unique_ptr<Driver> driver = TakeOrMake(model);
   Decode(model, *driver, 5);
   ParkedDrivers::Park(std::move(driver));
   model = nullptr;
@@ -123,7 +128,7 @@ TEST(ParkedDrivers, GoWithTheirModel) {
   // The driver may also be the last who holds it.
   model = Compiled();
   const std::weak_ptr<const DecodeModel> other = model;
-  driver = ParkedDrivers::Take(std::move(model));
+  driver = TakeOrMake(std::move(model));
   EXPECT_FALSE(other.expired());
   ParkedDrivers::Park(std::move(driver));
   EXPECT_TRUE(other.expired());
@@ -132,11 +137,11 @@ TEST(ParkedDrivers, GoWithTheirModel) {
 TEST(ParkedDrivers, LargeOnesAreNotKept) {
   const ModelPtr model = Compiled();
   for (const int64_t more : {0, 1}) {
-    std::unique_ptr<BeamDriver> driver = ParkedDrivers::Take(model);
+    std::unique_ptr<Driver> driver = TakeOrMake(model);
     Decode(model, *driver, 5, ParkedDrivers::kMostParkedBytes + more);
     Decode(model, *driver, 5);  // what it once needed counts
     ParkedDrivers::Park(std::move(driver));
-    EXPECT_EQ(ParkedDrivers::Take(model)->most_bytes() > 0, more == 0);
+    EXPECT_EQ(TakeOrMake(model)->most_bytes() > 0, more == 0);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "server/engine/stream.h"
+#include "server/engine/scheduler.h"
 
 #include <pthread.h>
 
@@ -19,14 +19,14 @@ constexpr absl::Duration kLinger = absl::Seconds(10);
 
 }  // namespace
 
-Stream::Stream(const EngineOptions& options, int number, Admission& admission, Hangs& hangs)
+Scheduler::Scheduler(const EngineOptions& options, int number, Admission& admission, Hangs& hangs)
     : options_(options), number_(number), admission_(admission), hangs_(hangs) {
   auto lane = std::make_shared<Lane>(options_, hangs_, interruption_);
   absl::MutexLock lock(&mutex_);
   threads_.push_back({lane, std::thread([this, lane] { Run(lane, /*is_first=*/true); })});
 }
 
-Stream::~Stream() {
+Scheduler::~Scheduler() {
   std::vector<Thread> threads;
   {
     absl::MutexLock lock(&mutex_);
@@ -38,7 +38,7 @@ Stream::~Stream() {
   }
 }
 
-void Stream::Run(const LanePtr& lane, bool is_first) {
+void Scheduler::Run(const LanePtr& lane, bool is_first) {
   // For top and the like; its compute team inherits name and slices.
   pthread_setname_np(pthread_self(), "bw-engine");
   UseUsualTimeSlices();
@@ -56,7 +56,7 @@ void Stream::Run(const LanePtr& lane, bool is_first) {
   lane->has_ended = true;
 }
 
-bool Stream::Take(Lane& lane, EncodeQueue::Requests& admitted, absl::Status& end) {
+bool Scheduler::Take(Lane& lane, EncodeQueue::Requests& admitted, absl::Status& end) {
   if (lane.is_apart) {
     return TakeApart(lane, admitted, end);
   }
@@ -67,7 +67,7 @@ bool Stream::Take(Lane& lane, EncodeQueue::Requests& admitted, absl::Status& end
   return true;
 }
 
-void Stream::HandOn(EncodeQueue::Requests& admitted) {
+void Scheduler::HandOn(EncodeQueue::Requests& admitted) {
   const absl::Time now = absl::Now();
   for (auto& request : admitted) {
     if (const absl::Status out = hangs_.Check(*request->model, now); !out.ok()) {
@@ -96,13 +96,13 @@ void Stream::HandOn(EncodeQueue::Requests& admitted) {
   admitted.erase(std::remove(admitted.begin(), admitted.end(), nullptr), admitted.end());
 }
 
-void Stream::TellApart(Lane& lane, Admission::Running running) {
+void Scheduler::TellApart(Lane& lane, Admission::Running running) {
   lane.told = running;
   running.requests += lane.inbox.num_requests();
   admission_.SetApart(&lane, running);
 }
 
-bool Stream::TakeApart(Lane& lane, EncodeQueue::Requests& admitted, absl::Status& end) {
+bool Scheduler::TakeApart(Lane& lane, EncodeQueue::Requests& admitted, absl::Status& end) {
   absl::MutexLock lock(&mutex_);
   Admission::Running running = lane.Running();
   if (running.requests == 0 && lane.inbox.empty()) {
@@ -131,7 +131,7 @@ bool Stream::TakeApart(Lane& lane, EncodeQueue::Requests& admitted, absl::Status
   return true;
 }
 
-void Stream::SetApart(Lane& lane, const DecodeModel& model) {
+void Scheduler::SetApart(Lane& lane, const DecodeModel& model) {
   absl::MutexLock lock(&mutex_);
   const auto ended = std::partition(threads_.begin(), threads_.end(),
                                     [](const Thread& thread) { return !thread.lane->has_ended; });
@@ -155,7 +155,7 @@ void Stream::SetApart(Lane& lane, const DecodeModel& model) {
   admission_.Restart(number_, rest->Running());
 }
 
-void Stream::Look(absl::Time now, const absl::Status& end) {
+void Scheduler::Look(absl::Time now, const absl::Status& end) {
   std::vector<LanePtr> lanes;
   {
     absl::MutexLock lock(&mutex_);

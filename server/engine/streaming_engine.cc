@@ -1,5 +1,5 @@
-#include "server/engine/engine.h"
-
+// What stands behind engine.h: admission in front of schedulers, and a supervisor that looks after
+// them.
 #include <new>
 #include <optional>
 
@@ -9,9 +9,10 @@
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "server/engine/admission.h"
+#include "server/engine/engine.h"
 #include "server/engine/hangs.h"
 #include "server/engine/make_request.h"
-#include "server/engine/stream.h"
+#include "server/engine/scheduler.h"
 #include "server/engine/supervisor.h"
 #include "server/status/error_details.h"
 
@@ -23,7 +24,7 @@ class StreamingEngine : public Engine {
   explicit StreamingEngine(const EngineOptions& options)
       : options_(options), admission_(options_), hangs_(options_.hang_pause) {
     for (int number = 0; number < options_.num_streams; ++number) {
-      streams_.push_back(std::make_unique<Stream>(options_, number, admission_, hangs_));
+      schedulers_.push_back(std::make_unique<Scheduler>(options_, number, admission_, hangs_));
     }
     supervisor_.emplace([this] { return !admission_.idle(); }, [this] { Look(); });
   }
@@ -89,16 +90,16 @@ class StreamingEngine : public Engine {
   void Look() {
     const absl::Status end = admission_.end();
     const absl::Time now = absl::Now();
-    for (const auto& stream : streams_) {
-      stream->Look(now, end);
+    for (const auto& scheduler : schedulers_) {
+      scheduler->Look(now, end);
     }
   }
 
   const EngineOptions options_;
   Admission admission_;
   Hangs hangs_;
-  std::vector<std::unique_ptr<Stream>> streams_;  // they use the others
-  std::optional<Supervisor> supervisor_;          // looks at them
+  std::vector<std::unique_ptr<Scheduler>> schedulers_;  // they use the others
+  std::optional<Supervisor> supervisor_;                // looks at them
 };
 
 template <typename Answer, typename Start>

@@ -1,9 +1,9 @@
-// Stream: the engine's threads that share one place in the admission. One of them admits, encodes
-// and steps all models in turn. When an encoder run or a step takes longer than slow_step, that
-// thread keeps the model, a new thread takes over all others, and requests of the slow model are
-// handed to its thread, until that has had nothing to do for a while. Private to engine/.
-#ifndef BEAMWRIGHT_SERVER_ENGINE_STREAM_H_
-#define BEAMWRIGHT_SERVER_ENGINE_STREAM_H_
+// Scheduler: the engine's threads that share one place in the admission. One of them admits,
+// encodes and steps all models in turn. When an encoder run or a step takes longer than slow_step,
+// that thread keeps the model, a new thread takes over all others, and requests of the slow model
+// are handed to its thread, until that has had nothing to do for a while. Private to engine/.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_SCHEDULER_H_
+#define BEAMWRIGHT_SERVER_ENGINE_SCHEDULER_H_
 
 #include <atomic>
 #include <memory>
@@ -16,14 +16,14 @@
 
 namespace beamwright::engine {
 
-class Stream {
+class Scheduler {
  public:
   // What it is given must outlive it.
-  Stream(const EngineOptions& options, int number, Admission& admission, Hangs& hangs);
+  Scheduler(const EngineOptions& options, int number, Admission& admission, Hangs& hangs);
   // Once the admission is drained.
-  ~Stream();
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
 
   // Looks after what is under way; for one thread, again and again.
   void Look(absl::Time now, const absl::Status& end);
@@ -59,4 +59,4 @@ class Stream {
 
 }  // namespace beamwright::engine
 
-#endif  // BEAMWRIGHT_SERVER_ENGINE_STREAM_H_
+#endif  // BEAMWRIGHT_SERVER_ENGINE_SCHEDULER_H_
