@@ -238,9 +238,11 @@ def quoted(text: str) -> str:
 
 def version_source() -> str:
     """The version has one place, CMakeLists.txt."""
-    found = re.search(r"^project\(beamwright VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)
+    lists = (ROOT / "CMakeLists.txt").read_text()
+    found = re.search(r"^project\(beamwright VERSION ([0-9.]+)", lists, re.MULTILINE)
     assert found is not None
-    return f'"""The version of the package, made by generate.py: do not edit."""\n\n__version__ = "{found[1]}"\n'
+    said = '"""The version of the package, made by generate.py: do not edit."""'
+    return f'{said}\n\n__version__ = "{found[1]}"\n'
 
 
 def main() -> int:
@@ -259,7 +261,10 @@ def main() -> int:
             path.write_bytes(files[path])
         return 0
     for path in stale:
-        print(f"{path.relative_to(ROOT)} is not what the protos and CMakeLists.txt say; run client/python/generate.py")
+        print(
+            f"{path.relative_to(ROOT)} is not what the protos and CMakeLists.txt say; "
+            "run client/python/generate.py"
+        )
     return 1 if stale else 0
 
 

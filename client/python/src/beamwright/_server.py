@@ -54,7 +54,8 @@ def serve(
     (Ctrl-C, a notebook's stop button) do not reach it.
 
     Args:
-        *models: Folders of models or of bundles, such as "models/g2p-en".
+        *models: Folders of models or of bundles. "models/g2p-en", where there is no such folder, is the model
+            of the installed package, if it brings one.
         repository: A folder of models.
         address: Where it listens for gRPC: "host:port", where port 0 is a free one, or "unix:/path".
         program: The server program. None: that of the installed package, else the one that the
@@ -102,6 +103,8 @@ def _folder(path: Path) -> str:
         folder = pathlib.Path(path)
     except TypeError:
         raise ArgumentTypeError(f"a model is {type(path).__name__}; the path of a folder is expected") from None
+    if not folder.exists() and (packaged := _programs.model(folder)) is not None:
+        return str(packaged)
     if not folder.is_dir():
         what = "is not a folder" if folder.exists() else "does not exist"
         raise ServerError(f"the model folder {folder} {what} (seen from {pathlib.Path.cwd()})")

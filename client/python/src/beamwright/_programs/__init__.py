@@ -1,7 +1,7 @@
 """Where the programs of Beamwright are.
 
-A wheel for one platform puts them into bin/ of this folder, and what they load into lib/. The pure
-wheel has neither.
+A wheel for one platform puts them into bin/ of this folder, what they load into lib/, and models into
+models/. The pure wheel has none of them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ def packaged(name: str) -> pathlib.Path | None:
     """The program as the wheel brings it; None in the pure one."""
     path = _FOLDER / name
     return path if path.is_file() else None
+
+
+def model(path: pathlib.Path) -> pathlib.Path | None:
+    """The model that the wheel brings, by its name or as the repository has it: g2p-en, models/g2p-en."""
+    folder = _FOLDER.parent / "models" / path.name
+    return folder if path.parts in {(path.name,), ("models", path.name)} and folder.is_dir() else None
 
 
 def find(name: str, variables: Sequence[str] = ()) -> pathlib.Path:
