@@ -40,9 +40,9 @@ int RunCli(int argc, const char* const* argv) {
                        "Print the version and exit.");
   app.require_subcommand(1);
   app.footer("'beamwright COMMAND --help' explains a command.");
-  const std::vector<Command> commands = {AddDecodeCommand(app), AddScoreCommand(app),
-                                         AddAlignCommand(app),  AddModelsCommand(app),
-                                         AddHealthCommand(app), AddLoadTestCommand(app)};
+  const std::vector<Command> commands = {
+      AddDecodeCommand(app), AddScoreCommand(app),    AddAlignCommand(app),   AddModelsCommand(app),
+      AddHealthCommand(app), AddLoadTestCommand(app), AddCapacityCommand(app)};
   const auto chosen = [&]() -> const Command* {
     for (const Command& command : commands) {
       if (command.app->parsed()) {
@@ -65,8 +65,9 @@ int RunCli(int argc, const char* const* argv) {
     }
     const std::string problem =
         argc < 2 ? "a command is missing" : absl::StrCat("there is no command ", argv[1]);
-    return UsageError(app,
-                      problem + "; there are decode, score, align, models, health and load-test");
+    return UsageError(app, problem +
+                               "; there are decode, score, align, models, health, load-test and "
+                               "capacity");
   }
   return chosen()->run();
 }
