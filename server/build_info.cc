@@ -15,18 +15,10 @@
 #include "oneapi/dnnl/dnnl.h"
 #endif
 #include "ops/base/cpu.h"
-#include "server/http/json.h"
+#include "ops/base/json_writer.h"
 
 namespace beamwright {
 namespace {
-
-std::string Member(absl::string_view name, absl::string_view value) {
-  std::string text;
-  http::AppendQuoted(name, text);
-  text += ':';
-  http::AppendQuoted(value, text);
-  return text;
-}
 
 std::string OneDnnVersion() {
 #ifdef BEAMWRIGHT_NO_ONEDNN
@@ -50,18 +42,22 @@ std::string BuildInfoJson() {
       {"protobuf", google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION)},
       {"spdlog", absl::StrCat(SPDLOG_VER_MAJOR, ".", SPDLOG_VER_MINOR, ".", SPDLOG_VER_PATCH)},
   };
-  std::string json = absl::StrCat(
-      "{", Member("name", "beamwright-server"), ",", Member("version", BEAMWRIGHT_VERSION), ",",
-      Member("git", BEAMWRIGHT_COMMIT), ",", Member("compiler", BEAMWRIGHT_COMPILER), ",",
-      Member("build_type", BEAMWRIGHT_BUILD_TYPE), ",",
-      R"("instruction_sets":["x86-64","avx2","avx512"],)",
-      Member("instruction_set", InstructionSet()), R"(,"libraries":{)");
-  const char* comma = "";
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("name").String("beamwright-server");
+  json.Key("version").String(BEAMWRIGHT_VERSION);
+  json.Key("git").String(BEAMWRIGHT_COMMIT);
+  json.Key("compiler").String(BEAMWRIGHT_COMPILER);
+  json.Key("build_type").String(BEAMWRIGHT_BUILD_TYPE);
+  json.Key("instruction_sets").BeginArray();
+  json.String("x86-64").String("avx2").String("avx512").EndArray();
+  json.Key("instruction_set").String(InstructionSet());
+  json.Key("libraries").BeginObject();
   for (const auto& [name, version] : libraries) {
-    absl::StrAppend(&json, comma, Member(name, version));
-    comma = ",";
+    json.Key(name).String(version);
   }
-  return json + "}}\n";
+  json.EndObject().EndObject();
+  return json.text() + "\n";
 }
 
 }  // namespace beamwright

@@ -8,8 +8,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "ops/base/cpu.h"
+#include "ops/base/json_writer.h"
 #include "ops/base/status.h"
-#include "ops/tools/json.h"
 
 namespace beamwright::bench {
 namespace {
@@ -187,7 +187,7 @@ std::string ResultsText(const std::vector<DecodeResult>& results) {
 }
 
 std::string ResultsJson(const std::vector<DecodeResult>& results) {
-  ops::JsonWriter json;
+  JsonWriter json(JsonWriter::Style::kIndented);
   json.BeginArray();
   for (const DecodeResult& result : results) {
     json.BeginObject();

@@ -8,8 +8,8 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
+#include "ops/base/json_writer.h"
 #include "ops/base/status.h"
-#include "ops/tools/json.h"
 #include "server/engine/engine.h"
 #include "server/model/bundle.h"
 
@@ -138,7 +138,7 @@ std::string ShiftsText(const std::vector<PrecisionShift>& shifts) {
 }
 
 std::string ShiftsJson(const std::vector<PrecisionShift>& shifts) {
-  ops::JsonWriter json;
+  JsonWriter json(JsonWriter::Style::kIndented);
   json.BeginArray();
   for (const PrecisionShift& shift : shifts) {
     json.BeginObject();

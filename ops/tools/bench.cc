@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "ops/base/json_writer.h"
 #include "ops/base/status.h"
-#include "ops/tools/json.h"
 #include "ops/tools/roles.h"
 
 namespace beamwright::ops {
@@ -91,7 +91,7 @@ std::string BenchText(const std::vector<BenchResult>& results) {
 }
 
 std::string BenchJson(const std::vector<BenchResult>& results) {
-  JsonWriter json;
+  JsonWriter json(JsonWriter::Style::kIndented);
   json.BeginArray();
   for (const BenchResult& result : results) {
     json.BeginObject();

@@ -1,4 +1,4 @@
-#include "ops/tools/json.h"
+#include "ops/base/json_writer.h"
 #include "ops/tools/port_names.h"
 #include "ops/tools/show.h"
 
@@ -212,7 +212,7 @@ class Writer {
   }
 
   const ShowOptions& options_;
-  JsonWriter json_;
+  JsonWriter json_{JsonWriter::Style::kIndented};
 };
 
 }  // namespace

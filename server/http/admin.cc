@@ -1,7 +1,5 @@
 #include "server/http/admin.h"
 
-#include "absl/strings/str_cat.h"
-#include "server/http/json.h"
 #include "server/http/replies.h"
 
 namespace beamwright::http {
@@ -27,22 +25,28 @@ HttpReply Admin::Handle(const HttpRequest& request) const {
 
 HttpReply Admin::Scheduler() const {
   const engine::Engine::Load load = engine_.load();
-  HttpReply reply;
-  reply.body = absl::StrCat(
-      "{\"waiting\":", load.waiting, ",\"running\":", load.running, ",\"rows\":", load.rows,
-      ",\"max_rows\":", load.max_rows, ",\"threads\":", load.num_threads,
-      ",\"oldest_wait_ms\":", absl::ToInt64Milliseconds(load.oldest_wait),
-      ",\"turn_ms\":", absl::ToInt64Milliseconds(load.turn), ",\"tenants\":[");
-  const char* comma = "";
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("waiting").Int(load.waiting);
+  json.Key("running").Int(load.running);
+  json.Key("rows").Int(load.rows);
+  json.Key("max_rows").Int(load.max_rows);
+  json.Key("threads").Int(load.num_threads);
+  json.Key("oldest_wait_ms").Int(absl::ToInt64Milliseconds(load.oldest_wait));
+  json.Key("turn_ms").Int(absl::ToInt64Milliseconds(load.turn));
+  json.Key("tenants").BeginArray();
   for (const engine::TenantLoad& tenant : engine_.Tenants()) {
-    absl::StrAppend(&reply.body, comma, "{\"name\":");
-    AppendQuoted(tenant.name, reply.body);
-    absl::StrAppend(&reply.body, ",\"waiting\":", tenant.waiting, ",\"running\":", tenant.running,
-                    ",\"running_rows\":", tenant.running_rows,
-                    ",\"waiting_cost\":", tenant.waiting_cost, "}");
-    comma = ",";
+    json.BeginObject();
+    json.Key("name").String(tenant.name);
+    json.Key("waiting").Int(tenant.waiting);
+    json.Key("running").Int(tenant.running);
+    json.Key("running_rows").Int(tenant.running_rows);
+    json.Key("waiting_cost").Int(tenant.waiting_cost);
+    json.EndObject();
   }
-  reply.body += "]}\n";
+  json.EndArray().EndObject();
+  HttpReply reply = JsonReply(json);
+  reply.body += '\n';
   return reply;
 }
 

@@ -10,8 +10,8 @@
 #include <map>
 
 #include "absl/strings/numbers.h"
+#include "ops/base/json_writer.h"
 #include "ops/base/status.h"
-#include "server/http/json.h"
 #include "server/oip/datatypes.h"
 #include "server/status/fault.h"
 
@@ -289,62 +289,75 @@ T Take(absl::string_view& raw) {
 }
 
 // The same as JSON. Only the types that answers have.
-void TakeElement(const std::string& datatype, absl::string_view& raw, std::string& json) {
+void TakeElement(const std::string& datatype, absl::string_view& raw, JsonWriter& json) {
   if (datatype == "BYTES") {
     const auto size = static_cast<size_t>(Take<uint32_t>(raw));
-    AppendQuoted(raw.substr(0, size), json);
+    json.String(raw.substr(0, size));
     raw.remove_prefix(size);
   } else if (datatype == "FP64") {
-    AppendNumber(Take<double>(raw), json);
+    json.Double(Take<double>(raw));
   } else if (datatype == "FP32") {
-    AppendNumber(Take<float>(raw), json);
+    json.Float(Take<float>(raw));
   } else {
-    absl::StrAppend(&json, Take<int32_t>(raw));
+    json.Int(Take<int32_t>(raw));
   }
 }
 
-void AppendParameters(const Parameters& parameters, std::string& json) {
+void WriteParameters(const Parameters& parameters, JsonWriter& json) {
   // So that the order is always the same.
   const std::map<std::string, inference::InferParameter> by_name(parameters.begin(),
                                                                  parameters.end());
-  char separator = '{';
+  json.BeginObject();
   for (const auto& [name, value] : by_name) {
-    json += separator;
-    separator = ',';
-    AppendQuoted(name, json);
-    json += ':';
+    json.Key(name);
     switch (value.parameter_choice_case()) {
       case inference::InferParameter::kBoolParam:
-        json += value.bool_param() ? "true" : "false";
+        json.Bool(value.bool_param());
         break;
       case inference::InferParameter::kInt64Param:
-        absl::StrAppend(&json, value.int64_param());
+        json.Int(value.int64_param());
         break;
       case inference::InferParameter::kUint64Param:
-        absl::StrAppend(&json, value.uint64_param());
+        json.Uint(value.uint64_param());
         break;
       case inference::InferParameter::kDoubleParam:
-        AppendNumber(value.double_param(), json);
+        json.Double(value.double_param());
         break;
       case inference::InferParameter::kStringParam:
-        AppendQuoted(value.string_param(), json);
+        json.String(value.string_param());
         break;
       case inference::InferParameter::PARAMETER_CHOICE_NOT_SET:
-        json += "null";
+        json.Null();
         break;
     }
   }
-  json += '}';
+  json.EndObject();
 }
 
-// Raw elements as a flat JSON list.
-void AppendData(const std::string& datatype, absl::string_view raw, std::string& json) {
-  json += '[';
-  for (bool first = true; !raw.empty(); first = false) {
-    json += first ? "" : ",";
-    TakeElement(datatype, raw, json);
+// An output with its elements, as a flat list, or with the number of their bytes, which stand
+// behind the JSON.
+void WriteOutput(const inference::ModelInferResponse::InferOutputTensor& output,
+                 absl::string_view raw, bool is_binary, JsonWriter& json) {
+  json.BeginObject();
+  json.Key("name").String(output.name());
+  json.Key("datatype").String(output.datatype());
+  json.Key("shape").BeginArray();
+  for (const int64_t extent : output.shape()) {
+    json.Int(extent);
   }
-  json += ']';
+  json.EndArray();
+  if (is_binary) {
+    json.Key("parameters").BeginObject();
+    json.Key("binary_data_size").Uint(raw.size());
+    json.EndObject();
+  } else {
+    json.Key("data").BeginArray();
+    while (!raw.empty()) {
+      TakeElement(output.datatype(), raw, json);
+    }
+    json.EndArray();
+  }
+  json.EndObject();
 }
 
 }  // namespace
@@ -367,43 +380,30 @@ absl::StatusOr<InferBody> ParseInferBody(const std::string& body, const std::str
 }
 
 InferReply WriteInferBody(const InferBody& asked, const inference::ModelInferResponse& response) {
-  InferReply reply;
   std::string binary;
-  std::string& json = reply.body;
-  json += "{\"model_name\":";
-  AppendQuoted(response.model_name(), json);
-  json += ",\"model_version\":";
-  AppendQuoted(response.model_version(), json);
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("model_name").String(response.model_name());
+  json.Key("model_version").String(response.model_version());
   if (!response.id().empty()) {
-    json += ",\"id\":";
-    AppendQuoted(response.id(), json);
+    json.Key("id").String(response.id());
   }
   if (!response.parameters().empty()) {
-    json += ",\"parameters\":";
-    AppendParameters(response.parameters(), json);
+    json.Key("parameters");
+    WriteParameters(response.parameters(), json);
   }
-  json += ",\"outputs\":[";
+  json.Key("outputs").BeginArray();
   for (int i = 0; i < response.outputs_size(); ++i) {
     const auto& output = response.outputs(i);
     const std::string& raw = response.raw_output_contents(i);
-    absl::StrAppend(&json, i > 0 ? "," : "", "{\"name\":");
-    AppendQuoted(output.name(), json);
-    absl::StrAppend(&json, ",\"datatype\":\"", output.datatype(), "\",\"shape\":[");
-    for (int axis = 0; axis < output.shape_size(); ++axis) {
-      absl::StrAppend(&json, axis > 0 ? "," : "", output.shape(axis));
-    }
-    if (asked.all_binary || asked.binary_outputs.count(output.name()) > 0) {
-      absl::StrAppend(&json, "],\"parameters\":{\"binary_data_size\":", raw.size(), "}}");
-      binary += raw;
-    } else {
-      json += "],\"data\":";
-      AppendData(output.datatype(), raw, json);
-      json += '}';
-    }
+    const bool is_binary = asked.all_binary || asked.binary_outputs.count(output.name()) > 0;
+    WriteOutput(output, raw, is_binary, json);
+    binary += is_binary ? raw : "";
   }
-  json += "]}";
-  reply.json_length = json.size();
-  reply.body += binary;
+  json.EndArray().EndObject();
+  InferReply reply;
+  reply.json_length = json.text().size();
+  reply.body = absl::StrCat(json.text(), binary);
   return reply;
 }
 

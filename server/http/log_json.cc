@@ -7,8 +7,8 @@
 #include <limits>
 #include <map>
 
+#include "ops/base/json_writer.h"
 #include "ops/base/status.h"
-#include "server/http/json.h"
 
 namespace beamwright::http {
 
@@ -36,23 +36,23 @@ absl::StatusOr<inference::LogSettingsRequest> ParseLogBody(const std::string& bo
 }
 
 std::string WriteLogBody(const inference::LogSettingsResponse& settings) {
-  std::string json = "{";
   // So that the order is always the same.
   const std::map<std::string, inference::LogSettingsResponse::SettingValue> by_name(
       settings.settings().begin(), settings.settings().end());
+  JsonWriter json;
+  json.BeginObject();
   for (const auto& [name, value] : by_name) {
-    json += json.size() > 1 ? "," : "";
-    AppendQuoted(name, json);
-    json += ":";
+    json.Key(name);
     if (value.has_bool_param()) {
-      json += value.bool_param() ? "true" : "false";
+      json.Bool(value.bool_param());
     } else if (value.has_uint32_param()) {
-      json += std::to_string(value.uint32_param());
+      json.Uint(value.uint32_param());
     } else {
-      AppendQuoted(value.string_param(), json);
+      json.String(value.string_param());
     }
   }
-  return json + "}\n";
+  json.EndObject();
+  return json.text() + "\n";
 }
 
 }  // namespace beamwright::http

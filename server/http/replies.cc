@@ -1,12 +1,9 @@
 #include "server/http/replies.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "ops/base/status.h"
-#include "server/http/json.h"
+#include "server/http/message_json.h"
 #include "server/serving/serving_state.h"
 #include "server/serving/wire_status.h"
 #include "server/status/error_details.h"
@@ -33,52 +30,55 @@ HttpReply Failure(const absl::Status& status, std::string body) {
   return reply;
 }
 
-std::string DetailsOf(const absl::Status& status) {
-  return serving::DetailsJson(serving::ToRpcStatus(status, serving::Room::kBody));
+// The member "details" of an error's object.
+void WriteDetailsOf(const absl::Status& status, JsonWriter& json) {
+  json.Key("details");
+  WriteDetails(serving::ToRpcStatus(status, serving::Room::kBody), json);
 }
 
 }  // namespace
 
-HttpReply MessageReply(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
+HttpReply JsonReply(const JsonWriter& json) {
   HttpReply reply;
-  const auto status = google::protobuf::util::MessageToJsonString(message, &reply.body, options);
-  if (!status.ok()) {
-    return ErrorReply(absl::InternalError("the answer can't be written as JSON"));
+  reply.body = json.text();
+  return reply;
+}
+
+HttpReply MessageReply(const google::protobuf::Message& message) {
+  absl::StatusOr<std::string> text = ProtobufJson(message);
+  if (!text.ok()) {
+    return ErrorReply(text.status());
   }
-  // Details of errors have protobuf's own names, which libraries look for, as DetailsJson writes
-  // them. A text would have its quotes escaped: these are members.
-  if (absl::StrContains(reply.body, "\"@type\":")) {
-    absl::StrReplaceAll({{"\"field_violations\":", "\"fieldViolations\":"},
-                         {"\"retry_delay\":", "\"retryDelay\":"}},
-                        &reply.body);
-  }
+  HttpReply reply;
+  reply.body = *std::move(text);
   reply.body += '\n';
   return reply;
 }
 
 HttpReply V2Reply(const google::protobuf::Message& message) {
-  HttpReply reply;
-  AppendMessage(message, reply.body);
-  return reply;
+  JsonWriter json;
+  WriteMessage(message, json);
+  return JsonReply(json);
 }
 
 HttpReply ErrorReply(const absl::Status& status) {
   const absl::StatusCode code = serving::WireCode(status.code());
-  std::string body = absl::StrCat("{\"error\":{\"code\":", static_cast<int>(code), ",\"status\":\"",
-                                  absl::StatusCodeToString(code), "\",\"message\":");
-  AppendQuoted(serving::WireMessage(status), body);
-  absl::StrAppend(&body, ",\"details\":", DetailsOf(status), "}}\n");
-  return Failure(status, std::move(body));
+  JsonWriter json;
+  json.BeginObject().Key("error").BeginObject();
+  json.Key("code").Int(static_cast<int>(code));
+  json.Key("status").String(absl::StatusCodeToString(code));
+  json.Key("message").String(serving::WireMessage(status));
+  WriteDetailsOf(status, json);
+  json.EndObject().EndObject();
+  return Failure(status, json.text() + "\n");
 }
 
 HttpReply V2ErrorReply(const absl::Status& status) {
-  std::string body = "{\"error\":";
-  AppendQuoted(serving::WireMessage(status), body);
-  absl::StrAppend(&body, ",\"details\":", DetailsOf(status), "}\n");
-  return Failure(status, std::move(body));
+  JsonWriter json;
+  json.BeginObject().Key("error").String(serving::WireMessage(status));
+  WriteDetailsOf(status, json);
+  json.EndObject();
+  return Failure(status, json.text() + "\n");
 }
 
 absl::StatusOr<access::Identity> Admit(const access::Access& access, const HttpRequest& request) {

@@ -13,12 +13,14 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "google/protobuf/message.h"
+#include "ops/base/json_writer.h"
 #include "server/access/access.h"
 #include "server/http/listener.h"
 #include "server/serving/decoder.h"
 
 namespace beamwright::http {
 
+HttpReply JsonReply(const JsonWriter& json);
 // A message in protobuf's JSON form.
 HttpReply MessageReply(const google::protobuf::Message& message);
 // A message as the Open Inference Protocol writes it.

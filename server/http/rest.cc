@@ -11,6 +11,7 @@
 #include "ops/base/status.h"
 #include "server/http/infer_json.h"
 #include "server/http/log_json.h"
+#include "server/http/message_json.h"
 #include "server/http/paths.h"
 #include "server/http/replies.h"
 #include "server/http/repository_json.h"
@@ -208,11 +209,17 @@ HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces,
     const auto asked = ParseIndexBody(request.body);
     inference::RepositoryIndexResponse index;
     const absl::Status status = asked.ok() ? service_.Answer(*asked, index) : asked.status();
+    if (!status.ok()) {
+      return V2ErrorReply(status);
+    }
     // A list, where gRPC has a message that holds one.
-    HttpReply reply = V2Reply(index);
-    const size_t begin = reply.body.find('[');
-    reply.body = reply.body.substr(begin, reply.body.rfind(']') + 1 - begin);
-    return status.ok() ? reply : V2ErrorReply(status);
+    JsonWriter json;
+    json.BeginArray();
+    for (const auto& model : index.models()) {
+      WriteMessage(model, json);
+    }
+    json.EndArray();
+    return JsonReply(json);
   }
   if (pieces.size() == 5 && pieces[1] == "repository" && pieces[2] == "models") {
     return Control(request, pieces);

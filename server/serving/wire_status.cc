@@ -1,7 +1,5 @@
 #include "server/serving/wire_status.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <algorithm>
 #include <optional>
 
@@ -146,17 +144,6 @@ absl::Status FromRpcStatus(const google::rpc::Status& status) {
     result.SetPayload(detail.type_url(), absl::Cord(detail.value()));
   }
   return result;
-}
-
-std::string DetailsJson(const google::rpc::Status& status) {
-  std::string json = "[";
-  for (const google::protobuf::Any& detail : status.details()) {
-    std::string one;
-    if (google::protobuf::util::MessageToJsonString(detail, &one).ok()) {
-      absl::StrAppend(&json, json.size() > 1 ? "," : "", one);
-    }
-  }
-  return json + "]";
 }
 
 absl::Duration RetryAfter(const absl::Status& status) {

@@ -31,9 +31,6 @@ google::rpc::Status ToRpcStatus(const absl::Status& status, Room room = Room::kT
 // The way back, details included.
 absl::Status FromRpcStatus(const google::rpc::Status& status);
 
-// The same details as a JSON list, as google.rpc.Status is written in JSON.
-std::string DetailsJson(const google::rpc::Status& status);
-
 // When a client may try again; infinite where that makes no sense.
 absl::Duration RetryAfter(const absl::Status& status);
 

@@ -6,7 +6,7 @@
 
 #include "beamwright/v1/decode.pb.h"
 #include "server/http/infer_json.h"
-#include "server/http/json.h"
+#include "server/http/message_json.h"
 #include "server/model/strict_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -17,14 +17,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string json_length = data[0] == '{' ? "" : std::to_string(int{data[0]} * 4);
   const auto infer = beamwright::http::ParseInferBody(body, json_length);
   if (infer.ok()) {
-    std::string json;
-    beamwright::http::AppendMessage(infer->request, json);
+    beamwright::JsonWriter json;
+    beamwright::http::WriteMessage(infer->request, json);
   }
   beamwright::model::CheckStrictJson(body).IgnoreError();
   beamwright::v1::DecodeRequest request;
   if (google::protobuf::util::JsonStringToMessage(body, &request).ok()) {
-    std::string json;
-    beamwright::http::AppendMessage(request, json);
+    beamwright::JsonWriter json;
+    beamwright::http::WriteMessage(request, json);
   }
   return 0;
 }

@@ -3,7 +3,6 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/tools/json.h"
 #include "ops/tools/port_names.h"
 #include "ops/tools/printable.h"
 #include "tests/support/graph_builder.h"
@@ -118,20 +117,6 @@ TEST(ShowTest, NotesStandBehindTheirNodes) {
 TEST(PrintableTest, NothingReachesATerminalAsACommand) {
   EXPECT_EQ(Printable("a\nb\x1b[31m\x7f"), "a\\nb\\x1b[31m\\x7f");
   EXPECT_EQ(Printable("'\xc3\xa4' \xc2\x9b\xc2\xa0\xc2"), "'\xc3\xa4' \\u009b\xc2\xa0\\xc2");
-}
-
-TEST(JsonWriterTest, EscapesAndNests) {
-  JsonWriter json;
-  json.BeginObject();
-  json.Key("text").String("a\"\\\n\x01\xc3\xa4\xff\xed\xa0\x80");
-  json.Key("list").BeginArray().Int(-5).Bool(true).Null().Double(0.5).EndArray();
-  json.Key("none").BeginObject().EndObject();
-  json.Key("infinite").Double(1e308 * 10);
-  json.EndObject();
-  EXPECT_EQ(json.text(),
-            "{\n \"text\": \"a\\\"\\\\\\u000a\\u0001\xc3\xa4\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"
-            "\xEF\xBF\xBD\",\n \"list\": [\n  -5,\n  true,\n  null,\n  0.5\n ],\n \"none\": {},\n"
-            " \"infinite\": null\n}");
 }
 
 }  // namespace

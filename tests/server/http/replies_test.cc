@@ -39,6 +39,22 @@ TEST(RepliesTest, DetailsOfErrorsAreNamedAlikeEverywhere) {
               AllOf(HasSubstr(R"("text":"\"retry_delay\":")"), HasSubstr(R"("finish_reason":)")));
 }
 
+// Keys of a map are data, and texts may look like members.
+TEST(RepliesTest, OnlyMembersOfDetailsAreRenamed) {
+  v1::DecodeResponse response;
+  const absl::Status status = status::WithReason(absl::ResourceExhaustedError("retry_delay @type"),
+                                                 status::reason::kTooLarge, {{"needed_rows", "7"}});
+  *response.add_results()->mutable_error() = serving::ToRpcStatus(status);
+  response.add_results()->mutable_decoded()->set_queue_ms(0.1F);
+  const std::string body = MessageReply(response).body;
+  EXPECT_THAT(body,
+              AllOf(HasSubstr(R"("metadata":{"needed_rows":"7"})"),
+                    HasSubstr(R"("message":"retry_delay @type")"), HasSubstr(R"("queue_ms":0.1)")));
+  for (const std::string& error : {ErrorReply(status).body, V2ErrorReply(status).body}) {
+    EXPECT_THAT(error, HasSubstr(R"("metadata":{"needed_rows":"7"})"));
+  }
+}
+
 // A body has room for what a trailer of gRPC leaves out.
 TEST(RepliesTest, ErrorsOfSourcesAreAllThere) {
   constexpr int kSources = 500;
