@@ -180,19 +180,6 @@ absl::Status Run(const RunFlags& flags, std::ostream& output) {
   return absl::OkStatus();
 }
 
-absl::Status Check(const CheckFlags& flags, std::ostream& output) {
-  std::vector<std::string> bad;
-  for (const std::string& file : flags.files) {
-    output << Printable(file) << ":\n";
-    const GraphFindings findings = CheckFile(file, flags.allow_links);
-    output << CheckText(findings, 2);
-    if (!findings.ok()) {
-      bad.push_back(absl::StrCat("'", file, "'"));
-    }
-  }
-  return bad.empty() ? absl::OkStatus() : Invalid(absl::StrJoin(bad, ", "), " can't be loaded");
-}
-
 absl::Status Bench(const BenchFlags& flags, std::ostream& output) {
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
                       ReadAndCompile(flags.file, flags.allow_links));

@@ -1,4 +1,5 @@
-// The commands of beamwright-graph, once the command line is read. Private to tools/.
+// The commands of beamwright-graph on graph files, once the command line is read
+// (tools/graph_tool.h).
 #ifndef BEAMWRIGHT_OPS_TOOLS_COMMANDS_H_
 #define BEAMWRIGHT_OPS_TOOLS_COMMANDS_H_
 
@@ -30,14 +31,8 @@ struct RunFlags {
 };
 absl::Status Run(const RunFlags& flags, std::ostream& output);
 
-// An error counts the files that can't be loaded; what is wrong with each is printed.
-struct CheckFlags {
-  std::vector<std::string> files;
-  std::string allow_links;
-};
-absl::Status Check(const CheckFlags& flags, std::ostream& output);
-// What it finds in one file. A file that the server can't read has the reader's error, or all
-// operators that are missing.
+// What `check` finds in one graph file. A file that the server can't read has the reader's error,
+// or all operators that are missing.
 GraphFindings CheckFile(const std::string& path, const std::string& allow_links);
 
 struct BenchFlags {

@@ -1,5 +1,5 @@
 // beamwright-graph init, run as people run it; and examples/bring_your_model.py, whose files it
-// takes. That a server loads what it writes is tests/server/engine/init_bundle_test.cc's business.
+// takes. That a server loads what it writes is tests/tools/init_bundle_test.cc's business.
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
@@ -125,7 +125,7 @@ TEST(InitTest, OpenQuestionsAreNamed) {
   EXPECT_THAT(outcome.output, HasSubstr("missing target.begin_token"));
   EXPECT_THAT(outcome.output, HasSubstr("missing target.end_tokens"));
   const std::string config = ReadWholeFile(out + "/model.textproto");
-  EXPECT_THAT(config, HasSubstr("# begin_token: "));
+  EXPECT_THAT(config, HasSubstr("# - target.begin_token: "));
   EXPECT_THAT(config, HasSubstr("  size: 28\n"));  // columns of the logits
   EXPECT_THAT(config, HasSubstr("  size: 26\n"));  // rows of the encoder's table
   const std::string told = FreshFolder();

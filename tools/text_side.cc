@@ -1,4 +1,4 @@
-#include "ops/tools/text_side.h"
+#include "tools/text_side.h"
 
 #include <algorithm>
 #include <set>
@@ -11,7 +11,7 @@
 #include "ops/base/status.h"
 #include "ops/base/vocabulary.h"
 
-namespace beamwright::ops {
+namespace beamwright::tools {
 namespace {
 
 constexpr absl::string_view kBegins[] = {"<s>",   "<bos>", "<sos>", "<start>", "<go>",
@@ -63,22 +63,27 @@ absl::Status CheckGiven(const std::string& side, const SpecialTokens& special,
   return absl::OkStatus();
 }
 
+void SetEnds(const std::vector<std::string>& ends, v1::TextConfig& config) {
+  config.mutable_end_tokens()->Assign(ends.begin(), ends.end());
+}
+
 }  // namespace
 
 absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string& path,
                                       const std::string& content, const SpecialTokens& special,
                                       std::vector<std::string>& reasons) {
   TextSide text;
+  v1::TextConfig& config = text.config;
   const bool is_target = side == "target";
   if (absl::EndsWith(path, ".model")) {
-    text.form = "TEXT_FORM_SENTENCEPIECE";
-    text.vocabulary = absl::StrCat(side, ".model");
+    config.set_form(v1::TEXT_FORM_SENTENCEPIECE);
+    config.set_vocabulary(absl::StrCat(side, ".model"));
     reasons.push_back(absl::StrCat(side, " text is SentencePiece: '", path, "' ends with .model"));
     if (is_target) {
-      text.begin_token = special.begin.empty() ? "<s>" : special.begin;
-      text.end_tokens = special.ends.empty() ? std::vector<std::string>{"</s>"} : special.ends;
+      config.set_begin_token(special.begin.empty() ? "<s>" : special.begin);
+      SetEnds(special.ends.empty() ? std::vector<std::string>{"</s>"} : special.ends, config);
       reasons.push_back(absl::StrCat(
-          "target begins with '", text.begin_token, "' and ends with '", text.end_tokens[0],
+          "target begins with '", config.begin_token(), "' and ends with '", config.end_tokens(0),
           "': ", special.begin.empty() ? "SentencePiece's usual pieces; check this" : "as told"));
     }
     return text;
@@ -93,12 +98,12 @@ absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string
   }
   const std::set<std::string> known(tokens.begin(), tokens.end());
   BW_RETURN_IF_ERROR(CheckGiven(side, special, known));
-  text.vocabulary = absl::StrCat(side, ".vocab");
+  config.set_vocabulary(absl::StrCat(side, ".vocab"));
   text.size = static_cast<int64_t>(tokens.size());
   const bool characters = std::all_of(tokens.begin(), tokens.end(), [](const std::string& token) {
     return LooksSpecial(token) || IsOneCharacter(token);
   });
-  text.form = characters ? "TEXT_FORM_CHARACTERS" : "TEXT_FORM_WHITESPACE";
+  config.set_form(characters ? v1::TEXT_FORM_CHARACTERS : v1::TEXT_FORM_WHITESPACE);
   reasons.push_back(absl::StrCat(side, characters
                                            ? " text is read by characters: every token is one"
                                            : " text is split at white space: tokens are longer "
@@ -111,36 +116,36 @@ absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string
       }
     }
   }
-  text.pad_token = FindUsual(known, kPads);
-  text.unknown_token = FindUsual(known, kUnknowns);
-  Note(side, "pad", text.pad_token, reasons);
-  if (is_target && !text.pad_token.empty()) {
+  config.set_pad_token(FindUsual(known, kPads));
+  config.set_unknown_token(FindUsual(known, kUnknowns));
+  Note(side, "pad", config.pad_token(), reasons);
+  if (is_target && !config.pad_token().empty()) {
     reasons.push_back(absl::StrCat(
-        "target pad token '", text.pad_token,
+        "target pad token '", config.pad_token(),
         "' changes scores: it is never generated, and log-probabilities are those of the model "
         "without it, higher by what the model gives it; without the line pad_token it is a token "
         "like any other"));
   }
-  Note(side, "unknown", text.unknown_token, reasons);
+  Note(side, "unknown", config.unknown_token(), reasons);
   const bool capitals = std::any_of(tokens.begin(), tokens.end(), [](const std::string& token) {
     return !LooksSpecial(token) && std::any_of(token.begin(), token.end(), absl::ascii_isupper);
   });
   if (!is_target && !capitals) {
-    text.lowercase = true;
+    config.set_lowercase(true);
     reasons.push_back(absl::StrCat(side, " text is made lower-case first: no token has a capital"));
   }
   if (is_target) {
-    text.begin_token = special.begin.empty() ? FindUsual(known, kBegins) : special.begin;
-    text.end_tokens = special.ends;
-    if (const std::string end = FindUsual(known, kEnds); text.end_tokens.empty() && !end.empty()) {
-      text.end_tokens.push_back(end);
+    config.set_begin_token(special.begin.empty() ? FindUsual(known, kBegins) : special.begin);
+    SetEnds(special.ends, config);
+    if (const std::string end = FindUsual(known, kEnds); special.ends.empty() && !end.empty()) {
+      config.add_end_tokens(end);
     }
-    Note(side, "begin", text.begin_token, reasons);
-    for (const std::string& end : text.end_tokens) {
+    Note(side, "begin", config.begin_token(), reasons);
+    for (const std::string& end : config.end_tokens()) {
       Note(side, "end", end, reasons);
     }
   }
   return text;
 }
 
-}  // namespace beamwright::ops
+}  // namespace beamwright::tools

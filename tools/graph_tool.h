@@ -1,15 +1,15 @@
 // The command line of beamwright-graph.
-#ifndef BEAMWRIGHT_OPS_TOOLS_GRAPH_TOOL_H_
-#define BEAMWRIGHT_OPS_TOOLS_GRAPH_TOOL_H_
+#ifndef BEAMWRIGHT_TOOLS_GRAPH_TOOL_H_
+#define BEAMWRIGHT_TOOLS_GRAPH_TOOL_H_
 
 #include <ostream>
 
-namespace beamwright::ops {
+namespace beamwright::tools {
 
 // Returns the exit code: 0 done, 1 bad file or input (one line "beamwright-graph: ..." to
 // `errors`), 2 bad command line (likewise).
 int RunGraphTool(int argc, const char* const* argv, std::ostream& output, std::ostream& errors);
 
-}  // namespace beamwright::ops
+}  // namespace beamwright::tools
 
-#endif  // BEAMWRIGHT_OPS_TOOLS_GRAPH_TOOL_H_
+#endif  // BEAMWRIGHT_TOOLS_GRAPH_TOOL_H_

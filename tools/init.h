@@ -1,7 +1,7 @@
 // What `beamwright-graph init` does: makes a model bundle (docs/bundle.md) of graph files, guessing
 // what each port is for, and prints every guess with its reason.
-#ifndef BEAMWRIGHT_OPS_TOOLS_INIT_H_
-#define BEAMWRIGHT_OPS_TOOLS_INIT_H_
+#ifndef BEAMWRIGHT_TOOLS_INIT_H_
+#define BEAMWRIGHT_TOOLS_INIT_H_
 
 #include <ostream>
 #include <string>
@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "ops/tools/roles.h"
-#include "ops/tools/text_side.h"
+#include "tools/text_side.h"
 
-namespace beamwright::ops {
+namespace beamwright::tools {
 
 struct InitOptions {
   std::string encoder;  // path; empty: requests bring the decoder's inputs
@@ -21,7 +21,7 @@ struct InitOptions {
   std::string source_vocab;
   std::string target_vocab;
   SpecialTokens special;
-  RoleHints hints;
+  ops::RoleHints hints;
   // Inputs and expected outputs of the decoder (.npz); empty: no replay. Nothing is written if they
   // differ.
   std::vector<std::string> replay;
@@ -29,6 +29,6 @@ struct InitOptions {
 
 absl::Status InitBundle(const InitOptions& options, std::ostream& output);
 
-}  // namespace beamwright::ops
+}  // namespace beamwright::tools
 
-#endif  // BEAMWRIGHT_OPS_TOOLS_INIT_H_
+#endif  // BEAMWRIGHT_TOOLS_INIT_H_

@@ -1,24 +1,19 @@
 // What a vocabulary file tells of one side's text: its form and special tokens, for model.textproto
 // (docs/bundle.md, 'Text').
-#ifndef BEAMWRIGHT_OPS_TOOLS_TEXT_SIDE_H_
-#define BEAMWRIGHT_OPS_TOOLS_TEXT_SIDE_H_
+#ifndef BEAMWRIGHT_TOOLS_TEXT_SIDE_H_
+#define BEAMWRIGHT_TOOLS_TEXT_SIDE_H_
 
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "beamwright/v1/model.pb.h"
 
-namespace beamwright::ops {
+namespace beamwright::tools {
 
 struct TextSide {
-  std::string form = "TEXT_FORM_IDS";
-  std::string vocabulary;  // file name in the bundle; empty: there is none
-  int64_t size = -1;       // number of ids; -1: not known
-  std::string begin_token;
-  std::vector<std::string> end_tokens;
-  std::string pad_token;
-  std::string unknown_token;
-  bool lowercase = false;  // no token has a capital letter (A-Z), so text is made small first
+  v1::TextConfig config;  // `vocabulary` is the file's name in the bundle
+  int64_t size = -1;      // number of ids; -1: not known
 };
 
 // What the command line says of the target's special tokens; empty: look for the usual ones.
@@ -36,6 +31,6 @@ absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string
                                       const std::string& content, const SpecialTokens& special,
                                       std::vector<std::string>& reasons);
 
-}  // namespace beamwright::ops
+}  // namespace beamwright::tools
 
-#endif  // BEAMWRIGHT_OPS_TOOLS_TEXT_SIDE_H_
+#endif  // BEAMWRIGHT_TOOLS_TEXT_SIDE_H_

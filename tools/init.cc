@@ -1,4 +1,4 @@
-#include "ops/tools/init.h"
+#include "tools/init.h"
 
 #include <filesystem>
 #include <fstream>
@@ -17,14 +17,18 @@
 #include "ops/graph/inference.h"
 #include "ops/import/graph_file.h"
 #include "ops/loop/operators.h"
-#include "ops/tools/bundle_text.h"
 #include "ops/tools/printable.h"
 #include "ops/tools/replay.h"
+#include "tools/bundle_text.h"
 
-namespace beamwright::ops {
+namespace beamwright::tools {
 namespace {
 
 namespace fs = std::filesystem;
+
+using ops::Graph;
+using ops::Operators;
+using ops::Printable;
 
 // Content of the bundle's files by name.
 using Files = std::map<std::string, std::string>;
@@ -45,7 +49,7 @@ absl::StatusOr<Graph> TakeGraph(const std::string& path, const std::string& role
                                 std::string& name) {
   const std::string stem = path.substr(0, path.rfind('.'));
   absl::Status added;
-  const auto open = [&](const std::string& wanted) -> absl::StatusOr<InputFilePtr> {
+  const auto open = [&](const std::string& wanted) -> absl::StatusOr<ops::InputFilePtr> {
     BW_ASSIGN_OR_RETURN(std::string content, ReadFile(wanted));
     const bool own = absl::StartsWith(wanted, absl::StrCat(stem, "."));
     const std::string kept =
@@ -56,15 +60,15 @@ absl::StatusOr<Graph> TakeGraph(const std::string& path, const std::string& role
     added.Update(AddFile(kept, content, files));
     return InputFile::OfContent(std::move(content));
   };
-  BW_ASSIGN_OR_RETURN(Graph graph, ReadGraph(path, open));
+  BW_ASSIGN_OR_RETURN(Graph graph, ops::ReadGraph(path, open));
   BW_RETURN_IF_ERROR(added);
-  absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
+  absl::StatusOr<ops::GraphInfo> info = ops::InferGraph(graph, Operators());
   absl::Status status = info.status();
   if (info.ok()) {
-    status = FoldShapes(graph, *info, Operators());
+    status = ops::FoldShapes(graph, *info, Operators());
   }
   if (status.ok()) {
-    status = LeaveTheStep(graph);
+    status = ops::LeaveTheStep(graph);
   }
   if (!status.ok()) {
     return Annotate(status, absl::StrCat("'", path, "'"));
@@ -77,17 +81,20 @@ absl::StatusOr<TextSide> TakeText(const std::string& side, const std::string& pa
                                   std::vector<std::string>& reasons) {
   BW_ASSIGN_OR_RETURN(std::string content, ReadFile(path));
   BW_ASSIGN_OR_RETURN(TextSide text, ReadTextSide(side, path, content, special, reasons));
-  BW_RETURN_IF_ERROR(AddFile(text.vocabulary, std::move(content), files));
+  BW_RETURN_IF_ERROR(AddFile(text.config.vocabulary(), std::move(content), files));
   return text;
 }
 
-TextSide IdsOnly(int64_t size) {
-  TextSide side;
-  side.size = size;
-  return side;
+// Without a vocabulary the file says how many ids there are.
+v1::TextConfig SizedConfig(const TextSide& side) {
+  v1::TextConfig config = side.config;
+  if (config.vocabulary().empty() && side.size > 0) {
+    config.set_size(static_cast<int32_t>(side.size));
+  }
+  return config;
 }
 
-absl::Status CheckTargetSize(const DecoderRoles& roles, const TextSide& target) {
+absl::Status CheckTargetSize(const ops::DecoderRoles& roles, const TextSide& target) {
   if (roles.target_ids < 0 || target.size < 0 || roles.target_ids == target.size) {
     return absl::OkStatus();
   }
@@ -126,15 +133,15 @@ absl::Status WriteFiles(const std::string& out, const Files& files) {
 
 absl::Status ReplayDecoder(const Graph& decoder, const std::vector<std::string>& archives,
                            std::ostream& output) {
-  BW_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::Compile(decoder));
-  BW_ASSIGN_OR_RETURN(const TensorMap inputs, ReadNpz(archives[0]));
-  BW_ASSIGN_OR_RETURN(const TensorMap expected, ReadNpz(archives[1]));
-  absl::StatusOr<std::vector<Agreement>> agreements = Replay(*model, inputs, expected);
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<ops::Model> model, ops::Model::Compile(decoder));
+  BW_ASSIGN_OR_RETURN(const ops::TensorMap inputs, ops::ReadNpz(archives[0]));
+  BW_ASSIGN_OR_RETURN(const ops::TensorMap expected, ops::ReadNpz(archives[1]));
+  absl::StatusOr<std::vector<ops::Agreement>> agreements = ops::Replay(*model, inputs, expected);
   if (!agreements.ok()) {
     return Annotate(agreements.status(), "replay");
   }
   std::vector<std::string> differing;
-  for (const Agreement& agreement : *agreements) {
+  for (const ops::Agreement& agreement : *agreements) {
     output << "replay  " << ToString(agreement) << "\n";
     if (!agreement.agrees) {
       differing.push_back(absl::StrCat("'", agreement.output, "'"));
@@ -142,9 +149,9 @@ absl::Status ReplayDecoder(const Graph& decoder, const std::vector<std::string>&
   }
   return differing.empty()
              ? absl::OkStatus()
-             : absl::FailedPreconditionError(
-                   absl::StrCat("replay: ", absl::StrJoin(differing, ", "), " differ by more than ",
-                                kReplayTolerance, " of the largest value; nothing is written"));
+             : absl::FailedPreconditionError(absl::StrCat(
+                   "replay: ", absl::StrJoin(differing, ", "), " differ by more than ",
+                   ops::kReplayTolerance, " of the largest value; nothing is written"));
 }
 
 // The server takes the folder's name where the file has none.
@@ -159,17 +166,17 @@ absl::Status CheckName(const InitOptions& options) {
 }
 
 absl::Status CheckSpecialTokens(const TextSide& target) {
-  const std::set<std::string> ends(target.end_tokens.begin(), target.end_tokens.end());
-  if (ends.size() != target.end_tokens.size()) {
+  std::vector<std::string> given(target.config.end_tokens().begin(),
+                                 target.config.end_tokens().end());
+  if (std::set<std::string>(given.begin(), given.end()).size() != given.size()) {
     return Invalid("--end: a token is given twice");
   }
-  std::vector<std::string> given = target.end_tokens;
-  given.push_back(target.begin_token);
+  given.push_back(target.config.begin_token());
   for (const std::string& token : given) {
     int64_t id = 0;
     const bool is_id = absl::SimpleAtoi(token, &id) && absl::StrCat(id) == token && id >= 0 &&
                        (target.size < 0 || id < target.size);
-    if (target.vocabulary.empty() && !token.empty() && !is_id) {
+    if (target.config.vocabulary().empty() && !token.empty() && !is_id) {
       return Invalid("target token '", token, "' is not a valid id; ",
                      target.size < 0 ? "without --target-vocab tokens are numbers from 0"
                                      : absl::StrCat("there are ", target.size, ", from 0"));
@@ -186,26 +193,27 @@ class Initialiser {
   absl::Status Run() {
     BW_RETURN_IF_ERROR(CheckOut(options_.out));
     BW_RETURN_IF_ERROR(CheckName(options_));
-    bundle_.name = options_.name;
+    config_.set_format_version(1);
+    config_.set_name(options_.name);
     BW_RETURN_IF_ERROR(ReadEncoder());
-    BW_ASSIGN_OR_RETURN(const Graph decoder,
-                        TakeGraph(options_.decoder, "decoder", files_, bundle_.decoder_graph));
+    std::string graph;  // its name in the bundle
+    BW_ASSIGN_OR_RETURN(const Graph decoder, TakeGraph(options_.decoder, "decoder", files_, graph));
     BW_RETURN_IF_ERROR(ReadTarget());
-    RoleHints hints = options_.hints;
-    hints.target_ids = bundle_.target.size;
+    ops::RoleHints hints = options_.hints;
+    hints.target_ids = target_.size;
     const Graph* encoder = encoder_.has_value() ? &*encoder_ : nullptr;
-    absl::StatusOr<DecoderRoles> roles =
-        GuessDecoderRoles(decoder, encoder, hints, bundle_.reasons);
+    absl::StatusOr<ops::DecoderRoles> roles =
+        ops::GuessDecoderRoles(decoder, encoder, hints, reasons_);
     if (!roles.ok()) {
       return Annotate(roles.status(), absl::StrCat("'", options_.decoder, "'"));
     }
-    bundle_.decoder = *std::move(roles);
-    BW_RETURN_IF_ERROR(CheckTargetSize(bundle_.decoder, bundle_.target));
-    if (bundle_.target.vocabulary.empty()) {
-      bundle_.target.size = bundle_.decoder.target_ids;
+    *config_.mutable_decoder() = DecoderConfigOf(graph, *roles);
+    BW_RETURN_IF_ERROR(CheckTargetSize(*roles, target_));
+    if (target_.config.vocabulary().empty()) {
+      target_.size = roles->target_ids;
     }
-    BW_RETURN_IF_ERROR(CheckSpecialTokens(bundle_.target));
-    for (const std::string& reason : bundle_.reasons) {
+    BW_RETURN_IF_ERROR(CheckSpecialTokens(target_));
+    for (const std::string& reason : reasons_) {
       output_ << "guess   " << Printable(reason) << "\n";
     }
     if (!options_.replay.empty()) {
@@ -216,28 +224,26 @@ class Initialiser {
 
  private:
   absl::Status ReadEncoder() {
-    bundle_.source = IdsOnly(-1);
     if (options_.encoder.empty()) {
       if (!options_.source_vocab.empty()) {
         return Invalid("--source-vocab: without an encoder no source text can be read");
       }
       return absl::OkStatus();
     }
-    BW_ASSIGN_OR_RETURN(encoder_,
-                        TakeGraph(options_.encoder, "encoder", files_, bundle_.encoder_graph));
-    absl::StatusOr<EncoderRoles> roles = GuessEncoderRoles(*encoder_, bundle_.reasons);
+    std::string graph;
+    BW_ASSIGN_OR_RETURN(encoder_, TakeGraph(options_.encoder, "encoder", files_, graph));
+    absl::StatusOr<ops::EncoderRoles> roles = ops::GuessEncoderRoles(*encoder_, reasons_);
     if (!roles.ok()) {
       return Annotate(roles.status(), absl::StrCat("'", options_.encoder, "'"));
     }
-    bundle_.encoder = *std::move(roles);
-    bundle_.source = IdsOnly(bundle_.encoder->source_ids);
+    *config_.mutable_encoder() = EncoderConfigOf(graph, *roles);
+    source_.size = roles->source_ids;
     if (!options_.source_vocab.empty()) {
-      BW_ASSIGN_OR_RETURN(bundle_.source,
-                          TakeText("source", options_.source_vocab, {}, files_, bundle_.reasons));
+      BW_ASSIGN_OR_RETURN(source_, TakeText("source", options_.source_vocab, {}, files_, reasons_));
     }
-    const int64_t rows = bundle_.encoder->source_ids;
-    if (rows >= 0 && bundle_.source.size > rows) {
-      return Invalid("the source vocabulary has ", bundle_.source.size,
+    const int64_t rows = roles->source_ids;
+    if (rows >= 0 && source_.size > rows) {
+      return Invalid("the source vocabulary has ", source_.size,
                      " tokens, but the encoder's table only ", rows, " rows");
     }
     return absl::OkStatus();
@@ -245,23 +251,25 @@ class Initialiser {
 
   absl::Status ReadTarget() {
     if (!options_.target_vocab.empty()) {
-      BW_ASSIGN_OR_RETURN(bundle_.target, TakeText("target", options_.target_vocab,
-                                                   options_.special, files_, bundle_.reasons));
+      BW_ASSIGN_OR_RETURN(
+          target_, TakeText("target", options_.target_vocab, options_.special, files_, reasons_));
       return absl::OkStatus();
     }
-    bundle_.target = IdsOnly(-1);
-    bundle_.target.begin_token = options_.special.begin;
-    bundle_.target.end_tokens = options_.special.ends;
+    target_.config.set_begin_token(options_.special.begin);
+    target_.config.mutable_end_tokens()->Assign(options_.special.ends.begin(),
+                                                options_.special.ends.end());
     return absl::OkStatus();
   }
 
   absl::Status Write() {
-    files_["model.textproto"] = FormatBundle(bundle_);
+    *config_.mutable_source() = SizedConfig(source_);
+    *config_.mutable_target() = SizedConfig(target_);
+    files_["model.textproto"] = FormatBundle(config_, reasons_);
     BW_RETURN_IF_ERROR(WriteFiles(options_.out, files_));
     for (const auto& [name, content] : files_) {
       output_ << "wrote   " << Printable((fs::path(options_.out) / name).string()) << "\n";
     }
-    const std::vector<std::string> questions = OpenQuestions(bundle_);
+    const std::vector<std::string> questions = OpenQuestions(config_);
     for (const std::string& question : questions) {
       output_ << "missing " << question << "\n";
     }
@@ -272,7 +280,10 @@ class Initialiser {
 
   const InitOptions& options_;
   std::ostream& output_;
-  BundleDescription bundle_;
+  v1::ModelConfig config_;
+  std::vector<std::string> reasons_;
+  TextSide source_;
+  TextSide target_;
   Files files_;
   std::optional<Graph> encoder_;
 };
@@ -283,4 +294,4 @@ absl::Status InitBundle(const InitOptions& options, std::ostream& output) {
   return Initialiser(options, output).Run();
 }
 
-}  // namespace beamwright::ops
+}  // namespace beamwright::tools

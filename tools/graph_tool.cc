@@ -1,4 +1,4 @@
-#include "ops/tools/graph_tool.h"
+#include "tools/graph_tool.h"
 
 #include <CLI/CLI.hpp>
 #include <string>
@@ -7,10 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "ops/tools/commands.h"
-#include "ops/tools/init.h"
 #include "ops/tools/printable.h"
+#include "tools/check.h"
+#include "tools/init.h"
 
-namespace beamwright::ops {
+namespace beamwright::tools {
 namespace {
 
 constexpr int kDone = 0;
@@ -23,10 +24,10 @@ constexpr int kMaxThreads = 1024;
 constexpr int64_t kMaxExtent = int64_t{1} << 30;
 
 struct Flags {
-  ShowFlags show;
-  RunFlags run;
+  ops::ShowFlags show;
+  ops::RunFlags run;
   CheckFlags check;
-  BenchFlags bench;
+  ops::BenchFlags bench;
   std::vector<std::string> init_graphs;
   std::vector<std::string> init_states;
   InitOptions init;
@@ -38,7 +39,7 @@ void AddLinks(CLI::App* command, std::string& root) {
                       "file's own (default: none)");
 }
 
-void DefineShow(CLI::App& app, ShowFlags& flags) {
+void DefineShow(CLI::App& app, ops::ShowFlags& flags) {
   CLI::App* show = app.add_subcommand("show", "Print inputs, outputs, nodes and loops of a graph");
   show->add_option("FILE", flags.file, kFile)->required();
   AddLinks(show, flags.allow_links);
@@ -47,7 +48,7 @@ void DefineShow(CLI::App& app, ShowFlags& flags) {
       ->excludes(json);
 }
 
-void DefineRun(CLI::App& app, RunFlags& flags) {
+void DefineRun(CLI::App& app, ops::RunFlags& flags) {
   CLI::App* run = app.add_subcommand("run", "Run a graph once on inputs from a file");
   run->add_option("FILE", flags.file, kFile)->required();
   AddLinks(run, flags.allow_links);
@@ -73,13 +74,16 @@ void DefineRun(CLI::App& app, RunFlags& flags) {
 void DefineCheck(CLI::App& app, CheckFlags& flags) {
   CLI::App* check =
       app.add_subcommand("check",
-                         "Tell whether graphs can be loaded, all that is missing at once, and what "
-                         "a search pays for stepping their loops");
-  check->add_option("FILE", flags.files, kFile)->required();
+                         "Tell whether graphs and bundles can be loaded, all that is missing at "
+                         "once, and what a search pays for stepping a graph");
+  check
+      ->add_option("PATH", flags.paths,
+                   "Graph file, OpenVINO IR or ONNX, or folder of a model bundle")
+      ->required();
   AddLinks(check, flags.allow_links);
 }
 
-void DefineBench(CLI::App& app, BenchFlags& flags) {
+void DefineBench(CLI::App& app, ops::BenchFlags& flags) {
   CLI::App* bench = app.add_subcommand("bench", "Time runs of a graph on made-up inputs");
   bench->add_option("FILE", flags.file, kFile)->required();
   AddLinks(bench, flags.allow_links);
@@ -167,21 +171,21 @@ void FinishInit(Flags& flags) {
 
 absl::Status RunCommand(const CLI::App& app, const Flags& flags, std::ostream& output) {
   if (app.got_subcommand("show")) {
-    return Show(flags.show, output);
+    return ops::Show(flags.show, output);
   }
   if (app.got_subcommand("run")) {
-    return Run(flags.run, output);
+    return ops::Run(flags.run, output);
   }
   if (app.got_subcommand("check")) {
     return Check(flags.check, output);
   }
   if (app.got_subcommand("bench")) {
-    return Bench(flags.bench, output);
+    return ops::Bench(flags.bench, output);
   }
   if (app.got_subcommand("init")) {
     return InitBundle(flags.init, output);
   }
-  ListOperators(output);
+  ops::ListOperators(output);
   return absl::OkStatus();
 }
 
@@ -201,19 +205,19 @@ int RunGraphTool(int argc, const char* const* argv, std::ostream& output, std::o
     output << app.help();
     return kDone;
   } catch (const CLI::ParseError& error) {
-    errors << "beamwright-graph: " << Printable(error.what());
+    errors << "beamwright-graph: " << ops::Printable(error.what());
     for (const std::string& argument : app.remaining()) {
-      errors << "; not understood: '" << Printable(argument) << "'";
+      errors << "; not understood: '" << ops::Printable(argument) << "'";
     }
     errors << " (--help tells more)\n";
     return kUsage;
   }
   const absl::Status status = RunCommand(app, flags, output);
   if (!status.ok()) {
-    errors << "beamwright-graph: " << Printable(status.message()) << "\n";
+    errors << "beamwright-graph: " << ops::Printable(status.message()) << "\n";
     return kFailed;
   }
   return kDone;
 }
 
-}  // namespace beamwright::ops
+}  // namespace beamwright::tools

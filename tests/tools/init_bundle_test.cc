@@ -1,0 +1,151 @@
+// What `beamwright-graph init` writes, a server loads and `check` passes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <sstream>
+
+#include "ops/base/status.h"
+#include "server/engine/decode_model.h"
+#include "server/model/model_config.h"
+#include "tools/bundle_text.h"
+#include "tools/check.h"
+#include "tools/init.h"
+
+namespace beamwright::tools {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr char kExported[] = BEAMWRIGHT_SOURCE_DIR "/tests/ops/tools/testdata/";
+
+class TempBundle {
+ public:
+  TempBundle() {
+    std::string pattern = ::testing::TempDir() + "/beamwright-init-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~TempBundle() { std::filesystem::remove_all(folder_); }
+  std::string path() const { return folder_; }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+InitOptions Exported(const std::string& folder, const TempBundle& bundle) {
+  InitOptions options;
+  options.encoder = absl::StrCat(kExported, folder, "/encoder.onnx");
+  options.decoder = absl::StrCat(kExported, folder, "/decoder.onnx");
+  options.out = bundle.path();
+  options.source_vocab = absl::StrCat(kExported, "source.vocab");
+  options.target_vocab = absl::StrCat(kExported, "target.vocab");
+  return options;
+}
+
+class InitBundleTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(InitBundleTest, IsServed) {
+  const TempBundle folder;
+  std::ostringstream output;
+  const absl::Status status = InitBundle(Exported(GetParam(), folder), output);
+  ASSERT_TRUE(status.ok()) << status;
+  auto bundle = model::LoadBundle(folder.path());
+  ASSERT_TRUE(bundle.ok()) << bundle.status();
+  EXPECT_EQ(bundle->config.target().begin_token(), "<s>");
+  const auto compiled = engine::DecodeModel::Compile(*std::move(bundle));
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_EQ((*compiled)->target_vocabulary_size(), 28);
+  std::ostringstream checked;
+  EXPECT_TRUE(Check({{folder.path()}, ""}, checked).ok());
+  EXPECT_EQ(checked.str(), folder.path() + ":\n  can be loaded\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, InitBundleTest,
+                         ::testing::Values("step-lstm", "step-gru", "step-ssru", "whole-lstm",
+                                           "whole-gru", "whole-ssru"),
+                         [](const auto& tested) {
+                           std::string name = tested.param;
+                           name[name.find('-')] = '_';
+                           return name;
+                         });
+
+// What init could not know is refused by name, not served with a guess.
+TEST(InitBundle, OpenQuestionsAreRefused) {
+  const TempBundle folder;
+  InitOptions options = Exported("step-gru", folder);
+  options.source_vocab.clear();
+  options.target_vocab.clear();
+  std::ostringstream output;
+  const absl::Status status = InitBundle(options, output);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(model::LoadBundle(folder.path()).status().message(),
+              AllOf(HasSubstr("target.begin_token: is not set"),
+                    HasSubstr("target.end_tokens: is not set")));
+  std::ostringstream checked;
+  EXPECT_EQ(Check({{folder.path()}, ""}, checked),
+            Invalid("'", folder.path(), "' can't be loaded"));
+  EXPECT_THAT(checked.str(), AllOf(HasSubstr("  can't be loaded\n  "),
+                                   HasSubstr("target.begin_token: is not set")));
+}
+
+// Every field that init can write, under names that need quoting, and comments that break lines.
+TEST(InitBundle, EveryFieldIsParsed) {
+  ops::EncoderRoles encoder{"so\"urce\\", 30, ops::LengthKind::kMask, "mask\n"};
+  ops::DecoderRoles decoder;
+  decoder.token_input = "token";
+  decoder.states = {
+      {"h", "h_next", "h", false}, {"c", "c_next", "", true}, {"d", "d_next", "d_init", false}};
+  decoder.memory = {{"memory", "annotations", ops::LengthKind::kNone},
+                    {"same", "same", ops::LengthKind::kNone},
+                    {"lengths", "", ops::LengthKind::kLengths},
+                    {"bias", "", ops::LengthKind::kAdditiveMask}};
+  decoder.logits_output = "logits";
+  decoder.score_kind = ops::ScoreKind::kLogProbs;
+  decoder.attention_output = "attention";
+  v1::ModelConfig config;
+  config.set_format_version(1);
+  *config.mutable_encoder() = EncoderConfigOf("encoder.onnx", encoder);
+  *config.mutable_decoder() = DecoderConfigOf("decoder.onnx", decoder);
+  config.mutable_source()->set_size(30);
+  config.mutable_target()->set_begin_token("\xC3\xA4");
+  config.mutable_target()->add_end_tokens("x");
+  config.mutable_target()->set_vocabulary("target.vocab");
+  const std::string text = FormatBundle(config, {"a line\nthat breaks"});
+  const auto parsed = model::ParseModelConfig(text);
+  ASSERT_TRUE(parsed.ok()) << parsed.status() << text;
+  EXPECT_THAT(text, AllOf(HasSubstr("# - a line\\nthat breaks\n"), HasSubstr("\"\xC3\xA4\"")));
+  EXPECT_EQ(parsed->encoder().graph(), "encoder.onnx");
+  EXPECT_EQ(parsed->encoder().input(), "so\"urce\\");
+  EXPECT_EQ(parsed->encoder().length_kind(), v1::LENGTH_INPUT_MASK);
+  EXPECT_EQ(parsed->encoder().length_input(), "mask\n");
+  EXPECT_EQ(parsed->decoder().token_input(), "token");
+  ASSERT_EQ(parsed->decoder().states_size(), 3);
+  EXPECT_EQ(parsed->decoder().states(0).output(), "h_next");
+  EXPECT_FALSE(parsed->decoder().states(0).has_encoder_output());
+  EXPECT_TRUE(parsed->decoder().states(1).has_constant());
+  EXPECT_EQ(parsed->decoder().states(2).encoder_output(), "d_init");
+  ASSERT_EQ(parsed->decoder().memory_size(), 3);
+  EXPECT_EQ(parsed->decoder().memory(0).encoder_output(), "annotations");
+  EXPECT_EQ(parsed->decoder().memory(1).length_kind(), v1::LENGTH_INPUT_LENGTHS);
+  EXPECT_EQ(parsed->decoder().memory(2).length_kind(), v1::LENGTH_INPUT_ADDITIVE_MASK);
+  EXPECT_EQ(parsed->decoder().logits_output(), "logits");
+  EXPECT_EQ(parsed->decoder().logits_kind(), v1::LOGITS_KIND_LOG_PROBS);
+  EXPECT_EQ(parsed->decoder().attention_output(), "attention");
+  EXPECT_EQ(parsed->source().size(), 30);
+  EXPECT_EQ(parsed->target().begin_token(), "\xC3\xA4");
+}
+
+// A loop's states and their outputs stand in its graph.
+TEST(InitBundle, OfALoopOnlyStartsOfOtherNamesAreTold) {
+  ops::DecoderRoles decoder;
+  decoder.has_loop = true;
+  decoder.states = {{"h", "", "h", false}, {"c", "", "", true}, {"d", "", "d_init", false}};
+  const v1::DecoderConfig config = DecoderConfigOf("decoder.xml", decoder);
+  ASSERT_EQ(config.states_size(), 2);
+  EXPECT_TRUE(config.states(0).has_constant());
+  EXPECT_EQ(config.states(1).encoder_output(), "d_init");
+}
+
+}  // namespace
+}  // namespace beamwright::tools
