@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
-# Builds the image of deploy/Dockerfile with buildah and no container engine, runs its server and decodes
-# a word. For root; `./dev image` calls it. All storage is under build/image. The base image is made by
-# debootstrap from the mirror that this machine's apt uses, once.
+# usage: deploy/image.sh
+# Builds the images of deploy/Dockerfile with buildah and no container engine, out of the portable programs that are
+# built: localhost/beamwright:VERSION, and beamwright:VERSION-without-model. Runs both, asks their health checks and
+# decodes a word. For root; `./dev image` calls it. All storage is under build/image.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 work=$PWD/build/image
-base=docker.io/library/debian:bookworm-slim
+context=$work/context
+limit=$((60 * 1000 * 1000))
 container=beamwright-try
 mkdir -p "$work/tmp"
 export BUILDAH_ISOLATION=chroot TMPDIR=$work/tmp
 
 # Storage of its own, so that nothing is left on the machine outside build/; vfs works on every file
 # system, also inside a container.
-storage=(--root "$work/storage" --runroot "$work/run" --storage-driver vfs)
-buildah() { command buildah "${storage[@]}" "$@"; }
+buildah() { command buildah --root "$work/storage" --runroot "$work/run" --storage-driver vfs "$@"; }
 say() { echo "== $*"; }
 fail() { echo "image: $*" >&2; exit 1; }
 quietly() {
@@ -22,47 +23,45 @@ quietly() {
   "$@" >"$log" 2>&1 || { tail -n 100 "$log" >&2; fail "failed: $* (all of its output: $log)"; }
 }
 
-make_base() {
-  say "making $base with debootstrap"
-  local mirror proxy='' tree=$work/base
-  # shellcheck disable=SC2016  # apt's own placeholder
-  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Codename: bookworm' | head -n 1)
-  eval "$(apt-config shell proxy Acquire::http::Proxy)"
-  rm -rf "$tree"
-  quietly debootstrap.log env ${proxy:+http_proxy="$proxy"} \
-    debootstrap --variant=minbase bookworm "$tree" ${mirror:+"$mirror"}
-  # As the published slim images: packages leave out their documentation and translations.
-  printf 'path-exclude %s\n' '/usr/share/doc/*' '/usr/share/man/*' '/usr/share/locale/*' \
-    '/usr/share/info/*' >"$tree/etc/dpkg/dpkg.cfg.d/slim"
-  rm -rf "$tree"/usr/share/{doc,man,locale,info}/* "$tree"/var/lib/apt/lists/* \
-    "$tree"/var/cache/apt/* "$tree"/var/log/*
-  # Where this machine gets its packages is no part of an image.
-  : >"$tree/etc/apt/sources.list"
-  rm -f "$tree/etc/hostname" "$tree/etc/resolv.conf"
-  local scratch
-  scratch=$(buildah from scratch)
-  quietly add.log buildah add "$scratch" "$tree" /
-  buildah config --cmd /bin/bash "$scratch"
-  quietly commit.log buildah commit --rm "$scratch" "$base"
-  rm -rf "$tree"
+# What the programs load: the C library, its loader and libgcc_s, from this machine.
+copy_libraries() {
+  local root=$1 library
+  mkdir -p "$root"/{lib64,lib/x86_64-linux-gnu}
+  cp -L /lib64/ld-linux-x86-64.so.2 "$root/lib64/"
+  for library in libc.so.6 libm.so.6 libgcc_s.so.1; do
+    cp -L "/lib/x86_64-linux-gnu/$library" "$root/lib/x86_64-linux-gnu/"
+  done
+  mkdir -p "$root/usr/share/doc/beamwright/licences"
+  cp /usr/share/doc/libc6/copyright "$root/usr/share/doc/beamwright/licences/glibc.txt"
 }
 
-# apt inside the build works as it does on this machine: its configuration, keys and certificates are
-# bound read-only and leave nothing in the image.
-build_image() {
-  # Every change of the sources leaves layers behind; beyond 8 GB all but the tagged images go.
-  (($(du --summarize --block-size=G "$work/storage" | cut -dG -f1) < 8)) ||
-    quietly prune.log buildah rmi --prune
-  say "building the image from deploy/Dockerfile (build/image/build.log)"
-  local bind=() path
-  for path in /etc/apt /usr/share/keyrings /etc/ssl/certs /usr/share/ca-certificates; do
-    [[ ! -e $path ]] || bind+=(--volume "$path:$path:ro")
-  done
-  local commit
-  commit=$(git -c safe.directory="$PWD" describe --always --dirty --abbrev=12 --exclude='*' 2>&-) || true
-  quietly build.log buildah build --pull-never --layers --format oci "${bind[@]}" \
-    --build-arg COMMIT="$commit" \
-    --ignorefile .dockerignore --file deploy/Dockerfile --tag beamwright .
+put_together() {
+  local root=$context/root staged
+  rm -rf "$context" "$work/staged"
+  mkdir -p "$root"/{etc/ssl/certs,tmp,models} "$root/usr" "$context/model/usr/share/beamwright"
+  python3 -B deploy/release/stage.py "$work/staged"
+  staged=$(echo "$work"/staged/beamwright-*)
+  cp -a "$staged"/{bin,lib,share} "$root/usr/"
+  mv "$root/usr/share/beamwright/models" "$context/model/usr/share/beamwright/"
+  rm -r "$root/usr/share/beamwright/systemd" "$root/usr/bin/beamwright-graph"
+  copy_libraries "$root"
+  cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
+  echo 'beamwright:x:10001:10001::/:/' >"$root/etc/passwd"
+  echo 'beamwright:x:10001:' >"$root/etc/group"
+  chmod 1777 "$root/tmp"
+  cp deploy/Dockerfile "$context/"
+}
+
+# The format of Docker: OCI's has no health checks.
+build_images() {
+  local arguments
+  read -r version <"$work/staged/version"
+  arguments=(--pull-never --format docker --timestamp "$(<"$work/staged/epoch")" --build-arg VERSION="$version"
+    --build-arg COMMIT="$(<"$work/staged/commit")"
+    --build-arg CREATED="$(date --utc --date "@$(<"$work/staged/epoch")" +%Y-%m-%dT%H:%M:%SZ)")
+  quietly build.log buildah build "${arguments[@]}" --target without-model \
+    --tag "beamwright:$version-without-model" "$context"
+  quietly build-model.log buildah build "${arguments[@]}" --tag "beamwright:$version" --tag beamwright:latest "$context"
 }
 
 server_pid=
@@ -75,17 +74,17 @@ clean_up() {
   buildah rm "$container" >/dev/null 2>&1 || true
 }
 
+# try_image TAG ARGUMENT...: starts its server, waits until its own health check is content, and decodes a word.
 try_image() {
-  local port deadline=$((SECONDS + 60)) shared=$work/shared
+  local tag=$1 port deadline=$((SECONDS + 60)) shared=$work/shared ids status=0
+  shift
   rm -rf "$shared"
   mkdir -m 777 "$shared"
-  trap clean_up EXIT
-  trap 'exit 130' INT TERM
-  buildah from --pull-never --name "$container" localhost/beamwright >/dev/null
-  command buildah "${storage[@]}" run --volume "$shared:/run/shared" "$container" -- beamwright-server \
-    --model-path /models/g2p-en --grpc-address 127.0.0.1:0 --http-address 127.0.0.1:0 \
-    --metrics-address 127.0.0.1:0 --admin-address none --port-file /run/shared/port \
-    >"$work/server.log" 2>&1 &
+  buildah from --pull-never --name "$container" "localhost/beamwright:$tag" >/dev/null
+  command buildah --root "$work/storage" --runroot "$work/run" --storage-driver vfs run \
+    --volume "$shared:/run/shared" --volume "$PWD/models:/models:ro" "$container" -- beamwright-server "$@" \
+    --grpc-address 127.0.0.1:0 --http-address none --metrics-address none --admin-address none \
+    --port-file /run/shared/port >"$work/server.log" 2>&1 &
   server_pid=$!
   until [[ -s $shared/port ]]; do
     if ! kill -0 "$server_pid" 2>&- || ((SECONDS > deadline)); then
@@ -95,12 +94,34 @@ try_image() {
     sleep 0.1
   done
   port=$(<"$shared/port")
-  say "the image's server runs on 127.0.0.1:$port as user $(stat --format %u "$shared/port")"
-  buildah run "$container" -- beamwright decode --server "127.0.0.1:$port" --n-best 2 hello
+  ids=$(stat --format %u "$shared/port")
+  [[ $ids == 10001 ]] || fail "the server runs as user $ids"
+  buildah run "$container" -- beamwright health --server "127.0.0.1:$port"
+  buildah run "$container" -- beamwright decode --server "127.0.0.1:$port" --model g2p-en --n-best 2 hello
+  buildah run "$container" -- beamwright health --server 127.0.0.1:1 >/dev/null 2>&1 || status=$?
+  ((status)) || fail "the health check is content without a server"
+  clean_up
 }
 
-buildah inspect --type image "$base" >/dev/null 2>&1 || make_base
-build_image
-try_image
-clean_up
-say "image localhost/beamwright: $(buildah images --format '{{.Size}}' localhost/beamwright)"
+# What a container engine would unpack.
+size_of() {
+  local container mount
+  container=$(buildah from --pull-never "localhost/beamwright:$1")
+  mount=$(buildah mount "$container")
+  du --summarize --apparent-size --bytes "$mount" | cut -f1
+  buildah rm "$container" >/dev/null
+}
+
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+say "putting the images together"
+put_together
+build_images
+say "trying them"
+try_image "$version" --model-path /usr/share/beamwright/models/g2p-en
+try_image "$version-without-model" --model-repository /models
+for tag in "$version" "$version-without-model"; do
+  size=$(size_of "$tag")
+  say "localhost/beamwright:$tag: $((size / 1000000)) MB"
+  ((size <= limit)) || fail "an image may have $((limit / 1000000)) MB"
+done

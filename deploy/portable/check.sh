@@ -11,5 +11,5 @@ for file in "$@"; do
   [[ $(printf '%s\n' "$newest" "${glibc#GLIBC_}" | sort -V | tail -n 1) == "$newest" ]] ||
     { echo "$file needs $glibc; $newest is the newest that may be asked for:" >&2
       objdump -T "$file" | grep "$glibc" >&2; exit 1; }
-  echo "$file: $glibc, $(objdump -p "$file" | awk '$1 == "NEEDED" { print $2 }' | tr '\n' ' ')"
+  echo "$(basename "$file"): $glibc, $(objdump -p "$file" | awk '$1 == "NEEDED" { print $2 }' | tr '\n' ' ')"
 done

@@ -1,0 +1,47 @@
+"""The bill of materials of the portable programs, as SPDX 2.3."""
+
+import datetime
+import hashlib
+import json
+
+import bundled
+import common
+
+
+def package(name, version, **more):
+    return {"SPDXID": f"SPDXRef-{name.replace('+', 'p').replace('_', '-')}", "name": name, "versionInfo": version,
+            "downloadLocation": "NOASSERTION", "filesAnalyzed": False, "licenseConcluded": "NOASSERTION",
+            "licenseDeclared": "NOASSERTION", "copyrightText": "NOASSERTION", **more}
+
+
+def of_component(source, entry):
+    return package(
+        source, entry["version"],
+        comment="Licences: licences/" + source + ".txt; linked from " + (", ".join(entry["archives"]) or "headers alone"),
+        externalRefs=[{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
+                       "referenceLocator": f"pkg:deb/debian/{source}@{entry['version']}?arch=source"}])
+
+
+def write(path, programs):
+    """programs: the files that are described."""
+    made = datetime.datetime.fromtimestamp(common.epoch(), datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    own = package("beamwright", common.VERSION, licenseConcluded="Apache-2.0", licenseDeclared="Apache-2.0",
+                  primaryPackagePurpose="APPLICATION", sourceInfo=f"git commit {common.commit()}")
+    parts = [of_component(source, entry) for source, entry in sorted(bundled.components().items())]
+    files = [{"SPDXID": f"SPDXRef-File-{program.name.replace('_', '-')}", "fileName": f"./{program.name}",
+              "checksums": [{"algorithm": name, "checksumValue": hashlib.new(name.lower(), program.read_bytes()).hexdigest()}
+                            for name in ("SHA1", "SHA256")],
+              "licenseConcluded": "NOASSERTION", "copyrightText": "NOASSERTION"} for program in programs]
+    relations = [("SPDXRef-DOCUMENT", "DESCRIBES", own["SPDXID"])]
+    relations += [(own["SPDXID"], "STATIC_LINK", part["SPDXID"]) for part in parts]
+    relations += [(own["SPDXID"], "CONTAINS", file["SPDXID"]) for file in files]
+    document = {
+        "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT",
+        "name": f"beamwright-{common.VERSION}",
+        "documentNamespace": f"https://spdx.org/spdxdocs/beamwright-{common.VERSION}-{common.commit()}",
+        "creationInfo": {"created": made, "creators": ["Tool: beamwright-release"]},
+        "packages": [own, *parts], "files": files,
+        "relationships": [{"spdxElementId": one, "relationshipType": kind, "relatedSpdxElement": other}
+                          for one, kind, other in relations],
+    }
+    path.write_text(json.dumps(document, indent=1) + "\n")

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# usage: tests/release/check_release.sh FOLDER [deb|tarball|wheel]...
+# Uses the files of `./dev release` as somebody would who has just got them: the Debian package on a fresh Debian 12, the
+# tarball on Debian 13 (and on Debian 11, which is too old, and says so), the wheel in a fresh Python. For root. Systems are
+# made by debootstrap into build/systems, once; each check works on a copy, in a mount namespace of its own.
+set -euo pipefail
+files=$(realpath "$1")
+shift
+parts=("$@")
+((${#parts[@]})) || parts=(deb tarball wheel)
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+systems=$PWD/build/systems
+expected='R IY0 K ER1 AH0 N T'
+mkdir -p "$systems"
+
+if [[ -z ${BEAMWRIGHT_CHECK_UNSHARED:-} ]]; then
+  BEAMWRIGHT_CHECK_UNSHARED=1 exec unshare --mount "${BASH_SOURCE[0]}" "$files" "${parts[@]}"
+fi
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+scratch=$(mktemp -d --tmpdir="$systems")
+# A network with nothing but loopback, where all ports are free.
+touch "$scratch/net"
+unshare --net="$scratch/net" ip link set lo up
+clean_up() {
+  local mounted
+  awk -v under="$scratch/" 'index($2, under) == 1 { print $2 }' /proc/mounts | LC_ALL=C sort -r |
+    while read -r mounted; do umount "$mounted"; done
+  rm -rf "$scratch"
+}
+trap clean_up EXIT
+say() { echo "== $*"; }
+fail() { echo "check_release: $*" >&2; exit 1; }
+quietly() { "$@" >"$scratch/log" 2>&1 || { tail -n 60 "$scratch/log" >&2; fail "failed: $*"; }; }
+
+# fresh SUITE: a copy of a system of Debian; sets `root`.
+fresh() {
+  local mirror proxy=''
+  if [[ ! -e $systems/$1.made ]]; then
+    say "making Debian $1 with debootstrap"
+    # shellcheck disable=SC2016  # apt's own placeholder
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Codename: bookworm' | head -n 1)
+    eval "$(apt-config shell proxy Acquire::http::Proxy)"
+    rm -rf "${systems:?}/$1"
+    quietly env ${proxy:+http_proxy="$proxy"} debootstrap --variant=minbase "$1" "$systems/$1" ${mirror:+"$mirror"}
+    : >"$systems/$1.made"
+  fi
+  root=$scratch/$1
+  cp -a "$systems/$1" "$root"
+  echo '127.0.0.1 localhost' >"$root/etc/hosts"  # as an installer writes it, and debootstrap does not
+  mount --bind /dev "$root/dev"
+  mount -t proc proc "$root/proc"
+}
+
+# block NAME: the commands of docs/install.md that are marked so.
+block() { awk -v open="\`\`\`sh run=$1" '$0 == open { on = 1; next } /^```/ { on = 0 } on' docs/install.md | grep . ; }
+
+# As this machine gets its packages.
+bind_apt() {
+  local path
+  for path in /etc/apt /usr/share/keyrings /etc/ssl/certs /usr/share/ca-certificates /etc/resolv.conf; do
+    [[ -e $path ]] || continue
+    if [[ -d $path ]]; then mkdir -p "$root$path"; else mkdir -p "$(dirname "$root$path")" && touch "$root$path"; fi
+    mount --bind --options ro "$path" "$root$path"
+  done
+}
+
+# answer COMMANDS: runs them in the system, with a network of its own, and ends with it all that they started; they
+# have to print an answer.
+answer() {
+  nsenter --net="$scratch/net" unshare --pid --fork --kill-child chroot "$root" /bin/sh -ec "cd /tmp; $1" >"$scratch/answer" 2>&1 || true
+  grep -qF "$expected" "$scratch/answer" || { cat "$scratch/answer" >&2; fail "no answer"; }
+}
+
+check_deb() {
+  local begin left
+  fresh bookworm
+  bind_apt
+  cp "$files"/beamwright_*.deb "$root/tmp/"
+  begin=$SECONDS
+  quietly chroot "$root" apt-get update --quiet
+  quietly chroot "$root" env DEBIAN_FRONTEND=noninteractive sh -ec "cd /tmp; $(block deb-install)"
+  # As the service does, for there is no systemd here.
+  answer "runuser -u beamwright -- $(sed -n 's/^ExecStart=//p' "$root/lib/systemd/system/beamwright.service") &
+    until beamwright health; do sleep 0.1; done
+    $(block deb-use)"
+  say "Debian package: the first answer came $((SECONDS - begin)) s after apt-get update began on a fresh Debian 12"
+  if type systemd-analyze >/dev/null 2>&1; then
+    sed 's#^ExecStart=.*#ExecStart=/bin/true#' deploy/systemd/beamwright.service >"$scratch/beamwright.service"
+    quietly systemd-analyze verify "$scratch/beamwright.service"
+    [[ ! -s $scratch/log ]] || { cat "$scratch/log"; fail "systemd has something to say of the unit"; }
+  fi
+  quietly chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get purge --quiet --yes beamwright
+  left=$(chroot "$root" sh -c 'ls -d /etc/beamwright /var/lib/beamwright /usr/*/beamwright* /lib/systemd/system/beamwright* \
+    2>/dev/null; getent passwd beamwright' || true)
+  [[ -z $left ]] || fail "left by a purge: $left"
+  say "Debian package: a purge leaves nothing"
+}
+
+check_tarball() {
+  local archive
+  archive=$(echo "$files"/beamwright-*.tar.gz)
+  fresh trixie
+  cp "$archive" "$root/tmp/"
+  answer "$(block tarball)"
+  say "tarball: answers on Debian 13, $(chroot "$root" ldd --version | head -n 1)"
+  fresh bullseye
+  tar --extract --gzip --file "$archive" --directory "$root/opt"
+  ! chroot "$root" "/opt/$(basename "$archive" .tar.gz)/bin/beamwright" --version >"$scratch/answer" 2>&1 || fail "runs on glibc 2.31"
+  grep -q "GLIBC_2.3[24]' not found" "$scratch/answer" || { cat "$scratch/answer" >&2; fail "another message was expected"; }
+  say "tarball: Debian 11 says: $(head -n 1 "$scratch/answer")"
+}
+
+check_wheel() {
+  local commands begin bin=$scratch/python/beamwright-venv/bin
+  commands=$(block wheel)
+  mkdir "$scratch/python"
+  cp "$files"/*.whl "$scratch/python"
+  begin=$(date +%s%N)
+  (cd "$scratch/python" && sh -ec "$commands") >"$scratch/answer" 2>&1 || { cat "$scratch/answer" >&2; fail "the wheel fails"; }
+  grep -qF "$expected" "$scratch/answer" || fail "the wheel answers otherwise"
+  say "wheel: the first answer came $((($(date +%s%N) - begin) / 1000000)) ms after the environment was begun"
+  "$bin/beamwright" --version
+  "$bin/beamwright-server" --version
+  "$bin/beamwright-graph" operators >/dev/null
+}
+
+(cd "$files" && sha256sum --quiet --check SHA256SUMS)
+for part in "${parts[@]}"; do "check_$part"; done
