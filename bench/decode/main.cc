@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "bench/decode/bench.h"
+#include "bench/decode/cost.h"
 #include "bench/decode/options.h"
 #include "bench/decode/precision.h"
 #include "ops/base/status.h"
@@ -22,6 +23,7 @@ struct Flags {
   int beam = 0;
   std::vector<int> concurrency = {1};
   std::vector<int> threads = {1};
+  std::vector<int> cost_concurrency = {1, 2, 4, 8, 16, 32};
   int max_length = 0;
   bool fixed_length = false;
   double seconds = 3;
@@ -191,6 +193,37 @@ absl::Status CompareOptions(const Flags& flags) {
   return absl::OkStatus();
 }
 
+void AddCostFlags(CLI::App& cost, Flags& flags) {
+  cost.add_option("--model", flags.model, "Bundle folder")->type_name("DIR")->required();
+  cost.add_option("--sources", flags.sources, "One source a line, as text, such as users send them")
+      ->type_name("FILE")
+      ->required();
+  cost.add_option("--beam", flags.beam, "Beam size; unset: the model's default")
+      ->check(CLI::Range(1, 256));
+  cost.add_option("--concurrency", flags.cost_concurrency, "Requests in flight, one or more")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  cost.add_option("--seconds", flags.seconds, "How long each is measured")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+absl::Status Cost(const Flags& flags) {
+  BW_ASSIGN_OR_RETURN(const std::shared_ptr<const engine::DecodeModel> model,
+                      Compile(flags.model, "model", flags.compile));
+  BW_ASSIGN_OR_RETURN(const std::vector<v1::Source> sources, ReadSources(flags.sources));
+  DecodeCase bench_case = CaseOf(flags);
+  BW_ASSIGN_OR_RETURN(const RequestPrice price, DearestPrice(model, sources, bench_case.options));
+  std::vector<DecodeResult> results;
+  for (const int concurrency : flags.cost_concurrency) {
+    bench_case.concurrency = concurrency;
+    BW_ASSIGN_OR_RETURN(results.emplace_back(), BenchDecode(model, sources, bench_case));
+  }
+  std::fputs(CostText(price, results).c_str(), stdout);
+  return absl::OkStatus();
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Measures decoding on this machine, without a server.", "beamwright-bench");
   app.require_subcommand(1);
@@ -205,9 +238,13 @@ int Main(int argc, char** argv) {
   CLI::App* const options =
       app.add_subcommand("options", "What each option of a request costs, against none");
   AddOptionsFlags(*options, flags);
+  CLI::App* const cost =
+      app.add_subcommand("cost", "What a request holds and takes on one core, for 'capacity'");
+  AddCostFlags(*cost, flags);
   CLI11_PARSE(app, argc, argv);
   const absl::Status status = precision->parsed() ? ComparePrecisions(flags)
                               : options->parsed() ? CompareOptions(flags)
+                              : cost->parsed()    ? Cost(flags)
                                                   : Decode(flags);
   if (!status.ok()) {
     std::fprintf(stderr, "beamwright-bench: %s\n", status.ToString().c_str());

@@ -122,6 +122,28 @@ TEST(ClientTest, ACrowdOfCallsIsRetried) {
   EXPECT_EQ(good, kCalls);
 }
 
+// With those of deploy/grpc retries go on for as long as every other attempt has an answer. gRPC
+// 1.51 takes a ratio of "1" for zero, so it says 1.0.
+TEST(ClientTest, RetriesLastWhereHalfOfTheAttemptsFail) {
+  for (const char* file :
+       {"deploy/grpc/round_robin.json", "deploy/grpc/weighted_round_robin.json"}) {
+    std::ostringstream config;
+    config << std::ifstream(file).rdbuf();
+    std::atomic<int> attempts{0};
+    FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                          v1::DecodeResponse& response) {
+      return attempts++ % 2 == 0 ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone")
+                                 : EchoAll(context, request, response);
+    });
+    auto client = Connect(server, {.service_config = absl::StrReplaceAll(
+                                       config.str(), {{"\"maxTokens\": 500", "\"maxTokens\": 20"},
+                                                      {"\"0.05s\"", "\"0.005s\""}})});
+    for (int i = 0; i < 40; ++i) {
+      EXPECT_TRUE(client->Decode(RequestOf("a"), Soon()).ok()) << file << " " << i;
+    }
+  }
+}
+
 // With the service configs of deploy/grpc, a call that a server holds is made again elsewhere.
 TEST(ClientTest, AnAttemptThatIsNotAnsweredIsMadeAgain) {
   for (const char* file :

@@ -17,6 +17,7 @@ import yaml
 
 import chart
 
+VERSION = yaml.safe_load((chart.CHART / "Chart.yaml").read_text(encoding="utf-8"))["appVersion"]
 TLS = {"tls": {"secretName": "server-tls"}}
 CLAIM = {"models": {"source": "claim", "claim": {"name": "models", "subPath": "speech"}, "control": "poll"}}
 GOOD = {
@@ -72,7 +73,7 @@ BAD = {
     "replicas upside down": ({"autoscaling": {"enabled": True, "minReplicas": 9, "maxReplicas": 3}}, "is 9, more than"),
     "keda without Prometheus": ({"autoscaling": {"enabled": True, "kind": "keda"}}, "set autoscaling.prometheusAddress"),
     "canary that is none": ({"canary": {"enabled": True}}, "set canary.tag or canary.settings"),
-    "canary of the same version": ({"canary": {"enabled": True, "tag": "0.2.0"}}, "set canary.tag"),
+    "canary of the same version": ({"canary": {"enabled": True, "tag": VERSION}}, "set canary.tag"),
     "canary with other bits": ({"canary": {"enabled": True, "settings": {"precision": "int8"}}},
                                "precision 'int8', the others 'model'"),
     "budget of all": ({"replicas": 2, "podDisruptionBudget": {"maxUnavailable": 2}}, "could take all of them"),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs docs/deploy.md.
+"""Runs a page of the documentation.
 
-Usage: check_page.py BIN TOOLS. In namespaces of its own, where the default ports are free: the blocks marked `sh run`,
+Usage: check_page.py BIN TOOLS PAGE. In namespaces of its own, where the default ports are free: the blocks marked `sh run`,
 one after the other; `yaml values` are rendered with the chart. Any other block must say what it needs.
 """
 
@@ -25,7 +25,7 @@ def main():
         print(f"{tools / 'helm'} is missing: ./dev test installs it")
         sys.exit(77)
     sandbox.enter()
-    page = (chart.ROOT / "docs/deploy.md").read_text(encoding="utf-8")
+    page = pathlib.Path(sys.argv[3]).read_text(encoding="utf-8")
     blocks = re.findall(r"^```([^\n]*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     rendered = chart.Chart(tools / "helm")
     environment = os.environ | {"PATH": f"{programs}:{tools}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
