@@ -193,6 +193,26 @@ def test_where_the_program_is(tmp_path, monkeypatch):
     assert _programs.find("beamwright-server") == packaged / "beamwright-server"
 
 
+def test_the_model_of_a_wheel_is_found_where_there_is_no_such_folder(tmp_path, monkeypatch):
+    package = tmp_path / "_programs"
+    (package / "bin").mkdir(parents=True)
+    (package / "models").mkdir()
+    (package / "models" / "g2p-en").symlink_to(pathlib.Path(MODEL).resolve())
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ServerError, match="models/g2p-en does not exist"):
+        beamwright.serve("models/g2p-en")
+    monkeypatch.setattr(_programs, "_FOLDER", package / "bin")
+    for name in ("models/g2p-en", "g2p-en"):
+        with beamwright.serve(name, warm_up=False) as server, server.client() as client:
+            assert client.decode("cat").text == "K AE1 T"
+    for name in ("other/g2p-en", "models/p2g-en"):
+        with pytest.raises(ServerError, match="does not exist"):
+            beamwright.serve(name)
+    (tmp_path / "models" / "g2p-en").mkdir(parents=True)  # a folder of one's own goes first, whatever is in it
+    with pytest.raises(ServerError, match="model"):
+        beamwright.serve("models/g2p-en")
+
+
 def test_the_command_line(server, monkeypatch):
     programs = pathlib.Path(os.environ["BEAMWRIGHT_SERVER_PROGRAM"]).parent
     command = [sys.executable, "-m", "beamwright", "decode", "--server", server.address, "cat"]
