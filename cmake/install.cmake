@@ -1,5 +1,5 @@
 # `cmake --install`: the programs, the C++ client as one archive with its headers and protos, files for find_package and
-# pkg-config, the default model, licence and documentation. With --strip, programs without symbols.
+# pkg-config, the default model, completion for bash, licence and documentation. With --strip, programs without symbols.
 include(GNUInstallDirs)
 
 set(client_parts beamwright_client beamwright_grpc beamwright_proto ops_base)
@@ -12,6 +12,10 @@ install(TARGETS beamwright-server beamwright beamwright-graph RUNTIME COMPONENT 
 # Where the server looks for it, from its own folder.
 install(TARGETS beamwright_sentencepiece LIBRARY DESTINATION lib/beamwright COMPONENT programs)
 install(DIRECTORY models/g2p-en/1 DESTINATION ${CMAKE_INSTALL_DATADIR}/beamwright/models/g2p-en COMPONENT programs)
+foreach(program beamwright beamwright-server beamwright-graph)
+  install(FILES deploy/completion/beamwright.bash RENAME ${program}
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT programs)
+endforeach()
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT programs)
 
 install(FILES ${PROJECT_BINARY_DIR}/lib/libbeamwright_client.a DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT client)

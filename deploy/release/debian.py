@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import common
+import manual
 
 CONTROL = """\
 Package: beamwright
@@ -46,6 +47,7 @@ def make(work, out):
     put(sources / "systemd/server.conf", root / "etc/beamwright/server.conf")
     put(sources / "debian/copyright", root / "usr/share/doc/beamwright/copyright")
     (root / "usr/share/doc/beamwright/LICENSE").unlink()
+    manual.write(root / "usr/bin", root / "usr/share/man")
     (root / "var/lib/beamwright/models").mkdir(parents=True)
     size = sum(path.stat().st_size for path in common.files_of(root)) // 1024
     control = CONTROL.format(version=common.VERSION, size=size, depends=f"{dependencies(root, work / 'shlibs')}, adduser")

@@ -4,15 +4,17 @@ import shutil
 
 import bundled
 import common
+import manual
 import sbom
 
 
 def stage(work):
-    """Portable programs, model, licences, bill of materials and service files: work/beamwright-VERSION-...; returns it."""
+    """Portable programs, manual pages, model, licences, bill of materials and service files: work/beamwright-VERSION-...; returns it."""
     folder = work / f"beamwright-{common.VERSION}-linux-x86_64"
     common.install(common.PORTABLE, folder)
     programs = [folder / "bin" / name for name in common.PROGRAMS] + [folder / "lib/beamwright" / common.MODULE]
     common.output(common.ROOT / "deploy/portable/check.sh", *programs)
+    manual.write(folder / "bin", folder / "share/man")
     documents = folder / "share/doc/beamwright"
     bundled.write_licences(documents / "licences")
     (documents / "bundled.txt").write_text(bundled.table())
