@@ -38,11 +38,11 @@ copy_libraries() {
 put_together() {
   local root=$context/root staged
   rm -rf "$context" "$work/staged"
-  mkdir -p "$root"/{etc/ssl/certs,tmp,models} "$root/usr" "$context/model/usr/share/beamwright"
+  mkdir -p "$root"/{etc/ssl/certs,tmp,models} "$root/usr"
   python3 -B deploy/release/stage.py "$work/staged"
   staged=$(echo "$work"/staged/beamwright-*)
   cp -a "$staged"/{bin,lib,share} "$root/usr/"
-  mv "$root/usr/share/beamwright/models" "$context/model/usr/share/beamwright/"
+  mv "$root/usr/share/beamwright/models" "$context/model"
   rm -r "$root"/usr/share/{beamwright/systemd,bash-completion,man} "$root/usr/bin/beamwright-graph"
   copy_libraries "$root"
   cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
@@ -74,7 +74,8 @@ clean_up() {
   buildah rm "$container" >/dev/null 2>&1 || true
 }
 
-# try_image TAG ARGUMENT...: starts its server, waits until its own health check is content, and decodes a word.
+# try_image TAG FLAG...: starts its server, with flags for buildah, waits until it serves, asks its health check and
+# decodes a word.
 try_image() {
   local tag=$1 port deadline=$((SECONDS + 60)) shared=$work/shared ids status=0
   shift
@@ -82,7 +83,7 @@ try_image() {
   mkdir -m 777 "$shared"
   buildah from --pull-never --name "$container" "localhost/beamwright:$tag" >/dev/null
   command buildah --root "$work/storage" --runroot "$work/run" --storage-driver vfs run \
-    --volume "$shared:/run/shared" --volume "$PWD/models:/models:ro" "$container" -- beamwright-server "$@" \
+    --volume "$shared:/run/shared" "$@" "$container" -- beamwright-server --model-repository /models \
     --grpc-address 127.0.0.1:0 --http-address none --metrics-address none --admin-address none \
     --port-file /run/shared/port >"$work/server.log" 2>&1 &
   server_pid=$!
@@ -118,8 +119,8 @@ say "putting the images together"
 put_together
 build_images
 say "trying them"
-try_image "$version" --model-path /usr/share/beamwright/models/g2p-en
-try_image "$version-without-model" --model-repository /models
+try_image "$version"
+try_image "$version-without-model" --volume "$PWD/models:/models:ro"
 for tag in "$version" "$version-without-model"; do
   size=$(size_of "$tag")
   say "localhost/beamwright:$tag: $((size / 1000000)) MB"

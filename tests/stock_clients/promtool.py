@@ -1,4 +1,4 @@
-"""promtool: the server's metrics, the alert rules with their tests, and every query of the Grafana dashboard; what
+"""promtool: the server's metrics, the alert rules with their tests, the configuration of compose.yaml, and every query of the Grafana dashboard; what
 rules and dashboard ask for must be what the server measures."""
 
 import json
@@ -33,7 +33,7 @@ def metrics(text):
 
 def main():
     promtool = tool.path("promtool")
-    tool.run("promtool", "check", "rules", DEPLOY / "prometheus/alerts.yaml")
+    tool.run("promtool", "check", "config", DEPLOY / "prometheus/prometheus.yaml")
     tool.run("promtool", "test", "rules", DEPLOY / "prometheus/alerts_test.yaml")
     dashboard = json.loads((DEPLOY / "grafana/beamwright.json").read_text())
     asked = set(metrics((DEPLOY / "prometheus/alerts.yaml").read_text()))
