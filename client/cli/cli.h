@@ -1,5 +1,6 @@
 // The command line `beamwright`: decode, score, align, models, health and load-test against a
-// server, and capacity without one. Each subcommand is one file, <name>_command; score and align share theirs.
+// server, and capacity without one. Each subcommand is one file, <name>_command; score and align
+// share theirs.
 #ifndef BEAMWRIGHT_CLIENT_CLI_CLI_H_
 #define BEAMWRIGHT_CLIENT_CLI_CLI_H_
 

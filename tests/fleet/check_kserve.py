@@ -1,20 +1,26 @@
 #!/usr/bin/env python3
 """Checks KServe's manifests against KServe's own classes, and runs what they start.
 
-Usage: check_kserve.py SERVER MODELS FOLDER. Every field is one of the class that KServe's client has for it (containers:
+Usage: check_kserve.py BIN MODELS FOLDER. Every field is one of the class that KServe's client has for it (containers:
 Kubernetes' client), and of its type. Knative's rules: one port, and probes that ask it. Each InferenceService finds a
-runtime that speaks its protocol. The runtimes' command lines are taken by the server.
+runtime that speaks its protocol. The runtimes' command lines are run, in namespaces where their ports are free: asked by their own
+probes and protocols, and ended by SIGTERM within Kubernetes' usual 30 s.
 """
 
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 
 import kserve.models
 import kubernetes.client.models
 import yaml
+
+import sandbox
 
 PLAIN = {"str": str, "int": int, "bool": bool, "float": (int, float), "object": object}
 
@@ -48,15 +54,42 @@ def check_knative(container):
             assert not asked or asked["port"] == port["containerPort"], container[probe]
 
 
-def check_command(server, models, container):
+def answers(programs, container):
+    """Whether it is ready, by its probe, and serves the model by the protocol of its port."""
+    probe = container["readinessProbe"]
+    if "grpc" in probe:
+        address = f"localhost:{probe['grpc']['port']}"
+        return subprocess.run([programs / "beamwright", "health", "inference.GRPCInferenceService", "--server", address],
+                              capture_output=True).returncode == 0
+    base = f"http://127.0.0.1:{probe['httpGet']['port']}"
+    try:
+        for path in (probe["httpGet"]["path"], container["livenessProbe"]["httpGet"]["path"], "/v2/models/g2p-en/ready"):
+            urllib.request.urlopen(base + path, timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+def check_command(programs, models, container):
     with tempfile.TemporaryDirectory() as folder:
         (pathlib.Path(folder) / "g2p-en").symlink_to(models / "g2p-en")
         arguments = [argument.replace("/mnt/models", folder) for argument in container["args"]]
-        subprocess.run([server, *arguments, "--check-config"], check=True)
+        [program] = container["command"]
+        server = subprocess.Popen([programs / program, *arguments])
+        try:
+            until = time.monotonic() + 60
+            while not answers(programs, container):
+                assert server.poll() is None and time.monotonic() < until, f"{arguments}: does not serve"
+                time.sleep(0.05)
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(30) == 0, f"{arguments}: exit code {server.returncode}"
+        finally:
+            server.kill()
 
 
 def main():
-    server, models, folder = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
+    sandbox.enter()
+    programs, models, folder = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
     documents = [document for file in sorted(folder.glob("*.yaml"))
                  for document in yaml.safe_load_all(file.read_text(encoding="utf-8"))]
     for document in documents:
@@ -67,7 +100,7 @@ def main():
         [container] = runtime["containers"]
         assert container["name"] == "kserve-container"
         check_knative(container)
-        check_command(server, models, container)
+        check_command(programs, models, container)
     for model in (d["spec"]["predictor"]["model"] for d in documents if d["kind"] == "InferenceService"):
         runtime = runtimes[model["runtime"]]
         assert model["protocolVersion"] in runtime["protocolVersions"], model
