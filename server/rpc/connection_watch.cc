@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "ops/base/process_memory.h"
 #include "server/serving/serving_state.h"
 
 namespace beamwright::rpc {
@@ -88,7 +89,7 @@ struct ConnectionWatch::Reading {
 
   absl::Time time = absl::Now();
   double cpu_seconds = CpuSeconds();
-  int64_t held_bytes = HeldBytes();
+  int64_t held_bytes = ReadProcessMemory().held_bytes();
   int64_t arrived_bytes;
   int64_t num_given_up;
   int64_t num_served;
@@ -291,8 +292,8 @@ void ConnectionWatch::LookBack(const Reading& begin) {
   const int64_t read = closed + begin.ReadSince(acceptor_.ListProgress());
   const int64_t arrived = gate_.arrived_bytes() - begin.arrived_bytes;
   // Header blocks are read as fast as bodies, but nothing holds them.
-  const bool are_bodies =
-      MayBeBodies(begin, read) && HeldBytes() - begin.held_bytes >= read / kLeastHeld;
+  const bool are_bodies = MayBeBodies(begin, read) &&
+                          ReadProcessMemory().held_bytes() - begin.held_bytes >= read / kLeastHeld;
   if (begin.CpuSecondsSince() < kPatience || are_bodies) {
     return;
   }

@@ -1,13 +1,12 @@
 #include "server/rpc/memory_pressure.h"
 
 #include <malloc.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "ops/base/process_memory.h"
 
 namespace beamwright::rpc {
 namespace {
@@ -21,20 +20,12 @@ constexpr double kCallsShare = 0.4;
 
 }  // namespace
 
-int64_t HeldBytes() {
-  std::ifstream statm("/proc/self/statm");
-  int64_t total = 0;
-  int64_t resident = 0;
-  int64_t shared = 0;
-  return statm >> total >> resident >> shared ? (resident - shared) * sysconf(_SC_PAGESIZE) : 0;
-}
-
 bool MemoryPressure::IsHigh() {
   if (!has_limit()) {
     return false;
   }
   const absl::Time now = absl::Now();
-  const int64_t held = HeldBytes();
+  const int64_t held = ReadProcessMemory().held_bytes();
   if (now - minute_ >= kMinute) {
     least_before_ = std::exchange(least_, held);
     minute_ = now;
@@ -47,7 +38,7 @@ bool MemoryPressure::IsHigh() {
     malloc_trim(0);
     trimmed_ = absl::Now();
   }
-  return held > most && HeldBytes() > most;
+  return held > most && ReadProcessMemory().held_bytes() > most;
 }
 
 }  // namespace beamwright::rpc

@@ -9,10 +9,6 @@
 
 namespace beamwright::rpc {
 
-// What the process holds: resident and not of files, which the kernel can take back. 0 if nobody
-// tells.
-int64_t HeldBytes();
-
 // For one thread.
 class MemoryPressure {
  public:

@@ -2,10 +2,8 @@
 
 #include <malloc.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "ops/base/cgroup.h"
 #include "ops/base/cpu.h"
+#include "ops/base/process_memory.h"
 #include "server/serving/logging.h"
 
 namespace beamwright::serving {
@@ -48,16 +47,6 @@ MetricFamily Counter(std::string name, std::string help, double value) {
   MetricFamily family = MakeFamily(MetricType::Counter, std::move(name), std::move(help));
   AddValue(family, value);
   return family;
-}
-
-std::optional<double> ResidentBytes() {
-  std::ifstream statm("/proc/self/statm");
-  double total = 0;
-  double resident = 0;
-  if (!(statm >> total >> resident)) {
-    return std::nullopt;
-  }
-  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
 // What malloc has given out: unlike the resident memory it does not depend on how malloc lays
@@ -111,8 +100,9 @@ std::vector<MetricFamily> ProcessGauges::Collect() const {
                            absl::ToDoubleSeconds(started_ - absl::UnixEpoch())));
   families.push_back(
       Gauge("beamwright_heap_bytes", "Memory that was asked for and not returned", HeapBytes()));
-  if (const auto bytes = ResidentBytes()) {
-    families.push_back(Gauge("process_resident_memory_bytes", "Resident memory", *bytes));
+  if (const int64_t bytes = ReadProcessMemory().resident_bytes; bytes > 0) {
+    families.push_back(
+        Gauge("process_resident_memory_bytes", "Resident memory", static_cast<double>(bytes)));
   }
   if (const auto files = OpenFiles()) {
     families.push_back(Gauge("process_open_fds", "Open file descriptors", *files));
