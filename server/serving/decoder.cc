@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <limits>
-#include <new>
 #include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "server/serving/source_errors.h"
+#include "server/serving/sources_call.h"
 #include "server/serving/wire_status.h"
 #include "server/status/error_details.h"
 #include "server/status/fault.h"
@@ -28,96 +27,43 @@ SourceNames NamesOf(Method method) {
              : SourceNames{"sources", "source"};
 }
 
-}  // namespace
-
-// One call; deletes itself when it is answered.
-class Decoder::Call {
+class DecodeCall : public SourcesCall<Job, v1::DecodeResponse> {
  public:
-  Call(Decoder& decoder, const Caller& caller, Done done)
-      : decoder_(decoder), caller_(caller), done_(std::move(done)), started_(absl::Now()) {}
-
-  void Start(absl::StatusOr<Job> job) {
-    absl::Status status = Prepare(job);
-    if (status.ok()) {
-      DecodeAll(job->request);
-      return;
-    }
-    if (!decoder_.state_.Hold([this, status] { Answer(status); })) {
-      Answer(std::move(status));
-    }
-  }
+  DecodeCall(Decoder& decoder, const Caller& caller, Done done)
+      : SourcesCall(decoder, caller, NamesOf(caller.method), std::move(done)) {}
 
  private:
-  absl::Status Prepare(absl::StatusOr<Job>& job) {
-    try {
-      return Check(job);
-    } catch (const std::bad_alloc&) {
-      return status::OutOfMemory();
-    }
-  }
-
-  // Looks at the call as a whole, and makes room for the answer.
-  absl::Status Check(absl::StatusOr<Job>& job) {
-    BW_RETURN_IF_ERROR(FaultPoint("call.admit"));
-    BW_RETURN_IF_ERROR(decoder_.state_.CheckAccepting());
-    BW_RETURN_IF_ERROR(job.status());
-    model_ = std::move(job->model);
-    const v1::DecodeRequest& request = job->request;
-    BW_RETURN_IF_ERROR(decoder_.CheckSources(*model_, request.sources_size(), "decode", started_));
-    BW_ASSIGN_OR_RETURN(options_, engine::ResolveOptions(*model_, request.options()));
-    response_.set_model(model_->name());
-    response_.set_version(model_->version());
-    response_.set_numerics(model_->numerics());
+  absl::Status Open(Job& job) override {
+    model_ = std::move(job.model);
+    BW_RETURN_IF_ERROR(
+        decoder_.CheckSources(*model_, job.request.sources_size(), "decode", started_));
+    BW_ASSIGN_OR_RETURN(options_, engine::ResolveOptions(*model_, job.request.options()));
     return absl::OkStatus();
   }
 
-  void DecodeAll(v1::DecodeRequest& request) {
-    engine::CallOptions options = decoder_.EngineOptions(caller_);
-    options.progress = caller_.progress;
-    options.wants_provisional = caller_.wants_provisional;
-    const int num_sources = request.sources_size();
-    // All there before the first source is admitted: the engine's thread fills them as they come.
-    for (int i = 0; i < num_sources; ++i) {
-      response_.add_results();
-    }
-    std::vector<v1::Result*> results;
-    for (v1::Result& result : *response_.mutable_results()) {
-      results.push_back(&result);
-    }
-    timelines_ = decoder_.MakeTimelines(caller_.context, num_sources);
-    // One more than sources, so that the call can't end while this loop still uses it.
-    num_open_ = num_sources + 1;
-    for (int i = 0; i < num_sources; ++i) {
-      v1::Result* result = results[static_cast<size_t>(i)];
-      options.timeline =
-          i < static_cast<int>(timelines_.size()) ? &timelines_[static_cast<size_t>(i)] : nullptr;
-      const bool is_text = request.sources(i).has_text();
-      decoder_.engine_.DecodeResolved(
-          model_, std::move(*request.mutable_sources(i)), options_, options,
-          [this, result, is_text](absl::StatusOr<v1::Decoded> decoded) {
-            // Ids and tensors are the caller's own, and may be what the model fails on.
-            num_faults_ += is_text && absl::IsInternal(decoded.status()) ? 1 : 0;
-            Fill(std::move(decoded), *result);
-            Release();
-          });
-    }
-    if (--num_open_ == 0) {
-      Answer(Converted(Outcome()));
-    }
+  int CountSources(const Job& job) const override { return job.request.sources_size(); }
+
+  void StartSource(int source, Job& job, const engine::CallOptions& options,
+                   v1::Result& result) override {
+    v1::Source& given = *job.request.mutable_sources(source);
+    const bool is_text = given.has_text();
+    decoder_.engine().DecodeResolved(model_, std::move(given), options_, options,
+                                     [this, &result, is_text](absl::StatusOr<v1::Decoded> decoded) {
+                                       // Ids and tensors are the caller's own, and may be what the
+                                       // model fails on.
+                                       num_faults_ +=
+                                           is_text && absl::IsInternal(decoded.status()) ? 1 : 0;
+                                       Finish(std::move(decoded), result);
+                                     });
   }
 
-  void Fill(absl::StatusOr<v1::Decoded> decoded, v1::Result& result) {
-    if (decoded.ok()) {
-      *result.mutable_decoded() = *std::move(decoded);
-    } else {
-      *result.mutable_error() = decoder_.OnWire(decoded.status());
+  absl::Status Outcome() const override {
+    for (int i = 0; caller_.all_or_nothing && !IsCancelled() && i < response_.results_size(); ++i) {
+      if (const v1::Result& result = response_.results(i); result.has_error()) {
+        return Annotate(FromRpcStatus(result.error()), absl::StrCat("source ", i));
+      }
     }
-  }
-
-  void Release() {
-    if (--num_open_ == 0) {
-      decoder_.Reply(response_.results_size(), [this] { Answer(Converted(Outcome())); });
-    }
+    return Converted(SourcesCall::Outcome());
   }
 
   // An answer that can't be sent is no success.
@@ -135,59 +81,20 @@ class Decoder::Call {
     return status;
   }
 
-  absl::Status Outcome() const {
-    if (caller_.cancelled != nullptr && caller_.cancelled->cancelled()) {
-      return caller_.cancelled->Outcome(caller_.deadline, absl::Now());
-    }
-    for (int i = 0; caller_.all_or_nothing && i < response_.results_size(); ++i) {
-      if (const v1::Result& result = response_.results(i); result.has_error()) {
-        return Annotate(FromRpcStatus(result.error()), absl::StrCat("source ", i));
-      }
-    }
-    return OutcomeOf(response_.results(), NamesOf(caller_.method));
-  }
-
-  void Answer(absl::Status status) {
-    Work work{response_.results_size(), &response_, timelines_};
-    for (const v1::Result& result : response_.results()) {
-      work.queue_ms += result.decoded().queue_ms();
-      work.compute_ms += result.decoded().compute_ms();
-    }
-    work.num_failed = CountErrors(response_.results());
-    decoder_.CountCall(caller_, model_.get(), status, started_, work);
-    if (response_.results_size() > 0) {
-      decoder_.metrics_.CountSources(*model_, response_);
-      CountFaults();
-    } else {
-      decoder_.metrics_.CountRejection(status);
-    }
-    if (status.ok()) {
-      done_(std::move(response_));
-    } else {
-      done_(std::move(status));
-    }
-    delete this;
-  }
-
-  void CountFaults() {
+  void CountResults() override {
+    decoder_.metrics().CountSources(*model_, response_);
     int decoded = 0;
     for (const v1::Result& result : response_.results()) {
       decoded += result.has_decoded() ? 1 : 0;
     }
-    decoder_.quarantine_.Count(*model_, decoded, num_faults_, absl::Now());
+    decoder_.quarantine().Count(*model_, decoded, num_faults_, absl::Now());
   }
 
-  Decoder& decoder_;
-  const Caller caller_;
-  const Done done_;
-  const absl::Time started_;
-  ModelPtr model_;
   std::shared_ptr<const engine::ResolvedOptions> options_;
-  v1::DecodeResponse response_;
-  std::vector<engine::Timeline> timelines_;  // of the first sources, if somebody traces them
-  std::atomic<int> num_open_{0};
   std::atomic<int> num_faults_{0};  // of the model
 };
+
+}  // namespace
 
 absl::StatusOr<Job> Decoder::MakeJob(v1::DecodeRequest request) const {
   Job job;
@@ -241,6 +148,8 @@ engine::CallOptions Decoder::EngineOptions(const Caller& caller) {
   options.deadline = caller.deadline;
   options.tenant = caller.tenant;
   options.priority = caller.priority;
+  options.progress = caller.progress;
+  options.wants_provisional = caller.wants_provisional;
   options.call = next_call_.fetch_add(1, std::memory_order_relaxed);
   return options;
 }
@@ -254,7 +163,7 @@ void Decoder::Reply(int num_sources, std::function<void()> reply) {
 }
 
 void Decoder::Decode(absl::StatusOr<Job> job, const Caller& caller, Done done) {
-  (new Call(*this, caller, std::move(done)))->Start(std::move(job));
+  (new DecodeCall(*this, caller, std::move(done)))->Start(std::move(job));
 }
 
 }  // namespace beamwright::serving

@@ -136,8 +136,6 @@ class Decoder {
   void Reply(int num_sources, std::function<void()> reply);
 
  private:
-  class Call;
-
   ServingState& state_;
   ModelRegistry& models_;
   engine::Engine& engine_;

@@ -1,0 +1,170 @@
+// SourcesCall: one call on a list of sources, from the look at the whole to the one answer.
+// Decoding and scoring say what they do with a source. Private to serving.
+#ifndef BEAMWRIGHT_SERVER_SERVING_SOURCES_CALL_H_
+#define BEAMWRIGHT_SERVER_SERVING_SOURCES_CALL_H_
+
+#include <atomic>
+#include <functional>
+#include <new>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "ops/base/fault_point.h"
+#include "ops/base/status.h"
+#include "server/serving/decoder.h"
+#include "server/serving/source_errors.h"
+#include "server/status/error_details.h"
+
+namespace beamwright::serving {
+
+inline const v1::Decoded& ContentOf(const v1::Result& result) { return result.decoded(); }
+inline const v1::Scored& ContentOf(const v1::ScoreResult& result) { return result.scored(); }
+inline void SetContent(v1::Decoded decoded, v1::Result& result) {
+  *result.mutable_decoded() = std::move(decoded);
+}
+inline void SetContent(v1::Scored scored, v1::ScoreResult& result) {
+  *result.mutable_scored() = std::move(scored);
+}
+
+// Deletes itself when it is answered.
+template <typename Request, typename Response>
+class SourcesCall {
+ public:
+  using Done = std::function<void(absl::StatusOr<Response>)>;
+
+  void Start(absl::StatusOr<Request> request) {
+    absl::Status status = InTerms(Prepare(request));
+    if (status.ok()) {
+      StartAll(*request);
+    } else if (!decoder_.state().Hold([this, status] { Answer(status); })) {
+      Answer(std::move(status));
+    }
+  }
+
+ protected:
+  using Result =
+      typename std::decay_t<decltype(std::declval<const Response&>().results())>::value_type;
+
+  SourcesCall(Decoder& decoder, const Caller& caller, const SourceNames& names, Done done)
+      : decoder_(decoder),
+        caller_(caller),
+        started_(absl::Now()),
+        names_(names),
+        done_(std::move(done)) {}
+  virtual ~SourcesCall() = default;
+
+  // Sets model_, and looks at the call as a whole.
+  virtual absl::Status Open(Request& request) = 0;
+  virtual int CountSources(const Request& request) const = 0;
+  // Hands a source to the engine, whose answer goes to Finish with the result.
+  virtual void StartSource(int source, Request& request, const engine::CallOptions& options,
+                           Result& result) = 0;
+  // Counts the sources of a call that had some.
+  virtual void CountResults() = 0;
+  // An error in the terms of the request that the client sent.
+  virtual absl::Status InTerms(const absl::Status& status) const { return status; }
+  // Of a call whose sources are all answered.
+  virtual absl::Status Outcome() const {
+    return IsCancelled() ? caller_.cancelled->Outcome(caller_.deadline, absl::Now())
+                         : OutcomeOf(response_.results(), names_);
+  }
+
+  bool IsCancelled() const {
+    return caller_.cancelled != nullptr && caller_.cancelled->cancelled();
+  }
+
+  // On the engine's thread, or at once.
+  template <typename Content>
+  void Finish(absl::StatusOr<Content> content, Result& result) {
+    if (content.ok()) {
+      SetContent(*std::move(content), result);
+    } else {
+      *result.mutable_error() = decoder_.OnWire(InTerms(content.status()));
+    }
+    if (--num_open_ == 0) {
+      decoder_.Reply(response_.results_size(), [this] { Answer(Outcome()); });
+    }
+  }
+
+  Decoder& decoder_;
+  const Caller caller_;
+  const absl::Time started_;
+  ModelPtr model_;
+  Response response_;
+
+ private:
+  absl::Status Prepare(absl::StatusOr<Request>& request) {
+    try {
+      return Check(request);
+    } catch (const std::bad_alloc&) {
+      return status::OutOfMemory();
+    }
+  }
+
+  absl::Status Check(absl::StatusOr<Request>& request) {
+    BW_RETURN_IF_ERROR(FaultPoint("call.admit"));
+    BW_RETURN_IF_ERROR(decoder_.state().CheckAccepting());
+    BW_RETURN_IF_ERROR(request.status());
+    BW_RETURN_IF_ERROR(Open(*request));
+    response_.set_model(model_->name());
+    response_.set_version(model_->version());
+    response_.set_numerics(model_->numerics());
+    return absl::OkStatus();
+  }
+
+  void StartAll(Request& request) {
+    engine::CallOptions options = decoder_.EngineOptions(caller_);
+    const int num_sources = CountSources(request);
+    // All there before the first source is admitted: the engine's thread fills them as they come.
+    std::vector<Result*> results;
+    for (int i = 0; i < num_sources; ++i) {
+      results.push_back(response_.add_results());
+    }
+    timelines_ = decoder_.MakeTimelines(caller_.context, num_sources);
+    // One more than sources, so that the call can't end while this loop still uses it.
+    num_open_ = num_sources + 1;
+    for (size_t i = 0; i < results.size(); ++i) {
+      options.timeline = i < timelines_.size() ? &timelines_[i] : nullptr;
+      StartSource(static_cast<int>(i), request, options, *results[i]);
+    }
+    if (--num_open_ == 0) {
+      Answer(Outcome());
+    }
+  }
+
+  void Answer(absl::Status status) {
+    Decoder::Work work{response_.results_size(), nullptr, timelines_};
+    if constexpr (std::is_same_v<Response, v1::DecodeResponse>) {
+      work.response = &response_;
+    }
+    for (const Result& result : response_.results()) {
+      work.queue_ms += ContentOf(result).queue_ms();
+      work.compute_ms += ContentOf(result).compute_ms();
+    }
+    work.num_failed = CountErrors(response_.results());
+    decoder_.CountCall(caller_, model_.get(), status, started_, work);
+    if (response_.results_size() > 0) {
+      CountResults();
+    } else {
+      decoder_.metrics().CountRejection(status);
+    }
+    if (status.ok()) {
+      done_(std::move(response_));
+    } else {
+      done_(std::move(status));
+    }
+    delete this;
+  }
+
+  const SourceNames names_;
+  const Done done_;
+  std::vector<engine::Timeline> timelines_;  // of the first sources, if somebody traces them
+  std::atomic<int> num_open_{0};
+};
+
+}  // namespace beamwright::serving
+
+#endif  // BEAMWRIGHT_SERVER_SERVING_SOURCES_CALL_H_
