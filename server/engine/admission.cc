@@ -75,7 +75,7 @@ absl::Status Admission::Enqueue(std::unique_ptr<Request>& request) {
   }
   Estimator::Forecast forecast =
       estimator_.Of(request->model->name(), request->source.source_length, request->max_steps, now);
-  if (request->scorer.has_value()) {
+  if (request->knows_steps) {
     forecast.steps = request->max_steps;
   }
   if (request->cut_at != absl::InfiniteFuture()) {
@@ -164,7 +164,7 @@ void Admission::CountIn(Queued& queued) {
                 begin = clock_()](auto answer) {
           const absl::Time now = clock_();
           CountOut(request.call.tenant, rows, cost);
-          Learn(*request.model, request.source.source_length, answer, now - begin);
+          Learn(request, answer, now - begin);
           TellEnd(request, answer.status().code(), now);
           done(std::move(answer));
         };
@@ -190,17 +190,14 @@ void Admission::TellEnd(const Request& request, absl::StatusCode code, absl::Tim
                        (has_begun ? request.started : now) - request.accepted, request.row_steps});
 }
 
-void Admission::Learn(const DecodeModel& model, int length,
-                      const absl::StatusOr<v1::Decoded>& decoded, absl::Duration took) {
+void Admission::Learn(const Request& request, const absl::StatusOr<v1::Decoded>& decoded,
+                      absl::Duration took) {
   if (!decoded.ok()) {
     return;
   }
-  int steps = 1;
-  for (const v1::Hypothesis& hypothesis : decoded->hypotheses()) {
-    steps = std::max(steps, hypothesis.tokens_size());
-  }
+  const int steps = request.CountSteps(*decoded);
   absl::MutexLock lock(&mutex_);
-  estimator_.Finished(model.name(), length, steps, took, clock_());
+  estimator_.Finished(request.model->name(), request.source.source_length, steps, took, clock_());
 }
 
 Admission::Running Admission::AllRunning() const {

@@ -102,10 +102,10 @@ class Admission {
   void CountIn(Queued& queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountOut(const TenantPtr& tenant, int rows, double cost);
   void TellEnd(const Request& request, absl::StatusCode code, absl::Time now) const;
-  void Learn(const DecodeModel& model, int length, const absl::StatusOr<v1::Decoded>& decoded,
+  void Learn(const Request& request, const absl::StatusOr<v1::Decoded>& decoded,
              absl::Duration took);
   // The steps of a given target are known beforehand.
-  void Learn(const DecodeModel&, int, const absl::StatusOr<v1::Scored>&, absl::Duration) {}
+  void Learn(const Request&, const absl::StatusOr<v1::Scored>&, absl::Duration) {}
 
   const EngineOptions options_;
   const Clock clock_;

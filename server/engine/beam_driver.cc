@@ -38,11 +38,14 @@ int64_t BeamDriver::reserved_bytes() const {
   return bytes;
 }
 
-void BeamDriver::Join(std::unique_ptr<Request> request) { requests_.push_back(std::move(request)); }
+void BeamDriver::Join(std::unique_ptr<Request> request) {
+  // Requests of a model are of its kind.
+  requests_.emplace_back(static_cast<BeamRequest*>(request.release()));
+}
 
 void BeamDriver::DropDead(EngineObserver* observer) {
   const absl::Time now = absl::Now();
-  const auto is_dead = [&](const std::unique_ptr<Request>& request) {
+  const auto is_dead = [&](const std::unique_ptr<BeamRequest>& request) {
     if (request->is_answered) {
       return true;
     }
@@ -90,7 +93,11 @@ absl::Status BeamDriver::RunDecoders(const ops::ExecutionContext& context, Under
     }
   }
   // From here on nothing is asked of the searches, so that others may cut them.
-  const Underway::Scope scope(underway, *model_, requests_, this);
+  under_way_.clear();
+  for (const auto& request : requests_) {
+    under_way_.push_back(request.get());
+  }
+  const Underway::Scope scope(underway, *model_, under_way_, this);
   BW_RETURN_IF_ERROR(FaultPoint("engine.step"));
   for (size_t decoder = 0; decoder < runners_.size(); ++decoder) {
     StepRunner& runner = runners_[decoder];
@@ -257,7 +264,7 @@ void BeamDriver::AdvanceSearches() {
   Finish(finished);
 }
 
-absl::Status BeamDriver::Advance(size_t first_row, AttentionRows& attention, Request& request) {
+absl::Status BeamDriver::Advance(size_t first_row, AttentionRows& attention, BeamRequest& request) {
   const int num_rows = request.step_rows;
   if (request.reads_attention) {
     BW_RETURN_IF_ERROR(
@@ -301,7 +308,7 @@ search::RowCandidates BeamDriver::Candidates(size_t row) {
 }
 
 void BeamDriver::End(const absl::Status& why) {
-  CutSearches(search::FinishReason::kShutdown, [](const Request& r) { return r.may_be_cut; });
+  CutSearches(search::FinishReason::kShutdown, [](const BeamRequest& r) { return r.may_be_cut; });
   for (auto& request : requests_) {
     request->Fail(why);
   }
@@ -327,7 +334,8 @@ absl::Duration BeamDriver::Step(const ops::ExecutionContext& context, EngineObse
                                 Underway* underway) {
   most_bytes_ = std::max(most_bytes_, reserved_bytes());
   const absl::Time now = absl::Now();
-  CutSearches(search::FinishReason::kDeadline, [now](const Request& r) { return now >= r.cut_at; });
+  CutSearches(search::FinishReason::kDeadline,
+              [now](const BeamRequest& r) { return now >= r.cut_at; });
   DropDead(observer);
   repeats_ = repeats_ && std::any_of(requests_.begin(), requests_.end(),
                                      [](const auto& request) { return request->takes_part; });

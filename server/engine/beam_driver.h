@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "server/engine/beam_request.h"
 #include "server/engine/driver.h"
-#include "server/engine/request.h"
 #include "server/engine/step_runner.h"
 #include "server/engine/underway.h"
 
@@ -35,10 +35,10 @@ class BeamDriver : public Driver {
   void Resume(std::shared_ptr<const DecodeModel> model) override { model_ = std::move(model); }
 
  private:
-  using Requests = std::vector<std::unique_ptr<Request>>;
+  using Requests = std::vector<std::unique_ptr<BeamRequest>>;
 
   void DropDead(EngineObserver* observer);
-  void TellCancelled(Request& request, absl::Time now, EngineObserver& observer) const;
+  void TellCancelled(BeamRequest& request, absl::Time now, EngineObserver& observer) const;
   // Cuts the searches that are to be; they leave with what they have.
   template <typename Which>
   void CutSearches(search::FinishReason reason, Which which);
@@ -57,13 +57,13 @@ class BeamDriver : public Driver {
   absl::Status MixMembers(size_t row, absl::Span<const float>& scores);
   absl::Status ScoreRow(size_t row);
   // Advances one request, whose rows begin at `first_row`, by what the scans found.
-  absl::Status Advance(size_t first_row, AttentionRows& attention, Request& request);
+  absl::Status Advance(size_t first_row, AttentionRows& attention, BeamRequest& request);
   // What the scan found for a row, as the search takes it; a view until the next step.
   search::RowCandidates Candidates(size_t row);
-  static void TellProgress(Request& request);
+  static void TellProgress(BeamRequest& request);
   // Answers those whose search is done.
   static void Finish(const Requests& finished);
-  static void Finish(absl::Span<Request* const> finished);
+  static void Finish(absl::Span<BeamRequest* const> finished);
 
   std::shared_ptr<const DecodeModel> model_;
   int64_t most_bytes_ = 0;
@@ -75,10 +75,11 @@ class BeamDriver : public Driver {
   absl::Time looked_ = absl::InfinitePast();
   Requests requests_;
   std::vector<StepRunner> runners_;  // by decoder of the model
+  std::vector<Request*> under_way_;  // all of them, for Underway
   // Of the step under way; members, so that steady steps allocate nothing. By row of the model's
   // own decoder:
   struct RowOwner {
-    Request* request;
+    BeamRequest* request;
     int row;  // among its own
   };
   std::vector<RowOwner> owners_;

@@ -11,13 +11,14 @@
 
 namespace beamwright::engine {
 
-void BeamDriver::TellCancelled(Request& request, absl::Time now, EngineObserver& observer) const {
+void BeamDriver::TellCancelled(BeamRequest& request, absl::Time now,
+                               EngineObserver& observer) const {
   const absl::Time when = request.call.cancelled->when(now);
   const int steps = request.rows().num_steps() == 0 ? 0 : when >= looked_ ? 1 : 2;
   observer.OnCancelled(*model_, steps, std::max(now - when, absl::ZeroDuration()));
 }
 
-void BeamDriver::TellProgress(Request& request) {
+void BeamDriver::TellProgress(BeamRequest& request) {
   if (request.call.progress == nullptr || !request.search.has_value()) {
     return;
   }
@@ -37,21 +38,21 @@ void BeamDriver::TellProgress(Request& request) {
 }
 
 void BeamDriver::Finish(const Requests& finished) {
-  std::vector<Request*> views;
+  std::vector<BeamRequest*> views;
   for (const auto& request : finished) {
     views.push_back(request.get());
   }
   Finish(views);
 }
 
-void BeamDriver::Finish(absl::Span<Request* const> finished) {
+void BeamDriver::Finish(absl::Span<BeamRequest* const> finished) {
   if (finished.empty()) {
     return;
   }
   FaultPoint("engine.reply").IgnoreError();
   std::vector<const search::BeamSearch*> searches;
-  std::vector<Request*> decoded;
-  for (Request* const request : finished) {
+  std::vector<BeamRequest*> decoded;
+  for (BeamRequest* const request : finished) {
     if (request->call.timeline != nullptr) {
       request->call.timeline->searched = absl::Now();
     }
@@ -96,7 +97,7 @@ void BeamDriver::AnswerMeanwhile(absl::Time now, const absl::Status& end,
           request->search->Cut(at_deadline ? search::FinishReason::kDeadline
                                            : search::FinishReason::kShutdown)) {
         TellProgress(*request);
-        Request* const cut = request.get();
+        BeamRequest* const cut = request.get();
         Finish(absl::MakeConstSpan(&cut, 1));
         continue;
       }

@@ -7,6 +7,8 @@
 #include "absl/strings/numbers.h"
 #include "ops/base/status.h"
 #include "ops/decoder/decoder_form.h"
+#include "server/engine/compile_graphs.h"
+#include "server/engine/self_check.h"
 #include "server/fusion/arpa.h"
 
 namespace beamwright::engine {

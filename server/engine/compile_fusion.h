@@ -13,12 +13,6 @@ namespace beamwright::engine {
 // name the field of model.textproto, or file and line.
 absl::Status CompileFusion(model::Bundle& bundle, DecodeModel::Parts& parts);
 
-// Which kind of scores a graph gives.
-ops::ScoreKind KindOf(v1::LogitsKind kind);
-
-// Compiles the encoder that parts.config describes.
-absl::Status CompileEncoder(ops::Graph graph, DecodeModel::Parts& parts);
-
 }  // namespace beamwright::engine
 
 #endif  // BEAMWRIGHT_SERVER_ENGINE_COMPILE_FUSION_H_

@@ -20,6 +20,7 @@
 namespace beamwright::engine {
 
 class ParkedDrivers;
+class SearchKind;
 
 struct CompileOptions {
   // Instead of what model.textproto says.
@@ -34,6 +35,8 @@ struct CompileOptions {
   int max_beam_size = 0;
   // Of a precision that `auto` chose; see DecodeModel::precision_note.
   std::shared_ptr<const std::string> precision_note;
+  // How its sources are searched for (server/engine/search_kind.h); null: by beam search.
+  const SearchKind* search = nullptr;
 };
 
 // Immutable and thread-safe.
@@ -66,6 +69,9 @@ class DecodeModel {
   std::string encodes_apart() const;
   // Everything that DescribeModel tells.
   v1::ModelDescription Describe() const;
+
+  // How its sources are searched for (server/engine/search_kind.h).
+  const SearchKind& search() const;
 
   // The compiled parts; for the engine.
   struct Parts;

@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "beamwright/v1/decode.pb.h"
 #include "server/engine/engine.h"
-#include "server/engine/request.h"
+#include "server/engine/prepared_source.h"
 #include "server/search/options.h"
 #include "server/status/fault.h"
 

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/engine/encode.h"
-#include "server/engine/make_driver.h"
 #include "server/engine/parked_drivers.h"
+#include "server/engine/search_kind.h"
 #include "server/status/error_details.h"
 
 namespace beamwright::engine {
@@ -123,7 +123,7 @@ Driver& Lane::DriverOf(std::shared_ptr<const DecodeModel> model) {
   if (found == drivers_.end()) {
     std::unique_ptr<Driver> driver = ParkedDrivers::Take(model);
     if (driver == nullptr) {
-      driver = MakeDriver(std::move(model));
+      driver = model->search().MakeDriver(model);
     }
     found = drivers_.emplace(key, std::move(driver)).first;
   }
@@ -188,7 +188,7 @@ Lane::Left Lane::AnswerMeanwhile(const Underway::Work& work, absl::Time now,
     driver->AnswerMeanwhile(now, end, options_.observer);
   }
   Left left;
-  for (const auto& request : *work.requests) {
+  for (Request* const request : work.requests) {
     // Of a step: its driver has looked.
     if (work.driver == nullptr && !request->is_answered) {
       const absl::Status status = end.ok() ? request->CheckAlive(now) : end;
@@ -224,7 +224,7 @@ void Lane::Look(absl::Time now, const absl::Status& end,
   }
   bool is_out = false;
   if (is_late) {
-    for (const auto& request : *work.requests) {
+    for (Request* const request : work.requests) {
       request->Fail(TimedOut(took));
     }
     is_out = hangs_.TimedOut(*work.model, now);

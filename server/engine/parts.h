@@ -56,6 +56,7 @@ struct DecodeModel::Parts : ops::SteppedDecoder {
   PartPrecisions precision;
   v1::ModelConfig config;
   CompileOptions options;
+  const SearchKind* search = nullptr;
   mutable OptionsCache resolved_options;
   std::shared_ptr<const model::TextCodec> source;
   std::shared_ptr<const model::TextCodec> target;
@@ -102,37 +103,6 @@ struct DecodeModel::Parts : ops::SteppedDecoder {
     return member_weights.empty() ? 1 : static_cast<int>(member_weights.size());
   }
 };
-
-// Compiles the decoder as the configuration says, and finds where its inputs come from. Errors name
-// the field of model.textproto or the layer.
-absl::Status CompileDecoder(ops::Graph graph, DecodeModel::Parts& parts);
-
-// The initial state of an input that starts from a constant, [1, ...]. InvalidArgument: the graph
-// leaves an extent of it open.
-absl::StatusOr<ops::Tensor> ConstantInput(const DecodeModel::Parts& parts,
-                                          const DecoderInput& input);
-
-// What an input of `kind` holds for `rows` sources of `length` tokens: [rows] or [rows, length].
-absl::StatusOr<ops::Tensor> LengthTensor(v1::LengthInput kind, ops::DType dtype, int64_t rows,
-                                         int64_t length);
-
-// The encoder's inputs for stacked sources [rows, length, ...].
-absl::StatusOr<std::vector<ops::Tensor>> EncoderInputs(const DecodeModel::Parts& parts,
-                                                       ops::Tensor sources);
-
-// The decoder's inputs (one per parts.inputs) for source `row` of a run of the encoder over
-// `num_sources` of `source_length` tokens.
-absl::StatusOr<std::vector<ops::Tensor>> DecoderInputs(const DecodeModel::Parts& parts,
-                                                       absl::Span<const ops::Tensor> encoded,
-                                                       int64_t num_sources, int64_t row,
-                                                       int64_t source_length);
-
-// Index `row` of an axis, which stays with extent 1.
-ops::Tensor TakeRow(const ops::Tensor& tensor, int axis, int64_t row);
-
-// The self-checks at load: rows stacked and sources encoded together must give the bits that they
-// give alone; where they do not, the parts fall back to one at a time.
-absl::Status SelfCheck(DecodeModel::Parts& parts);
 
 }  // namespace beamwright::engine
 

@@ -35,7 +35,7 @@ v1::FinishReason ReasonOf(search::FinishReason reason) {
   return v1::FINISH_REASON_UNSPECIFIED;
 }
 
-void FillHypothesis(const Request& request, const search::Hypothesis& hypothesis,
+void FillHypothesis(const BeamRequest& request, const search::Hypothesis& hypothesis,
                     v1::Hypothesis& out) {
   out.mutable_tokens()->Add(hypothesis.tokens.begin(), hypothesis.tokens.end());
   out.mutable_token_log_probs()->Add(hypothesis.token_log_probs.begin(),
@@ -75,7 +75,7 @@ void FillHypothesis(const Request& request, const search::Hypothesis& hypothesis
 
 // What answers of both kinds tell of the source and of the time that they took.
 template <typename Answer>
-void FillCommon(const Request& request, Answer& answer) {
+void FillCommon(const BeamRequest& request, Answer& answer) {
   answer.set_source_length(request.source.source_length);
   answer.mutable_unknown_positions()->Add(request.source.unknown_positions.begin(),
                                           request.source.unknown_positions.end());
@@ -85,7 +85,8 @@ void FillCommon(const Request& request, Answer& answer) {
 
 }  // namespace
 
-v1::Decoded MakeReply(const Request& request, const std::vector<search::Hypothesis>& hypotheses) {
+v1::Decoded MakeReply(const BeamRequest& request,
+                      const std::vector<search::Hypothesis>& hypotheses) {
   v1::Decoded decoded;
   for (const search::Hypothesis& hypothesis : hypotheses) {
     FillHypothesis(request, hypothesis, *decoded.add_hypotheses());
@@ -101,7 +102,7 @@ v1::Decoded MakeReply(const Request& request, const std::vector<search::Hypothes
   return decoded;
 }
 
-v1::Scored MakeScored(const Request& request) {
+v1::Scored MakeScored(const BeamRequest& request) {
   v1::Scored scored;
   for (const search::Hypothesis& result : request.scorer->results()) {
     v1::ScoredTarget& target = *scored.add_targets();

@@ -4,14 +4,15 @@
 
 #include <vector>
 
-#include "server/engine/request.h"
+#include "server/engine/beam_request.h"
 
 namespace beamwright::engine {
 
-v1::Decoded MakeReply(const Request& request, const std::vector<search::Hypothesis>& hypotheses);
+v1::Decoded MakeReply(const BeamRequest& request,
+                      const std::vector<search::Hypothesis>& hypotheses);
 
 // Of a request whose targets are all scored.
-v1::Scored MakeScored(const Request& request);
+v1::Scored MakeScored(const BeamRequest& request);
 
 }  // namespace beamwright::engine
 

@@ -1,52 +1,37 @@
-// A request inside the engine: what was asked, its search, and its place in the running batch.
+// A request inside the engine: what was asked, what it takes, and how it is answered. How it is
+// searched for is known to its kind alone (search_kind.h). Private to engine/.
 #ifndef BEAMWRIGHT_SERVER_ENGINE_REQUEST_H_
 #define BEAMWRIGHT_SERVER_ENGINE_REQUEST_H_
 
 #include <memory>
-#include <optional>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/time/time.h"
-#include "server/engine/attention.h"
 #include "server/engine/engine.h"
-#include "server/engine/parts.h"
-#include "server/engine/step_runner.h"
-#include "server/fusion/row_scorer.h"
-#include "server/search/beam_search.h"
-#include "server/search/stable_tokens.h"
-#include "server/search/target_scorer.h"
+#include "server/engine/prepared_source.h"
 #include "server/status/error_details.h"
 
 namespace beamwright::engine {
 
-// A source in the form that the encoder, or the decoder, takes.
-struct PreparedSource {
-  int source_length = 0;
-  std::vector<int32_t> ids;  // of text and ids
-  std::vector<int32_t> unknown_positions;
-  std::optional<ops::Tensor> encoder_input;  // [1, length, ...]
-  std::vector<ops::Tensor> decoder_inputs;   // where there is no encoder: [1, ...] per parts.inputs
-};
+// What encoders computed of sources that were encoded together.
+struct EncodedSources {
+  int64_t num_sources = 0;
+  // By member of an ensemble; empty for one that shares the model's own encoder, the first.
+  std::vector<std::vector<ops::Tensor>> outputs;
 
-// One decoder of the model at work for a request.
-struct RequestDecoder {
-  bool is_used = false;
-  DecoderRows rows;
-};
-
-// One of the scorers that count in a request.
-struct RequestScorer {
-  std::string name;
-  int decoder = -1;                         // that says it; -1:
-  std::unique_ptr<fusion::RowScorer> rows;  // who says it
+  const std::vector<ops::Tensor>& of_member(int member) const {
+    const std::vector<ops::Tensor>& own = outputs[static_cast<size_t>(member)];
+    return own.empty() ? outputs[0] : own;
+  }
 };
 
 struct Request {
   Request() = default;
   // One that goes without its answer was lost on the way to it, because memory ran out there, and
   // is told so.
-  ~Request() {
+  virtual ~Request() {
     if (!is_answered) {
       Fail(status::OutOfMemory());
     }
@@ -56,15 +41,10 @@ struct Request {
 
   std::shared_ptr<const DecodeModel> model;
   PreparedSource source;
-  // One of them.
-  std::optional<search::BeamSearch> search;
-  std::optional<search::TargetScorer> scorer;
   int beam_size = 0;  // most rows
+  // Most steps, or how many it makes for certain.
   int max_steps = 0;
-  bool wants_lattice = false;
-  v1::Attention wants_attention = v1::ATTENTION_NONE;
-  bool reads_attention = false;  // for the answer, or for the search
-  AttentionHistory attention;
+  bool knows_steps = false;
   int64_t price_bytes = 0;
   CallOptions call;
   bool may_be_cut = false;  // the search may answer with what it has
@@ -73,25 +53,21 @@ struct Request {
   std::variant<Engine::Callback, Engine::ScoreCallback> done;
   bool is_answered = false;
   int64_t row_steps = 0;  // SourceFacts
-  // Of the step under way, or to be repeated: whether it takes part, and with how many rows.
+  // Of the step under way, or to be repeated: whether it takes part.
   bool takes_part = false;
-  int step_rows = 0;
   // Its encoder run was given up because of others in it.
   bool encodes_alone = false;
   absl::Time accepted;
   absl::Time started;
-  // Of a stream: what was told, and when its first token was.
-  search::StableTokens stable;
-  absl::Time first_token = absl::InfinitePast();
 
-  std::vector<RequestDecoder> decoders;  // by decoder of the model
-  std::vector<RequestScorer> scorers;    // in the order of the search's options
-
-  // Makes `decoders` and `scorers` for the search's options; CTC's rows come with the encoder's
-  // results.
-  void Prepare();
-  // A step of the search, and of those scorers that follow it row by row.
-  absl::Status Advance(absl::Span<const search::RowCandidates> candidates);
+  // Takes what it needs of its source, number `row` of those that were encoded: what its first step
+  // starts from.
+  virtual absl::Status Start(const ops::ExecutionContext& context, const EncodedSources& encoded,
+                             int64_t row) = 0;
+  // The same where the model has no encoder.
+  virtual absl::Status StartAlone(const ops::ExecutionContext& context) = 0;
+  // How many steps led to the answer: what forecasts for others are made from.
+  virtual int CountSteps(const v1::Decoded& answer) const;
 
   // OK, or why the request must end now.
   absl::Status CheckAlive(absl::Time now) const;
@@ -115,25 +91,7 @@ struct Request {
     is_answered = true;
     std::get<std::function<void(absl::StatusOr<Answer>)>>(done)(std::move(answer));
   }
-  // What decides about its rows.
-  search::RowSearch& rows() {
-    return scorer.has_value() ? static_cast<search::RowSearch&>(*scorer) : *search;
-  }
-  const search::SearchOptions& search_options() const {
-    return scorer.has_value() ? scorer->options() : search->options();
-  }
 };
-
-// Tokenises or converts a source and checks it against the model: InvalidArgument naming the field.
-absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source);
-
-// The longest source that the model, or else anything here, takes.
-int MaxSourceLength(const DecodeModel& model);
-
-// Bytes that a request holds at most while it runs: states and history of its rows, values that its
-// steps share.
-int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& options,
-                   int source_length, bool keeps_attention);
 
 }  // namespace beamwright::engine
 

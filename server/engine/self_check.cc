@@ -8,7 +8,8 @@
 #include <random>
 
 #include "ops/base/status.h"
-#include "server/engine/parts.h"
+#include "server/engine/model_inputs.h"
+#include "server/engine/self_check.h"
 #include "server/engine/trial_sources.h"
 
 namespace beamwright::engine {

@@ -11,8 +11,8 @@
 #include "server/engine/admission.h"
 #include "server/engine/engine.h"
 #include "server/engine/hangs.h"
-#include "server/engine/make_request.h"
 #include "server/engine/scheduler.h"
+#include "server/engine/search_kind.h"
 #include "server/engine/supervisor.h"
 #include "server/status/error_details.h"
 
@@ -36,14 +36,14 @@ class StreamingEngine : public Engine {
   void DecodeResolved(std::shared_ptr<const DecodeModel> model, v1::Source source,
                       std::shared_ptr<const ResolvedOptions> options, const CallOptions& call,
                       Callback done) override {
-    Accept([&] { return MakeRequest(options_, std::move(model), source, *options, call); },
+    Accept([&] { return model->search().MakeRequest(options_, model, source, *options, call); },
            std::move(done));
   }
 
   void Score(std::shared_ptr<const DecodeModel> model, v1::ScoreSource source,
              const v1::ScoreOptions& options, const CallOptions& call,
              ScoreCallback done) override {
-    Accept([&] { return MakeScoreRequest(options_, std::move(model), source, options, call); },
+    Accept([&] { return model->search().MakeScoreRequest(options_, model, source, options, call); },
            std::move(done));
   }
 

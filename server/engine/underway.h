@@ -4,12 +4,10 @@
 #ifndef BEAMWRIGHT_SERVER_ENGINE_UNDERWAY_H_
 #define BEAMWRIGHT_SERVER_ENGINE_UNDERWAY_H_
 
-#include <memory>
-#include <vector>
-
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "absl/types/span.h"
 #include "ops/base/interruption.h"
 #include "server/engine/request.h"
 
@@ -19,22 +17,21 @@ class Driver;
 
 class Underway {
  public:
-  using Requests = std::vector<std::unique_ptr<Request>>;
-
   // `parent`: whatever else interrupts the work; may be null.
   explicit Underway(const Interruption* parent) : interruption_(parent) {}
 
-  // While it lives the thread that made it leaves `requests` (but for what the model computes of
-  // them) to whoever holds the mutex, and so all else that its lane has. `underway` may be null:
-  // nobody looks. driver: whose step it is; null: an encoder run.
+  // While it lives the thread that made it leaves `requests`, which must live as long (but for what
+  // the model computes of them), to whoever holds the mutex, and so all else that its lane has.
+  // `underway` may be null: nobody looks. driver: whose step it is; null: an encoder run.
   class Scope {
    public:
-    Scope(Underway* underway, const DecodeModel& model, const Requests& requests, Driver* driver)
+    Scope(Underway* underway, const DecodeModel& model, absl::Span<Request* const> requests,
+          Driver* driver)
         : underway_(underway) {
       if (underway_ != nullptr) {
         absl::MutexLock lock(&underway_->mutex_);
         underway_->interruption_.Reset();
-        underway_->work_ = {&model, &requests, driver, absl::Now()};
+        underway_->work_ = {&model, requests, driver, absl::Now()};
       }
     }
     ~Scope() {
@@ -52,7 +49,7 @@ class Underway {
 
   struct Work {
     const DecodeModel* model = nullptr;  // null: nothing is under way
-    const Requests* requests = nullptr;
+    absl::Span<Request* const> requests;
     Driver* driver = nullptr;
     absl::Time since;
   };

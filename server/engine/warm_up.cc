@@ -11,7 +11,7 @@
 #include "ops/base/status.h"
 #include "server/engine/engine.h"
 #include "server/engine/parts.h"
-#include "server/engine/request.h"
+#include "server/engine/prepared_source.h"
 #include "server/engine/request_lines.h"
 #include "server/engine/trial_sources.h"
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/server/engine/table_bundle.h"
+#include "tests/server/engine/waiting_request.h"
 
 namespace beamwright::engine {
 namespace {
@@ -35,7 +36,7 @@ class AdmissionTest : public ::testing::Test {
   }
 
   std::unique_ptr<Request> Ask(int rows) {
-    auto request = std::make_unique<Request>();
+    auto request = std::make_unique<engine_testing::WaitingRequest>();
     request->model = model_;
     request->source.source_length = 1;
     request->beam_size = rows;
@@ -135,10 +136,7 @@ TEST_F(AdmissionTest, ACostIsTheStepsForecastOrThoseOfAGivenTarget) {
   EXPECT_EQ(admission_->Tenants()[0].waiting_cost, 3 * kSteps);
   Take();
   auto scored = Ask(2);
-  search::SearchOptions options;
-  options.vocabulary_size = engine_testing::kVocabulary;
-  options.end_tokens = {1};
-  scored->scorer = *search::TargetScorer::Create(options, {{3, 1}});
+  scored->knows_steps = true;
   scored->max_steps = 77;
   ASSERT_TRUE(admission_->Enqueue(scored).ok());
   EXPECT_EQ(admission_->Tenants()[0].waiting_cost, 2 * 77);

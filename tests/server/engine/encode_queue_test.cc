@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/server/engine/table_bundle.h"
+#include "tests/server/engine/waiting_request.h"
 
 namespace beamwright::engine {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 using ModelPtr = std::shared_ptr<const DecodeModel>;
 
 std::unique_ptr<Request> Waiting(const ModelPtr& model, int64_t source_length) {
-  auto request = std::make_unique<Request>();
+  auto request = std::make_unique<engine_testing::WaitingRequest>();
   request->model = model;
   request->source.source_length = static_cast<int>(source_length);
   request->source.encoder_input.emplace(ops::DType::kI64, ops::Shape{1, source_length});

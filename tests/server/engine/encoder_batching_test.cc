@@ -9,6 +9,7 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "server/engine/engine.h"
+#include "server/engine/model_inputs.h"
 #include "server/engine/parts.h"
 #include "tests/server/engine/table_bundle.h"
 #include "tests/server/engine/trial_encoders.h"

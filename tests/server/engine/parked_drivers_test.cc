@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "absl/time/clock.h"
+#include "server/engine/beam_request.h"
 #include "server/engine/decode_options.h"
 #include "server/engine/encode.h"
-#include "server/engine/make_driver.h"
-#include "server/engine/request.h"
+#include "server/engine/search_kind.h"
 #include "tests/ops/loop/counted_allocations.h"
 #include "tests/server/engine/fused_bundle.h"
 
@@ -26,7 +26,7 @@ ModelPtr Compiled() {
 
 std::unique_ptr<Driver> TakeOrMake(ModelPtr model) {
   std::unique_ptr<Driver> driver = ParkedDrivers::Take(model);
-  return driver != nullptr ? std::move(driver) : MakeDriver(std::move(model));
+  return driver != nullptr ? std::move(driver) : model->search().MakeDriver(model);
 }
 
 v1::DecodeOptions Options() {
@@ -54,7 +54,7 @@ struct Outcome {
 // One request from its first step to its last.
 Outcome Decode(const ModelPtr& model, Driver& driver, int source_length, int64_t price_bytes = 1) {
   Outcome outcome;
-  auto request = std::make_unique<Request>();
+  auto request = std::make_unique<BeamRequest>();
   request->model = model;
   request->source = *PrepareSource(*model, Ids(source_length));
   request->search.emplace(*search::BeamSearch::Create(
@@ -65,7 +65,7 @@ Outcome Decode(const ModelPtr& model, Driver& driver, int source_length, int64_t
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     outcome.decoded = *std::move(decoded);
   });
-  request->Prepare();
+  request->SetUpDecoders();
   const ops::ExecutionContext context;
   std::vector<std::unique_ptr<Request>> requests;
   requests.push_back(std::move(request));

@@ -1,7 +1,8 @@
 // What single options add to the price of a request.
+#include "server/engine/price.h"
+
 #include <gtest/gtest.h>
 
-#include "server/engine/request.h"
 #include "tests/server/engine/attention_bundle.h"
 
 namespace beamwright::engine {

@@ -119,14 +119,14 @@ class OneRequest {
   OneRequest(const std::shared_ptr<const DecodeModel>& model, const v1::DecodeOptions& options,
              CallOptions call = {})
       : driver_(model) {
-    auto request = std::make_unique<Request>();
+    auto request = std::make_unique<BeamRequest>();
     const auto resolved = *ResolveOptions(*model, options);
     request->model = model;
     request->source = *PrepareSource(*model, Ids({6, 2}));
     request->search =
         *search::BeamSearch::Create(*OptionsForSource(*model, *resolved, request->source));
     request->beam_size = resolved->search.beam_size;
-    request->Prepare();
+    request->SetUpDecoders();
     request->call = std::move(call);
     request->accepted = request->started = absl::Now();
     request->done = Engine::Callback([this](absl::StatusOr<v1::Decoded> answer) {
@@ -142,7 +142,7 @@ class OneRequest {
   }
 
   void Step() { driver_.Step(context_); }
-  Request& request() { return *request_; }  // while it is not answered
+  BeamRequest& request() { return *request_; }  // while it is not answered
   int num_answers() const { return num_answers_; }
   const absl::StatusOr<v1::Decoded>& answer() const { return answer_; }
   const BeamDriver& driver() const { return driver_; }
@@ -150,7 +150,7 @@ class OneRequest {
  private:
   ops::ExecutionContext context_;
   BeamDriver driver_;
-  Request* request_ = nullptr;
+  BeamRequest* request_ = nullptr;
   absl::StatusOr<v1::Decoded> answer_;
   int num_answers_ = 0;
 };

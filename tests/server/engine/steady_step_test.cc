@@ -63,7 +63,7 @@ v1::DecodeOptions WithScorers() {
 
 std::unique_ptr<Request> MakeRequest(const std::shared_ptr<const DecodeModel>& model,
                                      const v1::DecodeOptions& options) {
-  auto request = std::make_unique<Request>();
+  auto request = std::make_unique<BeamRequest>();
   v1::Source source;
   for (int i = 0; i < 3 * kLength; ++i) {
     source.mutable_ids()->add_ids(i % engine_testing::kSourceIds);
@@ -76,7 +76,7 @@ std::unique_ptr<Request> MakeRequest(const std::shared_ptr<const DecodeModel>& m
       *search::BeamSearch::Create(*OptionsForSource(*model, **resolved, request->source)));
   request->beam_size = options.beam_size();
   request->done = Engine::Callback([](const absl::StatusOr<v1::Decoded>&) {});
-  request->Prepare();
+  request->SetUpDecoders();
   return request;
 }
 

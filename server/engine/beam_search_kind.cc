@@ -1,4 +1,4 @@
-#include "server/engine/make_request.h"
+#include "server/engine/beam_search_kind.h"
 
 #include <algorithm>
 #include <string>
@@ -6,7 +6,10 @@
 
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
+#include "server/engine/beam_driver.h"
+#include "server/engine/beam_request.h"
 #include "server/engine/decode_options.h"
+#include "server/engine/price.h"
 #include "server/engine/score_options.h"
 #include "server/status/error_details.h"
 
@@ -18,8 +21,8 @@ absl::Duration CutMargin(absl::Duration time) {
   return std::clamp(time / 10, absl::Milliseconds(5), absl::Milliseconds(100));
 }
 
-std::unique_ptr<Request> NewRequest(const CallOptions& call) {
-  auto request = std::make_unique<Request>();
+std::unique_ptr<BeamRequest> NewRequest(const CallOptions& call) {
+  auto request = std::make_unique<BeamRequest>();
   request->accepted = absl::Now();
   request->started = absl::InfinitePast();
   request->call = call;
@@ -60,7 +63,7 @@ std::string WhatToLower(const DecodeModel& model, const search::SearchOptions& s
 // How many rows and bytes the request takes; ResourceExhausted if that is more than there are.
 absl::Status SetPrice(const EngineOptions& limits, const DecodeModel& model,
                       const search::SearchOptions& search, v1::Attention attention,
-                      Request& request) {
+                      BeamRequest& request) {
   const bool keeps = attention == v1::ATTENTION_HARD || attention == v1::ATTENTION_SOFT;
   request.wants_attention = attention;
   request.reads_attention = keeps || search.coverage_penalty > 0;
@@ -81,17 +84,15 @@ absl::Status SetPrice(const EngineOptions& limits, const DecodeModel& model,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Request>> MakeRequest(const EngineOptions& limits,
-                                                     std::shared_ptr<const DecodeModel> model,
-                                                     const v1::Source& source,
-                                                     const ResolvedOptions& resolved,
-                                                     const CallOptions& call) {
-  std::unique_ptr<Request> request = NewRequest(call);
+absl::StatusOr<std::unique_ptr<Request>> BeamSearchKind::MakeRequest(
+    const EngineOptions& limits, std::shared_ptr<const DecodeModel> model, const v1::Source& source,
+    const ResolvedOptions& options, const CallOptions& call) const {
+  std::unique_ptr<BeamRequest> request = NewRequest(call);
   BW_ASSIGN_OR_RETURN(request->source, PrepareSource(*model, source));
   BW_ASSIGN_OR_RETURN(const search::SearchOptions search,
-                      OptionsForSource(*model, resolved, request->source));
-  request->wants_lattice = resolved.merged.lattice();
-  BW_RETURN_IF_ERROR(SetPrice(limits, *model, search, resolved.merged.attention(), *request));
+                      OptionsForSource(*model, options, request->source));
+  request->wants_lattice = options.merged.lattice();
+  BW_RETURN_IF_ERROR(SetPrice(limits, *model, search, options.merged.attention(), *request));
   request->may_be_cut = search.may_be_cut;
   if (search.may_be_cut && call.deadline != absl::InfiniteFuture()) {
     request->cut_at = call.deadline - CutMargin(call.deadline - request->accepted);
@@ -102,16 +103,14 @@ absl::StatusOr<std::unique_ptr<Request>> MakeRequest(const EngineOptions& limits
     call.timeline->beam_size = search.beam_size;
   }
   request->model = std::move(model);
-  request->Prepare();
+  request->SetUpDecoders();
   return request;
 }
 
-absl::StatusOr<std::unique_ptr<Request>> MakeScoreRequest(const EngineOptions& limits,
-                                                          std::shared_ptr<const DecodeModel> model,
-                                                          const v1::ScoreSource& source,
-                                                          const v1::ScoreOptions& options,
-                                                          const CallOptions& call) {
-  std::unique_ptr<Request> request = NewRequest(call);
+absl::StatusOr<std::unique_ptr<Request>> BeamSearchKind::MakeScoreRequest(
+    const EngineOptions& limits, std::shared_ptr<const DecodeModel> model,
+    const v1::ScoreSource& source, const v1::ScoreOptions& options, const CallOptions& call) const {
+  std::unique_ptr<BeamRequest> request = NewRequest(call);
   BW_ASSIGN_OR_RETURN(ResolvedScoring resolved, ResolveScoring(*model, options));
   BW_ASSIGN_OR_RETURN(std::vector<search::TokenSequence> targets,
                       ReadTargets(*model, resolved.merged, source.targets()));
@@ -125,12 +124,17 @@ absl::StatusOr<std::unique_ptr<Request>> MakeScoreRequest(const EngineOptions& l
   BW_ASSIGN_OR_RETURN(search::TargetScorer scorer,
                       search::TargetScorer::Create(search, std::move(targets)));
   request->scorer = std::move(scorer);
+  request->knows_steps = true;
   if (call.timeline != nullptr) {
     call.timeline->beam_size = search.beam_size;
   }
   request->model = std::move(model);
-  request->Prepare();
+  request->SetUpDecoders();
   return request;
+}
+
+std::unique_ptr<Driver> BeamSearchKind::MakeDriver(std::shared_ptr<const DecodeModel> model) const {
+  return std::make_unique<BeamDriver>(std::move(model));
 }
 
 }  // namespace beamwright::engine

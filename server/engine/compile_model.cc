@@ -1,0 +1,85 @@
+// DecodeModel::Compile: from a bundle to a model.
+#include <algorithm>
+#include <utility>
+
+#include "ops/base/cpu.h"
+#include "ops/base/status.h"
+#include "server/engine/auto_precision.h"
+#include "server/engine/beam_search_kind.h"
+#include "server/engine/compile_fusion.h"
+#include "server/engine/compile_graphs.h"
+#include "server/engine/decode_model.h"
+#include "server/engine/decode_options.h"
+#include "server/engine/parts.h"
+#include "server/engine/self_check.h"
+#include "server/engine/token_lists.h"
+
+namespace beamwright::engine {
+namespace {
+
+absl::Status CheckTarget(const DecodeModel::Parts& parts) {
+  if (parts.target->begin_id() < 0) {
+    return Invalid("target.begin_token: the first step needs a token to read");
+  }
+  if (parts.target->end_ids().empty()) {
+    return Invalid("target.end_tokens: at least one token must end a hypothesis");
+  }
+  return absl::OkStatus();
+}
+
+void Tighten(const CompileOptions& options, v1::LimitsConfig& limits) {
+  const auto lower = [](int own, int other) {
+    return own == 0 || other == 0 ? std::max(own, other) : std::min(own, other);
+  };
+  limits.set_max_source_length(lower(limits.max_source_length(), options.max_source_length));
+  limits.set_max_target_length(lower(limits.max_target_length(), options.max_target_length));
+  limits.set_max_beam_size(lower(limits.max_beam_size(), options.max_beam_size));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
+    model::Bundle bundle, const CompileOptions& options) {
+  const v1::Precision precision = options.precision.value_or(bundle.config.precision());
+  if (precision == v1::PRECISION_AUTO) {
+    return CompileAuto(std::move(bundle), options);
+  }
+  auto parts = std::make_unique<Parts>();
+  parts->name = bundle.name;
+  parts->version = bundle.version;
+  parts->config = bundle.config;
+  Tighten(options, *parts->config.mutable_limits());
+  parts->options = options;
+  static const BeamSearchKind kBeamSearch;
+  parts->search = options.search == nullptr ? &kBeamSearch : options.search;
+  parts->source = bundle.source;
+  parts->target = bundle.target;
+  BW_ASSIGN_OR_RETURN(parts->precision, ResolvePrecision(precision));
+  parts->numerics =
+      absl::StrCat(parts->precision.name, ";", InstructionSet(), ";", BEAMWRIGHT_NUMERICS_BUILD);
+  BW_RETURN_IF_ERROR(CheckTarget(*parts));
+  for (const v1::TokenListConfig& list : bundle.config.token_lists()) {
+    auto trie = ReadTokenList(bundle.token_lists[list.name()], *parts->target);
+    if (!trie.ok()) {
+      return Annotate(trie.status(), list.file());
+    }
+    parts->token_lists[list.name()] = *std::move(trie);
+  }
+  if (bundle.encoder.has_value()) {
+    absl::Status status = CompileEncoder(*std::move(bundle.encoder), *parts);
+    if (!status.ok()) {
+      return Annotate(status, bundle.config.encoder().graph());
+    }
+  }
+  absl::Status status = CompileDecoder(std::move(bundle.decoder), *parts);
+  if (!status.ok()) {
+    return Annotate(status, bundle.config.decoder().graph());
+  }
+  BW_RETURN_IF_ERROR(CompileFusion(bundle, *parts));
+  BW_RETURN_IF_ERROR(SelfCheck(*parts));
+  std::shared_ptr<const DecodeModel> model(new DecodeModel(std::move(parts)));
+  BW_RETURN_IF_ERROR(CheckDefaultOptions(*model));
+  return model;
+}
+
+}  // namespace beamwright::engine
