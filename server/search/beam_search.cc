@@ -62,7 +62,7 @@ BeamSearch::BeamSearch(const SearchOptions& options)
                static_cast<int>(options.constraints.prefix.size()) + options.max_length,
                static_cast<int>(options.scorers.size()) + options.num_members),
       coverage_(options.coverage_penalty),
-      group_size_(options.beam_size / std::max(options.num_groups, NumLists(options))),
+      strategies_(options),
       tokens_({options.begin_token}),
       parents_({0}),
       rows_(1) {
@@ -78,9 +78,9 @@ BeamSearch::BeamSearch(const SearchOptions& options)
   tokens_.reserve(beam_size);
   parents_.reserve(beam_size);
   rows_.reserve(beam_size);
-  cursors_.reserve(beam_size);
-  living_.reserve(beam_size);
-  finishing_.reserve(beam_size);
+  choice_.living.reserve(beam_size);
+  choice_.finishing.reserve(beam_size);
+  choice_.best_ends.resize(lists_.size());
   PrepareStep();
 }
 
@@ -97,85 +97,21 @@ Gains BeamSearch::GainsOf(const SearchOptions& options) const {
   return gains;
 }
 
-bool BeamSearch::IsEnd(int32_t token) const {
-  return std::binary_search(options_.end_tokens.begin(), options_.end_tokens.end(), token);
-}
-
-BeamSearch::StepKind BeamSearch::kind() const {
-  const int generated = num_generated();
-  if (generated < 0) {
-    return StepKind::kPrefix;
-  }
-  if (generated == 0 && options_.constraints.num_alternatives > 0) {
-    return StepKind::kAlternatives;
-  }
-  const bool is_last = generated == options_.max_length - 1;
-  return is_last && options_.at_limit == AtLimit::kForceEnd ? StepKind::kForcedEnd
-                                                            : StepKind::kFree;
-}
-
 int BeamSearch::candidates_per_row() const {
-  const int ends = static_cast<int>(options_.end_tokens.size());
-  int wanted = 0;
-  switch (kind()) {
-    case StepKind::kPrefix:
-    case StepKind::kForcedEnd:
-      break;
-    case StepKind::kAlternatives:
-      wanted = options_.constraints.num_alternatives + ends;
-      break;
-    case StepKind::kFree:
-      wanted = options_.beam_size + ends;
-      if (options_.beam_size == 1) {
-        wanted = options_.end_threshold == 0 ? 1 : 1 + ends;
-      }
-      if (!options_.constraints.required.empty()) {
-        // Watched tokens may be among a row's best without belonging to its other ones.
-        wanted =
-            options_.beam_size + ends + 2 * static_cast<int>(options_.constraints.required.size());
-      }
-      break;
-  }
+  const int wanted = strategies_.At(num_generated()).candidates_per_row(options_);
   return std::min(std::max(wanted, options_.num_top_tokens), options_.vocabulary_size);
 }
 
-RowDraw BeamSearch::DrawOf(int row) const {
-  const SamplingOptions& sampling = options_.sampling;
-  RowDraw draw;
-  draw.seed = sampling.seed;
-  draw.position = static_cast<uint32_t>(num_generated());
-  if (sampling.kind == Sampling::kWithoutReplacement) {
-    draw.kind = DrawKind::kGumbel;
-    draw.stream = static_cast<uint32_t>(row);
-    return draw;
-  }
-  draw.kind = DrawKind::kSample;
-  draw.stream = static_cast<uint32_t>(rows_[static_cast<size_t>(row)].sample);
-  draw.count = num_generated() == 0 ? options_.beam_size : 1;
-  draw.top_k = sampling.top_k;
-  draw.top_p = static_cast<float>(sampling.top_p);
-  draw.min_p = static_cast<float>(sampling.min_p);
-  return draw;
-}
-
 void BeamSearch::PrepareStep() {
-  const StepKind step = kind();
-  rules_ = pipeline_.MakeRules(std::max(num_generated(), 0), step == StepKind::kPrefix);
+  const int generated = num_generated();
+  rules_ = pipeline_.MakeRules(std::max(generated, 0), /*plain=*/generated < 0);
+  for (LiveRow& row : rows_) {
+    row.watched.clear();
+  }
+  const Step step(options_, pipeline_, absl::MakeSpan(rows_), history_.num_steps());
+  strategies_.At(generated).Prepare(step, rules_);
   for (size_t row = 0; row < rules_.size(); ++row) {
-    RowRules& rules = rules_[row];
-    std::vector<int32_t>& watched = rows_[row].watched;
-    watched.clear();
-    if (step == StepKind::kPrefix) {
-      watched = {options_.constraints.prefix[static_cast<size_t>(history_.num_steps())]};
-    } else if (step == StepKind::kForcedEnd) {
-      watched = options_.end_tokens;
-    } else if (!options_.constraints.required.empty()) {
-      pipeline_.AddBankTokens(static_cast<int>(row), watched);
-    }
-    rules.watched = watched;
-    if (options_.sampling.kind != Sampling::kNone && step == StepKind::kFree) {
-      rules.draw = DrawOf(static_cast<int>(row));
-    }
+    rules_[row].watched = rows_[row].watched;
   }
 }
 
@@ -209,13 +145,13 @@ absl::Status BeamSearch::Advance(absl::Span<const RowCandidates> rows) {
   BW_RETURN_IF_ERROR(CheckRows(rows));
   BW_RETURN_IF_ERROR(
       Annotate(coverage_.AddStep(parents_, rows), absl::StrCat("step ", history_.num_steps())));
-  if (absl::Status status = TakePairs(rows); !status.ok()) {
+  if (absl::Status status = Choose(rows); !status.ok()) {
     End();
     return status;
   }
   RecordTopTokens(rows);
   AddStep();
-  if (living_.empty() && num_finished_ == 0) {
+  if (choice_.living.empty() && num_finished_ == 0) {
     return NothingLeft("no live hypothesis has a token of positive probability left",
                        BarringOptions());
   }
@@ -228,6 +164,13 @@ absl::Status BeamSearch::Advance(absl::Span<const RowCandidates> rows) {
     PrepareStep();
   }
   return absl::OkStatus();
+}
+
+absl::Status BeamSearch::Choose(absl::Span<const RowCandidates> rows) {
+  choice_.Clear();
+  Step step(options_, pipeline_, absl::MakeSpan(rows_), history_.num_steps());
+  step.SetCandidates(rows);
+  return strategies_.At(num_generated()).Choose(step, choice_);
 }
 
 void BeamSearch::RecordTopTokens(absl::Span<const RowCandidates> rows) {
@@ -249,13 +192,13 @@ void BeamSearch::AddStep() {
   history_.AddStep();
   tokens_.clear();
   parents_.clear();
-  rows_.resize(living_.size());
-  for (size_t r = 0; r < living_.size(); ++r) {
-    const Pair& pair = living_[r];
+  rows_.resize(choice_.living.size());
+  for (size_t r = 0; r < choice_.living.size(); ++r) {
+    const Pair& pair = choice_.living[r];
     history_.Set(static_cast<int>(r), pair.parent, pair.token, pair.log_prob, pair.parts);
     tokens_.push_back(pair.token);
     parents_.push_back(pair.parent);
-    Row& row = rows_[r];
+    LiveRow& row = rows_[r];
     row.sum = pair.sum;
     row.reward = pair.reward;
     row.fused = pair.fused;
@@ -263,10 +206,13 @@ void BeamSearch::AddStep() {
     row.group = pair.group;
     row.sample = std::max(pair.group, 0);
   }
+  if (num_generated() <= 0) {  // the step read the prefix
+    prefix_sum_ += static_cast<double>(choice_.living[0].log_prob);
+  }
   // A forced end is the limit's doing.
   const bool forced =
       num_generated() == options_.max_length && options_.at_limit == AtLimit::kForceEnd;
-  for (const Pair& pair : finishing_) {
+  for (const Pair& pair : choice_.finishing) {
     ++num_finished_;
     Enter(pair, forced ? FinishReason::kLength : FinishReason::kEos, -1);
   }
@@ -302,12 +248,9 @@ void BeamSearch::Enter(const Pair& pair, FinishReason reason, int live_slot) {
 absl::Status BeamSearch::CutRows() {
   std::string unmet;
   bool any = num_finished_ > 0;
-  for (size_t row = 0; row < living_.size(); ++row) {
-    if (IsDone(rows_[row])) {
-      continue;
-    }
+  for (size_t row = 0; row < choice_.living.size(); ++row) {
     if (pipeline_.MayBeCut(static_cast<int>(row))) {
-      Enter(living_[row], FinishReason::kLength, static_cast<int>(row));
+      Enter(choice_.living[row], FinishReason::kLength, static_cast<int>(row));
       any = true;
     } else if (unmet.empty()) {
       unmet = pipeline_.CuttingOptions(static_cast<int>(row));
@@ -338,17 +281,13 @@ absl::Status BeamSearch::NothingLeft(absl::string_view what, const std::string& 
                    ", and none has finished"));
 }
 
-bool BeamSearch::IsDone(const Row& row) const {
-  return lists_.size() > 1 && row.group >= 0 && lists_[static_cast<size_t>(row.group)].done;
-}
-
 void BeamSearch::UpdateLists() {
   bool all_done = true;
   for (size_t l = 0; l < lists_.size(); ++l) {
     List& list = lists_[l];
     bool has_rows = false;
     double best = -std::numeric_limits<double>::infinity();
-    for (const Row& row : rows_) {
+    for (const LiveRow& row : rows_) {
       if (lists_.size() == 1 || row.group < 0 || static_cast<size_t>(row.group) == l) {
         has_rows = true;
         best = std::max(best, options_.sampling.kind == Sampling::kWithoutReplacement
@@ -356,15 +295,19 @@ void BeamSearch::UpdateLists() {
                                   : row.sum + row.reward + row.fused);
       }
     }
-    list.done = list.done || !has_rows || (num_generated() > 0 && MayStop(list, best));
+    list.done = list.done || !has_rows || (num_generated() > 0 && MayStop(l, best));
     all_done = all_done && list.done;
   }
   if (all_done) {
     End();
   }
+  for (LiveRow& row : rows_) {
+    row.done = lists_.size() > 1 && row.group >= 0 && ListOf(row.group).done;
+  }
 }
 
-bool BeamSearch::MayStop(const List& list, double best_total) const {
+bool BeamSearch::MayStop(size_t index, double best_total) const {
+  const List& list = lists_[index];
   if (options_.sampling.kind == Sampling::kRandom) {
     return false;
   }
@@ -383,7 +326,7 @@ bool BeamSearch::MayStop(const List& list, double best_total) const {
              (is_full && list.best.entries().back().score >= bound);
     }
     case StopMode::kFirst:
-      return list.best_pair_ends;
+      return choice_.best_ends[index];
     case StopMode::kCount:
       return static_cast<double>(list.num_finished) >=
              std::max(1.0, std::round(list.beam_size * options_.patience));

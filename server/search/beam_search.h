@@ -30,14 +30,13 @@
 //
 // Options change these rules where docs/decoding.md says so: a target prefix is read first, in one
 // row; groups of rows are ranked apart; rows with more of the required tokens are ranked apart from
-// rows with fewer; with sampling, chance chooses.
+// rows with fewer; with sampling, chance chooses. Each of these ways to advance is a Strategy
+// (strategies.h); the search keeps what they have in common.
 #ifndef BEAMWRIGHT_SERVER_SEARCH_BEAM_SEARCH_H_
 #define BEAMWRIGHT_SERVER_SEARCH_BEAM_SEARCH_H_
 
-#include <array>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -51,6 +50,8 @@
 #include "server/search/row_search.h"
 #include "server/search/score.h"
 #include "server/search/slot_history.h"
+#include "server/search/step.h"
+#include "server/search/strategies.h"
 
 namespace beamwright::search {
 
@@ -80,12 +81,8 @@ class BeamSearch final : public RowSearch {
   absl::Span<const int32_t> parents() const override { return parents_; }
   absl::Span<const RowRules> rules() const override { return rules_; }
 
-  // How many candidates of each row the search needs in this step for an exact answer; more do no
-  // harm, fewer prune. In general, with E end tokens: min(beam_size + E, vocabulary_size). That is
-  // enough because the first beam_size other pairs of all rows are among the first beam_size other
-  // pairs of their own row, which stand among its first beam_size + E, and an end token's pair that
-  // may finish ranks below beam_size in its row. Of groups' penalties, at most beam_size tokens are
-  // concerned besides a group's own. Greedy search needs one.
+  // How many candidates of each row the search needs in this step for an exact answer (see
+  // Strategy); more do no harm, fewer prune. At most the vocabulary's size.
   int candidates_per_row() const override;
   int num_steps() const override { return history_.num_steps(); }
 
@@ -129,41 +126,11 @@ class BeamSearch final : public RowSearch {
   absl::StatusOr<std::vector<Hypothesis>> Collect(const SlotPaths& paths) const;
 
  private:
-  enum class StepKind : uint8_t {
-    kPrefix,        // reads a token of the target prefix
-    kAlternatives,  // takes several first tokens
-    kForcedEnd,     // the last one: end tokens only
-    kFree,
-  };
-  struct Row {
-    double sum = 0;
-    double reward = 0;
-    double fused = 0;
-    double rank = 0;  // of the pair that made it
-    double base = 0;  // what pairs' ranks start from, in the step under way
-    int group = -1;   // -1: all groups
-    int sample = 0;
-    float best_other = 0;  // log-probability of its best token that is no end token
-    std::vector<int32_t> watched;
-  };
-  // A row's best candidate that has not been ranked yet.
-  struct Cursor {
-    double rank;
-    int32_t row;
-    int32_t candidate;
-  };
-  // A row's candidates joined with what was watched.
-  struct Joined {
-    std::vector<int32_t> tokens;
-    std::vector<float> log_probs;
-    std::vector<float> rank_scores;
-  };
   // Hypotheses that compete for the same n-best list, and when they stop.
   struct List {
     NBestList best;
     int beam_size;
     int64_t num_finished = 0;
-    bool best_pair_ends = false;  // in the last step
     bool done = false;
   };
 
@@ -173,40 +140,16 @@ class BeamSearch final : public RowSearch {
   int num_generated() const {
     return history_.num_steps() - static_cast<int>(options_.constraints.prefix.size());
   }
-  StepKind kind() const;
-  bool IsEnd(int32_t token) const;
   List& ListOf(int group) { return lists_[lists_.size() == 1 ? 0 : static_cast<size_t>(group)]; }
-  bool IsDone(const Row& row) const;
 
   Gains GainsOf(const SearchOptions& options) const;
   absl::Status CheckRows(absl::Span<const RowCandidates> rows) const;
   // Rules, watched tokens and draws of the next step.
   void PrepareStep();
-  RowDraw DrawOf(int row) const;
-
-  // Of beam_search_rank.cc: fill living_ and finishing_ from the step's candidates.
-  absl::Status TakePairs(absl::Span<const RowCandidates> rows);
-  absl::Status TakePrefix(const RowCandidates& row);
-  void TakeAlternatives(const RowCandidates& row);
-  void TakeDraws(absl::Span<const RowCandidates> rows);
-  void TakeBest(absl::Span<const RowCandidates> rows);
-  void TakeByGroup(absl::Span<const RowCandidates> rows);
-  void TakeByBank(absl::Span<const RowCandidates> rows);
-  void TakeByNoise(absl::Span<const RowCandidates> rows);
-  absl::Span<const RowCandidates> JoinWatched(absl::Span<const RowCandidates> rows);
-  void StartRanks(absl::Span<const RowCandidates> rows);
-  // What scorers and members of an ensemble say of the pair's token.
-  void TakeParts(const RowCandidates& list, Pair& pair) const;
+  // Fills choice_ from the step's candidates.
+  absl::Status Choose(absl::Span<const RowCandidates> rows);
   // The options that may have left nothing to choose, for a message.
   std::string BarringOptions() const;
-  // Whether the candidate may be chosen at all.
-  bool IsOpen(const RowCandidates& list, size_t candidate, const Row& row) const;
-  Pair MakePair(const RowCandidates& list, size_t candidate, int32_t row) const;
-  void CollectPairs(absl::Span<const RowCandidates> rows, int group);
-  // Takes pairs, which `next` gives best first, until `size` of them live on.
-  template <typename Next>
-  void Choose(Next next, int size, int group);
-  void ChooseSorted(int size, int group);
 
   void RecordTopTokens(absl::Span<const RowCandidates> rows);
   void AddStep();
@@ -214,9 +157,9 @@ class BeamSearch final : public RowSearch {
   void Enter(const Pair& pair, FinishReason reason, int live_slot);
   absl::Status CutRows();
   void UpdateLists();
-  bool MayStop(const List& list, double best_total) const;
+  bool MayStop(size_t index, double best_total) const;
   // Whether something that continues a live row may enter the list yet.
-  bool MayEnter(const List& list, const Row& row) const;
+  bool MayEnter(const List& list, const LiveRow& row) const;
   absl::Status NothingLeft(absl::string_view what, const std::string& names);
   void End();
   absl::StatusOr<Hypothesis> CollectOne(const ListEntry& entry, const SlotPaths& paths) const;
@@ -226,29 +169,20 @@ class BeamSearch final : public RowSearch {
   ScoreTable scores_;
   SlotHistory history_;
   Coverage coverage_;
+  Strategies strategies_;
   absl::Span<RowRules> rules_;  // of the next step, the pipeline's
-  int group_size_;
   double prefix_sum_ = 0;
 
   bool done_ = false;
   int64_t num_finished_ = 0;
   std::vector<int32_t> tokens_;  // one per live row, like the next two
   std::vector<int32_t> parents_;
-  std::vector<Row> rows_;
+  std::vector<LiveRow> rows_;
   std::vector<List> lists_;           // one, or one for each alternative
   std::vector<TopToken> top_tokens_;  // [row][num_top_tokens] of each step; token -1: none
   std::vector<size_t> top_starts_;    // a step's first element in top_tokens_
 
-  // Of the step under way; members so that their memory is kept.
-  std::vector<Cursor> cursors_;  // a heap, best first
-  std::vector<Pair> pairs_;
-  std::vector<Pair> ordered_;
-  std::vector<std::pair<int, int>> bank_turns_;   // bank, pairs of it so far
-  std::vector<std::array<int, 3>> turn_of_pair_;  // turn, -bank, index into pairs_
-  std::vector<Joined> joined_;
-  std::vector<RowCandidates> joined_views_;
-  std::vector<Pair> living_;
-  std::vector<Pair> finishing_;
+  Choice choice_;  // of the last step
 };
 
 }  // namespace beamwright::search

@@ -12,12 +12,12 @@ bool BeamSearch::Cut(FinishReason reason) {
     cut.emplace_back(list.best.capacity(), /*first_slot=*/0);
   }
   bool any = num_finished_ > 0;
-  for (size_t row = 0; !done_ && num_generated() > 0 && row < living_.size(); ++row) {
-    if (IsDone(rows_[row]) || !pipeline_.MayBeCut(static_cast<int>(row))) {
+  for (size_t row = 0; !done_ && num_generated() > 0 && row < choice_.living.size(); ++row) {
+    if (rows_[row].done || !pipeline_.MayBeCut(static_cast<int>(row))) {
       continue;
     }
     any = true;
-    const Pair& pair = living_[row];
+    const Pair& pair = choice_.living[row];
     const ListEntry entry = MakeEntry(pair, reason);
     if (entry.score >= options_.score_threshold) {
       const size_t list = lists_.size() == 1 ? 0 : static_cast<size_t>(pair.group);
@@ -35,7 +35,7 @@ bool BeamSearch::Cut(FinishReason reason) {
   return true;
 }
 
-bool BeamSearch::MayEnter(const List& list, const Row& row) const {
+bool BeamSearch::MayEnter(const List& list, const LiveRow& row) const {
   // What is cut has other lengths than the bound knows, and is listed otherwise.
   if (!list.best.full() || options_.may_be_cut || num_generated() <= 0 ||
       options_.sampling.kind == Sampling::kRandom) {
@@ -59,10 +59,11 @@ void BeamSearch::ListHeads(std::vector<Head>& heads) const {
   for (size_t row = 0; row < rows_.size(); ++row) {
     const List& list =
         lists_[lists_.size() == 1 ? 0 : static_cast<size_t>(std::max(rows_[row].group, 0))];
-    if (history_.num_steps() > 0 && !IsDone(rows_[row]) && MayEnter(list, rows_[row])) {
+    if (history_.num_steps() > 0 && !rows_[row].done && MayEnter(list, rows_[row])) {
       heads.push_back(
           {static_cast<int>(row), history_.num_steps(), is_random ? rows_[row].sample : 0,
-           num_generated() > 0 ? MakeEntry(living_[row], FinishReason::kLength).key : 0, true});
+           num_generated() > 0 ? MakeEntry(choice_.living[row], FinishReason::kLength).key : 0,
+           true});
     }
   }
 }

@@ -1,0 +1,31 @@
+#include "server/search/alternatives_strategy.h"
+
+#include <cmath>
+
+namespace beamwright::search {
+
+int AlternativesStrategy::candidates_per_row(const SearchOptions& options) const {
+  return options.constraints.num_alternatives + static_cast<int>(options.end_tokens.size());
+}
+
+absl::Status AlternativesStrategy::Choose(Step& step, Choice& choice) {
+  const ConstraintOptions& constraints = step.options().constraints;
+  const RowCandidates& row = step.candidates()[0];
+  const double least = std::log(constraints.alternative_min_prob);
+  int left = constraints.num_alternatives;
+  for (size_t i = 0; i < row.tokens.size() && left > 0; ++i) {
+    if (step.IsEnd(row.tokens[i]) || !step.IsOpen(0, i)) {
+      continue;
+    }
+    --left;
+    if (static_cast<double>(LogProb(row, i)) >= least) {
+      Pair pair = step.MakePair(0, i);
+      pair.group = static_cast<int32_t>(choice.living.size());
+      pair.reward += step.pipeline().Reward(0, pair.token, pair.log_prob);
+      choice.living.push_back(pair);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamwright::search
