@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "ops/base/status.h"
-#include "server/engine/make_request.h"
+#include "server/engine/search_kind.h"
 
 namespace beamwright::bench {
 
@@ -15,7 +15,7 @@ absl::StatusOr<RequestPrice> DearestPrice(const std::shared_ptr<const engine::De
   RequestPrice price;
   for (const v1::Source& source : sources) {
     BW_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Request> request,
-                        engine::MakeRequest({}, model, source, *resolved, {}));
+                        model->search().MakeRequest({}, model, source, *resolved, {}));
     price.rows = std::max(price.rows, request->beam_size);
     price.bytes = std::max(price.bytes, request->price_bytes);
   }
