@@ -8,8 +8,9 @@
 // does, by these signs:
 //
 // - It asks whether the server lives, over a connection within the process (a beat), one in 30 ms
-//   while anybody is connected. A beat that is late says that sockets are not read. If no handler
-//   runs in half a second of CPU time either, the connection that was read from most is in the way.
+//   while somebody is connected and the process works. A beat that is late says that sockets are
+//   not read. If no handler runs in half a second of CPU time either, the connection that was read
+//   from most is in the way.
 // - More calls wait for their handlers than the connected clients may have open, or a quarter more
 //   are held (a call that was reset lives until gRPC has told its handler): gRPC reads streams that
 //   are reset faster than it runs handlers, and queues without bound (call_backlog.h).
