@@ -1,12 +1,10 @@
 #include "ops/base/json_writer.h"
 
-#include <rapidjson/prettywriter.h>
-#include <rapidjson/writer.h>
-
 #include <charconv>
 #include <cmath>
 #include <variant>
 
+#include "ops/base/rapidjson.h"
 #include "ops/base/utf8.h"
 
 namespace beamwright {

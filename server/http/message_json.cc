@@ -1,8 +1,6 @@
 #include "server/http/message_json.h"
 
 #include <google/protobuf/util/json_util.h>
-#include <rapidjson/memorystream.h>
-#include <rapidjson/reader.h>
 
 #include <vector>
 
@@ -10,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
+#include "ops/base/rapidjson.h"
 
 namespace beamwright::http {
 namespace {
