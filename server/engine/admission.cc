@@ -200,30 +200,25 @@ void Admission::Learn(const Request& request, const absl::StatusOr<v1::Decoded>&
   estimator_.Finished(request.model->name(), request.source.source_length, steps, took, clock_());
 }
 
-Admission::Running Admission::AllRunning() const {
-  Running all;
-  const auto add = [&all](const Running& running) {
-    all.requests += running.requests;
-    all.rows += running.rows;
-    all.bytes += running.bytes;
-  };
+Reserved Admission::AllRunning() const {
+  Reserved all;
   for (const Stream& stream : streams_) {
-    add(stream.running);
+    all += stream.running;
   }
   for (const auto& [lane, running] : apart_) {
-    add(running);
+    all += running;
   }
   return all;
 }
 
-void Admission::Restart(int stream, const Running& running) {
+void Admission::Restart(int stream, const Reserved& running) {
   absl::MutexLock lock(&mutex_);
   Stream& own = streams_[static_cast<size_t>(stream)];
   own.running = running;
   own.turn_started = clock_();
 }
 
-void Admission::SetApart(const void* lane, const Running& running) {
+void Admission::SetApart(const void* lane, const Reserved& running) {
   absl::MutexLock lock(&mutex_);
   if (running.requests == 0) {
     apart_.erase(lane);
@@ -248,7 +243,7 @@ void Admission::WaitForWork(Stream& stream) {
 }
 
 void Admission::Fill(Stream& stream, Requests& admitted) {
-  const Running all = AllRunning();
+  const Reserved all = AllRunning();
   FairQueue::Room room{options_.max_rows - all.rows, options_.max_bytes - all.bytes};
   const auto num_streams = static_cast<int64_t>(streams_.size());
   // The stream with the fewest rows is always below this.
@@ -271,7 +266,7 @@ void Admission::Fill(Stream& stream, Requests& admitted) {
   }
 }
 
-bool Admission::Take(int number, const Running& running, Requests& admitted, absl::Status& end) {
+bool Admission::Take(int number, const Reserved& running, Requests& admitted, absl::Status& end) {
   Requests dead;
   {
     absl::MutexLock lock(&mutex_);
@@ -317,7 +312,7 @@ void Admission::End(absl::Status why) {
 Engine::Load Admission::load() const {
   absl::MutexLock lock(&mutex_);
   const absl::Time now = clock_();
-  const Running running = AllRunning();
+  const Reserved running = AllRunning();
   Engine::Load load;
   load.waiting = queue_.size();
   load.waiting_by_priority = queue_.sizes();

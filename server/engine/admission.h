@@ -43,23 +43,17 @@ class Admission {
   // From now on what was taken is to end at once, with this error.
   void End(absl::Status why);
 
-  // What a stream has in hand when its turn ends.
-  struct Running {
-    int requests = 0;
-    int rows = 0;
-    int64_t bytes = 0;
-  };
   // For the thread of stream number `stream`: adds to `admitted` what fits beside everything that
   // runs, and no more than the stream's share of it, so that all streams have as much to do; and
   // answers those of the queue that nobody waits for any more. Waits while the stream has nothing
-  // to do at all. False: it ends. `end` is what End gave, OK before.
-  bool Take(int stream, const Running& running, Requests& admitted, absl::Status& end);
+  // to do at all. False: it ends. running: what it has in hand; `end` is what End gave, OK before.
+  bool Take(int stream, const Reserved& running, Requests& admitted, absl::Status& end);
 
   // The stream's thread was replaced by a new one, which has this in hand.
-  void Restart(int stream, const Running& running);
+  void Restart(int stream, const Reserved& running);
   // What a lane that is apart (server/engine/scheduler.h) has in hand, beside the streams';
   // nothing: it is forgotten.
-  void SetApart(const void* lane, const Running& running);
+  void SetApart(const void* lane, const Reserved& running);
   // What End gave, OK before.
   absl::Status end() const {
     absl::MutexLock lock(&mutex_);
@@ -75,13 +69,13 @@ class Admission {
   struct Queued;
 
   struct Stream {
-    Running running;
+    Reserved running;
     absl::Time turn_started = absl::InfiniteFuture();  // infinite: it waits
     uint64_t seen = 0;                                 // news when it looked into the queue last
   };
   void WaitForWork(Stream& stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fill(Stream& stream, Requests& admitted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Running AllRunning() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Reserved AllRunning() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   double RowStepsPerSecond() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return estimator_.row_steps_per_second() * static_cast<double>(streams_.size());
   }
@@ -119,7 +113,7 @@ class Admission {
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);
   std::vector<Stream> streams_ ABSL_GUARDED_BY(mutex_);
-  std::map<const void*, Running> apart_ ABSL_GUARDED_BY(mutex_);
+  std::map<const void*, Reserved> apart_ ABSL_GUARDED_BY(mutex_);
   // Of CheckFull: time since the epoch, and the refusal.
   std::atomic<int64_t> full_until_ns_{0};
   mutable absl::Mutex full_mutex_ ABSL_ACQUIRED_AFTER(mutex_);

@@ -22,22 +22,6 @@ BeamDriver::BeamDriver(std::shared_ptr<const DecodeModel> model) : model_(std::m
   }
 }
 
-int BeamDriver::reserved_rows() const {
-  int rows = 0;
-  for (const auto& request : requests_) {
-    rows += request->beam_size;
-  }
-  return rows;
-}
-
-int64_t BeamDriver::reserved_bytes() const {
-  int64_t bytes = 0;
-  for (const auto& request : requests_) {
-    bytes += request->price_bytes;
-  }
-  return bytes;
-}
-
 void BeamDriver::Join(std::unique_ptr<Request> request) {
   // Requests of a model are of its kind.
   requests_.emplace_back(static_cast<BeamRequest*>(request.release()));
@@ -332,7 +316,7 @@ void BeamDriver::EndStep(const absl::Status& status, const Underway* underway) {
 
 absl::Duration BeamDriver::Step(const ops::ExecutionContext& context, EngineObserver* observer,
                                 Underway* underway) {
-  most_bytes_ = std::max(most_bytes_, reserved_bytes());
+  most_bytes_ = std::max(most_bytes_, reserved().bytes);
   const absl::Time now = absl::Now();
   CutSearches(search::FinishReason::kDeadline,
               [now](const BeamRequest& r) { return now >= r.cut_at; });

@@ -25,9 +25,7 @@ class BeamDriver : public Driver {
   void AnswerMeanwhile(absl::Time now, const absl::Status& end, EngineObserver* observer) override;
   void FailAll(const absl::Status& why) override;
   void End(const absl::Status& why) override;
-  int num_requests() const override { return static_cast<int>(requests_.size()); }
-  int reserved_rows() const override;
-  int64_t reserved_bytes() const override;
+  Reserved reserved() const override { return ReservedFor(requests_); }
   int64_t most_bytes() const override { return most_bytes_; }
   int64_t num_done() const override { return num_done_; }
   bool has_failed() const override { return has_failed_; }

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/engine/reserved.h"
 
 namespace beamwright::ops {
 struct ExecutionContext;
@@ -50,12 +51,9 @@ class Driver {
   // Searches that may be cut answer what they have; all other requests fail with `why`.
   virtual void End(const absl::Status& why) = 0;
 
-  // Of the requests that have not left: their number, and the rows and bytes that the admission
-  // reserved for them.
-  virtual int num_requests() const = 0;
-  virtual int reserved_rows() const = 0;
-  virtual int64_t reserved_bytes() const = 0;
-  bool idle() const { return num_requests() == 0; }
+  // For the requests that have not left.
+  virtual Reserved reserved() const = 0;
+  bool idle() const { return reserved().requests == 0; }
 
   // The most bytes that were reserved in a step so far.
   virtual int64_t most_bytes() const = 0;

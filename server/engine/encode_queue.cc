@@ -84,20 +84,4 @@ EncodeQueue::Requests EncodeQueue::TakeGroup(int64_t positions) {
   return group;
 }
 
-int EncodeQueue::reserved_rows() const {
-  int rows = 0;
-  for (const auto& request : waiting_) {
-    rows += request->beam_size;
-  }
-  return rows;
-}
-
-int64_t EncodeQueue::reserved_bytes() const {
-  int64_t bytes = 0;
-  for (const auto& request : waiting_) {
-    bytes += request->price_bytes;
-  }
-  return bytes;
-}
-
 }  // namespace beamwright::engine

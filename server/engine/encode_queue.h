@@ -37,13 +37,10 @@ class EncodeQueue {
   // none wait.
   Requests TakeGroup(int64_t positions);
 
-  int num_requests() const { return static_cast<int>(waiting_.size()); }
   bool empty() const { return waiting_.empty(); }
   // Positions of the request whose turn it is; there must be one.
   int64_t next_positions() const { return EncodePositions(*waiting_.front()); }
-  // Rows and bytes that are kept for them.
-  int reserved_rows() const;
-  int64_t reserved_bytes() const;
+  Reserved reserved() const { return ReservedFor(waiting_); }
 
  private:
   std::deque<std::unique_ptr<Request>> waiting_;  // in the order of admission

@@ -31,15 +31,11 @@ Lane::Lane(const EngineOptions& options, Hangs& hangs, const Interruption* inter
   context_.num_threads = options.num_threads / options.num_streams;
 }
 
-Admission::Running Lane::Running() const {
-  Admission::Running running = encoding_;
-  running.requests += to_encode_.num_requests();
-  running.rows += to_encode_.reserved_rows();
-  running.bytes += to_encode_.reserved_bytes();
+Reserved Lane::Running() const {
+  Reserved running = encoding_;
+  running += to_encode_.reserved();
   for (const auto& [model, driver] : drivers_) {
-    running.requests += driver->num_requests();
-    running.rows += driver->reserved_rows();
-    running.bytes += driver->reserved_bytes();
+    running += driver->reserved();
   }
   return running;
 }
@@ -78,9 +74,7 @@ int64_t Lane::EncodeGroup(Requests group) {
     }
     positions += EncodePositions(*request);
     context.deadline = std::max(context.deadline, request->call.deadline);
-    ++encoding_.requests;
-    encoding_.rows += request->beam_size;
-    encoding_.bytes += request->price_bytes;
+    encoding_ += request->reserved();
   }
   Requests ready;
   Requests again;
@@ -133,7 +127,7 @@ Driver& Lane::DriverOf(std::shared_ptr<const DecodeModel> model) {
 void Lane::Step(const DecodeModel& model, Driver& driver) {
   const absl::Time begin = absl::Now();
   StepFacts facts;
-  facts.num_rows = driver.reserved_rows();
+  facts.num_rows = driver.reserved().rows;
   const int64_t before = driver.num_done();
   try {
     facts.selection = driver.Step(context_, options_.observer, &underway_);

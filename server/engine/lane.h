@@ -25,7 +25,7 @@ class Lane {
   // `options` and `hangs` must outlive it. interruption: as Underway's parent.
   Lane(const EngineOptions& options, Hangs& hangs, const Interruption* interruption);
 
-  Admission::Running Running() const;
+  Reserved Running() const;
   // What its thread's work must look at.
   const Interruption* interruption() { return &underway_.interruption(); }
   // Takes in what was admitted, encodes some of what waits, and steps every model once. `end`: as
@@ -51,7 +51,7 @@ class Lane {
   // lane's thread has ended.
   const DecodeModel* apart_model = nullptr;
   EncodeQueue inbox;
-  Admission::Running told;
+  Reserved told;
   bool has_ended = false;
 
  private:
@@ -78,7 +78,7 @@ class Lane {
   Underway underway_;
   ops::ExecutionContext context_;
   EncodeQueue to_encode_;
-  Admission::Running encoding_;  // the group whose encoder run is under way
+  Reserved encoding_;  // the group whose encoder run is under way
   std::map<const DecodeModel*, std::unique_ptr<Driver>> drivers_;
 };
 

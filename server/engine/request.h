@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "server/engine/engine.h"
 #include "server/engine/prepared_source.h"
+#include "server/engine/reserved.h"
 #include "server/status/error_details.h"
 
 namespace beamwright::engine {
@@ -59,6 +60,8 @@ struct Request {
   bool encodes_alone = false;
   absl::Time accepted;
   absl::Time started;
+
+  Reserved reserved() const { return {1, beam_size, price_bytes}; }
 
   // Takes what it needs of its source, number `row` of those that were encoded: what its first step
   // starts from.

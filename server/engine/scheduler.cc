@@ -96,15 +96,15 @@ void Scheduler::HandOn(EncodeQueue::Requests& admitted) {
   admitted.erase(std::remove(admitted.begin(), admitted.end(), nullptr), admitted.end());
 }
 
-void Scheduler::TellApart(Lane& lane, Admission::Running running) {
+void Scheduler::TellApart(Lane& lane, Reserved running) {
   lane.told = running;
-  running.requests += lane.inbox.num_requests();
+  running.requests += lane.inbox.reserved().requests;
   admission_.SetApart(&lane, running);
 }
 
 bool Scheduler::TakeApart(Lane& lane, EncodeQueue::Requests& admitted, absl::Status& end) {
   absl::MutexLock lock(&mutex_);
-  Admission::Running running = lane.Running();
+  Reserved running = lane.Running();
   if (running.requests == 0 && lane.inbox.empty()) {
     TellApart(lane, running);
     const auto has_news = [this, &lane]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
@@ -122,11 +122,7 @@ bool Scheduler::TakeApart(Lane& lane, EncodeQueue::Requests& admitted, absl::Sta
   // Half of what there is room for is left to other models.
   admitted = lane.inbox.TakeFront(options_.max_rows / 2 - running.rows,
                                   options_.max_bytes / 2 - running.bytes, running.requests == 0);
-  running.requests += static_cast<int>(admitted.size());
-  for (const auto& request : admitted) {
-    running.rows += request->beam_size;
-    running.bytes += request->price_bytes;
-  }
+  running += ReservedFor(admitted);
   TellApart(lane, running);
   return true;
 }
@@ -150,7 +146,7 @@ void Scheduler::SetApart(Lane& lane, const DecodeModel& model) {
   lane.apart_model = &model;
   lane.is_apart = true;
   ++num_apart_;
-  Admission::Running running = lane.Running();
+  Reserved running = lane.Running();
   TellApart(lane, running);
   admission_.Restart(number_, rest->Running());
 }

@@ -44,7 +44,7 @@ class Scheduler {
   void HandOn(EncodeQueue::Requests& admitted);
   // A new thread takes over what the lane has of other models than `model`. Under the lane's lock.
   void SetApart(Lane& lane, const DecodeModel& model);
-  void TellApart(Lane& lane, Admission::Running running) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellApart(Lane& lane, Reserved running) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const EngineOptions& options_;
   const int number_;

@@ -239,8 +239,8 @@ TEST_F(ProgressTest, CancelReachesTheSearchAtTheNextStep) {
     EXPECT_EQ(one.answer().status().code(), absl::StatusCode::kCancelled);
     EXPECT_EQ(told_after, 0);
     EXPECT_TRUE(one.driver().idle());
-    EXPECT_EQ(one.driver().reserved_rows(), 0);
-    EXPECT_EQ(one.driver().reserved_bytes(), 0);
+    EXPECT_EQ(one.driver().reserved().rows, 0);
+    EXPECT_EQ(one.driver().reserved().bytes, 0);
   }
 }
 

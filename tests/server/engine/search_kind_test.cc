@@ -141,21 +141,7 @@ class FrameDriver : public Driver {
     }
     requests_.clear();
   }
-  int num_requests() const override { return static_cast<int>(requests_.size()); }
-  int reserved_rows() const override {
-    int rows = 0;
-    for (const auto& request : requests_) {
-      rows += request->beam_size;
-    }
-    return rows;
-  }
-  int64_t reserved_bytes() const override {
-    int64_t bytes = 0;
-    for (const auto& request : requests_) {
-      bytes += request->price_bytes;
-    }
-    return bytes;
-  }
+  Reserved reserved() const override { return ReservedFor(requests_); }
   int64_t most_bytes() const override { return 0; }
   int64_t num_done() const override { return num_done_; }
   bool has_failed() const override { return has_failed_; }
