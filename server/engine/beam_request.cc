@@ -43,18 +43,15 @@ absl::StatusOr<fusion::CtcFrames> FramesOf(const ScorerPart& scorer, const Tenso
 
 absl::Status StartCtc(const DecodeModel::Parts& parts, const EncodedSources& encoded, int64_t row,
                       BeamRequest& request) {
-  const std::vector<Tensor>& outputs = encoded.outputs[0];
-
   for (RequestScorer& scorer : request.scorers) {
     const ScorerPart& part = *parts.FindScorer(scorer.name);
     if (part.ctc_output < 0) {
       continue;
     }
-    const auto index = static_cast<size_t>(part.ctc_output);
-    const int axis = encoded.num_sources > 1 ? parts.encoder_proof.result_axes[index] : -1;
-    BW_ASSIGN_OR_RETURN(
-        fusion::CtcFrames frames,
-        FramesOf(part, axis < 0 ? outputs[index] : TakeRow(outputs[index], axis, row)));
+    BW_ASSIGN_OR_RETURN(const Tensor output,
+                        ResultOfSource(parts, encoded.outputs[0], encoded.num_sources, row,
+                                       part.ctc_output, scorer.name));
+    BW_ASSIGN_OR_RETURN(fusion::CtcFrames frames, FramesOf(part, output));
     scorer.rows = std::make_unique<fusion::CtcPrefixScorer>(std::move(frames),
                                                             request.search_options().end_tokens);
   }
@@ -73,22 +70,6 @@ absl::Status StartLanguageModels(const ops::ExecutionContext& context,
     }
   }
   return absl::OkStatus();
-}
-
-// Where there is no encoder requests bring everything, and alone are to blame if it does not fit.
-absl::Status StartFromInputs(const ops::ExecutionContext& context, const DecodeModel::Parts& parts,
-                             BeamRequest& request) {
-  StartValues& start = request.decoders[0].rows.start;
-  absl::Status status = Prepare(parts, context, request.source.decoder_inputs, start);
-  if (status.ok()) {
-    status = TryStep(parts, context, start);
-  }
-  if (!status.ok() && !absl::IsCancelled(status)) {
-    return status::InvalidField("source.decoder_inputs",
-                                "the decoder fails on them: ", status.message());
-  }
-  BW_RETURN_IF_ERROR(status);
-  return StartLanguageModels(context, parts, request);
 }
 
 }  // namespace
@@ -137,8 +118,20 @@ absl::Status BeamRequest::Start(const ops::ExecutionContext& context, const Enco
   return StartCtc(parts, encoded, row, *this);
 }
 
+// Requests bring everything, and alone are to blame if it does not fit.
 absl::Status BeamRequest::StartAlone(const ops::ExecutionContext& context) {
-  return StartFromInputs(context, model->parts(), *this);
+  const DecodeModel::Parts& parts = model->parts();
+  StartValues& start = decoders[0].rows.start;
+  absl::Status status = Prepare(parts, context, source.decoder_inputs, start);
+  if (status.ok()) {
+    status = TryStep(parts, context, start);
+  }
+  if (!status.ok() && !absl::IsCancelled(status)) {
+    return status::InvalidField("source.decoder_inputs",
+                                "the decoder fails on them: ", status.message());
+  }
+  BW_RETURN_IF_ERROR(status);
+  return StartLanguageModels(context, parts, *this);
 }
 
 }  // namespace beamwright::engine

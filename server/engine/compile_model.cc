@@ -50,8 +50,10 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
   parts->config = bundle.config;
   Tighten(options, *parts->config.mutable_limits());
   parts->options = options;
-  static const BeamSearchKind kBeamSearch;
-  parts->search = options.search == nullptr ? &kBeamSearch : options.search;
+  if (options.search == nullptr) {
+    static const BeamSearchKind kBeamSearch;
+    parts->options.search = &kBeamSearch;
+  }
   parts->source = bundle.source;
   parts->target = bundle.target;
   BW_ASSIGN_OR_RETURN(parts->precision, ResolvePrecision(precision));

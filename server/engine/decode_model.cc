@@ -35,7 +35,7 @@ std::string DecodeModel::precision_note() const {
   const auto& note = parts_->options.precision_note;
   return note == nullptr ? "" : *note;
 }
-const SearchKind& DecodeModel::search() const { return *parts_->search; }
+const SearchKind& DecodeModel::search() const { return *parts_->options.search; }
 const ops::TokenTables& DecodeModel::token_tables() const { return parts_->token_tables; }
 
 bool DecodeModel::has_encoder() const { return parts_->encoder != nullptr; }

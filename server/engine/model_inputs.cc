@@ -89,6 +89,22 @@ Tensor TakeRow(const Tensor& tensor, int axis, int64_t row) {
   return taken;
 }
 
+absl::StatusOr<Tensor> ResultOfSource(const DecodeModel::Parts& parts,
+                                      absl::Span<const Tensor> encoded, int64_t num_sources,
+                                      int64_t row, int result, const std::string& user) {
+  const auto index = static_cast<size_t>(result);
+  const int axis = num_sources > 1 ? parts.encoder_proof.result_axes[index] : -1;
+  if (axis < 0) {
+    return encoded[index];
+  }
+  if (encoded[index].rank() <= axis || encoded[index].dim(axis) != num_sources) {
+    return absl::InternalError(
+        absl::StrCat("encoder output for '", user, "' is ", ops::ToString(encoded[index].shape()),
+                     " for ", num_sources, " sources; axis ", axis, " must count them"));
+  }
+  return TakeRow(encoded[index], axis, row);
+}
+
 absl::StatusOr<std::vector<Tensor>> DecoderInputs(const DecodeModel::Parts& parts,
                                                   absl::Span<const Tensor> encoded,
                                                   int64_t num_sources, int64_t row,
@@ -100,14 +116,8 @@ absl::StatusOr<std::vector<Tensor>> DecoderInputs(const DecodeModel::Parts& part
       inputs.push_back(std::move(own));
       continue;
     }
-    const auto index = static_cast<size_t>(input.encoder_output);
-    const int axis = num_sources > 1 ? parts.encoder_proof.result_axes[index] : -1;
-    if (axis >= 0 && (encoded[index].rank() <= axis || encoded[index].dim(axis) != num_sources)) {
-      return absl::InternalError(absl::StrCat(
-          "encoder output for '", input.name, "' is ", ops::ToString(encoded[index].shape()),
-          " for ", num_sources, " sources; axis ", axis, " must count them"));
-    }
-    Tensor value = axis >= 0 ? TakeRow(encoded[index], axis, row) : encoded[index];
+    BW_ASSIGN_OR_RETURN(Tensor value, ResultOfSource(parts, encoded, num_sources, row,
+                                                     input.encoder_output, input.name));
     if (input.layers_first) {
       if (value.rank() < 2 || value.dim(1) != 1) {
         return absl::InternalError(absl::StrCat(

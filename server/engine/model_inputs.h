@@ -3,6 +3,7 @@
 #ifndef BEAMWRIGHT_SERVER_ENGINE_MODEL_INPUTS_H_
 #define BEAMWRIGHT_SERVER_ENGINE_MODEL_INPUTS_H_
 
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,6 +24,13 @@ absl::StatusOr<ops::Tensor> LengthTensor(v1::LengthInput kind, ops::DType dtype,
 // The encoder's inputs for stacked sources [rows, length, ...].
 absl::StatusOr<std::vector<ops::Tensor>> EncoderInputs(const DecodeModel::Parts& parts,
                                                        ops::Tensor sources);
+
+// Result number `result` of a run of the encoder over `num_sources`, for source `row` of them
+// alone; user: what an error names.
+absl::StatusOr<ops::Tensor> ResultOfSource(const DecodeModel::Parts& parts,
+                                           absl::Span<const ops::Tensor> encoded,
+                                           int64_t num_sources, int64_t row, int result,
+                                           const std::string& user);
 
 // The decoder's inputs (one per parts.inputs) for source `row` of a run of the encoder over
 // `num_sources` of `source_length` tokens.

@@ -56,7 +56,6 @@ struct DecodeModel::Parts : ops::SteppedDecoder {
   PartPrecisions precision;
   v1::ModelConfig config;
   CompileOptions options;
-  const SearchKind* search = nullptr;
   mutable OptionsCache resolved_options;
   std::shared_ptr<const model::TextCodec> source;
   std::shared_ptr<const model::TextCodec> target;

@@ -45,10 +45,10 @@ struct FrameRequest : Request {
 
   absl::Status Start(const ops::ExecutionContext& /*context*/, const EncodedSources& encoded,
                      int64_t row) override {
-    constexpr size_t kCtc = 1;  // the encoder's second result
-    const int axis = encoded.num_sources > 1 ? model->parts().encoder_proof.result_axes[kCtc] : -1;
-    const ops::Tensor& all = encoded.outputs[0][kCtc];
-    const ops::Tensor own = axis < 0 ? all : TakeRow(all, axis, row);
+    constexpr int kCtc = 1;  // the encoder's second result
+    BW_ASSIGN_OR_RETURN(const ops::Tensor own,
+                        ResultOfSource(model->parts(), encoded.outputs[0], encoded.num_sources, row,
+                                       kCtc, "frames"));
     probs.assign(own.data<float>(), own.data<float>() + own.num_elements());
     return absl::OkStatus();
   }
