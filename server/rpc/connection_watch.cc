@@ -220,8 +220,9 @@ void ConnectionWatch::EndIfOver(Window& window) {
   if (window.late >= kMostLate) {
     LookBack(window.begin);
   }
-  acceptor_.BeginWindow();
+  // Reading first: it brings up to date what the acceptor's window begins from.
   window = Window(acceptor_, gate_);
+  acceptor_.BeginWindow();
 }
 
 void ConnectionWatch::Search(Beat& beat, Window& window) {
