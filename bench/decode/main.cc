@@ -31,8 +31,19 @@ struct Flags {
   engine::CompileOptions compile;
 };
 
+void AddModel(CLI::App& command, Flags& flags) {
+  command.add_option("--model", flags.model, "Bundle folder")->type_name("DIR")->required();
+}
+
+// help: what is measured for so long.
+void AddSeconds(CLI::App& command, Flags& flags, const char* help) {
+  command.add_option("--seconds", flags.seconds, help)
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
 void AddFlags(CLI::App& decode, Flags& flags) {
-  decode.add_option("--model", flags.model, "Bundle folder")->type_name("DIR")->required();
+  AddModel(decode, flags);
   auto* const sources = decode.add_option_group("sources")->require_option(1);
   sources->add_option("--sources", flags.sources, "One source a line, as text")->type_name("FILE");
   sources->add_option("--random", flags.random, "N random sources of LENGTHS ids: 100:20, 100:5-30")
@@ -59,9 +70,7 @@ void AddFlags(CLI::App& decode, Flags& flags) {
                   "Most tokens to generate; unset: as the model says")
       ->check(CLI::Range(1, 65536));
   decode.add_flag("--fixed-length", flags.fixed_length, "Never stop before the most tokens");
-  decode.add_option("--seconds", flags.seconds, "How long each case runs")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  AddSeconds(decode, flags, "How long each case runs");
   decode.add_flag("--json", flags.json, "Print a JSON array, not a table");
 }
 
@@ -139,7 +148,7 @@ void AddTokenTables(CLI::App& decode, Flags& flags) {
 }
 
 void AddPrecisionFlags(CLI::App& precision, Flags& flags) {
-  precision.add_option("--model", flags.model, "Bundle folder")->type_name("DIR")->required();
+  AddModel(precision, flags);
   precision
       .add_option("--sources", flags.sources,
                   "One source a line, as text; unset: the bundle's golden requests")
@@ -171,7 +180,7 @@ absl::Status ComparePrecisions(const Flags& flags) {
 }
 
 void AddOptionsFlags(CLI::App& options, Flags& flags) {
-  options.add_option("--model", flags.model, "Bundle folder")->type_name("DIR")->required();
+  AddModel(options, flags);
   options.add_option("--sources", flags.sources, "One source a line, as text")
       ->type_name("FILE")
       ->required();
@@ -179,9 +188,7 @@ void AddOptionsFlags(CLI::App& options, Flags& flags) {
       ->expected(1)
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  options.add_option("--seconds", flags.seconds, "How long each option is measured")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  AddSeconds(options, flags, "How long each option is measured");
 }
 
 absl::Status CompareOptions(const Flags& flags) {
@@ -194,7 +201,7 @@ absl::Status CompareOptions(const Flags& flags) {
 }
 
 void AddCostFlags(CLI::App& cost, Flags& flags) {
-  cost.add_option("--model", flags.model, "Bundle folder")->type_name("DIR")->required();
+  AddModel(cost, flags);
   cost.add_option("--sources", flags.sources, "One source a line, as text, such as users send them")
       ->type_name("FILE")
       ->required();
@@ -204,9 +211,7 @@ void AddCostFlags(CLI::App& cost, Flags& flags) {
       ->delimiter(',')
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  cost.add_option("--seconds", flags.seconds, "How long each is measured")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  AddSeconds(cost, flags, "How long each is measured");
 }
 
 absl::Status Cost(const Flags& flags) {

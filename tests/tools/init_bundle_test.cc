@@ -8,6 +8,7 @@
 #include "ops/base/status.h"
 #include "server/engine/decode_model.h"
 #include "server/model/model_config.h"
+#include "tests/ops/tools/exports.h"
 #include "tools/bundle_text.h"
 #include "tools/check.h"
 #include "tools/init.h"
@@ -15,10 +16,9 @@
 namespace beamwright::tools {
 namespace {
 
+using ops::testing_tools::Exported;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-constexpr char kExported[] = BEAMWRIGHT_SOURCE_DIR "/tests/ops/tools/testdata/";
 
 class TempBundle {
  public:
@@ -33,13 +33,13 @@ class TempBundle {
   std::filesystem::path folder_;
 };
 
-InitOptions Exported(const std::string& folder, const TempBundle& bundle) {
+InitOptions ExportedTo(const TempBundle& bundle, const std::string& folder) {
   InitOptions options;
-  options.encoder = absl::StrCat(kExported, folder, "/encoder.onnx");
-  options.decoder = absl::StrCat(kExported, folder, "/decoder.onnx");
+  options.encoder = Exported(folder, "encoder.onnx");
+  options.decoder = Exported(folder, "decoder.onnx");
   options.out = bundle.path();
-  options.source_vocab = absl::StrCat(kExported, "source.vocab");
-  options.target_vocab = absl::StrCat(kExported, "target.vocab");
+  options.source_vocab = Exported("", "source.vocab");
+  options.target_vocab = Exported("", "target.vocab");
   return options;
 }
 
@@ -48,7 +48,7 @@ class InitBundleTest : public ::testing::TestWithParam<const char*> {};
 TEST_P(InitBundleTest, IsServed) {
   const TempBundle folder;
   std::ostringstream output;
-  const absl::Status status = InitBundle(Exported(GetParam(), folder), output);
+  const absl::Status status = InitBundle(ExportedTo(folder, GetParam()), output);
   ASSERT_TRUE(status.ok()) << status;
   auto bundle = model::LoadBundle(folder.path());
   ASSERT_TRUE(bundle.ok()) << bundle.status();
@@ -61,19 +61,13 @@ TEST_P(InitBundleTest, IsServed) {
   EXPECT_EQ(checked.str(), folder.path() + ":\n  can be loaded\n");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, InitBundleTest,
-                         ::testing::Values("step-lstm", "step-gru", "step-ssru", "whole-lstm",
-                                           "whole-gru", "whole-ssru"),
-                         [](const auto& tested) {
-                           std::string name = tested.param;
-                           name[name.find('-')] = '_';
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(All, InitBundleTest, ops::testing_tools::AllExports(),
+                         ops::testing_tools::NameOfExport);
 
 // What init could not know is refused by name, not served with a guess.
 TEST(InitBundle, OpenQuestionsAreRefused) {
   const TempBundle folder;
-  InitOptions options = Exported("step-gru", folder);
+  InitOptions options = ExportedTo(folder, "step-gru");
   options.source_vocab.clear();
   options.target_vocab.clear();
   std::ostringstream output;

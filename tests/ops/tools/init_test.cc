@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/tools/npz.h"
+#include "tests/ops/tools/exports.h"
 #include "tests/ops/tools/shell.h"
 
 namespace beamwright::ops {
@@ -13,16 +14,13 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testing_tools::Exported;
 using testing_tools::Outcome;
 using testing_tools::ReadWholeFile;
 using testing_tools::RunProgram;
 using testing_tools::TempPath;
 using testing_tools::WriteFile;
 
-std::string Exported(const std::string& folder, const std::string& file) {
-  return absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/ops/tools/testdata/", folder,
-                      folder.empty() ? "" : "/", file);
-}
 const std::string& DefaultModel() {
   static const std::string* const path = new std::string(BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1/");
   return *path;
@@ -219,14 +217,7 @@ TEST_P(ExportTest, ASearchStepsItsRowsTogether) {
   EXPECT_THAT(outcome.output, HasSubstr("no search steps it: "));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ExportTest,
-                         ::testing::Values("step-lstm", "step-gru", "step-ssru", "whole-lstm",
-                                           "whole-gru", "whole-ssru"),
-                         [](const auto& tested) {
-                           std::string name = tested.param;
-                           name[name.find('-')] = '_';
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(All, ExportTest, testing_tools::AllExports(), testing_tools::NameOfExport);
 
 TEST(ReplayTest, DifferencesAreShownAndNothingIsWritten) {
   auto expected = ReadNpz(Exported("step-gru", "outputs.npz"));
