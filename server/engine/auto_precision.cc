@@ -32,9 +32,7 @@ struct TrialRequest {
 // What the encoder takes as ids or features of `length` positions; empty: its extents are not
 // known.
 v1::Source RandomTrialSource(const DecodeModel::Parts& parts, int length, std::mt19937& random) {
-  const ops::Graph& graph = parts.encoder->graph();
-  const int node = graph.parameters[static_cast<size_t>(parts.encoder_input)];
-  const ops::ValueInfo& info = graph.node(node).outputs[0];
+  const ops::ValueInfo& info = parts.encoder()->source_info();
   v1::Source source;
   const auto below = [&random](int64_t limit) {
     return static_cast<int32_t>(random() % static_cast<uint64_t>(std::max<int64_t>(limit, 1)));
@@ -43,7 +41,7 @@ v1::Source RandomTrialSource(const DecodeModel::Parts& parts, int length, std::m
     length = static_cast<int>(info.shape.dim(1));
   }
   if (ops::IsInteger(info.dtype)) {
-    const int64_t size = std::max<int64_t>(parts.source->size(), parts.source_table);
+    const int64_t size = std::max<int64_t>(parts.source->size(), parts.encoder()->table_rows);
     for (int i = 0; i < length; ++i) {
       source.mutable_ids()->add_ids(below(size));
     }
@@ -90,7 +88,7 @@ absl::StatusOr<std::vector<TrialRequest>> MakeTrials(const DecodeModel& model,
     trials.push_back({line.source, line.options});
   }
   std::mt19937 random(1);
-  for (int i = 0; lines.empty() && model.parts().encoder != nullptr && i < kMadeUpTrials; ++i) {
+  for (int i = 0; lines.empty() && model.has_encoder() && i < kMadeUpTrials; ++i) {
     const int length = std::min(2 + i % 12, MaxSourceLength(model));
     v1::Source source = RandomTrialSource(model.parts(), length, random);
     if (source.kind_case() != v1::Source::KIND_NOT_SET) {

@@ -6,19 +6,12 @@
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "ops/base/step_profile.h"
-#include "ops/kernels/parallel.h"
 
 namespace beamwright::engine {
-namespace {
-
-// Below this many logits a parallel region costs more than the scan.
-constexpr int64_t kParallelScan = 1 << 15;
-
-}  // namespace
 
 BeamDriver::BeamDriver(std::shared_ptr<const DecodeModel> model) : model_(std::move(model)) {
   for (int decoder = 0; decoder < model_->parts().num_decoders(); ++decoder) {
-    runners_.emplace_back(model_->parts().decoder_parts(decoder));
+    runners_.emplace_back(model_->parts().decoder(decoder));
   }
 }
 
@@ -94,123 +87,6 @@ absl::Status BeamDriver::RunDecoders(const ops::ExecutionContext& context, Under
   return absl::OkStatus();
 }
 
-absl::Status BeamDriver::MixMembers(size_t row, absl::Span<const float>& scores) {
-  const DecodeModel::Parts& parts = model_->parts();
-  RowBuffers& buffers = buffers_[row];
-  buffers.parts.clear();
-  // Every request uses every member, so that a row has one number in all of them.
-  for (size_t member = 0; member < parts.member_weights.size(); ++member) {
-    buffers.parts.push_back({runners_[member].Scores(static_cast<int>(row)),
-                             runners_[member].kind(), parts.member_weights[member]});
-  }
-  BW_RETURN_IF_ERROR(ops::MixScores(absl::MakeSpan(buffers.parts), parts.mix_kind, buffers.scratch,
-                                    buffers.mixed));
-  buffers.members.clear();
-  for (const ops::MixPart& part : buffers.parts) {
-    buffers.members.push_back(
-        {part.scores, part.shift, part.kind == ops::ScoreKind::kProbabilities});
-  }
-  scores = buffers.mixed;
-  return absl::OkStatus();
-}
-
-absl::Status BeamDriver::ScoreRow(size_t row) {
-  const RowOwner& owner = owners_[row];
-  search::FusedRow& fused = buffers_[row].fused;
-  const auto vocabulary = static_cast<size_t>(model_->parts().vocabulary_size);
-  for (size_t i = 0; i < owner.request->scorers.size(); ++i) {
-    const RequestScorer& scorer = owner.request->scorers[i];
-    const absl::Span<float> scores = fused.Scores(i, vocabulary);
-    if (scorer.rows != nullptr) {
-      scorer.rows->Score(owner.row, scores);
-      continue;
-    }
-    const StepRunner& runner = runners_[static_cast<size_t>(scorer.decoder)];
-    const int first = owner.request->decoders[static_cast<size_t>(scorer.decoder)].rows.first_row;
-    BW_RETURN_IF_ERROR(Annotate(
-        ops::ToLogProbs(runner.Scores(first + owner.row), runner.kind(), scores), scorer.name));
-  }
-  fused.Join(owner.request->search_options().scorers);
-  return absl::OkStatus();
-}
-
-absl::Status BeamDriver::MakeRules(size_t row) {
-  const RowOwner& owner = owners_[row];
-  RowRules& rules = buffers_[row].rules;
-  if (owner.request->is_answered) {
-    rules = RowRules();  // its search may have no rows any more
-    return absl::OkStatus();
-  }
-  rules = owner.request->rows().rules()[static_cast<size_t>(owner.row)];
-  if (!owner.request->scorers.empty()) {
-    BW_RETURN_IF_ERROR(ScoreRow(row));
-    rules.added = buffers_[row].fused.added();
-  }
-  return absl::OkStatus();
-}
-
-absl::Status BeamDriver::ScanRow(size_t row) {
-  const DecodeModel::Parts& parts = model_->parts();
-  const RowOwner& owner = owners_[row];
-  const search::RowSearch& search = owner.request->rows();
-  absl::Span<const float> scores = runners_[0].Scores(static_cast<int>(row));
-  ops::ScoreKind kind = parts.logits_kind;
-  if (!parts.member_weights.empty()) {
-    BW_RETURN_IF_ERROR(MixMembers(row, scores));
-    kind = ops::ScoreKind::kLogits;
-  }
-  BW_RETURN_IF_ERROR(MakeRules(row));
-  return ops::ScanRow(scores, kind, buffers_[row].rules, search.candidates_per_row(), scans_[row]);
-}
-
-void BeamDriver::ScanRows(const ops::ExecutionContext& context) {
-  const PhaseScope phase(Phase::kSelection);
-  owners_.clear();
-  for (const auto& request : requests_) {
-    for (int row = 0; row < request->step_rows; ++row) {
-      owners_.push_back({request.get(), row});
-    }
-  }
-  scans_.resize(std::max(scans_.size(), owners_.size()));
-  buffers_.resize(scans_.size());
-  candidate_lists_.resize(scans_.size());
-  statuses_.resize(owners_.size());
-  const auto rows = static_cast<int>(owners_.size());
-  const DecodeModel::Parts& parts = model_->parts();
-  // An ensemble mixes whole rows of scores; otherwise the model's own are scanned as they are made.
-  const bool in_panels = parts.member_weights.empty() && runners_[0].projection() != nullptr;
-  const bool is_light = in_panels && parts.scorers.empty();
-  const int64_t work = is_light ? 0 : int64_t{rows} * parts.vocabulary_size;
-  const int threads = work < kParallelScan ? 1 : context.num_threads;
-  for (size_t decoder = in_panels ? 1 : 0; decoder < runners_.size(); ++decoder) {
-    if (runners_[decoder].num_rows() > 0) {
-      runners_[decoder].ComputeScores(context);
-    }
-  }
-  ops::ParallelFor(threads, rows, [&](int64_t row) {
-    const auto at = static_cast<size_t>(row);
-    statuses_[at] = in_panels ? MakeRules(at) : ScanRow(at);
-  });
-  if (in_panels) {
-    ScanPanels(context);
-  }
-}
-
-void BeamDriver::ScanPanels(const ops::ExecutionContext& context) {
-  scanned_.resize(owners_.size());
-  for (size_t row = 0; row < owners_.size(); ++row) {
-    scanned_[row] = {&buffers_[row].rules, owners_[row].request->rows().candidates_per_row(),
-                     &scans_[row], absl::OkStatus()};
-  }
-  runners_[0].projection()->Scan(context.num_threads, runners_[0].hidden(),
-                                 absl::MakeSpan(scanned_), panels_);
-  for (size_t row = 0; row < owners_.size(); ++row) {
-    if (statuses_[row].ok()) {
-      statuses_[row] = scanned_[row].status;
-    }
-  }
-}
-
 void BeamDriver::AdvanceSearches() {
   Requests finished;
   size_t num_running = 0;
@@ -256,12 +132,9 @@ absl::Status BeamDriver::Advance(size_t first_row, AttentionRows& attention, Bea
   }
   candidates_.clear();
   for (int own = 0; own < num_rows; ++own) {
-    const size_t row = first_row + static_cast<size_t>(own);
-    if (!statuses_[row].ok()) {
-      return absl::InternalError(absl::StrCat("step ", request.rows().num_steps(), ", row ", own,
-                                              ": the model's scores: ", statuses_[row].message()));
-    }
-    candidates_.push_back(Candidates(row));
+    BW_ASSIGN_OR_RETURN(search::RowCandidates candidates,
+                        scan_.Candidates(first_row + static_cast<size_t>(own)));
+    candidates_.push_back(candidates);
     if (request.reads_attention) {
       candidates_.back().attention = request.attention.last(own);
     }
@@ -269,26 +142,6 @@ absl::Status BeamDriver::Advance(size_t first_row, AttentionRows& attention, Bea
   const absl::Status status = request.Advance(candidates_);
   // The caller did nothing wrong when a model's score is no log-probability.
   return absl::IsInvalidArgument(status) ? absl::InternalError(status.message()) : status;
-}
-
-search::RowCandidates BeamDriver::Candidates(size_t row) {
-  CandidateList& list = candidate_lists_[row];
-  list.tokens.clear();
-  list.log_probs.clear();
-  list.rank_scores.clear();
-  for (const ops::Candidate& candidate : scans_[row].best) {
-    list.tokens.push_back(candidate.token);
-    list.log_probs.push_back(candidate.log_prob);
-    list.rank_scores.push_back(candidate.rank_score);
-  }
-  const bool is_fused = !owners_[row].request->scorers.empty();
-  return {list.tokens,
-          list.log_probs,
-          list.rank_scores,
-          scans_[row].watched,
-          is_fused ? &buffers_[row].fused : nullptr,
-          buffers_[row].members,
-          {}};
 }
 
 void BeamDriver::End(const absl::Status& why) {
@@ -331,7 +184,7 @@ absl::Duration BeamDriver::Step(const ops::ExecutionContext& context, EngineObse
     if (status.ok()) {
       const PhaseScope search_phase(Phase::kSearch);
       const absl::Time scan = observer == nullptr ? absl::Time() : absl::Now();
-      ScanRows(context);
+      scan_.Run(context, model_->parts(), absl::MakeSpan(runners_), requests_);
       selection = observer == nullptr ? absl::Duration() : absl::Now() - scan;
       AdvanceSearches();
       repeats_ = false;

@@ -9,6 +9,7 @@
 
 #include "server/engine/beam_request.h"
 #include "server/engine/driver.h"
+#include "server/engine/row_scan.h"
 #include "server/engine/step_runner.h"
 #include "server/engine/underway.h"
 
@@ -44,20 +45,10 @@ class BeamDriver : public Driver {
   void EndStep(const absl::Status& status, const Underway* underway);
   // Runs every decoder over the rows of the requests that use it.
   absl::Status RunDecoders(const ops::ExecutionContext& context, Underway* underway);
-  // Scans the logits and advances every search; requests that fail leave.
+  // Advances every search by what the scan found; requests that fail leave.
   void AdvanceSearches();
-  void ScanRows(const ops::ExecutionContext& context);
-  // Of a model whose projection was split off, once there are rules.
-  void ScanPanels(const ops::ExecutionContext& context);
-  // What the decoder, or the decoders together, say of a row; and what scorers add.
-  absl::Status ScanRow(size_t row);
-  absl::Status MakeRules(size_t row);
-  absl::Status MixMembers(size_t row, absl::Span<const float>& scores);
-  absl::Status ScoreRow(size_t row);
-  // Advances one request, whose rows begin at `first_row`, by what the scans found.
+  // Advances one request, whose rows begin at `first_row`, by what the scan found.
   absl::Status Advance(size_t first_row, AttentionRows& attention, BeamRequest& request);
-  // What the scan found for a row, as the search takes it; a view until the next step.
-  search::RowCandidates Candidates(size_t row);
   static void TellProgress(BeamRequest& request);
   // Answers those whose search is done.
   static void Finish(const Requests& finished);
@@ -74,33 +65,8 @@ class BeamDriver : public Driver {
   Requests requests_;
   std::vector<StepRunner> runners_;  // by decoder of the model
   std::vector<Request*> under_way_;  // all of them, for Underway
-  // Of the step under way; members, so that steady steps allocate nothing. By row of the model's
-  // own decoder:
-  struct RowOwner {
-    BeamRequest* request;
-    int row;  // among its own
-  };
-  std::vector<RowOwner> owners_;
-  struct RowBuffers {
-    std::vector<float> mixed;
-    std::vector<float> scratch;
-    std::vector<ops::MixPart> parts;
-    std::vector<search::MemberScores> members;
-    search::FusedRow fused;
-    RowRules rules;
-  };
-  std::vector<RowBuffers> buffers_;
-  std::vector<absl::Status> statuses_;
-  std::vector<ops::RowScan> scans_;
-  std::vector<ops::VocabularyProjection::Row> scanned_;
-  ops::VocabularyProjection::Scratch panels_;
-  std::vector<search::RowCandidates> candidates_;  // of one request
-  struct CandidateList {
-    std::vector<int32_t> tokens;
-    std::vector<float> log_probs;
-    std::vector<float> rank_scores;
-  };
-  std::vector<CandidateList> candidate_lists_;
+  RowScan scan_;
+  std::vector<search::RowCandidates> candidates_;  // of one request; kept for its memory
 };
 
 }  // namespace beamwright::engine

@@ -49,8 +49,8 @@ absl::Status StartCtc(const DecodeModel::Parts& parts, const EncodedSources& enc
       continue;
     }
     BW_ASSIGN_OR_RETURN(const Tensor output,
-                        ResultOfSource(parts, encoded.outputs[0], encoded.num_sources, row,
-                                       part.ctc_output, scorer.name));
+                        ResultOfSource(*parts.encoder(), encoded.outputs[0], encoded.num_sources,
+                                       row, part.ctc_output, scorer.name));
     BW_ASSIGN_OR_RETURN(fusion::CtcFrames frames, FramesOf(part, output));
     scorer.rows = std::make_unique<fusion::CtcPrefixScorer>(std::move(frames),
                                                             request.search_options().end_tokens);
@@ -64,7 +64,7 @@ absl::Status StartLanguageModels(const ops::ExecutionContext& context,
   for (int number = parts.num_members(); number < parts.num_decoders(); ++number) {
     RequestDecoder& decoder = request.decoders[static_cast<size_t>(number)];
     if (decoder.is_used) {
-      const DecodeModel::Parts& own = parts.decoder_parts(number);
+      const DecoderPart& own = parts.decoder(number);
       BW_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, DecoderInputs(own, {}, 1, 0, 0));
       BW_RETURN_IF_ERROR(Prepare(own, context, inputs, decoder.rows.start));
     }
@@ -107,7 +107,7 @@ absl::Status BeamRequest::Start(const ops::ExecutionContext& context, const Enco
                                 int64_t row) {
   const DecodeModel::Parts& parts = model->parts();
   for (int member = 0; member < parts.num_members(); ++member) {
-    const DecodeModel::Parts& own = parts.decoder_parts(member);
+    const DecoderPart& own = parts.decoder(member);
     BW_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs,
                         DecoderInputs(own, encoded.of_member(member), encoded.num_sources, row,
                                       source.source_length));
@@ -122,9 +122,9 @@ absl::Status BeamRequest::Start(const ops::ExecutionContext& context, const Enco
 absl::Status BeamRequest::StartAlone(const ops::ExecutionContext& context) {
   const DecodeModel::Parts& parts = model->parts();
   StartValues& start = decoders[0].rows.start;
-  absl::Status status = Prepare(parts, context, source.decoder_inputs, start);
+  absl::Status status = Prepare(parts.decoder(), context, source.decoder_inputs, start);
   if (status.ok()) {
-    status = TryStep(parts, context, start);
+    status = TryStep(parts.decoder(), parts.target->begin_id(), context, start);
   }
   if (!status.ok() && !absl::IsCancelled(status)) {
     return status::InvalidField("source.decoder_inputs",

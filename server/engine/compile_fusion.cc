@@ -8,7 +8,6 @@
 #include "ops/base/status.h"
 #include "ops/decoder/decoder_form.h"
 #include "server/engine/compile_graphs.h"
-#include "server/engine/self_check.h"
 #include "server/fusion/arpa.h"
 
 namespace beamwright::engine {
@@ -16,44 +15,32 @@ namespace {
 
 using Parts = DecodeModel::Parts;
 
-// A decoder of its own with the texts of the model.
-std::unique_ptr<Parts> BesideOf(const Parts& parts, const v1::DecoderConfig& decoder) {
-  auto beside = std::make_unique<Parts>();
-  beside->precision = parts.precision;
-  beside->config = parts.config;
-  beside->options = parts.options;
-  *beside->config.mutable_decoder() = decoder;
-  beside->source = parts.source;
-  beside->target = parts.target;
-  return beside;
-}
-
-absl::Status FinishBeside(ops::Graph graph, const Parts& parts, Parts& beside) {
-  BW_RETURN_IF_ERROR(CompileDecoder(std::move(graph), beside));
-  if (beside.vocabulary_size != parts.vocabulary_size) {
-    return Invalid("has scores for ", beside.vocabulary_size, " tokens, the model's decoder for ",
-                   parts.vocabulary_size);
+// A decoder that is stepped beside the model's own.
+absl::Status CompileBeside(ops::Graph graph, const v1::DecoderConfig& config,
+                           std::shared_ptr<const EncoderPart> encoder, Parts& parts) {
+  BW_ASSIGN_OR_RETURN(auto decoder,
+                      CompileDecoder(std::move(graph), config, parts, std::move(encoder)));
+  if (decoder->vocabulary_size != parts.vocabulary_size()) {
+    return Invalid("has scores for ", decoder->vocabulary_size, " tokens, the model's decoder for ",
+                   parts.vocabulary_size());
   }
-  return SelfCheck(beside);
+  parts.decoders.push_back(std::move(decoder));
+  return absl::OkStatus();
 }
 
 absl::Status CompileMember(const v1::EnsembleMember& config, model::Bundle::Member graphs,
-                           const Parts& parts, std::unique_ptr<Parts>& member) {
-  member = BesideOf(parts, config.decoder());
-  member->encoder = parts.encoder;
+                           Parts& parts) {
+  std::shared_ptr<const EncoderPart> encoder = parts.decoder().encoder;
   if (config.has_encoder()) {
-    *member->config.mutable_encoder() = config.encoder();
-    absl::Status status = CompileEncoder(*std::move(graphs.encoder), *member);
-    if (!status.ok()) {
-      return Annotate(status, config.encoder().graph());
+    auto own = CompileEncoder(*std::move(graphs.encoder), config.encoder(), parts);
+    if (!own.ok()) {
+      return Annotate(own.status(), config.encoder().graph());
     }
-  } else {
-    member->encoder_proof = parts.encoder_proof;
-    member->encoder_input = parts.encoder_input;
-    member->encoder_length_input = parts.encoder_length_input;
+    encoder = *std::move(own);
   }
-  return Annotate(FinishBeside(std::move(graphs.decoder), parts, *member),
-                  config.decoder().graph());
+  return Annotate(
+      CompileBeside(std::move(graphs.decoder), config.decoder(), std::move(encoder), parts),
+      config.decoder().graph());
 }
 
 absl::Status CompileEnsemble(model::Bundle& bundle, Parts& parts) {
@@ -65,13 +52,11 @@ absl::Status CompileEnsemble(model::Bundle& bundle, Parts& parts) {
       config.mean() == v1::ENSEMBLE_MEAN_PROBS ? ops::MixKind::kProbs : ops::MixKind::kLogProbs;
   parts.member_weights.push_back(config.has_weight() ? config.weight() : 1);
   for (int i = 0; i < config.members_size(); ++i) {
-    std::unique_ptr<Parts> member;
-    absl::Status status = CompileMember(
-        config.members(i), std::move(bundle.members[static_cast<size_t>(i)]), parts, member);
+    absl::Status status =
+        CompileMember(config.members(i), std::move(bundle.members[static_cast<size_t>(i)]), parts);
     if (!status.ok()) {
       return Annotate(status, absl::StrCat("ensemble.members[", i, "]"));
     }
-    parts.beside.push_back(std::move(member));
     parts.member_weights.push_back(config.members(i).has_weight() ? config.members(i).weight() : 1);
   }
   const float sum = std::accumulate(parts.member_weights.begin(), parts.member_weights.end(), 0.0f);
@@ -84,7 +69,7 @@ absl::Status CompileEnsemble(model::Bundle& bundle, Parts& parts) {
 absl::Status CompileNgram(const v1::NgramConfig& config, const std::string& content,
                           const Parts& parts, ScorerPart& scorer) {
   fusion::NgramVocabulary vocabulary;
-  vocabulary.num_tokens = parts.vocabulary_size;
+  vocabulary.num_tokens = parts.vocabulary_size();
   vocabulary.end_tokens = parts.target->end_ids();
   const auto token_of = [&](absl::string_view word) {
     int32_t id = -1;
@@ -93,7 +78,7 @@ absl::Status CompileNgram(const v1::NgramConfig& config, const std::string& cont
     } else if (!absl::SimpleAtoi(word, &id)) {
       id = -1;
     }
-    return id < parts.vocabulary_size ? std::max(id, -1) : -1;
+    return id < parts.vocabulary_size() ? std::max(id, -1) : -1;
   };
   auto model = fusion::ReadArpa(content, vocabulary, token_of);
   if (!model.ok()) {
@@ -105,26 +90,23 @@ absl::Status CompileNgram(const v1::NgramConfig& config, const std::string& cont
 
 absl::Status CompileLanguageModel(const v1::DecoderConfig& config, ops::Graph graph, Parts& parts,
                                   ScorerPart& scorer) {
-  std::unique_ptr<Parts> beside = BesideOf(parts, config);
-  beside->config.clear_encoder();
-  absl::Status status = FinishBeside(std::move(graph), parts, *beside);
+  absl::Status status = CompileBeside(std::move(graph), config, nullptr, parts);
   if (!status.ok()) {
     return Annotate(status, config.graph());
   }
-  for (const DecoderInput& input : beside->inputs) {
+  for (const DecoderInput& input : parts.decoders.back()->inputs) {
     if (!input.has_constant) {
       return Invalid(config.graph(), ": input '", input.name,
                      "' is neither the token nor a state that starts from a constant, which is all "
                      "that a language model may read");
     }
   }
-  parts.beside.push_back(std::move(beside));
-  scorer.decoder = static_cast<int>(parts.beside.size());
+  scorer.decoder = parts.num_decoders() - 1;
   return absl::OkStatus();
 }
 
 absl::Status CompileCtc(const v1::CtcConfig& config, const Parts& parts, ScorerPart& scorer) {
-  const ops::Graph& encoder = parts.encoder->graph();
+  const ops::Graph& encoder = parts.encoder()->model->graph();
   BW_ASSIGN_OR_RETURN(scorer.ctc_output, ops::FindResult(encoder, "ctc.encoder_output",
                                                          config.encoder_output(), "encoder"));
   scorer.ctc_blank = config.blank();
@@ -171,7 +153,7 @@ absl::Status CompileFusion(model::Bundle& bundle, DecodeModel::Parts& parts) {
   if (bundle.config.has_lexical_table()) {
     const v1::LexicalTableConfig& config = bundle.config.lexical_table();
     auto table = LexicalTable::Read(bundle.lexical_table, config, *parts.source, *parts.target,
-                                    parts.vocabulary_size);
+                                    parts.vocabulary_size());
     if (!table.ok()) {
       return Annotate(table.status(), config.file());
     }

@@ -2,7 +2,9 @@
 #ifndef BEAMWRIGHT_SERVER_ENGINE_COMPILE_GRAPHS_H_
 #define BEAMWRIGHT_SERVER_ENGINE_COMPILE_GRAPHS_H_
 
-#include "absl/status/status.h"
+#include <memory>
+
+#include "absl/status/statusor.h"
 #include "server/engine/parts.h"
 
 namespace beamwright::engine {
@@ -10,12 +12,16 @@ namespace beamwright::engine {
 // Which kind of scores a graph gives.
 ops::ScoreKind KindOf(v1::LogitsKind kind);
 
-// Compiles the encoder that parts.config describes.
-absl::Status CompileEncoder(ops::Graph graph, DecodeModel::Parts& parts);
+// `model` has its texts, precision and options.
+absl::StatusOr<std::unique_ptr<EncoderPart>> CompileEncoder(ops::Graph graph,
+                                                            const v1::EncoderConfig& config,
+                                                            const DecodeModel::Parts& model);
 
-// Compiles the decoder as the configuration says, and finds where its inputs come from. Errors name
-// the field of model.textproto or the layer.
-absl::Status CompileDecoder(ops::Graph graph, DecodeModel::Parts& parts);
+// Compiles a decoder as the configuration says, and finds where its inputs come from. encoder: null
+// if it reads none. Errors name the field of model.textproto or the layer.
+absl::StatusOr<std::unique_ptr<DecoderPart>> CompileDecoder(
+    ops::Graph graph, const v1::DecoderConfig& config, const DecodeModel::Parts& model,
+    std::shared_ptr<const EncoderPart> encoder);
 
 }  // namespace beamwright::engine
 

@@ -11,7 +11,6 @@
 #include "server/engine/decode_model.h"
 #include "server/engine/decode_options.h"
 #include "server/engine/parts.h"
-#include "server/engine/self_check.h"
 #include "server/engine/token_lists.h"
 
 namespace beamwright::engine {
@@ -34,6 +33,26 @@ void Tighten(const CompileOptions& options, v1::LimitsConfig& limits) {
   limits.set_max_source_length(lower(limits.max_source_length(), options.max_source_length));
   limits.set_max_target_length(lower(limits.max_target_length(), options.max_target_length));
   limits.set_max_beam_size(lower(limits.max_beam_size(), options.max_beam_size));
+}
+
+// The model's own encoder, where it has one, and decoder.
+absl::Status CompileOwn(model::Bundle& bundle, DecodeModel::Parts& parts) {
+  std::shared_ptr<const EncoderPart> encoder;
+  if (bundle.encoder.has_value()) {
+    const v1::EncoderConfig& config = bundle.config.encoder();
+    auto compiled = CompileEncoder(*std::move(bundle.encoder), config, parts);
+    if (!compiled.ok()) {
+      return Annotate(compiled.status(), config.graph());
+    }
+    encoder = *std::move(compiled);
+  }
+  const v1::DecoderConfig& config = bundle.config.decoder();
+  auto decoder = CompileDecoder(std::move(bundle.decoder), config, parts, std::move(encoder));
+  if (!decoder.ok()) {
+    return Annotate(decoder.status(), config.graph());
+  }
+  parts.decoders.push_back(*std::move(decoder));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -67,18 +86,8 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
     }
     parts->token_lists[list.name()] = *std::move(trie);
   }
-  if (bundle.encoder.has_value()) {
-    absl::Status status = CompileEncoder(*std::move(bundle.encoder), *parts);
-    if (!status.ok()) {
-      return Annotate(status, bundle.config.encoder().graph());
-    }
-  }
-  absl::Status status = CompileDecoder(std::move(bundle.decoder), *parts);
-  if (!status.ok()) {
-    return Annotate(status, bundle.config.decoder().graph());
-  }
+  BW_RETURN_IF_ERROR(CompileOwn(bundle, *parts));
   BW_RETURN_IF_ERROR(CompileFusion(bundle, *parts));
-  BW_RETURN_IF_ERROR(SelfCheck(*parts));
   std::shared_ptr<const DecodeModel> model(new DecodeModel(std::move(parts)));
   BW_RETURN_IF_ERROR(CheckDefaultOptions(*model));
   return model;

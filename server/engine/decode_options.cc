@@ -168,12 +168,12 @@ search::LengthPenalty PenaltyOf(v1::LengthPenalty penalty) {
 
 void CheckAttention(const DecodeModel& model, double coverage_penalty, v1::Attention attention,
                     status::Faults& faults) {
-  if (model.parts().attention_result >= 0) {
+  if (model.parts().decoder().attention_result >= 0) {
     return;
   }
   const auto fault = [&](const char* field) {
     faults.Add(absl::StrCat("options.", field),
-               "the model gives no attention: ", model.parts().no_attention);
+               "the model gives no attention: ", model.parts().decoder().no_attention);
   };
   if (coverage_penalty > 0) {
     fault("coverage_penalty");
@@ -209,7 +209,7 @@ absl::Status CheckDefaultOptions(const DecodeModel& model) {
   for (const int length : {1, MaxSourceLength(model)}) {
     PreparedSource source;
     source.source_length = length;
-    if (model.parts().encoder != nullptr) {
+    if (model.has_encoder()) {
       source.ids = {0};
     }
     const auto search = OptionsForSource(model, **resolved, source);

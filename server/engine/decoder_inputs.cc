@@ -35,17 +35,17 @@ absl::StatusOr<int> FindEncoderOutput(const Graph& encoder, const std::string& i
 }
 
 // A name in the configuration that fits nothing is a mistake, not a preference.
-absl::Status CheckConfiguredNames(const DecodeModel::Parts& parts) {
-  const auto known = [&parts](const std::string& name) {
-    return std::any_of(parts.inputs.begin(), parts.inputs.end(),
+absl::Status CheckConfiguredNames(const v1::DecoderConfig& config, const DecoderPart& decoder) {
+  const auto known = [&decoder](const std::string& name) {
+    return std::any_of(decoder.inputs.begin(), decoder.inputs.end(),
                        [&](const DecoderInput& input) { return input.name == name; });
   };
-  for (const v1::StateConfig& state : parts.config.decoder().states()) {
+  for (const v1::StateConfig& state : config.states()) {
     if (!known(state.input())) {
       return Invalid("decoder.states: the decoder has no input '", state.input(), "'");
     }
   }
-  for (const v1::MemoryConfig& memory : parts.config.decoder().memory()) {
+  for (const v1::MemoryConfig& memory : config.memory()) {
     if (!known(memory.input())) {
       return Invalid("decoder.memory: the decoder has no input '", memory.input(), "'");
     }
@@ -55,17 +55,16 @@ absl::Status CheckConfiguredNames(const DecodeModel::Parts& parts) {
 
 }  // namespace
 
-absl::Status FindDecoderInputs(DecodeModel::Parts& parts) {
-  const Graph& graph = parts.decoder;
-  const v1::DecoderConfig& config = parts.config.decoder();
-  for (const int node : parts.input_nodes) {
+absl::Status FindDecoderInputs(const v1::DecoderConfig& config, DecoderPart& decoder) {
+  const Graph& graph = decoder.decoder;
+  for (const int node : decoder.input_nodes) {
     DecoderInput input;
     input.name = PortName(graph, node);
     input.node = node;
-    input.is_state = std::find(parts.state_values.begin(), parts.state_values.end(),
-                               ValueId{node, 0}) != parts.state_values.end();
-    input.layers_first = std::find(parts.moved_states.begin(), parts.moved_states.end(),
-                                   input.name) != parts.moved_states.end();
+    input.is_state = std::find(decoder.state_values.begin(), decoder.state_values.end(),
+                               ValueId{node, 0}) != decoder.state_values.end();
+    input.layers_first = std::find(decoder.moved_states.begin(), decoder.moved_states.end(),
+                                   input.name) != decoder.moved_states.end();
     std::string encoder_output = input.name;
     if (const v1::StateConfig* state = FindState(config, input.name)) {
       input.has_constant = state->has_constant();
@@ -83,13 +82,13 @@ absl::Status FindDecoderInputs(DecodeModel::Parts& parts) {
       }
     }
     const bool given = input.has_constant || input.length_kind != v1::LENGTH_INPUT_NONE;
-    if (!given && parts.encoder != nullptr) {
-      BW_ASSIGN_OR_RETURN(input.encoder_output,
-                          FindEncoderOutput(parts.encoder->graph(), input.name, encoder_output));
+    if (!given && decoder.encoder != nullptr) {
+      BW_ASSIGN_OR_RETURN(input.encoder_output, FindEncoderOutput(decoder.encoder->model->graph(),
+                                                                  input.name, encoder_output));
     }
-    parts.inputs.push_back(input);
+    decoder.inputs.push_back(input);
   }
-  return CheckConfiguredNames(parts);
+  return CheckConfiguredNames(config, decoder);
 }
 
 }  // namespace beamwright::engine

@@ -11,10 +11,10 @@
 
 namespace beamwright::engine {
 
-// Fills parts.inputs, for every Parameter of the decoder graph but the token's, as the
-// configuration says. InvalidArgument if the encoder has no
-// output of a name, or the configuration names an input that there is not.
-absl::Status FindDecoderInputs(DecodeModel::Parts& parts);
+// Fills decoder.inputs, for every Parameter of its graph but the token's, as the configuration
+// says. InvalidArgument if the encoder has no output of a name, or the configuration names an input
+// that the decoder does not have.
+absl::Status FindDecoderInputs(const v1::DecoderConfig& config, DecoderPart& decoder);
 
 }  // namespace beamwright::engine
 

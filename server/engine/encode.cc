@@ -26,10 +26,10 @@ Tensor Stack(absl::Span<const std::unique_ptr<Request>> group) {
   return stacked;
 }
 
-absl::Status RunEncoder(const ops::ExecutionContext& context, const DecodeModel::Parts& parts,
+absl::Status RunEncoder(const ops::ExecutionContext& context, const EncoderPart& encoder,
                         const Tensor& sources, std::vector<Tensor>& outputs) {
-  BW_ASSIGN_OR_RETURN(const std::vector<Tensor> encoder_inputs, EncoderInputs(parts, sources));
-  return Annotate(parts.encoder->Run(context, encoder_inputs, outputs), "encoder");
+  BW_ASSIGN_OR_RETURN(const std::vector<Tensor> encoder_inputs, EncoderInputs(encoder, sources));
+  return Annotate(encoder.model->Run(context, encoder_inputs, outputs), "encoder");
 }
 
 absl::Status EncodeGroup(const ops::ExecutionContext& context, const DecodeModel::Parts& parts,
@@ -40,10 +40,10 @@ absl::Status EncodeGroup(const ops::ExecutionContext& context, const DecodeModel
   encoded.num_sources = static_cast<int64_t>(group.size());
   encoded.outputs.resize(static_cast<size_t>(parts.num_members()));
   for (int member = 0; member < parts.num_members(); ++member) {
-    const DecodeModel::Parts& own = parts.decoder_parts(member);
-    if (member == 0 || own.encoder != parts.encoder) {
+    const EncoderPart* const encoder = parts.decoder(member).encoder.get();
+    if (member == 0 || encoder != parts.encoder()) {
       BW_RETURN_IF_ERROR(
-          RunEncoder(context, own, sources, encoded.outputs[static_cast<size_t>(member)]));
+          RunEncoder(context, *encoder, sources, encoded.outputs[static_cast<size_t>(member)]));
     }
   }
   for (size_t row = 0; row < group.size(); ++row) {
@@ -69,7 +69,7 @@ absl::Status Compute(const ops::ExecutionContext& context, const Requests& group
                      std::vector<absl::Status>& statuses) {
   FaultPoint("engine.encode").IgnoreError();
   const DecodeModel::Parts& parts = group[0]->model->parts();
-  if (parts.encoder != nullptr) {
+  if (parts.encoder() != nullptr) {
     const absl::Status status = EncodeGroup(context, parts, group, statuses);
     // An interrupted run is repeated by the engine, for those that are not answered yet.
     if (status.ok() || group.size() == 1 || absl::IsDeadlineExceeded(status) ||
@@ -111,7 +111,7 @@ Requests Encode(const ops::ExecutionContext& context, Requests group, Underway* 
     } else if (absl::IsCancelled(own) && again != nullptr && underway->was_interrupted()) {
       group[i]->encodes_alone = true;
       again->push_back(std::move(group[i]));
-    } else if (parts.encoder == nullptr || absl::IsDeadlineExceeded(own)) {
+    } else if (parts.encoder() == nullptr || absl::IsDeadlineExceeded(own)) {
       group[i]->Fail(own);
     } else {
       group[i]->Fail(absl::InternalError(own.message()));

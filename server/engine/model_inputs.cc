@@ -10,8 +10,8 @@ namespace beamwright::engine {
 
 using ops::Tensor;
 
-absl::StatusOr<Tensor> ConstantInput(const DecodeModel::Parts& parts, const DecoderInput& input) {
-  const ops::ValueInfo& info = parts.decoder.node(input.node).outputs[0];
+absl::StatusOr<Tensor> ConstantInput(const DecoderPart& decoder, const DecoderInput& input) {
+  const ops::ValueInfo& info = decoder.decoder.node(input.node).outputs[0];
   ops::Shape shape = info.shape.dims();
   if (!shape.empty()) {
     shape[0] = 1;
@@ -42,34 +42,32 @@ absl::StatusOr<Tensor> LengthTensor(v1::LengthInput kind, ops::DType dtype, int6
 namespace {
 
 // An input of the decoder that the encoder does not compute: a constant, or the source's length.
-absl::StatusOr<Tensor> OwnInput(const DecodeModel::Parts& parts, const DecoderInput& input,
+absl::StatusOr<Tensor> OwnInput(const DecoderPart& decoder, const DecoderInput& input,
                                 int64_t source_length) {
   if (input.length_kind != v1::LENGTH_INPUT_NONE) {
-    const ops::DType dtype = parts.decoder.node(input.node).outputs[0].dtype;
+    const ops::DType dtype = decoder.decoder.node(input.node).outputs[0].dtype;
     return LengthTensor(input.length_kind, dtype, 1, source_length);
   }
-  return ConstantInput(parts, input);
+  return ConstantInput(decoder, input);
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<Tensor>> EncoderInputs(const DecodeModel::Parts& parts, Tensor sources) {
-  const ops::Graph& graph = parts.encoder->graph();
+absl::StatusOr<std::vector<Tensor>> EncoderInputs(const EncoderPart& encoder, Tensor sources) {
+  const ops::Graph& graph = encoder.model->graph();
   std::vector<Tensor> inputs(graph.parameters.size());
-  if (parts.encoder_length_input >= 0) {
-    const auto index = static_cast<size_t>(parts.encoder_length_input);
+  if (encoder.length_input >= 0) {
+    const auto index = static_cast<size_t>(encoder.length_input);
     const ops::DType dtype = graph.node(graph.parameters[index]).outputs[0].dtype;
-    BW_ASSIGN_OR_RETURN(inputs[index], LengthTensor(parts.config.encoder().length_kind(), dtype,
-                                                    sources.dim(0), sources.dim(1)));
+    BW_ASSIGN_OR_RETURN(inputs[index],
+                        LengthTensor(encoder.length_kind, dtype, sources.dim(0), sources.dim(1)));
   }
   // Members of an ensemble may take ids in another type than the model's own encoder.
-  const auto index = static_cast<size_t>(parts.encoder_input);
-  const int node = graph.parameters[index];
-  const ops::DType dtype = graph.node(node).outputs[0].dtype;
+  const ops::DType dtype = encoder.source_info().dtype;
   if (dtype != sources.dtype() && ops::IsInteger(dtype) && ops::IsInteger(sources.dtype())) {
     BW_ASSIGN_OR_RETURN(sources, Convert(sources, dtype));
   }
-  inputs[index] = std::move(sources);
+  inputs[static_cast<size_t>(encoder.input)] = std::move(sources);
   return inputs;
 }
 
@@ -89,11 +87,11 @@ Tensor TakeRow(const Tensor& tensor, int axis, int64_t row) {
   return taken;
 }
 
-absl::StatusOr<Tensor> ResultOfSource(const DecodeModel::Parts& parts,
-                                      absl::Span<const Tensor> encoded, int64_t num_sources,
-                                      int64_t row, int result, const std::string& user) {
+absl::StatusOr<Tensor> ResultOfSource(const EncoderPart& encoder, absl::Span<const Tensor> encoded,
+                                      int64_t num_sources, int64_t row, int result,
+                                      const std::string& user) {
   const auto index = static_cast<size_t>(result);
-  const int axis = num_sources > 1 ? parts.encoder_proof.result_axes[index] : -1;
+  const int axis = num_sources > 1 ? encoder.proof.result_axes[index] : -1;
   if (axis < 0) {
     return encoded[index];
   }
@@ -105,18 +103,18 @@ absl::StatusOr<Tensor> ResultOfSource(const DecodeModel::Parts& parts,
   return TakeRow(encoded[index], axis, row);
 }
 
-absl::StatusOr<std::vector<Tensor>> DecoderInputs(const DecodeModel::Parts& parts,
+absl::StatusOr<std::vector<Tensor>> DecoderInputs(const DecoderPart& decoder,
                                                   absl::Span<const Tensor> encoded,
                                                   int64_t num_sources, int64_t row,
                                                   int64_t source_length) {
   std::vector<Tensor> inputs;
-  for (const DecoderInput& input : parts.inputs) {
+  for (const DecoderInput& input : decoder.inputs) {
     if (input.encoder_output < 0) {
-      BW_ASSIGN_OR_RETURN(Tensor own, OwnInput(parts, input, source_length));
+      BW_ASSIGN_OR_RETURN(Tensor own, OwnInput(decoder, input, source_length));
       inputs.push_back(std::move(own));
       continue;
     }
-    BW_ASSIGN_OR_RETURN(Tensor value, ResultOfSource(parts, encoded, num_sources, row,
+    BW_ASSIGN_OR_RETURN(Tensor value, ResultOfSource(*decoder.encoder, encoded, num_sources, row,
                                                      input.encoder_output, input.name));
     if (input.layers_first) {
       if (value.rank() < 2 || value.dim(1) != 1) {

@@ -14,27 +14,26 @@ namespace beamwright::engine {
 
 // The initial state of an input that starts from a constant, [1, ...]. InvalidArgument: the graph
 // leaves an extent of it open.
-absl::StatusOr<ops::Tensor> ConstantInput(const DecodeModel::Parts& parts,
-                                          const DecoderInput& input);
+absl::StatusOr<ops::Tensor> ConstantInput(const DecoderPart& decoder, const DecoderInput& input);
 
 // What an input of `kind` holds for `rows` sources of `length` tokens: [rows] or [rows, length].
 absl::StatusOr<ops::Tensor> LengthTensor(v1::LengthInput kind, ops::DType dtype, int64_t rows,
                                          int64_t length);
 
 // The encoder's inputs for stacked sources [rows, length, ...].
-absl::StatusOr<std::vector<ops::Tensor>> EncoderInputs(const DecodeModel::Parts& parts,
+absl::StatusOr<std::vector<ops::Tensor>> EncoderInputs(const EncoderPart& encoder,
                                                        ops::Tensor sources);
 
 // Result number `result` of a run of the encoder over `num_sources`, for source `row` of them
 // alone; user: what an error names.
-absl::StatusOr<ops::Tensor> ResultOfSource(const DecodeModel::Parts& parts,
+absl::StatusOr<ops::Tensor> ResultOfSource(const EncoderPart& encoder,
                                            absl::Span<const ops::Tensor> encoded,
                                            int64_t num_sources, int64_t row, int result,
                                            const std::string& user);
 
-// The decoder's inputs (one per parts.inputs) for source `row` of a run of the encoder over
+// The decoder's inputs (one per decoder.inputs) for source `row` of a run of the encoder over
 // `num_sources` of `source_length` tokens.
-absl::StatusOr<std::vector<ops::Tensor>> DecoderInputs(const DecodeModel::Parts& parts,
+absl::StatusOr<std::vector<ops::Tensor>> DecoderInputs(const DecoderPart& decoder,
                                                        absl::Span<const ops::Tensor> encoded,
                                                        int64_t num_sources, int64_t row,
                                                        int64_t source_length);

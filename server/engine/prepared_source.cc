@@ -70,17 +70,16 @@ absl::Status CheckLength(const DecodeModel& model, int64_t length) {
 
 // Ids as the encoder's input tensor [1, length].
 absl::StatusOr<ops::Tensor> IdTensor(const DecodeModel& model, absl::Span<const int32_t> ids) {
-  const ops::Graph& graph = model.parts().encoder->graph();
-  const int node = graph.parameters[static_cast<size_t>(model.parts().encoder_input)];
-  const ops::DType dtype = graph.node(node).outputs[0].dtype;
-  if (!ops::IsInteger(dtype)) {
-    return status::InvalidField("source", "the encoder takes features (", ops::Name(dtype),
-                                graph.node(node).outputs[0].shape.ToString(), "), not text or ids");
+  const EncoderPart& encoder = *model.parts().encoder();
+  const ops::ValueInfo& info = encoder.source_info();
+  if (!ops::IsInteger(info.dtype)) {
+    return status::InvalidField("source", "the encoder takes features (", ops::Name(info.dtype),
+                                info.shape.ToString(), "), not text or ids");
   }
   const auto length = static_cast<int64_t>(ids.size());
   BW_ASSIGN_OR_RETURN(ops::Tensor tensor,
-                      Convert(ops::Tensor::Of<int32_t>({1, length}, ids), dtype));
-  BW_RETURN_IF_ERROR(CheckParameter(graph, node, tensor));
+                      Convert(ops::Tensor::Of<int32_t>({1, length}, ids), info.dtype));
+  BW_RETURN_IF_ERROR(CheckParameter(encoder.model->graph(), encoder.source_node(), tensor));
   return tensor;
 }
 
@@ -98,7 +97,7 @@ absl::Status CheckSize(const DecodeModel& model, const std::string& text) {
 }
 
 absl::Status FromText(const DecodeModel& model, const std::string& text, PreparedSource& prepared) {
-  if (model.parts().encoder == nullptr) {
+  if (!model.has_encoder()) {
     return status::InvalidField("source.text", "the model has no encoder; send decoder_inputs");
   }
   BW_RETURN_IF_ERROR(CheckSize(model, text));
@@ -115,12 +114,12 @@ absl::Status FromText(const DecodeModel& model, const std::string& text, Prepare
 }
 
 absl::Status FromIds(const DecodeModel& model, const v1::TokenIds& ids, PreparedSource& prepared) {
-  if (model.parts().encoder == nullptr) {
+  if (!model.has_encoder()) {
     return status::InvalidField("source.ids", "the model has no encoder; send decoder_inputs");
   }
   BW_RETURN_IF_ERROR(CheckLength(model, ids.ids_size()));
   const int64_t size =
-      model.source().size() > 0 ? model.source().size() : model.parts().source_table;
+      model.source().size() > 0 ? model.source().size() : model.parts().encoder()->table_rows;
   for (int i = 0; i < ids.ids_size(); ++i) {
     if (ids.ids(i) < 0 || (size > 0 && ids.ids(i) >= size)) {
       return status::InvalidField(absl::StrCat("source.ids[", i, "]"), ids.ids(i),
@@ -136,16 +135,16 @@ absl::Status FromIds(const DecodeModel& model, const v1::TokenIds& ids, Prepared
 
 absl::Status FromFeatures(const DecodeModel& model, const v1::Tensor& features,
                           PreparedSource& prepared) {
-  if (model.parts().encoder == nullptr) {
+  if (!model.has_encoder()) {
     return status::InvalidField("source.features", "the model has no encoder; send decoder_inputs");
   }
   BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features));
-  const ops::Graph& graph = model.parts().encoder->graph();
-  const int node = graph.parameters[static_cast<size_t>(model.parts().encoder_input)];
-  if (!ops::IsFloat(graph.node(node).outputs[0].dtype)) {
+  const EncoderPart& encoder = *model.parts().encoder();
+  if (!ops::IsFloat(encoder.source_info().dtype)) {
     return status::InvalidField("source.features", "the encoder takes ids, not features");
   }
-  BW_RETURN_IF_ERROR(status::AtField(CheckParameter(graph, node, tensor), "source.features"));
+  BW_RETURN_IF_ERROR(status::AtField(
+      CheckParameter(encoder.model->graph(), encoder.source_node(), tensor), "source.features"));
   BW_RETURN_IF_ERROR(CheckLength(model, tensor.rank() > 1 ? tensor.dim(1) : 0));
   prepared.source_length = static_cast<int>(tensor.dim(1));
   prepared.encoder_input = std::move(tensor);
@@ -153,16 +152,16 @@ absl::Status FromFeatures(const DecodeModel& model, const v1::Tensor& features,
 }
 
 // Whether the first axis of a memory, that of the source, is the request's to choose.
-bool IsMeasured(const DecodeModel::Parts& parts, const DecoderInput& input) {
-  const ops::PartialShape& shape = parts.decoder.node(input.node).outputs[0].shape;
+bool IsMeasured(const DecoderPart& decoder, const DecoderInput& input) {
+  const ops::PartialShape& shape = decoder.decoder.node(input.node).outputs[0].shape;
   return !input.is_state && shape.has_rank() && shape.rank() > 1 &&
          shape.dim(1) == ops::PartialShape::kDynamic;
 }
 
 absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs& given,
                                PreparedSource& prepared) {
-  const DecodeModel::Parts& parts = model.parts();
-  if (parts.encoder != nullptr) {
+  const DecoderPart& decoder = model.parts().decoder();
+  if (decoder.encoder != nullptr) {
     return status::InvalidField("source.decoder_inputs",
                                 "the model has an encoder; send text, ids or features");
   }
@@ -175,13 +174,13 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
   int64_t length = given.source_length();
   std::string measured;  // the first memory whose extent the request chooses
   int64_t extent = 0;
-  for (const DecoderInput& input : parts.inputs) {
+  for (const DecoderInput& input : decoder.inputs) {
     const auto& map = input.is_state ? given.states() : given.memory();
     const std::string field = absl::StrCat(
         "source.decoder_inputs.", input.is_state ? "states" : "memory", "['", input.name, "']");
     const auto it = map.find(input.name);
     if (it == map.end() && input.has_constant) {
-      absl::StatusOr<ops::Tensor> constant = ConstantInput(parts, input);
+      absl::StatusOr<ops::Tensor> constant = ConstantInput(decoder, input);
       if (!constant.ok()) {
         return Invalid(field, " is missing: ", constant.status().message());
       }
@@ -193,11 +192,11 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
     }
     ++used;
     BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor(field, it->second));
-    BW_RETURN_IF_ERROR(status::AtField(CheckParameter(parts.decoder, input.node, tensor), field));
+    BW_RETURN_IF_ERROR(status::AtField(CheckParameter(decoder.decoder, input.node, tensor), field));
     if (!input.is_state && length == 0 && tensor.rank() > 1) {
       length = tensor.dim(1);
     }
-    if (IsMeasured(parts, input)) {
+    if (IsMeasured(decoder, input)) {
       BW_RETURN_IF_ERROR(status::AtField(CheckLength(model, tensor.dim(1)), field));
       if (!measured.empty() && tensor.dim(1) != extent) {
         return Invalid(field, " is of a source of ", tensor.dim(1), ", ", measured, " of one of ",
@@ -211,7 +210,7 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
   if (used != given.states().size() + given.memory().size()) {
     return status::InvalidField(
         "source.decoder_inputs", "there are inputs that the decoder does not take; it takes ",
-        absl::StrJoin(parts.inputs, ", ", [](std::string* out, const DecoderInput& i) {
+        absl::StrJoin(decoder.inputs, ", ", [](std::string* out, const DecoderInput& i) {
           absl::StrAppend(out, "'", i.name, "'");
         }));
   }

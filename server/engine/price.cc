@@ -6,7 +6,7 @@ namespace beamwright::engine {
 namespace {
 
 // What a request holds of one decoder: twice the states (old and new), and what its steps share.
-int64_t DecoderBytes(const DecodeModel::Parts& parts, int beam_size, int source_length) {
+int64_t DecoderBytes(const DecoderPart& decoder, int beam_size, int source_length) {
   int64_t row_bytes = 0;
   int64_t shared_bytes = 0;
   const auto bytes = [&](const ops::ValueInfo& info) {
@@ -17,16 +17,16 @@ int64_t DecoderBytes(const DecodeModel::Parts& parts, int beam_size, int source_
     }
     return count;
   };
-  const ops::Graph& body = parts.body->loop().body;
+  const ops::Graph& body = decoder.body->loop().body;
   for (size_t i = 0; i < body.nodes.size(); ++i) {
     for (const ops::ValueInfo& output : body.nodes[i].outputs) {
-      if (parts.body->scopes()[i] == ops::Scope::kRequest) {
+      if (decoder.body->scopes()[i] == ops::Scope::kRequest) {
         shared_bytes += bytes(output);
       }
     }
   }
-  for (const int rule : parts.body->carried()) {
-    const ops::LoopInput& input = parts.body->loop().inputs[static_cast<size_t>(rule)];
+  for (const int rule : decoder.body->carried()) {
+    const ops::LoopInput& input = decoder.body->loop().inputs[static_cast<size_t>(rule)];
     const int node = body.parameters[static_cast<size_t>(input.body_parameter)];
     row_bytes += 2 * bytes(body.node(node).outputs[0]);
   }
@@ -39,17 +39,17 @@ int64_t ScorerBytes(const DecodeModel::Parts& parts, const search::SearchOptions
   int64_t bytes = 0;
   for (const search::ScorerWeight& wanted : options.scorers) {
     const ScorerPart& part = *parts.FindScorer(wanted.name);
-    bytes += int64_t{4} * parts.vocabulary_size * options.beam_size;
+    bytes += int64_t{4} * parts.vocabulary_size() * options.beam_size;
     if (part.decoder >= 0) {
-      bytes += DecoderBytes(parts.decoder_parts(part.decoder), options.beam_size, source_length);
+      bytes += DecoderBytes(parts.decoder(part.decoder), options.beam_size, source_length);
     } else if (part.ctc_output >= 0) {
       // An encoder gives a frame for a source position at most, or nearly so.
-      bytes += fusion::CtcPrefixScorer::NumBytes(source_length, parts.vocabulary_size + 1,
+      bytes += fusion::CtcPrefixScorer::NumBytes(source_length, parts.vocabulary_size() + 1,
                                                  options.beam_size);
     }
   }
   return bytes +
-         (options.scorers.empty() ? 0 : int64_t{8} * parts.vocabulary_size * options.beam_size);
+         (options.scorers.empty() ? 0 : int64_t{8} * parts.vocabulary_size() * options.beam_size);
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& option
       int64_t{sizeof(search::TopToken)} * options.num_top_tokens * options.beam_size;
   int64_t bytes = step_bytes * steps + ScorerBytes(parts, options, source_length);
   for (int member = 0; member < parts.num_members(); ++member) {
-    bytes += DecoderBytes(parts.decoder_parts(member), options.beam_size, source_length);
+    bytes += DecoderBytes(parts.decoder(member), options.beam_size, source_length);
   }
   if (options.coverage_penalty > 0) {
     bytes += 2 * int64_t{sizeof(double)} * options.beam_size * source_length;

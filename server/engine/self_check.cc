@@ -4,6 +4,7 @@
 // second line of defence, against a rule or a kernel that is wrong.
 #include "ops/decoder/self_check.h"
 
+#include <algorithm>
 #include <optional>
 #include <random>
 
@@ -63,20 +64,16 @@ std::optional<int> RowAxis(const Tensor& alone, const Tensor& together) {
   return found;
 }
 
-absl::StatusOr<std::vector<Tensor>> RunEncoder(const DecodeModel::Parts& parts,
-                                               const Tensor& sources) {
-  BW_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, EncoderInputs(parts, sources));
+absl::StatusOr<std::vector<Tensor>> RunEncoder(const EncoderPart& encoder, const Tensor& sources) {
+  BW_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, EncoderInputs(encoder, sources));
   std::vector<Tensor> outputs;
-  BW_RETURN_IF_ERROR(parts.encoder->Run(ops::ExecutionContext(), inputs, outputs));
+  BW_RETURN_IF_ERROR(encoder.model->Run(ops::ExecutionContext(), inputs, outputs));
   return outputs;
 }
 
-Tensor RandomSources(const DecodeModel::Parts& parts, int64_t rows, int64_t length,
+Tensor RandomSources(const EncoderPart& encoder, int64_t rows, int64_t length, int num_tokens,
                      std::mt19937& random) {
-  const ops::Graph& graph = parts.encoder->graph();
-  const int source = graph.parameters[static_cast<size_t>(parts.encoder_input)];
-  const int limit = parts.source->size() > 0 ? parts.source->size() : 1;
-  return RandomTensor(graph.node(source).outputs[0], rows, length, limit, random);
+  return RandomTensor(encoder.source_info(), rows, length, std::max(num_tokens, 1), random);
 }
 
 // Whether the outputs of kSources sources together are those of source `row` alone, on the axes
@@ -95,19 +92,19 @@ bool SameRow(absl::Span<const int> axes, const std::vector<Tensor>& alone,
 
 // Fails only if a single source of this length can't be encoded. Else says in `apart` why sources
 // are encoded one at a time, nothing if they are not.
-absl::Status CheckEncoder(const DecodeModel::Parts& parts, int64_t length, std::mt19937& random,
-                          std::string& apart) {
-  const ops::RowProof& proof = parts.encoder_proof;
-  const Tensor sources = RandomSources(parts, kSources, length, random);
+absl::Status CheckEncoder(const EncoderPart& encoder, int64_t length, int num_tokens,
+                          std::mt19937& random, std::string& apart) {
+  const ops::RowProof& proof = encoder.proof;
+  const Tensor sources = RandomSources(encoder, kSources, length, num_tokens, random);
   apart = proof.reason;
   absl::StatusOr<std::vector<Tensor>> together = std::vector<Tensor>();
   if (proof.separable) {
-    together = RunEncoder(parts, sources);
+    together = RunEncoder(encoder, sources);
     apart = std::string(together.status().message());
   }
   for (int64_t row = 0; row < kSources; ++row) {
     BW_ASSIGN_OR_RETURN(const std::vector<Tensor> alone,
-                        RunEncoder(parts, sources.Rows(row, row + 1)));
+                        RunEncoder(encoder, sources.Rows(row, row + 1)));
     if (apart.empty() && !SameRow(proof.result_axes, alone, *together, row)) {
       apart = "the self-check found that sources change bits of others";
     }
@@ -115,54 +112,62 @@ absl::Status CheckEncoder(const DecodeModel::Parts& parts, int64_t length, std::
   return absl::OkStatus();
 }
 
-absl::Status Start(const DecodeModel::Parts& parts, int64_t length, std::mt19937& random,
+absl::Status Start(const DecoderPart& decoder, int64_t length, int num_tokens, std::mt19937& random,
                    StartValues& start) {
   std::vector<Tensor> inputs;
-  if (parts.encoder != nullptr) {
+  if (decoder.encoder != nullptr) {
+    const EncoderPart& encoder = *decoder.encoder;
     BW_ASSIGN_OR_RETURN(const std::vector<Tensor> encoded,
-                        RunEncoder(parts, RandomSources(parts, 1, length, random)));
-    BW_ASSIGN_OR_RETURN(inputs, DecoderInputs(parts, encoded, 1, 0, length));
+                        RunEncoder(encoder, RandomSources(encoder, 1, length, num_tokens, random)));
+    BW_ASSIGN_OR_RETURN(inputs, DecoderInputs(decoder, encoded, 1, 0, length));
   } else {
-    for (const DecoderInput& input : parts.inputs) {
-      const ops::ValueInfo& info = parts.decoder.node(input.node).outputs[0];
+    for (const DecoderInput& input : decoder.inputs) {
+      const ops::ValueInfo& info = decoder.decoder.node(input.node).outputs[0];
       inputs.push_back(RandomTensor(info, 1, length, 2, random));
     }
   }
-  return Prepare(parts, ops::ExecutionContext(), inputs, start);
+  return Prepare(decoder, ops::ExecutionContext(), inputs, start);
 }
 
 // Steps of two requests with sources of different lengths, together and alone.
-absl::StatusOr<bool> CheckSteps(const DecodeModel::Parts& parts, int64_t length,
-                                std::mt19937& random) {
+absl::StatusOr<bool> CheckSteps(const DecoderPart& decoder, int num_tokens) {
+  std::mt19937 random(20061);
+  const int64_t length =
+      decoder.encoder == nullptr ? kTrialLengths[0] : decoder.encoder->trial_length;
   StartValues shorter;
   StartValues longer;
-  BW_RETURN_IF_ERROR(Start(parts, length - 2, random, shorter));
-  BW_RETURN_IF_ERROR(Start(parts, length, random, longer));
-  return StepsTogetherAsAlone(parts, shorter, longer);
+  BW_RETURN_IF_ERROR(Start(decoder, length - 2, num_tokens, random, shorter));
+  BW_RETURN_IF_ERROR(Start(decoder, length, num_tokens, random, longer));
+  return StepsTogetherAsAlone(decoder, shorter, longer);
 }
 
 }  // namespace
 
-absl::Status SelfCheck(DecodeModel::Parts& parts) {
+absl::Status SelfCheck(EncoderPart& encoder, int num_tokens) {
   std::mt19937 random(20061);
-  int64_t length = kTrialLengths[0];
-  if (parts.encoder != nullptr) {
-    const absl::Status status = CheckEncoder(parts, length, random, parts.encoder_apart);
-    if (!status.ok()) {
-      length = kTrialLengths[1];
-      if (!CheckEncoder(parts, length, random, parts.encoder_apart).ok()) {
-        return Annotate(status, absl::StrCat("the encoder fails on random sources of ", length,
-                                             " positions and of ", kTrialLengths[0]));
-      }
+  absl::Status shorter;
+  for (const int length : kTrialLengths) {
+    const absl::Status status = CheckEncoder(encoder, length, num_tokens, random, encoder.apart);
+    if (status.ok()) {
+      encoder.trial_length = length;
+      return status;
+    }
+    if (shorter.ok()) {
+      shorter = status;
     }
   }
-  if (!parts.body->plan().separable) {
+  return Annotate(shorter, absl::StrCat("it fails on random sources of ", kTrialLengths[1],
+                                        " positions and of ", kTrialLengths[0]));
+}
+
+absl::Status SelfCheck(DecoderPart& decoder, int num_tokens) {
+  if (!decoder.body->plan().separable) {
     return absl::OkStatus();
   }
-  const absl::StatusOr<bool> same = CheckSteps(parts, length, random);
+  const absl::StatusOr<bool> same = CheckSteps(decoder, num_tokens);
   if (!same.ok() || !*same) {
-    parts.body->ForceRowByRow(same.ok() ? "the self-check found that stacked rows change bits"
-                                        : std::string(same.status().message()));
+    decoder.body->ForceRowByRow(same.ok() ? "the self-check found that stacked rows change bits"
+                                          : std::string(same.status().message()));
   }
   return absl::OkStatus();
 }

@@ -7,9 +7,13 @@
 
 namespace beamwright::engine {
 
-// Rows stacked and sources encoded together must give the bits that they
-// give alone; where they do not, the parts fall back to one at a time.
-absl::Status SelfCheck(DecodeModel::Parts& parts);
+// Sources encoded together must give the bits that they give alone; where they do not,
+// encoder.apart says why. Fills encoder.trial_length. num_tokens: of the source vocabulary; 0: it
+// has none. An error if the encoder fails on random sources.
+absl::Status SelfCheck(EncoderPart& encoder, int num_tokens);
+
+// The same for rows stacked, which fall back to one at a time; never for lack of a step that works.
+absl::Status SelfCheck(DecoderPart& decoder, int num_tokens);
 
 }  // namespace beamwright::engine
 

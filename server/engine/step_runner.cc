@@ -14,7 +14,7 @@ void StepRunner::Begin() {
   starts_.clear();
   added_.clear();
   has_run_ = false;
-  states_.resize(static_cast<size_t>(parts_->body->num_states()));
+  states_.resize(static_cast<size_t>(decoder_->body->num_states()));
   num_sources_ = states_.empty() || !states_[0].has_value() ? 0 : states_[0].dim(0);
 }
 
@@ -38,7 +38,7 @@ void StepRunner::Add(const search::RowSearch& search, DecoderRows& rows) {
 
 void StepRunner::Repeat() {
   if (has_run_) {
-    parts_->body->RestoreStates(scratch_, states_);
+    decoder_->body->RestoreStates(scratch_, states_);
   }
   for (DecoderRows* const rows : added_) {
     rows->repeats = has_run_ || rows->repeats_before;
@@ -48,15 +48,15 @@ void StepRunner::Repeat() {
 }
 
 absl::Status StepRunner::Run(const ops::ExecutionContext& context, bool reads_attention) {
-  parts_->FillTokens(tokens_, token_tensor_);
+  decoder_->FillTokens(tokens_, token_tensor_);
   const ops::LoopBody::RowStep step{values_,  rows_per_request_,
                                     parents_, {&token_tensor_, 1},
-                                    starts_,  reads_attention ? parts_->attention_result : -1};
+                                    starts_,  reads_attention ? decoder_->attention_result : -1};
   has_run_ = true;
-  BW_RETURN_IF_ERROR(parts_->body->StepRows(context, step, scratch_, states_, results_));
-  const ops::Tensor& result = results_[static_cast<size_t>(parts_->logits_result)];
+  BW_RETURN_IF_ERROR(decoder_->body->StepRows(context, step, scratch_, states_, results_));
+  const ops::Tensor& result = results_[static_cast<size_t>(decoder_->logits_result)];
   const int64_t width =
-      parts_->projection == nullptr ? parts_->vocabulary_size : projection()->depth();
+      decoder_->projection == nullptr ? decoder_->vocabulary_size : projection()->depth();
   if (!result.has_value() || result.num_elements() != num_rows() * width) {
     return absl::InternalError(absl::StrCat("the step gave ", ops::ToString(result.shape()),
                                             " for ", num_rows(), " rows of ", width,
@@ -66,32 +66,32 @@ absl::Status StepRunner::Run(const ops::ExecutionContext& context, bool reads_at
 }
 
 void StepRunner::ComputeScores(const ops::ExecutionContext& context) {
-  AllScores(*parts_, context, results_[static_cast<size_t>(parts_->logits_result)], scores_);
+  AllScores(*decoder_, context, results_[static_cast<size_t>(decoder_->logits_result)], scores_);
 }
 
 ops::ConstMatrix<float> StepRunner::hidden() const {
-  const ops::Tensor& result = results_[static_cast<size_t>(parts_->logits_result)];
+  const ops::Tensor& result = results_[static_cast<size_t>(decoder_->logits_result)];
   return {result.data<float>(), num_rows(), projection()->depth(), projection()->depth()};
 }
 
 absl::Span<const float> StepRunner::Scores(int row) const {
   const ops::Tensor& scores =
-      projection() == nullptr ? results_[static_cast<size_t>(parts_->logits_result)] : scores_;
-  return {scores.data<float>() + int64_t{row} * parts_->vocabulary_size,
-          static_cast<size_t>(parts_->vocabulary_size)};
+      projection() == nullptr ? results_[static_cast<size_t>(decoder_->logits_result)] : scores_;
+  return {scores.data<float>() + int64_t{row} * decoder_->vocabulary_size,
+          static_cast<size_t>(decoder_->vocabulary_size)};
 }
 
-absl::Status TryStep(const DecodeModel::Parts& parts, const ops::ExecutionContext& context,
-                     StartValues& start) {
+absl::Status TryStep(const ops::SteppedDecoder& decoder, int32_t begin_token,
+                     const ops::ExecutionContext& context, StartValues& start) {
   ops::LoopBody::RequestValues* const values = &start.values;
   const int rows = 1;
   const int32_t parent = 0;
-  const ops::Tensor token = parts.TokenTensor({parts.target->begin_id()});
+  const ops::Tensor token = decoder.TokenTensor({begin_token});
   const ops::LoopBody::RowStep step{{&values, 1}, {&rows, 1}, {&parent, 1}, {&token, 1}};
   ops::LoopBody::RowScratch scratch;
   std::vector<ops::Tensor> states = start.states;
   std::vector<ops::Tensor> results;
-  BW_RETURN_IF_ERROR(parts.body->StepRows(context, step, scratch, states, results));
+  BW_RETURN_IF_ERROR(decoder.body->StepRows(context, step, scratch, states, results));
   for (size_t i = 0; i < states.size(); ++i) {
     if (states[i].shape() != start.states[i].shape()) {
       return Invalid("state ", i, " is ", ops::ToString(start.states[i].shape()), " and becomes ",

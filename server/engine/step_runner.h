@@ -27,8 +27,8 @@ struct DecoderRows {
 // One thread at a time. A step: Begin, Add for each request that is alive, Run.
 class StepRunner {
  public:
-  // `parts` must outlive it.
-  explicit StepRunner(const DecodeModel::Parts& parts) : parts_(&parts) {}
+  // `decoder` must outlive it.
+  explicit StepRunner(const ops::SteppedDecoder& decoder) : decoder_(&decoder) {}
 
   void Begin();
   // The search's rows come behind those added before. `rows` must live until Run returns.
@@ -43,12 +43,12 @@ class StepRunner {
   // next step. Where the projection was split off, only after ComputeScores.
   absl::Span<const float> Scores(int row) const;
   // Its attention, if Run was to read it; likewise a view.
-  AttentionRows Attention() const { return {scratch_.parts(), parts_->attention_layout}; }
+  AttentionRows Attention() const { return {scratch_.parts(), decoder_->attention_layout}; }
   void ComputeScores(const ops::ExecutionContext& context);
   // Null: the step gives scores. Else they are its product with hidden(), [num_rows(), depth].
-  const ops::VocabularyProjection* projection() const { return parts_->projection.get(); }
+  const ops::VocabularyProjection* projection() const { return decoder_->projection.get(); }
   ops::ConstMatrix<float> hidden() const;
-  ops::ScoreKind kind() const { return parts_->logits_kind; }
+  ops::ScoreKind kind() const { return decoder_->logits_kind; }
 
   // No request is left: what is of them goes, buffers stay.
   void Clear() {
@@ -59,7 +59,7 @@ class StepRunner {
   }
 
  private:
-  const DecodeModel::Parts* parts_;
+  const ops::SteppedDecoder* decoder_;
   // After a step: all rows' states, [rows, ...] each.
   std::vector<ops::Tensor> states_;
   ops::LoopBody::RowScratch scratch_;
@@ -79,8 +79,8 @@ class StepRunner {
 
 // A step of one row from `start`, of which nothing stays: whether the model can go on from what a
 // request brought, before it is stepped together with others.
-absl::Status TryStep(const DecodeModel::Parts& parts, const ops::ExecutionContext& context,
-                     StartValues& start);
+absl::Status TryStep(const ops::SteppedDecoder& decoder, int32_t begin_token,
+                     const ops::ExecutionContext& context, StartValues& start);
 
 }  // namespace beamwright::engine
 

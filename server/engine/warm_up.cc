@@ -63,19 +63,17 @@ MadeUp MakeUpSource(const DecodeModel& model, int64_t most) {
   const DecodeModel::Parts& parts = model.parts();
   const int64_t length = std::min<int64_t>(most, MaxSourceLength(model));
   MadeUp made;
-  if (parts.encoder == nullptr) {
+  if (parts.encoder() == nullptr) {
     v1::DecoderInputs& inputs = *made.source.mutable_decoder_inputs();
-    for (const DecoderInput& input : parts.inputs) {
+    for (const DecoderInput& input : parts.decoder().inputs) {
       auto& map = input.is_state ? *inputs.mutable_states() : *inputs.mutable_memory();
       map[input.name] =
-          Ones(parts.decoder.node(input.node).outputs[0], length, input.is_state, made);
+          Ones(parts.decoder().decoder.node(input.node).outputs[0], length, input.is_state, made);
     }
     inputs.set_source_length(static_cast<int>(length));
     return made;
   }
-  const ops::Graph& graph = parts.encoder->graph();
-  const ops::ValueInfo& info =
-      graph.node(graph.parameters[static_cast<size_t>(parts.encoder_input)]).outputs[0];
+  const ops::ValueInfo& info = parts.encoder()->source_info();
   if (!ops::IsInteger(info.dtype)) {
     *made.source.mutable_features() = Ones(info, length, false, made);
     return made;

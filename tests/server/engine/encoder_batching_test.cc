@@ -161,7 +161,7 @@ size_t NumCoupled(const DecodeModel& model, const std::vector<std::vector<int32_
     }
     std::vector<ops::Tensor> outputs;
     EXPECT_TRUE(
-        parts.encoder->Run(ops::ExecutionContext(), *EncoderInputs(parts, ids), outputs).ok());
+        parts.encoder()->model->Run(ops::ExecutionContext(), *EncoderInputs(*parts.encoder(), ids), outputs).ok());
     return outputs[0];
   };
   size_t coupled = 0;
@@ -188,7 +188,7 @@ TEST_P(CouplingEncoder, IsFoundOutAndEncodesOneSourceAtATime) {
   ASSERT_NE(model, nullptr);
   const auto sources = TrialSources();
   EXPECT_GT(NumCoupled(*model, sources), 0u) << "it couples nothing, so it shows nothing";
-  EXPECT_FALSE(model->parts().encoder_proof.separable);
+  EXPECT_FALSE(model->parts().encoder()->proof.separable);
   EXPECT_FALSE(model->encodes_together());
   EXPECT_THAT(model->encodes_apart(), HasSubstr("'"));  // names a node
   const TrialAnswers alone = DecodeTrial(model, sources, false);

@@ -117,8 +117,8 @@ void RunRandomCases(const TableOptions& table_options, const std::vector<int32_t
   const std::vector<float> table = RandomTable(seed);
   const auto model = Compile(TableBundle(table, table_options));
   ASSERT_NE(model, nullptr);
-  EXPECT_EQ(model->parts().body->plan().separable, !table_options.mixes_rows)
-      << model->parts().body->plan().reason;
+  EXPECT_EQ(model->parts().decoder().body->plan().separable, !table_options.mixes_rows)
+      << model->parts().decoder().body->plan().reason;
   std::mt19937 random(static_cast<uint32_t>(seed));
   std::vector<Case> cases;
   for (int i = 0; i < count; ++i) {

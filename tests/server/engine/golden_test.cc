@@ -148,7 +148,7 @@ TEST_P(GoldenTest, AnswersDependOnTheRequestAlone) {
 
 // The models' attention runs request by request, everything else over all rows.
 TEST_P(GoldenTest, TheStepRunsOverRowsOfAllRequests) {
-  const ops::RowPlan& plan = model_->parts().body->plan();
+  const ops::RowPlan& plan = model_->parts().decoder().body->plan();
   EXPECT_TRUE(plan.separable) << plan.reason;
   int per_request = 0;
   for (const bool flag : plan.per_request) {

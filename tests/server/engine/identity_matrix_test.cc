@@ -102,7 +102,7 @@ std::shared_ptr<const DecodeModel> Compile(const RecurrentOptions& options,
   bundle.config.set_precision(precision);
   auto model = DecodeModel::Compile(std::move(bundle));
   EXPECT_TRUE(model.ok()) << model.status();
-  EXPECT_TRUE((*model)->parts().body->plan().separable) << (*model)->parts().body->plan().reason;
+  EXPECT_TRUE((*model)->parts().decoder().body->plan().separable) << (*model)->parts().decoder().body->plan().reason;
   return *std::move(model);
 }
 
@@ -124,7 +124,7 @@ TEST_P(IdentityMatrix, AnswersDependOnTheRequestAlone) {
     RecurrentOptions options;
     options.vocabulary = vocabulary;
     const auto model = Compile(options, GetParam());
-    ASSERT_NE(model->parts().projection, nullptr);
+    ASSERT_NE(model->parts().decoder().projection, nullptr);
     Answers alone;
     {
       const ScopedVectorIsa plain(VectorIsa::kPlain);
@@ -156,7 +156,7 @@ TEST_P(IdentityMatrix, PanelsGiveTheBitsOfWholeRows) {
   for (const bool has_bias : {false, true}) {
     options.has_bias = has_bias;
     const auto split = Compile(options, GetParam());
-    ASSERT_NE(split->parts().projection, nullptr);
+    ASSERT_NE(split->parts().decoder().projection, nullptr);
     // What reads the scores as well keeps the projection where it is.
     model::Bundle bundle = RecurrentBundle(options).Build();
     bundle.config.set_precision(GetParam());
@@ -166,7 +166,7 @@ TEST_P(IdentityMatrix, PanelsGiveTheBitsOfWholeRows) {
     bundle.decoder = graph.Build();
     const auto whole = DecodeModel::Compile(std::move(bundle));
     ASSERT_TRUE(whole.ok()) << whole.status();
-    ASSERT_EQ((*whole)->parts().projection, nullptr);
+    ASSERT_EQ((*whole)->parts().decoder().projection, nullptr);
     EXPECT_TRUE(Decode(split, Requests(), 2, 1024, 20) == Decode(*whole, Requests(), 2, 1024, 20));
   }
 }
@@ -186,13 +186,13 @@ TEST(SplitProjection, TakesSoftmaxAlong) {
     RecurrentOptions options;
     options.ending = ending;
     const auto model = Compile(options, v1::PRECISION_F32);
-    EXPECT_NE(model->parts().projection, nullptr);
-    EXPECT_EQ(model->parts().logits_kind, ops::ScoreKind::kLogits);
+    EXPECT_NE(model->parts().decoder().projection, nullptr);
+    EXPECT_EQ(model->parts().decoder().logits_kind, ops::ScoreKind::kLogits);
     EXPECT_TRUE(Decode(model, requests, 1, 1024, 20) == expected);
   }
   RecurrentOptions other;
   other.ending = Ending::kTanh;
-  EXPECT_EQ(Compile(other, v1::PRECISION_F32)->parts().projection, nullptr);
+  EXPECT_EQ(Compile(other, v1::PRECISION_F32)->parts().decoder().projection, nullptr);
 }
 
 TEST(Precision, IsTheBundlesUnlessTheCallerSaysOtherwise) {

@@ -47,7 +47,7 @@ struct FrameRequest : Request {
                      int64_t row) override {
     constexpr int kCtc = 1;  // the encoder's second result
     BW_ASSIGN_OR_RETURN(const ops::Tensor own,
-                        ResultOfSource(model->parts(), encoded.outputs[0], encoded.num_sources, row,
+                        ResultOfSource(*model->parts().encoder(), encoded.outputs[0], encoded.num_sources, row,
                                        kCtc, "frames"));
     probs.assign(own.data<float>(), own.data<float>() + own.num_elements());
     return absl::OkStatus();

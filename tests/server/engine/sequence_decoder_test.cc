@@ -110,7 +110,7 @@ model::Bundle Bundle(ops::Graph decoder) {
 TEST(SequenceDecoder, IsServedAsItScoresWholeTargets) {
   const auto model = DecodeModel::Compile(Bundle(Decoder(Lengths::kWhole)));
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_TRUE((*model)->parts().body->plan().separable) << (*model)->parts().body->plan().reason;
+  EXPECT_TRUE((*model)->parts().decoder().body->plan().separable) << (*model)->parts().decoder().body->plan().reason;
   const auto encoder = ops::Model::Compile(Encoder());
   const auto decoder = ops::Model::Compile(Decoder(Lengths::kWhole));
   ASSERT_TRUE(encoder.ok() && decoder.ok()) << decoder.status();
