@@ -10,7 +10,7 @@
 #include "ops/tools/check.h"
 #include "ops/tools/commands.h"
 #include "ops/tools/printable.h"
-#include "server/engine/decode_model.h"
+#include "server/engine/model/decode_model.h"
 #include "server/model/bundle.h"
 
 namespace beamwright::tools {

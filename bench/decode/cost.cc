@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "ops/base/status.h"
-#include "server/engine/search_kind.h"
+#include "server/engine/request/search_kind.h"
 
 namespace beamwright::bench {
 

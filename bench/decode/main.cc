@@ -9,7 +9,7 @@
 #include "bench/decode/options.h"
 #include "bench/decode/precision.h"
 #include "ops/base/status.h"
-#include "server/engine/precision.h"
+#include "server/engine/model/precision.h"
 #include "server/model/bundle.h"
 
 namespace beamwright::bench {

@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "server/access/roles.h"
-#include "server/engine/tenant.h"
+#include "server/engine/request/tenant.h"
 
 namespace beamwright::access {
 

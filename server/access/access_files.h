@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/access/roles.h"
-#include "server/engine/tenant.h"
+#include "server/engine/request/tenant.h"
 
 namespace beamwright::access {
 

@@ -10,10 +10,10 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "ops/base/precision.h"
 #include "ops/base/status.h"
-#include "server/engine/decode_options.h"
+#include "server/engine/asking/decode_options.h"
+#include "server/engine/asking/request_lines.h"
 #include "server/engine/engine.h"
-#include "server/engine/parts.h"
-#include "server/engine/request_lines.h"
+#include "server/engine/model/parts.h"
 
 namespace beamwright::engine {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/engine/decode_model.h"
+#include "server/engine/model/decode_model.h"
 
 namespace beamwright::engine {
 

@@ -4,14 +4,15 @@
 
 #include "ops/base/cpu.h"
 #include "ops/base/status.h"
+#include "server/engine/asking/decode_options.h"
 #include "server/engine/auto_precision.h"
-#include "server/engine/beam_search_kind.h"
-#include "server/engine/compile_fusion.h"
-#include "server/engine/compile_graphs.h"
-#include "server/engine/decode_model.h"
-#include "server/engine/decode_options.h"
-#include "server/engine/parts.h"
-#include "server/engine/token_lists.h"
+#include "server/engine/beam/beam_search_kind.h"
+#include "server/engine/model/compile_fusion.h"
+#include "server/engine/model/compile_graphs.h"
+#include "server/engine/model/decode_model.h"
+#include "server/engine/model/parts.h"
+#include "server/engine/model/token_lists.h"
+#include "server/engine/request/parked_drivers.h"
 
 namespace beamwright::engine {
 namespace {
@@ -56,6 +57,12 @@ absl::Status CompileOwn(model::Bundle& bundle, DecodeModel::Parts& parts) {
 }
 
 }  // namespace
+
+// Here and not beside the rest of DecodeModel: only where everything comes together are drivers
+// known.
+DecodeModel::DecodeModel(std::unique_ptr<const Parts> parts)
+    : parts_(std::move(parts)), parked_drivers_(std::make_unique<ParkedDrivers>()) {}
+DecodeModel::~DecodeModel() = default;
 
 absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
     model::Bundle bundle, const CompileOptions& options) {

@@ -4,7 +4,7 @@
 
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
-#include "server/engine/model_inputs.h"
+#include "server/engine/model/model_inputs.h"
 
 namespace beamwright::engine {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "server/engine/request.h"
-#include "server/engine/underway.h"
+#include "server/engine/request/request.h"
+#include "server/engine/request/underway.h"
 
 namespace beamwright::engine {
 

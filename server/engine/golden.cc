@@ -9,8 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "ops/base/status.h"
+#include "server/engine/asking/request_lines.h"
 #include "server/engine/engine.h"
-#include "server/engine/request_lines.h"
 
 namespace beamwright::engine {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "server/engine/decode_model.h"
+#include "server/engine/model/decode_model.h"
 
 namespace beamwright::engine {
 

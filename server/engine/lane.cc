@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/engine/encode.h"
-#include "server/engine/parked_drivers.h"
-#include "server/engine/search_kind.h"
+#include "server/engine/request/parked_drivers.h"
+#include "server/engine/request/search_kind.h"
 #include "server/status/error_details.h"
 
 namespace beamwright::engine {

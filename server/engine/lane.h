@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "server/engine/admission.h"
-#include "server/engine/driver.h"
-#include "server/engine/encode_queue.h"
 #include "server/engine/hangs.h"
-#include "server/engine/underway.h"
+#include "server/engine/queue/admission.h"
+#include "server/engine/queue/encode_queue.h"
+#include "server/engine/request/driver.h"
+#include "server/engine/request/underway.h"
 
 namespace beamwright::engine {
 

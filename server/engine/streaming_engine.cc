@@ -8,11 +8,11 @@
 #include "ops/base/cpu.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
-#include "server/engine/admission.h"
 #include "server/engine/engine.h"
 #include "server/engine/hangs.h"
+#include "server/engine/queue/admission.h"
+#include "server/engine/request/search_kind.h"
 #include "server/engine/scheduler.h"
-#include "server/engine/search_kind.h"
 #include "server/engine/supervisor.h"
 #include "server/status/error_details.h"
 

@@ -9,11 +9,11 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
+#include "server/engine/asking/request_lines.h"
 #include "server/engine/engine.h"
-#include "server/engine/parts.h"
-#include "server/engine/prepared_source.h"
-#include "server/engine/request_lines.h"
-#include "server/engine/trial_sources.h"
+#include "server/engine/model/parts.h"
+#include "server/engine/model/trial_sources.h"
+#include "server/engine/request/prepared_source.h"
 
 namespace beamwright::engine {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "server/engine/decode_model.h"
+#include "server/engine/model/decode_model.h"
 
 namespace beamwright::engine {
 

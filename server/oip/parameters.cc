@@ -11,7 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
-#include "server/engine/tenant.h"
+#include "server/engine/request/tenant.h"
 #include "server/model/rules.h"
 #include "server/model/strict_json.h"
 #include "server/status/fault.h"

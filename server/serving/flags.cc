@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/base/cgroup.h"
 #include "ops/base/cpu.h"
-#include "server/engine/precision.h"
+#include "server/engine/model/precision.h"
 #include "server/search/options.h"
 #include "server/serving/host_port.h"
 #include "server/serving/settings.h"

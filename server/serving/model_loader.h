@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/engine/decode_model.h"
+#include "server/engine/model/decode_model.h"
 #include "server/model/repository.h"
 
 namespace beamwright::serving {

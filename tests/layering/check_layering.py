@@ -13,7 +13,11 @@ OPS_GRAPH = ["ops/base", "ops/tensor", "ops/graph"]
 OPS_LOOP = [*OPS_GRAPH, "ops/kernels", "ops/compile", "ops/loop"]
 OPS = [*OPS_LOOP, "ops/decoder", "ops/import"]
 SERVER_ENGINE = [*OPS, "proto", "server/status", "server/search", "server/fusion", "server/model"]
-SERVER_SERVING = [*SERVER_ENGINE, "server/engine", "server/access"]
+ENGINE = ["server/engine/model", "server/engine/request"]
+ENGINE_ROOMS = [*ENGINE, "server/engine/asking", "server/engine/queue", "server/engine/beam"]
+# What others see of the engine: its API, models, and what a caller says of a request.
+ENGINE_API = ["server/engine", *ENGINE]
+SERVER_SERVING = [*SERVER_ENGINE, *ENGINE_API, "server/access"]
 
 # A folder's own files are always allowed. "proto" is generated messages,
 # "grpc" the RPC library and generated services.
@@ -28,15 +32,20 @@ ALLOWED = {
     "ops/decoder": OPS_LOOP,
     "ops/tools": OPS,
     # The program beamwright-graph: it checks bundles as the server loads them, and makes them.
-    "tools": [*SERVER_ENGINE, "server/engine", "ops/tools"],
+    "tools": [*SERVER_ENGINE, *ENGINE_API, "ops/tools"],
     # Errors as data, below all that makes one.
     "server/status": ["ops/base", "proto"],
     "server/search": ["ops/base"],
     "server/fusion": ["ops/base"],
     "server/model": [*OPS_GRAPH, "ops/import", "proto", "server/status", "server/model/sentencepiece"],
     "server/model/sentencepiece": [],
-    "server/engine": SERVER_ENGINE,
-    "server/access": [*SERVER_ENGINE, "server/engine"],
+    "server/engine/model": SERVER_ENGINE,
+    "server/engine/request": [*SERVER_ENGINE, "server/engine/model"],
+    "server/engine/asking": [*SERVER_ENGINE, *ENGINE],
+    "server/engine/queue": [*SERVER_ENGINE, *ENGINE],
+    "server/engine/beam": [*SERVER_ENGINE, *ENGINE, "server/engine/asking"],
+    "server/engine": [*SERVER_ENGINE, *ENGINE_ROOMS],
+    "server/access": [*SERVER_ENGINE, *ENGINE_API],
     # What every protocol needs knows none: gRPC stays in server/rpc, HTTP in server/http.
     "server/serving": SERVER_SERVING,
     "server/oip": [*SERVER_SERVING, "server/serving"],

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "ops/base/status.h"
-#include "server/engine/decode_model.h"
+#include "server/engine/model/decode_model.h"
 #include "server/model/model_config.h"
 #include "tests/ops/tools/exports.h"
 #include "tools/bundle_text.h"

@@ -1,6 +1,6 @@
 // Admission by a clock that stands still unless it is moved: one row makes a step in a second, and
 // sources of one token take ten steps and a second.
-#include "server/engine/admission.h"
+#include "server/engine/queue/admission.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ class AdmissionTest : public ::testing::Test {
     request->beam_size = rows;
     request->max_steps = kMaxSteps;
     request->accepted = clock_stands_at;
-    request->done = Engine::Callback([](const absl::StatusOr<v1::Decoded>&) {});
+    request->done = DecodeCallback([](const absl::StatusOr<v1::Decoded>&) {});
     return request;
   }
 
@@ -160,7 +160,7 @@ TEST_F(AdmissionTest, TheDeadMakeRoomInAFullQueueWhereverTheyStand) {
     auto request = Ask(1);
     request->call = call;
     request->done =
-        Engine::Callback([&answer = answers[number]](const absl::StatusOr<v1::Decoded>& decoded) {
+        DecodeCallback([&answer = answers[number]](const absl::StatusOr<v1::Decoded>& decoded) {
           answer = decoded.status();
         });
     const absl::Status status = admission_->Enqueue(request);
@@ -200,7 +200,7 @@ TEST_F(AdmissionTest, ItIsIdleAgainWhenWhatWaitedHasDied) {
   const auto cancelled = std::make_shared<CancelFlag>();
   auto request = Ask(1);
   absl::Status answer;
-  request->done = Engine::Callback(
+  request->done = DecodeCallback(
       [&answer](const absl::StatusOr<v1::Decoded>& decoded) { answer = decoded.status(); });
   request->call.cancelled = cancelled;
   ASSERT_TRUE(admission_->Enqueue(request).ok());

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/base/vector_isa.h"
 #include "server/engine/engine.h"
-#include "server/engine/parts.h"
+#include "server/engine/model/parts.h"
 #include "tests/server/engine/recurrent_bundle.h"
 
 namespace beamwright::engine {

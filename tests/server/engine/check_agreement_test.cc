@@ -15,7 +15,7 @@
 #include "ops/tools/check.h"
 #include "ops/tools/commands.h"
 #include "ops/tools/roles.h"
-#include "server/engine/decode_model.h"
+#include "server/engine/model/decode_model.h"
 #include "tests/server/engine/table_bundle.h"
 #include "tests/support/graph_builder.h"
 

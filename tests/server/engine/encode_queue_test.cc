@@ -1,4 +1,4 @@
-#include "server/engine/encode_queue.h"
+#include "server/engine/queue/encode_queue.h"
 
 #include <gtest/gtest.h>
 

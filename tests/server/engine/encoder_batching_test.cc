@@ -9,8 +9,8 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "server/engine/engine.h"
-#include "server/engine/model_inputs.h"
-#include "server/engine/parts.h"
+#include "server/engine/model/model_inputs.h"
+#include "server/engine/model/parts.h"
 #include "tests/server/engine/table_bundle.h"
 #include "tests/server/engine/trial_encoders.h"
 
@@ -161,7 +161,9 @@ size_t NumCoupled(const DecodeModel& model, const std::vector<std::vector<int32_
     }
     std::vector<ops::Tensor> outputs;
     EXPECT_TRUE(
-        parts.encoder()->model->Run(ops::ExecutionContext(), *EncoderInputs(*parts.encoder(), ids), outputs).ok());
+        parts.encoder()
+            ->model->Run(ops::ExecutionContext(), *EncoderInputs(*parts.encoder(), ids), outputs)
+            .ok());
     return outputs[0];
   };
   size_t coupled = 0;

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
-#include "server/engine/parts.h"
+#include "server/engine/model/parts.h"
 #include "tests/server/engine/recurrent_bundle.h"
 #include "tests/server/engine/table_bundle.h"
 #include "tests/server/search/reference_search.h"

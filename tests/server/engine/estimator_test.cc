@@ -1,4 +1,4 @@
-#include "server/engine/estimator.h"
+#include "server/engine/queue/estimator.h"
 
 #include <gtest/gtest.h>
 

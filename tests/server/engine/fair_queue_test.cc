@@ -1,6 +1,6 @@
 // The queue's promises as properties, over made-up loads: shares converge to weights, nothing
 // starves, limits are never exceeded, and no room is left idle while somebody could use it.
-#include "server/engine/fair_queue.h"
+#include "server/engine/queue/fair_queue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

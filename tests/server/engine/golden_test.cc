@@ -15,7 +15,7 @@
 #include "google/protobuf/struct.pb.h"
 #include "ops/base/vector_isa.h"
 #include "server/engine/engine.h"
-#include "server/engine/parts.h"
+#include "server/engine/model/parts.h"
 #include "tests/support/sanitized.h"
 
 namespace beamwright::engine {

@@ -9,7 +9,7 @@
 #include "ops/base/vector_isa.h"
 #include "ops/kernels/panel_scan.h"
 #include "server/engine/engine.h"
-#include "server/engine/parts.h"
+#include "server/engine/model/parts.h"
 #include "tests/server/engine/recurrent_bundle.h"
 
 namespace beamwright::engine {
@@ -102,7 +102,8 @@ std::shared_ptr<const DecodeModel> Compile(const RecurrentOptions& options,
   bundle.config.set_precision(precision);
   auto model = DecodeModel::Compile(std::move(bundle));
   EXPECT_TRUE(model.ok()) << model.status();
-  EXPECT_TRUE((*model)->parts().decoder().body->plan().separable) << (*model)->parts().decoder().body->plan().reason;
+  EXPECT_TRUE((*model)->parts().decoder().body->plan().separable)
+      << (*model)->parts().decoder().body->plan().reason;
   return *std::move(model);
 }
 

@@ -1,14 +1,15 @@
 // Buffers of a model that has nothing to do: who gets them, and when they go.
-#include "server/engine/parked_drivers.h"
+#include "server/engine/request/parked_drivers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/time/clock.h"
-#include "server/engine/beam_request.h"
-#include "server/engine/decode_options.h"
+#include "server/engine/asking/decode_options.h"
+#include "server/engine/beam/beam_request.h"
 #include "server/engine/encode.h"
-#include "server/engine/search_kind.h"
+#include "server/engine/engine.h"
+#include "server/engine/request/search_kind.h"
 #include "tests/ops/loop/counted_allocations.h"
 #include "tests/server/engine/fused_bundle.h"
 
@@ -61,7 +62,7 @@ Outcome Decode(const ModelPtr& model, Driver& driver, int source_length, int64_t
       *OptionsForSource(*model, **ResolveOptions(*model, Options()), request->source)));
   request->beam_size = Options().beam_size();
   request->price_bytes = price_bytes;
-  request->done = Engine::Callback([&outcome](absl::StatusOr<v1::Decoded> decoded) {
+  request->done = DecodeCallback([&outcome](absl::StatusOr<v1::Decoded> decoded) {
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     outcome.decoded = *std::move(decoded);
   });

@@ -1,5 +1,5 @@
 // What single options add to the price of a request.
-#include "server/engine/price.h"
+#include "server/engine/beam/price.h"
 
 #include <gtest/gtest.h>
 

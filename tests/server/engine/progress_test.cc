@@ -6,8 +6,8 @@
 #include <random>
 
 #include "absl/time/clock.h"
-#include "server/engine/beam_driver.h"
-#include "server/engine/decode_options.h"
+#include "server/engine/asking/decode_options.h"
+#include "server/engine/beam/beam_driver.h"
 #include "server/engine/encode.h"
 #include "server/engine/engine.h"
 #include "tests/server/engine/table_bundle.h"

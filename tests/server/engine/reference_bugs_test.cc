@@ -7,8 +7,8 @@
 
 #include "absl/synchronization/blocking_counter.h"
 #include "ops/loop/loop_body.h"
+#include "server/engine/beam/finalise.h"
 #include "server/engine/engine.h"
-#include "server/engine/finalise.h"
 #include "tests/server/engine/table_bundle.h"
 
 namespace beamwright::engine {

@@ -1,7 +1,7 @@
 // A search that is no beam search over tokens goes through the same engine: a prefix search over
 // CTC frames. In a step only some of its requests move on, most steps yield no token, prefixes that
 // become equal are merged, and it is priced and forecast by frames.
-#include "server/engine/search_kind.h"
+#include "server/engine/request/search_kind.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,10 +14,11 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
-#include "server/engine/decode_options.h"
-#include "server/engine/model_inputs.h"
-#include "server/engine/parked_drivers.h"
-#include "server/engine/prepared_source.h"
+#include "server/engine/asking/decode_options.h"
+#include "server/engine/engine.h"
+#include "server/engine/model/model_inputs.h"
+#include "server/engine/request/parked_drivers.h"
+#include "server/engine/request/prepared_source.h"
 #include "tests/server/engine/fused_bundle.h"
 
 namespace beamwright::engine {
@@ -47,8 +48,8 @@ struct FrameRequest : Request {
                      int64_t row) override {
     constexpr int kCtc = 1;  // the encoder's second result
     BW_ASSIGN_OR_RETURN(const ops::Tensor own,
-                        ResultOfSource(*model->parts().encoder(), encoded.outputs[0], encoded.num_sources, row,
-                                       kCtc, "frames"));
+                        ResultOfSource(*model->parts().encoder(), encoded.outputs[0],
+                                       encoded.num_sources, row, kCtc, "frames"));
     probs.assign(own.data<float>(), own.data<float>() + own.num_elements());
     return absl::OkStatus();
   }

@@ -9,7 +9,7 @@
 #include "ops/import/recurrent_sequence.h"
 #include "ops/loop/model.h"
 #include "server/engine/engine.h"
-#include "server/engine/parts.h"
+#include "server/engine/model/parts.h"
 #include "tests/server/engine/table_bundle.h"
 
 namespace beamwright::engine {
@@ -110,7 +110,8 @@ model::Bundle Bundle(ops::Graph decoder) {
 TEST(SequenceDecoder, IsServedAsItScoresWholeTargets) {
   const auto model = DecodeModel::Compile(Bundle(Decoder(Lengths::kWhole)));
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_TRUE((*model)->parts().decoder().body->plan().separable) << (*model)->parts().decoder().body->plan().reason;
+  EXPECT_TRUE((*model)->parts().decoder().body->plan().separable)
+      << (*model)->parts().decoder().body->plan().reason;
   const auto encoder = ops::Model::Compile(Encoder());
   const auto decoder = ops::Model::Compile(Decoder(Lengths::kWhole));
   ASSERT_TRUE(encoder.ok() && decoder.ok()) << decoder.status();

@@ -2,8 +2,8 @@
 // request starts and while histories grow.
 #include <gtest/gtest.h>
 
-#include "server/engine/beam_driver.h"
-#include "server/engine/decode_options.h"
+#include "server/engine/asking/decode_options.h"
+#include "server/engine/beam/beam_driver.h"
 #include "server/engine/encode.h"
 #include "tests/ops/loop/counted_allocations.h"
 #include "tests/server/engine/fused_bundle.h"
@@ -75,7 +75,7 @@ std::unique_ptr<Request> MakeRequest(const std::shared_ptr<const DecodeModel>& m
   request->search.emplace(
       *search::BeamSearch::Create(*OptionsForSource(*model, **resolved, request->source)));
   request->beam_size = options.beam_size();
-  request->done = Engine::Callback([](const absl::StatusOr<v1::Decoded>&) {});
+  request->done = DecodeCallback([](const absl::StatusOr<v1::Decoded>&) {});
   request->SetUpDecoders();
   return request;
 }

@@ -1,5 +1,5 @@
 // What the engine notes of a source for those who trace it.
-#include "server/engine/timeline.h"
+#include "server/engine/request/timeline.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #ifndef BEAMWRIGHT_TESTS_SERVER_ENGINE_WAITING_REQUEST_H_
 #define BEAMWRIGHT_TESTS_SERVER_ENGINE_WAITING_REQUEST_H_
 
-#include "server/engine/request.h"
+#include "server/engine/request/request.h"
 
 namespace beamwright::engine_testing {
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "server/engine/engine.h"
-#include "server/engine/parked_drivers.h"
+#include "server/engine/request/parked_drivers.h"
 #include "tests/server/engine/fused_bundle.h"
 #include "tests/server/engine/recurrent_bundle.h"
 #include "tests/server/engine/table_bundle.h"

@@ -1,0 +1,121 @@
+#include "server/engine/asking/score_options.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ops/base/status.h"
+#include "server/engine/asking/decode_options.h"
+#include "server/engine/asking/fusion_options.h"
+#include "server/engine/asking/resolve.h"
+#include "server/engine/asking/target_tokens.h"
+#include "server/engine/model/parts.h"
+#include "server/model/rules.h"
+#include "server/status/error_details.h"
+#include "server/status/fault.h"
+
+namespace beamwright::engine {
+namespace {
+
+// Most tokens of the targets of one source together.
+constexpr size_t kMaxTargetTokens = 1 << 16;
+
+// What the model's defaults say of the fields that scoring shares with decoding.
+v1::ScoreOptions Defaults(const v1::DecodeOptions& options) {
+  v1::ScoreOptions defaults;
+  if (options.has_length_penalty()) {
+    defaults.set_length_penalty(options.length_penalty());
+  }
+  if (options.has_length_penalty_alpha()) {
+    defaults.set_length_penalty_alpha(options.length_penalty_alpha());
+  }
+  if (options.has_word_reward()) {
+    defaults.set_word_reward(options.word_reward());
+  }
+  if (options.has_coverage_penalty()) {
+    defaults.set_coverage_penalty(options.coverage_penalty());
+  }
+  *defaults.mutable_fusion() = options.fusion();
+  return defaults;
+}
+
+}  // namespace
+
+absl::StatusOr<ResolvedScoring> ResolveScoring(const DecodeModel& model,
+                                               const v1::ScoreOptions& options) {
+  status::Faults faults;
+  model::CheckRules(options, "options", faults);
+  ResolvedScoring resolved;
+  resolved.merged = options;
+  model::ApplyDefaults(Defaults(model.config().default_options()), resolved.merged);
+  search::SearchOptions& search = resolved.search;
+  if (faults.empty()) {
+    CheckAttention(model, resolved.merged.coverage_penalty(), resolved.merged.attention(), faults);
+    search.scorers = ReadFusion(model, resolved.merged.fusion(), faults);
+  }
+  if (!faults.empty()) {
+    return status::InvalidFields(faults);
+  }
+  SetModelTokens(model, search);
+  search.length_penalty = PenaltyOf(resolved.merged.length_penalty());
+  search.alpha = resolved.merged.length_penalty_alpha();
+  search.word_reward = resolved.merged.word_reward();
+  search.coverage_penalty = resolved.merged.coverage_penalty();
+  search.num_top_tokens = resolved.merged.top_tokens();
+  return resolved;
+}
+
+absl::StatusOr<std::vector<search::TokenSequence>> ReadTargets(
+    const DecodeModel& model, const v1::ScoreOptions& options,
+    const google::protobuf::RepeatedPtrField<v1::TargetTokens>& targets) {
+  if (targets.empty() || targets.size() > search::kMaxBeamSize) {
+    return status::InvalidField("targets", "has ", targets.size(), " entries, must have 1 to ",
+                                search::kMaxBeamSize);
+  }
+  const std::vector<int32_t>& ends = model.target().end_ids();
+  const auto is_end = [&](int32_t token) {
+    return std::find(ends.begin(), ends.end(), token) != ends.end();
+  };
+  std::vector<search::TokenSequence> sequences;
+  status::Faults faults;
+  size_t count = 0;
+  for (int i = 0; i < targets.size(); ++i) {
+    const std::string field = absl::StrCat("targets[", i, "]");
+    const bool is_empty =
+        targets[i].has_text() ? targets[i].text().empty() : targets[i].ids().ids().empty();
+    search::TokenSequence tokens;
+    if (!is_empty || !options.end_token()) {
+      absl::StatusOr<std::vector<int32_t>> read = ReadTokens(model, field, targets[i]);
+      if (!read.ok()) {
+        const status::Faults found = status::FaultsOf(read.status());
+        faults.insert(faults.end(), found.begin(), found.end());
+        continue;
+      }
+      tokens = *std::move(read);
+    }
+    if (options.end_token() && (tokens.empty() || !is_end(tokens.back()))) {
+      tokens.push_back(ends[0]);
+    }
+    const auto most = static_cast<size_t>(MaxTargetLength(model));
+    if (tokens.size() > most) {
+      faults.Add(field, "has ", tokens.size(), " tokens; at most ", most, " are allowed");
+    }
+    count += tokens.size();
+    sequences.push_back(std::move(tokens));
+  }
+  if (count > kMaxTargetTokens) {
+    faults.Add("targets", "have ", count, " tokens together; at most ", kMaxTargetTokens,
+               " are allowed for a source");
+  }
+  if (!faults.empty()) {
+    return status::InvalidFields(faults);
+  }
+  return sequences;
+}
+
+absl::Status CheckScoreOptions(const DecodeModel& model, const v1::ScoreOptions& options) {
+  return ResolveScoring(model, options).status();
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,206 @@
+#include "server/engine/beam/beam_driver.h"
+
+#include <algorithm>
+
+#include "absl/time/clock.h"
+#include "ops/base/fault_point.h"
+#include "ops/base/status.h"
+#include "ops/base/step_profile.h"
+
+namespace beamwright::engine {
+
+BeamDriver::BeamDriver(std::shared_ptr<const DecodeModel> model) : model_(std::move(model)) {
+  for (int decoder = 0; decoder < model_->parts().num_decoders(); ++decoder) {
+    runners_.emplace_back(model_->parts().decoder(decoder));
+  }
+}
+
+void BeamDriver::Join(std::unique_ptr<Request> request) {
+  // Requests of a model are of its kind.
+  requests_.emplace_back(static_cast<BeamRequest*>(request.release()));
+}
+
+void BeamDriver::DropDead(EngineObserver* observer) {
+  const absl::Time now = absl::Now();
+  const auto is_dead = [&](const std::unique_ptr<BeamRequest>& request) {
+    if (request->is_answered) {
+      return true;
+    }
+    const absl::Status status = request->CheckAlive(now);
+    if (!status.ok()) {
+      if (observer != nullptr && absl::IsCancelled(status)) {
+        TellCancelled(*request, now, *observer);
+      }
+      request->Fail(status);
+    }
+    return !status.ok();
+  };
+  requests_.erase(std::remove_if(requests_.begin(), requests_.end(), is_dead), requests_.end());
+  looked_ = now;
+}
+
+template <typename Which>
+void BeamDriver::CutSearches(search::FinishReason reason, Which which) {
+  Requests finished;
+  for (auto& request : requests_) {
+    if (which(*request) && !request->is_answered && !request->call.IsCancelled() &&
+        request->search.has_value() && request->search->Cut(reason)) {
+      TellProgress(*request);
+      finished.push_back(std::move(request));
+    }
+  }
+  requests_.erase(std::remove(requests_.begin(), requests_.end(), nullptr), requests_.end());
+  Finish(finished);
+}
+
+absl::Status BeamDriver::RunDecoders(const ops::ExecutionContext& context, Underway* underway) {
+  const bool reads_attention =
+      std::any_of(requests_.begin(), requests_.end(),
+                  [](const auto& request) { return request->reads_attention; });
+  for (auto& request : requests_) {
+    request->takes_part = !repeats_ || request->takes_part;
+    request->step_rows = request->takes_part ? request->rows().num_rows() : 0;
+  }
+  for (size_t decoder = 0; decoder < runners_.size(); ++decoder) {
+    runners_[decoder].Begin();
+    for (auto& request : requests_) {
+      if (request->takes_part && request->decoders[decoder].is_used) {
+        runners_[decoder].Add(request->rows(), request->decoders[decoder].rows);
+      }
+    }
+  }
+  // From here on nothing is asked of the searches, so that others may cut them.
+  under_way_.clear();
+  for (const auto& request : requests_) {
+    under_way_.push_back(request.get());
+  }
+  const Underway::Scope scope(underway, *model_, under_way_, this);
+  BW_RETURN_IF_ERROR(FaultPoint("engine.step"));
+  for (size_t decoder = 0; decoder < runners_.size(); ++decoder) {
+    StepRunner& runner = runners_[decoder];
+    if (runner.num_rows() == 0) {
+      runner.Clear();
+      continue;
+    }
+    BW_RETURN_IF_ERROR(runner.Run(context, decoder == 0 && reads_attention));
+  }
+  return absl::OkStatus();
+}
+
+void BeamDriver::AdvanceSearches() {
+  Requests finished;
+  size_t num_running = 0;
+  size_t row = 0;
+  AttentionRows attention = runners_[0].Attention();
+  for (auto& request : requests_) {
+    const int num_rows = request->step_rows;
+    if (request->is_answered) {
+      row += static_cast<size_t>(num_rows);
+      continue;
+    }
+    if (!request->takes_part) {
+      requests_[num_running++] = std::move(request);
+      continue;
+    }
+    request->row_steps += num_rows;
+    const absl::Status status = Advance(row, attention, *request);
+    row += static_cast<size_t>(num_rows);
+    if (!status.ok()) {
+      request->Fail(status);
+      continue;
+    }
+    if (request->call.timeline != nullptr) {
+      request->call.timeline->Step();
+    }
+    TellProgress(*request);
+    if (request->rows().done()) {
+      finished.push_back(std::move(request));
+    } else {
+      requests_[num_running++] = std::move(request);
+    }
+  }
+  requests_.resize(num_running);
+  num_done_ += static_cast<int64_t>(finished.size());
+  Finish(finished);
+}
+
+absl::Status BeamDriver::Advance(size_t first_row, AttentionRows& attention, BeamRequest& request) {
+  const int num_rows = request.step_rows;
+  if (request.reads_attention) {
+    BW_RETURN_IF_ERROR(
+        request.attention.AddStep(attention, static_cast<int64_t>(first_row), num_rows));
+  }
+  candidates_.clear();
+  for (int own = 0; own < num_rows; ++own) {
+    BW_ASSIGN_OR_RETURN(search::RowCandidates candidates,
+                        scan_.Candidates(first_row + static_cast<size_t>(own)));
+    candidates_.push_back(candidates);
+    if (request.reads_attention) {
+      candidates_.back().attention = request.attention.last(own);
+    }
+  }
+  const absl::Status status = request.Advance(candidates_);
+  // The caller did nothing wrong when a model's score is no log-probability.
+  return absl::IsInvalidArgument(status) ? absl::InternalError(status.message()) : status;
+}
+
+void BeamDriver::End(const absl::Status& why) {
+  CutSearches(search::FinishReason::kShutdown, [](const BeamRequest& r) { return r.may_be_cut; });
+  for (auto& request : requests_) {
+    request->Fail(why);
+  }
+  requests_.clear();
+}
+
+void BeamDriver::EndStep(const absl::Status& status, const Underway* underway) {
+  const bool is_interrupted =
+      absl::IsCancelled(status) && underway != nullptr && underway->was_interrupted();
+  const bool any_left = std::any_of(requests_.begin(), requests_.end(),
+                                    [](const auto& request) { return !request->is_answered; });
+  if (!is_interrupted || !any_left) {
+    FailAll(absl::InternalError(status.message()));
+    return;
+  }
+  repeats_ = true;
+  for (StepRunner& runner : runners_) {
+    runner.Repeat();
+  }
+}
+
+absl::Duration BeamDriver::Step(const ops::ExecutionContext& context, EngineObserver* observer,
+                                Underway* underway) {
+  most_bytes_ = std::max(most_bytes_, reserved().bytes);
+  const absl::Time now = absl::Now();
+  CutSearches(search::FinishReason::kDeadline,
+              [now](const BeamRequest& r) { return now >= r.cut_at; });
+  DropDead(observer);
+  repeats_ = repeats_ && std::any_of(requests_.begin(), requests_.end(),
+                                     [](const auto& request) { return request->takes_part; });
+  absl::Duration selection;
+  if (!requests_.empty()) {
+    const PhaseScope phase(Phase::kOther);
+    const auto start = StepProfile::Clock::now();
+    const absl::Status status = RunDecoders(context, underway);
+    if (status.ok()) {
+      const PhaseScope search_phase(Phase::kSearch);
+      const absl::Time scan = observer == nullptr ? absl::Time() : absl::Now();
+      scan_.Run(context, model_->parts(), absl::MakeSpan(runners_), requests_);
+      selection = observer == nullptr ? absl::Duration() : absl::Now() - scan;
+      AdvanceSearches();
+      repeats_ = false;
+    } else {
+      EndStep(status, underway);
+    }
+    if (StepProfile* const profile = StepProfile::current(); profile != nullptr) {
+      profile->AddStep(StepProfile::Clock::now() - start);
+    }
+  }
+  if (requests_.empty()) {
+    for (StepRunner& runner : runners_) {
+      runner.Clear();
+    }
+  }
+  return selection;
+}
+
+}  // namespace beamwright::engine

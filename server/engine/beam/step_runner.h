@@ -1,0 +1,87 @@
+// StepRunner: one compiled decoder at work for all running requests that use it. It keeps the
+// states of their rows and moves them as the searches move rows. The beam driver has one for the
+// model's decoder and one for each further decoder that is stepped beside it. Private to engine/.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_BEAM_STEP_RUNNER_H_
+#define BEAMWRIGHT_SERVER_ENGINE_BEAM_STEP_RUNNER_H_
+
+#include <vector>
+
+#include "server/engine/beam/attention.h"
+#include "server/engine/model/parts.h"
+#include "server/search/row_search.h"
+
+namespace beamwright::engine {
+
+// What one request has with one decoder.
+struct DecoderRows {
+  StartValues start;
+  // Where its rows stand in the states after the last step; -1 before its first step.
+  int first_row = -1;
+  // The states there are those that its rows are to continue again, each its own.
+  bool repeats = false;
+  // Both before the step under way.
+  int first_row_before = -1;
+  bool repeats_before = false;
+};
+
+// One thread at a time. A step: Begin, Add for each request that is alive, Run.
+class StepRunner {
+ public:
+  // `decoder` must outlive it.
+  explicit StepRunner(const ops::SteppedDecoder& decoder) : decoder_(&decoder) {}
+
+  void Begin();
+  // The search's rows come behind those added before. `rows` must live until Run returns.
+  void Add(const search::RowSearch& search, DecoderRows& rows);
+  absl::Status Run(const ops::ExecutionContext& context, bool reads_attention = false);
+  // The step, whether it was interrupted, ended or not even begun, is to be made again: those that
+  // were added can be added to the next one as if it had not been.
+  void Repeat();
+
+  int num_rows() const { return static_cast<int>(tokens_.size()); }
+  // Of the last step: what the decoder says behind row `row`, in the order of Add. A view until the
+  // next step. Where the projection was split off, only after ComputeScores.
+  absl::Span<const float> Scores(int row) const;
+  // Its attention, if Run was to read it; likewise a view.
+  AttentionRows Attention() const { return {scratch_.parts(), decoder_->attention_layout}; }
+  void ComputeScores(const ops::ExecutionContext& context);
+  // Null: the step gives scores. Else they are its product with hidden(), [num_rows(), depth].
+  const ops::VocabularyProjection* projection() const { return decoder_->projection.get(); }
+  ops::ConstMatrix<float> hidden() const;
+  ops::ScoreKind kind() const { return decoder_->logits_kind; }
+
+  // No request is left: what is of them goes, buffers stay.
+  void Clear() {
+    states_.clear();
+    results_.clear();
+    added_.clear();
+    scratch_.ForgetRequests();
+  }
+
+ private:
+  const ops::SteppedDecoder* decoder_;
+  // After a step: all rows' states, [rows, ...] each.
+  std::vector<ops::Tensor> states_;
+  ops::LoopBody::RowScratch scratch_;
+  std::vector<ops::Tensor> results_;
+  ops::Tensor scores_;  // that ComputeScores made
+  // Of the step under way; members, so that steady steps allocate nothing.
+  std::vector<const std::vector<ops::Tensor>*> starts_;  // of requests that take their first step
+  std::vector<DecoderRows*> added_;
+  bool has_run_ = false;
+  int64_t num_sources_ = 0;  // rows to continue: old ones, then starts
+  std::vector<int32_t> parents_;
+  std::vector<int32_t> tokens_;
+  ops::Tensor token_tensor_;
+  std::vector<int> rows_per_request_;
+  std::vector<ops::LoopBody::RequestValues*> values_;
+};
+
+// A step of one row from `start`, of which nothing stays: whether the model can go on from what a
+// request brought, before it is stepped together with others.
+absl::Status TryStep(const ops::SteppedDecoder& decoder, int32_t begin_token,
+                     const ops::ExecutionContext& context, StartValues& start);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_BEAM_STEP_RUNNER_H_

@@ -1,0 +1,165 @@
+#include "server/engine/model/compile_fusion.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "ops/base/status.h"
+#include "ops/decoder/decoder_form.h"
+#include "server/engine/model/compile_graphs.h"
+#include "server/fusion/arpa.h"
+
+namespace beamwright::engine {
+namespace {
+
+using Parts = DecodeModel::Parts;
+
+// A decoder that is stepped beside the model's own.
+absl::Status CompileBeside(ops::Graph graph, const v1::DecoderConfig& config,
+                           std::shared_ptr<const EncoderPart> encoder, Parts& parts) {
+  BW_ASSIGN_OR_RETURN(auto decoder,
+                      CompileDecoder(std::move(graph), config, parts, std::move(encoder)));
+  if (decoder->vocabulary_size != parts.vocabulary_size()) {
+    return Invalid("has scores for ", decoder->vocabulary_size, " tokens, the model's decoder for ",
+                   parts.vocabulary_size());
+  }
+  parts.decoders.push_back(std::move(decoder));
+  return absl::OkStatus();
+}
+
+absl::Status CompileMember(const v1::EnsembleMember& config, model::Bundle::Member graphs,
+                           Parts& parts) {
+  std::shared_ptr<const EncoderPart> encoder = parts.decoder().encoder;
+  if (config.has_encoder()) {
+    auto own = CompileEncoder(*std::move(graphs.encoder), config.encoder(), parts);
+    if (!own.ok()) {
+      return Annotate(own.status(), config.encoder().graph());
+    }
+    encoder = *std::move(own);
+  }
+  return Annotate(
+      CompileBeside(std::move(graphs.decoder), config.decoder(), std::move(encoder), parts),
+      config.decoder().graph());
+}
+
+absl::Status CompileEnsemble(model::Bundle& bundle, Parts& parts) {
+  const v1::EnsembleConfig& config = bundle.config.ensemble();
+  if (!bundle.config.has_ensemble()) {
+    return absl::OkStatus();
+  }
+  parts.mix_kind =
+      config.mean() == v1::ENSEMBLE_MEAN_PROBS ? ops::MixKind::kProbs : ops::MixKind::kLogProbs;
+  parts.member_weights.push_back(config.has_weight() ? config.weight() : 1);
+  for (int i = 0; i < config.members_size(); ++i) {
+    absl::Status status =
+        CompileMember(config.members(i), std::move(bundle.members[static_cast<size_t>(i)]), parts);
+    if (!status.ok()) {
+      return Annotate(status, absl::StrCat("ensemble.members[", i, "]"));
+    }
+    parts.member_weights.push_back(config.members(i).has_weight() ? config.members(i).weight() : 1);
+  }
+  const float sum = std::accumulate(parts.member_weights.begin(), parts.member_weights.end(), 0.0f);
+  for (float& weight : parts.member_weights) {
+    weight /= sum;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CompileNgram(const v1::NgramConfig& config, const std::string& content,
+                          const Parts& parts, ScorerPart& scorer) {
+  fusion::NgramVocabulary vocabulary;
+  vocabulary.num_tokens = parts.vocabulary_size();
+  vocabulary.end_tokens = parts.target->end_ids();
+  const auto token_of = [&](absl::string_view word) {
+    int32_t id = -1;
+    if (!config.ids()) {
+      id = parts.target->TokenId(std::string(word));
+    } else if (!absl::SimpleAtoi(word, &id)) {
+      id = -1;
+    }
+    return id < parts.vocabulary_size() ? std::max(id, -1) : -1;
+  };
+  auto model = fusion::ReadArpa(content, vocabulary, token_of);
+  if (!model.ok()) {
+    return Annotate(model.status(), config.file());
+  }
+  scorer.ngram = *std::move(model);
+  return absl::OkStatus();
+}
+
+absl::Status CompileLanguageModel(const v1::DecoderConfig& config, ops::Graph graph, Parts& parts,
+                                  ScorerPart& scorer) {
+  absl::Status status = CompileBeside(std::move(graph), config, nullptr, parts);
+  if (!status.ok()) {
+    return Annotate(status, config.graph());
+  }
+  for (const DecoderInput& input : parts.decoders.back()->inputs) {
+    if (!input.has_constant) {
+      return Invalid(config.graph(), ": input '", input.name,
+                     "' is neither the token nor a state that starts from a constant, which is all "
+                     "that a language model may read");
+    }
+  }
+  scorer.decoder = parts.num_decoders() - 1;
+  return absl::OkStatus();
+}
+
+absl::Status CompileCtc(const v1::CtcConfig& config, const Parts& parts, ScorerPart& scorer) {
+  const ops::Graph& encoder = parts.encoder()->model->graph();
+  BW_ASSIGN_OR_RETURN(scorer.ctc_output, ops::FindResult(encoder, "ctc.encoder_output",
+                                                         config.encoder_output(), "encoder"));
+  scorer.ctc_blank = config.blank();
+  scorer.ctc_kind = KindOf(config.kind());
+  const ops::Node& result = encoder.node(encoder.results[static_cast<size_t>(scorer.ctc_output)]);
+  const ops::ValueInfo& info = encoder.info(result.inputs[0]);
+  if (info.dtype != ops::DType::kF32 || (info.shape.has_rank() && info.shape.rank() != 3)) {
+    return Invalid("ctc.encoder_output: '", config.encoder_output(), "' is ", ops::Name(info.dtype),
+                   info.shape.ToString(), "; CTC scores are f32 [rows, frames, columns]");
+  }
+  const int64_t columns =
+      info.shape.has_rank() ? info.shape.dims().back() : ops::PartialShape::kDynamic;
+  if (columns != ops::PartialShape::kDynamic && config.blank() >= columns) {
+    return Invalid("ctc.blank: ", config.blank(), " is outside [0, ", columns,
+                   "), the columns of '", config.encoder_output(), "'");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CompileScorer(const v1::ScorerConfig& config, model::Bundle& bundle, Parts& parts) {
+  ScorerPart& scorer = parts.scorers.emplace_back();
+  scorer.name = config.name();
+  constexpr float kMost = 100;
+  scorer.min_weight = config.has_min_weight() ? config.min_weight() : config.has_ctc() ? 0 : -kMost;
+  scorer.max_weight = config.has_max_weight() ? config.max_weight() : kMost;
+  if (config.has_ngram()) {
+    return CompileNgram(config.ngram(), bundle.ngrams[config.name()], parts, scorer);
+  }
+  if (config.has_language_model()) {
+    return CompileLanguageModel(config.language_model(),
+                                std::move(bundle.language_models[config.name()]), parts, scorer);
+  }
+  return CompileCtc(config.ctc(), parts, scorer);
+}
+
+}  // namespace
+
+absl::Status CompileFusion(model::Bundle& bundle, DecodeModel::Parts& parts) {
+  BW_RETURN_IF_ERROR(CompileEnsemble(bundle, parts));
+  for (const v1::ScorerConfig& scorer : bundle.config.scorers()) {
+    BW_RETURN_IF_ERROR(Annotate(CompileScorer(scorer, bundle, parts),
+                                absl::StrCat("scorer '", scorer.name(), "'")));
+  }
+  if (bundle.config.has_lexical_table()) {
+    const v1::LexicalTableConfig& config = bundle.config.lexical_table();
+    auto table = LexicalTable::Read(bundle.lexical_table, config, *parts.source, *parts.target,
+                                    parts.vocabulary_size());
+    if (!table.ok()) {
+      return Annotate(table.status(), config.file());
+    }
+    parts.lexical_table = *std::move(table);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamwright::engine

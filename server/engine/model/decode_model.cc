@@ -1,0 +1,76 @@
+#include "server/engine/model/decode_model.h"
+
+#include "server/engine/model/parts.h"
+
+namespace beamwright::engine {
+namespace {
+
+// An input without its batch axis, -1 for an extent that the request chooses.
+v1::TensorDescription DescribeInput(const std::string& name, const ops::ValueInfo& info) {
+  v1::TensorDescription description;
+  description.set_name(name);
+  const absl::string_view dtype = ops::Name(info.dtype);
+  description.set_dtype(dtype.data(), dtype.size());
+  for (int axis = 1; axis < info.shape.rank(); ++axis) {
+    description.add_shape(info.shape.dim(axis));
+  }
+  return description;
+}
+
+}  // namespace
+
+const std::string& DecodeModel::name() const { return parts_->name; }
+const std::string& DecodeModel::version() const { return parts_->version; }
+const v1::ModelConfig& DecodeModel::config() const { return parts_->config; }
+const model::TextCodec& DecodeModel::source() const { return *parts_->source; }
+const model::TextCodec& DecodeModel::target() const { return *parts_->target; }
+int DecodeModel::target_vocabulary_size() const { return parts_->vocabulary_size(); }
+const std::string& DecodeModel::numerics() const { return parts_->numerics; }
+std::string DecodeModel::precision_note() const {
+  const auto& note = parts_->options.precision_note;
+  return note == nullptr ? "" : *note;
+}
+const SearchKind& DecodeModel::search() const { return *parts_->options.search; }
+const ops::TokenTables& DecodeModel::token_tables() const { return parts_->decoder().token_tables; }
+
+bool DecodeModel::has_encoder() const { return parts_->encoder() != nullptr; }
+bool DecodeModel::encodes_together() const { return has_encoder() && encodes_apart().empty(); }
+
+std::string DecodeModel::encodes_apart() const {
+  for (int member = 0; has_encoder() && member < parts_->num_members(); ++member) {
+    const std::string& why = parts_->decoder(member).encoder->apart;
+    if (!why.empty()) {
+      return member == 0 ? why : absl::StrCat("ensemble.members[", member - 1, "]: ", why);
+    }
+  }
+  return "";
+}
+
+v1::ModelDescription DecodeModel::Describe() const {
+  v1::ModelDescription description;
+  description.mutable_summary()->set_name(parts_->name);
+  description.mutable_summary()->set_version(parts_->version);
+  description.mutable_summary()->set_description(parts_->config.description());
+  description.mutable_summary()->set_ready(true);
+  *description.mutable_config() = parts_->config;
+  description.set_numerics(parts_->numerics);
+  description.set_source_vocabulary_size(parts_->source->size());
+  description.set_target_vocabulary_size(parts_->vocabulary_size());
+  if (parts_->encoder() == nullptr) {
+    for (const DecoderInput& input : parts_->decoder().inputs) {
+      v1::TensorDescription& tensor =
+          *(input.is_state ? description.add_states() : description.add_memory());
+      tensor = DescribeInput(input.name, parts_->decoder().decoder.node(input.node).outputs[0]);
+      tensor.set_has_default(input.has_constant);
+    }
+  } else {
+    const EncoderPart& encoder = *parts_->encoder();
+    *description.mutable_encoder_input() = DescribeInput(
+        encoder.model->graph().node(encoder.source_node()).name, encoder.source_info());
+    description.mutable_encoder_batching()->set_together(encodes_together());
+    description.mutable_encoder_batching()->set_reason(encodes_apart());
+  }
+  return description;
+}
+
+}  // namespace beamwright::engine

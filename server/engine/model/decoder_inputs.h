@@ -1,0 +1,21 @@
+// Where what a decoder reads of a request comes from: the encoder, a constant, lengths, the caller.
+// Private to engine/.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_MODEL_DECODER_INPUTS_H_
+#define BEAMWRIGHT_SERVER_ENGINE_MODEL_DECODER_INPUTS_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "server/engine/model/parts.h"
+
+namespace beamwright::engine {
+
+// Fills decoder.inputs, for every Parameter of its graph but the token's, as the configuration
+// says. InvalidArgument if the encoder has no output of a name, or the configuration names an input
+// that the decoder does not have.
+absl::Status FindDecoderInputs(const v1::DecoderConfig& config, DecoderPart& decoder);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_MODEL_DECODER_INPUTS_H_

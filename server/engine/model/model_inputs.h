@@ -1,0 +1,46 @@
+// What a model's graphs are given: encoders the source, decoders what the encoder computed of it or
+// what the bundle declares. Private to engine/.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_MODEL_MODEL_INPUTS_H_
+#define BEAMWRIGHT_SERVER_ENGINE_MODEL_MODEL_INPUTS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "server/engine/model/parts.h"
+
+namespace beamwright::engine {
+
+// The initial state of an input that starts from a constant, [1, ...]. InvalidArgument: the graph
+// leaves an extent of it open.
+absl::StatusOr<ops::Tensor> ConstantInput(const DecoderPart& decoder, const DecoderInput& input);
+
+// What an input of `kind` holds for `rows` sources of `length` tokens: [rows] or [rows, length].
+absl::StatusOr<ops::Tensor> LengthTensor(v1::LengthInput kind, ops::DType dtype, int64_t rows,
+                                         int64_t length);
+
+// The encoder's inputs for stacked sources [rows, length, ...].
+absl::StatusOr<std::vector<ops::Tensor>> EncoderInputs(const EncoderPart& encoder,
+                                                       ops::Tensor sources);
+
+// Result number `result` of a run of the encoder over `num_sources`, for source `row` of them
+// alone; user: what an error names.
+absl::StatusOr<ops::Tensor> ResultOfSource(const EncoderPart& encoder,
+                                           absl::Span<const ops::Tensor> encoded,
+                                           int64_t num_sources, int64_t row, int result,
+                                           const std::string& user);
+
+// The decoder's inputs (one per decoder.inputs) for source `row` of a run of the encoder over
+// `num_sources` of `source_length` tokens.
+absl::StatusOr<std::vector<ops::Tensor>> DecoderInputs(const DecoderPart& decoder,
+                                                       absl::Span<const ops::Tensor> encoded,
+                                                       int64_t num_sources, int64_t row,
+                                                       int64_t source_length);
+
+// Index `row` of an axis, which stays with extent 1.
+ops::Tensor TakeRow(const ops::Tensor& tensor, int axis, int64_t row);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_MODEL_MODEL_INPUTS_H_

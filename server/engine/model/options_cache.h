@@ -1,0 +1,57 @@
+// OptionsCache: what the options of recent requests came to. Clients ask for the same in call after
+// call, and checking and merging dozens of fields costs about as much as a step of a small model.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_MODEL_OPTIONS_CACHE_H_
+#define BEAMWRIGHT_SERVER_ENGINE_MODEL_OPTIONS_CACHE_H_
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace beamwright::engine {
+
+struct ResolvedOptions;
+
+// Of one model. Thread-safe.
+class OptionsCache {
+ public:
+  // Longer keys are not kept, so that requests with lists of their own hold no memory.
+  static constexpr size_t kLongestKey = 512;
+
+  // `key`: the options as they were sent, in protobuf's binary form. Null if they are not known.
+  std::shared_ptr<const ResolvedOptions> Find(const std::string& key) const {
+    absl::ReaderMutexLock lock(&mutex_);
+    for (const Entry& entry : entries_) {
+      if (entry.resolved != nullptr && entry.key == key) {
+        return entry.resolved;
+      }
+    }
+    return nullptr;
+  }
+
+  // In the place of what was added longest ago.
+  void Add(std::string key, std::shared_ptr<const ResolvedOptions> resolved) {
+    if (key.size() > kLongestKey) {
+      return;
+    }
+    absl::MutexLock lock(&mutex_);
+    entries_[next_] = {std::move(key), std::move(resolved)};
+    next_ = (next_ + 1) % entries_.size();
+  }
+
+ private:
+  struct Entry {
+    std::string key;
+    std::shared_ptr<const ResolvedOptions> resolved;
+  };
+
+  mutable absl::Mutex mutex_;
+  std::array<Entry, 8> entries_ ABSL_GUARDED_BY(mutex_);
+  size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_MODEL_OPTIONS_CACHE_H_

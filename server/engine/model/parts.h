@@ -1,0 +1,125 @@
+// The compiled parts of a DecodeModel, as drivers and the scheduler use them: what belongs to the
+// model, each of its encoders and each of its decoders. Private to
+// engine/.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_MODEL_PARTS_H_
+#define BEAMWRIGHT_SERVER_ENGINE_MODEL_PARTS_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/decoder/stepped_decoder.h"
+#include "ops/kernels/mix_scores.h"
+#include "ops/loop/model.h"
+#include "server/engine/model/decode_model.h"
+#include "server/engine/model/lexical_table.h"
+#include "server/engine/model/options_cache.h"
+#include "server/engine/model/precision.h"
+#include "server/fusion/ngram_model.h"
+#include "server/search/token_trie.h"
+
+namespace beamwright::engine {
+
+// A compiled encoder: of the model, or of a member of its ensemble.
+struct EncoderPart {
+  std::unique_ptr<const ops::Model> model;
+  int input = 0;          // index into its parameters
+  int length_input = -1;  // likewise; -1: none
+  v1::LengthInput length_kind = v1::LENGTH_INPUT_NONE;
+  int64_t table_rows = -1;  // of the table that it looks source tokens up in; -1: not known
+  // What its graph proves of sources that are encoded together.
+  ops::RowProof proof;
+  // Why sources are encoded one at a time: the proof's reason, or what the self-check found. Empty:
+  // they are encoded together.
+  std::string apart = "nothing was proven of the encoder";
+  // Positions of a source that it is known to take.
+  int64_t trial_length = 0;
+
+  // The Parameter that takes the source, and what it takes.
+  int source_node() const { return model->graph().parameters[static_cast<size_t>(input)]; }
+  const ops::ValueInfo& source_info() const {
+    return model->graph().node(source_node()).outputs[0];
+  }
+};
+
+// A per-request input of the decoder graph (every Parameter but the token's).
+struct DecoderInput {
+  std::string name;
+  int node = -1;            // Parameter node of the decoder graph
+  bool is_state = false;    // feeds a carried state directly
+  int encoder_output = -1;  // index into the encoder's results; -1: see below
+  v1::LengthInput length_kind = v1::LENGTH_INPUT_NONE;  // else: the source's length, or a mask
+  bool has_constant = false;
+  float constant = 0;  // initial value of every element
+  // The encoder gives [layers, rows, ...] for what the decoder takes as [rows, layers, ...].
+  bool layers_first = false;
+};
+
+// A compiled decoder, and where its inputs come from.
+struct DecoderPart : ops::SteppedDecoder {
+  std::vector<DecoderInput> inputs;  // one for each of input_nodes
+  // Whose results they read; null: none. Members of an ensemble may share it.
+  std::shared_ptr<const EncoderPart> encoder;
+};
+
+// What requests may add to the decoder's log-probabilities: one of three kinds.
+struct ScorerPart {
+  std::string name;
+  float min_weight = 0;
+  float max_weight = 0;
+  std::shared_ptr<const fusion::NgramModel> ngram;
+  int decoder = -1;     // a recurrent language model: its number in Parts::decoders
+  int ctc_output = -1;  // index into the encoder's results
+  int ctc_blank = 0;
+  ops::ScoreKind ctc_kind = ops::ScoreKind::kLogits;
+};
+
+using ops::StartValues;
+
+struct DecodeModel::Parts {
+  std::string name;
+  std::string version;
+  std::string numerics;
+  PartPrecisions precision;
+  v1::ModelConfig config;
+  CompileOptions options;
+  mutable OptionsCache resolved_options;
+  std::shared_ptr<const model::TextCodec> source;
+  std::shared_ptr<const model::TextCodec> target;
+  std::map<std::string, std::shared_ptr<const search::TokenTrie>> token_lists;
+
+  // By number: the model's own, then the members of its ensemble, then recurrent language models,
+  // which have no encoder. They are stepped side by side.
+  std::vector<std::unique_ptr<const DecoderPart>> decoders;
+  // Of an ensemble: the own decoder's, then its members', adding up to 1; else empty.
+  std::vector<float> member_weights;
+  ops::MixKind mix_kind = ops::MixKind::kLogProbs;
+  std::vector<ScorerPart> scorers;
+  std::shared_ptr<const LexicalTable> lexical_table;
+
+  int num_decoders() const { return static_cast<int>(decoders.size()); }
+  const DecoderPart& decoder(int number = 0) const {
+    return *decoders[static_cast<size_t>(number)];
+  }
+  // The model's own; null: requests bring the decoder's inputs.
+  const EncoderPart* encoder() const { return decoder().encoder.get(); }
+  int vocabulary_size() const { return decoder().vocabulary_size; }
+  // Null: there is none of this name.
+  const ScorerPart* FindScorer(const std::string& scorer) const {
+    for (const ScorerPart& part : scorers) {
+      if (part.name == scorer) {
+        return &part;
+      }
+    }
+    return nullptr;
+  }
+  // Decoders that read the source: the own one and the ensemble's members come first.
+  int num_members() const {
+    return member_weights.empty() ? 1 : static_cast<int>(member_weights.size());
+  }
+};
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_MODEL_PARTS_H_

@@ -1,0 +1,42 @@
+#include "server/engine/model/precision.h"
+
+#include <utility>
+
+#include "ops/base/status.h"
+
+namespace beamwright::engine {
+
+absl::StatusOr<v1::Precision> ParsePrecision(absl::string_view name) {
+  static constexpr std::pair<absl::string_view, v1::Precision> kNames[] = {
+      {"f32", v1::PRECISION_F32},
+      {"bf16", v1::PRECISION_BF16},
+      {"int8", v1::PRECISION_INT8},
+      {"int8-core", v1::PRECISION_INT8_CORE},
+      {"auto", v1::PRECISION_AUTO}};
+  for (const auto& [known, precision] : kNames) {
+    if (name == known) {
+      return precision;
+    }
+  }
+  return Invalid("precision: '", name, "' is none of f32, bf16, int8, int8-core and auto");
+}
+
+absl::StatusOr<PartPrecisions> ResolvePrecision(v1::Precision precision) {
+  constexpr auto kF32 = Precision::kF32;
+  constexpr auto kBf16 = Precision::kBf16;
+  constexpr auto kInt8 = Precision::kInt8;
+  switch (precision) {
+    case v1::PRECISION_F32:
+      return PartPrecisions{"f32", kF32, kF32, kF32};
+    case v1::PRECISION_BF16:
+      return PartPrecisions{"bf16", kBf16, kBf16, kBf16};
+    case v1::PRECISION_INT8:
+      return PartPrecisions{"int8", kInt8, kInt8, kInt8};
+    case v1::PRECISION_INT8_CORE:
+      return PartPrecisions{"int8-core", kF32, kInt8, kF32};
+    default:
+      return Invalid("precision: ", static_cast<int>(precision), " is not known");
+  }
+}
+
+}  // namespace beamwright::engine

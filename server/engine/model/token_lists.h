@@ -1,0 +1,21 @@
+// Token lists: files of a bundle whose lines are the only answers that a request may allow.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_MODEL_TOKEN_LISTS_H_
+#define BEAMWRIGHT_SERVER_ENGINE_MODEL_TOKEN_LISTS_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/model/text_codec.h"
+#include "server/search/token_trie.h"
+
+namespace beamwright::engine {
+
+// content: a target text a line; the last newline may be missing. InvalidArgument naming the line:
+// it is empty, or has a token that the vocabulary lacks. Lines that say the same count once.
+absl::StatusOr<std::shared_ptr<const search::TokenTrie>> ReadTokenList(
+    const std::string& content, const model::TextCodec& target);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_MODEL_TOKEN_LISTS_H_

@@ -1,0 +1,341 @@
+#include "server/engine/queue/admission.h"
+
+#include <algorithm>
+
+#include "ops/base/status.h"
+#include "server/status/error_details.h"
+
+namespace beamwright::engine {
+namespace {
+
+// How often the queue is searched for requests that nobody waits for any more.
+constexpr absl::Duration kSweepInterval = absl::Milliseconds(5);
+// Bounds of what refused clients are told to wait.
+constexpr absl::Duration kSoonest = absl::Milliseconds(20);
+constexpr absl::Duration kLatest = absl::Seconds(10);
+
+// What a request holds before it runs: its source, and about as much for itself.
+int64_t WaitingBytes(const PreparedSource& source) {
+  constexpr int64_t kOwnBytes = 4096;
+  int64_t bytes = kOwnBytes;
+  if (source.encoder_input.has_value()) {
+    bytes += source.encoder_input->num_bytes();
+  }
+  for (const ops::Tensor& input : source.decoder_inputs) {
+    bytes += input.num_bytes();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+struct Admission::Queued : Ticket {
+  std::unique_ptr<Request> request;
+};
+
+Admission::Admission(const EngineOptions& options, Clock clock)
+    : options_(options),
+      clock_(clock),
+      queue_({options.max_queue, options.max_queue_rows, options.max_queue_bytes}),
+      streams_(static_cast<size_t>(options.num_streams)) {}
+
+absl::Status Admission::CheckFull() const {
+  const int64_t until = full_until_ns_.load(std::memory_order_relaxed);
+  if (until == 0 || absl::ToUnixNanos(clock_()) >= until) {
+    return absl::OkStatus();
+  }
+  absl::MutexLock lock(&full_mutex_);
+  return full_;
+}
+
+void Admission::SetFull(const absl::Status& refusal) {
+  {
+    absl::MutexLock lock(&full_mutex_);
+    full_ = refusal;
+  }
+  full_until_ns_.store(absl::ToUnixNanos(next_sweep_), std::memory_order_relaxed);
+}
+
+absl::Status Admission::Enqueue(std::unique_ptr<Request>& request) {
+  const absl::Time now = clock_();
+  auto queued = std::make_unique<Queued>();
+  queued->tenant = request->call.tenant;
+  queued->priority = request->call.priority;
+  queued->call = request->call.call;
+  queued->rows = request->beam_size;
+  queued->running_bytes = request->price_bytes;
+  queued->waiting_bytes = WaitingBytes(request->source);
+  queued->accepted = request->accepted;
+  queued->deadline = request->call.deadline;
+  queued->cancelled = request->call.cancelled;
+  absl::MutexLock lock(&mutex_);
+  if (draining_) {
+    return status::WithReason(absl::UnavailableError("the server is draining; try another replica"),
+                              status::reason::kShuttingDown);
+  }
+  Estimator::Forecast forecast =
+      estimator_.Of(request->model->name(), request->source.source_length, request->max_steps, now);
+  if (request->knows_steps) {
+    forecast.steps = request->max_steps;
+  }
+  if (request->cut_at != absl::InfiniteFuture()) {
+    forecast.took = absl::ZeroDuration();  // it answers with what it has by then
+  }
+  queued->cost = std::max(1.0, forecast.steps * queued->rows);
+  BW_RETURN_IF_ERROR(CheckDeadline(*queued, forecast, now));
+  if (queue_.size() >= options_.max_queue) {
+    Sweep(now);
+  }
+  queued->request = std::move(request);
+  std::unique_ptr<Ticket> ticket = std::move(queued);
+  absl::Status status = queue_.Push(ticket, now);
+  if (status.ok()) {
+    ++news_;
+    ++num_open_;
+  } else {
+    request = std::move(static_cast<Queued&>(*ticket).request);
+    if (status::ReasonOf(status) == status::reason::kQueueFull) {
+      status = status::WithRetryAfter(std::move(status), UntilRoom());
+      if (queue_.size() >= options_.max_queue) {
+        SetFull(status);
+      }
+    }
+  }
+  return status;
+}
+
+// ResourceExhausted if the deadline will have passed before the answer is there. While there is
+// no other work nobody is refused: only then can an estimate that is wrong come right again. A
+// deadline that has passed already is told as such.
+absl::Status Admission::CheckDeadline(const Queued& queued, const Estimator::Forecast& forecast,
+                                      absl::Time now) const {
+  const double rate = RowStepsPerSecond();
+  if (!options_.forecast_deadlines || !forecast.sure || rate <= 0 ||
+      queued.deadline == absl::InfiniteFuture() || (queue_.size() == 0 && running_cost_ == 0)) {
+    return absl::OkStatus();
+  }
+  const bool waits = queue_.size() > 0 || AllRunning().rows + queued.rows > options_.max_rows;
+  const absl::Duration wait =
+      waits
+          ? absl::Seconds((queue_.CostAhead(queued.tenant, queued.cost) + running_cost_ / 2) / rate)
+          : absl::ZeroDuration();
+  if (now + wait + forecast.took <= queued.deadline) {
+    return absl::OkStatus();
+  }
+  if (queued.deadline <= now) {
+    return status::WithReason(
+        absl::DeadlineExceededError("the request's deadline passed before it was queued"),
+        status::reason::kWouldMissDeadline);
+  }
+  return status::WithRetryAfter(
+      status::WithReason(
+          absl::ResourceExhaustedError(absl::StrCat(
+              "the answer is expected in ",
+              absl::FormatDuration(absl::Trunc(wait + forecast.took, absl::Milliseconds(1))),
+              ", after the request's deadline")),
+          status::reason::kWouldMissDeadline),
+      std::clamp(wait, kSoonest, kLatest));
+}
+
+absl::Duration Admission::UntilRoom() const {
+  const double rate = RowStepsPerSecond();
+  return rate <= 0 ? kSoonest
+                   : std::clamp(absl::Seconds(queue_.cost() / 2 / rate), kSoonest, kLatest);
+}
+
+void Admission::Sweep(absl::Time now) {
+  if (now < next_sweep_) {
+    return;
+  }
+  for (std::unique_ptr<Ticket>& ticket : queue_.TakeDead(now)) {
+    dead_.push_back(std::move(static_cast<Queued&>(*ticket).request));
+    SetNotFull();
+  }
+  next_sweep_ = now + kSweepInterval;
+}
+
+void Admission::CountIn(Queued& queued) {
+  Request& request = *queued.request;
+  running_cost_ += queued.cost;
+  std::visit(
+      [&](auto& done) {
+        // It lives until it is answered.
+        done = [this, done = std::move(done), &request, rows = queued.rows, cost = queued.cost,
+                begin = clock_()](auto answer) {
+          const absl::Time now = clock_();
+          CountOut(request.call.tenant, rows, cost);
+          Learn(request, answer, now - begin);
+          TellEnd(request, answer.status().code(), now);
+          done(std::move(answer));
+        };
+      },
+      request.done);
+}
+
+void Admission::CountOut(const TenantPtr& tenant, int rows, double cost) {
+  absl::MutexLock lock(&mutex_);
+  queue_.Ended(tenant, rows);
+  ++news_;
+  --num_open_;
+  running_cost_ = std::max(running_cost_ - cost, 0.0);
+}
+
+void Admission::TellEnd(const Request& request, absl::StatusCode code, absl::Time now) const {
+  if (options_.observer == nullptr) {
+    return;
+  }
+  const bool has_begun = request.started != absl::InfinitePast();
+  options_.observer->OnEnd(
+      *request.model, {code, request.call.priority,
+                       (has_begun ? request.started : now) - request.accepted, request.row_steps});
+}
+
+void Admission::Learn(const Request& request, const absl::StatusOr<v1::Decoded>& decoded,
+                      absl::Duration took) {
+  if (!decoded.ok()) {
+    return;
+  }
+  const int steps = request.CountSteps(*decoded);
+  absl::MutexLock lock(&mutex_);
+  estimator_.Finished(request.model->name(), request.source.source_length, steps, took, clock_());
+}
+
+Reserved Admission::AllRunning() const {
+  Reserved all;
+  for (const Stream& stream : streams_) {
+    all += stream.running;
+  }
+  for (const auto& [lane, running] : apart_) {
+    all += running;
+  }
+  return all;
+}
+
+void Admission::Restart(int stream, const Reserved& running) {
+  absl::MutexLock lock(&mutex_);
+  Stream& own = streams_[static_cast<size_t>(stream)];
+  own.running = running;
+  own.turn_started = clock_();
+}
+
+void Admission::SetApart(const void* lane, const Reserved& running) {
+  absl::MutexLock lock(&mutex_);
+  if (running.requests == 0) {
+    apart_.erase(lane);
+  } else {
+    apart_[lane] = running;
+  }
+  ++news_;
+}
+
+bool Admission::IsDone() const {
+  return queue_.size() == 0 && dead_.empty() && AllRunning().requests == 0;
+}
+
+void Admission::WaitForWork(Stream& stream) {
+  stream.turn_started = absl::InfiniteFuture();
+  // What waits may not fit beside what other streams run; then it is looked at again when one of
+  // those has ended.
+  const auto has_news = [this, &stream]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !dead_.empty() || (queue_.size() == 0 ? draining_ : stream.seen != news_);
+  };
+  mutex_.Await(absl::Condition(&has_news));
+}
+
+void Admission::Fill(Stream& stream, Requests& admitted) {
+  const Reserved all = AllRunning();
+  FairQueue::Room room{options_.max_rows - all.rows, options_.max_bytes - all.bytes};
+  const auto num_streams = static_cast<int64_t>(streams_.size());
+  // The stream with the fewest rows is always below this.
+  const int64_t share = (all.rows + queue_.rows() + num_streams - 1) / num_streams;
+  stream.seen = news_;
+  while (stream.running.rows < share) {
+    const std::unique_ptr<Ticket> ticket = queue_.Pop(room);
+    if (ticket == nullptr) {
+      return;
+    }
+    SetNotFull();
+    Queued& queued = static_cast<Queued&>(*ticket);
+    room.rows -= queued.rows;
+    room.bytes -= queued.running_bytes;
+    stream.running.rows += queued.rows;
+    stream.running.bytes += queued.running_bytes;
+    ++stream.running.requests;
+    CountIn(queued);
+    admitted.push_back(std::move(queued.request));
+  }
+}
+
+bool Admission::Take(int number, const Reserved& running, Requests& admitted, absl::Status& end) {
+  Requests dead;
+  {
+    absl::MutexLock lock(&mutex_);
+    Stream& stream = streams_[static_cast<size_t>(number)];
+    if (stream.running.requests > 0) {
+      estimator_.Turn(stream.running.rows, clock_() - stream.turn_started);
+    }
+    stream.running = running;
+    if (running.requests == 0) {
+      WaitForWork(stream);
+      if (queue_.size() == 0 && dead_.empty()) {
+        return false;
+      }
+    }
+    end = end_;
+    stream.turn_started = clock_();
+    Sweep(stream.turn_started);
+    Fill(stream, admitted);
+    dead.swap(dead_);
+  }
+  const absl::Time now = clock_();
+  for (const std::unique_ptr<Request>& request : dead) {
+    --num_open_;
+    request->Fail(request->CheckAlive(now));
+  }
+  return true;
+}
+
+void Admission::Drain() {
+  absl::MutexLock lock(&mutex_);
+  draining_ = true;
+  SetNotFull();
+  mutex_.Await(absl::Condition(this, &Admission::IsDone));
+}
+
+void Admission::End(absl::Status why) {
+  absl::MutexLock lock(&mutex_);
+  draining_ = true;
+  SetNotFull();
+  end_ = std::move(why);
+}
+
+EngineLoad Admission::load() const {
+  absl::MutexLock lock(&mutex_);
+  const absl::Time now = clock_();
+  const Reserved running = AllRunning();
+  EngineLoad load;
+  load.waiting = queue_.size();
+  load.waiting_by_priority = queue_.sizes();
+  load.running = running.requests;
+  load.rows = running.rows;
+  load.max_rows = options_.max_rows;
+  load.bytes = running.bytes;
+  load.max_bytes = options_.max_bytes;
+  load.num_threads = options_.num_threads;
+  load.num_streams = options_.num_streams;
+  load.oldest_wait = queue_.size() == 0 ? absl::ZeroDuration() : now - queue_.oldest();
+  load.stalled = absl::InfiniteDuration();
+  for (const Stream& stream : streams_) {
+    const absl::Duration turn = std::max(absl::ZeroDuration(), now - stream.turn_started);
+    load.turn = std::max(load.turn, turn);
+    load.stalled = std::min(load.stalled, turn);
+  }
+  return load;
+}
+
+std::vector<TenantLoad> Admission::Tenants() const {
+  absl::MutexLock lock(&mutex_);
+  return queue_.Tenants();
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,58 @@
+// What a caller says of one request beside source and options, and how it is answered.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_REQUEST_CALL_H_
+#define BEAMWRIGHT_SERVER_ENGINE_REQUEST_CALL_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "beamwright/v1/decode.pb.h"
+#include "server/engine/request/cancel_flag.h"
+#include "server/engine/request/tenant.h"
+#include "server/engine/request/timeline.h"
+#include "server/search/stable_tokens.h"
+
+namespace beamwright::engine {
+
+using DecodeCallback = std::function<void(absl::StatusOr<v1::Decoded>)>;
+using ScoreCallback = std::function<void(absl::StatusOr<v1::Scored>)>;
+
+// What a stream is told after a step.
+struct Progress {
+  // Tokens that can no longer change, each piece going on where the one before it (of its sample)
+  // ended (docs/decoding.md, 'Streaming').
+  std::vector<search::StableTokens::Piece> stable;
+  // If asked for: the best hypothesis as it stands.
+  std::vector<int32_t> provisional;
+  double provisional_score = 0;
+};
+
+struct CallOptions {
+  // When the answer is of no use any more: DeadlineExceeded at the next step, or within the one
+  // under way if that takes longer than a tenth of a second. With deadline_result
+  // best-so-far the search is cut a tenth of the time before it, at least 5 and at most 100 ms, so
+  // that the answer still gets there.
+  absl::Time deadline = absl::InfiniteFuture();
+  // Of a caller that may give up: likewise Cancelled, or DeadlineExceeded where it gave up
+  // because of the deadline. May be null.
+  std::shared_ptr<const CancelFlag> cancelled;
+  // Whose share the request takes; null: that of everybody without a name.
+  TenantPtr tenant;
+  int priority = kNormalPriority;
+  // Sources of the same call (not 0) take turns with other calls as one, however many they are.
+  uint64_t call = 0;
+  // Called on the engine's thread after each step that has news, before the answer is given; it
+  // must return at once. Null: nobody asks. Decoding only.
+  std::function<void(Progress)> progress;
+  bool wants_provisional = false;
+  // Filled in until the answer is given, up to which it must live. Null: nobody asks.
+  Timeline* timeline = nullptr;
+
+  bool IsCancelled() const { return cancelled != nullptr && cancelled->cancelled(); }
+};
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_REQUEST_CALL_H_

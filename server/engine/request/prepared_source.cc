@@ -1,0 +1,258 @@
+#include "server/engine/request/prepared_source.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_join.h"
+#include "ops/base/status.h"
+#include "server/engine/model/model_inputs.h"
+#include "server/status/fault.h"
+
+namespace beamwright::engine {
+namespace {
+
+// What is no number in one request's tensor would come out as INTERNAL, steps later.
+absl::Status CheckFinite(const std::string& field, const ops::Tensor& tensor) {
+  if (!ops::IsFloat(tensor.dtype())) {
+    return absl::OkStatus();
+  }
+  const auto check = [&field](auto values) -> absl::Status {
+    const auto at = std::find_if(values.begin(), values.end(),
+                                 [](auto value) { return !std::isfinite(value); });
+    return at == values.end()
+               ? absl::OkStatus()
+               : status::InvalidField(absl::StrCat(field, ".data"), "element ", at - values.begin(),
+                                      " is ", *at, "; all must be finite");
+  };
+  const auto count = static_cast<size_t>(tensor.num_elements());
+  if (tensor.dtype() == ops::DType::kF64) {
+    return check(absl::MakeConstSpan(tensor.data<double>(), count));
+  }
+  BW_ASSIGN_OR_RETURN(const ops::Tensor values, Convert(tensor, ops::DType::kF32));
+  return check(absl::MakeConstSpan(values.data<float>(), count));
+}
+
+absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor& proto) {
+  absl::StatusOr<ops::DType> dtype = ops::ParseDType(proto.dtype());
+  if (!dtype.ok()) {
+    return status::AtField(dtype.status(), absl::StrCat(field, ".dtype"));
+  }
+  const absl::Span<const int64_t> dims(proto.shape().data(),
+                                       static_cast<size_t>(proto.shape_size()));
+  absl::StatusOr<int64_t> count = ops::CheckedNumElements(dims);
+  if (!count.ok()) {
+    return status::AtField(count.status(), absl::StrCat(field, ".shape"));
+  }
+  if (*count * ops::SizeOf(*dtype) != static_cast<int64_t>(proto.data().size())) {
+    return status::InvalidField(absl::StrCat(field, ".data"), proto.data().size(), " bytes; ",
+                                ops::Name(*dtype), ops::ToString(dims), " has ",
+                                *count * ops::SizeOf(*dtype));
+  }
+  ops::Shape shape(dims.begin(), dims.end());
+  shape.insert(shape.begin(), 1);
+  ops::Tensor tensor(*dtype, shape);
+  std::copy(proto.data().begin(), proto.data().end(),
+            reinterpret_cast<char*>(tensor.mutable_bytes()));
+  BW_RETURN_IF_ERROR(CheckFinite(field, tensor));
+  return tensor;
+}
+
+absl::Status CheckLength(const DecodeModel& model, int64_t length) {
+  if (length == 0) {
+    return Invalid("source is empty");
+  }
+  const int most = MaxSourceLength(model);
+  if (length > most) {
+    return Invalid("source has ", length, " tokens; at most ", most, " are allowed");
+  }
+  return absl::OkStatus();
+}
+
+// Ids as the encoder's input tensor [1, length].
+absl::StatusOr<ops::Tensor> IdTensor(const DecodeModel& model, absl::Span<const int32_t> ids) {
+  const EncoderPart& encoder = *model.parts().encoder();
+  const ops::ValueInfo& info = encoder.source_info();
+  if (!ops::IsInteger(info.dtype)) {
+    return status::InvalidField("source", "the encoder takes features (", ops::Name(info.dtype),
+                                info.shape.ToString(), "), not text or ids");
+  }
+  const auto length = static_cast<int64_t>(ids.size());
+  BW_ASSIGN_OR_RETURN(ops::Tensor tensor,
+                      Convert(ops::Tensor::Of<int32_t>({1, length}, ids), info.dtype));
+  BW_RETURN_IF_ERROR(CheckParameter(encoder.model->graph(), encoder.source_node(), tensor));
+  return tensor;
+}
+
+// Encoding takes many times a text's size: one that cannot be short enough is refused before.
+absl::Status CheckSize(const DecodeModel& model, const std::string& text) {
+  constexpr int64_t kMostBytesOfAToken = 256;
+  constexpr int64_t kAnyway = 1 << 16;
+  const int most = MaxSourceLength(model);
+  if (static_cast<int64_t>(text.size()) > std::max(most * kMostBytesOfAToken, kAnyway)) {
+    return status::InvalidField("source.text", "has ", text.size(), " bytes; at most ", most,
+                                " tokens are allowed, of up to ", kMostBytesOfAToken,
+                                " bytes each");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FromText(const DecodeModel& model, const std::string& text, PreparedSource& prepared) {
+  if (!model.has_encoder()) {
+    return status::InvalidField("source.text", "the model has no encoder; send decoder_inputs");
+  }
+  BW_RETURN_IF_ERROR(CheckSize(model, text));
+  absl::StatusOr<model::EncodedText> encoded = model.source().Encode(text);
+  if (!encoded.ok()) {
+    return status::AtField(encoded.status(), "source.text");
+  }
+  BW_RETURN_IF_ERROR(CheckLength(model, static_cast<int64_t>(encoded->ids.size())));
+  prepared.source_length = static_cast<int>(encoded->ids.size());
+  prepared.ids = encoded->ids;
+  prepared.unknown_positions = std::move(encoded->unknown_positions);
+  BW_ASSIGN_OR_RETURN(prepared.encoder_input, IdTensor(model, encoded->ids));
+  return absl::OkStatus();
+}
+
+absl::Status FromIds(const DecodeModel& model, const v1::TokenIds& ids, PreparedSource& prepared) {
+  if (!model.has_encoder()) {
+    return status::InvalidField("source.ids", "the model has no encoder; send decoder_inputs");
+  }
+  BW_RETURN_IF_ERROR(CheckLength(model, ids.ids_size()));
+  const int64_t size =
+      model.source().size() > 0 ? model.source().size() : model.parts().encoder()->table_rows;
+  for (int i = 0; i < ids.ids_size(); ++i) {
+    if (ids.ids(i) < 0 || (size > 0 && ids.ids(i) >= size)) {
+      return status::InvalidField(absl::StrCat("source.ids[", i, "]"), ids.ids(i),
+                                  " is outside [0, ", size > 0 ? absl::StrCat(size) : "2^31", ")");
+    }
+  }
+  prepared.source_length = ids.ids_size();
+  prepared.ids.assign(ids.ids().begin(), ids.ids().end());
+  BW_ASSIGN_OR_RETURN(prepared.encoder_input,
+                      IdTensor(model, {ids.ids().data(), static_cast<size_t>(ids.ids_size())}));
+  return absl::OkStatus();
+}
+
+absl::Status FromFeatures(const DecodeModel& model, const v1::Tensor& features,
+                          PreparedSource& prepared) {
+  if (!model.has_encoder()) {
+    return status::InvalidField("source.features", "the model has no encoder; send decoder_inputs");
+  }
+  BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features));
+  const EncoderPart& encoder = *model.parts().encoder();
+  if (!ops::IsFloat(encoder.source_info().dtype)) {
+    return status::InvalidField("source.features", "the encoder takes ids, not features");
+  }
+  BW_RETURN_IF_ERROR(status::AtField(
+      CheckParameter(encoder.model->graph(), encoder.source_node(), tensor), "source.features"));
+  BW_RETURN_IF_ERROR(CheckLength(model, tensor.rank() > 1 ? tensor.dim(1) : 0));
+  prepared.source_length = static_cast<int>(tensor.dim(1));
+  prepared.encoder_input = std::move(tensor);
+  return absl::OkStatus();
+}
+
+// Whether the first axis of a memory, that of the source, is the request's to choose.
+bool IsMeasured(const DecoderPart& decoder, const DecoderInput& input) {
+  const ops::PartialShape& shape = decoder.decoder.node(input.node).outputs[0].shape;
+  return !input.is_state && shape.has_rank() && shape.rank() > 1 &&
+         shape.dim(1) == ops::PartialShape::kDynamic;
+}
+
+absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs& given,
+                               PreparedSource& prepared) {
+  const DecoderPart& decoder = model.parts().decoder();
+  if (decoder.encoder != nullptr) {
+    return status::InvalidField("source.decoder_inputs",
+                                "the model has an encoder; send text, ids or features");
+  }
+  const int most = MaxSourceLength(model);
+  if (given.source_length() < 0 || given.source_length() > most) {
+    return status::InvalidField("source.decoder_inputs.source_length", given.source_length(),
+                                " is outside [1, ", most, "]; 0 takes the memory's length");
+  }
+  size_t used = 0;
+  int64_t length = given.source_length();
+  std::string measured;  // the first memory whose extent the request chooses
+  int64_t extent = 0;
+  for (const DecoderInput& input : decoder.inputs) {
+    const auto& map = input.is_state ? given.states() : given.memory();
+    const std::string field = absl::StrCat(
+        "source.decoder_inputs.", input.is_state ? "states" : "memory", "['", input.name, "']");
+    const auto it = map.find(input.name);
+    if (it == map.end() && input.has_constant) {
+      absl::StatusOr<ops::Tensor> constant = ConstantInput(decoder, input);
+      if (!constant.ok()) {
+        return Invalid(field, " is missing: ", constant.status().message());
+      }
+      prepared.decoder_inputs.push_back(*std::move(constant));
+      continue;
+    }
+    if (it == map.end()) {
+      return Invalid(field, " is missing");
+    }
+    ++used;
+    BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor(field, it->second));
+    BW_RETURN_IF_ERROR(status::AtField(CheckParameter(decoder.decoder, input.node, tensor), field));
+    if (!input.is_state && length == 0 && tensor.rank() > 1) {
+      length = tensor.dim(1);
+    }
+    if (IsMeasured(decoder, input)) {
+      BW_RETURN_IF_ERROR(status::AtField(CheckLength(model, tensor.dim(1)), field));
+      if (!measured.empty() && tensor.dim(1) != extent) {
+        return Invalid(field, " is of a source of ", tensor.dim(1), ", ", measured, " of one of ",
+                       extent);
+      }
+      measured = field;
+      extent = tensor.dim(1);
+    }
+    prepared.decoder_inputs.push_back(std::move(tensor));
+  }
+  if (used != given.states().size() + given.memory().size()) {
+    return status::InvalidField(
+        "source.decoder_inputs", "there are inputs that the decoder does not take; it takes ",
+        absl::StrJoin(decoder.inputs, ", ", [](std::string* out, const DecoderInput& i) {
+          absl::StrAppend(out, "'", i.name, "'");
+        }));
+  }
+  if (length == 0) {
+    return status::InvalidField("source.decoder_inputs.source_length",
+                                "is not set, and no memory tells it; ", "allowed is [1, ", most,
+                                "]");
+  }
+  BW_RETURN_IF_ERROR(CheckLength(model, length));
+  prepared.source_length = static_cast<int>(length);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int MaxSourceLength(const DecodeModel& model) {
+  constexpr int kMost = 100000;
+  const int configured = model.config().limits().max_source_length();
+  return configured > 0 ? configured : kMost;
+}
+
+absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source) {
+  PreparedSource prepared;
+  absl::Status status = Invalid("source is empty: set text, ids, features or decoder_inputs");
+  switch (source.kind_case()) {
+    case v1::Source::kText:
+      status = FromText(model, source.text(), prepared);
+      break;
+    case v1::Source::kIds:
+      status = FromIds(model, source.ids(), prepared);
+      break;
+    case v1::Source::kFeatures:
+      status = FromFeatures(model, source.features(), prepared);
+      break;
+    case v1::Source::kDecoderInputs:
+      status = FromDecoderInputs(model, source.decoder_inputs(), prepared);
+      break;
+    case v1::Source::KIND_NOT_SET:
+      break;
+  }
+  BW_RETURN_IF_ERROR(status);
+  return prepared;
+}
+
+}  // namespace beamwright::engine
