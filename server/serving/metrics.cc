@@ -17,18 +17,9 @@ using prometheus::Family;
 using prometheus::Histogram;
 using prometheus::Labels;
 
-Family<Counter>& MakeCounter(prometheus::Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
-}
-
-Family<Histogram>& MakeHistogram(prometheus::Registry& registry, const char* name,
-                                 const char* help) {
-  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
-}
-
 // All that RejectionReason answers. They are there at 0 from the start: the first increment of a
 // series that begins with it is no increase to those who watch.
-constexpr const char* kRejections[] = {
+constexpr const char* kRejectionReasons[] = {
     "invalid",         "unknown_model",        "unauthenticated", "permission_denied",
     "too_slow",        "too_many_connections", "queue_full",      "tenant_rate",
     "tenant_quota",    "would_miss_deadline",  "out_of_memory",   "too_large",
@@ -65,86 +56,51 @@ bool Same(const google::rpc::Status& a, const google::rpc::Status& b) {
 
 struct Metrics::PerModel {
   Labels labels;
-  Histogram& call_seconds;
-  Histogram& compute_seconds;
-  Histogram& first_token_seconds;
-  Histogram& encode_seconds;
-  Histogram& step_seconds;
-  Histogram& step_rows;
-  Histogram& source_tokens;
-  Histogram& target_tokens;
-  Histogram& output_token_seconds;
-  Histogram& topk_seconds;
-  Histogram& cancel_seconds;
-  Histogram& cancel_steps;
+  std::array<Histogram*, metric::kNumMeasures> measures{};        // null: kept otherwise
+  std::array<Histogram*, engine::kLowestPriority> queue_seconds;  // by priority
   Counter& decoded;
   Counter& eos;
   Counter& cut;
   Counter& overdue;
   Counter& abandoned;
   std::array<Counter*, kNumOutcomes> row_steps;
-  std::array<Histogram*, engine::kLowestPriority> queue_seconds;  // by priority
   absl::Mutex mutex;
   // By method and code; made when they are first counted.
   std::map<std::pair<Method, absl::StatusCode>, Counter*> calls ABSL_GUARDED_BY(mutex);
   // Likewise; by code, which is not OK.
   std::map<absl::StatusCode, Counter*> failed_sources ABSL_GUARDED_BY(mutex);
   ModelTotals totals ABSL_GUARDED_BY(mutex);
+
+  void Observe(metric::Measure measure, double value) { measures[measure]->Observe(value); }
 };
 
 Metrics::Metrics(Buckets buckets)
     : buckets_(std::move(buckets)),
-      calls_(MakeCounter(registry_, "beamwright_requests_total", "Calls answered, by status code")),
-      rejections_(MakeCounter(registry_, "beamwright_requests_rejected_total",
-                              "Calls and sources of calls that were refused, by reason")),
-      sources_(MakeCounter(registry_, "beamwright_sources_total",
-                           "Sources of calls, by the status code of each")),
-      finished_(MakeCounter(registry_, "beamwright_finished_total",
-                            "Best hypotheses, by what ended them")),
-      loads_(MakeCounter(registry_, "beamwright_model_loads_total", "Models loaded, by result")),
-      row_steps_(MakeCounter(registry_, "beamwright_row_steps_total",
-                             "Hypotheses advanced by one step, by what became of their source")),
-      call_seconds_(MakeHistogram(registry_, "beamwright_request_duration_seconds",
-                                  "From the arrival of a call to its answer")),
-      queue_seconds_(MakeHistogram(registry_, "beamwright_queue_duration_seconds",
-                                   "From the admission of a source to its first work")),
-      compute_seconds_(MakeHistogram(registry_, "beamwright_compute_duration_seconds",
-                                     "From the first work on a source to its answer")),
-      first_token_seconds_(MakeHistogram(
-          registry_, "beamwright_first_token_duration_seconds",
-          "Streams: from the admission of a source to the first token that can't change")),
-      encode_seconds_(MakeHistogram(registry_, "beamwright_encode_duration_seconds",
-                                    "Encoding of the sources that were admitted together")),
-      step_seconds_(MakeHistogram(registry_, "beamwright_step_duration_seconds",
-                                  "One step of all running requests of a model")),
-      step_rows_(MakeHistogram(registry_, "beamwright_step_batch_rows",
-                               "Rows that running requests hold at a step")),
-      source_tokens_(MakeHistogram(registry_, "beamwright_source_tokens", "Tokens of a source")),
-      target_tokens_(MakeHistogram(registry_, "beamwright_target_tokens",
-                                   "Tokens of the best hypothesis of a source")),
-      load_seconds_(MakeHistogram(registry_, "beamwright_model_load_seconds",
-                                  "Loading, compiling and warming of a model")),
-      output_token_seconds_(
-          MakeHistogram(registry_, "beamwright_time_per_output_token_seconds",
-                        "Computing a source, divided by the tokens of its best hypothesis")),
-      topk_seconds_(MakeHistogram(registry_, "beamwright_topk_duration_seconds",
-                                  "Of a step: finding the best tokens of each row")),
-      cancel_seconds_(MakeHistogram(registry_, "beamwright_cancel_release_seconds",
-                                    "From the cancel of a running source to its rows being free")),
-      cancel_steps_(MakeHistogram(registry_, "beamwright_cancel_release_steps",
-                                  "Steps that it took part in after that; never more than 1")),
       last_load_(prometheus::BuildGauge()
                      .Name("beamwright_last_load_success_timestamp_seconds")
                      .Help("When a version of a model was last loaded, in seconds from 1970")
                      .Register(registry_)) {
-  for (const char* reason : kRejections) {
-    rejections_.Add({{"reason", reason}});
+  for (const CountFamily& family : CountFamilies()) {
+    counts_[family.count] =
+        &prometheus::BuildCounter().Name(family.name).Help(family.help).Register(registry_);
+  }
+  for (const MeasureFamily& family : MeasureFamilies()) {
+    measures_[family.measure] =
+        &prometheus::BuildHistogram().Name(family.name).Help(family.help).Register(registry_);
+  }
+  for (const char* reason : kRejectionReasons) {
+    Add(metric::kRejections, {{"reason", reason}});
   }
 }
 
 Metrics::~Metrics() = default;
 
-Histogram& Metrics::Add(Family<Histogram>& family, const Labels& labels) {
+Counter& Metrics::Add(metric::Count count, const Labels& labels) {
+  return counts_[count]->Add(labels);
+}
+
+Histogram& Metrics::Add(metric::Measure measure, const Labels& labels) {
+  Family<Histogram>& family = *measures_[measure];
   return family.Add(labels, buckets_.Of(family.GetName()));
 }
 
@@ -154,35 +110,29 @@ Metrics::PerModel& Metrics::Of(const engine::DecodeModel& model) {
   if (entry == nullptr) {
     const Labels labels = {{"model", model.name()}, {"version", model.version()}};
     entry.reset(new PerModel{labels,
-                             Add(call_seconds_, labels),
-                             Add(compute_seconds_, labels),
-                             Add(first_token_seconds_, labels),
-                             Add(encode_seconds_, labels),
-                             Add(step_seconds_, labels),
-                             Add(step_rows_, labels),
-                             Add(source_tokens_, labels),
-                             Add(target_tokens_, labels),
-                             Add(output_token_seconds_, labels),
-                             Add(topk_seconds_, labels),
-                             Add(cancel_seconds_, labels),
-                             Add(cancel_steps_, labels),
-                             sources_.Add(With(labels, "code", "OK")),
-                             finished_.Add(With(labels, "reason", "eos")),
-                             finished_.Add(With(labels, "reason", "max_length")),
-                             finished_.Add(With(labels, "reason", "deadline")),
-                             finished_.Add(With(labels, "reason", "shutdown")),
                              {},
+                             {},
+                             Add(metric::kSources, With(labels, "code", "OK")),
+                             Add(metric::kFinished, With(labels, "reason", "eos")),
+                             Add(metric::kFinished, With(labels, "reason", "max_length")),
+                             Add(metric::kFinished, With(labels, "reason", "deadline")),
+                             Add(metric::kFinished, With(labels, "reason", "shutdown")),
                              {},
                              {},
                              {},
                              {},
                              {}});
+    for (const MeasureFamily& family : MeasureFamilies()) {
+      if (family.measure != metric::kQueueSeconds && family.measure != metric::kLoadSeconds) {
+        entry->measures[family.measure] = &Add(family.measure, labels);
+      }
+    }
     for (size_t i = 0; i < kOutcomes.size(); ++i) {
-      entry->row_steps[i] = &row_steps_.Add(With(labels, "outcome", kOutcomes[i]));
+      entry->row_steps[i] = &Add(metric::kRowSteps, With(labels, "outcome", kOutcomes[i]));
     }
     for (size_t i = 0; i < entry->queue_seconds.size(); ++i) {
       entry->queue_seconds[i] = &Add(
-          queue_seconds_,
+          metric::kQueueSeconds,
           With(labels, "priority", absl::StrCat(engine::kHighestPriority + static_cast<int>(i))));
     }
   }
@@ -191,7 +141,7 @@ Metrics::PerModel& Metrics::Of(const engine::DecodeModel& model) {
 
 prometheus::Counter* Metrics::RejectionCounter(const absl::Status& status) {
   const std::string reason = RejectionReason(status);
-  return reason.empty() ? nullptr : &rejections_.Add({{"reason", reason}});
+  return reason.empty() ? nullptr : &Add(metric::kRejections, {{"reason", reason}});
 }
 
 void Metrics::CountRejection(const absl::Status& status) {
@@ -213,19 +163,19 @@ void Metrics::CountCall(Method method, const engine::DecodeModel* model, absl::S
   };
   if (model == nullptr) {
     // The name that a client sent is no label: anyone could make as many as they please.
-    calls_.Add(labels("", "")).Increment();
+    Add(metric::kCalls, labels("", "")).Increment();
     return;
   }
   PerModel& of = Of(*model);
-  of.call_seconds.Observe(absl::ToDoubleSeconds(took));
+  of.Observe(metric::kRequestSeconds, absl::ToDoubleSeconds(took));
   absl::MutexLock lock(&of.mutex);
   Counter*& counter = of.calls[{method, code}];
   if (counter == nullptr) {
-    counter = &calls_.Add(labels(model->name(), model->version()));
+    counter = &Add(metric::kCalls, labels(model->name(), model->version()));
     // There at 0 before the first failure, as rejections are.
     Labels failures = labels(model->name(), model->version());
     failures["code"] = CodeName(absl::StatusCode::kInternal);
-    calls_.Add(failures);
+    Add(metric::kCalls, failures);
   }
   counter->Increment();
   if (code == absl::StatusCode::kOk) {
@@ -251,13 +201,13 @@ void Metrics::CountSources(const engine::DecodeModel& model, const v1::DecodeRes
     ++num_decoded;
     queue_ms += decoded.queue_ms();
     compute_ms += decoded.compute_ms();
-    of.compute_seconds.Observe(decoded.compute_ms() / 1000);
-    of.source_tokens.Observe(decoded.source_length());
+    of.Observe(metric::kComputeSeconds, decoded.compute_ms() / 1000);
+    of.Observe(metric::kSourceTokens, decoded.source_length());
     if (decoded.hypotheses_size() > 0) {
       const v1::Hypothesis& best = decoded.hypotheses(0);
-      of.target_tokens.Observe(best.tokens_size());
-      of.output_token_seconds.Observe(decoded.compute_ms() / 1000 /
-                                      std::max(best.tokens_size(), 1));
+      of.Observe(metric::kTargetTokens, best.tokens_size());
+      of.Observe(metric::kOutputTokenSeconds,
+                 decoded.compute_ms() / 1000 / std::max(best.tokens_size(), 1));
       (best.finish_reason() == v1::FINISH_REASON_EOS        ? of.eos
        : best.finish_reason() == v1::FINISH_REASON_DEADLINE ? of.overdue
        : best.finish_reason() == v1::FINISH_REASON_SHUTDOWN ? of.abandoned
@@ -265,7 +215,7 @@ void Metrics::CountSources(const engine::DecodeModel& model, const v1::DecodeRes
           .Increment();
     }
     if (decoded.first_token_ms() > 0) {
-      of.first_token_seconds.Observe(decoded.first_token_ms() / 1000);
+      of.Observe(metric::kFirstTokenSeconds, decoded.first_token_ms() / 1000);
     }
   }
   if (num_decoded == 0) {
@@ -285,7 +235,7 @@ void Metrics::CountFault(PerModel& of, const google::rpc::Status& error) {
     absl::MutexLock lock(&of.mutex);
     Counter*& counter = of.failed_sources[code];
     if (counter == nullptr) {
-      counter = &sources_.Add(With(of.labels, "code", CodeName(code)));
+      counter = &Add(metric::kSources, With(of.labels, "code", CodeName(code)));
     }
     counter->Increment();
   }
@@ -306,31 +256,31 @@ void Metrics::CountScored(const engine::DecodeModel& model, const v1::ScoreRespo
       CountFault(of, result.error());
       continue;
     }
-    sources_.Add(With(of.labels, "code", "OK")).Increment();
-    of.compute_seconds.Observe(result.scored().compute_ms() / 1000);
-    of.source_tokens.Observe(result.scored().source_length());
+    Add(metric::kSources, With(of.labels, "code", "OK")).Increment();
+    of.Observe(metric::kComputeSeconds, result.scored().compute_ms() / 1000);
+    of.Observe(metric::kSourceTokens, result.scored().source_length());
   }
 }
 
 void Metrics::CountLoad(const std::string& model, bool loaded, absl::Duration took) {
-  Counter& good = loads_.Add({{"model", model}, {"result", "success"}});
-  Counter& bad = loads_.Add({{"model", model}, {"result", "failure"}});
+  Counter& good = Add(metric::kLoads, {{"model", model}, {"result", "success"}});
+  Counter& bad = Add(metric::kLoads, {{"model", model}, {"result", "failure"}});
   (loaded ? good : bad).Increment();
   if (loaded) {
-    Add(load_seconds_, {{"model", model}}).Observe(absl::ToDoubleSeconds(took));
+    Add(metric::kLoadSeconds, {{"model", model}}).Observe(absl::ToDoubleSeconds(took));
     last_load_.Add({{"model", model}}).SetToCurrentTime();
   }
 }
 
 void Metrics::OnEncode(const engine::DecodeModel& model, int /*num_sources*/,
                        int64_t /*num_positions*/, absl::Duration took) {
-  Of(model).encode_seconds.Observe(absl::ToDoubleSeconds(took));
+  Of(model).Observe(metric::kEncodeSeconds, absl::ToDoubleSeconds(took));
 }
 
 void Metrics::OnCancelled(const engine::DecodeModel& model, int steps, absl::Duration after) {
   PerModel& of = Of(model);
-  of.cancel_seconds.Observe(absl::ToDoubleSeconds(after));
-  of.cancel_steps.Observe(steps);
+  of.Observe(metric::kCancelSeconds, absl::ToDoubleSeconds(after));
+  of.Observe(metric::kCancelSteps, steps);
 }
 
 void Metrics::OnEnd(const engine::DecodeModel& model, const engine::SourceFacts& facts) {
@@ -344,9 +294,9 @@ void Metrics::OnEnd(const engine::DecodeModel& model, const engine::SourceFacts&
 
 void Metrics::OnStep(const engine::DecodeModel& model, const engine::StepFacts& facts) {
   PerModel& of = Of(model);
-  of.step_seconds.Observe(absl::ToDoubleSeconds(facts.took));
-  of.topk_seconds.Observe(absl::ToDoubleSeconds(facts.selection));
-  of.step_rows.Observe(facts.num_rows);
+  of.Observe(metric::kStepSeconds, absl::ToDoubleSeconds(facts.took));
+  of.Observe(metric::kTopkSeconds, absl::ToDoubleSeconds(facts.selection));
+  of.Observe(metric::kStepRows, facts.num_rows);
   absl::MutexLock lock(&of.mutex);
   ++of.totals.steps;
 }

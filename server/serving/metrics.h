@@ -26,6 +26,7 @@
 #include "server/engine/engine.h"
 #include "server/serving/buckets.h"
 #include "server/serving/method.h"
+#include "server/serving/metric_families.h"
 
 namespace beamwright::serving {
 
@@ -83,8 +84,8 @@ class Metrics : public engine::EngineObserver {
  private:
   struct PerModel;
   PerModel& Of(const engine::DecodeModel& model);
-  prometheus::Histogram& Add(prometheus::Family<prometheus::Histogram>& family,
-                             const prometheus::Labels& labels);
+  prometheus::Counter& Add(metric::Count count, const prometheus::Labels& labels);
+  prometheus::Histogram& Add(metric::Measure measure, const prometheus::Labels& labels);
   // A source that failed.
   void CountFault(PerModel& of, const google::rpc::Status& error);
   // Null if it was no refusal.
@@ -92,26 +93,8 @@ class Metrics : public engine::EngineObserver {
 
   const Buckets buckets_;
   prometheus::Registry registry_;
-  prometheus::Family<prometheus::Counter>& calls_;
-  prometheus::Family<prometheus::Counter>& rejections_;
-  prometheus::Family<prometheus::Counter>& sources_;
-  prometheus::Family<prometheus::Counter>& finished_;
-  prometheus::Family<prometheus::Counter>& loads_;
-  prometheus::Family<prometheus::Counter>& row_steps_;
-  prometheus::Family<prometheus::Histogram>& call_seconds_;
-  prometheus::Family<prometheus::Histogram>& queue_seconds_;
-  prometheus::Family<prometheus::Histogram>& compute_seconds_;
-  prometheus::Family<prometheus::Histogram>& first_token_seconds_;
-  prometheus::Family<prometheus::Histogram>& encode_seconds_;
-  prometheus::Family<prometheus::Histogram>& step_seconds_;
-  prometheus::Family<prometheus::Histogram>& step_rows_;
-  prometheus::Family<prometheus::Histogram>& source_tokens_;
-  prometheus::Family<prometheus::Histogram>& target_tokens_;
-  prometheus::Family<prometheus::Histogram>& load_seconds_;
-  prometheus::Family<prometheus::Histogram>& output_token_seconds_;
-  prometheus::Family<prometheus::Histogram>& topk_seconds_;
-  prometheus::Family<prometheus::Histogram>& cancel_seconds_;
-  prometheus::Family<prometheus::Histogram>& cancel_steps_;
+  std::array<prometheus::Family<prometheus::Counter>*, metric::kNumCounts> counts_{};
+  std::array<prometheus::Family<prometheus::Histogram>*, metric::kNumMeasures> measures_{};
   prometheus::Family<prometheus::Gauge>& last_load_;
   // By code; gRPC has 17.
   std::array<std::atomic<int64_t>, 17> calls_by_code_{};

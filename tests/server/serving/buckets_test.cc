@@ -27,6 +27,16 @@ TEST(BucketsTest, AFamilyTakesItsBounds) {
   EXPECT_THAT(metrics.Text(), Not(HasSubstr("le=\"0.5\"")));
 }
 
+// They are found by their enumerators.
+TEST(MetricFamiliesTest, EachStandsInItsPlace) {
+  for (size_t i = 0; i < MeasureFamilies().size(); ++i) {
+    EXPECT_EQ(MeasureFamilies()[i].measure, i) << MeasureFamilies()[i].name;
+  }
+  for (size_t i = 0; i < CountFamilies().size(); ++i) {
+    EXPECT_EQ(CountFamilies()[i].count, i) << CountFamilies()[i].name;
+  }
+}
+
 TEST(BucketsTest, WhatIsRefused) {
   for (const auto& [text, complaint] : {std::pair("", "is not a histogram"),
                                         {"beamwright_no_such=1", "beamwright_step_batch_rows"},
