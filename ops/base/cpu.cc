@@ -54,4 +54,13 @@ bool HasInt8Products() {
 #endif
 }
 
+bool HasBf16Products() {
+#if defined(__x86_64__)
+  static const bool has = InstructionSet() == "avx512" && __builtin_cpu_supports("avx512bf16");
+  return has;
+#else
+  return false;
+#endif
+}
+
 }  // namespace beamwright

@@ -21,6 +21,9 @@ absl::string_view InstructionSet();
 // VNNI).
 bool HasInt8Products();
 
+// Whether it multiplies pairs of bf16 there (AVX512_BF16).
+bool HasBf16Products();
+
 }  // namespace beamwright
 
 #endif  // BEAMWRIGHT_OPS_BASE_CPU_H_

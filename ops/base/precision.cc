@@ -8,6 +8,8 @@ absl::string_view Name(Precision precision) {
   switch (precision) {
     case Precision::kBf16:
       return "bf16";
+    case Precision::kBf16Dot:
+      return "bf16-dot";
     case Precision::kInt8:
       return "int8";
     case Precision::kF32:

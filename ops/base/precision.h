@@ -11,11 +11,12 @@ namespace beamwright {
 
 enum class Precision : uint8_t {
   kF32,
-  kBf16,  // weights rounded to bf16, products and sums in f32
-  kInt8,  // weights in 8 bits with a scale per column, activations with a scale per row
+  kBf16,     // weights rounded to bf16, products and sums in f32
+  kBf16Dot,  // weights and activations rounded to bf16, sums in f32: what AVX512_BF16 computes
+  kInt8,     // weights in 8 bits with a scale per column, activations with a scale per row
 };
 
-// "f32", "bf16", "int8".
+// "f32", "bf16", "bf16-dot", "int8".
 absl::string_view Name(Precision precision);
 
 // What `auto` stands for: the fastest on this CPU (docs/performance.md, 'Precision').

@@ -43,13 +43,20 @@ int64_t NumStrips(int64_t columns) { return CeilDiv(columns, kStripColumns); }
 
 int64_t NumGroups(int64_t depth) { return CeilDiv(depth, kInt8Group); }
 
-// Elements of a strip.
-int64_t StripSize(int64_t depth, Precision precision) {
-  return kStripColumns * (precision == Precision::kInt8 ? NumGroups(depth) * kInt8Group : depth);
-}
+int64_t NumPairs(int64_t depth) { return CeilDiv(depth, 2); }
 
-size_t ElementSize(Precision precision) {
-  return precision == Precision::kF32 ? 4 : precision == Precision::kBf16 ? 2 : 1;
+int64_t StripBytes(int64_t depth, Precision precision) {
+  switch (precision) {
+    case Precision::kF32:
+      return kStripColumns * depth * static_cast<int64_t>(sizeof(float));
+    case Precision::kBf16:
+      return kStripColumns * depth * static_cast<int64_t>(sizeof(Bf16));
+    case Precision::kBf16Dot:
+      return kStripColumns * NumPairs(depth) * static_cast<int64_t>(sizeof(Bf16Pair));
+    case Precision::kInt8:
+      break;
+  }
+  return kStripColumns * NumGroups(depth) * kInt8Group;
 }
 
 // Element k of column n.
@@ -69,12 +76,13 @@ PackedMatMul::PackedMatMul(ConstMatrix<float> weight, bool transposed, Precision
       columns_(transposed ? weight.rows : weight.columns),
       precision_(precision == Precision::kInt8 && depth_ > kMaxInt8Depth ? Precision::kF32
                                                                          : precision),
-      num_bytes_(static_cast<size_t>(NumStrips(columns_) * StripSize(depth_, precision_)) *
-                 ElementSize(precision_)),
+      num_bytes_(static_cast<size_t>(NumStrips(columns_) * StripBytes(depth_, precision_))),
       strips_(AllocateZeros(num_bytes_), Free{static_cast<int64_t>(num_bytes_)}) {
   CountHeld(static_cast<int64_t>(num_bytes_));
   if (precision_ == Precision::kInt8) {
     PackInt8(weight, transposed);
+  } else if (precision_ == Precision::kBf16Dot) {
+    PackPairs(weight, transposed);
   } else {
     Pack(weight, transposed);
   }
@@ -92,6 +100,18 @@ void PackedMatMul::Pack(ConstMatrix<float> weight, bool transposed) {
       } else {
         reinterpret_cast<float*>(strips_.get())[line + column] = value;
       }
+    }
+  }
+}
+
+void PackedMatMul::PackPairs(ConstMatrix<float> weight, bool transposed) {
+  auto* const strips = reinterpret_cast<Bf16Pair*>(strips_.get());
+  const int64_t pairs = NumPairs(depth_);
+  for (int64_t n = 0; n < columns_; ++n) {
+    Bf16Pair* const column = strips + n / kStripColumns * pairs * kStripColumns + n % kStripColumns;
+    for (int64_t k = 0; k < depth_; k += 2) {
+      column[k / 2 * kStripColumns] = PairOf(
+          At(weight, transposed, k, n), k + 1 < depth_ ? At(weight, transposed, k + 1, n) : 0.0f);
     }
   }
 }
@@ -116,8 +136,8 @@ void PackedMatMul::PackInt8(ConstMatrix<float> weight, bool transposed) {
       continue;
     }
     scales_[at] = largest / 127.0f;
-    int8_t* const column =
-        strips + n / kStripColumns * StripSize(depth_, precision_) + n % kStripColumns * kInt8Group;
+    int8_t* const column = strips + n / kStripColumns * StripBytes(depth_, precision_) +
+                           n % kStripColumns * kInt8Group;
     for (int64_t k = 0; largest > 0 && k < depth_; ++k) {
       const double scaled = 127.0 * double{At(weight, transposed, k, n)} / double{largest};
       const auto rounded = static_cast<int8_t>(std::lrint(scaled));
@@ -127,19 +147,51 @@ void PackedMatMul::PackInt8(ConstMatrix<float> weight, bool transposed) {
   }
 }
 
+namespace {
+
+void RoundToPairs(const float* row, int64_t depth, Bf16Pair* pairs) {
+  Vectorized([=]() BW_ALWAYS_INLINE {
+    for (int64_t k = 0; k < depth / 2; ++k) {
+      pairs[k] = PairOf(row[2 * k], row[2 * k + 1]);
+    }
+  });
+  if (depth % 2 == 1) {
+    pairs[depth / 2] = PairOf(row[depth - 1], 0);
+  }
+}
+
+}  // namespace
+
 void PackedMatMul::Prepare(int num_threads, ConstMatrix<float> a, Activations& activations) const {
   activations.rows = a;
-  if (precision_ != Precision::kInt8) {
-    return;
+  if (precision_ == Precision::kBf16Dot) {
+    PreparePairs(num_threads, a, activations);
+  } else if (precision_ == Precision::kInt8) {
+    PrepareInt8(num_threads, a, activations);
   }
-  activations.stride = NumGroups(depth_) * kInt8Group;
-  const auto bytes = static_cast<size_t>(a.rows * activations.stride);
+}
+
+void PackedMatMul::PreparePairs(int num_threads, ConstMatrix<float> a,
+                                Activations& activations) const {
+  const int64_t stride = NumPairs(depth_);
+  activations.stride = stride;
+  activations.pairs.resize(
+      std::max(activations.pairs.size(), static_cast<size_t>(a.rows * stride)));
+  Bf16Pair* const pairs = activations.pairs.data();
+  ParallelFor(num_threads, a.rows, a.rows * depth_,
+              [&](int64_t row) { RoundToPairs(a.row(row), depth_, pairs + row * stride); });
+}
+
+void PackedMatMul::PrepareInt8(int num_threads, ConstMatrix<float> a,
+                               Activations& activations) const {
+  const int64_t stride = NumGroups(depth_) * kInt8Group;
+  const auto bytes = static_cast<size_t>(a.rows * stride);
   const auto rows = static_cast<size_t>(a.rows);
+  activations.stride = stride;
   activations.quantized.resize(std::max(activations.quantized.size(), bytes));
   activations.scales.resize(std::max(activations.scales.size(), rows));
   uint8_t* const quantized = activations.quantized.data();
   float* const scales = activations.scales.data();
-  const int64_t stride = activations.stride;
   ParallelFor(num_threads, a.rows, a.rows * depth_, [&](int64_t row) {
     scales[row] = QuantizeRow(a.row(row), a.columns, quantized + row * stride);
   });
@@ -156,13 +208,18 @@ void PackedMatMul::RunPanel(const Activations& activations, int64_t first_row, i
                                 activations.rows.stride};
   const std::byte* const strips =
       strips_.get() +
-      static_cast<size_t>(first_column / kStripColumns * StripSize(depth_, precision_)) *
-          ElementSize(precision_);
+      static_cast<size_t>(first_column / kStripColumns * StripBytes(depth_, precision_));
   switch (precision_) {
     case Precision::kF32:
       return MultiplyStrips(isa, rows, reinterpret_cast<const float*>(strips), from, out);
     case Precision::kBf16:
       return MultiplyStrips(isa, rows, reinterpret_cast<const Bf16*>(strips), from, out);
+    case Precision::kBf16Dot:
+      return MultiplyStrips(
+          isa,
+          ConstMatrix<Bf16Pair>{activations.pairs.data() + first_row * activations.stride, out.rows,
+                                NumPairs(depth_), activations.stride},
+          reinterpret_cast<const Bf16Pair*>(strips), from, out);
     case Precision::kInt8:
       return MultiplyInt8Strips(
           isa,

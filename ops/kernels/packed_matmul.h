@@ -7,6 +7,8 @@
 // Activations, bias and result are f32 in every precision. An element of the result in
 //   f32   is one chain of fused multiply-adds in ascending depth;
 //   bf16  is the same chain with the weight rounded to bf16;
+//   bf16-dot  is the same chain with the activation rounded to bf16 too, and zero in the place of
+//         what is below the smallest normal number (ops/kernels/strip_product.h);
 //   int8  is an exact sum of products of 8-bit integers, scaled: the weight has one scale a column,
 //         its largest magnitude / 127, the activations one a row (ops/kernels/row_quantization.h).
 #ifndef BEAMWRIGHT_OPS_KERNELS_PACKED_MATMUL_H_
@@ -18,6 +20,7 @@
 
 #include "absl/types/span.h"
 #include "ops/base/precision.h"
+#include "ops/kernels/strip_product.h"
 #include "ops/tensor/matrix.h"
 
 namespace beamwright::ops {
@@ -34,8 +37,9 @@ class PackedMatMul {
   // product, so that steady steps allocate nothing.
   struct Activations {
     ConstMatrix<float> rows;
-    int64_t stride = 0;  // int8: bytes from row to row of `quantized`
-    std::vector<uint8_t> quantized;
+    int64_t stride = 0;              // elements from row to row of the one that is used
+    std::vector<Bf16Pair> pairs;     // bf16-dot
+    std::vector<uint8_t> quantized;  // int8, and
     std::vector<float> scales;
   };
 
@@ -63,6 +67,9 @@ class PackedMatMul {
 
  private:
   void Pack(ConstMatrix<float> weight, bool transposed);
+  void PackPairs(ConstMatrix<float> weight, bool transposed);
+  void PreparePairs(int num_threads, ConstMatrix<float> a, Activations& activations) const;
+  void PrepareInt8(int num_threads, ConstMatrix<float> a, Activations& activations) const;
   void PackInt8(ConstMatrix<float> weight, bool transposed);
 
   int64_t depth_ = 0;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
+#include "ops/base/cpu.h"
 #include "ops/kernels/strip_prefetch.h"
 #include "ops/kernels/tiles.h"
 
@@ -13,10 +15,13 @@
 namespace beamwright::ops {
 namespace {
 
+template <typename Weight>
+using Activation = typename ActivationFor<Weight>::Type;
+
 // A block of rows and whole strips.
 template <typename Weight>
 struct Block {
-  const float* a;
+  const Activation<Weight>* a;
   int64_t a_stride;
   int64_t depth;
   const Weight* strips;
@@ -30,16 +35,30 @@ struct Block {
 template <typename Weight>
 using BlockFunction = void (*)(const Block<Weight>&);
 
-// Column n of one line of a strip.
-float WeightAt(const float* line, int64_t n) { return line[n]; }
-float WeightAt(const Bf16* line, int64_t n) {
-  return std::bit_cast<float>(static_cast<uint32_t>(line[Bf16Place(n)].bits) << 16);
+// A term more: of column n of one line of a strip.
+float Add(float sum, float a, const float* line, int64_t n) { return std::fma(a, line[n], sum); }
+float Add(float sum, float a, const Bf16* line, int64_t n) {
+  return std::fma(a, std::bit_cast<float>(static_cast<uint32_t>(line[Bf16Place(n)].bits) << 16),
+                  sum);
+}
+
+float First(Bf16Pair pair) { return std::bit_cast<float>(pair.bits & 0xffff0000); }
+float Second(Bf16Pair pair) { return std::bit_cast<float>(pair.bits << 16); }
+
+float WithoutSubnormals(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  return (bits & 0x7f800000) == 0 ? std::bit_cast<float>(bits & 0x80000000) : x;
+}
+
+float Add(float sum, Bf16Pair a, const Bf16Pair* line, int64_t n) {
+  const float begun = WithoutSubnormals(std::fma(First(a), First(line[n]), WithoutSubnormals(sum)));
+  return WithoutSubnormals(std::fma(Second(a), Second(line[n]), begun));
 }
 
 template <typename Weight, int kRows>
 void PlainBlock(const Block<Weight>& block) {
   for (int row = 0; row < kRows; ++row) {
-    const float* a = block.a + row * block.a_stride;
+    const Activation<Weight>* a = block.a + row * block.a_stride;
     float* out = block.out + row * block.out_stride;
     float sums[kStripColumns];
     for (int64_t n = 0; n < kStripColumns; ++n) {
@@ -48,7 +67,7 @@ void PlainBlock(const Block<Weight>& block) {
     }
     for (int64_t k = 0; k < block.depth; ++k) {
       for (int64_t n = 0; n < kStripColumns; ++n) {
-        sums[n] = std::fma(a[k], WeightAt(block.strips + k * kStripColumns, n), sums[n]);
+        sums[n] = Add(sums[n], a[k], block.strips + k * kStripColumns, n);
       }
     }
     std::copy(sums, sums + kStripColumns, out);
@@ -71,6 +90,29 @@ BW_TARGET_AVX512 BW_ALWAYS_INLINE inline void Load(const Bf16* line, __m512& low
   high = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(-65536)));
 }
 
+BW_TARGET_AVX512 BW_ALWAYS_INLINE inline void Load(const Bf16Pair* line, __m512& low,
+                                                   __m512& high) {
+  low = _mm512_load_ps(line);
+  high = _mm512_load_ps(line + 16);
+}
+
+BW_TARGET_AVX512 BW_ALWAYS_INLINE inline __m512 Broadcast(float a) { return _mm512_set1_ps(a); }
+BW_TARGET_AVX512 BW_ALWAYS_INLINE inline __m512 Broadcast(Bf16Pair a) {
+  return _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(a.bits)));
+}
+
+// sum + a * w, of columns as Load gives them.
+template <typename Weight>
+BW_TARGET_AVX512 BW_ALWAYS_INLINE inline __m512 Add(__m512 sum, __m512 a, __m512 w) {
+  if constexpr (std::is_same_v<Weight, Bf16Pair>) {
+    // Not the intrinsic: it asks for functions of another target, and these are those of all types.
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(w));
+    return sum;
+  } else {
+    return _mm512_fmadd_ps(a, w, sum);
+  }
+}
+
 // Columns [at, at + 8) and [16 + at, 24 + at).
 BW_TARGET_AVX2 BW_ALWAYS_INLINE inline void Load(const float* line, int64_t at, __m256& low,
                                                  __m256& high) {
@@ -83,6 +125,35 @@ BW_TARGET_AVX2 BW_ALWAYS_INLINE inline void Load(const Bf16* line, int64_t at, _
   const __m256i pairs = _mm256_load_si256(reinterpret_cast<const __m256i*>(line + 2 * at));
   low = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
   high = _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(-65536)));
+}
+
+BW_TARGET_AVX2 BW_ALWAYS_INLINE inline void Load(const Bf16Pair* line, int64_t at, __m256& low,
+                                                 __m256& high) {
+  low = _mm256_load_ps(reinterpret_cast<const float*>(line) + at);
+  high = _mm256_load_ps(reinterpret_cast<const float*>(line) + 16 + at);
+}
+
+BW_TARGET_AVX2 BW_ALWAYS_INLINE inline __m256 Broadcast256(const float* a) {
+  return _mm256_broadcast_ss(a);
+}
+BW_TARGET_AVX2 BW_ALWAYS_INLINE inline __m256 Broadcast256(const Bf16Pair* a) {
+  return _mm256_broadcast_ss(reinterpret_cast<const float*>(a));
+}
+
+BW_TARGET_AVX2 BW_ALWAYS_INLINE inline __m256 First(__m256 pairs) {
+  return _mm256_and_ps(pairs, _mm256_castsi256_ps(_mm256_set1_epi32(-65536)));
+}
+BW_TARGET_AVX2 BW_ALWAYS_INLINE inline __m256 Second(__m256 pairs) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(pairs), 16));
+}
+
+template <typename Weight>
+BW_TARGET_AVX2 BW_ALWAYS_INLINE inline __m256 Add(__m256 sum, __m256 a, __m256 w) {
+  if constexpr (std::is_same_v<Weight, Bf16Pair>) {
+    return _mm256_fmadd_ps(Second(a), Second(w), _mm256_fmadd_ps(First(a), First(w), sum));
+  } else {
+    return _mm256_fmadd_ps(a, w, sum);
+  }
 }
 
 // kRows rows by kStrips strips, sums in registers: rows * strips * 2 of the 32 that there are.
@@ -126,10 +197,10 @@ BW_TARGET_AVX512 void Avx512Block(const Block<Weight>& block) {
     }
 #pragma GCC unroll 16
     for (int row = 0; row < kRows; ++row) {
-      const __m512 factor = _mm512_set1_ps(block.a[row * block.a_stride + k]);
+      const __m512 factor = Broadcast(block.a[row * block.a_stride + k]);
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) {
-        sums[row][v] = _mm512_fmadd_ps(factor, w[v], sums[row][v]);
+        sums[row][v] = Add<Weight>(sums[row][v], factor, w[v]);
       }
     }
   }
@@ -172,10 +243,10 @@ BW_TARGET_AVX2 void Avx2Block(const Block<Weight>& block) {
       }
 #pragma GCC unroll 8
       for (int row = 0; row < kRows; ++row) {
-        const __m256 factor = _mm256_broadcast_ss(block.a + row * block.a_stride + k);
+        const __m256 factor = Broadcast256(block.a + row * block.a_stride + k);
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) {
-          sums[row][v] = _mm256_fmadd_ps(factor, w[v], sums[row][v]);
+          sums[row][v] = Add<Weight>(sums[row][v], factor, w[v]);
         }
       }
     }
@@ -247,6 +318,9 @@ Kernels<Weight> KernelsFor(VectorIsa isa) {
                                                   &Avx2Block<W, 4, 2>,
                                                   &Avx2Block<W, 5, 2>,
                                                   &Avx2Block<W, 6, 2>};
+  if (std::is_same_v<W, Bf16Pair> && isa == VectorIsa::kAvx512 && !HasBf16Products()) {
+    isa = VectorIsa::kAvx2;
+  }
   switch (isa) {
     case VectorIsa::kAvx512:
       return {14, kAvx512Strips, kAvx512Several, kAvx512One};
@@ -284,11 +358,31 @@ void PartialStrip(BlockFunction<Weight> function, int rows, int64_t columns, Blo
   }
 }
 
+// While one lives, the thread's instructions take subnormal numbers for zero, as those for pairs do
+// anyway.
+template <typename Weight>
+class ZeroForSubnormals {};
+
+#if defined(__x86_64__)
+template <>
+class ZeroForSubnormals<Bf16Pair> {
+ public:
+  ZeroForSubnormals() { _mm_setcsr(before_ | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON); }
+  ~ZeroForSubnormals() { _mm_setcsr(before_); }
+  ZeroForSubnormals(const ZeroForSubnormals&) = delete;
+  ZeroForSubnormals& operator=(const ZeroForSubnormals&) = delete;
+
+ private:
+  const unsigned before_ = _mm_getcsr();
+};
+#endif
+
 }  // namespace
 
 template <typename Weight>
-void MultiplyStrips(VectorIsa isa, ConstMatrix<float> a, const Weight* strips,
+void MultiplyStrips(VectorIsa isa, ConstMatrix<Activation<Weight>> a, const Weight* strips,
                     const ProductStart& start, Matrix<float> out) {
+  [[maybe_unused]] const ZeroForSubnormals<Weight> scope;
   const Kernels<Weight> kernels = KernelsFor<Weight>(isa);
   // Blocks of nearly equal height, so that the last is not a thin one.
   const int64_t height = EvenTile(a.rows, kernels.most_rows);
@@ -331,6 +425,8 @@ void MultiplyStrips(VectorIsa isa, ConstMatrix<float> a, const Weight* strips,
 template void MultiplyStrips(VectorIsa, ConstMatrix<float>, const float*, const ProductStart&,
                              Matrix<float>);
 template void MultiplyStrips(VectorIsa, ConstMatrix<float>, const Bf16*, const ProductStart&,
+                             Matrix<float>);
+template void MultiplyStrips(VectorIsa, ConstMatrix<Bf16Pair>, const Bf16Pair*, const ProductStart&,
                              Matrix<float>);
 
 }  // namespace beamwright::ops

@@ -1,10 +1,15 @@
 // Rows times a packed weight: the innermost kernel of PackedMatMul.
 //
 // The weight is stored in strips of 32 columns, [strips][depth][32], zeros behind the last column,
-// as f32 or as bf16, which is widened in registers. An element of the result is one chain of fused
-// multiply-adds in ascending depth, from its start value, whichever instructions compute it and
-// whatever other rows and columns are computed beside it: that is why its bits follow from its own
-// row and column alone.
+// as f32, as bf16, which is widened in registers, or as pairs of bf16. An element of the result is
+// one chain of fused multiply-adds in ascending depth, from its start value, whichever instructions
+// compute it and whatever other rows and columns are computed beside it: that is why its bits
+// follow from its own row and column alone.
+//
+// With pairs, activations are rounded to bf16 as well, and what is below the smallest normal number
+// counts as zero: the operands, the start, and the sum after each of its terms. That is what
+// AVX512_BF16 computes (measured over random bits, subnormals included); without it other
+// instructions do.
 #ifndef BEAMWRIGHT_OPS_KERNELS_STRIP_PRODUCT_H_
 #define BEAMWRIGHT_OPS_KERNELS_STRIP_PRODUCT_H_
 
@@ -42,16 +47,43 @@ inline Bf16 RoundToBf16(float x) {
   return {static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
 }
 
-// out [rows, columns] from a [rows, depth]. strips: the first of ceil(columns / 32) strips, aligned
-// to 64 bytes. One thread. Weight: float or Bf16; the bits are those of the widened weight.
+// Two bf16 of neighbouring depths, zero where they would be subnormal. The first is in the upper
+// half, which the hardware adds first.
+struct Bf16Pair {
+  uint32_t bits;
+};
+
+inline Bf16Pair PairOf(float first, float second) {
+  const auto half = [](float x) BW_ALWAYS_INLINE {
+    const uint32_t bits = RoundToBf16(x).bits;
+    return (bits & 0x7f80) == 0 ? bits & 0x8000 : bits;
+  };
+  return {half(first) << 16 | half(second)};
+}
+
+// What rows are multiplied with a weight of this type.
 template <typename Weight>
-void MultiplyStrips(VectorIsa isa, ConstMatrix<float> a, const Weight* strips,
-                    const ProductStart& start, Matrix<float> out);
+struct ActivationFor {
+  using Type = float;
+};
+template <>
+struct ActivationFor<Bf16Pair> {
+  using Type = Bf16Pair;
+};
+
+// out [rows, columns] from a [rows, depth]; with pairs, `depth` counts these. strips: the first of
+// ceil(columns / 32) strips, aligned to 64 bytes. One thread. Weight: float, Bf16 or Bf16Pair; the
+// bits are those of the widened weight.
+template <typename Weight>
+void MultiplyStrips(VectorIsa isa, ConstMatrix<typename ActivationFor<Weight>::Type> a,
+                    const Weight* strips, const ProductStart& start, Matrix<float> out);
 
 extern template void MultiplyStrips(VectorIsa, ConstMatrix<float>, const float*,
                                     const ProductStart&, Matrix<float>);
 extern template void MultiplyStrips(VectorIsa, ConstMatrix<float>, const Bf16*, const ProductStart&,
                                     Matrix<float>);
+extern template void MultiplyStrips(VectorIsa, ConstMatrix<Bf16Pair>, const Bf16Pair*,
+                                    const ProductStart&, Matrix<float>);
 
 }  // namespace beamwright::ops
 

@@ -27,6 +27,7 @@ const OperatorSet* MakeOperators(Precision weights) {
 const OperatorSet& Operators(Precision weights) {
   static const OperatorSet* const sets[] = {MakeOperators(Precision::kF32),
                                             MakeOperators(Precision::kBf16),
+                                            MakeOperators(Precision::kBf16Dot),
                                             MakeOperators(Precision::kInt8)};
   return *sets[static_cast<size_t>(weights)];
 }

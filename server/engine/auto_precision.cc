@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/blocking_counter.h"
+#include "ops/base/cpu.h"
 #include "ops/base/precision.h"
 #include "ops/base/status.h"
 #include "server/engine/asking/decode_options.h"
@@ -190,7 +191,10 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> CompileAuto(model::Bundle bun
   *note = absl::StrCat("tried with ", trials.size(),
                        bundle.golden.empty() ? " made-up requests" : " golden requests");
   for (const v1::Precision precision :
-       {v1::PRECISION_INT8, v1::PRECISION_INT8_CORE, v1::PRECISION_BF16}) {
+       {v1::PRECISION_INT8, v1::PRECISION_INT8_CORE, v1::PRECISION_BF16_DOT, v1::PRECISION_BF16}) {
+    if (precision == v1::PRECISION_BF16_DOT && !HasBf16Products()) {
+      continue;  // slower than bf16 where the CPU does not have it
+    }
     if (trials.empty()) {
       break;
     }

@@ -213,7 +213,8 @@ void AddPrecision(CLI::App& app, std::optional<v1::Precision>& precision) {
            return parsed.ok() || names[0] == kAsTheModelSays;
          },
          "Form of the models' weights; 'model': as model.textproto says")
-      ->check(CLI::IsMember({kAsTheModelSays, "f32", "bf16", "int8", "int8-core", "auto"}))
+      ->check(
+          CLI::IsMember({kAsTheModelSays, "f32", "bf16", "bf16-dot", "int8", "int8-core", "auto"}))
       ->default_str(kAsTheModelSays);
 }
 

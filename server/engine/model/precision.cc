@@ -10,6 +10,7 @@ absl::StatusOr<v1::Precision> ParsePrecision(absl::string_view name) {
   static constexpr std::pair<absl::string_view, v1::Precision> kNames[] = {
       {"f32", v1::PRECISION_F32},
       {"bf16", v1::PRECISION_BF16},
+      {"bf16-dot", v1::PRECISION_BF16_DOT},
       {"int8", v1::PRECISION_INT8},
       {"int8-core", v1::PRECISION_INT8_CORE},
       {"auto", v1::PRECISION_AUTO}};
@@ -18,18 +19,22 @@ absl::StatusOr<v1::Precision> ParsePrecision(absl::string_view name) {
       return precision;
     }
   }
-  return Invalid("precision: '", name, "' is none of f32, bf16, int8, int8-core and auto");
+  return Invalid("precision: '", name,
+                 "' is not one of f32, bf16, bf16-dot, int8, int8-core and auto");
 }
 
 absl::StatusOr<PartPrecisions> ResolvePrecision(v1::Precision precision) {
   constexpr auto kF32 = Precision::kF32;
   constexpr auto kBf16 = Precision::kBf16;
+  constexpr auto kBf16Dot = Precision::kBf16Dot;
   constexpr auto kInt8 = Precision::kInt8;
   switch (precision) {
     case v1::PRECISION_F32:
       return PartPrecisions{"f32", kF32, kF32, kF32};
     case v1::PRECISION_BF16:
       return PartPrecisions{"bf16", kBf16, kBf16, kBf16};
+    case v1::PRECISION_BF16_DOT:
+      return PartPrecisions{"bf16-dot", kBf16Dot, kBf16Dot, kBf16Dot};
     case v1::PRECISION_INT8:
       return PartPrecisions{"int8", kInt8, kInt8, kInt8};
     case v1::PRECISION_INT8_CORE:

@@ -28,6 +28,7 @@ class WithIsa : public ::testing::TestWithParam<VectorIsa> {
 };
 
 class Bf16Product : public WithIsa {};
+class Bf16DotProduct : public WithIsa {};
 class Int8Product : public WithIsa {};
 
 // A product's operands: weight [depth, columns].
@@ -93,6 +94,57 @@ TEST_P(Bf16Product, IsTheChainWithRoundedWeights) {
       }
     }
   }
+}
+
+// What the header of strip_product.h says, term by term.
+float Normal(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
+
+void Scale(Tensor& tensor, float factor) {
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    tensor.mutable_data<float>()[i] *= factor;
+  }
+}
+
+TEST_P(Bf16DotProduct, IsTheChainWithBothRoundedAndNoSubnormals) {
+  // Small enough for products and sums that are no normal numbers; and as they come.
+  for (const float scale : {1.0f, 1e-18f, 1e-20f, 1e-37f}) {
+    for (Case c : Cases()) {
+      Scale(c.a, scale);
+      Scale(c.weight, scale);
+      Scale(c.bias, scale * scale);
+      Scale(c.before, scale * scale);
+      const Tensor a = *Convert(*Convert(c.a, DType::kBF16), DType::kF32);
+      const Tensor weight = *Convert(*Convert(c.weight, DType::kBF16), DType::kF32);
+      const std::vector<float> out = c.Run(Precision::kBf16Dot, 2);
+      for (int64_t row = 0; row < c.rows; ++row) {
+        for (int64_t n = 0; n < c.columns; ++n) {
+          const int64_t at = row * c.columns + n;
+          float sum = Normal(Normal(c.bias.data<float>()[n]) + Normal(c.before.data<float>()[at]));
+          for (int64_t k = 0; k < c.depth; ++k) {
+            sum = Normal(std::fma(Normal(a.data<float>()[row * c.depth + k]),
+                                  Normal(weight.data<float>()[k * c.columns + n]), sum));
+          }
+          // An odd depth ends with a term of zeros, which takes the sign off a zero.
+          sum = c.depth % 2 == 1 ? sum + 0.0f : sum;
+          ASSERT_EQ(std::bit_cast<uint32_t>(out[static_cast<size_t>(at)]),
+                    std::bit_cast<uint32_t>(sum))
+              << c.rows << " rows, depth " << c.depth << ", " << c.columns << " columns, row "
+              << row << ", column " << n << ", scale " << scale << ": "
+              << out[static_cast<size_t>(at)] << " " << sum;
+        }
+      }
+    }
+  }
+}
+
+// The mode that the kernel computes in ends with it.
+TEST(Bf16Dot, LeavesSubnormalsToOthers) {
+  Random random(7);
+  const Case c(random, 3, 8, 40);
+  (void)c.Run(Precision::kBf16Dot, 1);
+  volatile float tiny = std::numeric_limits<float>::min();
+  tiny = tiny / 4;
+  EXPECT_GT(tiny, 0);
 }
 
 // Ties go to even, and what is no number stays so.
@@ -267,10 +319,12 @@ TEST_P(Invariance, ARowsBitsFollowFromTheRowAlone) {
 constexpr VectorIsa kIsas[] = {VectorIsa::kPlain, VectorIsa::kAvx2, VectorIsa::kAvx512};
 
 INSTANTIATE_TEST_SUITE_P(InstructionSets, Bf16Product, ::testing::ValuesIn(kIsas));
+INSTANTIATE_TEST_SUITE_P(InstructionSets, Bf16DotProduct, ::testing::ValuesIn(kIsas));
 INSTANTIATE_TEST_SUITE_P(InstructionSets, Int8Product, ::testing::ValuesIn(kIsas));
 INSTANTIATE_TEST_SUITE_P(All, Invariance,
                          ::testing::Combine(::testing::ValuesIn(kIsas),
                                             ::testing::Values(Precision::kF32, Precision::kBf16,
+                                                              Precision::kBf16Dot,
                                                               Precision::kInt8)));
 
 }  // namespace
