@@ -1,9 +1,15 @@
 #include "server/engine/encode.h"
 
+#include <atomic>
 #include <cstring>
+#include <new>
+#include <utility>
 
+#include "absl/time/clock.h"
 #include "ops/base/fault_point.h"
+#include "ops/base/interruption.h"
 #include "ops/base/status.h"
+#include "ops/kernels/parallel.h"
 #include "server/engine/model/model_inputs.h"
 
 namespace beamwright::engine {
@@ -32,9 +38,9 @@ absl::Status RunEncoder(const ops::ExecutionContext& context, const EncoderPart&
   return Annotate(encoder.model->Run(context, encoder_inputs, outputs), "encoder");
 }
 
-absl::Status EncodeGroup(const ops::ExecutionContext& context, const DecodeModel::Parts& parts,
-                         absl::Span<const std::unique_ptr<Request>> group,
-                         std::vector<absl::Status>& statuses) {
+absl::Status RunGroup(const ops::ExecutionContext& context, const DecodeModel::Parts& parts,
+                      absl::Span<const std::unique_ptr<Request>> group,
+                      std::vector<absl::Status>& statuses) {
   const Tensor sources = Stack(group);
   EncodedSources encoded;
   encoded.num_sources = static_cast<int64_t>(group.size());
@@ -59,7 +65,7 @@ void EncodeApart(const ops::ExecutionContext& context, const DecodeModel::Parts&
                  std::vector<absl::Status>& statuses) {
   for (size_t i = 0; i < group.size(); ++i) {
     std::vector<absl::Status> status(1);
-    statuses[i] = EncodeGroup(context, parts, group.subspan(i, 1), status);
+    statuses[i] = RunGroup(context, parts, group.subspan(i, 1), status);
     statuses[i].Update(status[0]);
   }
 }
@@ -70,7 +76,7 @@ absl::Status Compute(const ops::ExecutionContext& context, const Requests& group
   FaultPoint("engine.encode").IgnoreError();
   const DecodeModel::Parts& parts = group[0]->model->parts();
   if (parts.encoder() != nullptr) {
-    const absl::Status status = EncodeGroup(context, parts, group, statuses);
+    const absl::Status status = RunGroup(context, parts, group, statuses);
     // An interrupted run is repeated by the engine, for those that are not answered yet.
     if (status.ok() || group.size() == 1 || absl::IsDeadlineExceeded(status) ||
         absl::IsCancelled(status)) {
@@ -85,37 +91,90 @@ absl::Status Compute(const ops::ExecutionContext& context, const Requests& group
   return absl::OkStatus();
 }
 
-}  // namespace
+// What became of a group while others could look at it.
+struct Outcome {
+  absl::Status status;  // of all of them; if OK, of each:
+  std::vector<absl::Status> statuses;
+  bool out_of_memory = false;
+};
 
-Requests Encode(const ops::ExecutionContext& context, Requests group, Underway* underway,
-                Requests* again) {
-  const DecodeModel::Parts& parts = group[0]->model->parts();
-  std::vector<absl::Status> statuses(group.size());
-  absl::Status status;
-  {
-    std::vector<Request*> views;
-    for (const auto& request : group) {
-      views.push_back(request.get());
-    }
-    const Underway::Scope scope(underway, *group[0]->model, views, /*driver=*/nullptr);
-    status = Compute(context, group, statuses);
+void EncodeOne(ops::ExecutionContext context, EncodeGroup& group, Outcome& outcome) {
+  const absl::Time begin = absl::Now();
+  context.deadline = group.deadline;
+  try {
+    outcome.statuses.resize(group.requests.size());
+    outcome.status = Compute(context, group.requests, outcome.statuses);
+  } catch (const std::bad_alloc&) {
+    outcome.out_of_memory = true;
   }
-  Requests ready;
-  for (size_t i = 0; i < group.size(); ++i) {
-    const absl::Status& own = status.ok() ? statuses[i] : status;
-    if (group[i]->is_answered) {
+  group.took = absl::Now() - begin;
+}
+
+void EncodeAll(const ops::ExecutionContext& context, absl::Span<EncodeGroup> groups,
+               absl::Span<Outcome> outcomes) {
+  const auto threads = static_cast<size_t>(context.num_threads);
+  if (threads < 2 || groups.size() < threads) {
+    for (size_t i = 0; i < groups.size(); ++i) {
+      EncodeOne(context, groups[i], outcomes[i]);
+    }
+    return;
+  }
+  ops::ExecutionContext alone = context;
+  alone.num_threads = 1;
+  const Interruption* const interruption = Interruption::current();
+  std::atomic<size_t> next = 0;
+  ops::ParallelFor(context.num_threads, context.num_threads, [&](int64_t) {
+    const Interruption::Scope scope(interruption);
+    for (size_t i = next++; i < groups.size(); i = next++) {
+      EncodeOne(alone, groups[i], outcomes[i]);
+    }
+  });
+}
+
+// Answers those that failed, and hands on the others.
+void Sort(EncodeGroup& group, const Outcome& outcome, const Underway* underway, Requests& ready,
+          Requests* again) {
+  if (outcome.out_of_memory) {
+    group.requests.clear();  // they are told as they go
+    return;
+  }
+  for (size_t i = 0; i < group.requests.size(); ++i) {
+    std::unique_ptr<Request>& request = group.requests[i];
+    const absl::Status& own = outcome.status.ok() ? outcome.statuses[i] : outcome.status;
+    if (request->is_answered) {
       continue;
     }
     if (own.ok()) {
-      ready.push_back(std::move(group[i]));
+      ready.push_back(std::move(request));
     } else if (absl::IsCancelled(own) && again != nullptr && underway->was_interrupted()) {
-      group[i]->encodes_alone = true;
-      again->push_back(std::move(group[i]));
-    } else if (parts.encoder() == nullptr || absl::IsDeadlineExceeded(own)) {
-      group[i]->Fail(own);
+      request->encodes_alone = true;
+      again->push_back(std::move(request));
+    } else if (!request->model->has_encoder() || absl::IsDeadlineExceeded(own)) {
+      request->Fail(own);
     } else {
-      group[i]->Fail(absl::InternalError(own.message()));
+      request->Fail(absl::InternalError(own.message()));
     }
+  }
+}
+
+}  // namespace
+
+Requests Encode(const ops::ExecutionContext& context, absl::Span<EncodeGroup> groups,
+                Underway* underway, Requests* again) {
+  std::vector<Outcome> outcomes(groups.size());
+  {
+    std::vector<Request*> views;
+    for (const EncodeGroup& group : groups) {
+      for (const auto& request : group.requests) {
+        views.push_back(request.get());
+      }
+    }
+    const Underway::Scope scope(underway, *views[0]->model, views, /*driver=*/nullptr);
+    EncodeAll(context, groups, absl::MakeSpan(outcomes));
+  }
+  Requests ready;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    Sort(groups[i], outcomes[i], underway, ready, again);
   }
   return ready;
 }

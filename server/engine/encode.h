@@ -6,18 +6,28 @@
 #include <memory>
 #include <vector>
 
+#include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "server/engine/request/request.h"
 #include "server/engine/request/underway.h"
 
 namespace beamwright::engine {
 
-// Encodes and prepares requests for all decoders that they use, in one run of each encoder: at
-// least one request, all of one model and, if it has an encoder, of one source shape. Those that
-// fail get their answer here; the others are returned, ready to join the running batch. underway:
-// through whom others may answer them meanwhile, and interrupt the run (null: nobody); then those
-// without an answer are put into `again`.
+// Requests of one model whose sources are encoded in one run, and so of one shape.
+struct EncodeGroup {
+  std::vector<std::unique_ptr<Request>> requests;
+  absl::Time deadline = absl::InfiniteFuture();  // when nobody waits for it any more
+  absl::Duration took;                           // filled in by Encode
+};
+
+// Encodes and prepares requests of one model, in one run of each encoder for each group: groups
+// side by side if there are at least as many as threads, else one after the other on all threads.
+// Those that fail get their answer here; the others are returned, in their order, ready to join the
+// running batch. underway: through whom others may answer them meanwhile, and interrupt the runs
+// (null: nobody); then those without an answer are put into `again`. A group for which there is no
+// memory gets its answer, too.
 std::vector<std::unique_ptr<Request>> Encode(
-    const ops::ExecutionContext& context, std::vector<std::unique_ptr<Request>> group,
+    const ops::ExecutionContext& context, absl::Span<EncodeGroup> groups,
     Underway* underway = nullptr, std::vector<std::unique_ptr<Request>>* again = nullptr);
 
 }  // namespace beamwright::engine

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/engine/encode.h"
 #include "server/engine/request/parked_drivers.h"
 #include "server/engine/request/search_kind.h"
 #include "server/status/error_details.h"
@@ -17,6 +16,14 @@ namespace {
 
 // A run that takes no longer is left alone: who is dead in it is answered when it ends.
 constexpr absl::Duration kPatience = absl::Milliseconds(100);
+
+int64_t PositionsOf(const EncodeGroup& group) {
+  int64_t positions = 0;
+  for (const auto& request : group.requests) {
+    positions += EncodePositions(*request);
+  }
+  return positions;
+}
 
 absl::Status TimedOut(absl::Duration took) {
   return absl::InternalError(absl::StrCat(
@@ -54,32 +61,52 @@ void Lane::EncodeSome() {
   int64_t left = options_.max_encode_positions;
   for (bool is_first = true;
        !to_encode_.empty() && (is_first || to_encode_.next_positions() <= left); is_first = false) {
-    left -= EncodeGroup(to_encode_.TakeGroup(left));
+    std::vector<EncodeGroup> groups = TakeGroups(left);
+    for (const EncodeGroup& group : groups) {
+      left -= PositionsOf(group);
+    }
+    EncodeGroups(absl::MakeSpan(groups));
   }
 }
 
-int64_t Lane::EncodeGroup(Requests group) {
+std::vector<EncodeGroup> Lane::TakeGroups(int64_t positions) {
+  std::vector<EncodeGroup> groups;
+  do {
+    EncodeGroup& group = groups.emplace_back();
+    group.requests = to_encode_.TakeGroup(positions);
+    group.deadline = absl::InfinitePast();
+    for (const auto& request : group.requests) {
+      group.deadline = std::max(group.deadline, request->call.deadline);
+    }
+    positions -= PositionsOf(group);
+  } while (context_.num_threads > 1 && !to_encode_.empty() &&
+           to_encode_.next_model() == groups[0].requests[0]->model.get() &&
+           to_encode_.next_positions() <= positions);
+  return groups;
+}
+
+void Lane::EncodeGroups(absl::Span<EncodeGroup> groups) {
   const PhaseScope phase(Phase::kPrepare);
   const StepProfile::Here undivided(nullptr);
   const absl::Time begin = absl::Now();
-  std::shared_ptr<const DecodeModel> model = group[0]->model;
-  const auto num_sources = static_cast<int>(group.size());
-  int64_t positions = 0;
-  ops::ExecutionContext context = context_;
-  context.deadline = absl::InfinitePast();
-  for (const std::unique_ptr<Request>& request : group) {
-    request->started = begin;
-    if (request->call.timeline != nullptr) {
-      request->call.timeline->started = begin;
+  const std::shared_ptr<const DecodeModel> model = groups[0].requests[0]->model;
+  std::vector<std::pair<int, int64_t>> sizes;  // sources and positions of each
+  absl::Time deadline = absl::InfinitePast();
+  for (const EncodeGroup& group : groups) {
+    for (const std::unique_ptr<Request>& request : group.requests) {
+      request->started = begin;
+      if (request->call.timeline != nullptr) {
+        request->call.timeline->started = begin;
+      }
+      encoding_ += request->reserved();
     }
-    positions += EncodePositions(*request);
-    context.deadline = std::max(context.deadline, request->call.deadline);
-    encoding_ += request->reserved();
+    deadline = std::max(deadline, group.deadline);
+    sizes.emplace_back(group.requests.size(), PositionsOf(group));
   }
   Requests ready;
   Requests again;
   try {
-    ready = Encode(context, std::move(group), &underway_, &again);
+    ready = Encode(context_, groups, &underway_, &again);
     to_encode_.Add(std::move(again));
   } catch (const std::bad_alloc&) {
     // The requests were told as they went.
@@ -87,18 +114,20 @@ int64_t Lane::EncodeGroup(Requests group) {
   encoding_ = {};
   // Loops look at the deadline themselves.
   const absl::Time now = absl::Now();
-  if (now > context.deadline && now - begin >= options_.slow_step &&
-      !underway_.interruption().raised()) {
+  if (now > deadline && now - begin >= options_.slow_step && !underway_.interruption().raised()) {
     hangs_.GivenUp(*model, now);
   }
-  if (options_.observer != nullptr) {
-    options_.observer->OnEncode(*model, num_sources, positions, absl::Now() - begin);
+  for (size_t i = 0; options_.observer != nullptr && i < groups.size(); ++i) {
+    options_.observer->OnEncode(*model, sizes[i].first, sizes[i].second, groups[i].took);
   }
-  if (ready.empty()) {
-    return positions;
+  if (!ready.empty()) {
+    Join(model, std::move(ready));
   }
+}
+
+void Lane::Join(const std::shared_ptr<const DecodeModel>& model, Requests ready) {
   try {
-    Driver& driver = DriverOf(std::move(model));
+    Driver& driver = DriverOf(model);
     for (auto& request : ready) {
       if (request->call.timeline != nullptr) {
         request->call.timeline->encoded = absl::Now();
@@ -106,9 +135,8 @@ int64_t Lane::EncodeGroup(Requests group) {
       driver.Join(std::move(request));
     }
   } catch (const std::bad_alloc&) {
-    // The same.
+    // The requests were told as they went.
   }
-  return positions;
 }
 
 Driver& Lane::DriverOf(std::shared_ptr<const DecodeModel> model) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "server/engine/encode.h"
 #include "server/engine/hangs.h"
 #include "server/engine/queue/admission.h"
 #include "server/engine/queue/encode_queue.h"
@@ -57,9 +58,12 @@ class Lane {
  private:
   // As much as may be encoded between two steps, and one source in any case.
   void EncodeSome();
-  // Requests of one model; those that it does not fail join the running ones. Returns how many
-  // source positions they have.
-  int64_t EncodeGroup(Requests group);
+  // The groups whose turn it is, of one model: one, or, where several threads can take one each,
+  // those of at most `positions` source positions.
+  std::vector<EncodeGroup> TakeGroups(int64_t positions);
+  // Requests that it does not fail join the running ones.
+  void EncodeGroups(absl::Span<EncodeGroup> groups);
+  void Join(const std::shared_ptr<const DecodeModel>& model, Requests ready);
   Driver& DriverOf(std::shared_ptr<const DecodeModel> model);
   void Step(const DecodeModel& model, Driver& driver);
   void StepAll();
@@ -78,7 +82,7 @@ class Lane {
   Underway underway_;
   ops::ExecutionContext context_;
   EncodeQueue to_encode_;
-  Reserved encoding_;  // the group whose encoder run is under way
+  Reserved encoding_;  // what is in the encoder runs under way
   std::map<const DecodeModel*, std::unique_ptr<Driver>> drivers_;
 };
 

@@ -40,6 +40,7 @@ class EncodeQueue {
   bool empty() const { return waiting_.empty(); }
   // Positions of the request whose turn it is; there must be one.
   int64_t next_positions() const { return EncodePositions(*waiting_.front()); }
+  const DecodeModel* next_model() const { return waiting_.front()->model.get(); }
   Reserved reserved() const { return ReservedFor(waiting_); }
 
  private:

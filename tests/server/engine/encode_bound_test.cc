@@ -56,12 +56,13 @@ v1::Source Ids(int length) {
   return source;
 }
 
-class EncodeBoundTest : public ::testing::Test {
+// By number of threads: with several, groups are encoded side by side.
+class EncodeBoundTest : public ::testing::TestWithParam<int> {
  protected:
   EncodeBoundTest() {
     model_ = *DecodeModel::Compile(TableBundle(RandomTable(21), {}));
     EngineOptions options;
-    options.num_threads = 1;
+    options.num_threads = GetParam();
     options.max_encode_positions = kMostPositions;
     options.observer = &recorder_;
     engine_ = *Engine::Start(options);
@@ -97,7 +98,7 @@ class EncodeBoundTest : public ::testing::Test {
   std::unique_ptr<Engine> engine_;  // its callbacks use the others
 };
 
-TEST_F(EncodeBoundTest, NoGapBetweenStepsHasMoreThanIsAllowed) {
+TEST_P(EncodeBoundTest, NoGapBetweenStepsHasMoreThanIsAllowed) {
   std::mt19937 random(1);
   std::vector<int> lengths;
   int64_t all = 4;
@@ -121,7 +122,7 @@ TEST_F(EncodeBoundTest, NoGapBetweenStepsHasMoreThanIsAllowed) {
 }
 
 // What waits longest goes first, and takes those of its length along.
-TEST_F(EncodeBoundTest, SourcesOfEqualLengthAreEncodedTogether) {
+TEST_P(EncodeBoundTest, SourcesOfEqualLengthAreEncodedTogether) {
   DecodeCrowd({3, 7, 3, 3, 7, 3, 3, 3, 3});
   std::vector<std::string> groups;
   for (const auto& turn : recorder_.turns) {
@@ -136,7 +137,7 @@ TEST_F(EncodeBoundTest, SourcesOfEqualLengthAreEncodedTogether) {
                                              "1 with 3"));
 }
 
-TEST_F(EncodeBoundTest, LimitsMustBePositive) {
+TEST_P(EncodeBoundTest, LimitsMustBePositive) {
   for (const int64_t wrong : {int64_t{0}, int64_t{-1}}) {
     EngineOptions positions;
     positions.max_encode_positions = wrong;
@@ -146,6 +147,8 @@ TEST_F(EncodeBoundTest, LimitsMustBePositive) {
     EXPECT_EQ(Engine::Start(bytes).status().code(), absl::StatusCode::kInvalidArgument);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Threads, EncodeBoundTest, ::testing::Values(1, 2, 5));
 
 }  // namespace
 }  // namespace beamwright::engine

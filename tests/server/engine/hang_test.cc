@@ -72,7 +72,13 @@ class AskedAtOnce : public EngineObserver {
   void OnEncode(const DecodeModel&, int, int64_t, absl::Duration) override {
     const auto go_on = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !holds_; };
     absl::MutexLock lock(&mutex_);
+    is_held_ = holds_;
     mutex_.Await(absl::Condition(&go_on));
+  }
+  // Behind the first encoder run since Hold(true).
+  void WaitUntilHeld() {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&is_held_));
   }
   void OnStep(const DecodeModel&, const StepFacts& facts) override {
     absl::MutexLock lock(&mutex_);
@@ -90,10 +96,11 @@ class AskedAtOnce : public EngineObserver {
  private:
   absl::Mutex mutex_;
   bool holds_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_held_ ABSL_GUARDED_BY(mutex_) = false;
   int most_rows_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-class HangTest : public ::testing::TestWithParam<int64_t> {
+class HangTest : public ::testing::Test {
  protected:
   HangTest()
       : hanging_(Compiled(HangingBundle(RandomTable(31)))),
@@ -101,7 +108,7 @@ class HangTest : public ::testing::TestWithParam<int64_t> {
   ~HangTest() override { fault_hook = nullptr; }
 
   void Start(EngineOptions options) {
-    options.num_threads = 1;
+    options.num_threads = num_threads_;
     options.forecast_deadlines = false;
     options.observer = &asked_at_once_;
     engine_ = *Engine::Start(options);
@@ -138,23 +145,38 @@ class HangTest : public ::testing::TestWithParam<int64_t> {
     return call;
   }
 
+  int num_threads_ = 1;
   const ModelPtr hanging_;
   const ModelPtr other_;
   AskedAtOnce asked_at_once_;
   std::unique_ptr<Engine> engine_;
 };
 
-// Where it hangs.
-INSTANTIATE_TEST_SUITE_P(Everywhere, HangTest,
-                         ::testing::Values(kHangsInEncoder, kHangsInStep, kHangsInPrologue));
+// For a fault hook, which is a plain function.
+std::atomic<int> encoder_runs_left = 0;
+std::atomic<absl::Notification*> encoders_run = nullptr;
 
-TEST_P(HangTest, OtherModelsAreAnsweredAndACancelEndsIt) {
+// Where it hangs, and with how many threads: with two, sources of different lengths are encoded
+// side by side.
+class HangSomewhereTest : public HangTest,
+                          public ::testing::WithParamInterface<std::tuple<int64_t, int>> {
+ protected:
+  HangSomewhereTest() { num_threads_ = std::get<1>(GetParam()); }
+  static int64_t Place() { return std::get<0>(GetParam()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Everywhere, HangSomewhereTest,
+                         ::testing::Combine(::testing::Values(kHangsInEncoder, kHangsInStep,
+                                                              kHangsInPrologue),
+                                            ::testing::Values(1, 2)));
+
+TEST_P(HangSomewhereTest, OtherModelsAreAnsweredAndACancelEndsIt) {
   Start(Options());
   const std::string alone = Bytes(engine_->DecodeAndWait(other_, Ids({4, 9}), Search()));
   const auto flag = std::make_shared<CancelFlag>();
   CallOptions call;
   call.cancelled = flag;
-  const auto hangs = Decode(hanging_, SourceOfSum(GetParam()), call);
+  const auto hangs = Decode(hanging_, SourceOfSum(Place()), call);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(Bytes(Decode(other_, {4, 9})->Wait()), alone);
   }
@@ -168,10 +190,9 @@ TEST_P(HangTest, OtherModelsAreAnsweredAndACancelEndsIt) {
   EXPECT_EQ(engine_->load().bytes, 0);
 }
 
-TEST_P(HangTest, ADeadlineEndsIt) {
+TEST_P(HangSomewhereTest, ADeadlineEndsIt) {
   Start(Options());
-  const auto hangs =
-      Decode(hanging_, SourceOfSum(GetParam()), Until(absl::Milliseconds(200)))->Wait();
+  const auto hangs = Decode(hanging_, SourceOfSum(Place()), Until(absl::Milliseconds(200)))->Wait();
   EXPECT_EQ(hangs.status().code(), absl::StatusCode::kDeadlineExceeded);
   // The thread is free again.
   EXPECT_TRUE(Decode(hanging_, {1, 2})->Wait().ok());
@@ -179,34 +200,75 @@ TEST_P(HangTest, ADeadlineEndsIt) {
 
 // Sources in the run with the one that hangs, of which one has no deadline: it gets the answer that
 // it gets alone, to the bit, from the step on that had to be made again.
-TEST_P(HangTest, ANeighbourOutlivesTheDeadlineOfAnother) {
+TEST_P(HangSomewhereTest, ANeighbourOutlivesTheDeadlineOfAnother) {
   Start(Options());
   const std::vector<int32_t> ids = SourceOfSum(400);  // as long as the others
   const std::string alone = Bytes(Decode(hanging_, ids)->Wait());
   asked_at_once_.Hold(true);
-  const auto hangs = Decode(hanging_, SourceOfSum(GetParam()), Until(absl::Milliseconds(300)));
+  const auto hangs = Decode(hanging_, SourceOfSum(Place()), Until(absl::Milliseconds(300)));
   const auto neighbour = Decode(hanging_, ids);
-  const auto other_hangs =
-      Decode(hanging_, SourceOfSum(GetParam()), Until(absl::Milliseconds(400)));
+  const auto other_hangs = Decode(hanging_, SourceOfSum(Place()), Until(absl::Milliseconds(400)));
   asked_at_once_.Hold(false);
   EXPECT_EQ(Bytes(neighbour->Wait()), alone);
   EXPECT_EQ(hangs->Wait().status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(other_hangs->Wait().status().code(), absl::StatusCode::kDeadlineExceeded);
-  if (GetParam() == kHangsInStep) {
+  if (Place() == kHangsInStep) {
     EXPECT_EQ(asked_at_once_.most_rows(), 3 * Search().beam_size());  // they were together
   }
 }
 
-TEST_P(HangTest, TheEndOfTheEngineEndsIt) {
+// The same where the neighbours are of other lengths, and one is given up by its caller: what is
+// left is encoded again, and by itself.
+TEST_P(HangSomewhereTest, NeighboursOfOtherLengthsAreAnswered) {
+  const auto notification = std::make_unique<absl::Notification>();
+  encoders_run = notification.get();
   Start(Options());
-  const auto hangs = Decode(hanging_, SourceOfSum(GetParam()));
+  const std::vector<std::vector<int32_t>> sources = {{4}, {4, 9}, {4, 9, 9, 5}, {3, 3, 3, 3, 3}};
+  std::vector<std::string> alone;
+  for (const auto& ids : sources) {
+    alone.push_back(Bytes(Decode(hanging_, ids)->Wait()));
+  }
+  const auto flag = std::make_shared<CancelFlag>();
+  CallOptions call;
+  call.cancelled = flag;
+  asked_at_once_.Hold(true);
+  const auto first = Decode(hanging_, sources[0]);
+  asked_at_once_.WaitUntilHeld();
+  const auto hangs = Decode(hanging_, SourceOfSum(Place()), call);
+  std::vector<std::shared_ptr<Outcome>> neighbours;
+  for (const auto& ids : sources) {
+    neighbours.push_back(Decode(hanging_, ids));
+  }
+  // Not before they are being encoded: two at least, where that is side by side.
+  encoder_runs_left = num_threads_;
+  fault_hook = [](const char* point) {
+    if (point == absl::string_view("engine.encode") && --encoder_runs_left == 0) {
+      encoders_run.load()->Notify();
+    }
+    return absl::OkStatus();
+  };
+  asked_at_once_.Hold(false);
+  notification->WaitForNotification();
+  flag->Cancel();
+  EXPECT_EQ(Bytes(first->Wait()), alone[0]);
+  EXPECT_EQ(hangs->Wait().status().code(), absl::StatusCode::kCancelled);
+  for (size_t i = 0; i < sources.size(); ++i) {
+    EXPECT_EQ(Bytes(neighbours[i]->Wait()), alone[i]) << i;
+  }
+  engine_->Drain();
+  EXPECT_EQ(engine_->load().bytes, 0);
+}
+
+TEST_P(HangSomewhereTest, TheEndOfTheEngineEndsIt) {
+  Start(Options());
+  const auto hangs = Decode(hanging_, SourceOfSum(Place()));
   EXPECT_TRUE(Decode(other_, {4, 9})->Wait().ok());
   engine_->End(absl::UnavailableError("that is all"));
   engine_->Drain();
   EXPECT_EQ(hangs->Wait().status(), absl::UnavailableError("that is all"));
 }
 
-TEST_P(HangTest, AStepHasItsTimeAndThenTheModelIsOut) {
+TEST_P(HangSomewhereTest, AStepHasItsTimeAndThenTheModelIsOut) {
   EngineOptions options = Options();
   options.step_timeout = absl::Milliseconds(300);
   options.hang_pause = absl::Hours(1);
@@ -216,7 +278,7 @@ TEST_P(HangTest, AStepHasItsTimeAndThenTheModelIsOut) {
     EXPECT_EQ(&model, hanging_.get());
     out.Notify();
   });
-  const auto hangs = Decode(hanging_, SourceOfSum(GetParam()));
+  const auto hangs = Decode(hanging_, SourceOfSum(Place()));
   EXPECT_EQ(hangs->Wait().status().code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(hangs->answer.status().message()), testing::HasSubstr("step-timeout"));
   out.WaitForNotification();

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <new>
 #include <string>
 #include <vector>
@@ -48,6 +50,7 @@ class AllTogether : public EngineObserver {
   void OnEncode(const DecodeModel&, int, int64_t, absl::Duration) override {
     absl::MutexLock lock(&held_mutex_);
     const auto go_on = [this]() ABSL_SHARED_LOCKS_REQUIRED(held_mutex_) { return !holds_; };
+    is_held_ = holds_;
     held_mutex_.Await(absl::Condition(&go_on));
   }
   void OnStep(const DecodeModel&, const StepFacts&) override {}
@@ -55,10 +58,15 @@ class AllTogether : public EngineObserver {
     absl::MutexLock lock(&held_mutex_);
     holds_ = holds;
   }
+  void WaitUntilHeld() {
+    absl::MutexLock lock(&held_mutex_);
+    held_mutex_.Await(absl::Condition(&is_held_));
+  }
 
  private:
   absl::Mutex held_mutex_;
   bool holds_ ABSL_GUARDED_BY(held_mutex_) = false;
+  bool is_held_ ABSL_GUARDED_BY(held_mutex_) = false;
 };
 
 // Models, threads and requests of a test, and where memory runs out in it.
@@ -158,6 +166,7 @@ model::Bundle Attending() { return AttentionBundle(RandomTable(23)); }
 INSTANTIATE_TEST_SUITE_P(Points, OutOfMemoryTest,
                          ::testing::Values(Work{"engine.accept", 1, 3, 3, 4, Fused},
                                            Work{"engine.encode", 1, 3, 3, 4, Fused},
+                                           Work{"engine.encode", 2, 3, 3, 4, Fused},
                                            Work{"engine.step", 1, 3, 3, 4, Fused},
                                            Work{"engine.reply", 1, 3, 3, 4, Fused}));
 // What no exception can leave by itself: requests that attend to their sources side by side, and
@@ -165,6 +174,47 @@ INSTANTIATE_TEST_SUITE_P(Points, OutOfMemoryTest,
 INSTANTIATE_TEST_SUITE_P(ParallelParts, OutOfMemoryTest,
                          ::testing::Values(Work{"parallel.part", 2, 3, 3, 12, Attending},
                                            Work{"parallel.part", 2, 50, 100, 4, Fused}));
+
+// Sources of different lengths, encoded side by side: where one has no memory the others have their
+// answers.
+TEST(OutOfMemory, EncoderRunsSideBySideFailEachForItself) {
+  AllTogether together;
+  EngineOptions options;
+  options.num_threads = 2;
+  options.observer = &together;
+  const auto engine = *Engine::Start(options);
+  const std::shared_ptr<const DecodeModel> model = *DecodeModel::Compile(Attending());
+  v1::DecodeOptions search;
+  search.set_beam_size(2);
+  search.set_max_length(4);
+  together.Hold(true);
+  constexpr int kSources = 6;
+  std::atomic<int> refused = 0;
+  absl::BlockingCounter left(kSources + 1);
+  for (int length = 0; length <= kSources; ++length) {
+    v1::Source source;
+    for (int i = 0; i < std::max(length, 1); ++i) {
+      source.mutable_ids()->add_ids(3);
+    }
+    engine->Decode(model, source, search, {}, [&](const absl::StatusOr<v1::Decoded>& decoded) {
+      refused += decoded.ok() ? 0 : 1;
+      EXPECT_TRUE(decoded.ok() || decoded.status() == status::OutOfMemory()) << decoded.status();
+      left.DecrementCount();
+    });
+    if (length == 0) {
+      together.WaitUntilHeld();
+    }
+  }
+  fault_hook = Fault;
+  FailAt("engine.encode", 3);
+  together.Hold(false);
+  left.Wait();
+  engine->Drain();
+  fault_hook = nullptr;
+  FailAt("", 0);
+  EXPECT_EQ(refused, 1);
+  EXPECT_EQ(engine->load().bytes, 0);
+}
 
 }  // namespace
 }  // namespace beamwright::engine

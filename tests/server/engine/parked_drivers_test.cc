@@ -68,9 +68,9 @@ Outcome Decode(const ModelPtr& model, Driver& driver, int source_length, int64_t
   });
   request->SetUpDecoders();
   const ops::ExecutionContext context;
-  std::vector<std::unique_ptr<Request>> requests;
-  requests.push_back(std::move(request));
-  for (auto& ready : Encode(context, std::move(requests))) {
+  EncodeGroup group;
+  group.requests.push_back(std::move(request));
+  for (auto& ready : Encode(context, absl::MakeSpan(&group, 1))) {
     driver.Join(std::move(ready));
   }
   while (!driver.idle()) {

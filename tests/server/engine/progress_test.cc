@@ -134,9 +134,9 @@ class OneRequest {
       answer_ = std::move(answer);
     });
     request_ = request.get();
-    std::vector<std::unique_ptr<Request>> requests;
-    requests.push_back(std::move(request));
-    for (auto& ready : Encode(context_, std::move(requests))) {
+    EncodeGroup group;
+    group.requests.push_back(std::move(request));
+    for (auto& ready : Encode(context_, absl::MakeSpan(&group, 1))) {
       driver_.Join(std::move(ready));
     }
   }

@@ -91,9 +91,9 @@ TEST(SteadyStepTest, AllocatesNothingWhateverTheOptions) {
   for (const v1::DecodeOptions& options : all) {
     SCOPED_TRACE(options.ShortDebugString());
     BeamDriver driver(*model);
-    std::vector<std::unique_ptr<Request>> requests;
-    requests.push_back(MakeRequest(*model, options));
-    for (auto& request : Encode(context, std::move(requests))) {
+    EncodeGroup group;
+    group.requests.push_back(MakeRequest(*model, options));
+    for (auto& request : Encode(context, absl::MakeSpan(&group, 1))) {
       driver.Join(std::move(request));
     }
     for (int step = 0; step < kLength - 1; ++step) {
