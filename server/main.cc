@@ -256,7 +256,7 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
                                               flags.grpc_max_connections);
   metrics.Add(&connections);
   const absl::Cleanup forget_connections = [&] { metrics.Remove(&connections); };
-  const http::Rest rest({flags.http_timeout}, guard->api(), inference, probes);
+  const http::Rest rest({flags.http_timeout, flags.page}, guard->api(), inference, probes);
   const http::Rest operators({flags.http_timeout}, guard->admin(), control, probes);
   const http::Admin admin(guard->admin(), *engine, operators);
   http::ListenerOptions http_options;

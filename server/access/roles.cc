@@ -27,12 +27,17 @@ constexpr CallRule kRules[] = {
     {"/inference.GRPCInferenceService/RepositoryIndex", kObserve | kOperate},
     {"/inference.GRPCInferenceService/*", kOperate},
 
+    // Files that are the same for everybody; what they show is asked for with the caller's token.
+    {"GET /", kOpen},
+    {"GET /page/*", kOpen},
+    {"GET /openapi.json", kOpen},
     {"GET /livez", kOpen},
     {"GET /readyz", kOpen},
     {"GET /healthz", kOpen},
     {"GET /startupz", kOpen},
     {"GET /v2/health/live", kOpen},
     {"GET /v2/health/ready", kOpen},
+    {"GET /v1/status", kObserve | kOperate},
     {"GET /v1/models", kAnyRole},
     {"GET /v1/models/*", kAnyRole},
     {"GET /v1/models/*/versions/*", kAnyRole},

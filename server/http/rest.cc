@@ -12,9 +12,12 @@
 #include "server/http/infer_json.h"
 #include "server/http/log_json.h"
 #include "server/http/message_json.h"
+#include "server/http/openapi.h"
+#include "server/http/page.h"
 #include "server/http/paths.h"
 #include "server/http/replies.h"
 #include "server/http/repository_json.h"
+#include "server/http/status_json.h"
 #include "server/http/stream_reply.h"
 #include "server/model/strict_json.h"
 #include "server/serving/scorer.h"
@@ -106,12 +109,27 @@ HttpReply Rest::Handle(const HttpRequest& request) const {
   if (pieces[0] == "v1") {
     return HandleV1(request, pieces, *identity);
   }
-  return pieces[0] == "v2" ? HandleV2(request, pieces, *identity) : NoSuchPath(request);
+  return pieces[0] == "v2" ? HandleV2(request, pieces, *identity) : HandleFile(request);
+}
+
+HttpReply Rest::HandleFile(const HttpRequest& request) const {
+  const bool is_openapi = request.path == "/openapi.json";
+  const PageFile* file = options_.page ? FindPageFile(request.path) : nullptr;
+  if (file == nullptr && !is_openapi) {
+    return NoSuchPath(request);
+  }
+  if (!IsGet(request)) {
+    return WrongMethod(request, "GET");
+  }
+  return is_openapi ? OpenApiReply() : PageReply(request, *file);
 }
 
 HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
                          const Identity& identity) const {
   const serving::ModelRegistry& models = service_.decoder().models();
+  if (pieces.size() == 2 && pieces[1] == "status") {
+    return IsGet(request) ? StatusReply(service_.decoder().metrics()) : WrongMethod(request, "GET");
+  }
   if (pieces.size() < 2 || pieces[1] != "models") {
     return NoSuchPath(request);
   }

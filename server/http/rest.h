@@ -18,6 +18,7 @@ namespace beamwright::http {
 struct RestOptions {
   // For requests that name no time limit of their own.
   absl::Duration timeout = absl::Seconds(60);
+  bool page = false;  // "/" is the page for browsers
 };
 
 // Thread-safe. Access, service and probes must outlive it.
@@ -40,6 +41,8 @@ class Rest {
   // Counted as well.
   HttpReply NoSuchPath(const HttpRequest& request) const;
   HttpReply WrongMethod(const HttpRequest& request, const char* allowed) const;
+  // What all callers get alike: the page and the API's description.
+  HttpReply HandleFile(const HttpRequest& request) const;
   HttpReply HandleV1(const HttpRequest& request, const Pieces& pieces,
                      const Identity& identity) const;
   HttpReply HandleV2(const HttpRequest& request, const Pieces& pieces,

@@ -175,6 +175,7 @@ void AddListeners(CLI::App& app, Flags& flags) {
   AddInt(app, "--http-threads", "HTTP connections that are served at once", 1, kMaxThreads,
          flags.http_threads);
   AddTime(app, "--http-timeout", "Time for an HTTP request that names none", flags.http_timeout);
+  AddSwitch(app, "--page", "Serve the page for browsers at / of the HTTP API", flags.page);
   AddPortFile(app, "--port-file", "File to write the gRPC port to when serving", flags.port_file);
   AddPortFile(app, "--http-port-file", "The same with the HTTP port", flags.http_port_file);
   AddPortFile(app, "--metrics-port-file", "The same with the port of probes and metrics",

@@ -36,6 +36,7 @@ struct Flags {
   int http_max_body_bytes = 4 << 20;
   int http_threads = 64;
   absl::Duration http_timeout = absl::Seconds(60);
+  bool page = true;
   // What changes which models are served: "none" nothing, "explicit" clients, "poll" the folders.
   std::string model_control = "none";
   absl::Duration repository_poll_interval = absl::Seconds(15);

@@ -338,7 +338,7 @@ void Metrics::Remove(const prometheus::Collectable* collectable) {
   collectables_.erase(collectable);
 }
 
-std::string Metrics::Text() const {
+std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   std::vector<prometheus::MetricFamily> families = registry_.Collect();
   absl::MutexLock lock(&collect_mutex_);
   for (const prometheus::Collectable* collectable : collectables_) {
@@ -346,7 +346,9 @@ std::string Metrics::Text() const {
       families.push_back(std::move(family));
     }
   }
-  return prometheus::TextSerializer().Serialize(families);
+  return families;
 }
+
+std::string Metrics::Text() const { return prometheus::TextSerializer().Serialize(Collect()); }
 
 }  // namespace beamwright::serving

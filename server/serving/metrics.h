@@ -17,6 +17,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -78,7 +79,8 @@ class Metrics : public engine::EngineObserver {
   // waits for a reader.
   void Add(const prometheus::Collectable* collectable);
   void Remove(const prometheus::Collectable* collectable);
-  // All metrics in Prometheus' text format.
+  // All metrics as they are now, and in Prometheus' text format.
+  std::vector<prometheus::MetricFamily> Collect() const;
   std::string Text() const;
 
  private:

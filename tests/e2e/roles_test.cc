@@ -110,6 +110,10 @@ TEST_F(RolesTest, HttpAsksForTheSame) {
   for (const auto& [port, cases] :
        {std::pair(server_->http_port(),
                   std::vector<Case>{{"GET", "/livez", ""},
+                                    {"GET", "/", ""},
+                                    {"GET", "/page/page.css", ""},
+                                    {"GET", "/openapi.json", ""},
+                                    {"GET", "/v1/status", "op"},
                                     {"GET", "/v2/health/ready", ""},
                                     {"GET", "/v1/models", "dop"},
                                     {"GET", "/v2/models/g2p-en", "dop"},

@@ -42,6 +42,7 @@ TEST(RolesTest, TheTable) {
   EXPECT_EQ(RolesForPath("POST", "/v2/models/m/infer"), kDecode);
   EXPECT_EQ(RolesForPath("HEAD", "/readyz"), kOpen);
   EXPECT_EQ(RolesForPath("GET", "/v2/models/stats"), kObserve | kOperate);
+  EXPECT_EQ(RolesForPath("GET", "/v1/status"), kObserve | kOperate);
   EXPECT_EQ(RolesForPath("POST", "/v2/repository/models/m/load"), kOperate);
   // One method reads and changes them.
   EXPECT_EQ(RolesForMethod("/inference.GRPCInferenceService/LogSettings"), kOperate);
@@ -54,7 +55,9 @@ TEST(RolesTest, WhatIsUnknownTakesAnOperator) {
                              "/grpc.health.v1.Healthy/Check", "x/grpc.health.v1.Health/Check"}) {
     EXPECT_EQ(RolesForMethod(method), kOperate) << method;
   }
-  for (const char* path : {"", "/", "//livez", "/livez/", "/v2/health/live/../../repository",
+  EXPECT_EQ(RolesForPath("GET", "/"), kOpen);  // the page
+  EXPECT_EQ(RolesForPath("POST", "/"), kOperate);
+  for (const char* path : {"", "//", "//livez", "/livez/", "/v2/health/live/../../repository",
                            "/v1/models/a/b", "/v2/models//infer"}) {
     EXPECT_EQ(RolesForPath("POST", path), kOperate) << path;
     EXPECT_EQ(RolesForPath("GET", path), kOperate) << path;

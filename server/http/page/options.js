@@ -1,0 +1,192 @@
+// Controls of the decode options, made of the rules that the protos give them.
+import { el } from './dom.js';
+
+// Always asked for, since the page draws them.
+const OWN = ['lattice', 'trace'];
+
+const MESSAGES = {
+  'beamwright.v1.TargetTokens': 'tokens',
+  'beamwright.v1.Hotword': 'hotword',
+  'beamwright.v1.FusionWeight': 'fusion',
+};
+
+/** "STOP_MODE_SAFE" among its kind is "safe". */
+export function shortEnum(name, all) {
+  const prefix = all[0].replace(/UNSPECIFIED$/, '');
+  return name.slice(prefix.length).toLowerCase().replaceAll('_', '-');
+}
+
+/** What the field of a schema takes: 'number', 'enum', 'bool', 'text', 'tokens', 'hotword', 'fusion'. */
+export function kindOf(schema) {
+  const one = schema.items ?? schema;
+  if (one.$ref) return MESSAGES[one.$ref.split('/').pop()] ?? 'json';
+  if (one.enum) return 'enum';
+  if (one.type === 'boolean') return 'bool';
+  return one.type === 'string' ? 'text' : 'number';
+}
+
+const lines = (text) => text.split('\n').map((line) => line.trim()).filter((line) => line !== '');
+
+// "x:2" is x with 2.
+function pair(text) {
+  const at = text.lastIndexOf(':');
+  const number = at < 0 ? NaN : Number(text.slice(at + 1));
+  return at > 0 && Number.isFinite(number) && text.slice(at + 1).trim() !== '' ?
+    [text.slice(0, at), number] : [text, undefined];
+}
+
+function oneValue(kind, text) {
+  if (kind === 'tokens') return { text };
+  const [name, number] = pair(text);
+  return kind === 'hotword' ? { text: name, bonus: number } : { name, weight: number };
+}
+
+/** What was typed, as JSON for the API. Numbers that are none stay texts: the server says what is wrong. */
+export function toJson(schema, text) {
+  const kind = kindOf(schema);
+  if (kind === 'number') return Number.isFinite(Number(text)) ? Number(text) : text;
+  if (kind === 'bool') return text === 'true';
+  if (kind === 'text' || kind === 'enum') return text;
+  return schema.type === 'array' ? lines(text).map((line) => oneValue(kind, line)) : oneValue(kind, text);
+}
+
+/** The values of an option that may be given several times; for others one. */
+export const valuesOf = (schema, text) => (schema.type === 'array' ? lines(text) : [text]);
+export { pair };
+
+function defaultText(schema, fallback) {
+  const value = fallback ?? schema.default;
+  if (value === undefined || value === null || typeof value === 'object') return '';
+  return schema.enum ? shortEnum(String(value), schema.enum) : String(value);
+}
+
+function control(name, schema, id, attributes) {
+  const kind = kindOf(schema);
+  if (kind === 'enum' || kind === 'bool') {
+    const values = kind === 'bool' ? ['true', 'false'] : schema.enum.filter((value) => !value.endsWith('_UNSPECIFIED'));
+    return el('select', { id, ...attributes }, el('option', { value: '' }, ''),
+      values.map((value) => el('option', { value }, kind === 'bool' ? value : shortEnum(value, schema.enum))));
+  }
+  if (schema.type === 'array') return el('textarea', { id, rows: 2, spellcheck: 'false', placeholder: 'one a line', ...attributes });
+  const numeric = kind === 'number';
+  return el('input', { id, type: 'text', inputmode: numeric ? 'decimal' : undefined, spellcheck: 'false',
+    autocomplete: 'off', ...attributes });
+}
+
+function rangeText(schema) {
+  const { minimum, maximum, 'x-unit': unit } = schema;
+  const range = minimum !== undefined && maximum !== undefined ? `${minimum} to ${maximum}` :
+    minimum !== undefined ? `from ${minimum}` : maximum !== undefined ? `up to ${maximum}` : '';
+  return [range, unit].filter(Boolean).join(' ');
+}
+
+/** The panel of all options. `onchange` is called when one is set or cleared. */
+export class OptionPanel {
+  constructor(schemas, onchange) {
+    this.schemas = schemas;
+    this.rows = new Map();
+    this.onchange = onchange;
+    const groups = new Map();
+    for (const [name, schema] of Object.entries(schemas)) {
+      if (OWN.includes(name)) continue;
+      const group = schema['x-group'] ?? 'Other';
+      if (!groups.has(group)) groups.set(group, []);
+      groups.get(group).push(this.#row(name, schema));
+    }
+    this.filter = el('input', { type: 'search', id: 'option-filter', placeholder: 'Find an option', 'aria-label': 'Find an option',
+      oninput: () => this.#narrow() });
+    this.groups = [...groups].map(([name, rows], index) => {
+      const count = el('span.count');
+      const details = el('details.group', { open: index === 0 }, el('summary', {}, name, count), rows.map((row) => row.element));
+      return { details, rows, count };
+    });
+    this.element = el('div.options', {}, this.filter, this.groups.map((group) => group.details));
+  }
+
+  #row(name, schema) {
+    const id = `option-${name}`;
+    const fault = el('p.fault', { id: `${id}-fault`, hidden: true });
+    const input = control(name, schema, id, { 'aria-describedby': `${id}-help ${id}-fault` });
+    const range = rangeText(schema);
+    const help = el('p.help', { id: `${id}-help` }, schema.description ?? '', range ? el('span.range', {}, range) : null);
+    const element = el('div.option', {}, el('label', { for: id }, name.replaceAll('_', ' ')), input, help, fault);
+    const row = { name, schema, input, element, fault };
+    input.addEventListener('input', () => {
+      this.#mark(row);
+      this.onchange();
+    });
+    this.rows.set(name, row);
+    return row;
+  }
+
+  #mark(row) {
+    row.element.classList.toggle('set', row.input.value !== '');
+    for (const group of this.groups) {
+      const count = group.rows.filter((one) => one.input.value !== '').length;
+      group.count.textContent = count > 0 ? `${count} set` : '';
+    }
+  }
+
+  #narrow() {
+    const wanted = this.filter.value.trim().toLowerCase();
+    for (const [index, group] of this.groups.entries()) {
+      let any = false;
+      for (const row of group.rows) {
+        const fits = `${row.name.replaceAll('_', ' ')} ${row.schema.description ?? ''}`.toLowerCase().includes(wanted);
+        row.element.hidden = !fits;
+        any ||= fits;
+      }
+      group.details.hidden = !any;
+      group.details.open = wanted === '' ? index === 0 : any;
+    }
+  }
+
+  /** Shows what holds when an option is left empty: the model's word, else the rule's. */
+  setDefaults(fallbacks) {
+    for (const row of this.rows.values()) {
+      const text = defaultText(row.schema, fallbacks?.[row.name]);
+      const kind = kindOf(row.schema);
+      if (kind === 'enum' || kind === 'bool') row.input.options[0].textContent = text || 'unset';
+      else if (row.schema.type !== 'array') row.input.placeholder = text;
+    }
+  }
+
+  get() {
+    const values = {};
+    for (const [name, row] of this.rows) if (row.input.value !== '') values[name] = row.input.value;
+    return values;
+  }
+
+  set(values) {
+    for (const [name, row] of this.rows) {
+      row.input.value = values[name] ?? '';
+      this.#mark(row);
+    }
+    for (const group of this.groups) if (group.rows.some((row) => row.input.value !== '')) group.details.open = true;
+  }
+
+  /** Shows faults of fields beside their controls; returns those that have none here. */
+  showFaults(violations) {
+    for (const row of this.rows.values()) {
+      row.fault.hidden = true;
+      row.fault.textContent = '';
+      row.input.removeAttribute('aria-invalid');
+    }
+    const rest = [];
+    let first = null;
+    for (const { field, description } of violations) {
+      const row = this.rows.get((/^(?:options\.)?([a-z_0-9]+)/.exec(field) ?? [])[1]);
+      if (!row) {
+        rest.push({ field, description });
+        continue;
+      }
+      row.fault.textContent = description;
+      row.fault.hidden = false;
+      row.input.setAttribute('aria-invalid', 'true');
+      row.element.closest('details').open = true;
+      first ??= row.input;
+    }
+    first?.focus();
+    return rest;
+  }
+}

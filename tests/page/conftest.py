@@ -1,0 +1,100 @@
+"""A server with both default models, and Chromium that looks at its page."""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PICTURES = ROOT / "build" / "page"
+SERVER = os.environ["BEAMWRIGHT_SERVER_PROGRAM"]
+
+
+class Server:
+    def __init__(self, process, http, grpc):
+        self.process = process
+        self.url = f"http://127.0.0.1:{http}"
+        self.grpc = f"127.0.0.1:{grpc}"
+
+    def ask(self, path, body=None, **headers):
+        """(status, headers, text) of a call that no browser makes."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as reply:
+                return reply.status, reply.headers, reply.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers, error.read().decode()
+
+    def decode(self, model, text, **options):
+        body = {"sources": [{"text": text}], "options": options}
+        return json.loads(self.ask(f"/v1/models/{model}:decode", body)[2])["results"][0]["decoded"]
+
+
+@contextlib.contextmanager
+def serving(folder, *arguments):
+    files = {name: folder / f"{name}-port" for name in ("http", "grpc")}
+    for file in files.values():
+        file.unlink(missing_ok=True)
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [SERVER, "--model-path", ROOT / "models/g2p-en", "--model-path", ROOT / "models/p2g-en", "--threads", "1",
+             "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--metrics-address", "none",
+             "--admin-address", "none", "--http-port-file", files["http"], "--port-file", files["grpc"], *arguments],
+            stdout=log, stderr=subprocess.STDOUT)
+    try:
+        deadline = time.monotonic() + 120
+        while not all(file.exists() for file in files.values()):
+            assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
+            time.sleep(0.02)
+        yield Server(process, *(file.read_text().strip() for file in files.values()))
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("server")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def browser():
+    chromium = shutil.which("chromium")
+    assert chromium, "chromium is missing: ./dev test installs it"
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        # As root, as in containers, Chromium has no sandbox of its own.
+        with playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"]) as running:
+            yield running
+
+
+@pytest.fixture
+def page(browser, server):
+    """A tab. A test fails with any error that its page reports."""
+    faults = []
+    with browser.new_context(base_url=server.url, viewport={"width": 1360, "height": 900}) as context:
+        tab = context.new_page()
+        tab.set_default_timeout(20_000)
+        tab.on("pageerror", lambda error: faults.append(str(error)))
+        tab.on("console", lambda line: faults.append(line.text) if "Content Security Policy" in line.text else None)
+        yield tab
+    assert faults == []
+
+
+def decode(page, **fields):
+    """Opens the link of a request and waits for its answer."""
+    from urllib.parse import urlencode
+    page.goto("/#/decode?" + urlencode(fields))
+    page.locator(".answer").first.wait_for()
