@@ -43,15 +43,16 @@ function comparison(hypothesis, rank, others) {
 
 /** `others`: hypotheses of the request beside it, if there is one. `onpick(index)`: one is looked at. */
 export function answerTable(decoded, { others, picked, onpick, name }) {
-  const heads = ['#', 'text', 'score', 'log-prob', 'tokens', 'ended by', ...(others ? ['beside the other'] : [])];
+  // Beside another list there is less room.
+  const heads = others ? ['#', 'text', 'score', 'beside the other', 'ended by'] : ['#', 'text', 'score', 'log-prob', 'tokens', 'ended by'];
   const rows = decoded.hypotheses.map((hypothesis, rank) => el('tr', { 'aria-current': rank === picked ? 'true' : undefined },
     el('td.number', {}, el('button.rank', { type: 'button', 'aria-label': `Attention of hypothesis ${rank + 1}`,
       onclick: () => onpick(rank) }, String(rank + 1))),
     textCell(hypothesis, others?.[rank]),
     el('td.number', { title: String(hypothesis.score) }, short(hypothesis.score, 4)),
-    el('td.number', { title: String(hypothesis.log_prob) }, short(hypothesis.log_prob, 4)),
-    el('td.number', {}, String(hypothesis.tokens.length)), el('td', {}, reason(hypothesis)),
-    others ? comparison(hypothesis, rank, others) : null));
+    others ? comparison(hypothesis, rank, others) : [el('td.number', { title: String(hypothesis.log_prob) }, short(hypothesis.log_prob, 4)),
+      el('td.number', {}, String(hypothesis.tokens.length))],
+    el('td', {}, reason(hypothesis))));
   if (rows.length === 0) return el('p.notice', {}, 'No hypothesis: score_threshold left none.');
   return el('div.scroll-x', { tabindex: 0, role: 'region', 'aria-label': `Hypotheses: ${name}` },
     el('table.answer', {}, el('thead', {}, el('tr', {}, heads.map((text) => el('th', { scope: 'col' }, text)))), el('tbody', {}, rows)));

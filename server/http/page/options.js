@@ -3,6 +3,8 @@ import { el } from './dom.js';
 
 // Always asked for, since the page draws them.
 const OWN = ['lattice', 'trace'];
+// There the answer stands below the form: groups are closed, so that it is near.
+const NARROW = matchMedia('(max-width: 800px)');
 
 const MESSAGES = {
   'beamwright.v1.TargetTokens': 'tokens',
@@ -97,7 +99,7 @@ export class OptionPanel {
       oninput: () => this.#narrow() });
     this.groups = [...groups].map(([name, rows], index) => {
       const count = el('span.count');
-      const details = el('details.group', { open: index === 0 }, el('summary', {}, name, count), rows.map((row) => row.element));
+      const details = el('details.group', { open: index === 0 && !NARROW.matches }, el('summary', {}, name, count), rows.map((row) => row.element));
       return { details, rows, count };
     });
     this.element = el('div.options', {}, this.filter, this.groups.map((group) => group.details));
@@ -137,7 +139,7 @@ export class OptionPanel {
         any ||= fits;
       }
       group.details.hidden = !any;
-      group.details.open = wanted === '' ? index === 0 : any;
+      group.details.open = wanted === '' ? index === 0 && !NARROW.matches : any;
     }
   }
 
@@ -162,7 +164,7 @@ export class OptionPanel {
       row.input.value = values[name] ?? '';
       this.#mark(row);
     }
-    for (const group of this.groups) if (group.rows.some((row) => row.input.value !== '')) group.details.open = true;
+    for (const group of this.groups) if (!NARROW.matches && group.rows.some((row) => row.input.value !== '')) group.details.open = true;
   }
 
   /** Shows faults of fields beside their controls; returns those that have none here. */

@@ -3,7 +3,7 @@ import { call } from './api.js';
 import { colours, el, short, sized } from './dom.js';
 
 const PERIOD_MS = 2000;
-const KEPT = 150;
+const KEPT = 60;
 
 const sum = (metrics, fits = () => true) => (metrics ?? []).filter((one) => fits(one.labels)).reduce((total, one) => total + one.value, 0);
 
@@ -88,7 +88,7 @@ export class StatusPage {
     this.#tile('Rows', short(one('beamwright_beam_rows_active'), 0), `of ${one('beamwright_beam_rows_capacity').toLocaleString('en')}`, one('beamwright_beam_rows_active'));
     this.#tile('Queue', short(one('beamwright_requests_waiting'), 0), `${one('beamwright_requests_running')} running, oldest ${milliseconds(one('beamwright_queue_oldest_age_seconds'))}`, one('beamwright_requests_waiting'));
     this.#tile('Memory', bytes(one('process_resident_memory_bytes')), `of ${bytes(one('beamwright_memory_limit_bytes'))}`, one('process_resident_memory_bytes') / 2 ** 20);
-    this.#tile('CPU', `${short(rate('process_cpu_seconds_total') * 100, 0)} %`, `${one('beamwright_inference_threads')} threads`, rate('process_cpu_seconds_total') * 100);
+    this.#tile('CPU', `${short(rate('process_cpu_seconds_total') * 100, 0)} %`, `${one('beamwright_inference_threads')} compute ${one('beamwright_inference_threads') === 1 ? 'thread' : 'threads'}`, rate('process_cpu_seconds_total') * 100);
     this.#fillModels(now, before, seconds);
     const build = m.beamwright_build_info?.[0]?.labels ?? {};
     this.facts.textContent = `Beamwright ${build.version ?? ''} · ${build.instruction_set ?? ''} · read every ${PERIOD_MS / 1000} s while this page is in sight`;
