@@ -1,6 +1,7 @@
 #include "ops/kernels/panel_scan.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -28,38 +29,26 @@ BW_ALWAYS_INLINE inline float Term(float x) {
   return is_zero ? 0.0f : term;
 }
 
-// In lanes, since the order does not matter.
+constexpr int32_t kMagnitude = 0x7fffffff;
+constexpr int32_t kInfinityBits = 0x7f800000;
+
+// Integers that are ordered as floats are, -0 below 0; and back.
+BW_ALWAYS_INLINE inline int32_t Ordered(int32_t bits) { return bits ^ (bits >> 31 & kMagnitude); }
+
+// Of integers, since the compiler computes their largest in vectors; of floats it would have to
+// keep the order in which NaNs are met.
 BW_ALWAYS_INLINE inline float BlockMax(const float* x, int64_t count) {
-  float largest[kLanes];
-  std::fill(largest, largest + kLanes, -kInfinity);
-  int bad[kLanes] = {};
-  constexpr auto kStep = static_cast<int64_t>(kLanes);
-  int64_t i = 0;
-  for (; i + kStep <= count; i += kStep) {
-    for (int64_t lane = 0; lane < kStep; ++lane) {
-      bad[lane] |= x[i + lane] < kInfinity ? 0 : 1;  // NaN compares false
-      largest[lane] = x[i + lane] > largest[lane] ? x[i + lane] : largest[lane];
-    }
+  int32_t largest = std::numeric_limits<int32_t>::min();
+  int32_t largest_magnitude = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<int32_t>(x[i]);
+    const int32_t ordered = Ordered(bits);
+    const int32_t magnitude = bits & kMagnitude;
+    largest = ordered > largest ? ordered : largest;
+    largest_magnitude = magnitude > largest_magnitude ? magnitude : largest_magnitude;
   }
-  if (i < count) {
-    float rest[kLanes];
-    FillUp(x + i, count - i, rest);
-    for (int64_t lane = 0; lane < kStep; ++lane) {
-      bad[lane] |= rest[lane] < kInfinity ? 0 : 1;
-      largest[lane] = rest[lane] > largest[lane] ? rest[lane] : largest[lane];
-    }
-  }
-  int any_bad = 0;
-  for (int64_t lane = 0; lane < kStep; ++lane) {
-    any_bad |= bad[lane];
-  }
-  for (int64_t width = kStep / 2; width > 0; width /= 2) {
-    for (int64_t lane = 0; lane < width; ++lane) {
-      const float other = largest[lane + width];
-      largest[lane] = other > largest[lane] ? other : largest[lane];
-    }
-  }
-  return any_bad != 0 ? kInfinity : largest[0];
+  const bool is_bad = largest_magnitude > kInfinityBits || largest >= kInfinityBits;
+  return is_bad ? kInfinity : std::bit_cast<float>(Ordered(largest));
 }
 
 }  // namespace

@@ -38,9 +38,15 @@ float QuantizeRow(const float* row, int64_t depth, uint8_t* out) {
   }
   const float factor = 127.0f / largest;
   Vectorized([=]() BW_ALWAYS_INLINE {
-    for (int64_t i = 0; i < depth; ++i) {
-      const uint32_t bits = std::bit_cast<uint32_t>(row[i] * factor + kRounder);
-      out[i] = static_cast<uint8_t>(bits - kRounderBits + kInt8Zero);
+    // Bytes that are stored could be those of the captures, for all that the compiler knows: it
+    // would load them again each time, and use no vectors.
+    const float* const from = row;
+    uint8_t* const to = out;
+    const int64_t count = depth;
+    const float times = factor;
+    for (int64_t i = 0; i < count; ++i) {
+      const uint32_t bits = std::bit_cast<uint32_t>(from[i] * times + kRounder);
+      to[i] = static_cast<uint8_t>(bits - kRounderBits + kInt8Zero);
     }
   });
   std::fill(out + depth, out + padded, static_cast<uint8_t>(kInt8Zero));
