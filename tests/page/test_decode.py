@@ -79,13 +79,18 @@ def test_the_beam_unfolds(page, server):
     assert slider.get_attribute("max") == str(len(steps) - 1)
     page.get_by_text("This step as a table").click()
     best = decoded["hypotheses"][0]
+    words = {1: "</s>"}
+    for one in decoded["hypotheses"]:
+        words.update(zip(one["tokens"], one["text"].split()))
     for index in range(len(steps) - 1, -1, -1):
         assert f"Step {index + 1} of {len(steps)}" in page.locator(".position").inner_text()
         rows = page.locator(".step-table tbody tr")
         assert rows.count() == len(steps[index])
         place = steps[index].index(tuple(best["tokens"][:index + 1]))
-        words = (best["text"].split() + ["</s>"])[:index + 1]
-        assert rows.nth(place).locator("td").nth(1).inner_text() == " ".join(words)
+        shown = [row.locator("td").nth(1).inner_text().split() for row in rows.all()]
+        assert all(text in (words.get(token), f"#{token}") for texts, path in zip(shown, steps[index])
+                   for text, token in zip(texts, path, strict=True))
+        assert shown[place] == [words[token] for token in steps[index][place]]
         total = sum(best["token_log_probs"][:index + 1])
         shown = float(rows.nth(place).locator("td").nth(3).inner_text().replace("\u2212", "-"))
         assert shown == pytest.approx(total, abs=6e-4)

@@ -3,8 +3,9 @@
 import { announce, colours, el, short, sized } from './dom.js';
 import { pathOf, Search, textOf } from './search.js';
 
-const COLUMN = 132;
+const COLUMN = 116;
 const CHIP = 92;
+const BEND = (COLUMN - CHIP) / 2;
 const ROW = 24;
 const TOP = 34;
 const LEFT = 16;
@@ -186,7 +187,7 @@ export class BeamView {
       const [y1, y2] = [centre(parent.row), centre(node.row)];
       context.beginPath();
       context.moveTo(x, y1);
-      context.bezierCurveTo(x + 20, y1, x + COLUMN - CHIP - 20, y2, x + COLUMN - CHIP, y2);
+      context.bezierCurveTo(x + BEND, y1, x + BEND, y2, x + COLUMN - CHIP, y2);
       context.strokeStyle = chosen.has(node) ? c.accent : node.best ? c.good : Search.holds(node, this.step) ? c.muted : c.line;
       context.lineWidth = isStrong ? 2 : 1;
       context.setLineDash(node.fate === 'dropped' ? [3, 3] : []);
@@ -238,7 +239,8 @@ export class BeamView {
       el('td.number', {}, short(node.logProb)), el('td.number', {}, short(node.sum)), el('td', {}, fateText(node))));
     this.table.replaceChildren(el('table', {}, el('thead', {}, el('tr', {}, ['#', 'hypothesis', 'log-prob', 'sum', 'what became of it']
       .map((text) => el('th', { scope: 'col' }, text)))), el('tbody', {}, rows)),
-      nodes.length > MOST_ROWS ? el('p.help', {}, `and ${nodes.length - MOST_ROWS} more`) : '');
+      nodes.length > MOST_ROWS ? el('p.help', {}, `and ${nodes.length - MOST_ROWS} more`) : '',
+      nodes.omitted ? el('p.help', {}, `${nodes.omitted} more not listed: they rank below`) : '');
   }
 }
 
@@ -247,8 +249,8 @@ const fitted = (label) => ([...label].length > 6 ? `${[...label].slice(0, 5).joi
 
 function fateText(node) {
   if (node.fate === 'dropped') return node.reason ? `dropped: ${node.reason}` : 'dropped';
-  if (node.fate === 'finished') return 'finished with an end token';
-  return node.reason ? `given up: ${node.reason}` : 'went on';
+  if (node.fate === 'finished') return node.reason ? `finished; ${node.reason}` : 'finished with an end token';
+  return node.reason || 'went on';
 }
 
 function describe(node, separator) {

@@ -5,9 +5,17 @@ import { BeamView } from './beam.js';
 import { announce, copyButton, el } from './dom.js';
 import { RequestForm } from './form.js';
 import { bodyOf, cliLine, curlLine, fromFragment, pythonLines, toFragment } from './request.js';
-import { searchOf } from './search.js';
+import { searchOfLattice } from './search.js';
+import { searchOfTrace } from './trace.js';
 
 const NAMES = ['A', 'B'];
+// Candidates a step that were dropped, unless the request says how many.
+const TRACE = 8;
+
+function searchOf({ decoded, config }) {
+  if (decoded.trace?.steps?.length) return searchOfTrace(decoded);
+  return decoded.lattice?.steps?.length ? searchOfLattice(decoded, config) : null;
+}
 
 export class DecodePage {
   constructor(root, schemas, models) {
@@ -61,9 +69,15 @@ export class DecodePage {
 
   async #ask(request, signal) {
     const description = await this.#config(request);
-    const own = { lattice: true };
+    const own = this.schemas.trace ? { trace: TRACE } : { lattice: true };
     if (description?.config?.decoder?.attention_output) own.attention = 'ATTENTION_SOFT';
-    const response = await call(`${modelPath(request.model, request.version)}:decode`, bodyOf(request, this.schemas, own), signal);
+    const path = `${modelPath(request.model, request.version)}:decode`;
+    const ask = (added) => call(path, bodyOf(request, this.schemas, added), signal);
+    // Who may not see a trace, or asks for one where there is none to be had, sees what was kept.
+    const response = await ask(own).catch((error) => {
+      if (!own.trace || request.options.trace || !mayBeTheTrace(error)) throw error;
+      return ask({ ...own, trace: 0, lattice: true });
+    });
     const { decoded } = response.results[0];
     return { request: structuredClone({ ...request, features: null }), config: description?.config, response, decoded, picked: 0 };
   }
@@ -112,12 +126,13 @@ export class DecodePage {
   }
 
   #beam({ decoded, config }, name) {
-    const search = searchOf(decoded, config);
+    const search = searchOf({ decoded, config });
     if (!search) return null;
     const separator = config?.target?.form === 'TEXT_FORM_CHARACTERS' ? '' : ' ';
     const view = new BeamView(search, { separator, name });
     this.views.push(view);
-    return el('section.card', { 'aria-label': name }, el('h2', {}, name, el('span.count', {}, `${search.size.toLocaleString('en')} hypotheses`)), view.element);
+    return el('section.card', { 'aria-label': name }, el('h2', {}, name, el('span.count', {}, `${search.size.toLocaleString('en')} hypotheses`)), view.element,
+      search.truncated ? el('p.notice', {}, 'The search is longer than a trace may be: its last steps are missing.') : null);
   }
 
   #attention({ decoded, config, request, picked }, name) {
@@ -138,6 +153,8 @@ export class DecodePage {
       el('p.help', {}, 'Add -H \'Authorization: Bearer …\', token_file or --token-file where the server asks for a token. Ports of gRPC are the default.'));
   }
 }
+
+const mayBeTheTrace = (error) => error.status === 403 || error.violations?.some(({ field }) => field.includes('trace'));
 
 function unknown(decoded) {
   const positions = decoded.unknown_positions ?? [];

@@ -24,6 +24,7 @@ export function announce(text) {
 
 /** A number in few digits: 0.0123, -12.3, 1,234. */
 export function short(value, digits = 3) {
+  if (value === -Infinity) return '\u2212∞';
   if (value === undefined || value === null || !Number.isFinite(value)) return '–';
   if (value !== 0 && Math.abs(value) < 0.001) return value.toExponential(1);
   const places = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? Math.min(digits, 2) : digits;

@@ -1,8 +1,8 @@
 // Controls of the decode options, made of the rules that the protos give them.
 import { el } from './dom.js';
 
-// Always asked for, since the page draws them.
-const OWN = ['lattice', 'trace'];
+// Asked for by the page itself, which draws it.
+const OWN = ['lattice'];
 // There the answer stands below the form: groups are closed, so that it is near.
 const NARROW = matchMedia('(max-width: 800px)');
 

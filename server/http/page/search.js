@@ -28,7 +28,7 @@ export class Search {
     for (const nodes of this.steps) {
       for (const node of nodes) {
         if (node.fate === 'live' && node.children === 0 && node.step + 1 < this.steps.length && !node.reason) {
-          node.reason = `no continuation was kept in step ${node.step + 2}`;
+          node.reason = `given up: no continuation was kept in step ${node.step + 2}`;
         }
       }
     }
@@ -94,4 +94,3 @@ export function searchOfLattice(decoded, config) {
   return search.finish(decoded.hypotheses[0]);
 }
 
-export const searchOf = (decoded, config) => (decoded.lattice?.steps?.length ? searchOfLattice(decoded, config) : null);
