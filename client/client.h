@@ -73,7 +73,7 @@ using DecodeCallback = std::function<void(absl::StatusOr<v1::DecodeResponse>)>;
 // as a whole (unknown model, options out of range, unreachable server, or no source that has an
 // answer) is a status here; where other sources have answers, the error of a source is in its
 // Result (see ResultStatus). Deadlines travel to the server, which stops working for a call that
-// passed its deadline (DeadlineExceeded); absl::InfiniteFuture() is no deadline.
+// passed its deadline (DeadlineExceeded); absl::InfiniteFuture() is not a deadline.
 class Client {
  public:
   // Checks the options and reads their files (InvalidArgument, NotFound) and prepares the channels.

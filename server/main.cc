@@ -157,7 +157,7 @@ rpc::ServerOptions RpcOptions(const serving::Flags& flags, const access::Guard& 
 void Leave(const serving::Flags& flags, const serving::StopSignals& signals,
            serving::ServingState& state) {
   state.Enter(Phase::kLeaving);
-  // Who interrupts at a terminal is no balancer that has to find out.
+  // Who interrupts at a terminal is not a balancer that has to find out.
   if (!signals.interrupted() && flags.drain_delay > absl::ZeroDuration()) {
     spdlog::info("not ready any more; calls are taken for {} yet",
                  absl::FormatDuration(flags.drain_delay));

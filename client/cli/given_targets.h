@@ -33,7 +33,7 @@ class GivenReader {
   // InvalidArgument: arguments and a file, or a file that cannot be read.
   static absl::StatusOr<std::unique_ptr<GivenReader>> Open(const GivenFlags& flags);
 
-  // False at the end. InvalidArgument names the line that has no target, or what is no id.
+  // False at the end. InvalidArgument names the line that has no target, or what is not an id.
   absl::StatusOr<bool> Next(v1::ScoreSource& given);
 
  private:

@@ -28,7 +28,7 @@ struct SourceFlags {
 void AddSourceFlags(CLI::App& app, SourceFlags& flags);
 
 // Token ids separated by white space or commas: "3 17 4" or "3,17,4". InvalidArgument names the
-// piece that is no id.
+// piece that is not an id.
 absl::StatusOr<v1::TokenIds> ParseIds(absl::string_view text);
 
 // A source as a person would write it: its text, or its ids.
@@ -38,11 +38,11 @@ std::string SourceText(const v1::Source& source);
 class SourceReader {
  public:
   // Reads the words if there are any, otherwise the file, otherwise standard input ("-" is standard
-  // input, too). InvalidArgument: words and a file, words that are no ids with --ids, or a file
+  // input, too). InvalidArgument: words and a file, words that are not ids with --ids, or a file
   // that cannot be read.
   static absl::StatusOr<std::unique_ptr<SourceReader>> Open(const SourceFlags& flags);
 
-  // False at the end. A line that is no source has its text in `source` and a status.
+  // False at the end. A line that is not a source has its text in `source` and a status.
   bool Next(BulkSource& source);
 
   // OK unless reading broke off before the end of the file.

@@ -27,7 +27,7 @@ std::string ReadSmallFile(const std::string& path) {
   return content;
 }
 
-// 0 for what is no number above 0: "max", "-1", a file that is not there.
+// 0 for what is not a number above 0: "max", "-1", a file that is not there.
 double Number(absl::string_view text) {
   double number = 0;
   return absl::SimpleAtod(absl::StripAsciiWhitespace(text), &number) ? std::max(number, 0.0) : 0;

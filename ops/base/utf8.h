@@ -1,4 +1,4 @@
-// UTF-8, strictly: what is overlong, a surrogate, beyond U+10FFFF or cut off is no character.
+// UTF-8, strictly: what is overlong, a surrogate, beyond U+10FFFF or cut off is not a character.
 #ifndef BEAMWRIGHT_OPS_BASE_UTF8_H_
 #define BEAMWRIGHT_OPS_BASE_UTF8_H_
 

@@ -18,7 +18,7 @@ struct CellProduct {
 // LSTMCell, GRUCell or RNNCell.
 bool IsCell(const Node& node);
 
-// Nothing if the node is no cell that still multiplies X with a known W, a matrix of f32.
+// Nothing if the node is not a cell that still multiplies X with a known W, a matrix of f32.
 std::optional<CellProduct> FindCellProduct(const Node& node, absl::Span<const InputInfo> inputs);
 
 // Columns [first, first + count) of an f32 matrix.

@@ -118,7 +118,7 @@ int VariableResult(const Graph& graph, const std::string& input) {
   if (!result.ok()) {
     return -1;
   }
-  // An input that is handed on as it is (memory) is no state.
+  // An input that is handed on as it is (memory) is not a state.
   const ValueId value = graph.node(graph.results[static_cast<size_t>(*result)]).inputs[0];
   return graph.node(value.node).op == "Parameter" ? -1 : *result;
 }

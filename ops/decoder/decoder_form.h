@@ -33,7 +33,7 @@ absl::Status LeaveTheStep(Graph& graph);
 
 // Index into graph.results of the Result that an input of a step graph (index into
 // graph.parameters) goes on with: as configured, or, for a variable (ReadValue and Assign), the one
-// of the same name. -1: the input is no state. A configured state that goes on with nothing, or
+// of the same name. -1: the input is not a state. A configured state that goes on with nothing, or
 // with what it cannot be, is InvalidArgument.
 absl::StatusOr<int> FindStateResult(const Graph& graph, const DecoderPorts& ports,
                                     size_t parameter);

@@ -13,7 +13,7 @@
 namespace beamwright::ops {
 
 // `results` is what `kernel` has just made of `values`, all known at load. Those that are large and
-// are no views become deferred constants (ops/tensor/deferred.h).
+// are not views become deferred constants (ops/tensor/deferred.h).
 absl::Status DeferResults(std::shared_ptr<const Kernel> kernel,
                           absl::Span<const Tensor* const> values, std::vector<Tensor>& results);
 

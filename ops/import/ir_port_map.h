@@ -27,7 +27,7 @@ struct IrPortRule {
 absl::StatusOr<IrPortRule> ReadPortRule(pugi::xml_node xml);
 
 // A body's layer by its id: the index that `ids` has for it. InvalidArgument, with the ids that
-// would do, if `id` is no layer of that kind ("Parameter", "Result").
+// would do, if `id` is not a layer of that kind ("Parameter", "Result").
 absl::StatusOr<int> FindBodyLayer(const absl::flat_hash_map<int64_t, int>& ids, int64_t id,
                                   absl::string_view kind);
 

@@ -20,7 +20,7 @@ class OnnxBuilder {
  public:
   using AttributeList = std::vector<std::pair<const char*, AttributeValue>>;
 
-  // lenient: what can't be inferred stays unknown and is no error.
+  // lenient: what can't be inferred stays unknown and is not an error.
   explicit OnnxBuilder(bool lenient);
   // For a body inside the graph that `outside` builds, which must outlive this.
   explicit OnnxBuilder(OnnxBuilder* outside);

@@ -23,7 +23,7 @@ constexpr size_t kMaxWork = size_t{64} << 20;
 // What a name that is a sequence stands for.
 struct Sequence {
   enum class Kind {
-    kNone,     // the name is no sequence, or none that is understood
+    kNone,     // the name is not a sequence, or none that is understood
     kList,     // elements one by one
     kSplit,    // the parts, of one each, of a tensor
     kStacked,  // the joined output of a Loop, with the iterations on axis 0

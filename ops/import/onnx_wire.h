@@ -10,7 +10,7 @@
 
 namespace beamwright::ops {
 
-// Messages of onnx.proto that hold others; kText is anything that is no message.
+// Messages of onnx.proto that hold others; kText is anything that is not a message.
 enum class OnnxMessage {
   kModel,
   kGraph,
@@ -31,7 +31,7 @@ inline uint64_t OnnxFieldNumber(uint64_t tag) { return static_cast<uint32_t>(tag
 
 inline constexpr int kMaxOnnxDepth = 100;
 
-// InvalidArgument if the bytes are no protobuf message, nest deeper than 100 messages, or would
+// InvalidArgument if the bytes are not a protobuf message, nest deeper than 100 messages, or would
 // take more than 64 MiB and four times `file_bytes`, the size of the file that they come from.
 absl::Status CheckOnnxMemory(absl::string_view bytes, int64_t file_bytes);
 

@@ -21,7 +21,7 @@ struct TokenScore {
 // Brings `best` up to date: the `most` best so far, by value descending (-0 below 0), then token
 // ascending.
 // values: of tokens `first` and on, no more than kScanBlock (ops/kernels/panel_scan.h) and none of
-// them NaN; -infinity is no score. All tokens of `best` must be lower.
+// them NaN; -infinity is not a score. All tokens of `best` must be lower.
 void KeepBest(absl::Span<const float> values, int32_t first, size_t most,
               std::vector<TokenScore>& best);
 

@@ -16,8 +16,8 @@
 namespace beamwright::ops {
 namespace {
 
-// The value as a 64-bit integer; false if it is no whole finite number. Values outside the 64-bit
-// range saturate: they are out of any range that is asked for.
+// The value as a 64-bit integer; false if it is not a whole finite number. Values outside the
+// 64-bit range saturate: they are out of any range that is asked for.
 template <typename T>
 bool ToWhole(T value, int64_t& whole) {
   const auto number = Comparable(value);
@@ -53,7 +53,7 @@ struct Tree {
 
   // Where a column's way up ended: at a parent that is none.
   struct BadParent {
-    int64_t step = -1;  // -1: nowhere; steps: max_seq_len is no number
+    int64_t step = -1;  // -1: nowhere; steps: max_seq_len is not a number
     int64_t beam = 0;   // the beam that has the parent
     int64_t column = 0;
   };

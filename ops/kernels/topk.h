@@ -56,7 +56,7 @@ struct RowScan {
 // With rules.added a token's rank score is log_prob + added, in f32; a bonus comes before.
 //
 // InvalidArgument naming the token: a score is NaN or +infinity (also after a rule that makes it
-// so), is no probability, or a rule names a token outside [0, scores.size()); rules.added has
+// so), is not a probability, or a rule names a token outside [0, scores.size()); rules.added has
 // another size or is NaN or +infinity somewhere. k >= 0, temperature > 0.
 absl::Status ScanRow(absl::Span<const float> scores, ScoreKind kind, const RowRules& rules, int k,
                      RowScan& result);

@@ -144,7 +144,7 @@ class LoopBody {
   void FindFamilyStates();
   void FindLookUps();
   // The step's instructions that read `slot`, if all of them run over rows and take it as the input
-  // that `input` tells, and it is no result; otherwise nothing.
+  // that `input` tells, and it is not a result; otherwise nothing.
   std::optional<std::vector<size_t>> ReadersBySource(int slot,
                                                      int (RowSourceKernel::*input)() const) const;
   absl::Status RunOverRows(const ExecutionContext& context, size_t instruction,

@@ -30,7 +30,7 @@ template <typename T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
 // The f32 from which rounding on to 16 bits gives what rounding at once would: what lies between
-// two f32 becomes the one with an odd last bit, which is no tie of the shorter format.
+// two f32 becomes the one with an odd last bit, which is not a tie of the shorter format.
 float RoundToOdd(double value) {
   const float nearest = static_cast<float>(value);
   if (!std::isfinite(nearest) || static_cast<double>(nearest) == value ||

@@ -14,10 +14,10 @@
 namespace beamwright::fusion {
 
 // content: of the file. token_of: the token that a word is, -1 if none; not asked for <s>, </s> and
-// <unk> (also <UNK>). N-grams with words that are no tokens can never occur and are left out.
+// <unk> (also <UNK>). N-grams with words that are not tokens can never occur and are left out.
 //
 // InvalidArgument naming the line: what is no ARPA file, counts that do not fit what follows or
-// cannot, logarithms that are no finite numbers or above 0 (probabilities), a back-off weight of
+// cannot, logarithms that are not finite numbers or above 0 (probabilities), a back-off weight of
 // the highest order; no unigram of any token; and what NgramModel::Create refuses. Memory is in
 // proportion to the content, not to what its header promises.
 absl::StatusOr<std::shared_ptr<const NgramModel>> ReadArpa(

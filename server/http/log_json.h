@@ -9,7 +9,7 @@
 
 namespace beamwright::http {
 
-// InvalidArgument for what is no object of bools, whole numbers and strings.
+// InvalidArgument for what is not an object of bools, whole numbers and strings.
 absl::StatusOr<inference::LogSettingsRequest> ParseLogBody(const std::string& body);
 
 std::string WriteLogBody(const inference::LogSettingsResponse& settings);

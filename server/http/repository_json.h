@@ -15,8 +15,8 @@ absl::StatusOr<inference::RepositoryIndexRequest> ParseIndexBody(const std::stri
 
 using ControlParameters = google::protobuf::Map<std::string, inference::ModelRepositoryParameter>;
 
-// {"parameters": {...}} of a load or unload. InvalidArgument for what is no object, and naming a
-// parameter that is none.
+// {"parameters": {...}} of a load or unload. InvalidArgument for what is not an object, and naming
+// a parameter that is none.
 absl::StatusOr<ControlParameters> ParseControlBody(const std::string& body);
 
 }  // namespace beamwright::http

@@ -28,7 +28,7 @@ struct ModelFolder {
 };
 
 // The models of a repository, by name. Names that start with a dot, files, and folders without any
-// version are passed over, and within a model whatever is no version folder (sources, training
+// version are passed over, and within a model whatever is not a version folder (sources, training
 // scripts). NotFound and the like if the repository can't be listed; one without any model is an
 // empty list.
 absl::StatusOr<std::vector<ModelFolder>> ScanRepository(const std::string& path);

@@ -124,7 +124,7 @@ inference::ModelStatistics Statistics(const engine::DecodeModel& model,
   Set(totals.calls_failed, totals.failure_time, *infer.mutable_fail());
   Set(totals.sources_decoded, totals.queue_time, *infer.mutable_queue());
   Set(totals.sources_decoded, totals.compute_time, *infer.mutable_compute_infer());
-  // Reading a request and writing its answer is no part of compute_infer and too short to count.
+  // Reading a request and writing its answer is not part of compute_infer and too short to count.
   Set(totals.sources_decoded, absl::ZeroDuration(), *infer.mutable_compute_input());
   Set(totals.sources_decoded, absl::ZeroDuration(), *infer.mutable_compute_output());
   return statistics;

@@ -19,7 +19,7 @@ inline constexpr char kSourceIds[] = "source_ids";
 inline constexpr char kSourceFeatures[] = "source_features";
 
 // The model of a request. Unlike in beamwright.v1 it must be named. NotFound, InvalidArgument for a
-// version that is no number.
+// version that is not a number.
 absl::StatusOr<serving::ModelPtr> FindModel(const serving::ModelRegistry& models,
                                             const std::string& name, const std::string& version);
 

@@ -140,7 +140,7 @@ void ListeningSockets::Close() {
 absl::Status ListeningSockets::OpenUnix(const std::string& path, bool abstract) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  // A name that is no file follows a zero byte and has no end but its size.
+  // A name that is not a file follows a zero byte and has no end but its size.
   const size_t begin = abstract ? 1 : 0;
   if (path.empty() || begin + path.size() >= sizeof(address.sun_path)) {
     return Invalid("the name of a Unix socket has 1 to ", sizeof(address.sun_path) - 2, " bytes");

@@ -20,8 +20,8 @@ class ListeningSockets {
   // "host:port", "[::1]:port", "unix:/path", "unix-abstract:name"; port 0 takes a free one. A
   // wildcard of either family stands for both, a name for all its addresses of which one at least
   // can be had. A socket's file that a crash has left is replaced, never that of somebody who
-  // listens. InvalidArgument for what is no address, Unavailable if it can't be bound; the message
-  // tells which and why.
+  // listens. InvalidArgument for what is not an address, Unavailable if it can't be bound; the
+  // message tells which and why.
   static absl::StatusOr<ListeningSockets> Open(const std::string& address);
 
   ListeningSockets() = default;

@@ -4,7 +4,7 @@
 // Two things are kept apart. The bonus of a phrase is earned when its last token is chosen, and
 // stays: the earned total depends on the text alone. Before that, a row that has matched part of a
 // phrase ranks higher by the same part of its bonus, so that it survives until the rest can come;
-// that promise is no part of any score and falls away when the phrase breaks off (k2 and sherpa
+// that promise is not part of any score and falls away when the phrase breaks off (k2 and sherpa
 // call it the context graph's failure cost).
 #ifndef BEAMWRIGHT_SERVER_SEARCH_HOTWORDS_H_
 #define BEAMWRIGHT_SERVER_SEARCH_HOTWORDS_H_

@@ -22,7 +22,7 @@ namespace beamwright::search {
 // A row's candidates: rank score descending, equal ones by token ascending, no token twice; of
 // sampling, the drawn tokens in the order of the draws. A log-probability of -infinity is allowed
 // (never chosen). One above 0 by at most kRoundedUp is taken as 0: a log-softmax may round up; more
-// is no log-probability.
+// is not a log-probability.
 struct RowCandidates {
   absl::Span<const int32_t> tokens;
   absl::Span<const float> log_probs;

@@ -25,7 +25,7 @@ struct LiveRow {
   int group = -1;   // -1: all groups
   int sample = 0;
   bool done = false;     // its alternative's n-best list is complete: nothing continues it
-  float best_other = 0;  // log-probability of its best token that is no end token
+  float best_other = 0;  // log-probability of its best token that is not an end token
   std::vector<int32_t> watched;
 };
 

@@ -37,8 +37,8 @@ class TargetScorer final : public RowSearch {
   int candidates_per_row() const override;
   int num_steps() const override { return num_steps_; }
 
-  // InvalidArgument as BeamSearch::Advance. A token of probability 0 is no error: its target's sum
-  // is -infinity.
+  // InvalidArgument as BeamSearch::Advance. A token of probability 0 is not an error: its target's
+  // sum is -infinity.
   absl::Status Advance(absl::Span<const RowCandidates> rows) override;
 
   int num_targets() const { return static_cast<int>(targets_.size()); }

@@ -66,7 +66,7 @@ class DecodeCall : public SourcesCall<Job, v1::DecodeResponse> {
     return Converted(SourcesCall::Outcome());
   }
 
-  // An answer that can't be sent is no success.
+  // An answer that can't be sent is not a success.
   absl::Status Converted(absl::Status status) const {
     if (status.ok() && response_.ByteSizeLong() > kMaxReplyBytes) {
       status = status::WithReason(

@@ -18,7 +18,7 @@ using prometheus::Histogram;
 using prometheus::Labels;
 
 // All that RejectionReason answers. They are there at 0 from the start: the first increment of a
-// series that begins with it is no increase to those who watch.
+// series that begins with it is not an increase to those who watch.
 constexpr const char* kRejectionReasons[] = {
     "invalid",         "unknown_model",        "unauthenticated", "permission_denied",
     "too_slow",        "too_many_connections", "queue_full",      "tenant_rate",
@@ -162,7 +162,7 @@ void Metrics::CountCall(Method method, const engine::DecodeModel* model, absl::S
     return all;
   };
   if (model == nullptr) {
-    // The name that a client sent is no label: anyone could make as many as they please.
+    // The name that a client sent is not a label: anyone could make as many as they please.
     Add(metric::kCalls, labels("", "")).Increment();
     return;
   }

@@ -26,7 +26,7 @@ std::string RandomId(size_t bytes) {
   for (char& c : id) {
     c = static_cast<char>(absl::Uniform(Random(), 0, 256));
   }
-  id[0] = id[0] == '\0' ? '\1' : id[0];  // all zeros is no id
+  id[0] = id[0] == '\0' ? '\1' : id[0];  // all zeros is not an id
   return id;
 }
 

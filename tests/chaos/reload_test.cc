@@ -61,7 +61,7 @@ class ReloadTest : public ::testing::Test {
     for (size_t at = 0; at + 4 <= bytes.size(); at += 4000) {
       float value = 0;
       std::memcpy(&value, &bytes[at], 4);
-      // What is no weight (an integer, say) stays as it is.
+      // What is not a weight (an integer, say) stays as it is.
       if (std::abs(value) > 1e-3f && std::abs(value) < 10.0f) {
         value *= 1.03f;
         std::memcpy(&bytes[at], &value, 4);

@@ -31,7 +31,7 @@ class HostileHttp2Test : public E2eTest {
   }
 };
 
-// CVE-2023-1428: some values that are no values, in a block beyond the limit, ended the process.
+// CVE-2023-1428: some values that are not values, in a block beyond the limit, ended the process.
 TEST_F(HostileHttp2Test, OddHeadersInLargeBlocks) {
   for (const auto& [scheme, te] : {std::pair("x", "trailers"), std::pair("http", "x"),
                                    std::pair("http", ""), std::pair("http", "trailers")}) {

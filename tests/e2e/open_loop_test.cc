@@ -43,7 +43,7 @@ TEST(OpenLoopTest, WaitingInAServersQueueIsLatency) {
   EXPECT_EQ(report.num_calls, kCalls) << report.first_failure;
   EXPECT_EQ(report.num_sources, kCalls);
   EXPECT_GT(report.num_tokens, report.num_calls);
-  // A microsecond, to which latencies are rounded, is no difference.
+  // A microsecond, to which latencies are rounded, is not a difference.
   EXPECT_GE(report.latency.max, report.elapsed - absl::Milliseconds(100) - absl::Microseconds(1));
   // Half of the calls took the median or longer: of calls that wait for one another that is more
   // than the whole run together, and of calls one by one never. Both hold however busy the machine

@@ -111,7 +111,7 @@ TEST_F(ReloadTest, AnUnloadedModelIsGoneUntilItIsLoadedAgain) {
   ASSERT_TRUE(Unload().ok());
   EXPECT_EQ(Health(), HealthCheckResponse::NOT_SERVING);
   EXPECT_THAT(Version(), HasSubstr("Request for unknown model: 'g2p-en' is not found"));
-  ASSERT_TRUE(Unload().ok());  // once more is no error
+  ASSERT_TRUE(Unload().ok());  // once more is not an error
   httplib::Client api("127.0.0.1", server_->http_port());
   EXPECT_EQ(api.Get("/v2/models/g2p-en/ready")->status, 503);
   EXPECT_THAT(api.Post("/v2/repository/index", "", "application/json")->body,

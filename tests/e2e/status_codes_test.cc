@@ -280,7 +280,7 @@ TEST_F(HttpRefusalsTest, HaveAReason) {
 
 class EveryMethodTest : public E2eTest {};
 
-// Bytes that are no message, to every method: a status that says so, and never UNKNOWN.
+// Bytes that are not a message, to every method: a status that says so, and never UNKNOWN.
 TEST_F(EveryMethodTest, UnreadableBytesHaveAStatusOfTheirOwn) {
   int num_methods = 0;
   for (const google::protobuf::FileDescriptor* file :

@@ -21,7 +21,7 @@ class AttentionRows {
   AttentionRows(absl::Span<const ops::Tensor> parts, const AttentionLayout& layout)
       : parts_(parts), layout_(layout) {}
 
-  // Appends a row's weights, averaged over heads. Internal if they are no f32 numbers over one or
+  // Appends a row's weights, averaged over heads. Internal if they are not f32 numbers over one or
   // more positions. Rows are to be asked for in ascending order.
   absl::Status Read(int64_t row, std::vector<float>& weights);
 

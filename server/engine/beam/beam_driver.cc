@@ -140,7 +140,7 @@ absl::Status BeamDriver::Advance(size_t first_row, AttentionRows& attention, Bea
     }
   }
   const absl::Status status = request.Advance(candidates_);
-  // The caller did nothing wrong when a model's score is no log-probability.
+  // The caller did nothing wrong when a model's score is not a log-probability.
   return absl::IsInvalidArgument(status) ? absl::InternalError(status.message()) : status;
 }
 

@@ -20,7 +20,7 @@ class LexicalTable {
  public:
   // content: of the file that `config` names; target_size: tokens that the decoder chooses from.
   // InvalidArgument naming the line: not two or three fields, a token that a vocabulary lacks, a
-  // probability that is no finite number. A pair that is there twice counts once, with its first
+  // probability that is not a finite number. A pair that is there twice counts once, with its first
   // probability's place; without probabilities lines count in their order.
   static absl::StatusOr<std::shared_ptr<const LexicalTable>> Read(
       absl::string_view content, const v1::LexicalTableConfig& config,

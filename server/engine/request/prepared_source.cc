@@ -11,7 +11,7 @@
 namespace beamwright::engine {
 namespace {
 
-// What is no number in one request's tensor would come out as INTERNAL, steps later.
+// What is not a number in one request's tensor would come out as INTERNAL, steps later.
 absl::Status CheckFinite(const std::string& field, const ops::Tensor& tensor) {
   if (!ops::IsFloat(tensor.dtype())) {
     return absl::OkStatus();

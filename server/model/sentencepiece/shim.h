@@ -20,7 +20,7 @@ typedef void (*BwSpId)(void* context, int32_t id);
 // A table of functions, so that one symbol is looked up. Handles are thread-safe. `error` and
 // `text` are called at most once, `piece` and `id` once per piece.
 struct BwSpFunctions {
-  // Null, after a call of `error`, if `model` is no model file.
+  // Null, after a call of `error`, if `model` is not a model file.
   void* (*load)(const char* model, size_t size, BwSpText error, void* context);
   void (*unload)(void* handle);
   int32_t (*size)(const void* handle);

@@ -277,7 +277,7 @@ TEST(IrErrorsTest, DocumentsThatTakeMuchMemoryAreRefused) {
     attributes += " a=''";
   }
   ExpectError(Parse(attributes + "/>"), kInvalid, {"too many elements and attributes"});
-  // Blanks between elements are no texts; texts are.
+  // Blanks between elements are not texts; texts are.
   ExpectError(Parse("<net>" + std::string(20 << 20, ' ') + "</net>"), kInvalid, {"no layers"});
   std::string texts = "<net>";
   for (int i = 0; i < 400'000; ++i) {

@@ -1,4 +1,4 @@
-// Files that are no graphs, weights that stand elsewhere, and graphs that compute nothing.
+// Files that are not graphs, weights that stand elsewhere, and graphs that compute nothing.
 #include <stdlib.h>
 
 #include <filesystem>

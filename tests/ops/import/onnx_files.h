@@ -16,8 +16,8 @@ namespace beamwright::ops::fixture {
 std::vector<std::string> OnnxNodeTests();
 std::string OnnxNodeTestFolder(const std::string& test);
 
-// Tensors `<kind>_0.pb`, `<kind>_1.pb`, ... of a folder. Unimplemented where one is no tensor, or
-// of an element type that is not supported.
+// Tensors `<kind>_0.pb`, `<kind>_1.pb`, ... of a folder. Unimplemented where one is not a tensor,
+// or of an element type that is not supported.
 absl::StatusOr<std::vector<Tensor>> ReadTensors(const std::string& folder, const std::string& kind);
 
 // "" if equal, else what differs: exactly for integers and booleans, by the relative and absolute

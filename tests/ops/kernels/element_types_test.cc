@@ -86,7 +86,7 @@ void CheckWrapping() {
     EXPECT_EQ(*RunOne({"Negative", {Tensor::Scalar(kLeast)}}).template data<T>(), kLeast);
     EXPECT_EQ(run("Divide", -7, 2), -4);
   } else {
-    // The largest value is no -1.
+    // The largest value is not -1.
     EXPECT_EQ(run("Divide", kMost, kMost), T{1});
     EXPECT_EQ(run("Mod", kMost - 1, kMost), static_cast<T>(kMost - 1));
   }

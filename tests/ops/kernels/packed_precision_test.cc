@@ -106,7 +106,7 @@ void Scale(Tensor& tensor, float factor) {
 }
 
 TEST_P(Bf16DotProduct, IsTheChainWithBothRoundedAndNoSubnormals) {
-  // Small enough for products and sums that are no normal numbers; and as they come.
+  // Small enough for products and sums that are not normal numbers; and as they come.
   for (const float scale : {1.0f, 1e-18f, 1e-20f, 1e-37f}) {
     for (Case c : Cases()) {
       Scale(c.a, scale);
@@ -147,7 +147,7 @@ TEST(Bf16Dot, LeavesSubnormalsToOthers) {
   EXPECT_GT(tiny, 0);
 }
 
-// Ties go to even, and what is no number stays so.
+// Ties go to even, and what is not a number stays so.
 TEST(RoundToBf16, EdgesOfTheRange) {
   const std::pair<uint32_t, uint16_t> cases[] = {
       {0x3f808000, 0x3f80},  // halfway, even below

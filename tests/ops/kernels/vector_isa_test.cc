@@ -1,5 +1,5 @@
 // Every kernel gives the bits of the plain reference with each instruction set, for ordinary
-// numbers, edges of ranges and what is no number. NaN's own bits are not compared.
+// numbers, edges of ranges and what is not a number. NaN's own bits are not compared.
 #include "ops/base/vector_isa.h"
 
 #include <gtest/gtest.h>

@@ -160,8 +160,8 @@ TEST(LoopControl, TripCountOverSlices) {
   }
 }
 
-// No iteration: what is no state has no last value; a joined output needs its other extents, which
-// may follow from the inputs of the run.
+// No iteration: what is not a state has no last value; a joined output needs its other extents,
+// which may follow from the inputs of the run.
 TEST(LoopControl, OutputsOfNoIteration) {
   const auto run = [](bool last, Shape declared, const std::vector<std::string>& ops) {
     GraphBuilder body;

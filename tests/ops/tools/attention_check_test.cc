@@ -439,7 +439,7 @@ TEST(Check, SaysWhyRowsRunAlone) {
   EXPECT_THAT(CheckText(findings, 2), HasSubstr("run R times a step"));
 }
 
-// The search reorders states itself, so an input for that is no choice of the tokens.
+// The search reorders states itself, so an input for that is not a choice of the tokens.
 TEST(Check, SeesThroughBeamIndices) {
   GraphBuilder graph;
   const Value token = graph.Parameter("token", DType::kI64, {-1});

@@ -14,7 +14,7 @@ namespace beamwright::engine_testing {
 struct AttentionOptions {
   // A second head with the opposite scores: its weights are those of -state.
   bool two_heads = false;
-  // Position 1 of every source gets a weight that is no number.
+  // Position 1 of every source gets a weight that is not a number.
   bool broken = false;
   // The heads' axis joined with the rows': [2 rows, source].
   bool heads_in_rows = false;

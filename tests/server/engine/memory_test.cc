@@ -1,4 +1,4 @@
-// Memory that is refused before it is taken, and scores that are no numbers.
+// Memory that is refused before it is taken, and scores that are not numbers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// A search that is no beam search over tokens goes through the same engine: a prefix search over
+// A search that is not a beam search over tokens goes through the same engine: a prefix search over
 // CTC frames. In a step only some of its requests move on, most steps yield no token, prefixes that
 // become equal are merged, and it is priced and forecast by frames.
 #include "server/engine/request/search_kind.h"

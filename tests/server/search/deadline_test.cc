@@ -104,7 +104,7 @@ TEST(DeadlineTest, NothingIsKnownBeforeTheFirstTokenBehindThePrefix) {
   EXPECT_FALSE(search.Cut(FinishReason::kDeadline)) << "it is done";
 }
 
-// A hypothesis that breaks a promise is no answer, late or not.
+// A hypothesis that breaks a promise is not an answer, late or not.
 TEST(DeadlineTest, WhatDoesNotMeetItsConstraintsIsNotReturned) {
   SearchOptions options;
   options.vocabulary_size = 5;

@@ -86,7 +86,8 @@ class DecoderTest : public ::testing::Test {
   std::unique_ptr<Decoder> decoder_;
 };
 
-// An answer that its protocol cannot send is no success, neither for the client nor in the metrics.
+// An answer that its protocol cannot send is not a success, neither for the client nor in the
+// metrics.
 TEST_F(DecoderTest, AnAnswerThatCannotBeSentIsCountedAsAnError) {
   Caller caller{Method::kModelInfer};
   caller.convert = [](const v1::DecodeResponse& response) {

@@ -99,8 +99,8 @@ TEST_F(MetricsTest, TheEngineCountsWhileGaugesAreRead) {
   EXPECT_TRUE(gauges.waited);
 }
 
-// Equal refusals in a row, then others of the same code, an error that is no refusal, and the first
-// again.
+// Equal refusals in a row, then others of the same code, an error that is not a refusal, and the
+// first again.
 TEST_F(MetricsTest, RefusedSourcesAreCountedByTheirReason) {
   const auto error_of = [](StatusCode code, const char* reason) {
     return ToRpcStatus(status::WithReason(absl::Status(code, "text"), reason));

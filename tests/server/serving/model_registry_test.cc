@@ -332,7 +332,7 @@ TEST_F(ModelRegistryTest, FaultsOfAFolderAreTold) {
   Write(policy, "specific { versions: 1 versions: 7 }");
   EXPECT_THAT(poll(), HasSubstr("model one version 7 cannot be served: "));
   EXPECT_THAT(told, ElementsAre("one bad"));
-  // What stands in its place and is no file, until it is gone.
+  // What stands in its place and is not a file, until it is gone.
   fs::remove(repository_ + "/" + policy);
   fs::create_directory(repository_ + "/" + policy);
   EXPECT_THAT(poll(), HasSubstr("not a regular file"));
