@@ -97,6 +97,13 @@ def test_the_beam_unfolds(page, server):
         page.get_by_role("button", name="Step back").click()
 
 
+def test_the_answer_is_chosen_where_the_search_went_on_without_it(page):
+    decode(page, source="internationalization", beam_size=5, n_best=3)
+    assert "Step 18 of 18" in page.locator(".position").inner_text()
+    best = page.locator(".answer td.mono").first.inner_text()
+    assert page.locator(".beam-detail dd").first.inner_text() in (best, best + " </s>")
+
+
 def test_the_tree_by_keyboard(page):
     decode(page, source="tomato", beam_size=5, n_best=5)
     tree = page.get_by_role("application")

@@ -89,8 +89,8 @@ export function heatMap(hypothesis, labels, name) {
       return cell;
     })));
   const head = el('tr', {}, el('td'), labels.map((label) => el('th', { scope: 'col' }, label)));
-  return el('div.scroll-x', { tabindex: 0, role: 'region', 'aria-label': `Weights: ${name}` },
-    el('table.heatmap', {}, el('caption', {}, 'Each row is a token of the answer; the columns say how much it looked at each position of the source.'),
-      el('thead', {}, head), el('tbody', {}, body)),
+  return el('div', {}, el('p.help', {}, 'Each row is a token of the answer; the columns say how much it looked at each position of the source.'),
+    el('div.scroll-x', { tabindex: 0, role: 'region', 'aria-label': `Weights: ${name}` },
+      el('table.heatmap', {}, el('thead', {}, head), el('tbody', {}, body))),
     shown < rows ? el('p.help', {}, `The first ${shown} of ${rows} tokens.`) : null);
 }

@@ -77,9 +77,18 @@ export class BeamView {
     this.position.textContent = `${text}: ${count('live')} live, ${count('finished')} finished` + (dropped ? `, ${dropped} dropped` : '');
     this.slider.setAttribute('aria-valuetext', this.position.textContent);
     if (scroll) this.#reveal(this.step, null);
-    if (!this.selected || this.selected.step > this.step) this.select(nodes.find((node) => node.best) ?? nodes[0], false);
+    if (!this.selected || this.selected.step > this.step) this.select(this.#answerAt(this.step) ?? nodes[0], false);
     this.#fillTable(nodes);
     this.draw();
+  }
+
+  // The answer's hypothesis, as far as it has come by then.
+  #answerAt(step) {
+    for (let at = step; at >= 0; --at) {
+      const node = this.search.steps[at].find((one) => one.best);
+      if (node) return node;
+    }
+    return null;
   }
 
   select(node, say = true) {

@@ -4,7 +4,7 @@ import { el } from './dom.js';
 // Asked for by the page itself, which draws it.
 const OWN = ['lattice'];
 // There the answer stands below the form: groups are closed, so that it is near.
-const NARROW = matchMedia('(max-width: 800px)');
+const NARROW = matchMedia('(max-width: 900px)');
 
 const MESSAGES = {
   'beamwright.v1.TargetTokens': 'tokens',
