@@ -1,7 +1,5 @@
 #include "server/http/rest.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -17,9 +15,9 @@
 #include "server/http/paths.h"
 #include "server/http/replies.h"
 #include "server/http/repository_json.h"
+#include "server/http/request_json.h"
 #include "server/http/status_json.h"
 #include "server/http/stream_reply.h"
-#include "server/model/strict_json.h"
 #include "server/serving/scorer.h"
 #include "server/status/error_details.h"
 #include "server/status/fault.h"
@@ -54,13 +52,7 @@ template <typename Request>
 absl::StatusOr<Request> ParseBody(const std::string& body, const std::string& model,
                                   const std::string& version) {
   Request request;
-  if (const auto status = google::protobuf::util::JsonStringToMessage(body, &request);
-      !status.ok()) {
-    return Invalid(
-        "the body is not a valid ", Request::descriptor()->full_name(),
-        " in JSON form: ", absl::string_view(status.message().data(), status.message().size()));
-  }
-  BW_RETURN_IF_ERROR(model::CheckStrictJson(body));
+  BW_RETURN_IF_ERROR(ReadRequest(body, request));
   BW_RETURN_IF_ERROR(TakeName("model", model, *request.mutable_model()));
   if (!version.empty()) {
     BW_RETURN_IF_ERROR(TakeName("version", version, *request.mutable_version()));

@@ -1,0 +1,276 @@
+#include "server/http/request_json.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "ops/base/rapidjson.h"
+#include "ops/base/status.h"
+#include "server/model/rules.h"
+#include "server/model/strict_json.h"
+#include "server/status/fault.h"
+
+namespace beamwright::http {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using Json = rapidjson::Value;
+
+// Names are cut at this before they are compared or shown.
+constexpr size_t kLongestName = 64;
+constexpr size_t kMostFaults = 20;
+
+std::string TextOf(const Json& value) { return {value.GetString(), value.GetStringLength()}; }
+
+std::string Shown(const std::string& text) {
+  return absl::StrCat("'", absl::Utf8SafeCEscape(text.substr(0, kLongestName)),
+                      text.size() > kLongestName ? "..." : "", "'");
+}
+
+// How many characters have to be inserted, removed or replaced.
+size_t Distance(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0u : 1u)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+const FieldDescriptor* Find(const Descriptor& type, const std::string& name) {
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (field.name() == name || field.json_name() == name) {
+      return &field;
+    }
+  }
+  return nullptr;
+}
+
+// Where a field of this name is in the messages of the request: "options.beam_size". Empty if
+// nowhere.
+std::string PlaceOf(const Descriptor& type, const std::string& name, const std::string& path) {
+  if (const FieldDescriptor* const field = Find(type, name); field != nullptr) {
+    return path + field->name();
+  }
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    // A message of another package, or one in itself, is not looked into.
+    if (field.message_type() != nullptr && !field.is_map() && field.message_type() != &type &&
+        field.message_type()->file()->package() == type.file()->package()) {
+      std::string found =
+          PlaceOf(*field.message_type(), name,
+                  absl::StrCat(path, field.name(), field.is_repeated() ? "[]" : "", "."));
+      if (!found.empty()) {
+        return found;
+      }
+    }
+  }
+  return "";
+}
+
+// The field of the type whose name is nearest, if it is near.
+const FieldDescriptor* Nearest(const Descriptor& type, const std::string& name) {
+  const FieldDescriptor* nearest = nullptr;
+  size_t least = name.size() < 4 ? 2 : name.size() < 9 ? 3 : 4;  // what is nearer is near
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    const size_t distance =
+        std::min(Distance(name, field.name()), Distance(name, field.json_name()));
+    if (distance < least) {
+      least = distance;
+      nearest = &field;
+    }
+  }
+  return nearest;
+}
+
+// Looks through a request that protobuf refuses.
+class Examiner {
+ public:
+  Examiner(const Descriptor& request, rapidjson::Document& document)
+      : request_(request), document_(document) {}
+
+  void Examine() { Message(request_, document_, ""); }
+  const status::Faults& faults() const { return faults_; }
+  // Short names were replaced by those that protobuf knows.
+  bool has_changed() const { return has_changed_; }
+
+ private:
+  template <typename... Pieces>
+  void Add(const std::string& path, const Pieces&... pieces) {
+    if (faults_.size() < kMostFaults) {
+      faults_.Add(path, pieces...);
+    }
+  }
+
+  void Message(const Descriptor& type, Json& value, const std::string& path) {
+    if (!value.IsObject()) {
+      Add(path, path.empty() ? "the body is not a JSON object" : "is not a JSON object");
+      return;
+    }
+    for (auto& member : value.GetObject()) {
+      const std::string name = TextOf(member.name);
+      if (const FieldDescriptor* const field = Find(type, name); field != nullptr) {
+        Field(*field, member.value, absl::StrCat(path, path.empty() ? "" : ".", field->name()));
+      } else {
+        Unknown(type, name, path);
+      }
+    }
+  }
+
+  void Unknown(const Descriptor& type, const std::string& name, const std::string& path) {
+    const std::string prefix = path.empty() ? "" : path + ".";
+    std::string meant;
+    if (name.size() <= kLongestName) {
+      if (const FieldDescriptor* const near = Nearest(type, name); near != nullptr) {
+        meant = prefix + near->name();
+      } else {
+        meant = PlaceOf(request_, name, "");
+      }
+    }
+    Add(path, Shown(name), " is not a field of ", type.name(),
+        meant.empty() ? "" : absl::StrCat("; '", meant, "' is"));
+  }
+
+  void Field(const FieldDescriptor& field, Json& value, const std::string& path) {
+    if (value.IsNull()) {
+      return;  // as if it were not there
+    }
+    if (field.is_map()) {
+      Map(field, value, path);
+    } else if (!field.is_repeated()) {
+      Single(field, value, path);
+    } else if (!value.IsArray()) {
+      Add(path, "is not a list");
+    } else {
+      for (rapidjson::SizeType i = 0; i < value.Size() && faults_.size() < kMostFaults; ++i) {
+        Single(field, value[i], absl::StrCat(path, "[", i, "]"));
+      }
+    }
+  }
+
+  void Map(const FieldDescriptor& field, Json& value, const std::string& path) {
+    if (!value.IsObject()) {
+      Add(path, "is not a JSON object");
+      return;
+    }
+    const FieldDescriptor& element = *field.message_type()->map_value();
+    for (auto& member : value.GetObject()) {
+      Single(element, member.value, absl::StrCat(path, "['", TextOf(member.name), "']"));
+    }
+  }
+
+  void Single(const FieldDescriptor& field, Json& value, const std::string& path) {
+    switch (field.cpp_type()) {
+      case FieldDescriptor::CPPTYPE_MESSAGE:
+        if (field.message_type()->file()->package() == "google.protobuf") {
+          return;  // has a JSON form of its own
+        }
+        return Message(*field.message_type(), value, path);
+      case FieldDescriptor::CPPTYPE_ENUM:
+        return Enum(*field.enum_type(), value, path);
+      case FieldDescriptor::CPPTYPE_STRING:
+        if (!value.IsString()) {
+          Add(path, "is not a string");
+        }
+        return;
+      case FieldDescriptor::CPPTYPE_BOOL:
+        if (!value.IsBool()) {
+          Add(path, "is not true or false");
+        }
+        return;
+      case FieldDescriptor::CPPTYPE_FLOAT:
+      case FieldDescriptor::CPPTYPE_DOUBLE:
+        return Number(value, path, false);
+      default:
+        return Number(value, path, true);
+    }
+  }
+
+  // Numbers may be written as strings.
+  void Number(const Json& value, const std::string& path, bool is_whole) {
+    double number = value.IsNumber() ? value.GetDouble() : 0;
+    if (!value.IsNumber() && !(value.IsString() && absl::SimpleAtod(TextOf(value), &number))) {
+      Add(path, value.IsString() ? Shown(TextOf(value)) + " " : "", "is not a number");
+    } else if (is_whole && number != std::floor(number)) {
+      Add(path, number, " is not a whole number");
+    } else if (is_whole && std::abs(number) > 9.3e18) {
+      Add(path, number, " is too large");
+    }
+  }
+
+  void Enum(const google::protobuf::EnumDescriptor& type, Json& value, const std::string& path) {
+    if (value.IsInt() || (value.IsString() && type.FindValueByName(TextOf(value)) != nullptr)) {
+      return;
+    }
+    const google::protobuf::EnumValueDescriptor* const meant =
+        value.IsString() ? model::FindEnumValue(&type, TextOf(value)) : nullptr;
+    if (meant == nullptr) {
+      Add(path, value.IsString() ? Shown(TextOf(value)) + " " : "", "is not one of ",
+          model::EnumNames(&type));
+      return;
+    }
+    value.SetString(meant->name().data(), static_cast<rapidjson::SizeType>(meant->name().size()),
+                    document_.GetAllocator());
+    has_changed_ = true;
+  }
+
+  const Descriptor& request_;
+  rapidjson::Document& document_;
+  status::Faults faults_;
+  bool has_changed_ = false;
+};
+
+std::string Written(const rapidjson::Document& document) {
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
+  document.Accept(writer);
+  return {buffer.GetString(), buffer.GetSize()};
+}
+
+}  // namespace
+
+absl::Status ReadRequest(const std::string& body, google::protobuf::Message& request) {
+  using google::protobuf::util::JsonStringToMessage;
+  auto status = JsonStringToMessage(body, &request);
+  if (!status.ok()) {
+    // Only now, since what clients send as protobuf writes it is read once.
+    rapidjson::Document document;
+    constexpr unsigned kFlags = rapidjson::kParseIterativeFlag | rapidjson::kParseFullPrecisionFlag;
+    document.Parse<kFlags>(body.data(), body.size());
+    if (document.HasParseError()) {
+      return Invalid("the body is not JSON: at byte ", document.GetErrorOffset(), ": ",
+                     rapidjson::GetParseError_En(document.GetParseError()));
+    }
+    Examiner examiner(*request.GetDescriptor(), document);
+    examiner.Examine();
+    BW_RETURN_IF_ERROR(status::OkOrInvalid(examiner.faults()));
+    if (examiner.has_changed()) {
+      request.Clear();
+      status = JsonStringToMessage(Written(document), &request);
+    }
+  }
+  if (!status.ok()) {
+    return Invalid(
+        "the body is not a valid ", request.GetDescriptor()->full_name(),
+        " in JSON form: ", absl::string_view(status.message().data(), status.message().size()));
+  }
+  return model::CheckStrictJson(body);
+}
+
+}  // namespace beamwright::http
