@@ -83,6 +83,10 @@ class SentencePieceCodec : public CodecBase {
 
   int32_t TokenId(const std::string& token) const override { return model_->Find(token); }
 
+  std::string TokenText(int32_t id) const override {
+    return id >= 0 && id < size() ? model_->Piece(id) : absl::StrCat("<", id, ">");
+  }
+
   int size() const override { return model_->size(); }
 
  private:

@@ -103,6 +103,12 @@ int SentencePieceModel::size() const { return functions_.size(handle_); }
 
 int SentencePieceModel::unknown_id() const { return functions_.unknown_id(handle_); }
 
+std::string SentencePieceModel::Piece(int id) const {
+  std::string piece;
+  functions_.piece(handle_, id, Assign, &piece);
+  return piece;
+}
+
 int SentencePieceModel::Find(const std::string& piece) const {
   // The library answers with the unknown piece for whatever it lacks.
   const int id = functions_.find(handle_, piece.data(), piece.size());

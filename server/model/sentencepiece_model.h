@@ -27,6 +27,8 @@ class SentencePieceModel {
   int unknown_id() const;
   // -1 if there is no such piece.
   int Find(const std::string& piece) const;
+  // id: in [0, size()).
+  std::string Piece(int id) const;
 
   // Ids of `text`. InvalidArgument if the library fails.
   absl::StatusOr<std::vector<int>> Encode(const std::string& text) const;

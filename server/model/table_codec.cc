@@ -99,6 +99,13 @@ class TableCodec : public CodecBase {
     return number && id >= 0 && (size_ == 0 || id < size_) ? id : -1;
   }
 
+  std::string TokenText(int32_t id) const override {
+    if (vocabulary_.has_value() && id >= 0 && id < size_) {
+      return vocabulary_->token(id);
+    }
+    return vocabulary_.has_value() ? absl::StrCat("<", id, ">") : absl::StrCat(id);
+  }
+
   int size() const override { return size_; }
 
  private:

@@ -45,6 +45,9 @@ class TextCodec {
   // included; -1 if there is no such token.
   virtual int32_t TokenId(const std::string& token) const = 0;
 
+  // The other way: a token as the vocabulary writes it; as Decode where the id is outside.
+  virtual std::string TokenText(int32_t id) const = 0;
+
   // Number of ids; 0 where the side has no vocabulary.
   virtual int size() const = 0;
   // Ids of the configured special tokens; -1 where not configured.

@@ -81,6 +81,9 @@ BeamSearch::BeamSearch(const SearchOptions& options)
   choice_.living.reserve(beam_size);
   choice_.finishing.reserve(beam_size);
   choice_.best_ends.resize(lists_.size());
+  if (options.trace > 0) {
+    trace_ = std::make_unique<SearchTrace>(options);
+  }
   PrepareStep();
 }
 
@@ -168,9 +171,16 @@ absl::Status BeamSearch::Advance(absl::Span<const RowCandidates> rows) {
 
 absl::Status BeamSearch::Choose(absl::Span<const RowCandidates> rows) {
   choice_.Clear();
-  Step step(options_, pipeline_, absl::MakeSpan(rows_), history_.num_steps());
+  Step step(options_, pipeline_, absl::MakeSpan(rows_), history_.num_steps(), trace_.get());
   step.SetCandidates(rows);
-  return strategies_.At(num_generated()).Choose(step, choice_);
+  if (trace_ != nullptr) {
+    StartTrace();
+  }
+  BW_RETURN_IF_ERROR(strategies_.At(num_generated()).Choose(step, choice_));
+  if (trace_ != nullptr) {
+    EndTrace(step);
+  }
+  return absl::OkStatus();
 }
 
 void BeamSearch::RecordTopTokens(absl::Span<const RowCandidates> rows) {
@@ -233,6 +243,10 @@ ListEntry BeamSearch::MakeEntry(const Pair& pair, FinishReason reason) const {
   entry.sum = pair.sum;
   entry.reward = pair.reward;
   entry.reason = reason;
+  if (trace_ != nullptr) {
+    entry.traced = trace_->NumberOf(pair);
+    trace_->SetScore(entry.traced, entry.score);
+  }
   return entry;
 }
 
@@ -240,8 +254,12 @@ void BeamSearch::Enter(const Pair& pair, FinishReason reason, int live_slot) {
   const ListEntry entry = MakeEntry(pair, reason);
   List& list = ListOf(options_.sampling.kind == Sampling::kNone ? pair.group : 0);
   list.num_finished += live_slot < 0 ? 1 : 0;
+  Fate fate = Fate::kScoreThreshold;
   if (entry.score >= options_.score_threshold) {
-    list.best.Enter(pair, entry, live_slot, history_);
+    fate = list.best.Enter(pair, entry, live_slot, history_) ? Fate::kAnswer : Fate::kNotListed;
+  }
+  if (trace_ != nullptr) {
+    trace_->SetFate(entry.traced, fate);
   }
 }
 
@@ -252,8 +270,13 @@ absl::Status BeamSearch::CutRows() {
     if (pipeline_.MayBeCut(static_cast<int>(row))) {
       Enter(choice_.living[row], FinishReason::kLength, static_cast<int>(row));
       any = true;
-    } else if (unmet.empty()) {
+      continue;
+    }
+    if (unmet.empty()) {
       unmet = pipeline_.CuttingOptions(static_cast<int>(row));
+    }
+    if (trace_ != nullptr) {
+      trace_->SetFate(trace_->NumberOf(choice_.living[row]), Fate::kIncomplete);
     }
   }
   if (!any) {
@@ -338,6 +361,9 @@ bool BeamSearch::MayStop(size_t index, double best_total) const {
 
 void BeamSearch::End() {
   done_ = true;
+  if (trace_ != nullptr) {
+    FinishTrace();
+  }
   tokens_.clear();
   parents_.clear();
   rows_.clear();

@@ -36,6 +36,7 @@
 #define BEAMWRIGHT_SERVER_SEARCH_BEAM_SEARCH_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -120,6 +121,9 @@ class BeamSearch final : public RowSearch {
   // Hypotheses that chose an end token so far, those that left the n-best list included.
   int64_t num_finished() const { return num_finished_; }
 
+  // Null unless the options ask for it; complete once the search is done.
+  const SearchTrace* trace() const { return trace_.get(); }
+
   // The n-best list, best first (samples: in the order of their numbers), its tokens and
   // log-probabilities gathered along the paths. FailedPrecondition before done(); Internal if the
   // paths are not those of this search.
@@ -151,6 +155,9 @@ class BeamSearch final : public RowSearch {
   // The options that may have left nothing to choose, for a message.
   std::string BarringOptions() const;
 
+  void StartTrace();
+  void EndTrace(const Step& step);
+  void FinishTrace();
   void RecordTopTokens(absl::Span<const RowCandidates> rows);
   void AddStep();
   ListEntry MakeEntry(const Pair& pair, FinishReason reason) const;
@@ -183,6 +190,7 @@ class BeamSearch final : public RowSearch {
   std::vector<size_t> top_starts_;    // a step's first element in top_tokens_
 
   Choice choice_;  // of the last step
+  std::unique_ptr<SearchTrace> trace_;
 };
 
 }  // namespace beamwright::search

@@ -51,6 +51,7 @@ absl::StatusOr<Hypothesis> BeamSearch::CollectOne(const ListEntry& entry,
   hypothesis.reward = entry.reward;
   hypothesis.coverage = entry.coverage;
   hypothesis.score = entry.score;
+  hypothesis.traced = entry.traced;
   hypothesis.reason = entry.reason;
   hypothesis.tokens.reserve(static_cast<size_t>(entry.length));
   hypothesis.token_log_probs.reserve(static_cast<size_t>(entry.length));

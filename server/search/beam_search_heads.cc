@@ -19,7 +19,11 @@ bool BeamSearch::Cut(FinishReason reason) {
     any = true;
     const Pair& pair = choice_.living[row];
     const ListEntry entry = MakeEntry(pair, reason);
-    if (entry.score >= options_.score_threshold) {
+    const bool is_listed = entry.score >= options_.score_threshold;
+    if (trace_ != nullptr) {
+      trace_->SetFate(entry.traced, is_listed ? Fate::kNotListed : Fate::kScoreThreshold);
+    }
+    if (is_listed) {
       const size_t list = lists_.size() == 1 ? 0 : static_cast<size_t>(pair.group);
       NBestList& into = is_random ? lists_[list].best : cut[list];
       into.Enter(pair, entry, static_cast<int>(row), history_);

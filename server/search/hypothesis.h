@@ -42,6 +42,7 @@ struct Hypothesis {
   std::vector<double> member_sums;  // likewise by decoder of an ensemble
   // Sum, reward and weighted scorers' sums after word reward and length penalty, plus coverage.
   double score = 0;
+  int traced = -1;  // the number of its last token's candidate in the trace
   FinishReason reason = FinishReason::kEos;
 };
 

@@ -19,18 +19,18 @@ int NBestList::Compare(const Pair& pair, const ListEntry& own, const ListEntry& 
   return order != 0 ? order : pair.token - history.token(last, other.slot);
 }
 
-void NBestList::Enter(const Pair& pair, ListEntry entry, int live_slot, SlotHistory& history) {
+bool NBestList::Enter(const Pair& pair, ListEntry entry, int live_slot, SlotHistory& history) {
   entry.length = history.num_steps();
   const auto place = std::partition_point(
       entries_.begin(), entries_.end(),
       [&](const ListEntry& other) { return Compare(pair, entry, other, history) >= 0; });
   const bool is_full = full();
   if (is_full && place == entries_.end()) {
-    return;
+    return false;
   }
   // Two groups of a search may find the same hypothesis.
   if (place != entries_.begin() && Compare(pair, entry, *(place - 1), history) == 0) {
-    return;
+    return false;
   }
   const auto offset = place - entries_.begin();
   entry.slot = live_slot;
@@ -42,6 +42,7 @@ void NBestList::Enter(const Pair& pair, ListEntry entry, int live_slot, SlotHist
     entries_.pop_back();
   }
   entries_.insert(entries_.begin() + offset, entry);
+  return true;
 }
 
 void NBestList::Append(const NBestList& other) {

@@ -34,6 +34,7 @@ struct ListEntry {
   double coverage = 0;
   int length = 0;  // steps, the prefix's included
   int slot = 0;
+  int traced = -1;  // its number in the search's trace
   FinishReason reason = FinishReason::kEos;
 };
 
@@ -47,8 +48,8 @@ class NBestList {
 
   // Puts the pair, which the last step of the history is about, on the list if it belongs there.
   // live_slot: where the pair stands already; -1: it gets one of the list's slots. entry.length and
-  // entry.slot are set here.
-  void Enter(const Pair& pair, ListEntry entry, int live_slot, SlotHistory& history);
+  // entry.slot are set here. False: it does not belong there.
+  bool Enter(const Pair& pair, ListEntry entry, int live_slot, SlotHistory& history);
 
   // Puts the entries of `other`, which stand behind all of this list, at its end while it is not
   // full.

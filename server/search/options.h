@@ -128,6 +128,7 @@ struct SearchOptions {
   std::vector<ScorerWeight> scorers;  // at most kMaxScorers; what they say comes with candidates
   int num_members = 0;                // > 0: decoders of an ensemble; candidates have their scores
   int num_top_tokens = 0;             // alternatives recorded for each token of an answer
+  int trace = 0;  // > 0: the search records its steps, with so many dropped candidates of each
 };
 
 // Options that do not go together, by the names of the fields of DecodeOptions.

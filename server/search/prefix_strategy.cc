@@ -44,6 +44,12 @@ absl::Status PrefixStrategy::Choose(Step& step, Choice& choice) {
     return Barred("fusion", step);
   }
   pair.group = -1;
+  if (step.trace() != nullptr) {
+    pair.rank_score = pair.log_prob;
+    pair.rank = row.base + static_cast<double>(pair.log_prob);
+    step.trace()->Note(pair, 0, Fate::kKept, {});
+    pair.rank = 0;
+  }
   choice.living.push_back(pair);
   return absl::OkStatus();
 }

@@ -12,6 +12,7 @@
 #include "server/search/options.h"
 #include "server/search/row_pipeline.h"
 #include "server/search/row_search.h"
+#include "server/search/search_trace.h"
 
 namespace beamwright::search {
 
@@ -55,15 +56,17 @@ inline float RankScore(const RowCandidates& row, size_t candidate) {
 // Views of what the search holds; made anew for each step.
 class Step {
  public:
-  // number: steps made before this one. The options' end tokens are ascending and distinct.
+  // number: steps made before this one. The options' end tokens are ascending and distinct. trace:
+  // null, or what strategies tell of pairs.
   Step(const SearchOptions& options, const RowPipeline& pipeline, absl::Span<LiveRow> rows,
-       int number)
-      : options_(options), pipeline_(pipeline), rows_(rows), number_(number) {}
+       int number, SearchTrace* trace = nullptr)
+      : options_(options), pipeline_(pipeline), rows_(rows), number_(number), trace_(trace) {}
 
   const SearchOptions& options() const { return options_; }
   const RowPipeline& pipeline() const { return pipeline_; }
   absl::Span<LiveRow> rows() const { return rows_; }
   int number() const { return number_; }
+  SearchTrace* trace() const { return trace_; }
   // Tokens of each row behind the target prefix.
   int num_generated() const {
     return number_ - static_cast<int>(options_.constraints.prefix.size());
@@ -96,6 +99,7 @@ class Step {
   const RowPipeline& pipeline_;
   absl::Span<LiveRow> rows_;
   int number_;
+  SearchTrace* trace_;
   absl::Span<const RowCandidates> candidates_;
   bool forced_end_ = false;
 };
@@ -148,19 +152,29 @@ template <typename Next>
 void TakeBest(const Step& step, int size, int group, Next next, Choice& choice) {
   const size_t already = choice.living.size();
   const bool gives_rewards = step.pipeline().gives_rewards();
+  const auto note = [&](const Pair& pair, Fate fate) {
+    if (step.trace() != nullptr) {
+      step.trace()->Note(pair, group, fate, choice.living);
+    }
+  };
   Pair pair;
   double lowest = 0;
+  Fate others = Fate::kBeam;
   for (int rank = 0; choice.living.size() - already < static_cast<size_t>(size) && next(pair);
        ++rank) {
     lowest = rank == 0 ? pair.rank - step.options().beam_threshold : lowest;
+    pair.group = group;
     if (pair.rank < lowest) {
-      return;
+      others = Fate::kBeamThreshold;
+      note(pair, others);
+      break;
     }
     const bool ends = step.IsEnd(pair.token);
     if (ends && rank >= size) {
+      note(pair, Fate::kEndBelowBeam);
       continue;
     }
-    pair.group = group;
+    note(pair, ends ? Fate::kAnswer : Fate::kKept);
     if (gives_rewards) {
       pair.reward += step.pipeline().Reward(pair.parent, pair.token, pair.log_prob);
     }
@@ -169,8 +183,13 @@ void TakeBest(const Step& step, int size, int group, Next next, Choice& choice) 
       choice.best_ends[choice.best_ends.size() == 1 ? 0 : static_cast<size_t>(group)] = true;
     }
     if (ends && size == 1) {
-      return;  // greedy search ends here
+      break;  // greedy search ends here
     }
+  }
+  while (step.trace() != nullptr && step.trace()->WantsMore(group) && next(pair)) {
+    pair.group = group;
+    const bool ends = step.IsEnd(pair.token);
+    note(pair, ends && others == Fate::kBeam ? Fate::kEndBelowBeam : others);
   }
 }
 

@@ -88,6 +88,7 @@ class Reader {
     search.num_groups = merged_.diverse_groups();
     search.diversity_penalty = merged_.diversity_penalty();
     search.num_top_tokens = merged_.top_tokens();
+    search.trace = merged_.trace();
     search.coverage_penalty = merged_.coverage_penalty();
     search.may_be_cut = merged_.deadline_result() == v1::DEADLINE_RESULT_BEST_SO_FAR;
     CheckAttention(model_, merged_.coverage_penalty(), merged_.attention(), faults_);

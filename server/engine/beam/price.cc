@@ -72,6 +72,9 @@ int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& option
   for (int member = 0; member < parts.num_members(); ++member) {
     bytes += DecoderBytes(parts.decoder(member), options.beam_size, source_length);
   }
+  if (options.trace > 0) {
+    bytes += search::SearchTrace::MaxBytes(options);
+  }
   if (options.coverage_penalty > 0) {
     bytes += 2 * int64_t{sizeof(double)} * options.beam_size * source_length;
   }

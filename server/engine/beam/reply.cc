@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/time/clock.h"
+#include "server/engine/beam/trace_reply.h"
 
 namespace beamwright::engine {
 namespace {
@@ -93,6 +94,9 @@ v1::Decoded MakeReply(const BeamRequest& request,
   }
   if (request.wants_lattice) {
     AddLattice(request.search->history(), request.beam_size, *decoded.mutable_lattice());
+  }
+  if (request.search->trace() != nullptr) {
+    AddTrace(*request.search, request.model->target(), hypotheses, *decoded.mutable_trace());
   }
   FillCommon(request, decoded);
   decoded.set_steps(request.search->num_steps());

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <random>
 
 #include "absl/synchronization/blocking_counter.h"
@@ -283,6 +284,78 @@ TEST_F(EngineOptionsTest, TheLatticeHoldsEveryAnswer) {
   }
   options.set_max_length(65536);
   EXPECT_THAT(Decode(options).status().message(), HasSubstr("options.lattice"));
+}
+
+// The tokens that lead to each candidate of the answer, by its place there.
+std::map<int, std::vector<int32_t>> AnswersOf(const v1::SearchTrace& trace) {
+  std::map<int, std::vector<int32_t>> answers;
+  std::vector<std::vector<int32_t>> rows(1);
+  for (const v1::TraceStep& step : trace.steps()) {
+    std::map<int, std::vector<int32_t>> next;
+    EXPECT_EQ(step.rows_size(), static_cast<int>(rows.size()));
+    for (const v1::TraceCandidate& candidate : step.candidates()) {
+      std::vector<int32_t> tokens = rows.at(static_cast<size_t>(candidate.row()));
+      tokens.push_back(candidate.token());
+      EXPECT_EQ(candidate.has_next_row(), candidate.fate() == v1::TRACE_FATE_KEPT);
+      EXPECT_EQ(candidate.answer() > 0, candidate.fate() == v1::TRACE_FATE_ANSWER);
+      if (candidate.has_next_row()) {
+        next[candidate.next_row()] = tokens;
+      } else if (candidate.answer() > 0) {
+        EXPECT_TRUE(answers.emplace(candidate.answer(), tokens).second);
+      }
+    }
+    rows.clear();
+    for (const auto& [row, tokens] : next) {
+      EXPECT_EQ(row, static_cast<int>(rows.size()));
+      rows.push_back(tokens);
+    }
+  }
+  return answers;
+}
+
+TEST_F(EngineOptionsTest, TheTraceLeadsToEveryAnswer) {
+  for (const v1::Sampling sampling :
+       {v1::SAMPLING_NONE, v1::SAMPLING_RANDOM, v1::SAMPLING_WITHOUT_REPLACEMENT}) {
+    v1::DecodeOptions options;
+    options.set_beam_size(4);
+    options.set_n_best(4);
+    options.set_sampling(sampling);
+    const auto plain = Decode(options);
+    options.set_trace(3);
+    const auto decoded = Decode(options);
+    ASSERT_TRUE(plain.ok() && decoded.ok()) << decoded.status();
+    EXPECT_FALSE(plain->has_trace());
+    EXPECT_FALSE(decoded->trace().truncated());
+    EXPECT_EQ(decoded->trace().steps_size(), decoded->steps());
+    const std::map<int, std::vector<int32_t>> answers = AnswersOf(decoded->trace());
+    ASSERT_EQ(static_cast<int>(answers.size()), decoded->hypotheses_size());
+    for (const auto& [place, tokens] : answers) {
+      const v1::Hypothesis& hypothesis = decoded->hypotheses(place - 1);
+      EXPECT_EQ(hypothesis.SerializeAsString(), plain->hypotheses(place - 1).SerializeAsString());
+      EXPECT_THAT(hypothesis.tokens(), ElementsAreArray(tokens));
+      for (const int32_t token : tokens) {
+        EXPECT_EQ(decoded->trace().token_texts().count(token), 1u);
+      }
+    }
+  }
+}
+
+TEST_F(EngineOptionsTest, ALongTraceIsCut) {
+  v1::DecodeOptions options;
+  options.set_beam_size(8);
+  options.set_stop(v1::STOP_MODE_NEVER);
+  options.set_max_length(2000);
+  options.set_min_length(2000);
+  options.set_trace(1024);
+  const auto decoded = Decode(options);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_TRUE(decoded->trace().truncated());
+  EXPECT_LT(decoded->trace().steps_size(), decoded->steps());
+  EXPECT_GT(decoded->trace().steps_size(), 10);
+  EXPECT_LT(decoded->trace().ByteSizeLong(), size_t{2} << 20);
+  options.clear_trace();
+  EXPECT_EQ(decoded->hypotheses(0).SerializeAsString(),
+            Decode(options)->hypotheses(0).SerializeAsString());
 }
 
 TEST_F(EngineOptionsTest, EqualSeedsGiveEqualSamples) {
