@@ -67,6 +67,7 @@ constexpr Range kRanges[] = {
     {"top_p", 0.000001, 1, "outside [1e-06, 1] of the probability"},
     {"min_p", 0, 1, "outside [0, 1]"},
     {"top_tokens", 0, 64, "outside [0, 64] tokens"},
+    {"trace", 0, 1024, "outside [0, 1024] candidates"},
 };
 // Bounded on one side or on none.
 constexpr const char* kOpenRanges[] = {"score_threshold", "beam_threshold", "top_k", "seed"};
