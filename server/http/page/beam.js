@@ -265,7 +265,7 @@ function fateText(node) {
 function describe(node, separator) {
   const pairs = [['hypothesis', textOf(node, separator)], ['token', `${node.label} (${node.token})`],
     ['log-prob', short(node.logProb)], ['sum', short(node.sum)],
-    ...(node.parts ?? []).map(([name, value]) => [name, short(value)]), ['then', fateText(node)]];
+    ...(node.parts ?? []).map(([name, value]) => [name, typeof value === 'string' ? value : short(value)]), ['then', fateText(node)]];
   return [el('dl', {}, pairs.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value))))];
 }
 

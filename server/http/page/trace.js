@@ -27,9 +27,9 @@ function partsOf(candidate, row, scorers) {
     ['added to the token', bonus], ['diversity', candidate.diversity],
     ...scorers.map((name, index) => [`${name} log-prob`, candidate.scorer_log_probs?.[index]])].filter(([, value]) => value);
   parts.push(['rank score', Number(candidate.rank_score)]);
-  if (candidate.rank) parts.push(['rank', candidate.rank]);
+  if (candidate.rank) parts.push(['rank', String(candidate.rank)]);
   if (candidate.score !== undefined && candidate.score !== null) parts.push(['score', candidate.score]);
-  if (candidate.answer) parts.push(['place in the answer', candidate.answer]);
+  if (candidate.answer) parts.push(['place in the answer', String(candidate.answer)]);
   return parts;
 }
 
