@@ -16,6 +16,10 @@
 
 namespace beamwright::ops {
 
+// Bits of an f32: all but the sign, which order as magnitudes do, NaN above infinity; and infinity.
+inline constexpr int32_t kMagnitudeBits = 0x7fffffff;
+inline constexpr int32_t kInfinityBits = 0x7f800000;
+
 // a * b + c, rounded once: an instruction where the CPU has one, a slow call where it has none, the
 // same bits in both.
 BW_ALWAYS_INLINE inline float FusedMultiplyAdd(float a, float b, float c) {

@@ -29,11 +29,10 @@ BW_ALWAYS_INLINE inline float Term(float x) {
   return is_zero ? 0.0f : term;
 }
 
-constexpr int32_t kMagnitude = 0x7fffffff;
-constexpr int32_t kInfinityBits = 0x7f800000;
-
 // Integers that are ordered as floats are, -0 below 0; and back.
-BW_ALWAYS_INLINE inline int32_t Ordered(int32_t bits) { return bits ^ (bits >> 31 & kMagnitude); }
+BW_ALWAYS_INLINE inline int32_t Ordered(int32_t bits) {
+  return bits ^ (bits >> 31 & kMagnitudeBits);
+}
 
 // Of integers, since the compiler computes their largest in vectors; of floats it would have to
 // keep the order in which NaNs are met.
@@ -43,7 +42,7 @@ BW_ALWAYS_INLINE inline float BlockMax(const float* x, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     const auto bits = std::bit_cast<int32_t>(x[i]);
     const int32_t ordered = Ordered(bits);
-    const int32_t magnitude = bits & kMagnitude;
+    const int32_t magnitude = bits & kMagnitudeBits;
     largest = ordered > largest ? ordered : largest;
     largest_magnitude = magnitude > largest_magnitude ? magnitude : largest_magnitude;
   }

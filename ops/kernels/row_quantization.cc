@@ -5,12 +5,11 @@
 #include <limits>
 
 #include "ops/base/vector_isa.h"
+#include "ops/kernels/math.h"
 
 namespace beamwright::ops {
 namespace {
 
-constexpr int32_t kMagnitude = 0x7fffffff;
-constexpr int32_t kInfinityBits = 0x7f800000;
 constexpr float kSmallest = 1e-30f;
 
 // x + this has x rounded to an integer in its last bits, for |x| < 2^22.
@@ -25,7 +24,7 @@ float QuantizeRow(const float* row, int64_t depth, uint8_t* out) {
   Vectorized([=, &largest_bits]() BW_ALWAYS_INLINE {
     int32_t largest = 0;
     for (int64_t i = 0; i < depth; ++i) {
-      const int32_t bits = std::bit_cast<int32_t>(row[i]) & kMagnitude;
+      const int32_t bits = std::bit_cast<int32_t>(row[i]) & kMagnitudeBits;
       largest = bits > largest ? bits : largest;
     }
     largest_bits = largest;
