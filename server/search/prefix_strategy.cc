@@ -45,10 +45,10 @@ absl::Status PrefixStrategy::Choose(Step& step, Choice& choice) {
   }
   pair.group = -1;
   if (step.trace() != nullptr) {
-    pair.rank_score = pair.log_prob;
-    pair.rank = row.base + static_cast<double>(pair.log_prob);
-    step.trace()->Note(pair, 0, Fate::kKept, {});
-    pair.rank = 0;
+    Pair noted = pair;  // nothing ranks it
+    noted.rank_score = pair.log_prob;
+    noted.rank = row.base + static_cast<double>(pair.log_prob);
+    step.Note(noted, 0, Fate::kKept);
   }
   choice.living.push_back(pair);
   return absl::OkStatus();

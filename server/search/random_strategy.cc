@@ -22,9 +22,7 @@ absl::Status RandomStrategy::Choose(Step& step, Choice& choice) {
     for (size_t i = 0; i < step.candidates()[r].tokens.size(); ++i) {
       Pair pair = step.MakePair(r, i);
       pair.group = step.rows()[r].sample + static_cast<int32_t>(i);
-      if (step.trace() != nullptr) {
-        step.trace()->Note(pair, 0, step.IsEnd(pair.token) ? Fate::kAnswer : Fate::kKept, {});
-      }
+      step.Note(pair, 0, step.IsEnd(pair.token) ? Fate::kAnswer : Fate::kKept);
       (step.IsEnd(pair.token) ? choice.finishing : choice.living).push_back(pair);
     }
   }

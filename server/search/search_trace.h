@@ -69,7 +69,7 @@ struct TracedStep {
 class SearchTrace {
  public:
   // Rows and candidates of all steps together; a step that might not fit, and all after it, are
-  // left out. Keeps a reply with a trace and a lattice below gRPC's usual limit of 4 MiB.
+  // left out: about half of gRPC's usual limit of 4 MiB for a reply (docs/decoding.md, 'Trace').
   static constexpr int64_t kMaxEntries = 16384;
 
   explicit SearchTrace(const SearchOptions& options);

@@ -67,6 +67,12 @@ class Step {
   absl::Span<LiveRow> rows() const { return rows_; }
   int number() const { return number_; }
   SearchTrace* trace() const { return trace_; }
+  // SearchTrace::Note, if there is one.
+  void Note(const Pair& pair, int order, Fate fate, absl::Span<const Pair> living = {}) const {
+    if (trace_ != nullptr) {
+      trace_->Note(pair, order, fate, living);
+    }
+  }
   // Tokens of each row behind the target prefix.
   int num_generated() const {
     return number_ - static_cast<int>(options_.constraints.prefix.size());
@@ -152,11 +158,6 @@ template <typename Next>
 void TakeBest(const Step& step, int size, int group, Next next, Choice& choice) {
   const size_t already = choice.living.size();
   const bool gives_rewards = step.pipeline().gives_rewards();
-  const auto note = [&](const Pair& pair, Fate fate) {
-    if (step.trace() != nullptr) {
-      step.trace()->Note(pair, group, fate, choice.living);
-    }
-  };
   Pair pair;
   double lowest = 0;
   Fate others = Fate::kBeam;
@@ -166,15 +167,15 @@ void TakeBest(const Step& step, int size, int group, Next next, Choice& choice) 
     pair.group = group;
     if (pair.rank < lowest) {
       others = Fate::kBeamThreshold;
-      note(pair, others);
+      step.Note(pair, group, others, choice.living);
       break;
     }
     const bool ends = step.IsEnd(pair.token);
     if (ends && rank >= size) {
-      note(pair, Fate::kEndBelowBeam);
+      step.Note(pair, group, Fate::kEndBelowBeam, choice.living);
       continue;
     }
-    note(pair, ends ? Fate::kAnswer : Fate::kKept);
+    step.Note(pair, group, ends ? Fate::kAnswer : Fate::kKept, choice.living);
     if (gives_rewards) {
       pair.reward += step.pipeline().Reward(pair.parent, pair.token, pair.log_prob);
     }
@@ -189,7 +190,8 @@ void TakeBest(const Step& step, int size, int group, Next next, Choice& choice) 
   while (step.trace() != nullptr && step.trace()->WantsMore(group) && next(pair)) {
     pair.group = group;
     const bool ends = step.IsEnd(pair.token);
-    note(pair, ends && others == Fate::kBeam ? Fate::kEndBelowBeam : others);
+    step.Note(pair, group, ends && others == Fate::kBeam ? Fate::kEndBelowBeam : others,
+              choice.living);
   }
 }
 
