@@ -132,8 +132,8 @@ void EncodeAll(const ops::ExecutionContext& context, absl::Span<EncodeGroup> gro
 }
 
 // Answers those that failed, and hands on the others.
-void Sort(EncodeGroup& group, const Outcome& outcome, const Underway* underway, Requests& ready,
-          Requests* again) {
+void HandOn(EncodeGroup& group, const Outcome& outcome, const Underway* underway, Requests& ready,
+            Requests* again) {
   if (outcome.out_of_memory) {
     group.requests.clear();  // they are told as they go
     return;
@@ -174,7 +174,7 @@ Requests Encode(const ops::ExecutionContext& context, absl::Span<EncodeGroup> gr
   }
   Requests ready;
   for (size_t i = 0; i < groups.size(); ++i) {
-    Sort(groups[i], outcomes[i], underway, ready, again);
+    HandOn(groups[i], outcomes[i], underway, ready, again);
   }
   return ready;
 }

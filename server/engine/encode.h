@@ -15,7 +15,9 @@ namespace beamwright::engine {
 
 // Requests of one model whose sources are encoded in one run, and so of one shape.
 struct EncodeGroup {
-  std::vector<std::unique_ptr<Request>> requests;
+  std::vector<std::unique_ptr<Request>> requests;  // Encode takes them
+  int num_sources = 0;
+  int64_t positions = 0;                         // of the sources, together
   absl::Time deadline = absl::InfiniteFuture();  // when nobody waits for it any more
   absl::Duration took;                           // filled in by Encode
 };

@@ -17,14 +17,6 @@ namespace {
 // A run that takes no longer is left alone: who is dead in it is answered when it ends.
 constexpr absl::Duration kPatience = absl::Milliseconds(100);
 
-int64_t PositionsOf(const EncodeGroup& group) {
-  int64_t positions = 0;
-  for (const auto& request : group.requests) {
-    positions += EncodePositions(*request);
-  }
-  return positions;
-}
-
 absl::Status TimedOut(absl::Duration took) {
   return absl::InternalError(absl::StrCat(
       "the model's graph ran for ", absl::FormatDuration(absl::Trunc(took, absl::Milliseconds(1))),
@@ -63,7 +55,7 @@ void Lane::EncodeSome() {
        !to_encode_.empty() && (is_first || to_encode_.next_positions() <= left); is_first = false) {
     std::vector<EncodeGroup> groups = TakeGroups(left);
     for (const EncodeGroup& group : groups) {
-      left -= PositionsOf(group);
+      left -= group.positions;
     }
     EncodeGroups(absl::MakeSpan(groups));
   }
@@ -74,11 +66,13 @@ std::vector<EncodeGroup> Lane::TakeGroups(int64_t positions) {
   do {
     EncodeGroup& group = groups.emplace_back();
     group.requests = to_encode_.TakeGroup(positions);
+    group.num_sources = static_cast<int>(group.requests.size());
     group.deadline = absl::InfinitePast();
     for (const auto& request : group.requests) {
+      group.positions += EncodePositions(*request);
       group.deadline = std::max(group.deadline, request->call.deadline);
     }
-    positions -= PositionsOf(group);
+    positions -= group.positions;
   } while (context_.num_threads > 1 && !to_encode_.empty() &&
            to_encode_.next_model() == groups[0].requests[0]->model.get() &&
            to_encode_.next_positions() <= positions);
@@ -90,7 +84,6 @@ void Lane::EncodeGroups(absl::Span<EncodeGroup> groups) {
   const StepProfile::Here undivided(nullptr);
   const absl::Time begin = absl::Now();
   const std::shared_ptr<const DecodeModel> model = groups[0].requests[0]->model;
-  std::vector<std::pair<int, int64_t>> sizes;  // sources and positions of each
   absl::Time deadline = absl::InfinitePast();
   for (const EncodeGroup& group : groups) {
     for (const std::unique_ptr<Request>& request : group.requests) {
@@ -101,7 +94,6 @@ void Lane::EncodeGroups(absl::Span<EncodeGroup> groups) {
       encoding_ += request->reserved();
     }
     deadline = std::max(deadline, group.deadline);
-    sizes.emplace_back(group.requests.size(), PositionsOf(group));
   }
   Requests ready;
   Requests again;
@@ -117,8 +109,10 @@ void Lane::EncodeGroups(absl::Span<EncodeGroup> groups) {
   if (now > deadline && now - begin >= options_.slow_step && !underway_.interruption().raised()) {
     hangs_.GivenUp(*model, now);
   }
-  for (size_t i = 0; options_.observer != nullptr && i < groups.size(); ++i) {
-    options_.observer->OnEncode(*model, sizes[i].first, sizes[i].second, groups[i].took);
+  if (options_.observer != nullptr) {
+    for (const EncodeGroup& group : groups) {
+      options_.observer->OnEncode(*model, group.num_sources, group.positions, group.took);
+    }
   }
   if (!ready.empty()) {
     Join(model, std::move(ready));
