@@ -51,14 +51,10 @@ size_t Distance(absl::string_view a, absl::string_view b) {
   return row[b.size()];
 }
 
+// By the proto's name, or by that of protobuf's JSON form.
 const FieldDescriptor* Find(const Descriptor& type, const std::string& name) {
-  for (int i = 0; i < type.field_count(); ++i) {
-    const FieldDescriptor& field = *type.field(i);
-    if (field.name() == name || field.json_name() == name) {
-      return &field;
-    }
-  }
-  return nullptr;
+  const FieldDescriptor* const field = type.FindFieldByName(name);
+  return field != nullptr ? field : type.FindFieldByCamelcaseName(name);
 }
 
 // Where a field of this name is in the messages of the request: "options.beam_size". Empty if
