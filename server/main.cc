@@ -31,7 +31,6 @@
 #include "server/http/probes.h"
 #include "server/http/rest.h"
 #include "server/oip/service.h"
-#include "server/rpc/channelz.h"
 #include "server/rpc/otlp_exporter.h"
 #include "server/rpc/server.h"
 #include "server/serving/access_log.h"
@@ -145,7 +144,6 @@ rpc::ServerOptions RpcOptions(const serving::Flags& flags, const access::Guard& 
   options.max_connections_per_client = flags.grpc_max_connections_per_client;
   options.max_receive_bytes = flags.grpc_max_receive_bytes;
   options.max_concurrent_streams = flags.grpc_max_concurrent_streams;
-  options.channelz = flags.channelz_address != "none";
   options.max_metadata_bytes = flags.grpc_max_metadata_bytes;
   options.memory_limit_bytes = ReadCgroupLimits().memory_bytes;
   options.tls = guard.tls();
@@ -279,16 +277,6 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
       const std::unique_ptr<http::Listener> admin_listener,
       Listen("admin-address", "for operators", admin_options,
              [&admin](const http::HttpRequest& request) { return admin.Handle(request); }));
-  std::unique_ptr<grpc::Server> channelz;
-  if (flags.channelz_address != "none") {
-    absl::StatusOr<std::unique_ptr<grpc::Server>> listener =
-        rpc::StartChannelz(flags.channelz_address);
-    if (!listener.ok()) {
-      return OfFlag("channelz-address", listener.status());
-    }
-    channelz = *std::move(listener);
-  }
-
   BW_RETURN_IF_ERROR(models.LoadAll([&signals] { return signals.stopped(); }));
   state.Enter(Phase::kServing);
   startup.Started();

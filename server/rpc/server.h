@@ -30,8 +30,6 @@ struct ServerOptions {
   int max_connections_per_client = 0;  // by address; 0: as many as there may be
   int max_receive_bytes = 16 << 20;
   int max_concurrent_streams = 256;  // of a connection
-  // Whether gRPC keeps account of connections and calls for channelz.
-  bool channelz = false;
   int max_metadata_bytes = 16 << 10;  // headers of a call
   // What the kernel ends the process at; 0: no limit.
   int64_t memory_limit_bytes = 0;

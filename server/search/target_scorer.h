@@ -41,7 +41,6 @@ class TargetScorer final : public RowSearch {
   // sum is -infinity.
   absl::Status Advance(absl::Span<const RowCandidates> rows) override;
 
-  int num_targets() const { return static_cast<int>(targets_.size()); }
   // Once done: one for each target, in their order. The reason is kEos where an end token is the
   // last.
   const std::vector<Hypothesis>& results() const { return results_; }

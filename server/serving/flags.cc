@@ -200,8 +200,6 @@ void AddSecurity(CLI::App& app, Flags& flags) {
   AddSwitch(app, "--auth-in-clear", "Take tokens on listeners without TLS, as behind a mesh",
             guard.tokens_in_clear);
   AddSwitch(app, "--reflection", "Describe the gRPC services to whoever asks", flags.reflection);
-  AddAddress(app, "--channelz-address", "Where gRPC's channelz answers, without credentials",
-             flags.channelz_address, {true, true});
 }
 
 // One for all models, or as each bundle says.

@@ -25,7 +25,6 @@ struct Flags {
   std::string metrics_address = "0.0.0.0:8002";
   // For operators; "none" turns it off.
   std::string admin_address = "127.0.0.1:8003";
-  std::string channelz_address = "none";
   int grpc_max_metadata_bytes = 16 << 10;
   bool reflection = true;
   access::GuardOptions guard;

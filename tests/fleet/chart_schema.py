@@ -17,7 +17,7 @@ OF_THE_CHART = {
     "model-control", "repository-poll-interval", "grpc-address", "http-address", "metrics-address", "admin-address",
     "port-file", "http-port-file", "metrics-port-file", "admin-port-file", "tls-cert", "tls-key", "tls-client-ca",
     "auth-token-file", "auth-in-clear", "tenant-file", "max-state-bytes", "drain-delay", "drain-timeout",
-    "startup-timeout", "channelz-address",
+    "startup-timeout",
 }
 FLAG = re.compile(r"^  (?:-\w,)?--([\w-]+)(?: (\S.*?))?(?:  +.*)?$")
 TIME = r"^(0|([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+)$"
