@@ -34,7 +34,7 @@
 #include "server/rpc/otlp_exporter.h"
 #include "server/rpc/server.h"
 #include "server/serving/access_log.h"
-#include "server/serving/decoder.h"
+#include "server/serving/core.h"
 #include "server/serving/engine_watch.h"
 #include "server/serving/flags.h"
 #include "server/serving/gauges.h"
@@ -226,19 +226,19 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
       exporter->Add(std::move(spans));
     });
   }
-  serving::Decoder decoder(state, models, *engine, metrics, flags.quarantine);
-  decoder.load_reporter().Enable(flags.load_reports);
-  const serving::EngineGauges gauges(*engine, models, decoder.quarantine());
+  serving::Core core(state, models, *engine, metrics, flags.quarantine);
+  core.load_reporter().Enable(flags.load_reports);
+  const serving::EngineGauges gauges(*engine, models, core.quarantine());
   metrics.Add(&gauges);
   const absl::Cleanup forget_gauges = [&] { metrics.Remove(&gauges); };
   if (access_log.has_value()) {
-    decoder.Observe(&*access_log);
+    core.calls().Observe(&*access_log);
   }
   if (tracer.has_value()) {
-    decoder.Observe(&*tracer);
+    core.calls().Observe(&*tracer);
   }
-  oip::Service inference(decoder, flags.model_control == "explicit");
-  oip::Service control(decoder, /*model_control=*/true);
+  oip::Service inference(core, flags.model_control == "explicit");
+  oip::Service control(core, /*model_control=*/true);
 
   // All ports are bound before models load: a clash is known at once, and clients that are early
   // are told that the server loads.

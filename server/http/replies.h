@@ -1,4 +1,4 @@
-// Replies of the two HTTP families, and how a handler waits for a decoder.
+// Replies of the two HTTP families, and how a handler waits for an answer.
 #ifndef BEAMWRIGHT_SERVER_HTTP_REPLIES_H_
 #define BEAMWRIGHT_SERVER_HTTP_REPLIES_H_
 
@@ -16,7 +16,7 @@
 #include "ops/base/json_writer.h"
 #include "server/access/access.h"
 #include "server/http/listener.h"
-#include "server/serving/decoder.h"
+#include "server/serving/core.h"
 
 namespace beamwright::http {
 

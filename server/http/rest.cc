@@ -65,7 +65,7 @@ absl::StatusOr<Request> ParseBody(const std::string& body, const std::string& mo
 void Rest::CountRefusal(const HttpRequest& request, const absl::Status& why) const {
   serving::Caller caller{MethodOf(request.path)};
   caller.context = ContextOf(request);
-  service_.decoder().Refuse(why, caller);
+  service_.core().calls().Refuse(why, caller);
 }
 
 HttpReply Rest::NoSuchPath(const HttpRequest& request) const {
@@ -93,7 +93,7 @@ HttpReply Rest::Handle(const HttpRequest& request) const {
     CountRefusal(request, identity.status());
     return pieces[0] == "v2" ? V2ErrorReply(identity.status()) : ErrorReply(identity.status());
   }
-  const absl::Status loaded = service_.decoder().state().CheckLoaded();
+  const absl::Status loaded = service_.core().state().CheckLoaded();
   if (!loaded.ok() && access::RolesForPath(request.method, request.path) != access::kOpen) {
     CountRefusal(request, loaded);
     return ErrorReplyFor(request.path, loaded);
@@ -118,9 +118,9 @@ HttpReply Rest::HandleFile(const HttpRequest& request) const {
 
 HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
                          const Identity& identity) const {
-  const serving::ModelRegistry& models = service_.decoder().models();
+  const serving::ModelRegistry& models = service_.core().models();
   if (pieces.size() == 2 && pieces[1] == "status") {
-    return IsGet(request) ? StatusReply(service_.decoder().metrics()) : WrongMethod(request, "GET");
+    return IsGet(request) ? StatusReply(service_.core().metrics()) : WrongMethod(request, "GET");
   }
   if (pieces.size() < 2 || pieces[1] != "models") {
     return NoSuchPath(request);
@@ -158,33 +158,31 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
 
 HttpReply Rest::Decode(const HttpRequest& request, const std::string& model,
                        const std::string& version, const Identity& identity) const {
-  const serving::ServingState::OpenCall open(service_.decoder().state());
-  serving::Decoder& decoder = service_.decoder();
+  const serving::ServingState::OpenCall open(service_.core().state());
+  serving::Core& core = service_.core();
   auto body = ParseBody<v1::DecodeRequest>(request.body, model, version);
   const absl::StatusOr<v1::DecodeResponse> response = WaitFor<v1::DecodeResponse>(
-      request, decoder.state(), {serving::Method::kHttpDecode, identity}, options_.timeout,
-      [&](const serving::Caller& caller, serving::Decoder::Done done) {
-        decoder.Decode(body.ok() ? decoder.MakeJob(*std::move(body))
-                                 : absl::StatusOr<serving::Job>(body.status()),
-                       caller, std::move(done));
+      request, core.state(), {serving::Method::kHttpDecode, identity}, options_.timeout,
+      [&](const serving::Caller& caller, serving::DecodeDone done) {
+        serving::Decode(core, std::move(body), caller, std::move(done));
       });
   return response.ok() ? MessageReply(*response) : ErrorReply(response.status());
 }
 
 HttpReply Rest::StreamDecode(const HttpRequest& request, const std::string& model,
                              const std::string& version, const Identity& identity) const {
-  return StreamReply(request, service_.decoder(), identity, options_.timeout,
+  return StreamReply(request, service_.core(), identity, options_.timeout,
                      ParseBody<v1::StreamDecodeRequest>(request.body, model, version));
 }
 
 HttpReply Rest::Score(const HttpRequest& request, const std::string& model,
                       const std::string& version, const Identity& identity) const {
-  serving::Decoder& decoder = service_.decoder();
-  const serving::ServingState::OpenCall open(decoder.state());
+  serving::Core& core = service_.core();
+  const serving::ServingState::OpenCall open(core.state());
   const auto response = WaitFor<v1::ScoreResponse>(
-      request, decoder.state(), {serving::Method::kHttpScore, identity}, options_.timeout,
+      request, core.state(), {serving::Method::kHttpScore, identity}, options_.timeout,
       [&](const serving::Caller& caller, serving::ScoreDone done) {
-        serving::Score(decoder, ParseBody<v1::ScoreRequest>(request.body, model, version), caller,
+        serving::Score(core, ParseBody<v1::ScoreRequest>(request.body, model, version), caller,
                        std::move(done));
       });
   return response.ok() ? MessageReply(*response) : ErrorReply(response.status());
@@ -192,12 +190,12 @@ HttpReply Rest::Score(const HttpRequest& request, const std::string& model,
 
 HttpReply Rest::Align(const HttpRequest& request, const std::string& model,
                       const std::string& version, const Identity& identity) const {
-  serving::Decoder& decoder = service_.decoder();
-  const serving::ServingState::OpenCall open(decoder.state());
+  serving::Core& core = service_.core();
+  const serving::ServingState::OpenCall open(core.state());
   const auto response = WaitFor<v1::AlignResponse>(
-      request, decoder.state(), {serving::Method::kHttpAlign, identity}, options_.timeout,
+      request, core.state(), {serving::Method::kHttpAlign, identity}, options_.timeout,
       [&](const serving::Caller& caller, const serving::AlignDone& done) {
-        serving::Align(decoder, ParseBody<v1::AlignRequest>(request.body, model, version), caller,
+        serving::Align(core, ParseBody<v1::AlignRequest>(request.body, model, version), caller,
                        done);
       });
   return response.ok() ? MessageReply(*response) : ErrorReply(response.status());
@@ -349,7 +347,7 @@ HttpReply Rest::ModelCall(const HttpRequest& request, const Pieces& pieces,
 
 HttpReply Rest::Infer(const HttpRequest& request, const std::string& model,
                       const std::string& version, const Identity& identity) const {
-  const serving::ServingState::OpenCall open(service_.decoder().state());
+  const serving::ServingState::OpenCall open(service_.core().state());
   absl::StatusOr<InferBody> body = ParseInferBody(request.body, request.header(kJsonLength));
   absl::StatusOr<inference::ModelInferRequest> asked(inference::ModelInferRequest{});
   if (body.ok()) {
@@ -361,7 +359,7 @@ HttpReply Rest::Infer(const HttpRequest& request, const std::string& model,
   }
   const absl::StatusOr<inference::ModelInferResponse> response =
       WaitFor<inference::ModelInferResponse>(
-          request, service_.decoder().state(), {serving::Method::kHttpInfer, identity},
+          request, service_.core().state(), {serving::Method::kHttpInfer, identity},
           options_.timeout, [&](const serving::Caller& caller, oip::Service::Done done) {
             service_.Infer(asked, caller, std::move(done));
           });

@@ -16,9 +16,9 @@ using serving::DecodeStream;
 // One call; used by the thread of its connection.
 class Lines {
  public:
-  Lines(const HttpRequest& request, serving::Decoder& decoder, const access::Identity& identity,
+  Lines(const HttpRequest& request, serving::Core& core, const access::Identity& identity,
         absl::Duration timeout, absl::StatusOr<v1::StreamDecodeRequest> body)
-      : open_(decoder.state()), state_(decoder.state()), abandoned_(request.abandoned) {
+      : open_(core.state()), state_(core.state()), abandoned_(request.abandoned) {
     serving::Caller caller;
     caller.method = serving::Method::kHttpStreamDecode;
     caller.deadline = absl::Now() + timeout;
@@ -26,7 +26,7 @@ class Lines {
     caller.context = ContextOf(request);
     caller.tenant = identity.tenant;
     caller.priority = identity.priority;
-    stream_ = DecodeStream::Start(decoder, std::move(body), caller, nullptr);
+    stream_ = DecodeStream::Start(core, std::move(body), caller, nullptr);
   }
   // Where the connection ends early, nobody waits for the answer.
   ~Lines() { cancelled_->Cancel(); }
@@ -56,10 +56,10 @@ class Lines {
 
 }  // namespace
 
-HttpReply StreamReply(const HttpRequest& request, serving::Decoder& decoder,
+HttpReply StreamReply(const HttpRequest& request, serving::Core& core,
                       const access::Identity& identity, absl::Duration timeout,
                       absl::StatusOr<v1::StreamDecodeRequest> body) {
-  const auto lines = std::make_shared<Lines>(request, decoder, identity, timeout, std::move(body));
+  const auto lines = std::make_shared<Lines>(request, core, identity, timeout, std::move(body));
   v1::StreamDecodeResponse first;
   absl::Status end;
   if (!lines->Next(first, end)) {

@@ -8,14 +8,14 @@
 #include "beamwright/v1/decode.pb.h"
 #include "server/access/access.h"
 #include "server/http/listener.h"
-#include "server/serving/decoder.h"
+#include "server/serving/core.h"
 
 namespace beamwright::http {
 
 // Waits for the first message. A call that fails before it has its own HTTP status; one that fails
 // later ends with a line {"error": ...}. A client that hangs up cancels, and so does a server that
 // ends.
-HttpReply StreamReply(const HttpRequest& request, serving::Decoder& decoder,
+HttpReply StreamReply(const HttpRequest& request, serving::Core& core,
                       const access::Identity& identity, absl::Duration timeout,
                       absl::StatusOr<v1::StreamDecodeRequest> body);
 

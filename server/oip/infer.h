@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "inference/grpc_service.pb.h"
-#include "server/serving/decoder.h"
+#include "server/serving/decode.h"
 
 namespace beamwright::oip {
 

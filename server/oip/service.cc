@@ -159,11 +159,11 @@ TensorMetadata SourceInput(const v1::ModelDescription& model) {
 
 void Service::Infer(const absl::StatusOr<inference::ModelInferRequest>& request,
                     const serving::Caller& caller, Done done) {
-  absl::StatusOr<InferJob> job = request.ok() ? ReadInferRequest(decoder_.models(), *request)
+  absl::StatusOr<InferJob> job = request.ok() ? ReadInferRequest(core_.models(), *request)
                                               : absl::StatusOr<InferJob>(request.status());
   if (!job.ok()) {
-    decoder_.Decode(job.status(), caller,
-                    [done = std::move(done)](const auto& refused) { done(refused.status()); });
+    serving::DecodeJob(core_, job.status(), caller,
+                       [done = std::move(done)](const auto& refused) { done(refused.status()); });
     return;
   }
   serving::Caller within = caller;
@@ -176,8 +176,8 @@ void Service::Infer(const absl::StatusOr<inference::ModelInferRequest>& request,
     BW_ASSIGN_OR_RETURN(*answer, WriteInferResponse(form, response));
     return absl::OkStatus();
   };
-  decoder_.Decode(
-      std::move(job->job), within,
+  serving::DecodeJob(
+      core_, std::move(job->job), within,
       [answer, done = std::move(done)](const absl::StatusOr<v1::DecodeResponse>& response) {
         if (response.ok()) {
           done(std::move(*answer));
@@ -201,7 +201,7 @@ absl::Status Service::CheckControl(const Request& request) const {
   if (request.model_name().empty()) {
     return status::InvalidField("model_name", "is not set");
   }
-  return decoder_.state().CheckAccepting();
+  return core_.state().CheckAccepting();
 }
 
 void Service::Control(const inference::RepositoryModelLoadRequest& request, ControlDone done) {
@@ -210,14 +210,14 @@ void Service::Control(const inference::RepositoryModelLoadRequest& request, Cont
     return;
   }
   absl::StatusOr<std::shared_ptr<const void>> announced =
-      decoder_.models().Announce(request.model_name());
+      core_.models().Announce(request.model_name());
   if (!announced.ok()) {
     done(announced.status());
     return;
   }
   loader_.Post([this, name = request.model_name(), done = std::move(done),
                 load = *std::move(announced)]() mutable {
-    absl::Status status = decoder_.models().Reload(name);
+    absl::Status status = core_.models().Reload(name);
     load.reset();  // who hears that it has ended may ask for another
     done(std::move(status));
   });
@@ -229,32 +229,32 @@ void Service::Control(const inference::RepositoryModelUnloadRequest& request, Co
     return;
   }
   loader_.Post([this, name = request.model_name(), done = std::move(done)] {
-    decoder_.models().Unload(name);
+    core_.models().Unload(name);
     done(absl::OkStatus());
   });
 }
 
 absl::Status Service::Answer(const inference::ServerLiveRequest& /*request*/,
                              inference::ServerLiveResponse& response) const {
-  response.set_live(decoder_.state().health().live);
+  response.set_live(core_.state().health().live);
   return absl::OkStatus();
 }
 
 absl::Status Service::Answer(const inference::ServerReadyRequest& /*request*/,
                              inference::ServerReadyResponse& response) const {
-  response.set_ready(decoder_.state().health().ready);
+  response.set_ready(core_.state().health().ready);
   return absl::OkStatus();
 }
 
 absl::Status Service::Answer(const inference::ModelReadyRequest& request,
                              inference::ModelReadyResponse& response) const {
   const absl::StatusOr<serving::ModelPtr> found =
-      FindModel(decoder_.models(), request.name(), request.version());
+      FindModel(core_.models(), request.name(), request.version());
   if (absl::IsInvalidArgument(found.status())) {
     return found.status();
   }
-  const bool able = found.ok() && decoder_.quarantine().Check(**found, absl::Now()).ok();
-  response.set_ready(decoder_.state().health().ModelReady(able));
+  const bool able = found.ok() && core_.quarantine().Check(**found, absl::Now()).ok();
+  response.set_ready(core_.state().health().ModelReady(able));
   return absl::OkStatus();
 }
 
@@ -271,9 +271,9 @@ absl::Status Service::Answer(const inference::ServerMetadataRequest& /*request*/
 absl::Status Service::Answer(const inference::ModelMetadataRequest& request,
                              inference::ModelMetadataResponse& response) const {
   BW_ASSIGN_OR_RETURN(const serving::ModelPtr model,
-                      FindModel(decoder_.models(), request.name(), request.version()));
+                      FindModel(core_.models(), request.name(), request.version()));
   response.set_name(model->name());
-  for (const serving::ModelPtr& served : decoder_.models().AllServed()) {
+  for (const serving::ModelPtr& served : core_.models().AllServed()) {
     if (served->name() == model->name()) {
       response.add_versions(served->version());
     }
@@ -291,21 +291,21 @@ absl::Status Service::Answer(const inference::ModelMetadataRequest& request,
 absl::Status Service::Answer(const inference::ModelConfigRequest& request,
                              inference::ModelConfigResponse& response) const {
   BW_ASSIGN_OR_RETURN(const serving::ModelPtr model,
-                      FindModel(decoder_.models(), request.name(), request.version()));
+                      FindModel(core_.models(), request.name(), request.version()));
   *response.mutable_config() = Config(*model);
   return absl::OkStatus();
 }
 
 absl::Status Service::Answer(const inference::ModelStatisticsRequest& request,
                              inference::ModelStatisticsResponse& response) const {
-  std::vector<serving::ModelPtr> models = decoder_.models().AllServed();
+  std::vector<serving::ModelPtr> models = core_.models().AllServed();
   if (!request.name().empty()) {
     BW_ASSIGN_OR_RETURN(serving::ModelPtr model,
-                        FindModel(decoder_.models(), request.name(), request.version()));
+                        FindModel(core_.models(), request.name(), request.version()));
     models = {std::move(model)};
   }
   for (const serving::ModelPtr& model : models) {
-    *response.add_model_stats() = Statistics(*model, decoder_.metrics().Totals(*model));
+    *response.add_model_stats() = Statistics(*model, core_.metrics().Totals(*model));
   }
   return absl::OkStatus();
 }
@@ -315,7 +315,7 @@ absl::Status Service::Answer(const inference::RepositoryIndexRequest& request,
   if (!request.repository_name().empty()) {
     return absl::UnimplementedError("'repository_name' is not supported: repositories have none");
   }
-  for (const v1::ModelSummary& model : decoder_.models().List()) {
+  for (const v1::ModelSummary& model : core_.models().List()) {
     if (model.ready() || !request.ready()) {
       auto& entry = *response.add_models();
       entry.set_name(model.name());

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "inference/grpc_service.pb.h"
 #include "server/oip/infer.h"
-#include "server/serving/decoder.h"
+#include "server/serving/decode.h"
 #include "server/serving/task_thread.h"
 
 namespace beamwright::oip {
@@ -27,16 +27,16 @@ absl::StatusOr<serving::ModelPtr> FindModel(const serving::ModelRegistry& models
 // ids or features, without the axis of sources; -1 for an extent that the request chooses.
 inference::ModelMetadataResponse::TensorMetadata SourceInput(const v1::ModelDescription& model);
 
-// Thread-safe. The decoder must outlive it.
+// Thread-safe. The core must outlive it.
 class Service {
  public:
   using Done = std::function<void(absl::StatusOr<inference::ModelInferResponse>)>;
 
   // `model_control`: whether clients may load and unload models, and change what is logged.
-  explicit Service(serving::Decoder& decoder, bool model_control = false)
-      : decoder_(decoder), model_control_(model_control) {}
+  explicit Service(serving::Core& core, bool model_control = false)
+      : core_(core), model_control_(model_control) {}
 
-  // `done` is called once, as by serving::Decoder. A request that is an error is refused with it.
+  // `done` is called once, as by serving::Decode. A request that is an error is refused with it.
   void Infer(const absl::StatusOr<inference::ModelInferRequest>& request,
              const serving::Caller& caller, Done done);
 
@@ -70,13 +70,13 @@ class Service {
   void Control(const inference::RepositoryModelLoadRequest& request, ControlDone done);
   void Control(const inference::RepositoryModelUnloadRequest& request, ControlDone done);
 
-  serving::Decoder& decoder() const { return decoder_; }
+  serving::Core& core() const { return core_; }
 
  private:
   template <typename Request>
   absl::Status CheckControl(const Request& request) const;
 
-  serving::Decoder& decoder_;
+  serving::Core& core_;
   const bool model_control_;
   serving::TaskThread loader_{"bw-loader"};  // gRPC's threads are not for loading
 };

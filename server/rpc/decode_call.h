@@ -14,7 +14,7 @@
 #include "server/rpc/one_request_call.h"
 #include "server/rpc/raw_message.h"
 #include "server/rpc/rpc_status.h"
-#include "server/serving/decoder.h"
+#include "server/serving/core.h"
 
 namespace beamwright::rpc {
 
@@ -26,9 +26,9 @@ inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
 }
 
 // Before the call ends: how busy this server is, for those who balance by load.
-inline void AddLoadReport(serving::Decoder& decoder, grpc::CallbackServerContext& context) {
-  if (decoder.load_reporter().enabled()) {
-    context.AddTrailingMetadata(serving::kLoadReportTrailer, decoder.load_reporter().Report());
+inline void AddLoadReport(serving::Core& core, grpc::CallbackServerContext& context) {
+  if (core.load_reporter().enabled()) {
+    context.AddTrailingMetadata(serving::kLoadReportTrailer, core.load_reporter().Report());
   }
 }
 
@@ -39,9 +39,9 @@ class DecodeCallBase : public OneRequestCall {
   void OnDone() final { delete this; }
 
  protected:
-  DecodeCallBase(const Gate& gate, serving::Decoder& decoder, grpc::CallbackServerContext& context,
+  DecodeCallBase(const Gate& gate, serving::Core& core, grpc::CallbackServerContext& context,
                  serving::Method method)
-      : OneRequestCall(gate, context), decoder_(decoder), method_(method) {}
+      : OneRequestCall(gate, context), core_(core), method_(method) {}
 
   serving::Caller AsCaller() const {
     serving::Caller caller{method_, DeadlineOf(context()), cancelled_};
@@ -54,19 +54,19 @@ class DecodeCallBase : public OneRequestCall {
   // Ends the call; once.
   template <typename Message>
   void Answer(const absl::StatusOr<Message>& reply) {
-    AddLoadReport(decoder_, context());
+    AddLoadReport(core_, context());
     if (const absl::Status status = Send(reply); !status.ok()) {
-      Finish(EndOfCall(status, decoder_.CallOnWire(status), context()));
+      Finish(EndOfCall(status, core_.call_refusals().OnWire(status), context()));
     }
   }
 
  private:
   void OnRefused(const absl::Status& status) final {
-    decoder_.Refuse(status, AsCaller());
+    core_.calls().Refuse(status, AsCaller());
     Finish(EndOfCall(status, context()));
   }
 
-  serving::Decoder& decoder_;
+  serving::Core& core_;
   const serving::Method method_;
   const std::shared_ptr<engine::CancelFlag> cancelled_ = std::make_shared<engine::CancelFlag>();
 };
@@ -76,9 +76,9 @@ class DecodeCallBase : public OneRequestCall {
 template <typename Request, typename Start>
 class DecodeCall final : public DecodeCallBase {
  public:
-  DecodeCall(const Gate& gate, serving::Decoder& decoder, grpc::CallbackServerContext& context,
+  DecodeCall(const Gate& gate, serving::Core& core, grpc::CallbackServerContext& context,
              serving::Method method, const Start& start)
-      : DecodeCallBase(gate, decoder, context, method), start_(start) {}
+      : DecodeCallBase(gate, core, context, method), start_(start) {}
 
  private:
   void OnRequest(grpc::ByteBuffer& bytes) override {
@@ -91,11 +91,11 @@ class DecodeCall final : public DecodeCallBase {
 
 // What makes such calls, for RawService::Serve.
 template <typename Request, typename Start>
-auto DecodeCallsOf(const Gate& gate, serving::Decoder& decoder, serving::Method method,
+auto DecodeCallsOf(const Gate& gate, serving::Core& core, serving::Method method,
                    const Start& start) {
-  return [&gate, &decoder, method, start](const GuardedMethod& guarded,
-                                          grpc::CallbackServerContext& context) {
-    auto* call = new DecodeCall<Request, Start>(gate, decoder, context, method, start);
+  return [&gate, &core, method, start](const GuardedMethod& guarded,
+                                       grpc::CallbackServerContext& context) {
+    auto* call = new DecodeCall<Request, Start>(gate, core, context, method, start);
     call->Begin(guarded);
     return call;
   };

@@ -47,7 +47,7 @@ absl::StatusOr<access::Identity> Gate::Admit(grpc::CallbackServerContext& contex
 absl::StatusOr<access::Identity> Gate::IfLoaded(absl::StatusOr<access::Identity> identity,
                                                 const GuardedMethod& method) const {
   if (identity.ok() && method.roles != access::kOpen) {
-    BW_RETURN_IF_ERROR(decoder_.state().CheckLoaded());
+    BW_RETURN_IF_ERROR(core_.state().CheckLoaded());
   }
   return identity;
 }
@@ -59,7 +59,7 @@ void Gate::CountArrival(const grpc::ByteBuffer& message) const {
 void Gate::CountRefusal(const grpc::ServerContextBase& context, const absl::Status& why) const {
   serving::Caller caller{serving::Method::kGrpcOther};
   caller.context = ContextOf(context);
-  decoder_.Refuse(why, caller);
+  core_.calls().Refuse(why, caller);
 }
 
 serving::CallContext ContextOf(const grpc::ServerContextBase& context) {

@@ -14,7 +14,7 @@
 #include "server/access/access.h"
 #include "server/rpc/call_backlog.h"
 #include "server/rpc/incoming_calls.h"
-#include "server/serving/decoder.h"
+#include "server/serving/core.h"
 
 namespace beamwright::rpc {
 
@@ -27,11 +27,10 @@ struct GuardedMethod {
   access::Roles roles;
 };
 
-// Thread-safe. Access and decoder must outlive it.
+// Thread-safe. Access and core must outlive it.
 class Gate {
  public:
-  Gate(const access::Access& access, serving::Decoder& decoder)
-      : access_(access), decoder_(decoder) {}
+  Gate(const access::Access& access, serving::Core& core) : access_(access), core_(core) {}
 
   // Errors as Access::Admit's; Unavailable while models load, but for calls that are open to
   // everybody: they tell of the server. Takes the call from the backlog.
@@ -40,7 +39,7 @@ class Gate {
   CallBacklog& backlog() const { return backlog_; }
   // The calls that were admitted and whose request has not come whole.
   IncomingCalls& incoming() const { return incoming_; }
-  serving::ServingState& state() const { return decoder_.state(); }
+  serving::ServingState& state() const { return core_.state(); }
   // How many messages are waited for or on their way. Whoever reads counts.
   std::atomic<int64_t>& num_reading() const { return num_reading_; }
   // A message that a handler is given.
@@ -55,7 +54,7 @@ class Gate {
                                             const GuardedMethod& method) const;
 
   const access::Access& access_;
-  serving::Decoder& decoder_;
+  serving::Core& core_;
   mutable CallBacklog backlog_;
   mutable IncomingCalls incoming_;
   mutable std::atomic<int64_t> num_reading_{0};

@@ -8,7 +8,7 @@ namespace beamwright::rpc {
 InferenceService::InferenceService(const Gate& gate, oip::Service& service)
     : gate_(gate), service_(service) {
   Serve("ModelInfer", DecodeCallsOf<inference::ModelInferRequest>(
-                          gate, service.decoder(), serving::Method::kModelInfer,
+                          gate, service.core(), serving::Method::kModelInfer,
                           [&service](const absl::StatusOr<inference::ModelInferRequest>& request,
                                      const serving::Caller& caller, const auto& answer) {
                             service.Infer(request, caller, answer);

@@ -17,7 +17,7 @@ class InferenceService final : public RawService<inference::GRPCInferenceService
  public:
   InferenceService(const Gate& gate, oip::Service& service);
 
-  // Lets streams end when what they were asked is answered; new ones are refused by the decoder.
+  // Lets streams end when what they were asked is answered; new ones are refused.
   void EndStreams() { streams_.EndAll(); }
 
  private:

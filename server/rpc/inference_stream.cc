@@ -60,7 +60,7 @@ InferenceStream* InferenceStream::Start(const Gate& gate, oip::Service& service,
   if (!identity.ok()) {
     serving::Caller caller{serving::Method::kModelStreamInfer, stream->deadline_, nullptr};
     caller.context = stream->context_;
-    service.decoder().Refuse(identity.status(), caller);
+    service.core().calls().Refuse(identity.status(), caller);
     absl::MutexLock lock(&stream->mutex_);
     if (!stream->finished_) {
       stream->EndWith(ToGrpcStatus(identity.status()));
@@ -89,7 +89,7 @@ void InferenceStream::OnReadDone(bool ok) {
     at_end_ = at_end_ || !ok;
     if (ok && !finished_) {
       bytes.Swap(&request_);
-      entry = entries_.emplace_back(std::make_unique<Entry>(service_.decoder().state())).get();
+      entry = entries_.emplace_back(std::make_unique<Entry>(service_.core().state())).get();
       ++num_decoding_;
     }
     Advance();
@@ -180,7 +180,7 @@ void InferenceStream::Advance() {
 
 void InferenceStream::EndWith(const grpc::Status& status) {
   finished_ = true;
-  AddLoadReport(service_.decoder(), call_);
+  AddLoadReport(service_.core(), call_);
   Finish(status);
 }
 

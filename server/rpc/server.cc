@@ -27,13 +27,14 @@ constexpr absl::Duration kGoAway = absl::Milliseconds(50);
 // Who connects and says nothing is let go; gRPC's own limit is two minutes.
 constexpr int kHandshakeTimeoutMs = 10'000;
 
-AcceptorOptions OptionsOf(const ServerOptions& options, serving::Decoder& decoder) {
+AcceptorOptions OptionsOf(const ServerOptions& options, serving::Core& core) {
   AcceptorOptions result;
   result.address = options.address;
   result.max_connections = options.max_connections;
   result.max_connections_per_client = options.max_connections_per_client;
-  result.refused = [&decoder] {
-    decoder.Refuse(serving::TooManyConnections(), serving::Caller{serving::Method::kGrpcOther});
+  result.refused = [&core] {
+    core.calls().Refuse(serving::TooManyConnections(),
+                        serving::Caller{serving::Method::kGrpcOther});
   };
   return result;
 }
@@ -53,10 +54,10 @@ void SetHealth(grpc::HealthCheckServiceInterface& health, const std::string& nam
 }  // namespace
 
 Server::Server(const access::Access& access, oip::Service& service)
-    : availability_(service.decoder().availability()),
-      gate_(access, service.decoder()),
-      decode_(gate_, service.decoder()),
-      models_(gate_, service.decoder().models()),
+    : availability_(service.core().availability()),
+      gate_(access, service.core()),
+      decode_(gate_, service.core()),
+      models_(gate_, service.core().models()),
       inference_(gate_, service) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
@@ -69,7 +70,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   }
   std::unique_ptr<Server> server(new Server(access, service));
-  BW_ASSIGN_OR_RETURN(server->acceptor_, Acceptor::Listen(OptionsOf(options, service.decoder())));
+  BW_ASSIGN_OR_RETURN(server->acceptor_, Acceptor::Listen(OptionsOf(options, service.core())));
   server->credentials_ = MakeCredentials(options.tls);
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
@@ -97,7 +98,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
       server->port() == 0 ? options.address : serving::WithPort(options.address, server->port());
   grpc::HealthCheckServiceInterface* health = server->server_->GetHealthCheckService();
   server->availability_.Observe(
-      [health, &state = service.decoder().state()](const std::string& name, bool ready) {
+      [health, &state = service.core().state()](const std::string& name, bool ready) {
         SetHealth(*health, name, ready, state);
       });
   server->acceptor_->Start([connections](int fd) {

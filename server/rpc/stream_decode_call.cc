@@ -7,10 +7,10 @@
 
 namespace beamwright::rpc {
 
-StreamDecodeCall* StreamDecodeCall::Start(const Gate& gate, serving::Decoder& decoder,
+StreamDecodeCall* StreamDecodeCall::Start(const Gate& gate, serving::Core& core,
                                           grpc::CallbackServerContext& context,
                                           const GuardedMethod& method) {
-  const std::shared_ptr<StreamDecodeCall> call(new StreamDecodeCall(gate, decoder, context));
+  const std::shared_ptr<StreamDecodeCall> call(new StreamDecodeCall(gate, core, context));
   call->self_ = call;
   call->Begin(method);
   return call.get();
@@ -25,14 +25,14 @@ void StreamDecodeCall::Start(absl::StatusOr<v1::StreamDecodeRequest> request) {
   caller.tenant = identity().tenant;
   caller.priority = identity().priority;
   // The engine's thread has other things to do than to write.
-  const auto wake = [&decoder = decoder_, weak = std::weak_ptr<StreamDecodeCall>(self_)] {
-    decoder.Post([weak] {
+  const auto wake = [&core = core_, weak = std::weak_ptr<StreamDecodeCall>(self_)] {
+    core.replies().Post([weak] {
       if (const std::shared_ptr<StreamDecodeCall> woken = weak.lock()) {
         woken->Advance();
       }
     });
   };
-  auto stream = serving::DecodeStream::Start(decoder_, std::move(request), caller, wake);
+  auto stream = serving::DecodeStream::Start(core_, std::move(request), caller, wake);
   {
     absl::MutexLock lock(&mutex_);
     stream_ = std::move(stream);
@@ -74,7 +74,7 @@ void StreamDecodeCall::Advance() {
       break;
   }
   finished_ = true;
-  AddLoadReport(decoder_, context());
+  AddLoadReport(core_, context());
   Finish(EndOfCall(end, context()));
 }
 

@@ -23,7 +23,7 @@ namespace beamwright::rpc {
 // Lives until gRPC is done with it and nobody is about to wake it.
 class StreamDecodeCall final : public OneRequestCall {
  public:
-  static StreamDecodeCall* Start(const Gate& gate, serving::Decoder& decoder,
+  static StreamDecodeCall* Start(const Gate& gate, serving::Core& core,
                                  grpc::CallbackServerContext& context, const GuardedMethod& method);
 
   void OnWriteDone(bool ok) override;
@@ -31,9 +31,8 @@ class StreamDecodeCall final : public OneRequestCall {
   void OnDone() override { self_ = nullptr; }
 
  private:
-  StreamDecodeCall(const Gate& gate, serving::Decoder& decoder,
-                   grpc::CallbackServerContext& context)
-      : OneRequestCall(gate, context), decoder_(decoder) {}
+  StreamDecodeCall(const Gate& gate, serving::Core& core, grpc::CallbackServerContext& context)
+      : OneRequestCall(gate, context), core_(core) {}
   void OnRequest(grpc::ByteBuffer& bytes) override {
     Start(ParseRequest<v1::StreamDecodeRequest>(bytes));
   }
@@ -43,7 +42,7 @@ class StreamDecodeCall final : public OneRequestCall {
   // Writes what there is, or ends the call; nothing while a write is under way.
   void Advance();
 
-  serving::Decoder& decoder_;
+  serving::Core& core_;
   const std::shared_ptr<engine::CancelFlag> cancelled_ = std::make_shared<engine::CancelFlag>();
   std::shared_ptr<StreamDecodeCall> self_;  // while gRPC uses it
 

@@ -7,8 +7,8 @@ namespace beamwright::serving {
 namespace {
 
 // The call as one of Decode, with its only source.
-absl::StatusOr<Job> MakeJob(const Decoder& decoder,
-                            absl::StatusOr<v1::StreamDecodeRequest>& request) {
+absl::StatusOr<v1::DecodeRequest> ToDecodeRequest(
+    absl::StatusOr<v1::StreamDecodeRequest>& request) {
   if (!request.ok()) {
     return request.status();
   }
@@ -17,24 +17,24 @@ absl::StatusOr<Job> MakeJob(const Decoder& decoder,
   decode.set_version(request->version());
   *decode.add_sources() = std::move(*request->mutable_source());
   *decode.mutable_options() = std::move(*request->mutable_options());
-  return decoder.MakeJob(std::move(decode));
+  return decode;
 }
 
 }  // namespace
 
-std::shared_ptr<DecodeStream> DecodeStream::Start(Decoder& decoder,
+std::shared_ptr<DecodeStream> DecodeStream::Start(Core& core,
                                                   absl::StatusOr<v1::StreamDecodeRequest> request,
                                                   const Caller& caller,
                                                   std::function<void()> wake) {
   const std::shared_ptr<DecodeStream> stream(new DecodeStream(std::move(wake)));
-  absl::StatusOr<Job> job = MakeJob(decoder, request);
+  absl::StatusOr<Job> job = MakeJob(core.models(), ToDecodeRequest(request));
   if (job.ok()) {
     stream->model_ = job->model;
   }
   Caller streaming = caller;
   streaming.wants_provisional = request.ok() && request->provisional();
   streaming.progress = [stream](engine::Progress progress) { stream->Add(std::move(progress)); };
-  decoder.Decode(std::move(job), streaming, [stream](absl::StatusOr<v1::DecodeResponse> response) {
+  DecodeJob(core, std::move(job), streaming, [stream](absl::StatusOr<v1::DecodeResponse> response) {
     stream->End(std::move(response));
   });
   return stream;

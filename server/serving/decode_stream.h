@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/serving/decoder.h"
+#include "server/serving/decode.h"
 
 namespace beamwright::serving {
 
@@ -23,7 +23,7 @@ class DecodeStream : public std::enable_shared_from_this<DecodeStream> {
   // Starts to decode. `wake` (may be null) is called, on any thread and perhaps within Start, when
   // there is something to take; it must return at once. A request that is an error is refused with
   // it.
-  static std::shared_ptr<DecodeStream> Start(Decoder& decoder,
+  static std::shared_ptr<DecodeStream> Start(Core& core,
                                              absl::StatusOr<v1::StreamDecodeRequest> request,
                                              const Caller& caller, std::function<void()> wake);
 

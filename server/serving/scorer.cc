@@ -33,14 +33,14 @@ bool Aligns(Method method) { return method == Method::kAlign || method == Method
 
 class ScoreCall : public SourcesCall<v1::ScoreRequest, v1::ScoreResponse> {
  public:
-  ScoreCall(Decoder& decoder, const Caller& caller, ScoreDone done)
-      : SourcesCall(decoder, caller, {Aligns(caller.method) ? "pairs" : "sources", ""},
+  ScoreCall(Core& core, const Caller& caller, ScoreDone done)
+      : SourcesCall(core, caller, {Aligns(caller.method) ? "pairs" : "sources", ""},
                     std::move(done)) {}
 
  private:
   absl::Status Open(v1::ScoreRequest& request) override {
-    BW_ASSIGN_OR_RETURN(model_, decoder_.models().Lookup(request.model(), request.version()));
-    BW_RETURN_IF_ERROR(decoder_.CheckSources(*model_, request.sources_size(), "score", started_));
+    BW_ASSIGN_OR_RETURN(model_, core_.models().Lookup(request.model(), request.version()));
+    BW_RETURN_IF_ERROR(CheckSources(core_, *model_, request.sources_size(), "score", started_));
     return engine::CheckScoreOptions(*model_, request.options());
   }
 
@@ -50,7 +50,7 @@ class ScoreCall : public SourcesCall<v1::ScoreRequest, v1::ScoreResponse> {
 
   void StartSource(int source, v1::ScoreRequest& request, const engine::CallOptions& options,
                    v1::ScoreResult& result) override {
-    decoder_.engine().Score(
+    core_.engine().Score(
         model_, std::move(*request.mutable_sources(source)), request.options(), options,
         [this, &result](absl::StatusOr<v1::Scored> scored) { Finish(std::move(scored), result); });
   }
@@ -59,7 +59,7 @@ class ScoreCall : public SourcesCall<v1::ScoreRequest, v1::ScoreResponse> {
     return Aligns(caller_.method) ? status::WithFields(status, InAlignTerms) : status;
   }
 
-  void CountResults() override { decoder_.metrics().CountScored(*model_, response_); }
+  void CountResults() override { core_.metrics().CountScored(*model_, response_); }
 };
 
 v1::ScoreRequest ToScoreRequest(v1::AlignRequest request) {
@@ -101,12 +101,12 @@ v1::AlignResponse ToAlignResponse(v1::ScoreResponse response) {
 
 }  // namespace
 
-void Score(Decoder& decoder, absl::StatusOr<v1::ScoreRequest> request, const Caller& caller,
+void Score(Core& core, absl::StatusOr<v1::ScoreRequest> request, const Caller& caller,
            ScoreDone done) {
-  (new ScoreCall(decoder, caller, std::move(done)))->Start(std::move(request));
+  (new ScoreCall(core, caller, std::move(done)))->Start(std::move(request));
 }
 
-void Align(Decoder& decoder, absl::StatusOr<v1::AlignRequest> request, const Caller& caller,
+void Align(Core& core, absl::StatusOr<v1::AlignRequest> request, const Caller& caller,
            const AlignDone& done) {
   absl::StatusOr<v1::ScoreRequest> score =
       status::InvalidField("pairs", "is empty; there is nothing to align");
@@ -115,7 +115,7 @@ void Align(Decoder& decoder, absl::StatusOr<v1::AlignRequest> request, const Cal
   } else if (!request->pairs().empty()) {
     score = ToScoreRequest(*std::move(request));
   }
-  Score(decoder, std::move(score), caller, [done](absl::StatusOr<v1::ScoreResponse> response) {
+  Score(core, std::move(score), caller, [done](absl::StatusOr<v1::ScoreResponse> response) {
     if (response.ok()) {
       done(ToAlignResponse(*std::move(response)));
     } else {

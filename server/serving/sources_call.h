@@ -14,7 +14,7 @@
 #include "absl/time/clock.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
-#include "server/serving/decoder.h"
+#include "server/serving/core.h"
 #include "server/serving/source_errors.h"
 #include "server/status/error_details.h"
 
@@ -29,6 +29,17 @@ inline void SetContent(v1::Scored scored, v1::ScoreResult& result) {
   *result.mutable_scored() = std::move(scored);
 }
 
+// Whether so many sources may be asked of a model in a call; `verb`: what is to be done with them.
+// InvalidArgument, Unavailable for a model in quarantine.
+absl::Status CheckSources(Core& core, const engine::DecodeModel& model, int num_sources,
+                          const char* verb, absl::Time now);
+// What the engine is told of a call, and of no other: its sources take turns as one.
+engine::CallOptions EngineOptions(Core& core, const Caller& caller);
+// For the engine's thread, when it has answered the last source of a call that has so many. Runs
+// `reply` soon; here, which spares the way through another thread, if nobody waits for the engine
+// and it cannot take long.
+void Reply(Core& core, int num_sources, std::function<void()> reply);
+
 // Deletes itself when it is answered.
 template <typename Request, typename Response>
 class SourcesCall {
@@ -39,7 +50,7 @@ class SourcesCall {
     absl::Status status = InTerms(Prepare(request));
     if (status.ok()) {
       StartAll(*request);
-    } else if (!decoder_.state().Hold([this, status] { Answer(status); })) {
+    } else if (!core_.state().Hold([this, status] { Answer(status); })) {
       Answer(std::move(status));
     }
   }
@@ -48,8 +59,8 @@ class SourcesCall {
   using Result =
       typename std::decay_t<decltype(std::declval<const Response&>().results())>::value_type;
 
-  SourcesCall(Decoder& decoder, const Caller& caller, const SourceNames& names, Done done)
-      : decoder_(decoder),
+  SourcesCall(Core& core, const Caller& caller, const SourceNames& names, Done done)
+      : core_(core),
         caller_(caller),
         started_(absl::Now()),
         names_(names),
@@ -82,14 +93,14 @@ class SourcesCall {
     if (content.ok()) {
       SetContent(*std::move(content), result);
     } else {
-      *result.mutable_error() = decoder_.OnWire(InTerms(content.status()));
+      *result.mutable_error() = core_.source_refusals().OnWire(InTerms(content.status()));
     }
     if (--num_open_ == 0) {
-      decoder_.Reply(response_.results_size(), [this] { Answer(Outcome()); });
+      Reply(core_, response_.results_size(), [this] { Answer(Outcome()); });
     }
   }
 
-  Decoder& decoder_;
+  Core& core_;
   const Caller caller_;
   const absl::Time started_;
   ModelPtr model_;
@@ -106,7 +117,7 @@ class SourcesCall {
 
   absl::Status Check(absl::StatusOr<Request>& request) {
     BW_RETURN_IF_ERROR(FaultPoint("call.admit"));
-    BW_RETURN_IF_ERROR(decoder_.state().CheckAccepting());
+    BW_RETURN_IF_ERROR(core_.state().CheckAccepting());
     BW_RETURN_IF_ERROR(request.status());
     BW_RETURN_IF_ERROR(Open(*request));
     response_.set_model(model_->name());
@@ -116,14 +127,14 @@ class SourcesCall {
   }
 
   void StartAll(Request& request) {
-    engine::CallOptions options = decoder_.EngineOptions(caller_);
+    engine::CallOptions options = EngineOptions(core_, caller_);
     const int num_sources = CountSources(request);
     // All there before the first source is admitted: the engine's thread fills them as they come.
     std::vector<Result*> results;
     for (int i = 0; i < num_sources; ++i) {
       results.push_back(response_.add_results());
     }
-    timelines_ = decoder_.MakeTimelines(caller_.context, num_sources);
+    timelines_ = core_.calls().MakeTimelines(caller_.context, num_sources);
     // One more than sources, so that the call can't end while this loop still uses it.
     num_open_ = num_sources + 1;
     for (size_t i = 0; i < results.size(); ++i) {
@@ -136,7 +147,7 @@ class SourcesCall {
   }
 
   void Answer(absl::Status status) {
-    Decoder::Work work{response_.results_size(), nullptr, timelines_};
+    CallWork work{response_.results_size(), nullptr, timelines_};
     if constexpr (std::is_same_v<Response, v1::DecodeResponse>) {
       work.response = &response_;
     }
@@ -145,11 +156,11 @@ class SourcesCall {
       work.compute_ms += ContentOf(result).compute_ms();
     }
     work.num_failed = CountErrors(response_.results());
-    decoder_.CountCall(caller_, model_.get(), status, started_, work);
+    core_.calls().Count(caller_, model_.get(), status, started_, work);
     if (response_.results_size() > 0) {
       CountResults();
     } else {
-      decoder_.metrics().CountRejection(status);
+      core_.metrics().CountRejection(status);
     }
     if (status.ok()) {
       done_(std::move(response_));

@@ -25,7 +25,7 @@ class DecodeStreamTest : public ::testing::Test {
     EXPECT_TRUE(models.ok()) << models.status();
     models_ = *std::move(models);
     engine_ = *engine::Engine::Start({1, 64, 100});
-    decoder_ = std::make_unique<Decoder>(state_, *models_, *engine_, metrics_);
+    core_ = std::make_unique<Core>(state_, *models_, *engine_, metrics_);
     state_.Enter(Phase::kServing);
   }
 
@@ -45,12 +45,12 @@ class DecodeStreamTest : public ::testing::Test {
   Metrics metrics_;
   std::unique_ptr<ModelRegistry> models_;
   std::unique_ptr<engine::Engine> engine_;
-  std::unique_ptr<Decoder> decoder_;
+  std::unique_ptr<Core> core_;
 };
 
 TEST_F(DecodeStreamTest, AReaderGetsPiecesThatAddUp) {
   const v1::StreamDecodeRequest request = Request("antidisestablishmentarianism");
-  const auto stream = DecodeStream::Start(*decoder_, request, {Method::kStreamDecode}, nullptr);
+  const auto stream = DecodeStream::Start(*core_, request, {Method::kStreamDecode}, nullptr);
   std::vector<int32_t> tokens;
   v1::StreamDecodeResponse message;
   absl::Status end;
@@ -80,7 +80,7 @@ TEST_F(DecodeStreamTest, OneWhoDoesNotReadDelaysNobodyAndGetsTheNewestState) {
   v1::StreamDecodeRequest request = Request("antidisestablishmentarianism");
   request.set_provisional(true);
   const auto wakes = std::make_shared<std::atomic<int>>(0);
-  const auto stream = DecodeStream::Start(*decoder_, request, {Method::kStreamDecode},
+  const auto stream = DecodeStream::Start(*core_, request, {Method::kStreamDecode},
                                           [wakes] { wakes->fetch_add(1); });
   const v1::Decoded other = Decoded(Request("recurrent"));  // while nobody takes
   EXPECT_EQ(other.hypotheses(0).text(), "R IY0 K ER1 AH0 N T");
@@ -121,7 +121,7 @@ TEST_F(DecodeStreamTest, OneWhoDoesNotReadDelaysNobodyAndGetsTheNewestState) {
 TEST_F(DecodeStreamTest, FailuresEndTheStreamWithTheirStatus) {
   const auto error = [&](absl::StatusOr<v1::StreamDecodeRequest> request) {
     const auto stream =
-        DecodeStream::Start(*decoder_, std::move(request), {Method::kStreamDecode}, nullptr);
+        DecodeStream::Start(*core_, std::move(request), {Method::kStreamDecode}, nullptr);
     v1::StreamDecodeResponse message;
     absl::Status end;
     stream->Wait(absl::InfiniteDuration());

@@ -1,4 +1,4 @@
-#include "server/serving/decoder.h"
+#include "server/serving/decode.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,15 +18,15 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-class DecoderTest : public ::testing::Test {
+class DecodeTest : public ::testing::Test {
  protected:
-  DecoderTest() {
+  DecodeTest() {
     state_.Enter(Phase::kServing);
     ModelPaths paths;
     paths.models = {BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1"};
     models_ = *ModelRegistry::Load(paths);
     engine_ = *engine::Engine::Start({});
-    decoder_ = std::make_unique<Decoder>(state_, *models_, *engine_, metrics_);
+    core_ = std::make_unique<Core>(state_, *models_, *engine_, metrics_);
   }
 
   absl::StatusOr<v1::DecodeResponse> Decode(const std::vector<std::string>& sources,
@@ -37,11 +37,10 @@ class DecoderTest : public ::testing::Test {
     }
     absl::StatusOr<v1::DecodeResponse> answer;
     absl::Notification done;
-    decoder_->Decode(decoder_->MakeJob(request), caller,
-                     [&](absl::StatusOr<v1::DecodeResponse> response) {
-                       answer = std::move(response);
-                       done.Notify();
-                     });
+    serving::Decode(*core_, request, caller, [&](absl::StatusOr<v1::DecodeResponse> response) {
+      answer = std::move(response);
+      done.Notify();
+    });
     done.WaitForNotification();
     return answer;
   }
@@ -59,7 +58,7 @@ class DecoderTest : public ::testing::Test {
   absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request) {
     absl::StatusOr<v1::ScoreResponse> answer;
     absl::Notification done;
-    serving::Score(*decoder_, request, Caller{Method::kScore},
+    serving::Score(*core_, request, Caller{Method::kScore},
                    [&](absl::StatusOr<v1::ScoreResponse> response) {
                      answer = std::move(response);
                      done.Notify();
@@ -70,7 +69,7 @@ class DecoderTest : public ::testing::Test {
   absl::StatusOr<v1::AlignResponse> Align(const v1::AlignRequest& request) {
     absl::StatusOr<v1::AlignResponse> answer;
     absl::Notification done;
-    serving::Align(*decoder_, request, Caller{Method::kAlign},
+    serving::Align(*core_, request, Caller{Method::kAlign},
                    [&](absl::StatusOr<v1::AlignResponse> response) {
                      answer = std::move(response);
                      done.Notify();
@@ -83,12 +82,12 @@ class DecoderTest : public ::testing::Test {
   Metrics metrics_;
   std::unique_ptr<ModelRegistry> models_;
   std::unique_ptr<engine::Engine> engine_;
-  std::unique_ptr<Decoder> decoder_;
+  std::unique_ptr<Core> core_;
 };
 
 // An answer that its protocol cannot send is not a success, neither for the client nor in the
 // metrics.
-TEST_F(DecoderTest, AnAnswerThatCannotBeSentIsCountedAsAnError) {
+TEST_F(DecodeTest, AnAnswerThatCannotBeSentIsCountedAsAnError) {
   Caller caller{Method::kModelInfer};
   caller.convert = [](const v1::DecodeResponse& response) {
     EXPECT_EQ(response.results_size(), 1);
@@ -104,7 +103,7 @@ TEST_F(DecoderTest, AnAnswerThatCannotBeSentIsCountedAsAnError) {
 }
 
 // A single word must not wait for another thread to wake; a long reply must not hold up the engine.
-TEST_F(DecoderTest, TheEnginesThreadAnswersIfItHasNothingElseToDo) {
+TEST_F(DecodeTest, TheEnginesThreadAnswersIfItHasNothingElseToDo) {
   const auto answered_by = [this](int num_sources) {
     v1::DecodeRequest request;
     for (int i = 0; i < num_sources; ++i) {
@@ -112,12 +111,12 @@ TEST_F(DecoderTest, TheEnginesThreadAnswersIfItHasNothingElseToDo) {
     }
     char name[16] = "";
     absl::Notification done;
-    decoder_->Decode(decoder_->MakeJob(request), Caller{Method::kDecode},
-                     [&](const absl::StatusOr<v1::DecodeResponse>& response) {
-                       EXPECT_TRUE(response.ok()) << response.status();
-                       pthread_getname_np(pthread_self(), name, sizeof(name));
-                       done.Notify();
-                     });
+    serving::Decode(*core_, request, Caller{Method::kDecode},
+                    [&](const absl::StatusOr<v1::DecodeResponse>& response) {
+                      EXPECT_TRUE(response.ok()) << response.status();
+                      pthread_getname_np(pthread_self(), name, sizeof(name));
+                      done.Notify();
+                    });
     done.WaitForNotification();
     return std::string(name);
   };
@@ -127,7 +126,7 @@ TEST_F(DecoderTest, TheEnginesThreadAnswersIfItHasNothingElseToDo) {
 }
 
 // The access log and traces tell of Score what they tell of Decode.
-TEST_F(DecoderTest, ObserversAreToldWhatScoringTook) {
+TEST_F(DecodeTest, ObserversAreToldWhatScoringTook) {
   struct Record : CallObserver {
     bool WantsTimelines(const CallContext&) const override { return true; }
     void OnCall(const CallRecord& call) override {
@@ -137,7 +136,7 @@ TEST_F(DecoderTest, ObserversAreToldWhatScoringTook) {
     double compute_ms = 0;
     std::vector<engine::Timeline> timelines;
   } record;
-  decoder_->Observe(&record);
+  core_->calls().Observe(&record);
   const auto response = Score(ScoreRequest());
   EXPECT_TRUE(response.ok()) << response.status();
   EXPECT_GT(record.compute_ms, 0);
@@ -147,7 +146,7 @@ TEST_F(DecoderTest, ObserversAreToldWhatScoringTook) {
 }
 
 // gRPC cancels a call whose deadline has come, and a client does so a moment earlier.
-TEST_F(DecoderTest, WhoGivesUpAtTheDeadlineMissedIt) {
+TEST_F(DecodeTest, WhoGivesUpAtTheDeadlineMissedIt) {
   const auto cancelled = std::make_shared<engine::CancelFlag>();
   cancelled->Cancel();
   Caller caller{Method::kDecode, absl::Now() + absl::Minutes(1), cancelled};
@@ -159,7 +158,7 @@ TEST_F(DecoderTest, WhoGivesUpAtTheDeadlineMissedIt) {
     Caller scorer = caller;
     scorer.method = Method::kScore;
     serving::Score(
-        *decoder_, ScoreRequest(), scorer, [&](const absl::StatusOr<v1::ScoreResponse>& response) {
+        *core_, ScoreRequest(), scorer, [&](const absl::StatusOr<v1::ScoreResponse>& response) {
           EXPECT_EQ(response.status().code(), absl::StatusCode::kDeadlineExceeded) << left;
           done.Notify();
         });
@@ -173,7 +172,7 @@ TEST_F(DecoderTest, WhoGivesUpAtTheDeadlineMissedIt) {
   }
 }
 
-TEST_F(DecoderTest, WhatIsRefusedBeforeItIsReadIsCountedAndTold) {
+TEST_F(DecodeTest, WhatIsRefusedBeforeItIsReadIsCountedAndTold) {
   struct Records : CallObserver {
     void OnCall(const CallRecord& call) override {
       told.push_back(absl::StrCat(call.method, " ", call.context.request_id, " ",
@@ -181,10 +180,10 @@ TEST_F(DecoderTest, WhatIsRefusedBeforeItIsReadIsCountedAndTold) {
     }
     std::vector<std::string> told;
   } records;
-  decoder_->Observe(&records);
+  core_->calls().Observe(&records);
   Caller caller{Method::kDecode, absl::InfiniteFuture(), nullptr};
   caller.context.request_id = "seven";
-  decoder_->Refuse(
+  core_->calls().Refuse(
       status::WithReason(absl::UnauthenticatedError("who?"), status::reason::kNoCredentials),
       caller);
   EXPECT_THAT(records.told, ElementsAre("Decode seven UNAUTHENTICATED"));
@@ -193,7 +192,7 @@ TEST_F(DecoderTest, WhatIsRefusedBeforeItIsReadIsCountedAndTold) {
 }
 
 // Fields are those of AlignRequest, though a ScoreRequest does the work.
-TEST_F(DecoderTest, AlignNamesItsOwnFields) {
+TEST_F(DecodeTest, AlignNamesItsOwnFields) {
   const auto field_of = [](const absl::Status& status) {
     const auto bad = status::DetailOf<google::rpc::BadRequest>(status);
     return bad.has_value() ? bad->field_violations(0).field() : "";
@@ -227,7 +226,7 @@ TEST_F(DecoderTest, AlignNamesItsOwnFields) {
 }
 
 // A refusal that looks like an answer would be counted as one, by everybody on its way.
-TEST_F(DecoderTest, ACallWithoutAnAnswerFails) {
+TEST_F(DecodeTest, ACallWithoutAnAnswerFails) {
   struct Records : CallObserver {
     void OnCall(const CallRecord& call) override {
       told.push_back(absl::StrCat(call.method, " ", absl::StatusCodeToString(call.status.code()),
@@ -235,7 +234,7 @@ TEST_F(DecoderTest, ACallWithoutAnAnswerFails) {
     }
     std::vector<std::string> told;
   } records;
-  decoder_->Observe(&records);
+  core_->calls().Observe(&records);
   const Caller caller{Method::kDecode};
   EXPECT_EQ(Decode({""}, caller).status().code(), absl::StatusCode::kInvalidArgument);
   const absl::Status all = Decode({"", "", ""}, caller).status();
@@ -268,7 +267,7 @@ TEST_F(DecoderTest, ACallWithoutAnAnswerFails) {
 }
 
 // A protocol that has no answer for a part of the sources names the first that failed.
-TEST_F(DecoderTest, AllOrNothing) {
+TEST_F(DecodeTest, AllOrNothing) {
   Caller caller{Method::kModelInfer};
   caller.all_or_nothing = true;
   EXPECT_THAT(std::string(Decode({"beam", ""}, caller).status().message()),

@@ -1,0 +1,81 @@
+// Core: what every call is served with, whatever it asks for and over whichever protocol. The calls
+// themselves are decode.h and scorer.h; a protocol parses what it received, hands it to one of
+// them, and writes what comes back. It never talks to the engine.
+#ifndef BEAMWRIGHT_SERVER_SERVING_CORE_H_
+#define BEAMWRIGHT_SERVER_SERVING_CORE_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/time/clock.h"
+#include "server/engine/engine.h"
+#include "server/serving/availability.h"
+#include "server/serving/call_counter.h"
+#include "server/serving/load_report.h"
+#include "server/serving/metrics.h"
+#include "server/serving/model_registry.h"
+#include "server/serving/quarantine.h"
+#include "server/serving/refusal_cache.h"
+#include "server/serving/serving_state.h"
+#include "server/serving/task_thread.h"
+
+namespace beamwright::serving {
+
+inline constexpr int kMaxSources = 4096;  // of a call
+
+// Thread-safe. What it is made from must outlive it.
+class Core {
+ public:
+  Core(ServingState& state, ModelRegistry& models, engine::Engine& engine, Metrics& metrics,
+       const QuarantineOptions& quarantine = {})
+      : state_(state),
+        models_(models),
+        engine_(engine),
+        metrics_(metrics),
+        quarantine_(quarantine) {
+    engine_.ObserveHangs(
+        [this](const engine::DecodeModel& model) { quarantine_.TakeOut(model, absl::Now()); });
+  }
+  // Drains the engine: its callbacks come here.
+  ~Core() {
+    engine_.Drain();
+    engine_.ObserveHangs(nullptr);
+  }
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  ServingState& state() const { return state_; }
+  ModelRegistry& models() const { return models_; }
+  engine::Engine& engine() const { return engine_; }
+  Metrics& metrics() const { return metrics_; }
+  CallCounter& calls() { return calls_; }
+  Quarantine& quarantine() { return quarantine_; }
+  Availability& availability() { return availability_; }
+  // What a protocol may send along with an answer, for those who balance by load.
+  LoadReporter& load_reporter() { return load_reporter_; }
+  // Errors of sources, and of calls, as they are sent.
+  RefusalCache& source_refusals() { return source_refusals_; }
+  RefusalCache& call_refusals() { return call_refusals_; }
+  // A number for a call, which no other has.
+  uint64_t NextCall() { return next_call_.fetch_add(1, std::memory_order_relaxed); }
+  // Where answers are written.
+  TaskThread& replies() { return replies_; }
+
+ private:
+  ServingState& state_;
+  ModelRegistry& models_;
+  engine::Engine& engine_;
+  Metrics& metrics_;
+  CallCounter calls_{metrics_};
+  LoadReporter load_reporter_{engine_, metrics_};
+  Quarantine quarantine_;
+  Availability availability_{models_, quarantine_, state_};
+  std::atomic<uint64_t> next_call_{1};
+  RefusalCache source_refusals_;
+  RefusalCache call_refusals_;
+  TaskThread replies_{"bw-replies"};
+};
+
+}  // namespace beamwright::serving
+
+#endif  // BEAMWRIGHT_SERVER_SERVING_CORE_H_

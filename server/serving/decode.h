@@ -1,0 +1,39 @@
+// Decode: a call that decodes several sources, from its request to its response, the same for every
+// protocol.
+#ifndef BEAMWRIGHT_SERVER_SERVING_DECODE_H_
+#define BEAMWRIGHT_SERVER_SERVING_DECODE_H_
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "beamwright/v1/decode.pb.h"
+#include "server/serving/caller.h"
+#include "server/serving/core.h"
+
+namespace beamwright::serving {
+
+// What to decode: the request's sources and options with the model that its name stands for.
+struct Job {
+  ModelPtr model;
+  v1::DecodeRequest request;
+};
+
+using DecodeDone = std::function<void(absl::StatusOr<v1::DecodeResponse>)>;
+
+// The job of a request: its model looked up. The request's error, or as ModelRegistry::Lookup's.
+absl::StatusOr<Job> MakeJob(const ModelRegistry& models, absl::StatusOr<v1::DecodeRequest> request);
+
+// Decodes every source on its own; `done` is called once: at once for a call that is refused, or
+// whose sources all are, else on the reply thread or, while it has no other work, the engine's. A
+// job that is an error is refused with it, and counted like any other. The call fails as a whole
+// for faults of the request (no source, options out of range), while the server refuses calls,
+// when it was cancelled, and when no source was decoded (source_errors.h).
+void DecodeJob(Core& core, absl::StatusOr<Job> job, const Caller& caller, DecodeDone done);
+
+// The same for a request, whose model is looked up first.
+void Decode(Core& core, absl::StatusOr<v1::DecodeRequest> request, const Caller& caller,
+            DecodeDone done);
+
+}  // namespace beamwright::serving
+
+#endif  // BEAMWRIGHT_SERVER_SERVING_DECODE_H_

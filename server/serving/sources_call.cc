@@ -1,0 +1,39 @@
+#include "server/serving/sources_call.h"
+
+#include "server/status/fault.h"
+
+namespace beamwright::serving {
+
+absl::Status CheckSources(Core& core, const engine::DecodeModel& model, int num_sources,
+                          const char* verb, absl::Time now) {
+  if (num_sources == 0) {
+    return status::InvalidField("sources", "is empty; there is nothing to ", verb);
+  }
+  if (num_sources > kMaxSources) {
+    return status::InvalidField("sources", "has ", num_sources, " entries; at most ", kMaxSources,
+                                " are allowed in a call");
+  }
+  return core.quarantine().Check(model, now);
+}
+
+engine::CallOptions EngineOptions(Core& core, const Caller& caller) {
+  engine::CallOptions options;
+  options.cancelled = caller.cancelled;
+  options.deadline = caller.deadline;
+  options.tenant = caller.tenant;
+  options.priority = caller.priority;
+  options.progress = caller.progress;
+  options.wants_provisional = caller.wants_provisional;
+  options.call = core.NextCall();
+  return options;
+}
+
+void Reply(Core& core, int num_sources, std::function<void()> reply) {
+  if (num_sources == 1 && core.engine().idle()) {
+    reply();
+  } else {
+    core.replies().Post(std::move(reply));
+  }
+}
+
+}  // namespace beamwright::serving
