@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "onnx/onnx_pb.h"
 #include "ops/base/status.h"
@@ -191,6 +192,21 @@ std::vector<OnnxOperatorLine> ListOnnxOperators() {
     lines.push_back({absl::StrCat(kMicrosoft, ".", op->name), op->versions.front(), op->becomes});
   }
   return lines;
+}
+
+const char* OnnxRemedy(absl::string_view type) {
+  if (absl::StartsWith(type, "com.microsoft.nchwc.")) {
+    return "com.microsoft.nchwc is what ONNX Runtime writes for one kind of machine: give the "
+           "model "
+           "as it was before its optimiser, or save it with ORT_ENABLE_EXTENDED instead of "
+           "ORT_ENABLE_ALL";
+  }
+  if (absl::StrContains(type, "Sequence")) {
+    return "of sequences, lists are supported that grow by one tensor at their end in each "
+           "iteration of a Loop and are then joined (torch.stack, torch.cat), and tensors taken "
+           "apart (unbind)";
+  }
+  return nullptr;
 }
 
 absl::StatusOr<Graph> ReadOnnx(const std::string& path, const OpenFileFunction& open,

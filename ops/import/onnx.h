@@ -42,6 +42,10 @@ struct OnnxOperatorLine {
 // By name.
 std::vector<OnnxOperatorLine> ListOnnxOperators();
 
+// What to do about an operator that is not supported, by its type and domain, such as
+// "com.microsoft.nchwc.Conv"; nullptr where nothing is known that helps.
+const char* OnnxRemedy(absl::string_view type);
+
 }  // namespace beamwright::ops
 
 #endif  // BEAMWRIGHT_OPS_IMPORT_ONNX_H_

@@ -1,10 +1,20 @@
 // Activations and the softmaxes.
+#include "ops/import/onnx_activation.h"
+
+#include <limits>
+
 #include "ops/import/onnx_operators.h"
 #include "ops/import/onnx_pieces.h"
 #include "ops/import/onnx_text.h"
 
 namespace beamwright::ops {
 namespace {
+
+constexpr double kLeakyAlpha = 0.01f;
+constexpr double kSeluAlpha = 1.67326319217681884765625;
+constexpr double kSeluGamma = 1.05070102214813232421875;
+constexpr double kHardSigmoidAlpha = 0.2f;
+constexpr double kHardSigmoidBeta = 0.5;
 
 void Elu(OnnxNode& n) { n.Out(0, n.Add("Elu", {n.In(0)}, {{"alpha", n.Float("alpha", 1)}})); }
 
@@ -16,27 +26,31 @@ void Celu(OnnxNode& n) {
   n.Out(0, n.Add("Multiply", {elu, alpha}));
 }
 
-void Selu(OnnxNode& n) {
-  const ValueId x = n.In(0);
-  n.Out(0, n.Add("Selu", {x, n.Like(n.Float("alpha", 1.67326319217681884765625), x),
-                          n.Like(n.Float("gamma", 1.05070102214813232421875), x)}));
+ValueId SeluOf(OnnxNode& n, ValueId x, double alpha, double gamma) {
+  return n.Add("Selu", {x, n.Like(alpha, x), n.Like(gamma, x)});
 }
 
-ValueId Leaky(OnnxNode& n, ValueId slope) {
-  const ValueId x = n.In(0);
+void Selu(OnnxNode& n) {
+  n.Out(0, SeluOf(n, n.In(0), n.Float("alpha", kSeluAlpha), n.Float("gamma", kSeluGamma)));
+}
+
+ValueId Leaky(OnnxNode& n, ValueId x, ValueId slope) {
   const ValueId below = n.Add("Less", {x, n.Like(0, x)});
   return n.Add("Select", {below, n.Add("Multiply", {x, slope}), x});
 }
 
-void LeakyRelu(OnnxNode& n) { n.Out(0, Leaky(n, n.Like(n.Float("alpha", 0.01f), n.In(0)))); }
-// The slope broadcasts as in arithmetic, unlike that of OpenVINO's PReLU.
-void PRelu(OnnxNode& n) { n.Out(0, Leaky(n, n.In(1))); }
+ValueId LeakyOf(OnnxNode& n, ValueId x, double alpha) { return Leaky(n, x, n.Like(alpha, x)); }
 
-void ThresholdedRelu(OnnxNode& n) {
-  const ValueId x = n.In(0);
-  const ValueId above = n.Add("Greater", {x, n.Like(n.Float("alpha", 1), x)});
-  n.Out(0, n.Add("Select", {above, x, n.Like(0, x)}));
+void LeakyRelu(OnnxNode& n) { n.Out(0, LeakyOf(n, n.In(0), n.Float("alpha", kLeakyAlpha))); }
+// The slope broadcasts as in arithmetic, unlike that of OpenVINO's PReLU.
+void PRelu(OnnxNode& n) { n.Out(0, Leaky(n, n.In(0), n.In(1))); }
+
+ValueId ThresholdedOf(OnnxNode& n, ValueId x, double alpha) {
+  const ValueId above = n.Add("Greater", {x, n.Like(alpha, x)});
+  return n.Add("Select", {above, x, n.Like(0, x)});
 }
+
+void ThresholdedRelu(OnnxNode& n) { n.Out(0, ThresholdedOf(n, n.In(0), n.Float("alpha", 1))); }
 
 void Shrink(OnnxNode& n) {
   const ValueId x = n.In(0);
@@ -57,15 +71,23 @@ void Gelu(OnnxNode& n) {
         n.Add("Gelu", {n.In(0)}, {{"approximation_mode", approximate == "none" ? "erf" : "tanh"}}));
 }
 
+ValueId HardSigmoidOf(OnnxNode& n, ValueId x, double alpha, double beta) {
+  return n.Add("HardSigmoid", {x, n.Like(alpha, x), n.Like(beta, x)});
+}
+
 void HardSigmoid(OnnxNode& n) {
-  const ValueId x = n.In(0);
-  n.Out(0, n.Add("HardSigmoid",
-                 {x, n.Like(n.Float("alpha", 0.2f), x), n.Like(n.Float("beta", 0.5), x)}));
+  n.Out(0, HardSigmoidOf(n, n.In(0), n.Float("alpha", kHardSigmoidAlpha),
+                         n.Float("beta", kHardSigmoidBeta)));
 }
 
 void Swish(OnnxNode& n) {
   const ValueId x = n.In(0);
   n.Out(0, n.Add("Swish", {x, n.Like(n.Float("alpha", 1), x)}));
+}
+
+void SwiGlu(OnnxNode& n) {
+  const ValueId gate = n.Add("Swish", {n.In(0), n.Like(n.Float("alpha", 1), n.In(0))});
+  n.Out(0, n.Add("Multiply", {gate, n.In(1)}));
 }
 
 // Until opset 12 the axes from `axis` on are taken for one: f runs over the last axis of a matrix.
@@ -104,9 +126,43 @@ void Hardmax(OnnxNode& n) {
 
 }  // namespace
 
+ValueId Activated(OnnxNode& n, ValueId x, const std::string& name,
+                  const ActivationNumbers& numbers) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  static const auto* const plain = new absl::flat_hash_map<std::string, const char*>{
+      {"HardSwish", "HSwish"},  {"Mish", "Mish"},         {"Relu", "ReLU"}, {"Sigmoid", "Sigmoid"},
+      {"Softplus", "SoftPlus"}, {"Softsign", "SoftSign"}, {"Tanh", "Tanh"}};
+  if (const auto found = plain->find(name); found != plain->end()) {
+    return n.Add(found->second, {x});
+  }
+  const auto [alpha, beta, gamma] = numbers;
+  if (name == "LeakyRelu") {
+    return LeakyOf(n, x, alpha.value_or(kLeakyAlpha));
+  }
+  if (name == "ThresholdedRelu") {
+    return ThresholdedOf(n, x, alpha.value_or(1));
+  }
+  if (name == "Elu") {
+    return n.Add("Elu", {x}, {{"alpha", alpha.value_or(1)}});
+  }
+  if (name == "Selu") {
+    return SeluOf(n, x, alpha.value_or(kSeluAlpha), gamma.value_or(kSeluGamma));
+  }
+  if (name == "HardSigmoid") {
+    return HardSigmoidOf(n, x, alpha.value_or(kHardSigmoidAlpha), beta.value_or(kHardSigmoidBeta));
+  }
+  if (name == "Clip") {
+    return n.Add("Clamp", {x}, {{"min", alpha.value_or(-kMost)}, {"max", beta.value_or(kMost)}});
+  }
+  n.Unsupported("attribute 'activation' is ", Quote(name),
+                "; Clip, Elu, HardSigmoid, HardSwish, LeakyRelu, Mish, Relu, Selu, Sigmoid, "
+                "Softplus, Softsign, Tanh and ThresholdedRelu are supported");
+  return {};
+}
+
 std::vector<OnnxOperator> OnnxActivations() {
   return {
-      {"Celu", {12}, 1, 1, 1, "Elu, Divide, Multiply", Celu},
+      {"Celu", {12, 28}, 1, 1, 1, "Elu, Divide, Multiply", Celu},
       {"Elu", {6, 22}, 1, 1, 1, "Elu", Elu},
       {"Gelu", {20}, 1, 1, 1, "Gelu", Gelu},
       {"HardSigmoid", {6, 22}, 1, 1, 1, "HardSigmoid", HardSigmoid},
@@ -123,6 +179,7 @@ std::vector<OnnxOperator> OnnxActivations() {
       {"Softmax", {1, 11, 13}, 1, 1, 1, "SoftMax", Softmax},
       {"Softplus", {1, 22}, 1, 1, 1, "SoftPlus"},
       {"Softsign", {1, 22}, 1, 1, 1, "SoftSign"},
+      {"SwiGLU", {28}, 2, 2, 1, "Swish, Multiply", SwiGlu},
       {"Swish", {24}, 1, 1, 1, "Swish", Swish},
       {"Tanh", {6, 13}, 1, 1, 1, "Tanh"},
       {"ThresholdedRelu", {10, 22}, 1, 1, 1, "Greater, Select", ThresholdedRelu},

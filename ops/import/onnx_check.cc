@@ -37,14 +37,12 @@ class Check {
     if (count_ == 0) {
       return absl::OkStatus();
     }
+    const std::string remedies = absl::StrJoin(remedies_, "; ");
     const int64_t unlisted = count_ - static_cast<int64_t>(listed_.size());
     return absl::UnimplementedError(absl::StrCat(
         count_, count_ == 1 ? " node has" : " nodes have", " an unsupported operator: ",
         absl::StrJoin(listed_, "; "), unlisted > 0 ? absl::StrCat("; and ", unlisted, " more") : "",
-        sequences_ ? "; of sequences, lists are supported that grow by one tensor at "
-                     "their end in each iteration of a Loop and are then joined "
-                     "(torch.stack, torch.cat), and tensors taken apart (unbind)"
-                   : ""));
+        remedies.empty() ? "" : absl::StrCat("; ", remedies)));
   }
 
  private:
@@ -76,7 +74,9 @@ class Check {
     const int64_t opset = OpsetOf(opsets, domain);
     const OnnxOperator* op = FindOnnxOperator(domain, node.op_type());
     if (op == nullptr || op->VersionAt(opset) == 0) {
-      sequences_ = sequences_ || absl::StrContains(node.op_type(), "Sequence");
+      if (const char* const remedy = OnnxRemedy(TypeName(node))) {
+        remedies_.insert(remedy);
+      }
       if (count_++ < kMostListed) {
         listed_.push_back(absl::StrCat(
             where, Describe(node, index),
@@ -141,7 +141,7 @@ class Check {
   const onnx::GraphProto* graph_ = nullptr;  // that is being checked
   std::set<const OnnxFunction*> seen_;
   int64_t count_ = 0;
-  bool sequences_ = false;  // one of them is about sequences of tensors
+  std::set<std::string> remedies_;
   std::vector<std::string> listed_;
 };
 

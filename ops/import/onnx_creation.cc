@@ -59,6 +59,9 @@ void ConstantOfShape(OnnxNode& n) {
 }
 
 void Range(OnnxNode& n) {
+  if (n.version() >= 27) {
+    n.Ignore("stash_type");  // numbers are counted from the start, not added up
+  }
   const std::string type(Name(n.Type(n.In(0))));
   n.Out(0, n.Add("Range", {AsScalar(n, n.In(0)), AsScalar(n, n.In(1)), AsScalar(n, n.In(2))},
                  {{"output_type", type}}));
@@ -83,7 +86,7 @@ std::vector<OnnxOperator> OnnxCreation() {
       {"Constant", {1, 9, 11, 12, 13, 19, 21, 23, 24, 25}, 0, 0, 1, "Constant", Constant},
       {"ConstantOfShape", {9, 20, 21, 23, 24, 25}, 1, 1, 1, "Broadcast", ConstantOfShape},
       {"EyeLike", {9, 22}, 1, 1, 1, "Range, Subtract, Equal, Convert", EyeLike},
-      {"Range", {11}, 3, 3, 1, "Range", Range},
+      {"Range", {11, 27}, 3, 3, 1, "Range", Range},
   };
 }
 

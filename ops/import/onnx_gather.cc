@@ -81,12 +81,12 @@ void Trilu(OnnxNode& n) {
 
 std::vector<OnnxOperator> OnnxGather() {
   return {
-      {"Compress", {9, 11}, 2, 2, 1, "NonZero, Gather", Compress},
+      {"Compress", {9, 11, 28}, 2, 2, 1, "NonZero, Gather", Compress},
       {"Gather", {1, 11, 13}, 2, 2, 1, "Gather", Gather},
       {"GatherElements", {11, 13}, 2, 2, 1, "GatherElements", GatherElements},
       {"GatherND", {11, 12, 13}, 2, 2, 1, "GatherND", GatherNd},
       {"NonZero", {9, 13}, 1, 1, 1, "NonZero", NonZero},
-      {"OneHot", {9, 11}, 3, 3, 1, "OneHot", OneHot},
+      {"OneHot", {9, 11, 28}, 3, 3, 1, "OneHot", OneHot},
       {"Scatter", {9, 11}, 3, 3, 1, "ScatterElementsUpdate", ScatterElements},
       {"ScatterElements", {11, 13, 16, 18}, 3, 3, 1, "ScatterElementsUpdate", ScatterElements},
       {"ScatterND", {11, 13, 16, 18}, 3, 3, 1, "ScatterNDUpdate", ScatterNd},

@@ -186,31 +186,31 @@ int64_t BlockSize(OnnxNode& n) {
 }
 
 // DCR: channels hold [block, block, C']; CRD: [C', block, block].
-void DepthToSpace(OnnxNode& n) {
-  const std::string mode = n.version() < 11 ? "DCR" : n.String("mode", "DCR");
+// Between space and depth; the attribute 'mode' came with an opset.
+void MoveBlocks(OnnxNode& n, const char* op, int opset_of_mode) {
+  const std::string mode = n.version() < opset_of_mode ? "DCR" : n.String("mode", "DCR");
   if (mode != "DCR" && mode != "CRD") {
     n.Fail("attribute 'mode' is ", Quote(mode), "; it must be DCR or CRD");
   }
-  n.Out(0, n.Add("DepthToSpace", {n.In(0)},
+  n.Out(0, n.Add(op, {n.In(0)},
                  {{"block_size", BlockSize(n)},
                   {"mode", mode == "DCR" ? "blocks_first" : "depth_first"}}));
 }
 
-void SpaceToDepth(OnnxNode& n) {
-  n.Out(0,
-        n.Add("SpaceToDepth", {n.In(0)}, {{"block_size", BlockSize(n)}, {"mode", "blocks_first"}}));
-}
+void DepthToSpace(OnnxNode& n) { MoveBlocks(n, "DepthToSpace", 11); }
+
+void SpaceToDepth(OnnxNode& n) { MoveBlocks(n, "SpaceToDepth", 28); }
 
 }  // namespace
 
 std::vector<OnnxOperator> OnnxMovement() {
   return {
       {"Concat", {4, 11, 13}, 1, kAnyNumber, 1, "Concat", Concat},
-      {"DepthToSpace", {1, 11, 13}, 1, 1, 1, "DepthToSpace", DepthToSpace},
+      {"DepthToSpace", {1, 11, 13, 28}, 1, 1, 1, "DepthToSpace", DepthToSpace},
       {"Pad", {2, 11, 13, 18, 19, 21, 23, 24, 25}, 1, 4, 1, "Pad", Pad},
-      {"ReverseSequence", {10}, 2, 2, 1, "ReverseSequence", ReverseSequence},
+      {"ReverseSequence", {10, 28}, 2, 2, 1, "ReverseSequence", ReverseSequence},
       {"Slice", {1, 10, 11, 13}, 1, 5, 1, "Slice", Slice},
-      {"SpaceToDepth", {1, 13}, 1, 1, 1, "SpaceToDepth", SpaceToDepth},
+      {"SpaceToDepth", {1, 13, 28}, 1, 1, 1, "SpaceToDepth", SpaceToDepth},
       {"Split", {2, 11, 13, 18}, 1, 2, kAnyNumber, "Split, VariadicSplit", Split},
       {"Tile", {6, 13}, 2, 2, 1, "Tile"},
       {"Transpose", {1, 13, 21, 23, 24, 25}, 1, 1, 1, "Transpose", Transpose},

@@ -1,4 +1,6 @@
 // Normalisations.
+#include "ops/import/onnx_normalization.h"
+
 #include "ops/import/onnx_operators.h"
 #include "ops/import/onnx_pieces.h"
 
@@ -38,34 +40,16 @@ void LayerNormalization(OnnxNode& n) {
   const double epsilon = n.Float("epsilon", kEpsilon);
   n.Ignore("stash_type");  // the type of intermediate values, f32 here
   const ValueId x = n.In(0);
-  const int rank = n.Rank(x);
-  const std::vector<int64_t> axes = AxesFrom(n, n.Int("axis", -1), rank);
-  ValueId y = n.Add("Multiply", {Normalised(n, x, axes, epsilon), n.In(1)});
-  if (n.Has(2)) {
-    y = n.Add("Add", {y, n.In(2)});
-  }
-  n.Out(0, y);
-  if (n.Wants(1) || n.Wants(2)) {
-    const ValueId mean = n.Add("ReduceMean", {x, n.List(axes)}, {{"keep_dims", true}});
-    const ValueId difference = n.Add("Subtract", {x, mean});
-    const ValueId square = n.Add("Multiply", {difference, difference});
-    const ValueId variance = n.Add("ReduceMean", {square, n.List(axes)}, {{"keep_dims", true}});
-    const ValueId deviation = n.Add("Sqrt", {n.Add("Add", {variance, n.Like(epsilon, x)})});
-    n.Out(1, mean);
-    n.Out(2, n.Add("Divide", {n.Like(1, x), deviation}));
-  }
+  const std::vector<int64_t> axes = AxesFrom(n, n.Int("axis", -1), n.Rank(x));
+  n.Out(0, LayerNormalized(n, x, axes, epsilon, n.In(1), n.In(2)));
+  WriteMoments(n, x, axes, epsilon, 1);
 }
 
 void RmsNormalization(OnnxNode& n) {
-  const ValueId x = n.In(0);
-  const int rank = n.Rank(x);
   n.Ignore("stash_type");
-  const std::vector<int64_t> axes = AxesFrom(n, n.Int("axis", -1), rank);
-  const ValueId square =
-      n.Add("ReduceMean", {n.Add("Multiply", {x, x}), n.List(axes)}, {{"keep_dims", true}});
-  const ValueId epsilon = n.Like(n.Float("epsilon", kEpsilon), x);
-  const ValueId root = n.Add("Sqrt", {n.Add("Add", {square, epsilon})});
-  n.Out(0, n.Add("Multiply", {n.Add("Divide", {x, root}), n.In(1)}));
+  const ValueId x = n.In(0);
+  const std::vector<int64_t> axes = AxesFrom(n, n.Int("axis", -1), n.Rank(x));
+  n.Out(0, RmsNormalized(n, x, axes, n.Float("epsilon", kEpsilon), n.In(1), 1));
 }
 
 // With the statistics that training found.
@@ -135,6 +119,37 @@ void MeanVarianceNormalization(OnnxNode& n) {
 
 }  // namespace
 
+ValueId LayerNormalized(OnnxNode& n, ValueId x, const std::vector<int64_t>& axes, double epsilon,
+                        ValueId scale, ValueId bias) {
+  const ValueId y = n.Add("Multiply", {Normalised(n, x, axes, epsilon), scale});
+  return bias.present() ? n.Add("Add", {y, bias}) : y;
+}
+
+void WriteMoments(OnnxNode& n, ValueId x, const std::vector<int64_t>& axes, double epsilon,
+                  int mean) {
+  if (!n.Wants(mean) && !n.Wants(mean + 1)) {
+    return;
+  }
+  const ValueId average = n.Add("ReduceMean", {x, n.List(axes)}, {{"keep_dims", true}});
+  const ValueId difference = n.Add("Subtract", {x, average});
+  const ValueId square = n.Add("Multiply", {difference, difference});
+  const ValueId variance = n.Add("ReduceMean", {square, n.List(axes)}, {{"keep_dims", true}});
+  const ValueId deviation = n.Add("Sqrt", {n.Add("Add", {variance, n.Like(epsilon, x)})});
+  n.Out(mean, average);
+  n.Out(mean + 1, n.Add("Divide", {n.Like(1, x), deviation}));
+}
+
+ValueId RmsNormalized(OnnxNode& n, ValueId x, const std::vector<int64_t>& axes, double epsilon,
+                      ValueId scale, int inverse) {
+  const ValueId square =
+      n.Add("ReduceMean", {n.Add("Multiply", {x, x}), n.List(axes)}, {{"keep_dims", true}});
+  const ValueId root = n.Add("Sqrt", {n.Add("Add", {square, n.Like(epsilon, x)})});
+  if (inverse >= 0 && n.Wants(inverse)) {
+    n.Out(inverse, n.Add("Divide", {n.Like(1, x), root}));
+  }
+  return n.Add("Multiply", {n.Add("Divide", {x, root}), scale});
+}
+
 std::vector<OnnxOperator> OnnxNormalization() {
   return {
       {"BatchNormalization", {7, 9, 14, 15}, 5, 5, 5, "BatchNormInference", BatchNormalization},
@@ -146,10 +161,19 @@ std::vector<OnnxOperator> OnnxNormalization() {
        "GroupNormalization, or MVN, Multiply, Add",
        GroupNormalization},
       {"InstanceNormalization", {6, 22}, 3, 3, 1, "MVN, Multiply, Add", InstanceNormalization},
-      {"LayerNormalization", {17}, 2, 3, 3, "MVN, Multiply, Add", LayerNormalization},
+      // Before opset 17 it is ONNX Runtime's own, which its optimiser writes into this domain.
+      {"LayerNormalization", {1, 17}, 2, 3, 3, "MVN, Multiply, Add", LayerNormalization},
       {"LpNormalization", {1, 22}, 1, 1, 1, "ReduceL1 or ReduceL2, Divide", LpNormalization},
       {"MeanVarianceNormalization", {9, 13}, 1, 1, 1, "MVN", MeanVarianceNormalization},
       {"RMSNormalization", {23}, 2, 2, 1, "ReduceMean, Sqrt, Divide, Multiply", RmsNormalization},
+      // ONNX Runtime's own, in this domain.
+      {"SimplifiedLayerNormalization",
+       {1},
+       2,
+       2,
+       2,
+       "ReduceMean, Sqrt, Divide, Multiply",
+       RmsNormalization},
   };
 }
 

@@ -17,9 +17,9 @@ const Table& StandardTable() {
   static const auto* const table = [] {
     auto* result = new Table;
     for (const auto family :
-         {OnnxActivations, OnnxControlFlow, OnnxConvolutions, OnnxCreation, OnnxElementwise,
-          OnnxGather, OnnxMatMul, OnnxMovement, OnnxNormalization, OnnxQuantized, OnnxRecurrent,
-          OnnxReductions, OnnxShapes}) {
+         {OnnxActivations, OnnxAttention, OnnxControlFlow, OnnxConvolutions, OnnxCreation,
+          OnnxElementwise, OnnxGather, OnnxMatMul, OnnxMovement, OnnxNormalization, OnnxQuantized,
+          OnnxRecurrent, OnnxReductions, OnnxShapes}) {
       for (OnnxOperator& op : family()) {
         BW_CHECK(result->emplace(op.name, op).second);
       }
@@ -36,7 +36,8 @@ const Table& MicrosoftTable() {
     OnnxOperator gelu = StandardTable().at("Gelu");
     gelu.versions = {1};
     result->emplace("Gelu", gelu);
-    for (const auto family : {OnnxMicrosoftFused, OnnxMicrosoftQuantized, OnnxMicrosoftRecurrent}) {
+    for (const auto family : {OnnxMicrosoftAttention, OnnxMicrosoftFused, OnnxMicrosoftQuantized,
+                              OnnxMicrosoftRecurrent}) {
       for (OnnxOperator& op : family()) {
         BW_CHECK(result->emplace(op.name, op).second);
       }

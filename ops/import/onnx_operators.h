@@ -12,7 +12,7 @@
 namespace beamwright::ops {
 
 inline constexpr int kOldestOpset = 8;
-inline constexpr int kNewestOpset = 25;
+inline constexpr int kNewestOpset = 28;
 inline constexpr int kAnyNumber = -1;
 
 struct OnnxOperator {
@@ -41,6 +41,7 @@ std::vector<const OnnxOperator*> AllOnnxOperators(absl::string_view domain = "")
 
 // The families.
 std::vector<OnnxOperator> OnnxActivations();    // onnx_activation.cc
+std::vector<OnnxOperator> OnnxAttention();      // onnx_attention.cc
 std::vector<OnnxOperator> OnnxControlFlow();    // onnx_control_flow.cc
 std::vector<OnnxOperator> OnnxConvolutions();   // onnx_convolution.cc
 std::vector<OnnxOperator> OnnxCreation();       // onnx_creation.cc
@@ -54,7 +55,8 @@ std::vector<OnnxOperator> OnnxRecurrent();      // onnx_recurrent.cc
 std::vector<OnnxOperator> OnnxReductions();     // onnx_reduce.cc
 std::vector<OnnxOperator> OnnxShapes();         // onnx_shape.cc
 // Of com.microsoft, ONNX Runtime's own.
-std::vector<OnnxOperator> OnnxMicrosoftFused();      // onnx_matmul.cc
+std::vector<OnnxOperator> OnnxMicrosoftAttention();  // onnx_attention.cc
+std::vector<OnnxOperator> OnnxMicrosoftFused();      // onnx_fused.cc
 std::vector<OnnxOperator> OnnxMicrosoftQuantized();  // onnx_quantized.cc
 std::vector<OnnxOperator> OnnxMicrosoftRecurrent();  // onnx_recurrent.cc
 // Of kOnnxSequenceDomain: onnx_sequence_operators.cc.

@@ -310,7 +310,7 @@ void QLinearWhere(OnnxNode& n) {
 }  // namespace
 
 std::vector<OnnxOperator> OnnxQuantized() {
-  const std::vector<int> linear = {10, 13, 19, 21, 23, 24, 25};
+  const std::vector<int> linear = {10, 13, 19, 21, 23, 24, 25, 28};
   return {
       {"ConvInteger", {10}, 2, 4, 1, "Convert, Subtract, Convolution", ConvInteger},
       {"DequantizeLinear", linear, 2, 3, 1, "DequantizeLinear", DequantizeLinear},
@@ -331,7 +331,7 @@ std::vector<OnnxOperator> OnnxQuantized() {
 std::vector<OnnxOperator> OnnxMicrosoftQuantized() {
   const char* const kOfFloats = "DequantizeLinear, QuantizeLinear";
   return {
-      {"DequantizeLinear", {1}, 2, 3, 1, "DequantizeLinear", DequantizeLinear},
+      {"DequantizeLinear", {1, 28}, 2, 3, 1, "DequantizeLinear", DequantizeLinear},
       {"DynamicQuantizeMatMul",
        {1},
        3,
@@ -351,7 +351,7 @@ std::vector<OnnxOperator> OnnxMicrosoftQuantized() {
       {"QLinearSigmoid", {1}, 4, 5, 1, kOfFloats, QLinearSigmoid},
       {"QLinearSoftmax", {1}, 5, 5, 1, kOfFloats, QLinearSoftmax},
       {"QLinearWhere", {1}, 9, 9, 1, kOfFloats, QLinearWhere},
-      {"QuantizeLinear", {1}, 2, 3, 1, "QuantizeLinear", QuantizeLinear},
+      {"QuantizeLinear", {1, 28}, 2, 3, 1, "QuantizeLinear", QuantizeLinear},
   };
 }
 

@@ -123,6 +123,7 @@ void CumSum(OnnxNode& n) {
 
 std::vector<OnnxOperator> OnnxReductions() {
   const std::vector<int> usual = {1, 11, 13, 18};
+  const std::vector<int> of_logarithms = {1, 11, 13, 18, 28};
   const std::vector<int> extreme = {1, 11, 12, 13, 18, 20};
   return {
       {"ArgMax", {1, 11, 12, 13}, 1, 1, 1, "ArgMax", ArgExtreme},
@@ -130,8 +131,9 @@ std::vector<OnnxOperator> OnnxReductions() {
       {"CumSum", {11, 14}, 2, 2, 1, "CumSum", CumSum},
       {"ReduceL1", usual, 1, 2, 1, "ReduceL1", Plain},
       {"ReduceL2", usual, 1, 2, 1, "ReduceL2", Plain},
-      {"ReduceLogSum", usual, 1, 2, 1, "ReduceSum, Log", ReduceLogSum},
-      {"ReduceLogSumExp", usual, 1, 2, 1, "ReduceMax, Exp, ReduceSum, Log", ReduceLogSumExp},
+      {"ReduceLogSum", of_logarithms, 1, 2, 1, "ReduceSum, Log", ReduceLogSum},
+      {"ReduceLogSumExp", of_logarithms, 1, 2, 1, "ReduceMax, Exp, ReduceSum, Log",
+       ReduceLogSumExp},
       {"ReduceMax", extreme, 1, 2, 1, "ReduceMax, ReduceLogicalOr", ReduceMax},
       {"ReduceMean", usual, 1, 2, 1, "ReduceMean", Plain},
       {"ReduceMin", extreme, 1, 2, 1, "ReduceMin, ReduceLogicalAnd", ReduceMin},

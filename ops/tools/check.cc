@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -9,6 +10,7 @@
 #include "ops/compile/shape_folding.h"
 #include "ops/decoder/decoder_form.h"
 #include "ops/decoder/stepped_decoder.h"
+#include "ops/import/onnx.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
@@ -157,8 +159,15 @@ std::string CheckText(const GraphFindings& findings, int indent) {
   const std::string margin(static_cast<size_t>(indent), ' ');
   std::string text =
       absl::StrCat(margin, findings.ok() ? "can be loaded" : "can't be loaded", "\n");
+  std::set<absl::string_view> remedies;
   for (const std::string& node : findings.unsupported) {
     absl::StrAppend(&text, margin, "operator not supported: ", Printable(node), "\n");
+    if (const char* const remedy = OnnxRemedy(node)) {
+      remedies.insert(remedy);
+    }
+  }
+  for (const absl::string_view remedy : remedies) {
+    absl::StrAppend(&text, margin, "remedy: ", remedy, "\n");
   }
   if (!findings.status.ok()) {
     absl::StrAppend(&text, margin, Printable(findings.status.message()), "\n");

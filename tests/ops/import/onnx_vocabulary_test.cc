@@ -31,9 +31,15 @@ TEST(OnnxVocabularyTest, KnowsEveryVersionFromTheOldestOpsetOn) {
   const auto published = PublishedVersions();
   ASSERT_GT(published.size(), 190u);
   for (const OnnxOperator* op : AllOnnxOperators()) {
+    if (absl::string_view(op->name) == "SimplifiedLayerNormalization") {
+      continue;  // ONNX Runtime's own, which it writes into this domain
+    }
     const auto found = published.find(op->name);
     ASSERT_NE(found, published.end()) << op->name;
     std::vector<int> expected;
+    if (absl::string_view(op->name) == "LayerNormalization") {
+      expected = {1};  // ONNX Runtime's own, with the same meaning, until opset 17 took it over
+    }
     for (const int version : found->second) {
       if (version <= kOldestOpset) {
         expected.assign({version});

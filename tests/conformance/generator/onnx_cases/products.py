@@ -181,23 +181,49 @@ def attention(b, causal, mask, heads):
     return b.node("Attention", *inputs, is_causal=causal)
 
 
+@suite.case(causal=[0, 1], queries=[1, 2])
+def attention_past(b, causal, queries):
+    b.opset = 23
+    inputs = [b.input((2, 2, queries, 4)) for _ in range(3)]
+    inputs += ["", b.input((2, 2, 3, 4)), b.input((2, 2, 3, 4))]
+    return b.node("Attention", *inputs, is_causal=causal, outputs=3)
+
+
+@suite.case()
+def attention_softcap(b):
+    b.opset = 23
+    inputs = [b.input((2, 2, 3, 4), low=-3, high=3) for _ in range(3)] + [b.input((3, 3))]
+    return b.node("Attention", *inputs, softcap=0.7, scale=1.5)
+
+
+@suite.case(lengths=[[5, 3, 1], [5, 0, 2]])
+def attention_of_lengths(b, lengths):
+    b.opset = 24
+    inputs = [b.input((3, 2, 4, 6)), b.input((3, 2, 5, 6)), b.input((3, 2, 5, 6))]
+    return b.node("Attention", *inputs, "", "", "", b.integers(lengths))
+
+
+@suite.case(causal=[0, 1])
+def attention_without_a_key(b, causal):
+    """A query whose keys are all masked gets 0."""
+    b.opset = 24
+    mask = [[False, True, False], [False, False, False], [True, False, False]]
+    inputs = [b.input((2, 2, 3, 4)) for _ in range(3)] + [b.constant(mask, "?")]
+    return b.node("Attention", *inputs, is_causal=causal)
+
+
+@suite.case(mask=[(2, 1, 4, 5), (1, 3, 4, 5), (4, 5)])
+def attention_of_grouped_rows(b, mask):
+    """Nine heads of queries read three of keys; both come side by side."""
+    b.opset = 24
+    inputs = [b.input((2, 4, 18)), b.input((2, 5, 6)), b.input((2, 5, 9)), b.input(mask)]
+    if mask == (1, 3, 4, 5):
+        inputs[3] = b.input((1, 9, 4, 5))
+    return b.node("Attention", *inputs, q_num_heads=9, kv_num_heads=3)
+
+
 @suite.case()
 def attention_packed(b):
     b.opset = 23
     inputs = [b.input((2, 4, 12)), b.input((2, 5, 12)), b.input((2, 5, 12))]
     return b.node("Attention", *inputs, q_num_heads=3, kv_num_heads=3, scale=0.4)
-
-
-@suite.case(trans=[(0, 0), (1, 0), (0, 1), (1, 1)], alpha=[1.0, 0.25])
-def fused_matmul(b, trans, alpha):
-    """As ONNX Runtime's optimiser writes it."""
-    x = b.input((2, 3, 4) if not trans[0] else (2, 4, 3))
-    y = b.weights(*((4, 5) if not trans[1] else (5, 4)))
-    return b.node(
-        "FusedMatMul", x, y, transA=trans[0], transB=trans[1], alpha=alpha, domain="com.microsoft"
-    )
-
-
-@suite.case()
-def bias_gelu(b):
-    return b.node("BiasGelu", b.input((2, 3, 4)), b.weights(4), domain="com.microsoft")
