@@ -27,20 +27,6 @@ struct Row {
   std::string rank, score, log_prob, text;
 };
 
-std::string HypothesisText(const v1::Hypothesis& hypothesis) {
-  std::string text = hypothesis.text().empty() && !hypothesis.tokens().empty()
-                         ? absl::StrCat("ids ", absl::StrJoin(hypothesis.tokens(), " "))
-                         : Printable(hypothesis.text());
-  if (hypothesis.finish_reason() == v1::FINISH_REASON_LENGTH) {
-    text += " [cut at the maximum length]";
-  } else if (hypothesis.finish_reason() == v1::FINISH_REASON_DEADLINE) {
-    text += " [under way at the deadline]";
-  } else if (hypothesis.finish_reason() == v1::FINISH_REASON_SHUTDOWN) {
-    text += " [under way when the server ended]";
-  }
-  return text;
-}
-
 // Details of errors are of types that nothing else here speaks of, and the linker would leave them
 // out: printing could not look them up.
 void KeepDetailTypes() {
@@ -72,6 +58,20 @@ void DropUnknownDetails(Message& message) {
 }
 
 }  // namespace
+
+std::string HypothesisText(const v1::Hypothesis& hypothesis) {
+  std::string text = hypothesis.text().empty() && !hypothesis.tokens().empty()
+                         ? absl::StrCat("ids ", absl::StrJoin(hypothesis.tokens(), " "))
+                         : Printable(hypothesis.text());
+  if (hypothesis.finish_reason() == v1::FINISH_REASON_LENGTH) {
+    text += " [cut at the maximum length]";
+  } else if (hypothesis.finish_reason() == v1::FINISH_REASON_DEADLINE) {
+    text += " [under way at the deadline]";
+  } else if (hypothesis.finish_reason() == v1::FINISH_REASON_SHUTDOWN) {
+    text += " [under way when the server ended]";
+  }
+  return text;
+}
 
 std::string AnswerTable(const v1::Source& source, const v1::Decoded& decoded) {
   std::vector<Row> rows = {{"rank", "score", "log-prob", "text"}};

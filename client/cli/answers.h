@@ -10,6 +10,9 @@
 
 namespace beamwright::client {
 
+// Its text, or the token ids where the model has no text, and why it ended if no end token did.
+std::string HypothesisText(const v1::Hypothesis& hypothesis);
+
 // The source, then its hypotheses, one a line under aligned headings: rank, score, log-prob, text
 // (the token ids where the model has no text). Ends with a line break.
 std::string AnswerTable(const v1::Source& source, const v1::Decoded& decoded);

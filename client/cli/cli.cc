@@ -32,17 +32,20 @@ int Failure(const CLI::App& command, absl::string_view message) {
 }
 
 int RunCli(int argc, const char* const* argv) {
-  CLI::App app("Talks to a Beamwright server: decodes, scores, asks about its models, measures it.",
-               "beamwright");
+  CLI::App app(
+      "Talks to a Beamwright server: decodes, explains, scores, asks about its models, measures "
+      "it.",
+      "beamwright");
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_help_flag("-h,--help", "Print this and exit.");
   app.set_version_flag("--version", "beamwright " BEAMWRIGHT_VERSION,
                        "Print the version and exit.");
   app.require_subcommand(1);
   app.footer("'beamwright COMMAND --help' explains a command.");
-  const std::vector<Command> commands = {
-      AddDecodeCommand(app), AddScoreCommand(app),    AddAlignCommand(app),   AddModelsCommand(app),
-      AddHealthCommand(app), AddLoadTestCommand(app), AddCapacityCommand(app)};
+  const std::vector<Command> commands = {AddDecodeCommand(app),   AddExplainCommand(app),
+                                         AddScoreCommand(app),    AddAlignCommand(app),
+                                         AddModelsCommand(app),   AddHealthCommand(app),
+                                         AddLoadTestCommand(app), AddCapacityCommand(app)};
   const auto chosen = [&]() -> const Command* {
     for (const Command& command : commands) {
       if (command.app->parsed()) {
@@ -65,9 +68,10 @@ int RunCli(int argc, const char* const* argv) {
     }
     const std::string problem =
         argc < 2 ? "a command is missing" : absl::StrCat("there is no command ", argv[1]);
-    return UsageError(app, problem +
-                               "; there are decode, score, align, models, health, load-test and "
-                               "capacity");
+    return UsageError(
+        app, problem +
+                 "; there are decode, explain, score, align, models, health, load-test and "
+                 "capacity");
   }
   return chosen()->run();
 }

@@ -7,24 +7,11 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/sources.h"
 #include "ops/base/status.h"
-#include "ops/base/utf8.h"
 
 namespace beamwright::client {
 namespace {
 
 constexpr char kInputGroup[] = "Input";
-
-// A source or a target: both have text or ids.
-template <typename Side>
-absl::Status Fill(const std::string& text, bool ids, Side& side) {
-  BW_RETURN_IF_ERROR(CheckUtf8(text));
-  if (!ids) {
-    side.set_text(text);
-    return absl::OkStatus();
-  }
-  BW_ASSIGN_OR_RETURN(*side.mutable_ids(), ParseIds(text));
-  return absl::OkStatus();
-}
 
 }  // namespace
 
@@ -94,9 +81,9 @@ absl::StatusOr<bool> GivenReader::Next(v1::ScoreSource& given) {
                    " a source but no target behind it");
   }
   given.Clear();
-  BW_RETURN_IF_ERROR(Annotate(Fill(pieces[0], flags_.ids, *given.mutable_source()), where));
+  BW_RETURN_IF_ERROR(Annotate(SetTextOrIds(pieces[0], flags_.ids, *given.mutable_source()), where));
   for (size_t i = 1; i < pieces.size(); ++i) {
-    BW_RETURN_IF_ERROR(Annotate(Fill(pieces[i], flags_.ids, *given.add_targets()), where));
+    BW_RETURN_IF_ERROR(Annotate(SetTextOrIds(pieces[i], flags_.ids, *given.add_targets()), where));
   }
   return true;
 }

@@ -15,6 +15,8 @@
 #include "absl/strings/string_view.h"
 #include "beamwright/v1/decode.pb.h"
 #include "client/bulk.h"
+#include "ops/base/status.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::client {
 
@@ -30,6 +32,19 @@ void AddSourceFlags(CLI::App& app, SourceFlags& flags);
 // Token ids separated by white space or commas: "3 17 4" or "3,17,4". InvalidArgument names the
 // piece that is not an id.
 absl::StatusOr<v1::TokenIds> ParseIds(absl::string_view text);
+
+// Sets the text, or the ids that it spells, of a source or a target. InvalidArgument: not UTF-8, or
+// not ids.
+template <typename Side>
+absl::Status SetTextOrIds(const std::string& text, bool ids, Side& side) {
+  BW_RETURN_IF_ERROR(CheckUtf8(text));
+  if (!ids) {
+    side.set_text(text);
+    return absl::OkStatus();
+  }
+  BW_ASSIGN_OR_RETURN(*side.mutable_ids(), ParseIds(text));
+  return absl::OkStatus();
+}
 
 // A source as a person would write it: its text, or its ids.
 std::string SourceText(const v1::Source& source);

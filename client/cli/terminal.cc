@@ -26,9 +26,16 @@ std::string Bold(absl::string_view text) {
 
 std::string Printable(absl::string_view text) {
   std::string printable;
+  unsigned char before = 0;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
+    // U+0080 to U+009F steer terminals, too; in UTF-8 they are these bytes behind 0xc2.
+    const bool c1 = before == 0xc2 && byte >= 0x80 && byte < 0xa0;
+    before = byte;
+    if (c1) {
+      printable.pop_back();
+      absl::StrAppendFormat(&printable, "\\xc2\\x%02x", byte);
+    } else if (byte < 0x20 || byte == 0x7f) {
       absl::StrAppendFormat(&printable, "\\x%02x", byte);
     } else {
       printable += c;

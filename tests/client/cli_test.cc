@@ -369,11 +369,34 @@ TEST(DecodeCommandTest, ServersErrorsAreForPeople) {
   release.Notify();
 }
 
+TEST(ExplainCommandTest, NeedsATraceAndAHypothesis) {
+  FakeServer server;
+  const ProcessResult old = Beamwright({"explain", "--server", server.address(), "x"});
+  EXPECT_EQ(old.exit_code, 1);
+  EXPECT_THAT(old.err, HasSubstr("the answer has no trace"));
+  FakeServer refuses(
+      [](grpc::ServerContext&, const v1::DecodeRequest& request, v1::DecodeResponse&) {
+        EXPECT_EQ(request.options().trace(), 64);
+        return grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "no traces\x1b[2J");
+      });
+  const ProcessResult refused = Beamwright({"explain", "--server", refuses.address(), "x"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("PERMISSION_DENIED: no traces\\x1b[2J"));
+  FakeServer empty(
+      [](grpc::ServerContext&, const v1::DecodeRequest&, v1::DecodeResponse& response) {
+        response.add_results()->mutable_decoded()->mutable_trace();
+        return grpc::Status::OK;
+      });
+  const ProcessResult none = Beamwright({"explain", "--server", empty.address(), "x"});
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.err, HasSubstr("has no hypothesis"));
+}
+
 TEST(CommandLineTest, NonsenseIsAUsageError) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{}, "a command is missing; there are decode, score, align, models"},
+      {{}, "a command is missing; there are decode, explain, score, align, models"},
       {{"decod"},
-       "there is no command decod; there are decode, score, align, "
+       "there is no command decod; there are decode, explain, score, align, "
        "models, health, load-test and capacity"},
       {{"decode", "--beam-size", "0", "x"}, "--beam-size: \"0\" is out of range: 1 to 256"},
       {{"decode", "--beam-size", "four", "x"}, "\"four\" is not a whole number: 1 to 256"},
@@ -404,6 +427,10 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
       {{"score", "--coverage-penalty", "-1", "x", "y"}, "out of range: 0 to 100"},
       {{"score", "x", "y\xff"}, "the arguments: not UTF-8 at byte 1"},
       {{"align", "x"}, "no target behind it"},
+      {{"explain"}, "SOURCE is required"},
+      {{"explain", "--trace", "0", "x"}, "--trace: 0 leaves nothing to explain"},
+      {{"explain", "x", "--target", "y\xff"}, "--target: not UTF-8 at byte 1"},
+      {{"explain", "x", "--ids"}, "SOURCE: \"x\" is not a token id"},
       {{"capacity"}, "--point is required"},
       {{"capacity", "--point", "8", "--within", "1s"}, "such as 8:420"},
       {{"capacity", "--point", "1:5", "--within", "1s"}, "give --rate or --traffic"},

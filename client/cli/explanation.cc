@@ -1,0 +1,295 @@
+#include "client/cli/explanation.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/answers.h"
+#include "client/cli/followed_path.h"
+#include "client/cli/terminal.h"
+#include "ops/base/utf8.h"
+
+namespace beamwright::client {
+namespace {
+
+constexpr size_t kMaxTokenWidth = 24;  // characters
+constexpr size_t kMaxPrefixTokens = 12;
+
+absl::string_view Reason(v1::TraceFate fate) {
+  switch (fate) {
+    case v1::TRACE_FATE_KEPT:
+      return "lives on";
+    case v1::TRACE_FATE_ANSWER:
+      return "ended; in the answer";
+    case v1::TRACE_FATE_BEAM:
+      return "dropped: the beam was full of candidates that rank above it";
+    case v1::TRACE_FATE_BEAM_THRESHOLD:
+      return "dropped: further below the best than beam_threshold allows";
+    case v1::TRACE_FATE_END_BELOW_BEAM:
+      return "dropped: an end token below as many candidates as the beam holds";
+    case v1::TRACE_FATE_END_THRESHOLD:
+      return "dropped: an end token that end_threshold did not allow";
+    case v1::TRACE_FATE_IMPOSSIBLE:
+      return "ruled out: its probability is 0, by the model or by an option";
+    case v1::TRACE_FATE_END_OF_ALTERNATIVE:
+      return "dropped: the first token of an alternative is not an end token";
+    case v1::TRACE_FATE_ALTERNATIVE_MIN_PROB:
+      return "dropped: less probable than alternative_min_prob";
+    case v1::TRACE_FATE_ALTERNATIVE_DONE:
+      return "dropped: its alternative had its answer already";
+    case v1::TRACE_FATE_SCORE_THRESHOLD:
+      return "ended with a score below score_threshold";
+    case v1::TRACE_FATE_NOT_LISTED:
+      return "ended, but n_best others stood above it";
+    case v1::TRACE_FATE_REPLACED:
+      return "ended; better ones took its place in the answer later";
+    case v1::TRACE_FATE_STOPPED:
+      return "was live when the search stopped";
+    case v1::TRACE_FATE_INCOMPLETE:
+      return "dropped: at the maximum length without all that it must contain";
+    default:
+      return "has a fate that this program does not know";
+  }
+}
+
+// Cut to `width` characters; `shown` gets their number.
+std::string Cut(absl::string_view text, size_t width, size_t& shown) {
+  const std::string printable = Printable(text);
+  size_t at = 0;
+  for (shown = 0; at < printable.size() && shown < width; ++shown) {
+    at += static_cast<size_t>(std::max(1, Utf8Length(absl::string_view(printable).substr(at))));
+  }
+  return at < printable.size() ? printable.substr(0, at) + "..." : printable;
+}
+
+std::string TokenText(const v1::SearchTrace& trace, int32_t token) {
+  const auto text = trace.token_texts().find(token);
+  size_t shown = 0;
+  return text == trace.token_texts().end() ? absl::StrCat("#", token)
+                                           : Cut(text->second, kMaxTokenWidth, shown);
+}
+
+std::string TokensText(const v1::SearchTrace& trace, const std::vector<int32_t>& tokens) {
+  std::string text;
+  const size_t first = tokens.size() - std::min(tokens.size(), kMaxPrefixTokens);
+  for (size_t i = first; i < tokens.size(); ++i) {
+    absl::StrAppend(&text, i == first && first > 0 ? "... " : "", i > first ? " " : "",
+                    TokenText(trace, tokens[i]));
+  }
+  return text;
+}
+
+std::vector<int32_t> TokensOf(const v1::Hypothesis& hypothesis) {
+  return {hypothesis.tokens().begin(), hypothesis.tokens().end()};
+}
+
+// The best rank score among the candidates of the step that could be chosen.
+double BestRankScore(const v1::TraceStep& step) {
+  double best = -std::numeric_limits<double>::infinity();
+  for (const v1::TraceCandidate& candidate : step.candidates()) {
+    if (candidate.rank() > 0) {
+      best = std::max(best, candidate.rank_score());
+    }
+  }
+  return best;
+}
+
+// What counts in its rank beside log-probabilities; empty if nothing does.
+std::string OtherParts(const v1::SearchTrace& trace, const v1::TraceStep& step,
+                       const v1::TraceCandidate& candidate) {
+  std::vector<std::pair<std::string, double>> parts = {
+      {"added to the token", double{candidate.token_score()} - double{candidate.log_prob()}},
+      {"diversity", candidate.diversity()}};
+  if (candidate.row() >= 0 && candidate.row() < step.rows_size()) {
+    const v1::TraceRow& row = step.rows(candidate.row());
+    parts.insert(parts.begin(), {{"rewards so far", row.reward()},
+                                 {"scorers so far", row.fused()},
+                                 {"lent by hotwords", row.offset()}});
+  }
+  const int scorers = std::min(trace.scorers_size(), candidate.scorer_log_probs_size());
+  for (int i = 0; i < scorers; ++i) {
+    size_t shown = 0;
+    parts.emplace_back(absl::StrCat("log-prob by ", Cut(trace.scorers(i), kMaxTokenWidth, shown)),
+                       candidate.scorer_log_probs(i));
+  }
+  std::string text;
+  for (const auto& [name, value] : parts) {
+    if (value != 0 && value == value) {
+      absl::StrAppend(&text, text.empty() ? "" : ", ", name, " ", absl::StrFormat("%.4f", value));
+    }
+  }
+  return text;
+}
+
+std::string StepLine(const v1::SearchTrace& trace, int step, const v1::TraceCandidate& candidate) {
+  const v1::TraceStep& traced = trace.steps(step);
+  const std::string token = TokenText(trace, candidate.token());
+  std::string line = absl::StrFormat("  %4d  %4s  %9.4f  %10.4f  %8.4f  %-8s  %s", step + 1,
+                                     candidate.rank() > 0 ? absl::StrCat(candidate.rank()) : "-",
+                                     candidate.log_prob(), candidate.rank_score(),
+                                     BestRankScore(traced) - candidate.rank_score(), token,
+                                     Reason(candidate.fate()));
+  if (candidate.answer() > 0) {
+    absl::StrAppend(&line, ", place ", candidate.answer());
+  }
+  if (candidate.has_score()) {
+    absl::StrAppendFormat(&line, ", score %.4f", candidate.score());
+  }
+  const std::string parts = OtherParts(trace, traced, candidate);
+  return absl::StrCat(line, "\n", parts.empty() ? "" : absl::StrCat("        ", parts, "\n"));
+}
+
+std::string PathTable(const v1::SearchTrace& trace, const FollowedPath& path,
+                      const ExplanationOptions& options) {
+  if (path.candidates.empty()) {
+    return "";
+  }
+  std::string table =
+      "  step  rank   log-prob  rank score    behind  token     what became of it\n";
+  const auto count = static_cast<int>(path.candidates.size());
+  const int left_out = std::max(0, count - options.max_steps);
+  const int head = (count - left_out) / 2;
+  for (int i = 0; i < count; ++i) {
+    if (left_out > 0 && i == head) {
+      absl::StrAppend(&table, "  ... ", left_out, left_out == 1 ? " step" : " steps",
+                      " left out (--steps)\n");
+      i += left_out;
+    }
+    absl::StrAppend(&table, StepLine(trace, i, *path.candidates[static_cast<size_t>(i)]));
+  }
+  return table;
+}
+
+// Where two hypotheses part, and what each token cost there.
+std::string PartingOf(const v1::SearchTrace& trace, const v1::Hypothesis& winner,
+                      const v1::Hypothesis& other) {
+  const int length = std::min(winner.tokens_size(), other.tokens_size());
+  int at = 0;
+  while (at < length && winner.tokens(at) == other.tokens(at)) {
+    ++at;
+  }
+  if (at >= length || at >= winner.token_log_probs_size() || at >= other.token_log_probs_size()) {
+    return "";
+  }
+  return absl::StrFormat("They part at step %d: %s has log-prob %.4f, %s %.4f.", at + 1,
+                         TokenText(trace, winner.tokens(at)), winner.token_log_probs(at),
+                         TokenText(trace, other.tokens(at)), other.token_log_probs(at));
+}
+
+std::string WhoHadThePlace(const v1::SearchTrace& trace, int step,
+                           const v1::TraceCandidate& dropped) {
+  const v1::TraceCandidate* kept = LastKeptBefore(trace.steps(step), dropped);
+  if (kept == nullptr) {
+    return "";
+  }
+  std::vector<int32_t> tokens = TokensBefore(trace, step, kept->row());
+  tokens.push_back(kept->token());
+  return absl::StrFormat(" The last place went to \"%s\", rank score %.4f, %.4f above it.",
+                         TokensText(trace, tokens), kept->rank_score(),
+                         kept->rank_score() - dropped.rank_score());
+}
+
+// One sentence or two on how the target's path ended.
+std::string EndOfPath(const v1::Decoded& decoded, const v1::Hypothesis& target,
+                      const FollowedPath& path, bool drawn) {
+  const v1::SearchTrace& trace = decoded.trace();
+  const auto length = static_cast<int>(path.candidates.size());
+  const v1::Hypothesis& winner = decoded.hypotheses(0);
+  if (path.unlisted && length < winner.prefix_length()) {
+    return absl::StrCat("Lost at step ", length + 1, ": the target prefix has \"",
+                        TokenText(trace, winner.tokens(length)), "\" in its place.");
+  }
+  if (path.unlisted && drawn) {
+    return absl::StrCat("Lost at step ", length + 1, ": no sample drew \"",
+                        TokenText(trace, target.tokens(length)), "\" there.");
+  }
+  if (path.unlisted) {
+    const int omitted = trace.steps(length).num_omitted();
+    std::string text =
+        absl::StrCat("Lost at step ", length + 1, ": \"", TokenText(trace, target.tokens(length)),
+                     "\" is not among the candidates that the trace lists");
+    if (omitted > 0) {
+      return absl::StrCat(text, "; ", omitted, " more were dropped. --trace 1024 lists more.");
+    }
+    return absl::StrCat(text, ": the model ranks too many other tokens above it there.");
+  }
+  if (length == 0) {
+    return "The trace has no step.";
+  }
+  const v1::TraceCandidate& last = *path.candidates.back();
+  if (last.answer() > 0) {
+    return absl::StrCat("It is in the answer, at place ", last.answer(), ".");
+  }
+  if (last.fate() == v1::TRACE_FATE_KEPT) {
+    return trace.truncated()
+               ? absl::StrCat("The trace ends at step ", length,
+                              ", at its largest size; what came later is unknown.")
+               : absl::StrCat("The search ended after step ", length, ", before it was complete.");
+  }
+  std::string text = absl::StrCat("Lost at step ", length, ": ", Reason(last.fate()), ".");
+  if (last.fate() == v1::TRACE_FATE_BEAM) {
+    absl::StrAppend(&text, WhoHadThePlace(trace, length - 1, last));
+  }
+  return text;
+}
+
+// Whether the model or the search is to blame.
+std::string Blame(const v1::Hypothesis& winner, const v1::Hypothesis& target) {
+  const double ahead = winner.score() - target.score();
+  if (ahead >= 0) {
+    return absl::StrFormat(
+        "As a whole it scores %.4f, %.4f below the best answer: the model prefers the answer, and "
+        "a "
+        "wider beam would not make it win.",
+        target.score(), ahead);
+  }
+  return absl::StrFormat(
+      "As a whole it scores %.4f, %.4f above the best answer: the search lost it on the way; a "
+      "wider "
+      "beam (--beam-size) may find it.",
+      target.score(), -ahead);
+}
+
+}  // namespace
+
+std::string WhyItWon(const v1::Decoded& decoded, const ExplanationOptions& options) {
+  const v1::Hypothesis& winner = decoded.hypotheses(0);
+  const FollowedPath path = Follow(decoded.trace(), TokensOf(winner), 1);
+  std::string text =
+      absl::StrCat(Bold(options.drawn ? absl::StrCat("How ", HypothesisText(winner), " was drawn")
+                                      : absl::StrCat("Why ", HypothesisText(winner), " won")),
+                   "\n", PathTable(decoded.trace(), path, options));
+  if (decoded.trace().truncated()) {
+    absl::StrAppend(&text, "  The trace ends at step ", decoded.trace().steps_size(), " of ",
+                    decoded.steps(), ", at its largest size; a smaller --trace holds more.\n");
+  }
+  if (decoded.hypotheses_size() > 1 && !options.drawn) {
+    const v1::Hypothesis& second = decoded.hypotheses(1);
+    absl::StrAppendFormat(&text, "  It is %.4f ahead of place 2, %s. %s\n",
+                          winner.score() - second.score(), HypothesisText(second),
+                          PartingOf(decoded.trace(), winner, second));
+  }
+  return text;
+}
+
+std::string WhyItLost(const v1::Decoded& decoded, const v1::Hypothesis& target,
+                      const ExplanationOptions& options) {
+  const v1::Hypothesis& winner = decoded.hypotheses(0);
+  const FollowedPath path = Follow(decoded.trace(), TokensOf(target), 0);
+  const bool won = !path.candidates.empty() && path.candidates.back()->answer() == 1;
+  std::string text = absl::StrCat(Bold(absl::StrCat("What became of ", HypothesisText(target))),
+                                  "\n", PathTable(decoded.trace(), path, options), "  ",
+                                  EndOfPath(decoded, target, path, options.drawn), "\n");
+  if (options.comparable && !won) {
+    absl::StrAppend(&text, "  ", Blame(winner, target), "\n");
+    if (const std::string parting = PartingOf(decoded.trace(), winner, target); !parting.empty()) {
+      absl::StrAppend(&text, "  ", parting, "\n");
+    }
+  }
+  return text;
+}
+
+}  // namespace beamwright::client
