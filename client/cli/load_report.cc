@@ -1,6 +1,7 @@
 #include "client/cli/load_report.h"
 
 #include <map>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -27,6 +28,10 @@ void Set(const Percentiles& times, LatencyMs& message) {
   message.set_p90(absl::ToDoubleMilliseconds(times.p90));
   message.set_p99(absl::ToDoubleMilliseconds(times.p99));
   message.set_max(absl::ToDoubleMilliseconds(times.max));
+  message.set_p99_9(absl::ToDoubleMilliseconds(times.p999));
+  message.set_p99_99(absl::ToDoubleMilliseconds(times.p9999));
+  message.set_mean(absl::ToDoubleMilliseconds(times.mean));
+  message.set_deviation(absl::ToDoubleMilliseconds(times.deviation));
 }
 
 std::string Counts(const std::map<absl::StatusCode, int64_t>& counts) {
@@ -46,6 +51,15 @@ std::string What(const LoadOptions& options) {
                          options.arrivals == Arrivals::kEven ? "evenly" : "Poisson arrivals");
 }
 
+double ErrorShare(const LoadOptions& options, const LoadReport& report) {
+  int64_t calls = report.num_calls;
+  for (const auto& [code, count] : report.failed_calls) {
+    calls += count;
+  }
+  const double sources = static_cast<double>(calls) * options.batch;
+  return sources > 0 ? 1 - static_cast<double>(report.num_sources) / sources : 0;
+}
+
 }  // namespace
 
 std::string ReportText(const LoadOptions& options, int connections, const LoadReport& report) {
@@ -63,6 +77,12 @@ std::string ReportText(const LoadOptions& options, int connections, const LoadRe
                           absl::FormatDuration(options.good_within));
   }
   absl::StrAppend(&text, Bold("latency"), "  ", Text(report.latency), "\n");
+  absl::StrAppendFormat(&text,
+                        "         p99.9 %.3f ms, p99.99 %.3f ms, mean %.3f ms, deviation %.3f ms\n",
+                        absl::ToDoubleMilliseconds(report.latency.p999),
+                        absl::ToDoubleMilliseconds(report.latency.p9999),
+                        absl::ToDoubleMilliseconds(report.latency.mean),
+                        absl::ToDoubleMilliseconds(report.latency.deviation));
   if (options.stream) {
     absl::StrAppend(&text, Bold("stable "), "  ", Text(report.first_token),
                     " to the first token\n");
@@ -85,6 +105,11 @@ std::string ReportText(const LoadOptions& options, int connections, const LoadRe
   }
   if (!report.failed_sources.empty()) {
     absl::StrAppend(&text, Bold("failed "), "  sources: ", Counts(report.failed_sources), "\n");
+  }
+  if (const std::string why =
+          ClientBottleneck(report, static_cast<int>(std::thread::hardware_concurrency()));
+      !why.empty()) {
+    absl::StrAppend(&text, Bold("INVALID"), "  ", why, "\n");
   }
   if (!report.first_failure.ok()) {
     absl::StrAppend(&text, "         first: ", CodeAndMessage(report.first_failure), "\n");
@@ -123,6 +148,27 @@ LoadTestReport ReportMessage(const LoadOptions& options, int connections,
   }
   if (!report.first_failure.ok()) {
     message.set_first_failure(CodeAndMessage(report.first_failure));
+  }
+  for (const PercentilePoint& point : report.latency_curve) {
+    CurvePoint& added = *message.add_latency_curve();
+    added.set_fraction(point.fraction);
+    added.set_ms(absl::ToDoubleMilliseconds(point.duration));
+    added.set_count(static_cast<double>(point.count));
+  }
+  for (const LoadInterval& part : report.timeline) {
+    LoadTestInterval& added = *message.add_timeline();
+    added.set_begin_seconds(absl::ToDoubleSeconds(part.begin));
+    added.set_length_seconds(absl::ToDoubleSeconds(part.length));
+    added.set_answered_calls(static_cast<int32_t>(part.num_calls));
+    added.set_failed_calls(static_cast<int32_t>(part.num_failed));
+    added.set_p50_ms(absl::ToDoubleMilliseconds(part.p50));
+    added.set_p99_ms(absl::ToDoubleMilliseconds(part.p99));
+  }
+  message.set_invalid(
+      ClientBottleneck(report, static_cast<int>(std::thread::hardware_concurrency())));
+  message.set_error_share(ErrorShare(options, report));
+  if (report.wall_time > absl::ZeroDuration()) {
+    message.set_client_cpus(absl::FDivDuration(report.cpu_time, report.wall_time));
   }
   message.set_gave_up(report.gave_up);
   message.set_stopped(report.stopped);

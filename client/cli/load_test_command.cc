@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -11,11 +12,17 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "client/cli/answers.h"
 #include "client/cli/cli.h"
 #include "client/cli/command.h"
 #include "client/cli/connection.h"
 #include "client/cli/flags.h"
+#include "client/cli/load_conditions.h"
+#include "client/cli/load_outputs.h"
+#include "client/cli/load_page.h"
+#include "client/cli/load_points.h"
+#include "client/cli/load_progress.h"
 #include "client/cli/load_report.h"
 #include "client/cli/sources.h"
 #include "client/cli/terminal.h"
@@ -35,7 +42,12 @@ struct LoadFlags {
   LoadOptions load;
   absl::Duration good_within = absl::ZeroDuration();
   int max_calls = 0;
+  std::vector<double> concurrencies = {16};
+  std::vector<double> rates;  // none: closed loop
   bool json = false;
+  bool csv = false;
+  std::string report, histogram, compare;
+  std::vector<LoadCondition> conditions;
 };
 
 std::atomic<bool> interrupted{false};
@@ -71,57 +83,223 @@ absl::StatusOr<std::vector<v1::Source>> ReadSources(const SourceFlags& flags) {
   return sources;
 }
 
-int LoadTest(const CLI::App& command, LoadFlags& flags) {
-  auto sources = ReadSources(flags.sources);
-  if (!sources.ok()) {
-    return UsageError(command, sources.status().message());
-  }
-  flags.load.sources = *std::move(sources);
-  flags.load.timeout = flags.connection.timeout;
-  flags.load.max_calls = flags.max_calls;
+ClientOptions ClientFor(const LoadFlags& flags, const LoadOptions& load) {
+  ClientOptions options = flags.connection.client;
+  options.connections = std::min(options.connections, load.concurrency);
+  options.max_attempts = 1;
+  return options;
+}
+
+// The loads to run, one after the other.
+absl::StatusOr<std::vector<LoadOptions>> Loads(const CLI::App& command, const LoadFlags& flags) {
+  LoadOptions load = flags.load;
+  BW_ASSIGN_OR_RETURN(load.sources, ReadSources(flags.sources));
+  load.timeout = flags.connection.timeout;
+  load.max_calls = flags.max_calls;
   if (flags.good_within > absl::ZeroDuration()) {
-    flags.load.good_within = flags.good_within;
+    load.good_within = flags.good_within;
   }
-  flags.load.stop = &interrupted;
-  if (flags.load.rate > 0 && command.count("--concurrency") == 0) {
-    flags.load.concurrency = kMaxConcurrency;
-  }
+  load.stop = &interrupted;
   if (flags.max_calls > 0 && command.count("--duration") == 0) {
-    flags.load.duration = kMaxLoadDuration;
+    load.duration = kMaxLoadDuration;
   }
-  ClientOptions& client_options = flags.connection.client;
-  client_options.connections = std::min(client_options.connections, flags.load.concurrency);
-  client_options.max_attempts = 1;
-  auto client = Client::Connect(client_options);
-  if (!client.ok()) {
-    return UsageError(command, client.status().message());
+  std::vector<double> concurrencies = flags.concurrencies;
+  if (!flags.rates.empty() && command.count("--concurrency") == 0) {
+    concurrencies = {kMaxConcurrency};
+  }
+  if (flags.rates.size() > 1 && concurrencies.size() > 1) {
+    return Invalid("--rate and --concurrency both have several values; one of them may");
+  }
+  std::vector<LoadOptions> loads;
+  for (const double concurrency : concurrencies) {
+    load.concurrency = static_cast<int>(concurrency);
+    for (const double rate : flags.rates.empty() ? std::vector<double>{0} : flags.rates) {
+      load.rate = rate;
+      loads.push_back(load);
+    }
+  }
+  if (loads.size() > 1 && !flags.histogram.empty()) {
+    return Invalid("--histogram has room for one load; ", loads.size(), " are asked for");
+  }
+  return loads;
+}
+
+// Runs the loads until one is interrupted or hopeless, and prints each for people. The status is of
+// a load that could not be run at all.
+absl::Status RunLoads(const LoadFlags& flags, std::vector<LoadOptions>& loads, LoadTestSweep& sweep,
+                      absl::Status& hopeless) {
+  for (LoadOptions& load : loads) {
+    load.on_progress = LoadProgressLine();
+    const ClientOptions options = ClientFor(flags, load);
+    BW_ASSIGN_OR_RETURN(auto client, Client::Connect(options));
+    const auto report = RunLoad(*client, load);
+    EndLoadProgress();
+    BW_RETURN_IF_ERROR(report.status());
+    if (!report->gave_up || report->num_calls > 0 || flags.json) {
+      *sweep.add_runs() = ReportMessage(load, options.connections, *report);
+    }
+    if (!flags.json && !flags.csv && (!report->gave_up || report->num_calls > 0)) {
+      std::cout << ReportText(load, options.connections, *report) << std::flush;
+    }
+    if (report->gave_up) {
+      hopeless = report->first_failure;
+    }
+    if (report->gave_up || report->stopped) {
+      break;
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What all loads of a test have in common.
+std::string Setup(const LoadFlags& flags) {
+  const std::string options = flags.load.request.options().ShortDebugString();
+  return absl::StrCat(flags.load.stream ? "streams" : "calls", " of ", flags.load.batch,
+                      flags.load.batch == 1 ? " source" : " sources", ", ",
+                      absl::FormatDuration(flags.load.duration), " each after ",
+                      absl::FormatDuration(flags.load.warmup), " of warm-up",
+                      options.empty() ? "" : absl::StrCat("; options: ", options));
+}
+
+// What was asked for beside the text.
+absl::Status WriteOutputs(const LoadFlags& flags, const LoadTestSweep& sweep, bool swept) {
+  if (flags.json) {
+    std::cout << (swept ? ToJson(sweep, /*pretty=*/true) : ToJson(sweep.runs(0), /*pretty=*/true));
+  }
+  if (flags.csv) {
+    std::cout << LoadCsv(sweep);
+  }
+  if (!flags.compare.empty()) {
+    BW_ASSIGN_OR_RETURN(const LoadTestSweep base, ReadSweep(flags.compare));
+    (flags.json || flags.csv ? std::cerr : std::cout) << Comparison(base, sweep);
+  }
+  if (!flags.histogram.empty() && !sweep.runs().empty()) {
+    BW_RETURN_IF_ERROR(
+        Annotate(WriteFile(flags.histogram, HdrPercentiles(sweep.runs(0))), "--histogram"));
+  }
+  if (!flags.report.empty()) {
+    const LoadPageHead head = {
+        .server = flags.connection.client.address,
+        .model = flags.load.request.model(),
+        .setup = Setup(flags),
+        .time = absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::Now(), absl::UTCTimeZone())};
+    BW_RETURN_IF_ERROR(Annotate(WriteFile(flags.report, LoadPage(head, sweep)), "--report"));
+  }
+  return absl::OkStatus();
+}
+
+// The exit code by --fail-if, or by any failure without it.
+int Judge(const CLI::App& command, const LoadFlags& flags, const LoadTestSweep& sweep) {
+  if (flags.conditions.empty()) {
+    const bool fine =
+        std::all_of(sweep.runs().begin(), sweep.runs().end(), [](const LoadTestReport& run) {
+          return run.failed_calls().empty() && run.failed_sources().empty();
+        });
+    return fine ? kExitOk : kExitFailed;
+  }
+  int code = kExitOk;
+  for (const LoadTestReport& run : sweep.runs()) {
+    std::string why = FailedCondition(flags.conditions, run);
+    if (why.empty() && !run.invalid().empty()) {
+      why = absl::StrCat("the run does not count: ", run.invalid());
+    }
+    if (!why.empty()) {
+      code = Failure(command, absl::StrCat("--fail-if, ", LoadName(run), ": ", why));
+    }
+  }
+  return code;
+}
+
+int LoadTest(const CLI::App& command, LoadFlags& flags) {
+  auto loads = Loads(command, flags);
+  if (!loads.ok()) {
+    return UsageError(command, loads.status().message());
+  }
+  if (!flags.compare.empty()) {
+    if (const auto base = ReadSweep(flags.compare); !base.ok()) {
+      return UsageError(command, absl::StrCat("--compare: ", base.status().message()));
+    }
   }
   StopOnInterrupt();
-  const auto report = RunLoad(**client, flags.load);
-  if (!report.ok()) {
-    return UsageError(command, report.status().message());
+  LoadTestSweep sweep;
+  absl::Status hopeless;
+  if (absl::Status status = RunLoads(flags, *loads, sweep, hopeless); !status.ok()) {
+    return UsageError(command, status.message());
   }
-  if (flags.json) {
-    std::cout << ToJson(ReportMessage(flags.load, client_options.connections, *report),
-                        /*pretty=*/true);
-  } else if (!report->gave_up || report->num_calls > 0) {
-    std::cout << ReportText(flags.load, client_options.connections, *report);
+  if (absl::Status status = WriteOutputs(flags, sweep, loads->size() > 1); !status.ok()) {
+    return Failure(command, status.message());
   }
-  if (report->gave_up) {
+  if (!hopeless.ok()) {
     return Failure(command, absl::StrCat("gave up, too many calls in a row failed: ",
-                                         Explain(report->first_failure, flags.connection)));
+                                         Explain(hopeless, flags.connection)));
   }
-  return report->failed_calls.empty() && report->failed_sources.empty() ? kExitOk : kExitFailed;
+  return Judge(command, flags, sweep);
+}
+
+// A flag of one load or several.
+CLI::Option* AddLoadPointsFlag(CLI::App& app, const char* name, const char* text, double minimum,
+                               double maximum, bool whole, std::vector<double>& points) {
+  return app
+      .add_option(
+          name,
+          [=, &points](const CLI::results_t& values) {
+            auto parsed = ParseLoadPoints(values[0], minimum, maximum);
+            if (!parsed.ok()) {
+              throw CLI::ValidationError(name, std::string(parsed.status().message()));
+            }
+            for (const double point : *parsed) {
+              if (whole && point != std::floor(point)) {
+                throw CLI::ValidationError(name, absl::StrCat(point, " is not a whole number"));
+              }
+            }
+            points = *std::move(parsed);
+            return true;
+          },
+          text)
+      ->group(kLoadGroup);
+}
+
+void AddOutputFlags(CLI::App& app, LoadFlags& flags) {
+  constexpr char kOutput[] = "Output";
+  CLI::Option* json =
+      app.add_flag("--json", flags.json, "Print the report as JSON.")->group(kOutput);
+  app.add_flag("--csv", flags.csv, "Print a line of CSV a load.")->excludes(json)->group(kOutput);
+  app.add_option("--report", flags.report, "Write tables and charts as one HTML page.")
+      ->type_name("FILE")
+      ->group(kOutput);
+  app.add_option("--histogram", flags.histogram,
+                 "Write the distribution of latency as HdrHistogram's percentile text.")
+      ->type_name("FILE")
+      ->group(kOutput);
+  app.add_option("--compare", flags.compare,
+                 "Print the change since a load test whose --json output is in this file.")
+      ->type_name("FILE")
+      ->group(kOutput);
+  app.add_option(
+         "--fail-if",
+         [&flags](const CLI::results_t& values) {
+           auto parsed = ParseConditions(values[0]);
+           if (!parsed.ok()) {
+             throw CLI::ValidationError("--fail-if", std::string(parsed.status().message()));
+           }
+           flags.conditions = *std::move(parsed);
+           return true;
+         },
+         "Exit with 1 if one of these holds or a run is invalid, and only then; such as "
+         "p99>50ms,errors>1%,rate<100. Without it: if anything failed.")
+      ->type_name("CONDITIONS")
+      ->group(kOutput);
 }
 
 // The open loop's flags, and what it calls a good answer.
 void AddScheduleFlags(CLI::App& app, LoadFlags& flags) {
-  app.add_option("--rate", flags.load.rate,
-                 "Calls a second that are sent whatever the answers do; latency counts from when a "
-                 "call was due. Without it: a closed loop. [0.001 to 1000000]")
-      ->type_name("CALLS/S")
-      ->check(CLI::Range(0.001, kMaxRate).description(""))
-      ->group(kLoadGroup);
+  AddLoadPointsFlag(
+      app, "--rate",
+      "Calls a second that are sent whatever the answers do; latency counts from when a "
+      "call was due. Without it: a closed loop. Several, such as 100,200 or 100..2000 "
+      "(doubling), one after the other. [0.001 to 1000000]",
+      0.001, kMaxRate, /*whole=*/false, flags.rates)
+      ->type_name("CALLS/S");
   app.add_option("--arrivals", flags.load.arrivals,
                  "With --rate: how calls arrive. [poisson or even; default poisson]")
       ->transform(
@@ -162,10 +340,12 @@ Command AddLoadTestCommand(CLI::App& parent) {
   AddConnectionFlags(*app, flags->connection);
   AddIntFlag(*app, {"--connections", kConnectionGroup, "Connections that calls are spread over."},
              1, 64, flags->connection.client.connections);
-  AddIntFlag(*app,
-             {"--concurrency", kLoadGroup,
-              "Calls in flight; an answer starts the next. With --rate: the most of them."},
-             1, kMaxConcurrency, flags->load.concurrency);
+  AddLoadPointsFlag(
+      *app, "--concurrency",
+      "Calls in flight; an answer starts the next. With --rate: the most of them. Several, "
+      "such as 1,2,4 or 1..128 (doubling), one after the other. [1 to 4096; default 16]",
+      1, kMaxConcurrency, /*whole=*/true, flags->concurrencies)
+      ->type_name("N");
   AddScheduleFlags(*app, *flags);
   app->add_flag("--stream", flags->load.stream,
                 "Calls are streams; also times the first token that can't change.")
@@ -182,11 +362,13 @@ Command AddLoadTestCommand(CLI::App& parent) {
               "takes."},
              0, kMaxCalls, flags->max_calls);
   AddMessageFlags(*app, "Other options", *flags->load.request.mutable_options());
-  app->add_flag("--json", flags->json, "Print the report as JSON.")->group("Output");
+  AddOutputFlags(*app, *flags);
   app->footer(
       "Example:\n"
       "  beamwright load-test --file words.txt --concurrency 64 --duration 30s\n"
       "  beamwright load-test --file words.txt --rate 500 --good-within 100ms\n"
+      "  beamwright load-test --file words.txt --concurrency 1..64 --report load.html\n"
+      "  beamwright load-test --file words.txt --rate 500 --fail-if 'p99>50ms,errors>1%'\n"
       "Without --rate latency is that of a closed loop; users who arrive at their own pace may "
       "wait "
       "longer.\n"

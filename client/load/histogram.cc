@@ -33,6 +33,7 @@ void Histogram::Record(absl::Duration duration) {
   const int64_t us =
       std::clamp<int64_t>(absl::ToInt64Microseconds(duration + absl::Nanoseconds(500)), 0, kMaxUs);
   counts_[Bucket(us)].fetch_add(1, std::memory_order_relaxed);
+  sum_us_.fetch_add(us, std::memory_order_relaxed);
   int64_t max_us = max_us_.load(std::memory_order_relaxed);
   while (us > max_us && !max_us_.compare_exchange_weak(max_us, us, std::memory_order_relaxed)) {
   }
@@ -61,6 +62,59 @@ absl::Duration Histogram::Percentile(double fraction) const {
     }
   }
   return max();
+}
+
+absl::Duration Histogram::Mean() const {
+  const int64_t recorded = count();
+  return recorded == 0 ? absl::ZeroDuration()
+                       : absl::Microseconds(sum_us_.load(std::memory_order_relaxed)) / recorded;
+}
+
+absl::Duration Histogram::StandardDeviation() const {
+  const int64_t recorded = count();
+  if (recorded == 0) {
+    return absl::ZeroDuration();
+  }
+  const double mean = absl::ToDoubleMicroseconds(Mean());
+  double squares = 0;
+  for (size_t bucket = 0; bucket < counts_.size(); ++bucket) {
+    const auto in_bucket = static_cast<double>(counts_[bucket].load(std::memory_order_relaxed));
+    const int64_t lower = bucket == 0 ? 0 : UpperEnd(bucket - 1) + 1;
+    const double away = static_cast<double>(lower + UpperEnd(bucket)) / 2 - mean;
+    squares += in_bucket * away * away;
+  }
+  return absl::Microseconds(std::sqrt(squares / static_cast<double>(recorded)));
+}
+
+std::vector<PercentilePoint> Histogram::Curve() const {
+  constexpr double kPointsAHalving = 5;
+  std::vector<PercentilePoint> points;
+  const int64_t recorded = count();
+  int64_t seen = 0;
+  double fraction = 0;
+  for (size_t bucket = 0; bucket < counts_.size() && seen < recorded; ++bucket) {
+    const int64_t in_bucket = counts_[bucket].load(std::memory_order_relaxed);
+    seen += in_bucket;
+    const double reached = static_cast<double>(seen) / static_cast<double>(recorded);
+    if (in_bucket == 0 || reached < fraction) {
+      continue;
+    }
+    points.push_back({reached, std::min(absl::Microseconds(UpperEnd(bucket)), max()), seen});
+    const double halvings = std::floor(std::log2(1 / std::max(1e-12, 1 - reached))) + 1;
+    fraction = reached + 1 / (kPointsAHalving * std::exp2(halvings));
+  }
+  if (!points.empty() && points.back().count < recorded) {
+    points.push_back({1, max(), recorded});
+  }
+  return points;
+}
+
+void Histogram::Reset() {
+  for (auto& bucket : counts_) {
+    bucket.store(0, std::memory_order_relaxed);
+  }
+  max_us_.store(0, std::memory_order_relaxed);
+  sum_us_.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace beamwright::client

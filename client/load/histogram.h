@@ -13,6 +13,14 @@
 
 namespace beamwright::client {
 
+// `count` of the recorded durations, which is at least `fraction` of them, do not exceed
+// `duration`.
+struct PercentilePoint {
+  double fraction = 0;
+  absl::Duration duration;
+  int64_t count = 0;
+};
+
 // Record may be called by any number of threads at the same time; the other functions are meant for
 // afterwards (while calls are being recorded they see some of them).
 class Histogram {
@@ -28,6 +36,16 @@ class Histogram {
   // The smallest duration that at least `fraction` (0 to 1) of the recorded ones do not exceed, as
   // the upper end of its bucket (never above max()). Zero if nothing was recorded.
   absl::Duration Percentile(double fraction) const;
+  // Of the recorded durations, the deviation as if each were in the middle of its bucket. Zero if
+  // nothing was recorded.
+  absl::Duration Mean() const;
+  absl::Duration StandardDeviation() const;
+  // From the smallest to the greatest, ever closer to 1: five points for each halving of what is
+  // left, as HdrHistogram's percentile text has them. Empty if nothing was recorded.
+  std::vector<PercentilePoint> Curve() const;
+
+  // Forgets everything. Not while others record.
+  void Reset();
 
  private:
   static size_t Bucket(int64_t us);
@@ -35,6 +53,7 @@ class Histogram {
 
   std::vector<std::atomic<int64_t>> counts_;
   std::atomic<int64_t> max_us_{0};
+  std::atomic<int64_t> sum_us_{0};
 };
 
 }  // namespace beamwright::client

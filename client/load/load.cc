@@ -1,5 +1,7 @@
 #include "client/load/load.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -8,6 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "client/load/tally.h"
 #include "ops/base/status.h"
@@ -66,6 +69,12 @@ absl::Status Validate(const LoadOptions& options) {
 
 using Clock = Tally::Clock;
 
+absl::Duration CpuTime() {
+  timespec time = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return absl::DurationFromTimespec(time);
+}
+
 class Run {
  public:
   Run(Client& client, const LoadOptions& options)
@@ -74,13 +83,43 @@ class Run {
         begin_(Clock::now()),
         warm_(begin_ + absl::ToChronoNanoseconds(options.warmup)),
         end_(warm_ + absl::ToChronoNanoseconds(options.duration)),
-        tally_(warm_, options.good_within) {
+        tally_(warm_, options.good_within, LoadIntervalOf(options.duration)) {
     if (options.rate >= kOneThreadRate) {
       answers_.emplace(client);
     }
   }
 
   LoadReport Execute() {
+    const absl::Duration cpu_before = CpuTime();
+    absl::Notification over;
+    std::thread progress;
+    if (options_.on_progress) {
+      progress = std::thread([&] { TellProgress(over); });
+    }
+    Send();
+    WaitForEnd();
+    over.Notify();
+    if (progress.joinable()) {
+      progress.join();
+    }
+    LoadReport report = tally_.Report();
+    report.cpu_time = CpuTime() - cpu_before;
+    report.wall_time = absl::FromChrono(Clock::now() - begin_);
+    absl::MutexLock lock(&mutex_);
+    report.gave_up = gave_up_;
+    report.stopped = Stopped();
+    return report;
+  }
+
+ private:
+  void TellProgress(absl::Notification& over) {
+    while (!over.WaitForNotificationWithTimeout(kTell)) {
+      const auto left = absl::FromChrono(end_ - Clock::now());
+      options_.on_progress(tally_.Report(), std::max(absl::ZeroDuration(), left));
+    }
+  }
+
+  void Send() {
     if (options_.stream) {
       RunStreams();
     } else if (options_.rate > 0) {
@@ -90,15 +129,8 @@ class Run {
         StartNext();
       }
     }
-    WaitForEnd();
-    LoadReport report = tally_.Report();
-    absl::MutexLock lock(&mutex_);
-    report.gave_up = gave_up_;
-    report.stopped = Stopped();
-    return report;
   }
 
- private:
   bool Stopped() const { return options_.stop != nullptr && options_.stop->load(); }
 
   bool Over(Clock::time_point due) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -274,6 +306,7 @@ class Run {
 
   // A signal handler can set a flag but not wake a thread: so look at it now and then.
   static constexpr std::chrono::milliseconds kLook{50};
+  static constexpr absl::Duration kTell = absl::Milliseconds(500);
 
   Client& client_;
   const LoadOptions& options_;
@@ -291,6 +324,10 @@ class Run {
 };
 
 }  // namespace
+
+absl::Duration LoadIntervalOf(absl::Duration duration) {
+  return std::max(absl::Seconds(1), absl::Ceil(duration / 600, absl::Seconds(1)));
+}
 
 absl::StatusOr<LoadReport> RunLoad(Client& client, const LoadOptions& options) {
   BW_RETURN_IF_ERROR(Validate(options));

@@ -7,7 +7,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,8 +18,11 @@
 #include "beamwright/v1/decode.pb.h"
 #include "client/client.h"
 #include "client/load/arrivals.h"
+#include "client/load/histogram.h"
 
 namespace beamwright::client {
+
+struct LoadReport;
 
 struct LoadOptions {
   // Model, version and options of every call; its sources are ignored.
@@ -50,6 +55,9 @@ struct LoadOptions {
   // Set to true by anybody, for example a signal handler, it ends the run: calls in flight are
   // cancelled and not counted. May be null; must outlive the run otherwise.
   const std::atomic<bool>* stop = nullptr;
+  // If set, called about twice a second while the run lasts, on a thread of its own, with what was
+  // counted so far and how long calls are due yet (zero: answers are waited for).
+  std::function<void(const LoadReport&, absl::Duration left)> on_progress;
 };
 
 inline constexpr int kMaxConcurrency = 4096;
@@ -60,6 +68,16 @@ inline constexpr absl::Duration kMaxLoadDuration = absl::Hours(24);
 // Of durations; zero where there was none.
 struct Percentiles {
   absl::Duration p50, p90, p99, max;
+  absl::Duration p999, p9999, mean, deviation;
+};
+
+// A part of a run.
+struct LoadInterval {
+  absl::Duration begin;  // since the end of the warm-up
+  absl::Duration length;
+  int64_t num_calls = 0;   // answered in it
+  int64_t num_failed = 0;  // calls
+  absl::Duration p50, p99;
 };
 
 struct LoadReport {
@@ -85,6 +103,13 @@ struct LoadReport {
   Percentiles first_token;
   // The same of calls that were refused: RESOURCE_EXHAUSTED or UNAVAILABLE.
   Percentiles refused;
+  // Of `latency`.
+  std::vector<PercentilePoint> latency_curve;
+  // The run in parts of LoadIntervalOf(options.duration), those without an end of a call as well.
+  std::vector<LoadInterval> timeline;
+  // CPU time that this process took from the beginning of the warm-up on, and the wall time of
+  // that.
+  absl::Duration cpu_time, wall_time;
   // How late calls were sent. More than a few milliseconds: this machine cannot send at that rate.
   Percentiles lag;
   // The run ended early because calls failed in a row in a way that others would fail as well.
@@ -92,6 +117,13 @@ struct LoadReport {
   // The run was ended by `stop`.
   bool stopped = false;
 };
+
+// A second, or more in long runs, so that a timeline has at most about 600 parts.
+absl::Duration LoadIntervalOf(absl::Duration duration);
+
+// Why the figures say more about this machine than about the server: calls that were sent late or
+// never, or nearly all of its CPUs in use by the client itself. Empty: they do not.
+std::string ClientBottleneck(const LoadReport& report, int num_cpus);
 
 // Runs the load and returns when every call that it started has ended: so within warmup + duration
 // + timeout. InvalidArgument names the option out of range. Connect the client with max_attempts =

@@ -12,15 +12,43 @@ bool IsRefusal(absl::StatusCode code) {
   return code == absl::StatusCode::kResourceExhausted || code == absl::StatusCode::kUnavailable;
 }
 
+// Runs end when their calls have, which may be long after the last was due.
+constexpr size_t kMaxTimeline = 10'000;
+
 Percentiles Of(const Histogram& histogram) {
-  return {histogram.Percentile(0.50), histogram.Percentile(0.90), histogram.Percentile(0.99),
-          histogram.max()};
+  return {histogram.Percentile(0.50),
+          histogram.Percentile(0.90),
+          histogram.Percentile(0.99),
+          histogram.max(),
+          histogram.Percentile(0.999),
+          histogram.Percentile(0.9999),
+          histogram.Mean(),
+          histogram.StandardDeviation()};
 }
 
 }  // namespace
 
-Tally::Tally(Clock::time_point begin, absl::Duration good_within)
-    : begin_(begin), good_within_(good_within), last_end_(begin) {}
+Tally::Tally(Clock::time_point begin, absl::Duration good_within, absl::Duration interval)
+    : begin_(begin), good_within_(good_within), interval_(interval), last_end_(begin) {}
+
+void Tally::SetPercentiles(LoadInterval& part) const {
+  part.p50 = interval_latency_.Percentile(0.50);
+  part.p99 = interval_latency_.Percentile(0.99);
+}
+
+LoadInterval& Tally::IntervalAt(Clock::time_point now) {
+  std::vector<LoadInterval>& timeline = report_.timeline;
+  const absl::Duration since = std::max(absl::ZeroDuration(), absl::FromChrono(now - begin_));
+  const auto part = std::min(static_cast<size_t>(since / interval_), kMaxTimeline - 1);
+  while (timeline.size() <= part) {
+    if (!timeline.empty()) {
+      SetPercentiles(timeline.back());
+    }
+    interval_latency_.Reset();
+    timeline.push_back({static_cast<double>(timeline.size()) * interval_, interval_});
+  }
+  return timeline.back();  // threads may end calls in another order than their times
+}
 
 void Tally::Sent(Clock::time_point intended, Clock::time_point sent) {
   lag_.Record(absl::FromChrono(sent - intended));
@@ -36,6 +64,11 @@ void Tally::Ended(Clock::time_point intended, Clock::time_point now,
   const absl::Duration latency = absl::FromChrono(now - intended);
   absl::MutexLock lock(&mutex_);
   last_end_ = std::max(last_end_, now);
+  LoadInterval& part = IntervalAt(now);
+  ++(response.ok() ? part.num_calls : part.num_failed);
+  if (response.ok()) {
+    interval_latency_.Record(latency);
+  }
   if (response.ok()) {
     ++report_.num_calls;
     CountResults(*response, latency);
@@ -97,7 +130,11 @@ LoadReport Tally::Report() const {
   absl::MutexLock lock(&mutex_);
   LoadReport report = report_;
   report.elapsed = absl::FromChrono(last_end_ - begin_);
+  if (!report.timeline.empty()) {
+    SetPercentiles(report.timeline.back());
+  }
   report.latency = Of(answered_);
+  report.latency_curve = answered_.Curve();
   report.first_token = Of(first_token_);
   report.refused = Of(refused_);
   report.lag = Of(lag_);

@@ -22,7 +22,8 @@ class Tally {
   using Clock = std::chrono::steady_clock;
 
   // begin: when counting begins, the end of the warm-up. good_within: as in LoadOptions.
-  Tally(Clock::time_point begin, absl::Duration good_within);
+  // interval: length of the timeline's parts, above zero.
+  Tally(Clock::time_point begin, absl::Duration good_within, absl::Duration interval);
 
   // A call was due at `intended` and is sent at `sent`. In a closed loop the two are the same.
   void Sent(Clock::time_point intended, Clock::time_point sent);
@@ -37,16 +38,21 @@ class Tally {
   // Keeps `status` as the first failure if there was none; counts nothing.
   void NoteFailure(const absl::Status& status);
 
-  // All but gave_up and stopped.
+  // All but gave_up, stopped and what the process took.
   LoadReport Report() const;
 
  private:
+  // The part of the timeline that `now` is in; closes those before.
+  LoadInterval& IntervalAt(Clock::time_point now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetPercentiles(LoadInterval& part) const;
   void CountResults(const v1::DecodeResponse& response, absl::Duration latency)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteFailureLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Clock::time_point begin_;
   const absl::Duration good_within_;
+  const absl::Duration interval_;
+  Histogram interval_latency_;  // of the last part of the timeline
   Histogram answered_, refused_, lag_, first_token_;
   mutable absl::Mutex mutex_;
   Clock::time_point last_end_ ABSL_GUARDED_BY(mutex_);

@@ -46,6 +46,49 @@ TEST(HistogramTest, PercentilesAgreeWithASortedVector) {
   }
 }
 
+TEST(HistogramTest, MeanDeviationAndCurveAgreeWithASortedVector) {
+  std::mt19937_64 random(11);
+  std::uniform_real_distribution<double> exponent(0, 6);
+  Histogram histogram;
+  std::vector<int64_t> values;
+  double sum = 0;
+  for (int i = 0; i < 3000; ++i) {
+    values.push_back(static_cast<int64_t>(std::pow(10, exponent(random))));
+    histogram.Record(absl::Microseconds(values.back()));
+    sum += static_cast<double>(values.back());
+  }
+  std::sort(values.begin(), values.end());
+  const double mean = sum / static_cast<double>(values.size());
+  double squares = 0;
+  for (const int64_t value : values) {
+    squares += std::pow(static_cast<double>(value) - mean, 2);
+  }
+  EXPECT_NEAR(absl::ToDoubleMicroseconds(histogram.Mean()), mean, 1);
+  const double deviation = std::sqrt(squares / static_cast<double>(values.size()));
+  EXPECT_NEAR(absl::ToDoubleMicroseconds(histogram.StandardDeviation()), deviation,
+              deviation * 0.001);
+  const std::vector<PercentilePoint> curve = histogram.Curve();
+  ASSERT_GT(curve.size(), 30u);
+  for (const PercentilePoint& point : curve) {
+    const auto above =
+        std::upper_bound(values.begin(), values.end(), Us(point.duration)) - values.begin();
+    EXPECT_EQ(point.count, above);
+    EXPECT_DOUBLE_EQ(point.fraction, static_cast<double>(above) / 3000);
+  }
+  for (size_t i = 1; i < curve.size(); ++i) {
+    EXPECT_LT(curve[i - 1].count, curve[i].count);
+    const double left = 1 - curve[i - 1].fraction;
+    EXPECT_TRUE(curve[i].fraction - curve[i - 1].fraction <= left / 5 + 2.0 / 3000) << i;
+  }
+  EXPECT_EQ(curve.back().count, 3000);
+  EXPECT_EQ(Us(curve.back().duration), values.back());
+  histogram.Reset();
+  EXPECT_EQ(histogram.count(), 0);
+  EXPECT_TRUE(histogram.Curve().empty());
+  EXPECT_EQ(histogram.Mean() + histogram.StandardDeviation() + histogram.max(),
+            absl::ZeroDuration());
+}
+
 TEST(HistogramTest, ExactForSmallValuesAndAtEveryBucketsEdge) {
   for (int shift = 0; shift < 31; ++shift) {
     for (const int64_t value : {(int64_t{1} << shift) - 1, int64_t{1} << shift}) {

@@ -38,7 +38,7 @@ v1::DecodeResponse Answer(std::initializer_list<int> tokens) {
 }
 
 TEST(TallyTest, LatencyCountsFromWhenACallWasDue) {
-  Tally tally(At(0), absl::InfiniteDuration());
+  Tally tally(At(0), absl::InfiniteDuration(), absl::Seconds(1));
   // Due every 10 ms, but the sender was held up until 100 ms; each answer takes 5 ms.
   for (int i = 0; i < 10; ++i) {
     tally.Sent(At(10 * i), At(100));
@@ -52,7 +52,7 @@ TEST(TallyTest, LatencyCountsFromWhenACallWasDue) {
 }
 
 TEST(TallyTest, FirstTokensAreTimedApartFromAnswers) {
-  Tally tally(At(0), absl::InfiniteDuration());
+  Tally tally(At(0), absl::InfiniteDuration(), absl::Seconds(1));
   tally.FirstToken(At(10), At(13));
   tally.Ended(At(10), At(50), Answer({4}));
   const LoadReport report = tally.Report();
@@ -61,7 +61,7 @@ TEST(TallyTest, FirstTokensAreTimedApartFromAnswers) {
 }
 
 TEST(TallyTest, RefusalsAreTimedApartFromAnswers) {
-  Tally tally(At(0), absl::InfiniteDuration());
+  Tally tally(At(0), absl::InfiniteDuration(), absl::Seconds(1));
   tally.Ended(At(0), At(40), Answer({1}));
   tally.Ended(At(0), At(1), absl::ResourceExhaustedError("queue"));
   tally.Ended(At(0), At(2), absl::UnavailableError("drains"));
@@ -86,7 +86,7 @@ TEST(TallyTest, SourcesOfCallsThatFailedForThemAreCounted) {
   }
   google::rpc::Status call;
   call.add_details()->PackFrom(sources);
-  Tally tally(At(0), absl::InfiniteDuration());
+  Tally tally(At(0), absl::InfiniteDuration(), absl::Seconds(1));
   tally.Ended(At(0), At(3),
               FromGrpcStatus(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "all 7",
                                           call.SerializeAsString())));
@@ -103,7 +103,7 @@ TEST(TallyTest, SourcesOfCallsThatFailedForThemAreCounted) {
 
 // Of a server that answers a call with nothing but errors.
 TEST(TallyTest, CallsAllOfWhoseSourcesWereRefusedAreRefusals) {
-  Tally tally(At(0), absl::InfiniteDuration());
+  Tally tally(At(0), absl::InfiniteDuration(), absl::Seconds(1));
   tally.Ended(At(0), At(3), Answer({kRefused, kRefused}));
   tally.Ended(At(0), At(70), Answer({kRefused, 2}));
   tally.Ended(At(0), At(900), Answer({0}));
@@ -118,7 +118,7 @@ TEST(TallyTest, CallsAllOfWhoseSourcesWereRefusedAreRefusals) {
 }
 
 TEST(TallyTest, GoodCallsAreInTimeAndWhole) {
-  Tally tally(At(0), absl::Milliseconds(50));
+  Tally tally(At(0), absl::Milliseconds(50), absl::Seconds(1));
   tally.Ended(At(100), At(150), Answer({3, 4}));  // just in time
   tally.Ended(At(100), At(151), Answer({5}));     // too late
   tally.Ended(At(100), At(110), Answer({6, 0}));  // a source failed
@@ -131,6 +131,45 @@ TEST(TallyTest, GoodCallsAreInTimeAndWhole) {
   EXPECT_EQ(report.num_tokens, 3 + 4 + 5 + 6);  // of best hypotheses alone
   EXPECT_EQ(report.num_skipped, 1);
   EXPECT_THAT(report.failed_sources, ElementsAre(Pair(absl::StatusCode::kInvalidArgument, 1)));
+}
+
+TEST(TallyTest, TheTimelineHasEveryPartOfTheRun) {
+  Tally tally(At(0), absl::InfiniteDuration(), absl::Seconds(1));
+  tally.Ended(At(0), At(10), Answer({1}));
+  tally.Ended(At(500), At(900), Answer({1}));
+  tally.Ended(At(2900), At(3200), Answer({1}));
+  tally.Ended(At(3000), At(3300), absl::UnavailableError("down"));
+  const std::vector<LoadInterval> timeline = tally.Report().timeline;
+  ASSERT_EQ(timeline.size(), 4u);
+  EXPECT_EQ(timeline[0].num_calls, 2);
+  EXPECT_NEAR(absl::ToDoubleMilliseconds(timeline[0].p50), 10, 0.01);  // ends of buckets
+  EXPECT_EQ(timeline[0].p99, absl::Milliseconds(400));
+  EXPECT_EQ(timeline[1].num_calls + timeline[2].num_calls, 0);
+  EXPECT_EQ(timeline[2].p99, absl::ZeroDuration());
+  EXPECT_EQ(timeline[3].begin, absl::Seconds(3));
+  EXPECT_EQ(timeline[3].num_calls, 1);
+  EXPECT_EQ(timeline[3].num_failed, 1);
+  EXPECT_EQ(timeline[3].p99, absl::Milliseconds(300));
+}
+
+TEST(ClientBottleneckTest, NamesWhatMakesARunInvalid) {
+  LoadReport report;
+  report.num_calls = 1000;
+  report.latency.p99 = absl::Milliseconds(50);
+  report.lag.p99 = absl::Milliseconds(4);
+  report.wall_time = absl::Seconds(10);
+  report.cpu_time = absl::Seconds(15);
+  EXPECT_EQ(ClientBottleneck(report, 2), "");
+  report.cpu_time = absl::Seconds(17);
+  EXPECT_EQ(ClientBottleneck(report, 2), "the client itself used 1.7 of this machine's 2 CPUs");
+  EXPECT_EQ(ClientBottleneck(report, 4), "");
+  report.lag.p99 = absl::Milliseconds(6);
+  EXPECT_THAT(ClientBottleneck(report, 4), ::testing::HasSubstr("sent 6.0 ms late or more"));
+  report.num_skipped = 1;
+  report.lag.p99 = absl::ZeroDuration();
+  EXPECT_EQ(ClientBottleneck(report, 4), "") << "one of a thousand";
+  report.num_skipped = 5;
+  EXPECT_THAT(ClientBottleneck(report, 4), ::testing::HasSubstr("5 calls that were due"));
 }
 
 }  // namespace

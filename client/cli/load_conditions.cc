@@ -1,0 +1,111 @@
+#include "client/cli/load_conditions.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "client/cli/terminal.h"
+#include "ops/base/status.h"
+
+namespace beamwright::client {
+namespace {
+
+enum class Unit { kTime, kShare, kRate };
+
+struct Figure {
+  absl::string_view name;
+  Unit unit;
+  double (*value)(const LoadTestReport&);
+};
+
+constexpr std::array<Figure, 11> kFigures = {{
+    {"p50", Unit::kTime, [](const LoadTestReport& r) { return r.latency_ms().p50(); }},
+    {"p90", Unit::kTime, [](const LoadTestReport& r) { return r.latency_ms().p90(); }},
+    {"p99", Unit::kTime, [](const LoadTestReport& r) { return r.latency_ms().p99(); }},
+    {"p99.9", Unit::kTime, [](const LoadTestReport& r) { return r.latency_ms().p99_9(); }},
+    {"p99.99", Unit::kTime, [](const LoadTestReport& r) { return r.latency_ms().p99_99(); }},
+    {"max", Unit::kTime, [](const LoadTestReport& r) { return r.latency_ms().max(); }},
+    {"mean", Unit::kTime, [](const LoadTestReport& r) { return r.latency_ms().mean(); }},
+    {"first", Unit::kTime, [](const LoadTestReport& r) { return r.first_token_ms().p99(); }},
+    {"errors", Unit::kShare, [](const LoadTestReport& r) { return r.error_share(); }},
+    {"rate", Unit::kRate, [](const LoadTestReport& r) { return r.calls_per_second(); }},
+    {"goodput", Unit::kRate, [](const LoadTestReport& r) { return r.good_calls_per_second(); }},
+}};
+
+bool ParseLimit(absl::string_view text, Unit unit, double& limit) {
+  if (unit == Unit::kTime) {
+    absl::Duration duration;
+    if (!absl::ParseDuration(text, &duration)) {
+      return false;
+    }
+    limit = absl::ToDoubleMilliseconds(duration);
+  } else if (unit == Unit::kShare && absl::ConsumeSuffix(&text, "%")) {
+    if (!absl::SimpleAtod(text, &limit)) {
+      return false;
+    }
+    limit /= 100;
+  } else if (unit == Unit::kShare) {
+    return absl::SimpleAtod(text, &limit) && limit == 0;  // nothing but 0 says what it is without %
+  } else if (!absl::SimpleAtod(text, &limit)) {
+    return false;
+  }
+  return std::isfinite(limit) && limit >= 0;
+}
+
+absl::StatusOr<LoadCondition> ParseCondition(absl::string_view text) {
+  const size_t at = text.find_first_of("<>");
+  const absl::string_view name = absl::StripAsciiWhitespace(text.substr(0, at));
+  const auto* const figure = std::find_if(kFigures.begin(), kFigures.end(),
+                                          [&](const Figure& each) { return each.name == name; });
+  LoadCondition condition{.text = std::string(text)};
+  if (at != absl::string_view::npos && figure != kFigures.end()) {
+    condition.value = figure->value;
+    condition.below = text[at] == '<';
+    absl::string_view limit = text.substr(at + 1);
+    condition.equal = absl::ConsumePrefix(&limit, "=");
+    if (ParseLimit(absl::StripAsciiWhitespace(limit), figure->unit, condition.limit)) {
+      return condition;
+    }
+  }
+  return Invalid(
+      "\"", Printable(text),
+      "\" is not a condition; allowed are p50, p90, p99, p99.9, p99.99, max, mean and first with "
+      "a time (p99>50ms), errors with a share (errors>1%), rate and goodput with calls a "
+      "second (rate<100), and >, >=, < and <=");
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<LoadCondition>> ParseConditions(absl::string_view text) {
+  std::vector<LoadCondition> conditions;
+  for (absl::string_view piece : absl::StrSplit(text, ',')) {
+    BW_ASSIGN_OR_RETURN(conditions.emplace_back(),
+                        ParseCondition(absl::StripAsciiWhitespace(piece)));
+  }
+  return conditions;
+}
+
+std::string FailedCondition(const std::vector<LoadCondition>& conditions,
+                            const LoadTestReport& report) {
+  for (const LoadCondition& condition : conditions) {
+    if (report.answered_calls() == 0) {
+      return absl::StrCat(condition.text, ": no call was answered");
+    }
+    const double value = condition.value(report);
+    const bool beyond = condition.below ? value < condition.limit : value > condition.limit;
+    if (beyond || (condition.equal && value == condition.limit)) {
+      return absl::StrFormat("%s: it was %.6g, and the limit is %.6g", condition.text, value,
+                             condition.limit);
+    }
+  }
+  return "";
+}
+
+}  // namespace beamwright::client

@@ -1,0 +1,209 @@
+// What load tests leave behind: reports, figures for programs, exit codes.
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/cli/line_chart.h"
+#include "client/cli/load_page.h"
+#include "client/cli/load_progress.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/fake_server.h"
+#include "tests/client/process.h"
+
+namespace beamwright::client {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+std::string InTemp(const std::string& name) { return ::testing::TempDir() + "load_report_" + name; }
+
+ProcessResult LoadTest(const FakeServer& server, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"load-test", "--server", server.address(), "--warmup", "0",
+                                       "--requests", "40"});
+  return Beamwright(arguments);
+}
+
+void Check(const std::string& script, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {"/usr/bin/python3", "-c", script};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  const ProcessResult result = RunProcess(command);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
+TEST(LoadReportTest, ASweepRunsEachLoadAndIsComparedWithItself) {
+  FakeServer server;
+  const ProcessResult json = LoadTest(server, {"--concurrency", "1,3..8", "--json", "a"});
+  ASSERT_EQ(json.exit_code, 0) << json.err;
+  EXPECT_EQ(server.requests().size(), 160u);
+  const std::string base = InTemp("base.json");
+  std::ofstream(base) << json.out;
+  Check(R"py(
+import json, sys
+runs = json.load(open(sys.argv[1]))["runs"]
+assert [run["concurrency"] for run in runs] == [1, 3, 6, 8], runs
+for run in runs:
+    ms = run["latency_ms"]
+    assert run["answered_calls"] == 40 == run["latency_curve"][-1]["count"], run
+    assert ms["p99"] <= ms["p99_9"] <= ms["p99_99"] <= ms["max"], ms
+    assert 0 < ms["mean"] < ms["max"] and 0 < ms["deviation"] < ms["max"], ms
+    assert sum(part["answered_calls"] for part in run["timeline"]) == 40, run
+    assert run["error_share"] == 0 and run["client_cpus"] > 0, run)py",
+        {base});
+  const ProcessResult again =
+      LoadTest(server, {"--concurrency", "3,5", "--csv", "--compare", base, "a"});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.err, AllOf(HasSubstr("  3 in flight: calls/s "), HasSubstr(" %), p50 ms "),
+                               HasSubstr("  5 in flight: not in the base")));
+  const std::vector<std::string> lines = absl::StrSplit(again.out, '\n');
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_THAT(lines[0], StartsWith("concurrency,rate,batch,"));
+  EXPECT_THAT(lines[2], StartsWith("5,0,1,"));
+  const auto count = [](const std::string& line) {
+    return std::vector<std::string>(absl::StrSplit(line, ',')).size();
+  };
+  EXPECT_EQ(count(lines[0]), count(lines[1]));
+}
+
+TEST(LoadReportTest, TheHistogramIsInHdrHistogramsForm) {
+  FakeServer server;
+  const std::string file = InTemp("a.hdr");
+  ASSERT_EQ(LoadTest(server, {"--histogram", file, "a"}).exit_code, 0);
+  Check(R"py(
+import re, sys
+lines = open(sys.argv[1]).read().split("\n")
+assert lines[0].split() == ["Value", "Percentile", "TotalCount", "1/(1-Percentile)"], lines[0]
+rows = [line.split() for line in lines[2:] if line and line[0] != "#"]
+assert [len(row) for row in rows] == [4] * (len(rows) - 1) + [3], rows
+assert float(rows[-1][1]) == 1 and int(rows[-1][2]) == 40, rows[-1]
+for value, fraction, count, inverse in rows[:-1]:
+    assert abs(float(fraction) - int(count) / 40) < 1e-9
+    assert abs(float(inverse) - 1 / (1 - float(fraction))) < 0.01
+assert rows == sorted(rows, key=lambda row: float(row[0]))
+assert re.search(r"#\[Max     = +[0-9.]+, Total count    = +40\]", lines[-3]), lines)py",
+        {file});
+}
+
+TEST(LoadReportTest, ConditionsDecideTheExitCode) {
+  FakeServer server;
+  // Half of the calls fail, and nobody asked.
+  EXPECT_EQ(LoadTest(server, {"--fail-if", "max>1h, rate<=0", "a", "bad"}).exit_code, 0);
+  const ProcessResult errors = LoadTest(server, {"--fail-if", "errors>49%", "a", "bad"});
+  EXPECT_EQ(errors.exit_code, 1);
+  EXPECT_THAT(errors.out, HasSubstr("calls answered"));
+  EXPECT_THAT(errors.err, HasSubstr("--fail-if, 16 in flight: errors>49%: it was 0.5, and the"));
+  EXPECT_EQ(LoadTest(server, {"--fail-if", "errors>50%", "a", "bad"}).exit_code, 0);
+  EXPECT_EQ(LoadTest(server, {"--fail-if", "errors>=50%", "a", "bad"}).exit_code, 1);
+  EXPECT_EQ(LoadTest(server, {"--fail-if", "p50<1h", "a"}).exit_code, 1);
+  const ProcessResult none = LoadTest(server, {"--fail-if", "p99>1h", "bad"});
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.err, HasSubstr("no call was answered"));
+  EXPECT_EQ(
+      Beamwright({"load-test", "--server", "127.0.0.1:1", "--fail-if", "p99>1h", "a"}).exit_code,
+      1);
+}
+
+// Names and messages are shown, never obeyed.
+TEST(LoadReportTest, ThePageHoldsNothingThatRuns) {
+  FakeServer server(
+      [](grpc::ServerContext&, const v1::DecodeRequest& request, v1::DecodeResponse& response) {
+        if (request.sources(0).text() == "bad") {
+          return grpc::Status(grpc::StatusCode::INTERNAL, "<img src=x onerror=alert(1)>\x1b[2J");
+        }
+        *response.add_results() = EchoResult(request.sources(0));
+        return grpc::Status::OK;
+      });
+  const std::string file = InTemp("page.html");
+  const ProcessResult result =
+      LoadTest(server, {"--concurrency", "1,2", "--model", "</title><script>alert(1)</script>\x1b",
+                        "--report", file, "a", "bad"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, Not(HasSubstr("\x1b")));
+  Check(R"py(
+import html.parser, re, sys
+import xml.etree.ElementTree as tree
+text = open(sys.argv[1], encoding="utf-8").read()
+class Reader(html.parser.HTMLParser):
+    names, texts = set(), []
+    def handle_starttag(self, tag, attributes):
+        self.names.add(tag)
+        for name, value in attributes:
+            assert not name.startswith("on") and name not in ("src", "href"), (tag, name)
+    def handle_data(self, data):
+        self.texts.append(data)
+reader = Reader()
+reader.feed(text)
+assert not reader.names & {"script", "img", "iframe", "object", "link"}, reader.names
+shown = "".join(reader.texts)
+assert "</title><script>alert(1)</script>\\x1b" in shown and "<img src=x onerror=" in shown
+assert "calls: INTERNAL" in shown and "\x1b" not in text and "http" not in shown.lower()
+charts = re.findall(r"<svg viewBox=.0 0 720.*?</svg>", text, re.S)
+assert len(charts) == 4, len(charts)
+for chart in charts:
+    tree.fromstring(chart))py",
+        {file});
+}
+
+TEST(LoadReportTest, AReportThatCannotBeWrittenIsSaidAfterTheFigures) {
+  FakeServer server;
+  const ProcessResult result = LoadTest(server, {"--report", "/no/such/folder/x.html", "a"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("40 calls answered"));
+  EXPECT_THAT(result.err, HasSubstr("--report: cannot write /no/such/folder/x.html"));
+}
+
+TEST(LineChartTest, LeavesOutWhatCannotBeDrawn) {
+  Chart chart;
+  chart.y.logarithmic = true;
+  EXPECT_THAT(ChartSvg(chart),
+              AllOf(HasSubstr("<svg"), Not(HasSubstr("nan")), Not(HasSubstr("inf"))));
+  chart.lines = {{"a", {{0, 0}, {1, 5}, {1.0 / 0.0, 3}, {2, 50}, {3, 0.0 / 0.0}}}};
+  const std::string svg = ChartSvg(chart);
+  EXPECT_THAT(svg, AllOf(Not(HasSubstr("nan")), Not(HasSubstr("inf"))));
+  // From 1 to 100 on a logarithmic axis: two points of the four, half a decade from its ends each.
+  EXPECT_THAT(svg, HasSubstr("d=\"M"));
+  const size_t path = svg.find("class=\"line line0\" d=\"") + 22;
+  const std::string points = svg.substr(path, svg.find('"', path) - path);
+  EXPECT_EQ(std::count(points.begin(), points.end(), 'L'), 1) << points;
+}
+
+TEST(LoadProgressTest, TellsOfTheLastWholePart) {
+  LoadReport report;
+  EXPECT_EQ(LoadProgressText(report, absl::Milliseconds(1500)), "2 s left   warming up");
+  report.timeline = {{.length = absl::Seconds(1),
+                      .num_calls = 1234,
+                      .p50 = absl::Milliseconds(2),
+                      .p99 = absl::Milliseconds(30)},
+                     {.length = absl::Seconds(1), .num_calls = 3}};
+  report.failed_calls[absl::StatusCode::kUnavailable] = 5;
+  EXPECT_EQ(LoadProgressText(report, absl::ZeroDuration()),
+            "waiting for the last answers   1,234 calls/s   p50 2.0 ms   p99 30.0 ms   5 failed");
+  report.num_skipped = 2;
+  EXPECT_THAT(LoadProgressText(report, absl::Seconds(9)), HasSubstr("5 failed, 2 skipped"));
+}
+
+// The line is for a terminal; elsewhere standard error stays empty (see the tests of commands).
+TEST(LoadProgressTest, IsShownOnATerminalAndCleared) {
+  FakeServer server;
+  Check(R"py(
+import os, pty, subprocess, sys
+master, slave = pty.openpty()
+run = subprocess.Popen([sys.argv[1], "load-test", "--server", sys.argv[2], "--warmup", "0",
+                        "--duration", "1200ms", "a"], stderr=slave, stdout=subprocess.PIPE)
+out = run.communicate()[0]
+os.close(slave)
+shown = os.read(master, 1 << 16).decode()
+assert run.returncode == 0 and b"calls answered" in out and b"left" not in out
+assert "s left" in shown and " calls/s   p50 " in shown and shown.endswith("\r\x1b[K"), shown)py",
+        {BEAMWRIGHT_PROGRAM, server.address()});
+}
+
+}  // namespace
+}  // namespace beamwright::client
