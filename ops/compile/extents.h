@@ -38,7 +38,8 @@ std::optional<Extent> Product(absl::Span<const Extent> extents);
 struct ValueExtents {
   // Its shape; nothing if its rank is not known.
   std::optional<std::vector<Extent>> shape;
-  // Of short lists (and scalars) of integers: each element. They may be negative.
+  // Of short lists (and scalars) of integers: each element. They may be negative. Of truth values:
+  // 1 or 0.
   std::optional<std::vector<Extent>> elements;
   // Of integers of any number: what all elements equal.
   std::optional<Extent> all;

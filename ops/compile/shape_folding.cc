@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "ops/base/status.h"
 #include "ops/compile/extents.h"
 #include "ops/compile/graph_copy.h"
 #include "ops/compile/joined_axes.h"
+#include "ops/compile/joined_transposes.h"
 #include "ops/compile/shape_targets.h"
 
 namespace beamwright::ops {
@@ -26,7 +28,10 @@ class Folder {
     GraphCopy folded(graph_);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const auto index = static_cast<int>(i);
-      if (graph_.nodes[i].op != "If" || !InlineTaken(index, folded)) {
+      if (TakesWhole(index)) {
+        folded.Replace({index, 0}, folded.Of(graph_.nodes[i].inputs[0]));
+        changed_ = true;
+      } else if (graph_.nodes[i].op != "If" || !InlineTaken(index, folded)) {
         Node node = folded.Moved(index);
         Fold(index, node, folded.to());
         folded.Keep(index, std::move(node));
@@ -52,6 +57,31 @@ class Folder {
   bool IsKnown(ValueId id) const {
     return info_.constants[static_cast<size_t>(id.node)][static_cast<size_t>(id.output)]
         .has_value();
+  }
+
+  // Whether a Slice takes all of its data, on each axis from 0 to the axis' own extent.
+  bool TakesWhole(int index) const {
+    const Node& node = graph_.node(index);
+    const std::optional<std::vector<Extent>>& shape = Input(index, 0).shape;
+    if (node.op != "Slice" || node.inputs.size() != 5 || !shape.has_value()) {
+      return false;
+    }
+    const auto& [starts, stops, steps, axes] =
+        std::tie(Input(index, 1).elements, Input(index, 2).elements, Input(index, 3).elements,
+                 Input(index, 4).elements);
+    if (!starts.has_value() || !stops.has_value() || !steps.has_value() || !axes.has_value()) {
+      return false;
+    }
+    const auto rank = static_cast<int64_t>(shape->size());
+    for (size_t i = 0; i < axes->size(); ++i) {
+      const int64_t given = (*axes)[i].number;
+      const int64_t axis = given < 0 ? given + rank : given;
+      if (!(*axes)[i].is_number() || axis < 0 || axis >= rank || (*starts)[i] != Extent{0, {}} ||
+          (*steps)[i] != Extent{} || (*stops)[i] != (*shape)[static_cast<size_t>(axis)]) {
+        return false;
+      }
+    }
+    return true;
   }
 
   // Puts the nodes of an If's taken branch in its place, if it is known which that is.
@@ -303,7 +333,8 @@ absl::Status FoldShapes(Graph& graph, GraphInfo& info, const OperatorSet& operat
     const Extents extents = Extents::Find(graph, info, operators, symbols, parameters);
     Folder folder(graph, info, extents, row_axes.empty() ? nullptr : &rows);
     // Layers on joined axes show once their Reshapes have constant patterns.
-    if (!folder.Run() && !SplitJoinedAxes(graph, info, extents)) {
+    if (!folder.Run() && !SplitJoinedAxes(graph, info, extents) &&
+        !SplitJoinedTransposes(graph, info, extents)) {
       return absl::OkStatus();
     }
     if (folder.opened()) {

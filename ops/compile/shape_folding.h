@@ -4,6 +4,8 @@
 // * a Reshape or Broadcast whose target is computed gets a constant one, in which 0 (or 1) keeps an
 //   extent of the data and -1 stands for the one that is open;
 // * layers on joined axes, [time * batch, width], work on the axes apart;
+// * axes that are joined for a Transpose and come apart behind it are transposed apart;
+// * a Slice that takes all of its data goes;
 // * the branch of an If that is taken, where that is known, takes the If's place;
 // * sequences whose lengths are proven to be the whole time axis lose their lengths;
 // * for a search, a batch of 1 that Parameters declare and Reshapes write is opened to any number

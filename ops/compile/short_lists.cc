@@ -92,10 +92,46 @@ std::optional<Extent> Divide(const Extent& a, const Extent& b) {
   return b.is_number() ? Quotient(a, b) : std::nullopt;
 }
 
+// 1 or 0; nothing where it can be either. An extent is never negative.
+std::optional<Extent> IsEqual(const Extent& a, const Extent& b) {
+  if (a == b) {
+    return Extent{1, {}};
+  }
+  const bool differ = (a.is_number() && b.is_number()) ||
+                      (a.is_extent() && b.is_number() && b.number < 0) ||
+                      (b.is_extent() && a.is_number() && a.number < 0);
+  return differ ? std::optional(Extent{0, {}}) : std::nullopt;
+}
+
+// What a condition that is known picks, place by place; any of the three perhaps a single element.
+std::optional<std::vector<Extent>> Picked(const ValueExtents* condition, const ValueExtents* then,
+                                          const ValueExtents* otherwise) {
+  size_t count = 1;
+  for (const ValueExtents* const input : {condition, then, otherwise}) {
+    if (input == nullptr || !input->elements.has_value() || input->elements->empty()) {
+      return std::nullopt;
+    }
+    count = std::max(count, input->elements->size());
+  }
+  const auto at = [](const ValueExtents* input, size_t place) {
+    return (*input->elements)[input->elements->size() == 1 ? 0 : place];
+  };
+  std::vector<Extent> result;
+  for (size_t i = 0; i < count; ++i) {
+    const Extent holds = at(condition, i);
+    if (!holds.is_number()) {
+      return std::nullopt;
+    }
+    result.push_back(at(holds.number != 0 ? then : otherwise, i));
+  }
+  return result;
+}
+
 }  // namespace
 
 bool IsShortList(DType dtype, const ValueExtents& value) {
-  if (!IsInteger(dtype) || !value.shape.has_value() || value.shape->size() > 1) {
+  const bool counts = IsInteger(dtype) || dtype == DType::kBool;
+  if (!counts || !value.shape.has_value() || value.shape->size() > 1) {
     return false;
   }
   return value.shape->empty() ||
@@ -128,7 +164,8 @@ void FindElements(const Node& node, const Extents& found, const GraphInfo& info,
   const ValueExtents* const data = InputOf(node, found, 0);
   const DType dtype = node.outputs[0].dtype;
   // Extents are below 2^31 wherever i32 is written for them; narrower types may lose them.
-  if (data == nullptr || (dtype != DType::kI64 && dtype != DType::kI32)) {
+  const bool is_truth = node.op == "Equal" && dtype == DType::kBool;
+  if (data == nullptr || (dtype != DType::kI64 && dtype != DType::kI32 && !is_truth)) {
     return;
   }
   const bool moves = node.op == "Broadcast" || node.op == "Tile" || node.op == "Reshape" ||
@@ -154,6 +191,10 @@ void FindElements(const Node& node, const Extents& found, const GraphInfo& info,
                                [](const Extent& a, const Extent& b) { return Product(a, b); });
   } else if (node.op == "Divide") {
     value.elements = ByElement(data, InputOf(node, found, 1), Divide);
+  } else if (is_truth) {
+    value.elements = ByElement(data, InputOf(node, found, 1), IsEqual);
+  } else if (node.op == "Select") {
+    value.elements = Picked(data, InputOf(node, found, 1), InputOf(node, found, 2));
   }
 }
 

@@ -7,7 +7,7 @@
 
 namespace beamwright::ops {
 
-// Whether a value is integers of rank 0 or 1 and a small, known number.
+// Whether a value is integers or truth values of rank 0 or 1 and a small, known number.
 bool IsShortList(DType dtype, const ValueExtents& value);
 
 // Elements of a tensor that is known at load.

@@ -218,6 +218,57 @@ TEST(FoldShapes, BroadcastsToExtentsOfTheData) {
   ExpectSame(built, folded.graph, {RandomFloats({2, 1, kWidth}, 1)});
 }
 
+// torch.expand's own idiom: where(shape == -1, 1, shape).
+TEST(FoldShapes, ExtentsArePickedByWhetherTheyAreMinusOne) {
+  GraphBuilder graph;
+  const Value x = graph.Parameter("x", DType::kF32, {-1, 1, kWidth});
+  const Value target = Concat(graph, {Extent(graph, x, 0, true), graph.Ints({3, -1})});
+  const Value open = graph.Add("Equal", {target, graph.Int(-1)});
+  const Value picked = graph.Add("Select", {open, graph.Ints({1, 1, 1}), target});
+  graph.Result("r", graph.Add("Broadcast", {x, picked}, {{"mode", std::string("bidirectional")}}));
+  const Graph built = graph.Build();
+  const Folded folded = Fold(built);
+  EXPECT_EQ(folded.graph.nodes.size(), 4u);
+  for (const int64_t rows : {2, 1}) {
+    ExpectSame(built, folded.graph, {RandomFloats({rows, 1, kWidth}, 1)});
+  }
+}
+
+// An integer that a request gives may be -1, or may not.
+TEST(FoldShapes, WhatIsGivenMayBeMinusOne) {
+  GraphBuilder graph;
+  const Value x = graph.Parameter("x", DType::kF32, {1});
+  const Value given = graph.Parameter("given", DType::kI64, {1});
+  const Value open = graph.Add("Equal", {given, graph.Int(-1)});
+  const Value picked = graph.Add("Select", {open, graph.Ints({2}), graph.Ints({3})});
+  graph.Result("r", graph.Add("Broadcast", {x, picked}, {{"mode", std::string("bidirectional")}}));
+  const Graph built = graph.Build();
+  const Folded folded = Fold(built);
+  for (const int64_t value : {-1, 3}) {
+    ExpectSame(built, folded.graph,
+               {RandomFloats({1}, 1), Tensor::Of<int64_t>({1}, std::vector<int64_t>{value})});
+  }
+}
+
+TEST(FoldShapes, ASliceOfAllGoes) {
+  for (const int64_t start : {0, 1}) {
+    GraphBuilder graph;
+    const Value x = graph.Parameter("x", DType::kF32, {-1, -1, kWidth});
+    const Value stops = Concat(graph, {Extent(graph, x, 1, true), Extent(graph, x, 0, true)});
+    const Value y = graph.Add("Tanh", {x});
+    const Value slice = graph.Add(
+        "Slice", {y, graph.Ints({start, 0}), stops, graph.Ints({1, 1}), graph.Ints({1, -3})}, {},
+        "slice");
+    graph.Result("r", slice);
+    const Graph built = graph.Build();
+    const Folded folded = Fold(built);
+    EXPECT_EQ(folded.graph.nodes.size() == 3, start == 0);
+    for (const Shape& shape : {Shape{3, 5, kWidth}, Shape{5, 3, kWidth}, Shape{1, 1, kWidth}}) {
+      ExpectSame(built, folded.graph, {RandomFloats(shape, 1)});
+    }
+  }
+}
+
 // A pattern that a request gives stays as it is: it may hold -1 and 0.
 TEST(FoldShapes, PatternsOfTheInputStay) {
   GraphBuilder graph;
