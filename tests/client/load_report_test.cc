@@ -1,5 +1,6 @@
 // What load tests leave behind: reports, figures for programs, exit codes.
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -149,6 +150,31 @@ assert len(charts) == 4, len(charts)
 for chart in charts:
     tree.fromstring(chart))py",
         {file});
+}
+
+TEST(LoadReportTest, AServerThatDiesInTheMiddleLeavesWhatWasMeasured) {
+  std::atomic<int> calls{0};
+  FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                        v1::DecodeResponse& response) {
+    return ++calls > 2500 ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone")
+                          : EchoAll(context, request, response);
+  });
+  const std::string page = InTemp("died.html");
+  const ProcessResult result = Beamwright({"load-test", "--server", server.address(), "--warmup",
+                                           "0", "--requests", "2000", "--concurrency", "1,2,4",
+                                           "--fail-if", "p99>1h", "--report", page, "--json", "a"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("gave up, too many calls in a row failed: UNAVAILABLE: gone"));
+  const std::string json = InTemp("died.json");
+  std::ofstream(json) << result.out;
+  Check(R"py(
+import json, sys
+first, second = json.load(open(sys.argv[1]))["runs"]
+assert first["answered_calls"] == 2000 and not first["gave_up"], first
+assert second["answered_calls"] == 500 and second["gave_up"], second
+page = open(sys.argv[2]).read()
+assert "UNAVAILABLE" in page and "2 in flight" in page and "4 in flight" not in page)py",
+        {json, page});
 }
 
 TEST(LoadReportTest, AReportThatCannotBeWrittenIsSaidAfterTheFigures) {
