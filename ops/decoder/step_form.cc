@@ -1,6 +1,8 @@
 #include "ops/decoder/step_form.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -140,20 +142,37 @@ void MoveRowsFirst(Graph& graph, absl::Span<const StepState> states) {
 }
 
 std::optional<Graph> InlineSingleIterations(const Graph& graph) {
-  const auto runs_once = [&](const Node& node) {
-    return node.op == "Loop" && RunsOnce(graph, node);
-  };
+  // Loops that change: nothing, the body takes the loop's place; else the new body.
+  std::map<int, std::optional<Graph>> changed;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.op != "Loop") {
+      continue;
+    }
+    if (RunsOnce(graph, node)) {
+      changed.emplace(i, std::nullopt);
+    } else if (std::optional<Graph> body = InlineSingleIterations(node.loop->body)) {
+      changed.emplace(i, std::move(body));
+    }
+  }
   // A copy of a large graph is not made for nothing.
-  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), runs_once)) {
+  if (changed.empty()) {
     return std::nullopt;
   }
   GraphCopy copy(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const int index = static_cast<int>(i);
-    if (runs_once(graph.nodes[i])) {
+    const auto found = changed.find(index);
+    if (found == changed.end()) {
+      copy.Keep(index);
+    } else if (!found->second.has_value()) {
       InlineLoop(graph.nodes[i], index, copy);
     } else {
-      copy.Keep(index);
+      Node node = copy.Moved(index);
+      auto loop = std::make_shared<Loop>(*node.loop);
+      loop->body = *std::move(found->second);
+      node.loop = std::move(loop);
+      copy.Keep(index, std::move(node));
     }
   }
   return std::move(copy).Finish();

@@ -31,9 +31,9 @@ bool CountsRowsSecond(const Graph& graph, int tokens, int parameter);
 // restore what the graph expects. Names stay. Types and shapes are to be inferred anew.
 void MoveRowsFirst(Graph& graph, absl::Span<const StepState> states);
 
-// The graph with the bodies of those loops in their places that are known to run exactly once; none
-// if there are no such loops. Types and shapes are to be inferred anew. `graph` as InferGraph
-// leaves it.
+// The graph with the bodies of those loops in their places that are known to run exactly once, also
+// inside other loops; none if there are no such loops. Types and shapes are to be inferred anew.
+// `graph` as InferGraph leaves it.
 std::optional<Graph> InlineSingleIterations(const Graph& graph);
 
 }  // namespace beamwright::ops

@@ -52,20 +52,40 @@ class Joiner {
     return known.has_value() ? &known : nullptr;
   }
 
-  // Whether an integer is the extent of the time axis: Gather(ShapeOf(x), axis).
+  // The only element of a value known at load.
+  std::optional<int64_t> KnownInt(ValueId id) const {
+    const Tensor* const known = Known(id);
+    const absl::StatusOr<std::vector<int64_t>> ints =
+        known != nullptr && known->num_elements() == 1 ? ToInt64(*known) : std::vector<int64_t>();
+    return ints.ok() && ints->size() == 1 ? std::optional(ints->front()) : std::nullopt;
+  }
+
+  // The one place that a node picks from a list: Gather(list, place), or a Slice of one element,
+  // which starts there.
+  std::optional<int64_t> PickedPlace(const Node& pick) const {
+    if (pick.op == "Gather") {
+      return KnownInt(pick.inputs[1]);
+    }
+    const ValueInfo& picked = pick.outputs[0];
+    const bool is_one = picked.shape.is_static() && NumElements(picked.shape.dims()) == 1;
+    return is_one ? KnownInt(pick.inputs[1]) : std::nullopt;
+  }
+
+  // Whether an integer is the extent of the time axis, picked from ShapeOf(x).
   bool CountsSteps(ValueId id) {
-    const Node& pick = graph_.node(id.node);
-    if (pick.op != "Gather" || graph_.node(pick.inputs[0].node).op != "ShapeOf") {
+    const Node* pick = &graph_.node(id.node);
+    // One element stays what it is in another shape.
+    while (pick->op == "Squeeze" || pick->op == "Unsqueeze" || pick->op == "Reshape") {
+      pick = &graph_.node(pick->inputs[0].node);
+    }
+    const std::optional<int64_t> axis =
+        pick->op == "Gather" || pick->op == "Slice" ? PickedPlace(*pick) : std::nullopt;
+    if (!axis.has_value() || graph_.node(pick->inputs[0].node).op != "ShapeOf") {
       return false;
     }
-    const Tensor* index = Known(pick.inputs[1]);
-    const ValueId measured = graph_.node(pick.inputs[0].node).inputs[0];
-    if (index == nullptr || index->num_elements() != 1) {
-      return false;
-    }
-    const int64_t axis = ToInt64(*index).value_or(std::vector<int64_t>{-1}).front();
+    const ValueId measured = graph_.node(pick->inputs[0].node).inputs[0];
     const PartialShape& shape = graph_.info(measured).shape;
-    return RunsAlong(measured, axis < 0 && shape.has_rank() ? axis + shape.rank() : axis);
+    return RunsAlong(measured, *axis < 0 && shape.has_rank() ? *axis + shape.rank() : *axis);
   }
 
   bool RunsAlong(ValueId id, int64_t axis) {

@@ -131,6 +131,39 @@ TEST(LoopSlicesTest, CountingLoopsAreStepped) {
   ExpectStepped(behind_slice);
 }
 
+// Shape(x, start, end) of opset 15, and the list it gives as a scalar.
+Value PartOfShape(GraphBuilder& graph, Value of, int64_t start, int64_t end, int64_t step = 1) {
+  const Value part = graph.Add("Slice", {graph.Add("ShapeOf", {of}), graph.Ints({start}),
+                                         graph.Ints({end}), graph.Ints({step})});
+  return graph.Add("Squeeze", {part});
+}
+
+TEST(LoopSlicesTest, PartsOfAShapeCountToo) {
+  for (const auto& [start, end] : {std::pair<int64_t, int64_t>(1, 2), {-2, 2}, {-2, -1}}) {
+    Variant variant = Plain();
+    variant.count = [start = start, end = end](GraphBuilder& graph, Value x, Value) {
+      return PartOfShape(graph, x, start, end);
+    };
+    ExpectStepped(variant);
+  }
+  Variant backwards = Plain();
+  backwards.count = [](GraphBuilder& graph, Value x, Value) {
+    return PartOfShape(graph, x, 1, 0, -1);
+  };
+  ExpectStepped(backwards);
+  Variant rows = Plain();
+  rows.count = [](GraphBuilder& graph, Value x, Value) { return PartOfShape(graph, x, 0, 1); };
+  EXPECT_THAT(Refusal(rows), HasSubstr("it has a trip count"));
+  // Two extents, of which a product is taken.
+  Variant both = Plain();
+  both.count = [](GraphBuilder& graph, Value x, Value) {
+    const Value part = graph.Add(
+        "Slice", {graph.Add("ShapeOf", {x}), graph.Ints({1}), graph.Ints({3}), graph.Ints({1})});
+    return graph.Add("ReduceProd", {part, graph.Ints({0})}, {{"keep_dims", false}});
+  };
+  EXPECT_THAT(Refusal(both), HasSubstr("it has a trip count"));
+}
+
 TEST(LoopSlicesTest, OtherCountsAreRefused) {
   const std::string count = "it has a trip count";
   Variant memory = Plain();

@@ -92,6 +92,46 @@ TEST(InlineSingleIterations, TheBodyStandsInTheLoopsPlace) {
   }
 }
 
+// As an nn.LSTMCell inside a scripted loop is exported: a layer over one step.
+TEST(InlineSingleIterations, InsideALoopThatStays) {
+  GraphBuilder inner;
+  const Value part = inner.Parameter("part", DType::kF32, {2, 1});
+  const Value s = inner.Parameter("s", DType::kF32, {2, 1});
+  inner.Result("sum", inner.Add("Add", {part, s}));
+  Loop once;
+  once.body = inner.Build();
+  once.inputs = {Sliced(0, 0, 1), Carried(1, 1, 0)};
+  once.outputs = {Last(0, 0)};
+  GraphBuilder body;
+  const Value step = body.Parameter("step", DType::kF32, {2, 1});
+  const Value state = body.Parameter("state", DType::kF32, {2, 1});
+  const Value next = body.Loop({step, state}, std::move(once), 1);
+  body.Result("next", body.Add("Tanh", {next}));
+  Loop loop;
+  loop.body = body.Build();
+  loop.inputs = {Sliced(0, 0, 1), Carried(1, 1, 0)};
+  loop.outputs = {Last(0, 0), Joined(1, 0, 1)};
+  GraphBuilder builder;
+  const Value x = builder.Parameter("x", DType::kF32, {2, 3});
+  const Value start = builder.Parameter("s0", DType::kF32, {2, 1});
+  const Value both = builder.Loop({x, start}, std::move(loop), 2);
+  builder.Result("last", both);
+  builder.Result("all", {both.node, 1});
+  const Graph graph = Inferred(builder.Build());
+  const std::optional<Graph> inlined = InlineSingleIterations(graph);
+  ASSERT_TRUE(inlined.has_value());
+  ASSERT_EQ(Count(*inlined, "Loop"), 1);
+  for (const Node& node : inlined->nodes) {
+    EXPECT_TRUE(node.loop == nullptr || Count(node.loop->body, "Loop") == 0);
+  }
+  const std::vector<Tensor> inputs = {Counted({2, 3}), Counted({2, 1})};
+  const auto expected = RunAsItIs(graph, inputs);
+  const auto got = RunAsItIs(*inlined, inputs);
+  ASSERT_TRUE(expected.ok() && got.ok()) << expected.status() << got.status();
+  ExpectSameBits(*got, *expected);
+  EXPECT_FALSE(InlineSingleIterations(*inlined).has_value());
+}
+
 TEST(InlineSingleIterations, LoopsOfMoreStepsOrAnUnknownNumberStay) {
   EXPECT_FALSE(InlineSingleIterations(OneStepLoop(Sliced(0, 0, 1), {2, 1}, false, 2)).has_value());
   EXPECT_FALSE(InlineSingleIterations(OneStepLoop(Sliced(0, 0, 1), {2, 1}, false, -1)).has_value());
