@@ -195,13 +195,17 @@ absl::StatusOr<v1::DecodeResponse> Client::Decode(const v1::DecodeRequest& reque
   return response;
 }
 
-void Client::DecodeAsync(v1::DecodeRequest request, absl::Time deadline, DecodeCallback callback) {
+void Client::DecodeAsync(v1::DecodeRequest request, absl::Time deadline, DecodeCallback callback,
+                         int priority) {
   if (!impl_->has_loop) {
     impl_->StartAnswers();
   }
   auto owned = std::make_shared<Call>();
   Call* call = owned.get();
   Prepare(deadline, impl_->authorization, call->context);
+  if (priority != 0) {
+    call->context.AddMetadata("beamwright-priority", absl::StrCat(priority));
+  }
   call->request = std::move(request);
   call->callback = std::move(callback);
   {

@@ -90,7 +90,9 @@ class Client {
   absl::StatusOr<v1::DecodeResponse> Decode(const v1::DecodeRequest& request, absl::Time deadline);
 
   // Starts the call and returns; `callback` gets the answer. It may start calls itself.
-  void DecodeAsync(v1::DecodeRequest request, absl::Time deadline, DecodeCallback callback);
+  // `priority` is 1 (first) to 3; 0: the server's default.
+  void DecodeAsync(v1::DecodeRequest request, absl::Time deadline, DecodeCallback callback,
+                   int priority = 0);
 
   // Cancels every call of DecodeAsync that is outstanding; their callbacks get Cancelled unless the
   // answer came first.

@@ -106,6 +106,10 @@ std::string ReportText(const LoadOptions& options, int connections, const LoadRe
   if (!report.failed_sources.empty()) {
     absl::StrAppend(&text, Bold("failed "), "  sources: ", Counts(report.failed_sources), "\n");
   }
+  if (report.num_checked > 0) {
+    absl::StrAppend(&text, Bold("checked"), "  ", WithCommas(report.num_checked), " answers, ",
+                    WithCommas(report.num_wrong), " wrong\n");
+  }
   if (const std::string why =
           ClientBottleneck(report, static_cast<int>(std::thread::hardware_concurrency()));
       !why.empty()) {
@@ -170,6 +174,9 @@ LoadTestReport ReportMessage(const LoadOptions& options, int connections,
   if (report.wall_time > absl::ZeroDuration()) {
     message.set_client_cpus(absl::FDivDuration(report.cpu_time, report.wall_time));
   }
+  message.set_checked_answers(static_cast<int32_t>(report.num_checked));
+  message.set_wrong_answers(static_cast<int32_t>(report.num_wrong));
+  message.set_first_wrong(report.first_wrong);
   message.set_gave_up(report.gave_up);
   message.set_stopped(report.stopped);
   return message;

@@ -19,6 +19,7 @@
 #include "client/cli/connection.h"
 #include "client/cli/flags.h"
 #include "client/cli/load_conditions.h"
+#include "client/cli/load_mix.h"
 #include "client/cli/load_outputs.h"
 #include "client/cli/load_page.h"
 #include "client/cli/load_points.h"
@@ -46,7 +47,7 @@ struct LoadFlags {
   std::vector<double> rates;  // none: closed loop
   bool json = false;
   bool csv = false;
-  std::string report, histogram, compare;
+  std::string report, histogram, compare, mix;
   std::vector<LoadCondition> conditions;
 };
 
@@ -93,7 +94,15 @@ ClientOptions ClientFor(const LoadFlags& flags, const LoadOptions& load) {
 // The loads to run, one after the other.
 absl::StatusOr<std::vector<LoadOptions>> Loads(const CLI::App& command, const LoadFlags& flags) {
   LoadOptions load = flags.load;
-  BW_ASSIGN_OR_RETURN(load.sources, ReadSources(flags.sources));
+  if (flags.mix.empty()) {
+    BW_ASSIGN_OR_RETURN(load.sources, ReadSources(flags.sources));
+  } else if (!flags.sources.words.empty() || !flags.sources.file.empty()) {
+    return Invalid("--mix has its own sources; leave out those of the arguments and --file");
+  } else {
+    auto mix = ReadMix(flags.mix);
+    BW_RETURN_IF_ERROR(Annotate(mix.status(), "--mix"));
+    load.mix = *std::move(mix);
+  }
   load.timeout = flags.connection.timeout;
   load.max_calls = flags.max_calls;
   if (flags.good_within > absl::ZeroDuration()) {
@@ -190,6 +199,13 @@ absl::Status WriteOutputs(const LoadFlags& flags, const LoadTestSweep& sweep, bo
 
 // The exit code by --fail-if, or by any failure without it.
 int Judge(const CLI::App& command, const LoadFlags& flags, const LoadTestSweep& sweep) {
+  for (const LoadTestReport& run : sweep.runs()) {
+    if (run.wrong_answers() > 0) {
+      return Failure(command, absl::StrCat(LoadName(run), ": ", run.wrong_answers(), " of ",
+                                           run.checked_answers(), " answers are wrong; first: ",
+                                           Printable(run.first_wrong())));
+    }
+  }
   if (flags.conditions.empty()) {
     const bool fine =
         std::all_of(sweep.runs().begin(), sweep.runs().end(), [](const LoadTestReport& run) {
@@ -347,6 +363,12 @@ Command AddLoadTestCommand(CLI::App& parent) {
       1, kMaxConcurrency, /*whole=*/true, flags->concurrencies)
       ->type_name("N");
   AddScheduleFlags(*app, *flags);
+  app->add_option(
+         "--mix", flags->mix,
+         "Calls from this file, a JSON object a line: source, options, priority, timeout, times, "
+         "and hypotheses, the first of which the answer is checked against.")
+      ->type_name("FILE")
+      ->group("Input");
   app->add_flag("--stream", flags->load.stream,
                 "Calls are streams; also times the first token that can't change.")
       ->excludes("--rate")

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
@@ -30,7 +32,10 @@ constexpr double kOneThreadRate = 5000;
 constexpr std::chrono::microseconds kLookForAnswers(100);
 
 absl::Status Validate(const LoadOptions& options) {
-  if (options.sources.empty()) {
+  if (!options.mix.empty() && (options.stream || options.batch != 1 || !options.sources.empty())) {
+    return Invalid("a mix has its own sources, one a call, and no streams");
+  }
+  if (options.sources.empty() && options.mix.empty()) {
     return Invalid("there are no sources to send");
   }
   if (options.batch < 1) {
@@ -68,6 +73,11 @@ absl::Status Validate(const LoadOptions& options) {
 }
 
 using Clock = Tally::Clock;
+
+std::string HypothesisWords(const v1::Hypothesis& hypothesis) {
+  return hypothesis.text().empty() ? absl::StrCat("ids ", absl::StrJoin(hypothesis.tokens(), " "))
+                                   : hypothesis.text();
+}
 
 absl::Duration CpuTime() {
   timespec time = {};
@@ -223,6 +233,7 @@ class Run {
   bool Start(Clock::time_point due) {
     const bool counted = due >= warm_;
     v1::DecodeRequest request = options_.request;
+    const MixedCall* mixed = nullptr;
     {
       absl::MutexLock lock(&mutex_);
       if (Over(due)) {
@@ -237,7 +248,11 @@ class Run {
       num_started_ += counted ? 1 : 0;
       ++num_in_flight_;
       request.clear_sources();
-      for (int i = 0; i < options_.batch; ++i) {
+      if (!options_.mix.empty()) {
+        mixed = &options_.mix[next_source_];
+        next_source_ = (next_source_ + 1) % options_.mix.size();
+      }
+      for (int i = 0; mixed == nullptr && i < options_.batch; ++i) {
         *request.add_sources() = options_.sources[next_source_];
         next_source_ = (next_source_ + 1) % options_.sources.size();
       }
@@ -245,11 +260,41 @@ class Run {
     if (counted) {
       tally_.Sent(due, options_.rate > 0 ? Clock::now() : due);
     }
-    client_.DecodeAsync(std::move(request), absl::Now() + options_.timeout,
-                        [this, due, counted](const absl::StatusOr<v1::DecodeResponse>& response) {
-                          Finish(due, counted, response);
-                        });
+    absl::Duration timeout = options_.timeout;
+    if (mixed != nullptr) {
+      *request.add_sources() = mixed->source;
+      request.mutable_options()->MergeFrom(mixed->options);
+      timeout = mixed->timeout > absl::ZeroDuration() ? mixed->timeout : timeout;
+    }
+    client_.DecodeAsync(
+        std::move(request), absl::Now() + timeout,
+        [this, due, counted, mixed](const absl::StatusOr<v1::DecodeResponse>& response) {
+          if (counted && mixed != nullptr) {
+            Check(*mixed, response);
+          }
+          Finish(due, counted, response);
+        },
+        mixed == nullptr ? 0 : mixed->priority);
     return true;
+  }
+
+  void Check(const MixedCall& call, const absl::StatusOr<v1::DecodeResponse>& response) {
+    const v1::Hypothesis& expected = call.expected;
+    const bool by_tokens = !expected.tokens().empty();
+    if ((!by_tokens && expected.text().empty()) || !response.ok() ||
+        response->results_size() != 1 || !response->results(0).has_decoded()) {
+      return;
+    }
+    const v1::Decoded& decoded = response->results(0).decoded();
+    const v1::Hypothesis best =
+        decoded.hypotheses().empty() ? v1::Hypothesis() : decoded.hypotheses(0);
+    const bool right = by_tokens ? std::equal(best.tokens().begin(), best.tokens().end(),
+                                              expected.tokens().begin(), expected.tokens().end())
+                                 : best.text() == expected.text();
+    tally_.Checked(right ? ""
+                         : absl::StrCat("source \"", call.source.text(), "\": expected \"",
+                                        HypothesisWords(expected), "\", got \"",
+                                        HypothesisWords(best), "\""));
   }
 
   void Count(Clock::time_point due, bool counted,

@@ -24,11 +24,23 @@ namespace beamwright::client {
 
 struct LoadReport;
 
+// A call of a mix.
+struct MixedCall {
+  v1::Source source;
+  v1::DecodeOptions options;  // over those of all calls
+  int priority = 0;           // 1 to 3; 0: the server's default
+  absl::Duration timeout;     // zero: that of all calls
+  // What the best hypothesis must be: its tokens, or where there are none its text; or nothing.
+  v1::Hypothesis expected;
+};
+
 struct LoadOptions {
   // Model, version and options of every call; its sources are ignored.
   v1::DecodeRequest request;
   // Sent in this order, from the first again after the last. At least one.
   std::vector<v1::Source> sources;
+  // In the place of sources, in this order: calls of one source each. Not for streams.
+  std::vector<MixedCall> mix;
   // Sources a call, at least 1.
   int batch = 1;
   // Closed loop: calls in flight, 1 to kMaxConcurrency. Open loop: the most of them; a call that is
@@ -87,6 +99,9 @@ struct LoadReport {
   int64_t num_good = 0;     // of these, see LoadOptions::good_within
   int64_t num_sources = 0;  // decoded
   int64_t num_tokens = 0;   // of their best hypotheses
+  int64_t num_checked = 0;  // answered calls of a mix that say what to expect
+  int64_t num_wrong = 0;    // of these, those whose best hypothesis was another
+  std::string first_wrong;  // what was expected and what came
   int64_t num_skipped = 0;  // due, but never sent (open loop)
   // Calls that failed, by code; that of a call none of whose sources has an answer is one of
   // theirs.

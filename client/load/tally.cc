@@ -115,6 +115,14 @@ void Tally::CountResults(const v1::DecodeResponse& response, absl::Duration late
   report_.num_good += good ? 1 : 0;
 }
 
+void Tally::Checked(const std::string& wrong) {
+  absl::MutexLock lock(&mutex_);
+  ++report_.num_checked;
+  if (!wrong.empty() && ++report_.num_wrong == 1) {
+    report_.first_wrong = wrong;
+  }
+}
+
 void Tally::NoteFailure(const absl::Status& status) {
   absl::MutexLock lock(&mutex_);
   NoteFailureLocked(status);

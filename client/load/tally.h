@@ -4,6 +4,7 @@
 #define BEAMWRIGHT_CLIENT_LOAD_TALLY_H_
 
 #include <chrono>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -35,6 +36,8 @@ class Tally {
              const absl::StatusOr<v1::DecodeResponse>& response);
   // The first stable token of a stream that began at `intended` came at `now`.
   void FirstToken(Clock::time_point intended, Clock::time_point now);
+  // An answer was held against what was expected; `wrong` says how they differ, or is empty.
+  void Checked(const std::string& wrong);
   // Keeps `status` as the first failure if there was none; counts nothing.
   void NoteFailure(const absl::Status& status);
 

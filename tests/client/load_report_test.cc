@@ -2,15 +2,21 @@
 #include <algorithm>
 #include <atomic>
 #include <fstream>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "client/cli/line_chart.h"
 #include "client/cli/load_page.h"
 #include "client/cli/load_progress.h"
+#include "client/cli/sources.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/fake_server.h"
@@ -183,6 +189,74 @@ TEST(LoadReportTest, AReportThatCannotBeWrittenIsSaidAfterTheFigures) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.out, HasSubstr("40 calls answered"));
   EXPECT_THAT(result.err, HasSubstr("--report: cannot write /no/such/folder/x.html"));
+}
+
+TEST(LoadMixTest, CallsAreWhatTheirLinesSay) {
+  absl::Mutex mutex;
+  std::map<std::string, int> calls;
+  FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                        v1::DecodeResponse& response) {
+    const auto& metadata = context.client_metadata();
+    const auto priority = metadata.find("beamwright-priority");
+    const auto left = absl::FromChrono(context.deadline()) - absl::Now();
+    const absl::MutexLock lock(&mutex);
+    ++calls[absl::StrCat(SourceText(request.sources(0)), " beam ", request.options().beam_size(),
+                         " best ", request.options().n_best(), " priority ",
+                         priority == metadata.end()
+                             ? "-"
+                             : std::string(priority->second.data(), priority->second.size()),
+                         left > absl::Minutes(10) ? " long" : "")];
+    return EchoAll(context, request, response);
+  });
+  const std::string mix = InTemp("mix.jsonl");
+  std::ofstream(mix) << R"({"source": "a", "options": {"beam_size": 7}, "priority": 1, "times": 3}
+{"source": "b", "timeout": "1h", "hypotheses": [{"text": "B"}]}
+
+{"ids": [3, 4], "options": {"n_best": 2}})";
+  const ProcessResult result = LoadTest(server, {"--mix", mix, "--beam-size", "2", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("\"checked_answers\": 8,"), HasSubstr("\"wrong_answers\": 0,")));
+  EXPECT_THAT(calls,
+              ::testing::UnorderedElementsAre(::testing::Pair("a beam 7 best 0 priority 1", 24),
+                                              ::testing::Pair("b beam 2 best 0 priority - long", 8),
+                                              ::testing::Pair("3 4 beam 2 best 2 priority -", 8)));
+}
+
+TEST(LoadMixTest, AWrongAnswerFailsTheRunWhateverElseIsAsked) {
+  FakeServer server;
+  const std::string mix = InTemp("wrong.jsonl");
+  std::ofstream(mix) << R"({"source": "a", "hypotheses": [{"text": "A"}]}
+{"source": "b", "hypotheses": [{"tokens": [1], "text": "B"}]})";
+  const ProcessResult result = LoadTest(server, {"--mix", mix, "--fail-if", "errors>99%"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("checked  40 answers, 20 wrong"));
+  EXPECT_THAT(result.err, HasSubstr("20 of 40 answers are wrong; first: source \"b\": expected"));
+}
+
+TEST(LoadMixTest, SaysWhichLineIsWrong) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"{}", "line 1 of FILE: it must have either a source or ids"},
+      {"{\"source\": \"a\"}\n{\"source\": \"a\", \"ids\": [1]}", "line 2 of FILE: it must have"},
+      {"\n\nnot json\x1b[2J", "line 3 of FILE: Unexpected token."},
+      {"{\"source\": \"a\", \"beam\": 3}", "line 1 of FILE: beam: Cannot find field."},
+      {"{\"source\": \"a\xff\"}", "line 1 of FILE: not UTF-8"},
+      {"{\"source\": \"a\", \"priority\": 4}", "priority is 4; 1 to 3 are allowed"},
+      {"{\"source\": \"a\", \"times\": -1}", "times is -1; 1 to 1000 are allowed"},
+      {"{\"source\": \"a\", \"timeout\": \"soon\"}", "timeout \"soon\" is not a duration"},
+      {"", "FILE has no call"},
+  };
+  const std::string mix = InTemp("bad.jsonl");
+  for (const auto& [text, message] : cases) {
+    std::ofstream(mix) << text;
+    const ProcessResult result = Beamwright({"load-test", "--mix", mix});
+    EXPECT_EQ(result.exit_code, 2) << text;
+    EXPECT_THAT(absl::StrReplaceAll(result.err, {{mix, "FILE"}}),
+                AllOf(HasSubstr("--mix: "), HasSubstr(message), Not(HasSubstr("\x1b"))));
+  }
+  EXPECT_THAT(Beamwright({"load-test", "--mix", "/no/such"}).err,
+              HasSubstr("cannot read /no/such"));
+  EXPECT_THAT(Beamwright({"load-test", "--mix", mix, "a"}).err, HasSubstr("has its own sources"));
 }
 
 TEST(LineChartTest, LeavesOutWhatCannotBeDrawn) {

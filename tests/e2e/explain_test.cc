@@ -89,5 +89,14 @@ TEST_F(ExplainTest, SaysWhatIsWrong) {
                                  Not(HasSubstr("the model prefers"))));
 }
 
+// A bundle's golden answers hold under load.
+TEST_F(E2eTest, LoadTestChecksGoldenAnswers) {
+  const ProcessResult result =
+      Beamwright({"load-test", "--server", server_->address(), "--mix",
+                  DefaultModel() + "/golden.jsonl", "--warmup", "0", "--requests", "100"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("checked  100 answers, 0 wrong"));
+}
+
 }  // namespace
 }  // namespace beamwright::e2e
