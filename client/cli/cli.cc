@@ -7,8 +7,11 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "client/cli/command.h"
 #include "client/cli/help.h"
+#include "client/cli/suggestion.h"
+#include "client/cli/terminal.h"
 
 namespace beamwright::client {
 namespace {
@@ -16,6 +19,22 @@ namespace {
 std::string FullName(const CLI::App& command) {
   const CLI::App* parent = command.get_parent();
   return parent == nullptr ? command.get_name() : FullName(*parent) + " " + command.get_name();
+}
+
+// "; did you mean --beam-size?" for the first flag that the command does not have.
+std::string FlagSuggestion(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
+  }
+  for (const std::string& each : command.remaining()) {
+    absl::string_view given = each;
+    if (absl::ConsumePrefix(&given, "--")) {
+      const std::string name = NearestName(given.substr(0, given.find('=')), names);
+      return name.empty() ? "" : absl::StrCat("; did you mean --", name, "?");
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -61,13 +80,21 @@ int RunCli(int argc, const char* const* argv) {
       return app.exit(error);  // --help or --version: printed
     }
     if (chosen() != nullptr) {
-      return UsageError(*chosen()->app, error.what());
+      const CLI::App& command = *chosen()->app;
+      return UsageError(command, absl::StrCat(Printable(error.what()), FlagSuggestion(command)));
     }
     if (argc >= 2 && argv[1][0] == '-') {
       return UsageError(app, error.what());
     }
+    std::vector<std::string> names;
+    for (const Command& command : commands) {
+      names.push_back(command.app->get_name());
+    }
+    const std::string meant = argc < 2 ? "" : NearestName(argv[1], names);
     const std::string problem =
-        argc < 2 ? "a command is missing" : absl::StrCat("there is no command ", argv[1]);
+        argc < 2 ? "a command is missing"
+                 : absl::StrCat("there is no command ", Printable(argv[1]),
+                                meant.empty() ? "" : absl::StrCat(" (did you mean ", meant, "?)"));
     return UsageError(
         app, problem +
                  "; there are decode, explain, score, align, models, health, load-test and "

@@ -396,7 +396,7 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{}, "a command is missing; there are decode, explain, score, align, models"},
       {{"decod"},
-       "there is no command decod; there are decode, explain, score, align, "
+       "there is no command decod (did you mean decode?); there are decode, explain, score, align, "
        "models, health, load-test and capacity"},
       {{"decode", "--beam-size", "0", "x"}, "--beam-size: \"0\" is out of range: 1 to 256"},
       {{"decode", "--beam-size", "four", "x"}, "\"four\" is not a whole number: 1 to 256"},
@@ -404,6 +404,9 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
       {{"decode", "--stop", "soon", "x"}, "safe, first, count or never"},
       {{"decode", "--beam-size", "4", "--beam-size", "5", "x"}, "--beam-size"},
       {{"decode", "--beam", "4", "x"}, "--beam"},
+      {{"decode", "--beamsize", "4", "x"}, "; did you mean --beam-size?"},
+      {{"load-test", "--concurency=4", "x"}, "; did you mean --concurrency?"},
+      {{"decode", "--\x1b[2J", "x"}, "--\\x1b[2J"},
       {{"decode", "--file", "/no/such/file"}, "cannot read /no/such/file"},
       {{"decode", "--file", "/tmp"}, "/tmp is a folder"},
       {{"decode", "--file", "/dev/null", "x"}, "both as arguments and by --file"},
