@@ -135,12 +135,16 @@ void Tally::NoteFailureLocked(const absl::Status& status) {
 }
 
 LoadReport Tally::Report() const {
-  absl::MutexLock lock(&mutex_);
-  LoadReport report = report_;
-  report.elapsed = absl::FromChrono(last_end_ - begin_);
-  if (!report.timeline.empty()) {
-    SetPercentiles(report.timeline.back());
+  LoadReport report;
+  {
+    absl::MutexLock lock(&mutex_);
+    report = report_;
+    report.elapsed = absl::FromChrono(last_end_ - begin_);
+    if (!report.timeline.empty()) {
+      SetPercentiles(report.timeline.back());
+    }
   }
+  // Without the lock: percentiles take a millisecond, for which no call should wait.
   report.latency = Of(answered_);
   report.latency_curve = answered_.Curve();
   report.first_token = Of(first_token_);
