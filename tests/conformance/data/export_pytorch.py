@@ -2,12 +2,13 @@
 """Writes the suite `pytorch`: small recurrent models as PyTorch's two ONNX exporters and OpenVINO's converter write
 them, with PyTorch's results.
 
-Usage: export_pytorch.py OUT   (README.md tells the versions; weights and inputs follow from the seed)
+Usage: export_pytorch.py OUT [--only NAME]   (README.md tells the versions; weights and inputs follow from the seed)
 """
 
 import argparse
 import pathlib
 import sys
+from typing import List
 
 import numpy as np
 import openvino
@@ -73,6 +74,41 @@ class Step(nn.Module):
         context = torch.bmm(weights.unsqueeze(1), memory).squeeze(1)
         logits = self.project(torch.cat([states[0], context], dim=1))
         return (torch.log_softmax(logits, dim=1), weights, *states)
+
+
+class Heads(nn.Module):
+    """One step of a decoder that attends with several heads, padded places masked out."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(VOCABULARY, HIDDEN)
+        self.cell = nn.GRUCell(HIDDEN, HIDDEN)
+        self.attention = nn.MultiheadAttention(HIDDEN, 4, batch_first=True)
+        self.project = nn.Linear(2 * HIDDEN, VOCABULARY)
+
+    def forward(self, token, memory, mask, h):
+        h = self.cell(self.table(token), h)
+        context, _ = self.attention(
+            h.unsqueeze(1), memory, memory, key_padding_mask=~mask, need_weights=False
+        )
+        return torch.log_softmax(self.project(torch.cat([h, context.squeeze(1)], 1)), 1), h
+
+
+class Cells(nn.Module):
+    """A decoder over the whole target, scripted around a cell: a layer of one step inside a Loop."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(VOCABULARY, WIDTH)
+        self.cell = nn.LSTMCell(WIDTH, HIDDEN)
+        self.project = nn.Linear(HIDDEN, VOCABULARY)
+
+    def forward(self, tokens, h, c):
+        logits: List[torch.Tensor] = []
+        for t in range(tokens.shape[1]):
+            h, c = self.cell(self.table(tokens[:, t]), (h, c))
+            logits.append(self.project(h))
+        return torch.stack(logits, 1), h, c
 
 
 class Greedy(nn.Module):
@@ -178,6 +214,21 @@ def models():
         [{0: "batch"}, {0: "batch"}, {}],
         ["torchscript", "openvino"],
     )
+    result["step_heads"] = (
+        Heads(),
+        [
+            (tokens(batch), floats(batch, max(lengths), HIDDEN), mask(*lengths), floats(batch, HIDDEN))
+            for batch, lengths in ((3, (5, 2, 4)), (2, (1, 7)))
+        ],
+        [{0: "batch"}, {0: "batch", 1: "source"}, {0: "batch", 1: "source"}, {0: "batch"}],
+        ["dynamo"],  # the old one fixes the source's length; OpenVINO writes an operator that is not supported
+    )
+    result["loop_of_cells"] = (
+        torch.jit.script(Cells()),
+        [(tokens(*shape), floats(shape[0], HIDDEN), floats(shape[0], HIDDEN)) for shape in ((3, 4), (2, 1))],
+        [sequence, {0: "batch"}, {0: "batch"}],
+        ["torchscript"],
+    )
     return result
 
 
@@ -227,10 +278,14 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("out", type=pathlib.Path, metavar="OUT")
-    out = parser.parse_args().out
+    parser.add_argument("--only", help="one model of the list; prints its lines of the manifest")
+    arguments = parser.parse_args()
+    out = arguments.out
     torch.manual_seed(SEED)
     lines = []
     for name, (module, data_sets, axes, exporters) in models().items():
+        if arguments.only not in (None, name):
+            continue
         module.eval()
         for exporter in exporters:
             folder = out / f"{name},{exporter}"
@@ -266,7 +321,10 @@ def main():
                     {str(i): y.detach().numpy() for i, y in enumerate(outputs)},
                 )
             lines.append(f"{folder.name}\t0\t{','.join(operators)}\n")
-    (out / "manifest.tsv").write_text("".join(lines))
+    if arguments.only:
+        print("".join(lines), end="")
+    else:
+        (out / "manifest.tsv").write_text("".join(lines))
 
 
 if __name__ == "__main__":

@@ -217,6 +217,19 @@ TEST_P(ExportTest, ASearchStepsItsRowsTogether) {
   EXPECT_THAT(outcome.output, HasSubstr("no search steps it: "));
 }
 
+// Exports whose rows have to be told from heads, or from the steps of a layer inside a loop.
+TEST(ConformanceExportTest, ASearchStepsItsRowsTogether) {
+  for (const char* name : {"step_heads,dynamo", "loop_of_cells,torchscript", "step_lstm,dynamo"}) {
+    const Outcome outcome =
+        RunProgram({BEAMWRIGHT_GRAPH_PROGRAM, "check",
+                    absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/conformance/data/pytorch/", name,
+                                 "/model.onnx")});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    EXPECT_THAT(outcome.output, HasSubstr("a search steps the rows of all requests together"))
+        << name;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ExportTest, testing_tools::AllExports(), testing_tools::NameOfExport);
 
 TEST(ReplayTest, DifferencesAreShownAndNothingIsWritten) {
