@@ -26,6 +26,31 @@ absl::StatusOr<RecurrentSequence::Direction> ReadDirection(const Attributes& att
   return Invalid("attribute direction: '", text, "' must be forward, reverse or bidirectional");
 }
 
+// A bidirectional layer may list what each direction applies. OpenVINO applies the first half to
+// both, so only halves that agree have one meaning.
+template <typename T>
+absl::Status KeepOneDirection(absl::string_view attribute, std::vector<T>& list) {
+  const auto middle = list.begin() + static_cast<std::ptrdiff_t>(list.size() / 2);
+  if (list.size() % 2 != 0 || !std::equal(list.begin(), middle, middle, list.end())) {
+    return Invalid(
+        "attribute ", attribute,
+        ": the list is for two directions, which must be given the same; export the layer "
+        "as one of direction forward and one of direction reverse");
+  }
+  list.erase(middle, list.end());
+  return absl::OkStatus();
+}
+
+absl::Status ShareActivations(RecurrentSequence::Cell cell,
+                              RecurrentSequence::Activations& activations) {
+  if (activations.names.size() != 2 * NumActivations(cell)) {
+    return absl::OkStatus();
+  }
+  BW_RETURN_IF_ERROR(KeepOneDirection("activations", activations.names));
+  BW_RETURN_IF_ERROR(KeepOneDirection("activations_alpha", activations.alpha));
+  return KeepOneDirection("activations_beta", activations.beta);
+}
+
 absl::Status ReadAttributes(const Attributes& attributes, RecurrentSequence& sequence) {
   BW_ASSIGN_OR_RETURN(sequence.direction, ReadDirection(attributes));
   BW_ASSIGN_OR_RETURN(sequence.hidden_size, attributes.Int("hidden_size", 0));
@@ -40,6 +65,9 @@ absl::Status ReadAttributes(const Attributes& attributes, RecurrentSequence& seq
   if (given) {
     // One list serves both directions.
     const bool both = sequence.direction == RecurrentSequence::Direction::kBidirectional;
+    if (both) {
+      BW_RETURN_IF_ERROR(ShareActivations(sequence.cell, activations));
+    }
     sequence.activations.assign(both ? 2 : 1, activations);
   }
   return absl::OkStatus();

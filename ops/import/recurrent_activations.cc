@@ -6,13 +6,10 @@
 #include "ops/import/recurrent_sequence.h"
 
 namespace beamwright::ops {
-namespace {
 
 size_t NumActivations(RecurrentSequence::Cell cell) {
   return cell == RecurrentSequence::Cell::kLstm ? 3 : cell == RecurrentSequence::Cell::kGru ? 2 : 1;
 }
-
-}  // namespace
 
 absl::Status SetOnnxActivations(const std::vector<std::string>& names,
                                 const std::vector<double>& alpha, const std::vector<double>& beta,

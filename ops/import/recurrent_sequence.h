@@ -81,6 +81,9 @@ struct RecurrentOutputs {
 absl::StatusOr<RecurrentOutputs> AppendRecurrentSequence(const RecurrentSequence& sequence,
                                                          const std::string& name, Graph& graph);
 
+// Activations of one direction of a cell: LSTM 3, GRU 2, RNN 1.
+size_t NumActivations(RecurrentSequence::Cell cell);
+
 // Distributes ONNX's lists: `names` for all directions one after another (empty: defaults);
 // activations that take an alpha (a beta) consume the next one of the list. Sets
 // sequence.activations; direction and cell must be set. InvalidArgument: lists of a wrong length.

@@ -188,6 +188,11 @@ TEST(SequenceImportTest, RnnInBothDirections) {
   EXPECT_THAT(Floats((*out)[0]), ElementsAre(1, 2.5, 4.25, 2.75, 3.5, 3, 4, 8, 0, 7, 6, 0));
   EXPECT_THAT(Floats((*out)[1]), ElementsAre(4.25, 2.75, 8, 7));
   EXPECT_EQ(PortName(*Parse(xml), Parse(xml)->results[1]), "h");
+  // A list for each direction.
+  const auto twice = RunXml(
+      absl::StrReplaceAll(xml, {{"activations=\"relu\"", "activations=\"relu,relu\""}}), values);
+  ASSERT_TRUE(twice.ok()) << twice.status();
+  EXPECT_THAT(Floats((*twice)[0]), ElementsAre(1, 2.5, 4.25, 2.75, 3.5, 3, 4, 8, 0, 7, 6, 0));
   const auto message = [&](const std::string& from, const std::string& to) {
     return std::string(RunXml(absl::StrReplaceAll(xml, {{from, to}}), values).status().message());
   };
@@ -198,6 +203,8 @@ TEST(SequenceImportTest, RnnInBothDirections) {
               HasSubstr("has 6 inputs; it takes 7"));
   EXPECT_THAT(message("activations=\"relu\"", "activations=\"swish\""),
               HasSubstr("'swish' is not supported"));
+  EXPECT_THAT(message("activations=\"relu\"", "activations=\"relu,tanh\""),
+              HasSubstr("attribute activations: the list is for two directions"));
   EXPECT_THAT(
       message("<dim>-1</dim><dim>2</dim><dim>1</dim>", "<dim>-1</dim><dim>2</dim><dim>4</dim>"),
       HasSubstr("is declared [?, 2, 4] but is"));
