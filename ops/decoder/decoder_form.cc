@@ -123,8 +123,22 @@ int VariableResult(const Graph& graph, const std::string& input) {
   return graph.node(value.node).op == "Parameter" ? -1 : *result;
 }
 
+// A cache of keys and values: what a step makes is put behind the state that it read.
+absl::Status CheckGrowth(const Graph& graph, int parameter, int result) {
+  const Node& last = graph.node(graph.node(result).inputs[0].node);
+  const bool appends = last.op == "Concat" && last.inputs.size() > 1 &&
+                       std::any_of(last.inputs.begin(), last.inputs.end(), [&](const ValueId id) {
+                         return id == ValueId{parameter, 0};
+                       });
+  return appends ? absl::UnimplementedError(absl::StrCat(
+                       "state '", PortName(graph, parameter), "' grows: ", Describe(last),
+                       " appends to it in each step; a state must keep its shape"))
+                 : absl::OkStatus();
+}
+
 // Whether a state can go on as a result: what is known of both agrees.
 absl::Status CheckState(const Graph& graph, int parameter, int result) {
+  BW_RETURN_IF_ERROR(CheckGrowth(graph, parameter, result));
   const ValueInfo& state = graph.node(parameter).outputs[0];
   const ValueInfo& next = graph.info(graph.node(result).inputs[0]);
   bool fits = state.dtype == next.dtype;

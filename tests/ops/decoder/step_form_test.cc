@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/decoder/beam_index.h"
+#include "ops/decoder/decoder_form.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/run_graph.h"
 
@@ -215,6 +216,35 @@ TEST(WithoutBeamIndex, OtherIntegersStay) {
   EXPECT_FALSE(WithoutBeamIndex(WithIndex(1, false)).has_value());
   EXPECT_FALSE(WithoutBeamIndex(WithIndex(0, true)).has_value());
   EXPECT_FALSE(WithoutBeamIndex(LayeredStep()).has_value());
+}
+
+// token -> logits; what a step makes of it goes behind `window`, the last so many places of a
+// state.
+Graph StepWithPast(bool grows) {
+  GraphBuilder graph;
+  const Value token = graph.Parameter("token", DType::kI64, {-1});
+  const Value past = graph.Parameter("past", DType::kF32, {-1, -1, 2});
+  const Value table = graph.Constant(Counted({3, 2}));
+  const Value x = graph.Add("Gather", {table, token, graph.Int(0)});
+  const Value now = graph.Add("Unsqueeze", {x, graph.Ints({1})});
+  const Value kept = grows ? past
+                           : graph.Add("Slice", {past, graph.Ints({1}), graph.Ints({1000}),
+                                                 graph.Ints({1}), graph.Ints({1})});
+  const Value next = graph.Add("Concat", {kept, now}, {{"axis", int64_t{1}}}, "behind");
+  graph.Result("past_next", next);
+  graph.Result("logits", graph.Add("ReduceSum", {next, graph.Ints({1})}, {{"keep_dims", false}}));
+  return graph.Build();
+}
+
+TEST(FormDecoder, AStateThatGrowsIsRefused) {
+  DecoderPorts ports;
+  ports.token_input = "token";
+  ports.logits_output = "logits";
+  ports.states = {{"past", "past_next"}};
+  EXPECT_TRUE(FormDecoder(StepWithPast(false), ports).ok());
+  EXPECT_EQ(FormDecoder(StepWithPast(true), ports).status().message(),
+            "decoder.states[0].output: state 'past' grows: Concat 'behind' appends to it in each "
+            "step; a state must keep its shape");
 }
 
 }  // namespace
