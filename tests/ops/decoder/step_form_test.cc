@@ -218,8 +218,7 @@ TEST(WithoutBeamIndex, OtherIntegersStay) {
   EXPECT_FALSE(WithoutBeamIndex(LayeredStep()).has_value());
 }
 
-// token -> logits; what a step makes of it goes behind `window`, the last so many places of a
-// state.
+// Each step appends to `past`: to all of it, or to all but its first place.
 Graph StepWithPast(bool grows) {
   GraphBuilder graph;
   const Value token = graph.Parameter("token", DType::kI64, {-1});
