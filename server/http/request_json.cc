@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "ops/base/edit_distance.h"
 #include "ops/base/rapidjson.h"
 #include "ops/base/status.h"
 #include "server/model/rules.h"
@@ -33,22 +32,6 @@ std::string TextOf(const Json& value) { return {value.GetString(), value.GetStri
 std::string Shown(const std::string& text) {
   return absl::StrCat("'", absl::Utf8SafeCEscape(text.substr(0, kLongestName)),
                       text.size() > kLongestName ? "..." : "", "'");
-}
-
-// How many characters have to be inserted, removed or replaced.
-size_t Distance(absl::string_view a, absl::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0u : 1u)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
 }
 
 // By the proto's name, or by that of protobuf's JSON form.
@@ -86,7 +69,7 @@ const FieldDescriptor* Nearest(const Descriptor& type, const std::string& name) 
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
     const size_t distance =
-        std::min(Distance(name, field.name()), Distance(name, field.json_name()));
+        std::min(EditDistance(name, field.name()), EditDistance(name, field.json_name()));
     if (distance < least) {
       least = distance;
       nearest = &field;
