@@ -43,6 +43,8 @@ class DecodeCallBase : public OneRequestCall {
                  serving::Method method)
       : OneRequestCall(gate, context), core_(core), method_(method) {}
 
+  serving::Core& core() const { return core_; }
+
   serving::Caller AsCaller() const {
     serving::Caller caller{method_, DeadlineOf(context()), cancelled_};
     caller.context = ContextOf(context());
@@ -71,18 +73,18 @@ class DecodeCallBase : public OneRequestCall {
   const std::shared_ptr<engine::CancelFlag> cancelled_ = std::make_shared<engine::CancelFlag>();
 };
 
-// `Start` decodes: start(absl::StatusOr<Request>, serving::Caller, answer), where `answer` is
-// called once with an absl::StatusOr of the response, on any thread.
+// `Start` decodes: start(serving::Core&, absl::StatusOr<Request>, serving::Caller, answer), where
+// `answer` is called once with an absl::StatusOr of the response, on any thread.
 template <typename Request, typename Start>
 class DecodeCall final : public DecodeCallBase {
  public:
   DecodeCall(const Gate& gate, serving::Core& core, grpc::CallbackServerContext& context,
-             serving::Method method, const Start& start)
-      : DecodeCallBase(gate, core, context, method), start_(start) {}
+             serving::Method method, Start start)
+      : DecodeCallBase(gate, core, context, method), start_(std::move(start)) {}
 
  private:
   void OnRequest(grpc::ByteBuffer& bytes) override {
-    start_(ParseRequest<Request>(bytes), AsCaller(),
+    start_(core(), ParseRequest<Request>(bytes), AsCaller(),
            [this](const auto& response) { Answer(response); });
   }
 
@@ -91,8 +93,7 @@ class DecodeCall final : public DecodeCallBase {
 
 // What makes such calls, for RawService::Serve.
 template <typename Request, typename Start>
-auto DecodeCallsOf(const Gate& gate, serving::Core& core, serving::Method method,
-                   const Start& start) {
+auto DecodeCallsOf(const Gate& gate, serving::Core& core, serving::Method method, Start start) {
   return [&gate, &core, method, start](const GuardedMethod& guarded,
                                        grpc::CallbackServerContext& context) {
     auto* call = new DecodeCall<Request, Start>(gate, core, context, method, start);

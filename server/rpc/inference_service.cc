@@ -7,12 +7,12 @@ namespace beamwright::rpc {
 
 InferenceService::InferenceService(const Gate& gate, oip::Service& service)
     : gate_(gate), service_(service) {
-  Serve("ModelInfer", DecodeCallsOf<inference::ModelInferRequest>(
-                          gate, service.core(), serving::Method::kModelInfer,
-                          [&service](const absl::StatusOr<inference::ModelInferRequest>& request,
-                                     const serving::Caller& caller, const auto& answer) {
-                            service.Infer(request, caller, answer);
-                          }));
+  Serve("ModelInfer",
+        DecodeCallsOf<inference::ModelInferRequest>(
+            gate, service.core(), serving::Method::kModelInfer,
+            [&service](serving::Core&, const absl::StatusOr<inference::ModelInferRequest>& request,
+                       const serving::Caller& caller,
+                       const auto& answer) { service.Infer(request, caller, answer); }));
   Serve("ModelStreamInfer", [this](const GuardedMethod& method,
                                    grpc::CallbackServerContext& context) {
     return InferenceStream::Start(gate_, service_, streams_, context, gate_.Admit(context, method));
