@@ -129,11 +129,10 @@ void Hardmax(OnnxNode& n) {
 ValueId Activated(OnnxNode& n, ValueId x, const std::string& name,
                   const ActivationNumbers& numbers) {
   constexpr double kMost = std::numeric_limits<float>::max();
-  static const auto* const plain = new absl::flat_hash_map<std::string, const char*>{
-      {"HardSwish", "HSwish"},  {"Mish", "Mish"},         {"Relu", "ReLU"}, {"Sigmoid", "Sigmoid"},
-      {"Softplus", "SoftPlus"}, {"Softsign", "SoftSign"}, {"Tanh", "Tanh"}};
-  if (const auto found = plain->find(name); found != plain->end()) {
-    return n.Add(found->second, {x});
+  for (const OnnxOperator& op : OnnxActivations()) {
+    if (name == op.name && op.translate == nullptr) {
+      return n.Add(op.becomes, {x});
+    }
   }
   const auto [alpha, beta, gamma] = numbers;
   if (name == "LeakyRelu") {

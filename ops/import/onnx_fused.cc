@@ -42,15 +42,10 @@ ValueId RowsFirst(OnnxNode& n, ValueId x) {
   return rank > 2 ? n.Add("Transpose", {x, n.List(order)}) : x;
 }
 
-// alpha * A' * B'
 void FusedMatMul(OnnxNode& n) {
-  const double alpha = n.Float("alpha", 1);
   const ValueId a = n.Flag("transBatchA", false) ? RowsFirst(n, n.In(0)) : n.In(0);
   const ValueId b = n.Flag("transBatchB", false) ? RowsFirst(n, n.In(1)) : n.In(1);
-  const ValueId y =
-      n.Add("MatMul", {a, b},
-            {{"transpose_a", n.Flag("transA", false)}, {"transpose_b", n.Flag("transB", false)}});
-  n.Out(0, alpha == 1 ? y : n.Add("Multiply", {y, n.Like(alpha, y)}));
+  n.Out(0, ScaledProduct(n, a, b));
 }
 
 std::optional<double> Number(OnnxNode& n, const char* name) {

@@ -19,15 +19,17 @@ void Einsum(OnnxNode& n) {
 
 }  // namespace
 
-ValueId GeneralProduct(OnnxNode& n) {
+ValueId ScaledProduct(OnnxNode& n, ValueId a, ValueId b) {
   const double alpha = n.Float("alpha", 1);
-  const double beta = n.Float("beta", 1);
-  ValueId y =
-      n.Add("MatMul", {n.In(0), n.In(1)},
+  const ValueId y =
+      n.Add("MatMul", {a, b},
             {{"transpose_a", n.Flag("transA", false)}, {"transpose_b", n.Flag("transB", false)}});
-  if (alpha != 1) {
-    y = n.Add("Multiply", {y, n.Like(alpha, y)});
-  }
+  return alpha == 1 ? y : n.Add("Multiply", {y, n.Like(alpha, y)});
+}
+
+ValueId GeneralProduct(OnnxNode& n) {
+  const double beta = n.Float("beta", 1);
+  const ValueId y = ScaledProduct(n, n.In(0), n.In(1));
   if (!n.Has(2)) {
     return y;
   }

@@ -6,6 +6,8 @@
 
 namespace beamwright::ops {
 
+// alpha * a' * b', under the node's attributes.
+ValueId ScaledProduct(OnnxNode& n, ValueId a, ValueId b);
 // alpha * A' * B' + beta * C, under the node's attributes and of its first three inputs.
 ValueId GeneralProduct(OnnxNode& n);
 
