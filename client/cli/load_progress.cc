@@ -28,12 +28,8 @@ std::string LoadProgressText(const LoadReport& report, absl::Duration left) {
   absl::StrAppendFormat(&text, "   %s calls/s   p50 %.1f ms   p99 %.1f ms",
                         WithCommas(static_cast<int64_t>(rate)),
                         absl::ToDoubleMilliseconds(part.p50), absl::ToDoubleMilliseconds(part.p99));
-  int64_t failed = 0;
-  for (const auto& [code, count] : report.failed_calls) {
-    failed += count;
-  }
   return absl::StrCat(
-      text, "   ", WithCommas(failed), " failed",
+      text, "   ", WithCommas(NumFailed(report)), " failed",
       report.num_skipped > 0 ? absl::StrCat(", ", WithCommas(report.num_skipped), " skipped") : "");
 }
 

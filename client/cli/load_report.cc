@@ -51,12 +51,12 @@ std::string What(const LoadOptions& options) {
                          options.arrivals == Arrivals::kEven ? "evenly" : "Poisson arrivals");
 }
 
+std::string WhyInvalid(const LoadReport& report) {
+  return ClientBottleneck(report, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
 double ErrorShare(const LoadOptions& options, const LoadReport& report) {
-  int64_t calls = report.num_calls;
-  for (const auto& [code, count] : report.failed_calls) {
-    calls += count;
-  }
-  const double sources = static_cast<double>(calls) * options.batch;
+  const double sources = static_cast<double>(report.num_calls + NumFailed(report)) * options.batch;
   return sources > 0 ? 1 - static_cast<double>(report.num_sources) / sources : 0;
 }
 
@@ -110,9 +110,7 @@ std::string ReportText(const LoadOptions& options, int connections, const LoadRe
     absl::StrAppend(&text, Bold("checked"), "  ", WithCommas(report.num_checked), " answers, ",
                     WithCommas(report.num_wrong), " wrong\n");
   }
-  if (const std::string why =
-          ClientBottleneck(report, static_cast<int>(std::thread::hardware_concurrency()));
-      !why.empty()) {
+  if (const std::string why = WhyInvalid(report); !why.empty()) {
     absl::StrAppend(&text, Bold("INVALID"), "  ", why, "\n");
   }
   if (!report.first_failure.ok()) {
@@ -168,12 +166,9 @@ LoadTestReport ReportMessage(const LoadOptions& options, int connections,
     added.set_p50_ms(absl::ToDoubleMilliseconds(part.p50));
     added.set_p99_ms(absl::ToDoubleMilliseconds(part.p99));
   }
-  message.set_invalid(
-      ClientBottleneck(report, static_cast<int>(std::thread::hardware_concurrency())));
+  message.set_invalid(WhyInvalid(report));
   message.set_error_share(ErrorShare(options, report));
-  if (report.wall_time > absl::ZeroDuration()) {
-    message.set_client_cpus(absl::FDivDuration(report.cpu_time, report.wall_time));
-  }
+  message.set_client_cpus(ClientCpus(report));
   message.set_checked_answers(static_cast<int32_t>(report.num_checked));
   message.set_wrong_answers(static_cast<int32_t>(report.num_wrong));
   message.set_first_wrong(report.first_wrong);

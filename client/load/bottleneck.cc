@@ -17,10 +17,7 @@ constexpr double kCpuShare = 0.8;       // of all CPUs
 }  // namespace
 
 std::string ClientBottleneck(const LoadReport& report, int num_cpus) {
-  int64_t sent = report.num_calls;
-  for (const auto& [code, count] : report.failed_calls) {
-    sent += count;
-  }
+  const int64_t sent = report.num_calls + NumFailed(report);
   const auto skipped = static_cast<double>(report.num_skipped);
   if (skipped > kSkippedShare * (skipped + static_cast<double>(sent))) {
     return absl::StrCat(
@@ -33,9 +30,7 @@ std::string ClientBottleneck(const LoadReport& report, int num_cpus) {
         "rate",
         absl::ToDoubleMilliseconds(report.lag.p99));
   }
-  const double cpus = report.wall_time > absl::ZeroDuration()
-                          ? absl::FDivDuration(report.cpu_time, report.wall_time)
-                          : 0;
+  const double cpus = ClientCpus(report);
   return cpus > kCpuShare * num_cpus
              ? absl::StrFormat("the client itself used %.1f of this machine's %d CPUs", cpus,
                                num_cpus)

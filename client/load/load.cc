@@ -1,7 +1,5 @@
 #include "client/load/load.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -15,6 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "client/load/tally.h"
+#include "ops/base/cpu.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {
@@ -79,12 +78,6 @@ std::string HypothesisWords(const v1::Hypothesis& hypothesis) {
                                    : hypothesis.text();
 }
 
-absl::Duration CpuTime() {
-  timespec time = {};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return absl::DurationFromTimespec(time);
-}
-
 class Run {
  public:
   Run(Client& client, const LoadOptions& options)
@@ -100,7 +93,7 @@ class Run {
   }
 
   LoadReport Execute() {
-    const absl::Duration cpu_before = CpuTime();
+    const double cpu_before = ProcessCpuSeconds();
     absl::Notification over;
     std::thread progress;
     if (options_.on_progress) {
@@ -113,7 +106,7 @@ class Run {
       progress.join();
     }
     LoadReport report = tally_.Report();
-    report.cpu_time = CpuTime() - cpu_before;
+    report.cpu_time = absl::Seconds(ProcessCpuSeconds() - cpu_before);
     report.wall_time = absl::FromChrono(Clock::now() - begin_);
     absl::MutexLock lock(&mutex_);
     report.gave_up = gave_up_;
@@ -369,6 +362,20 @@ class Run {
 };
 
 }  // namespace
+
+int64_t NumFailed(const LoadReport& report) {
+  int64_t failed = 0;
+  for (const auto& [code, count] : report.failed_calls) {
+    failed += count;
+  }
+  return failed;
+}
+
+double ClientCpus(const LoadReport& report) {
+  return report.wall_time > absl::ZeroDuration()
+             ? absl::FDivDuration(report.cpu_time, report.wall_time)
+             : 0;
+}
 
 absl::Duration LoadIntervalOf(absl::Duration duration) {
   return std::max(absl::Seconds(1), absl::Ceil(duration / 600, absl::Seconds(1)));

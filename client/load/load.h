@@ -133,6 +133,11 @@ struct LoadReport {
   bool stopped = false;
 };
 
+// Calls that failed, whatever their codes.
+int64_t NumFailed(const LoadReport& report);
+// CPUs that this process used on average; 0 if nothing was run.
+double ClientCpus(const LoadReport& report);
+
 // A second, or more in long runs, so that a timeline has at most about 600 parts.
 absl::Duration LoadIntervalOf(absl::Duration duration);
 
