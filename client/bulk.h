@@ -5,6 +5,7 @@
 #define BEAMWRIGHT_CLIENT_BULK_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -30,6 +31,8 @@ struct BulkOptions {
 
 struct BulkSource {
   v1::Source source;
+  // What people call a source that is not text, such as its file; may be empty.
+  std::string name;
   // Not OK: the source could not be read. It is not sent and takes its place among the answers with
   // this error.
   absl::Status status;

@@ -73,7 +73,7 @@ std::string HypothesisText(const v1::Hypothesis& hypothesis) {
   return text;
 }
 
-std::string AnswerTable(const v1::Source& source, const v1::Decoded& decoded) {
+std::string AnswerTable(const std::string& title, const v1::Decoded& decoded) {
   std::vector<Row> rows = {{"rank", "score", "log-prob", "text"}};
   for (const v1::Hypothesis& hypothesis : decoded.hypotheses()) {
     rows.push_back({absl::StrCat(rows.size()), absl::StrFormat("%.4f", hypothesis.score()),
@@ -85,7 +85,7 @@ std::string AnswerTable(const v1::Source& source, const v1::Decoded& decoded) {
     score_width = std::max(score_width, row.score.size());
     log_prob_width = std::max(log_prob_width, row.log_prob.size());
   }
-  std::string table = absl::StrCat(Bold(SourceText(source)), "\n");
+  std::string table = absl::StrCat(Bold(title), "\n");
   for (const Row& row : rows) {
     absl::StrAppendFormat(&table, "  %*s  %*s  %*s  %s\n", static_cast<int>(rank_width), row.rank,
                           static_cast<int>(score_width), row.score,
@@ -101,6 +101,10 @@ std::string AnswerTable(const v1::Source& source, const v1::Decoded& decoded) {
 std::string AnswerJson(const BulkAnswer& answer) {
   DecodedSource output;
   *output.mutable_source() = answer.source.source;
+  if (output.source().has_features()) {
+    output.mutable_source()->mutable_features()->clear_data();
+    output.set_source_name(answer.source.name);
+  }
   *output.mutable_result() = answer.result;
   output.set_model(answer.response.model());
   output.set_version(answer.response.version());

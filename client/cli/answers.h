@@ -15,7 +15,7 @@ std::string HypothesisText(const v1::Hypothesis& hypothesis);
 
 // The source, then its hypotheses, one a line under aligned headings: rank, score, log-prob, text
 // (the token ids where the model has no text). Ends with a line break.
-std::string AnswerTable(const v1::Source& source, const v1::Decoded& decoded);
+std::string AnswerTable(const std::string& title, const v1::Decoded& decoded);
 
 // A DecodedSource as one line of JSON, with a line break.
 std::string AnswerJson(const BulkAnswer& answer);

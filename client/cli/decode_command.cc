@@ -10,6 +10,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/command.h"
 #include "client/cli/connection.h"
+#include "client/cli/features.h"
 #include "client/cli/flags.h"
 #include "client/cli/sources.h"
 #include "client/cli/stream_decode.h"
@@ -37,15 +38,14 @@ class Printer {
     if (absl::Status status = ResultStatus(answer.result); !status.ok()) {
       ++num_failed_;
       std::cout.flush();  // keeps the order where both go to the same place
-      Failure(command_,
-              absl::StrCat("source ", answer.index + 1, " \"", SourceText(answer.source.source),
-                           "\": ", CodeAndMessage(status)));
+      Failure(command_, absl::StrCat("source ", answer.index + 1, " \"", SourceText(answer.source),
+                                     "\": ", CodeAndMessage(status)));
     }
     if (flags_.json) {
       std::cout << AnswerJson(answer) << std::flush;
     } else if (answer.result.has_decoded()) {
       std::cout << (num_printed_++ > 0 ? "\n" : "")
-                << AnswerTable(answer.source.source, answer.result.decoded()) << std::flush;
+                << AnswerTable(SourceText(answer.source), answer.result.decoded()) << std::flush;
     }
   }
 
@@ -59,13 +59,21 @@ class Printer {
 };
 
 int Decode(const CLI::App& command, const DecodeFlags& flags) {
-  auto reader = SourceReader::Open(flags.sources);
-  if (!reader.ok()) {
-    return UsageError(command, reader.status().message());
-  }
   auto client = Client::Connect(flags.connection.client);
   if (!client.ok()) {
     return UsageError(command, client.status().message());
+  }
+  auto features = FeatureFiles::Open(flags.sources.features, **client, flags.request.model(),
+                                     flags.request.version(), flags.connection.Deadline());
+  if (absl::IsInvalidArgument(features.status())) {
+    return UsageError(command, features.status().message());
+  }
+  if (!features.ok()) {
+    return Failure(command, Explain(features.status(), flags.connection));
+  }
+  auto reader = SourceReader::Open(flags.sources, *std::move(features));
+  if (!reader.ok()) {
+    return UsageError(command, reader.status().message());
   }
   if (flags.stream.provisional && !flags.stream.stream) {
     return UsageError(command, "--provisional: needs --stream");
@@ -134,6 +142,7 @@ Command AddDecodeCommand(CLI::App& parent) {
       "Examples:\n"
       "  beamwright decode hello world --n-best 3\n"
       "  beamwright decode --file words.txt --json > answers.jsonl\n"
+      "  beamwright decode --features one.npy two.npy --model speech\n"
       "  beamwright decode --beam-size 8 --length-penalty pow:0.6 hello\n"
       "Exit code: 0 all decoded, 1 a source or the server failed, 2 wrong command line.");
   return {app, [app, flags] { return Decode(*app, *flags); }};

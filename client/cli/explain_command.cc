@@ -139,7 +139,7 @@ int RunExplain(const CLI::App& command, ExplainFlags& flags) {
   if (!decoded.ok()) {
     return Failure(command, Explain(decoded.status(), flags.connection));
   }
-  std::cout << AnswerTable(flags.request.sources(0), *decoded) << "\n"
+  std::cout << AnswerTable(SourceText(flags.request.sources(0)), *decoded) << "\n"
             << WhyItWon(*decoded, flags.explanation) << std::flush;
   if (targets.empty()) {
     return kExitOk;

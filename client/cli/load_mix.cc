@@ -14,7 +14,7 @@
 namespace beamwright::client {
 namespace {
 
-constexpr size_t kMaxCalls = 1'000'000;
+constexpr size_t kMostMixedCalls = 1'000'000;
 constexpr int kMaxTimes = 1000;
 
 absl::StatusOr<MixLine> ParseLine(const std::string& text) {
@@ -78,8 +78,8 @@ absl::StatusOr<std::vector<MixedCall>> ReadMix(const std::string& path) {
     auto call = CallOf(*std::move(line));
     BW_RETURN_IF_ERROR(Annotate(call.status(), where));
     calls.insert(calls.end(), static_cast<size_t>(times), *call);
-    if (calls.size() > kMaxCalls) {
-      return Invalid(Printable(path), " has more than ", WithCommas(kMaxCalls), " calls");
+    if (calls.size() > kMostMixedCalls) {
+      return Invalid(Printable(path), " has more than ", WithCommas(kMostMixedCalls), " calls");
     }
   }
   if (file.bad() || calls.empty()) {

@@ -64,15 +64,23 @@ void StopOnInterrupt() {
   }
 }
 
-absl::StatusOr<std::vector<v1::Source>> ReadSources(const SourceFlags& flags) {
-  if (flags.words.empty() && flags.file.empty()) {
-    return Invalid("there is nothing to send: name sources, or a file of them with --file");
+absl::StatusOr<std::vector<v1::Source>> ReadSources(const LoadFlags& load) {
+  const SourceFlags& flags = load.sources;
+  if (flags.words.empty() && flags.file.empty() && flags.features.files.empty()) {
+    return Invalid(
+        "there is nothing to send: name sources, or files of them with --file or --features");
   }
-  BW_ASSIGN_OR_RETURN(auto reader, SourceReader::Open(flags));
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client,
+                      Client::Connect(load.connection.client));
+  BW_ASSIGN_OR_RETURN(std::optional<FeatureFiles> features,
+                      FeatureFiles::Open(flags.features, *client, load.load.request.model(),
+                                         load.load.request.version(), load.connection.Deadline()));
+  BW_ASSIGN_OR_RETURN(auto reader, SourceReader::Open(flags, std::move(features)));
   std::vector<v1::Source> sources;
   BulkSource source;
   while (reader->Next(source)) {
-    BW_RETURN_IF_ERROR(Annotate(source.status, absl::StrCat("source ", sources.size() + 1)));
+    BW_RETURN_IF_ERROR(Annotate(source.status, absl::StrCat("source ", sources.size() + 1, " \"",
+                                                            SourceText(source), "\"")));
     if (sources.size() == kMaxSources) {
       return Invalid("--file: more than ", WithCommas(kMaxSources), " sources");
     }
@@ -95,9 +103,11 @@ ClientOptions ClientFor(const LoadFlags& flags, const LoadOptions& load) {
 absl::StatusOr<std::vector<LoadOptions>> Loads(const CLI::App& command, const LoadFlags& flags) {
   LoadOptions load = flags.load;
   if (flags.mix.empty()) {
-    BW_ASSIGN_OR_RETURN(load.sources, ReadSources(flags.sources));
-  } else if (!flags.sources.words.empty() || !flags.sources.file.empty()) {
-    return Invalid("--mix has its own sources; leave out those of the arguments and --file");
+    BW_ASSIGN_OR_RETURN(load.sources, ReadSources(flags));
+  } else if (!flags.sources.words.empty() || !flags.sources.file.empty() ||
+             !flags.sources.features.files.empty()) {
+    return Invalid(
+        "--mix has its own sources; leave out those of the arguments, --features and --file");
   } else {
     auto mix = ReadMix(flags.mix);
     BW_RETURN_IF_ERROR(Annotate(mix.status(), "--mix"));

@@ -12,6 +12,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/command.h"
 #include "client/cli/connection.h"
+#include "client/cli/features.h"
 #include "client/cli/terminal.h"
 #include "google/protobuf/text_format.h"
 
@@ -81,7 +82,17 @@ void PrintDescription(const v1::ModelDescription& model) {
                                 : absl::StrCat("one at a time, because ",
                                                Printable(model.encoder_batching().reason())));
   }
-  line("source vocabulary", absl::StrCat(WithCommas(model.source_vocabulary_size()), " ids"));
+  if (model.has_step_batching()) {
+    line("steps rows",
+         model.step_batching().together()
+             ? "of all requests together"
+             : absl::StrCat("one at a time, because ", Printable(model.step_batching().reason())));
+  }
+  if (TakesFeatures(model)) {
+    line("source", absl::StrCat("features ", Printable(DescribeFeatures(model))));
+  } else {
+    line("source vocabulary", absl::StrCat(WithCommas(model.source_vocabulary_size()), " ids"));
+  }
   line("target vocabulary", absl::StrCat(WithCommas(model.target_vocabulary_size()), " ids"));
   PrintTensors("memory input", model.memory());
   PrintTensors("state input", model.states());

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -51,6 +52,7 @@ void AddSourceFlags(CLI::App& app, SourceFlags& flags) {
   app.add_flag("--ids", flags.ids,
                "Sources are token ids, separated by spaces or commas, instead of text.")
       ->group(kInputGroup);
+  AddFeatureFlags(app, flags.features);
 }
 
 absl::StatusOr<v1::TokenIds> ParseIds(absl::string_view text) {
@@ -66,11 +68,31 @@ absl::StatusOr<v1::TokenIds> ParseIds(absl::string_view text) {
 }
 
 std::string SourceText(const v1::Source& source) {
+  if (source.has_features()) {
+    return absl::StrCat(source.features().dtype(), " [",
+                        absl::StrJoin(source.features().shape(), ", "), "]");
+  }
   return source.has_ids() ? absl::StrJoin(source.ids().ids(), " ") : Printable(source.text());
 }
 
-absl::StatusOr<std::unique_ptr<SourceReader>> SourceReader::Open(const SourceFlags& flags) {
+std::string SourceText(const BulkSource& source) {
+  return source.name.empty() ? SourceText(source.source) : Printable(source.name);
+}
+
+absl::StatusOr<std::unique_ptr<SourceReader>> SourceReader::Open(
+    const SourceFlags& flags, std::optional<FeatureFiles> features) {
   std::unique_ptr<SourceReader> reader(new SourceReader(flags));
+  if (!flags.features.files.empty()) {
+    if (!flags.words.empty() || !flags.file.empty() || flags.ids) {
+      return Invalid("sources are given as --features and also ",
+                     flags.ids             ? "with --ids"
+                     : flags.words.empty() ? "by --file"
+                                           : "as arguments",
+                     "; use one of them");
+    }
+    reader->features_ = std::move(features);
+    return reader;
+  }
   if (!flags.words.empty()) {
     if (!flags.file.empty()) {
       return Invalid("sources are given both as arguments and by --file; use one of them");
@@ -118,7 +140,32 @@ bool SourceReader::NextLine(std::string& line) {
   return true;
 }
 
+bool SourceReader::NextFeatures(BulkSource& source) {
+  source = BulkSource();
+  while (arrays_.empty()) {
+    if (next_file_ == flags_.features.files.size()) {
+      return false;
+    }
+    const std::string& file = flags_.features.files[next_file_++];
+    absl::StatusOr<std::vector<NamedFeatures>> arrays = features_->Read(file);
+    if (!arrays.ok()) {
+      source.name = file;
+      source.status = arrays.status();
+      return true;
+    }
+    arrays_.assign(std::make_move_iterator(arrays->begin()),
+                   std::make_move_iterator(arrays->end()));
+  }
+  source.name = std::move(arrays_.front().name);
+  *source.source.mutable_features() = std::move(arrays_.front().tensor);
+  arrays_.pop_front();
+  return true;
+}
+
 bool SourceReader::Next(BulkSource& source) {
+  if (features_.has_value()) {
+    return NextFeatures(source);
+  }
   std::string line;
   if (!NextLine(line)) {
     return false;

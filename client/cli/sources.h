@@ -4,9 +4,11 @@
 #define BEAMWRIGHT_CLIENT_CLI_SOURCES_H_
 
 #include <cstdint>
+#include <deque>
 #include <fstream>
 #include <istream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "beamwright/v1/decode.pb.h"
 #include "client/bulk.h"
+#include "client/cli/features.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
 
@@ -24,9 +27,11 @@ struct SourceFlags {
   std::vector<std::string> words;
   std::string file;
   bool ids = false;
+  FeatureFlags features;
 };
 
-// The sources as positional arguments, --file and --ids. `flags` must outlive the parsing.
+// The sources as positional arguments, --file, --ids and --features. `flags` must outlive the
+// parsing.
 void AddSourceFlags(CLI::App& app, SourceFlags& flags);
 
 // Token ids separated by white space or commas: "3 17 4" or "3,17,4". InvalidArgument names the
@@ -46,18 +51,23 @@ absl::Status SetTextOrIds(const std::string& text, bool ids, Side& side) {
   return absl::OkStatus();
 }
 
-// A source as a person would write it: its text, or its ids.
+// A source as a person would write it: its text, or its ids; of features their type and shape.
 std::string SourceText(const v1::Source& source);
+// The same; of features the file's name.
+std::string SourceText(const BulkSource& source);
 
 // Reads sources one by one. For one thread.
 class SourceReader {
  public:
-  // Reads the words if there are any, otherwise the file, otherwise standard input ("-" is standard
-  // input, too). InvalidArgument: words and a file, words that are not ids with --ids, or a file
-  // that cannot be read.
-  static absl::StatusOr<std::unique_ptr<SourceReader>> Open(const SourceFlags& flags);
+  // Reads the words if there are any, the files of features, the file, or standard input ("-" is
+  // standard input, too). `features` reads the files of --features and must be there if there are
+  // any. InvalidArgument: sources of two kinds, words that are not ids with --ids, or a file that
+  // cannot be read.
+  static absl::StatusOr<std::unique_ptr<SourceReader>> Open(
+      const SourceFlags& flags, std::optional<FeatureFiles> features = std::nullopt);
 
-  // False at the end. A line that is not a source has its text in `source` and a status.
+  // False at the end. A line or a file that is not a source has its text or name in `source` and a
+  // status.
   bool Next(BulkSource& source);
 
   // OK unless reading broke off before the end of the file.
@@ -74,11 +84,15 @@ class SourceReader {
   explicit SourceReader(const SourceFlags& flags) : flags_(flags) {}
 
   bool NextLine(std::string& line);
+  bool NextFeatures(BulkSource& source);
 
   const SourceFlags& flags_;
   std::ifstream file_;
   std::istream* stream_ = nullptr;  // null: words
   size_t next_word_ = 0;
+  std::optional<FeatureFiles> features_;
+  size_t next_file_ = 0;
+  std::deque<NamedFeatures> arrays_;  // of the last file
   int64_t total_bytes_ = 0;
   int64_t bytes_read_ = 0;
   bool interactive_ = false;

@@ -18,7 +18,7 @@ std::string TextOf(const std::string& text, const Tokens& tokens) {
   return text.empty() ? absl::StrCat("ids ", absl::StrJoin(tokens, " ")) : Printable(text);
 }
 
-void Print(const v1::Source& source, const v1::StreamDecodeResponse& message, bool several) {
+void Print(const BulkSource& source, const v1::StreamDecodeResponse& message, bool several) {
   for (const v1::StableTokens& stable : message.stable()) {
     std::cout << "  stable" << (several ? absl::StrCat(" ", stable.sample() + 1) : "") << ": "
               << TextOf(stable.text(), stable.tokens()) << "\n";
@@ -28,7 +28,7 @@ void Print(const v1::Source& source, const v1::StreamDecodeResponse& message, bo
               << TextOf(message.provisional().text(), message.provisional().tokens()) << "\n";
   }
   if (message.has_decoded()) {
-    std::cout << AnswerTable(source, message.decoded());
+    std::cout << AnswerTable(SourceText(source), message.decoded());
   }
   std::cout << std::flush;
 }
@@ -64,13 +64,13 @@ int StreamDecode(const CLI::App& command, Client& client, SourceReader& reader,
                                      if (json) {
                                        std::cout << ToJson(message, /*pretty=*/false) << std::flush;
                                      } else {
-                                       Print(next.source, message, several);
+                                       Print(next, message, several);
                                      }
                                      return static_cast<bool>(std::cout);
                                    });
     }
     if (!status.ok()) {
-      exit_code = Failure(command, absl::StrCat("source \"", SourceText(next.source),
+      exit_code = Failure(command, absl::StrCat("source \"", SourceText(next),
                                                 "\": ", Explain(status, connection)));
       if (FailsEveryCall(status) && next.status.ok()) {
         return exit_code;

@@ -315,10 +315,33 @@ bool HasShapesToFold(const Graph& graph) {
   });
 }
 
+// MaxPool's second output, where each maximum stands, counts from the first row: files declare it
+// whether it is read or not, and only where it is read do rows belong together.
+void DropUnreadIndices(Graph& graph, GraphInfo& info) {
+  std::vector<bool> is_read(graph.nodes.size(), false);
+  for (const Node& node : graph.nodes) {
+    for (const ValueId& input : node.inputs) {
+      if (input.present() && input.output == 1) {
+        is_read[static_cast<size_t>(input.node)] = true;
+      }
+    }
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node& node = graph.nodes[i];
+    if (node.op == "MaxPool" && node.outputs.size() == 2 && !is_read[i]) {
+      node.outputs.resize(1);
+      if (!info.constants[i].empty()) {
+        info.constants[i].resize(1);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 absl::Status FoldShapes(Graph& graph, GraphInfo& info, const OperatorSet& operators,
                         const std::vector<int>& row_axes) {
+  DropUnreadIndices(graph, info);
   OpenRows(graph, info, operators, row_axes);
   if (!HasShapesToFold(graph)) {
     return absl::OkStatus();

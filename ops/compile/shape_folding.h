@@ -6,6 +6,7 @@
 // * layers on joined axes, [time * batch, width], work on the axes apart;
 // * axes that are joined for a Transpose and come apart behind it are transposed apart;
 // * a Slice that takes all of its data goes;
+// * so do the indices of a MaxPool that nothing reads;
 // * the branch of an If that is taken, where that is known, takes the If's place;
 // * sequences whose lengths are proven to be the whole time axis lose their lengths;
 // * for a search, a batch of 1 that Parameters declare and Reshapes write is opened to any number

@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "ops/graph/operator.h"
 #include "ops/loop/model.h"
-#include "ops/tools/npz.h"
+#include "ops/numpy/npz.h"
 
 namespace beamwright::ops {
 

@@ -38,8 +38,10 @@ v1::Source RandomTrialSource(const DecodeModel::Parts& parts, int length, std::m
   const auto below = [&random](int64_t limit) {
     return static_cast<int32_t>(random() % static_cast<uint64_t>(std::max<int64_t>(limit, 1)));
   };
-  if (info.shape.rank() > 1 && info.shape.dim(1) != ops::PartialShape::kDynamic) {
-    length = static_cast<int>(info.shape.dim(1));
+  const int length_axis = parts.encoder()->length_axis;
+  if (info.shape.rank() > length_axis &&
+      info.shape.dim(length_axis) != ops::PartialShape::kDynamic) {
+    length = static_cast<int>(info.shape.dim(length_axis));
   }
   if (ops::IsInteger(info.dtype)) {
     const int64_t size = std::max<int64_t>(parts.source->size(), parts.encoder()->table_rows);
@@ -48,11 +50,11 @@ v1::Source RandomTrialSource(const DecodeModel::Parts& parts, int length, std::m
     }
     return source;
   }
-  int64_t count = length;
-  source.mutable_features()->add_shape(length);
-  for (int axis = 2; axis < info.shape.rank(); ++axis) {
-    count *= info.shape.dim(axis);
-    source.mutable_features()->add_shape(info.shape.dim(axis));
+  int64_t count = 1;
+  for (int axis = 1; axis < info.shape.rank(); ++axis) {
+    const int64_t extent = axis == length_axis ? length : info.shape.dim(axis);
+    count *= std::max<int64_t>(extent, 0);  // 0: another extent is open
+    source.mutable_features()->add_shape(extent);
   }
   if (count <= 0 || info.dtype != ops::DType::kF32) {
     return {};

@@ -32,15 +32,15 @@ struct MadeUp {
 };
 
 // Ones for an input of a graph, without its first axis; open extents get the source's length, which
-// is certain of an input of the source's second axis alone. Zeros would mask everything.
-v1::Tensor Ones(const ops::ValueInfo& info, int64_t length, bool is_state, MadeUp& made) {
+// is certain of `length_axis` alone (-1: of none). Zeros would mask everything.
+v1::Tensor Ones(const ops::ValueInfo& info, int64_t length, int length_axis, MadeUp& made) {
   v1::Tensor tensor;
   tensor.set_dtype(std::string(ops::Name(info.dtype)));
   made.is_certain = made.is_certain && info.shape.has_rank();
   for (int axis = 1; axis < info.shape.rank(); ++axis) {
     const int64_t dim = info.shape.dim(axis);
     const bool is_open = dim == ops::PartialShape::kDynamic;
-    made.is_certain = made.is_certain && (!is_open || (axis == 1 && !is_state));
+    made.is_certain = made.is_certain && (!is_open || axis == length_axis);
     tensor.add_shape(is_open ? length : dim);
   }
   const ops::Shape shape(tensor.shape().begin(), tensor.shape().end());
@@ -67,15 +67,15 @@ MadeUp MakeUpSource(const DecodeModel& model, int64_t most) {
     v1::DecoderInputs& inputs = *made.source.mutable_decoder_inputs();
     for (const DecoderInput& input : parts.decoder().inputs) {
       auto& map = input.is_state ? *inputs.mutable_states() : *inputs.mutable_memory();
-      map[input.name] =
-          Ones(parts.decoder().decoder.node(input.node).outputs[0], length, input.is_state, made);
+      map[input.name] = Ones(parts.decoder().decoder.node(input.node).outputs[0], length,
+                             input.is_state ? -1 : 1, made);
     }
     inputs.set_source_length(static_cast<int>(length));
     return made;
   }
   const ops::ValueInfo& info = parts.encoder()->source_info();
   if (!ops::IsInteger(info.dtype)) {
-    *made.source.mutable_features() = Ones(info, length, false, made);
+    *made.source.mutable_features() = Ones(info, length, parts.encoder()->length_axis, made);
     return made;
   }
   const int64_t num_ids = info.shape.rank() > 1 && info.shape.dim(1) != ops::PartialShape::kDynamic

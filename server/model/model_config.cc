@@ -103,6 +103,12 @@ void CheckEncoder(const v1::EncoderConfig& encoder, const std::string& path, Fau
   if (encoder.graph().empty()) {
     faults.Add(absl::StrCat(path, ".graph"), "is not set; leave `encoder` out if there is none");
   }
+  if (encoder.length_axis() < 0) {
+    faults.Add(
+        absl::StrCat(path, ".length_axis"),
+        absl::StrCat(encoder.length_axis(),
+                     " is not an axis; axis 0 is that of the rows, the others count from 1"));
+  }
   if ((encoder.length_kind() != v1::LENGTH_INPUT_NONE) != !encoder.length_input().empty()) {
     faults.Add(absl::StrCat(path, ".length_kind, ", path, ".length_input"), "set both or neither");
   }

@@ -155,16 +155,21 @@ std::vector<MetricFamily> EngineGauges::Collect() const {
     }
   }
   families.push_back(std::move(states));
-  MetricFamily batching =
+  MetricFamily encoding =
       MakeFamily(MetricType::Gauge, "beamwright_encoder_batching",
                  "1 if sources of several requests are encoded together, 0 if one at a time");
+  MetricFamily stepping =
+      MakeFamily(MetricType::Gauge, "beamwright_step_batching",
+                 "1 if a step computes the rows of all requests together, 0 if one at a time");
   for (const ModelPtr& model : models_.AllServed()) {
+    const Labels labels{{"model", model->name()}, {"version", model->version()}};
     if (model->has_encoder()) {
-      AddValue(batching, model->encodes_together() ? 1 : 0,
-               {{"model", model->name()}, {"version", model->version()}});
+      AddValue(encoding, model->encodes_together() ? 1 : 0, labels);
     }
+    AddValue(stepping, model->steps_apart().empty() ? 1 : 0, labels);
   }
-  families.push_back(std::move(batching));
+  families.push_back(std::move(encoding));
+  families.push_back(std::move(stepping));
   return families;
 }
 

@@ -32,12 +32,19 @@ void LogTables(const engine::DecodeModel& model) {
   }
 }
 
-void LogEncoder(const engine::DecodeModel& model) {
+void LogBatching(const engine::DecodeModel& model) {
   if (model.has_encoder() && !model.encodes_together()) {
     spdlog::warn(
         "model {} version {}: sources are encoded one at a time, because {}; answers are right, "
         "throughput is lower; docs/bring-your-model.md, 'Encoders', tells what to change",
         model.name(), model.version(), model.encodes_apart());
+  }
+  if (const std::string reason = model.steps_apart(); !reason.empty()) {
+    spdlog::warn(
+        "model {} version {}: a step computes one row at a time, because {}; answers are right, "
+        "every step costs many times as much; docs/bring-your-model.md, 'Look at it', tells what "
+        "to change",
+        model.name(), model.version(), reason);
   }
 }
 
@@ -133,7 +140,7 @@ absl::StatusOr<ModelPtr> ModelLoader::Load(const std::string& model_name,
     if (const std::string& note = (*model)->precision_note(); !note.empty()) {
       spdlog::info("model {}: precision auto: {}", (*model)->name(), note);
     }
-    LogEncoder(**model);
+    LogBatching(**model);
     spdlog::info("model {} version {} loaded in {:.2f} s, numerics {}", (*model)->name(),
                  folder.version, absl::ToDoubleSeconds(took), (*model)->numerics());
     Tell((*model)->name(), true, took);

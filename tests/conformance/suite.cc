@@ -15,7 +15,7 @@
 #include "ops/import/graph_file.h"
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
-#include "ops/tools/npz.h"
+#include "ops/numpy/npz.h"
 #include "ops/tools/run.h"
 #include "tests/conformance/compare.h"
 

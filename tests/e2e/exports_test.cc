@@ -10,7 +10,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/time/clock.h"
 #include "client/client.h"
@@ -90,7 +93,9 @@ fs::path GraphFile(const Export& tested, const std::string& side) {
 class ExportsTest : public ::testing::TestWithParam<Export> {
  protected:
   static void SetUpTestSuite() {
-    const std::string repository = ops::testing_tools::TempPath("exports");
+    static int suite = 0;  // each has its own server
+    const std::string repository =
+        ops::testing_tools::TempPath(absl::StrCat("exports", ++suite));
     for (const Export& tested : AllExports()) {
       const std::string bundle = absl::StrCat(repository, "/", tested.name(), "/1");
       fs::create_directories(bundle);
@@ -182,8 +187,69 @@ TEST_P(ExportsTest, SourcesAreEncodedTogether) {
   EXPECT_EQ(Sum(Scrape(server_->metrics_port()), "beamwright_encoder_batching",
                 absl::StrCat("model=\"", GetParam().name(), "\"")),
             1);
+  EXPECT_TRUE(description->step_batching().together()) << description->step_batching().reason();
+  EXPECT_EQ(Sum(Scrape(server_->metrics_port()), "beamwright_step_batching",
+                absl::StrCat("model=\"", GetParam().name(), "\"")),
+            1);
 }
 
+class FeatureExportsTest : public ExportsTest {};
+
+// Of one file a source, as NumPy writes it: the command line prints what the client library got.
+TEST_P(FeatureExportsTest, ComeFromFiles) {
+  const std::vector<ExportQuestion> questions = ReadQuestions(GetParam());
+  std::vector<std::string> command = {BEAMWRIGHT_PROGRAM, "decode",    "--server",
+                                      server_->address(), "--model",   GetParam().name(),
+                                      "--json",           "--features"};
+  constexpr size_t kFiles = 3;
+  for (size_t i = 0; i < kFiles; ++i) {
+    const v1::Tensor& features = questions[i].request.sources(0).features();
+    command.push_back(ops::testing_tools::TempPath(absl::StrCat(GetParam().name(), i, ".npy")));
+    const ops::testing_tools::Outcome saved = ops::testing_tools::RunProgram(
+        {BEAMWRIGHT_NUMPY_PYTHON, "-c",
+         absl::StrCat("import numpy as np\n", "x = np.frombuffer(bytes.fromhex('",
+                      absl::BytesToHexString(features.data()), "'), np.float32).reshape(",
+                      absl::StrJoin(features.shape(), ", "), ")\n", "np.save('", command.back(),
+                      "', x.astype(np.float64))")});
+    ASSERT_EQ(saved.exit_code, 0) << "this test needs NumPy: " << saved.errors;
+  }
+  const ops::testing_tools::Outcome outcome = ops::testing_tools::RunProgram(command);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  const std::vector<std::string> lines = absl::StrSplit(outcome.output, '\n', absl::SkipEmpty());
+  ASSERT_EQ(lines.size(), kFiles);
+  auto client = client::Client::Connect({.address = server_->address()});
+  ASSERT_TRUE(client.ok()) << client.status();
+  for (size_t i = 0; i < kFiles; ++i) {
+    v1::DecodeRequest request = questions[i].request;
+    request.clear_options();
+    const auto response = (*client)->Decode(request, absl::Now() + absl::Minutes(1));
+    ASSERT_TRUE(response.ok()) << response.status();
+    Struct printed;
+    ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(lines[i], &printed).ok());
+    EXPECT_EQ(printed.fields().at("source_name").string_value(),
+              command[command.size() - kFiles + i]);
+    v1::Result result;
+    Parse(printed.fields().at("result").struct_value(), result);
+    ASSERT_GT(result.decoded().hypotheses_size(), 0);
+    EXPECT_THAT(result.decoded().hypotheses(0).tokens(),
+                ::testing::ElementsAreArray(response->results(0).decoded().hypotheses(0).tokens()));
+    EXPECT_EQ(result.decoded().hypotheses(0).score(),
+              response->results(0).decoded().hypotheses(0).score());
+  }
+}
+
+std::vector<Export> ExportsOfFeatures() {
+  std::vector<Export> exports = AllExports();
+  exports.erase(std::remove_if(exports.begin(), exports.end(),
+                               [](const Export& tested) {
+                                 return !ReadQuestions(tested)[0].request.sources(0).has_features();
+                               }),
+                exports.end());
+  return exports;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FeatureExportsTest, ::testing::ValuesIn(ExportsOfFeatures()),
+                         [](const auto& tested) { return tested.param.name(); });
 INSTANTIATE_TEST_SUITE_P(All, ExportsTest, ::testing::ValuesIn(AllExports()),
                          [](const auto& tested) { return tested.param.name(); });
 

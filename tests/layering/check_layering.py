@@ -24,15 +24,16 @@ SERVER_SERVING = [*SERVER_ENGINE, *ENGINE_API, "server/access"]
 ALLOWED = {
     "ops/base": [],
     "ops/tensor": ["ops/base"],
+    "ops/numpy": ["ops/base", "ops/tensor"],
     "ops/graph": ["ops/base", "ops/tensor"],
     "ops/kernels": OPS_GRAPH,
     "ops/import": [*OPS_GRAPH, "ops/kernels"],
     "ops/compile": [*OPS_GRAPH, "ops/kernels"],
     "ops/loop": [*OPS_GRAPH, "ops/kernels", "ops/compile"],
     "ops/decoder": OPS_LOOP,
-    "ops/tools": OPS,
+    "ops/tools": [*OPS, "ops/numpy"],
     # The program beamwright-graph: it checks bundles as the server loads them, and makes them.
-    "tools": [*SERVER_ENGINE, *ENGINE_API, "ops/tools"],
+    "tools": [*SERVER_ENGINE, *ENGINE_API, "ops/numpy", "ops/tools"],
     # Errors as data, below all that makes one.
     "server/status": ["ops/base", "proto"],
     "server/search": ["ops/base"],
@@ -55,7 +56,8 @@ ALLOWED = {
     # ops/base is the status helpers; a client links nothing else of the server's code.
     "client": ["ops/base", "proto", "grpc"],
     "client/load": ["ops/base", "proto", "grpc", "client"],
-    "client/cli": ["ops/base", "proto", "grpc", "client", "client/load"],
+    # The program reads tensors from NumPy's files.
+    "client/cli": ["ops/base", "ops/tensor", "ops/numpy", "proto", "grpc", "client", "client/load"],
     "client/examples": ["client", "proto"],
 }
 

@@ -53,6 +53,52 @@ absl::Status FindEncoderInputs(const ops::Graph& graph, const v1::EncoderConfig&
   return absl::OkStatus();
 }
 
+// An export with an example of several sources may have fixed their number.
+absl::Status CheckFixedRows(const EncoderPart& encoder) {
+  const ops::PartialShape& shape = encoder.source_info().shape;
+  const int64_t rows = shape.rank() > 0 ? shape.dim(0) : 1;
+  if (rows == 1 || rows == ops::PartialShape::kDynamic) {
+    return absl::OkStatus();
+  }
+  const std::string name = PortName(encoder.model->graph(), encoder.source_node());
+  return Invalid(
+      "'", name, "' ", shape.ToString(), " is for ", rows,
+      " sources at a time alone: the export fixed axis 0. Export it again with that axis "
+      "dynamic (PyTorch: dynamic_axes={'",
+      name, "': {0: 'rows', ...}}), or with an example of one source");
+}
+
+// Which axis of the source counts as its length. What a request could not vary is not guessed:
+// every source would have the same length, and with it the same limit of its answer.
+absl::Status FindLengthAxis(const v1::EncoderConfig& config, EncoderPart& encoder) {
+  const ops::PartialShape& shape = encoder.source_info().shape;
+  const std::string name = PortName(encoder.model->graph(), encoder.source_node());
+  if (config.length_axis() > 0) {
+    encoder.length_axis = config.length_axis();
+    return !shape.has_rank() || encoder.length_axis < shape.rank()
+               ? absl::OkStatus()
+               : Invalid("encoder.length_axis: ", config.length_axis(), " is not an axis of '",
+                         name, "' ", shape.ToString(), "; allowed are 1 to ", shape.rank() - 1);
+  }
+  std::vector<int> open;
+  for (int axis = 1; axis < shape.rank(); ++axis) {
+    if (shape.dim(axis) == ops::PartialShape::kDynamic) {
+      open.push_back(axis);
+    }
+  }
+  const bool first_is_fixed = shape.rank() > 1 && (open.empty() || open[0] != 1);
+  if (first_is_fixed && open.size() == 1) {
+    encoder.length_axis = open[0];
+  } else if (first_is_fixed && shape.rank() > 3) {
+    return Invalid(
+        "encoder.length_axis: is not set, and '", name, "' ", shape.ToString(),
+        " does not tell which axis counts as the source's length: axis 1 is fixed, and ",
+        open.empty() ? "so are the others" : absl::StrCat(absl::StrJoin(open, ", "), " are open"),
+        "; pictures [rows, channels, height, width] are usually read along axis 3");
+  }
+  return absl::OkStatus();
+}
+
 // A token beyond the table would fail every request that has it.
 absl::Status CheckSourceTable(const model::TextCodec& source, EncoderPart& encoder) {
   const ops::Graph& graph = encoder.model->graph();
@@ -105,6 +151,8 @@ absl::StatusOr<std::unique_ptr<EncoderPart>> CompileEncoder(ops::Graph graph,
   }
   BW_ASSIGN_OR_RETURN(encoder->model, ops::Model::Compile(std::move(graph), model.precision.encoder,
                                                           rows, encoder->proof));
+  BW_RETURN_IF_ERROR(CheckFixedRows(*encoder));
+  BW_RETURN_IF_ERROR(FindLengthAxis(config, *encoder));
   BW_RETURN_IF_ERROR(CheckSourceTable(*model.source, *encoder));
   BW_RETURN_IF_ERROR(SelfCheck(*encoder, model.source->size()));
   return encoder;

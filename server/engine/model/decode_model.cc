@@ -17,6 +17,22 @@ v1::TensorDescription DescribeInput(const std::string& name, const ops::ValueInf
   return description;
 }
 
+// What an error or a log line calls a decoder before its own words; the model's own needs no name.
+std::string NameOfDecoder(const DecodeModel::Parts& parts, int number) {
+  if (number == 0) {
+    return "";
+  }
+  if (number < parts.num_members()) {
+    return absl::StrCat("ensemble.members[", number - 1, "]: ");
+  }
+  for (const ScorerPart& scorer : parts.scorers) {
+    if (scorer.decoder == number) {
+      return absl::StrCat("scorer '", scorer.name, "': ");
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 const std::string& DecodeModel::name() const { return parts_->name; }
@@ -40,7 +56,17 @@ std::string DecodeModel::encodes_apart() const {
   for (int member = 0; has_encoder() && member < parts_->num_members(); ++member) {
     const std::string& why = parts_->decoder(member).encoder->apart;
     if (!why.empty()) {
-      return member == 0 ? why : absl::StrCat("ensemble.members[", member - 1, "]: ", why);
+      return absl::StrCat(NameOfDecoder(*parts_, member), why);
+    }
+  }
+  return "";
+}
+
+std::string DecodeModel::steps_apart() const {
+  for (int number = 0; number < parts_->num_decoders(); ++number) {
+    const ops::RowPlan& plan = parts_->decoder(number).body->plan();
+    if (!plan.separable) {
+      return absl::StrCat(NameOfDecoder(*parts_, number), plan.reason);
     }
   }
   return "";
@@ -56,6 +82,8 @@ v1::ModelDescription DecodeModel::Describe() const {
   description.set_numerics(parts_->numerics);
   description.set_source_vocabulary_size(parts_->source->size());
   description.set_target_vocabulary_size(parts_->vocabulary_size());
+  description.mutable_step_batching()->set_together(steps_apart().empty());
+  description.mutable_step_batching()->set_reason(steps_apart());
   if (parts_->encoder() == nullptr) {
     for (const DecoderInput& input : parts_->decoder().inputs) {
       v1::TensorDescription& tensor =
@@ -67,6 +95,7 @@ v1::ModelDescription DecodeModel::Describe() const {
     const EncoderPart& encoder = *parts_->encoder();
     *description.mutable_encoder_input() = DescribeInput(
         encoder.model->graph().node(encoder.source_node()).name, encoder.source_info());
+    description.set_source_length_axis(encoder.length_axis);
     description.mutable_encoder_batching()->set_together(encodes_together());
     description.mutable_encoder_batching()->set_reason(encodes_apart());
   }

@@ -67,6 +67,9 @@ class DecodeModel {
   bool encodes_together() const;
   // Why they are not, with the node; empty if they are or if there is no encoder.
   std::string encodes_apart() const;
+  // Why the rows of all requests are not stepped together, with the decoder and the node; empty if
+  // they are.
+  std::string steps_apart() const;
   // Everything that DescribeModel tells.
   v1::ModelDescription Describe() const;
 

@@ -59,8 +59,8 @@ absl::StatusOr<std::vector<Tensor>> EncoderInputs(const EncoderPart& encoder, Te
   if (encoder.length_input >= 0) {
     const auto index = static_cast<size_t>(encoder.length_input);
     const ops::DType dtype = graph.node(graph.parameters[index]).outputs[0].dtype;
-    BW_ASSIGN_OR_RETURN(inputs[index],
-                        LengthTensor(encoder.length_kind, dtype, sources.dim(0), sources.dim(1)));
+    BW_ASSIGN_OR_RETURN(inputs[index], LengthTensor(encoder.length_kind, dtype, sources.dim(0),
+                                                    sources.dim(encoder.length_axis)));
   }
   // Members of an ensemble may take ids in another type than the model's own encoder.
   const ops::DType dtype = encoder.source_info().dtype;

@@ -20,7 +20,7 @@ absl::StatusOr<ops::Tensor> ConstantInput(const DecoderPart& decoder, const Deco
 absl::StatusOr<ops::Tensor> LengthTensor(v1::LengthInput kind, ops::DType dtype, int64_t rows,
                                          int64_t length);
 
-// The encoder's inputs for stacked sources [rows, length, ...].
+// The encoder's inputs for stacked sources, as its Parameter takes them.
 absl::StatusOr<std::vector<ops::Tensor>> EncoderInputs(const EncoderPart& encoder,
                                                        ops::Tensor sources);
 

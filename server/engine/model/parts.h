@@ -27,6 +27,7 @@ struct EncoderPart {
   int input = 0;          // index into its parameters
   int length_input = -1;  // likewise; -1: none
   v1::LengthInput length_kind = v1::LENGTH_INPUT_NONE;
+  int length_axis = 1;      // of the source, whose axis 0 counts rows
   int64_t table_rows = -1;  // of the table that it looks source tokens up in; -1: not known
   // What its graph proves of sources that are encoded together.
   ops::RowProof proof;

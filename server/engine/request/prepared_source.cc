@@ -68,14 +68,33 @@ absl::Status CheckLength(const DecodeModel& model, int64_t length) {
   return absl::OkStatus();
 }
 
+// A shape whose first axis counts rows, as requests give it: without that axis.
+std::string WithoutRows(const ops::PartialShape& shape) {
+  if (shape.rank() == 0) {
+    return shape.ToString();
+  }
+  return ops::PartialShape(ops::Shape(shape.dims().begin() + 1, shape.dims().end())).ToString();
+}
+
+// What the encoder takes, for people: "'frames' f32[?, 80]".
+std::string Takes(const EncoderPart& encoder) {
+  const ops::ValueInfo& info = encoder.source_info();
+  return absl::StrCat("'", PortName(encoder.model->graph(), encoder.source_node()), "' ",
+                      ops::Name(info.dtype), WithoutRows(info.shape));
+}
+
+absl::Status CheckTakesIds(const DecodeModel& model, const std::string& field) {
+  const EncoderPart& encoder = *model.parts().encoder();
+  return ops::IsInteger(encoder.source_info().dtype)
+             ? absl::OkStatus()
+             : status::InvalidField(field, "the encoder takes features, ", Takes(encoder),
+                                    ", not text or ids");
+}
+
 // Ids as the encoder's input tensor [1, length].
 absl::StatusOr<ops::Tensor> IdTensor(const DecodeModel& model, absl::Span<const int32_t> ids) {
   const EncoderPart& encoder = *model.parts().encoder();
   const ops::ValueInfo& info = encoder.source_info();
-  if (!ops::IsInteger(info.dtype)) {
-    return status::InvalidField("source", "the encoder takes features (", ops::Name(info.dtype),
-                                info.shape.ToString(), "), not text or ids");
-  }
   const auto length = static_cast<int64_t>(ids.size());
   BW_ASSIGN_OR_RETURN(ops::Tensor tensor,
                       Convert(ops::Tensor::Of<int32_t>({1, length}, ids), info.dtype));
@@ -100,6 +119,7 @@ absl::Status FromText(const DecodeModel& model, const std::string& text, Prepare
   if (!model.has_encoder()) {
     return status::InvalidField("source.text", "the model has no encoder; send decoder_inputs");
   }
+  BW_RETURN_IF_ERROR(CheckTakesIds(model, "source.text"));
   BW_RETURN_IF_ERROR(CheckSize(model, text));
   absl::StatusOr<model::EncodedText> encoded = model.source().Encode(text);
   if (!encoded.ok()) {
@@ -117,6 +137,7 @@ absl::Status FromIds(const DecodeModel& model, const v1::TokenIds& ids, Prepared
   if (!model.has_encoder()) {
     return status::InvalidField("source.ids", "the model has no encoder; send decoder_inputs");
   }
+  BW_RETURN_IF_ERROR(CheckTakesIds(model, "source.ids"));
   BW_RETURN_IF_ERROR(CheckLength(model, ids.ids_size()));
   const int64_t size =
       model.source().size() > 0 ? model.source().size() : model.parts().encoder()->table_rows;
@@ -140,13 +161,21 @@ absl::Status FromFeatures(const DecodeModel& model, const v1::Tensor& features,
   }
   BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features));
   const EncoderPart& encoder = *model.parts().encoder();
-  if (!ops::IsFloat(encoder.source_info().dtype)) {
+  const ops::ValueInfo& info = encoder.source_info();
+  if (!ops::IsFloat(info.dtype)) {
     return status::InvalidField("source.features", "the encoder takes ids, not features");
   }
-  BW_RETURN_IF_ERROR(status::AtField(
-      CheckParameter(encoder.model->graph(), encoder.source_node(), tensor), "source.features"));
-  BW_RETURN_IF_ERROR(CheckLength(model, tensor.rank() > 1 ? tensor.dim(1) : 0));
-  prepared.source_length = static_cast<int>(tensor.dim(1));
+  if (tensor.dtype() != info.dtype) {
+    return status::InvalidField("source.features.dtype", features.dtype(), "; the encoder takes ",
+                                Takes(encoder));
+  }
+  if (!info.shape.Accepts(tensor.shape()) || tensor.rank() <= encoder.length_axis) {
+    return status::InvalidField("source.features.shape",
+                                ops::ToString(absl::MakeConstSpan(tensor.shape()).subspan(1)),
+                                "; the encoder takes ", Takes(encoder));
+  }
+  BW_RETURN_IF_ERROR(CheckLength(model, tensor.dim(encoder.length_axis)));
+  prepared.source_length = static_cast<int>(tensor.dim(encoder.length_axis));
   prepared.encoder_input = std::move(tensor);
   return absl::OkStatus();
 }

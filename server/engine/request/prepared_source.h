@@ -17,7 +17,7 @@ struct PreparedSource {
   int source_length = 0;
   std::vector<int32_t> ids;  // of text and ids
   std::vector<int32_t> unknown_positions;
-  std::optional<ops::Tensor> encoder_input;  // [1, length, ...]
+  std::optional<ops::Tensor> encoder_input;  // [1, ...] as the encoder's Parameter
   std::vector<ops::Tensor> decoder_inputs;   // where there is no encoder: [1, ...] per parts.inputs
 };
 

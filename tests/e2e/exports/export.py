@@ -9,6 +9,7 @@ The answers are those of beam_search.py over PyTorch's own modules: no exported 
 import argparse
 import base64
 import json
+import math
 import pathlib
 import random
 import warnings
@@ -18,7 +19,7 @@ import onnx
 import openvino
 import torch
 from beam_search import beam_search
-from models import BEGIN, END, FRAME, SOURCES, TOKENS, models
+from models import BEGIN, END, FRAME, HEIGHT, SOURCES, TOKENS, models
 
 SEED = 20261121
 REQUESTS = 40
@@ -85,11 +86,12 @@ def write_files(export, exporter, folder):
     write, suffix = EXPORTERS[exporter]
     folder.mkdir(parents=True, exist_ok=True)
     ((name, axes),) = export.source.items()
-    source = (
-        torch.randn(EXTENTS["rows"], 8, FRAME)
-        if name == "frames"
-        else torch.randint(2, SOURCES, [EXTENTS[axis] for axis in axes])
-    )
+    if name == "frames":
+        source = torch.randn(EXTENTS["rows"], 8, FRAME)
+    elif name == "image":
+        source = torch.randn(EXTENTS["rows"], 1, HEIGHT, 20)
+    else:
+        source = torch.randint(2, SOURCES, [EXTENTS[axis] for axis in axes])
     with torch.no_grad():
         values = first_values(export, source)
     tokens_axes = next(iter(export.inputs.values()))
@@ -125,15 +127,23 @@ def next_log_probs(export, source):
     return answer
 
 
+def features_of(values):
+    """The source of a request that holds [1, ...] without the axis of rows."""
+    data = base64.b64encode(values.numpy().tobytes()).decode()
+    return {"features": {"dtype": "f32", "shape": values.shape[1:], "data": data}}
+
+
 def random_request(export, rng):
-    """(source for PyTorch, source of the request, options)."""
+    """(source for PyTorch, source of the request, options, longest target)."""
     if "frames" in export.source:
-        frames = torch.randn(1, rng.randint(1, 20), FRAME)
-        data = base64.b64encode(frames.numpy().tobytes()).decode()
-        source = {"features": {"dtype": "f32", "shape": frames.shape[1:], "data": data}}
+        values = torch.randn(1, rng.randint(1, 20), FRAME)
+        source = features_of(values)
+    elif "image" in export.source:
+        values = torch.randn(1, 1, HEIGHT, rng.randint(4, 28))
+        source = features_of(values)
     else:
         ids = [rng.randrange(SOURCES) for _ in range(rng.randint(1, 12))]
-        frames, source = torch.tensor([ids]), {"ids": {"ids": ids}}
+        values, source = torch.tensor([ids]), {"ids": {"ids": ids}}
     beam_size = rng.choice([1, 2, 3, 4, 5, 8, 12])
     options = {
         "beam_size": beam_size,
@@ -141,18 +151,22 @@ def random_request(export, rng):
         "length_penalty": f"LENGTH_PENALTY_{rng.choice(['NONE', 'POW', 'GNMT'])}",
         "length_penalty_alpha": rng.randint(1, 12) / 8,
         "stop": f"STOP_MODE_{rng.choice(['SAFE', 'NEVER'])}",
-        "max_length": rng.randint(3, 14),
     }
-    return frames, source, options
+    if "image" in export.source:  # the limit tells which axis counted as the length
+        options.update(max_length_factor=0.25, max_length_offset=rng.randint(1, 6))
+        longest = math.ceil(0.25 * values.shape[3]) + options["max_length_offset"]
+    else:
+        longest = options["max_length"] = rng.randint(3, 14)
+    return values, source, options, longest
 
 
 def write_answers(export, path, rng):
     lines, ties, left_out = [], 0, 0
     while len(lines) < REQUESTS:
-        values, source, options = random_request(export, rng)
+        values, source, options, longest = random_request(export, rng)
         with torch.no_grad():
             log_probs = next_log_probs(export, values)
-            best, gaps = beam_search(log_probs, END, options["max_length"], options)
+            best, gaps = beam_search(log_probs, END, longest, options)
         if gaps.smallest < CLOSEST:
             left_out += 1
             continue

@@ -13,6 +13,7 @@ from torch import nn
 SOURCES, TOKENS = 17, 13  # ids
 BEGIN, END = 0, 1
 WIDTH, FRAME = 10, 12
+HEIGHT = 8  # of pictures
 
 
 @dataclasses.dataclass
@@ -99,6 +100,30 @@ class FramesEncoder(nn.Module):
         x = x.permute(0, 2, 1, 3).flatten(2)
         memory, _ = self.layer(x)
         return memory, torch.tanh(self.bridge(memory.mean(1)))
+
+
+class PictureEncoder(nn.Module):
+    """A CRNN, as readers of text in pictures have it: [rows, 1, 8, width] through convolutions and pools to columns,
+    a fourth as many as the picture is wide, and an LSTM over these."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolutions = nn.Sequential(
+            nn.Conv2d(1, 4, 3, padding=1),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(4, 6, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+        )
+        self.layer = nn.LSTM(6 * HEIGHT // 4, WIDTH, batch_first=True, bidirectional=True)
+        self.bridge = nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, image):
+        columns = self.convolutions(image).permute(0, 3, 1, 2).flatten(2)
+        memory, _ = self.layer(columns)
+        return memory, torch.tanh(self.bridge(memory.amax(1)))
 
 
 class InputFeedingStep(nn.Module):
@@ -267,7 +292,7 @@ class WholeSsru(WholeDecoder):
 
 
 # Makes the end token likely enough to see hypotheses end.
-END_BIAS = {"ssru_step": 7.0, "whole_ssru": 6.0, "frames": 3.0}
+END_BIAS = {"ssru_step": 7.0, "whole_ssru": 6.0, "frames": 3.0, "picture": 1.6}
 
 ROWS, LENGTH = ("rows",), ("rows", "length")
 LAYERED = (None, "rows")  # [layers, rows, width]
@@ -331,6 +356,9 @@ def models():
             token_axes=(None, "rows"),
         ),
         "frames": step(FramesEncoder(), FramesStep(), ["h"], source=("frames", LENGTH)),
+        "picture": step(
+            PictureEncoder(), FramesStep(), ["h"], source=("image", ("rows", None, None, "length"))
+        ),
         "whole_lstm": whole(Encoder(nn.GRU, 2), WholeLstm(), ["h", "c"]),
         "whole_gru": whole(Encoder(nn.GRU, 1), WholeGru(), ["h"]),
         # Dynamo's exporter knows no scripted functions.

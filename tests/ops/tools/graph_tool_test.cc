@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/tools/npz.h"
+#include "ops/numpy/npz.h"
 #include "tests/ops/tools/shell.h"
 
 namespace beamwright::ops {

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/tools/npz.h"
+#include "ops/numpy/npz.h"
 #include "tests/ops/tools/exports.h"
 #include "tests/ops/tools/shell.h"
 

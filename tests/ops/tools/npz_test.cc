@@ -1,4 +1,4 @@
-#include "ops/tools/npz.h"
+#include "ops/numpy/npz.h"
 
 #include <cstring>
 #include <random>
@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/tools/npy.h"
+#include "ops/numpy/npy.h"
 #include "tests/ops/tools/shell.h"
 
 namespace beamwright::ops {

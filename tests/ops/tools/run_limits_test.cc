@@ -7,7 +7,7 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "onnx/onnx_pb.h"
-#include "ops/tools/npz.h"
+#include "ops/numpy/npz.h"
 #include "ops/tools/printable.h"
 #include "tests/ops/tools/shell.h"
 

@@ -258,7 +258,7 @@ TEST(EncoderOfAMember, IsProvenForItself) {
     member.decoder = ScoresOfState();
     const auto model = DecodeModel::Compile(std::move(bundle));
     ASSERT_TRUE(model.ok()) << model.status();
-    const v1::EncoderBatching described = (*model)->Describe().encoder_batching();
+    const v1::Batching described = (*model)->Describe().encoder_batching();
     EXPECT_EQ(described.together(), encoder.name == usual.name) << described.reason();
     EXPECT_THAT(described.reason(), described.together()
                                         ? ::testing::Matcher<std::string>(::testing::IsEmpty())

@@ -106,12 +106,13 @@ TEST_F(BundleTest, FormatVersionIsJudgedFirst) {
 
 TEST_F(BundleTest, AllWrongFieldsAreNamedAtOnce) {
   temp_.Write("word/3/model.textproto", R"(format_version: 1
-    name: "a/b" encoder { } decoder { states { } memory { } }
+    name: "a/b" encoder { length_axis: -1 } decoder { states { } memory { } }
     source { end_tokens: ["a", "b"] }
     default_options { beam_size: 0 length_penalty_alpha: nan } limits { max_beam_size: 300 })");
   const std::string message = Message();
   for (const char* field :
-       {"name: 'a/b' cannot name a model", "encoder.graph: is not set", "decoder.graph: is not set",
+       {"name: 'a/b' cannot name a model", "encoder.graph: is not set",
+        "encoder.length_axis: -1 is not an axis", "decoder.graph: is not set",
         "decoder.states[0].input: is not set", "decoder.memory[0].input: is not set",
         "source.end_tokens: has 2 tokens", "target.begin_token: is not set",
         "target.end_tokens: is not set",

@@ -163,6 +163,8 @@ def model_description(message: Any) -> ModelDescription:
         tuple(map(_tensor_info, message.memory)),
         tuple(map(_tensor_info, message.states)),
         message.encoder_batching.together if message.HasField("encoder_batching") else None,
+        message.step_batching.together if message.HasField("step_batching") else None,
+        message.source_length_axis,
         json_format.MessageToDict(message.config, preserving_proto_field_name=True),
     )
 

@@ -360,6 +360,11 @@ class ModelDescription:
     states: tuple[TensorInfo, ...]
     encodes_together: bool | None
     """Whether sources of several requests are encoded together. None without an encoder."""
+    steps_together: bool | None
+    """Whether a step computes the rows of all requests together. None from a server before 0.2."""
+    source_length_axis: int
+    """Axis of the encoder's input that counts as the source's length. Axis 0 is that of the rows, which
+    `encoder_input` leaves out. 0 without an encoder."""
     config: Mapping[str, Any] = field(compare=False, repr=False)
     """model.textproto of the bundle, by the names of its fields."""
 

@@ -1,7 +1,7 @@
 // One tensor as a NumPy .npy file: a short text header, then the elements. The format is described
 // in NumPy's documentation (numpy.lib.format).
-#ifndef BEAMWRIGHT_OPS_TOOLS_NPY_H_
-#define BEAMWRIGHT_OPS_TOOLS_NPY_H_
+#ifndef BEAMWRIGHT_OPS_NUMPY_NPY_H_
+#define BEAMWRIGHT_OPS_NUMPY_NPY_H_
 
 #include <string>
 
@@ -22,4 +22,4 @@ std::string FormatNpy(const Tensor& tensor);
 
 }  // namespace beamwright::ops
 
-#endif  // BEAMWRIGHT_OPS_TOOLS_NPY_H_
+#endif  // BEAMWRIGHT_OPS_NUMPY_NPY_H_

@@ -1,4 +1,4 @@
-#include "ops/tools/npy.h"
+#include "ops/numpy/npy.h"
 
 #include <bit>
 #include <cstring>

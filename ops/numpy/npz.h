@@ -1,7 +1,7 @@
 // Named tensors as a NumPy .npz file: a zip archive of .npy files, stored or deflated. What
 // beamwright-graph takes its inputs from and writes its outputs to.
-#ifndef BEAMWRIGHT_OPS_TOOLS_NPZ_H_
-#define BEAMWRIGHT_OPS_TOOLS_NPZ_H_
+#ifndef BEAMWRIGHT_OPS_NUMPY_NPZ_H_
+#define BEAMWRIGHT_OPS_NUMPY_NPZ_H_
 
 #include <map>
 #include <string>
@@ -32,4 +32,4 @@ absl::Status WriteNpz(const std::string& path, const TensorMap& tensors);
 
 }  // namespace beamwright::ops
 
-#endif  // BEAMWRIGHT_OPS_TOOLS_NPZ_H_
+#endif  // BEAMWRIGHT_OPS_NUMPY_NPZ_H_

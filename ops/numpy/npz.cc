@@ -1,4 +1,4 @@
-#include "ops/tools/npz.h"
+#include "ops/numpy/npz.h"
 
 #include <zip.h>
 
@@ -12,7 +12,7 @@
 #include "ops/base/file.h"
 #include "ops/base/status.h"
 #include "ops/tensor/tensor_limit.h"
-#include "ops/tools/npy.h"
+#include "ops/numpy/npy.h"
 
 namespace beamwright::ops {
 namespace {

@@ -1,0 +1,187 @@
+#include "client/cli/features.h"
+
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/cli/terminal.h"
+#include "ops/base/file.h"
+#include "ops/base/status.h"
+#include "ops/numpy/npy.h"
+#include "ops/numpy/npz.h"
+
+namespace beamwright::client {
+namespace {
+
+using ops::Tensor;
+
+constexpr int64_t kOpen = -1;
+
+std::string Shown(absl::Span<const int64_t> shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+absl::StatusOr<std::vector<int64_t>> ParseRawShape(const std::string& text) {
+  std::vector<int64_t> shape;
+  int num_open = 0;
+  for (const absl::string_view piece : absl::StrSplit(text, ',')) {
+    int64_t extent = 0;
+    if (!absl::SimpleAtoi(piece, &extent) || extent == 0 || extent < kOpen) {
+      return Invalid("--features-shape: \"", Printable(piece),
+                     "\" is not an extent; a shape is written like -1,80, where -1 follows from "
+                     "the file's size");
+    }
+    num_open += extent == kOpen ? 1 : 0;
+    shape.push_back(extent);
+  }
+  return num_open <= 1 ? absl::StatusOr<std::vector<int64_t>>(std::move(shape))
+                       : Invalid("--features-shape: ", text, " leaves ", num_open,
+                                 " extents open; one may be");
+}
+
+absl::StatusOr<Tensor> ParseRaw(const std::string& bytes, std::vector<int64_t> shape) {
+  constexpr int64_t kMostElements = int64_t{1} << 32;
+  int64_t known = 1;
+  for (const int64_t extent : shape) {
+    known = extent == kOpen ? known : known * std::min(extent, kMostElements);
+    if (known > kMostElements) {
+      return Invalid("--features-shape: ", Shown(shape), " has too many elements");
+    }
+  }
+  const auto size = static_cast<int64_t>(bytes.size());
+  const int64_t row = known * static_cast<int64_t>(sizeof(float));
+  const auto open = std::find(shape.begin(), shape.end(), kOpen);
+  if (open != shape.end() ? size % row != 0 || size == 0 : size != row) {
+    return Invalid("has ", WithCommas(size), " bytes; f32 of shape ", Shown(shape), " needs ",
+                   open != shape.end() ? "a multiple of " : "", WithCommas(row));
+  }
+  if (open != shape.end()) {
+    *open = size / row;
+  }
+  Tensor tensor(ops::DType::kF32, ops::Shape(shape.begin(), shape.end()));
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(tensor.mutable_bytes()));
+  return tensor;
+}
+
+absl::StatusOr<v1::Tensor> ToProto(const Tensor& given, const v1::TensorDescription& input,
+                                   const std::string& takes) {
+  const int rank = given.rank();
+  if (rank == input.shape_size() + 1 && given.dim(0) == 1) {
+    return Invalid(Shown(given.shape()), " has an axis too many: a source is ", takes,
+                   ", without the axis of rows; save x[0] instead of x");
+  }
+  BW_ASSIGN_OR_RETURN(const ops::DType wanted, ops::ParseDType(input.dtype()));
+  BW_ASSIGN_OR_RETURN(const Tensor tensor, Convert(given, wanted));
+  v1::Tensor proto;
+  proto.set_dtype(input.dtype());
+  proto.mutable_shape()->Assign(tensor.shape().begin(), tensor.shape().end());
+  proto.set_data(reinterpret_cast<const char*>(tensor.bytes()),
+                 static_cast<size_t>(tensor.num_bytes()));
+  return proto;
+}
+
+// The arrays of a file by name; a file of one array has the empty name.
+absl::StatusOr<ops::TensorMap> ReadArrays(const std::string& path,
+                                          const std::optional<std::vector<int64_t>>& raw_shape) {
+  BW_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  ops::TensorMap arrays;
+  if (absl::EndsWithIgnoreCase(path, ".npz")) {
+    return ops::ParseNpz(bytes);
+  }
+  if (absl::EndsWithIgnoreCase(path, ".npy")) {
+    BW_ASSIGN_OR_RETURN(arrays[""], ops::ParseNpy(bytes));
+    return arrays;
+  }
+  if (!raw_shape.has_value()) {
+    return Invalid(
+        "its name ends in neither .npy nor .npz; of raw f32 say the shape with --features-shape");
+  }
+  BW_ASSIGN_OR_RETURN(arrays[""], ParseRaw(bytes, *raw_shape));
+  return arrays;
+}
+
+}  // namespace
+
+void AddFeatureFlags(CLI::App& app, FeatureFlags& flags) {
+  app.add_option("--features", flags.files,
+                 "Sources are tensors of features, without the axis of rows: a .npy file is one "
+                 "source, each array of a .npz file is, any other file is raw f32.")
+      ->type_name("FILE...")
+      ->group("Input");
+  app.add_option("--features-shape", flags.raw_shape,
+                 "Shape of raw f32 in --features, such as -1,80; -1 follows from the file's size.")
+      ->type_name("EXTENTS")
+      ->group("Input");
+}
+
+bool TakesFeatures(const v1::ModelDescription& model) {
+  if (!model.has_encoder_input()) {
+    return false;
+  }
+  const auto dtype = ops::ParseDType(model.encoder_input().dtype());
+  return dtype.ok() && ops::IsFloat(*dtype);
+}
+
+std::string DescribeFeatures(const v1::ModelDescription& model) {
+  std::vector<std::string> extents;
+  for (const int64_t extent : model.encoder_input().shape()) {
+    // The description leaves out axis 0, that of the rows.
+    const bool is_length = static_cast<int>(extents.size()) + 1 == model.source_length_axis();
+    const std::string known = extent == kOpen ? "any" : absl::StrCat(extent);
+    extents.push_back(!is_length        ? known
+                      : extent == kOpen ? "length"
+                                        : absl::StrCat("length ", known));
+  }
+  return absl::StrCat(model.encoder_input().name(), " ", model.encoder_input().dtype(), " [",
+                      absl::StrJoin(extents, ", "), "]");
+}
+
+absl::StatusOr<std::optional<FeatureFiles>> FeatureFiles::Open(const FeatureFlags& flags,
+                                                               Client& client,
+                                                               const std::string& model,
+                                                               const std::string& version,
+                                                               absl::Time deadline) {
+  if (flags.files.empty()) {
+    return flags.raw_shape.empty() ? absl::StatusOr<std::optional<FeatureFiles>>(std::nullopt)
+                                   : Invalid("--features-shape: needs --features");
+  }
+  BW_ASSIGN_OR_RETURN(const v1::ModelDescription description,
+                      client.DescribeModel(model, version, deadline));
+  return Make(flags, description);
+}
+
+absl::StatusOr<FeatureFiles> FeatureFiles::Make(const FeatureFlags& flags,
+                                                const v1::ModelDescription& model) {
+  if (!TakesFeatures(model)) {
+    return Invalid("--features: model ", Printable(model.summary().name()),
+                   model.has_encoder_input() ? " takes text or ids, not features"
+                                             : " has no encoder to read features");
+  }
+  FeatureFiles files;
+  files.input_ = model.encoder_input();
+  files.takes_ = Printable(DescribeFeatures(model));
+  if (!flags.raw_shape.empty()) {
+    BW_ASSIGN_OR_RETURN(files.raw_shape_, ParseRawShape(flags.raw_shape));
+  }
+  return files;
+}
+
+absl::StatusOr<std::vector<NamedFeatures>> FeatureFiles::Read(const std::string& path) const {
+  BW_ASSIGN_OR_RETURN(const ops::TensorMap arrays, ReadArrays(path, raw_shape_));
+  std::vector<NamedFeatures> sources;
+  for (const auto& [array, tensor] : arrays) {
+    absl::StatusOr<v1::Tensor> proto = ToProto(tensor, input_, takes_);
+    if (!proto.ok()) {
+      return array.empty() ? proto.status()
+                           : Annotate(proto.status(), absl::StrCat("array '", array, "'"));
+    }
+    sources.push_back({array.empty() ? path : absl::StrCat(path, ":", array), *std::move(proto)});
+  }
+  return sources;
+}
+
+}  // namespace beamwright::client
