@@ -75,6 +75,9 @@ v1::EncoderConfig EncoderConfigOf(const std::string& graph, const ops::EncoderRo
     config.set_length_kind(ProtoOf(roles.length_kind));
     config.set_length_input(roles.length_input);
   }
+  if (roles.length_axis > 1) {
+    config.set_length_axis(roles.length_axis);
+  }
   return config;
 }
 

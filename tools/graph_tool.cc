@@ -128,6 +128,19 @@ void DefineInit(CLI::App& app, Flags& flags) {
                    "Target token that ends a hypothesis, likewise; may be repeated")
       ->expected(1)
       ->take_all();
+  command->add_option("--source-begin", init.special.source_begin,
+                      "Source token before each source, likewise; '' for none");
+  command->add_option("--source-end", init.special.source_end,
+                      "Source token after each source, likewise; '' for none");
+  command->add_option(
+      "--pairs", init.pairs,
+      "File of known sources and targets, 'SOURCE<tab>TARGET' a line, that the model "
+      "was trained on: tells which special tokens it expects");
+  command
+      ->add_option("--length-axis", init.length_axis,
+                   "Axis of the encoder's input that counts as the source's length; axis 0 is "
+                   "that of the rows")
+      ->check(CLI::Range(1, 31));
   command->add_option("--token-input", init.hints.token_input, "The decoder's input for tokens");
   command->add_option("--logits-output", init.hints.logits_output, "The decoder's logits");
   command

@@ -1,8 +1,6 @@
 #include "tools/init.h"
 
 #include <filesystem>
-#include <fstream>
-#include <map>
 #include <optional>
 #include <set>
 
@@ -19,7 +17,11 @@
 #include "ops/loop/operators.h"
 #include "ops/tools/printable.h"
 #include "ops/tools/replay.h"
+#include "tools/bundle_folder.h"
 #include "tools/bundle_text.h"
+#include "tools/fixed_extents.h"
+#include "tools/framing.h"
+#include "tools/try_bundle.h"
 
 namespace beamwright::tools {
 namespace {
@@ -29,16 +31,6 @@ namespace fs = std::filesystem;
 using ops::Graph;
 using ops::Operators;
 using ops::Printable;
-
-// Content of the bundle's files by name.
-using Files = std::map<std::string, std::string>;
-
-absl::Status AddFile(const std::string& name, std::string content, Files& files) {
-  const auto [it, fresh] = files.try_emplace(name, content);
-  return fresh || it->second == content
-             ? absl::OkStatus()
-             : Invalid("two different files would be named '", name, "' in the bundle");
-}
 
 // "a/b/model.onnx" -> "a/b/"
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
@@ -103,34 +95,6 @@ absl::Status CheckTargetSize(const ops::DecoderRoles& roles, const TextSide& tar
                  "; is it another model's, or the source's?");
 }
 
-absl::Status CheckOut(const std::string& out) {
-  std::error_code error;
-  if (fs::exists(out, error) && !(fs::is_directory(out, error) && fs::is_empty(out, error))) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("'", out, "' exists; --out names a folder that doesn't, or an empty one"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status WriteFiles(const std::string& out, const Files& files) {
-  std::error_code error;
-  fs::create_directories(out, error);
-  if (error) {
-    return absl::UnknownError(absl::StrCat("cannot make '", out, "': ", error.message()));
-  }
-  for (const auto& [name, content] : files) {
-    const fs::path path = fs::path(out) / name;
-    fs::create_directories(path.parent_path(), error);  // external data may lie below
-    std::ofstream file(path, std::ios::binary);
-    file << content;
-    file.close();
-    if (!file.good()) {
-      return absl::UnknownError(absl::StrCat("cannot write '", path.string(), "'"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status ReplayDecoder(const Graph& decoder, const std::vector<std::string>& archives,
                            std::ostream& output) {
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<ops::Model> model, ops::Model::Compile(decoder));
@@ -185,6 +149,42 @@ absl::Status CheckSpecialTokens(const TextSide& target) {
   return absl::OkStatus();
 }
 
+constexpr char kConfigFile[] = "model.textproto";
+
+SpecialTokens SourceTokens(const SpecialTokens& special) {
+  SpecialTokens source;
+  source.begin = special.source_begin.value_or("");
+  if (!special.source_end.value_or("").empty()) {
+    source.ends = {*special.source_end};
+  }
+  return source;
+}
+
+// What was told is not a choice.
+void Keep(const std::optional<std::string>& told, std::vector<std::string>& choices) {
+  if (told.has_value()) {
+    choices = {*told};
+  }
+}
+
+std::vector<std::string> UnknownFraming(const FramingChoices& choices) {
+  std::vector<std::string> unknown;
+  const auto add = [&](absl::string_view where, absl::string_view flag,
+                       const std::vector<std::string>& tokens) {
+    if (tokens.size() > 1) {
+      unknown.push_back(absl::StrCat(
+          "whether sources were ", where, " '", tokens[1],
+          "' in training: the vocabulary has it, and the bundle leaves it out. Wrong, and answers "
+          "are wrong without an error: say ",
+          flag, " '", tokens[1], "', or ", flag,
+          " '' for none, or give --pairs FILE with known sources and targets, which tell"));
+    }
+  };
+  add("begun with", "--source-begin", choices.source_begins);
+  add("ended with", "--source-end", choices.source_ends);
+  return unknown;
+}
+
 class Initialiser {
  public:
   Initialiser(const InitOptions& options, std::ostream& output)
@@ -193,6 +193,7 @@ class Initialiser {
   absl::Status Run() {
     BW_RETURN_IF_ERROR(CheckOut(options_.out));
     BW_RETURN_IF_ERROR(CheckName(options_));
+    BW_RETURN_IF_ERROR(ReadPairs());
     config_.set_format_version(1);
     config_.set_name(options_.name);
     BW_RETURN_IF_ERROR(ReadEncoder());
@@ -213,13 +214,14 @@ class Initialiser {
       target_.size = roles->target_ids;
     }
     BW_RETURN_IF_ERROR(CheckSpecialTokens(target_));
-    for (const std::string& reason : reasons_) {
-      output_ << "guess   " << Printable(reason) << "\n";
-    }
+    Print("guess   ", reasons_);
     if (!options_.replay.empty()) {
       BW_RETURN_IF_ERROR(ReplayDecoder(decoder, options_.replay, output_));
     }
-    return Write();
+    BW_RETURN_IF_ERROR(Write());
+    Print("note    ", FixedExtents(encoder, *config_.mutable_encoder(), decoder, *roles));
+    BW_RETURN_IF_ERROR(Frame());
+    return Try();
   }
 
  private:
@@ -236,10 +238,20 @@ class Initialiser {
     if (!roles.ok()) {
       return Annotate(roles.status(), absl::StrCat("'", options_.encoder, "'"));
     }
+    if (options_.length_axis > 0) {
+      roles->length_axis = options_.length_axis;
+    }
+    if (roles->length_axis == 0) {
+      return Invalid("'", options_.encoder, "': '", roles->input,
+                     "' leaves open which axis counts as the source's length; say which with "
+                     "--length-axis (a picture [rows, channels, height, width] is usually read "
+                     "along axis 3)");
+    }
     *config_.mutable_encoder() = EncoderConfigOf(graph, *roles);
     source_.size = roles->source_ids;
     if (!options_.source_vocab.empty()) {
-      BW_ASSIGN_OR_RETURN(source_, TakeText("source", options_.source_vocab, {}, files_, reasons_));
+      BW_ASSIGN_OR_RETURN(source_, TakeText("source", options_.source_vocab,
+                                            SourceTokens(options_.special), files_, reasons_));
     }
     const int64_t rows = roles->source_ids;
     if (rows >= 0 && source_.size > rows) {
@@ -261,20 +273,88 @@ class Initialiser {
     return absl::OkStatus();
   }
 
+  void Print(const char* label, const std::vector<std::string>& lines) {
+    for (const std::string& line : lines) {
+      output_ << label << Printable(line) << "\n";
+    }
+  }
+
+  absl::Status ReadPairs() {
+    if (options_.pairs.empty()) {
+      return absl::OkStatus();
+    }
+    BW_ASSIGN_OR_RETURN(const std::string content, ReadFile(options_.pairs));
+    absl::StatusOr<std::vector<KnownPair>> pairs = ParsePairs(content);
+    if (!pairs.ok()) {
+      return Annotate(pairs.status(), absl::StrCat("--pairs '", options_.pairs, "'"));
+    }
+    pairs_ = *std::move(pairs);
+    return absl::OkStatus();
+  }
+
   absl::Status Write() {
     *config_.mutable_source() = SizedConfig(source_);
     *config_.mutable_target() = SizedConfig(target_);
-    files_["model.textproto"] = FormatBundle(config_, reasons_);
+    files_[kConfigFile] = FormatBundle(config_, reasons_);
     BW_RETURN_IF_ERROR(WriteFiles(options_.out, files_));
     for (const auto& [name, content] : files_) {
       output_ << "wrote   " << Printable((fs::path(options_.out) / name).string()) << "\n";
     }
-    const std::vector<std::string> questions = OpenQuestions(config_);
-    for (const std::string& question : questions) {
-      output_ << "missing " << question << "\n";
+    return absl::OkStatus();
+  }
+
+  // Which special tokens stand around texts: found by known pairs, or said to be unknown.
+  absl::Status Frame() {
+    if (!OpenQuestions(config_).empty() || !config_.has_encoder()) {
+      return pairs_.empty() ? absl::OkStatus()
+                            : Invalid("--pairs: needs an encoder and a bundle that is complete");
     }
-    output_ << (questions.empty() ? "serve it: " : "then serve it: ")
-            << "beamwright-server --model-path " << Printable(options_.out) << "\n";
+    BW_ASSIGN_OR_RETURN(const model::Bundle bundle, model::LoadBundle(options_.out));
+    FramingChoices choices = UsualFramings(bundle);
+    Keep(options_.special.source_begin, choices.source_begins);
+    Keep(options_.special.source_end, choices.source_ends);
+    if (!options_.special.begin.empty()) {
+      choices.target_begins = {options_.special.begin};
+    }
+    if (pairs_.empty()) {
+      Print("unknown ", UnknownFraming(choices));
+      return absl::OkStatus();
+    }
+    const absl::StatusOr<FramingFound> found =
+        FindFraming(bundle, files_[config_.source().vocabulary()],
+                    files_[config_.target().vocabulary()], choices, pairs_);
+    if (!found.ok()) {
+      return Annotate(
+          found.status(),
+          absl::StrCat("'", options_.out, "' is written without what pairs tell: --pairs '",
+                       options_.pairs, "'"));
+    }
+    Print("pairs   ", found->evidence);
+    SetFraming(found->framing, config_);
+    reasons_.push_back(
+        absl::StrCat(ToString(found->framing), ": by ", pairs_.size(), " known pairs"));
+    output_ << "guess   " << Printable(reasons_.back()) << "\n";
+    files_[kConfigFile] = FormatBundle(config_, reasons_);
+    return WriteFiles(options_.out, {{kConfigFile, files_[kConfigFile]}});
+  }
+
+  // As the server does, before anybody is told to serve it.
+  absl::Status Try() {
+    const std::string serve =
+        absl::StrCat("beamwright-server --model-path ", Printable(options_.out), "\n");
+    if (const std::vector<std::string> questions = OpenQuestions(config_); !questions.empty()) {
+      Print("missing ", questions);
+      output_ << "then serve it: " << serve;
+      return absl::OkStatus();
+    }
+    const auto model = TryBundle(options_.out, "");
+    if (!model.ok()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "'", options_.out, "' is written, but a server refuses it: ", model.status().message()));
+    }
+    output_ << "tried   it loads, and decodes a made-up source\n";
+    Print("found   ", FactsOf(**model));
+    output_ << "serve it: " << serve;
     return absl::OkStatus();
   }
 
@@ -286,6 +366,7 @@ class Initialiser {
   TextSide target_;
   Files files_;
   std::optional<Graph> encoder_;
+  std::vector<KnownPair> pairs_;
 };
 
 }  // namespace

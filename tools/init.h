@@ -1,5 +1,6 @@
 // What `beamwright-graph init` does: makes a model bundle (docs/bundle.md) of graph files, guessing
-// what each port is for, and prints every guess with its reason.
+// what each port is for, prints every guess with its reason and what it could not know, and tries
+// the whole as the server will.
 #ifndef BEAMWRIGHT_TOOLS_INIT_H_
 #define BEAMWRIGHT_TOOLS_INIT_H_
 
@@ -21,7 +22,10 @@ struct InitOptions {
   std::string source_vocab;
   std::string target_vocab;
   SpecialTokens special;
+  int length_axis = 0;  // 0: the only open one
   ops::RoleHints hints;
+  // Known sources and targets, a tab between (tools/framing.h); empty: none.
+  std::string pairs;
   // Inputs and expected outputs of the decoder (.npz); empty: no replay. Nothing is written if they
   // differ.
   std::vector<std::string> replay;

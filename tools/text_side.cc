@@ -10,15 +10,10 @@
 #include "absl/types/span.h"
 #include "ops/base/status.h"
 #include "ops/base/vocabulary.h"
+#include "tools/usual_tokens.h"
 
 namespace beamwright::tools {
 namespace {
-
-constexpr absl::string_view kBegins[] = {"<s>",   "<bos>", "<sos>", "<start>", "<go>",
-                                         "[BOS]", "[SOS]", "BOS",   "SOS"};
-constexpr absl::string_view kEnds[] = {"</s>", "<eos>", "<end>", "[EOS]", "EOS"};
-constexpr absl::string_view kPads[] = {"<pad>", "<PAD>", "[PAD]", "<blank>"};
-constexpr absl::string_view kUnknowns[] = {"<unk>", "<UNK>", "[UNK]", "<unknown>"};
 
 bool LooksSpecial(absl::string_view token) {
   return token.size() > 2 && ((token.front() == '<' && token.back() == '>') ||
@@ -85,6 +80,9 @@ absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string
       reasons.push_back(absl::StrCat(
           "target begins with '", config.begin_token(), "' and ends with '", config.end_tokens(0),
           "': ", special.begin.empty() ? "SentencePiece's usual pieces; check this" : "as told"));
+    } else {
+      config.set_begin_token(special.begin);
+      SetEnds(special.ends, config);
     }
     return text;
   }
@@ -116,8 +114,8 @@ absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string
       }
     }
   }
-  config.set_pad_token(FindUsual(known, kPads));
-  config.set_unknown_token(FindUsual(known, kUnknowns));
+  config.set_pad_token(FindUsual(known, kUsualPads));
+  config.set_unknown_token(FindUsual(known, kUsualUnknowns));
   Note(side, "pad", config.pad_token(), reasons);
   if (is_target && !config.pad_token().empty()) {
     reasons.push_back(absl::StrCat(
@@ -134,10 +132,14 @@ absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string
     config.set_lowercase(true);
     reasons.push_back(absl::StrCat(side, " text is made lower-case first: no token has a capital"));
   }
-  if (is_target) {
-    config.set_begin_token(special.begin.empty() ? FindUsual(known, kBegins) : special.begin);
+  if (!is_target) {
+    config.set_begin_token(special.begin);
     SetEnds(special.ends, config);
-    if (const std::string end = FindUsual(known, kEnds); special.ends.empty() && !end.empty()) {
+  } else {
+    config.set_begin_token(special.begin.empty() ? FindUsual(known, kUsualBegins) : special.begin);
+    SetEnds(special.ends, config);
+    if (const std::string end = FindUsual(known, kUsualEnds);
+        special.ends.empty() && !end.empty()) {
       config.add_end_tokens(end);
     }
     Note(side, "begin", config.begin_token(), reasons);

@@ -130,4 +130,20 @@ bool StartsLoopState(const Graph& graph, int parameter) {
   return found;
 }
 
+int FindLengthAxis(const PartialShape& source) {
+  std::vector<int> open;
+  for (int axis = 1; axis < source.rank(); ++axis) {
+    if (source.dim(axis) == PartialShape::kDynamic) {
+      open.push_back(axis);
+    }
+  }
+  if (source.rank() < 2 || (!open.empty() && open[0] == 1)) {
+    return 1;
+  }
+  if (open.size() == 1) {
+    return open[0];
+  }
+  return source.rank() > 3 ? 0 : 1;
+}
+
 }  // namespace beamwright::ops

@@ -22,6 +22,11 @@ std::string LastOperatorOf(const Graph& graph, int result);
 // Whether the Parameter starts a state of a loop, directly or through layers that only move it.
 bool StartsLoopState(const Graph& graph, int parameter);
 
+// The axis of a source [rows, ...] that counts as its length: axis 1, or where that has a fixed
+// extent the only open one. 0: that would be a guess, of [rows, channels, height, width] with both
+// or none of the last two open.
+int FindLengthAxis(const PartialShape& source);
+
 }  // namespace beamwright::ops
 
 #endif  // BEAMWRIGHT_OPS_GRAPH_TRACE_H_

@@ -27,6 +27,8 @@ struct EncoderRoles {
   int64_t source_ids = -1;  // rows of the table that the ids are looked up in; -1: not known
   LengthKind length_kind = LengthKind::kNone;
   std::string length_input;
+  // As FindLengthAxis finds it; 0: left open.
+  int length_axis = 1;
 };
 
 struct StateRole {

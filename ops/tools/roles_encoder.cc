@@ -42,9 +42,15 @@ absl::StatusOr<EncoderRoles> GuessEncoderRoles(const Graph& encoder,
   if (IsInteger(sources[0].info.dtype)) {
     roles.source_ids = LookedUpRows(encoder, sources[0].node);
   }
+  roles.length_axis = FindLengthAxis(sources[0].info.shape);
   reasons.push_back(
       absl::StrCat("encoder input '", roles.input,
                    "': ", inputs.size() == 1 ? "the only one" : "the one beside the length"));
+  if (roles.length_axis > 1) {
+    reasons.push_back(absl::StrCat("source length: axis ", roles.length_axis, " of '", roles.input,
+                                   "' ", sources[0].info.shape.ToString(),
+                                   ", the only open one beside the rows"));
+  }
   if (roles.source_ids >= 0) {
     reasons.push_back(absl::StrCat("source ids below ", roles.source_ids,
                                    ": rows of the table that '", roles.input, "' is looked up in"));

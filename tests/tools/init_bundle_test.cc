@@ -3,8 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <sstream>
+#include <tuple>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "ops/base/status.h"
 #include "server/engine/model/decode_model.h"
 #include "server/model/model_config.h"
@@ -43,6 +48,11 @@ InitOptions ExportedTo(const TempBundle& bundle, const std::string& folder) {
   return options;
 }
 
+// A file of one that tests/e2e/exports_test.cc serves.
+std::string ServedExport(const std::string& file) {
+  return absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/e2e/exports/whole_gru/openvino/", file);
+}
+
 class InitBundleTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(InitBundleTest, IsServed) {
@@ -58,11 +68,80 @@ TEST_P(InitBundleTest, IsServed) {
   EXPECT_EQ((*compiled)->target_vocabulary_size(), 28);
   std::ostringstream checked;
   EXPECT_TRUE(Check({{folder.path()}, ""}, checked).ok());
-  EXPECT_EQ(checked.str(), folder.path() + ":\n  can be loaded\n");
+  EXPECT_EQ(checked.str(),
+            folder.path() +
+                ":\n  can be loaded\n  encodes sources of several requests together\n"
+                "  steps rows of several requests together\n");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, InitBundleTest, ops::testing_tools::AllExports(),
                          ops::testing_tools::NameOfExport);
+
+// Whether sources are framed no file tells: that is said, until somebody does.
+TEST(InitBundle, TokensAroundSourcesAreAskedFor) {
+  const auto init = [](const std::function<void(InitOptions&)>& change) {
+    const TempBundle folder;
+    InitOptions options = ExportedTo(folder, "step-gru");
+    options.source_vocab = folder.path() + ".vocab";
+    std::ofstream(options.source_vocab) << "</s>\na\nb\nc\n";
+    change(options);
+    std::ostringstream output;
+    const absl::Status status = InitBundle(options, output);
+    std::filesystem::remove(options.source_vocab);
+    const auto bundle = model::LoadBundle(folder.path());
+    return std::make_tuple(status, output.str(),
+                           bundle.ok() ? bundle->config.source() : v1::TextConfig());
+  };
+  const auto [asked, output, config] = init([](InitOptions&) {});
+  EXPECT_TRUE(asked.ok()) << asked;
+  EXPECT_THAT(output, HasSubstr("unknown whether sources were ended with '</s>' in training"));
+  EXPECT_EQ(config.end_tokens_size(), 0);
+  const auto [told, told_output, told_config] =
+      init([](InitOptions& options) { options.special.source_end = "</s>"; });
+  EXPECT_TRUE(told.ok()) << told;
+  EXPECT_THAT(told_output, ::testing::Not(HasSubstr("unknown")));
+  EXPECT_THAT(told_config.end_tokens(), ::testing::ElementsAre("</s>"));
+  const auto [none, none_output, none_config] =
+      init([](InitOptions& options) { options.special.source_end = ""; });
+  EXPECT_TRUE(none.ok()) << none;
+  EXPECT_THAT(none_output, ::testing::Not(HasSubstr("unknown")));
+  EXPECT_EQ(none_config.end_tokens_size(), 0);
+  const auto [wrong, wrong_output, wrong_config] =
+      init([](InitOptions& options) { options.special.source_end = "<eos>"; });
+  EXPECT_THAT(wrong.message(), HasSubstr("token '<eos>' is not in the source vocabulary"));
+}
+
+// A bundle that no server takes is not handed on with 'serve it'.
+TEST(InitBundle, IsTriedAsAServerLoadsIt) {
+  const TempBundle folder;
+  InitOptions options = ExportedTo(folder, "step-gru");
+  std::ostringstream output;
+  ASSERT_TRUE(InitBundle(options, output).ok());
+  EXPECT_THAT(output.str(), AllOf(HasSubstr("tried   it loads, and decodes a made-up source\n"),
+                                  HasSubstr("serve it: ")));
+  // An export of two sources at a time: every port fits, and no request could be encoded.
+  const TempBundle exported;
+  const std::string frozen = exported.path() + "/encoder.xml";
+  std::filesystem::copy(ServedExport("encoder.bin"), exported.path() + "/encoder.bin");
+  std::ostringstream xml;
+  xml << std::ifstream(ServedExport("encoder.xml")).rdbuf();
+  std::ofstream(frozen) << absl::StrReplaceAll(
+      xml.str(),
+      {{"shape=\"?,?\"", "shape=\"2,?\""},
+       {"<dim>-1</dim>\n\t\t\t\t\t<dim>-1</dim>", "<dim>2</dim>\n\t\t\t\t\t<dim>-1</dim>"}});
+  const TempBundle other;
+  options = InitOptions();
+  options.encoder = frozen;
+  options.decoder = ServedExport("decoder.xml");
+  options.out = other.path();
+  options.special.begin = "0";
+  options.special.ends = {"1"};
+  std::ostringstream refused;
+  EXPECT_THAT(InitBundle(options, refused).message(),
+              AllOf(HasSubstr("is written, but a server refuses it: encoder.xml: "),
+                    HasSubstr("is for 2 sources at a time alone")));
+  EXPECT_THAT(refused.str(), ::testing::Not(HasSubstr("serve it")));
+}
 
 // What init could not know is refused by name, not served with a guess.
 TEST(InitBundle, OpenQuestionsAreRefused) {

@@ -80,21 +80,11 @@ absl::Status FindLengthAxis(const v1::EncoderConfig& config, EncoderPart& encode
                : Invalid("encoder.length_axis: ", config.length_axis(), " is not an axis of '",
                          name, "' ", shape.ToString(), "; allowed are 1 to ", shape.rank() - 1);
   }
-  std::vector<int> open;
-  for (int axis = 1; axis < shape.rank(); ++axis) {
-    if (shape.dim(axis) == ops::PartialShape::kDynamic) {
-      open.push_back(axis);
-    }
-  }
-  const bool first_is_fixed = shape.rank() > 1 && (open.empty() || open[0] != 1);
-  if (first_is_fixed && open.size() == 1) {
-    encoder.length_axis = open[0];
-  } else if (first_is_fixed && shape.rank() > 3) {
-    return Invalid(
-        "encoder.length_axis: is not set, and '", name, "' ", shape.ToString(),
-        " does not tell which axis counts as the source's length: axis 1 is fixed, and ",
-        open.empty() ? "so are the others" : absl::StrCat(absl::StrJoin(open, ", "), " are open"),
-        "; pictures [rows, channels, height, width] are usually read along axis 3");
+  encoder.length_axis = ops::FindLengthAxis(shape);
+  if (encoder.length_axis == 0) {
+    return Invalid("encoder.length_axis: is not set, and '", name, "' ", shape.ToString(),
+                   " leaves open which axis counts as the source's length; pictures [rows, "
+                   "channels, height, width] are usually read along axis 3");
   }
   return absl::OkStatus();
 }
