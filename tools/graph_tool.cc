@@ -84,18 +84,23 @@ void DefineCheck(CLI::App& app, CheckFlags& flags) {
 }
 
 void DefineBench(CLI::App& app, ops::BenchFlags& flags) {
-  CLI::App* bench = app.add_subcommand("bench", "Time runs of a graph on made-up inputs");
+  CLI::App* bench = app.add_subcommand("bench", "Time runs of a graph on made-up or given inputs");
   bench->add_option("FILE", flags.file, kFile)->required();
   AddLinks(bench, flags.allow_links);
+  CLI::Option* inputs =
+      bench->add_option("--inputs", flags.inputs,
+                        "NumPy .npz file with one array for each input, instead of made-up ones");
   bench
       ->add_option("--batch", flags.batches,
-                   "Extents of first axes that the graph leaves open, one or more with commas "
+                   "Extents of axes of rows that the graph leaves open, one or more with commas "
                    "(default: 1)")
+      ->excludes(inputs)
       ->delimiter(',')
       ->check(CLI::Range(int64_t{1}, kMaxExtent));
   bench
       ->add_option("--length", flags.lengths,
                    "Extents of all other axes that it leaves open, likewise (default: 16)")
+      ->excludes(inputs)
       ->delimiter(',')
       ->check(CLI::Range(int64_t{1}, kMaxExtent));
   bench->add_option("--threads", flags.threads, "Threads, likewise, 1 to 1024 (default: 1)")

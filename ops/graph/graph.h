@@ -50,6 +50,9 @@ struct Graph {
   std::vector<Node> nodes;
   std::vector<int> parameters;  // node indices, in the order of the file
   std::vector<int> results;     // likewise
+  // What the file says of itself that does not hold, for people; it was passed over. Only as an
+  // importer leaves the graph.
+  std::vector<std::string> warnings;
 
   const Node& node(int index) const { return nodes[static_cast<size_t>(index)]; }
   Node& node(int index) { return nodes[static_cast<size_t>(index)]; }

@@ -106,6 +106,21 @@ void OnnxBuilder::Declare(ValueId value, const ValueInfo& declared) {
   }
 }
 
+void OnnxBuilder::DeclareOutput(ValueId value, const ValueInfo& declared, const std::string& name) {
+  if (!ok() || !value.present()) {
+    return;
+  }
+  Declare(value, {declared.dtype, PartialShape(), {}});
+  if (!ok()) {
+    return;
+  }
+  const absl::Status status = inference_.Declare(value, declared);
+  if (!status.ok()) {
+    graph_.warnings.push_back(
+        absl::StrCat("'", name, "': ", status.message(), "; the declared shape is passed over"));
+  }
+}
+
 void OnnxBuilder::AddName(ValueId value, const std::string& name) {
   if (value.present()) {
     graph_.node(value.node).outputs[static_cast<size_t>(value.output)].names.push_back(name);

@@ -48,6 +48,9 @@ class OnnxBuilder {
   void Result(std::string name, ValueId value);
   // What the file says of a value besides; a contradiction is an error.
   void Declare(ValueId value, const ValueInfo& declared);
+  // The same of a node's output: a shape that contradicts what its node computes is passed over, as
+  // ONNX Runtime does, with a warning. Tools that edit graphs leave such shapes behind.
+  void DeclareOutput(ValueId value, const ValueInfo& declared, const std::string& name);
   void AddName(ValueId value, const std::string& name);
 
   // What is known of a value; nothing of an absent one.

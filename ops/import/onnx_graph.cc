@@ -112,7 +112,7 @@ class NodeTranslation {
         if (!info.ok()) {
           return Annotate(info.status(), absl::StrCat("declaration of ", Quote(name)));
         }
-        builder_.Declare(value, *info);
+        builder_.DeclareOutput(value, *info, name);
         BW_RETURN_IF_ERROR(builder_.status());
       }
     }

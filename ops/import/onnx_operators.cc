@@ -19,7 +19,7 @@ const Table& StandardTable() {
     for (const auto family :
          {OnnxActivations, OnnxAttention, OnnxControlFlow, OnnxConvolutions, OnnxCreation,
           OnnxElementwise, OnnxGather, OnnxMatMul, OnnxMovement, OnnxNormalization, OnnxQuantized,
-          OnnxRecurrent, OnnxReductions, OnnxShapes}) {
+          OnnxRecurrent, OnnxReductions, OnnxShapes, OnnxSignal}) {
       for (OnnxOperator& op : family()) {
         BW_CHECK(result->emplace(op.name, op).second);
       }

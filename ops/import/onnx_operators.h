@@ -54,6 +54,7 @@ std::vector<OnnxOperator> OnnxQuantized();      // onnx_quantized.cc
 std::vector<OnnxOperator> OnnxRecurrent();      // onnx_recurrent.cc
 std::vector<OnnxOperator> OnnxReductions();     // onnx_reduce.cc
 std::vector<OnnxOperator> OnnxShapes();         // onnx_shape.cc
+std::vector<OnnxOperator> OnnxSignal();         // onnx_signal.cc
 // Of com.microsoft, ONNX Runtime's own.
 std::vector<OnnxOperator> OnnxMicrosoftAttention();  // onnx_attention.cc
 std::vector<OnnxOperator> OnnxMicrosoftFused();      // onnx_fused.cc

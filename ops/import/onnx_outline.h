@@ -15,8 +15,8 @@
 namespace beamwright::ops {
 
 // The bytes of the model in `file`, a mark in the place of each large `raw_data` or packed
-// `float_data` of a tensor; everything else as it stands. InvalidArgument if they are not a protobuf
-// message or nest deeper than 100 messages, and errors of reading.
+// `float_data` of a tensor; everything else as it stands. InvalidArgument if they are not a
+// protobuf message or nest deeper than 100 messages, and errors of reading.
 absl::StatusOr<std::string> OutlineOnnx(const InputFile& file);
 
 // Where elements stand in the file.

@@ -57,16 +57,40 @@ void ElementOf(OnnxNode& n) {
   n.Out(0, n.Add("Gather", {n.In(0), index, axis}));
 }
 
+// Input: what is taken apart along `axis` into parts of `length`; its part with that index.
+void ChunkOf(OnnxNode& n) {
+  const int64_t length = n.Int("length", 1);
+  const int64_t index = n.Int("index", 0);
+  constexpr int64_t kMost = int64_t{1} << 31;
+  if (index > kMost || length > kMost) {
+    n.Fail("part ", index, " of ", length, " each is out of every tensor");
+    return;
+  }
+  n.Out(0, n.Add("Slice", {n.In(0), n.List({index * length}), n.List({(index + 1) * length}),
+                           n.List({1}), n.List({n.Int("axis", 0)})}));
+}
+
+// Inputs: what is taken apart along `axis`, and the lengths of the parts.
+void PartsOf(OnnxNode& n) {
+  const ValueId first =
+      n.Add("VariadicSplit", {n.In(0), n.Scalar(n.Int("axis", 0)), n.In(1)}, {}, n.num_outputs());
+  for (int i = 0; i < n.num_outputs(); ++i) {
+    n.Out(i, {first.node, i});
+  }
+}
+
 void LengthOf(OnnxNode& n) { n.Out(0, ExtentOf(n, n.In(0), n.Int("axis", 0))); }
 
 }  // namespace
 
 std::vector<OnnxOperator> OnnxSequenceOperators() {
   return {
+      {"ChunkOf", {1}, 1, 1, 1, "Slice", ChunkOf},
       {"ElementOf", {1}, 2, 2, 1, "Gather", ElementOf},
       {"JoinList", {1}, 1, kAnyNumber, 1, "Concat", JoinList},
       {"JoinStacked", {1}, 1, 1, 1, "Transpose, Reshape", JoinStacked},
       {"LengthOf", {1}, 1, 1, 1, "ShapeOf", LengthOf},
+      {"PartsOf", {1}, 2, 2, kAnyNumber, "VariadicSplit", PartsOf},
   };
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -25,7 +26,7 @@ struct Sequence {
   enum class Kind {
     kNone,     // the name is not a sequence, or none that is understood
     kList,     // elements one by one
-    kSplit,    // the parts, of one each, of a tensor
+    kSplit,    // the parts, of `chunk` each, of a tensor
     kStacked,  // the joined output of a Loop, with the iterations on axis 0
     kState,    // of the Loop around: what it holds when an iteration begins, and perhaps one more
   };
@@ -35,6 +36,7 @@ struct Sequence {
   std::string tensor;    // kSplit, kStacked; kState: the element that has been appended, or empty
   int64_t axis = 0;      // kSplit
   int64_t keepdims = 0;  // kSplit
+  int64_t chunk = 1;     // kSplit; the last part may be shorter
 };
 
 const AttributeProto* Find(const NodeProto& node, absl::string_view name) {
@@ -55,24 +57,30 @@ void SetInt(NodeProto& node, const char* name, int64_t value) {
   attribute->set_i(value);
 }
 
-// The integer of a tensor of one element; nothing of other tensors.
-std::optional<int64_t> OneInteger(const onnx::TensorProto& tensor) {
-  int64_t elements = 1;
-  for (const int64_t dim : tensor.dims()) {
-    elements = dim == 1 ? elements : 0;
-  }
-  if (elements != 1 || tensor.data_type() != onnx::TensorProto::INT64) {
+// Numbers that are known: a scalar's or a short list's.
+struct Integers {
+  int rank = 0;
+  std::vector<int64_t> values;
+};
+
+// Nothing of other tensors.
+std::optional<Integers> IntegersOf(const onnx::TensorProto& tensor) {
+  constexpr int64_t kMost = 4096;
+  const int rank = tensor.dims_size();
+  const int64_t count = rank == 0 ? 1 : rank == 1 ? tensor.dims(0) : -1;
+  if (count < 0 || count > kMost || tensor.data_type() != onnx::TensorProto::INT64) {
     return std::nullopt;
   }
-  if (tensor.int64_data_size() == 1) {
-    return tensor.int64_data(0);
-  }
-  if (tensor.raw_data().size() != sizeof(int64_t)) {
+  Integers integers{rank, std::vector<int64_t>(static_cast<size_t>(count))};
+  const size_t bytes = sizeof(int64_t) * static_cast<size_t>(count);
+  if (tensor.int64_data_size() == count) {
+    std::copy(tensor.int64_data().begin(), tensor.int64_data().end(), integers.values.begin());
+  } else if (tensor.raw_data().size() == bytes) {
+    std::copy_n(tensor.raw_data().data(), bytes, reinterpret_cast<char*>(integers.values.data()));
+  } else {
     return std::nullopt;
   }
-  int64_t value = 0;
-  std::copy_n(tensor.raw_data().data(), sizeof(value), reinterpret_cast<char*>(&value));
-  return value;
+  return integers;
 }
 
 class Lowering {
@@ -86,7 +94,7 @@ class Lowering {
     }
     for (const onnx::TensorProto& initializer : graph.initializer()) {
       names_.back().try_emplace(initializer.name());
-      integers_.back()[initializer.name()] = OneInteger(initializer);
+      integers_.back()[initializer.name()] = IntegersOf(initializer);
     }
     return Nodes(graph, depth);
   }
@@ -163,7 +171,15 @@ class Lowering {
     }
   }
 
+  // The integer of a scalar or a list of one.
   std::optional<int64_t> IntegerOf(const std::string& name) const {
+    const std::optional<Integers> integers = AllIntegersOf(name);
+    return integers.has_value() && integers->values.size() == 1
+               ? std::optional<int64_t>(integers->values[0])
+               : std::nullopt;
+  }
+
+  std::optional<Integers> AllIntegersOf(const std::string& name) const {
     for (size_t scope = integers_.size(); scope-- > 0;) {
       if (const auto found = integers_[scope].find(name); found != integers_[scope].end()) {
         return found->second;
@@ -197,7 +213,8 @@ class Lowering {
       const AttributeProto* integer = Find(node, "value_int");
       if (node.output_size() == 1 && (value != nullptr || integer != nullptr)) {
         integers_.back()[node.output(0)] =
-            value != nullptr ? OneInteger(value->t()) : std::optional<int64_t>(integer->i());
+            value != nullptr ? IntegersOf(value->t())
+                             : std::optional<Integers>(Integers{0, {integer->i()}});
       }
     } else if (op == "SequenceEmpty") {
       made.kind = Sequence::Kind::kList;
@@ -207,7 +224,7 @@ class Lowering {
         BW_RETURN_IF_ERROR(Append(element, made));
       }
     } else if (op == "SplitToSequence") {
-      LowerSplit(node, made);
+      return LowerSplit(node, made);
     } else if (read == nullptr) {
       return absl::OkStatus();
     } else if (op == "Identity") {
@@ -224,17 +241,44 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  void LowerSplit(const NodeProto& node, Sequence& made) const {
+  absl::Status LowerSplit(NodeProto& node, Sequence& made) {
     const bool has_split = node.input_size() > 1 && !node.input(1).empty();
-    if (node.input_size() == 0 || (has_split && IntegerOf(node.input(1)) != 1)) {
-      return;
+    Integers split{0, {1}};
+    if (has_split) {
+      const std::optional<Integers> known = AllIntegersOf(node.input(1));
+      split = known.value_or(Integers{0, {0}});
+    }
+    if (split.rank == 1 && node.output_size() == 1) {
+      return SplitIntoList(node, split.values, made);
+    }
+    if (node.input_size() == 0 || split.rank != 0 || split.values[0] < 1) {
+      return absl::OkStatus();
     }
     made.kind = Sequence::Kind::kSplit;
+    made.chunk = split.values[0];
     made.tensor = node.input(0);
     made.axis = IntOf(node, "axis", 0);
     // The operator document ignores it where parts are asked for; exporters rely on it, and ONNX
     // Runtime obeys.
     made.keepdims = IntOf(node, "keepdims", 1);
+    return absl::OkStatus();
+  }
+
+  // Parts of known lengths are names of their own.
+  absl::Status SplitIntoList(NodeProto& node, const std::vector<int64_t>& lengths, Sequence& made) {
+    const std::string list = node.output(0);
+    const int64_t axis = IntOf(node, "axis", 0);
+    BW_RETURN_IF_ERROR(Spend(lengths.size() * (list.size() + 16)));
+    Become(node, "PartsOf", {std::string(node.input(0)), std::string(node.input(1))});
+    node.clear_attribute();
+    SetInt(node, "axis", axis);
+    node.clear_output();
+    for (size_t i = 0; i < lengths.size(); ++i) {
+      node.add_output(absl::StrCat(list, "/part/", i));
+      BW_RETURN_IF_ERROR(Append(node.output(static_cast<int>(i)), made));
+    }
+    names_.back()[list] = std::exchange(made, Sequence());
+    return absl::OkStatus();
   }
 
   absl::Status LowerInsert(NodeProto& node, const Sequence& read, Sequence& made) {
@@ -286,7 +330,16 @@ class Lowering {
     }
     BW_RETURN_IF_ERROR(Spend(read.tensor.size()));
     const std::string index = node.input(1);
-    if (read.kind == Sequence::Kind::kSplit || read.kind == Sequence::Kind::kStacked) {
+    if (read.kind == Sequence::Kind::kSplit && read.chunk > 1) {
+      const std::optional<int64_t> at = IntegerOf(index);
+      if (at.has_value() && *at >= 0) {
+        const Sequence from = read;
+        Become(node, "ChunkOf", {from.tensor});
+        SetInt(node, "axis", from.axis);
+        SetInt(node, "index", *at);
+        SetInt(node, "length", from.chunk);
+      }
+    } else if (read.kind == Sequence::Kind::kSplit || read.kind == Sequence::Kind::kStacked) {
       const Sequence from = read;
       Become(node, "ElementOf", {from.tensor, index});
       SetInt(node, "axis", from.axis);
@@ -309,6 +362,9 @@ class Lowering {
 
   absl::Status LowerLength(NodeProto& node, const Sequence& read) {
     BW_RETURN_IF_ERROR(Spend(read.tensor.size()));
+    if (read.kind == Sequence::Kind::kSplit && read.chunk > 1) {
+      return absl::OkStatus();
+    }
     if (read.kind == Sequence::Kind::kSplit || read.kind == Sequence::Kind::kStacked) {
       const int64_t axis = read.axis;
       Become(node, "LengthOf", {std::string(read.tensor)});
@@ -429,7 +485,7 @@ class Lowering {
     std::string name;
   };
   std::vector<absl::flat_hash_map<std::string, Sequence>> names_;  // by graph, the innermost last
-  std::vector<absl::flat_hash_map<std::string, std::optional<int64_t>>> integers_;
+  std::vector<absl::flat_hash_map<std::string, std::optional<Integers>>> integers_;
   std::vector<Element> elements_;
   std::vector<State> states_;
   size_t work_ = 0;

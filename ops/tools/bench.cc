@@ -12,6 +12,18 @@
 namespace beamwright::ops {
 namespace {
 
+bool OpensFirstAxis(const Graph& graph, int parameter) {
+  const PartialShape& shape = graph.node(parameter).outputs[0].shape;
+  return shape.rank() > 0 && shape.dim(0) == PartialShape::kDynamic;
+}
+
+// The axis of an input that counts rows.
+int RowAxis(const Graph& graph, int parameter) {
+  const bool others_open = std::any_of(graph.parameters.begin(), graph.parameters.end(),
+                                       [&](int other) { return OpensFirstAxis(graph, other); });
+  return OpensFirstAxis(graph, parameter) || !others_open ? 0 : 1;
+}
+
 absl::StatusOr<Shape> InputShape(const Graph& graph, int parameter, const BenchCase& inputs) {
   const ValueInfo& info = graph.node(parameter).outputs[0];
   if (!info.shape.has_rank()) {
@@ -19,9 +31,10 @@ absl::StatusOr<Shape> InputShape(const Graph& graph, int parameter, const BenchC
                    "' has no declared rank, so none can be made up for it");
   }
   Shape shape = info.shape.dims();
+  const auto row_axis = static_cast<size_t>(RowAxis(graph, parameter));
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     if (shape[axis] == PartialShape::kDynamic) {
-      shape[axis] = axis == 0 ? inputs.batch : inputs.length;
+      shape[axis] = axis == row_axis ? inputs.batch : inputs.length;
     }
   }
   const absl::StatusOr<int64_t> count = CheckedNumElements(shape);
@@ -62,21 +75,31 @@ absl::StatusOr<BenchResult> BenchModel(const Model& model, const BenchCase& inpu
     BW_ASSIGN_OR_RETURN(Tensor tensor, MakeInput(model.graph(), parameter, inputs, random));
     tensors.push_back(std::move(tensor));
   }
+  BW_ASSIGN_OR_RETURN(BenchResult result, BenchModel(model, tensors, inputs.threads, seconds));
+  result.inputs = inputs;
+  return result;
+}
+
+absl::StatusOr<BenchResult> BenchModel(const Model& model, const std::vector<Tensor>& inputs,
+                                       int threads, double seconds) {
   ExecutionContext context;
-  context.num_threads = inputs.threads;
+  context.num_threads = threads;
   std::vector<Tensor> outputs;
   Model::Workspace workspace;
-  BW_RETURN_IF_ERROR(model.Run(context, tensors, workspace, outputs));
+  BW_RETURN_IF_ERROR(model.Run(context, inputs, workspace, outputs));
   std::vector<double> times;
   const absl::Time end = absl::Now() + absl::Seconds(seconds);
   do {
     const absl::Time started = absl::Now();
-    BW_RETURN_IF_ERROR(model.Run(context, tensors, workspace, outputs));
+    BW_RETURN_IF_ERROR(model.Run(context, inputs, workspace, outputs));
     times.push_back(absl::ToDoubleMilliseconds(absl::Now() - started));
   } while (absl::Now() < end);
   std::sort(times.begin(), times.end());
-  return BenchResult{inputs, static_cast<int64_t>(times.size()), times.front(),
-                     times[times.size() / 2], times.back()};
+  return BenchResult{{0, 0, threads},
+                     static_cast<int64_t>(times.size()),
+                     times.front(),
+                     times[times.size() / 2],
+                     times.back()};
 }
 
 std::string BenchText(const std::vector<BenchResult>& results) {

@@ -12,7 +12,9 @@
 namespace beamwright::ops {
 
 struct BenchCase {
-  int64_t batch = 1;    // unknown extents of first axes
+  // Unknown extents of axes that count rows: first axes, and the second ones of states [layers,
+  // rows, ...] where the layers are known and other inputs leave their first axis open.
+  int64_t batch = 1;
   int64_t length = 16;  // all other unknown extents
   int threads = 1;
 };
@@ -30,6 +32,10 @@ struct BenchResult {
 // and booleans are true. InvalidArgument names an input whose rank is unknown, or that is too
 // large.
 absl::StatusOr<BenchResult> BenchModel(const Model& model, const BenchCase& inputs, double seconds);
+
+// The same on these inputs, one for each parameter; the result's batch and length are 0.
+absl::StatusOr<BenchResult> BenchModel(const Model& model, const std::vector<Tensor>& inputs,
+                                       int threads, double seconds);
 
 // A table, or a JSON array of objects with the fields of BenchResult.
 std::string BenchText(const std::vector<BenchResult>& results);

@@ -134,6 +134,7 @@ void AppendStep(const StepFinding& step, const std::string& margin, std::string&
 GraphFindings CheckGraph(Graph graph) {
   GraphFindings findings;
   findings.unsupported = UnsupportedNodes(graph, Operators());
+  findings.warnings = graph.warnings;
   Graph file = graph;
   absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
   if (info.ok()) {
@@ -159,6 +160,9 @@ std::string CheckText(const GraphFindings& findings, int indent) {
   const std::string margin(static_cast<size_t>(indent), ' ');
   std::string text =
       absl::StrCat(margin, findings.ok() ? "can be loaded" : "can't be loaded", "\n");
+  for (const std::string& warning : findings.warnings) {
+    absl::StrAppend(&text, margin, "warning: ", Printable(warning), "\n");
+  }
   std::set<absl::string_view> remedies;
   for (const std::string& node : findings.unsupported) {
     absl::StrAppend(&text, margin, "operator not supported: ", Printable(node), "\n");

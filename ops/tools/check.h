@@ -28,6 +28,7 @@ struct StepFinding {
 struct GraphFindings {
   std::vector<std::string> unsupported;  // every node whose operator is missing
   absl::Status status;                   // the first other fault; OK if the graph compiles
+  std::vector<std::string> warnings;     // Graph::warnings
   std::optional<StepFinding> step;       // none if the graph is not a decoder
   std::string no_step;                   // then why not
   // Of what may be an encoder: whether sources of several requests run through it together.

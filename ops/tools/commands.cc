@@ -184,6 +184,17 @@ absl::Status Bench(const BenchFlags& flags, std::ostream& output) {
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
                       ReadAndCompile(flags.file, flags.allow_links));
   std::vector<BenchResult> results;
+  if (!flags.inputs.empty()) {
+    BW_ASSIGN_OR_RETURN(const TensorMap given, ReadNpz(flags.inputs));
+    BW_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, OrderInputs(model->graph(), given));
+    for (const int threads : flags.threads) {
+      BW_ASSIGN_OR_RETURN(const BenchResult result,
+                          BenchModel(*model, inputs, threads, flags.seconds));
+      results.push_back(result);
+    }
+    output << (flags.json ? BenchJson(results) : BenchText(results));
+    return absl::OkStatus();
+  }
   for (const int64_t batch : flags.batches) {
     for (const int64_t length : flags.lengths) {
       for (const int threads : flags.threads) {

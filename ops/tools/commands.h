@@ -38,6 +38,7 @@ GraphFindings CheckFile(const std::string& path, const std::string& allow_links)
 struct BenchFlags {
   std::string file;
   std::string allow_links;
+  std::string inputs;  // .npz instead of made-up inputs; empty: none
   // Every combination is run.
   std::vector<int64_t> batches = {1};
   std::vector<int64_t> lengths = {16};

@@ -48,6 +48,13 @@ void LogBatching(const engine::DecodeModel& model) {
   }
 }
 
+void LogWarnings(const std::string& path, const char* graph,
+                 const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) {
+    spdlog::warn("bundle '{}': {}: {}", path, graph, warning);
+  }
+}
+
 void LogRefusal(const std::string& model_name, const std::string& version,
                 const absl::Status& reason) {
   spdlog::error("model {}{} cannot be served: {}", model_name,
@@ -79,6 +86,10 @@ absl::Status ModelLoader::CheckBudget(int64_t bytes) {
 absl::StatusOr<ModelPtr> ModelLoader::ReadAndCompile(const std::string& path) const {
   ops::DeferredScope deferred;  // weights are packed one by one
   BW_ASSIGN_OR_RETURN(model::Bundle bundle, model::LoadBundle(path, options_.allow_links));
+  if (bundle.encoder.has_value()) {
+    LogWarnings(path, "encoder", bundle.encoder->warnings);
+  }
+  LogWarnings(path, "decoder", bundle.decoder.warnings);
   absl::StatusOr<ModelPtr> compiled =
       engine::DecodeModel::Compile(std::move(bundle), options_.compile);
   // If weights could not be read, whatever else went wrong did so because of them.

@@ -82,15 +82,17 @@ TEST(OnnxSequencesTest, SequencesAreNoOutputs) {
               AllOf(HasSubstr("output 'list' is a sequence"), HasSubstr("stack")));
 }
 
-TEST(OnnxSequencesTest, PartsOfOtherSizesAreRefused) {
+TEST(OnnxSequencesTest, ChunksFromBehindAreRefused) {
   const std::string graph = absl::StrCat(
       "input { name: 'x' ", kType,
       " } output { name: 'y' } "
       "node { op_type: 'Constant' output: 'two' attribute { name: 'value_int' type: INT i: 2 } } "
+      "node { op_type: 'Constant' output: 'last' attribute { name: 'value_int' type: INT i: -1 } } "
       "node { op_type: 'SplitToSequence' name: 'parts' input: 'x' input: 'two' output: 'p' } "
-      "node { op_type: 'SequenceAt' name: 'at' input: 'p' input: 'two' output: 'y' }");
+      "node { op_type: 'SequenceAt' name: 'at' input: 'p' input: 'last' output: 'y' }");
   EXPECT_THAT(Error(graph), AllOf(HasSubstr("'parts' (SplitToSequence)"), HasSubstr("'at'")));
   EXPECT_THAT(Error(absl::StrReplaceAll(graph, {{"i: 2", "i: 1"}})), Not(HasSubstr("parts")));
+  EXPECT_THAT(Error(absl::StrReplaceAll(graph, {{"i: -1", "i: 1"}})), Not(HasSubstr("parts")));
 }
 
 // Every reader of a list gets the names of its elements: a small file must not ask for gigabytes.

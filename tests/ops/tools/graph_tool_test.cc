@@ -274,6 +274,27 @@ TEST(GraphTool, BenchRunsEveryCombination) {
   ExpectFailure(Tool({"bench", SumPath(), "--batch", "1073741824"}), 1, "would be too large");
 }
 
+// States [layers, rows, width] have as many rows as the token: their second axis is not a length.
+TEST(GraphTool, BenchCountsTheRowsOfStates) {
+  const std::string decoder = absl::StrCat(
+      BEAMWRIGHT_SOURCE_DIR, "/tests/e2e/exports/layered_lstm/torchscript/decoder.onnx");
+  const Outcome outcome = Tool({"bench", decoder, "--batch", "3", "--seconds", "0"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+}
+
+TEST(GraphTool, BenchTakesInputsFromAFile) {
+  const std::string inputs = TempPath("bench.npz");
+  const Outcome saved = testing_tools::RunProgram(
+      {BEAMWRIGHT_NUMPY_PYTHON, "-c",
+       absl::StrCat("import numpy as np\nnp.savez('", inputs,
+                    "', a=np.ones((2, 2), 'f4'), b=np.ones((2, 2), 'f4'))")});
+  ASSERT_EQ(saved.exit_code, 0) << saved.errors;
+  ExpectFailure(Tool({"bench", SumPath(), "--inputs", inputs, "--batch", "1"}), 2, "--inputs");
+  ExpectFailure(Tool({"bench", SumPath(), "--inputs", "/nonexistent.npz"}), 1, "nonexistent");
+  const Outcome outcome = Tool({"bench", SumPath(), "--inputs", inputs, "--seconds", "0"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+}
+
 // docs/operators.md ends with the table that the program prints, and `show` tells scopes in loop
 // bodies.
 TEST(GraphTool, DocumentsEveryOperator) {

@@ -137,3 +137,23 @@ def parts_of_one_by_default(b):
         b.node("SequenceAt", parts, b.input((), dtype="i8", low=0, high=1)),
         b.node("SequenceLength", parts),
     ]
+
+
+@suite.case(opset=[11, 17], axis=[0, -1])
+def parts_of_told_lengths(b, axis):
+    """Flat states that a step takes apart: DeepFilterNet's exports."""
+    x = b.input((6, 4)) if axis == 0 else b.input((4, 6), (2, 6))
+    parts = b.node("SplitToSequence", x, b.constant(np.array([1, 3, 2], np.int64)), axis=axis)
+    return [
+        b.node("SequenceAt", parts, b.integers(1)),
+        b.node("SequenceAt", parts, b.integers(-1)),
+        b.node("SequenceLength", parts),
+        b.node("ConcatFromSequence", parts, axis=axis),
+    ]
+
+
+@suite.case(opset=[11, 17], at=[0, 1])
+def chunks_of_a_known_length(b, at):
+    """torch.Tensor.split with a number: the last part may be shorter."""
+    parts = b.node("SplitToSequence", b.input((3, 7), (3, 6)), b.integers(3), axis=1)
+    return b.node("SequenceAt", parts, b.integers(at))
