@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 
+#include "ops/kernels/integer_convolution.h"
 #include "ops/kernels/onednn_convolution.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/rows.h"
@@ -193,8 +195,13 @@ absl::StatusOr<ConvolutionGeometry> GeometryOf(const ConvolutionOptions& options
 
 class ConvolutionKernel final : public Kernel {
  public:
-  ConvolutionKernel(ConvolutionOptions options, bool constant_filter)
-      : options_(std::move(options)), constant_filter_(constant_filter) {}
+  // constant_filter: null if it is not known.
+  ConvolutionKernel(ConvolutionOptions options, const Tensor* constant_filter)
+      : options_(std::move(options)), constant_filter_(constant_filter != nullptr) {
+    if (constant_filter_ && constant_filter->dtype() == DType::kI32) {
+      integers_.emplace(*constant_filter, options_.grouped);
+    }
+  }
 
   absl::Status Run(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                    absl::Span<Tensor> outputs) const override {
@@ -218,6 +225,9 @@ class ConvolutionKernel final : public Kernel {
       return absl::OkStatus();
     }
     if (data.dtype() == DType::kI32) {
+      if (integers_.has_value() && RunExactly(context, geometry, work, data, output)) {
+        return absl::OkStatus();
+      }
       ConvolveAll<int32_t>(geometry, context.num_threads, work, data, filter, output);
       return absl::OkStatus();
     }
@@ -241,14 +251,31 @@ class ConvolutionKernel final : public Kernel {
   }
 
  private:
+  // False: some item's values are too large.
+  bool RunExactly(const ExecutionContext& context, const ConvolutionGeometry& geometry,
+                  int64_t work, const Tensor& data, Tensor& output) const {
+    const int64_t items = data.dim(0);
+    std::atomic<bool> failed = false;
+    ParallelFor(context.num_threads, items, work, [&](int64_t item) {
+      if (!failed && !integers_->Run(
+                         geometry, data.data<int32_t>() + item * (data.num_elements() / items),
+                         output.mutable_data<int32_t>() + item * (output.num_elements() / items))) {
+        failed = true;
+      }
+    });
+    return !failed;
+  }
+
   const ConvolutionOptions options_;
   const bool constant_filter_;
+  std::optional<IntegerConvolution> integers_;
   mutable OneDnnConvolutions onednn_;
 };
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeConvolution(const KernelRequest& request) {
   BW_ASSIGN_OR_RETURN(ConvolutionOptions options, ConvolutionOp::Parse(request.node));
-  const bool constant_filter = request.inputs.size() == 2 && request.inputs[1].value != nullptr;
+  const Tensor* const constant_filter =
+      request.inputs.size() == 2 ? request.inputs[1].value : nullptr;
   return std::make_unique<ConvolutionKernel>(std::move(options), constant_filter);
 }
 

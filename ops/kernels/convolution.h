@@ -1,6 +1,6 @@
 // Convolution-1 and GroupConvolution-1, and their transposes ConvolutionBackpropData-1 and
 // GroupConvolutionBackpropData-1, over one to three spatial axes: f32 and f64, f16 and bf16 in f32;
-// the first two also i32, which wraps.
+// the first two also i32, which wraps (in f32 where that is exact, integer_convolution.h).
 // Attributes strides, dilations, pads_begin, pads_end, auto_pad.
 //
 // A constant f32 filter runs in oneDNN, item by item; everything else in loops that add in the

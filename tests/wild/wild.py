@@ -167,7 +167,7 @@ def batching(program, path):
         for start in ("as an encoder: sources are encoded one at a time, because ", "its rows one at a time, because "):
             if start in line:
                 return line.split(start, 1)[1]
-    return "not asked: it takes no single source"
+    return "not asked: it has several inputs"
 
 
 def run_openvino(path, given, made):
@@ -249,7 +249,8 @@ def line_of(row, known):
     if row["loads"] == "no":
         return f"| {row['name']} | {row['package']} | {row['operators']} | no: {known or row['why'][:160]} | | | | |"
     agrees = "yes" if row["agrees"] else f"no ({row['error']:.1g}){': ' + known if known else ''}"
-    batched = row["batched"] if row["batched"] in ("yes",) else f"no: {row['batched']}"
+    asked = row["batched"] != "yes" and not row["batched"].startswith("not asked")
+    batched = f"no: {row['batched']}" if asked else row["batched"]
     return (
         f"| {row['name']} | {row['package']} | {row['operators']} | yes | {agrees} | {row['openvino']} | "
         f"{batched.replace('|', '/')} | {row['ratio']:.2f} |"

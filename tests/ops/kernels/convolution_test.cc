@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "ops/kernels/onednn_convolution.h"
 #include "tests/ops/kernels/onnx_vectors.h"
@@ -59,8 +60,9 @@ Problem RandomProblem(Random& random, size_t rank) {
 
 // out[n, oc, o] = sum over ic, k of in[n, ic, o * stride - begin + k * dilation] * filter[oc, ic,
 // k]
-std::vector<double> Naive(const Problem& p, const std::vector<float>& in,
-                          const std::vector<float>& filter) {
+template <typename T>
+std::vector<double> Naive(const Problem& p, const std::vector<T>& in,
+                          const std::vector<T>& filter) {
   const size_t rank = p.extents.size();
   List outs;
   for (size_t i = 0; i < rank; ++i) {
@@ -93,9 +95,10 @@ std::vector<double> Naive(const Problem& p, const std::vector<float>& in,
             }
             if (!inside) continue;
             const int64_t channel = oc / p.out * p.in + ic;
-            sum += double{in[static_cast<size_t>(
-                       (n * p.groups * p.in + channel) * product(p.extents) + at)]} *
-                   filter[static_cast<size_t>((oc * p.in + ic) * product(p.kernel) + k)];
+            sum += static_cast<double>(in[static_cast<size_t>(
+                       (n * p.groups * p.in + channel) * product(p.extents) + at)]) *
+                   static_cast<double>(
+                       filter[static_cast<size_t>((oc * p.in + ic) * product(p.kernel) + k)]);
           }
         }
         result.push_back(sum);
@@ -116,6 +119,53 @@ TEST(Convolution, EqualsNestedLoops) {
     ASSERT_EQ(static_cast<size_t>(out.num_elements()), expected.size());
     for (size_t i = 0; i < expected.size(); ++i) {
       ASSERT_NEAR(Floats(out)[i], expected[i], 1e-5) << "trial " << trial;
+    }
+  }
+}
+
+Tensor RandomIntegers(Random& random, const Shape& shape, int64_t least, int64_t most) {
+  Tensor tensor(DType::kI32, shape);
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    tensor.mutable_data<int32_t>()[i] = static_cast<int32_t>(random.Int(least, most));
+  }
+  return tensor;
+}
+
+// Quantised values in a few channels and in hundreds, whose sums f32 does not hold at once; values
+// too large for it at all, whose sums wrap; and one such value alone among small ones.
+TEST(Convolution, IntegersAreExactWhateverTheirSize) {
+  Random random(3);
+  for (int trial = 0; trial < 60; ++trial) {
+    Problem p = RandomProblem(random, static_cast<size_t>(trial % 2 + 1));
+    p.constant = trial % 5 != 4;
+    const bool wide = trial % 4 == 1;
+    if (wide) {
+      p.groups = trial % 8 == 1 ? 1 : 2;
+      p.in = random.Int(200, 700);
+      p.out = random.Int(1, 3);
+      p.items = 1;
+    }
+    const bool large = trial % 4 == 2;
+    // Of one sign, so that sums grow.
+    const int64_t most = large ? 1 << 22 : 255;
+    Tensor data = RandomIntegers(random, p.DataShape(), wide ? 200 : -most, most);
+    const int64_t most_weight = large ? 1 << 9 : 127;
+    const Tensor filter =
+        RandomIntegers(random, p.FilterShape(), wide ? 100 : -most_weight, most_weight);
+    if (trial % 4 == 3) {
+      data.mutable_data<int32_t>()[data.num_elements() - 1] = std::numeric_limits<int32_t>::min();
+    }
+    const Tensor out = RunOne(p.ToCall(data, filter));
+    const auto elements = [](const Tensor& tensor) {
+      return std::vector<int32_t>(tensor.data<int32_t>(),
+                                  tensor.data<int32_t>() + tensor.num_elements());
+    };
+    const std::vector<double> expected = Naive(p, elements(data), elements(filter));
+    const std::vector<int32_t> got = elements(out);
+    ASSERT_EQ(static_cast<size_t>(out.num_elements()), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_EQ(got[i], static_cast<int32_t>(static_cast<int64_t>(expected[i])))
+          << "trial " << trial;
     }
   }
 }
