@@ -117,6 +117,8 @@ class Folder {
       FoldLoop(index, node);
     } else if (node.op == "Reshape" || node.op == "Broadcast") {
       FoldTarget(index, node, folded);
+    } else if (node.op == "ReverseSequence") {
+      FoldReversal(index, node, folded);
     }
     if (node.outputs.size() == 1 && node.loop == nullptr && node.branches == nullptr) {
       FoldNumbers(index, node);
@@ -179,6 +181,33 @@ class Folder {
     changed_ = true;
   }
 
+  // tf2onnx writes the reversal of a whole axis, as bidirectional layers of Keras have it, with a
+  // length for each row. One length for each row is a part of it: another number is an error.
+  void FoldReversal(int index, Node& node, Graph& folded) {
+    const std::optional<std::vector<Extent>>& shape = Input(index, 0).shape;
+    const ValueExtents& lengths = Input(index, 1);
+    if (!shape.has_value() || !lengths.shape.has_value() || lengths.shape->size() != 1) {
+      return;
+    }
+    const auto axis_of = [&](const char* name, int64_t fallback) {
+      const int64_t given = node.attributes.Int(name, fallback).value_or(fallback);
+      return given < 0 ? given + static_cast<int64_t>(shape->size()) : given;
+    };
+    const int64_t time = axis_of("seq_axis", 1);
+    const int64_t batch = axis_of("batch_axis", 0);
+    const auto rank = static_cast<int64_t>(shape->size());
+    if (time < 0 || time >= rank || batch < 0 || batch >= rank ||
+        !AreAll(lengths, (*shape)[static_cast<size_t>(time)]) ||
+        !IsExtentAt(shape, static_cast<size_t>(batch), lengths.shape->front())) {
+      return;
+    }
+    node.op = "Reverse";
+    node.attributes = Attributes();
+    node.attributes.Set("mode", std::string("index"));
+    node.inputs[1] = AppendInts(folded, node.name, {time});
+    changed_ = true;
+  }
+
   void FoldLoop(int index, Node& node) {
     const Extents* inside = extents_.body(index);
     if (inside == nullptr) {
@@ -201,6 +230,14 @@ class Folder {
       node.loop = std::move(loop);
       changed_ = true;
     }
+  }
+
+  static bool AreAll(const ValueExtents& lengths, const Extent& time) {
+    return lengths.all.has_value()
+               ? *lengths.all == time
+               : lengths.elements.has_value() &&
+                     std::all_of(lengths.elements->begin(), lengths.elements->end(),
+                                 [&](const Extent& length) { return length == time; });
   }
 
   // Whether each item of the batch is as long as the sliced axis. One length for each item is a
@@ -230,13 +267,7 @@ class Folder {
         return false;
       }
       const Extent& time = (*input.shape)[axis];
-      const bool whole =
-          lengths.all.has_value()
-              ? *lengths.all == time
-              : lengths.elements.has_value() &&
-                    std::all_of(lengths.elements->begin(), lengths.elements->end(),
-                                [&](const Extent& length) { return length == time; });
-      if (!whole) {
+      if (!AreAll(lengths, time)) {
         return false;
       }
       // A sequence of one step is what a step graph makes of its token; rows of tokens and of

@@ -8,7 +8,8 @@
 // * a Slice that takes all of its data goes;
 // * so do the indices of a MaxPool that nothing reads;
 // * the branch of an If that is taken, where that is known, takes the If's place;
-// * sequences whose lengths are proven to be the whole time axis lose their lengths;
+// * sequences whose lengths are proven to be the whole time axis lose their lengths, and so do
+//   reversals;
 // * for a search, a batch of 1 that Parameters declare and Reshapes write is opened to any number
 // of
 //   rows: what the graph computes of one row, it computes of each.

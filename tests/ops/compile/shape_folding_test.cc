@@ -234,6 +234,36 @@ TEST(FoldShapes, ExtentsArePickedByWhetherTheyAreMinusOne) {
   }
 }
 
+// What tf2onnx makes of Keras' bidirectional layers. A length of another axis, or of a part, stays.
+TEST(FoldShapes, ReversalsOfTheWholeAxisNeedNoLengths) {
+  for (const bool time_first : {true, false}) {
+    const int64_t time = time_first ? 0 : 1;
+    for (const int64_t length_of : {0, 1}) {
+      for (const int64_t less : {0, 1}) {
+        GraphBuilder graph;
+        const Value x = graph.Parameter("x", DType::kF32, {-1, -1, kWidth});
+        const Value extent = Extent(graph, x, length_of, true);
+        const Value length =
+            less > 0 ? graph.Add("Subtract", {extent, graph.Ints({less})}) : extent;
+        const Value lengths = graph.Add("Broadcast", {length, Extent(graph, x, 1 - time, true)},
+                                        {{"mode", std::string("bidirectional")}});
+        graph.Result("r", graph.Add("ReverseSequence", {x, lengths},
+                                    {{"batch_axis", 1 - time}, {"seq_axis", time}}));
+        const Graph built = graph.Build();
+        const Folded folded = Fold(built);
+        const bool whole = length_of == time && less == 0;
+        EXPECT_EQ(std::any_of(folded.graph.nodes.begin(), folded.graph.nodes.end(),
+                              [](const Node& node) { return node.op == "ReverseSequence"; }),
+                  !whole);
+        ExpectSame(built, folded.graph, {RandomFloats({3, 3, kWidth}, 1)});
+        if (whole) {
+          ExpectSame(built, folded.graph, {RandomFloats({2, 5, kWidth}, 1)});
+        }
+      }
+    }
+  }
+}
+
 // An integer that a request gives may be -1, or may not.
 TEST(FoldShapes, WhatIsGivenMayBeMinusOne) {
   GraphBuilder graph;
