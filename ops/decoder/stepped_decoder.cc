@@ -10,6 +10,7 @@
 #include "ops/base/status.h"
 #include "ops/compile/item_scales.h"
 #include "ops/decoder/decoder_form.h"
+#include "ops/decoder/one_hot.h"
 #include "ops/decoder/split_projection.h"
 #include "ops/decoder/step_form.h"
 #include "ops/graph/rewrite.h"
@@ -404,6 +405,12 @@ class DecoderCompiler {
 
 absl::Status CompileDecoder(Graph graph, const DecoderPorts& ports, const DecoderOptions& options,
                             SteppedDecoder& decoder) {
+  for (const int parameter : graph.parameters) {
+    if (PortName(graph, parameter) == ports.token_input && OneHotTokens(graph, parameter) > 0) {
+      TakeIds(graph, parameter);
+      break;
+    }
+  }
   return DecoderCompiler(std::move(graph), ports, options, decoder).Run();
 }
 

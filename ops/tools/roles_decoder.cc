@@ -5,7 +5,10 @@
 #include "absl/strings/strip.h"
 #include "ops/base/status.h"
 #include "ops/compile/program.h"
+#include "ops/decoder/one_hot.h"
+#include "ops/graph/inference.h"
 #include "ops/graph/trace.h"
+#include "ops/loop/operators.h"
 #include "ops/tools/decoder_guess.h"
 #include "ops/tools/name_stem.h"
 
@@ -100,7 +103,9 @@ class DecoderGuesser {
     const Ports ids = Where(guess_.inputs, is_id);
     if (ids.empty()) {
       return Invalid("the decoder has no i64 or i32 input to read tokens from; it has ",
-                     Listing(guess_.inputs));
+                     Listing(guess_.inputs),
+                     ". One that takes them one-hot is known by the target's vocabulary, or by "
+                     "--token-input");
     }
     Ports left = Where(ids, [&](const Port& port) {
       return !guess_.IsEncoderOutput(port) &&
@@ -260,11 +265,41 @@ class DecoderGuesser {
   DecoderGuess& guess_;
 };
 
+// A graph without integers may take its tokens one-hot: as the only input of floats that is as wide
+// as the target's vocabulary, and no result of the encoder.
+absl::Status TakeOneHotTokens(Graph& decoder, const Graph* encoder, const RoleHints& hints,
+                              std::vector<std::string>& reasons) {
+  const Ports encoded = encoder == nullptr ? Ports() : OutputPorts(*encoder);
+  Ports found;
+  for (const Port& port : InputPorts(decoder)) {
+    const bool told = port.name == hints.token_input;
+    if (IsInteger(port.info.dtype) && (told || hints.token_input.empty())) {
+      return absl::OkStatus();
+    }
+    const int64_t tokens = OneHotTokens(decoder, port.node);
+    const bool fits = hints.token_input.empty() && tokens == hints.target_ids &&
+                      FindPort(encoded, port.name) == nullptr;
+    if (tokens > 0 && (told || fits)) {
+      found.push_back(port);
+    }
+  }
+  if (found.size() != 1) {
+    return absl::OkStatus();
+  }
+  reasons.push_back(absl::StrCat("tokens are one-hot: '", found[0].name,
+                                 "' has one float for each of ",
+                                 OneHotTokens(decoder, found[0].node), " tokens of the target"));
+  TakeIds(decoder, found[0].node);
+  return InferGraph(decoder, Operators()).status();
+}
+
 }  // namespace
 
-absl::StatusOr<DecoderRoles> GuessDecoderRoles(const Graph& decoder, const Graph* encoder,
+absl::StatusOr<DecoderRoles> GuessDecoderRoles(const Graph& file, const Graph* encoder,
                                                const RoleHints& hints,
                                                std::vector<std::string>& reasons) {
+  Graph decoder = file;
+  BW_RETURN_IF_ERROR(TakeOneHotTokens(decoder, encoder, hints, reasons));
   const Ports inputs = InputPorts(decoder);
   const auto is_initial = [&](const Port& port) {
     return absl::EndsWith(port.name, kInitialSuffix) &&

@@ -10,7 +10,8 @@ namespace beamwright::ops {
 namespace {
 
 // The encoder's result for an input: of its name, of a name alike, or the only one that fits and
-// that no other input of this type and shape could claim. Empty: none.
+// that no other input of this type and shape could claim; where there are as many results as
+// inputs, the one at its place among them. Empty: none.
 std::string EncoderOutputFor(const DecoderGuess& guess, const Port& input, std::string& why) {
   const Port* const named = FindPort(guess.encoder_outputs, input.name);
   if (named != nullptr && Fits(named->info, input.info)) {
@@ -39,6 +40,16 @@ std::string EncoderOutputFor(const DecoderGuess& guess, const Port& input, std::
     why = absl::StrCat("the encoder's result '", open[0].name,
                        "', by type and shape alone; check this");
     return open[0].name;
+  }
+  // Keras' layers give their states as 'lstm' and 'lstm_1', and take them as 'input_3' and
+  // 'input_4'.
+  const auto own = std::find_if(rivals.begin(), rivals.end(),
+                                [&](const Port& port) { return port.name == input.name; });
+  if (open.size() == rivals.size() && own != rivals.end()) {
+    const Port& result = open[static_cast<size_t>(own - rivals.begin())];
+    why = absl::StrCat("the encoder's result '", result.name,
+                       "', by the order of those alike alone; check this");
+    return result.name;
   }
   return "";
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
+#include "ops/decoder/one_hot.h"
 #include "ops/graph/trace.h"
 #include "server/engine/model/decoder_inputs.h"
 #include "server/engine/model/self_check.h"
@@ -134,6 +135,11 @@ absl::StatusOr<std::unique_ptr<EncoderPart>> CompileEncoder(ops::Graph graph,
                                                             const DecodeModel::Parts& model) {
   auto encoder = std::make_unique<EncoderPart>();
   BW_RETURN_IF_ERROR(FindEncoderInputs(graph, config, *encoder));
+  // Text comes as ids; an encoder that takes them one-hot gets them so.
+  const int source = graph.parameters[static_cast<size_t>(encoder->input)];
+  if (model.source->size() > 0 && ops::OneHotTokens(graph, source) == model.source->size()) {
+    ops::TakeIds(graph, source);
+  }
   encoder->length_kind = config.length_kind();
   ops::RowInputs rows{encoder->input, -1};
   if (config.length_kind() == v1::LENGTH_INPUT_LENGTHS) {

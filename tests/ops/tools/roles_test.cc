@@ -249,6 +249,27 @@ TEST(Roles, NoIntegerInput) {
               AllOf(HasSubstr("no i64 or i32 input"), HasSubstr("'h' f32[?, 8]")));
 }
 
+// As wide as the target's vocabulary, which a state may be as well.
+TEST(Roles, TokensMayBeOneHot) {
+  StepBuilder step;
+  const Value token = step.Input("input_2", DType::kF32, {-1, 20});
+  step.Output("h_out", step.Input("h", DType::kF32, {-1, 8}));
+  step.Output("logits", token);
+  const Graph graph = step.Build();
+  RoleHints hints;
+  hints.target_ids = 20;
+  const auto roles = Guess(graph, hints);
+  ASSERT_TRUE(roles.ok()) << roles.status();
+  EXPECT_EQ(roles->token_input, "input_2");
+  EXPECT_EQ(roles->logits_output, "logits");
+  hints.target_ids = 21;
+  EXPECT_FALSE(Guess(graph, hints).ok());
+  hints.target_ids = -1;
+  hints.token_input = "input_2";
+  const auto told = Guess(graph, hints);
+  EXPECT_TRUE(told.ok()) << told.status();
+}
+
 TEST(Roles, SeveralIntegerInputs) {
   for (const bool named : {true, false}) {
     StepBuilder step;

@@ -1,0 +1,22 @@
+// Tokens that a graph takes one-hot, as Keras' sequence-to-sequence examples have them: floats
+// [rows, .., tokens] with a one at the token. A search and a tokeniser speak of ids.
+#ifndef BEAMWRIGHT_OPS_DECODER_ONE_HOT_H_
+#define BEAMWRIGHT_OPS_DECODER_ONE_HOT_H_
+
+#include <cstdint>
+
+#include "ops/graph/graph.h"
+
+namespace beamwright::ops {
+
+// The number of tokens that a Parameter may take one-hot: the extent of its last axis. 0: it takes
+// none so, for it is not of floats, or its shape or that extent is not known.
+int64_t OneHotTokens(const Graph& graph, int parameter);
+
+// Makes that Parameter (node index) take ids, i64 without the last axis. The rest of the graph
+// reads what it read before. Node indices change; those of graph.parameters keep their order.
+void TakeIds(Graph& graph, int parameter);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_DECODER_ONE_HOT_H_
