@@ -309,8 +309,11 @@ class Initialiser {
       return pairs_.empty() ? absl::OkStatus()
                             : Invalid("--pairs: needs an encoder and a bundle that is complete");
     }
-    BW_ASSIGN_OR_RETURN(const model::Bundle bundle, model::LoadBundle(options_.out));
-    FramingChoices choices = UsualFramings(bundle);
+    const absl::StatusOr<model::Bundle> bundle = model::LoadBundle(options_.out);
+    if (!bundle.ok()) {
+      return absl::OkStatus();  // Try says so
+    }
+    FramingChoices choices = UsualFramings(*bundle);
     Keep(options_.special.source_begin, choices.source_begins);
     Keep(options_.special.source_end, choices.source_ends);
     if (!options_.special.begin.empty()) {
@@ -321,7 +324,7 @@ class Initialiser {
       return absl::OkStatus();
     }
     const absl::StatusOr<FramingFound> found =
-        FindFraming(bundle, files_[config_.source().vocabulary()],
+        FindFraming(*bundle, files_[config_.source().vocabulary()],
                     files_[config_.target().vocabulary()], choices, pairs_);
     if (!found.ok()) {
       return Annotate(
