@@ -15,6 +15,7 @@
 #include "ops/graph/inference.h"
 #include "ops/import/graph_file.h"
 #include "ops/loop/operators.h"
+#include "ops/tools/frozen_reshape.h"
 #include "ops/tools/printable.h"
 #include "ops/tools/replay.h"
 #include "tools/bundle_folder.h"
@@ -221,7 +222,7 @@ class Initialiser {
     BW_RETURN_IF_ERROR(Write());
     Print("note    ", FixedExtents(encoder, *config_.mutable_encoder(), decoder, *roles));
     BW_RETURN_IF_ERROR(Frame());
-    return Try();
+    return Try(decoder);
   }
 
  private:
@@ -342,7 +343,7 @@ class Initialiser {
   }
 
   // As the server does, before anybody is told to serve it.
-  absl::Status Try() {
+  absl::Status Try(const Graph& decoder) {
     const std::string serve =
         absl::StrCat("beamwright-server --model-path ", Printable(options_.out), "\n");
     if (const std::vector<std::string> questions = OpenQuestions(config_); !questions.empty()) {
@@ -352,8 +353,10 @@ class Initialiser {
     }
     const auto model = TryBundle(options_.out, "");
     if (!model.ok()) {
+      const std::string perhaps = ops::FrozenReshape(decoder);
       return absl::FailedPreconditionError(absl::StrCat(
-          "'", options_.out, "' is written, but a server refuses it: ", model.status().message()));
+          "'", options_.out, "' is written, but a server refuses it: ", model.status().message(),
+          perhaps.empty() ? "" : "; perhaps because ", perhaps));
     }
     output_ << "tried   it loads, and decodes a made-up source\n";
     Print("found   ", FactsOf(**model));

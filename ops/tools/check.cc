@@ -14,6 +14,7 @@
 #include "ops/loop/loop_body.h"
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
+#include "ops/tools/frozen_reshape.h"
 #include "ops/tools/ports.h"
 #include "ops/tools/printable.h"
 #include "ops/tools/roles.h"
@@ -35,6 +36,7 @@ StepFinding FindingOf(const SteppedDecoder& decoder) {
   }
   const RowPlan& plan = body.plan();
   finding.row_by_row = plan.separable ? "" : plan.reason;
+  finding.perhaps = plan.separable ? "" : FrozenReshape(decoder.decoder);
   finding.instructions = static_cast<int>(plan.per_request.size());
   for (size_t i = 0; plan.separable && i < plan.per_request.size(); ++i) {
     if (plan.per_request[i]) {
@@ -112,6 +114,9 @@ void AppendStep(const StepFinding& step, const std::string& margin, std::string&
                     step.instructions,
                     " instructions run R times a step, instead of once over R "
                     "rows; answers are the same\n");
+    if (!step.perhaps.empty()) {
+      absl::StrAppend(&text, margin, "  perhaps because ", Printable(step.perhaps), "\n");
+    }
     return;
   }
   absl::StrAppend(&text, "the rows of all requests together\n", margin, "  ", step.instructions,

@@ -21,6 +21,8 @@ struct StepFinding {
   std::vector<std::string> once_per_request;
   // Empty: the rows of all requests run together. Else why they run one at a time.
   std::string row_by_row;
+  // Then what may be the cause; empty: not known.
+  std::string perhaps;
   // Of the instructions those that run request by request, where rows run together.
   std::vector<std::string> per_request;
 };
