@@ -89,7 +89,8 @@ endfunction()
 function(beamwright_program name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
   beamwright_prefer_archives()
-  add_executable(${name} ${arg_SOURCES})
+  # Tests run programs under ThreadSanitizer as well.
+  add_executable(${name} ${arg_SOURCES} ${BEAMWRIGHT_TEST_SOURCES})
   target_link_libraries(${name} PRIVATE beamwright_flags ${arg_DEPS})
 endfunction()
 
