@@ -120,7 +120,7 @@ def test_targets(nobody):
         ({"timeout": 0}, "above 0 seconds"),
         ({"connections": 0}, r"connections: 0 is outside \[1, 64\]"),
         ({"max_attempts": 6}, r"outside \[1, 5\]"),
-        ({"keepalive": 1}, r"outside \[10, 86400\]"),
+        ({"keepalive": 1}, r"outside \[2, 86400\]"),
         ({"max_receive_bytes": 0}, "outside"),
         ({"tls_cert": b"x"}, "give both or neither"),
         ({"token": "two words"}, "one word"),

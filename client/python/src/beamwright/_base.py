@@ -36,6 +36,7 @@ class BaseClient:
         connections: int = 1,
         max_attempts: int = 3,
         retry_when_full: bool = False,
+        service_config: Mapping[str, Any] | Path | None = None,
         keepalive: float = 60.0,
         max_receive_bytes: int = 64 << 20,
     ) -> None:
@@ -66,7 +67,11 @@ class BaseClient:
                 to 1 s apart or as long as the server asks for.
             retry_when_full: Try again as well when the server's queue is full, after the wait that it
                 names.
-            keepalive: Seconds between pings of a connection with calls in flight, 10 to 86400.
+            service_config: A gRPC service config, as a mapping or a file (JSON), that takes the place of
+                balancing and retries as set here, such as those in deploy/grpc for a fleet: max_attempts
+                and retry_when_full then count only for single sources of decode_many.
+            keepalive: Seconds between pings of a connection with calls in flight, 2 to 86400. A server
+                that does not answer one within as long again, 20 s at most, is given up.
             max_receive_bytes: The largest answer that is taken.
 
         Without an address, what else is left out is read from BEAMWRIGHT_TLS, BEAMWRIGHT_TLS_CA,
@@ -89,6 +94,7 @@ class BaseClient:
             connections=connections,
             max_attempts=max_attempts,
             retry_when_full=retry_when_full,
+            service_config=service_config,
             keepalive=keepalive,
             max_receive_bytes=max_receive_bytes,
         )

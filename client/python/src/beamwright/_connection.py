@@ -53,7 +53,7 @@ def is_local(address: str) -> bool:
     )
 
 
-def _pem(value: str | os.PathLike[str] | bytes | None, argument: str) -> bytes | None:
+def _content(value: str | os.PathLike[str] | bytes | None, argument: str) -> bytes | None:
     """A file's content, or the bytes themselves."""
     if value is None or isinstance(value, bytes):
         return value
@@ -67,13 +67,34 @@ def _bearer(token: str | None, token_file: str | os.PathLike[str] | None) -> str
     if token is not None and token_file is not None:
         raise invalid("token", "token and token_file exclude each other")
     if token_file is not None:
-        token = (_pem(token_file, "token_file") or b"").decode("ascii", "replace")
+        token = (_content(token_file, "token_file") or b"").decode("ascii", "replace")
     if token is None:
         return None
     token = token.strip()
     if not re.fullmatch(r"[\x21-\x7e]+", token):
         raise invalid("token", "a token is one word of printable ASCII")
     return token
+
+
+def _service_config(value: Mapping[str, Any] | str | os.PathLike[str] | None) -> str | None:
+    """A gRPC service config as JSON text, of a mapping or a file."""
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        if not isinstance(value, (str, os.PathLike)):
+            raise ArgumentTypeError(
+                f"service_config is {type(value).__name__}; a mapping or the path of a file is expected"
+            )
+        try:
+            value = json.loads(_content(value, "service_config") or b"")
+        except ValueError as error:
+            raise invalid("service_config", f"not JSON: {error}") from None
+        if not isinstance(value, Mapping):
+            raise invalid("service_config", "not a JSON object")
+    try:
+        return json.dumps(dict(value))
+    except (TypeError, ValueError) as error:
+        raise invalid("service_config", f"cannot be written as JSON: {error}") from None
 
 
 def _within(argument: str, value: Any, low: float, high: float, whole: bool = True) -> Any:
@@ -113,6 +134,7 @@ class Settings:
         connections: int,
         max_attempts: int,
         retry_when_full: bool,
+        service_config: Mapping[str, Any] | str | os.PathLike[str] | None,
         keepalive: float,
         max_receive_bytes: int,
     ) -> None:
@@ -133,15 +155,15 @@ class Settings:
         seconds(timeout, timeout)
         self.connections = _within("connections", connections, 1, 64)
         _within("max_attempts", max_attempts, 1, 5)
-        _within("keepalive", keepalive, 10, 86400, whole=False)
+        _within("keepalive", keepalive, 2, 86400, whole=False)
         _within("max_receive_bytes", max_receive_bytes, 1, 2**31 - 1)
         if (tls_cert is None) != (tls_key is None):
             raise invalid("tls_cert", "tls_cert and tls_key: give both or neither")
         self.tls = bool(tls or tls_ca or tls_cert)
         self._pems = (
-            _pem(tls_ca, "tls_ca"),
-            _pem(tls_key, "tls_key"),
-            _pem(tls_cert, "tls_cert"),
+            _content(tls_ca, "tls_ca"),
+            _content(tls_key, "tls_key"),
+            _content(tls_cert, "tls_cert"),
         )
         bearer = _bearer(token, token_file)
         if bearer and not self.tls and not is_local(self.address):
@@ -156,19 +178,24 @@ class Settings:
         self.max_attempts = max_attempts
         self.retried_codes = (Code.UNAVAILABLE, *([Code.RESOURCE_EXHAUSTED] if retry_when_full else []))
         self.options = self._channel_options(tls_server_name, keepalive, max_receive_bytes)
+        self.options += self._balancing(_service_config(service_config))
 
-    def _channel_options(
-        self,
-        tls_server_name: str | None,
-        keepalive: float,
-        max_receive_bytes: int,
-    ) -> list[tuple[str, Any]]:
+    def _balancing(self, service_config: str | None) -> list[tuple[str, Any]]:
+        """How calls are spread over addresses and tried again."""
+        if service_config is not None:
+            return [
+                ("grpc.service_config", service_config),
+                ("grpc.enable_retries", 1),
+                # gRPC's own name for it: `perAttemptRecvTimeout` is read only with this.
+                ("grpc.experimental.enable_hedging", 1),
+            ]
         # Decoding has no effect but its answer, so that trying again is safe. gRPC waits as long as
-        # the server asks for; the throttle keeps retries from drowning a server in trouble. Health
-        # is left out: it asks how things are now.
+        # the server asks for; the throttle keeps retries from drowning a server in trouble, and lets
+        # pass what a server that dies may have in flight. Health is left out: it asks how things are
+        # now.
         config: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
         if self.max_attempts > 1:
-            config["retryThrottling"] = {"maxTokens": 10, "tokenRatio": 0.1}
+            config["retryThrottling"] = {"maxTokens": 500, "tokenRatio": 0.1}
             config["methodConfig"] = [
                 {
                     "name": [
@@ -184,19 +211,31 @@ class Settings:
                     },
                 }
             ]
+        return [
+            ("grpc.service_config", json.dumps(config)),
+            ("grpc.enable_retries", int(self.max_attempts > 1)),
+        ]
+
+    def _channel_options(
+        self,
+        tls_server_name: str | None,
+        keepalive: float,
+        max_receive_bytes: int,
+    ) -> list[tuple[str, Any]]:
+        patience = int(min(keepalive, 20) * 1000)
         options: list[tuple[str, Any]] = [
             ("grpc.primary_user_agent", f"beamwright-python/{__version__}"),
             ("grpc.max_receive_message_length", max_receive_bytes),
             ("grpc.max_send_message_length", -1),
             ("grpc.keepalive_time_ms", int(keepalive * 1000)),
-            ("grpc.keepalive_timeout_ms", 20_000),
+            ("grpc.keepalive_timeout_ms", patience),
+            # Newer gRPC waits a minute for the answer to a ping, whatever is said above.
+            ("grpc.http2.ping_timeout_ms", patience),
             # A server that was down is found again quickly: gRPC's own waits grow to two minutes.
             ("grpc.max_reconnect_backoff_ms", 5_000),
             # Channels with equal arguments would share their connections.
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.enable_channelz", 0),
-            ("grpc.enable_retries", int(self.max_attempts > 1)),
-            ("grpc.service_config", json.dumps(config)),
         ]
         if is_local(self.address):
             options.append(("grpc.enable_http_proxy", 0))
