@@ -37,6 +37,8 @@ ALLOWED = {
     # Errors as data, below all that makes one.
     "server/status": ["ops/base", "proto"],
     "server/search": ["ops/base"],
+    # Searches over frames use the plain parts of the search over tokens: processors, tries, scorers' weights.
+    "server/search/frames": ["ops/base", "server/search"],
     "server/fusion": ["ops/base"],
     "server/model": [*OPS_GRAPH, "ops/import", "proto", "server/status", "server/model/sentencepiece"],
     "server/model/sentencepiece": [],
