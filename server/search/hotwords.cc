@@ -73,6 +73,14 @@ double Hotwords::Reward(int64_t node, int32_t token, float /*log_prob*/) const {
   return at(Next(node, token)).earned;
 }
 
+void Hotwords::AddContinuations(int64_t node, std::vector<int32_t>& tokens) const {
+  for (; node != 0; node = at(node).fallback) {
+    for (const Edge& edge : at(node).edges) {
+      tokens.push_back(edge.token);
+    }
+  }
+}
+
 void Hotwords::Apply(const RowView& row, RuleBuffer& rules) const {
   for (int64_t node = row.state;; node = at(node).fallback) {
     for (const Edge& edge : at(node).edges) {

@@ -26,6 +26,8 @@ class Hotwords final : public Processor {
   int64_t Next(int64_t node, int32_t token) const override;
   void Apply(const RowView& row, RuleBuffer& rules) const override;
   double Reward(int64_t node, int32_t token, float log_prob) const override;
+  double Promise(int64_t node) const override { return at(node).promise; }
+  void AddContinuations(int64_t node, std::vector<int32_t>& tokens) const override;
   bool gives_rewards() const override { return true; }
   double max_gain() const override { return max_gain_; }
 

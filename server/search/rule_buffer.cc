@@ -51,6 +51,16 @@ void RuleBuffer::Allow(absl::Span<const int32_t> tokens) {
   allowed_ = intersection_;
 }
 
+void RuleBuffer::AllowAlso(int32_t token) {
+  if (!has_allowed_ || std::binary_search(allowed_.begin(), allowed_.end(), token)) {
+    return;
+  }
+  scratch_.assign(allowed_.begin(), allowed_.end());
+  scratch_.insert(std::upper_bound(scratch_.begin(), scratch_.end(), token), token);
+  intersection_.swap(scratch_);
+  allowed_ = intersection_;
+}
+
 void RuleBuffer::AddBonus(int32_t token, float value) {
   if (!bonuses_.empty() && bonuses_[0].token == token) {  // it has mass already
     bonuses_[0].value += value;

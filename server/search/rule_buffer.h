@@ -24,6 +24,9 @@ class RuleBuffer {
   // Only these may be chosen, besides what earlier calls left: sets intersect. `tokens` ascending;
   // must live as long as the rules if it is the only set.
   void Allow(absl::Span<const int32_t> tokens);
+  // One more may be chosen, whatever Allow left: the blank of a search over frames. After the last
+  // Allow.
+  void AllowAlso(int32_t token);
   void SetTemperature(float temperature) { temperature_ = temperature; }
   // Adds `mass` to the token's probability, for its rank alone. At most once, before AddBonus.
   void AddMass(int32_t token, float mass) { bonuses_.push_back({token, 0, mass}); }
@@ -36,6 +39,11 @@ class RuleBuffer {
 
   // Views of this buffer, until it is changed or moved.
   RowRules View() const;
+
+  absl::Span<const LogitEdit> edits() const { return edits_; }
+  bool has_allowed() const { return has_allowed_; }
+  absl::Span<const int32_t> allowed() const { return allowed_; }
+  absl::Span<const RankBonus> bonuses() const { return bonuses_; }
 
  private:
   std::vector<LogitEdit> edits_;

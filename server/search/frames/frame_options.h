@@ -49,7 +49,9 @@ struct FrameOptions {
 
   int beam_size = 4;  // hypotheses kept, 1 to kMaxBeamSize; 1 is greedy search
   int n_best = 1;     // hypotheses returned, 1 to beam_size
-  // Labels that are tried of each hypothesis: the best by rank, 1 to vocabulary_size; 0: beam_size.
+  // Labels that are tried of each hypothesis, 1 to vocabulary_size: those of a row that masks leave
+  // whose log-probability, with what they gain as the beginning of a hotword, is largest. Besides,
+  // what goes on with a hotword that has begun is tried always. 0: beam_size.
   int expansion = 0;
   // Transducers: labels that a hypothesis emits in a frame at most, 1 to kMaxSymbolsPerFrame. The
   // last of them ends the frame without a blank. 1: Kang et al. 2022, "modified beam search".
@@ -104,20 +106,34 @@ class FramePlan {
   static absl::StatusOr<std::shared_ptr<const FramePlan>> Create(FrameOptions options);
 
   const FrameOptions& options() const { return options_; }
-  // In their order; pure functions of the labels.
+  // In their order, pure functions of the labels: masks, then (if there are any) hotwords.
   absl::Span<const std::unique_ptr<const Processor>> processors() const { return processors_; }
-  // Whether a processor reads more of a history than its own state and the number of labels.
+  absl::Span<const std::unique_ptr<const Processor>> masks() const {
+    return processors().subspan(0, processors_.size() - (has_hotwords() ? 1 : 0));
+  }
+  bool has_hotwords() const { return !options_.hotwords.empty(); }
+  // Null without hotwords.
+  const Processor* hotwords() const { return has_hotwords() ? processors_.back().get() : nullptr; }
+  // Whether what may follow depends on the labels before.
+  bool masks_histories() const { return masks_histories_; }
+  // Whether a mask reads more of a history than its own state and the number of labels.
   bool reads_labels() const { return reads_labels_; }
-  // Whether anything but the acoustic model ranks labels: hotwords, scorers, a reward.
-  bool ranks_labels() const { return ranks_labels_; }
+  // What no mask bars everywhere, ascending; without the blank.
+  absl::Span<const int32_t> open_labels() const { return open_labels_; }
+  // [vocabulary_size]: what labels gain as the beginning of a hotword; empty without hotwords.
+  absl::Span<const float> start_gains() const { return start_gains_; }
 
  private:
   explicit FramePlan(FrameOptions options);
+  void FindOpenLabels();
+  void FindStartGains();
 
   FrameOptions options_;
   std::vector<std::unique_ptr<const Processor>> processors_;
+  bool masks_histories_ = false;
   bool reads_labels_ = false;
-  bool ranks_labels_ = false;
+  std::vector<int32_t> open_labels_;
+  std::vector<float> start_gains_;
 };
 
 }  // namespace beamwright::search

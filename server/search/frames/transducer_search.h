@@ -36,7 +36,9 @@ struct FrameCandidates {
   // log-probability of -infinity is allowed (never chosen); one above 0 by at most kRoundedUp is 0.
   absl::Span<const int32_t> labels;
   absl::Span<const float> log_probs;
-  float blank_log_prob = 0;                    // watched[0] of the scan
+  // Log-probabilities of rules().watched: the blank's, then those of labels that are tried whatever
+  // their rank. They may be among `labels`, too.
+  absl::Span<const float> watched;
   absl::Span<const float> duration_log_probs;  // of options.durations, in their order
   const FusedRow* fused = nullptr;             // where there are scorers that come with rows
 };
@@ -63,9 +65,9 @@ class TransducerSearch final : public FrameSearch {
   int num_labels() const override;
   std::vector<FrameHypothesis> Results() const override;
 
-  // What the scan of each row must apply (one for each of rows()): bans, allowed labels and bonuses
-  // of the history, the temperature, and the blank as the one watched token. `added` is left to
-  // whoever has the scorers' rows. Views as rows().
+  // What the scan of each row must apply (one for each of rows()): bans and allowed labels of
+  // the history, the temperature, what hotwords add to ranks, and what is watched: the blank, and
+  // labels that go on with a hotword. Scorers do not choose what is tried. Views as rows().
   absl::Span<const RowRules> rules() const;
   // Candidates that a row's scan must give, the blank possibly among them; more do no harm.
   int candidates_per_row() const;

@@ -1,0 +1,56 @@
+// RankedLabels: which labels a CTC search tries of each prefix in a frame
+// (FrameOptions::expansion): the best that masks leave it, and those that go on with a hotword that
+// has begun.
+#ifndef BEAMWRIGHT_SERVER_SEARCH_FRAMES_RANKED_LABELS_H_
+#define BEAMWRIGHT_SERVER_SEARCH_FRAMES_RANKED_LABELS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "server/search/frames/frame_options.h"
+#include "server/search/frames/label_histories.h"
+#include "server/search/frames/log_prob_row.h"
+
+namespace beamwright::search {
+
+// One thread at a time. Frames allocate nothing once a frame has been ranked.
+class RankedLabels {
+ public:
+  // plan: outlives this.
+  explicit RankedLabels(const FramePlan& plan);
+
+  // The frame's row, which must live as long as Tried is asked. most_bans: labels that a prefix
+  // bars on its own at most.
+  void Rank(const LogProbRow& row, size_t most_bans);
+  // Labels to try behind `node`, which has a slot; none twice. View until the next call.
+  absl::Span<const int32_t> Tried(const LabelHistories& histories, int32_t node);
+
+ private:
+  struct Ranked {
+    double value = 0;
+    int32_t label = 0;
+  };
+  static bool Better(const Ranked& a, const Ranked& b) {
+    return a.value > b.value || (a.value == b.value && a.label < b.label);
+  }
+  bool IsOpen(int32_t label) const { return is_open_[static_cast<size_t>(label)]; }
+  // The `count` best of `labels`, in no order.
+  void Select(absl::Span<const int32_t> labels, size_t count, std::vector<Ranked>& best);
+  void TryMasked(const RuleBuffer& rules);
+  void TryContinuations(absl::Span<const int32_t> labels, const RuleBuffer* rules);
+
+  const FramePlan* plan_;
+  std::vector<bool> is_open_;
+  const LogProbRow* row_ = nullptr;
+  std::vector<Ranked> frame_;          // best first
+  std::vector<int32_t> frame_labels_;  // the first of them, as many as are tried
+  std::vector<Ranked> own_;
+  std::vector<int32_t> allowed_;
+  std::vector<int32_t> tried_;
+};
+
+}  // namespace beamwright::search
+
+#endif  // BEAMWRIGHT_SERVER_SEARCH_FRAMES_RANKED_LABELS_H_
