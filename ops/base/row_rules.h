@@ -6,7 +6,8 @@
 // -infinity); temperature (x / T). The log-sum-exp is taken over these values, so log-probabilities
 // are renormalised over what is allowed; with renormalize false it is taken before, over all that
 // is not excluded, and what the edits and the temperature make of the log-probabilities is the
-// answer. Then the rank bonus and what other scorers add (`added`) are added: they move a token's
+// answer; with temperature_first besides, it is taken over all x / T, and edits, bans and the allowed
+// set change what they bar alone. Then the rank bonus and what other scorers add (`added`) are added: they move a token's
 // rank, not its log-probability. A draw replaces the choice of the best by chance.
 #ifndef BEAMWRIGHT_OPS_BASE_ROW_RULES_H_
 #define BEAMWRIGHT_OPS_BASE_ROW_RULES_H_
@@ -66,6 +67,7 @@ struct RowRules {
   absl::Span<const RankBonus> bonuses;  // at most one per token
   absl::Span<const int32_t> watched;  // tokens whose log-probability is wanted whatever their rank
   bool renormalize = true;
+  bool temperature_first = false;  // only without renormalize
   RowDraw draw;
   // Empty, or for each token what its rank score gains; -infinity bars it. Not with a draw.
   absl::Span<const float> added;

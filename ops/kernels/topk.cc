@@ -116,9 +116,9 @@ void ToLogProbs(absl::Span<const float> maxima, std::vector<float>& values) {
 }
 
 // Log-probabilities of all that is not excluded, where the rules are to work on them.
-absl::Status NormaliseFirst(absl::Span<const LogitEdit> edits, RowScan& result) {
+absl::Status NormaliseFirst(const RowRules& rules, bool is_tempered, RowScan& result) {
   bool any = false;
-  for (const LogitEdit& edit : edits) {
+  for (const LogitEdit& edit : rules.edits) {
     BW_RETURN_IF_ERROR(CheckToken(edit.token, result.values.size(), "edits"));
     if (edit.kind == EditKind::kExclude) {
       result.values[static_cast<size_t>(edit.token)] = -kInfinity;
@@ -126,6 +126,14 @@ absl::Status NormaliseFirst(absl::Span<const LogitEdit> edits, RowScan& result) 
     }
   }
   if (any) {
+    BlockMaxima(result.values, result.block_maxima.data());
+  }
+  if (is_tempered && !result.values.empty()) {
+    // Less the largest, which changes no log-probability: so none leaves f32.
+    const float largest = *std::max_element(result.block_maxima.begin(), result.block_maxima.end());
+    for (float& x : result.values) {
+      x = x == -kInfinity ? x : (x - largest) / rules.temperature;
+    }
     BlockMaxima(result.values, result.block_maxima.data());
   }
   ToLogProbs(result.block_maxima, result.values);
@@ -162,10 +170,14 @@ absl::Status ChangeValues(absl::Span<const float> logarithms, ScoreKind kind, co
   if (logarithms.data() != result.values.data()) {
     result.values.assign(logarithms.begin(), logarithms.end());
   }
-  if (!rules.renormalize && (kind == ScoreKind::kLogits || Excludes(rules))) {
-    BW_RETURN_IF_ERROR(NormaliseFirst(rules.edits, result));
+  const bool is_tempered =
+      !rules.renormalize && rules.temperature_first && rules.temperature != 1.0f;
+  if (!rules.renormalize && (kind == ScoreKind::kLogits || Excludes(rules) || is_tempered)) {
+    BW_RETURN_IF_ERROR(NormaliseFirst(rules, is_tempered, result));
   }
-  return ApplyRules(rules, result.values);
+  RowRules rest = rules;
+  rest.temperature = is_tempered ? 1.0f : rules.temperature;
+  return ApplyRules(rest, result.values);
 }
 
 bool Better(const Candidate& a, const Candidate& b) {

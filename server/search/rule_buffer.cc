@@ -14,6 +14,7 @@ void RuleBuffer::Clear() {
   allowed_ = {};
   temperature_ = 1;
   renormalize_ = true;
+  temperature_first_ = false;
   bonuses_.clear();
 }
 
@@ -76,6 +77,7 @@ RowRules RuleBuffer::View() const {
   rules.allowed = allowed_;
   rules.temperature = temperature_;
   rules.renormalize = renormalize_;
+  rules.temperature_first = temperature_first_;
   rules.bonuses = bonuses_;
   return rules;
 }

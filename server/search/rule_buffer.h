@@ -33,6 +33,12 @@ class RuleBuffer {
   // Adds to the token's rank. At most once for a token.
   void AddBonus(int32_t token, float value);
   void SetRenormalize(bool renormalize) { renormalize_ = renormalize; }
+  // See RowRules: log-probabilities at the temperature, which masks leave alone.
+  void NormaliseFirst(float temperature) {
+    renormalize_ = false;
+    temperature_first_ = true;
+    temperature_ = temperature;
+  }
 
   // Bans and allowed sets written so far.
   int num_masks() const { return num_masks_; }
@@ -54,6 +60,7 @@ class RuleBuffer {
   std::vector<int32_t> scratch_;
   float temperature_ = 1;
   bool renormalize_ = true;
+  bool temperature_first_ = false;
   std::vector<RankBonus> bonuses_;
 };
 

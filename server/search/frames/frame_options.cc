@@ -189,8 +189,8 @@ absl::Status Validate(const FrameOptions& options) {
 
 int MaxSlots(const FrameOptions& options) {
   const int longest = options.durations.empty() ? 1 : options.durations.back();
-  // Those that wait at each frame, before and after a frame, and those that a frame's rounds read.
-  return options.beam_size * (2 * longest + options.max_symbols_per_frame) + 1;
+  // A beam of each frame that hypotheses may be at, before a round and after it.
+  return 2 * options.beam_size * (longest + 1) + 1;
 }
 
 absl::StatusOr<std::shared_ptr<const FramePlan>> FramePlan::Create(FrameOptions options) {

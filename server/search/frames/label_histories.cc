@@ -266,8 +266,7 @@ void LabelHistories::MakeRules(int32_t node, SlotRules& rules) {
   }
   if (!is_ctc) {
     rules.buffer.AllowAlso(options.blank);
-    rules.buffer.SetRenormalize(false);
-    rules.buffer.SetTemperature(static_cast<float>(options.temperature));
+    rules.buffer.NormaliseFirst(static_cast<float>(options.temperature));
   }
 }
 

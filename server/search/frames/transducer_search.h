@@ -31,7 +31,7 @@ namespace beamwright::search {
 
 // What the scan of one row of the joiner found, under the row's rules.
 struct FrameCandidates {
-  // The row's best labels by rank, best first, no label twice: as many as candidates_per_row says,
+  // The row's best labels by rank, best first: as many as candidates_per_row says,
   // or fewer where the rules leave fewer. The blank may be among them and is passed over. A
   // log-probability of -infinity is allowed (never chosen); one above 0 by at most kRoundedUp is 0.
   absl::Span<const int32_t> labels;
@@ -75,7 +75,7 @@ class TransducerSearch final : public FrameSearch {
   // One round: what each row's scan found, in the order of rows().
   //
   // InvalidArgument naming frame, row and label: a log-probability is NaN or above 0, a label is
-  // outside the vocabulary or there twice, durations are missing. FailedPrecondition: no hypothesis
+  // outside the vocabulary, something is missing. FailedPrecondition: no hypothesis
   // can go on, because all that the options leave has probability 0. An error leaves the search as
   // it was.
   absl::Status Advance(absl::Span<const FrameCandidates> rows);

@@ -97,7 +97,7 @@ std::vector<float> RandomLogProbs(size_t size, double zeros, std::mt19937& rando
     x = chance(random) < zeros ? -std::numeric_limits<double>::infinity() : logit(random);
     sum += std::exp(x);
   }
-  if (sum == 0) {
+  if (sum == 0 && size > 0) {
     logits[0] = 0;
     sum = 1;
   }
