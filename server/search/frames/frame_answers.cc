@@ -5,10 +5,12 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "server/search/frames/log_add.h"
 
 namespace beamwright::search {
 
 void SortAnswers(int n_best, std::vector<FrameHypothesis>& answers) {
+  std::erase_if(answers, [](const FrameHypothesis& answer) { return !(answer.score > kLogZero); });
   std::stable_sort(answers.begin(), answers.end(),
                    [](const FrameHypothesis& a, const FrameHypothesis& b) {
                      if (a.score != b.score) {

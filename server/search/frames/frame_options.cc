@@ -201,6 +201,7 @@ absl::StatusOr<std::shared_ptr<const FramePlan>> FramePlan::Create(FrameOptions 
 FramePlan::FramePlan(FrameOptions options)
     : options_(std::move(options)),
       processors_(MakeMasks(options_)),
+      num_masks_(processors_.size()),
       masks_histories_(!options_.prefix.empty()),
       reads_labels_(options_.no_repeat_ngram > 0 || !options_.suppressed_sequences.empty()) {
   for (const auto& mask : processors_) {

@@ -7,6 +7,7 @@
 #ifndef BEAMWRIGHT_SERVER_SEARCH_FRAMES_FRAME_OPTIONS_H_
 #define BEAMWRIGHT_SERVER_SEARCH_FRAMES_FRAME_OPTIONS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -109,7 +110,7 @@ class FramePlan {
   // In their order, pure functions of the labels: masks, then (if there are any) hotwords.
   absl::Span<const std::unique_ptr<const Processor>> processors() const { return processors_; }
   absl::Span<const std::unique_ptr<const Processor>> masks() const {
-    return processors().subspan(0, processors_.size() - (has_hotwords() ? 1 : 0));
+    return processors().subspan(0, num_masks_);
   }
   bool has_hotwords() const { return !options_.hotwords.empty(); }
   // Null without hotwords.
@@ -130,6 +131,7 @@ class FramePlan {
 
   FrameOptions options_;
   std::vector<std::unique_ptr<const Processor>> processors_;
+  size_t num_masks_;
   bool masks_histories_ = false;
   bool reads_labels_ = false;
   std::vector<int32_t> open_labels_;

@@ -15,9 +15,10 @@ using NaiveGain = std::function<double(const Labels&)>;
 
 // `answers` has every labelling of `sums` that `gain` allows, best first, with its sum, best path,
 // times and score. is_max: scores count the best path alone.
+// close: how far numbers may be apart.
 void ExpectAll(
     const std::vector<FrameHypothesis>& answers, const NaiveSums& sums, bool is_max,
-    const NaiveGain& gain = [](const Labels&) { return 0.0; });
+    const NaiveGain& gain = [](const Labels&) { return 0.0; }, double close = 1e-6);
 
 }  // namespace beamwright::search::frames_testing
 

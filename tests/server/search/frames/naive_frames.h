@@ -38,6 +38,9 @@ struct NaiveRow {
 };
 using Joiner = std::function<const NaiveRow&(int64_t frame, const Labels& labels)>;
 
+// What scorers that come with rows say of all labels behind these.
+using RowScorers = std::vector<std::function<std::vector<float>(const Labels&)>>;
+
 // A random distribution; with chance `zeros` per element, probability 0.
 std::vector<float> RandomLogProbs(size_t size, double zeros, std::mt19937& random);
 CtcTable RandomCtc(int num_frames, int vocabulary, double zeros, std::mt19937& random);

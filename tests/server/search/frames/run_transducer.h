@@ -3,7 +3,6 @@
 #define BEAMWRIGHT_TESTS_SERVER_SEARCH_FRAMES_RUN_TRANSDUCER_H_
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -11,9 +10,6 @@
 #include "tests/server/search/frames/naive_frames.h"
 
 namespace beamwright::search::frames_testing {
-
-// What a scorer that comes with rows says of all labels behind these.
-using RowScorers = std::vector<std::function<std::vector<float>(const Labels&)>>;
 
 class TransducerRun {
  public:
