@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/base/check.h"
-#include "ops/tools/printable.h"
+#include "ops/base/printable.h"
 
 namespace beamwright::tools {
 namespace {
@@ -123,7 +123,7 @@ std::string FormatBundle(const v1::ModelConfig& config, absl::Span<const std::st
       "# proto-message: beamwright.v1.ModelConfig\n"
       "# Written by `beamwright-graph init`, which guessed:\n";
   for (const std::string& reason : reasons) {
-    absl::StrAppend(&text, "# - ", ops::Printable(reason), "\n");
+    absl::StrAppend(&text, "# - ", Printable(reason), "\n");
   }
   const std::vector<std::string> questions = OpenQuestions(config);
   if (!questions.empty()) {

@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "ops/base/printable.h"
 #include "ops/base/status.h"
 #include "ops/tools/check.h"
 #include "ops/tools/commands.h"
-#include "ops/tools/printable.h"
 #include "tools/try_bundle.h"
 
 namespace beamwright::tools {
@@ -17,11 +17,11 @@ bool CheckBundle(const std::string& folder, const std::string& allow_links, std:
   const auto model = TryBundle(folder, allow_links);
   output << (model.ok() ? "  can be loaded\n" : "  can't be loaded\n");
   if (!model.ok()) {
-    output << "  " << ops::Printable(model.status().message()) << "\n";
+    output << "  " << Printable(model.status().message()) << "\n";
     return false;
   }
   for (const std::string& fact : FactsOf(**model)) {
-    output << "  " << ops::Printable(fact) << "\n";
+    output << "  " << Printable(fact) << "\n";
   }
   return true;
 }
@@ -37,7 +37,7 @@ bool CheckGraph(const std::string& file, const std::string& allow_links, std::os
 absl::Status Check(const CheckFlags& flags, std::ostream& output) {
   std::vector<std::string> bad;
   for (const std::string& path : flags.paths) {
-    output << ops::Printable(path) << ":\n";
+    output << Printable(path) << ":\n";
     std::error_code error;
     const bool is_bundle = std::filesystem::is_directory(path, error);
     if (!(is_bundle ? CheckBundle : CheckGraph)(path, flags.allow_links, output)) {

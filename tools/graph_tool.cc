@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "ops/base/printable.h"
 #include "ops/tools/commands.h"
-#include "ops/tools/printable.h"
 #include "tools/check.h"
 #include "tools/init.h"
 
@@ -44,8 +44,22 @@ void DefineShow(CLI::App& app, ops::ShowFlags& flags) {
   show->add_option("FILE", flags.file, kFile)->required();
   AddLinks(show, flags.allow_links);
   CLI::Option* json = show->add_flag("--json", flags.json, "Print JSON");
-  show->add_flag("--dot", flags.dot, "Print Graphviz text: loops are clusters, back edges dashed")
-      ->excludes(json);
+  CLI::Option* dot = show->add_flag("--dot", flags.dot,
+                                    "Print Graphviz text: loops are clusters, back edges dashed")
+                         ->excludes(json);
+  CLI::Option* svg =
+      show->add_flag("--svg", flags.svg,
+                     "Print a picture, SVG: of a decoder the step that a search makes of it")
+          ->excludes(json)
+          ->excludes(dot);
+  show->add_flag("--file-view", flags.file_view, "With --svg: a decoder's file, not its step")
+      ->needs(svg);
+  show->add_option("--html", flags.html,
+                   "File to write: a page that shows the graph in a browser, with details, search "
+                   "and zoom; it needs no network and no other file. Replaced if it exists")
+      ->excludes(json)
+      ->excludes(dot)
+      ->excludes(svg);
 }
 
 void DefineRun(CLI::App& app, ops::RunFlags& flags) {
@@ -223,16 +237,16 @@ int RunGraphTool(int argc, const char* const* argv, std::ostream& output, std::o
     output << app.help();
     return kDone;
   } catch (const CLI::ParseError& error) {
-    errors << "beamwright-graph: " << ops::Printable(error.what());
+    errors << "beamwright-graph: " << Printable(error.what());
     for (const std::string& argument : app.remaining()) {
-      errors << "; not understood: '" << ops::Printable(argument) << "'";
+      errors << "; not understood: '" << Printable(argument) << "'";
     }
     errors << " (--help tells more)\n";
     return kUsage;
   }
   const absl::Status status = RunCommand(app, flags, output);
   if (!status.ok()) {
-    errors << "beamwright-graph: " << ops::Printable(status.message()) << "\n";
+    errors << "beamwright-graph: " << Printable(status.message()) << "\n";
     return kFailed;
   }
   return kDone;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/file.h"
 #include "ops/base/model_name.h"
+#include "ops/base/printable.h"
 #include "ops/base/status.h"
 #include "ops/compile/shape_folding.h"
 #include "ops/decoder/decoder_form.h"
@@ -16,7 +17,6 @@
 #include "ops/import/graph_file.h"
 #include "ops/loop/operators.h"
 #include "ops/tools/frozen_reshape.h"
-#include "ops/tools/printable.h"
 #include "ops/tools/replay.h"
 #include "tools/bundle_folder.h"
 #include "tools/bundle_text.h"
@@ -31,7 +31,6 @@ namespace fs = std::filesystem;
 
 using ops::Graph;
 using ops::Operators;
-using ops::Printable;
 
 // "a/b/model.onnx" -> "a/b/"
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }

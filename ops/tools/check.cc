@@ -6,17 +6,16 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "ops/base/printable.h"
 #include "ops/base/status.h"
 #include "ops/compile/shape_folding.h"
-#include "ops/decoder/decoder_form.h"
-#include "ops/decoder/stepped_decoder.h"
 #include "ops/import/onnx.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
 #include "ops/tools/frozen_reshape.h"
+#include "ops/tools/inspected_step.h"
 #include "ops/tools/ports.h"
-#include "ops/tools/printable.h"
 #include "ops/tools/roles.h"
 #include "ops/tools/show.h"
 
@@ -46,27 +45,13 @@ StepFinding FindingOf(const SteppedDecoder& decoder) {
   return finding;
 }
 
-// What the ports are for, guessed on the form of the graph that a search steps, as for `init`.
-absl::StatusOr<DecoderRoles> RolesOf(const Graph& inferred) {
-  Graph graph = inferred;
-  BW_RETURN_IF_ERROR(LeaveTheStep(graph));
-  std::vector<std::string> reasons;
-  return GuessDecoderRoles(graph, nullptr, {}, reasons);
-}
-
 // Compiles a step as the server does (ops/decoder/stepped_decoder.h).
 absl::Status CheckDecoder(Graph file, const Graph& inferred, GraphFindings& findings) {
-  const absl::StatusOr<DecoderRoles> roles = RolesOf(inferred);
-  if (!roles.ok()) {
-    findings.no_step = std::string(roles.status().message());
-    return absl::OkStatus();
+  BW_ASSIGN_OR_RETURN(const InspectedStep step, InspectStep(std::move(file), inferred));
+  findings.no_step = step.no_step;
+  if (step.decoder != nullptr) {
+    findings.step = FindingOf(*step.decoder);
   }
-  DecoderOptions options;
-  options.token_table_share = 0;
-  options.for_inspection = true;
-  SteppedDecoder decoder;
-  BW_RETURN_IF_ERROR(CompileDecoder(std::move(file), PortsOf(*roles), options, decoder));
-  findings.step = FindingOf(decoder);
   return absl::OkStatus();
 }
 

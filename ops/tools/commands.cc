@@ -1,6 +1,8 @@
 #include "ops/tools/commands.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <utility>
@@ -8,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "ops/base/cgroup.h"
+#include "ops/base/printable.h"
 #include "ops/base/status.h"
 #include "ops/compile/hoist_inputs.h"
 #include "ops/compile/scopes.h"
@@ -20,9 +23,9 @@
 #include "ops/tools/bench.h"
 #include "ops/tools/check.h"
 #include "ops/tools/node_cost.h"
-#include "ops/tools/printable.h"
 #include "ops/tools/run.h"
 #include "ops/tools/show.h"
+#include "ops/tools/show_picture.h"
 #include "ops/tools/watchdog.h"
 
 namespace beamwright::ops {
@@ -108,6 +111,21 @@ GraphFindings CheckGraphOf(const std::string& path, const std::string& allow_lin
   return findings;
 }
 
+// Draws what the file declares if more can't be known.
+absl::Status Draw(const ShowFlags& flags, Graph graph, std::vector<std::string> remarks,
+                  std::ostream& output) {
+  const DrawnFile drawn = DrawFile(std::move(graph), std::move(remarks));
+  if (flags.svg) {
+    output << PictureSvg(flags.file_view ? drawn.views.back() : drawn.views.front());
+    return absl::OkStatus();
+  }
+  const std::string name = std::filesystem::path(flags.file).filename();
+  std::ofstream file(flags.html, std::ios::binary);
+  file << PictureHtml(name, drawn.views);
+  file.close();
+  return file.good() ? absl::OkStatus() : Invalid("'", flags.html, "' can't be written");
+}
+
 }  // namespace
 
 GraphFindings CheckFile(const std::string& path, const std::string& allow_links) {
@@ -128,6 +146,9 @@ absl::Status Show(const ShowFlags& flags, std::ostream& output) {
     options.remarks.push_back(absl::StrCat("operator not supported: ", node));
   }
   const bool all_supported = options.remarks.empty();
+  if (flags.svg || !flags.html.empty()) {
+    return Draw(flags, std::move(graph), std::move(options.remarks), output);
+  }
   Graph inferred = graph;
   const absl::StatusOr<GraphInfo> info = InferGraph(inferred, Operators());
   const absl::Status& status = info.status();

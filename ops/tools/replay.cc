@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "ops/base/printable.h"
 #include "ops/base/status.h"
-#include "ops/tools/printable.h"
 #include "ops/tools/run.h"
 
 namespace beamwright::ops {

@@ -1,7 +1,7 @@
 // A graph as Graphviz text: `beamwright-graph show --dot FILE | dot -Tsvg`.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "ops/tools/printable.h"
+#include "ops/base/printable.h"
 #include "ops/tools/show.h"
 
 namespace beamwright::ops {

@@ -3,8 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "ops/base/printable.h"
 #include "ops/tools/port_names.h"
-#include "ops/tools/printable.h"
 #include "ops/tools/show.h"
 
 namespace beamwright::ops {

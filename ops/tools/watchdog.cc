@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "ops/tools/printable.h"
+#include "ops/base/printable.h"
 
 namespace beamwright::ops {
 namespace {

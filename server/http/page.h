@@ -1,5 +1,5 @@
 // The page: what a browser shows of the server at "/". Its files stand in server/http/page and are
-// part of the program (page/embed.cmake). It asks the API of the same listener and nothing else.
+// part of the program (cmake/embed.cmake). It asks the API of the same listener and nothing else.
 #ifndef BEAMWRIGHT_SERVER_HTTP_PAGE_H_
 #define BEAMWRIGHT_SERVER_HTTP_PAGE_H_
 

@@ -31,7 +31,8 @@ ALLOWED = {
     "ops/compile": [*OPS_GRAPH, "ops/kernels"],
     "ops/loop": [*OPS_GRAPH, "ops/kernels", "ops/compile"],
     "ops/decoder": OPS_LOOP,
-    "ops/tools": [*OPS, "ops/numpy"],
+    "ops/tools/picture": [*OPS_GRAPH, "ops/compile"],
+    "ops/tools": [*OPS, "ops/numpy", "ops/tools/picture"],
     # The program beamwright-graph: it checks bundles as the server loads them, and makes them.
     "tools": [*SERVER_ENGINE, *ENGINE_API, "ops/numpy", "ops/tools"],
     # Errors as data, below all that makes one.

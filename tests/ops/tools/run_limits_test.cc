@@ -7,8 +7,8 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "onnx/onnx_pb.h"
+#include "ops/base/printable.h"
 #include "ops/numpy/npz.h"
-#include "ops/tools/printable.h"
 #include "tests/ops/tools/shell.h"
 
 namespace beamwright::ops {

@@ -3,8 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ops/base/printable.h"
 #include "ops/tools/port_names.h"
-#include "ops/tools/printable.h"
 #include "tests/support/graph_builder.h"
 
 namespace beamwright::ops {

@@ -1,9 +1,9 @@
-#include "ops/tools/printable.h"
+#include "ops/base/printable.h"
 
 #include "absl/strings/str_format.h"
 #include "ops/base/utf8.h"
 
-namespace beamwright::ops {
+namespace beamwright {
 
 std::string Printable(absl::string_view text) {
   std::string result;
@@ -29,4 +29,4 @@ std::string Printable(absl::string_view text) {
   return result;
 }
 
-}  // namespace beamwright::ops
+}  // namespace beamwright
