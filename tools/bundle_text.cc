@@ -100,6 +100,42 @@ v1::DecoderConfig DecoderConfigOf(const std::string& graph, const ops::DecoderRo
   return config;
 }
 
+v1::CtcConfig CtcConfigOf(const ops::CtcRoles& roles, int32_t blank) {
+  v1::CtcConfig config;
+  config.set_encoder_output(roles.output);
+  config.set_blank(blank);
+  config.set_kind(ProtoOf(roles.score_kind));
+  return config;
+}
+
+v1::TransducerConfig TransducerConfigOf(const std::string& predictor, const std::string& joiner,
+                                        const ops::TransducerRoles& roles) {
+  v1::TransducerConfig config;
+  v1::PredictorConfig& reads = *config.mutable_predictor();
+  reads.set_graph(predictor);
+  reads.set_token_input(roles.predictor.token_input);
+  reads.set_length_input(roles.predictor.length_input);
+  reads.set_output(roles.predictor.output);
+  for (const ops::StateRole& role : roles.predictor.states) {
+    v1::StateConfig& state = *reads.add_states();
+    state.set_input(role.input);
+    state.set_output(role.output);
+    state.set_constant(0);
+  }
+  config.set_context_size(static_cast<int32_t>(roles.predictor.context_size));
+  v1::JoinerConfig& joins = *config.mutable_joiner();
+  joins.set_graph(joiner);
+  joins.set_encoder_input(roles.joiner.encoder_input);
+  joins.set_predictor_input(roles.joiner.predictor_input);
+  joins.set_logits_output(roles.joiner.logits_output);
+  joins.set_logits_kind(ProtoOf(roles.joiner.score_kind));
+  config.set_encoder_output(roles.encoder_output);
+  if (roles.frame_axis != 1) {
+    config.set_frame_axis(roles.frame_axis);
+  }
+  return config;
+}
+
 std::vector<std::string> OpenQuestions(const v1::ModelConfig& config) {
   const v1::TextConfig& target = config.target();
   std::vector<std::string> questions;

@@ -7,6 +7,7 @@
 
 #include "absl/types/span.h"
 #include "beamwright/v1/model.pb.h"
+#include "ops/tools/frame_roles.h"
 #include "ops/tools/roles.h"
 
 namespace beamwright::tools {
@@ -15,6 +16,10 @@ namespace beamwright::tools {
 v1::EncoderConfig EncoderConfigOf(const std::string& graph, const ops::EncoderRoles& roles);
 // Starts of states and memory that follow from names are left to the server, which finds them.
 v1::DecoderConfig DecoderConfigOf(const std::string& graph, const ops::DecoderRoles& roles);
+v1::CtcConfig CtcConfigOf(const ops::CtcRoles& roles, int32_t blank);
+// `joiner`: empty if the predictor's graph is both.
+v1::TransducerConfig TransducerConfigOf(const std::string& predictor, const std::string& joiner,
+                                        const ops::TransducerRoles& roles);
 
 // What the server refuses the bundle for until somebody writes it, one line each; empty if the
 // bundle is complete.

@@ -47,16 +47,21 @@ void AddMemory(const Port& memory, const Port& result, std::vector<std::string>&
 
 }  // namespace
 
-std::vector<std::string> FixedExtents(const ops::Graph* encoder, const v1::EncoderConfig& config,
-                                      const ops::Graph& decoder, const ops::DecoderRoles& roles) {
+std::vector<std::string> FixedSource(const ops::Graph& encoder, const v1::EncoderConfig& config) {
   std::vector<std::string> lines;
-  if (encoder == nullptr) {
-    return lines;
-  }
-  const ops::Ports sources = ops::InputPorts(*encoder);
+  const ops::Ports sources = ops::InputPorts(encoder);
   if (const Port* source = FindPort(sources, config.input()); source != nullptr) {
     AddSource(*source, config.length_axis(), lines);
   }
+  return lines;
+}
+
+std::vector<std::string> FixedExtents(const ops::Graph* encoder, const v1::EncoderConfig& config,
+                                      const ops::Graph& decoder, const ops::DecoderRoles& roles) {
+  if (encoder == nullptr) {
+    return {};
+  }
+  std::vector<std::string> lines = FixedSource(*encoder, config);
   const ops::Ports inputs = ops::InputPorts(decoder);
   const ops::Ports results = ops::OutputPorts(*encoder);
   for (const ops::MemoryRole& memory : roles.memory) {

@@ -16,6 +16,9 @@ namespace beamwright::tools {
 std::vector<std::string> FixedExtents(const ops::Graph* encoder, const v1::EncoderConfig& config,
                                       const ops::Graph& decoder, const ops::DecoderRoles& roles);
 
+// Of an encoder alone.
+std::vector<std::string> FixedSource(const ops::Graph& encoder, const v1::EncoderConfig& config);
+
 }  // namespace beamwright::tools
 
 #endif  // BEAMWRIGHT_TOOLS_FIXED_EXTENTS_H_

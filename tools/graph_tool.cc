@@ -30,6 +30,8 @@ struct Flags {
   ops::BenchFlags bench;
   std::vector<std::string> init_graphs;
   std::vector<std::string> init_states;
+  bool init_ctc = false;
+  bool init_transducer = false;
   InitOptions init;
 };
 
@@ -131,14 +133,34 @@ void DefineInit(CLI::App& app, Flags& flags) {
   InitOptions& init = flags.init;
   CLI::App* command = app.add_subcommand(
       "init", "Make a model bundle of graph files, guessing what their ports are for");
-  command->add_option("GRAPHS", flags.init_graphs, "[ENCODER] DECODER: graph files")
+  command
+      ->add_option("GRAPHS", flags.init_graphs,
+                   "Graph files: [ENCODER] DECODER; [ENCODER] PREDICTOR JOINER of a transducer, or "
+                   "[ENCODER] PREDICTOR where one graph is both; MODEL with a CTC output")
       ->required()
-      ->expected(1, 2);
+      ->expected(1, 3);
+  CLI::Option* ctc = command->add_flag("--ctc", flags.init_ctc,
+                                       "The graph is a CTC model, where its ports leave that open");
+  command
+      ->add_flag("--transducer", flags.init_transducer,
+                 "The graphs are a transducer, where their ports leave that open")
+      ->excludes(ctc);
+  command->add_option("--blank", init.blank,
+                      "Of CTC and transducers: the blank, a token or the number of its column");
+  command
+      ->add_option("--durations", init.durations,
+                   "Of token-and-duration transducers: what the last columns stand for, in frames, "
+                   "with commas between")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 1000));
   command->add_option("--out", init.out, "Folder to make: the bundle")->required();
   command->add_option("--name", init.name, "Name in requests (default: the folder's name)");
   command->add_option("--source-vocab", init.source_vocab,
                       "Source vocabulary: one token a line, or a SentencePiece .model");
-  command->add_option("--target-vocab", init.target_vocab, "Target vocabulary, likewise");
+  command->add_option(
+      "--target-vocab,--tokens", init.target_vocab,
+      "Target vocabulary, likewise; of CTC and transducers a tokens.txt with 'TOKEN "
+      "ID' a line or a vocab.json, too");
   command->add_option("--begin", init.special.begin,
                       "Target token that the first step reads, by its text; without a target "
                       "vocabulary its id");
@@ -186,10 +208,17 @@ void DefineCommands(CLI::App& app, Flags& flags) {
 
 // Positions and pairs that the parser leaves as plain text.
 void FinishInit(Flags& flags) {
-  flags.init.decoder = flags.init_graphs.back();
-  if (flags.init_graphs.size() == 2) {
-    flags.init.encoder = flags.init_graphs.front();
+  const std::vector<std::string>& graphs = flags.init_graphs;
+  flags.init.decoder = graphs.size() == 3 ? graphs[1] : graphs.back();
+  if (graphs.size() > 1) {
+    flags.init.encoder = graphs.front();
   }
+  if (graphs.size() == 3) {
+    flags.init.joiner = graphs.back();
+  }
+  flags.init.kind = flags.init_ctc          ? InitKind::kCtc
+                    : flags.init_transducer ? InitKind::kTransducer
+                                            : InitKind::kGuess;
   for (const std::string& state : flags.init_states) {
     const std::vector<std::string> pair = absl::StrSplit(state, absl::MaxSplits('=', 1));
     if (pair.size() != 2 || pair[0].empty() || pair[1].empty()) {

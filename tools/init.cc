@@ -1,90 +1,26 @@
 #include "tools/init.h"
 
-#include <filesystem>
 #include <optional>
 #include <set>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/file.h"
-#include "ops/base/model_name.h"
 #include "ops/base/printable.h"
 #include "ops/base/status.h"
-#include "ops/compile/shape_folding.h"
-#include "ops/decoder/decoder_form.h"
-#include "ops/graph/inference.h"
-#include "ops/import/graph_file.h"
-#include "ops/loop/operators.h"
-#include "ops/tools/frozen_reshape.h"
 #include "ops/tools/replay.h"
 #include "tools/bundle_folder.h"
 #include "tools/bundle_text.h"
 #include "tools/fixed_extents.h"
 #include "tools/framing.h"
+#include "tools/init_frames.h"
+#include "tools/init_parts.h"
 #include "tools/try_bundle.h"
 
 namespace beamwright::tools {
 namespace {
 
-namespace fs = std::filesystem;
-
 using ops::Graph;
-using ops::Operators;
-
-// "a/b/model.onnx" -> "a/b/"
-std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
-
-// Reads a graph and keeps its files: the graph and an IR's weights under `role` ("encoder.xml",
-// "encoder.bin"), external data by the names that the graph knows them by.
-absl::StatusOr<Graph> TakeGraph(const std::string& path, const std::string& role, Files& files,
-                                std::string& name) {
-  const std::string stem = path.substr(0, path.rfind('.'));
-  absl::Status added;
-  const auto open = [&](const std::string& wanted) -> absl::StatusOr<ops::InputFilePtr> {
-    BW_ASSIGN_OR_RETURN(std::string content, ReadFile(wanted));
-    const bool own = absl::StartsWith(wanted, absl::StrCat(stem, "."));
-    const std::string kept =
-        own ? absl::StrCat(role, wanted.substr(stem.size())) : wanted.substr(FolderOf(path).size());
-    if (wanted == path) {
-      name = kept;
-    }
-    added.Update(AddFile(kept, content, files));
-    return InputFile::OfContent(std::move(content));
-  };
-  BW_ASSIGN_OR_RETURN(Graph graph, ops::ReadGraph(path, open));
-  BW_RETURN_IF_ERROR(added);
-  absl::StatusOr<ops::GraphInfo> info = ops::InferGraph(graph, Operators());
-  absl::Status status = info.status();
-  if (info.ok()) {
-    status = ops::FoldShapes(graph, *info, Operators());
-  }
-  if (status.ok()) {
-    status = ops::LeaveTheStep(graph);
-  }
-  if (!status.ok()) {
-    return Annotate(status, absl::StrCat("'", path, "'"));
-  }
-  return graph;
-}
-
-absl::StatusOr<TextSide> TakeText(const std::string& side, const std::string& path,
-                                  const SpecialTokens& special, Files& files,
-                                  std::vector<std::string>& reasons) {
-  BW_ASSIGN_OR_RETURN(std::string content, ReadFile(path));
-  BW_ASSIGN_OR_RETURN(TextSide text, ReadTextSide(side, path, content, special, reasons));
-  BW_RETURN_IF_ERROR(AddFile(text.config.vocabulary(), std::move(content), files));
-  return text;
-}
-
-// Without a vocabulary the file says how many ids there are.
-v1::TextConfig SizedConfig(const TextSide& side) {
-  v1::TextConfig config = side.config;
-  if (config.vocabulary().empty() && side.size > 0) {
-    config.set_size(static_cast<int32_t>(side.size));
-  }
-  return config;
-}
 
 absl::Status CheckTargetSize(const ops::DecoderRoles& roles, const TextSide& target) {
   if (roles.target_ids < 0 || target.size < 0 || roles.target_ids == target.size) {
@@ -118,17 +54,6 @@ absl::Status ReplayDecoder(const Graph& decoder, const std::vector<std::string>&
                    ops::kReplayTolerance, " of the largest value; nothing is written"));
 }
 
-// The server takes the folder's name where the file has none.
-absl::Status CheckName(const InitOptions& options) {
-  if (!options.name.empty()) {
-    return Annotate(CheckModelName(options.name), "--name");
-  }
-  std::error_code error;
-  const fs::path folder = fs::absolute(fs::path(options.out) / "", error).lexically_normal();
-  return Annotate(CheckModelName(folder.parent_path().filename().string()),
-                  "--out names the model, for there is no --name");
-}
-
 absl::Status CheckSpecialTokens(const TextSide& target) {
   std::vector<std::string> given(target.config.end_tokens().begin(),
                                  target.config.end_tokens().end());
@@ -147,17 +72,6 @@ absl::Status CheckSpecialTokens(const TextSide& target) {
     }
   }
   return absl::OkStatus();
-}
-
-constexpr char kConfigFile[] = "model.textproto";
-
-SpecialTokens SourceTokens(const SpecialTokens& special) {
-  SpecialTokens source;
-  source.begin = special.source_begin.value_or("");
-  if (!special.source_end.value_or("").empty()) {
-    source.ends = {*special.source_end};
-  }
-  return source;
 }
 
 // What was told is not a choice.
@@ -192,7 +106,7 @@ class Initialiser {
 
   absl::Status Run() {
     BW_RETURN_IF_ERROR(CheckOut(options_.out));
-    BW_RETURN_IF_ERROR(CheckName(options_));
+    BW_RETURN_IF_ERROR(CheckName(options_.name, options_.out));
     BW_RETURN_IF_ERROR(ReadPairs());
     config_.set_format_version(1);
     config_.set_name(options_.name);
@@ -232,32 +146,10 @@ class Initialiser {
       }
       return absl::OkStatus();
     }
-    std::string graph;
-    BW_ASSIGN_OR_RETURN(encoder_, TakeGraph(options_.encoder, "encoder", files_, graph));
-    absl::StatusOr<ops::EncoderRoles> roles = ops::GuessEncoderRoles(*encoder_, reasons_);
-    if (!roles.ok()) {
-      return Annotate(roles.status(), absl::StrCat("'", options_.encoder, "'"));
-    }
-    if (options_.length_axis > 0) {
-      roles->length_axis = options_.length_axis;
-    }
-    if (roles->length_axis == 0) {
-      return Invalid("'", options_.encoder, "': '", roles->input,
-                     "' leaves open which axis counts as the source's length; say which with "
-                     "--length-axis (a picture [rows, channels, height, width] is usually read "
-                     "along axis 3)");
-    }
-    *config_.mutable_encoder() = EncoderConfigOf(graph, *roles);
-    source_.size = roles->source_ids;
-    if (!options_.source_vocab.empty()) {
-      BW_ASSIGN_OR_RETURN(source_, TakeText("source", options_.source_vocab,
-                                            SourceTokens(options_.special), files_, reasons_));
-    }
-    const int64_t rows = roles->source_ids;
-    if (rows >= 0 && source_.size > rows) {
-      return Invalid("the source vocabulary has ", source_.size,
-                     " tokens, but the encoder's table only ", rows, " rows");
-    }
+    BW_ASSIGN_OR_RETURN(EncoderSide side, TakeEncoder(options_, false, files_, reasons_));
+    encoder_ = std::move(side.graph);
+    *config_.mutable_encoder() = std::move(side.config);
+    source_ = std::move(side.source);
     return absl::OkStatus();
   }
 
@@ -274,9 +166,7 @@ class Initialiser {
   }
 
   void Print(const char* label, const std::vector<std::string>& lines) {
-    for (const std::string& line : lines) {
-      output_ << label << Printable(line) << "\n";
-    }
+    PrintLines(label, lines, output_);
   }
 
   absl::Status ReadPairs() {
@@ -296,11 +186,7 @@ class Initialiser {
     *config_.mutable_source() = SizedConfig(source_);
     *config_.mutable_target() = SizedConfig(target_);
     files_[kConfigFile] = FormatBundle(config_, reasons_);
-    BW_RETURN_IF_ERROR(WriteFiles(options_.out, files_));
-    for (const auto& [name, content] : files_) {
-      output_ << "wrote   " << Printable((fs::path(options_.out) / name).string()) << "\n";
-    }
-    return absl::OkStatus();
+    return WriteBundle(options_.out, files_, output_);
   }
 
   // Which special tokens stand around texts: found by known pairs, or said to be unknown.
@@ -350,15 +236,7 @@ class Initialiser {
       output_ << "then serve it: " << serve;
       return absl::OkStatus();
     }
-    const auto model = TryBundle(options_.out, "");
-    if (!model.ok()) {
-      const std::string perhaps = ops::FrozenReshape(decoder);
-      return absl::FailedPreconditionError(absl::StrCat(
-          "'", options_.out, "' is written, but a server refuses it: ", model.status().message(),
-          perhaps.empty() ? "" : "; perhaps because ", perhaps));
-    }
-    output_ << "tried   it loads, and decodes a made-up source\n";
-    Print("found   ", FactsOf(**model));
+    BW_RETURN_IF_ERROR(TryWritten(options_.out, decoder, output_));
     output_ << "serve it: " << serve;
     return absl::OkStatus();
   }
@@ -377,7 +255,8 @@ class Initialiser {
 }  // namespace
 
 absl::Status InitBundle(const InitOptions& options, std::ostream& output) {
-  return Initialiser(options, output).Run();
+  return SearchesByFrames(options) ? InitFrameBundle(options, output)
+                                   : Initialiser(options, output).Run();
 }
 
 }  // namespace beamwright::tools

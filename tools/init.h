@@ -14,14 +14,22 @@
 
 namespace beamwright::tools {
 
+// What kind of model the graphs are.
+enum class InitKind { kGuess, kCtc, kTransducer };
+
 struct InitOptions {
   std::string encoder;  // path; empty: requests bring the decoder's inputs
-  std::string decoder;
+  std::string decoder;  // of a transducer the predictor; of CTC empty, the encoder is all
+  std::string joiner;   // of a transducer; empty: `decoder` is both
+  InitKind kind = InitKind::kGuess;
   std::string out;   // folder to make; it must not exist, or be empty
   std::string name;  // empty: the folder's name
   std::string source_vocab;
   std::string target_vocab;
   SpecialTokens special;
+  // Of CTC and transducers: blank, a token or the number of its column, and durations.
+  std::string blank;
+  std::vector<int> durations;
   int length_axis = 0;  // 0: the only open one
   ops::RoleHints hints;
   // Known sources and targets, a tab between (tools/framing.h); empty: none.

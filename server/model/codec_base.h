@@ -33,7 +33,7 @@ class CodecBase : public TextCodec {
                              EncodedText& text) const;
 };
 
-// Text forms TEXT_FORM_IDS, TEXT_FORM_CHARACTERS and TEXT_FORM_WHITESPACE.
+// All text forms but TEXT_FORM_SENTENCEPIECE.
 absl::StatusOr<std::unique_ptr<TextCodec>> CreateTableCodec(const v1::TextConfig& config,
                                                             const std::string& vocabulary);
 absl::StatusOr<std::unique_ptr<TextCodec>> CreateSentencePieceCodec(const v1::TextConfig& config,

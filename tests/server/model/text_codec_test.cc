@@ -218,5 +218,30 @@ TEST(RoundTripTest, CharactersAndWords) {
   }
 }
 
+TEST(PiecesTest, AreJoinedAndTheMarkBeginsAWord) {
+  const auto codec =
+      Make(Config(v1::TEXT_FORM_PIECES), "<blk>\n\u2581he\nllo\n\u2581\nl\no\nworld\n");
+  EXPECT_EQ(codec->Decode({1, 2, 3, 6}), "hello world");
+  EXPECT_EQ(codec->Decode({2, 1}), "llo he");
+  EXPECT_EQ(codec->Decode({}), "");
+  EXPECT_EQ(codec->Decode({3}), "");
+}
+
+// The longest piece first, from the left, whatever a trained model would have cut.
+TEST(PiecesTest, TextIsCutIntoTheLongestPieces) {
+  const auto codec =
+      Make(Config(v1::TEXT_FORM_PIECES), "<blk>\n\u2581he\nllo\n\u2581\nl\no\nworld\n");
+  EXPECT_THAT(codec->Encode("hello  world")->ids, ElementsAre(1, 2, 3, 6));
+  EXPECT_THAT(codec->Encode(" helo")->ids, ElementsAre(1, 4, 5));
+  EXPECT_THAT(EncodeError(*codec, "hex"), HasSubstr("'x'"));
+  EXPECT_EQ(EncodeError(*codec, " \t"), "text: holds nothing but white space");
+}
+
+TEST(PiecesTest, AreLowercasedFirst) {
+  v1::TextConfig config = Config(v1::TEXT_FORM_PIECES);
+  config.set_lowercase(true);
+  EXPECT_THAT(Make(config, "\u2581a\nb\n")->Encode("AB")->ids, ElementsAre(0, 1));
+}
+
 }  // namespace
 }  // namespace beamwright::model

@@ -1,0 +1,199 @@
+"""Trains the CTC model; writes `last.pt` (to resume) and `best.npz` (best on dev) into a folder.
+
+Like train.py: a running average of the weights is what is measured on dev and kept. With --epochs a
+run is a function of the seed, the data, the PyTorch build and the processor; with --minutes it also
+depends on the machine's speed, since the learning rate follows the share of time spent.
+"""
+
+import argparse
+import contextlib
+import random
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from data import TASKS, UNKNOWN, Entries, Tokens, split
+from model_ctc import FRAMES_PER_LETTER, CtcShape, CtcVocabularies, G2pCtc, save_weights
+from train import Progress, rate_at
+
+Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--task", choices=TASKS, default="g2p")
+    parser.add_argument("--lexicon", type=Path, required=True,
+                        help="a word and its phonemes a line")
+    parser.add_argument("--out", type=Path, required=True, help="folder for checkpoints")
+    parser.add_argument("--epochs", type=int, default=0, help="stop after so many epochs")
+    parser.add_argument("--minutes", type=float, default=0, help="stop after so many minutes")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rows", type=int, default=128, help="pronunciations in a batch")
+    parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
+    parser.add_argument("--early", type=float, default=0.3, help="share of the early loss")
+    parser.add_argument("--decay", type=float, default=0.999, help="of the average of the weights")
+    parser.add_argument("--bfloat16", action="store_true", help="products in bfloat16")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--resume", action="store_true", help="go on from last.pt")
+    args = parser.parse_args()
+    if (args.epochs > 0) == (args.minutes > 0):
+        parser.error("give one of --epochs and --minutes")
+    return args
+
+
+@dataclass
+class Ids:
+    """Token ids by token."""
+
+    source: dict[str, int]
+    target: dict[str, int]
+
+    @staticmethod
+    def of(vocabularies: CtcVocabularies) -> "Ids":
+        return Ids({token: i for i, token in enumerate(vocabularies.source)},
+                   {token: i for i, token in enumerate(vocabularies.target)})
+
+    def sources(self, source: Tokens) -> list[int]:
+        return [self.source.get(token, self.source[UNKNOWN]) for token in source]
+
+    def targets(self, target: Tokens) -> list[int]:
+        return [self.target[token] for token in target]
+
+
+def fits(source: Tokens, target: Tokens) -> bool:
+    """Whether CTC can say `target`: a blank has to stand between two equal tokens."""
+    repeats = sum(a == b for a, b in zip(target, target[1:]))
+    return len(target) + repeats <= FRAMES_PER_LETTER * len(source)
+
+
+def batches(train: Entries, ids: Ids, rows: int, rng: random.Random,
+            unknown_rate: float = 0.002) -> list[Batch]:
+    """One epoch in random order: source [rows, length], all labels end to end, their lengths.
+
+    Rows of a batch have one source length: no padding. A few source tokens turn into the unknown
+    token, which the lexicon itself never contains.
+    """
+    by_length: dict[int, list[tuple[Tokens, Tokens]]] = {}
+    for source, targets in train.items():
+        by_length.setdefault(len(source), []).extend(
+            (source, target) for target in targets if fits(source, target))
+    plan: list[Batch] = []
+    for pairs in by_length.values():
+        rng.shuffle(pairs)
+        for chunk in (pairs[i:i + rows] for i in range(0, len(pairs), rows)):
+            sources = [[ids.source[UNKNOWN] if rng.random() < unknown_rate else i
+                        for i in ids.sources(source)] for source, _ in chunk]
+            labels = [ids.targets(target) for _, target in chunk]
+            plan.append((torch.tensor(sources), torch.tensor([i for row in labels for i in row]),
+                         torch.tensor([len(row) for row in labels])))
+    rng.shuffle(plan)
+    return plan
+
+
+def loss_of(log_probs: torch.Tensor, labels: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """Per label, over the batch."""
+    frames, rows, _ = log_probs.shape
+    total = torch.nn.functional.ctc_loss(log_probs, labels, torch.full((rows,), frames), lengths,
+                                         reduction="sum")
+    return total / lengths.sum()
+
+
+def train_step(model: G2pCtc, average: G2pCtc, optimizer: torch.optim.Optimizer, batch: Batch,
+               args: argparse.Namespace, steps: int) -> torch.Tensor:
+    source, labels, lengths = batch
+    with torch.autocast("cpu", torch.bfloat16) if args.bfloat16 else contextlib.nullcontext():
+        log_probs, early = model(source)
+    loss = loss_of(log_probs, labels, lengths)
+    optimizer.zero_grad(set_to_none=True)
+    ((1 - args.early) * loss + args.early * loss_of(early, labels, lengths)).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 2.0)
+    optimizer.step()
+    with torch.no_grad():
+        # Young averages forget faster.
+        share = 1 - min(args.decay, (1 + steps) / (10 + steps))
+        torch._foreach_lerp_(list(average.parameters()), list(model.parameters()), share)
+    return loss.detach()
+
+
+def error_rate(model: G2pCtc, part: Entries, ids: Ids, rows: int = 512) -> float:
+    """Share of sources whose best path is none of the references."""
+    model.eval()
+    tokens = model.vocabularies.target
+    by_length: dict[int, list[Tokens]] = {}
+    for source in part:
+        by_length.setdefault(len(source), []).append(source)
+    wrong = 0
+    for sources in by_length.values():
+        for chunk in (sources[i:i + rows] for i in range(0, len(sources), rows)):
+            answers = model.greedy(torch.tensor([ids.sources(source) for source in chunk]))
+            wrong += sum(tuple(tokens[i] for i in answer) not in part[source]
+                         for source, answer in zip(chunk, answers))
+    return wrong / len(part)
+
+
+def run_epoch(model: G2pCtc, average: G2pCtc, optimizer: torch.optim.Optimizer,
+              plan: list[Batch], progress: Progress, args: argparse.Namespace) -> float:
+    started, total, done = time.monotonic(), 0.0, 0
+    model.train()
+    for done, batch in enumerate(plan, 1):
+        seconds = progress.seconds + time.monotonic() - started
+        share = (seconds / (60 * args.minutes) if args.minutes
+                 else (progress.epoch + done / len(plan)) / args.epochs)
+        if args.minutes and share >= 1:
+            done -= 1
+            break
+        for group in optimizer.param_groups:
+            group["lr"] = rate_at(share, args.rate)
+        total += float(train_step(model, average, optimizer, batch, args,
+                                  progress.epoch * len(plan) + done))
+        if done % 100 == 0:
+            print(f"epoch {progress.epoch + 1} batch {done}/{len(plan)} loss {total / done:.4f} "
+                  f"{seconds / 60:.1f} min", flush=True)
+    progress.seconds += time.monotonic() - started
+    return total / max(done, 1)
+
+
+def main() -> None:
+    args = arguments()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    args.out.mkdir(parents=True, exist_ok=True)
+    last = args.out / "last.pt"
+    parts = split(args.task, args.lexicon)
+    vocabularies = CtcVocabularies.of(parts["train"])
+    ids = Ids.of(vocabularies)
+    print({name: len(part) for name, part in parts.items()}, flush=True)
+    model, average = G2pCtc(CtcShape(), vocabularies), G2pCtc(CtcShape(), vocabularies)
+    average.load_state_dict(model.state_dict())
+    optimizer = torch.optim.Adam(model.parameters(), lr=args.rate)
+    progress = Progress()
+    if args.resume and last.exists():
+        saved = torch.load(last)
+        model.load_state_dict(saved["model"])
+        average.load_state_dict(saved["average"])
+        optimizer.load_state_dict(saved["optimizer"])
+        progress = Progress(**saved["progress"])
+        torch.set_rng_state(saved["rng"])
+    while (progress.epoch < args.epochs) if args.epochs else progress.seconds < 60 * args.minutes:
+        # The order of an epoch depends on its number, so that a resumed run repeats no other.
+        rng = random.Random(f"{args.seed}:{progress.epoch}")
+        plan = batches(parts["train"], ids, args.rows, rng)
+        loss = run_epoch(model, average, optimizer, plan, progress, args)
+        progress.epoch += 1
+        error = error_rate(average, parts["dev"], ids)
+        print(f"epoch {progress.epoch} done, {progress.seconds / 60:.1f} min, loss {loss:.4f}, "
+              f"dev error {100 * error:.2f} %", flush=True)
+        if error <= progress.best_error:
+            progress.best_error = error
+            save_weights(average, str(args.out / "best.npz"))
+        unfinished = args.out / "last.pt.new"
+        torch.save({"model": model.state_dict(), "average": average.state_dict(),
+                    "optimizer": optimizer.state_dict(), "progress": vars(progress),
+                    "rng": torch.get_rng_state()}, unfinished)
+        unfinished.replace(last)
+
+
+if __name__ == "__main__":
+    main()

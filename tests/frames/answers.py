@@ -1,0 +1,334 @@
+"""Writes answers.jsonl beside each exported model: requests, and what they must be answered with.
+
+    answers.py EXPORTS [--only NAME ...]
+
+The files run in ONNX Runtime, one source and one hypothesis at a time; the searches and sums here are
+as slow and plain as their definitions in docs/decoding.md, 'Frames', and share nothing with the
+library. A line holds a source, options, the best hypothesis with the sum over all its alignments, and
+targets with that sum for each. Sources whose two best hypotheses are closer than
+MARGIN are passed over.
+"""
+
+import argparse
+import base64
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+Labels = tuple[int, ...]
+Sums = dict[Labels, float]
+
+BEAM = 24
+EXPANSION = 8
+MARGIN = 0.05
+NOTHING = -math.inf
+
+
+def session(path: Path) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def log_softmax(row: np.ndarray) -> np.ndarray:
+    row = row.astype(np.float64)
+    return row - row.max() - np.log(np.exp(row - row.max()).sum())
+
+
+def add(sums: dict, key: object, value: float) -> None:
+    """Adds a probability, in logarithms."""
+    sums[key] = np.logaddexp(sums.get(key, NOTHING), value)
+
+
+def best(sums: Sums, count: int) -> Sums:
+    return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0]))[:count])
+
+
+@dataclass
+class Row:
+    """Log-probabilities of a frame beside labels."""
+
+    tokens: np.ndarray
+    durations: np.ndarray | None = None
+
+
+class Ctc:
+    def __init__(self, frames: np.ndarray, blank: int) -> None:
+        self.frames, self.blank = frames, blank
+
+    def decode(self) -> Sums:
+        ends: dict[Labels, tuple[float, float]] = {(): (0.0, NOTHING)}  # in blank, in the last label
+        for row in self.frames:
+            blanks: Sums = {}
+            spoken: Sums = {}
+            for labels, (blank, label) in ends.items():
+                add(blanks, labels, np.logaddexp(blank, label) + row[self.blank])
+                for token in range(len(row)):
+                    if token == self.blank:
+                        continue
+                    if labels and token == labels[-1]:
+                        add(spoken, labels, label + row[token])
+                        add(spoken, (*labels, token), blank + row[token])
+                    else:
+                        add(spoken, (*labels, token), np.logaddexp(blank, label) + row[token])
+            totals: Sums = {}
+            for part in (blanks, spoken):
+                for labels, value in part.items():
+                    add(totals, labels, value)
+            ends = {labels: (blanks.get(labels, NOTHING), spoken.get(labels, NOTHING))
+                    for labels in best(totals, 10 * BEAM)}
+        return {labels: float(np.logaddexp(*parts)) for labels, parts in ends.items()}
+
+    def score(self, labels: Labels) -> float:
+        spelled = [self.blank]
+        for label in labels:
+            spelled += [label, self.blank]
+        alpha = np.full(len(spelled), NOTHING)
+        for t, row in enumerate(self.frames):
+            old, alpha = alpha, np.full(len(spelled), NOTHING)
+            for s, token in enumerate(spelled):
+                ways = [old[s], old[s - 1] if s > 0 else NOTHING]
+                if s > 1 and token != self.blank and token != spelled[s - 2]:
+                    ways.append(old[s - 2])
+                reached = np.logaddexp.reduce(ways) if t else (0.0 if s < 2 else NOTHING)
+                alpha[s] = reached + row[token]
+        return float(np.logaddexp.reduce(alpha[-2:]))
+
+
+@dataclass
+class Transducer:
+    frames: int
+    row: Callable[[int, Labels], Row]
+    blank: int
+    durations: list[int] = field(default_factory=list)
+    most: int = 1  # labels a frame
+
+    def moves(self, row: Row, token: int, said: int) -> Iterator[tuple[int, float]]:
+        """Frames to move on by, and the log-probability of the token and them. said: labels of this frame
+        before it."""
+        ends = token == self.blank or said + 1 == self.most
+        if not self.durations:
+            yield (1 if ends else 0), row.tokens[token]
+            return
+        for duration, value in zip(self.durations, row.durations):
+            yield max(duration, 1 if ends else 0), row.tokens[token] + value
+
+    def decode(self) -> Sums:
+        arrived: list[Sums] = [{} for _ in range(self.frames + 1)]
+        arrived[0][()] = 0.0
+        for t in range(self.frames):
+            current = best(arrived[t], BEAM)
+            for said in range(self.most):
+                following: Sums = {}
+                for labels, value in current.items():
+                    row = self.row(t, labels)
+                    order = [int(token) for token in np.argsort(-row.tokens, kind="stable")]
+                    labelled = [token for token in order if token != self.blank][:EXPANSION]
+                    for token in [self.blank, *labelled]:
+                        longer = labels if token == self.blank else (*labels, token)
+                        for move, more in self.moves(row, token, said):
+                            where = following if move == 0 else arrived[min(t + move, self.frames)]
+                            add(where, longer, value + more)
+                current = best(following, BEAM)
+        return arrived[self.frames]
+
+    def score(self, labels: Labels) -> float:
+        sums: dict[tuple[int, int, int], float] = {(0, 0, 0): 0.0}  # frame, labels, of this frame
+        for t in range(self.frames):
+            for u in range(len(labels) + 1):
+                for said in range(self.most):
+                    value = sums.get((t, u, said))
+                    if value is None:
+                        continue
+                    row = self.row(t, labels[:u])
+                    tokens = [self.blank] + ([labels[u]] if u < len(labels) else [])
+                    for token in tokens:
+                        for move, more in self.moves(row, token, said):
+                            key = (min(t + move, self.frames), u + (token != self.blank),
+                                   0 if move else said + 1)
+                            add(sums, key, value + more)
+        return float(sums.get((self.frames, len(labels), 0), NOTHING))
+
+
+def icefall(folder: Path, features: np.ndarray, suffix: str = "") -> Transducer:
+    encoder, decoder, joiner = (session(folder / f"{name}{suffix}.onnx")
+                                for name in ("encoder", "decoder", "joiner"))
+    feed = {"x": features[None]}
+    if "x_lens" in [port.name for port in encoder.get_inputs()]:
+        feed["x_lens"] = np.array([len(features)], np.int64)
+    else:
+        feed |= {name: np.zeros((2, 1, 32), np.float32) for name in ("state0", "state1")}
+    frames = encoder.run(["encoder_out"], feed)[0][0]
+
+    @cache
+    def predicted(context: Labels) -> np.ndarray:
+        return decoder.run(None, {"y": np.array([context], np.int64)})[0]
+
+    @cache
+    def row(t: int, context: Labels) -> Row:
+        return Row(log_softmax(joiner.run(None, {"encoder_out": frames[t:t + 1],
+                                                 "decoder_out": predicted(context)})[0][0]))
+
+    return Transducer(len(frames), lambda t, labels: row(t, (-1, 0, *labels)[-2:]), 0)
+
+
+def icefall_int8(folder: Path, features: np.ndarray) -> Transducer:
+    return icefall(folder, features, ".int8")
+
+
+def nemo_frames(path: Path, features: np.ndarray) -> np.ndarray:
+    """features [bins, T] -> [1, width, T']."""
+    return session(path).run(["outputs"], {"audio_signal": features[None],
+                                           "length": np.array([features.shape[1]], np.int64)})[0]
+
+
+def nemo(folder: Path, features: np.ndarray) -> Transducer:
+    frames = nemo_frames(folder / "encoder-model.onnx", features)
+    both = session(folder / "decoder_joint-model.onnx")
+    blank = both.get_outputs()[0].shape[3] - 1
+
+    def run(t: int, token: int, states: list[np.ndarray]) -> list[np.ndarray]:
+        return both.run(["outputs", "output_states_1", "output_states_2"],
+                        {"encoder_outputs": frames[:, :, t:t + 1],
+                         "targets": np.array([[token]], np.int32),
+                         "target_length": np.array([1], np.int32),
+                         "input_states_1": states[0], "input_states_2": states[1]})
+
+    @cache
+    def states(labels: Labels) -> list[np.ndarray]:
+        """Before the last label is read."""
+        if not labels:
+            return [np.zeros((2, 1, 32), np.float32)] * 2
+        return run(0, ((blank, *labels)[-2]), states(labels[:-1]))[1:]
+
+    @cache
+    def row(t: int, labels: Labels) -> Row:
+        return Row(log_softmax(run(t, (blank, *labels)[-1], states(labels))[0][0, 0, 0]))
+
+    return Transducer(frames.shape[2], row, blank, most=10)
+
+
+def nemo_tdt(folder: Path, features: np.ndarray) -> Transducer:
+    frames = nemo_frames(folder / "encoder.onnx", features)
+    decoder, joiner = session(folder / "decoder.onnx"), session(folder / "joiner.onnx")
+    durations = [0, 1, 2, 3, 4]
+    blank = joiner.get_outputs()[0].shape[3] - len(durations) - 1
+    names = [port.name for port in decoder.get_inputs()]
+
+    @cache
+    def predicted(labels: Labels) -> list[np.ndarray]:
+        states = [np.zeros((2, 1, 32), np.float32)] * 2 if not labels else predicted(labels[:-1])[2:]
+        token = np.array([[(blank, *labels)[-1]]], np.int32)
+        return decoder.run(None, dict(zip(names, [token, np.array([1], np.int32), *states])))
+
+    @cache
+    def row(t: int, labels: Labels) -> Row:
+        scores = joiner.run(None, {"encoder_outputs": frames[:, :, t:t + 1],
+                                   "decoder_outputs": predicted(labels)[0]})[0][0, 0, 0]
+        return Row(log_softmax(scores[:blank + 1]), log_softmax(scores[blank + 1:]))
+
+    return Transducer(frames.shape[2], row, blank, durations, most=10)
+
+
+def ctc(output: str, blank: int, path: str = "model.onnx") -> Callable[[Path, np.ndarray], Ctc]:
+    def build(folder: Path, features: np.ndarray) -> Ctc:
+        runner = session(folder / path)
+        feed = {}
+        for port in runner.get_inputs():
+            if "len" in port.name:
+                feed[port.name] = np.array([max(features.shape) if features.shape[0] == 80
+                                            else len(features)], np.int64)
+            else:
+                feed[port.name] = features[None]
+        scores = runner.run([output], feed)[0]
+        scores = scores[:, 0] if scores.shape[1] == 1 and scores.shape[0] > 1 else scores[0]
+        if (scores >= 0).all():
+            scores = np.log(scores)
+        rows = np.stack([log_softmax(row) for row in scores])
+        return Ctc(rows, blank % rows.shape[1])
+
+    return build
+
+
+@dataclass
+class Case:
+    """A model of the folder `name`, and the shape of its sources for a length."""
+
+    name: str
+    build: Callable[[Path, np.ndarray], Ctc | Transducer]
+    shape: Callable[[int], tuple[int, ...]]
+    answers: str = "answers.jsonl"
+    lengths: tuple[int, ...] = (9, 14, 21)
+
+
+def rows_first(length: int) -> tuple[int, ...]:
+    return length, 80
+
+
+def bins_first(length: int) -> tuple[int, ...]:
+    return 80, length
+
+
+CASES = [
+    Case("icefall_offline", icefall, rows_first),
+    Case("icefall_offline", icefall_int8, rows_first, "answers.int8.jsonl"),
+    Case("icefall_lstm", icefall, rows_first),
+    Case("nemo", nemo, bins_first),
+    Case("nemo_tdt", nemo_tdt, bins_first),
+    Case("ctc_icefall", ctc("log_probs", 0), rows_first),
+    Case("ctc_icefall", ctc("log_probs", 0, "model.int8.onnx"), rows_first, "answers.int8.jsonl"),
+    Case("ctc_nemo", ctc("logprobs", -1), bins_first),
+    Case("ctc_wav2vec", ctc("logits", 0), lambda length: (20 * length,)),
+    Case("ocr_crnn", ctc("output", 0), lambda length: (1, 32, 4 * length)),
+    Case("ocr_paddle", ctc("softmax_0.tmp_0", 0), lambda length: (3, 48, 2 * length)),
+]
+
+
+def source_of(features: np.ndarray) -> dict[str, object]:
+    return {"features": {"dtype": "f32", "shape": list(features.shape),
+                         "data": base64.b64encode(features.tobytes()).decode()}}
+
+
+def lines_of(case: Case, folder: Path) -> Iterator[dict[str, object]]:
+    draw = np.random.default_rng(len(case.name))
+    for length in case.lengths:
+        for _ in range(20):
+            features = draw.normal(0, 1, case.shape(length)).astype(np.float32)
+            model = case.build(folder, features)
+            found = best(model.decode(), 12)
+            full = sorted(((model.score(labels), labels) for labels in found), reverse=True)
+            if full[0][0] - full[1][0] > MARGIN:
+                break
+        else:
+            raise SystemExit(f"{case.name}: no source of length {length} has a clear answer")
+        asked = [labels for _, labels in full[:3]] + [full[0][1][::-1]]
+        yield {"source": source_of(features), "options": {"beam_size": BEAM, "n_best": 3},
+               "tokens": list(full[0][1]), "full_log_prob": round(full[0][0], 6),
+               "targets": [{"ids": {"ids": list(labels)}} for labels in asked if labels],
+               "log_probs": [round(model.score(labels), 6) for labels in asked if labels]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("exports", type=Path)
+    parser.add_argument("--only", nargs="+", help="names of models")
+    args = parser.parse_args()
+    for case in CASES:
+        if args.only and case.name not in args.only:
+            continue
+        folder = args.exports / case.name
+        lines = list(lines_of(case, folder))
+        (folder / case.answers).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        print(case.name, case.answers, [(len(line["tokens"]), line["full_log_prob"])
+                                        for line in lines], flush=True)
+
+
+if __name__ == "__main__":
+    main()
