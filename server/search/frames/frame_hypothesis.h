@@ -24,8 +24,8 @@ struct FrameHypothesis {
   std::vector<LabelTime> times;  // one per label
   double log_prob = 0;           // of the best path (one alignment), blanks included
   // What alignments the search merged add up to, at least log_prob: a lower bound of the
-  // log-probability of the labels, which CtcScorer and TransducerScorer find. With Recombine::kMax and kNone:
-  // log_prob.
+  // log-probability of the labels, which CtcScorer and TransducerScorer find. With Recombine::kMax
+  // and kNone: log_prob.
   double merged_log_prob = 0;
   double reward = 0;                // of hotwords
   std::vector<double> scorer_sums;  // of FrameOptions::scorers, then label_scorers; unweighted

@@ -51,10 +51,10 @@ void TransducerCandidates::Prune(int64_t frame) {
     return Better(a, b);
   };
   const auto size = static_cast<size_t>(options_->beam_size);
-  // Of a synchronous search all are equally far.
+  // In alignment order, and in greedy search, each competes with all others.
+  const bool frames_count = !options_->alignment_length_synchronous && size > 1;
   const auto ahead = [&](const TransducerCandidate& candidate) {
-    return options_->alignment_length_synchronous ? 0
-                                                  : static_cast<size_t>(candidate.frame - frame);
+    return frames_count ? static_cast<size_t>(candidate.frame - frame) : 0;
   };
   const bool all_alike = std::all_of(
       list_.begin(), list_.end(),

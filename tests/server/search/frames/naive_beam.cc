@@ -253,10 +253,9 @@ class TransducerBeam : public Common {
     for (size_t i = 0; i < pool.size(); ++i) {
       int num_above = 0;
       for (size_t j = 0; j < pool.size(); ++j) {
-        num_above += j != i && (synchronous || pool[j].frame >= pool[i].frame) &&
-                             IsAbove(pool[j], j, pool[i], i)
-                         ? 1
-                         : 0;
+        const bool competes =
+            synchronous || options_.beam_size == 1 || pool[j].frame >= pool[i].frame;
+        num_above += j != i && competes && IsAbove(pool[j], j, pool[i], i) ? 1 : 0;
       }
       if (num_above < options_.beam_size) {
         const bool goes_on = synchronous ? pool[i].frame < num_frames_ : pool[i].frame == frame_;
