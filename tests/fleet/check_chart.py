@@ -2,7 +2,7 @@
 """Checks the chart without a cluster.
 
 Usage: check_chart.py HELM PROMTOOL SERVER. Renders it with many values; Helm's linter, Kubernetes' own schemas (oldest and newest
-version that is supported) and promtool judge what comes out, and the real server takes every command line. Values
+version that is supported), those of custom resources and promtool judge what comes out, and the real server takes every command line. Values
 that cannot work are refused with the message that says what to do.
 """
 
@@ -16,6 +16,7 @@ import kubernetes_validate
 import yaml
 
 import chart
+import custom_resources
 
 VERSION = yaml.safe_load((chart.CHART / "Chart.yaml").read_text(encoding="utf-8"))["appVersion"]
 TLS = {"tls": {"secretName": "server-tls"}}
@@ -78,19 +79,13 @@ BAD = {
                                "precision 'int8', the others 'model'"),
     "budget of all": ({"replicas": 2, "podDisruptionBudget": {"maxUnavailable": 2}}, "could take all of them"),
 }
-# Kinds of others, whose schemas no package has: the fields of their specification that the chart uses.
-CUSTOM = {
-    "ServiceMonitor": {"selector", "podTargetLabels", "endpoints"},
-    "PrometheusRule": {"groups"},
-    "ScaledObject": {"scaleTargetRef", "minReplicaCount", "maxReplicaCount", "cooldownPeriod", "fallback", "triggers"},
-}
 OLDEST, IMAGE_VOLUMES, NEWEST = "1.27", "1.33", "1.37"
 
 
 def validate(manifests, oldest):
     for document in manifests:
-        if document["kind"] in CUSTOM:
-            assert set(document["spec"]) <= CUSTOM[document["kind"]], document
+        if custom_resources.is_known(document):
+            custom_resources.validate(document)
             continue
         for version in (oldest, NEWEST):
             kubernetes_validate.validate(document, version, strict=True)
