@@ -52,7 +52,7 @@ void AddFlags(CLI::App& decode, Flags& flags) {
       .add_option("--precision", flags.precisions,
                   "Form of the weights; a case for each. 'model': as the bundle says")
       ->delimiter(',')
-      ->check(CLI::IsMember({"model", "f32", "bf16", "bf16-dot", "int8", "int8-core", "auto"}))
+      ->check(CLI::IsMember({"model", "f32", "bf16", "bf16-dot", "bf16-amx", "int8", "int8-core", "auto"}))
       ->capture_default_str();
   decode.add_option("--beam", flags.beam, "Beam size; unset: the model's default")
       ->check(CLI::Range(1, 256));

@@ -118,7 +118,8 @@ absl::StatusOr<std::vector<PrecisionShift>> MeasurePrecisions(
                       DecodeAll(bundle, v1::PRECISION_F32, requests, numerics));
   std::vector<PrecisionShift> shifts;
   for (const v1::Precision precision :
-       {v1::PRECISION_BF16, v1::PRECISION_BF16_DOT, v1::PRECISION_INT8_CORE, v1::PRECISION_INT8}) {
+       {v1::PRECISION_BF16, v1::PRECISION_BF16_DOT, v1::PRECISION_BF16_AMX, v1::PRECISION_INT8_CORE,
+        v1::PRECISION_INT8}) {
     BW_ASSIGN_OR_RETURN(const Answers answers, DecodeAll(bundle, precision, requests, numerics));
     shifts.push_back(Compare(exact, answers));
     shifts.back().numerics = numerics;

@@ -2,6 +2,12 @@
 
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +15,40 @@
 #include "ops/base/cgroup.h"
 
 namespace beamwright {
+namespace {
+
+// Of EDX of CPUID's leaf 7.
+constexpr unsigned kBf16TilesBit = 1U << 22;
+constexpr unsigned kTilesBit = 1U << 24;
+constexpr unsigned kInt8TilesBit = 1U << 25;
+
+// Linux keeps the registers of tiles, 8 KiB a thread, only for processes that ask for it (5.16 and
+// later; Documentation/arch/x86/xstate.rst of the kernel).
+bool LeaveForTiles() {
+#if defined(__x86_64__) && defined(SYS_arch_prctl)
+  constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr int kTileData = 18;               // XFEATURE_XTILEDATA
+  static const bool has_leave = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return has_leave;
+#else
+  return false;
+#endif
+}
+
+bool HasTiles([[maybe_unused]] unsigned bit) {
+#if defined(__x86_64__)
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return InstructionSet() == "avx512" && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 &&
+         (d & kTilesBit) != 0 && (d & bit) != 0 && LeaveForTiles();
+#else
+  return false;
+#endif
+}
+
+}  // namespace
 
 int UsableCpus() {
   cpu_set_t set;
@@ -61,6 +101,16 @@ bool HasBf16Products() {
 #else
   return false;
 #endif
+}
+
+bool HasInt8Tiles() {
+  static const bool has = HasTiles(kInt8TilesBit);
+  return has;
+}
+
+bool HasBf16Tiles() {
+  static const bool has = HasTiles(kBf16TilesBit);
+  return has;
 }
 
 }  // namespace beamwright

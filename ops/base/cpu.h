@@ -24,6 +24,11 @@ bool HasInt8Products();
 // Whether it multiplies pairs of bf16 there (AVX512_BF16).
 bool HasBf16Products();
 
+// Whether it multiplies tiles (AMX) of 8-bit integers, or of bf16, beside AVX-512, and Linux gave
+// this process leave to: it is asked once.
+bool HasInt8Tiles();
+bool HasBf16Tiles();
+
 }  // namespace beamwright
 
 #endif  // BEAMWRIGHT_OPS_BASE_CPU_H_

@@ -10,6 +10,8 @@ absl::string_view Name(Precision precision) {
       return "bf16";
     case Precision::kBf16Dot:
       return "bf16-dot";
+    case Precision::kBf16Amx:
+      return "bf16-amx";
     case Precision::kInt8:
       return "int8";
     case Precision::kF32:

@@ -10,9 +10,10 @@ namespace {
 
 VectorIsa Widest() {
   const absl::string_view name = InstructionSet();
-  return name == "avx512" ? VectorIsa::kAvx512
-         : name == "avx2" ? VectorIsa::kAvx2
-                          : VectorIsa::kPlain;
+  return HasInt8Tiles() || HasBf16Tiles() ? VectorIsa::kAmx
+         : name == "avx512"               ? VectorIsa::kAvx512
+         : name == "avx2"                 ? VectorIsa::kAvx2
+                                          : VectorIsa::kPlain;
 }
 
 std::atomic<VectorIsa>& Current() {

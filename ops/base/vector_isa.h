@@ -12,6 +12,7 @@ enum class VectorIsa {
   kPlain,   // what the compiler makes of plain loops for the oldest CPU: the reference
   kAvx2,    // with FMA
   kAvx512,  // F, BW, DQ and VL
+  kAmx,     // those, and tiles for products (ops/kernels/tile_product.h)
 };
 
 // The widest that the CPU has, unless a ScopedVectorIsa says otherwise.
@@ -57,6 +58,7 @@ template <typename Body>
 void Vectorized(const Body& body) {
 #if defined(__x86_64__)
   switch (CurrentVectorIsa()) {
+    case VectorIsa::kAmx:
     case VectorIsa::kAvx512:
       return vector_internal::RunAvx512(body);
     case VectorIsa::kAvx2:

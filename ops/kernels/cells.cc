@@ -170,10 +170,10 @@ constexpr OperatorCode kCode = {&InferCell<kCell>, &Widened<&MakeCell<kCell, kWe
 
 template <Cell kCell>
 const OperatorCode& CodeIn(Precision weights) {
-  static constexpr OperatorCode kCodes[] = {kCode<kCell, Precision::kF32>,
-                                            kCode<kCell, Precision::kBf16>,
-                                            kCode<kCell, Precision::kBf16Dot>,
-                                            kCode<kCell, Precision::kInt8>};
+  static constexpr OperatorCode kCodes[] = {
+      kCode<kCell, Precision::kF32>, kCode<kCell, Precision::kBf16>,
+      kCode<kCell, Precision::kBf16Dot>, kCode<kCell, Precision::kBf16Amx>,
+      kCode<kCell, Precision::kInt8>};
   return kCodes[static_cast<size_t>(weights)];
 }
 

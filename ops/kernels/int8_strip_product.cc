@@ -5,6 +5,7 @@
 
 #include "ops/base/cpu.h"
 #include "ops/kernels/strip_prefetch.h"
+#include "ops/kernels/tile_product.h"
 #include "ops/kernels/tiles.h"
 
 #if defined(__x86_64__)
@@ -181,7 +182,7 @@ Kernels KernelsFor(VectorIsa isa) {
   static constexpr int kAvx2Strips[] = {0, 1, 1, 1, 1};
   static constexpr BlockFunction kAvx2One[] = {nullptr, &Avx2Block<1, 4>, &Avx2Block<2, 4>,
                                                &Avx2Block<3, 2>, &Avx2Block<4, 2>};
-  if (isa == VectorIsa::kAvx512 && HasInt8Products()) {
+  if (isa >= VectorIsa::kAvx512 && HasInt8Products()) {
     return {14, kVnniStrips, kVnniSeveral, kVnniOne};
   }
   if (isa != VectorIsa::kPlain) {
@@ -211,15 +212,45 @@ void WriteBlock(const int32_t* sums, int64_t sums_stride, const float* row_scale
   });
 }
 
+// With fewer rows tiles stay half empty, and vectors are as fast or faster (docs/performance.md).
+constexpr int64_t kMinTileRows = 8;
+
+// The same products by tiles.
+void MultiplyByTiles(const Int8Rows& a, const Int8Strips& strips, int64_t groups,
+                     const ProductStart& start, Matrix<float> out) {
+  alignas(64) int32_t from[2 * kStripColumns];
+  alignas(64) int32_t sums[kMostTileRows * kStripColumns];
+  Tiles tiles;
+  const auto block = [&](const TileWalk::Item& item) {
+    const int64_t column = item.strip * kStripColumns;
+    const int64_t width = item.num_strips * kStripColumns;
+    for (int64_t n = 0; n < width; ++n) {
+      from[n] = -strips.offsets[column + n];
+    }
+    const int64_t stride = width * static_cast<int64_t>(sizeof(int32_t));
+    tiles.MultiplyInt8({a.values + item.row * a.stride, a.stride, item.rows, groups,
+                        strips.values + item.strip * groups * kLine, item.num_strips, from, 0, sums,
+                        stride, item.next});
+    WriteBlock(
+        sums, width, a.scales + item.row, strips.scales + column,
+        {start.bias == nullptr ? nullptr : start.bias + column, start.from_output},
+        {out.row(item.row) + column, item.rows, std::min(width, out.columns - column), out.stride});
+  };
+  TileWalk(a.rows, out.columns, groups, strips.values).ForEach(block);
+}
+
 }  // namespace
 
 void MultiplyInt8Strips(VectorIsa isa, const Int8Rows& a, const Int8Strips& strips,
                         const ProductStart& start, Matrix<float> out) {
+  const int64_t groups = (a.depth + kInt8Group - 1) / kInt8Group;
+  if (isa == VectorIsa::kAmx && a.rows >= kMinTileRows && groups >= kTileGroups && HasInt8Tiles()) {
+    return MultiplyByTiles(a, strips, groups, start, out);
+  }
   const Kernels kernels = KernelsFor(isa);
   // Blocks of nearly equal height, so that the last is not a thin one.
   const int64_t height = EvenTile(a.rows, kernels.most_rows);
   const int64_t blocks = CeilDiv(a.rows, height);
-  const int64_t groups = (a.depth + kInt8Group - 1) / kInt8Group;
   const int64_t num_strips = (out.columns + kStripColumns - 1) / kStripColumns;
   int32_t sums[kMostSums];
   for (int64_t strip = 0; strip < num_strips;) {

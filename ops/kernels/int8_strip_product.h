@@ -5,6 +5,7 @@
 // order, and with it the instruction set, does not matter:
 //   AVX-512 VNNI multiplies the unsigned activations, 128 too large, and starts from
 //   -128 * (sum of the column);
+//   AMX does the same with tiles of rows (ops/kernels/tile_product.h);
 //   AVX2 multiplies magnitudes of activations with weights that carry their sign: two products of
 //   at most 127 * 127 fit the 16 bits of its intermediate sum, where unsigned activations would
 //   saturate.

@@ -106,6 +106,7 @@ void RunBlock(VectorIsa isa, const Block& block) {
                                          &Avx512Block<4>};
   static constexpr Function kAvx2[] = {&Avx2Block<1>, &Avx2Block<2>, &Avx2Block<3>, &Avx2Block<4>};
   switch (isa) {
+    case VectorIsa::kAmx:
     case VectorIsa::kAvx512:
       return kAvx512[block.rows - 1](block);
     case VectorIsa::kAvx2:

@@ -186,7 +186,8 @@ constinit const OperatorCode kMatMul = kCode<Precision::kF32>;
 
 const OperatorCode& MatMulIn(Precision weights) {
   static constexpr OperatorCode kCodes[] = {kCode<Precision::kF32>, kCode<Precision::kBf16>,
-                                            kCode<Precision::kBf16Dot>, kCode<Precision::kInt8>};
+                                            kCode<Precision::kBf16Dot>, kCode<Precision::kBf16Amx>,
+                                            kCode<Precision::kInt8>};
   return kCodes[static_cast<size_t>(weights)];
 }
 

@@ -9,10 +9,12 @@
 
 #include "ops/base/check.h"
 #include "ops/base/huge_pages.h"
+#include "ops/kernels/bf16_tile_product.h"
 #include "ops/kernels/int8_strip_product.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/row_quantization.h"
 #include "ops/kernels/strip_product.h"
+#include "ops/kernels/tile_product.h"
 #include "ops/kernels/tiles.h"
 #include "ops/tensor/tensor_limit.h"
 
@@ -43,7 +45,15 @@ int64_t NumStrips(int64_t columns) { return CeilDiv(columns, kStripColumns); }
 
 int64_t NumGroups(int64_t depth) { return CeilDiv(depth, kInt8Group); }
 
-int64_t NumPairs(int64_t depth) { return CeilDiv(depth, 2); }
+bool HasPairs(Precision precision) {
+  return precision == Precision::kBf16Dot || precision == Precision::kBf16Amx;
+}
+
+// bf16-amx: whole tiles.
+int64_t NumPairs(int64_t depth, Precision precision) {
+  const int64_t pairs = CeilDiv(depth, 2);
+  return precision == Precision::kBf16Amx ? CeilDiv(pairs, kTileGroups) * kTileGroups : pairs;
+}
 
 int64_t StripBytes(int64_t depth, Precision precision) {
   switch (precision) {
@@ -52,7 +62,8 @@ int64_t StripBytes(int64_t depth, Precision precision) {
     case Precision::kBf16:
       return kStripColumns * depth * static_cast<int64_t>(sizeof(Bf16));
     case Precision::kBf16Dot:
-      return kStripColumns * NumPairs(depth) * static_cast<int64_t>(sizeof(Bf16Pair));
+    case Precision::kBf16Amx:
+      return kStripColumns * NumPairs(depth, precision) * static_cast<int64_t>(sizeof(Bf16Pair));
     case Precision::kInt8:
       break;
   }
@@ -81,7 +92,7 @@ PackedMatMul::PackedMatMul(ConstMatrix<float> weight, bool transposed, Precision
   CountHeld(static_cast<int64_t>(num_bytes_));
   if (precision_ == Precision::kInt8) {
     PackInt8(weight, transposed);
-  } else if (precision_ == Precision::kBf16Dot) {
+  } else if (HasPairs(precision_)) {
     PackPairs(weight, transposed);
   } else {
     Pack(weight, transposed);
@@ -106,7 +117,7 @@ void PackedMatMul::Pack(ConstMatrix<float> weight, bool transposed) {
 
 void PackedMatMul::PackPairs(ConstMatrix<float> weight, bool transposed) {
   auto* const strips = reinterpret_cast<Bf16Pair*>(strips_.get());
-  const int64_t pairs = NumPairs(depth_);
+  const int64_t pairs = NumPairs(depth_, precision_);
   for (int64_t n = 0; n < columns_; ++n) {
     Bf16Pair* const column = strips + n / kStripColumns * pairs * kStripColumns + n % kStripColumns;
     for (int64_t k = 0; k < depth_; k += 2) {
@@ -149,7 +160,8 @@ void PackedMatMul::PackInt8(ConstMatrix<float> weight, bool transposed) {
 
 namespace {
 
-void RoundToPairs(const float* row, int64_t depth, Bf16Pair* pairs) {
+// pairs: [stride], zeros behind the last.
+void RoundToPairs(const float* row, int64_t depth, int64_t stride, Bf16Pair* pairs) {
   Vectorized([=]() BW_ALWAYS_INLINE {
     for (int64_t k = 0; k < depth / 2; ++k) {
       pairs[k] = PairOf(row[2 * k], row[2 * k + 1]);
@@ -158,13 +170,14 @@ void RoundToPairs(const float* row, int64_t depth, Bf16Pair* pairs) {
   if (depth % 2 == 1) {
     pairs[depth / 2] = PairOf(row[depth - 1], 0);
   }
+  std::fill(pairs + CeilDiv(depth, 2), pairs + stride, Bf16Pair{0});
 }
 
 }  // namespace
 
 void PackedMatMul::Prepare(int num_threads, ConstMatrix<float> a, Activations& activations) const {
   activations.rows = a;
-  if (precision_ == Precision::kBf16Dot) {
+  if (HasPairs(precision_)) {
     PreparePairs(num_threads, a, activations);
   } else if (precision_ == Precision::kInt8) {
     PrepareInt8(num_threads, a, activations);
@@ -173,13 +186,13 @@ void PackedMatMul::Prepare(int num_threads, ConstMatrix<float> a, Activations& a
 
 void PackedMatMul::PreparePairs(int num_threads, ConstMatrix<float> a,
                                 Activations& activations) const {
-  const int64_t stride = NumPairs(depth_);
+  const int64_t stride = NumPairs(depth_, precision_);
   activations.stride = stride;
   activations.pairs.resize(
       std::max(activations.pairs.size(), static_cast<size_t>(a.rows * stride)));
   Bf16Pair* const pairs = activations.pairs.data();
   ParallelFor(num_threads, a.rows, a.rows * depth_,
-              [&](int64_t row) { RoundToPairs(a.row(row), depth_, pairs + row * stride); });
+              [&](int64_t row) { RoundToPairs(a.row(row), depth_, stride, pairs + row * stride); });
 }
 
 void PackedMatMul::PrepareInt8(int num_threads, ConstMatrix<float> a,
@@ -206,6 +219,10 @@ void PackedMatMul::RunPanel(const Activations& activations, int64_t first_row, i
                           start.from_output};
   const ConstMatrix<float> rows{activations.rows.row(first_row), out.rows, depth_,
                                 activations.rows.stride};
+  const auto pairs = [&] {
+    return ConstMatrix<Bf16Pair>{activations.pairs.data() + first_row * activations.stride,
+                                 out.rows, activations.stride, activations.stride};
+  };
   const std::byte* const strips =
       strips_.get() +
       static_cast<size_t>(first_column / kStripColumns * StripBytes(depth_, precision_));
@@ -215,11 +232,9 @@ void PackedMatMul::RunPanel(const Activations& activations, int64_t first_row, i
     case Precision::kBf16:
       return MultiplyStrips(isa, rows, reinterpret_cast<const Bf16*>(strips), from, out);
     case Precision::kBf16Dot:
-      return MultiplyStrips(
-          isa,
-          ConstMatrix<Bf16Pair>{activations.pairs.data() + first_row * activations.stride, out.rows,
-                                NumPairs(depth_), activations.stride},
-          reinterpret_cast<const Bf16Pair*>(strips), from, out);
+      return MultiplyStrips(isa, pairs(), reinterpret_cast<const Bf16Pair*>(strips), from, out);
+    case Precision::kBf16Amx:
+      return MultiplyBf16Tiles(isa, pairs(), reinterpret_cast<const Bf16Pair*>(strips), from, out);
     case Precision::kInt8:
       return MultiplyInt8Strips(
           isa,

@@ -9,6 +9,8 @@
 //   bf16  is the same chain with the weight rounded to bf16;
 //   bf16-dot  is the same chain with the activation rounded to bf16 too, and zero in the place of
 //         what is below the smallest normal number (ops/kernels/strip_product.h);
+//   bf16-amx  has both rounded to bf16 and the order of sums of AMX
+//         (ops/kernels/bf16_tile_product.h);
 //   int8  is an exact sum of products of 8-bit integers, scaled: the weight has one scale a column,
 //         its largest magnitude / 127, the activations one a row (ops/kernels/row_quantization.h).
 #ifndef BEAMWRIGHT_OPS_KERNELS_PACKED_MATMUL_H_
@@ -38,7 +40,7 @@ class PackedMatMul {
   struct Activations {
     ConstMatrix<float> rows;
     int64_t stride = 0;              // elements from row to row of the one that is used
-    std::vector<Bf16Pair> pairs;     // bf16-dot
+    std::vector<Bf16Pair> pairs;     // bf16-dot, bf16-amx
     std::vector<uint8_t> quantized;  // int8, and
     std::vector<float> scales;
   };

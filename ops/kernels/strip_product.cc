@@ -6,6 +6,7 @@
 
 #include "ops/base/cpu.h"
 #include "ops/kernels/strip_prefetch.h"
+#include "ops/kernels/subnormals.h"
 #include "ops/kernels/tiles.h"
 
 #if defined(__x86_64__)
@@ -42,17 +43,10 @@ float Add(float sum, float a, const Bf16* line, int64_t n) {
                   sum);
 }
 
-float First(Bf16Pair pair) { return std::bit_cast<float>(pair.bits & 0xffff0000); }
-float Second(Bf16Pair pair) { return std::bit_cast<float>(pair.bits << 16); }
-
-float WithoutSubnormals(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  return (bits & 0x7f800000) == 0 ? std::bit_cast<float>(bits & 0x80000000) : x;
-}
-
 float Add(float sum, Bf16Pair a, const Bf16Pair* line, int64_t n) {
-  const float begun = WithoutSubnormals(std::fma(First(a), First(line[n]), WithoutSubnormals(sum)));
-  return WithoutSubnormals(std::fma(Second(a), Second(line[n]), begun));
+  const float begun =
+      WithoutSubnormals(std::fma(FirstOf(a), FirstOf(line[n]), WithoutSubnormals(sum)));
+  return WithoutSubnormals(std::fma(SecondOf(a), SecondOf(line[n]), begun));
 }
 
 template <typename Weight, int kRows>
@@ -318,10 +312,11 @@ Kernels<Weight> KernelsFor(VectorIsa isa) {
                                                   &Avx2Block<W, 4, 2>,
                                                   &Avx2Block<W, 5, 2>,
                                                   &Avx2Block<W, 6, 2>};
-  if (std::is_same_v<W, Bf16Pair> && isa == VectorIsa::kAvx512 && !HasBf16Products()) {
+  if (std::is_same_v<W, Bf16Pair> && isa >= VectorIsa::kAvx512 && !HasBf16Products()) {
     isa = VectorIsa::kAvx2;
   }
   switch (isa) {
+    case VectorIsa::kAmx:
     case VectorIsa::kAvx512:
       return {14, kAvx512Strips, kAvx512Several, kAvx512One};
     case VectorIsa::kAvx2:
@@ -358,31 +353,17 @@ void PartialStrip(BlockFunction<Weight> function, int rows, int64_t columns, Blo
   }
 }
 
-// While one lives, the thread's instructions take subnormal numbers for zero, as those for pairs do
-// anyway.
+struct Nothing {};
 template <typename Weight>
-class ZeroForSubnormals {};
-
-#if defined(__x86_64__)
-template <>
-class ZeroForSubnormals<Bf16Pair> {
- public:
-  ZeroForSubnormals() { _mm_setcsr(before_ | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON); }
-  ~ZeroForSubnormals() { _mm_setcsr(before_); }
-  ZeroForSubnormals(const ZeroForSubnormals&) = delete;
-  ZeroForSubnormals& operator=(const ZeroForSubnormals&) = delete;
-
- private:
-  const unsigned before_ = _mm_getcsr();
-};
-#endif
+using SubnormalScope =
+    std::conditional_t<std::is_same_v<Weight, Bf16Pair>, ZeroForSubnormals, Nothing>;
 
 }  // namespace
 
 template <typename Weight>
 void MultiplyStrips(VectorIsa isa, ConstMatrix<Activation<Weight>> a, const Weight* strips,
                     const ProductStart& start, Matrix<float> out) {
-  [[maybe_unused]] const ZeroForSubnormals<Weight> scope;
+  [[maybe_unused]] const SubnormalScope<Weight> scope;
   const Kernels<Weight> kernels = KernelsFor<Weight>(isa);
   // Blocks of nearly equal height, so that the last is not a thin one.
   const int64_t height = EvenTile(a.rows, kernels.most_rows);

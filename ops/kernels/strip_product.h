@@ -61,6 +61,13 @@ inline Bf16Pair PairOf(float first, float second) {
   return {half(first) << 16 | half(second)};
 }
 
+BW_ALWAYS_INLINE inline float FirstOf(Bf16Pair pair) {
+  return std::bit_cast<float>(pair.bits & 0xffff0000);
+}
+BW_ALWAYS_INLINE inline float SecondOf(Bf16Pair pair) {
+  return std::bit_cast<float>(pair.bits << 16);
+}
+
 // What rows are multiplied with a weight of this type.
 template <typename Weight>
 struct ActivationFor {

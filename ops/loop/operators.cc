@@ -28,6 +28,7 @@ const OperatorSet& Operators(Precision weights) {
   static const OperatorSet* const sets[] = {MakeOperators(Precision::kF32),
                                             MakeOperators(Precision::kBf16),
                                             MakeOperators(Precision::kBf16Dot),
+                                            MakeOperators(Precision::kBf16Amx),
                                             MakeOperators(Precision::kInt8)};
   return *sets[static_cast<size_t>(weights)];
 }

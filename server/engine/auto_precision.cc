@@ -193,9 +193,12 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> CompileAuto(model::Bundle bun
   *note = absl::StrCat("tried with ", trials.size(),
                        bundle.golden.empty() ? " made-up requests" : " golden requests");
   for (const v1::Precision precision :
-       {v1::PRECISION_INT8, v1::PRECISION_INT8_CORE, v1::PRECISION_BF16_DOT, v1::PRECISION_BF16}) {
-    if (precision == v1::PRECISION_BF16_DOT && !HasBf16Products()) {
-      continue;  // slower than bf16 where the CPU does not have it
+       {v1::PRECISION_INT8, v1::PRECISION_INT8_CORE, v1::PRECISION_BF16_AMX, v1::PRECISION_BF16_DOT,
+        v1::PRECISION_BF16}) {
+    // Slower than bf16 where the CPU does not have them.
+    if ((precision == v1::PRECISION_BF16_AMX && !HasBf16Tiles()) ||
+        (precision == v1::PRECISION_BF16_DOT && !HasBf16Products())) {
+      continue;
     }
     if (trials.empty()) {
       break;

@@ -29,10 +29,10 @@ struct PrecisionTrial {
 PrecisionTrial CompareAnswers(absl::Span<const std::unique_ptr<v1::Decoded>> exact,
                               absl::Span<const std::unique_ptr<v1::Decoded>> answers);
 
-// DecodeModel::Compile with the first of int8, int8-core, bf16-dot (where the CPU has
-// it) and bf16 that is close, or f32. Tried with
-// up to 100 of the bundle's golden requests, or, if it has none, with 40 sources of random ids or
-// features. Where a source can't be made up it is f32. Errors as Compile's.
+// DecodeModel::Compile with the first of int8, int8-core, bf16-amx and bf16-dot (where the CPU has
+// them) and bf16 that is close, or f32. Tried with up to 100 of the bundle's golden requests, or,
+// if it has none, with 40 sources of random ids or features. Where a source can't be made up it is
+// f32. Errors as Compile's.
 absl::StatusOr<std::shared_ptr<const DecodeModel>> CompileAuto(model::Bundle bundle,
                                                                CompileOptions options);
 

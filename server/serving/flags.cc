@@ -213,7 +213,7 @@ void AddPrecision(CLI::App& app, std::optional<v1::Precision>& precision) {
          },
          "Form of the models' weights; 'model': as model.textproto says")
       ->check(
-          CLI::IsMember({kAsTheModelSays, "f32", "bf16", "bf16-dot", "int8", "int8-core", "auto"}))
+          CLI::IsMember({kAsTheModelSays, "f32", "bf16", "bf16-dot", "bf16-amx", "int8", "int8-core", "auto"}))
       ->default_str(kAsTheModelSays);
 }
 

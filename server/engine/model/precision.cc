@@ -11,6 +11,7 @@ absl::StatusOr<v1::Precision> ParsePrecision(absl::string_view name) {
       {"f32", v1::PRECISION_F32},
       {"bf16", v1::PRECISION_BF16},
       {"bf16-dot", v1::PRECISION_BF16_DOT},
+      {"bf16-amx", v1::PRECISION_BF16_AMX},
       {"int8", v1::PRECISION_INT8},
       {"int8-core", v1::PRECISION_INT8_CORE},
       {"auto", v1::PRECISION_AUTO}};
@@ -20,13 +21,14 @@ absl::StatusOr<v1::Precision> ParsePrecision(absl::string_view name) {
     }
   }
   return Invalid("precision: '", name,
-                 "' is not one of f32, bf16, bf16-dot, int8, int8-core and auto");
+                 "' is not one of f32, bf16, bf16-dot, bf16-amx, int8, int8-core and auto");
 }
 
 absl::StatusOr<PartPrecisions> ResolvePrecision(v1::Precision precision) {
   constexpr auto kF32 = Precision::kF32;
   constexpr auto kBf16 = Precision::kBf16;
   constexpr auto kBf16Dot = Precision::kBf16Dot;
+  constexpr auto kBf16Amx = Precision::kBf16Amx;
   constexpr auto kInt8 = Precision::kInt8;
   switch (precision) {
     case v1::PRECISION_F32:
@@ -35,6 +37,8 @@ absl::StatusOr<PartPrecisions> ResolvePrecision(v1::Precision precision) {
       return PartPrecisions{"bf16", kBf16, kBf16, kBf16};
     case v1::PRECISION_BF16_DOT:
       return PartPrecisions{"bf16-dot", kBf16Dot, kBf16Dot, kBf16Dot};
+    case v1::PRECISION_BF16_AMX:
+      return PartPrecisions{"bf16-amx", kBf16Amx, kBf16Amx, kBf16Amx};
     case v1::PRECISION_INT8:
       return PartPrecisions{"int8", kInt8, kInt8, kInt8};
     case v1::PRECISION_INT8_CORE:

@@ -17,7 +17,7 @@ struct PartPrecisions {
   Precision projection = Precision::kF32;  // its product with the vocabulary, where it is split off
 };
 
-// "f32", "bf16", "bf16-dot", "int8", "int8-core" or "auto"; InvalidArgument otherwise.
+// "f32", "bf16", "bf16-dot", "bf16-amx", "int8", "int8-core" or "auto"; InvalidArgument otherwise.
 absl::StatusOr<v1::Precision> ParsePrecision(absl::string_view name);
 
 // InvalidArgument for `auto`, which depends on the model (server/engine/auto_precision.h), and for

@@ -323,7 +323,8 @@ TEST(Cells, ARowsBitsFollowFromTheRowAlone) {
     std::vector<std::vector<Tensor>> alone;
     for (int64_t row = 0; row < 70; ++row) alone.push_back(run(VectorIsa::kPlain, row, 1, 1));
     for (const int64_t count : {1, 2, 7, 8, 9, 16, 17, 33, 64, 65, 70}) {
-      for (const VectorIsa isa : {VectorIsa::kPlain, VectorIsa::kAvx2, VectorIsa::kAvx512}) {
+      for (const VectorIsa isa :
+           {VectorIsa::kPlain, VectorIsa::kAvx2, VectorIsa::kAvx512, VectorIsa::kAmx}) {
         const int64_t first = random.Int(0, 70 - count);
         const std::vector<Tensor> out = run(isa, first, count, count % 2 == 0 ? 1 : 2);
         for (int64_t row = 0; row < count; ++row) {
@@ -399,7 +400,7 @@ TEST_P(CellTiles, HaveTheBitsOfWholePasses) {
 
 INSTANTIATE_TEST_SUITE_P(Isa, CellTiles,
                          ::testing::Combine(::testing::Values(VectorIsa::kPlain, VectorIsa::kAvx2,
-                                                              VectorIsa::kAvx512),
+                                                              VectorIsa::kAvx512, VectorIsa::kAmx),
                                             ::testing::Bool(), ::testing::Bool()));
 
 TEST(Cells, Errors) {

@@ -6,7 +6,10 @@
 #include <cstring>
 #include <limits>
 #include <tuple>
+#include <utility>
+#include <vector>
 
+#include "absl/types/span.h"
 #include "ops/base/vector_isa.h"
 #include "ops/kernels/int8_strip_product.h"
 #include "ops/kernels/packed_matmul.h"
@@ -29,6 +32,7 @@ class WithIsa : public ::testing::TestWithParam<VectorIsa> {
 
 class Bf16Product : public WithIsa {};
 class Bf16DotProduct : public WithIsa {};
+class Bf16AmxProduct : public WithIsa {};
 class Int8Product : public WithIsa {};
 
 // A product's operands: weight [depth, columns].
@@ -73,6 +77,12 @@ std::vector<Case> Cases() {
     cases.emplace_back(random, rows, 9, 200);
   }
   cases.emplace_back(random, 130, 64, 1100);
+  // Several tiles of the depth, whole ones and not, by one to three of rows.
+  for (const int64_t depth : {63, 64, 65, 128, 131, 250}) {
+    for (const int64_t rows : {1, 15, 16, 17, 31, 32, 33, 50}) {
+      cases.emplace_back(random, rows, depth, random.Int(1, 100));
+    }
+  }
   return cases;
 }
 
@@ -137,6 +147,52 @@ TEST_P(Bf16DotProduct, IsTheChainWithBothRoundedAndNoSubnormals) {
   }
 }
 
+// An element of bf16-amx, as the header of bf16_tile_product.h says: `terms` of the first halves,
+// and of the second, of a tile's pairs.
+float TileSum(float sum, absl::Span<const std::pair<float, float>> terms) {
+  float halves[2] = {};
+  for (size_t k = 0; k < terms.size(); ++k) {
+    float& half = halves[k % 2];
+    half = Normal(std::fma(Normal(terms[k].first), Normal(terms[k].second), half));
+  }
+  return Normal(Normal(sum) + Normal(halves[0] + halves[1]));
+}
+
+TEST_P(Bf16AmxProduct, AddsTilesOfTheDepth) {
+  constexpr int64_t kTile = 32;
+  for (const float scale : {1.0f, 1e-18f, 1e-20f, 1e-37f}) {
+    for (Case c : Cases()) {
+      Scale(c.a, scale);
+      Scale(c.weight, scale);
+      Scale(c.bias, scale * scale);
+      Scale(c.before, scale * scale);
+      const Tensor a = *Convert(*Convert(c.a, DType::kBF16), DType::kF32);
+      const Tensor weight = *Convert(*Convert(c.weight, DType::kBF16), DType::kF32);
+      const std::vector<float> out = c.Run(Precision::kBf16Amx, 2);
+      for (int64_t row = 0; row < c.rows; ++row) {
+        for (int64_t n = 0; n < c.columns; ++n) {
+          const int64_t at = row * c.columns + n;
+          float sum = Normal(Normal(c.bias.data<float>()[n]) + Normal(c.before.data<float>()[at]));
+          for (int64_t begin = 0; begin < c.depth; begin += kTile) {
+            std::vector<std::pair<float, float>> terms;
+            for (int64_t k = begin; k < std::min(begin + kTile, c.depth); ++k) {
+              terms.emplace_back(a.data<float>()[row * c.depth + k],
+                                 weight.data<float>()[k * c.columns + n]);
+            }
+            terms.resize(kTile);  // zeros, which take the sign off a zero
+            sum = TileSum(sum, terms);
+          }
+          ASSERT_EQ(std::bit_cast<uint32_t>(out[static_cast<size_t>(at)]),
+                    std::bit_cast<uint32_t>(sum))
+              << c.rows << " rows, depth " << c.depth << ", " << c.columns << " columns, row "
+              << row << ", column " << n << ", scale " << scale << ": "
+              << out[static_cast<size_t>(at)] << " " << sum;
+        }
+      }
+    }
+  }
+}
+
 // The mode that the kernel computes in ends with it.
 TEST(Bf16Dot, LeavesSubnormalsToOthers) {
   Random random(7);
@@ -166,7 +222,10 @@ struct Quantized {
   std::vector<int64_t> values;
 };
 
-Quantized Quantize(const std::vector<float>& numbers) {
+// Activations are scaled by a factor in f32, weights exactly.
+enum class Scaling { kByFactor, kExactly };
+
+Quantized Quantize(const std::vector<float>& numbers, Scaling scaling) {
   Quantized result;
   float largest = 0;
   for (const float x : numbers) {
@@ -174,7 +233,9 @@ Quantized Quantize(const std::vector<float>& numbers) {
   }
   result.scale = largest / 127.0f;
   for (const float x : numbers) {
-    result.values.push_back(std::lrint(x * (127.0f / largest)));
+    result.values.push_back(scaling == Scaling::kByFactor
+                                ? std::lrint(x * (127.0f / largest))
+                                : std::lrint(127.0 * double{x} / double{largest}));
   }
   return result;
 }
@@ -187,10 +248,10 @@ TEST_P(Int8Product, IsTheExactSumScaled) {
       for (int64_t k = 0; k < c.depth; ++k) {
         column.push_back(c.weight.data<float>()[k * c.columns + n]);
       }
-      const Quantized w = Quantize(column);
+      const Quantized w = Quantize(column, Scaling::kExactly);
       for (int64_t row = 0; row < c.rows; ++row) {
         const float* const a = c.a.data<float>() + row * c.depth;
-        const Quantized q = Quantize({a, a + c.depth});
+        const Quantized q = Quantize({a, a + c.depth}, Scaling::kByFactor);
         int64_t sum = 0;
         double exact = 0;
         double bound = 0;
@@ -273,7 +334,7 @@ class Invariance : public ::testing::TestWithParam<std::tuple<VectorIsa, Precisi
 TEST_P(Invariance, ARowsBitsFollowFromTheRowAlone) {
   const auto [isa, precision] = GetParam();
   Random random(2);
-  const std::pair<int64_t, int64_t> shapes[] = {{1, 1}, {7, 3}, {33, 300}, {65, 545}};
+  const std::pair<int64_t, int64_t> shapes[] = {{1, 1}, {7, 3}, {33, 300}, {65, 545}, {300, 70}};
   for (const auto& [depth, columns] : shapes) {
     const Tensor weight = random.Floats({columns, depth});
     const PackedMatMul packed({weight.data<float>(), columns, depth, depth}, true, precision);
@@ -316,16 +377,18 @@ TEST_P(Invariance, ARowsBitsFollowFromTheRowAlone) {
   }
 }
 
-constexpr VectorIsa kIsas[] = {VectorIsa::kPlain, VectorIsa::kAvx2, VectorIsa::kAvx512};
+constexpr VectorIsa kIsas[] = {VectorIsa::kPlain, VectorIsa::kAvx2, VectorIsa::kAvx512,
+                               VectorIsa::kAmx};
 
 INSTANTIATE_TEST_SUITE_P(InstructionSets, Bf16Product, ::testing::ValuesIn(kIsas));
 INSTANTIATE_TEST_SUITE_P(InstructionSets, Bf16DotProduct, ::testing::ValuesIn(kIsas));
+INSTANTIATE_TEST_SUITE_P(InstructionSets, Bf16AmxProduct, ::testing::ValuesIn(kIsas));
 INSTANTIATE_TEST_SUITE_P(InstructionSets, Int8Product, ::testing::ValuesIn(kIsas));
-INSTANTIATE_TEST_SUITE_P(All, Invariance,
-                         ::testing::Combine(::testing::ValuesIn(kIsas),
-                                            ::testing::Values(Precision::kF32, Precision::kBf16,
-                                                              Precision::kBf16Dot,
-                                                              Precision::kInt8)));
+INSTANTIATE_TEST_SUITE_P(
+    All, Invariance,
+    ::testing::Combine(::testing::ValuesIn(kIsas),
+                       ::testing::Values(Precision::kF32, Precision::kBf16, Precision::kBf16Dot,
+                                         Precision::kBf16Amx, Precision::kInt8)));
 
 }  // namespace
 }  // namespace beamwright::ops

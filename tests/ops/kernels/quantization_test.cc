@@ -175,7 +175,8 @@ TEST(MatMulInteger, EqualsIntegerSums) {
     const Tensor a_zero = random.Ints({m}, 0, 100, left);
     const Tensor b_zero = random.Ints({n}, 0, 100, right);
     const std::vector<int64_t> out = Integers(RunOne({"MatMulInteger", {a, b, a_zero, b_zero}}));
-    for (const VectorIsa isa : {VectorIsa::kPlain, VectorIsa::kAvx2, VectorIsa::kAvx512}) {
+    for (const VectorIsa isa :
+         {VectorIsa::kPlain, VectorIsa::kAvx2, VectorIsa::kAvx512, VectorIsa::kAmx}) {
       const ScopedVectorIsa scope(isa);
       const Call packed{"MatMulInteger", {a, b, a_zero, b_zero}, {}, 1, {1, 3}};
       ASSERT_EQ(Integers(RunOne(packed)), out) << "packed";

@@ -132,8 +132,8 @@ TEST_P(VocabularyProjectionTest, FindsWhatAScanOfWholeRowsFinds) {
       problem.weight = random.Floats({vocabulary, problem.depth});
       problem.bias = random.Floats({random.Int(0, 1) * vocabulary});
       problem.hidden = random.Floats({num_rows, problem.depth}, -3, 3);
-      for (const Precision precision :
-           {Precision::kF32, Precision::kBf16, Precision::kBf16Dot, Precision::kInt8}) {
+      for (const Precision precision : {Precision::kF32, Precision::kBf16, Precision::kBf16Dot,
+                                        Precision::kBf16Amx, Precision::kInt8}) {
         for (const int threads : {1, 3}) {
           ExpectScansEqual(problem, precision, threads, random);
         }
@@ -215,8 +215,8 @@ TEST_P(VocabularyProjectionTest, WhatIsNoNumberConcernsItsRowAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(InstructionSets, VocabularyProjectionTest,
-                         ::testing::Values(VectorIsa::kPlain, VectorIsa::kAvx2,
-                                           VectorIsa::kAvx512));
+                         ::testing::Values(VectorIsa::kPlain, VectorIsa::kAvx2, VectorIsa::kAvx512,
+                                           VectorIsa::kAmx));
 
 }  // namespace
 }  // namespace beamwright::ops

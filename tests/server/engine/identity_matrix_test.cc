@@ -131,7 +131,8 @@ TEST_P(IdentityMatrix, AnswersDependOnTheRequestAlone) {
       const ScopedVectorIsa plain(VectorIsa::kPlain);
       alone = Decode(model, requests, 1, 1024, 1);
     }
-    for (const VectorIsa isa : {VectorIsa::kPlain, VectorIsa::kAvx2, VectorIsa::kAvx512}) {
+    for (const VectorIsa isa :
+         {VectorIsa::kPlain, VectorIsa::kAvx2, VectorIsa::kAvx512, VectorIsa::kAmx}) {
       const ScopedVectorIsa scope(isa);
       if (CurrentVectorIsa() != isa) {
         continue;  // not on this machine
@@ -174,7 +175,8 @@ TEST_P(IdentityMatrix, PanelsGiveTheBitsOfWholeRows) {
 
 INSTANTIATE_TEST_SUITE_P(Precisions, IdentityMatrix,
                          ::testing::Values(v1::PRECISION_F32, v1::PRECISION_BF16,
-                                           v1::PRECISION_BF16_DOT, v1::PRECISION_INT8),
+                                           v1::PRECISION_BF16_DOT, v1::PRECISION_BF16_AMX,
+                                           v1::PRECISION_INT8),
                          [](const auto& tested) { return v1::Precision_Name(tested.param); });
 
 // Softmax and log-softmax at the end leave the graph with the projection: the scan does their work,
@@ -208,6 +210,7 @@ TEST(Precision, IsTheBundlesUnlessTheCallerSaysOtherwise) {
   EXPECT_TRUE(numerics({}).starts_with("bf16;"));
   EXPECT_TRUE(numerics(v1::PRECISION_F32).starts_with("f32;"));
   EXPECT_TRUE(numerics(v1::PRECISION_BF16_DOT).starts_with("bf16-dot;"));
+  EXPECT_TRUE(numerics(v1::PRECISION_BF16_AMX).starts_with("bf16-amx;"));
   EXPECT_TRUE(numerics(v1::PRECISION_INT8_CORE).starts_with("int8-core;"));
   bundle.config.set_precision(static_cast<v1::Precision>(9));
   EXPECT_EQ(numerics({}), "precision: 9 is not known");

@@ -1,0 +1,105 @@
+#include "ops/kernels/bf16_tile_product.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "ops/base/check.h"
+#include "ops/base/cpu.h"
+#include "ops/kernels/subnormals.h"
+#include "ops/kernels/tile_product.h"
+
+namespace beamwright::ops {
+namespace {
+
+// Fills to[0, width) with what the sums of a row start from.
+void FillStart(const float* bias, const float* out, int64_t columns, int64_t width, float* to) {
+  for (int64_t n = 0; n < columns; ++n) {
+    to[n] = (bias == nullptr ? 0.0f : bias[n]) + (out == nullptr ? 0.0f : out[n]);
+  }
+  std::fill(to + columns, to + width, 0.0f);
+}
+
+// Without AMX: a row of a strip. sums: [32], from the start to the result.
+void RowOfStrip(const Bf16Pair* a, int64_t pairs, const Bf16Pair* strip, float* sums) {
+  Vectorized([=]() BW_ALWAYS_INLINE {
+    for (int64_t begin = 0; begin < pairs; begin += kTileGroups) {
+      float first[kStripColumns] = {};
+      float second[kStripColumns] = {};
+      for (int64_t k = begin; k < begin + kTileGroups; ++k) {
+        const float a_first = FirstOf(a[k]);
+        const float a_second = SecondOf(a[k]);
+        const Bf16Pair* const line = strip + k * kStripColumns;
+        for (int64_t n = 0; n < kStripColumns; ++n) {
+          first[n] = WithoutSubnormals(std::fma(a_first, FirstOf(line[n]), first[n]));
+          second[n] = WithoutSubnormals(std::fma(a_second, SecondOf(line[n]), second[n]));
+        }
+      }
+      for (int64_t n = 0; n < kStripColumns; ++n) {
+        sums[n] =
+            WithoutSubnormals(WithoutSubnormals(sums[n]) + WithoutSubnormals(first[n] + second[n]));
+      }
+    }
+  });
+}
+
+void MultiplyPlainly(ConstMatrix<Bf16Pair> a, const Bf16Pair* strips, const ProductStart& start,
+                     Matrix<float> out) {
+  for (int64_t column = 0; column < out.columns; column += kStripColumns) {
+    const int64_t columns = std::min(kStripColumns, out.columns - column);
+    const float* const bias = start.bias == nullptr ? nullptr : start.bias + column;
+    for (int64_t row = 0; row < a.rows; ++row) {
+      float* const to = out.row(row) + column;
+      float sums[kStripColumns];
+      FillStart(bias, start.from_output ? to : nullptr, columns, kStripColumns, sums);
+      RowOfStrip(a.row(row), a.columns, strips + column * a.columns, sums);
+      std::copy(sums, sums + columns, to);
+    }
+  }
+}
+
+void MultiplyByTiles(ConstMatrix<Bf16Pair> a, const Bf16Pair* strips, const ProductStart& start,
+                     Matrix<float> out) {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
+  alignas(64) float sums[kMostTileRows * kStripColumns];
+  Tiles tiles;
+  TileWalk(a.rows, out.columns, a.columns, strips).ForEach([&](const TileWalk::Item& item) {
+    const int64_t column = item.strip * kStripColumns;
+    const int64_t width = item.num_strips * kStripColumns;
+    const int64_t columns = std::min(width, out.columns - column);
+    const float* const bias = start.bias == nullptr ? nullptr : start.bias + column;
+    float* const to = out.row(item.row) + column;
+    const bool whole = columns == width;
+    const bool one_start = !start.from_output;
+    const bool starts_in_place = start.from_output && bias == nullptr && whole;
+    const int64_t starts = one_start ? 1 : starts_in_place ? 0 : item.rows;
+    for (int64_t row = 0; row < starts; ++row) {
+      FillStart(bias, one_start ? nullptr : to + row * out.stride, columns, width,
+                sums + row * width);
+    }
+    tiles.MultiplyBf16({a.row(item.row), a.stride * kBytes, item.rows, a.columns,
+                        strips + column * a.columns, item.num_strips, starts_in_place ? to : sums,
+                        one_start         ? 0
+                        : starts_in_place ? out.stride * kBytes
+                                          : width * kBytes,
+                        whole ? to : sums, (whole ? out.stride : width) * kBytes, item.next});
+    for (int64_t row = 0; !whole && row < item.rows; ++row) {
+      std::copy_n(sums + row * width, columns, to + row * out.stride);
+    }
+  });
+}
+
+}  // namespace
+
+void MultiplyBf16Tiles(VectorIsa isa, ConstMatrix<Bf16Pair> a, const Bf16Pair* strips,
+                       const ProductStart& start, Matrix<float> out) {
+  BW_DCHECK(a.columns % kTileGroups == 0);
+  const ZeroForSubnormals scope;
+  if (isa == VectorIsa::kAmx && HasBf16Tiles()) {
+    MultiplyByTiles(a, strips, start, out);
+  } else {
+    MultiplyPlainly(a, strips, start, out);
+  }
+}
+
+}  // namespace beamwright::ops

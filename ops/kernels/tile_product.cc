@@ -1,0 +1,206 @@
+#include "ops/kernels/tile_product.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "ops/base/check.h"
+#include "ops/base/vector_isa.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace beamwright::ops {
+
+#if defined(__x86_64__)
+
+namespace {
+
+constexpr int64_t kTileRows = 16;
+constexpr int64_t kTileBytes = 64;  // of a row of a tile
+constexpr int64_t kGroupBytes = 4;
+constexpr int kFirstA = 4;  // tiles 0 to 3 hold sums
+
+// The layout that LDTILECFG reads.
+struct TileConfig {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+};
+
+// Assembly and not intrinsics, whose operands must be literals and which ask for functions of
+// another target.
+template <int kTile>
+BW_ALWAYS_INLINE inline void Load(const void* from, int64_t stride) {
+  __asm__ volatile("tileloadd (%1,%2,1), %%tmm%c0"
+                   :
+                   : "i"(kTile), "r"(from), "r"(stride)
+                   : "memory");
+}
+
+template <int kTile>
+BW_ALWAYS_INLINE inline void Store(void* to, int64_t stride) {
+  __asm__ volatile("tilestored %%tmm%c0, (%1,%2,1)"
+                   :
+                   : "i"(kTile), "r"(to), "r"(stride)
+                   : "memory");
+}
+
+template <bool kInt8, int kSum, int kA, int kB>
+BW_ALWAYS_INLINE inline void MultiplyAdd() {
+  if constexpr (kInt8) {
+    __asm__ volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
+  } else {
+    __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
+  }
+}
+
+// Calls f with 0 to kCount - 1 as constants.
+template <int kCount, typename F>
+BW_ALWAYS_INLINE inline void ForEach(const F& f) {
+  [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) BW_ALWAYS_INLINE {
+    (f(std::integral_constant<int, kIndex>()), ...);
+  }(std::make_integer_sequence<int, kCount>());
+}
+
+// kRowTiles * kStrips is 1 or 2. Sums of row tile r and column tile c are tile r * kColumnTiles +
+// c.
+template <bool kInt8, int kRowTiles, int kStrips>
+struct Kernel {
+  static constexpr int kColumnTiles = 2 * kStrips;
+  // Tiles of the weight take turns in what is left.
+  static constexpr int kFirstB = kFirstA + kRowTiles;
+  static constexpr int kNumB = 8 - kFirstB;
+
+  // One tile of the depth. a: as TileBlock's; weights: by strip.
+  BW_ALWAYS_INLINE static void Step(const char* a, int64_t a_stride, const char* weights,
+                                    int64_t strip_size) {
+    ForEach<kRowTiles>([&](auto r) BW_ALWAYS_INLINE {
+      Load<kFirstA + r>(a + r * kTileRows * a_stride, a_stride);
+    });
+    ForEach<kColumnTiles>([&](auto c) BW_ALWAYS_INLINE {
+      constexpr int kB = kFirstB + c % kNumB;
+      Load<kB>(weights + (c / 2) * strip_size + (c % 2) * kTileBytes, kTileLine);
+      ForEach<kRowTiles>([&](auto r) BW_ALWAYS_INLINE {
+        MultiplyAdd<kInt8, r * kColumnTiles + c, kFirstA + r, kB>();
+      });
+    });
+  }
+
+  static void Run(const TileBlock& block) {
+    const auto* a = static_cast<const char*>(block.a);
+    const auto* weights = static_cast<const char*>(block.strips);
+    const auto* const start = static_cast<const char*>(block.start);
+    auto* const sums = static_cast<char*>(block.sums);
+    const int64_t strip_size = block.groups * kTileLine;
+    ForEach<kRowTiles>([&](auto r) BW_ALWAYS_INLINE {
+      ForEach<kColumnTiles>([&](auto c) BW_ALWAYS_INLINE {
+        Load<r * kColumnTiles + c>(start + r * kTileRows * block.start_stride + c * kTileBytes,
+                                   block.start_stride);
+      });
+    });
+    const char* next = block.next.first;
+    int64_t group = 0;
+    for (; group + kTileGroups <= block.groups; group += kTileGroups) {
+      // Every other line: the hardware fetches them in pairs.
+      for (int64_t i = 0; i < kTileGroups * block.next.step; i += 2 * kTileBytes) {
+        _mm_prefetch(next + i, _MM_HINT_T1);
+      }
+      next += kTileGroups * block.next.step;
+      Step(a, block.a_stride, weights, strip_size);
+      a += kTileBytes;
+      weights += kTileGroups * kTileLine;
+    }
+    if constexpr (kInt8) {
+      if (group < block.groups) {
+        Rest(block, a, block.groups - group, weights, strip_size);
+      }
+    }
+    ForEach<kRowTiles>([&](auto r) BW_ALWAYS_INLINE {
+      ForEach<kColumnTiles>([&](auto c) BW_ALWAYS_INLINE {
+        Store<r * kColumnTiles + c>(sums + r * kTileRows * block.sums_stride + c * kTileBytes,
+                                    block.sums_stride);
+      });
+    });
+  }
+
+  // The last `groups` of the depth, less than a tile: the tile of weights that ends there, with
+  // zeros beside what was multiplied before.
+  static void Rest(const TileBlock& block, const char* a, int64_t groups, const char* weights,
+                   int64_t strip_size) {
+    alignas(kTileBytes) char rest[kMostTileRows * kTileBytes] = {};
+    const int64_t begin = kTileBytes - groups * kGroupBytes;
+    for (int64_t row = 0; row < block.rows; ++row) {
+      std::memcpy(rest + row * kTileBytes + begin, a + row * block.a_stride,
+                  static_cast<size_t>(groups * kGroupBytes));
+    }
+    Step(rest, kTileBytes, weights - (kTileGroups - groups) * kTileLine, strip_size);
+  }
+};
+
+template <bool kInt8>
+void Multiply(const TileBlock& block) {
+  if (block.rows > kTileRows) {
+    Kernel<kInt8, 2, 1>::Run(block);
+  } else if (block.num_strips == 2) {
+    Kernel<kInt8, 1, 2>::Run(block);
+  } else {
+    Kernel<kInt8, 1, 1>::Run(block);
+  }
+}
+
+}  // namespace
+
+Tiles::~Tiles() {
+  if (rows_ != 0) {
+    __asm__ volatile("tilerelease");
+  }
+}
+
+void Tiles::Configure(int64_t rows) {
+  if (rows == rows_) {
+    return;
+  }
+  rows_ = rows;
+  TileConfig config;
+  const auto set = [&](int tile, int64_t tile_rows) {
+    config.rows[tile] = static_cast<uint8_t>(tile_rows);
+    config.row_bytes[tile] = kTileBytes;
+  };
+  const int64_t first = std::min(rows, kTileRows);
+  const int64_t second = rows - first;
+  for (int sum = 0; sum < kFirstA; ++sum) {
+    set(sum, second == 0 || sum < 2 ? first : second);
+  }
+  set(kFirstA, first);
+  // With one tile of rows it is one of the weight.
+  set(kFirstA + 1, second == 0 ? kTileGroups : second);
+  set(kFirstA + 2, kTileGroups);
+  set(kFirstA + 3, kTileGroups);
+  __asm__ volatile("ldtilecfg %0" : : "m"(config));
+}
+
+void Tiles::MultiplyInt8(const TileBlock& block) {
+  BW_DCHECK(block.groups >= kTileGroups);
+  Configure(block.rows);
+  Multiply</*kInt8=*/true>(block);
+}
+
+void Tiles::MultiplyBf16(const TileBlock& block) {
+  BW_DCHECK(block.groups % kTileGroups == 0);
+  Configure(block.rows);
+  Multiply</*kInt8=*/false>(block);
+}
+
+#else
+
+Tiles::~Tiles() = default;
+void Tiles::MultiplyInt8(const TileBlock&) { BW_CHECK(false); }
+void Tiles::MultiplyBf16(const TileBlock&) { BW_CHECK(false); }
+
+#endif
+
+}  // namespace beamwright::ops
