@@ -12,10 +12,12 @@
 namespace beamwright::ops {
 namespace {
 
-// Fills to[0, width) with what the sums of a row start from.
+// Fills to[0, width) with what the sums of a row start from. Without a bias that is `out` itself, to
+// the sign of a zero: tiles may read it in its place.
 void FillStart(const float* bias, const float* out, int64_t columns, int64_t width, float* to) {
   for (int64_t n = 0; n < columns; ++n) {
-    to[n] = (bias == nullptr ? 0.0f : bias[n]) + (out == nullptr ? 0.0f : out[n]);
+    const float before = out == nullptr ? 0.0f : out[n];
+    to[n] = bias == nullptr ? before : bias[n] + before;
   }
   std::fill(to + columns, to + width, 0.0f);
 }
