@@ -12,8 +12,8 @@
 namespace beamwright::ops {
 namespace {
 
-// Fills to[0, width) with what the sums of a row start from. Without a bias that is `out` itself, to
-// the sign of a zero: tiles may read it in its place.
+// Fills to[0, width) with what the sums of a row start from. Without a bias that is `out` itself,
+// to the sign of a zero: tiles may read it in its place.
 void FillStart(const float* bias, const float* out, int64_t columns, int64_t width, float* to) {
   for (int64_t n = 0; n < columns; ++n) {
     const float before = out == nullptr ? 0.0f : out[n];
@@ -22,7 +22,14 @@ void FillStart(const float* bias, const float* out, int64_t columns, int64_t wid
   std::fill(to + columns, to + width, 0.0f);
 }
 
+// Vectors flush by themselves under ZeroForSubnormals; the C library's fma of plain loops need not.
+template <bool kPlain>
+BW_ALWAYS_INLINE inline float Flushed(float x) {
+  return kPlain ? WithoutSubnormals(x) : x;
+}
+
 // Without AMX: a row of a strip. sums: [32], from the start to the result.
+template <bool kPlain>
 void RowOfStrip(const Bf16Pair* a, int64_t pairs, const Bf16Pair* strip, float* sums) {
   Vectorized([=]() BW_ALWAYS_INLINE {
     for (int64_t begin = 0; begin < pairs; begin += kTileGroups) {
@@ -33,20 +40,19 @@ void RowOfStrip(const Bf16Pair* a, int64_t pairs, const Bf16Pair* strip, float* 
         const float a_second = SecondOf(a[k]);
         const Bf16Pair* const line = strip + k * kStripColumns;
         for (int64_t n = 0; n < kStripColumns; ++n) {
-          first[n] = WithoutSubnormals(std::fma(a_first, FirstOf(line[n]), first[n]));
-          second[n] = WithoutSubnormals(std::fma(a_second, SecondOf(line[n]), second[n]));
+          first[n] = Flushed<kPlain>(std::fma(a_first, FirstOf(line[n]), first[n]));
+          second[n] = Flushed<kPlain>(std::fma(a_second, SecondOf(line[n]), second[n]));
         }
       }
       for (int64_t n = 0; n < kStripColumns; ++n) {
-        sums[n] =
-            WithoutSubnormals(WithoutSubnormals(sums[n]) + WithoutSubnormals(first[n] + second[n]));
+        sums[n] = Flushed<kPlain>(Flushed<kPlain>(sums[n]) + Flushed<kPlain>(first[n] + second[n]));
       }
     }
   });
 }
 
-void MultiplyPlainly(ConstMatrix<Bf16Pair> a, const Bf16Pair* strips, const ProductStart& start,
-                     Matrix<float> out) {
+void MultiplyPlainly(VectorIsa isa, ConstMatrix<Bf16Pair> a, const Bf16Pair* strips,
+                     const ProductStart& start, Matrix<float> out) {
   for (int64_t column = 0; column < out.columns; column += kStripColumns) {
     const int64_t columns = std::min(kStripColumns, out.columns - column);
     const float* const bias = start.bias == nullptr ? nullptr : start.bias + column;
@@ -54,7 +60,8 @@ void MultiplyPlainly(ConstMatrix<Bf16Pair> a, const Bf16Pair* strips, const Prod
       float* const to = out.row(row) + column;
       float sums[kStripColumns];
       FillStart(bias, start.from_output ? to : nullptr, columns, kStripColumns, sums);
-      RowOfStrip(a.row(row), a.columns, strips + column * a.columns, sums);
+      const auto function = isa == VectorIsa::kPlain ? &RowOfStrip<true> : &RowOfStrip<false>;
+      function(a.row(row), a.columns, strips + column * a.columns, sums);
       std::copy(sums, sums + columns, to);
     }
   }
@@ -100,7 +107,7 @@ void MultiplyBf16Tiles(VectorIsa isa, ConstMatrix<Bf16Pair> a, const Bf16Pair* s
   if (isa == VectorIsa::kAmx && HasBf16Tiles()) {
     MultiplyByTiles(a, strips, start, out);
   } else {
-    MultiplyPlainly(a, strips, start, out);
+    MultiplyPlainly(isa, a, strips, start, out);
   }
 }
 

@@ -55,6 +55,14 @@ int64_t NumPairs(int64_t depth, Precision precision) {
   return precision == Precision::kBf16Amx ? CeilDiv(pairs, kTileGroups) * kTileGroups : pairs;
 }
 
+// From row to row of activations. Tiles read 32 rows side by side: an odd number of cache lines
+// spreads them over all sets of the first cache, where a power of two has them in a few.
+int64_t PairStride(int64_t depth, Precision precision) {
+  const int64_t pairs = NumPairs(depth, precision);
+  const bool is_even = pairs / kTileGroups % 2 == 0;
+  return precision == Precision::kBf16Amx && is_even ? pairs + kTileGroups : pairs;
+}
+
 int64_t StripBytes(int64_t depth, Precision precision) {
   switch (precision) {
     case Precision::kF32:
@@ -186,7 +194,7 @@ void PackedMatMul::Prepare(int num_threads, ConstMatrix<float> a, Activations& a
 
 void PackedMatMul::PreparePairs(int num_threads, ConstMatrix<float> a,
                                 Activations& activations) const {
-  const int64_t stride = NumPairs(depth_, precision_);
+  const int64_t stride = PairStride(depth_, precision_);
   activations.stride = stride;
   activations.pairs.resize(
       std::max(activations.pairs.size(), static_cast<size_t>(a.rows * stride)));
@@ -221,7 +229,7 @@ void PackedMatMul::RunPanel(const Activations& activations, int64_t first_row, i
                                 activations.rows.stride};
   const auto pairs = [&] {
     return ConstMatrix<Bf16Pair>{activations.pairs.data() + first_row * activations.stride,
-                                 out.rows, activations.stride, activations.stride};
+                                 out.rows, NumPairs(depth_, precision_), activations.stride};
   };
   const std::byte* const strips =
       strips_.get() +
