@@ -8,6 +8,10 @@ Hotwords::Hotwords(const std::vector<Hotword>& phrases) : nodes_(1) {
   for (const Hotword& phrase : phrases) {
     AddPhrase(phrase);
   }
+  for (const Edge& edge : nodes_[0].edges) {
+    starts_.resize(static_cast<size_t>(edge.token) + 1, -1);  // edges ascend
+    starts_.back() = edge.node;
+  }
   AddFallbacks();
 }
 
@@ -57,16 +61,13 @@ void Hotwords::AddFallbacks() {
 }
 
 int64_t Hotwords::Next(int64_t node, int32_t token) const {
-  for (;;) {
+  for (; node != 0; node = at(node).fallback) {
     const int32_t child = FindEdge(at(node), token);
     if (child >= 0) {
       return child;
     }
-    if (node == 0) {
-      return 0;
-    }
-    node = at(node).fallback;
   }
+  return std::max(FindStart(token), 0);
 }
 
 double Hotwords::Reward(int64_t node, int32_t token, float /*log_prob*/) const {

@@ -30,6 +30,8 @@ class Hotwords final : public Processor {
   void AddContinuations(int64_t node, std::vector<int32_t>& tokens) const override;
   bool gives_rewards() const override { return true; }
   double max_gain() const override { return max_gain_; }
+  // What a row earns that has come to `node` just now.
+  double Earned(int64_t node) const { return at(node).earned; }
 
  private:
   struct Edge {
@@ -46,10 +48,16 @@ class Hotwords final : public Processor {
   const Node& at(int64_t node) const { return nodes_[static_cast<size_t>(node)]; }
   // -1: none.
   int32_t FindEdge(const Node& node, int32_t token) const;
+  // The same of the root, to which most tokens lead back.
+  int32_t FindStart(int32_t token) const {
+    const auto index = static_cast<size_t>(token);
+    return index < starts_.size() ? starts_[index] : -1;
+  }
   void AddPhrase(const Hotword& phrase);
   void AddFallbacks();
 
   std::vector<Node> nodes_;
+  std::vector<int32_t> starts_;  // by token: the root's child, or -1
   double max_gain_ = 0;
 };
 

@@ -52,8 +52,8 @@ class Processor {
     return 0;
   }
   // What a row in `state` ranks higher by while it stays there: part of a reward that it may earn,
-  // and no part of any score. The bonuses of Apply contain it; searches over frames ask for it, whose
-  // hypotheses outlive many frames without a new token.
+  // and no part of any score. The bonuses of Apply contain it; searches over frames ask for it,
+  // whose hypotheses outlive many frames without a new token.
   virtual double Promise(int64_t /*state*/) const { return 0; }
   // Appends the tokens that go on with what earns a reward and has begun already.
   virtual void AddContinuations(int64_t /*state*/, std::vector<int32_t>& /*tokens*/) const {}

@@ -1,6 +1,8 @@
 #include "server/search/frames/ctc_search.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <utility>
 
 #include "ops/base/check.h"
@@ -87,7 +89,9 @@ struct CtcSearch::Impl {
   void IndexLive();
   void Stay(const LogProbRow& row);
   void Extend(const LogProbRow& row, absl::Span<const FusedRow* const> fused);
-  void ExtendPrefix(size_t prefix, const LogProbRow& row, const FusedRow* fused);
+  void FindLeastRank();
+  // index: of a live prefix, like all numbers of prefixes.
+  void ExtendPrefix(size_t index, const LogProbRow& row, const FusedRow* fused);
   bool Choose();
   void Commit(const LogProbRow& row, absl::Span<const FusedRow* const> fused);
   CtcPrefix Kept(size_t prefix, const LogProbRow& row);
@@ -108,9 +112,12 @@ struct CtcSearch::Impl {
 
   std::vector<CtcPrefix> live;  // best first
   std::vector<CtcPrefix> next_live;
-  std::vector<int32_t> live_of;  // by node: its place in `live`, or -1
-  std::vector<CtcStay> stays;    // one per live prefix
+  std::vector<int32_t> live_of;      // by node: its place in `live`, or -1
+  std::vector<char> has_live_child;  // by live prefix
+  std::vector<CtcStay> stays;        // likewise
   std::vector<CtcCandidate> candidates;
+  double least_rank = kLogZero;  // whatever ranks lower can't enter the beam
+  std::vector<double> ranks;     // scratch
   std::vector<FrameRow> rows;
 };
 
@@ -131,6 +138,13 @@ void CtcSearch::Impl::IndexLive() {
   for (size_t i = 0; i < live.size(); ++i) {
     live_of[static_cast<size_t>(live[i].node)] = static_cast<int32_t>(i);
   }
+  has_live_child.assign(live.size(), 0);
+  for (const CtcPrefix& prefix : live) {
+    const int32_t parent = histories.parent(prefix.node);
+    if (parent >= 0 && IsLive(parent)) {
+      has_live_child[static_cast<size_t>(live_of[static_cast<size_t>(parent)])] = 1;
+    }
+  }
 }
 
 void CtcSearch::Impl::Stay(const LogProbRow& row) {
@@ -149,16 +163,43 @@ void CtcSearch::Impl::Stay(const LogProbRow& row) {
   }
 }
 
+// Live prefixes alone fill the beam, and what they gain besides only lifts them. A little is left
+// for rounding.
+void CtcSearch::Impl::FindLeastRank() {
+  least_rank = kLogZero;
+  const auto size = static_cast<size_t>(options.beam_size);
+  if (live.size() < size) {
+    return;
+  }
+  ranks.clear();
+  for (size_t i = 0; i < live.size(); ++i) {
+    ranks.push_back(std::max(stays[i].blank_sum, stays[i].label_sum) +
+                    histories.gain(live[i].node));
+  }
+  std::nth_element(ranks.begin(), ranks.begin() + options.beam_size - 1, ranks.end(),
+                   std::greater<>());
+  least_rank = ranks[size - 1] - 1e-6 * (1 + std::abs(ranks[size - 1]));
+}
+
 void CtcSearch::Impl::ExtendPrefix(size_t index, const LogProbRow& row, const FusedRow* fused) {
   const CtcPrefix& prefix = live[index];
   if (histories.depth(prefix.node) >= options.max_length) {
     return;
   }
   const int32_t last = histories.label(prefix.node);
+  const double most_gain = histories.gain(prefix.node) + histories.max_gain();
+  const bool is_sorted = !plan->masks_histories() && !plan->has_hotwords();
   for (const int32_t label : ranked.Tried(histories, prefix.node)) {
     const double log_prob = row.label(label);
     const double sum = (label == last ? prefix.blank.sum : prefix.mass) + log_prob;
     if (sum == kLogZero) {
+      continue;
+    }
+    const bool is_hopeless = sum + most_gain < least_rank;
+    if (is_hopeless && !has_live_child[index]) {
+      if (is_sorted && label != last) {
+        break;  // those behind it are worse
+      }
       continue;
     }
     const int32_t child = histories.Find(prefix.node, label);
@@ -170,6 +211,9 @@ void CtcSearch::Impl::ExtendPrefix(size_t index, const LogProbRow& row, const Fu
         stay.label_best = best;
         stay.label_parent = static_cast<int32_t>(index);
       }
+      continue;
+    }
+    if (is_hopeless) {
       continue;
     }
     const double rank = sum + histories.GainOf(prefix.node, label, fused);
@@ -186,6 +230,7 @@ void CtcSearch::Impl::Extend(const LogProbRow& row, absl::Span<const FusedRow* c
   }
   ranked.Rank(row, most_bans);
   candidates.clear();
+  FindLeastRank();
   for (size_t i = 0; i < live.size(); ++i) {
     ExtendPrefix(i, row, Fused(fused, i));
   }

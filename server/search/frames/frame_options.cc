@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
-#include "server/search/hotwords.h"
 #include "server/search/processors.h"
 #include "server/search/rule_buffer.h"
 
@@ -209,7 +208,9 @@ FramePlan::FramePlan(FrameOptions options)
   }
   FindOpenLabels();
   if (has_hotwords()) {
-    processors_.push_back(std::make_unique<Hotwords>(options_.hotwords));
+    auto hotwords = std::make_unique<Hotwords>(options_.hotwords);
+    hotwords_ = hotwords.get();
+    processors_.push_back(std::move(hotwords));
     FindStartGains();
   }
 }

@@ -17,6 +17,7 @@
 #include "absl/types/span.h"
 #include "server/search/frames/label_scorer.h"
 #include "server/search/fusion.h"
+#include "server/search/hotwords.h"
 #include "server/search/options.h"
 #include "server/search/processor.h"
 #include "server/search/token_trie.h"
@@ -114,7 +115,7 @@ class FramePlan {
   }
   bool has_hotwords() const { return !options_.hotwords.empty(); }
   // Null without hotwords.
-  const Processor* hotwords() const { return has_hotwords() ? processors_.back().get() : nullptr; }
+  const Hotwords* hotwords() const { return hotwords_; }
   // Whether what may follow depends on the labels before.
   bool masks_histories() const { return masks_histories_; }
   // Whether a mask reads more of a history than its own state and the number of labels.
@@ -132,6 +133,7 @@ class FramePlan {
   FrameOptions options_;
   std::vector<std::unique_ptr<const Processor>> processors_;
   size_t num_masks_;
+  const Hotwords* hotwords_ = nullptr;  // the last of processors_
   bool masks_histories_ = false;
   bool reads_labels_ = false;
   std::vector<int32_t> open_labels_;

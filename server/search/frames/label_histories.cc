@@ -147,10 +147,10 @@ LabelHistories::Gain LabelHistories::GainOfLabel(int32_t node, int32_t label, co
   const int64_t* const state = states(node);
   Gain gain;
   if (plan_->has_hotwords()) {
-    const Processor& hotwords = *plan_->hotwords();
-    const int64_t before = state[num_processors_ - 1];
-    gain.reward = hotwords.Reward(before, label, 0);
-    gain.promise = hotwords.Promise(hotwords.Next(before, label));
+    const Hotwords& hotwords = *plan_->hotwords();
+    const int64_t next = hotwords.Next(state[num_processors_ - 1], label);
+    gain.reward = hotwords.Earned(next);
+    gain.promise = hotwords.Promise(next);
   }
   gain.score = at(node).score + options.word_reward + gain.reward;
   for (size_t i = 0; i < num_sums_; ++i) {

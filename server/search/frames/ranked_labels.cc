@@ -26,12 +26,14 @@ void RankedLabels::Select(absl::Span<const int32_t> labels, size_t count,
                           std::vector<Ranked>& best) {
   const absl::Span<const float> gains = plan_->start_gains();
   best.clear();
+  double worst = kLogZero;
   for (const int32_t label : labels) {
     const double gain = gains.empty() ? 0.0 : gains[static_cast<size_t>(label)];
-    const Ranked ranked = {row_->label(label) + gain, label};
-    if (ranked.value == kLogZero) {
+    const double value = row_->label(label) + gain;
+    if (value < worst || value == kLogZero) {
       continue;
     }
+    const Ranked ranked = {value, label};
     if (best.size() < count) {
       best.push_back(ranked);
       std::push_heap(best.begin(), best.end(), Better);
@@ -40,6 +42,7 @@ void RankedLabels::Select(absl::Span<const int32_t> labels, size_t count,
       best.back() = ranked;
       std::push_heap(best.begin(), best.end(), Better);
     }
+    worst = best.size() < count ? kLogZero : best.front().value;
   }
 }
 
