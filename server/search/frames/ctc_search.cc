@@ -89,6 +89,8 @@ struct CtcSearch::Impl {
   void IndexLive();
   void Stay(const LogProbRow& row);
   void Extend(const LogProbRow& row, absl::Span<const FusedRow* const> fused);
+  void Join(size_t index, int32_t label, double log_prob, double sum, int32_t child);
+  void JoinAll(const LogProbRow& row);
   void FindLeastRank();
   // index: of a live prefix, like all numbers of prefixes.
   void ExtendPrefix(size_t index, const LogProbRow& row, const FusedRow* fused);
@@ -163,6 +165,36 @@ void CtcSearch::Impl::Stay(const LogProbRow& row) {
   }
 }
 
+// Label `label` behind a live prefix is live itself.
+void CtcSearch::Impl::Join(size_t index, int32_t label, double log_prob, double sum,
+                           int32_t child) {
+  CtcStay& stay = stays[static_cast<size_t>(live_of[static_cast<size_t>(child)])];
+  stay.label_sum = Combine(stay.label_sum, sum);
+  const double best = BestBefore(live[index], label).best + log_prob;
+  if (best > stay.label_best) {
+    stay.label_best = best;
+    stay.label_parent = static_cast<int32_t>(index);
+  }
+}
+
+// All of them, where all labels are tried.
+void CtcSearch::Impl::JoinAll(const LogProbRow& row) {
+  for (const CtcPrefix& child : live) {
+    const int32_t parent = histories.parent(child.node);
+    if (parent < 0 || !IsLive(parent)) {
+      continue;
+    }
+    const auto index = static_cast<size_t>(live_of[static_cast<size_t>(parent)]);
+    const int32_t label = histories.label(child.node);
+    const double log_prob = row.label(label);
+    const double sum =
+        (label == histories.label(parent) ? live[index].blank.sum : live[index].mass) + log_prob;
+    if (sum > kLogZero) {
+      Join(index, label, log_prob, sum, child.node);
+    }
+  }
+}
+
 // Live prefixes alone fill the beam, and what they gain besides only lifts them. A little is left
 // for rounding.
 void CtcSearch::Impl::FindLeastRank() {
@@ -196,20 +228,16 @@ void CtcSearch::Impl::ExtendPrefix(size_t index, const LogProbRow& row, const Fu
       continue;
     }
     const bool is_hopeless = sum + most_gain < least_rank;
-    if (is_hopeless && !has_live_child[index]) {
+    if (is_hopeless && (!has_live_child[index] || ranked.tries_all())) {
       if (is_sorted && label != last) {
         break;  // those behind it are worse
       }
       continue;
     }
-    const int32_t child = histories.Find(prefix.node, label);
+    const int32_t child = has_live_child[index] ? histories.Find(prefix.node, label) : -1;
     if (child >= 0 && IsLive(child)) {
-      CtcStay& stay = stays[static_cast<size_t>(live_of[static_cast<size_t>(child)])];
-      stay.label_sum = Combine(stay.label_sum, sum);
-      const double best = BestBefore(prefix, label).best + log_prob;
-      if (best > stay.label_best) {
-        stay.label_best = best;
-        stay.label_parent = static_cast<int32_t>(index);
+      if (!ranked.tries_all()) {
+        Join(index, label, log_prob, sum, child);
       }
       continue;
     }
@@ -228,9 +256,16 @@ void CtcSearch::Impl::Extend(const LogProbRow& row, absl::Span<const FusedRow* c
   for (size_t i = 0; plan->masks_histories() && i < live.size(); ++i) {
     most_bans = std::max(most_bans, histories.rules(live[i].node).edits().size());
   }
-  ranked.Rank(row, most_bans);
-  candidates.clear();
   FindLeastRank();
+  double most = kLogZero;  // that a prefix comes to without a label's log-probability
+  for (const CtcPrefix& prefix : live) {
+    most = std::max(most, prefix.mass + histories.gain(prefix.node) + histories.max_gain());
+  }
+  ranked.Rank(row, most_bans, least_rank - most);
+  candidates.clear();
+  if (ranked.tries_all()) {
+    JoinAll(row);
+  }
   for (size_t i = 0; i < live.size(); ++i) {
     ExtendPrefix(i, row, Fused(fused, i));
   }

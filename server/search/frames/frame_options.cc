@@ -67,12 +67,11 @@ void CheckModel(const FrameOptions& options, FrameFaults& faults) {
                     kMaxDurations);
   for (size_t i = 0; i < durations.size(); ++i) {
     faults.CheckRange(absl::StrCat("durations[", i, "]"), durations[i], 0, kMaxDuration);
-    if (i > 0 && durations[i] <= durations[i - 1]) {
-      faults.Add("durations[", i, "] is ", durations[i], ", must be above the one before, ",
-                 durations[i - 1]);
+    if (std::count(durations.begin(), durations.end(), durations[i]) > 1) {
+      faults.Add("durations[", i, "] is ", durations[i], ", which is there twice");
     }
   }
-  if (!durations.empty() && durations.back() <= 0) {
+  if (!durations.empty() && options.longest_duration() <= 0) {
     faults.Add("durations: one must be above 0, or no symbol ends a frame");
   }
 }
@@ -102,7 +101,8 @@ void CheckNumbers(const FrameOptions& options, FrameFaults& faults) {
   faults.CheckRange("beam_size", options.beam_size, 1, kMaxBeamSize);
   faults.CheckRange("n_best", options.n_best, 1, std::max(1, options.beam_size));
   faults.CheckRange("expansion", options.expansion, 0, std::max(0, options.vocabulary_size));
-  faults.CheckRange("blank_penalty", options.blank_penalty, 0, kMaxBlankPenalty);
+  faults.CheckRange("blank_penalty", options.blank_penalty, -kMaxAbsBlankPenalty,
+                    kMaxAbsBlankPenalty);
   faults.CheckRange("word_reward", options.word_reward, -1000, 1000);
   faults.CheckRange("max_length", options.max_length, 1, kMaxLength);
   faults.CheckRange("no_repeat_ngram", options.no_repeat_ngram, 0, kMaxLength);
@@ -173,7 +173,12 @@ std::vector<std::unique_ptr<const Processor>> MakeMasks(const FrameOptions& opti
 }  // namespace
 
 int FrameOptions::num_expanded() const {
-  return std::min(expansion > 0 ? expansion : beam_size, vocabulary_size - 1);
+  const int usual = kind == FrameKind::kCtc ? vocabulary_size : beam_size;
+  return std::min(expansion > 0 ? expansion : usual, vocabulary_size - 1);
+}
+
+int FrameOptions::longest_duration() const {
+  return durations.empty() ? 1 : *std::max_element(durations.begin(), durations.end());
 }
 
 absl::Status Validate(const FrameOptions& options) {
@@ -187,9 +192,8 @@ absl::Status Validate(const FrameOptions& options) {
 }
 
 int MaxSlots(const FrameOptions& options) {
-  const int longest = options.durations.empty() ? 1 : options.durations.back();
   // A beam of each frame that hypotheses may be at, before a round and after it.
-  return 2 * options.beam_size * (longest + 1) + 1;
+  return 2 * options.beam_size * (options.longest_duration() + 1) + 1;
 }
 
 absl::StatusOr<std::shared_ptr<const FramePlan>> FramePlan::Create(FrameOptions options) {

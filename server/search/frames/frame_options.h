@@ -25,9 +25,9 @@
 namespace beamwright::search {
 
 inline constexpr int kMaxSymbolsPerFrame = 100;
-inline constexpr int kMaxDuration = 64;   // frames that one symbol may take
-inline constexpr int kMaxDurations = 16;  // different ones
-inline constexpr double kMaxBlankPenalty = 20;
+inline constexpr int kMaxDuration = 1000;  // frames that one symbol may take
+inline constexpr int kMaxDurations = 64;   // different ones
+inline constexpr double kMaxAbsBlankPenalty = 100;
 
 enum class FrameKind : uint8_t {
   kCtc,               // one distribution a frame, whatever the labels (Graves et al. 2006)
@@ -46,14 +46,16 @@ struct FrameOptions {
   FrameKind kind = FrameKind::kTransducer;
   int vocabulary_size = 0;  // labels and the blank, >= 2; must be set
   int32_t blank = 0;        // in [0, vocabulary_size)
-  // Frames that a symbol may take, ascending; kTokenAndDuration alone, which must have one > 0.
+  // Frames that a symbol may take, different, as the model orders them; kTokenAndDuration alone,
+  // which must have one > 0.
   std::vector<int> durations;
 
   int beam_size = 4;  // hypotheses kept, 1 to kMaxBeamSize; 1 is greedy search
   int n_best = 1;     // hypotheses returned, 1 to beam_size
   // Labels that are tried of each hypothesis, 1 to vocabulary_size: those of a row that masks leave
   // whose log-probability, with what they gain as the beginning of a hotword, is largest. Besides,
-  // what goes on with a hotword that has begun is tried always. 0: beam_size.
+  // what goes on with a hotword that has begun is tried always. 0: as many as beam_size; of CTC,
+  // where rows cost nothing, all.
   int expansion = 0;
   // Transducers: labels that a hypothesis emits in a frame at most, 1 to kMaxSymbolsPerFrame. The
   // last of them ends the frame without a blank. 1: Kang et al. 2022, "modified beam search".
@@ -63,7 +65,7 @@ struct FrameOptions {
   // by max_length alone.
   bool alignment_length_synchronous = false;
   Recombine recombine = Recombine::kSum;
-  // Taken off the blank's logit before the softmax, 0 to kMaxBlankPenalty: fewer deletions.
+  // Taken off the blank's logit before the softmax, within +-kMaxAbsBlankPenalty: more labels.
   double blank_penalty = 0;
   // > 0: a hypothesis that ranks lower than the best by more is dropped when a frame ends. 0: off.
   double frame_beam = 0;
@@ -92,6 +94,8 @@ struct FrameOptions {
 
   // Labels tried of a row.
   int num_expanded() const;
+  // Frames that a symbol takes at most.
+  int longest_duration() const;
 };
 
 // OK, or InvalidArgument that names every wrong field, its value and what is allowed.

@@ -4,13 +4,17 @@
 #include <limits>
 
 #include "ops/base/status.h"
+#include "server/search/frames/log_add.h"
 #include "server/search/row_search.h"
 
 namespace beamwright::search {
 
 double BlankPenaltyShift(double blank_log_prob, double penalty) {
-  // log(1 - p + p e^-penalty)
-  return penalty == 0 ? 0.0 : std::log1p(std::exp(blank_log_prob) * std::expm1(-penalty));
+  if (penalty == 0) {
+    return 0;
+  }
+  // log((1 - p) + p e^-penalty)
+  return LogAdd(std::log(-std::expm1(blank_log_prob)), blank_log_prob - penalty);
 }
 
 absl::Status LogProbRow::Check(const FrameOptions& options, absl::Span<const float> values,

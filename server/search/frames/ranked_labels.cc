@@ -15,7 +15,9 @@ bool Bans(const RuleBuffer& rules, int32_t label) {
 }  // namespace
 
 RankedLabels::RankedLabels(const FramePlan& plan)
-    : plan_(&plan), is_open_(static_cast<size_t>(plan.options().vocabulary_size), false) {
+    : plan_(&plan),
+      tries_all_(plan.options().num_expanded() == plan.options().vocabulary_size - 1),
+      is_open_(static_cast<size_t>(plan.options().vocabulary_size), false) {
   for (const int32_t label : plan.open_labels()) {
     is_open_[static_cast<size_t>(label)] = true;
   }
@@ -26,6 +28,15 @@ void RankedLabels::Select(absl::Span<const int32_t> labels, size_t count,
                           std::vector<Ranked>& best) {
   const absl::Span<const float> gains = plan_->start_gains();
   best.clear();
+  if (tries_all_) {
+    for (const int32_t label : labels) {
+      const double value = row_->label(label);
+      if (value >= least_ && value > kLogZero) {
+        best.push_back({value, label});
+      }
+    }
+    return;
+  }
   double worst = kLogZero;
   for (const int32_t label : labels) {
     const double gain = gains.empty() ? 0.0 : gains[static_cast<size_t>(label)];
@@ -46,11 +57,12 @@ void RankedLabels::Select(absl::Span<const int32_t> labels, size_t count,
   }
 }
 
-void RankedLabels::Rank(const LogProbRow& row, size_t most_bans) {
+void RankedLabels::Rank(const LogProbRow& row, size_t most_bans, double least) {
   row_ = &row;
+  least_ = least;
   const auto count = static_cast<size_t>(plan_->options().num_expanded());
   Select(plan_->open_labels(), count + most_bans, frame_);
-  std::sort_heap(frame_.begin(), frame_.end(), Better);
+  std::sort(frame_.begin(), frame_.end(), Better);
   frame_labels_.clear();
   for (size_t i = 0; i < std::min(count, frame_.size()); ++i) {
     frame_labels_.push_back(frame_[i].label);

@@ -22,8 +22,12 @@ class RankedLabels {
   explicit RankedLabels(const FramePlan& plan);
 
   // The frame's row, which must live as long as Tried is asked. most_bans: labels that a prefix
-  // bars on its own at most.
-  void Rank(const LogProbRow& row, size_t most_bans);
+  // bars on its own at most. least: where all labels are tried, what has a lower log-probability is
+  // left out all the same.
+  void Rank(const LogProbRow& row, size_t most_bans, double least);
+  // Whether all labels that masks leave are tried: what leads to a live prefix need not be asked
+  // for.
+  bool tries_all() const { return tries_all_; }
   // Labels to try behind `node`, which has a slot; none twice. View until the next call.
   absl::Span<const int32_t> Tried(const LabelHistories& histories, int32_t node);
 
@@ -36,13 +40,15 @@ class RankedLabels {
     return a.value > b.value || (a.value == b.value && a.label < b.label);
   }
   bool IsOpen(int32_t label) const { return is_open_[static_cast<size_t>(label)]; }
-  // The `count` best of `labels`, in no order.
+  // The `count` best of `labels`, in no order; of all, those not below least_.
   void Select(absl::Span<const int32_t> labels, size_t count, std::vector<Ranked>& best);
   void TryMasked(const RuleBuffer& rules);
   void TryContinuations(absl::Span<const int32_t> labels, const RuleBuffer* rules);
 
   const FramePlan* plan_;
+  const bool tries_all_;
   std::vector<bool> is_open_;
+  double least_ = 0;
   const LogProbRow* row_ = nullptr;
   std::vector<Ranked> frame_;          // best first
   std::vector<int32_t> frame_labels_;  // the first of them, as many as are tried

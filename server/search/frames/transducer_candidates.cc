@@ -64,7 +64,7 @@ void TransducerCandidates::Prune(int64_t frame) {
     list_.resize(size);
   }
   std::sort(list_.begin(), list_.end(), better);
-  num_kept_.assign(kMaxDuration + 2, 0);
+  num_kept_.assign(static_cast<size_t>(options_->longest_duration()) + 1, 0);
   size_t kept = 0;
   for (const TransducerCandidate& candidate : list_) {
     const auto first = static_cast<std::ptrdiff_t>(ahead(candidate));

@@ -21,7 +21,7 @@ TransducerScorer::TransducerScorer(const FrameOptions& options, std::vector<int3
     : options_(options),
       labels_(std::move(labels)),
       num_places_(labels_.size() + 1),
-      num_ahead_(static_cast<size_t>(options.durations.empty() ? 1 : options.durations.back()) + 1),
+      num_ahead_(static_cast<size_t>(options.longest_duration()) + 1),
       cap_(static_cast<size_t>(options.max_symbols_per_frame)),
       arriving_(num_ahead_ * num_places_, {kLogZero, kLogZero}),
       arrivals_(num_ahead_ * num_places_) {

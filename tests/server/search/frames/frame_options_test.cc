@@ -47,7 +47,7 @@ std::vector<Refused> RefusedNumbers() {
       {kRnnt, [](auto& o) { o.n_best = 5; }, "n_best is 5, must be in [1, 4]"},
       {kRnnt, [](auto& o) { o.expansion = 6; }, "expansion is 6, must be in [0, 5]"},
       {kRnnt, [](auto& o) { o.expansion = -1; }, "expansion is -1"},
-      {kRnnt, [](auto& o) { o.blank_penalty = -0.5; }, "blank_penalty is -0.5"},
+      {kRnnt, [](auto& o) { o.blank_penalty = -101; }, "blank_penalty is -101"},
       {kRnnt, [=](auto& o) { o.blank_penalty = nan; }, "blank_penalty is nan"},
       {kRnnt, [](auto& o) { o.frame_beam = -1; }, "frame_beam is -1"},
       {kRnnt, [](auto& o) { o.frame_beam = INFINITY; }, "frame_beam is inf"},
@@ -88,12 +88,12 @@ std::vector<Refused> RefusedCombinations() {
        [](auto& o) {
          o.durations = {1, 1};
        },
-       "durations[1] is 1, must be above"},
+       "durations[1] is 1, which is there twice"},
       {kTdt,
        [](auto& o) {
-         o.durations = {0, 65};
+         o.durations = {0, 1001};
        },
-       "durations[1] is 65"},
+       "durations[1] is 1001"},
       {kTdt,
        [](auto& o) {
          o.durations = {-1, 1};
@@ -217,6 +217,9 @@ TEST(FrameOptionsTest, LabelsTriedFollowTheBeam) {
   EXPECT_EQ(options.num_expanded(), 7);
   options.expansion = 100;
   EXPECT_EQ(options.num_expanded(), 99);  // the blank is no label
+  options.kind = kCtc;
+  options.expansion = 0;
+  EXPECT_EQ(options.num_expanded(), 99);
 }
 
 }  // namespace

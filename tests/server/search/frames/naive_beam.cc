@@ -59,8 +59,9 @@ class Common {
     std::stable_sort(open.begin(), open.end(),
                      [&](int32_t a, int32_t b) { return value(a) > value(b); });
     std::vector<int32_t> tried;
-    const auto count =
-        static_cast<size_t>(options_.expansion > 0 ? options_.expansion : options_.beam_size);
+    const int usual =
+        options_.kind == FrameKind::kCtc ? options_.vocabulary_size : options_.beam_size;
+    const auto count = static_cast<size_t>(options_.expansion > 0 ? options_.expansion : usual);
     for (size_t i = 0; i < open.size(); ++i) {
       if (i < count || rules_.GoesOn(labels, open[i])) {
         tried.push_back(open[i]);

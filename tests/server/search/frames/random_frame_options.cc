@@ -46,7 +46,7 @@ class Maker {
     options.max_length = Flip() ? 1 + Below(4) : options.max_length;
     options.max_length = std::max(options.max_length, static_cast<int>(options.prefix.size()));
     options.temperature = Flip() ? 0.5 + 0.25 * Below(6) : 1;
-    options.blank_penalty = Flip() ? 0.5 * Below(5) : 0;
+    options.blank_penalty = Flip() ? 0.5 * (Below(7) - 2) : 0;
     for (int count = Flip() ? 1 + Below(2) : 0; count > 0; --count) {
       options.label_scorers.push_back(
           {"bigram", Weight(), std::make_shared<Bigram>(options.vocabulary_size, random_)});
