@@ -4,11 +4,13 @@
 #include <exception>
 #include <set>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
 
 namespace beamwright::serving {
 namespace {
@@ -21,6 +23,32 @@ const std::set<std::string>& CommandLineOnly() {
   static const auto* names =
       new std::set<std::string>{"help", "version", "json", "check-config", "print-config"};
   return *names;
+}
+
+// Settings of earlier versions that are gone. Files that --print-config wrote have them all: the
+// value that turned one off is passed over, any other is refused with what there is instead.
+struct Retired {
+  absl::string_view name;
+  absl::string_view off;
+  absl::string_view instead;
+};
+constexpr Retired kRetired[] = {
+    {"channelz-address", "none",
+     "since 0.2.0; metrics, the access log and `ss` tell of connections"},
+};
+
+// Whether the setting of `source` is one of those and was off; throws if it was not.
+bool IsRetired(const CLI::ConfigItem& item, const std::string& source) {
+  const auto* retired =
+      absl::c_find_if(kRetired, [&](const Retired& one) { return one.name == item.name; });
+  if (retired == std::end(kRetired)) {
+    return false;
+  }
+  if (item.inputs != std::vector<std::string>{std::string(retired->off)}) {
+    throw CLI::ConfigError(
+        absl::StrCat(source, ": the setting '", item.name, "' is gone ", retired->instead));
+  }
+  return true;
 }
 
 std::string VariableOf(const std::string& name) {
@@ -70,6 +98,9 @@ void Settings::ReadFile(const std::string& path, Values& values) const {
     if (!item.parents.empty()) {
       throw CLI::ConfigError(
           absl::StrCat(source, ": there are no sections, such as [", item.parents[0], "]"));
+    }
+    if (IsRetired(item, source)) {
+      continue;
     }
     if (item.name == kConfig || CommandLineOnly().count(item.name) > 0 ||
         app_.get_option_no_throw("--" + item.name) == nullptr) {

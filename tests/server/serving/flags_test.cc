@@ -210,8 +210,8 @@ TEST_F(SettingsFileTest, WhatCouldNotStartIsRefusedByName) {
   const auto refusal = [](const std::string& flag, const char* value) {
     return Refusal({"--model-path", "m", "--check-config", flag.c_str(), value});
   };
-  for (const char* flag : {"--grpc-address", "--http-address", "--metrics-address",
-                           "--admin-address"}) {
+  for (const char* flag :
+       {"--grpc-address", "--http-address", "--metrics-address", "--admin-address"}) {
     for (const char* wrong :
          {"", "nonsense", "127.0.0.1", "127.0.0.1:99999", "h:x", "http://h:80", "unix:"}) {
       EXPECT_THAT(refusal(flag, wrong), AllOf(HasSubstr(flag), HasSubstr("write HOST:PORT")))
@@ -295,6 +295,14 @@ TEST_F(SettingsFileTest, WhatIsPrintedIsAFileThatSetsTheSame) {
   EXPECT_EQ(parsed.flags.drain_delay, absl::Seconds(90));
   EXPECT_EQ(parsed.flags.drain_timeout, Flags().drain_timeout);
   EXPECT_EQ(parsed.flags.grpc_address, Flags().grpc_address);
+}
+
+TEST_F(SettingsFileTest, WhatIsGoneIsPassedOverWhereItWasOff) {
+  std::string file = Write("model-path = \"m\"\nchannelz-address = \"none\"\n");
+  EXPECT_FALSE(Parse({"--config", file.c_str()}).exit_code.has_value());
+  file = Write("model-path = \"m\"\nchannelz-address = \"127.0.0.1:9\"\n");
+  EXPECT_THAT(Refusal({"--config", file.c_str()}),
+              AllOf(HasSubstr("the setting 'channelz-address' is gone"), HasSubstr("metrics")));
 }
 
 TEST(FlagsTest, TimesWithAndWithoutUnit) {
