@@ -11,6 +11,8 @@ from conftest import MODEL, ROOT, WORDS
 
 import beamwright
 
+# Some of these take a second, so that they do not end before something happens.
+LONG = {"min_length": 100, "max_length": 100, "beam_size": 32}
 CONFIG = ROOT / "deploy" / "grpc" / "round_robin.json"
 
 
@@ -106,21 +108,34 @@ def read(stream):
 
 
 def test_streams_whose_replica_dies_are_told_and_go_on_elsewhere(replicas):
-    long = {"min_length": 200, "max_length": 200, "beam_size": 64}
-    with replicas[0].client() as client, replicas[1].client() as other:
-        # So many that they do not end before it dies.
-        streams = [client.stream("recurrent", provisional=True, **long) for _ in range(16)]
+    with replicas[0].client(timeout=120) as client, replicas[1].client(timeout=120) as other:
+        streams = [client.stream("recurrent", provisional=True, **LONG) for _ in range(4)]
         next(streams[0])
         os.kill(replicas[0].pid, signal.SIGKILL)
         ends = [read(stream) for stream in streams]
         assert any(result is None for _, result in ends)
-        whole = other.decode("recurrent", **long)
+        whole = other.decode("recurrent", **LONG)
         for stable, result in ends:
             assert whole.tokens[: len(stable)] == tuple(stable)
             assert result is None or result.tokens == whole.tokens
         known = max((stable for stable, _ in ends), key=len)[:50]
-        rest = other.stream("recurrent", target_prefix=known or None, **long).result()
+        rest = other.stream("recurrent", target_prefix=known or None, **LONG).result()
         assert rest.tokens[: len(known)] == tuple(known)
+
+
+def test_streams_end_while_their_replica_drains(replicas):
+    with replicas[0].client(timeout=120) as client, replicas[1].client(timeout=120) as other:
+        streams = [client.stream("recurrent", provisional=True, **LONG) for _ in range(4)]
+        for stream in streams:
+            next(stream)  # its search runs: what only waits is told to go elsewhere
+        os.kill(replicas[0].pid, signal.SIGTERM)
+        ends = [read(stream)[1] for stream in streams]
+        expected = other.decode("recurrent", **LONG).tokens
+        assert [result.tokens for result in ends if result] == [expected] * 4
+        with pytest.raises(beamwright.UnavailableError):
+            client.decode("cat", timeout=60)
+        replicas[0].stop(60)
+    assert replicas[0].returncode == 0
 
 
 @pytest.mark.parametrize(
