@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tarfile
@@ -183,14 +184,29 @@ def run_openvino(path, given, made):
 
 
 def openvino_agrees(path, folder, want):
-    """In a process of its own: some files end it. "no": it does not load or run the file."""
+    """In a process of its own: some files end it. "no" and why: it does not load or run the file."""
     made = folder / "openvino.npz"
     command = [sys.executable, __file__, "--openvino", str(path), str(folder / "inputs.npz"), str(made)]
-    if subprocess.run(command, capture_output=True).returncode != 0:
-        return "no"
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        return "no", openvino_reason(done)
     with np.load(made) as outputs:
         got = {name: outputs[str(i)] for i, name in enumerate(want)}
-    return "yes" if worst(got, want) < TOLERANCE else "differs"
+    return ("yes" if worst(got, want) < TOLERANCE else "differs"), ""
+
+
+def openvino_reason(done):
+    """The line of its message that tells most: the first that is neither a place in its sources nor a frame."""
+    if done.returncode < 0:
+        return f"ends the process with signal {-done.returncode}"
+    places = r"\s*(Exception from|File |Check '|While validating|FrontEnd API failed|Model wasn't fully|-- |\[ |Traceback)"
+    message = done.stderr.split("RuntimeError: ", 1)[-1]
+    lines = [
+        re.sub(r"\s+", " ", line).strip(" :|")
+        for line in message.splitlines()
+        if line.strip() and not re.match(places, line)
+    ]
+    return (lines[0] if lines else "no message")[:150]
 
 
 def session_of(path):
@@ -244,7 +260,7 @@ def try_model(model, program, out):
         row["own"] = own_change(session, inputs, want)
         row["agrees"] = error < min(3 * row["own"], MOST_OF_OWN)
     row["batched"] = batching(program, path)
-    row["openvino"] = openvino_agrees(path, folder, want)
+    row["openvino"], row["openvino_why"] = openvino_agrees(path, folder, want)
     row["ratio"] = median_ms(lambda: session.run(None, inputs)) / time_ours(program, path, folder)
     return row
 
@@ -257,9 +273,13 @@ def line_of(row, known):
     asked = row["batched"] != "yes" and not row["batched"].startswith("not asked")
     batched = f"no: {row['batched']}" if asked else row["batched"]
     return (
-        f"| {row['name']} | {row['package']} | {row['operators']} | yes | {agrees} | {row['openvino']} | "
+        f"| {row['name']} | {row['package']} | {row['operators']} | yes | {agrees} | {openvino_cell(row)} | "
         f"{batched.replace('|', '/')} | {row['ratio']:.2f} |"
     )
+
+
+def openvino_cell(row):
+    return f"no: {row['openvino_why'].replace('|', '/')}" if row["openvino"] == "no" else row["openvino"]
 
 
 def write_table(path, rows, lines):
@@ -277,6 +297,25 @@ def write_table(path, rows, lines):
     path.write_text(before + "\n".join([BEGIN, *head, *lines, END]) + after)
 
 
+def ask_openvino(model, out, table):
+    path, folder = fetch(model, out), out / "runs" / model["name"]
+    folder.mkdir(parents=True, exist_ok=True)
+    session = session_of(path)
+    inputs = make_inputs(model, session)
+    np.savez(folder / "inputs.npz", **inputs)
+    names = [output.name for output in session.get_outputs()]
+    want = {name: np.asarray(value) for name, value in zip(names, session.run(None, inputs))}
+    row = dict(zip(("openvino", "openvino_why"), openvino_agrees(path, folder, want)))
+    print(f"{model['name']}: {openvino_cell(row)}", flush=True)
+    if table:
+        lines = table.read_text().split("\n")
+        for number, line in enumerate(lines):
+            cells = line.split(" | ")
+            if cells[0] == f"| {model['name']}" and len(cells) == 8:
+                lines[number] = " | ".join([*cells[:5], openvino_cell(row), *cells[6:]])
+        table.write_text("\n".join(lines))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME")
@@ -285,6 +324,8 @@ def main():
     parser.add_argument("--models", type=pathlib.Path, default=HERE / "models.json")
     parser.add_argument("--committed", action="store_true", help="those alone whose files are in the repository")
     parser.add_argument("--table", type=pathlib.Path)
+    parser.add_argument("--only-openvino", action="store_true",
+                        help="ask OpenVINO alone, and write its column of the table where it stands")
     parser.add_argument("--openvino", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.openvino:
@@ -297,6 +338,9 @@ def main():
             continue
         if arguments.committed and not (COMMITTED / model["name"]).exists():
             continue
+        if arguments.only_openvino:
+            ask_openvino(model, arguments.out.absolute(), arguments.table)
+            continue
         row = try_model(model, program, arguments.out.absolute())
         passes = row["loads"] == "yes" and row["agrees"]
         if passes == bool(model.get("known")):
@@ -304,6 +348,8 @@ def main():
         rows.append(row)
         lines.append(line_of(row, model.get("known", "")))
         print(lines[-1], flush=True)
+    if arguments.only_openvino:
+        return
     if arguments.table:
         write_table(arguments.table, rows, lines)
     if not rows:
