@@ -16,9 +16,9 @@ from pathlib import Path
 
 from harness import machine, measure, ours, page
 from harness.measure import Outcome, Workload
-from workloads import decoding, operators, serving, traffic
+from workloads import decoding, frames, operators, serving, traffic
 
-SECTIONS = ("operators", "small", "large", "serving", "traffic")
+SECTIONS = ("operators", "small", "large", "serving", "traffic", "frames")
 
 
 def engine_workloads(section: str, folder: Path, threads: int, at_least: float) -> Iterator[Workload]:
@@ -45,6 +45,14 @@ def engine_section(section: str, folder: Path, threads: list[int], rounds: int,
             workload.sides.clear()  # their sessions
             gc.collect()
     return page.engine(outcomes, rounds, measure.clock)
+
+
+def frames_section(folder: Path, rounds: int, quick: bool) -> page.Lines:
+    outcomes = []
+    for workload in frames.workloads(folder, 1.0 if quick else 4.0, quick):
+        outcomes.append(measure.measure(workload, rounds))
+        show(outcomes[-1])
+    return page.engine(outcomes, rounds, "cpu")
 
 
 def serving_section(folder: Path, quick: bool) -> page.Lines:
@@ -109,6 +117,8 @@ def main() -> None:
             lines = serving_section(folder, args.quick)
         elif section == "traffic":
             lines = traffic_section(folder, threads, args.quick)
+        elif section == "frames":
+            lines = frames_section(folder, args.rounds or 3, args.quick)
         else:
             # A large model takes long: fewer rounds say as much.
             rounds = args.rounds or (3 if args.quick else 5) - (section == "large")

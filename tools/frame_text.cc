@@ -163,6 +163,11 @@ class FrameTextReader {
     if (used > columns_.columns) {
       return WrongSize(used);
     }
+    const int64_t told = Metadata("vocab_size");
+    if (told >= 0 && used != told + (IsNemo() ? 1 : 0)) {
+      return Invalid("the graphs' metadata says vocab_size ", told, ", but the vocabulary has ",
+                     size, " tokens; is it another model's vocabulary?");
+    }
     BW_RETURN_IF_ERROR(UseDurations(columns_.columns - used));
     return WriteVocabulary();
   }

@@ -10,6 +10,7 @@
 #include "ops/base/cpu.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
+#include "ops/numpy/npz.h"
 
 namespace beamwright::bench {
 namespace {
@@ -143,6 +144,24 @@ absl::StatusOr<std::vector<v1::Source>> ReadSources(const std::string& file) {
   }
   if (sources.empty()) {
     return Invalid("'", file, "' has no line that is not empty");
+  }
+  return sources;
+}
+
+absl::StatusOr<std::vector<v1::Source>> ReadFeatures(const std::string& file) {
+  BW_ASSIGN_OR_RETURN(const ops::TensorMap arrays, ops::ReadNpz(file));
+  std::vector<v1::Source> sources;
+  for (const auto& [name, array] : arrays) {
+    if (array.dtype() != ops::DType::kF32) {
+      return Invalid("'", file, "': array '", name, "' is not f32");
+    }
+    v1::Tensor& features = *sources.emplace_back().mutable_features();
+    features.set_dtype("f32");
+    for (const int64_t extent : array.shape()) {
+      features.add_shape(extent);
+    }
+    const absl::Span<const float> values = array.span<float>();
+    features.set_data(values.data(), values.size() * sizeof(float));
   }
   return sources;
 }

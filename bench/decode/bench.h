@@ -50,6 +50,8 @@ absl::StatusOr<DecodeResult> BenchDecode(const std::shared_ptr<const engine::Dec
 
 // Lines of the file, as text. NotFound or InvalidArgument (no line).
 absl::StatusOr<std::vector<v1::Source>> ReadSources(const std::string& file);
+// Features: every array of an .npz file, f32, is one. Errors name the file.
+absl::StatusOr<std::vector<v1::Source>> ReadFeatures(const std::string& file);
 // `count` sources of ids, from a fixed seed; their lengths are evenly spread over [shortest,
 // longest]. The model must take ids of a vocabulary.
 absl::StatusOr<std::vector<v1::Source>> RandomSources(const engine::DecodeModel& model, int count,

@@ -8,9 +8,11 @@
 #include "bench/decode/cost.h"
 #include "bench/decode/options.h"
 #include "bench/decode/precision.h"
+#include "ops/base/file.h"
 #include "ops/base/status.h"
 #include "server/engine/model/precision.h"
 #include "server/model/bundle.h"
+#include "server/model/text_proto.h"
 
 namespace beamwright::bench {
 namespace {
@@ -19,6 +21,8 @@ struct Flags {
   std::string model;
   std::string sources;
   std::string random;
+  std::string features;
+  std::string options;
   std::vector<std::string> precisions = {"model"};
   int beam = 0;
   std::vector<int> concurrency = {1};
@@ -48,6 +52,10 @@ void AddFlags(CLI::App& decode, Flags& flags) {
   sources->add_option("--sources", flags.sources, "One source a line, as text")->type_name("FILE");
   sources->add_option("--random", flags.random, "N random sources of LENGTHS ids: 100:20, 100:5-30")
       ->type_name("N:LENGTHS");
+  sources
+      ->add_option("--features", flags.features,
+                   "NumPy .npz file; each of its arrays, f32, is a source of features")
+      ->type_name("FILE");
   decode
       .add_option("--precision", flags.precisions,
                   "Form of the weights; a case for each. 'model': as the bundle says")
@@ -69,6 +77,10 @@ void AddFlags(CLI::App& decode, Flags& flags) {
       .add_option("--max-length", flags.max_length,
                   "Most tokens to generate; unset: as the model says")
       ->check(CLI::Range(1, 65536));
+  decode
+      .add_option("--options", flags.options,
+                  "File with more options, as DecodeOptions in protobuf's text form")
+      ->type_name("FILE");
   decode.add_flag("--fixed-length", flags.fixed_length, "Never stop before the most tokens");
   AddSeconds(decode, flags, "How long each case runs");
   decode.add_flag("--json", flags.json, "Print a JSON array, not a table");
@@ -78,6 +90,9 @@ absl::StatusOr<std::vector<v1::Source>> Sources(const Flags& flags,
                                                 const engine::DecodeModel& model) {
   if (!flags.sources.empty()) {
     return ReadSources(flags.sources);
+  }
+  if (!flags.features.empty()) {
+    return ReadFeatures(flags.features);
   }
   const std::vector<std::string> parts = absl::StrSplit(flags.random, ':');
   const std::vector<std::string> lengths = absl::StrSplit(parts.back(), absl::MaxSplits('-', 1));
@@ -104,9 +119,16 @@ absl::StatusOr<std::shared_ptr<const engine::DecodeModel>> Compile(const std::st
   return engine::DecodeModel::Compile(std::move(bundle), options);
 }
 
-DecodeCase CaseOf(const Flags& flags) {
+absl::StatusOr<DecodeCase> CaseOf(const Flags& flags) {
   DecodeCase bench_case;
   bench_case.seconds = flags.seconds;
+  if (!flags.options.empty()) {
+    BW_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.options));
+    const absl::Status parsed = model::ParseTextProto(text, bench_case.options);
+    if (!parsed.ok()) {
+      return Annotate(parsed, absl::StrCat("--options '", flags.options, "'"));
+    }
+  }
   if (flags.beam > 0) {
     bench_case.options.set_beam_size(flags.beam);
   }
@@ -120,7 +142,7 @@ DecodeCase CaseOf(const Flags& flags) {
 }
 
 absl::Status Decode(const Flags& flags) {
-  DecodeCase bench_case = CaseOf(flags);
+  BW_ASSIGN_OR_RETURN(DecodeCase bench_case, CaseOf(flags));
   std::vector<DecodeResult> results;
   for (const std::string& precision : flags.precisions) {
     BW_ASSIGN_OR_RETURN(const std::shared_ptr<const engine::DecodeModel> model,
@@ -218,7 +240,7 @@ absl::Status Cost(const Flags& flags) {
   BW_ASSIGN_OR_RETURN(const std::shared_ptr<const engine::DecodeModel> model,
                       Compile(flags.model, "model", flags.compile));
   BW_ASSIGN_OR_RETURN(const std::vector<v1::Source> sources, ReadSources(flags.sources));
-  DecodeCase bench_case = CaseOf(flags);
+  BW_ASSIGN_OR_RETURN(DecodeCase bench_case, CaseOf(flags));
   BW_ASSIGN_OR_RETURN(const RequestPrice price, DearestPrice(model, sources, bench_case.options));
   std::vector<DecodeResult> results;
   for (const int concurrency : flags.cost_concurrency) {

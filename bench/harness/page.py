@@ -16,7 +16,7 @@ Lines = list[str]
 
 
 HEADINGS = {"operators": "Loops and operators", "small": "A small model", "large": "A large model",
-            "serving": "Servers", "traffic": "Traffic as it is", "scaling": "How cost grows"}
+            "serving": "Servers", "traffic": "Traffic as it is", "frames": "Search by frames", "scaling": "How cost grows"}
 
 
 @dataclass
