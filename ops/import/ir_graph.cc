@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "ops/base/status.h"
 #include "ops/graph/inference.h"
+#include "ops/import/ir_attention.h"
 #include "ops/import/ir_branches.h"
 #include "ops/import/ir_layers.h"
 #include "ops/import/ir_loop.h"
@@ -126,6 +127,14 @@ class Builder {
       BW_ASSIGN_OR_RETURN(values, AppendSequence(node, result_.graph));
       return absl::OkStatus();
     }
+    if (node.op == "ScaledDotProductAttention") {
+      BW_ASSIGN_OR_RETURN(const ValueId value, AppendAttention(node, result_.graph));
+      values = {value};
+      return absl::OkStatus();
+    }
+    if (node.op == "Identity") {
+      return PassOn(node, values);
+    }
     const size_t num_outputs = node.outputs.size();
     const bool is_result = node.op == "Result";
     const int added = Append(std::move(node));
@@ -135,6 +144,19 @@ class Builder {
     if (is_result) {
       results_[index] = added;
     }
+    return absl::OkStatus();
+  }
+
+  // The layer's names become further names of what it reads.
+  absl::Status PassOn(const Node& node, std::vector<ValueId>& values) {
+    if (node.inputs.size() != 1 || node.outputs.size() != 1) {
+      return Invalid("has ", node.inputs.size(), " inputs and ", node.outputs.size(),
+                     " outputs; it has one of each");
+    }
+    values = node.inputs;
+    std::vector<std::string>& names =
+        result_.graph.node(values[0].node).outputs[static_cast<size_t>(values[0].output)].names;
+    names.insert(names.end(), node.outputs[0].names.begin(), node.outputs[0].names.end());
     return absl::OkStatus();
   }
 

@@ -74,6 +74,7 @@ std::vector<LayerType> MakeTable() {
       {"If", none},
       {"Loop", none},
       {"Assign", variable, true},
+      {"Identity", none, true},
       {"ReadValue", variable, true},
       // Elementwise, one input.
       {"Abs", none},
@@ -164,6 +165,7 @@ std::vector<LayerType> MakeTable() {
       {"ReduceProd", reduce},
       {"ReduceSum", reduce},
       {"SoftMax", softmax},
+      {"Unique", {{"sorted", kBool}, {"index_element_type", kEnum}, {"count_element_type", kEnum}}},
       {"TopK",
        {{"axis", kInt},
         {"mode", kEnum},
@@ -214,6 +216,7 @@ std::vector<LayerType> MakeTable() {
       {"LSTMCell", lstm},
       {"LSTMSequence", lstm + direction, true},
       {"MatMul", {{"transpose_a", kBool}, {"transpose_b", kBool}}},
+      {"ScaledDotProductAttention", {{"causal", kBool}}, true},
       {"RNNCell", cell},
       {"RNNSequence", cell + direction, true},
       // Segments and beams.

@@ -10,7 +10,7 @@
 namespace beamwright::ops {
 namespace {
 
-std::string Describe(const IrEdge& edge) {
+std::string DescribeEdge(const IrEdge& edge) {
   return absl::StrCat("edge from layer ", edge.from_layer, " port ", edge.from_port, " to layer ",
                       edge.to_layer, " port ", edge.to_port);
 }
@@ -18,7 +18,7 @@ std::string Describe(const IrEdge& edge) {
 absl::StatusOr<size_t> FindLayer(const IrNet& net, const IrEdge& edge, int64_t id) {
   const auto it = net.by_id.find(id);
   if (it == net.by_id.end()) {
-    return Invalid(Describe(edge), ": there is no layer ", id);
+    return Invalid(DescribeEdge(edge), ": there is no layer ", id);
   }
   return it->second;
 }
@@ -29,17 +29,17 @@ absl::Status Connect(const IrNet& net, const IrEdge& edge,
   BW_ASSIGN_OR_RETURN(const size_t to, FindLayer(net, edge, edge.to_layer));
   const int output = net.layers[from].outputs.Find(edge.from_port);
   if (output < 0) {
-    return Invalid(Describe(edge), ": ", Describe(net.layers[from]), " has no output port ",
+    return Invalid(DescribeEdge(edge), ": ", Describe(net.layers[from]), " has no output port ",
                    edge.from_port);
   }
   const int input = net.layers[to].inputs.Find(edge.to_port);
   if (input < 0) {
-    return Invalid(Describe(edge), ": ", Describe(net.layers[to]), " has no input port ",
+    return Invalid(DescribeEdge(edge), ": ", Describe(net.layers[to]), " has no input port ",
                    edge.to_port);
   }
   IrSource& source = sources[to][static_cast<size_t>(input)];
   if (source.present()) {
-    return Invalid(Describe(edge), ": ", Describe(net.layers[to]), " input port ", edge.to_port,
+    return Invalid(DescribeEdge(edge), ": ", Describe(net.layers[to]), " input port ", edge.to_port,
                    " already has an edge, from ",
                    Describe(net.layers[static_cast<size_t>(source.node)]));
   }

@@ -116,6 +116,15 @@ void Cast(OnnxNode& n) {
   n.Out(0, ConvertTo(n, n.In(0), *dtype));
 }
 
+void BitCast(OnnxNode& n) {
+  const absl::StatusOr<DType> dtype = OnnxType(n.Int("to", 0));
+  if (!dtype.ok()) {
+    n.builder().Fail(Annotate(dtype.status(), "attribute 'to'"));
+    return;
+  }
+  n.Out(0, n.Add("BitCast", {n.In(0)}, {{"destination_type", std::string(Name(*dtype))}}));
+}
+
 void CastLike(OnnxNode& n) {
   IgnoreFloat8(n);
   n.Out(0, ConvertTo(n, n.In(0), n.Type(n.In(1))));
@@ -134,6 +143,7 @@ std::vector<OnnxOperator> OnnxElementwise() {
       {"Asinh", {9, 22}, 1, 1, 1, "Asinh"},
       {"Atan", {7, 22}, 1, 1, 1, "Atan"},
       {"Atanh", {9, 22}, 1, 1, 1, "Atanh"},
+      {"BitCast", {26}, 1, 1, 1, "BitCast", BitCast},
       {"BitwiseAnd", {18}, 2, 2, 1, "BitwiseAnd"},
       {"BitwiseNot", {18}, 1, 1, 1, "BitwiseNot"},
       {"BitwiseOr", {18}, 2, 2, 1, "BitwiseOr"},

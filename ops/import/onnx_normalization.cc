@@ -111,6 +111,36 @@ void LpNormalization(OnnxNode& n) {
   n.Out(0, n.Add("Select", {none, zero, n.Add("Divide", {x, divisor})}));
 }
 
+// x / (bias + alpha * mean)^beta, the mean being that of the squares of `size` channels around, of
+// which those that there are not count as zeros. The channels stand on an axis of windows for that.
+void LocalResponseNormalization(OnnxNode& n) {
+  const ValueId x = n.In(0);
+  const int rank = n.Rank(x);
+  const int64_t size = n.Int("size", 0);
+  const double alpha = n.Float("alpha", 1e-4f);
+  const double beta = n.Float("beta", 0.75);
+  const double bias = n.Float("bias", 1);
+  if (n.ok() && (rank < 2 || size < 1)) {
+    n.Fail("the rank is ", rank, " and attribute 'size' is ", size,
+           "; they must be at least 2 and 1");
+  }
+  const std::vector<int64_t> ones = {1, 1};
+  const auto first = [](int64_t number) { return std::vector<int64_t>{number, 0}; };
+  const ValueId squares = Reshaped(n, n.Add("Multiply", {x, x}), {0, 0, -1});
+  const ValueId means = n.Add("AvgPool", {n.Add("Unsqueeze", {squares, n.List({1})})},
+                              {{"kernel", std::vector<int64_t>{size, 1}},
+                               {"strides", ones},
+                               {"pads_begin", first((size - 1) / 2)},
+                               {"pads_end", first(size / 2)},
+                               {"auto_pad", "explicit"},
+                               {"rounding_type", "floor"},
+                               {"exclude-pad", false}});
+  const ValueId shaped = n.Add("Reshape", {means, ShapeList(n, x)}, {{"special_zero", false}});
+  const ValueId sum =
+      n.Add("Add", {n.Add("Multiply", {shaped, n.Like(alpha, x)}), n.Like(bias, x)});
+  n.Out(0, n.Add("Divide", {x, n.Add("Power", {sum, n.Like(beta, x)})}));
+}
+
 // (x - mean) / (deviation + 1e-9)
 void MeanVarianceNormalization(OnnxNode& n) {
   n.Out(0, n.Add("MVN", {n.In(0), n.List(n.Ints("axes", {0, 2, 3}))},
@@ -163,6 +193,7 @@ std::vector<OnnxOperator> OnnxNormalization() {
       {"InstanceNormalization", {6, 22}, 3, 3, 1, "MVN, Multiply, Add", InstanceNormalization},
       // Before opset 17 it is ONNX Runtime's own, which its optimiser writes into this domain.
       {"LayerNormalization", {1, 17}, 2, 3, 3, "MVN, Multiply, Add", LayerNormalization},
+      {"LRN", {1, 13}, 1, 1, 1, "AvgPool, Power, Divide", LocalResponseNormalization},
       {"LpNormalization", {1, 22}, 1, 1, 1, "ReduceL1 or ReduceL2, Divide", LpNormalization},
       {"MeanVarianceNormalization", {9, 13}, 1, 1, 1, "MVN", MeanVarianceNormalization},
       {"RMSNormalization", {23}, 2, 2, 1, "ReduceMean, Sqrt, Divide, Multiply", RmsNormalization},

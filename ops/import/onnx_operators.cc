@@ -16,10 +16,10 @@ using Table = absl::flat_hash_map<std::string, OnnxOperator>;
 const Table& StandardTable() {
   static const auto* const table = [] {
     auto* result = new Table;
-    for (const auto family :
-         {OnnxActivations, OnnxAttention, OnnxControlFlow, OnnxConvolutions, OnnxCreation,
-          OnnxElementwise, OnnxGather, OnnxMatMul, OnnxMovement, OnnxNormalization, OnnxQuantized,
-          OnnxRecurrent, OnnxReductions, OnnxShapes, OnnxSignal}) {
+    for (const auto family : {OnnxActivations, OnnxAttention, OnnxControlFlow, OnnxConvolutions,
+                              OnnxCreation, OnnxElementwise, OnnxGather, OnnxLinearStates,
+                              OnnxMatMul, OnnxMovement, OnnxNormalization, OnnxQuantized,
+                              OnnxRecurrent, OnnxReductions, OnnxShapes, OnnxSignal}) {
       for (OnnxOperator& op : family()) {
         BW_CHECK(result->emplace(op.name, op).second);
       }
@@ -36,8 +36,8 @@ const Table& MicrosoftTable() {
     OnnxOperator gelu = StandardTable().at("Gelu");
     gelu.versions = {1};
     result->emplace("Gelu", gelu);
-    for (const auto family : {OnnxMicrosoftAttention, OnnxMicrosoftFused, OnnxMicrosoftQuantized,
-                              OnnxMicrosoftRecurrent}) {
+    for (const auto family : {OnnxMicrosoftAttention, OnnxMicrosoftFused, OnnxMicrosoftLinearStates,
+                              OnnxMicrosoftQuantized, OnnxMicrosoftRecurrent}) {
       for (OnnxOperator& op : family()) {
         BW_CHECK(result->emplace(op.name, op).second);
       }

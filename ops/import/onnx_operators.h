@@ -47,6 +47,7 @@ std::vector<OnnxOperator> OnnxConvolutions();   // onnx_convolution.cc
 std::vector<OnnxOperator> OnnxCreation();       // onnx_creation.cc
 std::vector<OnnxOperator> OnnxElementwise();    // onnx_elementwise.cc
 std::vector<OnnxOperator> OnnxGather();         // onnx_gather.cc
+std::vector<OnnxOperator> OnnxLinearStates();   // onnx_linear_states.cc
 std::vector<OnnxOperator> OnnxMatMul();         // onnx_matmul.cc
 std::vector<OnnxOperator> OnnxMovement();       // onnx_movement.cc
 std::vector<OnnxOperator> OnnxNormalization();  // onnx_normalization.cc
@@ -56,10 +57,11 @@ std::vector<OnnxOperator> OnnxReductions();     // onnx_reduce.cc
 std::vector<OnnxOperator> OnnxShapes();         // onnx_shape.cc
 std::vector<OnnxOperator> OnnxSignal();         // onnx_signal.cc
 // Of com.microsoft, ONNX Runtime's own.
-std::vector<OnnxOperator> OnnxMicrosoftAttention();  // onnx_attention.cc
-std::vector<OnnxOperator> OnnxMicrosoftFused();      // onnx_fused.cc
-std::vector<OnnxOperator> OnnxMicrosoftQuantized();  // onnx_quantized.cc
-std::vector<OnnxOperator> OnnxMicrosoftRecurrent();  // onnx_recurrent.cc
+std::vector<OnnxOperator> OnnxMicrosoftAttention();     // onnx_attention.cc
+std::vector<OnnxOperator> OnnxMicrosoftFused();         // onnx_fused.cc
+std::vector<OnnxOperator> OnnxMicrosoftLinearStates();  // onnx_linear_states.cc
+std::vector<OnnxOperator> OnnxMicrosoftQuantized();     // onnx_quantized.cc
+std::vector<OnnxOperator> OnnxMicrosoftRecurrent();     // onnx_recurrent.cc
 // Of kOnnxSequenceDomain: onnx_sequence_operators.cc.
 std::vector<OnnxOperator> OnnxSequenceOperators();
 

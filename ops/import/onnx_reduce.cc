@@ -113,10 +113,23 @@ void TopK(OnnxNode& n) {
   n.Out(1, {top.node, top.present() ? 1 : 0});
 }
 
-void CumSum(OnnxNode& n) {
+// CumSum and CumProd.
+void Cumulative(OnnxNode& n) {
   n.Out(0,
-        n.Add("CumSum", {n.In(0), AsScalar(n, n.In(1))},
+        n.Add(n.op().becomes, {n.In(0), AsScalar(n, n.In(1))},
               {{"exclusive", n.Flag("exclusive", false)}, {"reverse", n.Flag("reverse", false)}}));
+}
+
+void Unique(OnnxNode& n) {
+  std::vector<ValueId> inputs = {n.In(0)};
+  if (n.HasAttribute("axis")) {
+    inputs.push_back(n.Scalar(n.Int("axis", 0)));
+  }
+  const ValueId unique =
+      n.Add("Unique", std::move(inputs), {{"sorted", n.Flag("sorted", true)}}, 4);
+  for (int i = 0; i < 4; ++i) {
+    n.Out(i, {unique.node, unique.present() ? i : 0});
+  }
 }
 
 }  // namespace
@@ -128,7 +141,8 @@ std::vector<OnnxOperator> OnnxReductions() {
   return {
       {"ArgMax", {1, 11, 12, 13}, 1, 1, 1, "ArgMax", ArgExtreme},
       {"ArgMin", {1, 11, 12, 13}, 1, 1, 1, "ArgMin", ArgExtreme},
-      {"CumSum", {11, 14}, 2, 2, 1, "CumSum", CumSum},
+      {"CumProd", {26}, 2, 2, 1, "CumProd", Cumulative},
+      {"CumSum", {11, 14}, 2, 2, 1, "CumSum", Cumulative},
       {"ReduceL1", usual, 1, 2, 1, "ReduceL1", Plain},
       {"ReduceL2", usual, 1, 2, 1, "ReduceL2", Plain},
       {"ReduceLogSum", of_logarithms, 1, 2, 1, "ReduceSum, Log", ReduceLogSum},
@@ -140,6 +154,7 @@ std::vector<OnnxOperator> OnnxReductions() {
       {"ReduceProd", usual, 1, 2, 1, "ReduceProd", Plain},
       {"ReduceSum", {1, 11, 13}, 1, 2, 1, "ReduceSum", ReduceSum},
       {"ReduceSumSquare", usual, 1, 2, 1, "Multiply, ReduceSum", ReduceSumSquare},
+      {"Unique", {11, 28}, 1, 1, 4, "Unique", Unique},
       {"TopK", {1, 10, 11, 24}, 1, 2, 2, "TopK", TopK},
   };
 }

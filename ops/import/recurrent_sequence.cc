@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ops/base/status.h"
+#include "ops/graph/node_appender.h"
 
 namespace beamwright::ops {
 namespace {
@@ -33,67 +34,6 @@ Axes AxesOf(Layout layout) {
   }
   return {0, 1, 1, 1};
 }
-
-// Appends nodes whose outputs inference will describe.
-class Appender {
- public:
-  Appender(Graph& graph, std::string prefix) : graph_(graph), prefix_(std::move(prefix)) {}
-
-  ValueId Add(const std::string& op, std::vector<ValueId> inputs, Attributes attributes = {},
-              size_t num_outputs = 1) {
-    Node node;
-    node.op = op;
-    node.name = absl::StrCat(prefix_, "/", op, count_++);
-    node.attributes = std::move(attributes);
-    node.inputs = std::move(inputs);
-    node.outputs.resize(num_outputs);
-    graph_.nodes.push_back(std::move(node));
-    return {static_cast<int>(graph_.nodes.size()) - 1, 0};
-  }
-
-  ValueId Constant(Tensor tensor) {
-    const ValueId value = Add("Constant", {});
-    Node& node = graph_.nodes.back();
-    node.outputs[0].dtype = tensor.dtype();
-    node.outputs[0].shape = PartialShape(tensor.shape());
-    node.constant = std::move(tensor);
-    return value;
-  }
-  ValueId Int(int64_t value) { return Constant(Tensor::Scalar(value)); }
-  ValueId Ints(const std::vector<int64_t>& values) {
-    return Constant(Tensor::Of<int64_t>({static_cast<int64_t>(values.size())}, values));
-  }
-
-  // An element of an axis, which is lost.
-  ValueId Pick(ValueId data, int64_t index, int64_t axis) {
-    return Add("Gather", {data, Int(index), Int(axis)});
-  }
-  ValueId Reshape(ValueId data, const std::vector<int64_t>& shape) {
-    Attributes attributes;
-    attributes.Set("special_zero", false);
-    return Add("Reshape", {data, Ints(shape)}, std::move(attributes));
-  }
-  // Values joined along a new axis.
-  ValueId Stack(const std::vector<ValueId>& values, int64_t axis) {
-    std::vector<ValueId> parts;
-    for (const ValueId value : values) {
-      parts.push_back(Add("Unsqueeze", {value, Ints({axis})}));
-    }
-    return parts.size() == 1 ? parts[0] : Concat(parts, axis);
-  }
-  ValueId Concat(std::vector<ValueId> values, int64_t axis) {
-    Attributes attributes;
-    attributes.Set("axis", axis);
-    return Add("Concat", std::move(values), std::move(attributes));
-  }
-
-  Node& last() { return graph_.nodes.back(); }
-
- private:
-  Graph& graph_;
-  std::string prefix_;
-  int count_ = 0;
-};
 
 // A matrix of 8-bit integers [depth, columns], what 1 stands for, and its zero (absent: 0): one
 // each or one a column.
@@ -223,7 +163,7 @@ class SequenceLowering {
   }
 
   // Adds a body Parameter that `source` feeds, and its rule.
-  ValueId AddParameter(Appender& body, const std::string& name, ValueId source,
+  ValueId AddParameter(NodeAppender& body, const std::string& name, ValueId source,
                        LoopInput::Kind kind) {
     const ValueId value = body.Add("Parameter", {});
     body.last().name = name;
@@ -238,7 +178,7 @@ class SequenceLowering {
     return value;
   }
 
-  void AddResult(Appender& body, const std::string& name, ValueId value) {
+  void AddResult(NodeAppender& body, const std::string& name, ValueId value) {
     const ValueId result = body.Add("Result", {value});
     body.last().name = name;
     body.last().outputs.clear();
@@ -262,7 +202,7 @@ class SequenceLowering {
   }
 
   // x, quantised by its range, times a matrix of 8-bit integers [depth, columns], as floats.
-  static ValueId QuantisedProduct(Appender& add, ValueId x, const QuantisedWeight& weight) {
+  static ValueId QuantisedProduct(NodeAppender& add, ValueId x, const QuantisedWeight& weight) {
     const ValueId q = add.Add("DynamicQuantizeLinear", {x}, {}, 3);
     std::vector<ValueId> inputs = {q, weight.values, {q.node, 2}};
     if (weight.zero.present()) {
@@ -307,7 +247,7 @@ class SequenceLowering {
     const RecurrentSequence::Quantisation& is = *sequence_.quantisation;
     const QuantisedWeight w = Quantised(sequence_.w, is.w_scale, is.w_zero, direction);
     const QuantisedWeight r = Quantised(sequence_.r, is.r_scale, is.r_zero, direction);
-    Appender body(loop_.body, name_);
+    NodeAppender body(loop_.body, name_);
     const ValueId x = AddParameter(body, "x", QuantisedProduct(add_, WithinLengths(), w),
                                    LoopInput::Kind::kSliced);
     const ValueId h =
@@ -382,7 +322,7 @@ class SequenceLowering {
 
   // A body of one cell: x, then the states, then weights.
   void AddBody(int direction) {
-    Appender body(loop_.body, name_);
+    NodeAppender body(loop_.body, name_);
     const ValueId x = AddParameter(body, "x", sequence_.x, LoopInput::Kind::kSliced);
     std::vector<ValueId> inputs = {x};
     inputs.push_back(
@@ -418,7 +358,7 @@ class SequenceLowering {
   bool is_per_column_ = false;  // whether a quantised one has a scale for each column
   Axes axes_;
   const std::string& name_;
-  Appender add_;
+  NodeAppender add_;
   // The loop being made.
   Loop loop_;
   std::vector<ValueId> loop_inputs_;

@@ -4,12 +4,15 @@
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/rows.h"
 #include "ops/kernels/selection.h"
+#include "ops/kernels/types.h"
 #include "ops/kernels/widen.h"
 
 namespace beamwright::ops {
 namespace {
 
-struct CumSumOp {
+// Running sums, or products.
+template <bool kIsProduct>
+struct CumulativeOp {
   struct Options {
     bool exclusive = false;
     bool reverse = false;
@@ -53,12 +56,16 @@ struct CumSumOp {
     // Unsigned: signed overflow would be undefined.
     using Total = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
                                               std::type_identity<T>>::type;
-    Total sum{};
+    Total total{kIsProduct ? 1 : 0};
     for (int64_t i = 0; i < count; ++i) {
       const int64_t at = (options.reverse ? count - 1 - i : i) * stride;
-      const Total before = sum;
-      sum = static_cast<Total>(sum + static_cast<Total>(in[at]));
-      out[at] = static_cast<T>(options.exclusive ? before : sum);
+      const Total before = total;
+      const auto element = static_cast<Total>(in[at]);
+      // Two 16-bit factors as ints could overflow.
+      total = kIsProduct ? static_cast<Total>(static_cast<WrapType<T>>(before) *
+                                              static_cast<WrapType<T>>(element))
+                         : static_cast<Total>(before + element);
+      out[at] = static_cast<T>(options.exclusive ? before : total);
     }
   }
 
@@ -99,6 +106,9 @@ struct CumSumOp {
 
 }  // namespace
 
-constinit const OperatorCode kCumSum = WidenedCodeOf<CumSumOp>(&CumSumOp::Rows);
+constinit const OperatorCode kCumSum =
+    WidenedCodeOf<CumulativeOp<false>>(&CumulativeOp<false>::Rows);
+constinit const OperatorCode kCumProd =
+    WidenedCodeOf<CumulativeOp<true>>(&CumulativeOp<true>::Rows);
 
 }  // namespace beamwright::ops

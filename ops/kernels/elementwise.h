@@ -48,6 +48,7 @@ extern const OperatorCode kPrelu;  // data, slope
 
 // elementwise_select.cc
 extern const OperatorCode kSelect;       // condition, then, else
+extern const OperatorCode kBitCast;      // bits as they are, as attribute destination_type
 extern const OperatorCode kConvert;      // to attribute destination_type
 extern const OperatorCode kConvertLike;  // data, like: to the type of like
 

@@ -80,6 +80,33 @@ struct ConvertOp {
   }
 };
 
+// The same bits under another type of the same width. Boolean is not among them: any byte but 0 and
+// 1 would not be one.
+struct BitCastOp {
+  using Options = DType;
+  static absl::StatusOr<Options> Parse(const Node& node) { return ConvertOp::Parse(node); }
+  static absl::Status Shapes(Options dtype, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 1, 1, outputs));
+    BW_RETURN_IF_ERROR(ExpectType(inputs[0], "input", kNumericTypes));
+    if (dtype == DType::kBool || SizeOf(dtype) != SizeOf(inputs[0].dtype)) {
+      return Invalid("the bits of ", Name(inputs[0].dtype), " are not those of ", Name(dtype),
+                     "; it must be a number of ", 8 * SizeOf(inputs[0].dtype), " bits");
+    }
+    outputs[0].dtype = dtype;
+    outputs[0].shape = inputs[0].shape;
+    return absl::OkStatus();
+  }
+  static absl::Status Compute(Options, const ExecutionContext&,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    if (inputs[0]->num_bytes() > 0) {
+      std::memcpy(outputs[0].mutable_bytes(), inputs[0]->bytes(),
+                  static_cast<size_t>(inputs[0]->num_bytes()));
+    }
+    return absl::OkStatus();
+  }
+};
+
 // ConvertLike(data, like): of the second input only the type counts.
 struct ConvertLikeOp {
   using Options = NoOptions;
@@ -103,6 +130,7 @@ struct ConvertLikeOp {
 }  // namespace
 
 constinit const OperatorCode kSelect = CodeOf<SelectOp>(&ElementwiseRows);
+constinit const OperatorCode kBitCast = CodeOf<BitCastOp>(&ElementwiseRows);
 constinit const OperatorCode kConvert = CodeOf<ConvertOp>(&ElementwiseRows);
 constinit const OperatorCode kConvertLike = CodeOf<ConvertLikeOp>(&ConvertLikeOp::Rows);
 

@@ -43,6 +43,12 @@ extern const OperatorCode kNonZero;  // attribute output_type i64 (default) or i
 // index outside is an error naming it.
 extern const OperatorCode kGather;
 
+// first_row.cc: index 0 of the first axis, which goes, of a value that is the same for all rows of
+// a request, though not of a step: its number. A plan runs it request by request (row_plan.h), and
+// what it gives is the request's own. No file has this operator.
+inline constexpr char kFirstRowName[] = "FirstRow";
+extern const OperatorCode kFirstRow;
+
 // slice.cc
 extern const OperatorCode kSlice;  // data, start, stop, step[, axes]: Slice-8
 // data, begin, end[, strides]; masks begin_mask, end_mask, new_axis_mask, shrink_axis_mask,

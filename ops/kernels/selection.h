@@ -20,6 +20,14 @@ extern const OperatorCode kArgExtreme;
 // cumulative_sum.cc: CumSum-3: data, axis (a scalar); attributes exclusive, reverse. Integers wrap;
 // f16 and bf16 are summed in f32.
 extern const OperatorCode kCumSum;
+extern const OperatorCode kCumProd;  // the same with products
+
+// unique.cc: Unique-10: data[, axis] (absent: of all elements); attributes sorted (default true:
+// ascending, else by first occurrence), index_element_type and count_element_type (i64, the
+// default, or i32). Outputs: the elements, or the slices across the axis, that occur; where each
+// occurs first; for each of data's which it is; how often each occurs. NaNs are equal to each
+// other.
+extern const OperatorCode kUnique;
 
 }  // namespace beamwright::ops
 

@@ -291,5 +291,19 @@ TEST(ElementTypes, Movement) {
   }
 }
 
+TEST(BitCast, KeepsBitsAndRefusesOtherWidths) {
+  const auto to = [](const char* type) {
+    return std::vector<std::pair<std::string, AttributeValue>>{
+        {"destination_type", std::string(type)}};
+  };
+  const Tensor bits = RunOne({"BitCast", {F32({2}, {1, -0.0f})}, to("i32")});
+  EXPECT_EQ(bits.data<int32_t>()[0], 0x3f800000);
+  EXPECT_EQ(bits.data<int32_t>()[1], std::numeric_limits<int32_t>::min());
+  EXPECT_EQ(RunOne({"BitCast", {F32({0, 2}, {})}, to("u32")}).shape(), Shape({0, 2}));
+  EXPECT_THAT(ErrorOf({"BitCast", {F32({1}, {1})}, to("f64")}), HasSubstr("a number of 32 bits"));
+  const Tensor byte = Tensor::Of<uint8_t>({1}, std::vector<uint8_t>{2});
+  EXPECT_THAT(ErrorOf({"BitCast", {byte}, to("boolean")}), HasSubstr("a number of 8 bits"));
+}
+
 }  // namespace
 }  // namespace beamwright::ops

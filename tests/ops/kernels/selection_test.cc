@@ -1,4 +1,5 @@
-// TopK, ArgMax, ArgMin and CumSum against the ONNX vectors and against plain sorting and summing.
+// TopK, ArgMax, ArgMin, CumSum, CumProd and Unique against the ONNX vectors and against plain
+// sorting and summing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -189,6 +190,58 @@ TEST(CumSum, RefusesWrongAxes) {
   EXPECT_THAT(ErrorOf({"CumSum", {data, Tensor::Scalar<int64_t>(1)}}), HasSubstr("axis 1"));
   EXPECT_THAT(ErrorOf({"CumSum", {data, I64({2}, {0, 0})}}), HasSubstr("must be one number"));
   EXPECT_THAT(ErrorOf({"CumSum", {data, F32({}, {0})}}), HasSubstr("element type f32"));
+}
+
+TEST(CumProd, WrapsIntegersAndExcludes) {
+  const Tensor x = Tensor::Of<uint16_t>({3}, std::vector<uint16_t>{65535, 65535, 2});
+  const Tensor out = RunOne({"CumProd", {x, Tensor::Scalar<int64_t>(0)}});
+  EXPECT_THAT(out.span<uint16_t>(), ElementsAre(65535, 1, 2));
+  EXPECT_THAT(Floats(RunOne({"CumProd",
+                             {F32({3}, {2, 3, 5}), Tensor::Scalar<int64_t>(-1)},
+                             {{"exclusive", true}, {"reverse", true}}})),
+              ElementsAre(15, 5, 1));
+  EXPECT_EQ(RunOne({"CumProd", {F32({2, 0}, {}), Tensor::Scalar<int64_t>(1)}}).shape(),
+            Shape({2, 0}));
+}
+
+std::vector<Tensor> UniqueOf(std::vector<Tensor> inputs, bool sorted) {
+  const auto all = RunAll({"Unique", std::move(inputs), {{"sorted", sorted}}, 4});
+  EXPECT_TRUE(all.ok()) << all.status();
+  return all.ok() ? *all : std::vector<Tensor>(4);
+}
+
+TEST(Unique, NansAreOneAndStandLast) {
+  const Tensor x = F32({2, 3}, {NAN, 2, -0.0f, -NAN, 0, 2});
+  const std::vector<Tensor> sorted = UniqueOf({x}, true);
+  EXPECT_THAT(Floats(sorted[0]), ElementsAre(0, 2, ::testing::IsNan()));
+  EXPECT_THAT(Integers(sorted[1]), ElementsAre(2, 1, 0));
+  EXPECT_THAT(Integers(sorted[2]), ElementsAre(2, 1, 0, 2, 0, 1));
+  EXPECT_THAT(Integers(sorted[3]), ElementsAre(2, 2, 2));
+  const std::vector<Tensor> as_they_come = UniqueOf({x}, false);
+  EXPECT_THAT(Integers(as_they_come[1]), ElementsAre(0, 1, 2));
+  EXPECT_THAT(Integers(as_they_come[2]), ElementsAre(0, 1, 2, 0, 2, 1));
+}
+
+TEST(Unique, SlicesAcrossAnAxis) {
+  const Tensor x = I64({2, 4}, {1, 1, 0, 1, 3, 2, 5, 3});
+  const std::vector<Tensor> columns = UniqueOf({x, Tensor::Scalar<int64_t>(-1)}, true);
+  EXPECT_EQ(columns[0].shape(), Shape({2, 3}));
+  EXPECT_THAT(Integers(columns[0]), ElementsAre(0, 1, 1, 5, 2, 3));
+  EXPECT_THAT(Integers(columns[1]), ElementsAre(2, 1, 0));
+  EXPECT_THAT(Integers(columns[3]), ElementsAre(1, 1, 2));
+  // Slices of nothing are all alike.
+  const std::vector<Tensor> none = UniqueOf({F32({3, 0}, {}), Tensor::Scalar<int64_t>(0)}, true);
+  EXPECT_EQ(none[0].shape(), Shape({1, 0}));
+  EXPECT_THAT(Integers(none[3]), ElementsAre(3));
+  EXPECT_EQ(UniqueOf({F32({0}, {})}, true)[0].shape(), Shape({0}));
+}
+
+TEST(Unique, RefusesOtherAxesAndTypes) {
+  EXPECT_THAT(ErrorOf({"Unique", {F32({2}, {1, 2}), Tensor::Scalar<int64_t>(1)}, {}, 4}),
+              HasSubstr("axis"));
+  EXPECT_THAT(
+      ErrorOf({"Unique", {F32({2}, {1, 2})}, {{"index_element_type", std::string("f32")}}, 4}),
+      HasSubstr("must be i32 or i64"));
 }
 
 }  // namespace

@@ -186,3 +186,11 @@ def dropout(b, training):
 def bitwise(b, op, dtype):
     kind = dict(dtype=dtype, low=0 if dtype == "u1" else -99, high=99)
     return b.node(op, b.input((3, 4), **kind), b.input((4,), **kind))
+
+
+@suite.case(pair=["f4:i4", "i4:f4", "f2:u2", "i8:f8", "u1:i1", "u4:u4"])
+def bit_cast(b, pair):
+    b.opset = 26
+    here, there = (np.dtype(name) for name in pair.split(":"))
+    x = b.input((3, 4), (1, 4), dtype=here, low=0, high=100)
+    return b.node("BitCast", x, to=helper.np_dtype_to_tensor_dtype(there))

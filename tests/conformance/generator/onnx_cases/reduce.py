@@ -80,6 +80,37 @@ def cum_sum(b, exclusive, reverse):
     )
 
 
+@suite.case(exclusive=[0, 1], reverse=[0, 1], dtype=["f4", "i4"])
+def cum_prod(b, exclusive, reverse, dtype):
+    b.opset = 26
+    x = b.input((3, 4), (2, 4), dtype=dtype, low=-3, high=3)
+    return b.node("CumProd", x, b.constant(1, "i4"), exclusive=exclusive, reverse=reverse)
+
+
+@suite.case(
+    opset=[11, 25], axis={"all": None, "0": 0, "last": -1}, sorted=[0, 1], dtype=["f4", "i8"]
+)
+def unique(b, axis, sorted, dtype):
+    """Few different values, so that whole slices are equal, too."""
+    arrays = [b.random(shape, "i4", 0, 1).astype(dtype) for shape in [(5, 2, 3), (2, 4, 4)]]
+    attributes = {} if axis is None else {"axis": axis}
+    return b.node("Unique", b.input(values=arrays), outputs=4, sorted=sorted, **attributes)
+
+
+@suite.case(opset=[8, 13], size=[1, 2, 3, 5], rank=[3, 4, 5])
+def local_response_normalization(b, size, rank):
+    def by_hand(x):
+        around = [(0, 0)] * x.ndim
+        around[1] = ((size - 1) // 2, size // 2)
+        squares = np.lib.stride_tricks.sliding_window_view(np.pad(x**2, around), size, 1)
+        return [x / (1.5 + 0.02 / size * squares.sum(-1)) ** 0.6]
+
+    x = b.input((2, 4, 3, 2, 3)[:rank], (1, 4, 5, 3, 2)[:rank])
+    if rank != 4 or size % 2 == 0:
+        b.expect(by_hand, "ONNX Runtime takes rank 4 and odd sizes alone")
+    return b.node("LRN", x, size=size, alpha=0.02, beta=0.6, bias=1.5)
+
+
 @suite.case(axis=[-1, 1], bias=[False, True])
 def layer_normalization(b, axis, bias):
     b.opset = 17

@@ -224,3 +224,10 @@ def space_to_depth(b, mode):
 @suite.case(axis=[1, 2])
 def shuffle_channels(b, axis):
     return ops.shuffle_channels(b.input((2, 6, 4, 3)), axis, 2)
+
+
+@suite.case()
+def identity(b):
+    """A layer that does nothing, between two and as a result of its own."""
+    x = b.input((2, 3), (4, 3))
+    return [ops.relu(ops.identity(x)), ops.identity(ops.negative(x))]
