@@ -132,10 +132,26 @@ class ExtentsFinder {
                                             [](const Extent& e) { return e.is_extent(); });
       return extents ? target : std::nullopt;
     }
+    if (node.op == "Range") {
+      return CountedShape(node);
+    }
     if (node.op == "SoftMax" || node.op == "LogSoftmax" || node.op == "CumSum") {
       return Input(node, 0).shape;
     }
     return std::nullopt;
+  }
+
+  // Of 0, 1, .. n - 1, where n is an extent: [n].
+  std::optional<std::vector<Extent>> CountedShape(const Node& node) const {
+    const auto is_number = [&](size_t port, int64_t number) {
+      const auto& value = Input(node, port).elements;
+      return value.has_value() && value->size() == 1 && value->front() == Extent{number, {}};
+    };
+    const auto& stop = Input(node, 1).elements;
+    return is_number(0, 0) && is_number(2, 1) && stop.has_value() && stop->size() == 1 &&
+                   stop->front().is_extent()
+               ? stop
+               : std::nullopt;
   }
 
   // Whether input 0 is [1, 1, ..], at most `rank` ones.
@@ -246,6 +262,21 @@ class ExtentsFinder {
     }
   }
 
+  // Whether an iteration whose states have the shapes that were assumed hands on states of these
+  // shapes: then all iterations do.
+  bool StatesKeepShapes(int index, const std::vector<ValueExtents>& assumed) const {
+    const Loop& loop = *graph_.node(index).loop;
+    const Extents& body = *found_.bodies_[static_cast<size_t>(index)];
+    return std::all_of(loop.inputs.begin(), loop.inputs.end(), [&](const LoopInput& rule) {
+      if (rule.kind != LoopInput::Kind::kCarried) {
+        return true;
+      }
+      const Node& result = loop.body.node(loop.body.results[static_cast<size_t>(rule.back_edge)]);
+      const auto& shape = assumed[static_cast<size_t>(rule.body_parameter)].shape;
+      return shape.has_value() && body.of(result.inputs[0]).shape == shape;
+    });
+  }
+
   // What a loop's body sees of its inputs, and what its outputs are. Symbols that the body made
   // hold for one iteration; none of them leaves it.
   void FollowLoop(int index, std::vector<ValueExtents>& outputs) {
@@ -265,7 +296,7 @@ class ExtentsFinder {
       if (rule.kind == LoopInput::Kind::kInvariant) {
         inside = outside;
       } else if (rule.kind == LoopInput::Kind::kCarried) {
-        inside.shape = loop.states_may_change_shape ? std::nullopt : outside.shape;
+        inside.shape = outside.shape;  // if they keep it: below
       } else if (outside.shape.has_value()) {
         const std::optional<size_t> axis = AxisOf(rule.axis, outside.shape->size());
         if (!axis.has_value()) {
@@ -285,8 +316,20 @@ class ExtentsFinder {
     const bool counted = loop.trip_count_input < 0 && loop.condition_input < 0 &&
                          loop.condition_result < 0 && count.has_value();
     const int before = symbols_.num_extents();
-    found_.bodies_[static_cast<size_t>(index)] = std::make_unique<Extents>(Extents::Find(
-        loop.body, *info_.bodies[static_cast<size_t>(index)][0], operators_, symbols_, parameters));
+    const auto follow = [&] {
+      found_.bodies_[static_cast<size_t>(index)] = std::make_unique<Extents>(
+          Extents::Find(loop.body, *info_.bodies[static_cast<size_t>(index)][0], operators_,
+                        symbols_, parameters));
+    };
+    follow();
+    if (loop.states_may_change_shape && !StatesKeepShapes(index, parameters)) {
+      for (const LoopInput& rule : loop.inputs) {
+        if (rule.kind == LoopInput::Kind::kCarried) {
+          parameters[static_cast<size_t>(rule.body_parameter)].shape = std::nullopt;
+        }
+      }
+      follow();
+    }
     for (const LoopOutput& rule : loop.outputs) {
       const Node& result = loop.body.node(loop.body.results[static_cast<size_t>(rule.body_result)]);
       std::optional<std::vector<Extent>> shape =

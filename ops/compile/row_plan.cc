@@ -5,6 +5,7 @@
 
 #include "ops/base/status.h"
 #include "ops/compile/value_rows.h"
+#include "ops/kernels/movement.h"
 
 namespace beamwright::ops {
 namespace {
@@ -76,7 +77,7 @@ class Planner {
   void Place(size_t index) {
     const Program::Instruction& instruction = program_.instructions()[index];
     const Node& node = NodeOf(index);
-    bool per_request = false;
+    bool per_request = node.op == kFirstRowName;
     for (const ValueId id : node.inputs) {
       if (!id.present()) {
         continue;

@@ -1,6 +1,7 @@
 #include "ops/compile/shape_folding.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -10,6 +11,8 @@
 #include "ops/compile/graph_copy.h"
 #include "ops/compile/joined_axes.h"
 #include "ops/compile/joined_transposes.h"
+#include "ops/compile/picked_by_row.h"
+#include "ops/compile/plain_states.h"
 #include "ops/compile/shape_targets.h"
 
 namespace beamwright::ops {
@@ -19,9 +22,11 @@ constexpr int kMostPasses = 8;
 
 class Folder {
  public:
-  // rows: the symbol of a search's rows; null: there is no search.
-  Folder(Graph& graph, const GraphInfo& info, const Extents& extents, const Extent* rows)
-      : graph_(graph), info_(info), extents_(extents), rows_(rows) {}
+  // rows: the symbol of a search's rows; null: there is no search. for_one_row: what the graph says
+  // of its shapes, it says of one row.
+  Folder(Graph& graph, const GraphInfo& info, const Extents& extents, const Extent* rows,
+         bool for_one_row)
+      : graph_(graph), info_(info), extents_(extents), rows_(rows), for_one_row_(for_one_row) {}
 
   // Whether anything changed.
   bool Run() {
@@ -59,29 +64,62 @@ class Folder {
         .has_value();
   }
 
-  // Whether a Slice takes all of its data, on each axis from 0 to the axis' own extent.
-  bool TakesWhole(int index) const {
+  // Which entries of a Slice's lists cut something away: those whose axis is not taken whole, from
+  // 0 to its own extent. Nothing if that is not known.
+  std::optional<std::vector<int64_t>> CuttingEntries(int index) const {
     const Node& node = graph_.node(index);
     const std::optional<std::vector<Extent>>& shape = Input(index, 0).shape;
-    if (node.op != "Slice" || node.inputs.size() != 5 || !shape.has_value()) {
-      return false;
+    if (node.op != "Slice" || node.inputs.size() < 4 || !shape.has_value()) {
+      return std::nullopt;
     }
+    const bool has_axes = node.inputs.size() == 5;
     const auto& [starts, stops, steps, axes] =
         std::tie(Input(index, 1).elements, Input(index, 2).elements, Input(index, 3).elements,
                  Input(index, 4).elements);
-    if (!starts.has_value() || !stops.has_value() || !steps.has_value() || !axes.has_value()) {
-      return false;
+    if (!starts.has_value() || !stops.has_value() || !steps.has_value() ||
+        (has_axes && !axes.has_value())) {
+      return std::nullopt;
     }
     const auto rank = static_cast<int64_t>(shape->size());
-    for (size_t i = 0; i < axes->size(); ++i) {
-      const int64_t given = (*axes)[i].number;
-      const int64_t axis = given < 0 ? given + rank : given;
-      if (!(*axes)[i].is_number() || axis < 0 || axis >= rank || (*starts)[i] != Extent{0, {}} ||
+    std::vector<int64_t> cutting;
+    for (size_t i = 0; i < starts->size(); ++i) {
+      const Extent stated = has_axes ? (*axes)[i] : Extent{static_cast<int64_t>(i), {}};
+      const int64_t axis = stated.number < 0 ? stated.number + rank : stated.number;
+      if (!stated.is_number() || axis < 0 || axis >= rank || (*starts)[i] != Extent{0, {}} ||
           (*steps)[i] != Extent{} || (*stops)[i] != (*shape)[static_cast<size_t>(axis)]) {
-        return false;
+        cutting.push_back(static_cast<int64_t>(i));
       }
     }
-    return true;
+    return cutting;
+  }
+
+  // Whether a Slice takes all of its data.
+  bool TakesWhole(int index) const {
+    const std::optional<std::vector<int64_t>> cutting = CuttingEntries(index);
+    return cutting.has_value() && cutting->empty();
+  }
+
+  // Leaves a Slice the axes that it cuts: "x[:source.size(0), :source.size(1)]", of which the first
+  // is the number of rows, looks as if it hung on that.
+  void FoldSlice(int index, Node& node, Graph& folded) {
+    const std::optional<std::vector<int64_t>> cutting = CuttingEntries(index);
+    if (!cutting.has_value() || cutting->size() == Input(index, 1).elements->size()) {
+      return;
+    }
+    if (node.inputs.size() == 4) {
+      node.inputs.push_back(AppendInts(folded, node.name, *cutting));  // they stood for themselves
+    }
+    for (size_t list = 1; list < graph_.node(index).inputs.size(); ++list) {
+      Node left;
+      left.op = "Gather";
+      left.name = node.name;
+      left.inputs = {node.inputs[list], AppendInts(folded, node.name, *cutting),
+                     AppendInts(folded, node.name, {0})};
+      left.outputs.resize(1);
+      left.outputs[0].dtype = graph_.info(graph_.node(index).inputs[list]).dtype;
+      node.inputs[list] = AppendNode(folded, std::move(left));
+    }
+    changed_ = true;
   }
 
   // Puts the nodes of an If's taken branch in its place, if it is known which that is.
@@ -117,6 +155,8 @@ class Folder {
       FoldLoop(index, node);
     } else if (node.op == "Reshape" || node.op == "Broadcast") {
       FoldTarget(index, node, folded);
+    } else if (node.op == "Slice") {
+      FoldSlice(index, node, folded);
     } else if (node.op == "ReverseSequence") {
       FoldReversal(index, node, folded);
     }
@@ -154,6 +194,10 @@ class Folder {
     if (node.inputs.size() != 2 || !target.elements.has_value()) {
       return;
     }
+    if (node.op == "Reshape" && rows_ != nullptr && for_one_row_ &&
+        OpenRowsOf(index, node, folded)) {
+      return;
+    }
     std::optional<std::vector<int64_t>> constant;
     if (IsKnown(graph_.node(index).inputs[1])) {
       if (node.op == "Reshape" && rows_ != nullptr) {
@@ -179,6 +223,50 @@ class Folder {
     }
     node.inputs[1] = AppendInts(folded, node.name, *constant);
     changed_ = true;
+  }
+
+  // A Reshape for one row as one for each of them (OpenedReshape).
+  bool OpenRowsOf(int index, Node& node, Graph& folded) {
+    const std::optional<OpenedReshape> opened =
+        OpenReshape(Input(index, 0), *rows_, *Input(index, 1).elements,
+                    node.attributes.Bool("special_zero", true).value_or(true));
+    if (!opened.has_value()) {
+      return false;
+    }
+    // The place of each axis of `rank` before one of them moves.
+    const auto moved = [](size_t rank, size_t from, size_t to) {
+      std::vector<int64_t> order(rank);
+      std::iota(order.begin(), order.end(), 0);
+      order.erase(order.begin() + static_cast<int64_t>(from));
+      order.insert(order.begin() + static_cast<int64_t>(to), static_cast<int64_t>(from));
+      return order;
+    };
+    // A node that stands for a part of this one, or for it.
+    const auto make = [&](const char* op, ValueId data, const std::vector<int64_t>& list) {
+      Node made;
+      made.op = op;
+      made.name = node.name;
+      made.inputs = {data, AppendInts(folded, node.name, list)};
+      made.outputs.resize(1);
+      made.outputs[0].dtype = node.outputs[0].dtype;
+      return made;
+    };
+    ValueId data = node.inputs[0];
+    if (opened->from != 0) {
+      const size_t rank = Input(index, 0).shape->size();
+      data = AppendNode(folded, make("Transpose", data, moved(rank, opened->from, 0)));
+    }
+    Node last = make("Reshape", data, opened->pattern);
+    last.attributes.Set("special_zero", true);
+    if (opened->to != 0) {
+      const ValueId reshaped = AppendNode(folded, std::move(last));
+      last = make("Transpose", reshaped, moved(opened->pattern.size(), 0, opened->to));
+    }
+    last.outputs[0].names = node.outputs[0].names;
+    node = std::move(last);
+    opened_ = true;
+    changed_ = true;
+    return true;
   }
 
   // tf2onnx writes the reversal of a whole axis, as bidirectional layers of Keras have it, with a
@@ -214,7 +302,8 @@ class Folder {
       return;
     }
     auto loop = std::make_shared<Loop>(*node.loop);
-    Folder folder(loop->body, *info_.bodies[static_cast<size_t>(index)][0], *inside, rows_);
+    Folder folder(loop->body, *info_.bodies[static_cast<size_t>(index)][0], *inside, rows_,
+                  for_one_row_);
     bool changed = folder.Run();
     opened_ = opened_ || folder.opened();
     if (LengthsAreWhole(index)) {
@@ -285,6 +374,7 @@ class Folder {
   const GraphInfo& info_;
   const Extents& extents_;
   const Extent* rows_;
+  const bool for_one_row_;
   bool changed_ = false;
   bool opened_ = false;
 };
@@ -312,8 +402,8 @@ void ForgetShapes(Graph& graph) {
 }
 
 // A graph that was exported for one row alone takes any number of them, unless that contradicts
-// something in it.
-void OpenRows(Graph& graph, GraphInfo& info, const OperatorSet& operators,
+// something in it. Whether it was one.
+bool OpenRows(Graph& graph, GraphInfo& info, const OperatorSet& operators,
               const std::vector<int>& row_axes) {
   Graph open = graph;
   bool changed = false;
@@ -333,8 +423,10 @@ void OpenRows(Graph& graph, GraphInfo& info, const OperatorSet& operators,
     if (inferred.ok()) {
       graph = std::move(open);
       info = *std::move(inferred);
+      return true;
     }
   }
+  return false;
 }
 
 // Whether there is anything that extents could decide: symbols come from ShapeOf, and are used by
@@ -373,7 +465,10 @@ void DropUnreadIndices(Graph& graph, GraphInfo& info) {
 absl::Status FoldShapes(Graph& graph, GraphInfo& info, const OperatorSet& operators,
                         const std::vector<int>& row_axes) {
   DropUnreadIndices(graph, info);
-  OpenRows(graph, info, operators, row_axes);
+  if (SimplifyStates(graph, info)) {
+    BW_ASSIGN_OR_RETURN(info, InferGraph(graph, operators));
+  }
+  const bool for_one_row = OpenRows(graph, info, operators, row_axes);
   if (!HasShapesToFold(graph)) {
     return absl::OkStatus();
   }
@@ -385,10 +480,10 @@ absl::Status FoldShapes(Graph& graph, GraphInfo& info, const OperatorSet& operat
         row_axes.empty() ? std::vector<ValueExtents>()
                          : ParametersWithRows(graph, row_axes, rows, symbols);
     const Extents extents = Extents::Find(graph, info, operators, symbols, parameters);
-    Folder folder(graph, info, extents, row_axes.empty() ? nullptr : &rows);
+    Folder folder(graph, info, extents, row_axes.empty() ? nullptr : &rows, for_one_row);
     // Layers on joined axes show once their Reshapes have constant patterns.
     if (!folder.Run() && !SplitJoinedAxes(graph, info, extents) &&
-        !SplitJoinedTransposes(graph, info, extents)) {
+        !SplitJoinedTransposes(graph, info, extents) && !PickByRow(graph, info, extents)) {
       return absl::OkStatus();
     }
     if (folder.opened()) {

@@ -5,8 +5,10 @@
 //   extent of the data and -1 stands for the one that is open;
 // * layers on joined axes, [time * batch, width], work on the axes apart;
 // * axes that are joined for a Transpose and come apart behind it are transposed apart;
-// * a Slice that takes all of its data goes;
+// * a Slice that takes all of its data goes, one that takes some axes whole keeps the others;
+// * what each row picks by its own number is picked with the rows as a batch axis;
 // * so do the indices of a MaxPool that nothing reads;
+// * states of loops that nothing changes, or that count, are states no more;
 // * the branch of an If that is taken, where that is known, takes the If's place;
 // * sequences whose lengths are proven to be the whole time axis lose their lengths, and so do
 //   reversals;

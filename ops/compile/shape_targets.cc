@@ -128,4 +128,103 @@ std::optional<std::vector<int64_t>> OpenPattern(const ValueExtents& data, const 
   return open;
 }
 
+namespace {
+
+std::vector<Extent> Without(std::vector<Extent> extents, size_t axis) {
+  extents.erase(extents.begin() + static_cast<int64_t>(axis));
+  return extents;
+}
+
+std::optional<Extent> ProductBefore(absl::Span<const Extent> extents, size_t axis) {
+  return Product(extents.subspan(0, axis));
+}
+
+// The pattern with extents in the place of 0 and -1, for data of this shape in which the rows
+// count 1.
+bool Resolve(const std::vector<Extent>& one_row, bool special_zero, std::vector<Extent>& pattern) {
+  std::optional<size_t> open;
+  Extent others;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] == Extent{0, {}} && special_zero && i < one_row.size()) {
+      pattern[i] = one_row[i];
+    }
+    if (pattern[i] == Extent{-1, {}} && !open.has_value()) {
+      open = i;
+      continue;
+    }
+    const std::optional<Extent> product = Product(others, pattern[i]);
+    if (!product.has_value() || !pattern[i].is_extent()) {
+      return false;
+    }
+    others = *product;
+  }
+  const std::optional<Extent> all = Product(one_row);
+  const std::optional<Extent> rest =
+      all.has_value() && others.number > 0 ? Quotient(*all, others) : std::nullopt;
+  if (!rest.has_value()) {
+    return false;
+  }
+  if (open.has_value()) {
+    pattern[*open] = *rest;
+  }
+  return open.has_value() || *rest == Extent{};
+}
+
+// Which extent of 1 stands for the rows: the only one, or the only one with as much before it as
+// the rows have in the data.
+std::optional<size_t> PlaceOfRows(const std::vector<Extent>& shape, size_t axis,
+                                  const std::vector<Extent>& pattern) {
+  std::vector<size_t> ones;
+  std::vector<size_t> alike;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] == Extent{}) {
+      ones.push_back(i);
+      if (ProductBefore(shape, axis) == ProductBefore(pattern, i)) {
+        alike.push_back(i);
+      }
+    }
+  }
+  return ones.size() == 1    ? std::optional(ones.front())
+         : alike.size() == 1 ? std::optional(alike.front())
+                             : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<OpenedReshape> OpenReshape(const ValueExtents& data, const Extent& rows,
+                                         std::vector<Extent> pattern, bool special_zero) {
+  if (!data.shape.has_value() || std::count(data.shape->begin(), data.shape->end(), rows) != 1 ||
+      std::find(pattern.begin(), pattern.end(), rows) != pattern.end()) {
+    return std::nullopt;
+  }
+  OpenedReshape opened;
+  opened.from = static_cast<size_t>(std::find(data.shape->begin(), data.shape->end(), rows) -
+                                    data.shape->begin());
+  if (opened.from < pattern.size() && pattern[opened.from] == Extent{0, {}} && special_zero) {
+    return std::nullopt;  // it keeps them
+  }
+  std::vector<Extent> one_row = *data.shape;
+  one_row[opened.from] = Extent{};
+  if (!Resolve(one_row, special_zero, pattern)) {
+    return std::nullopt;
+  }
+  const std::optional<size_t> to = PlaceOfRows(*data.shape, opened.from, pattern);
+  if (!to.has_value()) {
+    return std::nullopt;
+  }
+  opened.to = *to;
+  ValueExtents in_front;
+  in_front.shape = Without(*data.shape, opened.from);
+  in_front.shape->insert(in_front.shape->begin(), rows);
+  std::vector<Extent> target = Without(std::move(pattern), opened.to);
+  target.insert(target.begin(), rows);
+  std::optional<std::vector<int64_t>> constant =
+      ReshapePattern(in_front, std::move(target), /*special_zero=*/true);
+  if (!constant.has_value()) {
+    return std::nullopt;
+  }
+  opened.pattern = *std::move(constant);
+  return opened;
+}
+
 }  // namespace beamwright::ops

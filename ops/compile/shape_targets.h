@@ -25,6 +25,18 @@ std::optional<std::vector<int64_t>> CopyingPattern(const ValueExtents& data,
 std::optional<std::vector<int64_t>> OpenPattern(const ValueExtents& data, const Extent& rows,
                                                 const std::vector<Extent>& pattern);
 
+// A Reshape of a graph that was exported for one row, opened: the rows go to the front, what is
+// left is reshaped as for one of them, and they go where the pattern has its 1.
+struct OpenedReshape {
+  size_t from = 0;               // axis of the data that counts rows
+  size_t to = 0;                 // and of the result
+  std::vector<int64_t> pattern;  // for a Reshape with special_zero, the rows in front
+};
+// Nothing if the data has no rows, the pattern carries them already, or it is not clear which 1 is
+// theirs. special_zero: of the file's pattern.
+std::optional<OpenedReshape> OpenReshape(const ValueExtents& data, const Extent& rows,
+                                         std::vector<Extent> pattern, bool special_zero);
+
 // A constant target for a bidirectional Broadcast: 1 where the data's extent stays. Nothing if
 // there is another extent that is not known.
 std::optional<std::vector<int64_t>> BroadcastTarget(const ValueExtents& data,

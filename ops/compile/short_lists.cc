@@ -186,6 +186,13 @@ void FindElements(const Node& node, const Extents& found, const GraphInfo& info,
     value.elements = Move(node, found, info, operators, true);
   } else if (moves) {
     value.elements = Move(node, found, info, operators, false);
+  } else if (node.op == "ReduceProd") {
+    const bool is_one = value.shape->empty() || value.shape->front() == Extent{};
+    const std::optional<Extent> product =
+        is_one && data->elements.has_value() ? Product(*data->elements) : std::nullopt;
+    if (product.has_value()) {
+      value.elements = {*product};
+    }
   } else if (node.op == "Multiply") {
     value.elements = ByElement(data, InputOf(node, found, 1),
                                [](const Extent& a, const Extent& b) { return Product(a, b); });

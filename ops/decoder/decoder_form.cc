@@ -130,10 +130,13 @@ absl::Status CheckGrowth(const Graph& graph, int parameter, int result) {
                        std::any_of(last.inputs.begin(), last.inputs.end(), [&](const ValueId id) {
                          return id == ValueId{parameter, 0};
                        });
-  return appends ? absl::UnimplementedError(absl::StrCat(
-                       "state '", PortName(graph, parameter), "' grows: ", Describe(last),
-                       " appends to it in each step; a state must keep its shape"))
-                 : absl::OkStatus();
+  return appends
+             ? absl::UnimplementedError(absl::StrCat(
+                   "state '", PortName(graph, parameter), "' grows: ", Describe(last),
+                   " appends to it in each step; a state must keep its shape: append to a window "
+                   "of "
+                   "the last so many steps and drop the oldest, torch.cat([past, new], 1)[:, 1:]"))
+             : absl::OkStatus();
 }
 
 // Whether a state can go on as a result: what is known of both agrees.

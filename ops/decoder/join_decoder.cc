@@ -41,6 +41,7 @@ absl::StatusOr<JoinedDecoder> JoinDecoder(const Graph& graph, const GraphInfo& i
     outputs.push_back(attention);
   }
   std::string faults;
+  std::string last_fault;
   for (const int time_axis : {1, 0}) {
     if (shape.has_rank() && time_axis >= shape.rank()) {
       continue;
@@ -50,9 +51,14 @@ absl::StatusOr<JoinedDecoder> JoinDecoder(const Graph& graph, const GraphInfo& i
     if (joined.ok()) {
       return joined;
     }
+    const std::string fault(joined.status().message());
+    if (fault == last_fault) {
+      return absl::UnimplementedError(fault);  // whichever axis it is
+    }
+    last_fault = fault;
     absl::StrAppend(&faults, faults.empty() ? "" : "; ", "with the time on axis ", time_axis,
                     " of '", PortName(graph, graph.parameters[static_cast<size_t>(tokens)]),
-                    "': ", joined.status().message());
+                    "': ", fault);
   }
   return absl::UnimplementedError(faults);
 }

@@ -18,19 +18,10 @@ bool IsTrue(const Tensor* value) {
 class Slicer {
  public:
   Slicer(const Node& node, const GraphInfo& info, const LoopSurroundings& surroundings)
-      : node_(node), loop_(*node.loop), info_(info), around_(surroundings) {}
+      : node_(node), loop_(*node.loop), info_(info), around_(surroundings), rules_(loop_.inputs) {}
 
   std::optional<Node> Run() {
-    if (loop_.items != Loop::Items::kTogether || loop_.trip_count_input < 0 ||
-        !around_.counts_steps(Input(loop_.trip_count_input)) || !AlwaysGoesOn()) {
-      return std::nullopt;
-    }
-    for (const LoopInput& rule : loop_.inputs) {
-      if (rule.kind == LoopInput::Kind::kIteration) {
-        iteration_ = loop_.body.parameters[static_cast<size_t>(rule.body_parameter)];
-      }
-    }
-    if (iteration_ < 0 || !SlicePicks()) {
+    if (loop_.items != Loop::Items::kTogether || !RunsOnceAStep() || !SlicePicks()) {
       return std::nullopt;
     }
     return WithoutIdleInputs();
@@ -40,11 +31,30 @@ class Slicer {
   ValueId Input(int index) const { return node_.inputs[static_cast<size_t>(index)]; }
   // What feeds a node of the body, if it is one of the loop's own Parameters; else null.
   const LoopInput* RuleOf(int node) const {
-    const auto found =
-        std::find_if(loop_.inputs.begin(), loop_.inputs.end(), [&](const LoopInput& rule) {
-          return loop_.body.parameters[static_cast<size_t>(rule.body_parameter)] == node;
-        });
-    return found == loop_.inputs.end() ? nullptr : &*found;
+    const auto found = std::find_if(rules_.begin(), rules_.end(), [&](const LoopInput& rule) {
+      return loop_.body.parameters[static_cast<size_t>(rule.body_parameter)] == node;
+    });
+    return found == rules_.end() ? nullptr : &*found;
+  }
+  bool IsIteration(ValueId id) const {
+    const LoopInput* const rule = RuleOf(id.node);
+    return rule != nullptr && rule->kind == LoopInput::Kind::kIteration;
+  }
+
+  // What a value of the body is apart from its type.
+  ValueId Untyped(ValueId id) const {
+    while (loop_.body.node(id.node).op == "Convert") {
+      id = loop_.body.node(id.node).inputs[0];
+    }
+    return id;
+  }
+
+  // Whether `sum` is `number` + 1.
+  bool IsNext(ValueId sum, ValueId number) const {
+    const Node& add = loop_.body.node(sum.node);
+    return add.op == "Add" &&
+           ((add.inputs[0] == number && Integers(add.inputs[1]) == std::vector<int64_t>{1}) ||
+            (add.inputs[1] == number && Integers(add.inputs[0]) == std::vector<int64_t>{1}));
   }
 
   // Integers of the body that are known; empty if they are not.
@@ -78,58 +88,106 @@ class Slicer {
     }
   }
 
-  // Whether no condition ends the loop before its last step.
-  bool AlwaysGoesOn() const {
-    if (loop_.condition_input >= 0 && !IsTrue(around_.known(Input(loop_.condition_input)))) {
+  // How long a condition of the body holds.
+  enum class Holds { kUnknown, kAlways, kUntilLastStep };
+
+  Holds HowLong(ValueId condition) const {
+    const Node& node = loop_.body.node(condition.node);
+    if (node.op == "Constant") {
+      return IsTrue(&node.constant) ? Holds::kAlways : Holds::kUnknown;
+    }
+    if (node.op == "LogicalAnd") {
+      const Holds first = HowLong(node.inputs[0]);
+      const Holds second = HowLong(node.inputs[1]);
+      return first == Holds::kUnknown || second == Holds::kUnknown ? Holds::kUnknown
+             : first == Holds::kAlways                             ? second
+                                                                   : Holds::kUntilLastStep;
+    }
+    if (node.op == "Less") {
+      return HowLongBelow(Untyped(node.inputs[0]), Untyped(node.inputs[1]));
+    }
+    if (node.op == "Greater") {
+      return HowLongBelow(Untyped(node.inputs[1]), Untyped(node.inputs[0]));
+    }
+    // The condition handed on as it came.
+    const LoopInput* const rule = RuleOf(condition.node);
+    const bool is_handed_on =
+        rule != nullptr &&
+        (rule->kind == LoopInput::Kind::kInvariant ||
+         (rule->kind == LoopInput::Kind::kCarried && rule->back_edge == loop_.condition_result));
+    return is_handed_on && IsTrue(around_.known(Input(rule->input))) ? Holds::kAlways
+                                                                     : Holds::kUnknown;
+  }
+
+  // number < count, the iteration's number or the next one's.
+  Holds HowLongBelow(ValueId number, ValueId count) const {
+    const LoopInput* const rule = RuleOf(count.node);
+    if (rule == nullptr || rule->kind != LoopInput::Kind::kInvariant ||
+        !around_.counts_steps(Input(rule->input))) {
+      return Holds::kUnknown;
+    }
+    if (IsIteration(number)) {
+      return Holds::kAlways;
+    }
+    const Node& sum = loop_.body.node(number.node);
+    const bool is_next =
+        sum.op == "Add" && ((IsIteration(sum.inputs[0]) && IsNext(number, sum.inputs[0])) ||
+                            (IsIteration(sum.inputs[1]) && IsNext(number, sum.inputs[1])));
+    return is_next ? Holds::kUntilLastStep : Holds::kUnknown;
+  }
+
+  // More iterations than any target has steps.
+  bool IsUnbounded(const Tensor* count) const {
+    if (count == nullptr || count->num_elements() != 1) {
+      return false;
+    }
+    const int64_t number = ToInt64(*count).value_or(std::vector<int64_t>{0})[0];
+    return number < 0 || number >= std::numeric_limits<int32_t>::max();
+  }
+
+  // Whether the loop makes one iteration for each step, by its trip count or its condition.
+  bool RunsOnceAStep() const {
+    const int trips = loop_.trip_count_input;
+    const bool is_counted = trips >= 0 && around_.counts_steps(Input(trips));
+    if (!is_counted && trips >= 0 && !IsUnbounded(around_.known(Input(trips)))) {
+      return false;
+    }
+    if (loop_.condition_input >= 0 && !around_.lets_begin(Input(loop_.condition_input))) {
       return false;
     }
     if (loop_.condition_result < 0) {
-      return true;
+      return is_counted;
     }
     const int result = loop_.body.results[static_cast<size_t>(loop_.condition_result)];
-    const Node& source = loop_.body.node(loop_.body.node(result).inputs[0].node);
-    if (source.op == "Constant") {
-      return IsTrue(&source.constant);
-    }
-    // The condition handed on as it came.
-    const LoopInput* rule = RuleOf(loop_.body.node(result).inputs[0].node);
-    return rule != nullptr &&
-           (rule->kind == LoopInput::Kind::kInvariant ||
-            (rule->kind == LoopInput::Kind::kCarried &&
-             rule->back_edge == loop_.condition_result)) &&
-           IsTrue(around_.known(Input(rule->input)));
+    const Holds holds = HowLong(loop_.body.node(result).inputs[0]);
+    return holds == Holds::kUntilLastStep || (holds == Holds::kAlways && is_counted);
   }
 
   // Gives what a Gather picks by the iteration's number a sliced Parameter in its place. False if
-  // anything else reads that number.
+  // there is nothing of the kind. What else reads that number goes on reading it.
   bool SlicePicks() {
     body_ = loop_.body;
-    rules_ = loop_.inputs;
+    std::vector<LoopInput> slices;
     for (Node& pick : body_.nodes) {
-      const auto reads = std::count(pick.inputs.begin(), pick.inputs.end(), ValueId{iteration_, 0});
-      if (reads == 0) {
-        continue;
-      }
-      if (reads > 1 || pick.op != "Gather" || pick.inputs.size() != 3 ||
-          pick.inputs[1].node != iteration_ ||
+      if (pick.op != "Gather" || pick.inputs.size() != 3 || !IsIteration(pick.inputs[1]) ||
           pick.attributes.Int("batch_dims", 0).value_or(1) != 0) {
-        return false;
+        continue;
       }
       const ValueId picked = WithoutWholeSlices(pick.inputs[0]);
       const LoopInput* source = RuleOf(picked.node);
       const std::vector<int64_t> axes = Integers(pick.inputs[2]);
       // An iteration number of rank 1 would leave the axis in place.
-      const PartialShape& number = body_.info({iteration_, 0}).shape;
+      const PartialShape& number = body_.info(pick.inputs[1]).shape;
       if (source == nullptr || source->kind != LoopInput::Kind::kInvariant || axes.size() != 1 ||
           !number.has_rank() || number.rank() != 0) {
-        return false;
+        continue;
       }
       const PartialShape& sequence = body_.info(picked).shape;
       const int64_t from_front = axes[0] >= 0          ? axes[0]
                                  : sequence.has_rank() ? axes[0] + sequence.rank()
                                                        : -1;
       if (from_front < 0 || !around_.runs_along(Input(source->input), from_front)) {
-        return false;
+        continue;
       }
       LoopInput rule;
       rule.kind = LoopInput::Kind::kSliced;
@@ -139,12 +197,13 @@ class Slicer {
       rule.drop_axis = true;
       rule.body_parameter = static_cast<int>(body_.parameters.size());
       body_.parameters.push_back(static_cast<int>(&pick - body_.nodes.data()));
-      rules_.push_back(rule);
+      slices.push_back(rule);
       pick.op = "Parameter";
       pick.inputs.clear();
       pick.attributes = Attributes();
     }
-    return body_.parameters.size() > loop_.body.parameters.size();
+    rules_.insert(rules_.end(), slices.begin(), slices.end());
+    return !slices.empty();
   }
 
   // Leaves out what nothing depends on any more: the iteration's number, the condition, sequences
@@ -199,7 +258,6 @@ class Slicer {
   const Loop& loop_;
   const GraphInfo& info_;
   const LoopSurroundings& around_;
-  int iteration_ = -1;  // node of the body
   Graph body_;
   std::vector<LoopInput> rules_;
 };

@@ -1,6 +1,8 @@
 // Loops that count. A scripted loop over a sequence ("for t in range(x.size(1)): x[:, t]") arrives
 // as a Loop with a trip count, whose body picks its step out of the whole sequence by the
-// iteration's number. That is a loop which slices the sequence, written in another way.
+// iteration's number. A `while`, as Keras' and TensorFlow's layers are written, arrives as a Loop
+// that goes on while that number (which was a state, ops/compile/plain_states.h) is below the
+// number of steps. Both are loops which slice the sequence, written in another way.
 #ifndef BEAMWRIGHT_OPS_DECODER_LOOP_SLICES_H_
 #define BEAMWRIGHT_OPS_DECODER_LOOP_SLICES_H_
 
@@ -17,14 +19,16 @@ struct LoopSurroundings {
   absl::FunctionRef<bool(ValueId)> counts_steps;
   // Whether the axis of a value has one element for each step.
   absl::FunctionRef<bool(ValueId, int64_t axis)> runs_along;
+  // Whether a truth value holds whenever there is a step to make.
+  absl::FunctionRef<bool(ValueId)> lets_begin;
   // A value known at load, or nullptr.
   absl::FunctionRef<const Tensor*(ValueId)> known;
 };
 
 // `body`: what inference found of the loop's body. A copy of a Loop node that slices what its body
-// picks, and so needs no trip count, condition or iteration number. Nothing if the node is no such
-// loop: its trip count is not the number of steps, a condition may end it earlier, or its body uses
-// the iteration's number for anything else.
+// picks, and so needs no trip count and no condition. The iteration's number stays where the body
+// uses it for anything else, such as a table of positions. Nothing if the node is not such a loop:
+// neither its trip count nor its condition makes it run once for each step, or it picks nothing.
 std::optional<Node> SliceWhatIsPicked(const Node& node, const GraphInfo& body,
                                       const LoopSurroundings& surroundings);
 

@@ -7,7 +7,10 @@
 #include "ops/base/status.h"
 #include "ops/compile/program.h"
 #include "ops/decoder/loop_slices.h"
+#include "ops/decoder/step_counts.h"
+#include "ops/graph/node_appender.h"
 #include "ops/graph/rewrite.h"
+#include "ops/kernels/movement.h"
 
 namespace beamwright::ops {
 namespace {
@@ -25,6 +28,8 @@ class Joiner {
       : graph_(graph), info_(info), operators_(operators) {}
 
   absl::StatusOr<Graph> Run(int token_parameter, int time_axis, const std::vector<int>& results) {
+    token_parameter_ = token_parameter;
+    time_axis_ = time_axis;
     FindTimes(token_parameter, time_axis);
     const std::vector<bool> moves = FindMoves(results);
     AddToken(token_parameter, time_axis);
@@ -37,7 +42,7 @@ class Joiner {
   }
 
  private:
-  RowInfo& TimeOf(ValueId id) {
+  const RowInfo& TimeOf(ValueId id) const {
     return times_[static_cast<size_t>(id.node)][static_cast<size_t>(id.output)];
   }
   // A node of the graph; a loop that counts its steps in the form that slices instead.
@@ -46,60 +51,21 @@ class Joiner {
     return found == sliced_.end() ? graph_.node(index) : found->second;
   }
 
-  const Tensor* Known(ValueId id) const {
-    const Tensor& known =
-        info_.constants[static_cast<size_t>(id.node)][static_cast<size_t>(id.output)];
-    return known.has_value() ? &known : nullptr;
-  }
-
-  // The only element of a value known at load.
-  std::optional<int64_t> KnownInt(ValueId id) const {
-    const Tensor* const known = Known(id);
-    const absl::StatusOr<std::vector<int64_t>> ints =
-        known != nullptr && known->num_elements() == 1 ? ToInt64(*known) : std::vector<int64_t>();
-    return ints.ok() && ints->size() == 1 ? std::optional(ints->front()) : std::nullopt;
-  }
-
-  // The one place that a node picks from a list: Gather(list, place), or a Slice of one element,
-  // which starts there.
-  std::optional<int64_t> PickedPlace(const Node& pick) const {
-    if (pick.op == "Gather") {
-      return KnownInt(pick.inputs[1]);
-    }
-    const ValueInfo& picked = pick.outputs[0];
-    const bool is_one = picked.shape.is_static() && NumElements(picked.shape.dims()) == 1;
-    return is_one ? KnownInt(pick.inputs[1]) : std::nullopt;
-  }
-
-  // Whether an integer is the extent of the time axis, picked from ShapeOf(x).
-  bool CountsSteps(ValueId id) {
-    const Node* pick = &graph_.node(id.node);
-    // One element stays what it is in another shape.
-    while (pick->op == "Squeeze" || pick->op == "Unsqueeze" || pick->op == "Reshape") {
-      pick = &graph_.node(pick->inputs[0].node);
-    }
-    const std::optional<int64_t> axis =
-        pick->op == "Gather" || pick->op == "Slice" ? PickedPlace(*pick) : std::nullopt;
-    if (!axis.has_value() || graph_.node(pick->inputs[0].node).op != "ShapeOf") {
-      return false;
-    }
-    const ValueId measured = graph_.node(pick->inputs[0].node).inputs[0];
-    const PartialShape& shape = graph_.info(measured).shape;
-    return RunsAlong(measured, *axis < 0 && shape.has_rank() ? *axis + shape.rank() : *axis);
-  }
-
-  bool RunsAlong(ValueId id, int64_t axis) {
+  bool RunsAlong(ValueId id, int64_t axis) const {
     const RowInfo& time = TimeOf(id);
     return time.kind == Kind::kRows && time.axis == axis && time.factor == 1;
   }
 
   // Remembers a loop's sliced form, if it has one.
   void SliceLoop(int index) {
-    const auto counts = [this](ValueId id) { return CountsSteps(id); };
     const auto runs = [this](ValueId id, int64_t axis) { return RunsAlong(id, axis); };
-    const auto known = [this](ValueId id) { return Known(id); };
-    std::optional<Node> sliced = SliceWhatIsPicked(
-        graph_.node(index), *info_.bodies[static_cast<size_t>(index)][0], {counts, runs, known});
+    const StepCounts steps(graph_, info_, runs);
+    const auto counts = [&](ValueId id) { return steps.AreCountedBy(id); };
+    const auto lets_begin = [&](ValueId id) { return steps.LetBegin(id); };
+    const auto known = [&](ValueId id) { return steps.Known(id); };
+    std::optional<Node> sliced =
+        SliceWhatIsPicked(graph_.node(index), *info_.bodies[static_cast<size_t>(index)][0],
+                          {counts, runs, lets_begin, known});
     if (sliced.has_value()) {
       sliced_.emplace(index, *std::move(sliced));
     }
@@ -182,11 +148,12 @@ class Joiner {
       return "it has sequence lengths";
     }
     if (loop.trip_count_input >= 0 || loop.condition_input >= 0 || loop.condition_result >= 0) {
-      return "it has a trip count or a condition";
+      return "it is not known to run once for each target token: that is known of a loop as 'for t "
+             "in range(tokens.size(1))' is exported, which picks its token by [:, t]";
     }
     for (const LoopInput& rule : loop.inputs) {
       if (rule.kind == LoopInput::Kind::kIteration) {
-        return "its body reads the iteration's number";
+        continue;
       }
       const RowInfo& time = inputs[static_cast<size_t>(rule.input)];
       if (rule.kind == LoopInput::Kind::kSliced) {
@@ -321,14 +288,57 @@ class Joiner {
     return absl::OkStatus();
   }
 
-  ValueId AppendAxisNode(const char* op, const Node& like, ValueId value, int64_t axis) {
-    const ValueId axes = AppendConstant(like, Tensor::Of<int64_t>({1}, std::vector<int64_t>{axis}));
+  ValueId AppendNode(const char* op, const Node& like, std::vector<ValueId> inputs) {
     Node node;
     node.op = op;
     node.name = like.name;
-    node.inputs = {value, axes};
+    node.inputs = std::move(inputs);
     node.outputs.resize(1);
     return Append(std::move(node));
+  }
+
+  ValueId AppendAxisNode(const char* op, const Node& like, ValueId value, int64_t axis) {
+    const ValueId axes = AppendConstant(like, Tensor::Of<int64_t>({1}, std::vector<int64_t>{axis}));
+    return AppendNode(op, like, {value, axes});
+  }
+
+  // The number of the step, in the form that the Parameter of an inlined body has it. It is a state
+  // that counts: rows of several requests stand at steps of their own, those of one at the same.
+  ValueId StepNumber(const Node& parameter) {
+    Node named;
+    named.name = parameter.name;
+    if (!step_number_.present()) {
+      ValueInfo info;
+      info.dtype = DType::kI64;
+      info.shape = PartialShape({PartialShape::kDynamic});
+      const ValueId counter = AppendParameter(parameter.name, info);
+      counter_start_ = static_cast<int>(outside_.size());
+      const ValueId one = AppendConstant(named, Tensor::Scalar<int64_t>(1));
+      const ValueId next = AppendNode("Add", named, {counter, one});
+      AddLoopInput(LoopInput::Kind::kCarried, {token_parameter_, 0}, counter);
+      rules_.back().back_edge = AppendResult(parameter.name, next);
+      step_number_ = AppendNode(kFirstRowName, named, {counter});
+    }
+    const ValueInfo& wanted = parameter.outputs[0];
+    ValueId number = step_number_;
+    if (wanted.dtype == DType::kI32) {
+      number = AppendNode("Convert", named, {number});
+      body_.node(number.node).attributes.Set("destination_type", std::string("i32"));
+    }
+    const bool is_list = wanted.shape.has_rank() && wanted.shape.rank() == 1;
+    return is_list ? AppendAxisNode("Unsqueeze", named, number, 0) : number;
+  }
+
+  // Where the step's number starts: zeros, as many as the target has rows.
+  ValueId CounterStart(int token, Graph& joined) const {
+    NodeAppender add(joined, graph_.node(token_parameter_).name);
+    const PartialShape& shape = graph_.node(token_parameter_).outputs[0].shape;
+    if (shape.has_rank() && shape.rank() == 1) {
+      return add.Ints({0});
+    }
+    const ValueId rows = add.Add(
+        "Gather", {add.Add("ShapeOf", {{token, 0}}), add.Ints({1 - time_axis_}), add.Int(0)});
+    return add.Add("Broadcast", {add.Int(0), rows});
   }
 
   // The body of a loop over the target becomes part of the step, its states states of the new loop.
@@ -349,6 +359,10 @@ class Joiner {
     std::vector<std::pair<size_t, int>> edges;  // rule of the new loop, Result of the old body
     for (const LoopInput& rule : loop.inputs) {
       const int parameter = loop.body.parameters[static_cast<size_t>(rule.body_parameter)];
+      if (rule.kind == LoopInput::Kind::kIteration) {
+        parameters[static_cast<size_t>(parameter)] = StepNumber(loop.body.node(parameter));
+        continue;
+      }
       const ValueId outside = node.inputs[static_cast<size_t>(rule.input)];
       ValueId& value = parameters[static_cast<size_t>(parameter)];
       if (rule.kind == LoopInput::Kind::kCarried) {
@@ -429,6 +443,10 @@ class Joiner {
     for (const ValueId id : outside_) {
       loop_node.inputs.push_back({moved[static_cast<size_t>(id.node)], id.output});
     }
+    if (counter_start_ >= 0) {
+      loop_node.inputs[static_cast<size_t>(counter_start_)] =
+          CounterStart(moved[static_cast<size_t>(token_parameter_)], joined);
+    }
     joined.nodes.push_back(std::move(loop_node));
     const int loop_index = static_cast<int>(joined.nodes.size()) - 1;
     for (size_t i = 0; i < results.size(); ++i) {
@@ -448,6 +466,10 @@ class Joiner {
   Graph body_;                               // of the new loop
   std::vector<LoopInput> rules_;
   std::vector<ValueId> outside_;  // inputs of the new loop, as values of the graph
+  int token_parameter_ = -1;
+  int time_axis_ = 1;
+  ValueId step_number_;     // absent: no body reads it
+  int counter_start_ = -1;  // place in outside_ of what it starts from, which Build makes
   struct Less {
     bool operator()(ValueId a, ValueId b) const {
       return std::pair(a.node, a.output) < std::pair(b.node, b.output);

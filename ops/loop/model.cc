@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
 #include "ops/compile/hoist_inputs.h"
 #include "ops/compile/item_scales.h"
+#include "ops/compile/opened_batch.h"
 #include "ops/compile/shape_folding.h"
 #include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
@@ -34,11 +36,19 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph, Precision wei
                                                       const RowInputs* rows, RowProof* proof) {
   const OperatorSet& operators = Operators(weights);
   std::unique_ptr<Model> model(new Model());
+  const bool is_for_one = proof != nullptr && IsForOneRow(graph);
+  const Graph as_exported = is_for_one ? graph : Graph();
   model->graph_ = std::move(graph);
   BW_ASSIGN_OR_RETURN(GraphInfo info, InferGraph(model->graph_, operators));
   BW_RETURN_IF_ERROR(FoldShapes(model->graph_, info, operators));
   if (proof != nullptr) {
     *proof = TakeScalesByItem(info, operators, *rows, model->graph_);
+  }
+  if (is_for_one && !proof->separable) {
+    const std::string why = OpenBatch(as_exported, operators, *rows, model->graph_, info, *proof);
+    if (!why.empty()) {
+      absl::StrAppend(&proof->reason, ", and it can't be opened to more: ", why);
+    }
   }
   BW_RETURN_IF_ERROR(HoistInputProducts(model->graph_, info, operators));
   DropLargeConstants(model->graph_);

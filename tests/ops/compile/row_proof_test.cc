@@ -62,8 +62,65 @@ TEST(RowProof, NamesWhatIsInsideALoop) {
 
 TEST(RowProof, ABatchThatTheFileFixesIsNoProof) {
   GraphBuilder graph;
-  graph.Result("y", graph.Add("Tanh", {graph.Parameter("x", DType::kF32, {1, -1})}));
+  graph.Result("y", graph.Add("Tanh", {graph.Parameter("x", DType::kF32, {2, -1})}));
   EXPECT_THAT(Prove(graph.Build()).reason, HasSubstr("input 'x' is declared"));
+}
+
+// A layer [1, time, 4] whose first state is a constant of one row, as exports for a batch of 1 have
+// it, and a Reshape that says 1.
+Graph ForOneRow() {
+  GraphBuilder body;
+  const auto x = body.Parameter("x", DType::kF32, {-1, 4});
+  const auto h = body.Parameter("h", DType::kF32, {-1, 4});
+  const auto next = body.Add("Tanh", {body.Add("Add", {x, h})});
+  body.Result("next", next);
+  Loop loop;
+  loop.body = body.Build();
+  loop.inputs = {testing_support::Sliced(0, 0, 1), testing_support::Carried(1, 1, 0)};
+  loop.inputs[0].drop_axis = true;
+  loop.outputs = {testing_support::Last(0, 0)};
+  loop.outputs[0].kind = LoopOutput::Kind::kStacked;
+  loop.outputs[0].axis = 1;
+  GraphBuilder graph;
+  const auto source = graph.Parameter("source", DType::kF32, {1, -1, 4});
+  const auto start = graph.Constant(Tensor::Of<float>({1, 4}, std::vector<float>{1, 2, 3, 4}));
+  const auto y = graph.Loop({source, start}, std::move(loop), 1);
+  graph.Result("y", graph.Add("Reshape", {y, graph.Ints({1, -1, 2, 2})}, {{"special_zero", true}}));
+  return graph.Build();
+}
+
+TEST(RowProof, ABatchOfOneIsOpened) {
+  RowProof proof;
+  const auto opened = Model::Compile(ForOneRow(), Precision::kF32, {0, -1}, proof);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_TRUE(proof.separable) << proof.reason;
+  const auto as_it_is = Model::Compile(ForOneRow());
+  ASSERT_TRUE(as_it_is.ok()) << as_it_is.status();
+  std::vector<float> values(2 * 3 * 4);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = 0.1f * static_cast<float>(i) - 1;
+  }
+  const std::vector<Tensor> both = {Tensor::Of<float>({2, 3, 4}, values)};
+  std::vector<Tensor> together;
+  ASSERT_TRUE((*opened)->Run(ExecutionContext(), both, together).ok());
+  ASSERT_EQ(together[0].shape(), Shape({2, 3, 2, 2}));
+  for (int64_t row = 0; row < 2; ++row) {
+    std::vector<Tensor> alone;
+    ASSERT_TRUE((*as_it_is)->Run(ExecutionContext(), {{both[0].Rows(row, row + 1)}}, alone).ok());
+    EXPECT_THAT(together[0].Rows(row, row + 1).span<float>(),
+                ::testing::ElementsAreArray(alone[0].span<float>()));
+  }
+}
+
+TEST(RowProof, ABatchOfOneThatHidesWhatMixesRowsStays) {
+  GraphBuilder graph;
+  const auto x = graph.Parameter("x", DType::kF32, {1, -1});
+  const auto most = graph.Add("ReduceMax", {x, graph.Ints({0})}, {{"keep_dims", true}}, "loudest");
+  graph.Result("y", graph.Add("Subtract", {x, most}));
+  EXPECT_EQ(
+      Prove(graph.Build()).reason,
+      "input 'x' is declared [1, ?], for 1 row alone, and it can't be opened to more: rows of "
+      "ReduceMax 'loudest' cannot be told apart");
 }
 
 TEST(RowProof, ANumberOfRowsThatTheFileDeclaresOnTheWayIsNoProof) {
