@@ -21,6 +21,10 @@ struct ImportOptions {
   std::string allow_links;
 };
 
+// With keep_unknown_layers, an attribute of a node whose operator is known, but which could not be
+// read because another fault keeps from being known what it reads: only that one is in the way.
+inline constexpr char kHiddenOperator[] = "hidden_by_another_fault";
+
 // Opens a file by its name, as the graph file or its reader spells it. Whoever gives the function
 // decides which files may be read; a graph file is not trusted.
 using InputFilePtr = std::shared_ptr<const InputFile>;

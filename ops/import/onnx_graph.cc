@@ -125,7 +125,7 @@ class NodeTranslation {
     const int version =
         op == nullptr ? 0 : op->VersionAt(OpsetOf(place_.opsets, Domain(node.domain())));
     if (version == 0) {
-      return Unknown(node, std::move(inputs));
+      return Unknown(node, std::move(inputs), /*is_hidden=*/false);
     }
     const int count = node.input_size();
     if (count < op->least_inputs || (op->most_inputs != kAnyNumber && count > op->most_inputs)) {
@@ -152,7 +152,7 @@ class NodeTranslation {
     }
     if (!builder_.ok() && place_.import.keep_unknown && AnyUnknown(inputs)) {
       builder_.Forgive();
-      return Unknown(node, std::move(inputs));
+      return Unknown(node, std::move(inputs), /*is_hidden=*/true);
     }
     BW_RETURN_IF_ERROR(builder_.status());
     BW_RETURN_IF_ERROR(translated.CheckAllRead());
@@ -170,9 +170,10 @@ class NodeTranslation {
     });
   }
 
-  // A node of a type that is not known, or whose translation needs what such nodes hide.
+  // A node of a type that is not known, or, hidden, one whose translation needs what another fault
+  // keeps from being known.
   absl::StatusOr<std::vector<ValueId>> Unknown(const onnx::NodeProto& proto,
-                                               std::vector<ValueId> inputs) {
+                                               std::vector<ValueId> inputs, bool is_hidden) {
     if (!place_.import.keep_unknown) {
       return absl::UnimplementedError("operator is not supported");
     }
@@ -181,6 +182,9 @@ class NodeTranslation {
     node.op = TypeName(proto);
     node.inputs = inputs;
     node.attributes = OnnxNode(place_, *unknown, proto, 0, inputs).PlainAttributes();
+    if (is_hidden) {
+      node.attributes.Set(kHiddenOperator, true);
+    }
     node.outputs.resize(static_cast<size_t>(std::max(1, proto.output_size())));
     const ValueId first = builder_.Add(std::move(node));
     std::vector<ValueId> outputs;

@@ -2,6 +2,7 @@
 
 #include "ops/base/status.h"
 #include "ops/import/ir_text.h"
+#include "ops/import/onnx_sequences.h"
 
 namespace beamwright::ops {
 
@@ -13,8 +14,23 @@ std::string Quote(absl::string_view name) {
                                    : absl::StrCat("'", name.substr(0, kMostShown), "...'");
 }
 
+namespace {
+
+// What the file calls an operator that LowerOnnxSequences wrote.
+absl::string_view SequenceTypeName(absl::string_view type) {
+  return type == "JoinList" || type == "JoinStacked" ? "ConcatFromSequence"
+         : type == "LengthOf"                        ? "SequenceLength"
+         : type == "PartsOf"                         ? "SplitToSequence"
+                                                     : "SequenceAt";
+}
+
+}  // namespace
+
 std::string TypeName(const onnx::NodeProto& node) {
   const absl::string_view domain = Domain(node.domain());
+  if (domain == kOnnxSequenceDomain) {
+    return std::string(SequenceTypeName(node.op_type()));
+  }
   const std::string name = absl::StrCat(domain, domain.empty() ? "" : ".", node.op_type());
   return name.size() <= 120 ? name : absl::StrCat(absl::string_view(name).substr(0, 120), "...");
 }

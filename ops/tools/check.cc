@@ -10,6 +10,7 @@
 #include "ops/base/status.h"
 #include "ops/compile/shape_folding.h"
 #include "ops/import/onnx.h"
+#include "ops/kernels/movement.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
@@ -37,9 +38,12 @@ StepFinding FindingOf(const SteppedDecoder& decoder) {
   finding.row_by_row = plan.separable ? "" : plan.reason;
   finding.perhaps = plan.separable ? "" : FrozenReshape(decoder.decoder);
   finding.instructions = static_cast<int>(plan.per_request.size());
+  const auto& instructions = body.step_program().instructions();
   for (size_t i = 0; plan.separable && i < plan.per_request.size(); ++i) {
-    if (plan.per_request[i]) {
-      finding.per_request.push_back(body.step_program().instructions()[i].name);
+    // The number of the step is no layer of the file.
+    const bool is_layer = nodes[static_cast<size_t>(instructions[i].node)].op != kFirstRowName;
+    if (plan.per_request[i] && is_layer) {
+      finding.per_request.push_back(instructions[i].name);
     }
   }
   return finding;

@@ -1,5 +1,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "ops/import/import_options.h"
 #include "ops/tools/show.h"
 
 namespace beamwright::ops {
@@ -23,7 +24,7 @@ void CollectUnsupported(const Graph& graph, const OperatorSet& operators, const 
     if (node.op == "Parameter" || node.op == "Constant" || node.op == "Result") {
       continue;
     }
-    if (operators.Find(node.op) == nullptr) {
+    if (operators.Find(node.op) == nullptr && !node.attributes.Has(kHiddenOperator)) {
       found.push_back(absl::StrCat(where, Describe(node)));
     }
     VisitBodies(node, [&](const Graph& body, absl::string_view what) {

@@ -291,6 +291,56 @@ class WholeSsru(WholeDecoder):
         return self.attend(hidden, memory)
 
 
+@torch.jit.script
+def scan_positions(x, positions, weight, state):
+    """A loop whose body reads the number of the step: each step has a vector of its own, times its number."""
+    states: List[torch.Tensor] = []
+    for t in range(x.size(1)):
+        step = x[:, t] + positions[t] * (t + 1)
+        state = torch.tanh(step + torch.matmul(state, weight))
+        states.append(state)
+    return torch.stack(states, 1)
+
+
+class WholePositions(WholeDecoder):
+    def __init__(self):
+        super().__init__(lambda inputs, width, batch_first: nn.Identity())
+        self.positions = nn.Parameter(torch.randn(64, WIDTH) / 20)
+        self.weight = nn.Parameter(torch.randn(WIDTH, WIDTH) / 8)
+
+    def forward(self, tokens, memory, h):
+        return self.attend(scan_positions(self.embed(tokens), self.positions, self.weight, h), memory)
+
+
+class PointerEncoder(Encoder):
+    """Hands on what its source is in the target's vocabulary."""
+
+    def forward(self, source):
+        memory, h, c = super().forward(source)
+        return memory, h, c, source % TOKENS
+
+
+class PointerStep(nn.Module):
+    """A pointer-generator: a part of the probability is that of copying what attention reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(TOKENS, WIDTH)
+        self.cell = nn.LSTMCell(3 * WIDTH, WIDTH)
+        self.attention = Attention()
+        self.output = nn.Linear(3 * WIDTH, TOKENS)
+        self.generates = nn.Linear(3 * WIDTH, 1)
+
+    def forward(self, token, memory, h, c, copied):
+        read, weights = self.attention(h, memory)
+        h, c = self.cell(torch.cat([self.embed(token), read], 1), (h, c))
+        both = torch.cat([h, read], 1)
+        generates = torch.sigmoid(self.generates(both))
+        shares = torch.softmax(self.output(both), 1) * generates
+        shares = shares.scatter_add(1, copied, weights * (1 - generates))
+        return torch.log(shares + 1e-9), h, c, weights
+
+
 # Makes the end token likely enough to see hypotheses end.
 END_BIAS = {"ssru_step": 7.0, "whole_ssru": 6.0, "frames": 3.0, "picture": 1.6}
 
@@ -364,6 +414,14 @@ def models():
         # Dynamo's exporter knows no scripted functions.
         "whole_ssru": whole(
             Encoder(nn.GRU, 1), WholeSsru(), ["c"], exporters=("torchscript", "openvino")
+        ),
+        "whole_positions": whole(
+            Encoder(nn.GRU, 1), WholePositions(), ["h"], exporters=("torchscript", "openvino")
+        ),
+        "pointer": dataclasses.replace(
+            step(PointerEncoder(nn.LSTM, 2), PointerStep(), ["h", "c"]),
+            results={"memory": LENGTH, "h": ROWS, "c": ROWS, "copied": LENGTH},
+            inputs={"token": ROWS, "memory": LENGTH, "h": ROWS, "c": ROWS, "copied": LENGTH},
         ),
     }
     for name, export in result.items():

@@ -99,10 +99,12 @@ TEST(CheckFiles, OnnxNodesInBodiesAreListed) {
       "graph { input { name: 'x' ", type, " } input { name: 'yes' ", scalar,
       " } output { name: 'y' ", type,
       " } node { op_type: 'Fancy' name: 'top' input: 'x' output: 'a' } ",
-      // Behind a node that is not known.
+      // Behind a node that is not known; one that is known, but needs what that hides, is not in
+      // the way.
+      "node { op_type: 'LeakyRelu' name: 'hidden' input: 'a' output: 'k' } "
       "node { op_type: 'If' name: 'branches' input: 'yes' output: 'b' ",
       Branch("then_branch", "t",
-             "node { op_type: 'FancyThen' name: 'then' input: 'a' output: 't' }"),
+             "node { op_type: 'FancyThen' name: 'then' input: 'k' output: 't' }"),
       Branch("else_branch", "e",
              "node { op_type: 'Neg' input: 'a' output: 'n' } "
              "node { op_type: 'FancyElse' name: 'else' input: 'n' output: 'e' }"),
