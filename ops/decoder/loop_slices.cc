@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/compile/program.h"
+#include "ops/decoder/step_counts.h"
 #include "ops/graph/rewrite.h"
 
 namespace beamwright::ops {
@@ -43,7 +44,7 @@ class Slicer {
 
   // What a value of the body is apart from its type.
   ValueId Untyped(ValueId id) const {
-    while (loop_.body.node(id.node).op == "Convert") {
+    while (KeepsCounts(loop_.body.node(id.node))) {
       id = loop_.body.node(id.node).inputs[0];
     }
     return id;

@@ -2,6 +2,12 @@
 
 namespace beamwright::ops {
 
+bool KeepsCounts(const Node& node) {
+  const DType type = node.outputs[0].dtype;
+  return node.op == "Convert" &&
+         (type == DType::kI64 || type == DType::kI32 || type == DType::kF32 || type == DType::kF64);
+}
+
 const Tensor* StepCounts::Known(ValueId id) const {
   const Tensor& known =
       info_.constants[static_cast<size_t>(id.node)][static_cast<size_t>(id.output)];
@@ -30,7 +36,7 @@ std::optional<int64_t> StepCounts::PickedPlace(const Node& pick) const {
 // The node that gives a value apart from its type.
 const Node& StepCounts::Untyped(ValueId id) const {
   const Node* node = &graph_.node(id.node);
-  while (node->op == "Convert") {
+  while (KeepsCounts(*node)) {
     node = &graph_.node(node->inputs[0].node);
   }
   return *node;
@@ -40,7 +46,7 @@ bool StepCounts::AreCountedBy(ValueId id) const {
   const Node* pick = &graph_.node(id.node);
   // One element stays what it is in another shape.
   while (pick->op == "Squeeze" || pick->op == "Unsqueeze" || pick->op == "Reshape" ||
-         pick->op == "Convert") {
+         KeepsCounts(*pick)) {
     pick = &graph_.node(pick->inputs[0].node);
   }
   const std::optional<int64_t> axis =

@@ -9,6 +9,9 @@
 
 namespace beamwright::ops {
 
+// Whether a node converts a number of steps to a type that holds every such number exactly.
+bool KeepsCounts(const Node& node);
+
 class StepCounts {
  public:
   // runs_along: whether the axis of a value has one element for each step. All must outlive this.

@@ -114,6 +114,28 @@ def lstm_sequence(b, direction, clip, compress):
     return ops.lstm_sequence(x, *states, lengths, *weights, HIDDEN, direction, clip=clip)
 
 
+@suite.case(kind=["symmetric", "asymmetric"])
+def lstm_sequence_quantised(b, kind):
+    """Weights in 8 bits, as NNCF writes them: Convert, perhaps Subtract, Multiply."""
+
+    def restored(array):
+        scale = np.abs(array).max(-1, keepdims=True) / 120
+        zero = 131 if kind == "asymmetric" else 0
+        numbers = np.round(array / scale) + zero
+        number = ops.convert(b.constant(numbers, "u1" if zero else "i1"), "f32")
+        if zero:
+            number = ops.subtract(number, b.constant(zero, "f4"))
+        return ops.multiply(number, b.constant(scale, "f4"))
+
+    x = _sequence_input(b)
+    states = _states(b, 2, 1)
+    lengths = b.input(values=[np.array([6, 6, 6], np.int32), np.array([3], np.int32)])
+    w, r, bias = _weights(b, 4, directions=1)
+    return ops.lstm_sequence(
+        x, *states, lengths, restored(w), restored(r), b.constant(bias), HIDDEN, "forward"
+    )
+
+
 @suite.case(direction=["forward", "reverse", "bidirectional"])
 def lstm_sequence_lengths(b, direction):
     """Rows of different length, with static shapes: the plugin ignores lengths with dynamic ones."""
