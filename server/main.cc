@@ -26,6 +26,7 @@
 #include "server/build_info.h"
 #include "server/engine/engine.h"
 #include "server/http/admin.h"
+#include "server/http/cors.h"
 #include "server/http/listener.h"
 #include "server/http/probe_listener.h"
 #include "server/http/probes.h"
@@ -82,6 +83,11 @@ absl::Status WritePortFile(const std::string& path, int port) {
 // Why a listener does not start, with the flag that says where it listens.
 absl::Status OfFlag(const char* flag, const absl::Status& why) {
   return absl::Status(why.code(), absl::StrCat(flag, ": ", why.message()));
+}
+
+absl::StatusOr<http::Cors> CorsOf(const serving::Flags& flags) {
+  absl::StatusOr<http::Cors> cors = http::Cors::Make(flags.http_cors_origins);
+  return cors.ok() ? std::move(cors) : OfFlag("http-cors-origins", cors.status());
 }
 
 // A listener of HTTP; null for the address "none". `what` is for the log.
@@ -265,10 +271,18 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   http_options.refused = [&rest](const http::HttpRequest& request, const absl::Status& why) {
     rest.CountRefusal(request, why);
   };
-  BW_ASSIGN_OR_RETURN(
-      const std::unique_ptr<http::Listener> http_listener,
-      Listen("http-address", "HTTP", http_options,
-             [&rest](const http::HttpRequest& request) { return rest.Handle(request); }));
+  BW_ASSIGN_OR_RETURN(const http::Cors cors, CorsOf(flags));
+  http_options.takes_options = cors.enabled();
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<http::Listener> http_listener,
+                      Listen("http-address", "HTTP", http_options,
+                             [&rest, &cors](const http::HttpRequest& request) {
+                               if (request.method == "OPTIONS") {
+                                 return cors.Preflight(request);
+                               }
+                               http::HttpReply reply = rest.Handle(request);
+                               cors.AddHeaders(request, reply);
+                               return reply;
+                             }));
   http::ListenerOptions admin_options;
   admin_options.address = flags.admin_address;
   admin_options.max_body_bytes = http_options.max_body_bytes;
@@ -301,6 +315,7 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
 absl::Status CheckConfig(const serving::Flags& flags) {
   BW_RETURN_IF_ERROR(
       access::Guard::Make(flags.guard, {flags.grpc_address, flags.http_address}).status());
+  BW_RETURN_IF_ERROR(CorsOf(flags).status());
   BW_ASSIGN_OR_RETURN(const std::vector<model::ModelFolder> folders,
                       serving::FindFolders(flags.models));
   for (const model::ModelFolder& folder : folders) {

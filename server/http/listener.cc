@@ -86,11 +86,12 @@ bool EndIsClear(const httplib::Request& request) {
 
 // What is refused before its body is read: the HTTP status; 0 for what is not. There is a length,
 // or an encoding.
-int RefusedBecause(const httplib::Request& request) {
+int RefusedBecause(const httplib::Request& request, bool takes_options) {
   if (request.path.size() > kMaxPath) {
     return 414;
   }
-  if (request.method != "GET" && request.method != "HEAD" && request.method != "POST") {
+  if (request.method != "GET" && request.method != "HEAD" && request.method != "POST" &&
+      !(takes_options && request.method == "OPTIONS")) {
     return 405;
   }
   if (!EndIsClear(request)) {
@@ -120,7 +121,8 @@ class Listener::Impl final : public httplib::Server {
     new_task_queue = [this, threads = options.threads, max_waiting = options.max_waiting] {
       return new Pool(threads, max_waiting, waiting_);
     };
-    set_pre_routing_handler([](const httplib::Request& request, httplib::Response& response) {
+    set_pre_routing_handler([takes_options = options.takes_options](const httplib::Request& request,
+                                                                    httplib::Response& response) {
       // A server may ignore Range (RFC 9110, 14.2). The library would not: it makes a copy of the
       // answer for each of the thousands of ranges that a header may name.
       auto& changed = const_cast<httplib::Request&>(request);
@@ -133,7 +135,7 @@ class Listener::Impl final : public httplib::Server {
       // Nobody here asks for the type, and the library would read a form (what curl says unless
       // told otherwise) up to 8 KiB only, or take it to pieces.
       changed.headers.erase("Content-Type");
-      const int status = RefusedBecause(request);
+      const int status = RefusedBecause(request, takes_options);
       if (status != 0) {
         response.status = status;
         return HandlerResponse::Handled;
@@ -146,6 +148,7 @@ class Listener::Impl final : public httplib::Server {
     };
     Get(".*", handle);
     Post(".*", handle);
+    Options(".*", handle);
     set_error_handler([this](const httplib::Request& request, httplib::Response& response) {
       if (!handled) {
         Refuse(request, current->was_too_slow() ? 408 : response.status, response);

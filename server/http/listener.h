@@ -49,6 +49,8 @@ struct ListenerOptions {
   int threads = 16;
   int max_waiting = 256;  // connections
   size_t max_body_bytes = 4 << 20;
+  // OPTIONS reaches the handler, too; else it is refused with 405.
+  bool takes_options = false;
   // For a request to arrive, and for an answer to leave, each as a whole.
   absl::Duration transfer_timeout = absl::Seconds(10);
   // Until the next request of a connection.

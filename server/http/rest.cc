@@ -83,6 +83,13 @@ HttpReply Rest::WrongMethod(const HttpRequest& request, const char* allowed) con
 }
 
 HttpReply Rest::Handle(const HttpRequest& request) const {
+  // "/v1/models/" is "/v1/models", for access as well.
+  if (request.path.size() > 1 && absl::EndsWith(request.path, "/") &&
+      !absl::EndsWith(request.path, "//")) {
+    HttpRequest bare = request;
+    bare.path.pop_back();
+    return Handle(bare);
+  }
   // /metrics is the other listener's.
   if (Probes::Knows(request.path) && request.path != "/metrics") {
     return probes_.Handle(request);
@@ -106,12 +113,19 @@ HttpReply Rest::Handle(const HttpRequest& request) const {
 
 HttpReply Rest::HandleFile(const HttpRequest& request) const {
   const bool is_openapi = request.path == "/openapi.json";
+  const bool is_root = request.path == "/";
   const PageFile* file = options_.page ? FindPageFile(request.path) : nullptr;
-  if (file == nullptr && !is_openapi) {
+  if (file == nullptr && !is_openapi && !is_root) {
     return NoSuchPath(request);
   }
   if (!IsGet(request)) {
     return WrongMethod(request, "GET");
+  }
+  if (file == nullptr && is_root) {  // where to go from here
+    JsonWriter json;
+    json.BeginObject().Key("description").String("/openapi.json");
+    json.Key("models").String("/v1/models").Key("inference").String("/v2").EndObject();
+    return JsonReply(json);
   }
   return is_openapi ? OpenApiReply() : PageReply(request, *file);
 }

@@ -175,6 +175,11 @@ void AddListeners(CLI::App& app, Flags& flags) {
   AddInt(app, "--http-threads", "HTTP connections that are served at once", 1, kMaxThreads,
          flags.http_threads);
   AddTime(app, "--http-timeout", "Time for an HTTP request that names none", flags.http_timeout);
+  app.add_option("--http-cors-origins", flags.http_cors_origins,
+                 "Origins whose pages may call the HTTP API from a browser, such as "
+                 "https://app.example.org, with commas between")
+      ->delimiter(',')
+      ->type_name("ORIGINS");
   AddSwitch(app, "--page", "Serve the page for browsers at / of the HTTP API", flags.page);
   AddPortFile(app, "--port-file", "File to write the gRPC port to when serving", flags.port_file);
   AddPortFile(app, "--http-port-file", "The same with the HTTP port", flags.http_port_file);

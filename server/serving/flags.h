@@ -35,6 +35,7 @@ struct Flags {
   int http_max_body_bytes = 4 << 20;
   int http_threads = 64;
   absl::Duration http_timeout = absl::Seconds(60);
+  std::vector<std::string> http_cors_origins;
   bool page = true;
   // What changes which models are served: "none" nothing, "explicit" clients, "poll" the folders.
   std::string model_control = "none";
