@@ -104,12 +104,10 @@ def _load(side: Side, server: Server, model: Model, words: Path, seconds: float,
           concurrency: int) -> Report:
     if not side.inference_protocol:
         return Load(server, words, seconds, "--concurrency", concurrency, *search_flags(model)).report()
-    own = [] if side.inference_protocol == "decode" else [
-        f"beam_size={model.beam}", f"n_best={model.beam}", f"max_length={model.steps}", "stop=never"]
-    return ours.run_json([
-        ours.BIN / "beamwright-bench-oip", "--server", server.address, "--model", side.inference_protocol,
-        "--file", words, "--seconds", seconds, "--concurrency", concurrency, "--connections",
-        min(4, concurrency), *(part for value in own for part in ("--parameter", value))])
+    # Its own model takes no options.
+    own = [] if side.inference_protocol == "decode" else search_flags(model)
+    return Load(server, words, seconds, "--concurrency", concurrency, "--protocol", "infer-grpc",
+                "--model", side.inference_protocol, *own).report()
 
 
 def same_answers(model: Model) -> bool:
