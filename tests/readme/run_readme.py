@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the commands that a page shows and compares what it says they print.
 
-Usage: run_readme.py PAGE BIN MODEL
+Usage: run_readme.py PAGE BIN MODEL...
 
 A block that opens with "```console run" is run: lines that begin with "$ " are commands, those that begin
 with "> " go on with them, the lines up to the next one are what they print. "localhost:8001" and
@@ -107,14 +107,15 @@ def start_server(bin_folder, repository, scratch):
 
 
 def main():
-    readme, bin_folder, model = map(pathlib.Path, sys.argv[1:])
+    readme, bin_folder, *models = map(pathlib.Path, sys.argv[1:])
     commands = list(runnable_commands(readme.read_text(encoding="utf-8")))
     if not commands:
         sys.exit(f"{readme} has no block that opens with '```console run'")
     wrong = 0
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
-        shutil.copytree(model, scratch / "models" / model.name)
+        for model in models:
+            shutil.copytree(model, scratch / "models" / model.name)
         server, addresses = start_server(bin_folder.resolve(), scratch / "models", scratch)
         try:
             for number, command, expected in commands:
