@@ -1,22 +1,17 @@
 #include "client/client.h"
 
 #include <grpcpp/client_context.h>
-#include <grpcpp/completion_queue.h>
-#include <grpcpp/support/async_unary_call.h>
+#include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/status.h>
 
-#include <algorithm>
 #include <atomic>
-#include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
+#include "absl/strings/str_cat.h"
 #include "beamwright/v1/decode.grpc.pb.h"
 #include "beamwright/v1/model.grpc.pb.h"
+#include "client/async_calls.h"
 #include "client/channels.h"
 #include "client/credentials.h"
 #include "client/errors.h"
@@ -59,91 +54,60 @@ struct Stubs {
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
 };
 
-// What a call of DecodeAsync needs while it is in flight.
-struct Call {
-  grpc::ClientContext context;
-  v1::DecodeRequest request;
-  v1::DecodeResponse response;
-  grpc::Status status;
-  DecodeCallback callback;
-  std::unique_ptr<grpc::ClientAsyncResponseReader<v1::DecodeResponse>> reader;
+using DecodeCall = UnaryCall<v1::DecodeRequest, v1::DecodeResponse>;
+
+// Reads to the end, whatever comes, and tells of each message.
+class StreamCall final : public AsyncCalls::Call {
+ public:
+  v1::StreamDecodeRequest request;
+  v1::DecodeService::Stub* stub = nullptr;
+  StreamCallback on_message;
+  std::function<void(absl::Status)> on_end;
+
+ private:
+  enum class Step { kBegin, kRead, kFinish };
+
+  void Begin(grpc::CompletionQueue& queue, void* tag) override {
+    reader_ = stub->PrepareAsyncStreamDecode(&context, request, &queue);
+    reader_->StartCall(tag);
+  }
+  bool Continue(bool ok, void* tag) override {
+    if (step_ == Step::kFinish) {
+      on_end(FromGrpcStatus(status_));
+      return false;
+    }
+    if (step_ == Step::kRead && ok && !on_message(message_)) {
+      context.TryCancel();
+    }
+    step_ = ok ? Step::kRead : Step::kFinish;
+    if (ok) {
+      reader_->Read(&message_, tag);
+    } else {
+      reader_->Finish(&status_, tag);
+    }
+    return true;
+  }
+
+  Step step_ = Step::kBegin;
+  v1::StreamDecodeResponse message_;
+  grpc::Status status_;
+  std::unique_ptr<grpc::ClientAsyncReader<v1::StreamDecodeResponse>> reader_;
 };
 
 }  // namespace
 
 struct Client::Impl {
-  Impl() = default;
-  // When nothing is outstanding.
-  ~Impl() {
-    queue.Shutdown();
-    if (answers.joinable()) {
-      answers.join();
-    }
-  }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
-
   Stubs& NextStubs() {
     return stubs[next_stubs.fetch_add(1, std::memory_order_relaxed) % stubs.size()];
   }
 
-  // A thread of our own rather than gRPC's callbacks: two threads of gRPC's share those, and each
-  // event wakes the other of them. It is there from the first such call on: while it waits it would
-  // take the events of calls that are waited for elsewhere.
-  void StartAnswers() {
-    std::call_once(answers_started, [this] { answers = std::thread([this] { AwaitAnswers(); }); });
-  }
-
-  bool RunOne(absl::Time deadline) {
-    void* tag = nullptr;
-    bool unused = false;
-    const auto until = absl::ToChronoTime(std::max(deadline, absl::UnixEpoch()));
-    if (queue.AsyncNext(&tag, &unused, until) != grpc::CompletionQueue::GOT_EVENT) {
-      return false;
+  void Prepare(absl::Time deadline, const CallSettings& settings, grpc::ClientContext& context) {
+    client::Prepare(deadline, authorization, context);
+    if (settings.priority != 0) {
+      context.AddMetadata("beamwright-priority", absl::StrCat(settings.priority));
     }
-    Finish(static_cast<Call*>(tag));
-    return true;
-  }
-
-  void AwaitAnswers() {
-    void* tag = nullptr;
-    bool unused = false;
-    while (queue.Next(&tag, &unused)) {
-      Finish(static_cast<Call*>(tag));
-    }
-  }
-
-  // The order matters: `num_outstanding` of zero lets the destructor go on, and by then the call
-  // must be gone.
-  void Finish(Call* finished) {
-    if (finished->status.ok()) {
-      finished->callback(std::move(finished->response));
-    } else {
-      finished->callback(FromGrpcStatus(finished->status));
-    }
-    std::shared_ptr<Call> call;
-    {
-      absl::MutexLock lock(&mutex);
-      const auto it = calls.find(finished);
-      call = std::move(it->second);
-      calls.erase(it);
-    }
-    call.reset();
-    absl::MutexLock lock(&mutex);
-    --num_outstanding;
-  }
-
-  void CancelOutstanding() {
-    std::vector<std::shared_ptr<Call>> outstanding;
-    {
-      absl::MutexLock lock(&mutex);
-      for (const auto& [key, call] : calls) {
-        outstanding.push_back(call);
-      }
-    }
-    // Without the lock: cancelling may run callbacks on this thread.
-    for (const auto& call : outstanding) {
-      call->context.TryCancel();
+    if (!settings.tenant.empty()) {
+      context.AddMetadata("beamwright-tenant", settings.tenant);
     }
   }
 
@@ -151,15 +115,7 @@ struct Client::Impl {
   std::string authorization;  // of every call; empty: none
   std::vector<Stubs> stubs;   // one for each channel
   std::atomic<uint64_t> next_stubs{0};
-  absl::Mutex mutex;
-  // Shared with those who cancel only.
-  absl::flat_hash_map<Call*, std::shared_ptr<Call>> calls ABSL_GUARDED_BY(mutex);
-  // Counts a call until its callback has returned and its memory is freed.
-  int64_t num_outstanding ABSL_GUARDED_BY(mutex) = 0;
-  grpc::CompletionQueue queue;
-  std::atomic<bool> has_loop{false};
-  std::once_flag answers_started;
-  std::thread answers;  // last: it uses the others
+  AsyncCalls calls;  // last: its calls use the others
 };
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
@@ -175,13 +131,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& opt
 
 Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-Client::~Client() {
-  CancelOutstanding();
-  absl::MutexLock lock(&impl_->mutex);
-  impl_->mutex.Await(absl::Condition(
-      +[](Impl* impl) ABSL_NO_THREAD_SAFETY_ANALYSIS { return impl->num_outstanding == 0; },
-      impl_.get()));
-}
+Client::~Client() = default;
 
 const std::string& Client::address() const { return impl_->address; }
 
@@ -196,30 +146,32 @@ absl::StatusOr<v1::DecodeResponse> Client::Decode(const v1::DecodeRequest& reque
 }
 
 void Client::DecodeAsync(v1::DecodeRequest request, absl::Time deadline, DecodeCallback callback,
-                         int priority) {
-  if (!impl_->has_loop) {
-    impl_->StartAnswers();
-  }
-  auto owned = std::make_shared<Call>();
-  Call* call = owned.get();
-  Prepare(deadline, impl_->authorization, call->context);
-  if (priority != 0) {
-    call->context.AddMetadata("beamwright-priority", absl::StrCat(priority));
-  }
+                         const CallSettings& settings) {
+  auto call = std::make_shared<DecodeCall>();
+  impl_->Prepare(deadline, settings, call->context);
   call->request = std::move(request);
   call->callback = std::move(callback);
-  {
-    absl::MutexLock lock(&impl_->mutex);
-    impl_->calls.emplace(call, std::move(owned));
-    ++impl_->num_outstanding;
-  }
-  call->reader =
-      impl_->NextStubs().decode->PrepareAsyncDecode(&call->context, call->request, &impl_->queue);
-  call->reader->StartCall();
-  call->reader->Finish(&call->response, &call->status, call);
+  call->prepare = [stub = impl_->NextStubs().decode.get()](grpc::ClientContext* context,
+                                                           const v1::DecodeRequest& asked,
+                                                           grpc::CompletionQueue* queue) {
+    return stub->PrepareAsyncDecode(context, asked, queue);
+  };
+  impl_->calls.Start(std::move(call), settings.cancel_after);
 }
 
-void Client::CancelOutstanding() { impl_->CancelOutstanding(); }
+void Client::StreamDecodeAsync(v1::StreamDecodeRequest request, absl::Time deadline,
+                               StreamCallback on_message, StreamEndCallback on_end,
+                               const CallSettings& settings) {
+  auto call = std::make_shared<StreamCall>();
+  impl_->Prepare(deadline, settings, call->context);
+  call->request = std::move(request);
+  call->stub = impl_->NextStubs().decode.get();
+  call->on_message = std::move(on_message);
+  call->on_end = std::move(on_end);
+  impl_->calls.Start(std::move(call), settings.cancel_after);
+}
+
+void Client::CancelOutstanding() { impl_->calls.CancelOutstanding(); }
 
 absl::Status Client::StreamDecode(const v1::StreamDecodeRequest& request, absl::Time deadline,
                                   const StreamCallback& on_message) {
@@ -290,14 +242,11 @@ absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> Client::Hea
   return response.status();
 }
 
-CallbackLoop::CallbackLoop(Client& client) : client_(client) { client.impl_->has_loop = true; }
+CallbackLoop::CallbackLoop(Client& client) : client_(client) { client.impl_->calls.SetLoop(true); }
 
-CallbackLoop::~CallbackLoop() {
-  client_.impl_->has_loop = false;
-  client_.impl_->StartAnswers();
-}
+CallbackLoop::~CallbackLoop() { client_.impl_->calls.SetLoop(false); }
 
-bool CallbackLoop::RunOne(absl::Time deadline) { return client_.impl_->RunOne(deadline); }
+bool CallbackLoop::RunOne(absl::Time deadline) { return client_.impl_->calls.RunOne(deadline); }
 
 absl::Status ResultStatus(const v1::Result& result) {
   return StatusOf(result, result.has_decoded());

@@ -59,13 +59,26 @@ struct ClientOptions {
   SecurityOptions security;
 };
 
-// Called with each message of a stream, in their order, on the caller's thread; false ends the
-// call.
+// What one call asks for beside its request.
+struct CallSettings {
+  int priority = 0;  // 1 (first) to 3; 0: the server's default
+  // Whose call it is, where the server believes its callers that (`trust_header` of its tenant
+  // file); empty: who the credentials say.
+  std::string tenant;
+  // The call is given up after this, as by somebody who has gone; unlike a deadline, it is not told
+  // to the server beforehand.
+  absl::Duration cancel_after = absl::InfiniteDuration();
+};
+
+// Called with each message of a stream, in their order, on the caller's thread or that of the
+// callbacks; false ends the call.
 using StreamCallback = std::function<bool(const v1::StreamDecodeResponse&)>;
 
 // Called exactly once for each call, on a thread that all calls share (or in a CallbackLoop): it
 // must not block.
 using DecodeCallback = std::function<void(absl::StatusOr<v1::DecodeResponse>)>;
+// The same of a stream, after its last message.
+using StreamEndCallback = std::function<void(absl::Status)>;
 
 // Thread-safe: any number of threads may use one Client at the same time.
 //
@@ -90,12 +103,16 @@ class Client {
   absl::StatusOr<v1::DecodeResponse> Decode(const v1::DecodeRequest& request, absl::Time deadline);
 
   // Starts the call and returns; `callback` gets the answer. It may start calls itself.
-  // `priority` is 1 (first) to 3; 0: the server's default.
   void DecodeAsync(v1::DecodeRequest request, absl::Time deadline, DecodeCallback callback,
-                   int priority = 0);
+                   const CallSettings& settings = {});
 
-  // Cancels every call of DecodeAsync that is outstanding; their callbacks get Cancelled unless the
-  // answer came first.
+  // As StreamDecode, without waiting. Both callbacks must not block.
+  void StreamDecodeAsync(v1::StreamDecodeRequest request, absl::Time deadline,
+                         StreamCallback on_message, StreamEndCallback on_end,
+                         const CallSettings& settings = {});
+
+  // Cancels every call of DecodeAsync and StreamDecodeAsync that is outstanding; their callbacks
+  // get Cancelled unless the answer came first.
   void CancelOutstanding();
 
   // Decodes one source and hands over what is known of it while the search runs; the last message
@@ -130,9 +147,9 @@ class Client {
   std::unique_ptr<Impl> impl_;
 };
 
-// Runs the callbacks of DecodeAsync on a thread of the caller's, for those who have a loop anyway:
-// it saves a change of threads for each answer. While it exists the client starts no thread for
-// them; one that it has already takes its part of them. One at a time for a client, which must
+// Runs the callbacks of asynchronous calls on a thread of the caller's, for those who have a loop
+// anyway: it saves a change of threads for each answer. While it exists the client starts no thread
+// for them; one that it has already takes its part of them. One at a time for a client, which must
 // outlive it.
 class CallbackLoop {
  public:

@@ -1,5 +1,5 @@
 # `cmake --install`: the programs, the C++ client as one archive with its headers and protos, files for find_package and
-# pkg-config, the default model, completion for bash, licence and documentation. With --strip, programs without symbols.
+# pkg-config, the default model, completion for bash, zsh and fish, licence and documentation. With --strip, programs without symbols.
 include(GNUInstallDirs)
 
 set(client_parts beamwright_client beamwright_grpc beamwright_proto ops_base)
@@ -15,7 +15,11 @@ install(DIRECTORY models/g2p-en/1 DESTINATION ${CMAKE_INSTALL_DATADIR}/beamwrigh
 foreach(program beamwright beamwright-server beamwright-graph)
   install(FILES deploy/completion/beamwright.bash RENAME ${program}
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT programs)
+  install(FILES deploy/completion/beamwright.fish RENAME ${program}.fish
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT programs)
 endforeach()
+install(FILES deploy/completion/_beamwright DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions
+  COMPONENT programs)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT programs)
 
 install(FILES ${PROJECT_BINARY_DIR}/lib/libbeamwright_client.a DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT client)

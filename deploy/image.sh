@@ -43,7 +43,7 @@ put_together() {
   staged=$(echo "$work"/staged/beamwright-*)
   cp -a "$staged"/{bin,lib,share} "$root/usr/"
   mv "$root/usr/share/beamwright/models" "$context/model"
-  rm -r "$root"/usr/share/{beamwright/systemd,bash-completion,man} "$root/usr/bin/beamwright-graph"
+  rm -r "$root"/usr/share/{beamwright/systemd,bash-completion,fish,man,zsh} "$root/usr/bin/beamwright-graph"
   copy_libraries "$root"
   cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
   echo 'beamwright:x:10001:10001::/:/' >"$root/etc/passwd"

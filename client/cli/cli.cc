@@ -1,12 +1,16 @@
 #include "client/cli/cli.h"
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "client/cli/command.h"
 #include "client/cli/help.h"
@@ -21,20 +25,127 @@ std::string FullName(const CLI::App& command) {
   return parent == nullptr ? command.get_name() : FullName(*parent) + " " + command.get_name();
 }
 
-// "; did you mean --beam-size?" for the first flag that the command does not have.
-std::string FlagSuggestion(const CLI::App& command) {
+struct Program {
+  std::unique_ptr<CLI::App> app;
+  std::vector<Command> commands;
+
+  const Command* chosen() const {
+    const auto it = std::find_if(commands.begin(), commands.end(),
+                                 [](const Command& command) { return command.app->parsed(); });
+    return it == commands.end() ? nullptr : &*it;
+  }
+};
+
+Program MakeProgram() {
+  auto app = std::make_unique<CLI::App>(
+      "Talks to a Beamwright server: decodes, explains, scores, asks about its models, measures "
+      "it.",
+      "beamwright");
+  app->formatter(std::make_shared<HelpFormatter>());
+  app->set_help_flag("-h,--help", "Print this and exit.");
+  app->set_version_flag("--version", "beamwright " BEAMWRIGHT_VERSION,
+                        "Print the version and exit.");
+  app->require_subcommand(1);
+  app->footer("'beamwright help COMMAND' explains a command.");
+  std::vector<Command> commands = {
+      AddDecodeCommand(*app),   AddExplainCommand(*app),   AddScoreCommand(*app),
+      AddAlignCommand(*app),    AddModelsCommand(*app),    AddHealthCommand(*app),
+      AddLoadTestCommand(*app), AddLoadMergeCommand(*app), AddCapacityCommand(*app)};
+  return {std::move(app), std::move(commands)};
+}
+
+void Parse(Program& program, const std::vector<std::string>& arguments) {
+  program.app->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+}
+
+// "; did you mean --beam-size?" for each flag that the command does not have.
+std::string FlagSuggestions(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options()) {
     names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
   }
+  std::vector<std::string> meant;
   for (const std::string& each : command.remaining()) {
     absl::string_view given = each;
     if (absl::ConsumePrefix(&given, "--")) {
       const std::string name = NearestName(given.substr(0, given.find('=')), names);
-      return name.empty() ? "" : absl::StrCat("; did you mean --", name, "?");
+      if (!name.empty()) {
+        meant.push_back(absl::StrCat("--", name));
+      }
     }
   }
-  return "";
+  return meant.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(meant, ", "), "?");
+}
+
+bool IsOfUnknownFlags(const CLI::ParseError& error) { return error.get_name() == "ExtrasError"; }
+
+// Takes what an error is about off the command line, so that what else is wrong is found. False:
+// that is not known.
+bool LeaveOut(const CLI::ParseError& error, const CLI::App& command,
+              std::vector<std::string>& arguments) {
+  const size_t before = arguments.size();
+  if (IsOfUnknownFlags(error)) {
+    for (const std::string& extra : command.remaining()) {
+      if (const auto it = std::find(arguments.begin(), arguments.end(), extra);
+          it != arguments.end()) {
+        arguments.erase(it);
+      }
+    }
+    return arguments.size() < before;
+  }
+  const std::string what = error.what();
+  const std::string flag = what.substr(0, what.find_first_of(": "));
+  const CLI::Option* const option = command.get_option_no_throw(flag);
+  if (option == nullptr || !absl::StartsWith(flag, "-")) {
+    return false;
+  }
+  for (size_t i = 0; i < arguments.size();) {
+    const std::string name = arguments[i].substr(0, arguments[i].find('='));
+    // All the ways to write it, such as -n and --n-best.
+    if (!absl::StartsWith(name, "-") || command.get_option_no_throw(name) != option) {
+      ++i;
+      continue;
+    }
+    const bool has_value = name.size() == arguments[i].size() && option->get_type_size() > 0 &&
+                           i + 1 < arguments.size() && !absl::StartsWith(arguments[i + 1], "--");
+    arguments.erase(arguments.begin() + static_cast<int64_t>(i),
+                    arguments.begin() + static_cast<int64_t>(i) + (has_value ? 2 : 1));
+  }
+  return arguments.size() < before;
+}
+
+// A command line that names no command, or one that does not exist.
+int NoCommand(const Program& program, const std::vector<std::string>& arguments) {
+  std::vector<std::string> names;
+  for (const Command& command : program.commands) {
+    names.push_back(command.app->get_name());
+  }
+  const std::string given = arguments.empty() ? "" : Printable(arguments[0]);
+  const std::string meant = arguments.empty() ? "" : NearestName(arguments[0], names);
+  const std::string last = names.back();
+  names.pop_back();
+  return UsageError(
+      *program.app,
+      absl::StrCat(given.empty()                  ? "a command is missing"
+                   : absl::StartsWith(given, "-") ? absl::StrCat("there is no flag ", given)
+                                                  : absl::StrCat("there is no command ", given),
+                   meant.empty() ? "" : absl::StrCat(" (did you mean ", meant, "?)"),
+                   "; there are ", absl::StrJoin(names, ", "), " and ", last));
+}
+
+// "help decode" is "decode --help". False: there is no such command.
+bool TakeHelp(const Program& program, std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0] != "help") {
+    return true;
+  }
+  arguments.erase(arguments.begin());
+  const bool known =
+      arguments.empty() || absl::StartsWith(arguments[0], "-") ||
+      std::any_of(program.commands.begin(), program.commands.end(), [&](const Command& command) {
+        return command.app->get_name() == arguments[0];
+      });
+  arguments.emplace_back("--help");
+  return known;
 }
 
 }  // namespace
@@ -51,56 +162,39 @@ int Failure(const CLI::App& command, absl::string_view message) {
 }
 
 int RunCli(int argc, const char* const* argv) {
-  CLI::App app(
-      "Talks to a Beamwright server: decodes, explains, scores, asks about its models, measures "
-      "it.",
-      "beamwright");
-  app.formatter(std::make_shared<HelpFormatter>());
-  app.set_help_flag("-h,--help", "Print this and exit.");
-  app.set_version_flag("--version", "beamwright " BEAMWRIGHT_VERSION,
-                       "Print the version and exit.");
-  app.require_subcommand(1);
-  app.footer("'beamwright COMMAND --help' explains a command.");
-  const std::vector<Command> commands = {AddDecodeCommand(app),   AddExplainCommand(app),
-                                         AddScoreCommand(app),    AddAlignCommand(app),
-                                         AddModelsCommand(app),   AddHealthCommand(app),
-                                         AddLoadTestCommand(app), AddCapacityCommand(app)};
-  const auto chosen = [&]() -> const Command* {
-    for (const Command& command : commands) {
-      if (command.app->parsed()) {
-        return &command;
+  constexpr size_t kMostFaults = 20;
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  std::vector<std::string> faults;
+  while (true) {
+    Program program = MakeProgram();
+    if (!TakeHelp(program, arguments)) {
+      return NoCommand(program, arguments);
+    }
+    try {
+      Parse(program, arguments);
+      if (faults.empty()) {
+        return program.chosen()->run();
+      }
+    } catch (const CLI::ParseError& error) {
+      if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success) && faults.empty()) {
+        return program.app->exit(error);  // --help or --version: printed
+      }
+      if (program.chosen() == nullptr) {
+        return NoCommand(program, arguments);
+      }
+      const CLI::App& command = *program.chosen()->app;
+      if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success)) {
+        faults.push_back(absl::StrCat(Printable(error.what()),
+                                      IsOfUnknownFlags(error) ? FlagSuggestions(command) : ""));
+        if (faults.size() < kMostFaults && LeaveOut(error, command, arguments)) {
+          continue;
+        }
       }
     }
-    return nullptr;
-  };
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
-      return app.exit(error);  // --help or --version: printed
-    }
-    if (chosen() != nullptr) {
-      const CLI::App& command = *chosen()->app;
-      return UsageError(command, absl::StrCat(Printable(error.what()), FlagSuggestion(command)));
-    }
-    if (argc >= 2 && argv[1][0] == '-') {
-      return UsageError(app, error.what());
-    }
-    std::vector<std::string> names;
-    for (const Command& command : commands) {
-      names.push_back(command.app->get_name());
-    }
-    const std::string meant = argc < 2 ? "" : NearestName(argv[1], names);
-    const std::string problem =
-        argc < 2 ? "a command is missing"
-                 : absl::StrCat("there is no command ", Printable(argv[1]),
-                                meant.empty() ? "" : absl::StrCat(" (did you mean ", meant, "?)"));
     return UsageError(
-        app, problem +
-                 "; there are decode, explain, score, align, models, health, load-test and "
-                 "capacity");
+        *program.chosen()->app,
+        absl::StrJoin(faults, absl::StrCat("\n", FullName(*program.chosen()->app), ": ")));
   }
-  return chosen()->run();
 }
 
 }  // namespace beamwright::client

@@ -21,6 +21,7 @@ Command AddAlignCommand(CLI::App& parent);
 Command AddModelsCommand(CLI::App& parent);
 Command AddHealthCommand(CLI::App& parent);
 Command AddLoadTestCommand(CLI::App& parent);
+Command AddLoadMergeCommand(CLI::App& parent);
 Command AddCapacityCommand(CLI::App& parent);
 
 // Each prints "beamwright <command>: <message>" to standard error and returns the exit code for it.

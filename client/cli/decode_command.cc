@@ -12,6 +12,7 @@
 #include "client/cli/connection.h"
 #include "client/cli/features.h"
 #include "client/cli/flags.h"
+#include "client/cli/model_flags.h"
 #include "client/cli/sources.h"
 #include "client/cli/stream_decode.h"
 #include "client/cli/terminal.h"
@@ -119,14 +120,7 @@ Command AddDecodeCommand(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand("decode", "Decode sources and print their n-best lists.");
   auto flags = std::make_shared<DecodeFlags>();
   AddSourceFlags(*app, flags->sources);
-  app->add_option("--model", *flags->request.mutable_model(),
-                  "The model to decode with. May be left out where only one is served.")
-      ->type_name("NAME")
-      ->group("Input");
-  app->add_option("--version", *flags->request.mutable_version(),
-                  "Its version, or a label of it [default: the newest that is served]")
-      ->type_name("VERSION")
-      ->group("Input");
+  AddModelFlags(*app, flags->request);
   AddConnectionFlags(*app, flags->connection);
   AddIntFlag(*app, {"--batch", kConnectionGroup, "Sources sent in one call."}, 1, 4096,
              flags->batch);

@@ -12,6 +12,7 @@
 #include "client/cli/connection.h"
 #include "client/cli/explanation.h"
 #include "client/cli/flags.h"
+#include "client/cli/model_flags.h"
 #include "client/cli/sources.h"
 #include "client/client.h"
 #include "ops/base/status.h"
@@ -171,14 +172,7 @@ Command AddExplainCommand(CLI::App& parent) {
   app->add_flag("--ids", flags->ids,
                 "Source and targets are token ids, separated by spaces or commas.")
       ->group(kInputGroup);
-  app->add_option("--model", *flags->request.mutable_model(),
-                  "The model. May be left out where only one is served.")
-      ->type_name("NAME")
-      ->group(kInputGroup);
-  app->add_option("--version", *flags->request.mutable_version(),
-                  "Its version, or a label of it [default: the newest that is served]")
-      ->type_name("VERSION")
-      ->group(kInputGroup);
+  AddModelFlags(*app, flags->request);
   AddConnectionFlags(*app, flags->connection);
   AddIntFlag(*app,
              {"--steps", "Output", "Steps that are shown of each hypothesis, its first and last."},

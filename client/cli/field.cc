@@ -14,6 +14,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "beamwright/v1/rule.pb.h"
+#include "client/short_name.h"
 #include "google/protobuf/util/json_util.h"
 #include "ops/base/status.h"
 
@@ -230,16 +231,6 @@ absl::Status PutText(const FieldDescriptor& field, absl::string_view text, Messa
 
 std::string FlagName(const FieldDescriptor& field) {
   return absl::StrCat("--", absl::StrReplaceAll(field.name(), {{"_", "-"}}));
-}
-
-std::string ShortName(const EnumValueDescriptor& value) {
-  constexpr absl::string_view kUnspecified = "UNSPECIFIED";
-  absl::string_view prefix = value.type()->value(0)->name();
-  absl::string_view name = value.name();
-  if (absl::ConsumeSuffix(&prefix, kUnspecified)) {
-    absl::ConsumePrefix(&name, prefix);
-  }
-  return name == kUnspecified ? "" : absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"_", "-"}}));
 }
 
 std::string AllowedValues(const FieldDescriptor& field) {

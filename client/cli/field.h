@@ -20,9 +20,6 @@ std::string AllowedValues(const google::protobuf::FieldDescriptor& field);
 // The placeholder in --help: INT, NUMBER, NAME, TEXT or JSON.
 std::string ValueKind(const google::protobuf::FieldDescriptor& field);
 
-// The short name of an enum value: LENGTH_PENALTY_POW is "pow". Empty for ..._UNSPECIFIED.
-std::string ShortName(const google::protobuf::EnumValueDescriptor& value);
-
 // Sets the field (adds to it, if repeated) from text. InvalidArgument if the text is not one of
 // AllowedValues, or if a field that is not repeated has been set before.
 absl::Status SetField(const google::protobuf::FieldDescriptor& field, absl::string_view text,

@@ -13,6 +13,8 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 
+constexpr char kOftenTyped[] = "n_best";  // -n
+
 std::string Describe(const FieldDescriptor& field) {
   const v1::FieldRule& rule = field.options().GetExtension(v1::rule);
   std::string notes = AllowedValues(field);
@@ -70,15 +72,15 @@ void AddMessageFlags(CLI::App& app, const std::string& group, google::protobuf::
       AddBoolFlags(app, title, field, message);
       continue;
     }
-    CLI::Option* option = app.add_option(
-        FlagName(field),
-        [&field, &message](const CLI::results_t& values) {
-          for (const std::string& value : values) {
-            SetOrThrow(field, value, message);
-          }
-          return true;
-        },
-        Describe(field));
+    CLI::Option* option =
+        app.add_option((field.name() == kOftenTyped ? "-n," : "") + FlagName(field),
+                       [&field, &message](const CLI::results_t& values) {
+                         for (const std::string& value : values) {
+                           SetOrThrow(field, value, message);
+                         }
+                         return true;
+                       },
+                       Describe(field));
     option->group(title)->type_name(ValueKind(field));
     if (field.is_repeated()) {
       option->take_all();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/model_flags.h"
 #include "client/cli/sources.h"
 #include "ops/base/status.h"
 
@@ -25,13 +26,8 @@ void AddGivenFlags(CLI::App& app, GivenFlags& flags) {
   app.add_flag("--ids", flags.ids,
                "Sources and targets are token ids, separated by spaces or commas.")
       ->group(kInputGroup);
-  app.add_option("--model", flags.model, "The model. May be left out where only one is served.")
-      ->type_name("NAME")
-      ->group(kInputGroup);
-  app.add_option("--version", flags.version,
-                 "Its version, or a label of it [default: the newest that is served]")
-      ->type_name("VERSION")
-      ->group(kInputGroup);
+  AddModelFlag(app, flags.model);
+  AddVersionFlag(app, flags.version);
 }
 
 absl::StatusOr<std::unique_ptr<GivenReader>> GivenReader::Open(const GivenFlags& flags) {

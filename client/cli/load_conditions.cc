@@ -25,7 +25,7 @@ struct Figure {
   double (*value)(const LoadTestReport&);
 };
 
-constexpr std::array<Figure, 11> kFigures = {{
+constexpr std::array<Figure, 12> kFigures = {{
     {"p50", Unit::kTime, [](const LoadTestReport& r) { return r.latency_ms().p50(); }},
     {"p90", Unit::kTime, [](const LoadTestReport& r) { return r.latency_ms().p90(); }},
     {"p99", Unit::kTime, [](const LoadTestReport& r) { return r.latency_ms().p99(); }},
@@ -35,6 +35,7 @@ constexpr std::array<Figure, 11> kFigures = {{
     {"mean", Unit::kTime, [](const LoadTestReport& r) { return r.latency_ms().mean(); }},
     {"first", Unit::kTime, [](const LoadTestReport& r) { return r.first_token_ms().p99(); }},
     {"errors", Unit::kShare, [](const LoadTestReport& r) { return r.error_share(); }},
+    {"error", Unit::kShare, [](const LoadTestReport& r) { return r.error_share(); }},
     {"rate", Unit::kRate, [](const LoadTestReport& r) { return r.calls_per_second(); }},
     {"goodput", Unit::kRate, [](const LoadTestReport& r) { return r.good_calls_per_second(); }},
 }};
@@ -66,6 +67,7 @@ absl::StatusOr<LoadCondition> ParseCondition(absl::string_view text) {
                                           [&](const Figure& each) { return each.name == name; });
   LoadCondition condition{.text = std::string(text)};
   if (at != absl::string_view::npos && figure != kFigures.end()) {
+    condition.name = std::string(name);
     condition.value = figure->value;
     condition.below = text[at] == '<';
     absl::string_view limit = text.substr(at + 1);
@@ -90,6 +92,37 @@ absl::StatusOr<std::vector<LoadCondition>> ParseConditions(absl::string_view tex
                         ParseCondition(absl::StripAsciiWhitespace(piece)));
   }
   return conditions;
+}
+
+absl::StatusOr<std::vector<SloClause>> ParseSlo(absl::string_view text) {
+  constexpr std::pair<absl::string_view, double> kShares[] = {{"p50", 0.5},       {"p90", 0.1},
+                                                              {"p99", 0.01},      {"p99.9", 0.001},
+                                                              {"p99.99", 0.0001}, {"first", 0.01}};
+  BW_ASSIGN_OR_RETURN(const std::vector<LoadCondition> conditions, ParseConditions(text));
+  std::vector<SloClause> clauses;
+  for (const LoadCondition& condition : conditions) {
+    SloClause& clause = clauses.emplace_back();
+    clause.text = condition.text;
+    const auto* const share =
+        std::find_if(std::begin(kShares), std::end(kShares),
+                     [&](const auto& each) { return each.first == condition.name; });
+    const bool errors = condition.name == "errors" || condition.name == "error";
+    if (!condition.below || condition.limit <= 0 || (!errors && share == std::end(kShares))) {
+      return Invalid("\"", Printable(condition.text),
+                     "\" is not a promise that can be shown; allowed are p50, p90, p99, p99.9, "
+                     "p99.99 and first below a time (p99<50ms), and errors below a share above 0 "
+                     "(errors<0.1%)");
+    }
+    if (errors) {
+      clause.of = SloClause::Of::kErrors;
+      clause.allowed = condition.limit;
+    } else {
+      clause.of = condition.name == "first" ? SloClause::Of::kFirstTokens : SloClause::Of::kAnswers;
+      clause.allowed = share->second;
+      clause.limit = absl::Milliseconds(condition.limit);
+    }
+  }
+  return clauses;
 }
 
 std::string FailedCondition(const std::vector<LoadCondition>& conditions,

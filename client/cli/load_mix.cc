@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <fstream>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/output.pb.h"
 #include "client/cli/terminal.h"
+#include "client/load/infer_message.h"
 #include "google/protobuf/util/json_util.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
@@ -24,8 +26,13 @@ absl::StatusOr<MixLine> ParseLine(const std::string& text) {
     const std::string message(status.message());  // then come the text and a mark beneath it
     return Invalid(Printable(message.substr(0, message.find('\n'))));
   }
-  if (line.source().empty() == line.ids().empty()) {
-    return Invalid("it must have either a source or ids");
+  if ((line.source().empty() ? 0 : 1) + (line.ids().empty() ? 0 : 1) + (line.has_infer() ? 1 : 0) !=
+      1) {
+    return Invalid("it must have one of source, ids and infer");
+  }
+  if (line.has_infer() && (line.has_options() || !line.hypotheses().empty())) {
+    return Invalid(
+        "infer stands alone: its parameters are the options, and answers are not checked");
   }
   if (line.priority() < 0 || line.priority() > 3) {
     return Invalid("priority is ", line.priority(), "; 1 to 3 are allowed");
@@ -36,21 +43,37 @@ absl::StatusOr<MixLine> ParseLine(const std::string& text) {
   return line;
 }
 
+// Of a member that may be empty; `duration` is then left as it is.
+absl::Status ReadDuration(const char* name, const std::string& text, absl::Duration least,
+                          absl::Duration& duration) {
+  if (!text.empty() &&
+      (!absl::ParseDuration(text, &duration) || duration < least || duration > kMaxLoadDuration)) {
+    return Invalid(name, " \"", Printable(text), "\" is not a duration from ",
+                   absl::FormatDuration(least), " to ", absl::FormatDuration(kMaxLoadDuration),
+                   ", such as 50ms");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<MixedCall> CallOf(MixLine line) {
   MixedCall call;
-  if (line.ids().empty()) {
+  if (line.has_infer()) {
+    auto infer = InferRequestOf(line.infer());
+    BW_RETURN_IF_ERROR(Annotate(infer.status(), "infer"));
+    call.infer = std::make_shared<const inference::ModelInferRequest>(*std::move(infer));
+  } else if (line.ids().empty()) {
     call.source.set_text(line.source());
   } else {
     *call.source.mutable_ids()->mutable_ids() = line.ids();
   }
   call.options = std::move(*line.mutable_options());
-  call.priority = line.priority();
-  if (!line.timeout().empty() &&
-      (!absl::ParseDuration(line.timeout(), &call.timeout) ||
-       call.timeout < absl::Milliseconds(1) || call.timeout > kMaxLoadDuration)) {
-    return Invalid("timeout \"", Printable(line.timeout()), "\" is not a duration from 1ms to ",
-                   absl::FormatDuration(kMaxLoadDuration), ", such as 50ms");
-  }
+  call.settings.priority = line.priority();
+  call.settings.tenant = line.tenant();
+  constexpr absl::Duration kLeast = absl::Milliseconds(1);
+  BW_RETURN_IF_ERROR(ReadDuration("timeout", line.timeout(), kLeast, call.timeout));
+  BW_RETURN_IF_ERROR(
+      ReadDuration("cancel_after", line.cancel_after(), kLeast, call.settings.cancel_after));
+  BW_RETURN_IF_ERROR(ReadDuration("at", line.at(), absl::ZeroDuration(), call.at));
   if (!line.hypotheses().empty()) {
     call.expected = line.hypotheses(0);
   }
@@ -59,12 +82,13 @@ absl::StatusOr<MixedCall> CallOf(MixLine line) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<MixedCall>> ReadMix(const std::string& path) {
+absl::StatusOr<Mix> ReadMix(const std::string& path) {
   std::ifstream file(path);
   if (!file) {
     return Invalid("cannot read ", Printable(path));
   }
-  std::vector<MixedCall> calls;
+  Mix mix;
+  std::vector<MixedCall>& calls = mix.calls;
   int64_t number = 0;
   for (std::string text; std::getline(file, text);) {
     ++number;
@@ -75,6 +99,11 @@ absl::StatusOr<std::vector<MixedCall>> ReadMix(const std::string& path) {
     auto line = ParseLine(text);
     BW_RETURN_IF_ERROR(Annotate(line.status(), where));
     const int times = std::max(1, line->times());
+    if (!calls.empty() && line->at().empty() == mix.timed) {
+      return Invalid(where, ": either every line says when its call is due (at), or none does");
+    }
+    mix.timed = !line->at().empty();
+    (line->has_infer() ? mix.has_infer : mix.has_sources) = true;
     auto call = CallOf(*std::move(line));
     BW_RETURN_IF_ERROR(Annotate(call.status(), where));
     calls.insert(calls.end(), static_cast<size_t>(times), *call);
@@ -85,7 +114,9 @@ absl::StatusOr<std::vector<MixedCall>> ReadMix(const std::string& path) {
   if (file.bad() || calls.empty()) {
     return Invalid(Printable(path), file.bad() ? " could not be read to its end" : " has no call");
   }
-  return calls;
+  std::stable_sort(calls.begin(), calls.end(),
+                   [](const MixedCall& a, const MixedCall& b) { return a.at < b.at; });
+  return mix;
 }
 
 }  // namespace beamwright::client

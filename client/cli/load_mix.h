@@ -11,8 +11,17 @@
 
 namespace beamwright::client {
 
-// InvalidArgument names the file, the line and what is wrong with it.
-absl::StatusOr<std::vector<MixedCall>> ReadMix(const std::string& path);
+struct Mix {
+  std::vector<MixedCall> calls;
+  // Each line says when its call is due: the file is a trace.
+  bool timed = false;
+  // Some line is a request of the Open Inference Protocol, or is none.
+  bool has_infer = false, has_sources = false;
+};
+
+// InvalidArgument names the file, the line and what is wrong with it. Calls of a trace come back in
+// the order in which they are due.
+absl::StatusOr<Mix> ReadMix(const std::string& path);
 
 }  // namespace beamwright::client
 

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/load_page.h"
@@ -68,6 +69,20 @@ std::string HdrPercentiles(const LoadTestReport& run) {
   return text + "#[Buckets =           22, SubBuckets     =         1024]\n";
 }
 
+absl::Status WriteHistogram(const std::string& path, const LoadTestReport& run) {
+  if (!absl::EndsWith(path, ".hlog")) {
+    return WriteFile(path, HdrPercentiles(run));
+  }
+  // Values are microseconds; the interval's greatest is told in milliseconds.
+  return WriteFile(
+      path, absl::StrFormat("#[Histogram log format version 1.3]\n"
+                            "#[MaxValueDivisor: 1000.0]\n"
+                            "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\","
+                            "\"Interval_Compressed_Histogram\"\n"
+                            "0.000,%.3f,%.3f,%s\n",
+                            run.elapsed_seconds(), run.latency_ms().max(), run.latency_hdr()));
+}
+
 absl::StatusOr<LoadTestSweep> ReadSweep(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string json(std::istreambuf_iterator<char>(file), {});
@@ -83,7 +98,7 @@ absl::StatusOr<LoadTestSweep> ReadSweep(const std::string& path) {
     return sweep;
   }
   const auto as_run = google::protobuf::util::JsonStringToMessage(json, &run, options);
-  if (!as_run.ok() || run.concurrency() == 0) {
+  if (!as_run.ok() || run.concurrency() <= 0) {
     return Invalid(Printable(path), " is not what 'beamwright load-test --json' prints",
                    as_run.ok() ? "" : absl::StrCat(": ", Printable(std::string(as_run.message()))));
   }

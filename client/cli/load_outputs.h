@@ -15,6 +15,10 @@ std::string LoadCsv(const LoadTestSweep& sweep);
 // The distribution of latency as HdrHistogram prints it (milliseconds), which its plotters read.
 std::string HdrPercentiles(const LoadTestReport& run);
 
+// A run's distribution into a file: as HdrPercentiles, or, where the name ends in .hlog, as an
+// HdrHistogram log (version 1.3) of one interval, whole. InvalidArgument if it cannot be written.
+absl::Status WriteHistogram(const std::string& path, const LoadTestReport& run);
+
 // What --json printed: one run or several. InvalidArgument names the file and what is wrong.
 absl::StatusOr<LoadTestSweep> ReadSweep(const std::string& path);
 

@@ -173,6 +173,9 @@ std::string Errors(const LoadTestSweep& sweep) {
 }  // namespace
 
 std::string LoadName(const LoadTestReport& run) {
+  if (run.replay()) {
+    return "trace";
+  }
   return run.rate() > 0 ? absl::StrFormat("%g calls/s", run.rate())
                         : absl::StrCat(run.concurrency(), " in flight");
 }
@@ -185,9 +188,11 @@ std::string LoadPage(const LoadPageHead& head, const LoadTestSweep& sweep) {
     }
   };
   absl::StrAppend(&html, "<h1>Load test of ", HtmlEscape(Printable(head.server)), "</h1>\n<dl>\n");
+  item("server", head.version);
   item("model", head.model);
   item("time", head.time);
   item("load", head.setup);
+  item("found", head.found);
   absl::StrAppend(&html, "</dl>\n", Runs(sweep));
   if (sweep.runs_size() > 1) {
     absl::StrAppend(&html, LatencyAgainstThroughput(sweep));

@@ -10,9 +10,11 @@ namespace beamwright::client {
 
 struct LoadPageHead {
   std::string server;
-  std::string model;  // empty: the only one
-  std::string setup;  // what all runs have in common
-  std::string time;   // when it ran
+  std::string version;  // its name and version; empty: it did not tell
+  std::string model;    // empty: the only one
+  std::string setup;    // what all runs have in common
+  std::string time;     // when it ran
+  std::string found;    // by a search for the highest rate; empty: there was none
 };
 
 std::string LoadPage(const LoadPageHead& head, const LoadTestSweep& sweep);

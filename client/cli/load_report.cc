@@ -3,11 +3,13 @@
 #include <map>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/answers.h"
 #include "client/cli/connection.h"
 #include "client/cli/terminal.h"
+#include "client/load/hdr_format.h"
 
 namespace beamwright::client {
 namespace {
@@ -34,6 +36,15 @@ void Set(const Percentiles& times, LatencyMs& message) {
   message.set_deviation(absl::ToDoubleMilliseconds(times.deviation));
 }
 
+void SetCurve(const std::vector<PercentilePoint>& curve, LoadTestReport& message) {
+  for (const PercentilePoint& point : curve) {
+    CurvePoint& added = *message.add_latency_curve();
+    added.set_fraction(point.fraction);
+    added.set_ms(absl::ToDoubleMilliseconds(point.duration));
+    added.set_count(static_cast<double>(point.count));
+  }
+}
+
 std::string Counts(const std::map<absl::StatusCode, int64_t>& counts) {
   std::string text;
   for (const auto& [code, count] : counts) {
@@ -44,6 +55,11 @@ std::string Counts(const std::map<absl::StatusCode, int64_t>& counts) {
 }
 
 std::string What(const LoadOptions& options) {
+  if (options.replay) {
+    return options.speed == 1
+               ? "calls at the times of the trace"
+               : absl::StrFormat("calls at %g times the trace's pace", options.speed);
+  }
   if (options.rate == 0) {
     return absl::StrCat(options.concurrency, options.stream ? " streams" : " calls", " in flight");
   }
@@ -52,7 +68,11 @@ std::string What(const LoadOptions& options) {
 }
 
 std::string WhyInvalid(const LoadReport& report) {
-  return ClientBottleneck(report, static_cast<int>(std::thread::hardware_concurrency()));
+  const std::string why =
+      ClientBottleneck(report, static_cast<int>(std::thread::hardware_concurrency()));
+  return why.empty() && !report.unsteady.empty()
+             ? absl::StrCat("it was not steady after a minute of warm-up: ", report.unsteady)
+             : why;
 }
 
 double ErrorShare(const LoadOptions& options, const LoadReport& report) {
@@ -63,7 +83,7 @@ double ErrorShare(const LoadOptions& options, const LoadReport& report) {
 }  // namespace
 
 std::string ReportText(const LoadOptions& options, int connections, const LoadReport& report) {
-  const bool open = options.rate > 0;
+  const bool open = options.rate > 0 || options.replay;
   std::string text = absl::StrFormat(
       "%s of %d source%s over %d connection%s, %.1f s%s\n", What(options), options.batch,
       options.batch == 1 ? "" : "s", connections, connections == 1 ? "" : "s",
@@ -99,6 +119,9 @@ std::string ReportText(const LoadOptions& options, int connections, const LoadRe
     absl::StrAppend(&text, ", ", WithCommas(report.num_skipped),
                     " calls skipped: ", options.concurrency, " were in flight");
   }
+  if (report.num_cancelled > 0) {
+    absl::StrAppend(&text, ", ", WithCommas(report.num_cancelled), " calls cancelled as asked");
+  }
   absl::StrAppend(&text, "\n");
   if (!report.failed_calls.empty()) {
     absl::StrAppend(&text, Bold("failed "), "  calls: ", Counts(report.failed_calls), "\n");
@@ -117,6 +140,34 @@ std::string ReportText(const LoadOptions& options, int connections, const LoadRe
     absl::StrAppend(&text, "         first: ", CodeAndMessage(report.first_failure), "\n");
   }
   return text;
+}
+
+std::string ServerText(const LoadTestReport& run) {
+  const MeasuredServer& server = run.server();
+  std::string text;
+  if (!server.name().empty() || !server.model().empty()) {
+    absl::StrAppend(&text, Bold("server "), "  ", server.name(),
+                    server.version().empty() ? "" : " ", server.version(),
+                    server.model().empty() || server.name().empty() ? "" : ", ",
+                    Printable(server.model()), "\n");
+  }
+  const std::map<std::string, double> metrics(run.server_metrics().begin(),
+                                              run.server_metrics().end());
+  for (const auto& [name, value] : metrics) {
+    // What was gained; gauges are in the JSON.
+    const std::string family = name.substr(0, name.find('{'));
+    if (absl::EndsWith(family, "_total") || absl::EndsWith(family, "_sum") ||
+        absl::EndsWith(family, "_count")) {
+      absl::StrAppendFormat(&text, "         %s %.9g\n", Printable(name), value);
+    }
+  }
+  return text;
+}
+
+void SetLatency(const Histogram& latency, LoadTestReport& run) {
+  Set(PercentilesOf(latency), *run.mutable_latency_ms());
+  SetCurve(latency.Curve(), run);
+  run.set_latency_hdr(EncodeHdr(latency.Counts()));
 }
 
 LoadTestReport ReportMessage(const LoadOptions& options, int connections,
@@ -151,12 +202,7 @@ LoadTestReport ReportMessage(const LoadOptions& options, int connections,
   if (!report.first_failure.ok()) {
     message.set_first_failure(CodeAndMessage(report.first_failure));
   }
-  for (const PercentilePoint& point : report.latency_curve) {
-    CurvePoint& added = *message.add_latency_curve();
-    added.set_fraction(point.fraction);
-    added.set_ms(absl::ToDoubleMilliseconds(point.duration));
-    added.set_count(static_cast<double>(point.count));
-  }
+  SetCurve(report.latency_curve, message);
   for (const LoadInterval& part : report.timeline) {
     LoadTestInterval& added = *message.add_timeline();
     added.set_begin_seconds(absl::ToDoubleSeconds(part.begin));
@@ -172,6 +218,9 @@ LoadTestReport ReportMessage(const LoadOptions& options, int connections,
   message.set_checked_answers(static_cast<int32_t>(report.num_checked));
   message.set_wrong_answers(static_cast<int32_t>(report.num_wrong));
   message.set_first_wrong(report.first_wrong);
+  message.set_latency_hdr(report.latency_hdr);
+  message.set_cancelled_calls(static_cast<int32_t>(report.num_cancelled));
+  message.set_replay(options.replay);
   message.set_gave_up(report.gave_up);
   message.set_stopped(report.stopped);
   return message;

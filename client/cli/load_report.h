@@ -12,6 +12,12 @@ namespace beamwright::client {
 // The lines for people. `connections` is the client's.
 std::string ReportText(const LoadOptions& options, int connections, const LoadReport& report);
 
+// What a run's server is, and what its metrics gained: lines for people; empty if it told nothing.
+std::string ServerText(const LoadTestReport& run);
+
+// Percentiles, curve and the whole of a histogram into their fields.
+void SetLatency(const Histogram& latency, LoadTestReport& run);
+
 // The object of --json.
 LoadTestReport ReportMessage(const LoadOptions& options, int connections, const LoadReport& report);
 

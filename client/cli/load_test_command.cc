@@ -1,55 +1,42 @@
-// beamwright load-test: what a server does with N calls in flight, or with R calls a second.
+// beamwright load-test: what a server does with N calls in flight, or with R calls a second, and
+// the highest rate at which it keeps a promise.
 #include <signal.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "client/cli/answers.h"
 #include "client/cli/cli.h"
 #include "client/cli/command.h"
-#include "client/cli/connection.h"
-#include "client/cli/flags.h"
 #include "client/cli/load_conditions.h"
+#include "client/cli/load_flags.h"
 #include "client/cli/load_mix.h"
 #include "client/cli/load_outputs.h"
 #include "client/cli/load_page.h"
-#include "client/cli/load_points.h"
 #include "client/cli/load_progress.h"
 #include "client/cli/load_report.h"
+#include "client/cli/max_rate_report.h"
 #include "client/cli/sources.h"
 #include "client/cli/terminal.h"
 #include "client/load/load.h"
+#include "client/load/server_facts.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {
 namespace {
 
-constexpr char kLoadGroup[] = "Load";
 constexpr size_t kMaxSources = 1'000'000;
-constexpr int kMaxCalls = 1'000'000'000;
-
-struct LoadFlags {
-  SourceFlags sources;
-  ConnectionFlags connection;
-  LoadOptions load;
-  absl::Duration good_within = absl::ZeroDuration();
-  int max_calls = 0;
-  std::vector<double> concurrencies = {16};
-  std::vector<double> rates;  // none: closed loop
-  bool json = false;
-  bool csv = false;
-  std::string report, histogram, compare, mix;
-  std::vector<LoadCondition> conditions;
-};
+constexpr absl::Duration kFactsTimeout = absl::Seconds(5);
 
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
@@ -70,11 +57,19 @@ absl::StatusOr<std::vector<v1::Source>> ReadSources(const LoadFlags& load) {
     return Invalid(
         "there is nothing to send: name sources, or files of them with --file or --features");
   }
-  BW_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client,
-                      Client::Connect(load.connection.client));
-  BW_ASSIGN_OR_RETURN(std::optional<FeatureFiles> features,
-                      FeatureFiles::Open(flags.features, *client, load.load.request.model(),
-                                         load.load.request.version(), load.connection.Deadline()));
+  std::optional<FeatureFiles> features;
+  if (!flags.features.files.empty()) {
+    if (load.protocol != Protocol::kNative) {
+      return Invalid(
+          "--features asks the server for the encoder's type, by --protocol native; "
+          "send tensors to others by --mix, as infer");
+    }
+    BW_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client,
+                        Client::Connect(load.connection.client));
+    BW_ASSIGN_OR_RETURN(
+        features, FeatureFiles::Open(flags.features, *client, load.load.request.model(),
+                                     load.load.request.version(), load.connection.Deadline()));
+  }
   BW_ASSIGN_OR_RETURN(auto reader, SourceReader::Open(flags, std::move(features)));
   std::vector<v1::Source> sources;
   BulkSource source;
@@ -92,39 +87,75 @@ absl::StatusOr<std::vector<v1::Source>> ReadSources(const LoadFlags& load) {
   return sources;
 }
 
-ClientOptions ClientFor(const LoadFlags& flags, const LoadOptions& load) {
-  ClientOptions options = flags.connection.client;
-  options.connections = std::min(options.connections, load.concurrency);
-  options.max_attempts = 1;
-  return options;
+// The calls, from the sources or the mix.
+absl::Status AddCalls(const CLI::App& command, const LoadFlags& flags, LoadOptions& load) {
+  const absl::Status no_trace = Invalid("--speed: no line of --mix says when its call is due (at)");
+  if (flags.mix.empty() && command.count("--speed") > 0) {
+    return no_trace;
+  }
+  if (flags.mix.empty()) {
+    BW_ASSIGN_OR_RETURN(load.sources, ReadSources(flags));
+    return absl::OkStatus();
+  }
+  if (!flags.sources.words.empty() || !flags.sources.file.empty() ||
+      !flags.sources.features.files.empty()) {
+    return Invalid(
+        "--mix has its own sources; leave out those of the arguments, --features and --file");
+  }
+  auto mix = ReadMix(flags.mix);
+  BW_RETURN_IF_ERROR(Annotate(mix.status(), "--mix"));
+  const bool infers =
+      flags.protocol == Protocol::kInferGrpc || flags.protocol == Protocol::kInferHttp;
+  if (mix->has_infer && (!infers || flags.load.stream)) {
+    return Invalid("--mix: lines with infer need --protocol infer-grpc or infer-http");
+  }
+  load.mix = std::move(mix->calls);
+  if (!mix->timed) {
+    return command.count("--speed") == 0 ? absl::OkStatus() : no_trace;
+  }
+  if (!flags.rates.empty() || flags.find_max_rate || flags.concurrencies.size() > 1) {
+    return Invalid(
+        "--mix: a trace says itself when calls are due; leave out --rate, a list of "
+        "--concurrency and --find-max-rate");
+  }
+  load.replay = true;
+  if (command.count("--warmup") == 0) {
+    load.warmup = absl::ZeroDuration();
+  }
+  load.duration = std::min(kMaxLoadDuration - absl::Hours(1),
+                           load.mix.back().at / load.speed + absl::Seconds(1));
+  return absl::OkStatus();
 }
 
 // The loads to run, one after the other.
 absl::StatusOr<std::vector<LoadOptions>> Loads(const CLI::App& command, const LoadFlags& flags) {
   LoadOptions load = flags.load;
-  if (flags.mix.empty()) {
-    BW_ASSIGN_OR_RETURN(load.sources, ReadSources(flags));
-  } else if (!flags.sources.words.empty() || !flags.sources.file.empty() ||
-             !flags.sources.features.files.empty()) {
-    return Invalid(
-        "--mix has its own sources; leave out those of the arguments, --features and --file");
-  } else {
-    auto mix = ReadMix(flags.mix);
-    BW_RETURN_IF_ERROR(Annotate(mix.status(), "--mix"));
-    load.mix = *std::move(mix);
+  if (flags.load.stream && flags.protocol != Protocol::kNative) {
+    return Invalid("--stream: streams are for --protocol native");
   }
+  BW_RETURN_IF_ERROR(AddCalls(command, flags, load));
   load.timeout = flags.connection.timeout;
   load.max_calls = flags.max_calls;
   if (flags.good_within > absl::ZeroDuration()) {
     load.good_within = flags.good_within;
   }
   load.stop = &interrupted;
-  if (flags.max_calls > 0 && command.count("--duration") == 0) {
+  if (flags.max_calls > 0 && command.count("--duration") == 0 && !load.replay) {
     load.duration = kMaxLoadDuration;
   }
+  if (flags.find_max_rate) {
+    if (flags.slo.empty() || flags.max_calls > 0 || flags.csv || !flags.compare.empty() ||
+        !flags.histogram.empty() || !flags.metrics.empty()) {
+      return Invalid(
+          "--find-max-rate needs --slo, and has no --requests, --csv, --compare, "
+          "--histogram or --metrics");
+    }
+    return std::vector<LoadOptions>{load};
+  }
+  const bool http = flags.protocol == Protocol::kRest || flags.protocol == Protocol::kInferHttp;
   std::vector<double> concurrencies = flags.concurrencies;
-  if (!flags.rates.empty() && command.count("--concurrency") == 0) {
-    concurrencies = {kMaxConcurrency};
+  if ((!flags.rates.empty() || load.replay) && command.count("--concurrency") == 0) {
+    concurrencies = {static_cast<double>(http ? kMaxHttpConcurrency : kMaxConcurrency)};
   }
   if (flags.rates.size() > 1 && concurrencies.size() > 1) {
     return Invalid("--rate and --concurrency both have several values; one of them may");
@@ -143,27 +174,98 @@ absl::StatusOr<std::vector<LoadOptions>> Loads(const CLI::App& command, const Lo
   return loads;
 }
 
+ClientOptions ClientFor(const LoadFlags& flags, const LoadOptions& load) {
+  ClientOptions options = flags.connection.client;
+  options.connections = std::min(options.connections, load.concurrency);
+  options.max_attempts = 1;
+  return options;
+}
+
+// What is measured; what the server does not tell stays empty.
+MeasuredServer Facts(const LoadFlags& flags) {
+  MeasuredServer server;
+  server.set_address(flags.connection.client.address);
+  if (const auto name = AskServerName(flags.protocol, flags.connection.client, kFactsTimeout);
+      name.ok()) {
+    server.set_name(Printable(name->name));
+    server.set_version(Printable(name->version));
+  }
+  server.set_client_version(BEAMWRIGHT_VERSION);
+  server.set_client_cpus(static_cast<int32_t>(std::thread::hardware_concurrency()));
+  server.set_time(absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::Now(), absl::UTCTimeZone()));
+  return server;
+}
+
+// What --metrics adds to a run. A server that cannot be read is told of, and ends nothing.
+class MetricsAround {
+ public:
+  explicit MetricsAround(const std::string& address) : address_(address) {
+    if (!address.empty()) {
+      before_ = ScrapeMetrics(address, kFactsTimeout);
+    }
+  }
+
+  void Add(LoadTestReport& run) const {
+    if (address_.empty()) {
+      return;
+    }
+    const auto after = before_.ok() ? ScrapeMetrics(address_, kFactsTimeout) : before_;
+    if (!after.ok()) {
+      std::cerr << "beamwright load-test: --metrics: " << Printable(after.status().message())
+                << "\n";
+      return;
+    }
+    for (const auto& [name, value] : MetricsBetween(*before_, *after)) {
+      (*run.mutable_server_metrics())[name] = value;
+    }
+  }
+
+ private:
+  const std::string address_;
+  absl::StatusOr<Metrics> before_ = Metrics();
+};
+
+// Warms up if that is asked for, and measures.
+absl::StatusOr<LoadReport> Measure(const LoadFlags& flags, LoadTarget& target, LoadOptions load) {
+  std::string unsteady;
+  load.on_progress = LoadProgressLine();
+  if (flags.warm_until_steady && !load.replay) {
+    BW_ASSIGN_OR_RETURN(unsteady, WarmUpUntilSteady(target, load));
+  }
+  auto report = RunLoad(target, load);
+  EndLoadProgress();
+  if (report.ok()) {
+    report->unsteady = unsteady;
+  }
+  return report;
+}
+
 // Runs the loads until one is interrupted or hopeless, and prints each for people. The status is of
 // a load that could not be run at all.
-absl::Status RunLoads(const LoadFlags& flags, std::vector<LoadOptions>& loads, LoadTestSweep& sweep,
-                      absl::Status& hopeless) {
-  for (LoadOptions& load : loads) {
-    load.on_progress = LoadProgressLine();
+absl::Status RunLoads(const LoadFlags& flags, const std::vector<LoadOptions>& loads,
+                      LoadTestSweep& sweep, absl::Status& hopeless) {
+  const MeasuredServer server = Facts(flags);
+  for (const LoadOptions& load : loads) {
     const ClientOptions options = ClientFor(flags, load);
-    BW_ASSIGN_OR_RETURN(auto client, Client::Connect(options));
-    const auto report = RunLoad(*client, load);
-    EndLoadProgress();
-    BW_RETURN_IF_ERROR(report.status());
-    if (!report->gave_up || report->num_calls > 0 || flags.json) {
-      *sweep.add_runs() = ReportMessage(load, options.connections, *report);
+    BW_ASSIGN_OR_RETURN(auto target, MakeTarget(flags.protocol, options));
+    const MetricsAround metrics(flags.metrics);
+    BW_ASSIGN_OR_RETURN(const LoadReport report, Measure(flags, *target, load));
+    LoadTestReport run = ReportMessage(load, options.connections, report);
+    run.set_protocol(flags.protocol_name);
+    *run.mutable_server() = server;
+    run.mutable_server()->set_model(absl::StrJoin(report.models, ", "));
+    metrics.Add(run);
+    const bool tells = !report.gave_up || report.num_calls > 0;
+    if (tells && !flags.json && !flags.csv) {
+      std::cout << ReportText(load, options.connections, report) << ServerText(run) << std::flush;
     }
-    if (!flags.json && !flags.csv && (!report->gave_up || report->num_calls > 0)) {
-      std::cout << ReportText(load, options.connections, *report) << std::flush;
+    if (tells || flags.json) {
+      *sweep.add_runs() = std::move(run);
     }
-    if (report->gave_up) {
-      hopeless = report->first_failure;
+    if (report.gave_up) {
+      hopeless = report.first_failure;
     }
-    if (report->gave_up || report->stopped) {
+    if (report.gave_up || report.stopped) {
       break;
     }
   }
@@ -174,10 +276,25 @@ absl::Status RunLoads(const LoadFlags& flags, std::vector<LoadOptions>& loads, L
 std::string Setup(const LoadFlags& flags) {
   const std::string options = flags.load.request.options().ShortDebugString();
   return absl::StrCat(flags.load.stream ? "streams" : "calls", " of ", flags.load.batch,
-                      flags.load.batch == 1 ? " source" : " sources", ", ",
-                      absl::FormatDuration(flags.load.duration), " each after ",
-                      absl::FormatDuration(flags.load.warmup), " of warm-up",
+                      flags.load.batch == 1 ? " source" : " sources", " by ", flags.protocol_name,
+                      ", ", absl::FormatDuration(flags.load.duration), " each after ",
+                      flags.warm_until_steady
+                          ? "warm-up until steady"
+                          : absl::StrCat(absl::FormatDuration(flags.load.warmup), " of warm-up"),
                       options.empty() ? "" : absl::StrCat("; options: ", options));
+}
+
+absl::Status WritePage(const LoadFlags& flags, const LoadTestSweep& sweep,
+                       const std::string& found) {
+  const MeasuredServer server = sweep.runs().empty() ? Facts(flags) : sweep.runs(0).server();
+  const LoadPageHead head = {
+      .server = flags.connection.client.address,
+      .version = absl::StrCat(server.name(), server.version().empty() ? "" : " ", server.version()),
+      .model = server.model().empty() ? flags.load.request.model() : server.model(),
+      .setup = Setup(flags),
+      .time = server.time(),
+      .found = found};
+  return Annotate(WriteFile(flags.report, LoadPage(head, sweep)), "--report");
 }
 
 // What was asked for beside the text.
@@ -193,18 +310,9 @@ absl::Status WriteOutputs(const LoadFlags& flags, const LoadTestSweep& sweep, bo
     (flags.json || flags.csv ? std::cerr : std::cout) << Comparison(base, sweep);
   }
   if (!flags.histogram.empty() && !sweep.runs().empty()) {
-    BW_RETURN_IF_ERROR(
-        Annotate(WriteFile(flags.histogram, HdrPercentiles(sweep.runs(0))), "--histogram"));
+    BW_RETURN_IF_ERROR(Annotate(WriteHistogram(flags.histogram, sweep.runs(0)), "--histogram"));
   }
-  if (!flags.report.empty()) {
-    const LoadPageHead head = {
-        .server = flags.connection.client.address,
-        .model = flags.load.request.model(),
-        .setup = Setup(flags),
-        .time = absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::Now(), absl::UTCTimeZone())};
-    BW_RETURN_IF_ERROR(Annotate(WriteFile(flags.report, LoadPage(head, sweep)), "--report"));
-  }
-  return absl::OkStatus();
+  return flags.report.empty() ? absl::OkStatus() : WritePage(flags, sweep, "");
 }
 
 // The exit code by --fail-if, or by any failure without it.
@@ -236,7 +344,62 @@ int Judge(const CLI::App& command, const LoadFlags& flags, const LoadTestSweep& 
   return code;
 }
 
-int LoadTest(const CLI::App& command, LoadFlags& flags) {
+// 0: a rate was found and confirmed, and --fail-if does not hold for the run that confirmed it.
+int SearchMaxRate(const CLI::App& command, const LoadFlags& flags, LoadOptions load) {
+  ClientOptions options = flags.connection.client;
+  options.max_attempts = 1;
+  auto target = MakeTarget(flags.protocol, options);
+  if (!target.ok()) {
+    return UsageError(command, target.status().message());
+  }
+  load.concurrency = (*target)->most_in_flight();
+  load.on_progress = LoadProgressLine();
+  MaxRateOptions search;
+  if (!flags.rates.empty()) {
+    search.lowest = flags.rates.front();
+    search.highest = flags.rates.size() > 1 ? flags.rates.back() : 0;
+  }
+  const MeasuredServer server = Facts(flags);
+  search.on_trial = [&](const RateTrial& trial) {
+    EndLoadProgress();
+    (flags.json ? std::cerr : std::cout) << TrialLine(trial, flags.slo) << std::flush;
+  };
+  const auto found = FindMaxRate([&](const LoadOptions& trial) { return RunLoad(**target, trial); },
+                                 load, flags.slo, search);
+  EndLoadProgress();
+  if (!found.ok()) {
+    return absl::IsInvalidArgument(found.status())
+               ? UsageError(command, found.status().message())
+               : Failure(command, Explain(found.status(), flags.connection));
+  }
+  MaxRateReport message =
+      MaxRateMessage(*found, flags.slo, flags.slo_text, load, options.connections);
+  LoadTestSweep sweep, confirming;
+  for (MaxRateTrial& trial : *message.mutable_trials()) {
+    *trial.mutable_run()->mutable_server() = server;
+    trial.mutable_run()->set_protocol(flags.protocol_name);
+    *sweep.add_runs() = trial.run();
+    if (trial.confirms() && trial.rate() == found->rate) {
+      *confirming.add_runs() = trial.run();
+    }
+  }
+  const std::string text = MaxRateText(*found, flags.slo_text);
+  std::cout << (flags.json ? ToJson(message, /*pretty=*/true) : text) << std::flush;
+  if (!flags.report.empty()) {
+    std::sort(sweep.mutable_runs()->begin(), sweep.mutable_runs()->end(),
+              [](const auto& a, const auto& b) { return a.rate() < b.rate(); });
+    if (const auto status = WritePage(flags, sweep, absl::StrReplaceAll(text, {{"\n", " "}}));
+        !status.ok()) {
+      return Failure(command, status.message());
+    }
+  }
+  if (!found->confirmed) {
+    return kExitFailed;
+  }
+  return flags.conditions.empty() ? kExitOk : Judge(command, flags, confirming);
+}
+
+int LoadTest(const CLI::App& command, const LoadFlags& flags) {
   auto loads = Loads(command, flags);
   if (!loads.ok()) {
     return UsageError(command, loads.status().message());
@@ -247,6 +410,9 @@ int LoadTest(const CLI::App& command, LoadFlags& flags) {
     }
   }
   StopOnInterrupt();
+  if (flags.find_max_rate) {
+    return SearchMaxRate(command, flags, loads->front());
+  }
   LoadTestSweep sweep;
   absl::Status hopeless;
   if (absl::Status status = RunLoads(flags, *loads, sweep, hopeless); !status.ok()) {
@@ -262,92 +428,6 @@ int LoadTest(const CLI::App& command, LoadFlags& flags) {
   return Judge(command, flags, sweep);
 }
 
-// A flag of one load or several.
-CLI::Option* AddLoadPointsFlag(CLI::App& app, const char* name, const char* text, double minimum,
-                               double maximum, bool whole, std::vector<double>& points) {
-  return app
-      .add_option(
-          name,
-          [=, &points](const CLI::results_t& values) {
-            auto parsed = ParseLoadPoints(values[0], minimum, maximum);
-            if (!parsed.ok()) {
-              throw CLI::ValidationError(name, std::string(parsed.status().message()));
-            }
-            for (const double point : *parsed) {
-              if (whole && point != std::floor(point)) {
-                throw CLI::ValidationError(name, absl::StrCat(point, " is not a whole number"));
-              }
-            }
-            points = *std::move(parsed);
-            return true;
-          },
-          text)
-      ->group(kLoadGroup);
-}
-
-void AddOutputFlags(CLI::App& app, LoadFlags& flags) {
-  constexpr char kOutput[] = "Output";
-  CLI::Option* json =
-      app.add_flag("--json", flags.json, "Print the report as JSON.")->group(kOutput);
-  app.add_flag("--csv", flags.csv, "Print a line of CSV a load.")->excludes(json)->group(kOutput);
-  app.add_option("--report", flags.report, "Write tables and charts as one HTML page.")
-      ->type_name("FILE")
-      ->group(kOutput);
-  app.add_option("--histogram", flags.histogram,
-                 "Write the distribution of latency as HdrHistogram's percentile text.")
-      ->type_name("FILE")
-      ->group(kOutput);
-  app.add_option("--compare", flags.compare,
-                 "Print the change since a load test whose --json output is in this file.")
-      ->type_name("FILE")
-      ->group(kOutput);
-  app.add_option(
-         "--fail-if",
-         [&flags](const CLI::results_t& values) {
-           auto parsed = ParseConditions(values[0]);
-           if (!parsed.ok()) {
-             throw CLI::ValidationError("--fail-if", std::string(parsed.status().message()));
-           }
-           flags.conditions = *std::move(parsed);
-           return true;
-         },
-         "Exit with 1 if one of these holds or a run is invalid, and only then; such as "
-         "p99>50ms,errors>1%,rate<100. Without it: if anything failed.")
-      ->type_name("CONDITIONS")
-      ->group(kOutput);
-}
-
-// The open loop's flags, and what it calls a good answer.
-void AddScheduleFlags(CLI::App& app, LoadFlags& flags) {
-  AddLoadPointsFlag(
-      app, "--rate",
-      "Calls a second that are sent whatever the answers do; latency counts from when a "
-      "call was due. Without it: a closed loop. Several, such as 100,200 or 100..2000 "
-      "(doubling), one after the other. [0.001 to 1000000]",
-      0.001, kMaxRate, /*whole=*/false, flags.rates)
-      ->type_name("CALLS/S");
-  app.add_option("--arrivals", flags.load.arrivals,
-                 "With --rate: how calls arrive. [poisson or even; default poisson]")
-      ->transform(
-          CLI::CheckedTransformer(std::map<std::string, Arrivals>{{"poisson", Arrivals::kPoisson},
-                                                                  {"even", Arrivals::kEven}})
-              .description(""))
-      ->type_name("NAME")
-      ->default_str("poisson")
-      ->needs("--rate")
-      ->group(kLoadGroup);
-  app.add_option("--arrival-seed", flags.load.seed,
-                 "Where the chance of arrivals starts from. [default 1]")
-      ->type_name("N")
-      ->default_str("1")
-      ->needs("--rate")
-      ->group(kLoadGroup);
-  AddDurationFlag(app,
-                  {"--good-within", kLoadGroup,
-                   "Answers that take longer are left out of the goodput; 0 counts all."},
-                  absl::ZeroDuration(), kMaxLoadDuration, flags.good_within);
-}
-
 }  // namespace
 
 Command AddLoadTestCommand(CLI::App& parent) {
@@ -355,52 +435,16 @@ Command AddLoadTestCommand(CLI::App& parent) {
       "load-test", "Keep calls in flight, or send them at a rate, and print rate and latency.");
   auto flags = std::make_shared<LoadFlags>();
   flags->connection.client.connections = 4;
-  AddSourceFlags(*app, flags->sources);
-  app->add_option("--model", *flags->load.request.mutable_model(), "The model to decode with.")
-      ->type_name("NAME")
-      ->group("Input");
-  app->add_option("--version", *flags->load.request.mutable_version(),
-                  "Its version, or a label of it [default: the newest that is served]")
-      ->type_name("VERSION")
-      ->group("Input");
-  AddConnectionFlags(*app, flags->connection);
-  AddIntFlag(*app, {"--connections", kConnectionGroup, "Connections that calls are spread over."},
-             1, 64, flags->connection.client.connections);
-  AddLoadPointsFlag(
-      *app, "--concurrency",
-      "Calls in flight; an answer starts the next. With --rate: the most of them. Several, "
-      "such as 1,2,4 or 1..128 (doubling), one after the other. [1 to 4096; default 16]",
-      1, kMaxConcurrency, /*whole=*/true, flags->concurrencies)
-      ->type_name("N");
-  AddScheduleFlags(*app, *flags);
-  app->add_option(
-         "--mix", flags->mix,
-         "Calls from this file, a JSON object a line: source, options, priority, timeout, times, "
-         "and hypotheses, the first of which the answer is checked against.")
-      ->type_name("FILE")
-      ->group("Input");
-  app->add_flag("--stream", flags->load.stream,
-                "Calls are streams; also times the first token that can't change.")
-      ->excludes("--rate")
-      ->group(kLoadGroup);
-  AddIntFlag(*app, {"--batch", kLoadGroup, "Sources a call."}, 1, 4096, flags->load.batch);
-  AddDurationFlag(*app, {"--duration", kLoadGroup, "How long calls are started and counted."},
-                  absl::Milliseconds(1), kMaxLoadDuration, flags->load.duration);
-  AddDurationFlag(*app, {"--warmup", kLoadGroup, "Calls are made but not counted for this long."},
-                  absl::ZeroDuration(), absl::Hours(1), flags->load.warmup);
-  AddIntFlag(*app,
-             {"--requests", kLoadGroup,
-              "Count this many calls, then end; 0 is no limit. Without --duration, however long it "
-              "takes."},
-             0, kMaxCalls, flags->max_calls);
-  AddMessageFlags(*app, "Other options", *flags->load.request.mutable_options());
-  AddOutputFlags(*app, *flags);
+  AddLoadFlags(*app, *flags);
   app->footer(
       "Example:\n"
       "  beamwright load-test --file words.txt --concurrency 64 --duration 30s\n"
       "  beamwright load-test --file words.txt --rate 500 --good-within 100ms\n"
       "  beamwright load-test --file words.txt --concurrency 1..64 --report load.html\n"
       "  beamwright load-test --file words.txt --rate 500 --fail-if 'p99>50ms,errors>1%'\n"
+      "  beamwright load-test --file words.txt --find-max-rate --slo 'p99<50ms,errors<0.1%'\n"
+      "  beamwright load-test --protocol infer-grpc --server triton:8001 --model m --mix "
+      "calls.jsonl\n"
       "Without --rate latency is that of a closed loop; users who arrive at their own pace may "
       "wait "
       "longer.\n"

@@ -13,6 +13,7 @@
 #include "client/cli/command.h"
 #include "client/cli/connection.h"
 #include "client/cli/features.h"
+#include "client/cli/model_flags.h"
 #include "client/cli/terminal.h"
 #include "google/protobuf/text_format.h"
 
@@ -142,10 +143,7 @@ Command AddModelsCommand(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand("models", "List the models served, or describe one.");
   auto flags = std::make_shared<ModelsFlags>();
   app->add_option("NAME", flags->model, "Describe this model.")->group("Input");
-  app->add_option("--version", flags->version,
-                  "Its version, or a label of it [default: the newest that is served]")
-      ->type_name("VERSION")
-      ->group("Input");
+  AddVersionFlag(*app, flags->version);
   AddConnectionFlags(*app, flags->connection);
   app->add_flag("--json", flags->json, "Print JSON.")->group("Output");
   return {app, [app, flags] { return Models(*app, *flags); }};

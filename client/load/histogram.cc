@@ -109,6 +109,32 @@ std::vector<PercentilePoint> Histogram::Curve() const {
   return points;
 }
 
+std::vector<int64_t> Histogram::Counts() const {
+  std::vector<int64_t> counts(counts_.begin(), counts_.end());
+  while (!counts.empty() && counts.back() == 0) {
+    counts.pop_back();
+  }
+  return counts;
+}
+
+bool Histogram::Add(const std::vector<int64_t>& counts, absl::Duration max) {
+  const auto negative = [](int64_t count) { return count < 0; };
+  if (counts.size() > counts_.size() || std::any_of(counts.begin(), counts.end(), negative)) {
+    return false;
+  }
+  for (size_t bucket = 0; bucket < counts.size(); ++bucket) {
+    if (counts[bucket] > 0) {
+      counts_[bucket] += counts[bucket];
+      // What lies within a bucket is not known: its middle stands for it.
+      const int64_t lower = bucket == 0 ? 0 : UpperEnd(bucket - 1) + 1;
+      sum_us_ += counts[bucket] * ((lower + UpperEnd(bucket)) / 2);
+      const absl::Duration end = std::min(max, absl::Microseconds(UpperEnd(bucket)));
+      max_us_ = std::max(max_us_.load(), absl::ToInt64Microseconds(end));
+    }
+  }
+  return true;
+}
+
 void Histogram::Reset() {
   for (auto& bucket : counts_) {
     bucket.store(0, std::memory_order_relaxed);

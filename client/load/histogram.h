@@ -44,6 +44,14 @@ class Histogram {
   // left, as HdrHistogram's percentile text has them. Empty if nothing was recorded.
   std::vector<PercentilePoint> Curve() const;
 
+  // Counts by bucket, up to the last that is not empty. The buckets are those of an HdrHistogram of
+  // three digits from 1 us to an hour.
+  std::vector<int64_t> Counts() const;
+  // Adds what another histogram counted, whose greatest duration was `max` (as far as it is known:
+  // it stands for what lies within the last bucket). Not while others record. False, and nothing is
+  // added: more buckets than there are, or a count below zero.
+  bool Add(const std::vector<int64_t>& counts, absl::Duration max = absl::InfiniteDuration());
+
   // Forgets everything. Not while others record.
   void Reset();
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -30,28 +30,40 @@ constexpr double kOneThreadRate = 5000;
 // How long an answer may lie there meanwhile.
 constexpr std::chrono::microseconds kLookForAnswers(100);
 
-absl::Status Validate(const LoadOptions& options) {
-  if (!options.mix.empty() && (options.stream || options.batch != 1 || !options.sources.empty())) {
-    return Invalid("a mix has its own sources, one a call, and no streams");
+absl::Status ValidateMix(const LoadOptions& options) {
+  if (!options.mix.empty() && (options.batch != 1 || !options.sources.empty())) {
+    return Invalid("a mix has its own sources, one a call");
   }
   if (options.sources.empty() && options.mix.empty()) {
     return Invalid("there are no sources to send");
   }
+  if (options.replay && (options.mix.empty() || options.rate > 0)) {
+    return Invalid("a replay takes its calls and their times from a mix, and no rate");
+  }
+  if (options.replay && !(options.speed > 0 && options.speed <= kMaxRate)) {
+    return Invalid("speed is ", options.speed, "; above 0 is allowed");
+  }
+  if (!(options.cancel_share >= 0 && options.cancel_share <= 1)) {
+    return Invalid("cancel_share is ", options.cancel_share, "; 0 to 1 are allowed");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Validate(const LoadOptions& options, const LoadTarget& target) {
+  BW_RETURN_IF_ERROR(ValidateMix(options));
   if (options.batch < 1) {
     return Invalid("batch is ", options.batch, "; at least 1 is allowed");
   }
-  if (options.concurrency < 1 || options.concurrency > kMaxConcurrency) {
-    return Invalid("concurrency is ", options.concurrency, "; 1 to ", kMaxConcurrency,
+  if (options.concurrency < 1 || options.concurrency > target.most_in_flight()) {
+    return Invalid("concurrency is ", options.concurrency, "; 1 to ", target.most_in_flight(),
                    " are allowed");
   }
   // The negation: NaN is refused too.
   if (!(options.rate >= 0 && options.rate <= kMaxRate)) {
     return Invalid("rate is ", options.rate, "; 0 to ", kMaxRate, " calls a second are allowed");
   }
-  if (options.stream &&
-      (options.rate > 0 || options.batch > 1 || options.concurrency > kMaxStreams)) {
-    return Invalid("streams have one source each, no rate, and a concurrency of at most ",
-                   kMaxStreams);
+  if (options.stream && options.batch > 1) {
+    return Invalid("streams have one source each");
   }
   if (options.good_within < absl::ZeroDuration()) {
     return Invalid("good_within is ", absl::FormatDuration(options.good_within),
@@ -80,17 +92,23 @@ std::string HypothesisWords(const v1::Hypothesis& hypothesis) {
 
 class Run {
  public:
-  Run(Client& client, const LoadOptions& options)
-      : client_(client),
+  Run(LoadTarget& target, const LoadOptions& options)
+      : target_(target),
         options_(options),
         begin_(Clock::now()),
         warm_(begin_ + absl::ToChronoNanoseconds(options.warmup)),
         end_(warm_ + absl::ToChronoNanoseconds(options.duration)),
-        tally_(warm_, options.good_within, LoadIntervalOf(options.duration)) {
-    if (options.rate >= kOneThreadRate) {
-      answers_.emplace(client);
+        tally_(warm_, options),
+        chance_(options.seed) {
+    loops_ = options.rate >= kOneThreadRate && target.SetLoop(true);
+  }
+  ~Run() {
+    if (loops_) {
+      target_.SetLoop(false);
     }
   }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
 
   LoadReport Execute() {
     const double cpu_before = ProcessCpuSeconds();
@@ -122,9 +140,11 @@ class Run {
     }
   }
 
+  bool open() const { return options_.rate > 0 || options_.replay; }
+
   void Send() {
-    if (options_.stream) {
-      RunStreams();
+    if (options_.replay) {
+      Replay();
     } else if (options_.rate > 0) {
       SendOnSchedule();
     } else {
@@ -151,8 +171,18 @@ class Run {
     } while (Start(due));
   }
 
+  void Replay() {
+    for (const MixedCall& call : options_.mix) {
+      const Clock::time_point due = begin_ + absl::ToChronoNanoseconds(call.at / options_.speed);
+      SleepUntil(std::min(due, end_));
+      if (!Start(due)) {
+        return;
+      }
+    }
+  }
+
   void SleepUntil(Clock::time_point time) {
-    const std::chrono::microseconds look = answers_ ? kLookForAnswers : kLook;
+    const std::chrono::microseconds look = loops_ ? kLookForAnswers : kLook;
     do {
       TakeAnswers();
       std::this_thread::sleep_until(std::min(time, Clock::now() + look));
@@ -161,114 +191,90 @@ class Run {
 
   // Those that are there, if that is this thread's to do.
   void TakeAnswers() {
-    while (answers_ && answers_->RunOne(absl::InfinitePast())) {
+    while (loops_ && target_.RunOne(absl::InfinitePast())) {
     }
   }
 
   // Closed loop. Called on this thread and by callbacks.
   void StartNext() { Start(Clock::now()); }
 
-  // As many streams as are wanted at the same time, one after another on each thread.
-  void RunStreams() {
-    std::vector<std::thread> threads;
-    for (int i = 0; i < options_.concurrency; ++i) {
-      threads.emplace_back([this] {
-        while (RunStream()) {
-        }
-      });
-    }
-    for (std::thread& thread : threads) {
-      thread.join();
-    }
-  }
-
-  // False: the run is over.
-  bool RunStream() {
-    const Clock::time_point due = Clock::now();
-    const bool counted = due >= warm_;
-    v1::StreamDecodeRequest request;
-    request.set_model(options_.request.model());
-    request.set_version(options_.request.version());
-    *request.mutable_options() = options_.request.options();
-    {
-      absl::MutexLock lock(&mutex_);
-      if (Over(due)) {
-        return false;
-      }
-      num_started_ += counted ? 1 : 0;
-      *request.mutable_source() = options_.sources[next_source_];
-      next_source_ = (next_source_ + 1) % options_.sources.size();
-    }
-    if (counted) {
-      tally_.Sent(due, due);
-    }
-    bool has_token = false;
-    v1::DecodeResponse answer;
-    const absl::Status status = client_.StreamDecode(
-        request, absl::Now() + options_.timeout, [&](const v1::StreamDecodeResponse& message) {
-          if (!has_token && message.stable_size() > 0) {
-            has_token = true;
-            if (counted) {
-              tally_.FirstToken(due, Clock::now());
-            }
-          }
-          if (message.has_decoded()) {
-            *answer.add_results()->mutable_decoded() = message.decoded();
-          }
-          return !Stopped();
-        });
-    Count(due, counted,
-          status.ok() ? absl::StatusOr<v1::DecodeResponse>(std::move(answer)) : status);
-    return true;
-  }
-
   // Starts the call that is due at this time, or skips it. False: the run is over.
   bool Start(Clock::time_point due) {
     const bool counted = due >= warm_;
-    v1::DecodeRequest request = options_.request;
+    LoadCall call;
+    call.request = options_.request;
+    call.request.clear_sources();
     const MixedCall* mixed = nullptr;
     {
       absl::MutexLock lock(&mutex_);
       if (Over(due)) {
         return false;
       }
-      if (options_.rate > 0 && num_in_flight_ >= options_.concurrency) {
+      if (open() && num_in_flight_ >= options_.concurrency) {
         if (counted) {
           tally_.Skipped();
+        }
+        if (options_.replay) {
+          ++next_source_;
         }
         return true;
       }
       num_started_ += counted ? 1 : 0;
       ++num_in_flight_;
-      request.clear_sources();
-      if (!options_.mix.empty()) {
-        mixed = &options_.mix[next_source_];
-        next_source_ = (next_source_ + 1) % options_.mix.size();
-      }
-      for (int i = 0; mixed == nullptr && i < options_.batch; ++i) {
-        *request.add_sources() = options_.sources[next_source_];
-        next_source_ = (next_source_ + 1) % options_.sources.size();
-      }
+      mixed = Choose(call);
     }
     if (counted) {
-      tally_.Sent(due, options_.rate > 0 ? Clock::now() : due);
+      tally_.Sent(due, open() ? Clock::now() : due);
     }
-    absl::Duration timeout = options_.timeout;
-    if (mixed != nullptr) {
-      *request.add_sources() = mixed->source;
-      request.mutable_options()->MergeFrom(mixed->options);
-      timeout = mixed->timeout > absl::ZeroDuration() ? mixed->timeout : timeout;
+    Fill(mixed, call);
+    if (call.stream && counted) {
+      call.on_first = [this, due] { tally_.FirstToken(due, Clock::now()); };
     }
-    client_.DecodeAsync(
-        std::move(request), absl::Now() + timeout,
-        [this, due, counted, mixed](const absl::StatusOr<v1::DecodeResponse>& response) {
-          if (counted && mixed != nullptr) {
-            Check(*mixed, response);
-          }
-          Finish(due, counted, response);
-        },
-        mixed == nullptr ? 0 : mixed->priority);
+    const bool cancels = call.settings.cancel_after != absl::InfiniteDuration();
+    target_.Send(std::move(call), [this, due, counted, mixed,
+                                   cancels](const absl::StatusOr<v1::DecodeResponse>& response) {
+      if (counted && mixed != nullptr) {
+        Check(*mixed, response);
+      }
+      Finish(due, counted, cancels, response);
+    });
     return true;
+  }
+
+  // The sources of the next call, and by chance its end; null unless there is a mix.
+  const MixedCall* Choose(LoadCall& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (options_.cancel_share > 0 &&
+        static_cast<double>(chance_() >> 11) * 0x1p-53 < options_.cancel_share) {
+      call.settings.cancel_after = options_.cancel_after;
+    }
+    if (!options_.mix.empty()) {
+      const MixedCall* const mixed = &options_.mix[next_source_];
+      next_source_ = (next_source_ + 1) % options_.mix.size();
+      return mixed;
+    }
+    for (int i = 0; i < options_.batch; ++i) {
+      *call.request.add_sources() = options_.sources[next_source_];
+      next_source_ = (next_source_ + 1) % options_.sources.size();
+    }
+    return nullptr;
+  }
+
+  void Fill(const MixedCall* mixed, LoadCall& call) const {
+    call.timeout = options_.timeout;
+    call.stream = options_.stream;
+    call.on_first = [] {};
+    if (mixed == nullptr) {
+      return;
+    }
+    const absl::Duration by_chance = call.settings.cancel_after;
+    call.settings = mixed->settings;
+    call.settings.cancel_after = std::min(call.settings.cancel_after, by_chance);
+    call.infer = mixed->infer.get();
+    *call.request.add_sources() = mixed->source;
+    call.request.mutable_options()->MergeFrom(mixed->options);
+    if (mixed->timeout > absl::ZeroDuration()) {
+      call.timeout = mixed->timeout;
+    }
   }
 
   void Check(const MixedCall& call, const absl::StatusOr<v1::DecodeResponse>& response) {
@@ -290,21 +296,21 @@ class Run {
                                         HypothesisWords(best), "\""));
   }
 
-  void Count(Clock::time_point due, bool counted,
-             const absl::StatusOr<v1::DecodeResponse>& response) {
-    const Clock::time_point now = Clock::now();
-    const bool cancelled_by_us =
-        Stopped() && response.status().code() == absl::StatusCode::kCancelled;
-    if (counted && !cancelled_by_us) {
-      tally_.Ended(due, now, response);
-    }
-    NoteFailuresInARow(response.status());
-  }
-
-  void Finish(Clock::time_point due, bool counted,
+  void Finish(Clock::time_point due, bool counted, bool cancels,
               const absl::StatusOr<v1::DecodeResponse>& response) {
-    Count(due, counted, response);
-    if (options_.rate == 0) {
+    const Clock::time_point now = Clock::now();
+    const bool cancelled = response.status().code() == absl::StatusCode::kCancelled;
+    if (cancelled && cancels && !Stopped()) {
+      if (counted) {
+        tally_.Cancelled(now);
+      }
+    } else {
+      if (counted && !(cancelled && Stopped())) {
+        tally_.Ended(due, now, response);
+      }
+      NoteFailuresInARow(response.status());
+    }
+    if (!open()) {
       StartNext();
     }
     // Last: afterwards the run may be over and gone.
@@ -325,19 +331,19 @@ class Run {
   void WaitForEnd() {
     const auto idle = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return num_in_flight_ == 0; };
     while (true) {
-      if (answers_) {
-        answers_->RunOne(absl::Now() + absl::FromChrono(kLook));
+      if (loops_) {
+        target_.RunOne(absl::Now() + absl::FromChrono(kLook));
       }
       {
         absl::MutexLock lock(&mutex_);
-        const auto wait = answers_ ? absl::ZeroDuration() : absl::FromChrono(kLook);
+        const auto wait = loops_ ? absl::ZeroDuration() : absl::FromChrono(kLook);
         if (mutex_.AwaitWithTimeout(absl::Condition(&idle), wait)) {
           return;
         }
       }
       // Each time: a call that was being started may have missed the last one.
       if (Stopped()) {
-        client_.CancelOutstanding();
+        target_.CancelOutstanding();
       }
     }
   }
@@ -346,7 +352,7 @@ class Run {
   static constexpr std::chrono::milliseconds kLook{50};
   static constexpr absl::Duration kTell = absl::Milliseconds(500);
 
-  Client& client_;
+  LoadTarget& target_;
   const LoadOptions& options_;
   const Clock::time_point begin_;
   const Clock::time_point warm_;
@@ -358,7 +364,8 @@ class Run {
   int num_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   int failures_in_a_row_ ABSL_GUARDED_BY(mutex_) = 0;
   bool gave_up_ ABSL_GUARDED_BY(mutex_) = false;
-  std::optional<CallbackLoop> answers_;  // at high rates
+  std::mt19937_64 chance_ ABSL_GUARDED_BY(mutex_);
+  bool loops_ = false;  // at high rates: answers are taken on the thread that sends
 };
 
 }  // namespace
@@ -381,9 +388,13 @@ absl::Duration LoadIntervalOf(absl::Duration duration) {
   return std::max(absl::Seconds(1), absl::Ceil(duration / 600, absl::Seconds(1)));
 }
 
+absl::StatusOr<LoadReport> RunLoad(LoadTarget& target, const LoadOptions& options) {
+  BW_RETURN_IF_ERROR(Validate(options, target));
+  return Run(target, options).Execute();
+}
+
 absl::StatusOr<LoadReport> RunLoad(Client& client, const LoadOptions& options) {
-  BW_RETURN_IF_ERROR(Validate(options));
-  return Run(client, options).Execute();
+  return RunLoad(*MakeNativeTarget(client), options);
 }
 
 }  // namespace beamwright::client

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@
 #include "client/client.h"
 #include "client/load/arrivals.h"
 #include "client/load/histogram.h"
+#include "client/load/target.h"
 
 namespace beamwright::client {
 
@@ -28,8 +31,12 @@ struct LoadReport;
 struct MixedCall {
   v1::Source source;
   v1::DecodeOptions options;  // over those of all calls
-  int priority = 0;           // 1 to 3; 0: the server's default
-  absl::Duration timeout;     // zero: that of all calls
+  // In the place of both, for targets of the Open Inference Protocol.
+  std::shared_ptr<const inference::ModelInferRequest> infer;
+  CallSettings settings;
+  absl::Duration timeout;  // zero: that of all calls
+  // When the call is due, since the beginning of the load (LoadOptions::replay).
+  absl::Duration at;
   // What the best hypothesis must be: its tokens, or where there are none its text; or nothing.
   v1::Hypothesis expected;
 };
@@ -39,8 +46,12 @@ struct LoadOptions {
   v1::DecodeRequest request;
   // Sent in this order, from the first again after the last. At least one.
   std::vector<v1::Source> sources;
-  // In the place of sources, in this order: calls of one source each. Not for streams.
+  // In the place of sources, in this order: calls of one source each.
   std::vector<MixedCall> mix;
+  // Each call of the mix once, when it is due (MixedCall::at, ascending), `speed` times as fast as
+  // that says. An open loop without a rate.
+  bool replay = false;
+  double speed = 1;
   // Sources a call, at least 1.
   int batch = 1;
   // Closed loop: calls in flight, 1 to kMaxConcurrency. Open loop: the most of them; a call that is
@@ -51,18 +62,24 @@ struct LoadOptions {
   // Open loop: how the calls arrive, and where their chance starts from.
   Arrivals arrivals = Arrivals::kPoisson;
   uint64_t seed = 1;
+  // The share of all calls, 0 to 1 and by chance from `seed`, that is given up `cancel_after` its
+  // start, as by users who have gone. Calls of a mix that say for themselves are left as they are.
+  double cancel_share = 0;
+  absl::Duration cancel_after = absl::InfiniteDuration();
   // A call is good if all its sources were decoded and it took no longer than this.
   absl::Duration good_within = absl::InfiniteDuration();
   // Calls due before this has passed are made but not counted.
   absl::Duration warmup = absl::Seconds(1);
+  // Time limits of answers, and of first tokens, against which LoadInterval counts.
+  std::vector<absl::Duration> limits, first_limits;
   // Calls are due for this long after the warm-up, at most kMaxLoadDuration.
   absl::Duration duration = absl::Seconds(10);
   // At most this many counted calls; 0: as many as the time allows.
   int64_t max_calls = 0;
   // For each call.
   absl::Duration timeout = absl::Seconds(30);
-  // Calls are streams (StreamDecode), each on a thread of its own: what is measured besides is when
-  // the first stable token came. Closed loop, batch 1 and concurrency up to kMaxStreams only.
+  // Calls are streams (StreamDecode) of one source each: what is measured besides is when the first
+  // stable token came.
   bool stream = false;
   // Set to true by anybody, for example a signal handler, it ends the run: calls in flight are
   // cancelled and not counted. May be null; must outlive the run otherwise.
@@ -73,7 +90,7 @@ struct LoadOptions {
 };
 
 inline constexpr int kMaxConcurrency = 4096;
-inline constexpr int kMaxStreams = 256;
+inline constexpr int kMaxHttpConcurrency = 256;  // a thread each
 inline constexpr double kMaxRate = 1e6;
 inline constexpr absl::Duration kMaxLoadDuration = absl::Hours(24);
 
@@ -83,6 +100,8 @@ struct Percentiles {
   absl::Duration p999, p9999, mean, deviation;
 };
 
+Percentiles PercentilesOf(const Histogram& histogram);
+
 // A part of a run.
 struct LoadInterval {
   absl::Duration begin;  // since the end of the warm-up
@@ -90,6 +109,9 @@ struct LoadInterval {
   int64_t num_calls = 0;   // answered in it
   int64_t num_failed = 0;  // calls
   absl::Duration p50, p99;
+  // Calls ended in it without an answer within LoadOptions::limits, one number for each; the same
+  // of first_limits, for streams.
+  std::vector<int64_t> num_over, num_first_over;
 };
 
 struct LoadReport {
@@ -102,7 +124,11 @@ struct LoadReport {
   int64_t num_checked = 0;  // answered calls of a mix that say what to expect
   int64_t num_wrong = 0;    // of these, those whose best hypothesis was another
   std::string first_wrong;  // what was expected and what came
-  int64_t num_skipped = 0;  // due, but never sent (open loop)
+  // Who answered, as answers say: "g2p-en 1 (avx2-f32)"; several after a reload.
+  std::set<std::string> models;
+  int64_t num_skipped = 0;    // due, but never sent (open loop)
+  int64_t num_cancelled = 0;  // given up by us, as asked for; in no other number
+  std::string unsteady;       // why the warm-up ended before the figures were steady
   // Calls that failed, by code; that of a call none of whose sources has an answer is one of
   // theirs.
   std::map<absl::StatusCode, int64_t> failed_calls;
@@ -120,6 +146,8 @@ struct LoadReport {
   Percentiles refused;
   // Of `latency`.
   std::vector<PercentilePoint> latency_curve;
+  // All of `latency`, exactly (client/load/hdr_format.h).
+  std::string latency_hdr;
   // The run in parts of LoadIntervalOf(options.duration), those without an end of a call as well.
   std::vector<LoadInterval> timeline;
   // CPU time that this process took from the beginning of the warm-up on, and the wall time of
@@ -146,9 +174,17 @@ absl::Duration LoadIntervalOf(absl::Duration duration);
 std::string ClientBottleneck(const LoadReport& report, int num_cpus);
 
 // Runs the load and returns when every call that it started has ended: so within warmup + duration
-// + timeout. InvalidArgument names the option out of range. Connect the client with max_attempts =
+// + timeout. InvalidArgument names the option out of range. Connect the target with max_attempts =
 // 1: retries would hide failures.
+absl::StatusOr<LoadReport> RunLoad(LoadTarget& target, const LoadOptions& options);
 absl::StatusOr<LoadReport> RunLoad(Client& client, const LoadOptions& options);
+
+// Sends the load until it is steady: five seconds in a row whose rates and medians lie within a
+// tenth of each other, or within what chance does to so few calls; for a minute at most. Returns
+// what is still unsteady then; empty: nothing.
+absl::StatusOr<std::string> WarmUpUntilSteady(LoadTarget& target, const LoadOptions& options);
+// Whether the last five whole parts are that, and why not.
+std::string WhyUnsteady(const std::vector<LoadInterval>& parts);
 
 }  // namespace beamwright::client
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "client/errors.h"
+#include "client/load/hdr_format.h"
 
 namespace beamwright::client {
 namespace {
@@ -13,9 +15,19 @@ bool IsRefusal(absl::StatusCode code) {
 }
 
 // Runs end when their calls have, which may be long after the last was due.
+constexpr size_t kMostModels = 8;
 constexpr size_t kMaxTimeline = 10'000;
 
-Percentiles Of(const Histogram& histogram) {
+void CountOver(const std::vector<absl::Duration>& limits, absl::Duration took,
+               std::vector<int64_t>& counts) {
+  for (size_t i = 0; i < limits.size(); ++i) {
+    counts[i] += took > limits[i] ? 1 : 0;
+  }
+}
+
+}  // namespace
+
+Percentiles PercentilesOf(const Histogram& histogram) {
   return {histogram.Percentile(0.50),
           histogram.Percentile(0.90),
           histogram.Percentile(0.99),
@@ -26,10 +38,13 @@ Percentiles Of(const Histogram& histogram) {
           histogram.StandardDeviation()};
 }
 
-}  // namespace
-
-Tally::Tally(Clock::time_point begin, absl::Duration good_within, absl::Duration interval)
-    : begin_(begin), good_within_(good_within), interval_(interval), last_end_(begin) {}
+Tally::Tally(Clock::time_point begin, const LoadOptions& options)
+    : begin_(begin),
+      good_within_(options.good_within),
+      interval_(LoadIntervalOf(options.duration)),
+      limits_(options.limits),
+      first_limits_(options.first_limits),
+      last_end_(begin) {}
 
 void Tally::SetPercentiles(LoadInterval& part) const {
   part.p50 = interval_latency_.Percentile(0.50);
@@ -45,7 +60,11 @@ LoadInterval& Tally::IntervalAt(Clock::time_point now) {
       SetPercentiles(timeline.back());
     }
     interval_latency_.Reset();
-    timeline.push_back({static_cast<double>(timeline.size()) * interval_, interval_});
+    LoadInterval& added = timeline.emplace_back();
+    added.begin = static_cast<double>(timeline.size() - 1) * interval_;
+    added.length = interval_;
+    added.num_over.resize(limits_.size());
+    added.num_first_over.resize(first_limits_.size());
   }
   return timeline.back();  // threads may end calls in another order than their times
 }
@@ -66,11 +85,17 @@ void Tally::Ended(Clock::time_point intended, Clock::time_point now,
   last_end_ = std::max(last_end_, now);
   LoadInterval& part = IntervalAt(now);
   ++(response.ok() ? part.num_calls : part.num_failed);
+  CountOver(limits_, response.ok() ? latency : absl::InfiniteDuration(), part.num_over);
   if (response.ok()) {
     interval_latency_.Record(latency);
   }
   if (response.ok()) {
     ++report_.num_calls;
+    if (report_.models.size() < kMostModels && !response->model().empty()) {
+      report_.models.insert(absl::StrCat(
+          response->model(), response->version().empty() ? "" : " ", response->version(),
+          response->numerics().empty() ? "" : absl::StrCat(" (", response->numerics(), ")")));
+    }
     CountResults(*response, latency);
     return;
   }
@@ -86,8 +111,17 @@ void Tally::Ended(Clock::time_point intended, Clock::time_point now,
   }
 }
 
+void Tally::Cancelled(Clock::time_point now) {
+  absl::MutexLock lock(&mutex_);
+  last_end_ = std::max(last_end_, now);
+  ++report_.num_cancelled;
+}
+
 void Tally::FirstToken(Clock::time_point intended, Clock::time_point now) {
-  first_token_.Record(absl::FromChrono(now - intended));
+  const absl::Duration took = absl::FromChrono(now - intended);
+  first_token_.Record(took);
+  absl::MutexLock lock(&mutex_);
+  CountOver(first_limits_, took, IntervalAt(now).num_first_over);
 }
 
 void Tally::CountResults(const v1::DecodeResponse& response, absl::Duration latency) {
@@ -145,11 +179,12 @@ LoadReport Tally::Report() const {
     }
   }
   // Without the lock: percentiles take a millisecond, for which no call should wait.
-  report.latency = Of(answered_);
+  report.latency = PercentilesOf(answered_);
   report.latency_curve = answered_.Curve();
-  report.first_token = Of(first_token_);
-  report.refused = Of(refused_);
-  report.lag = Of(lag_);
+  report.latency_hdr = EncodeHdr(answered_.Counts());
+  report.first_token = PercentilesOf(first_token_);
+  report.refused = PercentilesOf(refused_);
+  report.lag = PercentilesOf(lag_);
   return report;
 }
 

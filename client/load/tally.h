@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -22,9 +23,9 @@ class Tally {
   // Not the wall clock, which may be set while we measure.
   using Clock = std::chrono::steady_clock;
 
-  // begin: when counting begins, the end of the warm-up. good_within: as in LoadOptions.
-  // interval: length of the timeline's parts, above zero.
-  Tally(Clock::time_point begin, absl::Duration good_within, absl::Duration interval);
+  // begin: when counting begins, the end of the warm-up. Of the options, good_within, duration and
+  // the limits count.
+  Tally(Clock::time_point begin, const LoadOptions& options);
 
   // A call was due at `intended` and is sent at `sent`. In a closed loop the two are the same.
   void Sent(Clock::time_point intended, Clock::time_point sent);
@@ -34,6 +35,8 @@ class Tally {
   // waiting for a sender that is late, or for a server that is, counts.
   void Ended(Clock::time_point intended, Clock::time_point now,
              const absl::StatusOr<v1::DecodeResponse>& response);
+  // A call was given up by us, as asked for.
+  void Cancelled(Clock::time_point now);
   // The first stable token of a stream that began at `intended` came at `now`.
   void FirstToken(Clock::time_point intended, Clock::time_point now);
   // An answer was held against what was expected; `wrong` says how they differ, or is empty.
@@ -55,6 +58,7 @@ class Tally {
   const Clock::time_point begin_;
   const absl::Duration good_within_;
   const absl::Duration interval_;
+  const std::vector<absl::Duration> limits_, first_limits_;
   Histogram interval_latency_;  // of the last part of the timeline
   Histogram answered_, refused_, lag_, first_token_;
   mutable absl::Mutex mutex_;

@@ -3,7 +3,7 @@ _beamwright() {
   local word=${COMP_WORDS[COMP_CWORD]} program=${COMP_WORDS[0]} command='' before i help
   before=${COMP_WORDS[COMP_CWORD - 1]}
   for ((i = 1; i < COMP_CWORD; i++)); do
-    [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }
+    [[ ${COMP_WORDS[i]} == -* || ${COMP_WORDS[i]} == help ]] || { command=${COMP_WORDS[i]}; break; }
   done
   [[ $program != *beamwright-server ]] || command=
   if [[ $word == -* ]]; then

@@ -397,7 +397,9 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
       {{}, "a command is missing; there are decode, explain, score, align, models"},
       {{"decod"},
        "there is no command decod (did you mean decode?); there are decode, explain, score, align, "
-       "models, health, load-test and capacity"},
+       "models, health, load-test, load-merge and capacity"},
+      {{"help", "decod"}, "there is no command decod (did you mean decode?)"},
+      {{"-x"}, "there is no flag -x; there are decode"},
       {{"decode", "--beam-size", "0", "x"}, "--beam-size: \"0\" is out of range: 1 to 256"},
       {{"decode", "--beam-size", "four", "x"}, "\"four\" is not a whole number: 1 to 256"},
       {{"decode", "--length-penalty-alpha", "-10.5", "x"}, "-10 to 10"},
@@ -462,6 +464,24 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
       {{"load-test", "--compare", "/no/such/file", "a"}, "--compare: cannot read /no/such/file"},
       {{"load-test", "--compare", "/etc/passwd", "a"}, "is not what 'beamwright load-test --json'"},
       {{"load-test", "--json", "--csv", "a"}, "--json"},
+      {{"load-test", "--slo", "p99<5ms", "a"}, "--find-max-rate"},
+      {{"load-test", "--find-max-rate", "a"}, "--find-max-rate needs --slo"},
+      {{"load-test", "--find-max-rate", "--slo", "p99>5ms", "a"}, "\"p99>5ms\" is not a promise"},
+      {{"load-test", "--find-max-rate", "--slo", "mean<5ms", "a"}, "\"mean<5ms\" is not a promise"},
+      {{"load-test", "--find-max-rate", "--slo", "errors<0", "a"}, "\"errors<0\" is not a promise"},
+      {{"load-test", "--find-max-rate", "--slo", "p99<\x1b[2J", "a"}, "\\x1b[2J"},
+      {{"load-test", "--cancel", "5:20ms", "a"}, "--cancel: \"5:20ms\" is not a share"},
+      {{"load-test", "--cancel", "101%:20ms", "a"}, "is not a share up to 100%"},
+      {{"load-test", "--cancel", "5%:0s", "a"}, "with a time of 1ms or more"},
+      {{"load-test", "--warmup", "soon", "a"}, "--warmup: \"soon\" is neither a duration"},
+      {{"load-test", "--warmup", "nan", "a"}, "\"nan\" is neither"},
+      {{"load-test", "--speed", "2", "a"}, "--speed: no line of --mix says"},
+      {{"load-test", "--protocol", "soap", "a"}, "native, rest, infer-grpc or infer-http"},
+      {{"load-test", "--protocol", "rest", "--stream", "a"}, "--stream: streams are for"},
+      {{"load-test", "--protocol", "rest", "--server", "h:x", "a"}, "\"h:x\" has no port"},
+      {{"load-test", "--protocol", "rest", "--concurrency", "300", "a"}, "1 to 256"},
+      {{"load-merge"}, "FILE is required"},
+      {{"load-merge", "/no/such/file"}, "cannot read /no/such/file"},
       {{"health", "a", "b"}, "b"},
   };
   for (const auto& [arguments, message] : cases) {
@@ -471,6 +491,38 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
     EXPECT_THAT(result.err,
                 AllOf(StartsWith("beamwright"), HasSubstr(message), HasSubstr("--help")));
   }
+}
+
+// As a compiler does: whoever mends one fault wants to know of the others.
+TEST(CommandLineTest, AllFaultsAreToldAtOnce) {
+  const ProcessResult result =
+      Beamwright({"decode", "--beam-size", "0", "--beemsize=3", "--batch", "x", "--length-penalty",
+                  "pwo", "--timout", "3", "word"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("beamwright decode: --beam-size: \"0\" is out of range"),
+                    HasSubstr("beamwright decode: --batch: \"x\" is not a whole number"),
+                    HasSubstr("beamwright decode: --length-penalty: "), HasSubstr("--beemsize=3"),
+                    HasSubstr("did you mean --beam-size, --timeout?")));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 5) << result.err;
+  // A fault that is told once is not told again.
+  const ProcessResult two = Beamwright({"load-test", "--rate", "x", "--requests", "-1", "a"});
+  EXPECT_EQ(std::count(two.err.begin(), two.err.end(), '\n'), 3) << two.err;
+}
+
+TEST(CommandLineTest, HelpIsACommandToo) {
+  EXPECT_EQ(Beamwright({"help"}).out, Beamwright({"--help"}).out);
+  const ProcessResult help = Beamwright({"help", "load-test"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_EQ(help.out, Beamwright({"load-test", "--help"}).out);
+  EXPECT_THAT(help.out, HasSubstr("--find-max-rate"));
+}
+
+TEST(CommandLineTest, TheFlagThatIsTypedMostIsShort) {
+  FakeServer server;
+  EXPECT_EQ(Beamwright({"decode", "--server", server.address(), "-n", "3", "a"}).exit_code, 0);
+  EXPECT_EQ(server.requests().back().options().n_best(), 3);
+  EXPECT_THAT(Beamwright({"decode", "-n", "x", "a"}).err, HasSubstr("n-best: \"x\" is not"));
 }
 
 TEST(CommandLineTest, HelpIsGroupedAndFitsThePage) {

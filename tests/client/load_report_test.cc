@@ -223,6 +223,84 @@ TEST(LoadMixTest, CallsAreWhatTheirLinesSay) {
                                               ::testing::Pair("3 4 beam 2 best 2 priority -", 8)));
 }
 
+TEST(LoadMixTest, CallsAreGivenUpAndBelongToTenants) {
+  absl::Mutex mutex;
+  std::map<std::string, int> tenants;
+  FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                        v1::DecodeResponse& response) {
+    if (request.sources(0).text() == "gone") {
+      // Nobody waits for this answer; a server that does not look would never end.
+      while (!context.IsCancelled()) {
+        absl::SleepFor(absl::Milliseconds(1));
+      }
+      return grpc::Status(grpc::StatusCode::CANCELLED, "nobody waits");
+    }
+    const auto& metadata = context.client_metadata();
+    const auto tenant = metadata.find("beamwright-tenant");
+    const absl::MutexLock lock(&mutex);
+    ++tenants[tenant == metadata.end() ? "-"
+                                       : std::string(tenant->second.data(), tenant->second.size())];
+    return EchoAll(context, request, response);
+  });
+  const std::string mix = InTemp("tenants.jsonl");
+  std::ofstream(mix) << R"({"source": "a", "tenant": "one", "times": 2}
+{"source": "gone", "cancel_after": "5ms"}
+{"source": "c"})";
+  const ProcessResult result = LoadTest(server, {"--mix", mix, "--json", "--concurrency", "3"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("\"cancelled_calls\": 10,"), HasSubstr("\"answered_calls\": 30,"),
+                    HasSubstr("\"failed_calls\": {}")));
+  EXPECT_THAT(tenants, ::testing::UnorderedElementsAre(::testing::Pair("one", 20),
+                                                       ::testing::Pair("-", 10)));
+}
+
+TEST(LoadMixTest, AShareOfTheCallsIsGivenUpByChance) {
+  FakeServer server([](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                       v1::DecodeResponse& response) {
+    // Each call takes long enough to be given up.
+    for (int i = 0; i < 20 && !context.IsCancelled(); ++i) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    return EchoAll(context, request, response);
+  });
+  const ProcessResult result =
+      LoadTest(server, {"--cancel", "50%:1ms", "--concurrency", "20", "--json", "a"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  Check(R"py(
+import json, sys
+run = json.loads(sys.argv[1])
+assert run["answered_calls"] + run["cancelled_calls"] == 40, run
+assert 5 < run["cancelled_calls"] < 35, run)py",
+        {result.out});
+}
+
+TEST(LoadMixTest, ATraceIsReplayedAtItsTimes) {
+  FakeServer server;
+  const std::string trace = InTemp("trace.jsonl");
+  std::ofstream(trace) << R"({"source": "late", "at": "0.8s"}
+{"source": "first", "at": "0s"}
+{"source": "twice", "at": "200ms", "times": 2})";
+  const ProcessResult result = Beamwright(
+      {"load-test", "--server", server.address(), "--mix", trace, "--speed", "2", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  std::vector<std::string> order;
+  for (const v1::DecodeRequest& request : server.requests()) {
+    order.push_back(request.sources(0).text());
+  }
+  EXPECT_THAT(order, ::testing::ElementsAre("first", "twice", "twice", "late"));
+  Check(R"py(
+import json, sys
+run = json.loads(sys.argv[1])
+assert run["replay"] and run["answered_calls"] == 4 and run["rate"] == 0, run
+assert run["elapsed_seconds"] >= 0.4, run)py",
+        {result.out});
+  EXPECT_THAT(Beamwright({"load-test", "--mix", trace, "--rate", "3"}).err,
+              HasSubstr("a trace says itself when calls are due"));
+  std::ofstream(trace) << "{\"source\": \"a\", \"at\": \"1s\"}\n{\"source\": \"b\"}";
+  EXPECT_THAT(Beamwright({"load-test", "--mix", trace}).err, HasSubstr("either every line says"));
+}
+
 TEST(LoadMixTest, AWrongAnswerFailsTheRunWhateverElseIsAsked) {
   FakeServer server;
   const std::string mix = InTemp("wrong.jsonl");
@@ -236,8 +314,11 @@ TEST(LoadMixTest, AWrongAnswerFailsTheRunWhateverElseIsAsked) {
 
 TEST(LoadMixTest, SaysWhichLineIsWrong) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"{}", "line 1 of FILE: it must have either a source or ids"},
+      {"{}", "line 1 of FILE: it must have one of source, ids and infer"},
       {"{\"source\": \"a\"}\n{\"source\": \"a\", \"ids\": [1]}", "line 2 of FILE: it must have"},
+      {"{\"infer\": {\"inputs\": []}}", "line 1 of FILE: infer: inputs is empty"},
+      {"{\"source\": \"a\", \"cancel_after\": \"0s\"}", "cancel_after \"0s\" is not a duration"},
+      {"{\"source\": \"a\", \"at\": \"-1s\"}", "at \"-1s\" is not a duration from 0 to"},
       {"\n\nnot json\x1b[2J", "line 3 of FILE: Unexpected token."},
       {"{\"source\": \"a\", \"beam\": 3}", "line 1 of FILE: beam: Cannot find field."},
       {"{\"source\": \"a\xff\"}", "line 1 of FILE: not UTF-8"},
@@ -257,6 +338,50 @@ TEST(LoadMixTest, SaysWhichLineIsWrong) {
   EXPECT_THAT(Beamwright({"load-test", "--mix", "/no/such"}).err,
               HasSubstr("cannot read /no/such"));
   EXPECT_THAT(Beamwright({"load-test", "--mix", mix, "a"}).err, HasSubstr("has its own sources"));
+}
+
+std::string Saved(const std::string& name, const std::string& text) {
+  std::ofstream(InTemp(name)) << text;
+  return InTemp(name);
+}
+
+TEST(LoadMergeTest, AddsUpWhatRanSideBySide) {
+  FakeServer server;
+  const std::string one = Saved("one.json", LoadTest(server, {"--json", "a"}).out);
+  const std::string two =
+      Saved("two.json", LoadTest(server, {"--json", "--concurrency", "3", "a"}).out);
+  const std::string hlog = InTemp("both.hlog"), page = InTemp("both.html");
+  const ProcessResult merged =
+      Beamwright({"load-merge", one, two, "--json", "--histogram", hlog, "--report", page});
+  ASSERT_EQ(merged.exit_code, 0) << merged.err;
+  Check(R"py(
+import json, sys
+one, two, merged = (json.load(open(path)) for path in sys.argv[1:4])
+assert merged["answered_calls"] == 80 and merged["concurrency"] == 19 and merged["merged_runs"] == 2
+assert abs(merged["calls_per_second"] - one["calls_per_second"] - two["calls_per_second"]) < 1e-6
+ms = merged["latency_ms"]
+assert ms["max"] == max(one["latency_ms"]["max"], two["latency_ms"]["max"])
+assert min(r["latency_ms"]["p50"] for r in (one, two)) <= ms["p50"] <= max(r["latency_ms"]["p50"] for r in (one, two))
+assert merged["latency_curve"][-1]["count"] == 80
+log = open(sys.argv[4]).read().splitlines()
+assert log[0] == "#[Histogram log format version 1.3]" and log[-1].endswith("," + merged["latency_hdr"]), log
+assert "2 load tests together" in open(sys.argv[5]).read())py",
+        {one, two, Saved("merged.json", merged.out), hlog, page});
+  EXPECT_THAT(Beamwright({"load-merge", one, two}).out,
+              AllOf(HasSubstr("2 load tests together"), HasSubstr("80 calls answered")));
+}
+
+TEST(LoadMergeTest, SaysWhichFileItCannotAddUp) {
+  FakeServer server;
+  std::string json = LoadTest(server, {"--json", "a"}).out;
+  const std::string good = Saved("good.json", json);
+  const std::string bad = Saved(
+      "bad.json", absl::StrReplaceAll(json, {{"\"latency_hdr\": \"HIST", "\"latency_hdr\": \"H"}}));
+  EXPECT_THAT(Beamwright({"load-merge", good, bad}).err,
+              AllOf(HasSubstr("bad.json, latency_hdr: "), HasSubstr("not in HdrHistogram's")));
+  const std::string sweep =
+      Saved("sweep.json", LoadTest(server, {"--json", "--concurrency", "1,2", "a"}).out);
+  EXPECT_THAT(Beamwright({"load-merge", sweep}).err, HasSubstr("has 2 loads"));
 }
 
 TEST(LineChartTest, LeavesOutWhatCannotBeDrawn) {

@@ -144,8 +144,22 @@ TEST(LoadTest, StreamsAreTimedToTheirFirstStableToken) {
   EXPECT_EQ(server.requests()[17].options().beam_size(), 9);
   EXPECT_GT(report->first_token.p50, absl::ZeroDuration());
   EXPECT_LE(report->first_token.p50, report->latency.max);
-  options.rate = 5;
+  options.batch = 2;
   EXPECT_THAT(std::string(Load(server, options).status().message()), HasSubstr("streams have one"));
+}
+
+// Streams are calls as any other: due at their times, and given up.
+TEST(LoadTest, StreamsCanBeAnOpenLoop) {
+  FakeServer server;
+  LoadOptions options = Calls(40, {"a"});
+  options.stream = true;
+  options.rate = 400;
+  options.concurrency = kMaxConcurrency;
+  const auto report = Load(server, options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->num_calls, 40);
+  EXPECT_GT(report->lag.max, absl::ZeroDuration());
+  EXPECT_GT(report->first_token.max, absl::ZeroDuration());
 }
 
 LoadOptions OpenLoop(int64_t max_calls, double rate) {

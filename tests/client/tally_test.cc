@@ -38,7 +38,7 @@ v1::DecodeResponse Answer(std::initializer_list<int> tokens) {
 }
 
 TEST(TallyTest, LatencyCountsFromWhenACallWasDue) {
-  Tally tally(At(0), absl::InfiniteDuration(), absl::Seconds(1));
+  Tally tally(At(0), LoadOptions());
   // Due every 10 ms, but the sender was held up until 100 ms; each answer takes 5 ms.
   for (int i = 0; i < 10; ++i) {
     tally.Sent(At(10 * i), At(100));
@@ -52,7 +52,7 @@ TEST(TallyTest, LatencyCountsFromWhenACallWasDue) {
 }
 
 TEST(TallyTest, FirstTokensAreTimedApartFromAnswers) {
-  Tally tally(At(0), absl::InfiniteDuration(), absl::Seconds(1));
+  Tally tally(At(0), LoadOptions());
   tally.FirstToken(At(10), At(13));
   tally.Ended(At(10), At(50), Answer({4}));
   const LoadReport report = tally.Report();
@@ -61,7 +61,7 @@ TEST(TallyTest, FirstTokensAreTimedApartFromAnswers) {
 }
 
 TEST(TallyTest, RefusalsAreTimedApartFromAnswers) {
-  Tally tally(At(0), absl::InfiniteDuration(), absl::Seconds(1));
+  Tally tally(At(0), LoadOptions());
   tally.Ended(At(0), At(40), Answer({1}));
   tally.Ended(At(0), At(1), absl::ResourceExhaustedError("queue"));
   tally.Ended(At(0), At(2), absl::UnavailableError("drains"));
@@ -86,7 +86,7 @@ TEST(TallyTest, SourcesOfCallsThatFailedForThemAreCounted) {
   }
   google::rpc::Status call;
   call.add_details()->PackFrom(sources);
-  Tally tally(At(0), absl::InfiniteDuration(), absl::Seconds(1));
+  Tally tally(At(0), LoadOptions());
   tally.Ended(At(0), At(3),
               FromGrpcStatus(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "all 7",
                                           call.SerializeAsString())));
@@ -103,7 +103,7 @@ TEST(TallyTest, SourcesOfCallsThatFailedForThemAreCounted) {
 
 // Of a server that answers a call with nothing but errors.
 TEST(TallyTest, CallsAllOfWhoseSourcesWereRefusedAreRefusals) {
-  Tally tally(At(0), absl::InfiniteDuration(), absl::Seconds(1));
+  Tally tally(At(0), LoadOptions());
   tally.Ended(At(0), At(3), Answer({kRefused, kRefused}));
   tally.Ended(At(0), At(70), Answer({kRefused, 2}));
   tally.Ended(At(0), At(900), Answer({0}));
@@ -118,7 +118,7 @@ TEST(TallyTest, CallsAllOfWhoseSourcesWereRefusedAreRefusals) {
 }
 
 TEST(TallyTest, GoodCallsAreInTimeAndWhole) {
-  Tally tally(At(0), absl::Milliseconds(50), absl::Seconds(1));
+  Tally tally(At(0), {.good_within = absl::Milliseconds(50)});
   tally.Ended(At(100), At(150), Answer({3, 4}));  // just in time
   tally.Ended(At(100), At(151), Answer({5}));     // too late
   tally.Ended(At(100), At(110), Answer({6, 0}));  // a source failed
@@ -134,7 +134,7 @@ TEST(TallyTest, GoodCallsAreInTimeAndWhole) {
 }
 
 TEST(TallyTest, TheTimelineHasEveryPartOfTheRun) {
-  Tally tally(At(0), absl::InfiniteDuration(), absl::Seconds(1));
+  Tally tally(At(0), LoadOptions());
   tally.Ended(At(0), At(10), Answer({1}));
   tally.Ended(At(500), At(900), Answer({1}));
   tally.Ended(At(2900), At(3200), Answer({1}));

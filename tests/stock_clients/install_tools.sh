@@ -10,8 +10,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 # installed NAME VERSION: true if DIR has it; else remembers it for the next time, once it is there.
-installed() { [[ -e $dir/$1 && $(cat "$dir/.$1" 2>/dev/null) == "$2" ]]; }
-remember() { echo "$2" >"$dir/.$1"; }
+installed() { [[ -e $dir/$1 && $(cat "$dir/.${1//\//-}" 2>/dev/null) == "$2" ]]; }
+remember() { echo "$2" >"$dir/.${1//\//-}"; }
 
 # go_tool NAME MODULE VERSION
 go_tool() {
@@ -69,6 +69,15 @@ go_tool grpcurl github.com/fullstorydev/grpcurl/cmd/grpcurl v1.9.3
 go_tool ghz github.com/bojand/ghz/cmd/ghz v0.120.0
 go_tool h2spec github.com/summerwind/h2spec/cmd/h2spec v2.2.1+incompatible
 go_tool helm helm.sh/helm/v3/cmd/helm v3.18.6
+
+# The example in Go, with stubs of the protos as they are now.
+example=$(dirname "$0")/../../examples/clients/go
+go_example=$(cat "$example"/* "$example"/../../../proto/beamwright/v1/{decode,rule}.proto | sha256sum | cut -d' ' -f1)
+if ! installed go-example/decode "$go_example"; then
+  echo "== examples/clients/go"
+  "$example/build.sh" "$dir/go-example" "$go"
+  remember go-example/decode "$go_example"
+fi
 
 if ! installed promtool bookworm; then
   echo "== promtool (Debian 12)"

@@ -1,0 +1,125 @@
+#include "client/async_calls.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/time/clock.h"
+
+namespace beamwright::client {
+
+AsyncCalls::~AsyncCalls() {
+  CancelOutstanding();
+  const auto idle = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return num_outstanding_ == 0; };
+  {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&idle));
+  }
+  queue_.Shutdown();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void AsyncCalls::Start(std::shared_ptr<Call> call, absl::Duration cancel_after) {
+  if (!has_loop_) {
+    StartThread();
+  }
+  Call* const started = call.get();
+  started->step_.call = started;
+  const bool has_alarm = cancel_after != absl::InfiniteDuration();
+  {
+    absl::MutexLock lock(&mutex_);
+    num_outstanding_ += has_alarm ? 2 : 1;
+    calls_.emplace(started, call);
+  }
+  if (has_alarm) {
+    started->alarm_ = std::make_unique<grpc::Alarm>();
+    started->cancel_.keep = std::move(call);
+    started->alarm_->Set(&queue_, absl::ToChronoTime(absl::Now() + cancel_after),
+                         &started->cancel_);
+  }
+  started->Begin(queue_, &started->step_);
+}
+
+void AsyncCalls::CancelOutstanding() {
+  std::vector<std::shared_ptr<Call>> outstanding;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [key, call] : calls_) {
+      outstanding.push_back(call);
+    }
+  }
+  // Without the lock: cancelling may continue calls on this thread.
+  for (const auto& call : outstanding) {
+    call->context.TryCancel();
+  }
+}
+
+void AsyncCalls::SetLoop(bool has_loop) {
+  has_loop_ = has_loop;
+  if (!has_loop) {
+    StartThread();
+  }
+}
+
+// A thread of our own rather than gRPC's callbacks: two threads of gRPC's share those, and each
+// event wakes the other of them. It is there from the first call on: while it waits it would take
+// the events of calls that are waited for elsewhere.
+void AsyncCalls::StartThread() {
+  std::call_once(started_, [this] {
+    thread_ = std::thread([this] {
+      void* tag = nullptr;
+      bool ok = false;
+      while (queue_.Next(&tag, &ok)) {
+        Handle(static_cast<Call::Event*>(tag), ok);
+      }
+    });
+  });
+}
+
+bool AsyncCalls::RunOne(absl::Time deadline) {
+  void* tag = nullptr;
+  bool ok = false;
+  const auto until = absl::ToChronoTime(std::max(deadline, absl::UnixEpoch()));
+  if (queue_.AsyncNext(&tag, &ok, until) != grpc::CompletionQueue::GOT_EVENT) {
+    return false;
+  }
+  Handle(static_cast<Call::Event*>(tag), ok);
+  return true;
+}
+
+void AsyncCalls::Handle(Call::Event* event, bool ok) {
+  if (event->call == nullptr) {  // an alarm: it went off, or was called off when the call was over
+    std::shared_ptr<Call> call = std::move(event->keep);
+    if (ok) {
+      call->context.TryCancel();
+    }
+    call.reset();
+    Release();
+  } else if (!event->call->Continue(ok, event)) {
+    Over(event->call);
+  }
+}
+
+// The order matters: none outstanding lets the destructor go on, and by then the call must be gone.
+void AsyncCalls::Over(Call* finished) {
+  if (finished->alarm_ != nullptr) {
+    finished->alarm_->Cancel();
+  }
+  std::shared_ptr<Call> call;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto it = calls_.find(finished);
+    call = std::move(it->second);
+    calls_.erase(it);
+  }
+  call.reset();
+  Release();
+}
+
+void AsyncCalls::Release() {
+  absl::MutexLock lock(&mutex_);
+  --num_outstanding_;
+}
+
+}  // namespace beamwright::client

@@ -1,0 +1,122 @@
+// Calls in flight on a completion queue, without a thread each. Private to the client library and
+// the load generator.
+#ifndef BEAMWRIGHT_CLIENT_ASYNC_CALLS_H_
+#define BEAMWRIGHT_CLIENT_ASYNC_CALLS_H_
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/support/async_unary_call.h>
+#include <grpcpp/support/status.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/errors.h"
+
+namespace beamwright::client {
+
+// Thread-safe.
+class AsyncCalls {
+ public:
+  // A call as a row of steps, each of which ends on the queue with the same tag.
+  class Call {
+   public:
+    virtual ~Call() = default;
+
+    grpc::ClientContext context;
+
+   private:
+    friend class AsyncCalls;
+    struct Event {
+      Call* call = nullptr;
+      std::shared_ptr<Call> keep;  // of the alarm: it may outlive the call
+    };
+
+    // Begins the first step. The call may be over, and gone, before this returns.
+    virtual void Begin(grpc::CompletionQueue& queue, void* tag) = 0;
+    // The last step has ended. True: another one was begun. False: the call is over, and whoever
+    // made it has been told.
+    virtual bool Continue(bool ok, void* tag) = 0;
+
+    Event step_, cancel_;
+    std::unique_ptr<grpc::Alarm> alarm_;  // cancels the call
+  };
+
+  AsyncCalls() = default;
+  // Cancels the calls that are outstanding and waits until they are over.
+  ~AsyncCalls();
+  AsyncCalls(const AsyncCalls&) = delete;
+  AsyncCalls& operator=(const AsyncCalls&) = delete;
+
+  // cancel_after: the call is cancelled if it is not over by then; infinite: it is not.
+  void Start(std::shared_ptr<Call> call, absl::Duration cancel_after);
+  void CancelOutstanding();
+
+  // With a loop, no thread of ours is started: whoever has it calls RunOne.
+  void SetLoop(bool has_loop);
+  // Waits for the end of a step, until the deadline (gRPC rounds it up to milliseconds; the past:
+  // does not wait), and continues its call. False: none came.
+  bool RunOne(absl::Time deadline);
+
+ private:
+  void StartThread();
+  void Handle(Call::Event* event, bool ok);
+  void Over(Call* finished);
+  void Release();
+
+  absl::Mutex mutex_;
+  // Shared with those who cancel only.
+  absl::flat_hash_map<Call*, std::shared_ptr<Call>> calls_ ABSL_GUARDED_BY(mutex_);
+  // Counts a call until whoever made it was told and its memory is freed, and an alarm until it has
+  // come.
+  int64_t num_outstanding_ ABSL_GUARDED_BY(mutex_) = 0;
+  grpc::CompletionQueue queue_;
+  std::atomic<bool> has_loop_{false};
+  std::once_flag started_;
+  std::thread thread_;  // last: it uses the others
+};
+
+// A request, an answer.
+template <typename Request, typename Response>
+class UnaryCall final : public AsyncCalls::Call {
+ public:
+  using Reader = std::unique_ptr<grpc::ClientAsyncResponseReader<Response>>;
+
+  Request request;
+  // Makes the call, of a stub.
+  std::function<Reader(grpc::ClientContext*, const Request&, grpc::CompletionQueue*)> prepare;
+  std::function<void(absl::StatusOr<Response>)> callback;
+
+ private:
+  void Begin(grpc::CompletionQueue& queue, void* tag) override {
+    reader_ = prepare(&context, request, &queue);
+    reader_->StartCall();
+    reader_->Finish(&response_, &status_, tag);
+  }
+  bool Continue(bool /*ok*/, void* /*tag*/) override {
+    if (status_.ok()) {
+      callback(std::move(response_));
+    } else {
+      callback(FromGrpcStatus(status_));
+    }
+    return false;
+  }
+
+  Response response_;
+  grpc::Status status_;
+  Reader reader_;
+};
+
+}  // namespace beamwright::client
+
+#endif  // BEAMWRIGHT_CLIENT_ASYNC_CALLS_H_

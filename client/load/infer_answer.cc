@@ -1,0 +1,146 @@
+// What comes back over the Open Inference Protocol (infer_message.h).
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "client/load/infer_message.h"
+#include "ops/base/rapidjson.h"
+#include "ops/base/status.h"
+
+namespace beamwright::client {
+namespace {
+
+using inference::ModelInferResponse;
+
+// Any server may say that its answer is as long as it likes.
+constexpr int64_t kMostRows = 4096;
+constexpr int64_t kMostTokens = 65'536;
+
+// Of one output: its elements as they may come, typed or raw.
+class Output {
+ public:
+  Output(const ModelInferResponse& response, absl::string_view name) {
+    for (int i = 0; i < response.outputs_size(); ++i) {
+      if (response.outputs(i).name() == name) {
+        tensor_ = &response.outputs(i);
+        if (i < response.raw_output_contents_size()) {
+          raw_ = response.raw_output_contents(i);
+        }
+      }
+    }
+  }
+
+  bool found() const { return tensor_ != nullptr; }
+  // Of axis `axis`; 1 if there is no such axis.
+  int64_t Extent(int axis) const {
+    return tensor_ == nullptr || axis >= tensor_->shape_size() ? 1 : tensor_->shape(axis);
+  }
+
+  // Element `at` of int32; -1 beyond the end.
+  int32_t Int(int64_t at) const {
+    int32_t value = -1;
+    const auto begin = static_cast<size_t>(at) * sizeof(value);
+    if (begin + sizeof(value) <= raw_.size()) {
+      std::memcpy(&value, raw_.data() + begin, sizeof(value));
+    } else if (raw_.empty() && tensor_ != nullptr && at < tensor_->contents().int_contents_size()) {
+      value = tensor_->contents().int_contents(static_cast<int>(at));
+    }
+    return value;
+  }
+
+  // Element `at` of BYTES; raw ones are gone through from the first.
+  std::string Text(int64_t at) const {
+    if (raw_.empty()) {
+      const bool has = tensor_ != nullptr && at < tensor_->contents().bytes_contents_size();
+      return has ? tensor_->contents().bytes_contents(static_cast<int>(at)) : "";
+    }
+    size_t begin = 0;
+    for (; begin + sizeof(uint32_t) <= raw_.size(); --at) {
+      uint32_t length = 0;
+      std::memcpy(&length, raw_.data() + begin, sizeof(length));
+      begin += sizeof(length);
+      if (length > raw_.size() - begin) {
+        return "";
+      }
+      if (at == 0) {
+        return std::string(raw_.substr(begin, length));
+      }
+      begin += length;
+    }
+    return "";
+  }
+
+ private:
+  const ModelInferResponse::InferOutputTensor* tensor_ = nullptr;
+  absl::string_view raw_;
+};
+
+}  // namespace
+
+v1::DecodeResponse DecodeResponseOf(const ModelInferResponse& response) {
+  v1::DecodeResponse decoded;
+  decoded.set_model(response.model_name());
+  decoded.set_version(response.model_version());
+  const Output counts(response, "num_hypotheses"), ids(response, "ids"),
+      lengths(response, "lengths"), texts(response, "text");
+  const bool ours = ids.found() && lengths.found();
+  const int64_t rows = response.outputs().empty() || response.outputs(0).shape().empty()
+                           ? 1
+                           : response.outputs(0).shape(0);
+  for (int64_t row = 0; row < std::clamp<int64_t>(rows, 1, kMostRows); ++row) {
+    v1::Decoded& result = *decoded.add_results()->mutable_decoded();
+    if (!ours || (counts.found() && counts.Int(row) < 1)) {
+      continue;
+    }
+    v1::Hypothesis& best = *result.add_hypotheses();
+    best.set_text(texts.Text(row * texts.Extent(1)));
+    const int64_t length =
+        std::min({int64_t{lengths.Int(row * lengths.Extent(1))}, ids.Extent(2), kMostTokens});
+    for (int64_t i = 0; i < length; ++i) {
+      best.add_tokens(ids.Int(row * ids.Extent(1) * ids.Extent(2) + i));
+    }
+  }
+  return decoded;
+}
+
+absl::StatusOr<v1::DecodeResponse> DecodeResponseOf(absl::string_view json) {
+  rapidjson::Document document;
+  document.Parse(json.data(), json.size());
+  if (document.HasParseError() || !document.IsObject() || !document.HasMember("outputs") ||
+      !document["outputs"].IsArray()) {
+    return absl::InternalError("the answer is not an Open Inference response in JSON");
+  }
+  ModelInferResponse response;
+  const auto text = [](const auto& object, const char* name) {
+    const auto it = object.FindMember(name);
+    return it != object.MemberEnd() && it->value.IsString() ? it->value.GetString() : "";
+  };
+  response.set_model_name(text(document, "model_name"));
+  response.set_model_version(text(document, "model_version"));
+  for (const auto& output : document["outputs"].GetArray()) {
+    if (!output.IsObject()) {
+      continue;
+    }
+    auto& tensor = *response.add_outputs();
+    tensor.set_name(text(output, "name"));
+    const auto shape = output.FindMember("shape");
+    for (rapidjson::SizeType i = 0;
+         shape != output.MemberEnd() && shape->value.IsArray() && i < shape->value.Size(); ++i) {
+      tensor.add_shape(shape->value[i].IsInt64() ? shape->value[i].GetInt64() : 1);
+    }
+    const auto data = output.FindMember("data");
+    for (rapidjson::SizeType i = 0;
+         data != output.MemberEnd() && data->value.IsArray() && i < data->value.Size(); ++i) {
+      if (data->value[i].IsString()) {
+        tensor.mutable_contents()->add_bytes_contents(data->value[i].GetString(),
+                                                      data->value[i].GetStringLength());
+      } else if (data->value[i].IsInt()) {
+        tensor.mutable_contents()->add_int_contents(data->value[i].GetInt());
+      }
+    }
+  }
+  return DecodeResponseOf(response);
+}
+
+}  // namespace beamwright::client

@@ -1,0 +1,293 @@
+#include "client/load/max_rate.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+#include "ops/base/status.h"
+
+namespace beamwright::client {
+namespace {
+
+constexpr double kNormal95 = 1.645;  // quantile of the normal distribution
+constexpr double kStep = 1.5;        // from rate to rate until one holds and one does not
+constexpr double kLowestRate = 0.05;
+constexpr int kMostTrials = 40;
+constexpr int kMostRuns = 3;  // of an undecided trial
+constexpr int kMostConfirmations = 4;
+constexpr absl::Duration kLongestTrial = absl::Minutes(5);
+constexpr size_t kPartsToTell = 4;  // from so many on a trial that fails may be cut short
+
+// Student's t at 95 %, one-sided, by degrees of freedom from 1; beyond, the normal's.
+double StudentT95(size_t degrees) {
+  constexpr double kTable[] = {6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860,
+                               1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753, 1.746,
+                               1.740, 1.734, 1.729, 1.725, 1.721, 1.717, 1.714, 1.711,
+                               1.708, 1.706, 1.703, 1.701, 1.699, 1.697};
+  return degrees == 0                  ? kTable[0]
+         : degrees > std::size(kTable) ? kNormal95 + 1.6 / static_cast<double>(degrees)
+                                       : kTable[degrees - 1];
+}
+
+using Parts = std::vector<std::pair<int64_t, int64_t>>;
+
+void AddParts(const LoadReport& report, const std::vector<SloClause>& slo,
+              std::vector<Parts>& parts) {
+  for (const LoadInterval& interval : report.timeline) {
+    size_t answer = 0, first = 0;
+    for (size_t i = 0; i < slo.size(); ++i) {
+      const int64_t at_fault = slo[i].of == SloClause::Of::kAnswers ? interval.num_over[answer++]
+                               : slo[i].of == SloClause::Of::kFirstTokens
+                                   ? interval.num_first_over[first++] + interval.num_failed
+                                   : interval.num_failed;
+      parts[i].emplace_back(at_fault, interval.num_calls + interval.num_failed);
+    }
+  }
+}
+
+class Search {
+ public:
+  Search(const LoadRunner& run, LoadOptions load, const std::vector<SloClause>& slo,
+         const MaxRateOptions& options)
+      : run_(run), load_(std::move(load)), slo_(slo), options_(options) {
+    for (const SloClause& clause : slo) {
+      if (clause.of == SloClause::Of::kAnswers) {
+        load_.limits.push_back(clause.limit);
+      } else if (clause.of == SloClause::Of::kFirstTokens) {
+        load_.first_limits.push_back(clause.limit);
+      }
+      strictest_ = std::min(strictest_, clause.allowed);
+    }
+    load_.max_calls = 0;
+  }
+
+  absl::StatusOr<MaxRate> Run() {
+    double rate = options_.lowest;
+    if (rate == 0) {
+      BW_ASSIGN_OR_RETURN(rate, FirstRate());
+    }
+    BW_RETURN_IF_ERROR(Bracket(rate));
+    while (Going() && found_.rate > 0 &&
+           found_.broken_at > found_.rate * (1 + options_.precision)) {
+      BW_RETURN_IF_ERROR(Try(std::sqrt(found_.rate * found_.broken_at)));
+    }
+    for (int i = 0; i < kMostConfirmations && Going() && found_.rate > 0 && !found_.confirmed;
+         ++i) {
+      BW_RETURN_IF_ERROR(Confirm());
+    }
+    found_.stopped = UserStopped();
+    return std::move(found_);
+  }
+
+ private:
+  bool UserStopped() const { return load_.stop != nullptr && load_.stop->load(); }
+  bool Going() const {
+    return !UserStopped() && found_.trials.size() < static_cast<size_t>(kMostTrials);
+  }
+
+  // Half of what a closed loop reaches.
+  absl::StatusOr<double> FirstRate() {
+    LoadOptions closed = load_;
+    closed.concurrency = std::min(16, load_.concurrency);
+    closed.duration = absl::Seconds(2);
+    BW_ASSIGN_OR_RETURN(const LoadReport report, run_(closed));
+    if (report.num_calls == 0 && !UserStopped()) {
+      return report.first_failure.ok() ? absl::UnavailableError("no call was answered")
+                                       : report.first_failure;
+    }
+    const double seconds = std::max(0.1, absl::ToDoubleSeconds(report.elapsed));
+    return std::max(kLowestRate, static_cast<double>(report.num_calls) / seconds / 2);
+  }
+
+  // Until a rate that holds and one that does not are known.
+  absl::Status Bracket(double rate) {
+    while (Going()) {
+      BW_RETURN_IF_ERROR(Try(rate));
+      if (found_.rate > 0 && (found_.broken_at > 0 || found_.client_bound)) {
+        break;
+      }
+      const bool up = found_.rate > 0;
+      if (up && options_.highest > 0 && rate >= options_.highest) {
+        break;
+      }
+      if (!up && (rate <= kLowestRate || (options_.lowest > 0 && rate <= options_.lowest))) {
+        break;
+      }
+      rate = up ? rate * kStep : std::max(kLowestRate, rate / kStep);
+      if (up && options_.highest > 0) {
+        rate = std::min(rate, options_.highest);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Try(double rate) {
+    BW_ASSIGN_OR_RETURN(RateTrial trial, Trial(rate, load_.duration));
+    if (trial.verdict == Verdict::kHolds) {
+      found_.rate = std::max(found_.rate, rate);
+    } else if (!UserStopped()) {
+      found_.client_bound = found_.client_bound || trial.verdict == Verdict::kClient;
+      found_.broken_at = found_.broken_at == 0 ? rate : std::min(found_.broken_at, rate);
+    }
+    Tell(std::move(trial));
+    return absl::OkStatus();
+  }
+
+  absl::Status Confirm() {
+    BW_ASSIGN_OR_RETURN(RateTrial trial, Trial(found_.rate, 2 * load_.duration));
+    trial.confirms = true;
+    if (trial.verdict == Verdict::kHolds) {
+      found_.confirmed = true;
+    } else if (!UserStopped()) {
+      found_.broken_at = found_.rate;
+      found_.rate /= 1 + options_.precision;
+    }
+    Tell(std::move(trial));
+    return absl::OkStatus();
+  }
+
+  void Tell(RateTrial trial) {
+    if (options_.on_trial) {
+      options_.on_trial(trial);
+    }
+    found_.trials.push_back(std::move(trial));
+  }
+
+  // Long enough to show that no call in so many is at fault.
+  absl::Duration LengthAt(double rate, absl::Duration least) const {
+    const double calls = 1.5 * kNormal95 * kNormal95 * (1 - strictest_) / strictest_;
+    return std::min(std::max(least, absl::Seconds(calls / rate)), std::max(least, kLongestTrial));
+  }
+
+  absl::StatusOr<RateTrial> Trial(double rate, absl::Duration least) {
+    RateTrial trial;
+    trial.rate = rate;
+    std::vector<Parts> parts(slo_.size());
+    for (int run = 0; run < kMostRuns && trial.verdict == Verdict::kUnknown && !UserStopped();
+         ++run) {
+      BW_ASSIGN_OR_RETURN(trial.report, RunOnce(rate, LengthAt(rate, least)));
+      trial.seconds += absl::ToDoubleSeconds(trial.report.elapsed);
+      AddParts(trial.report, slo_, parts);
+      trial.clauses = Bounds(parts);
+      trial.verdict = Judge(trial);
+    }
+    return trial;
+  }
+
+  absl::StatusOr<LoadReport> RunOnce(double rate, absl::Duration length) {
+    std::atomic<bool> stop{false};
+    LoadOptions load = load_;
+    load.rate = rate;
+    load.duration = length;
+    load.stop = &stop;
+    load.on_progress = [&](const LoadReport& report, absl::Duration left) {
+      if (load_.on_progress) {
+        load_.on_progress(report, left);
+      }
+      std::vector<Parts> parts(slo_.size());
+      AddParts(report, slo_, parts);
+      stop =
+          stop || UserStopped() || (report.timeline.size() > kPartsToTell && Broken(Bounds(parts)));
+    };
+    return run_(load);
+  }
+
+  static std::vector<ShareBounds> Bounds(const std::vector<Parts>& parts) {
+    std::vector<ShareBounds> bounds;
+    for (const Parts& each : parts) {
+      bounds.push_back(BoundShare(each));
+    }
+    return bounds;
+  }
+
+  bool Broken(const std::vector<ShareBounds>& bounds) const {
+    for (size_t i = 0; i < slo_.size(); ++i) {
+      if (bounds[i].lower > slo_[i].allowed) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  Verdict Judge(const RateTrial& trial) const {
+    // So many in flight are more than any promise allows for.
+    const bool overrun = trial.report.gave_up || trial.report.num_skipped > 0;
+    if (overrun || Broken(trial.clauses)) {
+      // Latency counts from when a call was due: a client that is late breaks promises by itself.
+      const int cpus = static_cast<int>(std::thread::hardware_concurrency());
+      return overrun || ClientBottleneck(trial.report, cpus).empty() ? Verdict::kBroken
+                                                                     : Verdict::kClient;
+    }
+    for (size_t i = 0; i < slo_.size(); ++i) {
+      if (trial.clauses[i].calls == 0 || trial.clauses[i].upper > slo_[i].allowed) {
+        return Verdict::kUnknown;
+      }
+    }
+    return Verdict::kHolds;
+  }
+
+  const LoadRunner& run_;
+  LoadOptions load_;
+  const std::vector<SloClause>& slo_;
+  const MaxRateOptions& options_;
+  double strictest_ = 0.5;
+  MaxRate found_;
+};
+
+}  // namespace
+
+ShareBounds BoundShare(absl::Span<const std::pair<int64_t, int64_t>> parts) {
+  ShareBounds bounds;
+  double faults = 0, calls = 0;
+  size_t used = 0;
+  for (const auto& [at_fault, all] : parts) {
+    faults += static_cast<double>(at_fault);
+    calls += static_cast<double>(all);
+    used += all > 0 ? 1 : 0;
+  }
+  bounds.calls = static_cast<int64_t>(calls);
+  if (calls == 0) {
+    return bounds;
+  }
+  bounds.share = faults / calls;
+  // Wilson's interval.
+  const double z2 = kNormal95 * kNormal95;
+  const double middle = (bounds.share + z2 / (2 * calls)) / (1 + z2 / calls);
+  const double width =
+      kNormal95 / (1 + z2 / calls) *
+      std::sqrt(bounds.share * (1 - bounds.share) / calls + z2 / (4 * calls * calls));
+  bounds.lower = middle - width;
+  bounds.upper = middle + width;
+  // That of the parts' means: a ratio of two sums (Cochran, "Sampling Techniques", 6.4).
+  if (used > 1) {
+    double squares = 0;
+    for (const auto& [at_fault, all] : parts) {
+      const double off = static_cast<double>(at_fault) - bounds.share * static_cast<double>(all);
+      squares += off * off;
+    }
+    const auto n = static_cast<double>(used);
+    const double error = std::sqrt(squares * n / (n - 1)) / calls;
+    bounds.lower = std::min(bounds.lower, bounds.share - StudentT95(used - 1) * error);
+    bounds.upper = std::max(bounds.upper, bounds.share + StudentT95(used - 1) * error);
+  }
+  bounds.lower = std::max(0.0, bounds.lower);
+  bounds.upper = std::min(1.0, bounds.upper);
+  return bounds;
+}
+
+absl::StatusOr<MaxRate> FindMaxRate(const LoadRunner& run, const LoadOptions& load,
+                                    const std::vector<SloClause>& slo,
+                                    const MaxRateOptions& options) {
+  for (const SloClause& clause : slo) {
+    if (!(clause.allowed > 0 && clause.allowed < 1)) {
+      return Invalid(clause.text, ": a share between 0 and 1 can be shown, 0 itself cannot");
+    }
+  }
+  if (slo.empty() || load.replay) {
+    return Invalid("a search for the highest rate has a promise and no times of its own");
+  }
+  return Search(run, load, slo, options).Run();
+}
+
+}  // namespace beamwright::client
