@@ -9,6 +9,7 @@ medians are printed as the tables of docs/load-testing.md.
 import argparse
 import contextlib
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -25,6 +26,16 @@ def run(*command):
     if done.returncode != 0:
         sys.exit(f"{command} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done.stdout
+
+
+def run_for_cpu(*command):
+    """What it printed, and the seconds of CPU that it took."""
+    process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, text=True)
+    output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    if status != 0:
+        sys.exit(f"{command} ended with {status}")
+    return output, usage.ru_utime + usage.ru_stime
 
 
 @contextlib.contextmanager
@@ -66,7 +77,7 @@ def ghz(tools, address, concurrency):
     report = json.loads(run(
         tools / "ghz", "--insecure", "--proto", ROOT / "proto/beamwright/v1/decode.proto", "--import-paths", ROOT / "proto",
         "--call", "beamwright.v1.DecodeService/Decode", "-d", json.dumps({"sources": [{"text": "a"}]}), "-c", concurrency,
-        "--connections", 4, "-z", f"{SECONDS}s", "-O", "json", address))
+        "--connections", min(4, concurrency), "-z", f"{SECONDS}s", "-O", "json", address))
     latency = {item["percentage"]: item["latency"] / 1e6 for item in report["latencyDistribution"]}
     return report["rps"], latency[50], latency[99]
 
@@ -92,16 +103,27 @@ def median(rounds):
 
 
 def cost(folder, rounds):
-    print("| calls in flight | bare gRPC client, calls/s | `load-test`, calls/s | share |\n|---|---|---|---|")
+    """Rates say what is reached; CPU for a call is the same however busy the machine is."""
+    print("| calls in flight | bare gRPC client: calls/s, CPU us a call | `load-test` | share of the rate, of the CPU |\n"
+          "|---|---|---|---|")
     for concurrency in (1, 16, 64):
         bare, measured = [], []
         with echo(folder) as address:
             for _ in range(rounds):
-                bare.append(float(run(folder / "beamwright-bench-calls", "--server", address, "--concurrency", concurrency,
-                                      "--connections", min(4, concurrency), "--seconds", SECONDS)))
-                measured.append(load_test(folder, address, "--concurrency", concurrency, "a")["calls_per_second"])
-        b, m = statistics.median(bare), statistics.median(measured)
-        print(f"| {concurrency} | {b:.0f} | {m:.0f} | {100 * m / b:.0f} % |", flush=True)
+                # Both warm up for a second, whose calls count for CPU as those after it.
+                whole = SECONDS + 1
+                output, cpu = run_for_cpu(
+                    folder / "beamwright-bench-calls", "--server", address, "--concurrency", concurrency, "--connections",
+                    min(4, concurrency), "--seconds", SECONDS)
+                bare.append((float(output), 1e6 * cpu / (float(output) * whole)))
+                output, cpu = run_for_cpu(
+                    folder / "beamwright", "load-test", "--server", address, "--concurrency", concurrency, "--duration",
+                    f"{SECONDS}s", "--json", "a")
+                rate = json.loads(output)["calls_per_second"]
+                measured.append((rate, 1e6 * cpu / (rate * whole)))
+        b, m = median(bare), median(measured)
+        print(f"| {concurrency} | {b[0]:.0f}, {b[1]:.1f} | {m[0]:.0f}, {m[1]:.1f} | {100 * m[0] / b[0]:.0f} %, "
+              f"{100 * m[1] / b[1]:.0f} % |", flush=True)
 
 
 def agreement(folder, tools, rounds):
@@ -133,7 +155,10 @@ def main():
     parser.add_argument("bin", type=pathlib.Path)
     parser.add_argument("tools", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=4)
     arguments = parser.parse_args()
+    global SECONDS
+    SECONDS = arguments.seconds
     cost(arguments.bin, arguments.rounds)
     agreement(arguments.bin, arguments.tools.resolve(), arguments.rounds)
 

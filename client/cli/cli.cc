@@ -77,7 +77,9 @@ std::string FlagSuggestions(const CLI::App& command) {
   return meant.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(meant, ", "), "?");
 }
 
-bool IsOfUnknownFlags(const CLI::ParseError& error) { return error.get_name() == "ExtrasError"; }
+bool IsOfUnknownFlags(const CLI::ParseError& error) {
+  return error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+}
 
 // Takes what an error is about off the command line, so that what else is wrong is found. False:
 // that is not known.

@@ -54,7 +54,7 @@ TEST(InferMessageTest, SourcesBecomeTensors) {
   tensor.set_data(std::string(reinterpret_cast<const char*>(values), sizeof(values)));
   EXPECT_EQ(InferJson(*InferRequestOf(features)),
             R"({"inputs":[{"name":"source_features","datatype":"FP32","shape":[1,1,2],)"
-            R"("data":[0.5,-2.0]}]})");
+            R"("data":[0.5,-2]}]})");
 }
 
 TEST(InferMessageTest, OptionsThatHoldMoreAreJson) {

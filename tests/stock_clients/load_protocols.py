@@ -59,7 +59,8 @@ def main():
         served.check(found["rate"] == 10 and found["confirmed"] and len(found["trials"]) >= 3, found)
         served.check(found["trials"][-1]["clauses"][0]["upper"] <= 0.5, found["trials"][-1])
         none = load_test(grpc, "--find-max-rate", "--slo", "p50<1us", "--rate", "5..10", "--duration", "2s", "a", code=1)
-        served.check(none["rate"] == 0 and none["trials"][0]["verdict"] == "broken", none)
+        # On a busy machine the client is late, too.
+        served.check(none["rate"] == 0 and none["trials"][0]["verdict"] in ("broken", "client"), none)
         print("load-test --find-max-rate: good")
 
 
