@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the files of a release from the builds that are there: `./dev release` and `./dev wheel` build, then call it.
 
-Usage: release.py OUT [wheel|all]. Everything is packed twice, from the beginning; a file that is not the same both times
+Usage: release.py OUT [wheel|deb|all]. Everything is packed twice, from the beginning; a file that is not the same both times
 fails. OUT gets the files and SHA256SUMS.
 """
 
@@ -21,10 +21,12 @@ def make(kind, out):
     """All files into out."""
     with tempfile.TemporaryDirectory(prefix="beamwright-release-") as scratch:
         work = pathlib.Path(scratch)
-        staged = portable.stage(work)
-        wheel.make(staged, work, out)
+        if kind != "deb":
+            staged = portable.stage(work)
+            wheel.make(staged, work, out)
         if kind == "all":
             portable.make_tarball(staged, out)
+        if kind != "wheel":
             debian.make(work, out)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: tests/release/check_release.sh FOLDER [deb|tarball|wheel]...
+# usage: tests/release/check_release.sh FOLDER [deb|upgrade|tarball|wheel]...
 # Uses the files of `./dev release` as somebody would who has just got them: the Debian package on a fresh Debian 12, the
 # tarball on Debian 13 (and on Debian 11, which is too old, and says so), the wheel in a fresh Python. For root. Systems are
 # made by debootstrap into build/systems, once; each check works on a copy, in a mount namespace of its own.
@@ -7,7 +7,7 @@ set -euo pipefail
 files=$(realpath "$1")
 shift
 parts=("$@")
-((${#parts[@]})) || parts=(deb tarball wheel)
+((${#parts[@]})) || parts=(deb upgrade tarball wheel)
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 systems=$PWD/build/systems
 expected='R IY0 K ER1 AH0 N T'
@@ -94,6 +94,43 @@ check_deb() {
     2>/dev/null; getent passwd beamwright' || true)
   [[ -z $left ]] || fail "left by a purge: $left"
   say "Debian package: a purge leaves nothing"
+}
+
+# package VERSION: the Debian package under another number, in the system's /tmp.
+package() {
+  local folder=$scratch/package-$1
+  dpkg-deb --raw-extract "$files"/beamwright_*.deb "$folder"
+  sed -i "s/^Version: .*/Version: $1/" "$folder/DEBIAN/control"
+  quietly dpkg-deb --root-owner-group --build "$folder" "$root/tmp/beamwright-$1.deb"
+}
+
+# An upgrade and a rollback: settings and models of the administrator stay, and it answers each time. No release came before this
+# one, so the earlier package has its programs, and settings as 0.1 printed them.
+check_upgrade() {
+  local version settings=etc/beamwright/server.conf
+  fresh bookworm
+  bind_apt
+  package 0.1.9
+  package 0.2.99
+  quietly chroot "$root" apt-get update --quiet
+  quietly chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get install --yes /tmp/beamwright-0.1.9.deb
+  printf 'max-rows = "512"\nchannelz-address = "none"\n' >>"$root/$settings"
+  cp -a models/p2g-en "$root/var/lib/beamwright/models/"
+  cp "$root/$settings" "$scratch/settings"
+  for version in 0.1.9 0.2.99 0.1.9; do
+    quietly chroot "$root" env DEBIAN_FRONTEND=noninteractive \
+      apt-get install --yes --allow-downgrades "/tmp/beamwright-$version.deb"
+    # shellcheck disable=SC2016  # dpkg's own placeholders
+    [[ $(chroot "$root" dpkg-query --show --showformat '${Version} ${db:Status-Status}' beamwright) == "$version installed" ]] ||
+      fail "$version is not installed"
+    cmp "$root/$settings" "$scratch/settings" || fail "$version changed the settings"
+    answer "runuser -u beamwright -- $(sed -n 's/^ExecStart=//p' "$root/lib/systemd/system/beamwright.service") &
+      until beamwright health; do sleep 0.1; done
+      beamwright models | grep p2g-en
+      beamwright decode --model g2p-en recurrent"
+    grep -q p2g-en "$scratch/answer" || fail "$version does not serve the administrator's model"
+  done
+  say "Debian package: an upgrade and a rollback keep settings and models, and answer"
 }
 
 check_tarball() {
