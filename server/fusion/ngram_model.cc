@@ -155,6 +155,29 @@ absl::Span<const int32_t> NgramModel::TokensOf(const int32_t& word) const {
                                             : absl::Span<const int32_t>();
 }
 
+float NgramModel::LogProbOfWord(State state, int32_t word, float log10_unigram) const {
+  double backoff = 0;
+  for (; state != kRoot; state = suffixes_[static_cast<size_t>(state)]) {
+    const State listed = Child(state, word);
+    if (listed != kNone) {
+      return Natural(backoff + static_cast<double>(log10_probs_[static_cast<size_t>(listed)]));
+    }
+    backoff += static_cast<double>(log10_backoffs_[static_cast<size_t>(state)]);
+  }
+  return Natural(backoff + static_cast<double>(log10_unigram));
+}
+
+float NgramModel::LogProb(State state, int32_t token) const {
+  return LogProbOfWord(state, WordOf(token), unigrams_[static_cast<size_t>(token)]);
+}
+
+float NgramModel::LogProbOfEnd(State state) const {
+  const State unigram = Child(kRoot, vocabulary_.end_word());
+  return LogProbOfWord(
+      state, vocabulary_.end_word(),
+      unigram == kNone ? kUnknownLog10Prob : log10_probs_[static_cast<size_t>(unigram)]);
+}
+
 void NgramModel::Score(State state, absl::Span<float> log_probs) const {
   // Longest history first, as the sum of back-offs is made; written shortest first, so that longer
   // n-grams stand over shorter ones.

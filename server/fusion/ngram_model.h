@@ -55,6 +55,10 @@ class NgramModel {
   State Next(State state, int32_t token) const;
   // log p(token | state) for all tokens.
   void Score(State state, absl::Span<float> log_probs) const;
+  // The same of one token, to the bit, for searches that ask for few of them; and of the end,
+  // whether or not a token stands for it.
+  float LogProb(State state, int32_t token) const;
+  float LogProbOfEnd(State state) const;
 
   int order() const { return static_cast<int>(level_starts_.size()) - 2; }
   int64_t num_ngrams() const { return static_cast<int64_t>(words_.size()) - 1; }
@@ -68,6 +72,8 @@ class NgramModel {
   absl::Status Build(std::vector<Ngram> ngrams);
   int32_t WordOf(int32_t token) const { return word_of_token_[static_cast<size_t>(token)]; }
   State Child(State node, int32_t word) const;
+  // log p(word | state); log10_unigram: where no longer n-gram is listed.
+  float LogProbOfWord(State state, int32_t word, float log10_unigram) const;
   // The longest proper suffix of a node's words that is a node; kNone of the root.
   void Link(absl::Span<const Ngram> ngrams);
   void MapTokens();

@@ -110,7 +110,9 @@ TEST(NgramModelTest, EveryHistoryHasTheDefinitionsProbabilities) {
       for (int length = 0; length < 7; ++length) {
         std::vector<float> actual(kTokens);
         (*model)->Score(state, absl::MakeSpan(actual));
+        EXPECT_EQ((*model)->LogProbOfEnd(state), actual[0]);
         for (int32_t token = 0; token < kTokens; ++token) {
+          EXPECT_EQ((*model)->LogProb(state, token), actual[static_cast<size_t>(token)]);
           // Only order - 1 words count, whatever longer ones there were.
           Words recent = history;
           while (recent.size() >= static_cast<size_t>(order)) {
