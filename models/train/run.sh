@@ -2,9 +2,11 @@
 # Trains a model and writes its bundle: environment, lexicon, training, export, goldens, parity check,
 # checksums. Nothing is replaced unless every step succeeds.
 #
-#   run.sh [--task g2p|p2g] [--members N] [--resume] [--epochs N | --minutes N] [--seed N] [--threads N]
+#   run.sh [--network attention|ctc] [--task g2p|p2g] [--members N] [--resume] [--epochs N | --minutes N] [--seed N] [--threads N]
 #          [--lexicon FILE --name NAME --out DIR]
 #
+# --network ctc: the network without a decoder (model_ctc.py), whose bundle is NAME-ctc; it has no goldens. Where
+# torch is 2.x on a processor with AMX or AVX-512 BF16, --bfloat16 makes it twice as fast.
 # --members: networks, from seeds --seed and up, that become one graph, an ensemble. They train side by side,
 # the threads shared among them (one thread each is also the most efficient).
 # Without --lexicon: English from CMUdict, into models/g2p-en or models/p2g-en. With it: a file with a word
@@ -18,6 +20,7 @@ venv=$root/build/venv-models
 
 fail() { echo "run.sh: $*" >&2; exit 2; }
 
+network=attention
 task=g2p
 length=(--epochs 16)
 lexicon=
@@ -27,14 +30,17 @@ seed=1
 members=
 threads=$(nproc)
 resume=()
+bfloat16=()
 while (($#)); do
   case $1 in
     --resume) resume=(--resume); shift; continue ;;
-    --task | --members | --epochs | --minutes | --seed | --threads | --lexicon | --name | --out)
+    --bfloat16) bfloat16=(--bfloat16); shift; continue ;;
+    --network | --task | --members | --epochs | --minutes | --seed | --threads | --lexicon | --name | --out)
       (($# > 1)) || fail "$1 needs a value" ;;
     *) fail "unknown option '$1' (the options are in the first lines of this script)" ;;
   esac
   case $1 in
+    --network) network=$2 ;;
     --task) task=$2 ;;
     --epochs | --minutes) length=("$1" "$2") ;;
     --members) members=$2 ;;
@@ -47,6 +53,9 @@ while (($#)); do
   shift 2
 done
 [[ $task == g2p || $task == p2g ]] || fail "--task is '$task'; it can be g2p (words to phonemes) or p2g"
+[[ $network == attention || $network == ctc ]] || fail "--network is '$network'; it can be attention or ctc"
+[[ $network == ctc || ${#bfloat16[@]} == 0 ]] || fail "--bfloat16 belongs to --network ctc"
+[[ $network == attention ]] || members=${members:-1}
 # Two networks for g2p-en, whose weights stay below 15 MB.
 if [[ -z $members ]]; then [[ $task == g2p && -z $lexicon ]] && members=2 || members=1; fi
 [[ $members =~ ^[1-9]$ ]] || fail "--members is '$members'; it can be 1 to 9"
@@ -61,6 +70,11 @@ else
   description="English words to ARPAbet phonemes with stress ($network)"
   [[ $task == g2p ]] ||
     description="ARPAbet phonemes with stress to English spellings ($network)"
+fi
+if [[ $network == ctc ]]; then
+  [[ $members == 1 ]] || fail "--members is $members; a CTC model is one network"
+  name=$name-ctc
+  description=${description/LSTM encoder-decoder with attention/LSTM layers with a CTC output}
 fi
 work=$root/build/$name
 model=$out/$name
@@ -99,6 +113,17 @@ export OMP_NUM_THREADS=$each PYTHONDONTWRITEBYTECODE=1
 
 stage=$work/bundle
 rm -rf "$stage"
+if [[ $network == ctc ]]; then
+  nice -n 10 "$torch_python" "$train/train_ctc.py" --task "$task" --lexicon "$lexicon" --out "$work" \
+    --threads "$threads" --seed "$seed" "${length[@]}" "${resume[@]}" "${bfloat16[@]}"
+  "$venv/bin/python" "$train/export_ctc.py" --checkpoint "$work/best.npz" --name "$name" \
+    --description "$description" --out "$stage"
+  [[ -z $english ]] || cp "$train/LICENSE" "$stage/"
+  mkdir -p "$model/1"
+  cp "$stage"/* "$model/1/"
+  echo "wrote the bundle $model/1"
+  exit
+fi
 checkpoints=()
 trainings=()
 for ((member = seed; member < seed + members; ++member)); do

@@ -113,7 +113,8 @@ def train_step(model: G2pCtc, average: G2pCtc, optimizer: torch.optim.Optimizer,
     with torch.no_grad():
         # Young averages forget faster.
         share = 1 - min(args.decay, (1 + steps) / (10 + steps))
-        torch._foreach_lerp_(list(average.parameters()), list(model.parameters()), share)
+        for mean, value in zip(average.parameters(), model.parameters()):
+            mean.lerp_(value, share)
     return loss.detach()
 
 

@@ -6,7 +6,8 @@ Usage: run_readme.py PAGE BIN MODEL...
 A block that opens with "```console run" is run: lines that begin with "$ " are commands, those that begin
 with "> " go on with them, the lines up to the next one are what they print. "localhost:8001" and
 "localhost:8000", the gRPC and HTTP addresses that pages write, stand for a server of this test's own on free
-ports. Commands run in a scratch folder that has the server's model repository, `models`. White space is compared as one space; a number with a decimal point may
+ports. Commands run in a scratch folder that has the server's model repository, `models`, and files as
+toolkits export them, `exports`. White space is compared as one space; a number with a decimal point may
 differ by 0.002; "..." stands for any text within a line. A block without "run" is only shown.
 """
 
@@ -21,6 +22,7 @@ import time
 
 SHOWN_ADDRESSES = ("localhost:8001", "localhost:8000")
 TOLERANCE = 0.002
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 DECIMAL = re.compile(r"-?\d+\.\d+")
 
 
@@ -116,6 +118,7 @@ def main():
         scratch = pathlib.Path(scratch)
         for model in models:
             shutil.copytree(model, scratch / "models" / model.name)
+        (scratch / "exports").symlink_to(ROOT / "tests/frames/exports")
         server, addresses = start_server(bin_folder.resolve(), scratch / "models", scratch)
         try:
             for number, command, expected in commands:

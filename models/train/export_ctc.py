@@ -1,0 +1,125 @@
+"""Writes the bundle of a CTC checkpoint: encoder.onnx with weights in f16, vocabularies, model.textproto.
+
+The graph is built from the checkpoint's arrays, without PyTorch. LSTM layers become ONNX's LSTM, whose
+gates stand in another order; every weight is stored in f16 and converted where it is read.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+CONFIG = """# proto-file: beamwright/v1/model.proto
+# proto-message: beamwright.v1.ModelConfig
+format_version: 1
+name: "{name}"
+description: "{description}"
+encoder {{ graph: "encoder.onnx" input: "source" }}
+ctc {{ encoder_output: "log_probs" blank: 0 kind: LOGITS_KIND_LOG_PROBS }}
+source {{ form: {source_form} vocabulary: "source.vocab" unknown_token: "<unk>" lowercase: true }}
+target {{ form: {target_form} vocabulary: "target.vocab" }}
+"""
+
+
+class GraphWriter:
+    def __init__(self, arrays: dict[str, np.ndarray]) -> None:
+        self.arrays = arrays
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+
+    def add(self, op: str, inputs: list[str], output: str, **attributes: object) -> str:
+        self.nodes.append(helper.make_node(op, inputs, [output], name=f"{op}/{output}", **attributes))
+        return output
+
+    def integers(self, name: str, values: list[int]) -> str:
+        self.constants.append(numpy_helper.from_array(np.array(values, np.int64), name))
+        return name
+
+    def weight(self, name: str, values: np.ndarray) -> str:
+        """In f16, read as f32."""
+        self.constants.append(numpy_helper.from_array(values.astype(np.float16), f"{name}/f16"))
+        return self.add("Cast", [f"{name}/f16"], name, to=TensorProto.FLOAT)
+
+    def linear(self, name: str, x: str) -> str:
+        product = self.add("MatMul", [x, self.weight(f"{name}.weight", self.arrays[f"{name}.weight"].T)],
+                           f"{name}/product")
+        return self.add("Add", [product, self.weight(f"{name}.bias", self.arrays[f"{name}.bias"])],
+                        f"{name}/sum")
+
+    def lstm(self, name: str, x: str) -> str:
+        """x [time, rows, width], both directions -> [time, rows, 2 hidden]."""
+        def of(kind: str, suffix: str) -> np.ndarray:
+            gates = np.split(self.arrays[f"{name}.{kind}_l0{suffix}"], 4)  # input, forget, cell, output
+            return np.concatenate([gates[i] for i in (0, 3, 1, 2)])
+
+        sides = ("", "_reverse")
+        weights = [self.weight(f"{name}/{kind}", np.stack([of(kind, side) for side in sides]))
+                   for kind in ("weight_ih", "weight_hh")]
+        # The two biases are always added; the second is zeros here.
+        bias = np.stack([of("bias_ih", side) + of("bias_hh", side) for side in sides])
+        biases = self.weight(f"{name}/bias", np.concatenate([bias, np.zeros_like(bias)], axis=1))
+        hidden = bias.shape[1] // 4
+        both = self.add("LSTM", [x, *weights, biases], f"{name}/both", direction="bidirectional",
+                        hidden_size=hidden)
+        turned = self.add("Transpose", [both], f"{name}/turned", perm=[0, 2, 1, 3])
+        return self.add("Reshape", [turned, self.integers(f"{name}/shape", [0, 0, -1])], f"{name}/all")
+
+
+def graph_of(arrays: dict[str, np.ndarray], frames_per_letter: int) -> onnx.ModelProto:
+    writer = GraphWriter(arrays)
+    table = writer.weight("source_table", arrays["source_table.weight"])
+    x = writer.add("Gather", [table, "source"], "embedded")
+    x = writer.add("Transpose", [x], "letters", perm=[1, 0, 2])
+    x = writer.lstm("encoder1", writer.lstm("encoder0", x))
+    x = writer.linear("spread", x)  # [letters, rows, frames * width]
+    width = arrays["spread.bias"].shape[0] // frames_per_letter
+    x = writer.add("Reshape", [x, writer.integers("apart", [0, 0, frames_per_letter, width])], "frames4")
+    x = writer.add("Transpose", [x], "ordered", perm=[0, 2, 1, 3])  # [letters, frames, rows, width]
+    # As [frames, rows, width]: the rows are known from the source alone.
+    rows = writer.add("Gather", [writer.add("Shape", ["source"], "extents"),
+                                 writer.integers("first", [0])], "rows")
+    shape = writer.add("Concat", [writer.integers("all", [-1]), rows,
+                                  writer.integers("wide", [width])], "joined_shape", axis=0)
+    x = writer.add("Tanh", [writer.add("Reshape", [x, shape], "joined")], "frames")
+    x = writer.linear("project", writer.lstm("upper", x))
+    x = writer.add("Transpose", [x], "logits", perm=[1, 0, 2])
+    writer.add("LogSoftmax", [x], "log_probs", axis=2)
+    tokens = arrays["project.bias"].shape[0]
+    graph = helper.make_graph(
+        writer.nodes, "ctc",
+        [helper.make_tensor_value_info("source", TensorProto.INT64, ["rows", "length"])],
+        [helper.make_tensor_value_info("log_probs", TensorProto.FLOAT, ["rows", "frames", tokens])],
+        writer.constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+def form_of(tokens: list[str]) -> str:
+    plain = [token for token in tokens if not token.startswith("<")]
+    return "TEXT_FORM_CHARACTERS" if all(len(token) == 1 for token in plain) else "TEXT_FORM_WHITESPACE"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--checkpoint", type=Path, required=True, help="best.npz of train_ctc.py")
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--description", default="trained by models/train")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    arrays = dict(np.load(args.checkpoint))
+    args.out.mkdir(parents=True, exist_ok=True)
+    model = graph_of(arrays, 2)
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save(model, args.out / "encoder.onnx")
+    sides = {side: arrays[f"vocabulary.{side}"].tolist() for side in ("source", "target")}
+    for side, tokens in sides.items():
+        (args.out / f"{side}.vocab").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
+    (args.out / "model.textproto").write_text(CONFIG.format(
+        name=args.name, description=args.description, source_form=form_of(sides["source"]),
+        target_form=form_of(sides["target"])), encoding="utf-8")
+    print(f"{args.out}: {(args.out / 'encoder.onnx').stat().st_size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()
