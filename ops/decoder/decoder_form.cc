@@ -201,8 +201,8 @@ absl::Status FormStep(const DecoderPorts& ports, DecoderForm& form) {
 }  // namespace
 
 absl::Status LeaveTheStep(Graph& graph) {
-  GraphInfo info;
-  BW_RETURN_IF_ERROR(Become(InlineSingleIterations(graph), graph, info));
+  BW_ASSIGN_OR_RETURN(GraphInfo info, InferGraph(graph, Operators()));
+  BW_RETURN_IF_ERROR(Become(InlineSingleIterations(graph, &info), graph, info));
   return Become(WithoutBeamIndex(graph), graph, info);
 }
 
@@ -243,7 +243,7 @@ absl::StatusOr<DecoderForm> FormDecoder(Graph graph, const DecoderPorts& ports) 
   DecoderForm form;
   BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, Operators()));
   BW_RETURN_IF_ERROR(FoldShapes(graph, form.info, Operators()));
-  BW_RETURN_IF_ERROR(Become(InlineSingleIterations(graph), graph, form.info));
+  BW_RETURN_IF_ERROR(Become(InlineSingleIterations(graph, &form.info), graph, form.info));
   BW_ASSIGN_OR_RETURN(form.loop_node, FindLoop(graph, ports));
   if (form.loop_node == kSeveral) {
     BW_ASSIGN_OR_RETURN(const int tokens, FindTargetParameter(graph, ports));

@@ -32,14 +32,39 @@ ValueId SwapFirstAxes(Graph& graph, const std::string& name, ValueId value, int 
   return AppendMove(graph, "Transpose", name, value, order);
 }
 
-// Whether a loop runs exactly once, and what it gives is known by its body's results.
-bool RunsOnce(const Graph& graph, const Node& node) {
-  const Loop& loop = *node.loop;
-  if (loop.items == Loop::Items::kApart || loop.lengths_input >= 0 || loop.trip_count_input >= 0 ||
-      loop.condition_input >= 0 || loop.condition_result >= 0) {
+// Whether input `input` of a node is known to be one number, `value`.
+bool IsKnownAs(const Node& node, int input, int64_t value, const GraphInfo* info) {
+  const ValueId id = node.inputs[static_cast<size_t>(input)];
+  if (info == nullptr || !id.present()) {
     return false;
   }
-  bool once = false;
+  const Tensor& known =
+      info->constants[static_cast<size_t>(id.node)][static_cast<size_t>(id.output)];
+  if (!known.has_value() || known.num_elements() != 1) {
+    return false;
+  }
+  const absl::StatusOr<std::vector<int64_t>> values = ToInt64(known);
+  return values.ok() && (*values)[0] == value;
+}
+
+// A `while` over a single token, as TensorFlow writes recurrent layers: it may do one iteration at
+// most, and begins.
+bool CountsToOne(const Node& node, const GraphInfo* info) {
+  const Loop& loop = *node.loop;
+  return loop.trip_count_input >= 0 && IsKnownAs(node, loop.trip_count_input, 1, info) &&
+         (loop.condition_input < 0 || IsKnownAs(node, loop.condition_input, 1, info));
+}
+
+// Whether a loop runs exactly once, and what it gives is known by its body's results.
+bool RunsOnce(const Graph& graph, const Node& node, const GraphInfo* info) {
+  const Loop& loop = *node.loop;
+  const bool counts =
+      loop.trip_count_input >= 0 || loop.condition_input >= 0 || loop.condition_result >= 0;
+  if (loop.items == Loop::Items::kApart || loop.lengths_input >= 0 ||
+      (counts && !CountsToOne(node, info))) {
+    return false;
+  }
+  bool once = counts;
   for (const LoopInput& rule : loop.inputs) {
     if (rule.kind == LoopInput::Kind::kSliced) {
       const PartialShape& shape = graph.info(node.inputs[static_cast<size_t>(rule.input)]).shape;
@@ -141,7 +166,7 @@ void MoveRowsFirst(Graph& graph, absl::Span<const StepState> states) {
   graph = std::move(copy).Finish();
 }
 
-std::optional<Graph> InlineSingleIterations(const Graph& graph) {
+std::optional<Graph> InlineSingleIterations(const Graph& graph, const GraphInfo* info) {
   // Loops that change: nothing, the body takes the loop's place; else the new body.
   std::map<int, std::optional<Graph>> changed;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -149,9 +174,10 @@ std::optional<Graph> InlineSingleIterations(const Graph& graph) {
     if (node.op != "Loop") {
       continue;
     }
-    if (RunsOnce(graph, node)) {
+    const GraphInfo* const inside = info == nullptr ? nullptr : info->bodies[i][0].get();
+    if (RunsOnce(graph, node, info)) {
       changed.emplace(i, std::nullopt);
-    } else if (std::optional<Graph> body = InlineSingleIterations(node.loop->body)) {
+    } else if (std::optional<Graph> body = InlineSingleIterations(node.loop->body, inside)) {
       changed.emplace(i, std::move(body));
     }
   }

@@ -33,8 +33,9 @@ void MoveRowsFirst(Graph& graph, absl::Span<const StepState> states);
 
 // The graph with the bodies of those loops in their places that are known to run exactly once, also
 // inside other loops; none if there are no such loops. Types and shapes are to be inferred anew.
-// `graph` as InferGraph leaves it.
-std::optional<Graph> InlineSingleIterations(const Graph& graph);
+// `graph` as InferGraph leaves it; `info`: what it found, or null, and then a number of iterations
+// counts as not known.
+std::optional<Graph> InlineSingleIterations(const Graph& graph, const GraphInfo* info = nullptr);
 
 }  // namespace beamwright::ops
 

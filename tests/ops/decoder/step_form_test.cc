@@ -138,6 +138,53 @@ TEST(InlineSingleIterations, LoopsOfMoreStepsOrAnUnknownNumberStay) {
   EXPECT_FALSE(InlineSingleIterations(OneStepLoop(Sliced(0, 0, 1), {2, 1}, false, -1)).has_value());
 }
 
+// As TensorFlow writes a recurrent layer over `trips` steps: x[t] is picked by the iteration's
+// number, and the condition counts as well.
+Graph WhileLoop(int64_t trips) {
+  GraphBuilder body;
+  const Value i = body.Parameter("i", DType::kI64, {});
+  const Value s = body.Parameter("s", DType::kF32, {2});
+  const Value x = body.Parameter("x", DType::kF32, {trips, 2});
+  const Value part = body.Add("Gather", {x, i, body.Int(0)});
+  body.Result("next", body.Add("Add", {s, part}));
+  body.Result("goes_on", body.Add("Less", {body.Add("Add", {i, body.Int(1)}), body.Int(trips)}));
+  Loop loop;
+  loop.body = body.Build();
+  loop.inputs = {Iteration(0), Carried(2, 1, 0), testing_support::Invariant(3, 2)};
+  loop.outputs = {Last(0, 0), Stacked(1, 0, 0)};
+  loop.trip_count_input = 0;
+  loop.condition_input = 1;
+  loop.condition_result = 1;
+  GraphBuilder graph;
+  const Value count = graph.Int(trips);
+  const Value begins = graph.Add("Less", {graph.Int(0), count});
+  const Value start = graph.Parameter("s0", DType::kF32, {2});
+  const Value data = graph.Parameter("x", DType::kF32, {trips, 2});
+  const Value both = graph.Loop({count, begins, start, data}, std::move(loop), 2);
+  graph.Result("last", both);
+  graph.Result("parts", {both.node, 1});
+  return graph.Build();
+}
+
+TEST(InlineSingleIterations, AWhileOverOneTokenIsItsBody) {
+  Graph graph = WhileLoop(1);
+  const auto info = InferGraph(graph, Operators());
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_FALSE(InlineSingleIterations(graph).has_value());  // the count is not known without
+  const std::optional<Graph> inlined = InlineSingleIterations(graph, &*info);
+  ASSERT_TRUE(inlined.has_value());
+  EXPECT_EQ(Count(*inlined, "Loop"), 0);
+  const std::vector<Tensor> inputs = {Counted({2}), Counted({1, 2})};
+  const auto expected = RunAsItIs(graph, inputs);
+  const auto got = RunAsItIs(*inlined, inputs);
+  ASSERT_TRUE(expected.ok() && got.ok()) << expected.status() << got.status();
+  ExpectSameBits(*got, *expected);
+  Graph twice = WhileLoop(2);
+  const auto twice_info = InferGraph(twice, Operators());
+  ASSERT_TRUE(twice_info.ok()) << twice_info.status();
+  EXPECT_FALSE(InlineSingleIterations(twice, &*twice_info).has_value());
+}
+
 // h [layers, rows, width] -> h + 1, read by a result of its own as well.
 Graph LayeredStep() {
   GraphBuilder graph;
