@@ -7,7 +7,9 @@
 namespace beamwright::ops {
 namespace {
 
-constexpr double kLayerSpace = 16;   // between layers, about
+constexpr double kLayerSpace = 16;  // between layers, about
+constexpr double kItemSpace = 12;   // between neighbours
+constexpr double kLeastWidest = 500;
 constexpr double kReach = 0.12;      // how far from its place a cut may lie, in shares
 constexpr double kCostOfShare = 20;  // edges that a cut at its very place may cut more, a share
 
@@ -41,9 +43,39 @@ LayerSizes Measure(const std::vector<LayoutItem>& items, const std::vector<Layou
   return sizes;
 }
 
+// Items without edges go where layers have room, then into new layers below.
+void PlaceAlone(const std::vector<LayoutItem>& items, const std::vector<bool>& alone,
+                std::vector<int>& layers) {
+  std::vector<double> widths;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!alone[i]) {
+      widths.resize(std::max(widths.size(), static_cast<size_t>(layers[i]) + 1));
+      widths[static_cast<size_t>(layers[i])] += items[i].width + kItemSpace;
+    }
+  }
+  const double most =
+      std::max(kLeastWidest, widths.empty() ? 0 : *std::max_element(widths.begin(), widths.end()));
+  size_t layer = widths.empty() ? 0 : widths.size() - 1;
+  bool upwards = true;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!alone[i]) {
+      continue;
+    }
+    while (layer < widths.size() && widths[layer] > 0 && widths[layer] + items[i].width > most) {
+      upwards = upwards && layer > 0;
+      layer = upwards ? layer - 1 : std::max(layer, widths.size() - 1) + 1;
+    }
+    widths.resize(std::max(widths.size(), layer + 1));
+    widths[layer] += items[i].width + kItemSpace;
+    layers[i] = static_cast<int>(layer);
+  }
+}
+
 }  // namespace
 
-std::vector<int> FindLayers(size_t num_items, const std::vector<LayoutEdge>& edges) {
+std::vector<int> FindLayers(const std::vector<LayoutItem>& items,
+                            const std::vector<LayoutEdge>& edges) {
+  const size_t num_items = items.size();
   std::vector<std::vector<int>> readers(num_items);
   std::vector<int> reads(num_items);
   for (const LayoutEdge& edge : edges) {
@@ -70,6 +102,11 @@ std::vector<int> FindLayers(size_t num_items, const std::vector<LayoutEdge>& edg
   for (int& layer : layers) {
     layer -= top;
   }
+  std::vector<bool> alone(num_items);
+  for (size_t i = 0; i < num_items; ++i) {
+    alone[i] = reads[i] == 0 && readers[i].empty();
+  }
+  PlaceAlone(items, alone, layers);
   return layers;
 }
 

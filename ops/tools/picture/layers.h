@@ -10,8 +10,9 @@
 namespace beamwright::ops {
 
 // By item: the longest way to it, but for items that little leads to, which stand right above their
-// first reader.
-std::vector<int> FindLayers(size_t num_items, const std::vector<LayoutEdge>& edges);
+// first reader. Items without edges fill what room there is, from the last layer up.
+std::vector<int> FindLayers(const std::vector<LayoutItem>& items,
+                            const std::vector<LayoutEdge>& edges);
 
 // First layer of each column, ascending, the first one 0; about `columns` of them, equally high.
 // Cuts lie where few edges are cut.

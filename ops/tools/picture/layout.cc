@@ -241,7 +241,7 @@ double SizeOf(const Layout& layout) { return std::max(layout.width / kAspect, la
 }  // namespace
 
 Layout LayOut(const std::vector<LayoutItem>& items, const std::vector<LayoutEdge>& edges) {
-  const std::vector<int> layers = FindLayers(items.size(), edges);
+  const std::vector<int> layers = FindLayers(items, edges);
   Layout best = Builder(items, edges, layers).Run(1);
   const int most = items.size() > kMostItemsToTry
                        ? kMostColumns

@@ -16,6 +16,7 @@ namespace beamwright::ops {
 namespace {
 
 constexpr size_t kMostLabel = 30;
+constexpr size_t kMostPortLabel = 24;
 constexpr size_t kMostChips = 3;
 constexpr size_t kMostChip = 18;
 constexpr int64_t kMostNumbers = 4;
@@ -76,6 +77,19 @@ std::string NumberText(const Tensor& tensor) {
   }
   const absl::StatusOr<std::vector<float>> floats = ToFloat32(tensor);
   return floats.ok() && floats->size() == 1 ? absl::StrCat((*floats)[0]) : "";
+}
+
+// The end of a long name, which tells more than its beginning: frameworks write the way to a
+// variable.
+std::string Ending(const std::string& name, size_t most) {
+  const std::string printable = Printable(name);
+  const size_t count = Characters(printable);
+  size_t begin = 0;
+  for (size_t i = most - 1; count > most && i < count; ++i) {
+    begin +=
+        static_cast<size_t>(std::max(Utf8Length(absl::string_view(printable).substr(begin)), 1));
+  }
+  return begin == 0 ? printable : absl::StrCat("…", printable.substr(begin));
 }
 
 class RoomMaker {
@@ -139,6 +153,12 @@ class RoomMaker {
   void AddNode(int index) {
     const Node& node = graph_.node(index);
     const std::vector<ValueId> flowing = Flowing(index);
+    if (node.op == "Result" && flowing.size() == 1 && PassesOn(flowing[0])) {
+      const int box = room_.box_of[static_cast<size_t>(flowing[0].node)];
+      room_.box_of[static_cast<size_t>(index)] = box;
+      room_.boxes[static_cast<size_t>(box)].lines.push_back(LineOf(index));
+      return;
+    }
     const bool alone = IsPort(node) || node.loop != nullptr || node.branches != nullptr;
     if (!alone && flowing.size() == 1) {
       const int box = room_.box_of[static_cast<size_t>(flowing[0].node)];
@@ -161,11 +181,17 @@ class RoomMaker {
     });
   }
 
+  // A Parameter that one Result alone reads: a loop's body hands it on as it is.
+  bool PassesOn(ValueId id) const {
+    return graph_.node(id.node).op == "Parameter" && readers_[static_cast<size_t>(id.node)] == 1;
+  }
+
   BoxLine LineOf(int index) const {
     const Node& node = graph_.node(index);
     BoxLine line;
     line.node = index;
-    line.label = Shortened(IsPort(node) ? PortLabel(graph_, loop_, index) : node.op, kMostLabel);
+    line.label = IsPort(node) ? Ending(PortLabel(graph_, loop_, index), kMostPortLabel)
+                              : Shortened(node.op, kMostLabel);
     for (const ValueId id : node.inputs) {
       if (id.present() && IsFolded(id.node)) {
         AddChip(id, line);
