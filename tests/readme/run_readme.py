@@ -26,8 +26,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DECIMAL = re.compile(r"-?\d+\.\d+")
 
 
-def runnable_commands(text):
-    """Yields (line number, command, expected lines)."""
+def runnable_commands(text, opening=("```console", "run")):
+    """Yields (line number, command, expected lines) of the blocks that open with these words."""
     command = None
     inside = False
     for number, line in enumerate(text.splitlines(), 1):
@@ -35,7 +35,7 @@ def runnable_commands(text):
             if command:
                 yield command
             command = None
-            inside = not inside and line.split() == ["```console", "run"]
+            inside = not inside and line.split() == list(opening)
         elif inside and line.startswith("$ "):
             if command:
                 yield command

@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""Writes the exports that tests/e2e/exports_test.cc serves, with requests and the answers to them.
+"""Writes exports of PyTorch models, with requests and the answers to them: those that tests/e2e/exports_test.cc serves,
+and with --all those of the table in docs/conformance.md (table.py).
 
-Usage: export.py OUT [MODEL...]   (README.md tells the versions; weights and requests follow from the seed)
+Usage: export.py OUT [--all] [--requests N] [MODEL...]   (README.md tells the versions; weights and requests follow from
+the seed)
 
-The answers are those of beam_search.py over PyTorch's own modules: no exported file has a part in them.
+The answers are those of beam_search.py over PyTorch's own modules: no exported file has a part in them. Files in 8 bits
+compute something else; their answers are those of the same search over ONNX Runtime, a prefix at a time. What an exporter
+refuses is written to refused.json.
 """
 
 import argparse
@@ -12,20 +16,28 @@ import json
 import math
 import pathlib
 import random
+import shutil
 import warnings
 
 import numpy as np
 import onnx
 import openvino
 import torch
+from attentions import attentions
 from beam_search import beam_search
-from models import BEGIN, END, FRAME, HEIGHT, SOURCES, TOKENS, models
+from cells import cells
+from models import BEGIN, END, FRAME, HEIGHT, SOURCES, TOKENS, models, prepare
+from onnx_runtime import TOOLS, RuntimeModel, make, reason_of
 
 SEED = 20261121
 REQUESTS = 40
 # A request is left out if two numbers whose order decides something are closer than this, and not
 # equal: implementations may round them to either order.
 CLOSEST = 2e-5
+# In 8 bits rounding may pick another neighbour.
+CLOSEST_QUANTISED = 2e-3
+# Of the models beyond models(), those whose exports lie here.
+COMMITTED = ("peephole_lstm", "qrnn", "tcn", "attention_heads")
 OPSETS = {"torchscript": 17, "dynamo": 20}
 EXTENTS = {"rows": 2, "length": 5, "steps": 3}  # of the example that is exported
 
@@ -73,9 +85,14 @@ EXPORTERS = {
 }
 
 
+def encoder_inputs(export, source):
+    lengths = (torch.full([source.shape[0]], source.shape[1]),)
+    return (source, *(lengths if "lengths" in export.source else ()))
+
+
 def first_values(export, source):
     """Memory and first states as the decoder's inputs after the tokens."""
-    results = dict(zip(export.results, export.encoder(source)))
+    results = dict(zip(export.results, export.encoder(*encoder_inputs(export, source))))
     rows = results["memory"].shape[0]
     for name in export.start_at_zero:
         results[name] = torch.zeros(rows, results["memory"].shape[-1] // 2)
@@ -85,7 +102,7 @@ def first_values(export, source):
 def write_files(export, exporter, folder):
     write, suffix = EXPORTERS[exporter]
     folder.mkdir(parents=True, exist_ok=True)
-    ((name, axes),) = export.source.items()
+    name, axes = next(iter(export.source.items()))
     if name == "frames":
         source = torch.randn(EXTENTS["rows"], 8, FRAME)
     elif name == "image":
@@ -96,7 +113,7 @@ def write_files(export, exporter, folder):
         values = first_values(export, source)
     tokens_axes = next(iter(export.inputs.values()))
     tokens = torch.randint(2, TOKENS, [EXTENTS[axis] if axis else 1 for axis in tokens_axes])
-    encoder = [export.encoder, export.source, export.results, (source,)]
+    encoder = [export.encoder, export.source, export.results, encoder_inputs(export, source)]
     decoder = [export.decoder, export.inputs, export.outputs, (tokens, *values)]
     write(*encoder, exporter, str(folder / f"encoder{suffix}"))
     write(*decoder, exporter, str(folder / f"decoder{suffix}"))
@@ -160,15 +177,17 @@ def random_request(export, rng):
     return values, source, options, longest
 
 
-def write_answers(export, path, rng):
+def write_answers(export, path, rng, requests, next_log_probs=next_log_probs, closest=CLOSEST):
     lines, ties, left_out = [], 0, 0
-    while len(lines) < REQUESTS:
+    while len(lines) < requests:
         values, source, options, longest = random_request(export, rng)
         with torch.no_grad():
             log_probs = next_log_probs(export, values)
             best, gaps = beam_search(log_probs, END, longest, options)
-        if gaps.smallest < CLOSEST:
+        if gaps.smallest < closest:
             left_out += 1
+            if left_out > 20 * requests:
+                raise RuntimeError("hardly any request has an answer that rounding can't change")
             continue
         ties += gaps.ties
         hypotheses = [
@@ -186,8 +205,57 @@ def write_answers(export, path, rng):
     ended = sum(line.count("_EOS") for line in lines)
     cut = sum(line.count("_LENGTH") for line in lines)
     print(
-        f"{path.parent.name}: {ended} hypotheses ended, {cut} cut, {ties} ties, {left_out} requests left out"
+        f"{path.parent}: {ended} hypotheses ended, {cut} cut, {ties} ties, {left_out} requests left out"
     )
+
+
+def quantised_log_probs(folder):
+    """What beam_search asks, answered by ONNX Runtime on the files themselves, a prefix at a time."""
+    model = RuntimeModel(folder)
+
+    def of(export, source):
+        start = model.start([value.numpy() for value in encoder_inputs(export, source)])
+        return lambda prefixes: np.stack(
+            [model.log_probs(export, start, (BEGIN, *prefix)) for prefix in prefixes]
+        )
+
+    return of
+
+
+def derive(name, export, folder, requests):
+    """What ONNX Runtime's tools make of an export of PyTorch's."""
+    for derived in TOOLS:
+        source = next(
+            (folder / e for e in ("torchscript", "dynamo") if (folder / e / "decoder.onnx").exists()), None
+        )
+        if source is None:
+            yield derived, "there is no ONNX export"
+            continue
+        try:
+            make(derived, source, folder / derived)
+            if derived == "quantised":
+                path = folder / derived / "answers.jsonl"
+                rng, answer = random.Random(SEED), quantised_log_probs(folder / derived)
+                write_answers(export, path, rng, requests, answer, CLOSEST_QUANTISED)
+        except Exception as error:  # whatever a tool of others raises is its answer
+            shutil.rmtree(folder / derived, ignore_errors=True)
+            yield derived, reason_of(error)
+
+
+def export_all(name, export, folder, requests):
+    """Writes what each exporter makes of a model; returns what they refused."""
+    refused = {}
+    for exporter in ("torchscript", "dynamo", "openvino"):
+        if exporter not in export.exporters:
+            refused[exporter] = "the exporter takes no scripted functions"
+            continue
+        try:
+            write_files(export, exporter, folder / exporter)
+        except Exception as error:  # whatever an exporter raises is its answer
+            shutil.rmtree(folder / exporter, ignore_errors=True)
+            refused[exporter] = reason_of(error)
+    refused.update(derive(name, export, folder, requests))
+    return refused
 
 
 def main():
@@ -196,18 +264,29 @@ def main():
     )
     parser.add_argument("out", type=pathlib.Path, metavar="OUT")
     parser.add_argument("models", nargs="*", metavar="MODEL")
+    parser.add_argument("--all", action="store_true", help="every model, by every exporter and tool")
+    parser.add_argument("--requests", type=int, default=REQUESTS)
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
     torch.manual_seed(SEED)
     torch.set_num_threads(1)
-    for name, export in models().items():
+    exports = models()
+    torch.manual_seed(SEED)
+    more = {**cells(), **attentions()}
+    prepare(more)
+    exports.update(more if arguments.all else {name: more[name] for name in COMMITTED})
+    for name, export in exports.items():
         if arguments.models and name not in arguments.models:
             continue
         torch.manual_seed(SEED)
         folder = arguments.out / name
-        for exporter in export.exporters:
-            write_files(export, exporter, folder / exporter)
-        write_answers(export, folder / "answers.jsonl", random.Random(SEED))
+        if arguments.all:
+            refused = export_all(name, export, folder, arguments.requests)
+            (folder / "refused.json").write_text(json.dumps(refused, indent=1))
+        else:
+            for exporter in export.exporters:
+                write_files(export, exporter, folder / exporter)
+        write_answers(export, folder / "answers.jsonl", random.Random(SEED), arguments.requests)
 
 
 if __name__ == "__main__":

@@ -387,6 +387,17 @@ def make_twins(decoder):
         )  # likely, so that ties decide something
 
 
+def prepare(exports):
+    """Weights that make distributions with a shape, and an end token that comes up."""
+    for name, export in exports.items():
+        with torch.no_grad():
+            for parameter in [*export.encoder.parameters(), *export.decoder.parameters()]:
+                parameter *= 2.5
+            export.decoder.output.bias[END] += END_BIAS.get(name, 1.0)
+        export.encoder.eval()
+        export.decoder.eval()
+
+
 def models():
     """Name -> Export."""
     result = {
@@ -424,12 +435,6 @@ def models():
             inputs={"token": ROWS, "memory": LENGTH, "h": ROWS, "c": ROWS, "copied": LENGTH},
         ),
     }
-    for name, export in result.items():
-        with torch.no_grad():
-            for parameter in [*export.encoder.parameters(), *export.decoder.parameters()]:
-                parameter *= 2.5
-            export.decoder.output.bias[END] += END_BIAS.get(name, 1.0)
-        export.encoder.eval()
-        export.decoder.eval()
+    prepare(result)
     make_twins(result["gru_additive"].decoder)
     return result
