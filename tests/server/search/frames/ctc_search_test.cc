@@ -29,7 +29,7 @@ FrameOptions WideOptions(int vocabulary, int blank) {
 
 TEST(CtcSearchTest, AWideBeamFindsEveryLabelling) {
   std::mt19937 random(1);
-  for (int i = 0; i < 10000 && !HasFailure(); ++i) {
+  for (int i = 0; i < frames_testing::Trials(10000) && !HasFailure(); ++i) {
     SCOPED_TRACE(i);
     const int vocabulary = 2 + static_cast<int>(random() % 3);
     const int num_frames = static_cast<int>(random() % (vocabulary == 4 ? 4 : 5));

@@ -60,7 +60,7 @@ std::vector<int64_t> RandomPieces(int64_t num_frames, std::mt19937& random) {
 
 TEST(FrameContractTest, PiecesChangeNoBitOfATransducersAnswer) {
   std::mt19937 random(10);
-  for (int i = 0; i < 400 && !HasFailure(); ++i) {
+  for (int i = 0; i < frames_testing::Trials(400) && !HasFailure(); ++i) {
     SCOPED_TRACE(i);
     const RandomFrameOptions made =
         WithLabelOptions(TransducerOptions(i), i % 3 == 0 ? 0.2 : 0, random);
@@ -76,7 +76,7 @@ TEST(FrameContractTest, PiecesChangeNoBitOfATransducersAnswer) {
 
 TEST(FrameContractTest, PiecesChangeNoBitOfACtcAnswer) {
   std::mt19937 random(11);
-  for (int i = 0; i < 300 && !HasFailure(); ++i) {
+  for (int i = 0; i < frames_testing::Trials(300) && !HasFailure(); ++i) {
     SCOPED_TRACE(i);
     const CtcTable table = RandomCtc(static_cast<int>(random() % 25), 6, 0, random);
     const FrameOptions options = Plain(FrameKind::kCtc, 6);
@@ -115,7 +115,7 @@ void ExpectStable(const std::vector<Labels>& stable, const std::vector<FrameHypo
 
 TEST(FrameContractTest, StableLabelsOfATransducerStay) {
   size_t num_early = 0;
-  for (int i = 0; i < 400 && !HasFailure(); ++i) {
+  for (int i = 0; i < frames_testing::Trials(400) && !HasFailure(); ++i) {
     SCOPED_TRACE(i);
     FrameOptions options = TransducerOptions(i);
     options.n_best = i % 8 < 4 ? 1 : 3;
@@ -139,13 +139,13 @@ TEST(FrameContractTest, StableLabelsOfATransducerStay) {
     stable.push_back(labels);
     ExpectStable(stable, run.search().Results());
   }
-  EXPECT_GT(num_early, 400u);
+  EXPECT_GT(num_early, static_cast<size_t>(frames_testing::Trials(400)));
 }
 
 TEST(FrameContractTest, StableLabelsOfCtcStay) {
   std::mt19937 random(12);
   size_t num_early = 0;
-  for (int i = 0; i < 400 && !HasFailure(); ++i) {
+  for (int i = 0; i < frames_testing::Trials(400) && !HasFailure(); ++i) {
     SCOPED_TRACE(i);
     FrameOptions options = Plain(FrameKind::kCtc, 6);
     options.n_best = i % 2 == 0 ? 1 : 3;
@@ -165,13 +165,13 @@ TEST(FrameContractTest, StableLabelsOfCtcStay) {
     stable.push_back(labels);
     ExpectStable(stable, run.search().Results());
   }
-  EXPECT_GT(num_early, 400u);
+  EXPECT_GT(num_early, static_cast<size_t>(frames_testing::Trials(400)));
 }
 
 // A search that is cut answers as one whose frames end there, scorers' ends aside.
 TEST(FrameContractTest, ASearchThatIsCutAnswersWhatItHas) {
   std::mt19937 random(13);
-  for (int i = 0; i < 200 && !HasFailure(); ++i) {
+  for (int i = 0; i < frames_testing::Trials(200) && !HasFailure(); ++i) {
     SCOPED_TRACE(i);
     const CtcTable table = RandomCtc(12, 6, 0, random);
     const FrameOptions ctc = Plain(FrameKind::kCtc, 6);

@@ -39,7 +39,8 @@ size_t ArgMax(const std::vector<float>& values) {
 }
 
 TEST(FrameLawsTest, BeamOneOfATransducerIsAnArgmaxLoop) {
-  for (uint32_t seed = 0; seed < 300 && !HasFailure(); ++seed) {
+  for (uint32_t seed = 0;
+       seed < static_cast<uint32_t>(frames_testing::Trials(300)) && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     FrameOptions options = Options(FrameKind::kTransducer, 5, 1);
     options.recombine = static_cast<Recombine>(seed % 3);
@@ -62,7 +63,8 @@ TEST(FrameLawsTest, BeamOneOfATransducerIsAnArgmaxLoop) {
 }
 
 TEST(FrameLawsTest, BeamOneEmitsUpToItsSymbolsInAFrame) {
-  for (uint32_t seed = 0; seed < 300 && !HasFailure(); ++seed) {
+  for (uint32_t seed = 0;
+       seed < static_cast<uint32_t>(frames_testing::Trials(300)) && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     FrameOptions options = Options(FrameKind::kTransducer, 5, 1);
     options.max_symbols_per_frame = 3;
@@ -82,7 +84,8 @@ TEST(FrameLawsTest, BeamOneEmitsUpToItsSymbolsInAFrame) {
 }
 
 TEST(FrameLawsTest, BeamOneWithDurationsTakesTheBestOfBoth) {
-  for (uint32_t seed = 0; seed < 300 && !HasFailure(); ++seed) {
+  for (uint32_t seed = 0;
+       seed < static_cast<uint32_t>(frames_testing::Trials(300)) && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     FrameOptions options = Options(FrameKind::kTokenAndDuration, 5, 1);
     options.durations = {1, 2, 4};
@@ -107,7 +110,8 @@ TEST(FrameLawsTest, BeamOneWithDurationsTakesTheBestOfBoth) {
 }
 
 TEST(FrameLawsTest, MergedSumsAreAtLeastTheBestPath) {
-  for (uint32_t seed = 0; seed < 100 && !HasFailure(); ++seed) {
+  for (uint32_t seed = 0;
+       seed < static_cast<uint32_t>(frames_testing::Trials(100)) && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     FrameOptions options = Options(FrameKind::kTransducer, 5, 4);
     options.max_symbols_per_frame = 1 + static_cast<int>(seed % 2);
@@ -147,7 +151,7 @@ TEST(FrameLawsTest, MergingLeavesRoomForOtherLabels) {
 
 TEST(FrameLawsTest, TimesAscendAndAddUp) {
   std::mt19937 random(14);
-  for (int i = 0; i < 200 && !HasFailure(); ++i) {
+  for (int i = 0; i < frames_testing::Trials(200) && !HasFailure(); ++i) {
     SCOPED_TRACE(i);
     const CtcTable table = RandomCtc(20, 5, 0, random);
     for (const FrameHypothesis& answer : RunCtc(Options(FrameKind::kCtc, 5, 6), table)) {

@@ -80,7 +80,7 @@ void ExpectNoAlignment(const FrameScore& score) {
 
 TEST(CtcScorerTest, EqualsAllAlignmentsOfTinyLattices) {
   std::mt19937 random(2);
-  for (int i = 0; i < 1500 && !HasFailure(); ++i) {
+  for (int i = 0; i < frames_testing::Trials(1500) && !HasFailure(); ++i) {
     SCOPED_TRACE(i);
     const int vocabulary = 2 + static_cast<int>(random() % 2);
     const int num_frames = static_cast<int>(random() % 6);
@@ -119,7 +119,8 @@ FrameOptions OptionsOf(const NaiveTransducer& model) {
 TEST(TransducerScorerTest, EqualsAllAlignmentsOfTinyLattices) {
   const std::vector<std::vector<int>> durations = {{}, {0, 1, 2}, {}, {1, 2}, {0, 2, 3}, {0, 1}};
   std::mt19937 random(3);
-  for (uint32_t i = 0; i < 2400 && !HasFailure(); ++i) {
+  for (uint32_t i = 0; i < static_cast<uint32_t>(frames_testing::Trials(2400)) && !HasFailure();
+       ++i) {
     SCOPED_TRACE(i);
     const NaiveTransducer model = TinyTransducer(random, durations[i % durations.size()]);
     const Joiner joiner = RandomJoiner(
@@ -193,7 +194,8 @@ class Backward {
 
 TEST(TransducerScorerTest, EqualsTheSumFromTheEnd) {
   std::mt19937 random(4);
-  for (uint32_t i = 0; i < 200 && !HasFailure(); ++i) {
+  for (uint32_t i = 0; i < static_cast<uint32_t>(frames_testing::Trials(200)) && !HasFailure();
+       ++i) {
     SCOPED_TRACE(i);
     NaiveTransducer model;
     model.vocabulary = 6;
@@ -249,7 +251,7 @@ double CtcBackward(const CtcTable& table, int blank, const Labels& labels) {
 
 TEST(CtcScorerTest, EqualsTheSumFromTheEnd) {
   std::mt19937 random(5);
-  for (int i = 0; i < 300 && !HasFailure(); ++i) {
+  for (int i = 0; i < frames_testing::Trials(300) && !HasFailure(); ++i) {
     SCOPED_TRACE(i);
     const int blank = i % 5;
     const CtcTable table = RandomCtc(10 + static_cast<int>(random() % 60), 5, 0, random);

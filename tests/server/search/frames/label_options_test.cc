@@ -61,7 +61,7 @@ NaiveGain GainOf(const NaiveLabelRules& rules) {
 TEST(LabelOptionsTest, CtcAnswersWhatTheyLeave) {
   std::mt19937 random(6);
   int num_answers = 0;
-  for (int i = 0; i < 3000 && !HasFailure(); ++i) {
+  for (int i = 0; i < frames_testing::Trials(3000) && !HasFailure(); ++i) {
     SCOPED_TRACE(i);
     const RandomFrameOptions made =
         WithLabelOptions(Wide(FrameKind::kCtc, i), i % 2 == 0 ? 0.15 : 0.4, random);
@@ -77,13 +77,13 @@ TEST(LabelOptionsTest, CtcAnswersWhatTheyLeave) {
     ExpectAll(answers, AllCtc(changed, made.options.blank),
               made.options.recombine == Recombine::kMax, GainOf(rules), kClose);
   }
-  EXPECT_GT(num_answers, 5000);
+  EXPECT_GT(num_answers, frames_testing::Trials(5000));
 }
 
 TEST(LabelOptionsTest, TransducersAnswerWhatTheyLeave) {
   std::mt19937 random(7);
   int num_answers = 0;
-  for (int i = 0; i < 3000 && !HasFailure(); ++i) {
+  for (int i = 0; i < frames_testing::Trials(3000) && !HasFailure(); ++i) {
     SCOPED_TRACE(i);
     FrameOptions wide = Wide(i % 3 == 2 ? FrameKind::kTokenAndDuration : FrameKind::kTransducer, i);
     NaiveTransducer model;
@@ -117,7 +117,7 @@ TEST(LabelOptionsTest, TransducersAnswerWhatTheyLeave) {
     ExpectAll(answers, AllTransducer(model, changed), made.options.recombine == Recombine::kMax,
               GainOf(rules), kClose);
   }
-  EXPECT_GT(num_answers, 10000);
+  EXPECT_GT(num_answers, frames_testing::Trials(10000));
 }
 
 }  // namespace

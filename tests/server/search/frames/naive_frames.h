@@ -9,9 +9,14 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/sanitized.h"
+
 namespace beamwright::search::frames_testing {
 
 using Labels = std::vector<int32_t>;
+
+// Cases of a test that would try `count` of them: fewer where sanitizers make each cost many times.
+inline constexpr int Trials(int count) { return testing_support::kSanitized ? count / 10 : count; }
 
 // One label of an alignment.
 struct NaiveTime {

@@ -54,7 +54,7 @@ void ExpectSame(const std::vector<FrameHypothesis>& answers,
 
 TEST(NarrowBeamTest, CtcKeepsWhatItsDefinitionSays) {
   std::mt19937 random(8);
-  for (int i = 0; i < 4000 && !HasFailure(); ++i) {
+  for (int i = 0; i < frames_testing::Trials(4000) && !HasFailure(); ++i) {
     SCOPED_TRACE(i);
     const double chance = i % 3 == 0 ? 0 : i % 3 == 1 ? 0.1 : 0.3;
     const RandomFrameOptions made =
@@ -70,7 +70,7 @@ TEST(NarrowBeamTest, CtcKeepsWhatItsDefinitionSays) {
 TEST(NarrowBeamTest, TransducersKeepWhatTheirDefinitionSays) {
   const std::vector<std::vector<int>> durations = {{0, 1, 2}, {1, 2, 4}, {0, 2}, {4, 1, 2, 3, 0}};
   std::mt19937 random(9);
-  for (int i = 0; i < 4000 && !HasFailure(); ++i) {
+  for (int i = 0; i < frames_testing::Trials(4000) && !HasFailure(); ++i) {
     SCOPED_TRACE(i);
     FrameOptions narrow =
         Narrow(i % 3 == 2 ? FrameKind::kTokenAndDuration : FrameKind::kTransducer, random);

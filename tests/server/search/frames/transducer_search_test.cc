@@ -57,7 +57,8 @@ void ExpectEverything(const TinyCase& made) {
 }
 
 TEST(TransducerSearchTest, AWideBeamFindsEveryLabelling) {
-  for (uint32_t i = 0; i < 4000 && !HasFailure(); ++i) {
+  for (uint32_t i = 0; i < static_cast<uint32_t>(frames_testing::Trials(3400)) && !HasFailure();
+       ++i) {
     SCOPED_TRACE(i);
     ExpectEverything(MakeTinyCase(i, {}));
   }
@@ -66,14 +67,16 @@ TEST(TransducerSearchTest, AWideBeamFindsEveryLabelling) {
 TEST(TransducerSearchTest, AWideBeamFindsEveryLabellingWithDurations) {
   const std::vector<std::vector<int>> durations = {{0, 1, 2}, {1, 2}, {0, 1},
                                                    {3, 0, 2}, {2},    {0, 1, 4}};
-  for (uint32_t i = 0; i < 4000 && !HasFailure(); ++i) {
+  for (uint32_t i = 0; i < static_cast<uint32_t>(frames_testing::Trials(3400)) && !HasFailure();
+       ++i) {
     SCOPED_TRACE(i);
     ExpectEverything(MakeTinyCase(i, durations[i % durations.size()]));
   }
 }
 
 TEST(TransducerSearchTest, AWideBeamFindsEveryLabellingInAlignmentOrder) {
-  for (uint32_t i = 0; i < 4000 && !HasFailure(); ++i) {
+  for (uint32_t i = 0; i < static_cast<uint32_t>(frames_testing::Trials(3400)) && !HasFailure();
+       ++i) {
     SCOPED_TRACE(i);
     TinyCase made = MakeTinyCase(i, {});
     made.options.alignment_length_synchronous = true;
