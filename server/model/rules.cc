@@ -1,5 +1,6 @@
 #include "server/model/rules.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -10,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "beamwright/v1/rule.pb.h"
 #include "ops/base/check.h"
 #include "server/model/utf8.h"
 #include "server/status/fault.h"
@@ -244,6 +244,25 @@ void CheckRules(const Message& message, const std::string& path, status::Faults&
   message.GetReflection()->ListFields(message, &fields);
   for (const FieldDescriptor* field : fields) {
     CheckRule(message, *field, path, faults);
+  }
+}
+
+void CheckSearches(const Message& options, v1::Search search, const std::string& path,
+                   status::Faults& faults) {
+  static constexpr const char* kModels[] = {"", "models with a decoder", "CTC models",
+                                            "transducers"};
+  std::vector<const FieldDescriptor*> fields;
+  options.GetReflection()->ListFields(options, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const auto& known = field->options().GetExtension(v1::rule).searches();
+    if (known.empty() || std::find(known.begin(), known.end(), search) != known.end() ||
+        (!field->is_repeated() && IsUnspecified(options, field))) {
+      continue;
+    }
+    faults.Add(absl::StrCat(path, ".", field->name()), "is for ",
+               absl::StrJoin(known, " and ",
+                             [](std::string* out, int one) { absl::StrAppend(out, kModels[one]); }),
+               "; the model is one of the ", kModels[search]);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "beamwright/v1/rule.pb.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "server/status/fault.h"
@@ -21,6 +22,10 @@ void CheckRules(const google::protobuf::Message& message, const std::string& pat
 void CheckRule(const google::protobuf::Message& message,
                const google::protobuf::FieldDescriptor& field, const std::string& path,
                status::Faults& faults);
+
+// Adds a fault for each set field that a model of `search` does not know (FieldRule.searches).
+void CheckSearches(const google::protobuf::Message& options, v1::Search search,
+                   const std::string& path, status::Faults& faults);
 
 // Sets every unset field of `message` that `fallback` (same type) sets; then every optional one
 // that is still unset and whose rule names a default, to that. An enum value that is explicitly

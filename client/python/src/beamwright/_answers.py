@@ -32,6 +32,7 @@ _FINISH_REASONS = (
     FinishReason.LENGTH,
     FinishReason.DEADLINE,
     FinishReason.SHUTDOWN,
+    FinishReason.END_OF_SOURCE,
 )
 # Of one range of sources whose error is told; a call has no more of them.
 _MOST_SOURCES = 1 << 16
@@ -65,6 +66,10 @@ def hypothesis(message: Any) -> Hypothesis:
         tuple(TopTokens(tuple(top.tokens), tuple(top.log_probs)) for top in message.top_tokens),
         tuple(ScorerPart(part.name, part.weight, part.log_prob) for part in message.scorer_parts),
         tuple(MemberPart(part.weight, part.log_prob) for part in message.member_parts),
+        tuple(message.token_frames),
+        tuple(message.token_durations),
+        message.alignment_log_prob,
+        message.full_log_prob if message.HasField("full_log_prob") else None,
     )
 
 

@@ -69,6 +69,8 @@ class FinishReason(str, enum.Enum):
     """Was under way at the deadline (`deadline_result="best-so-far"`)."""
     SHUTDOWN = "shutdown"
     """Was under way when the server had to end."""
+    END_OF_SOURCE = "end-of-source"
+    """Of a search by frames: the last frame was read."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,14 @@ class Hypothesis:
     """With `top_tokens`: one entry a token."""
     scorer_parts: tuple[ScorerPart, ...] = ()
     member_parts: tuple[MemberPart, ...] = ()
+    token_frames: tuple[int, ...] = ()
+    """Of a search by frames: for each token the frame, from 0, in which it begins."""
+    token_durations: tuple[int, ...] = ()
+    """Likewise: how many frames it lasts."""
+    alignment_log_prob: float = 0.0
+    """Likewise: of the best alignment alone; log_prob is the sum over those that were merged."""
+    full_log_prob: float | None = None
+    """With `full_sum`: the sum over all alignments."""
 
     def __str__(self) -> str:
         return self.text or " ".join(map(str, self.tokens))
