@@ -233,6 +233,10 @@ absl::StatusOr<int> FindResult(const Graph& graph, const std::string& field,
                                                    : NamedResult(graph, field, name, whose);
 }
 
+const ValueInfo& InfoOfResult(const Graph& graph, int result) {
+  return graph.info(graph.node(graph.results[static_cast<size_t>(result)]).inputs[0]);
+}
+
 absl::StatusOr<int> FindAttention(const Graph& graph, const DecoderPorts& ports) {
   return ports.attention_output.empty()
              ? absl::StatusOr<int>(-1)

@@ -46,6 +46,9 @@ absl::StatusOr<int> FindResult(const Graph& graph, const std::string& field,
 // The same for attention_output; -1 if the configuration names none.
 absl::StatusOr<int> FindAttention(const Graph& graph, const DecoderPorts& ports);
 
+// What is known of the value that result number `result` hands on.
+const ValueInfo& InfoOfResult(const Graph& graph, int result);
+
 }  // namespace beamwright::ops
 
 #endif  // BEAMWRIGHT_OPS_DECODER_DECODER_FORM_H_
