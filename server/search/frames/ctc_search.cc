@@ -69,6 +69,10 @@ int64_t CtcSearch::trailing_blanks() const {
 
 int CtcSearch::num_labels() const { return impl_->histories.depth(impl_->live[0].node); }
 
+size_t CtcSearch::num_held() const {
+  return impl_->histories.num_nodes() + impl_->times.num_used();
+}
+
 std::vector<FrameHypothesis> CtcSearch::Results() const {
   std::vector<FrameHypothesis> answers;
   for (const CtcPrefix& prefix : impl_->live) {

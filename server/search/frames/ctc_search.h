@@ -46,6 +46,7 @@ class CtcSearch final : public FrameSearch {
   void AddStableLabels(std::vector<int32_t>& labels) const override;
   int64_t trailing_blanks() const override;
   int num_labels() const override;
+  size_t num_held() const override;
   std::vector<FrameHypothesis> Results() const override;
 
   // The next frame, which must have been added: natural-log probabilities of all labels and the

@@ -18,6 +18,7 @@
 #ifndef BEAMWRIGHT_SERVER_SEARCH_FRAMES_FRAME_SEARCH_H_
 #define BEAMWRIGHT_SERVER_SEARCH_FRAMES_FRAME_SEARCH_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -77,6 +78,10 @@ class FrameSearch {
   virtual int64_t trailing_blanks() const = 0;
   // Labels of the hypothesis that leads now.
   virtual int num_labels() const = 0;
+
+  // Label histories and times of labels that hypotheses hold: what memory grows with. At most about
+  // three for each label of each hypothesis.
+  virtual size_t num_held() const = 0;
 
   // The answer as it stands, best first, at most n_best; once done, the answer. Hypotheses that the
   // options allow only as beginnings (of an entry, of the prefix) are left out: it may be empty.

@@ -98,6 +98,10 @@ int64_t TransducerSearch::trailing_blanks() const {
 
 int TransducerSearch::num_labels() const { return impl_->histories.depth(impl_->Leading().node); }
 
+size_t TransducerSearch::num_held() const {
+  return impl_->histories.num_nodes() + impl_->times.num_used();
+}
+
 std::vector<FrameHypothesis> TransducerSearch::Results() const {
   const Impl& impl = *impl_;
   std::vector<const TransducerHypothesis*> live = impl.Live();

@@ -63,6 +63,7 @@ class TransducerSearch final : public FrameSearch {
   void AddStableLabels(std::vector<int32_t>& labels) const override;
   int64_t trailing_blanks() const override;
   int num_labels() const override;
+  size_t num_held() const override;
   std::vector<FrameHypothesis> Results() const override;
 
   // What the scan of each row must apply (one for each of rows()): bans and allowed labels of
