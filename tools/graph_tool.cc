@@ -9,6 +9,7 @@
 #include "ops/base/printable.h"
 #include "ops/tools/commands.h"
 #include "tools/check.h"
+#include "tools/cost.h"
 #include "tools/init.h"
 
 namespace beamwright::tools {
@@ -28,6 +29,7 @@ struct Flags {
   ops::RunFlags run;
   CheckFlags check;
   ops::BenchFlags bench;
+  CostFlags cost;
   std::vector<std::string> init_graphs;
   std::vector<std::string> init_states;
   bool init_ctc = false;
@@ -129,6 +131,29 @@ void DefineBench(CLI::App& app, ops::BenchFlags& flags) {
   bench->add_flag("--json", flags.json, "Print JSON");
 }
 
+void DefineCost(CLI::App& app, CostFlags& flags) {
+  CLI::App* cost = app.add_subcommand(
+      "cost",
+      "Measure what a request of a model holds and takes on one core, for `beamwright "
+      "capacity`");
+  cost->add_option("MODEL", flags.model,
+                   "Folder of a bundle, or of a model, whose newest version is taken")
+      ->required();
+  cost->add_option("--sources", flags.sources,
+                   "File of sources such as users send them, one a line, as text")
+      ->required();
+  cost->add_option("--beam-size", flags.beam_size, "Beam size, 1 to 256 (default: the model's)")
+      ->check(CLI::Range(1, 256));
+  cost->add_option("--concurrency", flags.concurrency,
+                   "Requests in flight, one or more with commas, 1 to 4096 (default: "
+                   "1,2,4,8,16,32)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096));
+  cost->add_option("--seconds", flags.seconds,
+                   "Time for each of them, above 0, up to 3600 (default: 3)")
+      ->check(CLI::Range(0.001, 3600.0));
+}
+
 void DefineInit(CLI::App& app, Flags& flags) {
   InitOptions& init = flags.init;
   CLI::App* command = app.add_subcommand(
@@ -202,6 +227,7 @@ void DefineCommands(CLI::App& app, Flags& flags) {
   DefineRun(app, flags.run);
   DefineCheck(app, flags.check);
   DefineBench(app, flags.bench);
+  DefineCost(app, flags.cost);
   DefineInit(app, flags);
   app.add_subcommand("operators", "List the operators that graphs may contain, as Markdown tables");
 }
@@ -242,6 +268,9 @@ absl::Status RunCommand(const CLI::App& app, const Flags& flags, std::ostream& o
   }
   if (app.got_subcommand("bench")) {
     return ops::Bench(flags.bench, output);
+  }
+  if (app.got_subcommand("cost")) {
+    return Cost(flags.cost, output);
   }
   if (app.got_subcommand("init")) {
     return InitBundle(flags.init, output);

@@ -4,8 +4,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "bench/decode/bench.h"
-#include "bench/decode/cost.h"
 #include "bench/decode/options.h"
 #include "bench/decode/precision.h"
 #include "ops/base/file.h"
@@ -13,9 +11,19 @@
 #include "server/engine/model/precision.h"
 #include "server/model/bundle.h"
 #include "server/model/text_proto.h"
+#include "tools/decode_bench.h"
 
 namespace beamwright::bench {
 namespace {
+
+using tools::BenchDecode;
+using tools::DecodeCase;
+using tools::DecodeResult;
+using tools::RandomSources;
+using tools::ReadFeatures;
+using tools::ReadSources;
+using tools::ResultsJson;
+using tools::ResultsText;
 
 struct Flags {
   std::string model;
@@ -27,7 +35,6 @@ struct Flags {
   int beam = 0;
   std::vector<int> concurrency = {1};
   std::vector<int> threads = {1};
-  std::vector<int> cost_concurrency = {1, 2, 4, 8, 16, 32};
   int max_length = 0;
   bool fixed_length = false;
   double seconds = 3;
@@ -60,7 +67,8 @@ void AddFlags(CLI::App& decode, Flags& flags) {
       .add_option("--precision", flags.precisions,
                   "Form of the weights; a case for each. 'model': as the bundle says")
       ->delimiter(',')
-      ->check(CLI::IsMember({"model", "f32", "bf16", "bf16-dot", "bf16-amx", "int8", "int8-core", "auto"}))
+      ->check(CLI::IsMember(
+          {"model", "f32", "bf16", "bf16-dot", "bf16-amx", "int8", "int8-core", "auto"}))
       ->capture_default_str();
   decode.add_option("--beam", flags.beam, "Beam size; unset: the model's default")
       ->check(CLI::Range(1, 256));
@@ -222,35 +230,6 @@ absl::Status CompareOptions(const Flags& flags) {
   return absl::OkStatus();
 }
 
-void AddCostFlags(CLI::App& cost, Flags& flags) {
-  AddModel(cost, flags);
-  cost.add_option("--sources", flags.sources, "One source a line, as text, such as users send them")
-      ->type_name("FILE")
-      ->required();
-  cost.add_option("--beam", flags.beam, "Beam size; unset: the model's default")
-      ->check(CLI::Range(1, 256));
-  cost.add_option("--concurrency", flags.cost_concurrency, "Requests in flight, one or more")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
-  AddSeconds(cost, flags, "How long each is measured");
-}
-
-absl::Status Cost(const Flags& flags) {
-  BW_ASSIGN_OR_RETURN(const std::shared_ptr<const engine::DecodeModel> model,
-                      Compile(flags.model, "model", flags.compile));
-  BW_ASSIGN_OR_RETURN(const std::vector<v1::Source> sources, ReadSources(flags.sources));
-  BW_ASSIGN_OR_RETURN(DecodeCase bench_case, CaseOf(flags));
-  BW_ASSIGN_OR_RETURN(const RequestPrice price, DearestPrice(model, sources, bench_case.options));
-  std::vector<DecodeResult> results;
-  for (const int concurrency : flags.cost_concurrency) {
-    bench_case.concurrency = concurrency;
-    BW_ASSIGN_OR_RETURN(results.emplace_back(), BenchDecode(model, sources, bench_case));
-  }
-  std::fputs(CostText(price, results).c_str(), stdout);
-  return absl::OkStatus();
-}
-
 int Main(int argc, char** argv) {
   CLI::App app("Measures decoding on this machine, without a server.", "beamwright-bench");
   app.require_subcommand(1);
@@ -265,13 +244,9 @@ int Main(int argc, char** argv) {
   CLI::App* const options =
       app.add_subcommand("options", "What each option of a request costs, against none");
   AddOptionsFlags(*options, flags);
-  CLI::App* const cost =
-      app.add_subcommand("cost", "What a request holds and takes on one core, for 'capacity'");
-  AddCostFlags(*cost, flags);
   CLI11_PARSE(app, argc, argv);
   const absl::Status status = precision->parsed() ? ComparePrecisions(flags)
                               : options->parsed() ? CompareOptions(flags)
-                              : cost->parsed()    ? Cost(flags)
                                                   : Decode(flags);
   if (!status.ok()) {
     std::fprintf(stderr, "beamwright-bench: %s\n", status.ToString().c_str());

@@ -5,14 +5,17 @@
 #include <random>
 
 #include "absl/strings/str_format.h"
-#include "bench/decode/bench.h"
 #include "ops/base/status.h"
 #include "server/engine/engine.h"
 #include "server/model/bundle.h"
 #include "server/model/text_proto.h"
+#include "tools/decode_bench.h"
 
 namespace beamwright::bench {
 namespace {
+
+using tools::DecodeCase;
+using tools::DecodeResult;
 
 struct NamedOptions {
   std::string name;
@@ -114,7 +117,7 @@ absl::StatusOr<std::vector<OptionCost>> MeasureOptions(const std::string& folder
     one.concurrency = concurrency;
     one.seconds = seconds;
     one.options = options;
-    return BenchDecode(model, sources, one);
+    return tools::BenchDecode(model, sources, one);
   };
   std::vector<OptionCost> costs;
   BW_ASSIGN_OR_RETURN(DecodeResult before, measure({}));

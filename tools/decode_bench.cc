@@ -1,4 +1,4 @@
-#include "bench/decode/bench.h"
+#include "tools/decode_bench.h"
 
 #include <algorithm>
 #include <fstream>
@@ -12,7 +12,7 @@
 #include "ops/base/status.h"
 #include "ops/numpy/npz.h"
 
-namespace beamwright::bench {
+namespace beamwright::tools {
 namespace {
 
 // The requests in flight, and what their answers add up to.
@@ -230,4 +230,4 @@ std::string ResultsJson(const std::vector<DecodeResult>& results) {
   return json.text() + "\n";
 }
 
-}  // namespace beamwright::bench
+}  // namespace beamwright::tools

@@ -1,7 +1,7 @@
-// What `beamwright-bench decode` measures: the engine in process, without RPC, on a model and its
-// sources, with a number of requests always in flight.
-#ifndef BEAMWRIGHT_BENCH_DECODE_BENCH_H_
-#define BEAMWRIGHT_BENCH_DECODE_BENCH_H_
+// What `beamwright-graph cost` and `beamwright-bench decode` measure: the engine in process,
+// without RPC, on a model and its sources, with a number of requests always in flight.
+#ifndef BEAMWRIGHT_TOOLS_DECODE_BENCH_H_
+#define BEAMWRIGHT_TOOLS_DECODE_BENCH_H_
 
 #include <array>
 #include <memory>
@@ -12,7 +12,7 @@
 #include "ops/base/step_profile.h"
 #include "server/engine/engine.h"
 
-namespace beamwright::bench {
+namespace beamwright::tools {
 
 struct DecodeCase {
   int concurrency = 1;  // requests in flight
@@ -61,6 +61,6 @@ absl::StatusOr<std::vector<v1::Source>> RandomSources(const engine::DecodeModel&
 std::string ResultsText(const std::vector<DecodeResult>& results);
 std::string ResultsJson(const std::vector<DecodeResult>& results);
 
-}  // namespace beamwright::bench
+}  // namespace beamwright::tools
 
-#endif  // BEAMWRIGHT_BENCH_DECODE_BENCH_H_
+#endif  // BEAMWRIGHT_TOOLS_DECODE_BENCH_H_

@@ -1,14 +1,36 @@
-#include "bench/decode/cost.h"
+#include "tools/cost.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "absl/strings/str_format.h"
 #include "ops/base/status.h"
 #include "server/engine/request/search_kind.h"
+#include "server/model/bundle.h"
+#include "server/model/repository.h"
+#include "tools/decode_bench.h"
 
-namespace beamwright::bench {
+namespace beamwright::tools {
+namespace {
 
-absl::StatusOr<RequestPrice> DearestPrice(const std::shared_ptr<const engine::DecodeModel>& model,
+using ModelPtr = std::shared_ptr<const engine::DecodeModel>;
+
+// The newest version of what is at the path.
+absl::StatusOr<ModelPtr> CompileNewest(const std::string& path) {
+  BW_ASSIGN_OR_RETURN(const model::ModelFolder folder, model::FindModel(path));
+  BW_RETURN_IF_ERROR(folder.listed);
+  BW_ASSIGN_OR_RETURN(model::Bundle bundle, model::LoadBundle(folder.versions.front().path));
+  return engine::DecodeModel::Compile(std::move(bundle));
+}
+
+struct RequestPrice {
+  int rows = 0;
+  // Held at most while it runs: the price that the server admits it by.
+  int64_t bytes = 0;
+};
+
+// The dearest of the sources.
+absl::StatusOr<RequestPrice> DearestPrice(const ModelPtr& model,
                                           const std::vector<v1::Source>& sources,
                                           const v1::DecodeOptions& options) {
   BW_ASSIGN_OR_RETURN(const auto resolved, engine::ResolveOptions(*model, options));
@@ -40,4 +62,24 @@ std::string CostText(const RequestPrice& price, const std::vector<DecodeResult>&
   return text;
 }
 
-}  // namespace beamwright::bench
+}  // namespace
+
+absl::Status Cost(const CostFlags& flags, std::ostream& output) {
+  BW_ASSIGN_OR_RETURN(const std::vector<v1::Source> sources, ReadSources(flags.sources));
+  BW_ASSIGN_OR_RETURN(const ModelPtr model, CompileNewest(flags.model));
+  DecodeCase one;
+  one.seconds = flags.seconds;
+  if (flags.beam_size > 0) {
+    one.options.set_beam_size(flags.beam_size);
+  }
+  BW_ASSIGN_OR_RETURN(const RequestPrice price, DearestPrice(model, sources, one.options));
+  std::vector<DecodeResult> results;
+  for (const int concurrency : flags.concurrency) {
+    one.concurrency = concurrency;
+    BW_ASSIGN_OR_RETURN(results.emplace_back(), BenchDecode(model, sources, one));
+  }
+  output << CostText(price, results);
+  return absl::OkStatus();
+}
+
+}  // namespace beamwright::tools
