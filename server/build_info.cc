@@ -50,7 +50,10 @@ std::string BuildInfoJson() {
   json.Key("compiler").String(BEAMWRIGHT_COMPILER);
   json.Key("build_type").String(BEAMWRIGHT_BUILD_TYPE);
   json.Key("instruction_sets").BeginArray();
-  json.String("x86-64").String("avx2").String("avx512").EndArray();
+  for (const absl::string_view name : InstructionSets()) {
+    json.String(name);
+  }
+  json.EndArray();
   json.Key("instruction_set").String(InstructionSet());
   json.Key("libraries").BeginObject();
   for (const auto& [name, version] : libraries) {

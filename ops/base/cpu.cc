@@ -85,6 +85,15 @@ absl::string_view InstructionSet() {
 #endif
 }
 
+absl::Span<const absl::string_view> InstructionSets() {
+#if defined(__x86_64__)
+  static constexpr absl::string_view kNames[] = {"x86-64", "avx2", "avx512"};
+#else
+  static constexpr absl::string_view kNames[] = {"generic"};
+#endif
+  return kNames;
+}
+
 bool HasInt8Products() {
 #if defined(__x86_64__)
   static const bool has = InstructionSet() == "avx512" && __builtin_cpu_supports("avx512vnni");

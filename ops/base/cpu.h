@@ -3,6 +3,7 @@
 #define BEAMWRIGHT_OPS_BASE_CPU_H_
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace beamwright {
 
@@ -16,6 +17,9 @@ double ProcessCpuSeconds();
 // The widest vector instruction set that kernels may use here: "avx512", "avx2" or "x86-64";
 // "generic" elsewhere.
 absl::string_view InstructionSet();
+
+// All that kernels of this build are compiled for, the narrowest first.
+absl::Span<const absl::string_view> InstructionSets();
 
 // Whether the CPU multiplies 8-bit integers in its widest vectors in one instruction (AVX-512
 // VNNI).
