@@ -109,26 +109,31 @@ TEST(FrameMemoryTest, AMillionFramesOfBlankInATransducerAllocateNothing) {
 
 // A beam of 4, whose hypotheses come and go with every frame.
 void ExpectLittleHeld(const FrameSearch& search) {
-  ASSERT_LE(search.num_held(), 12 * (static_cast<size_t>(search.num_labels()) + 8));
+  // The labels' nodes, and for each hypothesis the times of two best paths.
+  ASSERT_LE(search.num_held(), 9 * (static_cast<size_t>(search.num_labels()) + 8));
 }
 
 TEST(FrameMemoryTest, SpeechHoldsWhatItsHypothesesNeed) {
   std::mt19937 random(17);
-  constexpr int kFrames = 2000;
+  constexpr int kFrames = 20000;
   CtcSearch ctc(*FramePlan::Create(Options(FrameKind::kCtc)));
   TransducerSearch transducer(*FramePlan::Create(Options(FrameKind::kTransducer)));
   ctc.AddFrames(kFrames);
   transducer.AddFrames(kFrames);
   std::vector<FrameCandidates> found;
   for (int i = 0; i < kFrames && !HasFailure(); ++i) {
-    const std::vector<float> row = RandomLogProbs(kVocabulary, 0, random);
+    std::vector<float> row = RandomLogProbs(kVocabulary, 0, random);
+    for (float& log_prob : row) {
+      log_prob -= 3;
+    }
+    row[0] = -0.05f;
     ASSERT_TRUE(ctc.Advance(row).ok());
     ASSERT_TRUE(Round(row, transducer, found));
     ExpectLittleHeld(ctc);
     ExpectLittleHeld(transducer);
   }
-  EXPECT_GT(ctc.num_labels(), 500);
-  EXPECT_GT(transducer.num_labels(), 500);
+  EXPECT_GT(ctc.num_labels(), 50);
+  EXPECT_GT(transducer.num_labels(), 50);
 }
 
 }  // namespace
