@@ -5,8 +5,8 @@
 #include "ops/base/status.h"
 #include "server/http/message_json.h"
 #include "server/serving/serving_state.h"
-#include "server/serving/wire_status.h"
 #include "server/status/error_details.h"
+#include "server/status/wire_status.h"
 
 namespace beamwright::http {
 namespace {
@@ -16,9 +16,9 @@ constexpr char kMethods[] = "GET, HEAD, POST";
 
 HttpReply Failure(const absl::Status& status, std::string body) {
   HttpReply reply;
-  reply.status = serving::HttpCode(serving::WireCode(status.code()));
+  reply.status = status::HttpCode(status::WireCode(status.code()));
   reply.body = std::move(body);
-  const absl::Duration wait = serving::RetryAfter(status);
+  const absl::Duration wait = status::RetryAfter(status);
   if (wait != absl::InfiniteDuration() && (reply.status == 429 || reply.status == 503)) {
     // Whole seconds are all that HTTP has.
     const int64_t seconds = absl::ToInt64Seconds(absl::Ceil(wait, absl::Seconds(1)));
@@ -33,7 +33,7 @@ HttpReply Failure(const absl::Status& status, std::string body) {
 // The member "details" of an error's object.
 void WriteDetailsOf(const absl::Status& status, JsonWriter& json) {
   json.Key("details");
-  WriteDetails(serving::ToRpcStatus(status, serving::Room::kBody), json);
+  WriteDetails(status::ToRpcStatus(status, status::Room::kBody), json);
 }
 
 }  // namespace
@@ -62,12 +62,12 @@ HttpReply V2Reply(const google::protobuf::Message& message) {
 }
 
 HttpReply ErrorReply(const absl::Status& status) {
-  const absl::StatusCode code = serving::WireCode(status.code());
+  const absl::StatusCode code = status::WireCode(status.code());
   JsonWriter json;
   json.BeginObject().Key("error").BeginObject();
   json.Key("code").Int(static_cast<int>(code));
   json.Key("status").String(absl::StatusCodeToString(code));
-  json.Key("message").String(serving::WireMessage(status));
+  json.Key("message").String(status::WireMessage(status));
   WriteDetailsOf(status, json);
   json.EndObject().EndObject();
   return Failure(status, json.text() + "\n");
@@ -75,7 +75,7 @@ HttpReply ErrorReply(const absl::Status& status) {
 
 HttpReply V2ErrorReply(const absl::Status& status) {
   JsonWriter json;
-  json.BeginObject().Key("error").String(serving::WireMessage(status));
+  json.BeginObject().Key("error").String(status::WireMessage(status));
   WriteDetailsOf(status, json);
   json.EndObject();
   return Failure(status, json.text() + "\n");

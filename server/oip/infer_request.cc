@@ -111,9 +111,9 @@ absl::Status AddSources(const engine::DecodeModel& model, const std::vector<Inpu
     return status::InvalidField("inputs", "is empty; ModelMetadata lists what the model takes");
   }
   for (const InputTensor& tensor : tensors) {
-    if (tensor.shape[0] > serving::kMaxSources) {
+    if (tensor.shape[0] > engine::kMaxSources) {
       return Invalid("input '", tensor.name, "' holds ", tensor.shape[0], " sources; at most ",
-                     serving::kMaxSources, " are allowed in a call");
+                     engine::kMaxSources, " are allowed in a call");
     }
   }
   if (!model.config().has_encoder()) {

@@ -79,7 +79,7 @@ inference::ModelConfig Config(const engine::DecodeModel& model) {
   config.set_name(model.name());
   config.set_platform(kPlatform);
   config.set_backend(kPlatform);
-  config.set_max_batch_size(serving::kMaxSources);
+  config.set_max_batch_size(engine::kMaxSources);
   config.mutable_version_policy()->mutable_latest()->set_num_versions(1);
   for (const TensorMetadata& input : Inputs(model)) {
     inference::ModelInput& added = *config.add_input();

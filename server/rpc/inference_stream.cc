@@ -5,7 +5,7 @@
 #include "server/rpc/decode_call.h"
 #include "server/rpc/raw_message.h"
 #include "server/rpc/rpc_status.h"
-#include "server/serving/wire_status.h"
+#include "server/status/wire_status.h"
 
 namespace beamwright::rpc {
 namespace {
@@ -123,7 +123,7 @@ void InferenceStream::Answered(Entry& entry, absl::StatusOr<inference::ModelInfe
     response = *std::move(answer);
   } else {
     entry.status = answer.status();
-    message.set_error_message(serving::WireMessage(answer.status()));
+    message.set_error_message(status::WireMessage(answer.status()));
     response.set_id(entry.id);
     response.set_model_name(entry.model);
   }

@@ -10,7 +10,7 @@
 
 namespace beamwright::rpc {
 
-// Code, message and details (grpc-status-details-bin) of a call, as serving/wire_status.h has them.
+// Code, message and details (grpc-status-details-bin) of a call, as status/wire_status.h has them.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 // The same for a call that ends: one refused for want of room also tells retrying clients how long

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "server/serving/wire_status.h"
+#include "server/status/wire_status.h"
 
 namespace beamwright::serving {
 
@@ -22,7 +22,7 @@ void AccessLog::OnCall(const CallRecord& call) {
       {"method", std::string(call.method)},
       {"model", std::string(call.model)},
       {"version", std::string(call.version)},
-      {"code", absl::StatusCodeToString(WireCode(call.status.code()))},
+      {"code", absl::StatusCodeToString(status::WireCode(call.status.code()))},
       {"sources", absl::StrCat(call.num_sources), true},
       {"ms", absl::StrFormat("%.3f", absl::ToDoubleMilliseconds(call.end - call.start)), true},
       {"queue_ms", absl::StrFormat("%.3f", call.queue_ms), true},

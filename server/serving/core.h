@@ -21,8 +21,6 @@
 
 namespace beamwright::serving {
 
-inline constexpr int kMaxSources = 4096;  // of a call
-
 // Thread-safe. What it is made from must outlive it.
 class Core {
  public:

@@ -7,21 +7,21 @@
 
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
-#include "server/serving/source_errors.h"
 #include "server/serving/sources_call.h"
-#include "server/serving/wire_status.h"
 #include "server/status/error_details.h"
 #include "server/status/fault.h"
+#include "server/status/source_errors.h"
+#include "server/status/wire_status.h"
 
 namespace beamwright::serving {
 namespace {
 
 // Protobuf's limit.
 constexpr size_t kMaxReplyBytes = std::numeric_limits<int32_t>::max();
-SourceNames NamesOf(Method method) {
+status::SourceNames NamesOf(Method method) {
   return method == Method::kStreamDecode || method == Method::kHttpStreamDecode
-             ? SourceNames{}
-             : SourceNames{"sources", "source"};
+             ? status::SourceNames{}
+             : status::SourceNames{"sources", "source"};
 }
 
 class DecodeCall : public SourcesCall<Job, v1::DecodeResponse> {
@@ -57,7 +57,7 @@ class DecodeCall : public SourcesCall<Job, v1::DecodeResponse> {
   absl::Status Outcome() const override {
     for (int i = 0; caller_.all_or_nothing && !IsCancelled() && i < response_.results_size(); ++i) {
       if (const v1::Result& result = response_.results(i); result.has_error()) {
-        return Annotate(FromRpcStatus(result.error()), absl::StrCat("source ", i));
+        return Annotate(status::FromRpcStatus(result.error()), absl::StrCat("source ", i));
       }
     }
     return Converted(SourcesCall::Outcome());

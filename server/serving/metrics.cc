@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "server/serving/wire_status.h"
+#include "server/status/wire_status.h"
 
 namespace beamwright::serving {
 namespace {
@@ -25,7 +25,9 @@ constexpr const char* kRejectionReasons[] = {
     "tenant_quota",    "would_miss_deadline",  "out_of_memory",   "too_large",
     "reply_too_large", "model_quarantined",    "draining"};
 
-std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(WireCode(code)); }
+std::string CodeName(absl::StatusCode code) {
+  return absl::StatusCodeToString(status::WireCode(code));
+}
 
 // What became of the work on a source, by the code of its answer: the labels of row steps.
 enum Outcome { kDelivered, kCancelled, kDeadline, kFailed, kNumOutcomes };
@@ -152,7 +154,7 @@ void Metrics::CountRejection(const absl::Status& status) {
 
 void Metrics::CountCall(Method method, const engine::DecodeModel* model, absl::StatusCode code,
                         absl::Duration took) {
-  ++calls_by_code_[static_cast<size_t>(WireCode(code)) % calls_by_code_.size()];
+  ++calls_by_code_[static_cast<size_t>(status::WireCode(code)) % calls_by_code_.size()];
   const auto labels = [&](std::string name, std::string version) {
     Labels all = {{"protocol", std::string(ProtocolOf(method))},
                   {"method", std::string(NameOf(method))}};
@@ -242,7 +244,7 @@ void Metrics::CountFault(PerModel& of, const google::rpc::Status& error) {
   absl::MutexLock lock(&refusal_mutex_);
   if (last_refusal_counter_ == nullptr || !Same(last_refusal_, error)) {
     last_refusal_ = error;
-    last_refusal_counter_ = RejectionCounter(FromRpcStatus(error));
+    last_refusal_counter_ = RejectionCounter(status::FromRpcStatus(error));
   }
   if (last_refusal_counter_ != nullptr) {
     last_refusal_counter_->Increment();
@@ -312,7 +314,7 @@ Metrics::CallCounts Metrics::Counts() const {
   for (size_t code = 0; code < calls_by_code_.size(); ++code) {
     const int64_t count = calls_by_code_[code];
     counts.all += count;
-    const int http = HttpCode(static_cast<absl::StatusCode>(code));
+    const int http = status::HttpCode(static_cast<absl::StatusCode>(code));
     counts.errors += http >= 500 || http == 429 ? count : 0;
   }
   return counts;

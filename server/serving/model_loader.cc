@@ -11,11 +11,7 @@
 #include "ops/base/cgroup.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
-#include "ops/tensor/deferred.h"
-#include "server/engine/golden.h"
-#include "server/engine/warm_up.h"
-#include "server/model/bundle.h"
-#include "server/model/golden_file.h"
+#include "server/engine/load_model.h"
 #include "server/serving/load_watch.h"
 
 namespace beamwright::serving {
@@ -48,13 +44,6 @@ void LogBatching(const engine::DecodeModel& model) {
   }
 }
 
-void LogWarnings(const std::string& path, const char* graph,
-                 const std::vector<std::string>& warnings) {
-  for (const std::string& warning : warnings) {
-    spdlog::warn("bundle '{}': {}: {}", path, graph, warning);
-  }
-}
-
 void LogRefusal(const std::string& model_name, const std::string& version,
                 const absl::Status& reason) {
   spdlog::error("model {}{} cannot be served: {}", model_name,
@@ -84,18 +73,13 @@ absl::Status ModelLoader::CheckBudget(int64_t bytes) {
 }
 
 absl::StatusOr<ModelPtr> ModelLoader::ReadAndCompile(const std::string& path) const {
-  ops::DeferredScope deferred;  // weights are packed one by one
-  BW_ASSIGN_OR_RETURN(model::Bundle bundle, model::LoadBundle(path, options_.allow_links));
-  if (bundle.encoder.has_value()) {
-    LogWarnings(path, "encoder", bundle.encoder->warnings);
+  std::vector<std::string> warnings;
+  absl::StatusOr<ModelPtr> model =
+      engine::LoadModel(path, options_.allow_links, options_.compile, &warnings);
+  for (const std::string& warning : warnings) {
+    spdlog::warn("bundle '{}': {}", path, warning);
   }
-  LogWarnings(path, "decoder", bundle.decoder.warnings);
-  absl::StatusOr<ModelPtr> compiled =
-      engine::DecodeModel::Compile(std::move(bundle), options_.compile);
-  // If weights could not be read, whatever else went wrong did so because of them.
-  const absl::Status read = deferred.Finish();
-  const absl::Status& status = read.ok() ? compiled.status() : read;
-  return status.ok() ? std::move(compiled) : Annotate(status, absl::StrCat("bundle '", path, "'"));
+  return model;
 }
 
 absl::StatusOr<ModelPtr> ModelLoader::Make(const model::VersionFolder& folder) const {
@@ -103,28 +87,18 @@ absl::StatusOr<ModelPtr> ModelLoader::Make(const model::VersionFolder& folder) c
   const std::string where = absl::StrCat("bundle '", folder.path, "'");
   const LoadWatch watch(options_.timeout, options_.stopped);
   absl::StatusOr<ModelPtr> model = ReadAndCompile(folder.path);
-  absl::Status status = model.ok() ? Annotate(TryOut(*model, folder.path), where) : model.status();
+  absl::Status status = model.status();
+  if (model.ok()) {
+    status = Annotate(engine::TryModel(*model, folder.path, options_.allow_links,
+                                       {options_.golden_requests, options_.warm_up_rows}),
+                      where);
+  }
   // What was interrupted may have failed in any way, or been taken for something else.
   if (const absl::Status late = watch.Check(); !late.ok()) {
     status = Annotate(late, where);
   }
   BW_RETURN_IF_ERROR(status);
   return model;
-}
-
-absl::Status ModelLoader::TryOut(const ModelPtr& model, const std::string& folder) const {
-  if (options_.golden_requests > 0) {
-    BW_ASSIGN_OR_RETURN(const std::string golden, model::ReadGolden(folder, options_.allow_links));
-    if (!golden.empty()) {
-      BW_RETURN_IF_ERROR(engine::ReplayGolden(model, golden, options_.golden_requests));
-    }
-  }
-  if (options_.warm_up_rows > 0) {
-    BW_ASSIGN_OR_RETURN(const std::string requests,
-                        model::ReadWarmUp(folder, options_.allow_links));
-    BW_RETURN_IF_ERROR(engine::WarmUp(model, requests, {options_.warm_up_rows}));
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<ModelPtr> ModelLoader::MakeWithin(int64_t bytes,

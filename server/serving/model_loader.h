@@ -68,8 +68,6 @@ class ModelLoader {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<ModelPtr> Make(const model::VersionFolder& folder) const;
   absl::StatusOr<ModelPtr> ReadAndCompile(const std::string& path) const;
-  // Decodes what the bundle in `folder` brings for that: golden answers, and warm-up.
-  absl::Status TryOut(const ModelPtr& model, const std::string& folder) const;
   void Tell(const std::string& model_name, bool good, absl::Duration took) const;
   absl::Status CheckBudget(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "server/model/version_policy.h"
-#include "server/serving/wire_status.h"
+#include "server/status/wire_status.h"
 
 namespace beamwright::serving {
 namespace {

@@ -5,8 +5,8 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "server/serving/model_registry.h"
-#include "server/serving/wire_status.h"
 #include "server/status/fault.h"
+#include "server/status/wire_status.h"
 
 namespace beamwright::serving {
 
@@ -104,7 +104,7 @@ std::vector<v1::ModelSummary> ModelRegistry::List() const {
         entry->set_name(failure.model);
         entry->set_version(failure.version);
       }
-      entry->set_reason(ToRpcStatus(failure.reason).message());
+      entry->set_reason(status::ToRpcStatus(failure.reason).message());
     }
   }
   return list;

@@ -1,17 +1,17 @@
 #include "server/serving/refusal_cache.h"
 
-#include "server/serving/wire_status.h"
+#include "server/status/wire_status.h"
 
 namespace beamwright::serving {
 
 google::rpc::Status RefusalCache::OnWire(const absl::Status& status) {
   if (!absl::IsResourceExhausted(status)) {
-    return ToRpcStatus(status);
+    return status::ToRpcStatus(status);
   }
   absl::MutexLock lock(&mutex_);
   if (status != last_) {
     last_ = status;
-    last_on_wire_ = ToRpcStatus(status);
+    last_on_wire_ = status::ToRpcStatus(status);
   }
   return last_on_wire_;
 }

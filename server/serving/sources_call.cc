@@ -1,18 +1,10 @@
 #include "server/serving/sources_call.h"
 
-#include "server/status/fault.h"
-
 namespace beamwright::serving {
 
 absl::Status CheckSources(Core& core, const engine::DecodeModel& model, int num_sources,
                           const char* verb, absl::Time now) {
-  if (num_sources == 0) {
-    return status::InvalidField("sources", "is empty; there is nothing to ", verb);
-  }
-  if (num_sources > kMaxSources) {
-    return status::InvalidField("sources", "has ", num_sources, " entries; at most ", kMaxSources,
-                                " are allowed in a call");
-  }
+  BW_RETURN_IF_ERROR(engine::CheckNumSources(num_sources, verb));
   return core.quarantine().Check(model, now);
 }
 

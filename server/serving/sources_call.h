@@ -15,8 +15,8 @@
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "server/serving/core.h"
-#include "server/serving/source_errors.h"
 #include "server/status/error_details.h"
+#include "server/status/source_errors.h"
 
 namespace beamwright::serving {
 
@@ -59,7 +59,7 @@ class SourcesCall {
   using Result =
       typename std::decay_t<decltype(std::declval<const Response&>().results())>::value_type;
 
-  SourcesCall(Core& core, const Caller& caller, const SourceNames& names, Done done)
+  SourcesCall(Core& core, const Caller& caller, const status::SourceNames& names, Done done)
       : core_(core),
         caller_(caller),
         started_(absl::Now()),
@@ -80,7 +80,7 @@ class SourcesCall {
   // Of a call whose sources are all answered.
   virtual absl::Status Outcome() const {
     return IsCancelled() ? caller_.cancelled->Outcome(caller_.deadline, absl::Now())
-                         : OutcomeOf(response_.results(), names_);
+                         : status::OutcomeOf(response_.results(), names_);
   }
 
   bool IsCancelled() const {
@@ -155,7 +155,7 @@ class SourcesCall {
       work.queue_ms += ContentOf(result).queue_ms();
       work.compute_ms += ContentOf(result).compute_ms();
     }
-    work.num_failed = CountErrors(response_.results());
+    work.num_failed = status::CountErrors(response_.results());
     core_.calls().Count(caller_, model_.get(), status, started_, work);
     if (response_.results_size() > 0) {
       CountResults();
@@ -170,7 +170,7 @@ class SourcesCall {
     delete this;
   }
 
-  const SourceNames names_;
+  const status::SourceNames names_;
   const Done done_;
   std::vector<engine::Timeline> timelines_;  // of the first sources, if somebody traces them
   std::atomic<int> num_open_{0};

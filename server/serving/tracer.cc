@@ -7,7 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "server/serving/wire_status.h"
+#include "server/status/wire_status.h"
 
 namespace beamwright::serving {
 namespace {
@@ -42,7 +42,7 @@ bool IsZero(const std::string& id) { return id.find_first_not_of('\0') == std::s
 void Add(Span& span, const char* key, absl::string_view value) {
   auto& attribute = *span.add_attributes();
   attribute.set_key(key);
-  attribute.mutable_value()->set_string_value(WireText(value, kMaxValueBytes));
+  attribute.mutable_value()->set_string_value(status::WireText(value, kMaxValueBytes));
 }
 
 void Add(Span& span, const char* key, int64_t value) {
@@ -156,7 +156,8 @@ void Tracer::OnCall(const CallRecord& call) {
   spans[0].set_kind(Span::SPAN_KIND_SERVER);
   Add(spans[0], call.protocol == "grpc" ? "rpc.system.name" : "url.scheme", call.protocol);
   Add(spans[0], "rpc.method", call.method);
-  Add(spans[0], "rpc.response.status_code", absl::StatusCodeToString(WireCode(call.status.code())));
+  Add(spans[0], "rpc.response.status_code",
+      absl::StatusCodeToString(status::WireCode(call.status.code())));
   Add(spans[0], "beamwright.model", call.model);
   Add(spans[0], "beamwright.version", call.version);
   Add(spans[0], "beamwright.sources", call.num_sources);
@@ -168,7 +169,7 @@ void Tracer::OnCall(const CallRecord& call) {
   }
   if (!call.status.ok()) {
     spans[0].mutable_status()->set_code(opentelemetry::proto::trace::v1::Status::STATUS_CODE_ERROR);
-    spans[0].mutable_status()->set_message(WireMessage(call.status));
+    spans[0].mutable_status()->set_message(status::WireMessage(call.status));
   }
   for (size_t i = 0; i < call.timelines.size(); ++i) {
     const bool is_decoded =

@@ -1,6 +1,6 @@
 // What programs read off an error, as payloads of absl::Status: google.rpc.ErrorInfo with a reason,
 // RetryInfo and BadRequest (fault.h). They travel with the status and are sent with it by every
-// protocol (server/serving/wire_status.h); an error without a reason gets that of its code there.
+// protocol (server/status/wire_status.h); an error without a reason gets that of its code there.
 #ifndef BEAMWRIGHT_SERVER_STATUS_ERROR_DETAILS_H_
 #define BEAMWRIGHT_SERVER_STATUS_ERROR_DETAILS_H_
 
@@ -32,6 +32,8 @@ inline constexpr char kReplyTooLarge[] = "REPLY_TOO_LARGE";
 inline constexpr char kLoading[] = "LOADING";
 inline constexpr char kShuttingDown[] = "SHUTTING_DOWN";
 inline constexpr char kQuarantined[] = "MODEL_QUARANTINED";
+// Of the library for decoding in process alone (include/beamwright/beamwright.h).
+inline constexpr char kForked[] = "FORKED";
 inline constexpr char kWrongMethod[] = "WRONG_METHOD";
 inline constexpr char kTooManyConnections[] = "TOO_MANY_CONNECTIONS";
 inline constexpr char kNoCredentials[] = "NO_CREDENTIALS";

@@ -138,8 +138,8 @@ TEST(InitBundle, IsTriedAsAServerLoadsIt) {
   options.special.ends = {"1"};
   std::ostringstream refused;
   EXPECT_THAT(InitBundle(options, refused).message(),
-              AllOf(HasSubstr("is written, but a server refuses it: encoder.xml: "),
-                    HasSubstr("is for 2 sources at a time alone")));
+              AllOf(HasSubstr("is written, but a server refuses it: bundle '"),
+                    HasSubstr("': encoder.xml: "), HasSubstr("is for 2 sources at a time alone")));
   EXPECT_THAT(refused.str(), ::testing::Not(HasSubstr("serve it")));
 }
 

@@ -224,4 +224,15 @@ absl::Status CheckOptions(const DecodeModel& model, const v1::DecodeOptions& opt
   return ResolveOptions(model, options).status();
 }
 
+absl::Status CheckNumSources(int num_sources, const char* verb) {
+  if (num_sources == 0) {
+    return status::InvalidField("sources", "is empty; there is nothing to ", verb);
+  }
+  if (num_sources > kMaxSources) {
+    return status::InvalidField("sources", "has ", num_sources, " entries; at most ", kMaxSources,
+                                " are allowed in a call");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace beamwright::engine

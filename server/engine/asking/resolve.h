@@ -1,4 +1,4 @@
-// A request's options against a model, whatever the source.
+// What can be said of a request whatever the source: its options against a model, how many sources.
 #ifndef BEAMWRIGHT_SERVER_ENGINE_ASKING_RESOLVE_H_
 #define BEAMWRIGHT_SERVER_ENGINE_ASKING_RESOLVE_H_
 
@@ -23,6 +23,11 @@ absl::StatusOr<std::shared_ptr<const ResolvedOptions>> ResolveOptions(
 // naming every wrong field. A server calls it to fail a call as a whole.
 absl::Status CheckOptions(const DecodeModel& model, const v1::DecodeOptions& options);
 absl::Status CheckScoreOptions(const DecodeModel& model, const v1::ScoreOptions& options);
+
+inline constexpr int kMaxSources = 4096;  // of a call
+
+// InvalidArgument if a call has no source or too many; `verb`: what is to be done with them.
+absl::Status CheckNumSources(int num_sources, const char* verb);
 
 }  // namespace beamwright::engine
 

@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "beamwright/v1/decode.pb.h"
-#include "server/serving/source_errors.h"
-#include "server/serving/wire_status.h"
 #include "server/status/error_details.h"
 #include "server/status/fault.h"
+#include "server/status/source_errors.h"
+#include "server/status/wire_status.h"
 
 namespace beamwright::http {
 namespace {
@@ -27,7 +27,7 @@ TEST(RepliesTest, DetailsOfErrorsAreNamedAlikeEverywhere) {
   const absl::Status status =
       status::WithRetryAfter(status::InvalidField("text", "is \"bad\""), absl::Seconds(2));
   v1::DecodeResponse response;
-  *response.add_results()->mutable_error() = serving::ToRpcStatus(status);
+  *response.add_results()->mutable_error() = status::ToRpcStatus(status);
   response.add_results()->mutable_decoded()->add_hypotheses()->set_text("\"retry_delay\":");
   const HttpReply answer = MessageReply(response);
   for (const std::string& body :
@@ -44,7 +44,7 @@ TEST(RepliesTest, OnlyMembersOfDetailsAreRenamed) {
   v1::DecodeResponse response;
   const absl::Status status = status::WithReason(absl::ResourceExhaustedError("retry_delay @type"),
                                                  status::reason::kTooLarge, {{"needed_rows", "7"}});
-  *response.add_results()->mutable_error() = serving::ToRpcStatus(status);
+  *response.add_results()->mutable_error() = status::ToRpcStatus(status);
   response.add_results()->mutable_decoded()->set_queue_ms(0.1F);
   const std::string body = MessageReply(response).body;
   EXPECT_THAT(body,
@@ -60,7 +60,7 @@ TEST(RepliesTest, ErrorsOfSourcesAreAllThere) {
   constexpr int kSources = 500;
   std::vector<google::rpc::Status> wire;
   for (int i = 0; i < kSources; ++i) {
-    wire.push_back(serving::ToRpcStatus(status::WithRetryAfter(
+    wire.push_back(status::ToRpcStatus(status::WithRetryAfter(
         absl::ResourceExhaustedError(absl::StrCat("n", i, ":", std::string(200, 'x'))),
         absl::Milliseconds(1001))));
   }
@@ -68,7 +68,7 @@ TEST(RepliesTest, ErrorsOfSourcesAreAllThere) {
   for (const google::rpc::Status& error : wire) {
     errors.push_back(&error);
   }
-  const HttpReply reply = ErrorReply(serving::StatusOfFailedCall(errors, {"sources", "source"}));
+  const HttpReply reply = ErrorReply(status::StatusOfFailedCall(errors, {"sources", "source"}));
   EXPECT_EQ(reply.status, 429);
   EXPECT_THAT(reply.headers, Contains(Pair("Retry-After", "2")));
   EXPECT_THAT(reply.body, AllOf(HasSubstr("beamwright.v1.SourceErrors"),

@@ -8,8 +8,8 @@
 #include "absl/synchronization/notification.h"
 #include "beamwright/v1/source_errors.pb.h"
 #include "server/serving/scorer.h"
-#include "server/serving/wire_status.h"
 #include "server/status/error_details.h"
+#include "server/status/wire_status.h"
 
 namespace beamwright::serving {
 namespace {
@@ -211,15 +211,15 @@ TEST_F(DecodeTest, AlignNamesItsOwnFields) {
               StartsWith("all 2 pairs failed; pairs[0]: target.text: word 0, 'ZZ'"));
   const auto errors = status::DetailOf<v1::SourceErrors>(both);
   ASSERT_TRUE(errors.has_value());
-  EXPECT_EQ(field_of(FromRpcStatus(errors->errors(0).error())), "target.text");
+  EXPECT_EQ(field_of(status::FromRpcStatus(errors->errors(0).error())), "target.text");
   request.mutable_pairs(1)->mutable_target()->set_text("K AE1 T");
   const auto partly = Align(request);
   ASSERT_TRUE(partly.ok()) << partly.status();
   EXPECT_TRUE(partly->results(1).has_alignment());
-  const absl::Status inside = FromRpcStatus(partly->results(0).error());
+  const absl::Status inside = status::FromRpcStatus(partly->results(0).error());
   EXPECT_THAT(std::string(inside.message()), StartsWith("target.text: word 0, 'ZZ'"));
   EXPECT_EQ(field_of(inside), "target.text");
-  for (int i = 0; i < kMaxSources; ++i) {
+  for (int i = 0; i < engine::kMaxSources; ++i) {
     *request.add_pairs() = request.pairs(0);
   }
   EXPECT_THAT(std::string(Align(request).status().message()), StartsWith("pairs: has 4098"));

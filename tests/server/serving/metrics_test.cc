@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "server/serving/model_registry.h"
-#include "server/serving/wire_status.h"
 #include "server/status/error_details.h"
+#include "server/status/wire_status.h"
 
 namespace beamwright::serving {
 namespace {
@@ -103,11 +103,11 @@ TEST_F(MetricsTest, TheEngineCountsWhileGaugesAreRead) {
 // first again.
 TEST_F(MetricsTest, RefusedSourcesAreCountedByTheirReason) {
   const auto error_of = [](StatusCode code, const char* reason) {
-    return ToRpcStatus(status::WithReason(absl::Status(code, "text"), reason));
+    return status::ToRpcStatus(status::WithReason(absl::Status(code, "text"), reason));
   };
   const auto full = error_of(StatusCode::kResourceExhausted, status::reason::kQueueFull);
   const auto tenant = error_of(StatusCode::kResourceExhausted, status::reason::kTenantRate);
-  const auto memory = ToRpcStatus(status::OutOfMemory());
+  const auto memory = status::ToRpcStatus(status::OutOfMemory());
   const auto broken = error_of(StatusCode::kInternal, "BROKEN");
   v1::DecodeResponse response;
   for (const google::rpc::Status& error :

@@ -1,8 +1,8 @@
 // What a call ends with when none of its sources has an answer: a status that a client's retry
 // policy can act on, with the error of each source in its details (beamwright.v1.SourceErrors).
 // docs/operations.md, 'Calls without an answer', promises the rules.
-#ifndef BEAMWRIGHT_SERVER_SERVING_SOURCE_ERRORS_H_
-#define BEAMWRIGHT_SERVER_SERVING_SOURCE_ERRORS_H_
+#ifndef BEAMWRIGHT_SERVER_STATUS_SOURCE_ERRORS_H_
+#define BEAMWRIGHT_SERVER_STATUS_SOURCE_ERRORS_H_
 
 #include <vector>
 
@@ -12,7 +12,7 @@
 #include "beamwright/v1/source_errors.pb.h"
 #include "google/rpc/status.pb.h"
 
-namespace beamwright::serving {
+namespace beamwright::status {
 
 // How a request names its sources: "sources[2].ids[1]" is what errors of the source call
 // "source.ids[1]".
@@ -57,6 +57,6 @@ int CountErrors(const Results& results) {
 // beginning of messages, then the errors of the last sources; the counts stay whatever the limit.
 v1::SourceErrors Shortened(const v1::SourceErrors& errors, size_t max_bytes);
 
-}  // namespace beamwright::serving
+}  // namespace beamwright::status
 
-#endif  // BEAMWRIGHT_SERVER_SERVING_SOURCE_ERRORS_H_
+#endif  // BEAMWRIGHT_SERVER_STATUS_SOURCE_ERRORS_H_

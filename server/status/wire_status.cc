@@ -1,4 +1,4 @@
-#include "server/serving/wire_status.h"
+#include "server/status/wire_status.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,10 +7,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "ops/base/utf8.h"
-#include "server/serving/source_errors.h"
 #include "server/status/error_details.h"
+#include "server/status/source_errors.h"
 
-namespace beamwright::serving {
+namespace beamwright::status {
 namespace {
 
 // Clients refuse trailers above 8 KiB; a character may take three bytes each there, and the message
@@ -28,8 +28,6 @@ constexpr size_t kMaxTrailerBytes = 7 << 10;
 
 constexpr absl::Duration kRetrySoon = absl::Milliseconds(100);
 constexpr absl::Duration kRetryLater = absl::Seconds(1);
-
-namespace reason = status::reason;
 
 // Of errors that bring none.
 std::string ReasonOfCode(absl::StatusCode code) {
@@ -119,20 +117,19 @@ google::rpc::Status ToRpcStatus(const absl::Status& status, Room room) {
   const absl::StatusCode code = WireCode(status.code());
   result.set_code(static_cast<int>(code));
   result.set_message(WireMessage(status));
-  const auto info = status::DetailOf<google::rpc::ErrorInfo>(status);
+  const auto info = DetailOf<google::rpc::ErrorInfo>(status);
   AddDetail(info.has_value() && info->ByteSizeLong() <= kMaxDetailBytes
                 ? *info
-                : *status::DetailOf<google::rpc::ErrorInfo>(status::WithReason(
-                      status, info.has_value() ? info->reason() : ReasonOfCode(code))),
+                : *DetailOf<google::rpc::ErrorInfo>(
+                      WithReason(status, info.has_value() ? info->reason() : ReasonOfCode(code))),
             result);
   if (const absl::Duration wait = RetryAfter(status); wait != absl::InfiniteDuration()) {
-    AddDetail(*status::DetailOf<google::rpc::RetryInfo>(status::WithRetryAfter(status, wait)),
-              result);
+    AddDetail(*DetailOf<google::rpc::RetryInfo>(WithRetryAfter(status, wait)), result);
   }
-  if (const auto bad = status::DetailOf<google::rpc::BadRequest>(status); bad.has_value()) {
+  if (const auto bad = DetailOf<google::rpc::BadRequest>(status); bad.has_value()) {
     AddDetail(Shortened(*bad), result);
   }
-  if (const auto sources = status::DetailOf<v1::SourceErrors>(status); sources.has_value()) {
+  if (const auto sources = DetailOf<v1::SourceErrors>(status); sources.has_value()) {
     AddDetail(room == Room::kBody ? *sources : Shortened(*sources, RoomInTrailer(result)), result);
   }
   return result;
@@ -147,13 +144,13 @@ absl::Status FromRpcStatus(const google::rpc::Status& status) {
 }
 
 absl::Duration RetryAfter(const absl::Status& status) {
-  if (const std::optional<absl::Duration> wait = status::RetryAfterOf(status); wait.has_value()) {
+  if (const std::optional<absl::Duration> wait = RetryAfterOf(status); wait.has_value()) {
     return *wait;
   }
   if (absl::IsUnavailable(status)) {
     return kRetryLater;
   }
-  const std::string why = status::ReasonOf(status);
+  const std::string why = ReasonOf(status);
   // What is too large will not become smaller.
   const bool for_good = why.empty() || why == reason::kTooLarge || why == reason::kReplyTooLarge;
   return absl::IsResourceExhausted(status) && !for_good ? kRetrySoon : absl::InfiniteDuration();
@@ -191,4 +188,4 @@ int HttpCode(absl::StatusCode code) {
   }
 }
 
-}  // namespace beamwright::serving
+}  // namespace beamwright::status

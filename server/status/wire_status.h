@@ -1,6 +1,6 @@
 // Statuses on their way to a client, whatever the protocol.
-#ifndef BEAMWRIGHT_SERVER_SERVING_WIRE_STATUS_H_
-#define BEAMWRIGHT_SERVER_SERVING_WIRE_STATUS_H_
+#ifndef BEAMWRIGHT_SERVER_STATUS_WIRE_STATUS_H_
+#define BEAMWRIGHT_SERVER_STATUS_WIRE_STATUS_H_
 
 #include <string>
 
@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "google/rpc/status.pb.h"
 
-namespace beamwright::serving {
+namespace beamwright::status {
 
 // Never UNKNOWN, which would tell a client nothing: what has no code of its own is INTERNAL.
 absl::StatusCode WireCode(absl::StatusCode code);
@@ -38,6 +38,6 @@ absl::Duration RetryAfter(const absl::Status& status);
 // 200 for OK.
 int HttpCode(absl::StatusCode code);
 
-}  // namespace beamwright::serving
+}  // namespace beamwright::status
 
-#endif  // BEAMWRIGHT_SERVER_SERVING_WIRE_STATUS_H_
+#endif  // BEAMWRIGHT_SERVER_STATUS_WIRE_STATUS_H_

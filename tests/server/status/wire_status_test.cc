@@ -1,4 +1,4 @@
-#include "server/serving/wire_status.h"
+#include "server/status/wire_status.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "server/status/error_details.h"
 #include "server/status/fault.h"
 
-namespace beamwright::serving {
+namespace beamwright::status {
 namespace {
 
 using absl::StatusCode;
@@ -91,10 +91,9 @@ TEST(WireStatusTest, EveryErrorHasAReason) {
 }
 
 TEST(WireStatusTest, DetailsSurviveTheWayThroughAMessage) {
-  const absl::Status status =
-      status::WithRetryAfter(status::WithReason(absl::ResourceExhaustedError("full"),
-                                                status::reason::kQueueFull, {{"limit", "7"}}),
-                             absl::Milliseconds(1250));
+  const absl::Status status = WithRetryAfter(
+      WithReason(absl::ResourceExhaustedError("full"), reason::kQueueFull, {{"limit", "7"}}),
+      absl::Milliseconds(1250));
   const google::rpc::Status wire = ToRpcStatus(FromRpcStatus(ToRpcStatus(status)));
   EXPECT_EQ(DetailsOf<google::rpc::ErrorInfo>(wire)[0].reason(), "QUEUE_FULL");
   EXPECT_EQ(DetailsOf<google::rpc::ErrorInfo>(wire)[0].metadata().at("limit"), "7");
@@ -104,16 +103,16 @@ TEST(WireStatusTest, DetailsSurviveTheWayThroughAMessage) {
 TEST(WireStatusTest, OnlyWhatMayWorkLaterIsToBeTriedAgain) {
   EXPECT_LT(RetryAfter(absl::UnavailableError("")), absl::Minutes(1));
   const auto exhausted = [](const char* reason) {
-    return status::WithReason(absl::ResourceExhaustedError(""), reason);
+    return WithReason(absl::ResourceExhaustedError(""), reason);
   };
-  EXPECT_LT(RetryAfter(exhausted(status::reason::kQueueFull)), absl::Minutes(1));
-  EXPECT_LT(RetryAfter(status::OutOfMemory()), absl::Minutes(1));
-  EXPECT_EQ(RetryAfter(exhausted(status::reason::kTooLarge)), absl::InfiniteDuration());
+  EXPECT_LT(RetryAfter(exhausted(reason::kQueueFull)), absl::Minutes(1));
+  EXPECT_LT(RetryAfter(OutOfMemory()), absl::Minutes(1));
+  EXPECT_EQ(RetryAfter(exhausted(reason::kTooLarge)), absl::InfiniteDuration());
   EXPECT_EQ(RetryAfter(absl::InvalidArgumentError("")), absl::InfiniteDuration());
 }
 
 TEST(WireStatusTest, AFaultNamesItsFieldToPrograms) {
-  const google::rpc::Status wire = ToRpcStatus(status::InvalidField("sources", "is empty: ", 0));
+  const google::rpc::Status wire = ToRpcStatus(InvalidField("sources", "is empty: ", 0));
   EXPECT_EQ(wire.message(), "sources: is empty: 0");
   const auto bad = DetailsOf<google::rpc::BadRequest>(wire);
   ASSERT_EQ(bad.size(), 1u);
@@ -135,10 +134,10 @@ TEST(WireStatusTest, TrailersStayBelowEightKibibytes) {
   for (int i = 0; i < 300; ++i) {
     text += "\xE2\x82\xAC";
   }
-  const status::Faults faults(1000, {std::string(300, 'f'), text});
-  for (const absl::Status& status : {status::InvalidFields(faults),
-                                     status::WithReason(absl::InternalError(text + text + text),
-                                                        "X", {{"k", std::string(100000, 'x')}})}) {
+  const Faults faults(1000, {std::string(300, 'f'), text});
+  for (const absl::Status& status :
+       {InvalidFields(faults), WithReason(absl::InternalError(text + text + text), "X",
+                                          {{"k", std::string(100000, 'x')}})}) {
     const google::rpc::Status wire = ToRpcStatus(status);
     const size_t message = 3 * wire.message().size();  // percent-encoded
     const size_t details = (wire.ByteSizeLong() + 2) / 3 * 4;
@@ -147,4 +146,4 @@ TEST(WireStatusTest, TrailersStayBelowEightKibibytes) {
 }
 
 }  // namespace
-}  // namespace beamwright::serving
+}  // namespace beamwright::status

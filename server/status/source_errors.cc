@@ -1,4 +1,4 @@
-#include "server/serving/source_errors.h"
+#include "server/status/source_errors.h"
 
 #include <algorithm>
 #include <map>
@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "google/rpc/error_details.pb.h"
-#include "server/serving/wire_status.h"
 #include "server/status/error_details.h"
+#include "server/status/wire_status.h"
 
-namespace beamwright::serving {
+namespace beamwright::status {
 namespace {
 
 // Of the message of one source within that of the call: the trailer has to hold the details too.
@@ -254,4 +254,4 @@ v1::SourceErrors Shortened(const v1::SourceErrors& errors, size_t max_bytes) {
   return result;
 }
 
-}  // namespace beamwright::serving
+}  // namespace beamwright::status

@@ -1,4 +1,4 @@
-#include "server/serving/source_errors.h"
+#include "server/status/source_errors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,11 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "beamwright/v1/decode.pb.h"
 #include "google/rpc/error_details.pb.h"
-#include "server/serving/wire_status.h"
 #include "server/status/error_details.h"
 #include "server/status/fault.h"
+#include "server/status/wire_status.h"
 
-namespace beamwright::serving {
+namespace beamwright::status {
 namespace {
 
 using absl::StatusCode;
@@ -70,21 +70,19 @@ std::string RangesOf(const v1::SourceError& error) {
 }
 
 absl::Status Full(absl::Duration wait) {
-  return status::WithRetryAfter(
-      status::WithReason(absl::ResourceExhaustedError("the queue is full"),
-                         status::reason::kQueueFull),
-      wait);
+  return WithRetryAfter(
+      WithReason(absl::ResourceExhaustedError("the queue is full"), reason::kQueueFull), wait);
 }
 
 absl::Status TooLarge() {
-  return status::WithReason(absl::ResourceExhaustedError("too large"), status::reason::kTooLarge);
+  return WithReason(absl::ResourceExhaustedError("too large"), reason::kTooLarge);
 }
 
 TEST(SourceErrorsTest, ACallOfOneSourceHasItsStatus) {
   const google::rpc::Status call = CallOf({Full(absl::Milliseconds(250))});
   EXPECT_EQ(call.code(), static_cast<int>(StatusCode::kResourceExhausted));
   EXPECT_EQ(call.message(), "the queue is full");
-  EXPECT_EQ(status::ReasonOf(FromRpcStatus(call)), status::reason::kQueueFull);
+  EXPECT_EQ(ReasonOf(FromRpcStatus(call)), reason::kQueueFull);
   EXPECT_EQ(RetryAfter(FromRpcStatus(call)), absl::Milliseconds(250));
   const v1::SourceErrors sources = SourcesOf(call);
   ASSERT_EQ(sources.errors_size(), 1);
@@ -151,9 +149,9 @@ TEST(SourceErrorsTest, FieldsAreThoseOfTheRequest) {
     return FieldsOf(CallOf(sources, Room::kTrailer, names));
   };
   const std::vector<absl::Status> sources = {
-      status::InvalidField("source.ids[1]", "99 is outside [0, 30)"),
+      InvalidField("source.ids[1]", "99 is outside [0, 30)"),
       absl::InvalidArgumentError("says no field"),
-      status::InvalidFields(
+      InvalidFields(
           {{"source", "is empty"}, {"targets[0].text", "is bad"}, {"options.min_length", "x"}})};
   EXPECT_THAT(fields(sources, kDecodeNames),
               ElementsAre("sources[0].ids[1]", "sources[2]", "sources[2].targets[0].text",
@@ -237,10 +235,10 @@ TEST(SourceErrorsTest, TheWorstCallFitsIntoATrailer) {
   for (int i = 0; i < 300; ++i) {
     text += "\xE2\x82\xAC";
   }
-  const status::Faults faults(1000, {"source." + std::string(300, 'f'), text});
-  std::vector<absl::Status> sources(64, status::InvalidFields(faults));
+  const Faults faults(1000, {"source." + std::string(300, 'f'), text});
+  std::vector<absl::Status> sources(64, InvalidFields(faults));
   for (int code = 1; code <= 16; ++code) {
-    sources.emplace_back(static_cast<StatusCode>(code), status::ToString(faults[0]));
+    sources.emplace_back(static_cast<StatusCode>(code), ToString(faults[0]));
   }
   for (const absl::Status& only : {sources[0], absl::Status(sources[70])}) {
     EXPECT_LT(TrailerSize(CallOf({only})), 8000u);
@@ -261,4 +259,4 @@ TEST(SourceErrorsTest, AnAnswerAmongErrorsIsNoFailure) {
 }
 
 }  // namespace
-}  // namespace beamwright::serving
+}  // namespace beamwright::status
