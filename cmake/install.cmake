@@ -1,5 +1,6 @@
-# `cmake --install`: the programs, the C++ client as one archive with its headers and protos, files for find_package and
-# pkg-config, the default model, completion for bash, zsh and fish, licence and documentation. With --strip, programs without symbols.
+# `cmake --install`: the programs, the C++ client as one archive with its headers and protos, the C library for decoding in
+# process with its header, files for find_package and pkg-config, the default model, completion for bash, zsh and fish, licence
+# and documentation. With --strip, programs without symbols.
 include(GNUInstallDirs)
 
 set(client_parts beamwright_client beamwright_grpc beamwright_proto ops_base)
@@ -31,16 +32,23 @@ install(DIRECTORY ${PROJECT_BINARY_DIR}/proto/generated/ DESTINATION ${CMAKE_INS
 install(DIRECTORY proto/beamwright proto/google proto/grpc
   DESTINATION ${CMAKE_INSTALL_DATADIR}/beamwright/proto COMPONENT client FILES_MATCHING PATTERN "*.proto")
 
+install(TARGETS beamwright_engine LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT library)
+install(FILES include/beamwright/beamwright.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/beamwright COMPONENT library)
+
 include(CMakePackageConfigHelpers)
 configure_package_config_file(cmake/beamwright-config.cmake.in ${PROJECT_BINARY_DIR}/beamwright-config.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/beamwright
   PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/beamwright-config-version.cmake
   COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/beamwright-config.cmake ${PROJECT_BINARY_DIR}/beamwright-config-version.cmake
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/beamwright COMPONENT client)
+foreach(component client library)
+  install(FILES ${PROJECT_BINARY_DIR}/beamwright-config.cmake ${PROJECT_BINARY_DIR}/beamwright-config-version.cmake
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/beamwright COMPONENT ${component})
+endforeach()
 file(RELATIVE_PATH include_from_pkgconfig
   ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_FULL_INCLUDEDIR})
 configure_file(cmake/beamwright-client.pc.in ${PROJECT_BINARY_DIR}/beamwright-client.pc @ONLY)
+configure_file(cmake/beamwright.pc.in ${PROJECT_BINARY_DIR}/beamwright.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/beamwright-client.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
   COMPONENT client)
+install(FILES ${PROJECT_BINARY_DIR}/beamwright.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)

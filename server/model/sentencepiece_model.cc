@@ -1,6 +1,7 @@
 #include "server/model/sentencepiece_model.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <filesystem>
 #include <system_error>
@@ -29,17 +30,31 @@ constexpr bool kSanitized = false;
 constexpr bool kSanitized = false;
 #endif
 
-// Beside the program, or where a build or an installation puts it from there, or where the loader
-// looks.
+// The folder of the library that this code is in; empty if it is the program's own.
+std::filesystem::path FolderOfLibrary() {
+  Dl_info info;
+  link_map* map = nullptr;
+  const bool found = dladdr1(reinterpret_cast<const void*>(&kModule), &info,
+                             reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0;
+  // The program's name is empty there.
+  return found && map != nullptr && map->l_name[0] != '\0'
+             ? std::filesystem::path(map->l_name).parent_path()
+             : std::filesystem::path();
+}
+
+// Beside the library or the program, or where a build or an installation puts it from there, or
+// where the loader looks.
 void* OpenModule() {
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   // RTLD_NOW: a library that lacks something fails here and not in a request.
   constexpr int kFlags = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
-  for (const char* folder : {".", "../bin", "../lib", "../lib/beamwright"}) {
-    const std::filesystem::path path = program.parent_path() / folder / kModule;
-    if (!error && std::filesystem::exists(path, error)) {
-      return dlopen(path.c_str(), kFlags);
+  for (const std::filesystem::path& home : {FolderOfLibrary(), program.parent_path()}) {
+    for (const char* folder : {".", "beamwright", "../bin", "../lib", "../lib/beamwright"}) {
+      const std::filesystem::path path = home / folder / kModule;
+      if (!home.empty() && std::filesystem::exists(path, error)) {
+        return dlopen(path.c_str(), kFlags);
+      }
     }
   }
   return dlopen(kModule, kFlags);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # usage: tests/install/check_install.sh BUILD
-# Installs the build into a temporary prefix, builds the client library's example there as a project of its own (with
-# find_package, then linked by pkg-config), starts the installed server with the installed model, and asks it.
+# Installs the build into a temporary prefix, builds the examples of the client library and of the C library there as a
+# project of its own (with find_package, then linked by pkg-config), starts the installed server with the installed model,
+# and asks it; the C example decodes by itself.
 set -euo pipefail
 source=$PWD
 build=$1
@@ -22,10 +23,18 @@ quietly cmake --install "$build" --prefix "$prefix"
 
 quietly cmake -S client/examples/installed -B "$scratch/project" -G Ninja -DCMAKE_PREFIX_PATH="$prefix"
 quietly cmake --build "$scratch/project"
-PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name beamwright-client.pc)")
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name beamwright.pc)")
 export PKG_CONFIG_PATH
 read -ra flags <<<"$(pkg-config --cflags --libs beamwright-client)"
 g++ "$(find "$scratch/project/CMakeFiles/decode_words.dir" -name '*.o')" "${flags[@]}" -o "$scratch/by-pkg-config"
+
+read -ra flags <<<"$(pkg-config --cflags --libs beamwright)"
+gcc examples/decode_in_c.c "${flags[@]}" -o "$scratch/c-by-pkg-config"
+library=$(dirname "$(find "$prefix" -name libbeamwright.so)")
+for program in "$scratch/project/decode_in_c" "$scratch/c-by-pkg-config"; do
+  answer=$(LD_LIBRARY_PATH=$library "$program" "$prefix/share/beamwright/models/g2p-en" recurrent)
+  [[ $answer == $'recurrent\tR IY0 K ER1 AH0 N T' ]] || fail "$program says '$answer'"
+done
 
 "$prefix/bin/beamwright-server" --model-path "$prefix/share/beamwright/models/g2p-en" --grpc-address 127.0.0.1:0 \
   --http-address none --metrics-address none --admin-address none --port-file "$scratch/port" 2>"$scratch/server.log" &

@@ -1,0 +1,210 @@
+// The C interface over ProcessModel. Nothing is thrown across it.
+#include "include/beamwright/beamwright.h"
+
+#include <google/protobuf/stubs/logging.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "library/forks.h"
+#include "library/process_model.h"
+#include "ops/base/status.h"
+#include "server/engine/model/precision.h"
+#include "server/status/error_details.h"
+#include "server/status/fault.h"
+#include "server/status/wire_status.h"
+
+struct beamwright_model {
+  std::unique_ptr<beamwright::library::ProcessModel> model;
+};
+
+namespace beamwright::library {
+namespace {
+
+constexpr char kNoMemory[] = "out of memory";
+
+// Sizes of beamwright_options as they were released, by their last fields.
+constexpr size_t kFirstOptions =
+    offsetof(beamwright_options, golden_requests) + sizeof(beamwright_options::golden_requests);
+
+// Puts `bytes`, and behind them the text of a failure, into the buffer.
+bool Fill(const std::string& bytes, const std::string* message, beamwright_buffer& buffer) {
+  const size_t size = bytes.size() + (message == nullptr ? 0 : message->size() + 1);
+  char* data = static_cast<char*>(std::malloc(size == 0 ? 1 : size));
+  if (data == nullptr) {
+    return false;
+  }
+  std::memcpy(data, bytes.data(), bytes.size());
+  buffer = {data, bytes.size(), nullptr, nullptr};
+  if (message != nullptr) {
+    std::memcpy(data + bytes.size(), message->c_str(), message->size() + 1);
+    buffer.message = data + bytes.size();
+  }
+  return true;
+}
+
+int Fail(const absl::Status& why, beamwright_buffer& buffer) {
+  const google::rpc::Status wire = status::ToRpcStatus(why, status::Room::kBody);
+  if (Fill(wire.SerializeAsString(), &wire.message(), buffer)) {
+    return wire.code();
+  }
+  buffer = {nullptr, 0, kNoMemory, nullptr};
+  return BEAMWRIGHT_RESOURCE_EXHAUSTED;
+}
+
+absl::Status Succeed(const google::protobuf::Message& response, beamwright_buffer& buffer) {
+  if (response.ByteSizeLong() > size_t{std::numeric_limits<int32_t>::max()}) {
+    return status::WithReason(
+        absl::ResourceExhaustedError(
+            absl::StrCat("the reply has ", response.ByteSizeLong(),
+                         " bytes, more than a message can hold; send fewer sources a call")),
+        status::reason::kReplyTooLarge);
+  }
+  return Fill(response.SerializeAsString(), nullptr, buffer) ? absl::OkStatus()
+                                                             : status::OutOfMemory();
+}
+
+// Runs what fills the buffer, and fills it with why that failed.
+template <typename Body>
+int Guarded(beamwright_buffer& buffer, const Body& body) {
+  buffer = {nullptr, 0, nullptr, nullptr};
+  try {
+    if (absl::Status status = body(); !status.ok()) {
+      return Fail(status, buffer);
+    }
+    return BEAMWRIGHT_OK;
+  } catch (const std::bad_alloc&) {
+    buffer = {nullptr, 0, kNoMemory, nullptr};
+    return BEAMWRIGHT_RESOURCE_EXHAUSTED;
+  }
+}
+
+template <typename Request, typename Response>
+int Call(const beamwright_model& model, const void* bytes, size_t size, int64_t timeout_ms,
+         beamwright_buffer& answer,
+         absl::StatusOr<Response> (ProcessModel::*method)(Request, absl::Time)) {
+  return Guarded(answer, [&]() -> absl::Status {
+    BW_RETURN_IF_ERROR(CheckForks());
+    if (timeout_ms < 0) {
+      return status::InvalidField("timeout_ms", "is ", timeout_ms, "; 0 stands for no limit");
+    }
+    const absl::Time deadline =
+        timeout_ms == 0 ? absl::InfiniteFuture() : absl::Now() + absl::Milliseconds(timeout_ms);
+    Request request;
+    // Of texts that are not UTF-8 protobuf tells standard error as well.
+    const google::protobuf::LogSilencer silence;
+    if (size > size_t{std::numeric_limits<int32_t>::max()} ||
+        !request.ParseFromArray(bytes, static_cast<int>(size))) {
+      return Invalid("the ", size, " bytes are not a serialised ",
+                     Request::descriptor()->full_name());
+    }
+    BW_ASSIGN_OR_RETURN(const Response response,
+                        (*model.model.*method)(std::move(request), deadline));
+    return Succeed(response, answer);
+  });
+}
+
+absl::StatusOr<LoadOptions> ReadOptions(const beamwright_options* given) {
+  LoadOptions options;
+  if (given == nullptr) {
+    return options;
+  }
+  if (given->struct_size < kFirstOptions) {
+    return status::InvalidField("options.struct_size", "is ", given->struct_size, "; sizeof(",
+                                "beamwright_options) is ", sizeof(beamwright_options));
+  }
+  constexpr int kMost = 1 << 20;
+  if (given->num_threads < 0 || given->num_threads > kMost) {
+    return status::InvalidField("options.num_threads", given->num_threads, " is outside [0, ",
+                                kMost, "]");
+  }
+  if (given->max_rows < 0 || given->max_rows > kMost) {
+    return status::InvalidField("options.max_rows", given->max_rows, " is outside [0, ", kMost,
+                                "]");
+  }
+  if (given->golden_requests < -1) {
+    return status::InvalidField("options.golden_requests", given->golden_requests, " is below -1");
+  }
+  options.num_threads = given->num_threads;
+  options.max_rows = given->max_rows == 0 ? options.max_rows : given->max_rows;
+  if (given->golden_requests != 0) {
+    options.golden_requests = given->golden_requests < 0 ? 0 : given->golden_requests;
+  }
+  if (given->precision != nullptr) {
+    const absl::StatusOr<v1::Precision> precision = engine::ParsePrecision(given->precision);
+    if (!precision.ok()) {
+      return status::InvalidField("options.precision", precision.status().message());
+    }
+    options.precision = *precision;
+  }
+  return options;
+}
+
+}  // namespace
+}  // namespace beamwright::library
+
+using beamwright::library::Call;
+using beamwright::library::Guarded;
+using beamwright::library::ProcessModel;
+
+extern "C" {
+
+int beamwright_abi_version(void) { return BEAMWRIGHT_ABI_VERSION; }
+
+const char* beamwright_version(void) { return BEAMWRIGHT_VERSION; }
+
+int beamwright_load(const char* path, const beamwright_options* options, beamwright_model** model,
+                    beamwright_buffer* error) {
+  *model = nullptr;
+  return Guarded(*error, [&]() -> absl::Status {
+    BW_ASSIGN_OR_RETURN(const auto read, beamwright::library::ReadOptions(options));
+    BW_RETURN_IF_ERROR(beamwright::library::EnterProcess());
+    auto made = std::make_unique<beamwright_model>();
+    BW_ASSIGN_OR_RETURN(made->model, ProcessModel::Load(path, read));
+    *model = made.release();
+    return absl::OkStatus();
+  });
+}
+
+int beamwright_decode(beamwright_model* model, const void* request, size_t size, int64_t timeout_ms,
+                      beamwright_buffer* answer) {
+  return Call(*model, request, size, timeout_ms, *answer, &ProcessModel::Decode);
+}
+
+int beamwright_score(beamwright_model* model, const void* request, size_t size, int64_t timeout_ms,
+                     beamwright_buffer* answer) {
+  return Call(*model, request, size, timeout_ms, *answer, &ProcessModel::Score);
+}
+
+int beamwright_align(beamwright_model* model, const void* request, size_t size, int64_t timeout_ms,
+                     beamwright_buffer* answer) {
+  return Call(*model, request, size, timeout_ms, *answer, &ProcessModel::Align);
+}
+
+int beamwright_describe(beamwright_model* model, beamwright_buffer* answer) {
+  return Guarded(*answer, [&]() -> absl::Status {
+    BW_RETURN_IF_ERROR(beamwright::library::CheckForks());
+    return beamwright::library::Succeed(model->model->Describe(), *answer);
+  });
+}
+
+void beamwright_buffer_free(beamwright_buffer* buffer) {
+  if (buffer != nullptr) {
+    std::free(const_cast<void*>(buffer->data));
+    *buffer = {nullptr, 0, nullptr, nullptr};
+  }
+}
+
+void beamwright_free(beamwright_model* model) {
+  // Its threads are the parent's; to wait for them would never end.
+  if (beamwright::library::CheckForks().ok()) {
+    delete model;
+  }
+}
+
+}  // extern "C"
