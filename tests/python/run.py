@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Runs tests of the Python package with the Python of a virtual environment.
 
-Usage: run.py VENV PROGRAMS ARGUMENT... The arguments are pytest's, PROGRAMS is the folder of the server's
-program. Exits with 77 if the environment is not there.
+Usage: run.py VENV PROGRAMS ARGUMENT...
+       run.py VENV PROGRAMS --program FILE
+
+The arguments are pytest's, PROGRAMS is the folder of the programs
+(build/bin), beside which the library lies (build/lib). Exits with 77 if the environment is not there.
 """
 
 import os
@@ -19,11 +22,15 @@ def main():
     for name in list(os.environ):
         if name.startswith("BEAMWRIGHT_") or name.lower() in {"http_proxy", "https_proxy", "grpc_proxy"}:
             del os.environ[name]
-    os.environ["BEAMWRIGHT_SERVER_PROGRAM"] = str(pathlib.Path(sys.argv[2]).resolve() / "beamwright-server")
+    programs = pathlib.Path(sys.argv[2]).resolve()
+    os.environ["BEAMWRIGHT_SERVER_PROGRAM"] = str(programs / "beamwright-server")
+    os.environ["BEAMWRIGHT_GRAPH_PROGRAM"] = str(programs / "beamwright-graph")
+    os.environ["BEAMWRIGHT_LIBRARY"] = str(programs.parent / "lib" / "libbeamwright.so.1")
     os.environ["PYTHONPATH"] = str(pathlib.Path(__file__).resolve().parents[2] / "client" / "python" / "src")
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     os.environ["OMP_WAIT_POLICY"] = "passive"
-    os.execv(python, [str(python), "-m", "pytest", "-p", "no:cacheprovider", "-rs", *sys.argv[3:]])
+    pytest = ["-m", "pytest", "-p", "no:cacheprovider", "-rs"]
+    os.execv(python, [str(python), *(sys.argv[4:] if sys.argv[3] == "--program" else [*pytest, *sys.argv[3:]])])
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ from ._errors import (
     ClientClosedError,
     Code,
     DeadlineExceededError,
+    EngineError,
+    ExportError,
     FailedPreconditionError,
     FieldViolation,
     ForkError,
@@ -63,15 +65,25 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from ._aio import AsyncClient, AsyncDecodeStream
+    from ._bundles import Bundle
     from ._client import Client, DecodeStream
+    from ._keras import from_keras
+    from ._model import Model
+    from ._onnx import from_onnx
     from ._server import Server, serve
+    from ._torch import from_torch
 
 _LATER = {
     "AsyncClient": "_aio",
     "AsyncDecodeStream": "_aio",
+    "Bundle": "_bundles",
     "Client": "_client",
     "DecodeStream": "_client",
+    "Model": "_model",
     "Server": "_server",
+    "from_keras": "_keras",
+    "from_onnx": "_onnx",
+    "from_torch": "_torch",
     "serve": "_server",
 }
 
@@ -81,6 +93,7 @@ __all__ = [
     "AsyncClient",
     "AsyncDecodeStream",
     "BeamwrightError",
+    "Bundle",
     "CallCancelledError",
     "Client",
     "ClientClosedError",
@@ -90,6 +103,8 @@ __all__ = [
     "DecodeStream",
     "Decoded",
     "DecoderInputs",
+    "EngineError",
+    "ExportError",
     "FailedPreconditionError",
     "Features",
     "FieldViolation",
@@ -103,6 +118,7 @@ __all__ = [
     "InvalidArgumentError",
     "LatticeStep",
     "MemberPart",
+    "Model",
     "ModelDescription",
     "ModelSummary",
     "NotFoundError",
@@ -125,6 +141,9 @@ __all__ = [
     "UnavailableError",
     "UnimplementedError",
     "__version__",
+    "from_keras",
+    "from_onnx",
+    "from_torch",
     "serve",
 ]
 

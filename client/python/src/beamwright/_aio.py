@@ -11,7 +11,8 @@ import grpc
 
 from . import _answers, _bulk, _calls, _wire
 from ._base import BaseClient
-from ._connection import AioConnection, Settings, seconds
+from ._calls import seconds
+from ._connection import AioConnection, Settings
 from ._errors import BeamwrightError, ClientClosedError, Code, make_error
 from ._options import DECODE_OPTIONS, SCORE_OPTIONS
 from ._requests import set_source
@@ -142,7 +143,7 @@ class AsyncClient(BaseClient):
         request = self._decode_request("decode", model, version, options)
         text = set_source(request.sources.add(), source)
         response = await self._call(_wire.DECODE, request, timeout)
-        return _answers.decoded(self._only(response, "decoded"), text, response)
+        return _answers.decoded(_answers.only(response, "decoded"), text, response)
 
     @overload
     def decode_many(
@@ -355,7 +356,7 @@ class AsyncClient(BaseClient):
             source, targets, model or self._model, self._version_of(version), options
         )
         response = await self._call(_wire.SCORE, request, timeout)
-        return _answers.scored(self._only(response, "scored"), text, response)
+        return _answers.scored(_answers.only(response, "scored"), text, response)
 
     async def align(
         self,
@@ -384,7 +385,7 @@ class AsyncClient(BaseClient):
             source, target, soft, model or self._model, self._version_of(version)
         )
         response = await self._call(_wire.ALIGN, request, timeout)
-        return _answers.aligned(self._only(response, "alignment"), source_text, target_text, response)
+        return _answers.aligned(_answers.only(response, "alignment"), source_text, target_text, response)
 
     async def models(self, *, timeout: float | None = None) -> tuple[ModelSummary, ...]:
         """The models that are served, and those that load."""

@@ -188,6 +188,16 @@ def result_of(result: Any, outcome: str) -> Any:
     return make_error(Code.INTERNAL, "the server's result is neither an answer nor an error")
 
 
+def only(response: Any, outcome: str) -> Any:
+    """The answer to the one source of a call; raises what it failed with."""
+    if len(response.results) != 1:
+        raise make_error(Code.INTERNAL, f"the server gave {len(response.results)} results for one source")
+    result = result_of(response.results[0], outcome)
+    if isinstance(result, RpcError):
+        raise result
+    return result
+
+
 def _detail(status: Any, kind: Any) -> Any:
     """The detail of a google.rpc.Status that is of a message type, or None."""
     for detail in status.details:

@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from . import _answers, _calls
+from . import _calls
 from ._connection import AioConnection, Connection, Settings
-from ._errors import ArgumentTypeError, Code, RpcError, make_error
+from ._errors import ArgumentTypeError
 
 Path = str | os.PathLike[str]
 
@@ -131,11 +131,3 @@ class BaseClient:
         request: Any = None,
     ) -> Any:
         return _calls.decode_request(call, model or self._model, self._version_of(version), options, request)
-
-    def _only(self, response: Any, outcome: str) -> Any:
-        if len(response.results) != 1:
-            raise make_error(Code.INTERNAL, f"the server gave {len(response.results)} results for one source")
-        result = _answers.result_of(response.results[0], outcome)
-        if isinstance(result, RpcError):
-            raise result
-        return result

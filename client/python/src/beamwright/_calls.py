@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import math
 import operator
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from . import _requests, _wire
-from ._errors import ArgumentTypeError, invalid
+from ._errors import ArgumentTypeError, ForkError, invalid
 from ._options import DECODE_OPTIONS, SCORE_OPTIONS
 from ._rule import Rule
 
@@ -90,6 +92,22 @@ def describe_request(model: object, version: object) -> Any:
     request = _wire.DescribeModelRequest()
     _requests.set_model(request, model, version)
     return request
+
+
+def seconds(timeout: float | None, default: float) -> float | None:
+    """A call's timeout: None is no limit."""
+    value = default if timeout is None else timeout
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ArgumentTypeError(f"timeout is {value!r}; seconds are expected")
+    if not value > 0:
+        raise invalid("timeout", f"{value} is not above 0 seconds; math.inf is no limit")
+    return None if math.isinf(value) else value
+
+
+def check_process(process: int) -> None:
+    """ForkError in another process than the one that a call or an iterator began in."""
+    if os.getpid() != process:
+        raise ForkError("an iterator over answers does not go on in a forked process; start one there")
 
 
 def check_bulk(batch_size: object, max_in_flight: object, on_error: object) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -12,7 +11,8 @@ import grpc
 
 from . import _answers, _bulk, _calls, _wire
 from ._base import BaseClient
-from ._connection import Connection, Settings, check_process, seconds
+from ._calls import check_process, seconds
+from ._connection import Connection, Settings
 from ._errors import BeamwrightError, ClientClosedError, Code, make_error
 from ._options import DECODE_OPTIONS, SCORE_OPTIONS
 from ._requests import set_source
@@ -131,7 +131,7 @@ class Client(BaseClient):
         request = self._decode_request("decode", model, version, options)
         text = set_source(request.sources.add(), source)
         response = self._call(_wire.DECODE, request, timeout)
-        return _answers.decoded(self._only(response, "decoded"), text, response)
+        return _answers.decoded(_answers.only(response, "decoded"), text, response)
 
     @overload
     def decode_many(
@@ -201,53 +201,21 @@ class Client(BaseClient):
         seconds(timeout, self._settings.timeout)
         iterator = iter(sources)
         answers = self._answers(iterator, request, timeout, batch_size, max_in_flight)
-        return self._handed_out(answers, on_error, _bulk.Progress(progress, sources))
-
-    def _handed_out(
-        self, answers: Iterator[Decoded | BeamwrightError], on_error: str, progress: _bulk.Progress
-    ) -> Iterator[Any]:
-        process = os.getpid()
-        try:
-            for answer in answers:
-                if on_error == "raise" and isinstance(answer, BeamwrightError):
-                    raise answer
-                progress.step()
-                yield answer
-                check_process(process)
-        finally:
-            progress.close()
-            if os.getpid() == process:
-                answers.close()  # type: ignore[attr-defined]  # a generator
+        return _bulk.handed_out(answers, on_error, _bulk.Progress(progress, sources))
 
     def _answers(
         self, sources: Iterator[Any], template: Any, timeout: float | None, size: int, most: int
     ) -> Iterator[Decoded | BeamwrightError]:
-        under_way: deque[_bulk.Batch] = deque()
-        taken = 0
-        more = True
-        try:
-            while more or under_way:
-                while more and len(under_way) < most and not (under_way and under_way[0].call.done()):
-                    batch = _bulk.Batch(template, taken)
-                    while not batch.is_full(size):
-                        try:
-                            batch.add(next(sources))
-                        except StopIteration:
-                            more = False
-                            break
-                    taken += len(batch)
-                    if len(batch):
-                        batch.call = self._start(batch, timeout)
-                        under_way.append(batch)
-                if under_way:
-                    yield from self._answers_of(under_way.popleft(), timeout)
-        finally:
-            for batch in under_way:
-                batch.call.cancel()
+        return _bulk.in_order(
+            sources,
+            template,
+            size,
+            most,
+            start=lambda batch: self._start(batch, timeout),
+            answers_of=lambda batch: self._answers_of(batch, timeout),
+        )
 
     def _start(self, batch: _bulk.Batch, timeout: float | None) -> Any:
-        if not batch.request.sources:
-            return _bulk.Nothing()
         return self._connection.stub(_wire.DECODE).future(
             batch.request,
             timeout=seconds(timeout, self._settings.timeout),
@@ -335,7 +303,7 @@ class Client(BaseClient):
             source, targets, model or self._model, self._version_of(version), options
         )
         response = self._call(_wire.SCORE, request, timeout)
-        return _answers.scored(self._only(response, "scored"), text, response)
+        return _answers.scored(_answers.only(response, "scored"), text, response)
 
     def align(
         self,
@@ -364,7 +332,7 @@ class Client(BaseClient):
             source, target, soft, model or self._model, self._version_of(version)
         )
         response = self._call(_wire.ALIGN, request, timeout)
-        return _answers.aligned(self._only(response, "alignment"), source_text, target_text, response)
+        return _answers.aligned(_answers.only(response, "alignment"), source_text, target_text, response)
 
     def models(self, *, timeout: float | None = None) -> tuple[ModelSummary, ...]:
         """The models that are served, and those that load."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import math
 import os
 import pathlib
 import re
@@ -19,6 +18,7 @@ import grpc.aio
 
 from . import _wire
 from ._answers import error_of_call
+from ._calls import seconds
 from ._errors import ArgumentTypeError, ClientClosedError, Code, ForkError, RpcError, invalid
 from ._version import __version__
 
@@ -103,16 +103,6 @@ def _within(argument: str, value: Any, low: float, high: float, whole: bool = Tr
     if not low <= value <= high:
         raise invalid(argument, f"{value} is outside [{low}, {high}]")
     return value
-
-
-def seconds(timeout: float | None, default: float) -> float | None:
-    """A call's timeout as gRPC takes it: None is no limit."""
-    value = default if timeout is None else timeout
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ArgumentTypeError(f"timeout is {value!r}; seconds are expected")
-    if not value > 0:
-        raise invalid("timeout", f"{value} is not above 0 seconds; math.inf is no limit")
-    return None if math.isinf(value) else value
 
 
 class Settings:
@@ -303,12 +293,6 @@ def _start(supports_fork: bool) -> int:
         )
     _started_in = process
     return process
-
-
-def check_process(process: int) -> None:
-    """ForkError in another process than the one that a call or an iterator began in."""
-    if os.getpid() != process:
-        raise ForkError("an iterator over answers does not go on in a forked process; start one there")
 
 
 def _after_fork() -> None:

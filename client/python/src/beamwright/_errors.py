@@ -71,11 +71,19 @@ class ArgumentTypeError(BeamwrightError, TypeError):
 
 
 class ClientClosedError(BeamwrightError, RuntimeError):
-    """A client was used after it was closed."""
+    """A client, or a model, was used after it was closed."""
 
 
 class ForkError(BeamwrightError, RuntimeError):
-    """A client was used in a process that was forked from one in which gRPC ran."""
+    """A client, or a model, was used in a process that was forked from one in which its threads ran."""
+
+
+class EngineError(BeamwrightError):
+    """The library for decoding in process is not there, or not the one that this package needs."""
+
+
+class ExportError(BeamwrightError):
+    """No bundle could be made of a model, or the bundle answers otherwise than the model."""
 
 
 class ServerError(BeamwrightError):

@@ -1,0 +1,88 @@
+"""from_onnx on recorded exports of PyTorch: bundles that decode as ONNX Runtime does."""
+
+import os
+
+import numpy as np
+import pytest
+from conftest import ROOT
+
+import beamwright
+
+DATA = ROOT / "tests" / "ops" / "tools" / "testdata"
+LETTERS = list("abcdefghijklmnopqrstuvwxyz")
+TOKENS = ["<s>", "</s>", *LETTERS]
+
+
+@pytest.mark.parametrize("kind", ["step-lstm", "step-gru", "step-ssru", "whole-lstm", "whole-gru", "whole-ssru"])
+def test_files_become_a_bundle_that_answers_alike(kind, tmp_path):
+    made = beamwright.from_onnx(
+        DATA / kind / "encoder.onnx",
+        DATA / kind / "decoder.onnx",
+        (LETTERS, TOKENS),
+        tmp_path / "1",
+        example=[[1, 2, 3, 4], [5, 6]],
+        name="backwards",
+    )
+    assert "agree with ONNX Runtime" in made.checked
+    text = str(made)
+    assert "\n" not in text
+    assert "token input" in text
+    with beamwright.Model(made.path) as model:
+        assert model.name == "backwards"
+        assert set(model.decode("abc", max_length=5).text) <= set(LETTERS)
+
+
+def test_features_and_ids_without_a_vocabulary(tmp_path):
+    folder = ROOT / "tests" / "e2e" / "exports" / "frames" / "torchscript"
+    made = beamwright.from_onnx(
+        folder / "encoder.onnx",
+        folder / "decoder.onnx",
+        (None, None),
+        tmp_path / "1",
+        example=np.random.default_rng(1).standard_normal((9, 12)).astype(np.float32),
+        begin=0,
+        end=1,
+    )
+    assert "agree with ONNX Runtime" in made.checked
+
+
+def test_wrong_graphs_are_told(tmp_path):
+    files = DATA / "step-lstm" / "encoder.onnx", DATA / "step-lstm" / "decoder.onnx"
+    with pytest.raises(beamwright.ExportError, match="the target vocabulary has 26"):
+        beamwright.from_onnx(*files, (LETTERS, LETTERS), tmp_path / "1")
+    with pytest.raises(beamwright.ExportError, match="cannot open"):
+        beamwright.from_onnx(files[0], tmp_path / "none.onnx", (LETTERS, TOKENS), tmp_path / "2")
+    with pytest.raises(beamwright.ExportError, match="there is no file"):
+        beamwright.from_onnx(*files, ("source.vocab", TOKENS), tmp_path / "3")
+    with pytest.raises(beamwright.ArgumentTypeError, match="pair"):
+        beamwright.from_onnx(*files, "letters.vocab", tmp_path / "4")
+    with pytest.raises(beamwright.ArgumentTypeError, match="token 1"):
+        beamwright.from_onnx(*files, (["a", ""], TOKENS), tmp_path / "5")
+
+
+def test_a_bundle_that_answers_otherwise_is_told(tmp_path, monkeypatch):
+    """States that are tied to each other crosswise load and decode, and answer otherwise."""
+    with pytest.raises(beamwright.ExportError, match="decodes otherwise than ONNX Runtime"):
+        monkeypatch.setattr(beamwright._onnx._Runtime, "_first_inputs", crossed(beamwright._onnx._Runtime._first_inputs))
+        beamwright.from_onnx(
+            DATA / "step-lstm" / "encoder.onnx",
+            DATA / "step-lstm" / "decoder.onnx",
+            (LETTERS, TOKENS),
+            tmp_path / "1",
+            example=[1, 2, 3],
+        )
+
+
+def crossed(original):
+    def first_inputs(*arguments):
+        feed = original(*arguments)
+        feed["h"], feed["c"] = feed["c"], feed["h"]
+        return feed
+
+    return first_inputs
+
+
+def test_programs_are_found(tmp_path, monkeypatch):
+    monkeypatch.setenv("BEAMWRIGHT_GRAPH_PROGRAM", os.devnull)
+    with pytest.raises(beamwright.ServerError, match="BEAMWRIGHT_GRAPH_PROGRAM"):
+        beamwright.from_onnx(None, "decoder.onnx", (None, None), tmp_path / "1")
