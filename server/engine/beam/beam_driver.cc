@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
@@ -53,7 +54,27 @@ void BeamDriver::CutSearches(search::FinishReason reason, Which which) {
   Finish(finished);
 }
 
+void BeamDriver::OrderByGroup() {
+  for (const auto& request : requests_) {
+    if (request->group < 0) {
+      std::string shapes;
+      for (const auto& decoder : request->decoders) {
+        for (const ops::Tensor& state : decoder.rows.start.states) {
+          absl::StrAppend(&shapes, ops::ToString(absl::MakeConstSpan(state.shape()).subspan(1)),
+                          ";");
+        }
+      }
+      request->group = groups_.emplace(shapes, static_cast<int>(groups_.size())).first->second;
+    }
+  }
+  const auto earlier = [](const auto& a, const auto& b) { return a->group < b->group; };
+  if (!std::is_sorted(requests_.begin(), requests_.end(), earlier)) {
+    std::stable_sort(requests_.begin(), requests_.end(), earlier);
+  }
+}
+
 absl::Status BeamDriver::RunDecoders(const ops::ExecutionContext& context, Underway* underway) {
+  OrderByGroup();
   const bool reads_attention =
       std::any_of(requests_.begin(), requests_.end(),
                   [](const auto& request) { return request->reads_attention; });
@@ -65,7 +86,7 @@ absl::Status BeamDriver::RunDecoders(const ops::ExecutionContext& context, Under
     runners_[decoder].Begin();
     for (auto& request : requests_) {
       if (request->takes_part && request->decoders[decoder].is_used) {
-        runners_[decoder].Add(request->rows(), request->decoders[decoder].rows);
+        runners_[decoder].Add(request->rows(), request->decoders[decoder].rows, request->group);
       }
     }
   }
@@ -196,6 +217,7 @@ absl::Duration BeamDriver::Step(const ops::ExecutionContext& context, EngineObse
     }
   }
   if (requests_.empty()) {
+    groups_.clear();
     for (StepRunner& runner : runners_) {
       runner.Clear();
     }

@@ -4,7 +4,9 @@
 #ifndef BEAMWRIGHT_SERVER_ENGINE_BEAM_BEAM_DRIVER_H_
 #define BEAMWRIGHT_SERVER_ENGINE_BEAM_BEAM_DRIVER_H_
 
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "server/engine/beam/beam_request.h"
@@ -43,6 +45,8 @@ class BeamDriver : public Driver {
   void CutSearches(search::FinishReason reason, Which which);
   // What follows when RunDecoders fails.
   void EndStep(const absl::Status& status, const Underway* underway);
+  // Puts requests of one group (StepRunner) side by side, in the order in which they came.
+  void OrderByGroup();
   // Runs every decoder over the rows of the requests that use it.
   absl::Status RunDecoders(const ops::ExecutionContext& context, Underway* underway);
   // Advances every search by what the scan found; requests that fail leave.
@@ -63,8 +67,9 @@ class BeamDriver : public Driver {
   // When the last step looked for requests that were given up.
   absl::Time looked_ = absl::InfinitePast();
   Requests requests_;
-  std::vector<StepRunner> runners_;  // by decoder of the model
-  std::vector<Request*> under_way_;  // all of them, for Underway
+  std::vector<StepRunner> runners_;    // by decoder of the model
+  std::map<std::string, int> groups_;  // shapes of a request's states, of all decoders -> group
+  std::vector<Request*> under_way_;    // all of them, for Underway
   RowScan scan_;
   std::vector<search::RowCandidates> candidates_;  // of one request; kept for its memory
 };

@@ -27,16 +27,7 @@ FROZEN = (
     "the exporter writes the length of the example's memory as a number, so the graph fits sources of that length alone; "
     "`check` and `init` name the node"
 )
-RAGGED = "a state is as long as the source: requests whose sources differ in length fail when they are stepped together"
-KNOWN = {
-    "attention_multihead_torchscript": FROZEN,
-    "attention_multihead_optimised": FROZEN,
-    **{
-        f"{model}_{exporter}": RAGGED
-        for model in ("coverage", "location")
-        for exporter in ("torchscript", "dynamo", "openvino", "optimised", "quantised")
-    },
-}
+KNOWN = {"attention_multihead_torchscript": FROZEN, "attention_multihead_optimised": FROZEN}
 TOLERANCE = 1e-4
 # In 8 bits a last bit may decide which neighbour an activation is rounded to.
 TOLERANCE_QUANTISED = 2e-2
