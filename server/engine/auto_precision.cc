@@ -75,7 +75,7 @@ void WidenList(const DecodeModel& model, v1::DecodeOptions& options) {
   const auto resolved = ResolveOptions(model, options);
   if (resolved.ok()) {
     v1::DecodeOptions wide = options;
-    wide.set_n_best((*resolved)->search.beam_size);
+    wide.set_n_best((*resolved)->merged.beam_size());
     if (ResolveOptions(model, wide).ok()) {
       options = wide;
     }

@@ -7,6 +7,8 @@
 #include "server/engine/asking/decode_options.h"
 #include "server/engine/auto_precision.h"
 #include "server/engine/beam/beam_search_kind.h"
+#include "server/engine/frames/frame_search_kind.h"
+#include "server/engine/model/compile_frames.h"
 #include "server/engine/model/compile_fusion.h"
 #include "server/engine/model/compile_graphs.h"
 #include "server/engine/model/decode_model.h"
@@ -18,6 +20,9 @@ namespace beamwright::engine {
 namespace {
 
 absl::Status CheckTarget(const DecodeModel::Parts& parts) {
+  if (model::SearchOf(parts.config) != v1::SEARCH_TOKENS) {
+    return absl::OkStatus();
+  }
   if (parts.target->begin_id() < 0) {
     return Invalid("target.begin_token: the first step needs a token to read");
   }
@@ -36,19 +41,22 @@ void Tighten(const CompileOptions& options, v1::LimitsConfig& limits) {
   limits.set_max_beam_size(lower(limits.max_beam_size(), options.max_beam_size));
 }
 
-// The model's own encoder, where it has one, and decoder.
+// The model's own encoder, where it has one, and decoder, or what it has in its place.
 absl::Status CompileOwn(model::Bundle& bundle, DecodeModel::Parts& parts) {
-  std::shared_ptr<const EncoderPart> encoder;
   if (bundle.encoder.has_value()) {
     const v1::EncoderConfig& config = bundle.config.encoder();
     auto compiled = CompileEncoder(*std::move(bundle.encoder), config, parts);
     if (!compiled.ok()) {
       return Annotate(compiled.status(), config.graph());
     }
-    encoder = *std::move(compiled);
+    parts.own_encoder = *std::move(compiled);
+  }
+  if (model::SearchOf(bundle.config) != v1::SEARCH_TOKENS) {
+    BW_ASSIGN_OR_RETURN(parts.frames, CompileFrames(bundle, parts));
+    return absl::OkStatus();
   }
   const v1::DecoderConfig& config = bundle.config.decoder();
-  auto decoder = CompileDecoder(std::move(bundle.decoder), config, parts, std::move(encoder));
+  auto decoder = CompileDecoder(std::move(bundle.decoder), config, parts, parts.own_encoder);
   if (!decoder.ok()) {
     return Annotate(decoder.status(), config.graph());
   }
@@ -78,7 +86,10 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
   parts->options = options;
   if (options.search == nullptr) {
     static const BeamSearchKind kBeamSearch;
-    parts->options.search = &kBeamSearch;
+    static const FrameSearchKind kFrameSearch;
+    const bool by_frames = model::SearchOf(bundle.config) != v1::SEARCH_TOKENS;
+    parts->options.search =
+        by_frames ? static_cast<const SearchKind*>(&kFrameSearch) : &kBeamSearch;
   }
   parts->source = bundle.source;
   parts->target = bundle.target;
@@ -86,8 +97,13 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
   parts->numerics =
       absl::StrCat(parts->precision.name, ";", InstructionSet(), ";", BEAMWRIGHT_NUMERICS_BUILD);
   BW_RETURN_IF_ERROR(CheckTarget(*parts));
+  // What ends an entry of a list: where there are no end tokens, the blank.
+  const std::vector<int32_t> ends =
+      bundle.config.has_ctc()          ? std::vector{bundle.config.ctc().blank()}
+      : bundle.config.has_transducer() ? std::vector{bundle.config.transducer().blank()}
+                                       : parts->target->end_ids();
   for (const v1::TokenListConfig& list : bundle.config.token_lists()) {
-    auto trie = ReadTokenList(bundle.token_lists[list.name()], *parts->target);
+    auto trie = ReadTokenList(bundle.token_lists[list.name()], *parts->target, ends);
     if (!trie.ok()) {
       return Annotate(trie.status(), list.file());
     }

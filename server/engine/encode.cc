@@ -11,6 +11,7 @@
 #include "ops/base/status.h"
 #include "ops/kernels/parallel.h"
 #include "server/engine/model/model_inputs.h"
+#include "server/status/fault.h"
 
 namespace beamwright::engine {
 namespace {
@@ -46,7 +47,7 @@ absl::Status RunGroup(const ops::ExecutionContext& context, const DecodeModel::P
   encoded.num_sources = static_cast<int64_t>(group.size());
   encoded.outputs.resize(static_cast<size_t>(parts.num_members()));
   for (int member = 0; member < parts.num_members(); ++member) {
-    const EncoderPart* const encoder = parts.decoder(member).encoder.get();
+    const EncoderPart* const encoder = parts.encoder_of(member);
     if (member == 0 || encoder != parts.encoder()) {
       BW_RETURN_IF_ERROR(
           RunEncoder(context, *encoder, sources, encoded.outputs[static_cast<size_t>(member)]));
@@ -131,6 +132,13 @@ void EncodeAll(const ops::ExecutionContext& context, absl::Span<EncodeGroup> gro
   });
 }
 
+// Found of a source once it was encoded: that it is too short for a frame, for example. What the
+// encoder itself says is nobody's fault.
+bool IsFaultOfSource(const absl::Status& status) {
+  const status::Faults faults = status::FaultsOf(status);
+  return absl::IsInvalidArgument(status) && !faults.empty() && !faults[0].field.empty();
+}
+
 // Answers those that failed, and hands on the others.
 void HandOn(EncodeGroup& group, const Outcome& outcome, const Underway* underway, Requests& ready,
             Requests* again) {
@@ -149,7 +157,8 @@ void HandOn(EncodeGroup& group, const Outcome& outcome, const Underway* underway
     } else if (absl::IsCancelled(own) && again != nullptr && underway->was_interrupted()) {
       request->encodes_alone = true;
       again->push_back(std::move(request));
-    } else if (!request->model->has_encoder() || absl::IsDeadlineExceeded(own)) {
+    } else if (!request->model->has_encoder() || absl::IsDeadlineExceeded(own) ||
+               IsFaultOfSource(own)) {
       request->Fail(own);
     } else {
       request->Fail(absl::InternalError(own.message()));

@@ -32,6 +32,12 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> LoadModel(
     AddWarnings("encoder", *bundle.encoder, warnings);
   }
   AddWarnings("decoder", bundle.decoder, warnings);
+  if (bundle.predictor.has_value()) {
+    AddWarnings("predictor", *bundle.predictor, warnings);
+  }
+  if (bundle.joiner.has_value()) {
+    AddWarnings("joiner", *bundle.joiner, warnings);
+  }
   absl::StatusOr<std::shared_ptr<const DecodeModel>> compiled =
       DecodeModel::Compile(std::move(bundle), options);
   // If weights could not be read, whatever else went wrong did so because of them.

@@ -63,6 +63,18 @@ MadeUp MakeUpSource(const DecodeModel& model, int64_t most) {
   const DecodeModel::Parts& parts = model.parts();
   const int64_t length = std::min<int64_t>(most, MaxSourceLength(model));
   MadeUp made;
+  if (parts.encoder() == nullptr && parts.frames != nullptr) {
+    const ops::ValueInfo frames = {
+        ops::DType::kF32, ops::PartialShape({-1, -1, parts.frames->frame_width}), {}};
+    v1::Tensor& features = *made.source.mutable_features();
+    features = Ones(frames, length, 1, made);
+    if (parts.frames->ctc.has_value() && parts.frames->ctc->kind == ops::ScoreKind::kLogProbs) {
+      // Ones are no log-probabilities.
+      const std::vector<float> values(features.data().size() / sizeof(float), -1);
+      features.set_data(values.data(), values.size() * sizeof(float));
+    }
+    return made;
+  }
   if (parts.encoder() == nullptr) {
     v1::DecoderInputs& inputs = *made.source.mutable_decoder_inputs();
     for (const DecoderInput& input : parts.decoder().inputs) {

@@ -98,7 +98,26 @@ absl::Status LoadFusion(BundleFiles& files, Bundle& bundle) {
   return absl::OkStatus();
 }
 
-absl::Status LoadFiles(BundleFiles& files, Bundle& bundle) {
+absl::Status LoadTransducer(BundleFiles& files, Bundle& bundle) {
+  const v1::TransducerConfig& config = bundle.config.transducer();
+  absl::StatusOr<ops::Graph> predictor = LoadGraph(files, config.predictor().graph());
+  if (!predictor.ok()) {
+    return AtField(predictor.status(), "transducer.predictor.graph");
+  }
+  bundle.predictor = *std::move(predictor);
+  if (config.joiner().graph().empty()) {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<ops::Graph> joiner = LoadGraph(files, config.joiner().graph());
+  if (!joiner.ok()) {
+    return AtField(joiner.status(), "transducer.joiner.graph");
+  }
+  bundle.joiner = *std::move(joiner);
+  return absl::OkStatus();
+}
+
+// The graphs of the model's own encoder and of what searches by it.
+absl::Status LoadOwnGraphs(BundleFiles& files, Bundle& bundle) {
   const v1::ModelConfig& config = bundle.config;
   if (config.has_encoder()) {
     absl::StatusOr<ops::Graph> encoder = LoadGraph(files, config.encoder().graph());
@@ -107,11 +126,23 @@ absl::Status LoadFiles(BundleFiles& files, Bundle& bundle) {
     }
     bundle.encoder = *std::move(encoder);
   }
+  if (config.has_transducer()) {
+    return LoadTransducer(files, bundle);
+  }
+  if (config.has_ctc()) {
+    return absl::OkStatus();
+  }
   absl::StatusOr<ops::Graph> decoder = LoadGraph(files, config.decoder().graph());
   if (!decoder.ok()) {
     return AtField(decoder.status(), "decoder.graph");
   }
   bundle.decoder = *std::move(decoder);
+  return absl::OkStatus();
+}
+
+absl::Status LoadFiles(BundleFiles& files, Bundle& bundle) {
+  const v1::ModelConfig& config = bundle.config;
+  BW_RETURN_IF_ERROR(LoadOwnGraphs(files, bundle));
   absl::StatusOr<std::shared_ptr<const TextCodec>> source = LoadCodec(files, config.source());
   if (!source.ok()) {
     return AtField(source.status(), "source");

@@ -24,7 +24,9 @@ struct Bundle {
   std::string version;  // "1" where the folder's name is not a version number
   v1::ModelConfig config;
   std::optional<ops::Graph> encoder;
-  ops::Graph decoder;
+  ops::Graph decoder;                   // empty where there is none
+  std::optional<ops::Graph> predictor;  // of a transducer
+  std::optional<ops::Graph> joiner;     // likewise, unless the predictor's graph is both
   std::shared_ptr<const TextCodec> source;
   std::shared_ptr<const TextCodec> target;
   std::map<std::string, std::string> token_lists;  // contents by name
@@ -38,6 +40,13 @@ struct Bundle {
   std::string lexical_table;                          // content
   std::string golden;                                 // golden.jsonl; empty: there is none
 };
+
+// How targets of such a model are searched for.
+inline v1::Search SearchOf(const v1::ModelConfig& config) {
+  return config.has_ctc()          ? v1::SEARCH_CTC
+         : config.has_transducer() ? v1::SEARCH_TRANSDUCER
+                                   : v1::SEARCH_TOKENS;
+}
 
 // Reads <folder>/model.textproto and the files that it names; paths that leave the folder are
 // refused (symbolic links inside a mount are followed as kubelet makes them: the resolved path must

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/model_name.h"
 #include "ops/base/status.h"
+#include "server/model/bundle.h"
 #include "server/model/rules.h"
 #include "server/model/text_proto.h"
 #include "server/status/fault.h"
@@ -17,13 +18,27 @@ constexpr int kFormatVersion = 1;
 
 using status::Faults;
 
+bool SearchesByFrames(const v1::ModelConfig& config) {
+  return SearchOf(config) != v1::SEARCH_TOKENS;
+}
+
+// What begins and ends a hypothesis: the frames do, where there is no decoder.
+void CheckEnds(const v1::ModelConfig& config, Faults& faults) {
+  const bool by_frames = SearchesByFrames(config);
+  if (by_frames != config.target().begin_token().empty()) {
+    faults.Add("target.begin_token", by_frames ? "is only for models with a decoder"
+                                               : "is not set; it is what the first step reads");
+  }
+  if (by_frames != config.target().end_tokens().empty()) {
+    faults.Add("target.end_tokens", by_frames
+                                        ? "is only for models with a decoder; the last frame ends "
+                                          "a hypothesis"
+                                        : "is not set; at least one token must end a hypothesis");
+  }
+}
+
 void CheckText(const v1::ModelConfig& config, Faults& faults) {
-  if (config.target().begin_token().empty()) {
-    faults.Add("target.begin_token", "is not set; it is what the first step reads");
-  }
-  if (config.target().end_tokens().empty()) {
-    faults.Add("target.end_tokens", "is not set; at least one token must end a hypothesis");
-  }
+  CheckEnds(config, faults);
   if (config.source().end_tokens_size() > 1) {
     faults.Add("source.end_tokens", "has ", config.source().end_tokens_size(),
                " tokens; at most one can follow a source");
@@ -96,6 +111,96 @@ void CheckDecoder(const v1::DecoderConfig& decoder, const std::string& path, boo
     if (!decoder.memory(i).encoder_output().empty() && !has_encoder) {
       faults.Add(field + ".encoder_output", "the model has no encoder");
     }
+  }
+}
+
+void CheckCtc(const v1::ModelConfig& config, Faults& faults) {
+  if (!config.has_encoder() && !config.ctc().encoder_output().empty()) {
+    faults.Add("ctc.encoder_output",
+               "the model has no encoder; leave it out, and requests bring the frames");
+  }
+}
+
+void CheckPredictor(const v1::TransducerConfig& transducer, Faults& faults) {
+  const v1::PredictorConfig& predictor = transducer.predictor();
+  const bool has_context = transducer.context_size() > 0;
+  if (predictor.graph().empty()) {
+    faults.Add("transducer.predictor.graph", "is not set; it names the predictor's graph file");
+  }
+  if (has_context == !predictor.states().empty()) {
+    faults.Add("transducer.context_size, transducer.predictor.states",
+               "set one: a predictor reads its last tokens, or keeps states");
+  }
+  if (predictor.has_context_start() && !has_context) {
+    faults.Add("transducer.predictor.context_start", "needs context_size");
+  }
+  for (int i = 0; i < predictor.states_size(); ++i) {
+    const v1::StateConfig& state = predictor.states(i);
+    const std::string field = absl::StrCat("transducer.predictor.states[", i, "]");
+    if (state.input().empty()) {
+      faults.Add(field + ".input", "is not set");
+    }
+    if (state.output().empty()) {
+      faults.Add(field + ".output", "is not set");
+    }
+    if (state.has_encoder_output()) {
+      faults.Add(field + ".encoder_output", "a predictor reads nothing but tokens; set constant");
+    }
+    for (int j = 0; j < i; ++j) {
+      if (predictor.states(j).input() == state.input()) {
+        faults.Add(absl::StrCat(field, ".input"), "'", state.input(), "' is given twice");
+      }
+    }
+  }
+}
+
+void CheckTransducer(const v1::ModelConfig& config, Faults& faults) {
+  const v1::TransducerConfig& transducer = config.transducer();
+  CheckPredictor(transducer, faults);
+  const bool has_durations = transducer.kind() == v1::TRANSDUCER_KIND_TOKEN_AND_DURATION;
+  if (has_durations == transducer.durations().empty()) {
+    faults.Add("transducer.durations", has_durations
+                                           ? "is empty; a token-and-duration model lists them"
+                                           : "is only for TRANSDUCER_KIND_TOKEN_AND_DURATION");
+  }
+  for (int i = 1; i < transducer.durations_size(); ++i) {
+    if (transducer.durations(i) <= transducer.durations(i - 1)) {
+      faults.Add(absl::StrCat("transducer.durations[", i, "]"), transducer.durations(i),
+                 " is not above the one before it, ", transducer.durations(i - 1));
+    }
+  }
+  if (has_durations && transducer.durations_size() == 1 && transducer.durations(0) == 0) {
+    faults.Add("transducer.durations", "has nothing but 0, which never ends");
+  }
+  if (transducer.joiner().encoder_input().empty()) {
+    faults.Add("transducer.joiner.encoder_input", "is not set; it takes the encoder's frames");
+  }
+  if (!config.has_encoder() && !transducer.encoder_output().empty()) {
+    faults.Add("transducer.encoder_output",
+               "the model has no encoder; leave it out, and requests bring the frames");
+  }
+}
+
+// How targets are found: by a decoder, or frame by frame.
+void CheckSearch(const v1::ModelConfig& config, Faults& faults) {
+  if (int{config.has_decoder()} + int{config.has_ctc()} + int{config.has_transducer()} > 1) {
+    faults.Add("decoder, ctc, transducer", "set one of them");
+  }
+  if (config.has_ctc()) {
+    CheckCtc(config, faults);
+  } else if (config.has_transducer()) {
+    CheckTransducer(config, faults);
+  } else {
+    CheckDecoder(config.decoder(), "decoder", config.has_encoder(), faults);
+  }
+  if (!SearchesByFrames(config)) {
+    return;
+  }
+  if (config.has_ensemble()) {
+    faults.Add("ensemble", "is only for models with a decoder");
+  }
+  if (config.has_lexical_table()) {
+    faults.Add("lexical_table", "is only for models with a decoder");
   }
 }
 
@@ -217,7 +322,7 @@ absl::Status CheckConfig(const v1::ModelConfig& config) {
   if (config.has_encoder()) {
     CheckEncoder(config.encoder(), "encoder", faults);
   }
-  CheckDecoder(config.decoder(), "decoder", config.has_encoder(), faults);
+  CheckSearch(config, faults);
   CheckEnsemble(config, faults);
   CheckScorers(config, faults);
   if (config.has_lexical_table() && config.lexical_table().file().empty()) {
@@ -225,6 +330,7 @@ absl::Status CheckConfig(const v1::ModelConfig& config) {
   }
   CheckTokenLists(config, faults);
   CheckText(config, faults);
+  CheckSearches(config.default_options(), SearchOf(config), "default_options", faults);
   if (faults.empty()) {
     CheckDefaults(config, faults);
   }

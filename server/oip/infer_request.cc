@@ -116,7 +116,7 @@ absl::Status AddSources(const engine::DecodeModel& model, const std::vector<Inpu
                      engine::kMaxSources, " are allowed in a call");
     }
   }
-  if (!model.config().has_encoder()) {
+  if (!model.has_encoder() && model.config().has_decoder()) {
     return AddDecoderInputs(model.Describe(), tensors, request);
   }
   const InputTensor& tensor = tensors[0];

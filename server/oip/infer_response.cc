@@ -24,6 +24,9 @@ constexpr OutputTensor kOutputs[] = {
     {"lengths", "INT32", 2, "their numbers of tokens; padded with 0"},
     {"num_hypotheses", "INT32", 1, "how many there are for each source"},
     {"token_log_probs", "FP32", 3, "log-probability of each token; padded with 0", true},
+    {"token_frames", "INT32", 3, "first frame of each token, of searches by frames; padded with -1",
+     true},
+    {"token_durations", "INT32", 3, "its frames, likewise; padded with 0", true},
     {"alignment", "INT32", 3, "source position of each token; padded with -1", true,
      v1::ATTENTION_HARD},
     {"attention", "FP32", 4, "weight of each source position for each token; padded with 0", true,
@@ -72,6 +75,10 @@ void AppendTokens(absl::string_view output, const v1::Hypothesis& hypothesis,
     AppendRow(View(hypothesis.tokens()), extents.tokens, kNoId, raw);
   } else if (output == "alignment") {
     AppendRow(View(hypothesis.alignment()), extents.tokens, kNoId, raw);
+  } else if (output == "token_frames") {
+    AppendRow(View(hypothesis.token_frames()), extents.tokens, int32_t{-1}, raw);
+  } else if (output == "token_durations") {
+    AppendRow(View(hypothesis.token_durations()), extents.tokens, int32_t{0}, raw);
   } else if (output == "token_log_probs") {
     AppendRow(View(hypothesis.token_log_probs()), extents.tokens, 0.0f, raw);
   } else {  // attention

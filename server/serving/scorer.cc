@@ -5,6 +5,7 @@
 #include "ops/base/status.h"
 #include "server/engine/align.h"
 #include "server/serving/sources_call.h"
+#include "server/status/fault.h"
 
 namespace beamwright::serving {
 namespace {
@@ -21,6 +22,10 @@ class ScoreCall : public SourcesCall<v1::ScoreRequest, v1::ScoreResponse> {
   absl::Status Open(v1::ScoreRequest& request) override {
     BW_ASSIGN_OR_RETURN(model_, core_.models().Lookup(request.model(), request.version()));
     BW_RETURN_IF_ERROR(CheckSources(core_, *model_, request.sources_size(), "score", started_));
+    if (Aligns(caller_.method) && !model_->config().has_decoder()) {
+      return status::InvalidField(
+          "model", "is searched by frames and has no attention; Score tells token_frames");
+    }
     return engine::CheckScoreOptions(*model_, request.options());
   }
 

@@ -12,9 +12,11 @@ import sys
 OPS_GRAPH = ["ops/base", "ops/tensor", "ops/graph"]
 OPS_LOOP = [*OPS_GRAPH, "ops/kernels", "ops/compile", "ops/loop"]
 OPS = [*OPS_LOOP, "ops/decoder", "ops/import"]
-SERVER_ENGINE = [*OPS, "proto", "server/status", "server/search", "server/fusion", "server/model"]
+SERVER_ENGINE = [*OPS, "proto", "server/status", "server/search", "server/search/frames", "server/fusion",
+                 "server/model"]
 ENGINE = ["server/engine/model", "server/engine/request"]
-ENGINE_ROOMS = [*ENGINE, "server/engine/asking", "server/engine/queue", "server/engine/beam"]
+ENGINE_ROOMS = [*ENGINE, "server/engine/asking", "server/engine/queue", "server/engine/beam",
+                "server/engine/frames"]
 # What others see of the engine: its API, models, and what a caller says of a request.
 ENGINE_API = ["server/engine", *ENGINE]
 SERVER_SERVING = [*SERVER_ENGINE, *ENGINE_API, "server/access"]
@@ -48,6 +50,7 @@ ALLOWED = {
     "server/engine/asking": [*SERVER_ENGINE, *ENGINE],
     "server/engine/queue": [*SERVER_ENGINE, *ENGINE],
     "server/engine/beam": [*SERVER_ENGINE, *ENGINE, "server/engine/asking"],
+    "server/engine/frames": [*SERVER_ENGINE, *ENGINE, "server/engine/asking"],
     "server/engine": [*SERVER_ENGINE, *ENGINE_ROOMS],
     "server/access": [*SERVER_ENGINE, *ENGINE_API],
     # What every protocol needs knows none: gRPC stays in server/rpc, HTTP in server/http.

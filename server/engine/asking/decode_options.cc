@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
+#include "server/engine/asking/read_frame_options.h"
 #include "server/engine/asking/read_options.h"
 #include "server/engine/asking/target_tokens.h"
 #include "server/engine/model/parts.h"
@@ -77,7 +78,12 @@ absl::StatusOr<std::shared_ptr<const ResolvedOptions>> Resolve(const DecodeModel
   const v1::DecodeOptions sound = CheckEach(options, faults);
   auto resolved = std::make_shared<ResolvedOptions>();
   resolved->merged = Merge(model, sound);
-  ReadOptions(model, resolved->merged, resolved->search, faults);
+  model::CheckSearches(options, model::SearchOf(model.config()), "options", faults);
+  if (model.parts().frames != nullptr) {
+    resolved->frames = ReadFrameOptions(model, resolved->merged, faults);
+  } else {
+    ReadOptions(model, resolved->merged, resolved->search, faults);
+  }
   if (!faults.empty()) {
     return status::InvalidFields(faults);
   }
@@ -202,6 +208,9 @@ absl::Status CheckDefaultOptions(const DecodeModel& model) {
   const auto resolved = ResolveOptions(model, {});
   if (!resolved.ok()) {
     return as_defaults(resolved.status());
+  }
+  if ((*resolved)->frames != nullptr) {
+    return absl::OkStatus();
   }
   // Lengths may follow the source's: it is enough that they fit either short or long ones.
   absl::Status status;

@@ -2,10 +2,13 @@
 #ifndef BEAMWRIGHT_SERVER_ENGINE_ASKING_DECODE_OPTIONS_H_
 #define BEAMWRIGHT_SERVER_ENGINE_ASKING_DECODE_OPTIONS_H_
 
+#include <memory>
+
 #include "absl/status/statusor.h"
 #include "beamwright/v1/decode.pb.h"
 #include "server/engine/asking/resolve.h"
 #include "server/engine/request/prepared_source.h"
+#include "server/search/frames/frame_options.h"
 #include "server/search/options.h"
 #include "server/status/fault.h"
 
@@ -13,7 +16,8 @@ namespace beamwright::engine {
 
 struct ResolvedOptions {
   v1::DecodeOptions merged;      // over the bundle's defaults over the fields' own
-  search::SearchOptions search;  // but for what depends on the source
+  search::SearchOptions search;  // but for what depends on the source; of a search by frames unused
+  std::shared_ptr<const search::FramePlan> frames;  // of a search by frames; else null
 };
 
 // The search's options for one source. InvalidArgument if lengths contradict each other, or the

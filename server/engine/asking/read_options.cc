@@ -4,21 +4,16 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "server/engine/asking/decode_options.h"
 #include "server/engine/asking/fusion_options.h"
+#include "server/engine/asking/option_tokens.h"
 #include "server/engine/asking/target_tokens.h"
 #include "server/engine/model/parts.h"
 #include "server/status/fault.h"
 
 namespace beamwright::engine {
 namespace {
-
-// Most tokens that one field may name, all its sequences together: every waiting source of a call
-// holds what was made of them. Larger lists belong into the bundle.
-constexpr size_t kMaxTokens = 1 << 16;
 
 search::StopMode StopOf(v1::StopMode stop) {
   switch (stop) {
@@ -45,13 +40,13 @@ search::Sampling SamplingOf(v1::Sampling sampling) {
 }
 
 // Fills SearchOptions and collects what is wrong on the way.
-class Reader {
+class Reader : private OptionTokens {
  public:
   Reader(const DecodeModel& model, const v1::DecodeOptions& merged, status::Faults& faults)
-      : model_(model), merged_(merged), faults_(faults), num_before_(faults.size()) {}
+      : OptionTokens(model, faults), merged_(merged), num_before_(faults.size()) {}
 
   void Run(search::SearchOptions& search) {
-    SetModelTokens(model_, search);
+    SetModelTokens(model(), search);
     SetSearch(search);
     SetProcessors(search.processors);
     SetConstraints(search);
@@ -63,11 +58,6 @@ class Reader {
   }
 
  private:
-  template <typename... Pieces>
-  void Add(absl::string_view field, const Pieces&... pieces) {
-    faults_.Add(absl::StrCat(field.empty() ? "options" : "options.", field), pieces...);
-  }
-
   void SetSearch(search::SearchOptions& search) {
     search.beam_size = merged_.beam_size();
     search.n_best = merged_.n_best();
@@ -91,7 +81,7 @@ class Reader {
     search.trace = merged_.trace();
     search.coverage_penalty = merged_.coverage_penalty();
     search.may_be_cut = merged_.deadline_result() == v1::DEADLINE_RESULT_BEST_SO_FAR;
-    CheckAttention(model_, merged_.coverage_penalty(), merged_.attention(), faults_);
+    CheckAttention(model(), merged_.coverage_penalty(), merged_.attention(), faults());
     if (merged_.diverse_groups() > merged_.beam_size()) {
       Add("diverse_groups", merged_.diverse_groups(), " is more than the beam size of ",
           merged_.beam_size());
@@ -103,12 +93,13 @@ class Reader {
     if (merged_.n_best() > merged_.beam_size()) {
       Add("n_best", merged_.n_best(), " is more than the beam size of ", merged_.beam_size());
     }
-    if (merged_.beam_size() > MaxBeamSize(model_)) {
-      Add("beam_size", merged_.beam_size(), " is above the model's limit of ", MaxBeamSize(model_));
+    if (merged_.beam_size() > MaxBeamSize(model())) {
+      Add("beam_size", merged_.beam_size(), " is above the model's limit of ",
+          MaxBeamSize(model()));
     }
-    if (merged_.has_max_length() && merged_.max_length() > MaxTargetLength(model_)) {
+    if (merged_.has_max_length() && merged_.max_length() > MaxTargetLength(model())) {
       Add("max_length", merged_.max_length(), " is above the model's limit of ",
-          MaxTargetLength(model_));
+          MaxTargetLength(model()));
     }
     if (merged_.has_max_length() && merged_.min_length() > merged_.max_length()) {
       Add("min_length", merged_.min_length(), " is more than the max_length of ",
@@ -148,35 +139,18 @@ class Reader {
   }
 
   void SetHotwords(search::SearchOptions& search) {
-    for (int i = 0; i < merged_.hotwords_size(); ++i) {
-      const v1::Hotword& hotword = merged_.hotwords(i);
-      const std::string field = absl::StrCat("hotwords[", i, "]");
-      v1::TargetTokens tokens;
-      if (hotword.has_text()) {
-        tokens.set_text(hotword.text());
-      } else {
-        *tokens.mutable_ids() = hotword.ids();
-      }
-      search.constraints.hotwords.push_back(
-          {Tokens(field, tokens), hotword.has_bonus() ? double{hotword.bonus()} : 1.0});
-      CheckNoEnd(field, search.constraints.hotwords.back().tokens, search);
+    search.constraints.hotwords = Hotwords(merged_);
+    for (size_t i = 0; i < search.constraints.hotwords.size(); ++i) {
+      CheckNoEnd(absl::StrCat("hotwords[", i, "]"), search.constraints.hotwords[i].tokens, search);
     }
   }
 
   void SetAllowed(search::SearchOptions& search) {
     if (merged_.has_allowed_list()) {
-      const auto& lists = model_.parts().token_lists;
-      const auto list = lists.find(merged_.allowed_list());
-      if (list == lists.end()) {
-        Add("allowed_list", "the model has no list '",
-            absl::Utf8SafeCEscape(merged_.allowed_list()), "'; it has ", lists.size(),
-            lists.empty() ? "" : ": ",
-            absl::StrJoin(lists, ", ", [](std::string* out, const auto& entry) {
-              absl::StrAppend(out, "'", entry.first, "'");
-            }));
+      search.constraints.allowed = AllowedList(merged_.allowed_list());
+      if (search.constraints.allowed == nullptr) {
         return;
       }
-      search.constraints.allowed = list->second;
       if (merged_.allowed_sequences_size() > 0) {
         Add("allowed_list and allowed_sequences", "exclude each other");
       }
@@ -187,7 +161,7 @@ class Reader {
       for (const search::TokenSequence& entry : entries) {
         CheckNoEnd("allowed_sequences", entry, search);
       }
-      if (faults_.size() == num_before_) {
+      if (faults().size() == num_before_) {
         search.constraints.allowed =
             std::make_shared<const search::TokenTrie>(std::move(entries), search.end_tokens);
       }
@@ -204,8 +178,8 @@ class Reader {
   }
 
   void SetFusion(search::SearchOptions& search) {
-    search.scorers = ReadFusion(model_, merged_.fusion(), faults_);
-    if (merged_.lexical_shortlist() && model_.parts().lexical_table == nullptr) {
+    search.scorers = ReadFusion(model(), merged_.fusion(), faults());
+    if (merged_.lexical_shortlist() && model().parts().lexical_table == nullptr) {
       Add("lexical_shortlist", "the model has no lexical table");
     }
     if (merged_.lexical_shortlist() && merged_.has_shortlist()) {
@@ -237,36 +211,7 @@ class Reader {
     processors.suppressed_sequences = Sequences("suppress_sequences", merged_.suppress_sequences());
   }
 
-  // The ids that a field names; empty if it is wrong.
-  std::vector<int32_t> Tokens(const std::string& field, const v1::TargetTokens& tokens) {
-    absl::StatusOr<std::vector<int32_t>> ids = ReadTokens(model_, field, tokens);
-    if (!ids.ok()) {
-      for (const status::Fault& fault : status::FaultsOf(ids.status())) {
-        Add(fault.field, fault.text);
-      }
-      return {};
-    }
-    return *std::move(ids);
-  }
-
-  template <typename Repeated>
-  std::vector<search::TokenSequence> Sequences(const std::string& field, const Repeated& list) {
-    std::vector<search::TokenSequence> sequences;
-    size_t count = 0;
-    for (int i = 0; i < list.size(); ++i) {
-      sequences.push_back(Tokens(absl::StrCat(field, "[", i, "]"), list[i]));
-      count += sequences.back().size();
-      if (count > kMaxTokens) {
-        Add(field, "more than ", kMaxTokens, " tokens");
-        return {};
-      }
-    }
-    return sequences;
-  }
-
-  const DecodeModel& model_;
   const v1::DecodeOptions& merged_;
-  status::Faults& faults_;
   const size_t num_before_;  // faults that were known before
 };
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
 #include "server/engine/asking/decode_options.h"
+#include "server/engine/asking/frame_scoring.h"
 #include "server/engine/asking/fusion_options.h"
 #include "server/engine/asking/resolve.h"
 #include "server/engine/asking/target_tokens.h"
@@ -17,9 +18,6 @@
 
 namespace beamwright::engine {
 namespace {
-
-// Most tokens of the targets of one source together.
-constexpr size_t kMaxTargetTokens = 1 << 16;
 
 // What the model's defaults say of the fields that scoring shares with decoding.
 v1::ScoreOptions Defaults(const v1::DecodeOptions& options) {
@@ -46,6 +44,7 @@ absl::StatusOr<ResolvedScoring> ResolveScoring(const DecodeModel& model,
                                                const v1::ScoreOptions& options) {
   status::Faults faults;
   model::CheckRules(options, "options", faults);
+  model::CheckSearches(options, v1::SEARCH_TOKENS, "options", faults);
   ResolvedScoring resolved;
   resolved.merged = options;
   model::ApplyDefaults(Defaults(model.config().default_options()), resolved.merged);
@@ -115,6 +114,9 @@ absl::StatusOr<std::vector<search::TokenSequence>> ReadTargets(
 }
 
 absl::Status CheckScoreOptions(const DecodeModel& model, const v1::ScoreOptions& options) {
+  if (model.parts().frames != nullptr) {
+    return ResolveFrameScoring(model, options).status();
+  }
   return ResolveScoring(model, options).status();
 }
 

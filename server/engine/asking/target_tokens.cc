@@ -8,8 +8,10 @@
 
 namespace beamwright::engine {
 
-absl::StatusOr<std::vector<int32_t>> ReadTokens(const DecodeModel& model, const std::string& field,
-                                                const v1::TargetTokens& tokens) {
+namespace {
+
+absl::StatusOr<std::vector<int32_t>> ReadIds(const DecodeModel& model, const std::string& field,
+                                             const v1::TargetTokens& tokens) {
   if (tokens.kind_case() == v1::TargetTokens::kText) {
     absl::StatusOr<std::vector<int32_t>> ids = model.target().EncodePart(tokens.text());
     if (!ids.ok()) {
@@ -30,6 +32,19 @@ absl::StatusOr<std::vector<int32_t>> ReadTokens(const DecodeModel& model, const 
     }
   }
   return std::vector<int32_t>(tokens.ids().ids().begin(), tokens.ids().ids().end());
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int32_t>> ReadTokens(const DecodeModel& model, const std::string& field,
+                                                const v1::TargetTokens& tokens) {
+  BW_ASSIGN_OR_RETURN(std::vector<int32_t> ids, ReadIds(model, field, tokens));
+  const FramesPart* const frames = model.parts().frames.get();
+  if (frames != nullptr && std::find(ids.begin(), ids.end(), frames->blank) != ids.end()) {
+    return status::InvalidField(field, "token ", frames->blank,
+                                " is the blank, which no answer has");
+  }
+  return ids;
 }
 
 void SetModelTokens(const DecodeModel& model, search::SearchOptions& search) {

@@ -13,7 +13,7 @@
 namespace beamwright::engine {
 
 // The ids that `field` names. InvalidArgument, beginning with the field: it is empty, has text
-// that is not in the vocabulary, or an id outside it.
+// that is not in the vocabulary, or an id outside it or of the blank.
 absl::StatusOr<std::vector<int32_t>> ReadTokens(const DecodeModel& model, const std::string& field,
                                                 const v1::TargetTokens& tokens);
 

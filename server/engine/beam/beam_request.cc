@@ -4,7 +4,6 @@
 
 #include "ops/base/status.h"
 #include "ops/kernels/math.h"
-#include "ops/kernels/mix_scores.h"
 #include "server/engine/model/model_inputs.h"
 #include "server/fusion/ctc_prefix.h"
 #include "server/fusion/ngram_model.h"
@@ -15,28 +14,13 @@ namespace {
 
 using ops::Tensor;
 
-// A CTC output's frames of one source: [1, frames, columns] or [frames, 1, columns].
-absl::StatusOr<fusion::CtcFrames> FramesOf(const ScorerPart& scorer, const Tensor& output) {
-  if (output.dtype() != ops::DType::kF32 || output.rank() != 3 ||
-      (output.dim(0) != 1 && output.dim(1) != 1) || scorer.ctc_blank >= output.dim(2)) {
-    return absl::InternalError(absl::StrCat(
-        "scorer '", scorer.name, "': the encoder's output is ", ops::Name(output.dtype()),
-        ops::ToString(output.shape()), " for one source; CTC scores are f32 [1, frames, columns]",
-        " or [frames, 1, columns], with a column for the blank, ", scorer.ctc_blank));
-  }
+absl::StatusOr<fusion::CtcFrames> FramesOf(const CtcOutput& ctc, const Tensor& output) {
   fusion::CtcFrames frames;
+  frames.blank = ctc.blank;
+  BW_RETURN_IF_ERROR(CtcLogProbs(ctc, output, frames.probs));
   frames.num_columns = static_cast<int>(output.dim(2));
-  frames.blank = scorer.ctc_blank;
-  frames.probs.resize(static_cast<size_t>(output.num_elements()));
-  const auto columns = static_cast<size_t>(output.dim(2));
-  for (size_t start = 0; start < frames.probs.size(); start += columns) {
-    const absl::Span<float> frame(frames.probs.data() + start, columns);
-    BW_RETURN_IF_ERROR(
-        Annotate(ops::ToLogProbs({output.data<float>() + start, columns}, scorer.ctc_kind, frame),
-                 absl::StrCat("scorer '", scorer.name, "', frame ", start / columns)));
-    for (float& value : frame) {
-      value = ops::Exp(value);
-    }
+  for (float& value : frames.probs) {
+    value = ops::Exp(value);
   }
   return frames;
 }
@@ -45,14 +29,15 @@ absl::Status StartCtc(const DecodeModel::Parts& parts, const EncodedSources& enc
                       BeamRequest& request) {
   for (RequestScorer& scorer : request.scorers) {
     const ScorerPart& part = *parts.FindScorer(scorer.name);
-    if (part.ctc_output < 0) {
+    if (!part.ctc.has_value()) {
       continue;
     }
     BW_ASSIGN_OR_RETURN(const Tensor output,
                         ResultOfSource(*parts.encoder(), encoded.outputs[0], encoded.num_sources,
-                                       row, part.ctc_output, scorer.name));
-    BW_ASSIGN_OR_RETURN(fusion::CtcFrames frames, FramesOf(part, output));
-    scorer.rows = std::make_unique<fusion::CtcPrefixScorer>(std::move(frames),
+                                       row, part.ctc->result, scorer.name));
+    auto frames = FramesOf(*part.ctc, output);
+    BW_RETURN_IF_ERROR(Annotate(frames.status(), absl::StrCat("scorer '", scorer.name, "'")));
+    scorer.rows = std::make_unique<fusion::CtcPrefixScorer>(*std::move(frames),
                                                             request.search_options().end_tokens);
   }
   return absl::OkStatus();

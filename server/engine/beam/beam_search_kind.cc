@@ -4,42 +4,20 @@
 #include <string>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "ops/base/status.h"
 #include "server/engine/asking/decode_options.h"
 #include "server/engine/asking/score_options.h"
 #include "server/engine/beam/beam_driver.h"
 #include "server/engine/beam/beam_request.h"
 #include "server/engine/beam/price.h"
-#include "server/status/error_details.h"
 
 namespace beamwright::engine {
 namespace {
 
-// How long before its deadline a search is cut that has `time` for all.
-absl::Duration CutMargin(absl::Duration time) {
-  return std::clamp(time / 10, absl::Milliseconds(5), absl::Milliseconds(100));
-}
-
 std::unique_ptr<BeamRequest> NewRequest(const CallOptions& call) {
   auto request = std::make_unique<BeamRequest>();
-  request->accepted = absl::Now();
-  request->started = absl::InfinitePast();
-  request->call = call;
-  if (call.timeline != nullptr) {
-    call.timeline->accepted = request->accepted;
-  }
+  request->Accept(call);
   return request;
-}
-
-// Refused: the request asks for `asked` of something, of which there is `budget`.
-absl::Status TooLarge(const char* unit, int64_t asked, int64_t budget, const std::string& lower) {
-  return status::WithReason(
-      absl::ResourceExhaustedError(absl::StrCat("the request needs ", asked, " ", unit,
-                                                "; the server has ", budget, "; lower ", lower)),
-      status::reason::kTooLarge,
-      {{absl::StrCat("needed_", unit), absl::StrCat(asked)},
-       {absl::StrCat("allowed_", unit), absl::StrCat(budget)}});
 }
 
 // The field by which a request is priced that makes it cheapest if it is halved.
@@ -93,9 +71,8 @@ absl::StatusOr<std::unique_ptr<Request>> BeamSearchKind::MakeRequest(
                       OptionsForSource(*model, options, request->source));
   request->wants_lattice = options.merged.lattice();
   BW_RETURN_IF_ERROR(SetPrice(limits, *model, search, options.merged.attention(), *request));
-  request->may_be_cut = search.may_be_cut;
-  if (search.may_be_cut && call.deadline != absl::InfiniteFuture()) {
-    request->cut_at = call.deadline - CutMargin(call.deadline - request->accepted);
+  if (search.may_be_cut) {
+    request->MayBeCut();
   }
   BW_ASSIGN_OR_RETURN(search::BeamSearch beam_search, search::BeamSearch::Create(search));
   request->search = std::move(beam_search);

@@ -42,7 +42,7 @@ int64_t ScorerBytes(const DecodeModel::Parts& parts, const search::SearchOptions
     bytes += int64_t{4} * parts.vocabulary_size() * options.beam_size;
     if (part.decoder >= 0) {
       bytes += DecoderBytes(parts.decoder(part.decoder), options.beam_size, source_length);
-    } else if (part.ctc_output >= 0) {
+    } else if (part.ctc.has_value()) {
       // An encoder gives a frame for a source position at most, or nearly so.
       bytes += fusion::CtcPrefixScorer::NumBytes(source_length, parts.vocabulary_size() + 1,
                                                  options.beam_size);

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "absl/time/clock.h"
 #include "server/engine/beam/trace_reply.h"
+#include "server/engine/request/answer_facts.h"
 
 namespace beamwright::engine {
 namespace {
@@ -74,16 +74,6 @@ void FillHypothesis(const BeamRequest& request, const search::Hypothesis& hypoth
   }
 }
 
-// What answers of both kinds tell of the source and of the time that they took.
-template <typename Answer>
-void FillCommon(const BeamRequest& request, Answer& answer) {
-  answer.set_source_length(request.source.source_length);
-  answer.mutable_unknown_positions()->Add(request.source.unknown_positions.begin(),
-                                          request.source.unknown_positions.end());
-  answer.set_queue_ms(absl::ToDoubleMilliseconds(request.started - request.accepted));
-  answer.set_compute_ms(absl::ToDoubleMilliseconds(absl::Now() - request.started));
-}
-
 }  // namespace
 
 v1::Decoded MakeReply(const BeamRequest& request,
@@ -98,7 +88,7 @@ v1::Decoded MakeReply(const BeamRequest& request,
   if (request.search->trace() != nullptr) {
     AddTrace(*request.search, request.model->target(), hypotheses, *decoded.mutable_trace());
   }
-  FillCommon(request, decoded);
+  FillFacts(request, decoded);
   decoded.set_steps(request.search->num_steps());
   if (request.first_token != absl::InfinitePast()) {
     decoded.set_first_token_ms(absl::ToDoubleMilliseconds(request.first_token - request.accepted));
@@ -113,7 +103,7 @@ v1::Scored MakeScored(const BeamRequest& request) {
     FillHypothesis(request, result, *target.mutable_hypothesis());
     target.set_perplexity(std::exp(-result.sum / static_cast<double>(result.tokens.size())));
   }
-  FillCommon(request, scored);
+  FillFacts(request, scored);
   return scored;
 }
 

@@ -30,7 +30,7 @@ absl::Status CompileBeside(ops::Graph graph, const v1::DecoderConfig& config,
 
 absl::Status CompileMember(const v1::EnsembleMember& config, model::Bundle::Member graphs,
                            Parts& parts) {
-  std::shared_ptr<const EncoderPart> encoder = parts.decoder().encoder;
+  std::shared_ptr<const EncoderPart> encoder = parts.own_encoder;
   if (config.has_encoder()) {
     auto own = CompileEncoder(*std::move(graphs.encoder), config.encoder(), parts);
     if (!own.ok()) {
@@ -105,27 +105,6 @@ absl::Status CompileLanguageModel(const v1::DecoderConfig& config, ops::Graph gr
   return absl::OkStatus();
 }
 
-absl::Status CompileCtc(const v1::CtcConfig& config, const Parts& parts, ScorerPart& scorer) {
-  const ops::Graph& encoder = parts.encoder()->model->graph();
-  BW_ASSIGN_OR_RETURN(scorer.ctc_output, ops::FindResult(encoder, "ctc.encoder_output",
-                                                         config.encoder_output(), "encoder"));
-  scorer.ctc_blank = config.blank();
-  scorer.ctc_kind = KindOf(config.kind());
-  const ops::Node& result = encoder.node(encoder.results[static_cast<size_t>(scorer.ctc_output)]);
-  const ops::ValueInfo& info = encoder.info(result.inputs[0]);
-  if (info.dtype != ops::DType::kF32 || (info.shape.has_rank() && info.shape.rank() != 3)) {
-    return Invalid("ctc.encoder_output: '", config.encoder_output(), "' is ", ops::Name(info.dtype),
-                   info.shape.ToString(), "; CTC scores are f32 [rows, frames, columns]");
-  }
-  const int64_t columns =
-      info.shape.has_rank() ? info.shape.dims().back() : ops::PartialShape::kDynamic;
-  if (columns != ops::PartialShape::kDynamic && config.blank() >= columns) {
-    return Invalid("ctc.blank: ", config.blank(), " is outside [0, ", columns,
-                   "), the columns of '", config.encoder_output(), "'");
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CompileScorer(const v1::ScorerConfig& config, model::Bundle& bundle, Parts& parts) {
   ScorerPart& scorer = parts.scorers.emplace_back();
   scorer.name = config.name();
@@ -139,7 +118,8 @@ absl::Status CompileScorer(const v1::ScorerConfig& config, model::Bundle& bundle
     return CompileLanguageModel(config.language_model(),
                                 std::move(bundle.language_models[config.name()]), parts, scorer);
   }
-  return CompileCtc(config.ctc(), parts, scorer);
+  BW_ASSIGN_OR_RETURN(scorer.ctc, FindCtcOutput(config.ctc(), *parts.encoder()));
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -47,14 +47,22 @@ std::string DecodeModel::precision_note() const {
   return note == nullptr ? "" : *note;
 }
 const SearchKind& DecodeModel::search() const { return *parts_->options.search; }
-const ops::TokenTables& DecodeModel::token_tables() const { return parts_->decoder().token_tables; }
+const ops::TokenTables& DecodeModel::token_tables() const {
+  static const ops::TokenTables kNone;
+  if (parts_->frames == nullptr) {
+    return parts_->decoder().token_tables;
+  }
+  return parts_->frames->transducer == nullptr
+             ? kNone
+             : parts_->frames->transducer->graphs.predictor->token_tables();
+}
 
 bool DecodeModel::has_encoder() const { return parts_->encoder() != nullptr; }
 bool DecodeModel::encodes_together() const { return has_encoder() && encodes_apart().empty(); }
 
 std::string DecodeModel::encodes_apart() const {
   for (int member = 0; has_encoder() && member < parts_->num_members(); ++member) {
-    const std::string& why = parts_->decoder(member).encoder->apart;
+    const std::string& why = parts_->encoder_of(member)->apart;
     if (!why.empty()) {
       return absl::StrCat(NameOfDecoder(*parts_, member), why);
     }
@@ -63,6 +71,16 @@ std::string DecodeModel::encodes_apart() const {
 }
 
 std::string DecodeModel::steps_apart() const {
+  if (parts_->frames != nullptr && parts_->frames->transducer != nullptr) {
+    const ops::Transducer& graphs = parts_->frames->transducer->graphs;
+    const std::pair<const char*, const ops::RowGraph*> rows[] = {
+        {"predictor: ", graphs.predictor.get()}, {"joiner: ", graphs.joiner.get()}};
+    for (const auto& [name, graph] : rows) {
+      if (const std::string why = graph->apart(); !why.empty()) {
+        return absl::StrCat(name, why);
+      }
+    }
+  }
   for (int number = 0; number < parts_->num_decoders(); ++number) {
     const ops::RowPlan& plan = parts_->decoder(number).body->plan();
     if (!plan.separable) {
@@ -84,7 +102,14 @@ v1::ModelDescription DecodeModel::Describe() const {
   description.set_target_vocabulary_size(parts_->vocabulary_size());
   description.mutable_step_batching()->set_together(steps_apart().empty());
   description.mutable_step_batching()->set_reason(steps_apart());
-  if (parts_->encoder() == nullptr) {
+  if (parts_->encoder() == nullptr && parts_->frames != nullptr) {
+    v1::TensorDescription& frames = *description.mutable_encoder_input();
+    frames.set_name("frames");
+    frames.set_dtype("f32");
+    frames.add_shape(-1);
+    frames.add_shape(parts_->frames->frame_width);
+    description.set_source_length_axis(1);
+  } else if (parts_->encoder() == nullptr) {
     for (const DecoderInput& input : parts_->decoder().inputs) {
       v1::TensorDescription& tensor =
           *(input.is_state ? description.add_states() : description.add_memory());

@@ -6,17 +6,21 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ops/decoder/stepped_decoder.h"
+#include "ops/decoder/transducer.h"
 #include "ops/kernels/mix_scores.h"
 #include "ops/loop/model.h"
+#include "server/engine/model/ctc_output.h"
 #include "server/engine/model/decode_model.h"
 #include "server/engine/model/lexical_table.h"
 #include "server/engine/model/options_cache.h"
 #include "server/engine/model/precision.h"
 #include "server/fusion/ngram_model.h"
+#include "server/search/frames/frame_options.h"
 #include "server/search/token_trie.h"
 
 namespace beamwright::engine {
@@ -70,10 +74,41 @@ struct ScorerPart {
   float min_weight = 0;
   float max_weight = 0;
   std::shared_ptr<const fusion::NgramModel> ngram;
-  int decoder = -1;     // a recurrent language model: its number in Parts::decoders
-  int ctc_output = -1;  // index into the encoder's results
-  int ctc_blank = 0;
-  ops::ScoreKind ctc_kind = ops::ScoreKind::kLogits;
+  int decoder = -1;  // a recurrent language model: its number in Parts::decoders
+  std::optional<CtcOutput> ctc;
+};
+
+// A compiled transducer.
+struct TransducerPart {
+  ops::Transducer graphs;
+  int encoder_output = -1;             // index into the encoder's results
+  int frame_axis = 1;                  // of that result
+  std::vector<float> state_constants;  // by state of the predictor
+  int context_size = 0;
+  int32_t start_token = 0;
+  int32_t context_start = 0;
+  int blank = 0;
+  int num_columns = 0;  // of tokens, the blank included; durations come behind them
+
+  int num_outputs() const { return graphs.predictor->num_results() - graphs.first_output; }
+};
+
+// What a model without a decoder has in its place: it is searched by frames
+// (server/engine/frames).
+struct FramesPart {
+  // Ids of the target vocabulary: [0, num_tokens). Scores have a column for each; the blank's is
+  // one of them, which is never emitted, or one more behind them.
+  int num_tokens = 0;
+  int num_columns = 0;
+  int blank = 0;
+  search::FrameKind kind = search::FrameKind::kCtc;
+  std::vector<int> durations;  // of token and duration
+  int max_symbols = 1;         // tokens of a frame, where a request does not say
+  int64_t frame_width = 0;     // extent of a frame, as requests bring it where there is no encoder
+  // One of them. Of CTC without an encoder `result` is -1, and sources are frames; likewise
+  // `encoder_output`.
+  std::optional<CtcOutput> ctc;
+  std::unique_ptr<const TransducerPart> transducer;
 };
 
 using ops::StartValues;
@@ -90,6 +125,10 @@ struct DecodeModel::Parts {
   std::shared_ptr<const model::TextCodec> target;
   std::map<std::string, std::shared_ptr<const search::TokenTrie>> token_lists;
 
+  // The model's own; null: requests bring the decoder's inputs, or the frames.
+  std::shared_ptr<const EncoderPart> own_encoder;
+  std::unique_ptr<const FramesPart> frames;  // null: there is a decoder
+
   // By number: the model's own, then the members of its ensemble, then recurrent language models,
   // which have no encoder. They are stepped side by side.
   std::vector<std::unique_ptr<const DecoderPart>> decoders;
@@ -103,9 +142,14 @@ struct DecodeModel::Parts {
   const DecoderPart& decoder(int number = 0) const {
     return *decoders[static_cast<size_t>(number)];
   }
-  // The model's own; null: requests bring the decoder's inputs.
-  const EncoderPart* encoder() const { return decoder().encoder.get(); }
-  int vocabulary_size() const { return decoder().vocabulary_size; }
+  const EncoderPart* encoder() const { return own_encoder.get(); }
+  // Whose results a member reads.
+  const EncoderPart* encoder_of(int member) const {
+    return member == 0 ? encoder() : decoder(member).encoder.get();
+  }
+  int vocabulary_size() const {
+    return frames != nullptr ? frames->num_tokens : decoder().vocabulary_size;
+  }
   // Null: there is none of this name.
   const ScorerPart* FindScorer(const std::string& scorer) const {
     for (const ScorerPart& part : scorers) {

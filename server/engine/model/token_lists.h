@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/model/text_codec.h"
@@ -11,10 +12,13 @@
 
 namespace beamwright::engine {
 
-// content: a target text a line; the last newline may be missing. InvalidArgument naming the line:
-// it is empty, or has a token that the vocabulary lacks. Lines that say the same count once.
+// content: a target text a line; the last newline may be missing. end_tokens: what closes an entry:
+// the target's, or the blank of a model that is searched by frames. InvalidArgument naming the
+// line: it is empty, or has a token that the vocabulary lacks, or the blank. Lines that say the
+// same count once.
 absl::StatusOr<std::shared_ptr<const search::TokenTrie>> ReadTokenList(
-    const std::string& content, const model::TextCodec& target);
+    const std::string& content, const model::TextCodec& target,
+    const std::vector<int32_t>& end_tokens);
 
 }  // namespace beamwright::engine
 

@@ -115,10 +115,17 @@ absl::Status CheckSize(const DecodeModel& model, const std::string& text) {
   return absl::OkStatus();
 }
 
+// A source of `field` that only an encoder can read.
+absl::Status CheckHasEncoder(const DecodeModel& model, const std::string& field) {
+  return model.has_encoder()
+             ? absl::OkStatus()
+             : status::InvalidField(
+                   field, "the model has no encoder; send ",
+                   model.parts().frames == nullptr ? "decoder_inputs" : "the frames as features");
+}
+
 absl::Status FromText(const DecodeModel& model, const std::string& text, PreparedSource& prepared) {
-  if (!model.has_encoder()) {
-    return status::InvalidField("source.text", "the model has no encoder; send decoder_inputs");
-  }
+  BW_RETURN_IF_ERROR(CheckHasEncoder(model, "source.text"));
   BW_RETURN_IF_ERROR(CheckTakesIds(model, "source.text"));
   BW_RETURN_IF_ERROR(CheckSize(model, text));
   absl::StatusOr<model::EncodedText> encoded = model.source().Encode(text);
@@ -134,9 +141,7 @@ absl::Status FromText(const DecodeModel& model, const std::string& text, Prepare
 }
 
 absl::Status FromIds(const DecodeModel& model, const v1::TokenIds& ids, PreparedSource& prepared) {
-  if (!model.has_encoder()) {
-    return status::InvalidField("source.ids", "the model has no encoder; send decoder_inputs");
-  }
+  BW_RETURN_IF_ERROR(CheckHasEncoder(model, "source.ids"));
   BW_RETURN_IF_ERROR(CheckTakesIds(model, "source.ids"));
   BW_RETURN_IF_ERROR(CheckLength(model, ids.ids_size()));
   const int64_t size =
@@ -154,11 +159,32 @@ absl::Status FromIds(const DecodeModel& model, const v1::TokenIds& ids, Prepared
   return absl::OkStatus();
 }
 
+// What the encoder would have computed, of a model that has none and is searched by frames.
+absl::Status FromFrames(const DecodeModel& model, const v1::Tensor& features,
+                        PreparedSource& prepared) {
+  BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features));
+  const int64_t width = model.parts().frames->frame_width;
+  if (tensor.dtype() != ops::DType::kF32) {
+    return status::InvalidField("source.features.dtype", features.dtype(),
+                                "; frames are f32 [frames, ", width, "]");
+  }
+  if (tensor.rank() != 3 || tensor.dim(2) != width) {
+    return status::InvalidField("source.features.shape",
+                                ops::ToString(absl::MakeConstSpan(tensor.shape()).subspan(1)),
+                                "; frames are f32 [frames, ", width, "]");
+  }
+  BW_RETURN_IF_ERROR(status::AtField(CheckLength(model, tensor.dim(1)), "source.features.shape"));
+  prepared.source_length = static_cast<int>(tensor.dim(1));
+  prepared.decoder_inputs.push_back(std::move(tensor));
+  return absl::OkStatus();
+}
+
 absl::Status FromFeatures(const DecodeModel& model, const v1::Tensor& features,
                           PreparedSource& prepared) {
-  if (!model.has_encoder()) {
-    return status::InvalidField("source.features", "the model has no encoder; send decoder_inputs");
+  if (model.parts().frames != nullptr && !model.has_encoder()) {
+    return FromFrames(model, features, prepared);
   }
+  BW_RETURN_IF_ERROR(CheckHasEncoder(model, "source.features"));
   BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features));
   const EncoderPart& encoder = *model.parts().encoder();
   const ops::ValueInfo& info = encoder.source_info();
@@ -189,11 +215,13 @@ bool IsMeasured(const DecoderPart& decoder, const DecoderInput& input) {
 
 absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs& given,
                                PreparedSource& prepared) {
-  const DecoderPart& decoder = model.parts().decoder();
-  if (decoder.encoder != nullptr) {
+  if (model.has_encoder() || model.parts().frames != nullptr) {
     return status::InvalidField("source.decoder_inputs",
-                                "the model has an encoder; send text, ids or features");
+                                model.has_encoder()
+                                    ? "the model has an encoder; send text, ids or features"
+                                    : "the model has no decoder; send the frames as features");
   }
+  const DecoderPart& decoder = model.parts().decoder();
   const int most = MaxSourceLength(model);
   if (given.source_length() < 0 || given.source_length() > most) {
     return status::InvalidField("source.decoder_inputs.source_length", given.source_length(),

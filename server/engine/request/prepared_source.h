@@ -18,7 +18,8 @@ struct PreparedSource {
   std::vector<int32_t> ids;  // of text and ids
   std::vector<int32_t> unknown_positions;
   std::optional<ops::Tensor> encoder_input;  // [1, ...] as the encoder's Parameter
-  std::vector<ops::Tensor> decoder_inputs;   // where there is no encoder: [1, ...] per parts.inputs
+  // Where there is no encoder: [1, ...] per parts.inputs, or the frames, [1, frames, width].
+  std::vector<ops::Tensor> decoder_inputs;
 };
 
 // Tokenises or converts a source and checks it against the model: InvalidArgument naming the field.

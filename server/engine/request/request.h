@@ -4,6 +4,7 @@
 #define BEAMWRIGHT_SERVER_ENGINE_REQUEST_REQUEST_H_
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -63,6 +64,11 @@ struct Request {
 
   Reserved reserved() const { return {1, beam_size, price_bytes}; }
 
+  // When it is made: what the caller says.
+  void Accept(const CallOptions& caller);
+  // The search may be cut, and is to be in time for the answer to get there before the deadline.
+  void MayBeCut();
+
   // Takes what it needs of its source, number `row` of those that were encoded: what its first step
   // starts from.
   virtual absl::Status Start(const ops::ExecutionContext& context, const EncodedSources& encoded,
@@ -95,6 +101,9 @@ struct Request {
     std::get<std::function<void(absl::StatusOr<Answer>)>>(done)(std::move(answer));
   }
 };
+
+// ResourceExhausted: a request asks for `asked` of something, "rows", of which there is `budget`.
+absl::Status TooLarge(const char* unit, int64_t asked, int64_t budget, const std::string& lower);
 
 }  // namespace beamwright::engine
 

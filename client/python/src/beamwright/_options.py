@@ -168,8 +168,8 @@ class DecodeOptions(TypedDict, total=False):
     ones. Default false.
     """
     blank_penalty: float | None
-    """Taken off the blank's logit in every frame: fewer tokens are left out. 0 to 20 nats; default
-    0.
+    """Taken off the blank's logit in every frame: above 0 gives more tokens, below 0 fewer. -100 to
+    100 nats; default 0.
     """
     max_symbols_per_frame: int | None
     """Most tokens that a hypothesis takes in one frame. Unset: what the model says, else 1. 1 to 100
@@ -177,7 +177,7 @@ class DecodeOptions(TypedDict, total=False):
     """
     expansion: int | None
     """The most probable tokens that each hypothesis tries in a frame. Unset: as many as the beam
-    size. 1 to 256 tokens.
+    size, of CTC all. 1 to 256 tokens.
     """
     recombine: RecombineName | None
     """What becomes of hypotheses with equal tokens: sum (one, with the sum of their probabilities),
@@ -248,9 +248,9 @@ DECODE_OPTIONS = {
     "trace": Rule(kind="int", type="int", text='Each step is returned with the candidates that it chose and so many of the best others, with reasons; 0 is off. 0 to 1024 candidates; default 0.', minimum=0, maximum=1024),
     "fusion": Rule(kind="fusion", type="Mapping[str, float]", text='Adds weight times the log-probability of a scorer of the model. At most 8 of them.'),
     "lexical_shortlist": Rule(kind="bool", type="bool", text="Whether only tokens are chosen that the model's lexical table has for the source, or frequent ones. Default false."),
-    "blank_penalty": Rule(kind="float", type="float", text="Taken off the blank's logit in every frame: fewer tokens are left out. 0 to 20 nats; default 0.", minimum=0, maximum=20),
+    "blank_penalty": Rule(kind="float", type="float", text="Taken off the blank's logit in every frame: above 0 gives more tokens, below 0 fewer. -100 to 100 nats; default 0.", minimum=-100, maximum=100),
     "max_symbols_per_frame": Rule(kind="int", type="int", text='Most tokens that a hypothesis takes in one frame. Unset: what the model says, else 1. 1 to 100 tokens.', minimum=1, maximum=100),
-    "expansion": Rule(kind="int", type="int", text='The most probable tokens that each hypothesis tries in a frame. Unset: as many as the beam size. 1 to 256 tokens.', minimum=1, maximum=256),
+    "expansion": Rule(kind="int", type="int", text='The most probable tokens that each hypothesis tries in a frame. Unset: as many as the beam size, of CTC all. 1 to 256 tokens.', minimum=1, maximum=256),
     "recombine": Rule(kind="enum", type="RecombineName", text='What becomes of hypotheses with equal tokens: sum (one, with the sum of their probabilities), max (the better one) or, of transducers, none (each stays). Default sum.', choices={'sum': 1, 'max': 2, 'none': 3}),
     "frame_beam": Rule(kind="float", type="float", text="Hypotheses whose log-probability is further below the best one's are dropped at the end of a frame. Unset: off. At least 0 nats.", minimum=0),
     "full_sum": Rule(kind="bool", type="bool", text='Whether each hypothesis is returned with the sum over all its alignments, pruned ones included. Default false.'),

@@ -1,0 +1,40 @@
+// CtcRequest: a source whose frames are columns of a CTC output. Everything that its search reads
+// is there when it starts, so that its steps run no graph. Private to engine/.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_FRAMES_CTC_REQUEST_H_
+#define BEAMWRIGHT_SERVER_ENGINE_FRAMES_CTC_REQUEST_H_
+
+#include <optional>
+#include <vector>
+
+#include "server/engine/frames/frame_request.h"
+#include "server/search/frames/ctc_scorer.h"
+#include "server/search/frames/ctc_search.h"
+
+namespace beamwright::engine {
+
+struct CtcRequest : FrameRequest {
+  std::vector<float> log_probs;  // [num_frames, columns]
+  std::optional<search::CtcSearch> search;
+  std::vector<search::CtcScorer> scorers;  // by target
+  int64_t next_scored = 0;                 // frame that they read next
+
+  absl::Status Start(const ops::ExecutionContext& context, const EncodedSources& encoded,
+                     int64_t row) override;
+  absl::Status StartAlone(const ops::ExecutionContext& context) override;
+  void StartSearch() override { search.emplace(plan); }
+  search::FrameSearch* frame_search() override { return search.has_value() ? &*search : nullptr; }
+  absl::Status StartScoring() override;
+  bool is_scored() const override { return next_scored == num_frames; }
+  std::vector<search::FrameScore> Scores() const override;
+
+  // Reads frames: of a search a few, of scorers as many as cost as much.
+  absl::Status Advance();
+
+ private:
+  absl::Status TakeFrames(const ops::Tensor& output);
+  absl::Span<const float> frame(int64_t number) const;
+};
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_FRAMES_CTC_REQUEST_H_

@@ -1,0 +1,85 @@
+#include "server/engine/frames/frame_price.h"
+
+#include <algorithm>
+
+#include "server/engine/model/parts.h"
+
+namespace beamwright::engine {
+namespace {
+
+// Of the forward algorithm over so many frames: sums, and where best paths come from.
+int64_t ScoringBytes(int64_t frames, int64_t labels) {
+  return (2 * labels + 1) * (int64_t{4} * sizeof(double) + frames) +
+         labels * frames * int64_t{sizeof(float)};
+}
+
+// Of a value without its rows.
+int64_t RowBytes(const ops::ValueInfo& info) {
+  int64_t bytes = ops::SizeOf(info.dtype);
+  for (int axis = 1; axis < info.shape.rank(); ++axis) {
+    bytes *= std::max<int64_t>(info.shape.dim(axis), 1);
+  }
+  return bytes;
+}
+
+// What a label history holds of the predictor.
+int64_t SlotBytes(const TransducerPart& part) {
+  int64_t bytes = int64_t{sizeof(int32_t)} * part.context_size;
+  for (const ops::ValueInfo& state : part.graphs.predictor->states()) {
+    bytes += RowBytes(state);
+  }
+  for (int i = 0; i < part.num_outputs(); ++i) {
+    bytes += RowBytes(part.graphs.predictor->result(part.graphs.first_output + i));
+  }
+  return bytes;
+}
+
+// What is kept of a frame.
+int64_t FrameBytes(const FramesPart& part) {
+  if (part.transducer == nullptr || part.transducer->graphs.frames == nullptr) {
+    return part.frame_width * int64_t{sizeof(float)};
+  }
+  const ops::RowGraph& frames = *part.transducer->graphs.frames;
+  int64_t bytes = 0;
+  for (int i = 0; i < frames.num_results(); ++i) {
+    bytes += RowBytes(frames.result(i));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+int64_t PriceFrames(const FrameRequest& request) {
+  const FramesPart& part = *request.model->parts().frames;
+  const int64_t frames = request.source.source_length;
+  const int64_t slot_bytes = part.transducer == nullptr ? 0 : SlotBytes(*part.transducer);
+  int64_t bytes = frames * FrameBytes(part);
+  for (const search::TokenSequence& target : request.targets) {
+    const auto labels = static_cast<int64_t>(target.size());
+    bytes += ScoringBytes(frames, labels) + slot_bytes * (labels + 1);
+  }
+  if (request.plan != nullptr) {
+    // A label of a hypothesis, with its time; of a frame as many as live on.
+    constexpr int64_t kLabelBytes = 64;
+    constexpr int64_t kSlotsPerHypothesis = 3;
+    const search::FrameOptions& options = request.plan->options();
+    bytes += options.beam_size * (kLabelBytes * frames + kSlotsPerHypothesis * slot_bytes);
+    bytes += request.wants_full_sum
+                 ? options.n_best * (ScoringBytes(frames, frames) + slot_bytes * frames)
+                 : 0;
+    bytes += options.allowed != nullptr ? options.allowed->num_bytes() : 0;
+  }
+  return bytes;
+}
+
+int CountFrameSteps(const FrameRequest& request) {
+  const int frames = request.source.source_length;
+  const int phases = request.plan != nullptr && request.wants_full_sum ? 2 : 1;
+  if (request.model->parts().frames->ctc.has_value()) {
+    constexpr int kFramesPerStep = 16;  // ctc_request.cc; of many long targets fewer
+    return phases * ((frames + kFramesPerStep - 1) / kFramesPerStep);
+  }
+  return phases * frames * request.scoring.max_symbols_per_frame;
+}
+
+}  // namespace beamwright::engine

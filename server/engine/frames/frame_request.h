@@ -1,0 +1,65 @@
+// FrameRequest: a source that is searched frame by frame, or whose targets are scored so. It goes
+// through two phases at most: the search, and the forward algorithm over given targets, or over
+// what the search found where its full sums are asked for. Both read the frames from the first one
+// on. What a frame is, columns of a CTC output or a transducer's, the kinds below it know. Private
+// to engine/.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_FRAMES_FRAME_REQUEST_H_
+#define BEAMWRIGHT_SERVER_ENGINE_FRAMES_FRAME_REQUEST_H_
+
+#include <memory>
+#include <vector>
+
+#include "server/engine/request/request.h"
+#include "server/search/frames/frame_options.h"
+#include "server/search/frames/frame_score.h"
+#include "server/search/frames/frame_search.h"
+
+namespace beamwright::engine {
+
+struct FrameRequest : Request {
+  // Of the search; null: `targets` are given.
+  std::shared_ptr<const search::FramePlan> plan;
+  bool wants_full_sum = false;
+  // What full sums and given targets are scored under.
+  search::FrameOptions scoring;
+
+  // Given, or the labels of `found` once they are scored.
+  std::vector<search::TokenSequence> targets;
+  std::vector<search::FrameHypothesis> found;
+  v1::FinishReason reason = v1::FINISH_REASON_END_OF_SOURCE;
+  bool is_scoring = false;
+  bool is_done = false;
+
+  int64_t num_frames = 0;
+  int num_steps = 0;  // of the driver
+  // Of the step under way: what became of it.
+  absl::Status status;
+  // Of a stream: what was told, and when its first token was.
+  std::vector<int32_t> stable;
+  absl::Time first_token = absl::InfinitePast();
+
+  // Begins the search that `plan` is of.
+  virtual void StartSearch() = 0;
+  // Null: targets are given.
+  virtual search::FrameSearch* frame_search() = 0;
+  // Sets up the forward algorithm over `targets`, from the first frame on; is_scoring is set.
+  virtual absl::Status StartScoring() = 0;
+  // It has read all frames.
+  virtual bool is_scored() const = 0;
+  // Of each target.
+  virtual std::vector<search::FrameScore> Scores() const = 0;
+
+  // After a step: into the next phase, or done.
+  absl::Status EnterPhase();
+  // Ends the search with what it has; false if there is none to be cut.
+  bool Cut(v1::FinishReason why);
+
+  int CountSteps(const v1::Decoded& /*answer*/) const override { return num_steps; }
+};
+
+// Of a source of which the encoder made no frame: InvalidArgument.
+absl::Status NoFrames(const PreparedSource& source);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_FRAMES_FRAME_REQUEST_H_

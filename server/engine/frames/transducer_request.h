@@ -1,0 +1,48 @@
+// TransducerRequest: a source whose frames a transducer's joiner reads. What the joiner computes of
+// the frames alone is there when it starts; what it reads of the predictor lies in the slots of a
+// pool, which the stepper keeps (transducer_stepper.h). Private to engine/.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_FRAMES_TRANSDUCER_REQUEST_H_
+#define BEAMWRIGHT_SERVER_ENGINE_FRAMES_TRANSDUCER_REQUEST_H_
+
+#include <optional>
+#include <vector>
+
+#include "server/engine/frames/frame_request.h"
+#include "server/search/frames/transducer_scorer.h"
+#include "server/search/frames/transducer_search.h"
+
+namespace beamwright::engine {
+
+struct TransducerRequest : FrameRequest {
+  // A target at work: the forward algorithm over it, and the pool's slots behind its first 0, 1,
+  // ... labels, of which the predictor has filled so many.
+  struct Scored {
+    search::TransducerScorer scorer;
+    std::vector<int32_t> slots;
+    size_t num_predicted = 0;
+    int64_t next_frame = 0;
+  };
+
+  std::vector<ops::Tensor> frames;  // [num_frames, ...] by what the joiner reads of a frame
+  std::optional<search::TransducerSearch> search;
+  std::vector<int32_t> slots;  // by slot of the search that of the pool; -1: none yet
+  std::vector<Scored> scored;  // by target
+  size_t next_target = 0;      // that is scored next
+
+  absl::Status Start(const ops::ExecutionContext& context, const EncodedSources& encoded,
+                     int64_t row) override;
+  absl::Status StartAlone(const ops::ExecutionContext& context) override;
+  void StartSearch() override { search.emplace(plan); }
+  search::FrameSearch* frame_search() override { return search.has_value() ? &*search : nullptr; }
+  absl::Status StartScoring() override;
+  bool is_scored() const override;
+  std::vector<search::FrameScore> Scores() const override;
+
+ private:
+  // `output`: [frames, width] of this source.
+  absl::Status TakeFrames(const ops::ExecutionContext& context, const ops::Tensor& output);
+};
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_FRAMES_TRANSDUCER_REQUEST_H_

@@ -1,0 +1,340 @@
+#include "server/engine/frames/transducer_stepper.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "ops/base/status.h"
+#include "ops/kernels/mix_scores.h"
+#include "ops/kernels/parallel.h"
+
+namespace beamwright::engine {
+namespace {
+
+using ops::Tensor;
+
+// Rows of targets that one request's scoring computes in a round, or those of one target.
+constexpr size_t kScoredRows = 256;
+
+TransducerRequest& AsTransducer(FrameRequest& request) {
+  return static_cast<TransducerRequest&>(request);
+}
+
+// Row `from` of one tensor becomes row `to` of another.
+void CopyRow(const Tensor& all, int64_t from, Tensor& rows, int64_t to) {
+  const int64_t bytes = all.num_bytes() / all.dim(0);
+  std::memcpy(rows.mutable_bytes() + to * bytes, all.bytes() + from * bytes,
+              static_cast<size_t>(bytes));
+}
+
+// The targets that a request scores in this round: [first, end).
+size_t EndOfRound(const TransducerRequest& request) {
+  size_t rows = 0;
+  size_t target = request.next_target;
+  for (; target < request.scored.size() && (rows == 0 || rows < kScoredRows); ++target) {
+    rows += request.scored[target].slots.size();
+  }
+  return target;
+}
+
+}  // namespace
+
+void TransducerStepper::AddLabel(int32_t parent, int32_t label, int32_t slot) {
+  const int32_t token = label < 0 ? part_.start_token : label;
+  if (part_.context_size > 0) {
+    const auto before = pool_.context(parent);
+    const auto own = pool_.context(slot);
+    std::copy(before.begin() + 1, before.end(), own.begin());
+    own.back() = token;
+    tokens_.insert(tokens_.end(), own.begin(), own.end());
+  } else {
+    tokens_.push_back(token);
+  }
+  parents_.push_back(parent);
+  targets_.push_back(slot);
+}
+
+void TransducerStepper::ListLabels(TransducerRequest& request) {
+  if (!request.is_scoring) {
+    const search::TransducerSearch& search = *request.search;
+    if (search.rows().empty()) {
+      return;
+    }
+    request.slots.resize(static_cast<size_t>(search.num_slots()), -1);
+    for (const search::LabelStep& step : search.label_steps()) {
+      int32_t& slot = request.slots[static_cast<size_t>(step.slot)];
+      slot = slot < 0 ? pool_.Allocate() : slot;
+      AddLabel(step.parent_slot < 0 ? SlotPool::kStart
+                                    : request.slots[static_cast<size_t>(step.parent_slot)],
+               step.label, slot);
+    }
+    return;
+  }
+  FreeSlots(request.slots);
+  for (size_t i = 0; i < request.scored.size(); ++i) {
+    TransducerRequest::Scored& target = request.scored[i];
+    const size_t next = target.num_predicted;
+    if (next > request.targets[i].size()) {
+      continue;
+    }
+    if (target.slots.size() == next) {
+      target.slots.push_back(pool_.Allocate());
+    }
+    AddLabel(next == 0 ? SlotPool::kStart : target.slots[next - 1],
+             next == 0 ? -1 : request.targets[i][next - 1], target.slots[next]);
+    predicted_targets_.push_back(&target);
+  }
+}
+
+absl::Status TransducerStepper::RunPredictor(const ops::ExecutionContext& context) {
+  if (parents_.empty()) {
+    return absl::OkStatus();
+  }
+  const ops::RowGraph& predictor = *part_.graphs.predictor;
+  const ops::ValueInfo& info = predictor.inputs()[0];
+  ops::Shape shape = info.shape.dims();
+  shape[0] = static_cast<int64_t>(parents_.size());
+  token_tensor_.Resize(info.dtype, shape);
+  if (info.dtype == ops::DType::kI64) {
+    std::copy(tokens_.begin(), tokens_.end(), token_tensor_.mutable_data<int64_t>());
+  } else {
+    std::copy(tokens_.begin(), tokens_.end(), token_tensor_.mutable_data<int32_t>());
+  }
+  if (predictor.states().empty()) {
+    std::iota(parents_.begin(), parents_.end(), 0);
+  }
+  states_ = pool_.states();  // shared, and left as they are
+  const absl::Status status = predictor.Run(context, {&token_tensor_, 1}, parents_,
+                                            predictor_scratch_, states_, predicted_);
+  if (!status.ok()) {
+    states_.clear();
+    return Annotate(status, "predictor");
+  }
+  pool_.Scatter(
+      targets_, states_,
+      absl::MakeConstSpan(predicted_).subspan(static_cast<size_t>(part_.graphs.first_output)));
+  for (TransducerRequest::Scored* const target : predicted_targets_) {
+    ++target->num_predicted;
+  }
+  return absl::OkStatus();
+}
+
+TransducerStepper::Row& TransducerStepper::AddRow(const TransducerRequest& request, int64_t frame,
+                                                  int32_t slot) {
+  if (num_rows_ == rows_.size()) {
+    rows_.emplace_back();
+  }
+  Row& row = rows_[num_rows_++];
+  row.request = &request;
+  row.frame = frame;
+  row.slot = slot;
+  return row;
+}
+
+void TransducerStepper::ListRows(const TransducerRequest& request) {
+  if (!request.is_scoring) {
+    for (const search::FrameRow& row : request.search->rows()) {
+      AddRow(request, row.frame, request.slots[static_cast<size_t>(row.slot)]);
+    }
+    return;
+  }
+  const bool is_predicted =
+      std::all_of(request.scored.begin(), request.scored.end(), [&request](const auto& target) {
+        const auto number = static_cast<size_t>(&target - request.scored.data());
+        return target.num_predicted == request.targets[number].size() + 1;
+      });
+  const size_t end = is_predicted ? EndOfRound(request) : request.next_target;
+  for (size_t i = request.next_target; i < end; ++i) {
+    const TransducerRequest::Scored& target = request.scored[i];
+    for (size_t u = 0; u < target.slots.size(); ++u) {
+      const search::TokenSequence& labels = request.targets[i];
+      AddRow(request, target.next_frame, target.slots[u]).watched = {
+          part_.blank, u < labels.size() ? labels[u] : part_.blank};
+    }
+  }
+}
+
+absl::Status TransducerStepper::RunJoiner(const ops::ExecutionContext& context) {
+  if (num_rows_ == 0) {
+    return absl::OkStatus();
+  }
+  const ops::Transducer& graphs = part_.graphs;
+  inputs_.resize(graphs.joiner_inputs.size());
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const ops::Transducer::Input& input = graphs.joiner_inputs[i];
+    const ops::ValueInfo& info = graphs.joiner->inputs()[i];
+    ops::Shape shape = info.shape.dims();
+    shape[0] = static_cast<int64_t>(num_rows_);
+    inputs_[i].Resize(info.dtype, shape);
+    for (size_t row = 0; row < num_rows_; ++row) {
+      const auto to = static_cast<int64_t>(row);
+      if (input.is_of_frame) {
+        CopyRow(rows_[row].request->frames[static_cast<size_t>(input.result)], rows_[row].frame,
+                inputs_[i], to);
+      } else {
+        CopyRow(pool_.outputs()[static_cast<size_t>(input.result - graphs.first_output)],
+                rows_[row].slot, inputs_[i], to);
+      }
+    }
+  }
+  own_rows_.resize(num_rows_);
+  std::iota(own_rows_.begin(), own_rows_.end(), 0);
+  return Annotate(graphs.joiner->Run(context, inputs_, own_rows_, joiner_scratch_, none_, joined_),
+                  "joiner");
+}
+
+absl::Status TransducerStepper::RunModel(const ops::ExecutionContext& context,
+                                         absl::Span<FrameRequest* const> requests) {
+  parents_.clear();
+  tokens_.clear();
+  targets_.clear();
+  predicted_targets_.clear();
+  for (FrameRequest* const request : requests) {
+    ListLabels(AsTransducer(*request));
+  }
+  BW_RETURN_IF_ERROR(RunPredictor(context));
+  num_rows_ = 0;
+  first_rows_.clear();
+  for (FrameRequest* const request : requests) {
+    first_rows_.push_back(num_rows_);
+    ListRows(AsTransducer(*request));
+  }
+  first_rows_.push_back(num_rows_);
+  return RunJoiner(context);
+}
+
+void TransducerStepper::SetRules(const TransducerRequest& request, absl::Span<Row> rows) const {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    Row& row = rows[i];
+    if (!request.is_scoring) {
+      row.rules = request.search->rules()[i];
+      row.k = request.search->candidates_per_row();
+      continue;
+    }
+    row.k = 0;
+    row.rules = RowRules();
+    row.rules.watched = row.watched;
+    row.rules.temperature = static_cast<float>(request.scoring.temperature);
+  }
+}
+
+void TransducerStepper::ScanScores(int64_t number, Row& row) const {
+  const auto tokens = static_cast<size_t>(part_.num_columns);
+  const auto width = static_cast<size_t>(part_.graphs.num_columns);
+  const ops::ScoreKind kind = part_.graphs.joiner->score_kind();
+  const absl::Span<const float> scores(joined_[0].data<float>() + number * part_.graphs.num_columns,
+                                       width);
+  row.status = ops::ScanRow(scores.first(tokens), kind, row.rules, row.k, row.found);
+  if (row.status.ok() && tokens < width) {
+    row.durations.resize(width - tokens);
+    row.status = Annotate(
+        ops::ToLogProbs(scores.subspan(tokens), kind, absl::MakeSpan(row.durations)), "durations");
+  }
+}
+
+void TransducerStepper::Scan(const ops::ExecutionContext& context) {
+  const ops::VocabularyProjection* const projection = part_.graphs.joiner->projection();
+  if (projection != nullptr) {
+    in_panels_.clear();
+    for (size_t i = 0; i < num_rows_; ++i) {
+      in_panels_.push_back({&rows_[i].rules, rows_[i].k, &rows_[i].found, {}});
+    }
+    const auto count = static_cast<int64_t>(num_rows_);
+    projection->Scan(context.num_threads,
+                     {joined_[0].data<float>(), count, projection->depth(), projection->depth()},
+                     absl::MakeSpan(in_panels_), panels_);
+    for (size_t i = 0; i < num_rows_; ++i) {
+      rows_[i].status = in_panels_[i].status;
+    }
+  } else {
+    const auto count = static_cast<int64_t>(num_rows_);
+    ops::ParallelFor(context.num_threads, count, count * part_.graphs.num_columns * 8,
+                     [&](int64_t i) { ScanScores(i, rows_[static_cast<size_t>(i)]); });
+  }
+  for (size_t i = 0; i < num_rows_; ++i) {
+    Row& row = rows_[i];
+    row.labels.clear();
+    row.log_probs.clear();
+    for (const ops::Candidate& candidate : row.found.best) {
+      row.labels.push_back(candidate.token);
+      row.log_probs.push_back(candidate.log_prob);
+    }
+  }
+}
+
+absl::Status TransducerStepper::Advance(TransducerRequest& request, absl::Span<const Row> rows) {
+  for (const Row& row : rows) {
+    BW_RETURN_IF_ERROR(Annotate(row.status, absl::StrCat("frame ", row.frame)));
+  }
+  if (!request.is_scoring) {
+    std::vector<search::FrameCandidates> candidates;
+    for (const Row& row : rows) {
+      candidates.push_back({row.labels, row.log_probs, row.found.watched, row.durations, nullptr});
+    }
+    return rows.empty() ? absl::OkStatus() : request.search->Advance(candidates);
+  }
+  std::vector<search::ScoredRow> scored;
+  while (!rows.empty()) {
+    TransducerRequest::Scored& target = request.scored[request.next_target];
+    scored.clear();
+    for (const Row& row : rows.first(target.slots.size())) {
+      scored.push_back({row.found.watched[0], row.found.watched[1], row.durations});
+    }
+    BW_RETURN_IF_ERROR(target.scorer.Advance(scored));
+    ++target.next_frame;
+    rows.remove_prefix(target.slots.size());
+    request.next_target = (request.next_target + 1) % request.scored.size();
+  }
+  return absl::OkStatus();
+}
+
+void TransducerStepper::Advance(const ops::ExecutionContext& context,
+                                absl::Span<FrameRequest* const> requests) {
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const size_t first = first_rows_[i];
+    // Of a search that was answered meanwhile nothing is asked.
+    const absl::Span<Row> rows = absl::MakeSpan(rows_).subspan(first, first_rows_[i + 1] - first);
+    if (requests[i]->is_answered) {
+      for (Row& row : rows) {
+        row.rules = RowRules();
+        row.k = 0;
+      }
+    } else {
+      SetRules(AsTransducer(*requests[i]), rows);
+    }
+  }
+  if (num_rows_ > 0) {
+    Scan(context);
+  }
+  constexpr int64_t kWorkPerRow = 1 << 13;
+  const auto count = static_cast<int64_t>(requests.size());
+  ops::ParallelFor(context.num_threads, count, static_cast<int64_t>(num_rows_) * kWorkPerRow,
+                   [&](int64_t number) {
+                     const auto i = static_cast<size_t>(number);
+                     FrameRequest& request = *requests[i];
+                     if (!request.is_answered) {
+                       const size_t first = first_rows_[i];
+                       request.status = Advance(
+                           AsTransducer(request),
+                           absl::MakeConstSpan(rows_).subspan(first, first_rows_[i + 1] - first));
+                     }
+                   });
+}
+
+void TransducerStepper::FreeSlots(std::vector<int32_t>& slots) {
+  for (const int32_t slot : slots) {
+    if (slot >= 0) {
+      pool_.Free(slot);
+    }
+  }
+  slots.clear();
+}
+
+void TransducerStepper::Leave(FrameRequest& request) {
+  FreeSlots(AsTransducer(request).slots);
+  for (TransducerRequest::Scored& target : AsTransducer(request).scored) {
+    FreeSlots(target.slots);
+  }
+}
+
+}  // namespace beamwright::engine
