@@ -276,7 +276,7 @@ class FrameTextReader {
       characters = characters && (IsSpecial(token, id) || CountCharacters(token) == 1);
     }
     if (const int64_t bar = Find("|"); characters && bar >= 0 && Find(" ") < 0) {
-      tokens_[static_cast<size_t>(bar)] = " ";
+      tokens_[static_cast<size_t>(bar)].assign(1, ' ');  // g++ 12 warns of an assigned literal
       reasons_.push_back("token '|' separates words: it is written as a space");
     }
     text_.config.set_form(pieces       ? v1::TEXT_FORM_PIECES

@@ -55,7 +55,7 @@ int64_t CountCrossings(const Column& column) {
 void SortByBarycenter(Column& column, std::vector<int>& layer, bool by_above) {
   std::vector<std::pair<double, int>> keyed;
   for (const int index : layer) {
-    const Cell& cell = column.cell(index);
+    const ColumnCell& cell = column.cell(index);
     const std::vector<int>& neighbours = by_above ? cell.above : cell.below;
     double sum = 0;
     for (const int neighbour : neighbours) {
@@ -95,7 +95,7 @@ void OrderLayers(Column& column) {
   }
 }
 
-double Distance(const Cell& left, const Cell& right) {
+double Distance(const ColumnCell& left, const ColumnCell& right) {
   return (left.width + right.width) / 2 + (left.bend || right.bend ? kBendGap : kGap);
 }
 
@@ -105,12 +105,12 @@ struct Wish {
   double weight = 0;
 };
 
-Wish WishOf(const Column& column, const Cell& cell, bool above, bool below) {
+Wish WishOf(const Column& column, const ColumnCell& cell, bool above, bool below) {
   double sum = 0;
   double weights = 0;
   const auto add = [&](const std::vector<int>& neighbours) {
     for (const int index : neighbours) {
-      const Cell& neighbour = column.cell(index);
+      const ColumnCell& neighbour = column.cell(index);
       const double weight = cell.bend && neighbour.bend ? 8 : cell.bend || neighbour.bend ? 2 : 1;
       sum += weight * neighbour.x;
       weights += weight;
@@ -175,7 +175,7 @@ void PlaceAcross(Column& column) {
     const bool down = sweep % 2 == 0;
     const bool both = sweep >= kPlaceSweeps / 2;
     double sum = 0;
-    for (const Cell& cell : column.cells) {
+    for (const ColumnCell& cell : column.cells) {
       sum += cell.x;
     }
     column.middle = sum / static_cast<double>(std::max<size_t>(column.cells.size(), 1));
@@ -185,11 +185,11 @@ void PlaceAcross(Column& column) {
   }
   double left = std::numeric_limits<double>::max();
   double right = std::numeric_limits<double>::lowest();
-  for (const Cell& cell : column.cells) {
+  for (const ColumnCell& cell : column.cells) {
     left = std::min(left, cell.x - cell.width / 2);
     right = std::max(right, cell.x + cell.width / 2);
   }
-  for (Cell& cell : column.cells) {
+  for (ColumnCell& cell : column.cells) {
     cell.x -= left;
   }
   column.width = column.cells.empty() ? 0 : right - left;
@@ -206,7 +206,7 @@ void PlaceDown(Column& column) {
     }
     column.layer_tops.push_back(y);
     for (const int index : layer) {
-      Cell& cell = column.cell(index);
+      ColumnCell& cell = column.cell(index);
       cell.top = y + (height - cell.height) / 2;
     }
     y += height;

@@ -8,7 +8,7 @@
 namespace beamwright::ops {
 
 // An item, a mention, or a bend: where a line passes a layer.
-struct Cell {
+struct ColumnCell {
   double width = 0;
   double height = 0;
   int layer = 0;
@@ -21,7 +21,7 @@ struct Cell {
 };
 
 struct Column {
-  std::vector<Cell> cells;
+  std::vector<ColumnCell> cells;
   std::vector<std::vector<int>> layers;  // cells of each, from left to right
   std::vector<double> layer_tops;
   std::vector<double> layer_ends;
@@ -29,8 +29,8 @@ struct Column {
   double width = 0;
   double height = 0;
 
-  Cell& cell(int index) { return cells[static_cast<size_t>(index)]; }
-  const Cell& cell(int index) const { return cells[static_cast<size_t>(index)]; }
+  ColumnCell& cell(int index) { return cells[static_cast<size_t>(index)]; }
+  const ColumnCell& cell(int index) const { return cells[static_cast<size_t>(index)]; }
 };
 
 // Adds an edge between cells of adjacent layers.

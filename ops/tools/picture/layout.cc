@@ -64,18 +64,18 @@ class Builder {
   };
 
   static void Shift(Column& column, double x) {
-    for (Cell& cell : column.cells) {
+    for (ColumnCell& cell : column.cells) {
       cell.x += x;
     }
   }
 
-  int AddCell(int column, Cell cell) {
+  int AddCell(int column, ColumnCell cell) {
     Column& to = columns_[static_cast<size_t>(column)];
     to.cells.push_back(std::move(cell));
     return static_cast<int>(to.cells.size()) - 1;
   }
 
-  const Cell& cell(const Place& place) const {
+  const ColumnCell& cell(const Place& place) const {
     return columns_[static_cast<size_t>(place.column)].cell(place.cell);
   }
 
@@ -85,7 +85,7 @@ class Builder {
     for (size_t i = 0; i < items_.size(); ++i) {
       const auto after = std::upper_bound(starts.begin(), starts.end(), layers_[i]);
       const int column = static_cast<int>(after - starts.begin()) - 1;
-      Cell placed;
+      ColumnCell placed;
       placed.width = items_[i].width;
       placed.height = items_[i].height;
       placed.layer = layers_[i] - starts[static_cast<size_t>(column)] + 1;
@@ -124,7 +124,7 @@ class Builder {
         return last->second;
       }
     }
-    Cell placed;
+    ColumnCell placed;
     placed.width = items_[static_cast<size_t>(item)].mention_width;
     placed.height = kMentionHeight;
     placed.layer = layer - 1;
@@ -140,7 +140,7 @@ class Builder {
     Column& column = columns_[static_cast<size_t>(from.column)];
     int above = from.cell;
     for (int layer = column.cell(from.cell).layer + 1; layer < column.cell(to).layer; ++layer) {
-      Cell bend;
+      ColumnCell bend;
       bend.width = kBendWidth;
       bend.layer = layer;
       bend.bend = true;
@@ -154,7 +154,7 @@ class Builder {
     ways_.push_back(std::move(way));
   }
 
-  static Point Corner(const Cell& cell) { return {cell.x - cell.width / 2, cell.top}; }
+  static Point Corner(const ColumnCell& cell) { return {cell.x - cell.width / 2, cell.top}; }
 
   void CollectCorners() {
     for (size_t i = 0; i < items_.size(); ++i) {
@@ -166,7 +166,7 @@ class Builder {
   }
 
   // x where the nth of `count` lines meets an item.
-  static double Spread(const Cell& cell, size_t nth, size_t count) {
+  static double Spread(const ColumnCell& cell, size_t nth, size_t count) {
     const double usable = std::max(0.0, cell.width - 2 * kSpreadMargin);
     const double step =
         count < 2 ? 0 : std::min(kMostSpread, usable / static_cast<double>(count - 1));
@@ -193,7 +193,7 @@ class Builder {
     return ends;
   }
 
-  static const Cell& LastButOne(const Column& column, const Way& way) {
+  static const ColumnCell& LastButOne(const Column& column, const Way& way) {
     return column.cell(way.cells.size() > 1 ? way.cells[way.cells.size() - 2] : way.from.cell);
   }
 
@@ -202,22 +202,22 @@ class Builder {
     for (size_t i = 0; i < ways_.size(); ++i) {
       const Way& way = ways_[i];
       const Column& column = columns_[static_cast<size_t>(way.from.column)];
-      const auto layer_top = [&](const Cell& of) {
+      const auto layer_top = [&](const ColumnCell& of) {
         return column.layer_tops[static_cast<size_t>(of.layer)];
       };
-      const auto layer_end = [&](const Cell& of) {
+      const auto layer_end = [&](const ColumnCell& of) {
         return column.layer_ends[static_cast<size_t>(of.layer)];
       };
       Layout::Line line{way.edge, way.mention, {}};
-      const Cell& from = column.cell(way.from.cell);
+      const ColumnCell& from = column.cell(way.from.cell);
       line.points.push_back({from.x, from.top + from.height});
       line.points.push_back({from.x, layer_end(from)});
       for (size_t bend = 0; bend + 1 < way.cells.size(); ++bend) {
-        const Cell& passed = column.cell(way.cells[bend]);
+        const ColumnCell& passed = column.cell(way.cells[bend]);
         line.points.push_back({passed.x, layer_top(passed)});
         line.points.push_back({passed.x, layer_end(passed)});
       }
-      const Cell& to = column.cell(way.cells.back());
+      const ColumnCell& to = column.cell(way.cells.back());
       line.points.push_back({ends[i], layer_top(to)});
       line.points.push_back({ends[i], to.top});
       layout_.lines.push_back(std::move(line));
