@@ -55,22 +55,33 @@ class DecoderGuesser {
     });
   }
 
+  // A `while` around a layer picks from a single token as from many (Keras' steps): such an input
+  // is a step's.
+  bool HasOneToken(int parameter) const {
+    const PartialShape& shape = guess_.graph.node(parameter).outputs[0].shape;
+    return shape.has_rank() && shape.rank() == 2 && shape.dims()[1] == 1;
+  }
+
   // Parameters that some top-level loop's slices, or what it picks them from, are computed from.
   std::set<int> SlicedParameters() const {
     std::vector<ValueId> values;
+    std::vector<ValueId> picked;
     for (const Node& node : guess_.graph.nodes) {
       for (size_t i = 0; node.loop != nullptr && i < node.loop->inputs.size(); ++i) {
         const LoopInput& rule = node.loop->inputs[i];
-        const bool picks = rule.kind == LoopInput::Kind::kInvariant && Counts(*node.loop);
-        if (rule.kind == LoopInput::Kind::kSliced || picks) {
+        if (rule.kind == LoopInput::Kind::kSliced) {
           values.push_back(node.inputs[static_cast<size_t>(rule.input)]);
+        } else if (rule.kind == LoopInput::Kind::kInvariant && Counts(*node.loop)) {
+          picked.push_back(node.inputs[static_cast<size_t>(rule.input)]);
         }
       }
     }
-    const std::vector<bool> needed = AncestorsOf(guess_.graph, values);
+    const std::vector<bool> slices = AncestorsOf(guess_.graph, values);
+    const std::vector<bool> picks = AncestorsOf(guess_.graph, picked);
     std::set<int> found;
     for (const int parameter : guess_.graph.parameters) {
-      if (needed[static_cast<size_t>(parameter)]) {
+      const auto at = static_cast<size_t>(parameter);
+      if (slices[at] || (picks[at] && !HasOneToken(parameter))) {
         found.insert(parameter);
       }
     }

@@ -202,6 +202,12 @@ void CheckSearch(const v1::ModelConfig& config, Faults& faults) {
   if (config.has_lexical_table()) {
     faults.Add("lexical_table", "is only for models with a decoder");
   }
+  for (int i = 0; i < config.scorers_size(); ++i) {
+    if (config.scorers(i).has_language_model() || config.scorers(i).has_ctc()) {
+      faults.Add(absl::StrCat("scorers[", i, "]"),
+                 "a model with ctc or transducer takes scorers of the kind ngram alone");
+    }
+  }
 }
 
 void CheckEncoder(const v1::EncoderConfig& encoder, const std::string& path, Faults& faults) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "server/model/model_config.h"
 #include "tests/server/model/temp_bundle.h"
 
 namespace beamwright::model {
@@ -135,6 +136,26 @@ TEST_F(BundleTest, EncoderOutputsNeedAnEncoder) {
                                   {{"encoder { graph: \"graph.xml\" }", ""}}));
   EXPECT_THAT(Message(), AllOf(HasSubstr("decoder.memory[0].encoder_output"),
                                HasSubstr("decoder.states[0].encoder_output")));
+}
+
+// What says token by token which one comes next has no step beside frames.
+TEST(ModelConfigTest, ModelsSearchedByFramesTakeNgramScorersAlone) {
+  const auto parsed = [](const std::string& scorer) {
+    return ParseModelConfig(
+               "format_version: 1 ctc {} encoder { graph: \"e.onnx\" input: \"x\" } "
+               "target { vocabulary: \"v\" } scorers { name: \"lm\" " +
+               scorer + " }")
+        .status();
+  };
+  EXPECT_TRUE(parsed("ngram { file: \"words.arpa\" }").ok());
+  for (const char* const scorer :
+       {"ctc { encoder_output: \"y\" }",
+        "language_model { graph: \"lm.onnx\" token_input: \"t\" logits_output: \"y\" }"}) {
+    EXPECT_THAT(std::string(parsed(scorer).message()),
+                HasSubstr("scorers[0]: a model with ctc or transducer takes scorers of the kind "
+                          "ngram alone"))
+        << scorer;
+  }
 }
 
 TEST_F(BundleTest, ALengthInputNeedsItsKind) {

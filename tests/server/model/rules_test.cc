@@ -68,9 +68,13 @@ constexpr Range kRanges[] = {
     {"min_p", 0, 1, "outside [0, 1]"},
     {"top_tokens", 0, 64, "outside [0, 64] tokens"},
     {"trace", 0, 1024, "outside [0, 1024] candidates"},
+    {"blank_penalty", -100, 100, "outside [-100, 100] nats"},
+    {"max_symbols_per_frame", 1, 100, "outside [1, 100] tokens"},
+    {"expansion", 1, 256, "outside [1, 256] tokens"},
 };
 // Bounded on one side or on none.
-constexpr const char* kOpenRanges[] = {"score_threshold", "beam_threshold", "top_k", "seed"};
+constexpr const char* kOpenRanges[] = {"score_threshold", "beam_threshold", "top_k", "seed",
+                                       "frame_beam"};
 
 void Set(v1::DecodeOptions& options, const char* name, double value) {
   const auto* field = options.GetDescriptor()->FindFieldByName(name);
