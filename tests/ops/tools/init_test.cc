@@ -153,7 +153,9 @@ TEST(InitTest, NonsenseIsRefused) {
                 "--source-vocab");
   EXPECT_EQ(Init({encoder, decoder, "--out", out, "--state", "h"}).exit_code, 2);
   EXPECT_EQ(Init({encoder, decoder}).exit_code, 2);
-  EXPECT_EQ(Init({encoder, decoder, decoder, "--out", out}).exit_code, 2);
+  // Three files are a transducer's; these are not, and four are nothing.
+  ExpectRefusal(Init({encoder, decoder, decoder, "--out", out}), out, "the predictor must have");
+  EXPECT_EQ(Init({encoder, decoder, decoder, decoder, "--out", out}).exit_code, 2);
   std::filesystem::create_directory(out);
   WriteFile(out + "/mine", "");
   const Outcome taken = Init({encoder, decoder, "--out", out});
