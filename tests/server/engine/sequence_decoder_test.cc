@@ -162,7 +162,7 @@ std::string ErrorOf(ops::Graph decoder) {
 
 TEST(SequenceDecoder, LengthsThatMayBeShorterAreRefused) {
   const std::string error = ErrorOf(Decoder(Lengths::kGiven));
-  EXPECT_THAT(error, HasSubstr("Loop 'layer0/"));
+  EXPECT_THAT(error, HasSubstr("Loop 'layer0'"));
   EXPECT_THAT(error, HasSubstr("it has sequence lengths"));
 }
 
