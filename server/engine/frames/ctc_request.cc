@@ -11,9 +11,6 @@
 namespace beamwright::engine {
 namespace {
 
-// Frames of a step. One alone would cost as much to schedule as to search; many would keep requests
-// of other models waiting.
-constexpr int64_t kFramesPerStep = 16;
 // States of the forward algorithm in a step.
 constexpr int64_t kStatesPerStep = 1 << 19;
 
@@ -68,7 +65,7 @@ absl::Status CtcRequest::StartScoring() {
 
 absl::Status CtcRequest::Advance() {
   if (!is_scoring) {
-    for (int64_t i = 0; i < kFramesPerStep && !search->rows().empty(); ++i) {
+    for (int64_t i = 0; i < kCtcFramesPerStep && !search->rows().empty(); ++i) {
       BW_RETURN_IF_ERROR(search->Advance(frame(search->frame())));
     }
     return absl::OkStatus();
@@ -77,7 +74,7 @@ absl::Status CtcRequest::Advance() {
   for (const search::TokenSequence& target : targets) {
     states += 2 * static_cast<int64_t>(target.size()) + 1;
   }
-  const int64_t count = std::clamp<int64_t>(kStatesPerStep / states, 1, kFramesPerStep);
+  const int64_t count = std::clamp<int64_t>(kStatesPerStep / states, 1, kCtcFramesPerStep);
   const int64_t end = std::min(next_scored + count, num_frames);
   for (; next_scored < end; ++next_scored) {
     for (search::CtcScorer& scorer : scorers) {

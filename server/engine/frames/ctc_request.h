@@ -12,6 +12,10 @@
 
 namespace beamwright::engine {
 
+// Frames of a search's step. One alone would cost as much to schedule as to search; many would keep
+// requests of other models waiting.
+inline constexpr int64_t kCtcFramesPerStep = 16;
+
 struct CtcRequest : FrameRequest {
   std::vector<float> log_probs;  // [num_frames, columns]
   std::optional<search::CtcSearch> search;

@@ -16,9 +16,8 @@ void CtcStepper::Advance(const ops::ExecutionContext& context,
                          absl::Span<FrameRequest* const> requests) {
   int64_t work = 0;
   for (const FrameRequest* const request : requests) {
-    constexpr int64_t kFrames = 16;
     constexpr int64_t kPerColumn = 64;
-    work += kFrames * kPerColumn * request->model->parts().frames->num_columns;
+    work += kCtcFramesPerStep * kPerColumn * request->model->parts().frames->num_columns;
   }
   ops::ParallelFor(context.num_threads, static_cast<int64_t>(requests.size()), work,
                    [&](int64_t i) {

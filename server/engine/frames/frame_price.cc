@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "server/engine/frames/ctc_request.h"
 #include "server/engine/model/parts.h"
 
 namespace beamwright::engine {
@@ -76,8 +77,8 @@ int CountFrameSteps(const FrameRequest& request) {
   const int frames = request.source.source_length;
   const int phases = request.plan != nullptr && request.wants_full_sum ? 2 : 1;
   if (request.model->parts().frames->ctc.has_value()) {
-    constexpr int kFramesPerStep = 16;  // ctc_request.cc; of many long targets fewer
-    return phases * ((frames + kFramesPerStep - 1) / kFramesPerStep);
+    // A step of many long targets scores fewer frames.
+    return phases * static_cast<int>((frames + kCtcFramesPerStep - 1) / kCtcFramesPerStep);
   }
   return phases * frames * request.scoring.max_symbols_per_frame;
 }
