@@ -29,7 +29,8 @@ def main():
     os.environ["PYTHONPATH"] = str(pathlib.Path(__file__).resolve().parents[2] / "client" / "python" / "src")
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     os.environ["OMP_WAIT_POLICY"] = "passive"
-    pytest = ["-m", "pytest", "-p", "no:cacheprovider", "-rs"]
+    pytest = ["-m", "pytest", "-p", "no:cacheprovider", "-rs",
+              "-o", "faulthandler_timeout=120"]  # says where a test hangs
     os.execv(python, [str(python), *(sys.argv[4:] if sys.argv[3] == "--program" else [*pytest, *sys.argv[3:]])])
 
 
