@@ -17,7 +17,6 @@ namespace beamwright::ops {
 
 namespace {
 
-constexpr int64_t kTileRows = 16;
 constexpr int64_t kTileBytes = 64;  // of a row of a tile
 constexpr int64_t kGroupBytes = 4;
 constexpr int kFirstA = 4;  // tiles 0 to 3 hold sums
@@ -79,7 +78,7 @@ struct Kernel {
   BW_ALWAYS_INLINE static void Step(const char* a, int64_t a_stride, const char* weights,
                                     int64_t strip_size) {
     ForEach<kRowTiles>([&](auto r) BW_ALWAYS_INLINE {
-      Load<kFirstA + r>(a + r * kTileRows * a_stride, a_stride);
+      Load<kFirstA + r>(a + r * kRowsOfTile * a_stride, a_stride);
     });
     ForEach<kColumnTiles>([&](auto c) BW_ALWAYS_INLINE {
       constexpr int kB = kFirstB + c % kNumB;
@@ -98,7 +97,7 @@ struct Kernel {
     const int64_t strip_size = block.groups * kTileLine;
     ForEach<kRowTiles>([&](auto r) BW_ALWAYS_INLINE {
       ForEach<kColumnTiles>([&](auto c) BW_ALWAYS_INLINE {
-        Load<r * kColumnTiles + c>(start + r * kTileRows * block.start_stride + c * kTileBytes,
+        Load<r * kColumnTiles + c>(start + r * kRowsOfTile * block.start_stride + c * kTileBytes,
                                    block.start_stride);
       });
     });
@@ -121,7 +120,7 @@ struct Kernel {
     }
     ForEach<kRowTiles>([&](auto r) BW_ALWAYS_INLINE {
       ForEach<kColumnTiles>([&](auto c) BW_ALWAYS_INLINE {
-        Store<r * kColumnTiles + c>(sums + r * kTileRows * block.sums_stride + c * kTileBytes,
+        Store<r * kColumnTiles + c>(sums + r * kRowsOfTile * block.sums_stride + c * kTileBytes,
                                     block.sums_stride);
       });
     });
@@ -143,7 +142,7 @@ struct Kernel {
 
 template <bool kInt8>
 void Multiply(const TileBlock& block) {
-  if (block.rows > kTileRows) {
+  if (block.rows > kRowsOfTile) {
     Kernel<kInt8, 2, 1>::Run(block);
   } else if (block.num_strips == 2) {
     Kernel<kInt8, 1, 2>::Run(block);
@@ -170,7 +169,7 @@ void Tiles::Configure(int64_t rows) {
     config.rows[tile] = static_cast<uint8_t>(tile_rows);
     config.row_bytes[tile] = kTileBytes;
   };
-  const int64_t first = std::min(rows, kTileRows);
+  const int64_t first = std::min(rows, kRowsOfTile);
   const int64_t second = rows - first;
   for (int sum = 0; sum < kFirstA; ++sum) {
     set(sum, second == 0 || sum < 2 ? first : second);

@@ -18,18 +18,17 @@
 #include <cstdint>
 
 #include "ops/kernels/strip_prefetch.h"
+#include "ops/kernels/strip_product.h"
 #include "ops/kernels/tiles.h"
 
 namespace beamwright::ops {
 
 // Groups of 4 bytes that a tile of the depth has.
 inline constexpr int64_t kTileGroups = 16;
-// Rows of a block at most: two tiles, by one strip. A block of one tile of rows may have two
-// strips.
-inline constexpr int64_t kMostTileRows = 32;
-
-inline constexpr int64_t kTileStripColumns = 32;
-inline constexpr int64_t kTileLine = 4 * kTileStripColumns;  // bytes of a strip for one group
+inline constexpr int64_t kRowsOfTile = 16;
+// Rows of a block at most: two tiles, by one strip. A block of one tile of rows may have two.
+inline constexpr int64_t kMostTileRows = 2 * kRowsOfTile;
+inline constexpr int64_t kTileLine = 4 * kStripColumns;  // bytes of a strip for one group
 
 // Strides in bytes.
 struct TileBlock {
@@ -38,7 +37,7 @@ struct TileBlock {
   int64_t rows;
   int64_t groups;        // int8: at least kTileGroups; bf16: whole tiles
   const void* strips;    // int8: signed
-  int64_t num_strips;    // 1; or 2, if rows <= 16
+  int64_t num_strips;    // 1; or 2, if rows <= kRowsOfTile
   const void* start;     // [rows, 32 * num_strips], int32 or f32: what sums start from
   int64_t start_stride;  // 0: one row for all
   void* sums;            // [rows, 32 * num_strips]
@@ -80,23 +79,22 @@ class TileWalk {
   TileWalk(int64_t rows, int64_t columns, int64_t groups, const void* strips)
       : rows_(rows),
         groups_(groups),
-        num_strips_(CeilDiv(columns, kTileStripColumns)),
+        num_strips_(CeilDiv(columns, kStripColumns)),
         strips_(static_cast<const char*>(strips)) {}
 
   template <typename Body>
   void ForEach(const Body& body) const {
-    constexpr int64_t kTwoStrips = kMostTileRows / 2;  // rows of one tile leave room for two
     const int64_t rest = rows_ % kMostTileRows;
     const int64_t blocks = CeilDiv(rows_, kMostTileRows);
     for (int64_t strip = 0; strip < num_strips_; strip += 2) {
       const int64_t count = std::min<int64_t>(2, num_strips_ - strip);
-      const bool last_together = rest > 0 && rest <= kTwoStrips;
+      const bool last_together = rest > 0 && rest <= kRowsOfTile;
       const int64_t shares = last_together ? (blocks - 1) * count + 1 : blocks * count;
       const char* const next = strips_ + (strip + count) * groups_ * kTileLine;
       int64_t share = 0;
       for (int64_t row = 0; row < rows_; row += kMostTileRows) {
         const int64_t rows = std::min(kMostTileRows, rows_ - row);
-        const int64_t width = rows <= kTwoStrips ? count : 1;
+        const int64_t width = rows <= kRowsOfTile ? count : 1;
         for (int64_t i = strip; i < strip + count; i += width) {
           body(Item{row, rows, i, width,
                     ShareOfNext(next, count * kTileLine, groups_, share++, shares)});
