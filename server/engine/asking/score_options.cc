@@ -68,49 +68,14 @@ absl::StatusOr<ResolvedScoring> ResolveScoring(const DecodeModel& model,
 absl::StatusOr<std::vector<search::TokenSequence>> ReadTargets(
     const DecodeModel& model, const v1::ScoreOptions& options,
     const google::protobuf::RepeatedPtrField<v1::TargetTokens>& targets) {
-  if (targets.empty() || targets.size() > search::kMaxBeamSize) {
-    return status::InvalidField("targets", "has ", targets.size(), " entries, must have 1 to ",
-                                search::kMaxBeamSize);
-  }
   const std::vector<int32_t>& ends = model.target().end_ids();
-  const auto is_end = [&](int32_t token) {
-    return std::find(ends.begin(), ends.end(), token) != ends.end();
-  };
-  std::vector<search::TokenSequence> sequences;
-  status::Faults faults;
-  size_t count = 0;
-  for (int i = 0; i < targets.size(); ++i) {
-    const std::string field = absl::StrCat("targets[", i, "]");
-    const bool is_empty =
-        targets[i].has_text() ? targets[i].text().empty() : targets[i].ids().ids().empty();
-    search::TokenSequence tokens;
-    if (!is_empty || !options.end_token()) {
-      absl::StatusOr<std::vector<int32_t>> read = ReadTokens(model, field, targets[i]);
-      if (!read.ok()) {
-        const status::Faults found = status::FaultsOf(read.status());
-        faults.insert(faults.end(), found.begin(), found.end());
-        continue;
-      }
-      tokens = *std::move(read);
-    }
-    if (options.end_token() && (tokens.empty() || !is_end(tokens.back()))) {
+  const bool adds_end = options.end_token();
+  return ReadTargetList(model, targets, adds_end, [&](search::TokenSequence& tokens) {
+    if (adds_end &&
+        (tokens.empty() || std::find(ends.begin(), ends.end(), tokens.back()) == ends.end())) {
       tokens.push_back(ends[0]);
     }
-    const auto most = static_cast<size_t>(MaxTargetLength(model));
-    if (tokens.size() > most) {
-      faults.Add(field, "has ", tokens.size(), " tokens; at most ", most, " are allowed");
-    }
-    count += tokens.size();
-    sequences.push_back(std::move(tokens));
-  }
-  if (count > kMaxTargetTokens) {
-    faults.Add("targets", "have ", count, " tokens together; at most ", kMaxTargetTokens,
-               " are allowed for a source");
-  }
-  if (!faults.empty()) {
-    return status::InvalidFields(faults);
-  }
-  return sequences;
+  });
 }
 
 absl::Status CheckScoreOptions(const DecodeModel& model, const v1::ScoreOptions& options) {

@@ -11,9 +11,6 @@
 
 namespace beamwright::engine {
 
-// Most tokens of the targets of one source together.
-inline constexpr size_t kMaxTargetTokens = 1 << 16;
-
 struct ResolvedScoring {
   v1::ScoreOptions merged;  // over the model's defaults for a search over the fields' own
   search::SearchOptions search;

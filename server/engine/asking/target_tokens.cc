@@ -1,7 +1,9 @@
 #include "server/engine/asking/target_tokens.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
 #include "server/engine/model/parts.h"
 #include "server/status/fault.h"
@@ -9,6 +11,9 @@
 namespace beamwright::engine {
 
 namespace {
+
+// Most tokens of the targets of one source together.
+constexpr size_t kMaxTargetTokens = 1 << 16;
 
 absl::StatusOr<std::vector<int32_t>> ReadIds(const DecodeModel& model, const std::string& field,
                                              const v1::TargetTokens& tokens) {
@@ -45,6 +50,48 @@ absl::StatusOr<std::vector<int32_t>> ReadTokens(const DecodeModel& model, const 
                                 " is the blank, which no answer has");
   }
   return ids;
+}
+
+absl::StatusOr<std::vector<search::TokenSequence>> ReadTargetList(
+    const DecodeModel& model, const google::protobuf::RepeatedPtrField<v1::TargetTokens>& targets,
+    bool may_be_empty, absl::FunctionRef<void(search::TokenSequence&)> complete) {
+  if (targets.empty() || targets.size() > search::kMaxBeamSize) {
+    return status::InvalidField("targets", "has ", targets.size(), " entries, must have 1 to ",
+                                search::kMaxBeamSize);
+  }
+  const auto most = static_cast<size_t>(MaxTargetLength(model));
+  std::vector<search::TokenSequence> sequences;
+  status::Faults faults;
+  size_t count = 0;
+  for (int i = 0; i < targets.size(); ++i) {
+    const std::string field = absl::StrCat("targets[", i, "]");
+    const bool is_empty =
+        targets[i].has_text() ? targets[i].text().empty() : targets[i].ids().ids().empty();
+    search::TokenSequence tokens;
+    if (!is_empty || !may_be_empty) {
+      absl::StatusOr<std::vector<int32_t>> read = ReadTokens(model, field, targets[i]);
+      if (!read.ok()) {
+        const status::Faults found = status::FaultsOf(read.status());
+        faults.insert(faults.end(), found.begin(), found.end());
+        continue;
+      }
+      tokens = *std::move(read);
+    }
+    complete(tokens);
+    if (tokens.size() > most) {
+      faults.Add(field, "has ", tokens.size(), " tokens; at most ", most, " are allowed");
+    }
+    count += tokens.size();
+    sequences.push_back(std::move(tokens));
+  }
+  if (count > kMaxTargetTokens) {
+    faults.Add("targets", "have ", count, " tokens together; at most ", kMaxTargetTokens,
+               " are allowed for a source");
+  }
+  if (!faults.empty()) {
+    return status::InvalidFields(faults);
+  }
+  return sequences;
 }
 
 void SetModelTokens(const DecodeModel& model, search::SearchOptions& search) {
