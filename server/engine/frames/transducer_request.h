@@ -28,6 +28,9 @@ struct TransducerRequest : FrameRequest {
   std::vector<int32_t> slots;  // by slot of the search that of the pool; -1: none yet
   std::vector<Scored> scored;  // by target
   size_t next_target = 0;      // that is scored next
+  // Of a round, for the search and for a scorer; kept for their memory.
+  std::vector<search::FrameCandidates> candidates;
+  std::vector<search::ScoredRow> scored_rows;
 
   absl::Status Start(const ops::ExecutionContext& context, const EncodedSources& encoded,
                      int64_t row) override;

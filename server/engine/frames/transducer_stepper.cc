@@ -267,13 +267,14 @@ absl::Status TransducerStepper::Advance(TransducerRequest& request, absl::Span<c
     BW_RETURN_IF_ERROR(Annotate(row.status, absl::StrCat("frame ", row.frame)));
   }
   if (!request.is_scoring) {
-    std::vector<search::FrameCandidates> candidates;
+    request.candidates.clear();
     for (const Row& row : rows) {
-      candidates.push_back({row.labels, row.log_probs, row.found.watched, row.durations, nullptr});
+      request.candidates.push_back(
+          {row.labels, row.log_probs, row.found.watched, row.durations, nullptr});
     }
-    return rows.empty() ? absl::OkStatus() : request.search->Advance(candidates);
+    return rows.empty() ? absl::OkStatus() : request.search->Advance(request.candidates);
   }
-  std::vector<search::ScoredRow> scored;
+  std::vector<search::ScoredRow>& scored = request.scored_rows;
   while (!rows.empty()) {
     TransducerRequest::Scored& target = request.scored[request.next_target];
     scored.clear();
