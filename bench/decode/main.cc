@@ -63,12 +63,13 @@ void AddFlags(CLI::App& decode, Flags& flags) {
       ->add_option("--features", flags.features,
                    "NumPy .npz file; each of its arrays, f32, is a source of features")
       ->type_name("FILE");
+  std::vector<std::string> precisions = engine::PrecisionNames();
+  precisions.insert(precisions.begin(), "model");
   decode
       .add_option("--precision", flags.precisions,
                   "Form of the weights; a case for each. 'model': as the bundle says")
       ->delimiter(',')
-      ->check(CLI::IsMember(
-          {"model", "f32", "bf16", "bf16-dot", "bf16-amx", "int8", "int8-core", "auto"}))
+      ->check(CLI::IsMember(precisions))
       ->capture_default_str();
   decode.add_option("--beam", flags.beam, "Beam size; unset: the model's default")
       ->check(CLI::Range(1, 256));

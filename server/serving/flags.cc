@@ -209,6 +209,8 @@ void AddSecurity(CLI::App& app, Flags& flags) {
 
 // One for all models, or as each bundle says.
 void AddPrecision(CLI::App& app, std::optional<v1::Precision>& precision) {
+  std::vector<std::string> allowed = engine::PrecisionNames();
+  allowed.insert(allowed.begin(), kAsTheModelSays);
   app.add_option(
          "--precision",
          [&precision](const CLI::results_t& names) {
@@ -217,8 +219,7 @@ void AddPrecision(CLI::App& app, std::optional<v1::Precision>& precision) {
            return parsed.ok() || names[0] == kAsTheModelSays;
          },
          "Form of the models' weights; 'model': as model.textproto says")
-      ->check(
-          CLI::IsMember({kAsTheModelSays, "f32", "bf16", "bf16-dot", "bf16-amx", "int8", "int8-core", "auto"}))
+      ->check(CLI::IsMember(allowed))
       ->default_str(kAsTheModelSays);
 }
 

@@ -2,26 +2,40 @@
 
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 
 namespace beamwright::engine {
 
+namespace {
+
+constexpr std::pair<absl::string_view, v1::Precision> kNames[] = {
+    {"f32", v1::PRECISION_F32},           {"bf16", v1::PRECISION_BF16},
+    {"bf16-dot", v1::PRECISION_BF16_DOT}, {"bf16-amx", v1::PRECISION_BF16_AMX},
+    {"int8", v1::PRECISION_INT8},         {"int8-core", v1::PRECISION_INT8_CORE},
+    {"auto", v1::PRECISION_AUTO}};
+
+}  // namespace
+
+std::vector<std::string> PrecisionNames() {
+  std::vector<std::string> names;
+  for (const auto& [name, precision] : kNames) {
+    names.emplace_back(name);
+  }
+  return names;
+}
+
 absl::StatusOr<v1::Precision> ParsePrecision(absl::string_view name) {
-  static constexpr std::pair<absl::string_view, v1::Precision> kNames[] = {
-      {"f32", v1::PRECISION_F32},
-      {"bf16", v1::PRECISION_BF16},
-      {"bf16-dot", v1::PRECISION_BF16_DOT},
-      {"bf16-amx", v1::PRECISION_BF16_AMX},
-      {"int8", v1::PRECISION_INT8},
-      {"int8-core", v1::PRECISION_INT8_CORE},
-      {"auto", v1::PRECISION_AUTO}};
   for (const auto& [known, precision] : kNames) {
     if (name == known) {
       return precision;
     }
   }
-  return Invalid("precision: '", name,
-                 "' is not one of f32, bf16, bf16-dot, bf16-amx, int8, int8-core and auto");
+  std::vector<std::string> names = PrecisionNames();
+  const std::string last = std::move(names.back());
+  names.pop_back();
+  return Invalid("precision: '", name, "' is not one of ", absl::StrJoin(names, ", "), " and ",
+                 last);
 }
 
 absl::StatusOr<PartPrecisions> ResolvePrecision(v1::Precision precision) {

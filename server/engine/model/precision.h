@@ -2,6 +2,9 @@
 #ifndef BEAMWRIGHT_SERVER_ENGINE_MODEL_PRECISION_H_
 #define BEAMWRIGHT_SERVER_ENGINE_MODEL_PRECISION_H_
 
+#include <string>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "beamwright/v1/model.pb.h"
@@ -17,7 +20,10 @@ struct PartPrecisions {
   Precision projection = Precision::kF32;  // its product with the vocabulary, where it is split off
 };
 
-// "f32", "bf16", "bf16-dot", "bf16-amx", "int8", "int8-core" or "auto"; InvalidArgument otherwise.
+// "f32", "bf16", "bf16-dot", "bf16-amx", "int8", "int8-core" and "auto".
+std::vector<std::string> PrecisionNames();
+
+// One of these; InvalidArgument otherwise.
 absl::StatusOr<v1::Precision> ParsePrecision(absl::string_view name);
 
 // InvalidArgument for `auto`, which depends on the model (server/engine/auto_precision.h), and for
