@@ -8,30 +8,20 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/time/clock.h"
 #include "tests/server/engine/frames/ctc_bundle.h"
+#include "tests/server/engine/frames/frame_models.h"
 
 namespace beamwright::engine {
 namespace {
 
+using engine_testing::Compiled;
 using engine_testing::CtcBundle;
 using engine_testing::FeatureSource;
 using engine_testing::kColumns;
 using engine_testing::kFeatures;
+using engine_testing::ModelPtr;
 using engine_testing::RandomFeatures;
+using engine_testing::Started;
 using ::testing::HasSubstr;
-using ModelPtr = std::shared_ptr<const DecodeModel>;
-
-ModelPtr Compiled(model::Bundle bundle, const CompileOptions& options = {}) {
-  auto model = DecodeModel::Compile(std::move(bundle), options);
-  EXPECT_TRUE(model.ok()) << model.status();
-  return model.ok() ? *std::move(model) : nullptr;
-}
-
-std::unique_ptr<Engine> Started(int64_t max_bytes = int64_t{1} << 30) {
-  EngineOptions options;
-  options.num_threads = 1;
-  options.max_bytes = max_bytes;
-  return *Engine::Start(options);
-}
 
 std::string FaultOf(const ModelPtr& model, const v1::Source& source,
                     const v1::DecodeOptions& options = {}) {

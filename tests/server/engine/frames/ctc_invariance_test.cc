@@ -2,24 +2,18 @@
 // decoded beside it, on however many threads and streams.
 #include <gtest/gtest.h>
 
-#include "absl/synchronization/blocking_counter.h"
 #include "tests/server/engine/frames/ctc_bundle.h"
+#include "tests/server/engine/frames/frame_models.h"
 
 namespace beamwright::engine {
 namespace {
 
+using engine_testing::Bits;
+using engine_testing::Compiled;
 using engine_testing::CtcBundle;
+using engine_testing::ExpectSameBits;
 using engine_testing::FeatureSource;
 using engine_testing::RandomFeatures;
-using ModelPtr = std::shared_ptr<const DecodeModel>;
-
-std::string Bits(const v1::Decoded& decoded) {
-  std::string bits;
-  for (const v1::Hypothesis& hypothesis : decoded.hypotheses()) {
-    bits += hypothesis.SerializeAsString();
-  }
-  return bits;
-}
 
 v1::DecodeOptions OptionsOf(int number) {
   v1::DecodeOptions options;
@@ -39,45 +33,12 @@ v1::Source SourceOf(int number) {
   return FeatureSource(RandomFeatures(1 + number * 7 % 90, static_cast<uint32_t>(number)));
 }
 
-// What comes of all of them at once.
-std::vector<std::string> DecodeTogether(const ModelPtr& model, int count, int threads,
-                                        int streams) {
-  EngineOptions options;
-  options.num_threads = threads;
-  options.num_streams = streams;
-  const auto engine = *Engine::Start(options);
-  std::vector<std::string> answers(static_cast<size_t>(count));
-  absl::BlockingCounter open(count);
-  for (int i = 0; i < count; ++i) {
-    engine->Decode(model, SourceOf(i), OptionsOf(i), {}, [&, i](auto answer) {
-      EXPECT_TRUE(answer.ok()) << answer.status();
-      answers[static_cast<size_t>(i)] = answer.ok() ? Bits(*answer) : "";
-      open.DecrementCount();
-    });
-  }
-  open.Wait();
-  return answers;
-}
-
 TEST(CtcInvarianceTest, NeighboursThreadsAndStreamsChangeNoBit) {
   for (const v1::Precision precision : {v1::PRECISION_F32, v1::PRECISION_INT8}) {
     CompileOptions compile;
     compile.precision = precision;
-    const auto model = DecodeModel::Compile(CtcBundle({}), compile);
-    ASSERT_TRUE(model.ok()) << model.status();
-    constexpr int kSources = 40;
-    EngineOptions alone;
-    alone.num_threads = 1;
-    const auto engine = *Engine::Start(alone);
-    std::vector<std::string> expected;
-    for (int i = 0; i < kSources; ++i) {
-      const auto answer = engine->DecodeAndWait(*model, SourceOf(i), OptionsOf(i));
-      ASSERT_TRUE(answer.ok()) << answer.status();
-      expected.push_back(Bits(*answer));
-    }
-    EXPECT_EQ(DecodeTogether(*model, kSources, 1, 1), expected);
-    EXPECT_EQ(DecodeTogether(*model, kSources, 3, 1), expected);
-    EXPECT_EQ(DecodeTogether(*model, kSources, 4, 2), expected);
+    ExpectSameBits(Compiled(CtcBundle({}), compile), {40, SourceOf, OptionsOf},
+                   {{1, 1}, {3, 1}, {4, 2}});
   }
 }
 

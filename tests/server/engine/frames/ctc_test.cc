@@ -4,34 +4,26 @@
 #include <gtest/gtest.h>
 
 #include "tests/server/engine/frames/ctc_bundle.h"
+#include "tests/server/engine/frames/frame_models.h"
 
 namespace beamwright::engine {
 namespace {
 
 using engine_testing::Alignments;
 using engine_testing::AllLabellings;
+using engine_testing::BestOf;
+using engine_testing::Compiled;
 using engine_testing::CtcBundle;
 using engine_testing::CtcLogProbs;
 using engine_testing::CtcOptions;
 using engine_testing::FeatureSource;
 using engine_testing::kColumns;
 using engine_testing::Labels;
+using engine_testing::ModelPtr;
 using engine_testing::RandomFeatures;
+using engine_testing::Started;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
-using ModelPtr = std::shared_ptr<const DecodeModel>;
-
-ModelPtr Compiled(model::Bundle bundle, const CompileOptions& options = {}) {
-  auto model = DecodeModel::Compile(std::move(bundle), options);
-  EXPECT_TRUE(model.ok()) << model.status();
-  return model.ok() ? *std::move(model) : nullptr;
-}
-
-std::unique_ptr<Engine> Started() {
-  EngineOptions options;
-  options.num_threads = 1;
-  return *Engine::Start(options);
-}
 
 v1::DecodeOptions WideBeam(int n_best) {
   v1::DecodeOptions options;
@@ -39,16 +31,6 @@ v1::DecodeOptions WideBeam(int n_best) {
   options.set_expansion(kColumns);
   options.set_n_best(n_best);
   return options;
-}
-
-// The best n of all labellings, most probable first.
-std::vector<std::pair<Labels, Alignments>> BestOf(const std::map<Labels, Alignments>& all,
-                                                  size_t n) {
-  std::vector<std::pair<Labels, Alignments>> sorted(all.begin(), all.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second.sum > b.second.sum; });
-  sorted.resize(std::min(n, sorted.size()));
-  return sorted;
 }
 
 class CtcTest : public ::testing::TestWithParam<std::tuple<bool, bool, int>> {

@@ -3,7 +3,7 @@
 // whose scales are taken while they run.
 #include <gtest/gtest.h>
 
-#include "absl/synchronization/blocking_counter.h"
+#include "tests/server/engine/frames/frame_models.h"
 #include "tests/server/engine/frames/transducer_bundle.h"
 
 namespace beamwright::engine {
@@ -14,17 +14,8 @@ using engine_testing::Predictor;
 using engine_testing::RandomFeatures;
 using engine_testing::TransducerBundle;
 using engine_testing::TransducerOptions;
-using ModelPtr = std::shared_ptr<const DecodeModel>;
 
 constexpr int kSources = 14;
-
-std::string Bits(const v1::Decoded& decoded) {
-  std::string bits;
-  for (const v1::Hypothesis& hypothesis : decoded.hypotheses()) {
-    bits += hypothesis.SerializeAsString();
-  }
-  return bits;
-}
 
 v1::DecodeOptions OptionsOf(int number) {
   v1::DecodeOptions options;
@@ -47,46 +38,13 @@ v1::Source SourceOf(int number) {
   return FeatureSource(RandomFeatures(1 + number * 7 % 20, static_cast<uint32_t>(number)));
 }
 
-std::vector<std::string> DecodeTogether(const ModelPtr& model, int threads, int streams) {
-  EngineOptions options;
-  options.num_threads = threads;
-  options.num_streams = streams;
-  const auto engine = *Engine::Start(options);
-  std::vector<std::string> answers(kSources);
-  absl::BlockingCounter open(kSources);
-  for (int i = 0; i < kSources; ++i) {
-    engine->Decode(model, SourceOf(i), OptionsOf(i), {}, [&, i](auto answer) {
-      EXPECT_TRUE(answer.ok()) << answer.status();
-      answers[static_cast<size_t>(i)] = answer.ok() ? Bits(*answer) : "";
-      open.DecrementCount();
-    });
-  }
-  open.Wait();
-  return answers;
-}
-
-void ExpectSameBits(const ModelPtr& model) {
-  ASSERT_NE(model, nullptr);
-  EXPECT_EQ(model->steps_apart(), "");
-  EngineOptions alone;
-  alone.num_threads = 1;
-  const auto engine = *Engine::Start(alone);
-  std::vector<std::string> expected;
-  for (int i = 0; i < kSources; ++i) {
-    const auto answer = engine->DecodeAndWait(model, SourceOf(i), OptionsOf(i));
-    ASSERT_TRUE(answer.ok()) << answer.status();
-    expected.push_back(Bits(*answer));
-  }
-  EXPECT_EQ(DecodeTogether(model, 2, 1), expected);
-  EXPECT_EQ(DecodeTogether(model, 2, 2), expected);
-}
-
-ModelPtr Compiled(model::Bundle bundle, v1::Precision precision) {
+void ExpectSameBitsOf(const TransducerOptions& options, v1::Precision precision) {
   CompileOptions compile;
   compile.precision = precision;
-  auto model = DecodeModel::Compile(std::move(bundle), compile);
-  EXPECT_TRUE(model.ok()) << model.status();
-  return model.ok() ? *std::move(model) : nullptr;
+  const auto model = engine_testing::Compiled(TransducerBundle(options), compile);
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->steps_apart(), "");
+  engine_testing::ExpectSameBits(model, {kSources, SourceOf, OptionsOf}, {{2, 1}, {2, 2}});
 }
 
 class TransducerInvarianceTest : public ::testing::TestWithParam<v1::Precision> {};
@@ -95,7 +53,7 @@ TEST_P(TransducerInvarianceTest, NeighboursThreadsAndStreamsChangeNoBit) {
   for (const Predictor predictor : {Predictor::kLstm, Predictor::kStateless}) {
     TransducerOptions options;
     options.predictor = predictor;
-    ExpectSameBits(Compiled(TransducerBundle(options), GetParam()));
+    ExpectSameBitsOf(options, GetParam());
   }
 }
 
@@ -107,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Precisions, TransducerInvarianceTest,
 TEST(TransducerInt8Test, ScalesThatAFileTakesOfABatchAreTakenOfRows) {
   TransducerOptions options;
   options.quantizes = true;
-  ExpectSameBits(Compiled(TransducerBundle(options), v1::PRECISION_F32));
+  ExpectSameBitsOf(options, v1::PRECISION_F32);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "server/engine/model/parts.h"
+#include "tests/server/engine/frames/frame_models.h"
 #include "tests/server/engine/frames/transducer_bundle.h"
 
 namespace beamwright::engine {
@@ -11,32 +12,23 @@ namespace {
 
 using engine_testing::Alignments;
 using engine_testing::AllTransductions;
+using engine_testing::BestOf;
+using engine_testing::Compiled;
 using engine_testing::FeatureSource;
 using engine_testing::kTokens;
 using engine_testing::kWidth;
 using engine_testing::Labels;
+using engine_testing::ModelPtr;
 using engine_testing::PlainTransducer;
 using engine_testing::Predictor;
 using engine_testing::RandomFeatures;
+using engine_testing::Started;
 using engine_testing::TransducerBundle;
 using engine_testing::TransducerOptions;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
-using ModelPtr = std::shared_ptr<const DecodeModel>;
 
 static_assert(kWidth == engine_testing::kFeatures);
-
-ModelPtr Compiled(const TransducerOptions& options) {
-  auto model = DecodeModel::Compile(TransducerBundle(options), {});
-  EXPECT_TRUE(model.ok()) << model.status();
-  return model.ok() ? *std::move(model) : nullptr;
-}
-
-std::unique_ptr<Engine> Started() {
-  EngineOptions options;
-  options.num_threads = 1;
-  return *Engine::Start(options);
-}
 
 v1::DecodeOptions WideBeam(int n_best) {
   v1::DecodeOptions options;
@@ -45,15 +37,6 @@ v1::DecodeOptions WideBeam(int n_best) {
   options.set_n_best(n_best);
   options.set_full_sum(true);
   return options;
-}
-
-std::vector<std::pair<Labels, Alignments>> BestOf(const std::map<Labels, Alignments>& all,
-                                                  size_t n) {
-  std::vector<std::pair<Labels, Alignments>> sorted(all.begin(), all.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second.sum > b.second.sum; });
-  sorted.resize(std::min(n, sorted.size()));
-  return sorted;
 }
 
 const TransducerOptions kForms[] = {
@@ -70,7 +53,7 @@ const TransducerOptions kForms[] = {
 class TransducerTest : public ::testing::TestWithParam<size_t> {
  protected:
   const TransducerOptions& options_ = kForms[GetParam()];
-  const ModelPtr model_ = Compiled(options_);
+  const ModelPtr model_ = Compiled(TransducerBundle(options_));
   const PlainTransducer plain_{options_};
   const std::unique_ptr<Engine> engine_ = Started();
 };
