@@ -13,6 +13,7 @@ import random
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 
@@ -48,6 +49,15 @@ def arguments() -> argparse.Namespace:
     return args
 
 
+@torch.no_grad()
+def move_average(average: torch.nn.Module, model: torch.nn.Module, decay: float,
+                 steps: int) -> None:
+    """Young averages forget faster."""
+    share = 1 - min(decay, (1 + steps) / (10 + steps))
+    for mean, value in zip(average.parameters(), model.parameters()):
+        mean.lerp_(value, share)
+
+
 def train_step(model: G2p, average: G2p, optimizer: torch.optim.Optimizer, batch: Batch,
                args: argparse.Namespace, steps: int) -> torch.Tensor:
     memory, states = model.encode(torch.tensor(batch.source))
@@ -60,11 +70,7 @@ def train_step(model: G2p, average: G2p, optimizer: torch.optim.Optimizer, batch
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 2.0)
     optimizer.step()
-    with torch.no_grad():
-        # Young averages forget faster.
-        share = 1 - min(args.decay, (1 + steps) / (10 + steps))
-        for mean, value in zip(average.parameters(), model.parameters()):
-            mean.lerp_(value, share)
+    move_average(average, model, args.decay, steps)
     return loss.detach()
 
 
@@ -92,10 +98,29 @@ def rate_at(share: float, peak: float) -> float:
     return peak * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(share, 1.0))))
 
 
-def run_epoch(model: G2p, average: G2p, optimizer: torch.optim.Optimizer, plan: list[Batch],
+class Recipe(Protocol):
+    """What differs between networks: batches, the loss of a step, what is measured and kept."""
+
+    model: torch.nn.Module
+    average: torch.nn.Module  # of the model's weights
+
+    def plan(self, rng: random.Random) -> list[Any]:
+        """The batches of one epoch."""
+
+    def step(self, optimizer: torch.optim.Optimizer, batch: Any, steps: int) -> torch.Tensor:
+        """Trains on a batch. Returns its loss."""
+
+    def dev_error(self) -> float:
+        """Of the average."""
+
+    def save(self, path: str) -> None:
+        """The average, as an archive of arrays."""
+
+
+def run_epoch(recipe: Recipe, optimizer: torch.optim.Optimizer, plan: list[Any],
               progress: Progress, args: argparse.Namespace) -> float:
     """Mean loss per batch. Ends early when the minutes are over."""
-    model.train()
+    recipe.model.train()
     total, started = 0.0, time.monotonic()
     for done, batch in enumerate(plan, 1):
         seconds = progress.seconds + time.monotonic() - started
@@ -106,8 +131,7 @@ def run_epoch(model: G2p, average: G2p, optimizer: torch.optim.Optimizer, plan: 
             break
         for group in optimizer.param_groups:
             group["lr"] = rate_at(share, args.rate)
-        total += float(train_step(model, average, optimizer, batch, args,
-                                  progress.epoch * len(plan) + done))
+        total += float(recipe.step(optimizer, batch, progress.epoch * len(plan) + done))
         if done % 100 == 0:
             print(f"epoch {progress.epoch + 1} batch {done}/{len(plan)} loss {total / done:.4f} "
                   f"{seconds / 60:.1f} min", flush=True)
@@ -115,44 +139,65 @@ def run_epoch(model: G2p, average: G2p, optimizer: torch.optim.Optimizer, plan: 
     return total / max(done, 1)
 
 
-def main() -> None:
-    args = arguments()
-    torch.set_num_threads(args.threads)
-    torch.manual_seed(args.seed)
-    args.out.mkdir(parents=True, exist_ok=True)
+def train(recipe: Recipe, args: argparse.Namespace) -> None:
+    """Runs the epochs that are left, each with a checkpoint and a line of what it came to."""
     last = args.out / "last.pt"
-    parts = split(args.task, args.lexicon)
-    vocabularies = Vocabularies.of(parts["train"])
-    codec = Codec(vocabularies)
-    print({name: len(part) for name, part in parts.items()}, flush=True)
-    model, average = G2p(Shape(), vocabularies), G2p(Shape(), vocabularies)
-    average.load_state_dict(model.state_dict())
-    optimizer = torch.optim.Adam(model.parameters(), lr=args.rate)
+    recipe.average.load_state_dict(recipe.model.state_dict())
+    optimizer = torch.optim.Adam(recipe.model.parameters(), lr=args.rate)
     progress = Progress()
     if args.resume and last.exists():
         saved = torch.load(last)
-        model.load_state_dict(saved["model"])
-        average.load_state_dict(saved["average"])
+        recipe.model.load_state_dict(saved["model"])
+        recipe.average.load_state_dict(saved["average"])
         optimizer.load_state_dict(saved["optimizer"])
         progress = Progress(**saved["progress"])
         torch.set_rng_state(saved["rng"])
     while (progress.epoch < args.epochs) if args.epochs else progress.seconds < 60 * args.minutes:
         # The order of an epoch depends on its number, so that a resumed run repeats no other.
         rng = random.Random(f"{args.seed}:{progress.epoch}")
-        plan = list(batches(parts["train"], codec, args.rows, rng))
-        loss = run_epoch(model, average, optimizer, plan, progress, args)
+        plan = recipe.plan(rng)
+        loss = run_epoch(recipe, optimizer, plan, progress, args)
         progress.epoch += 1
-        error = error_rate(average, parts["dev"], codec)
+        error = recipe.dev_error()
         print(f"epoch {progress.epoch} done, {progress.seconds / 60:.1f} min, loss {loss:.4f}, "
               f"dev error {100 * error:.2f} %", flush=True)
         if error <= progress.best_error:
             progress.best_error = error
-            save_weights(average, str(args.out / "best.npz"))
+            recipe.save(str(args.out / "best.npz"))
         unfinished = args.out / "last.pt.new"
-        torch.save({"model": model.state_dict(), "average": average.state_dict(),
+        torch.save({"model": recipe.model.state_dict(), "average": recipe.average.state_dict(),
                     "optimizer": optimizer.state_dict(), "progress": vars(progress),
                     "rng": torch.get_rng_state()}, unfinished)
         unfinished.replace(last)
+
+
+class AttentionRecipe:
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args, self.parts = args, split(args.task, args.lexicon)
+        print({name: len(part) for name, part in self.parts.items()}, flush=True)
+        vocabularies = Vocabularies.of(self.parts["train"])
+        self.codec = Codec(vocabularies)
+        self.model, self.average = G2p(Shape(), vocabularies), G2p(Shape(), vocabularies)
+
+    def plan(self, rng: random.Random) -> list[Batch]:
+        return list(batches(self.parts["train"], self.codec, self.args.rows, rng))
+
+    def step(self, optimizer: torch.optim.Optimizer, batch: Batch, steps: int) -> torch.Tensor:
+        return train_step(self.model, self.average, optimizer, batch, self.args, steps)
+
+    def dev_error(self) -> float:
+        return error_rate(self.average, self.parts["dev"], self.codec)
+
+    def save(self, path: str) -> None:
+        save_weights(self.average, path)
+
+
+def main() -> None:
+    args = arguments()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    args.out.mkdir(parents=True, exist_ok=True)
+    train(AttentionRecipe(args), args)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ depends on the machine's speed, since the learning rate follows the share of tim
 import argparse
 import contextlib
 import random
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import torch
 
 from data import TASKS, UNKNOWN, Entries, Tokens, split
 from model_ctc import FRAMES_PER_LETTER, CtcShape, CtcVocabularies, G2pCtc, save_weights
-from train import Progress, rate_at
+from train import move_average, train
 
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -110,11 +109,7 @@ def train_step(model: G2pCtc, average: G2pCtc, optimizer: torch.optim.Optimizer,
     ((1 - args.early) * loss + args.early * loss_of(early, labels, lengths)).backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 2.0)
     optimizer.step()
-    with torch.no_grad():
-        # Young averages forget faster.
-        share = 1 - min(args.decay, (1 + steps) / (10 + steps))
-        for mean, value in zip(average.parameters(), model.parameters()):
-            mean.lerp_(value, share)
+    move_average(average, model, args.decay, steps)
     return loss.detach()
 
 
@@ -134,26 +129,26 @@ def error_rate(model: G2pCtc, part: Entries, ids: Ids, rows: int = 512) -> float
     return wrong / len(part)
 
 
-def run_epoch(model: G2pCtc, average: G2pCtc, optimizer: torch.optim.Optimizer,
-              plan: list[Batch], progress: Progress, args: argparse.Namespace) -> float:
-    started, total, done = time.monotonic(), 0.0, 0
-    model.train()
-    for done, batch in enumerate(plan, 1):
-        seconds = progress.seconds + time.monotonic() - started
-        share = (seconds / (60 * args.minutes) if args.minutes
-                 else (progress.epoch + done / len(plan)) / args.epochs)
-        if args.minutes and share >= 1:
-            done -= 1
-            break
-        for group in optimizer.param_groups:
-            group["lr"] = rate_at(share, args.rate)
-        total += float(train_step(model, average, optimizer, batch, args,
-                                  progress.epoch * len(plan) + done))
-        if done % 100 == 0:
-            print(f"epoch {progress.epoch + 1} batch {done}/{len(plan)} loss {total / done:.4f} "
-                  f"{seconds / 60:.1f} min", flush=True)
-    progress.seconds += time.monotonic() - started
-    return total / max(done, 1)
+class CtcRecipe:
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args, self.parts = args, split(args.task, args.lexicon)
+        print({name: len(part) for name, part in self.parts.items()}, flush=True)
+        vocabularies = CtcVocabularies.of(self.parts["train"])
+        self.ids = Ids.of(vocabularies)
+        self.model, self.average = (G2pCtc(CtcShape(), vocabularies),
+                                    G2pCtc(CtcShape(), vocabularies))
+
+    def plan(self, rng: random.Random) -> list[Batch]:
+        return batches(self.parts["train"], self.ids, self.args.rows, rng)
+
+    def step(self, optimizer: torch.optim.Optimizer, batch: Batch, steps: int) -> torch.Tensor:
+        return train_step(self.model, self.average, optimizer, batch, self.args, steps)
+
+    def dev_error(self) -> float:
+        return error_rate(self.average, self.parts["dev"], self.ids)
+
+    def save(self, path: str) -> None:
+        save_weights(self.average, path)
 
 
 def main() -> None:
@@ -161,39 +156,7 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     args.out.mkdir(parents=True, exist_ok=True)
-    last = args.out / "last.pt"
-    parts = split(args.task, args.lexicon)
-    vocabularies = CtcVocabularies.of(parts["train"])
-    ids = Ids.of(vocabularies)
-    print({name: len(part) for name, part in parts.items()}, flush=True)
-    model, average = G2pCtc(CtcShape(), vocabularies), G2pCtc(CtcShape(), vocabularies)
-    average.load_state_dict(model.state_dict())
-    optimizer = torch.optim.Adam(model.parameters(), lr=args.rate)
-    progress = Progress()
-    if args.resume and last.exists():
-        saved = torch.load(last)
-        model.load_state_dict(saved["model"])
-        average.load_state_dict(saved["average"])
-        optimizer.load_state_dict(saved["optimizer"])
-        progress = Progress(**saved["progress"])
-        torch.set_rng_state(saved["rng"])
-    while (progress.epoch < args.epochs) if args.epochs else progress.seconds < 60 * args.minutes:
-        # The order of an epoch depends on its number, so that a resumed run repeats no other.
-        rng = random.Random(f"{args.seed}:{progress.epoch}")
-        plan = batches(parts["train"], ids, args.rows, rng)
-        loss = run_epoch(model, average, optimizer, plan, progress, args)
-        progress.epoch += 1
-        error = error_rate(average, parts["dev"], ids)
-        print(f"epoch {progress.epoch} done, {progress.seconds / 60:.1f} min, loss {loss:.4f}, "
-              f"dev error {100 * error:.2f} %", flush=True)
-        if error <= progress.best_error:
-            progress.best_error = error
-            save_weights(average, str(args.out / "best.npz"))
-        unfinished = args.out / "last.pt.new"
-        torch.save({"model": model.state_dict(), "average": average.state_dict(),
-                    "optimizer": optimizer.state_dict(), "progress": vars(progress),
-                    "rng": torch.get_rng_state()}, unfinished)
-        unfinished.replace(last)
+    train(CtcRecipe(args), args)
 
 
 if __name__ == "__main__":
