@@ -28,6 +28,7 @@ ROOT = HERE.parent.parent
 PACKAGE = HERE / "src" / "beamwright"
 PROTOS = [
     "beamwright/v1/decode.proto",
+    "beamwright/v1/recognize.proto",
     "beamwright/v1/model.proto",
     "beamwright/v1/source_errors.proto",
     "google/rpc/error_details.proto",

@@ -291,7 +291,7 @@ int MaxSourceLength(const DecodeModel& model) {
 
 absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source) {
   PreparedSource prepared;
-  absl::Status status = Invalid("source is empty: set text, ids, features or decoder_inputs");
+  absl::Status status = Invalid("source is empty: set text, ids, features, decoder_inputs or audio");
   switch (source.kind_case()) {
     case v1::Source::kText:
       status = FromText(model, source.text(), prepared);
@@ -304,6 +304,10 @@ absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1:
       break;
     case v1::Source::kDecoderInputs:
       status = FromDecoderInputs(model, source.decoder_inputs(), prepared);
+      break;
+    case v1::Source::kAudio:
+      status = status::InvalidField(
+          "source.audio", "the model's bundle does not say how sound becomes features (sound)");
       break;
     case v1::Source::KIND_NOT_SET:
       break;
