@@ -175,7 +175,9 @@ class Planner {
   }
 
   // A segment's outputs that somebody outside reads (another segment, a Result) are joined where
-  // possible; inside later segments of the same requests ragged ones stay local.
+  // possible; inside later segments of the same requests ragged ones stay local. The next value of a
+  // state that is as long as the source, such as a coverage, is joined at run time: requests whose
+  // states differ in shape are not stepped together.
   void JoinOutputs() {
     for (RowPlan::Segment& segment : plan_.segments) {
       for (const int index : segment.instructions) {
@@ -184,12 +186,23 @@ class Planner {
         for (int output = 0; segment.per_request && output < instruction.num_outputs; ++output) {
           const int slot = instruction.first_output + output;
           plan_.sources[static_cast<size_t>(slot)] = RowPlan::Source::kLocal;
-          if (ragged_.count(slot) == 0 && IsReadOutside(segment, {instruction.node, output})) {
+          const ValueId value{instruction.node, output};
+          if (ragged_.count(slot) == 0 ? IsReadOutside(segment, value) : IsNextState(value)) {
             segment.joined.push_back(slot);
           }
         }
       }
     }
+  }
+
+  bool IsNextState(ValueId id) const {
+    return std::any_of(loop_.inputs.begin(), loop_.inputs.end(), [&](const LoopInput& input) {
+      if (input.kind != LoopInput::Kind::kCarried) {
+        return false;
+      }
+      const int result = loop_.body.results[static_cast<size_t>(input.back_edge)];
+      return loop_.body.node(result).inputs[0] == id;
+    });
   }
 
   bool IsReadOutside(const RowPlan::Segment& segment, ValueId id) const {

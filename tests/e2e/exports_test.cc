@@ -11,7 +11,6 @@
 #include <fstream>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -187,14 +186,10 @@ TEST_P(ExportsTest, SourcesAreEncodedTogether) {
   EXPECT_EQ(Sum(Scrape(server_->metrics_port()), "beamwright_encoder_batching",
                 absl::StrCat("model=\"", GetParam().name(), "\"")),
             1);
-  // A state that is as long as the source is stepped for one row after another.
-  const bool steps_together = !absl::StartsWith(GetParam().name(), "coverage");
-  EXPECT_EQ(description->step_batching().together(), steps_together)
-      << description->step_batching().reason();
-  EXPECT_EQ(description->step_batching().reason().empty(), steps_together);
+  EXPECT_TRUE(description->step_batching().together()) << description->step_batching().reason();
   EXPECT_EQ(Sum(Scrape(server_->metrics_port()), "beamwright_step_batching",
                 absl::StrCat("model=\"", GetParam().name(), "\"")),
-            steps_together ? 1 : 0);
+            1);
 }
 
 class FeatureExportsTest : public ExportsTest {};

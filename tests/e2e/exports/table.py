@@ -96,17 +96,15 @@ def make_bundle(programs, folder, served, repository):
         why = last_line(done.stderr).replace(f"'{out}' is written, but a server refuses it: ", "")
         served.why.append(why.replace(f"{folder}/", ""))
         return
-    rows = run(programs / "beamwright-graph", "check", graph_file(folder, "decoder")).stdout
-    sources = run(programs / "beamwright-graph", "check", graph_file(folder, "encoder")).stdout
-    served.batched = "steps the rows of all requests together" in rows
-    if not served.batched:
-        served.why.append("rows one at a time: " + reason(rows, "rows one at a time, because "))
-    if "encoded together" not in sources:
-        served.why.append("sources one at a time: " + reason(sources, "encoded one at a time, because "))
+    # As the server found it on the bundle itself: `init` loads it and says so.
+    served.batched = "found   steps rows of several requests together" in done.stdout
+    for what in ("steps rows", "encodes sources"):
+        if (why := reason(done.stdout, f"found   {what} one at a time, because ")) is not None:
+            served.why.append(f"{what.split()[1]} one at a time: {why}")
 
 
 def reason(text, start):
-    return next((line.split(start, 1)[1] for line in text.splitlines() if start in line), "see `check`")
+    return next((line.split(start, 1)[1] for line in text.splitlines() if start in line), None)
 
 
 @contextlib.contextmanager
