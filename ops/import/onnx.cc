@@ -138,6 +138,17 @@ absl::StatusOr<onnx::ModelProto> ParseModel(const InputFile& file) {
   return model;
 }
 
+// All of them in one message.
+absl::Status OneFaultOf(const std::vector<absl::Status>& faults) {
+  if (faults.empty()) {
+    return absl::OkStatus();
+  }
+  return absl::Status(faults[0].code(),
+                      absl::StrJoin(faults, "; ", [](std::string* out, const absl::Status& fault) {
+                        absl::StrAppend(out, fault.message());
+                      }));
+}
+
 absl::StatusOr<Graph> ParseFile(const InputFilePtr& file, const OpenFileFunction& open,
                                 const ImportOptions& options) {
   BW_ASSIGN_OR_RETURN(onnx::ModelProto model, ParseModel(*file));
@@ -162,7 +173,10 @@ absl::StatusOr<Graph> ParseFile(const InputFilePtr& file, const OpenFileFunction
   OnnxBuilder builder(options.keep_unknown_layers);
   OnnxScope scope(builder, import.tensors, nullptr);
   BW_RETURN_IF_ERROR(AddParameters(model.graph(), builder, scope));
-  BW_RETURN_IF_ERROR(TranslateOnnxGraph(model.graph(), OnnxPlace{import, opsets, scope}));
+  const absl::Status translated =
+      TranslateOnnxGraph(model.graph(), OnnxPlace{import, opsets, scope});
+  BW_RETURN_IF_ERROR(OneFaultOf(import.faults));
+  BW_RETURN_IF_ERROR(translated);
   Graph graph = builder.Take();
   graph.name = model.graph().name();
   if (graph.results.empty()) {

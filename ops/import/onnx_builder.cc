@@ -42,6 +42,9 @@ ValueId OnnxBuilder::Add(Node node) {
     Fail(Annotate(status, what));
     return {};
   }
+  if (!status.ok() && inference_fault_.ok()) {
+    inference_fault_ = Annotate(status, what);
+  }
   return {static_cast<int>(graph_.nodes.size()) - 1, 0};
 }
 

@@ -31,6 +31,10 @@ class OnnxBuilder {
   void Fail(absl::Status status);  // OK changes nothing
   // Goes on after an error, whose nodes stay: for looking at a graph, not for running it.
   void Forgive() { status_ = absl::OkStatus(); }
+  // From now on as if made with `lenient`. What inference says against a node is kept until it is
+  // asked for.
+  void BecomeLenient() { lenient_ = true; }
+  absl::Status TakeInferenceFault() { return std::exchange(inference_fault_, absl::OkStatus()); }
 
   int depth() const { return depth_; }
   bool lenient() const { return lenient_; }
@@ -71,6 +75,7 @@ class OnnxBuilder {
   bool lenient_;
   std::string name_;
   absl::Status status_;
+  absl::Status inference_fault_;  // the first since it was taken
 };
 
 }  // namespace beamwright::ops

@@ -37,14 +37,44 @@ class NodeTranslation {
       const absl::Status status = Translate(nodes[index], index);
       if (!status.ok()) {
         const absl::Status annotated = Annotate(status, Describe(nodes[index], index));
-        builder_.Fail(annotated);
-        return annotated;
+        if (!CanGoOn(annotated)) {
+          builder_.Fail(annotated);
+          return annotated;
+        }
+        place_.import.faults.push_back(annotated);
+        BW_RETURN_IF_ERROR(PassOver(nodes[index]));
       }
     }
     return absl::OkStatus();
   }
 
  private:
+  // Whether other nodes are looked at in spite of a fault, so that one message tells all of them.
+  bool CanGoOn(const absl::Status& status) const {
+    constexpr size_t kMostFaults = 20;
+    return (absl::IsInvalidArgument(status) || absl::IsUnimplemented(status)) &&
+           builder_.depth() == 0 && place_.function_depth == 0 && !place_.import.keep_unknown &&
+           place_.import.faults.size() + 1 < kMostFaults;
+  }
+
+  // Puts values that nothing is known of where a node's would be; those who read them are not
+  // judged.
+  absl::Status PassOver(const onnx::NodeProto& node) {
+    builder_.Forgive();
+    builder_.BecomeLenient();
+    std::vector<ValueId> inputs;
+    for (const std::string& name : node.input()) {
+      inputs.push_back(name.empty() ? ValueId() : scope_.Find(name).value_or(ValueId()));
+    }
+    builder_.Forgive();
+    BW_ASSIGN_OR_RETURN(const std::vector<ValueId> outputs,
+                        Unknown(node, std::move(inputs), /*is_hidden=*/true));
+    const absl::Status named = Name(node, outputs);
+    builder_.Forgive();
+    builder_.TakeInferenceFault().IgnoreError();
+    return named;
+  }
+
   absl::Status Translate(const onnx::NodeProto& node, int index) {
     BW_RETURN_IF_ERROR(CheckSizes(node));
     if (++place_.import.num_nodes > OnnxImport::kMaxNodes) {
@@ -150,9 +180,15 @@ class NodeTranslation {
     } else {
       op->translate(translated);
     }
-    if (!builder_.ok() && place_.import.keep_unknown && AnyUnknown(inputs)) {
-      builder_.Forgive();
-      return Unknown(node, std::move(inputs), /*is_hidden=*/true);
+    const absl::Status inference = builder_.TakeInferenceFault();
+    const bool goes_on = place_.import.keep_unknown || !place_.import.faults.empty();
+    if (goes_on && AnyUnknown(inputs)) {
+      if (!builder_.ok()) {
+        builder_.Forgive();
+        return Unknown(node, std::move(inputs), /*is_hidden=*/true);
+      }
+    } else if (!place_.import.faults.empty()) {
+      BW_RETURN_IF_ERROR(inference);
     }
     BW_RETURN_IF_ERROR(builder_.status());
     BW_RETURN_IF_ERROR(translated.CheckAllRead());
@@ -174,7 +210,7 @@ class NodeTranslation {
   // keeps from being known.
   absl::StatusOr<std::vector<ValueId>> Unknown(const onnx::NodeProto& proto,
                                                std::vector<ValueId> inputs, bool is_hidden) {
-    if (!place_.import.keep_unknown) {
+    if (!place_.import.keep_unknown && place_.import.faults.empty()) {
       return absl::UnimplementedError("operator is not supported");
     }
     static const auto* const unknown = new OnnxOperator{"unknown", {}};

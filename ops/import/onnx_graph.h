@@ -43,6 +43,9 @@ struct OnnxImport {
   int64_t num_nodes = 0;
   int64_t copied_bytes = 0;  // by calls of functions so far
   int64_t file_bytes = 0;
+  // What is wrong with nodes of the graph, all of them at once, bodies and functions as the nodes
+  // that they belong to.
+  std::vector<absl::Status> faults;
 };
 
 // Where a node stands.

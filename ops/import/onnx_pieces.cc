@@ -88,17 +88,24 @@ ValueId ConvertTo(OnnxNode& n, ValueId x, DType dtype) {
   return n.Add("Convert", {x}, {{"destination_type", std::string(Name(dtype))}});
 }
 
-void CheckScale(OnnxNode& n, int input, const char* name) {
+std::string FaultOfScale(OnnxNode& n, int input, const char* name) {
   const Tensor* const known = n.Has(input) ? n.Known(n.In(input)) : nullptr;
   const absl::StatusOr<std::vector<float>> values =
       known == nullptr ? std::vector<float>() : ToFloat32(*known);
   for (size_t i = 0; values.ok() && i < values->size(); ++i) {
     const float value = (*values)[i];
     if (!(value > 0) || std::isinf(value)) {
-      n.Fail("input '", name, "': element ", i, " is ", value,
-             "; a scale must be a finite number above 0");
-      return;
+      return absl::StrCat("input '", name, "': element ", i, " is ", value,
+                          "; a scale must be a finite number above 0");
     }
+  }
+  return "";
+}
+
+void CheckScale(OnnxNode& n, int input, const char* name) {
+  const std::string fault = FaultOfScale(n, input, name);
+  if (!fault.empty()) {
+    n.Fail(fault);
   }
 }
 

@@ -25,8 +25,9 @@ ValueId Counting(OnnxNode& n, ValueId count);
 // column - row for every element of the last two axes of x: i64 [rows, columns].
 ValueId DiagonalNumbers(OnnxNode& n, ValueId x);
 ValueId ConvertTo(OnnxNode& n, ValueId x, DType dtype);
-// Fails, naming the input, if it is known at load and holds what is not a scale of quantised
-// numbers.
+// What is wrong with an input that is known at load and holds what is not a scale of quantised
+// numbers, naming it; empty: nothing. CheckScale fails by it.
+std::string FaultOfScale(OnnxNode& n, int input, const char* name);
 void CheckScale(OnnxNode& n, int input, const char* name);
 
 }  // namespace beamwright::ops

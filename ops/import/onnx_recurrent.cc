@@ -1,4 +1,5 @@
 // LSTM, GRU and RNN become loops around cells (ops/import/recurrent_sequence.h).
+#include "absl/strings/str_join.h"
 #include "ops/import/onnx_operators.h"
 #include "ops/import/onnx_pieces.h"
 #include "ops/import/onnx_text.h"
@@ -71,31 +72,46 @@ void DynamicQuantizeLstm(OnnxNode& n) {
     int values;  // the input that a zero point belongs to; 0: it is a scale
   } kPlaces[] = {
       {8, "W_scale", 0}, {9, "W_zero_point", 1}, {10, "R_scale", 0}, {11, "R_zero_point", 2}};
+  // W is [directions, inputs, 4 * hidden_size].
+  const PartialShape& weights = n.info(n.In(1)).shape;
+  const bool known = weights.has_rank() && weights.rank() == 3;
   int rank = -1;
+  std::vector<std::string> faults;
   for (const auto& [input, name, values] : kPlaces) {
     if (!n.Has(input)) {
       if (values == 0) {
-        n.Fail("input '", name, "' is missing");
-        return;
+        faults.push_back(absl::StrCat("input '", name, "' is missing"));
       }
       continue;
     }
     const ValueInfo& info = n.info(n.In(input));
-    if (!info.shape.has_rank() || info.shape.rank() < 1 || info.shape.rank() > 2 ||
-        (rank >= 0 && info.shape.rank() != rank)) {
-      n.Fail("input '", name, "' is ", info.shape.ToString(),
-             "; scales and zero points must all be [directions] or all [directions, 4 * "
-             "hidden_size]");
-      return;
+    const int own = info.shape.has_rank() ? info.shape.rank() : 0;
+    rank = rank < 0 ? own : rank;
+    const auto differs = [&](int axis, int of_weights) {
+      return known && info.shape.dim(axis) >= 0 && weights.dim(of_weights) >= 0 &&
+             info.shape.dim(axis) != weights.dim(of_weights);
+    };
+    if (own < 1 || own > 2 || own != rank || differs(0, 0) || (own == 2 && differs(1, 2))) {
+      faults.push_back(absl::StrCat(
+          "input '", name, "' is ", info.shape.ToString(),
+          "; scales and zero points must all be [directions] or all [directions, 4 * hidden_size]",
+          known ? absl::StrCat(", here [", weights.dim(0), "] or [", weights.dim(0), ", ",
+                               weights.dim(2), "]")
+                : ""));
+      continue;
     }
-    rank = info.shape.rank();
     if (values == 0) {
-      CheckScale(n, input, name);
+      if (std::string fault = FaultOfScale(n, input, name); !fault.empty()) {
+        faults.push_back(std::move(fault));
+      }
     } else if (info.dtype != n.info(n.In(values)).dtype) {
-      n.Fail("input '", name, "' is ", Name(info.dtype), "; its weights are ",
-             Name(n.info(n.In(values)).dtype));
-      return;
+      faults.push_back(absl::StrCat("input '", name, "' is ", Name(info.dtype),
+                                    "; its weights are ", Name(n.info(n.In(values)).dtype)));
     }
+  }
+  if (!faults.empty()) {
+    n.Fail(absl::StrJoin(faults, "; "));
+    return;
   }
   RecurrentSequence sequence;
   sequence.cell = Cell::kLstm;

@@ -10,7 +10,9 @@ namespace {
 
 using fixture::ErrorOf;
 using fixture::GraphOf;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // x u8 [2, 3] dequantised by `scale` and a zero point of `zero_type`.
 onnx::ModelProto Dequantising(const std::string& scale, const std::string& zero_type) {
@@ -56,6 +58,44 @@ TEST(OnnxQuantizedTest, AScaleMustBeFiniteAndAboveZero) {
                 HasSubstr(std::string("input 'x_scale': element 0 is ") + text +
                           "; a scale must be a finite number above 0"));
   }
+}
+
+TEST(OnnxQuantizedTest, AllThatIsWrongIsToldAtOnce) {
+  EXPECT_THAT(ErrorOf(fixture::Model(GraphOf(R"pb(
+                node { op_type: "DequantizeLinear" name: "one" input: "x" input: "s" output: "a" }
+                node { op_type: "Relu" name: "sound" input: "a" output: "b" }
+                node { op_type: "DequantizeLinear" name: "two" input: "x" input: "t" output: "c" }
+                node {
+                  op_type: "DequantizeLinear"
+                  name: "three"
+                  input: "x"
+                  input: "u"
+                  input: "z"
+                  output: "d"
+                }
+                node { op_type: "Sum" name: "last" input: "b" input: "c" input: "d" output: "y" }
+                initializer { name: "s" data_type: 1 float_data: 0 }
+                initializer { name: "t" data_type: 1 float_data: -1 }
+                initializer { name: "u" data_type: 1 float_data: 1 }
+                initializer { name: "z" data_type: 3 int32_data: 0 }
+                input {
+                  name: "x"
+                  type {
+                    tensor_type {
+                      elem_type: 2
+                      shape { dim { dim_value: 2 } }
+                    }
+                  }
+                }
+                output {
+                  name: "y"
+                  type { tensor_type { elem_type: 1 } }
+                }
+              )pb"))),
+              AllOf(HasSubstr("'one'"), HasSubstr("element 0 is 0; a scale"), HasSubstr("'two'"),
+                    HasSubstr("element 0 is -1; a scale"), HasSubstr("'three'"),
+                    HasSubstr("x_zero_point: element type i8"), Not(HasSubstr("'sound'")),
+                    Not(HasSubstr("'last'"))));
 }
 
 TEST(OnnxQuantizedTest, AZeroPointHasTheTypeOfItsValues) {
