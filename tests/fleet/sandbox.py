@@ -2,6 +2,7 @@
 program of this machine sees its addresses and mounts."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -20,4 +21,7 @@ def enter():
         sys.exit(77)
     environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     environment |= {MARK: "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    sys.exit(subprocess.run([*UNSHARE, sys.executable, *sys.argv], env=environment).returncode)
+    inside = subprocess.Popen([*UNSHARE, sys.executable, *sys.argv], env=environment)
+    # The first process of a namespace and unshare itself do not take SIGTERM; without this they would outlive us.
+    signal.signal(signal.SIGTERM, lambda *_: inside.kill())
+    sys.exit(inside.wait())
