@@ -114,6 +114,13 @@ class Schemas {
         json_.Key(key).String(*text);
       }
     }
+    if (!rule.searches().empty()) {
+      json_.Key("x-searches").BeginArray();
+      for (const int search : rule.searches()) {
+        json_.String(v1::Search_Name(search));
+      }
+      json_.EndArray();
+    }
     if (field.real_containing_oneof() != nullptr) {
       json_.Key("x-oneof").String(field.real_containing_oneof()->name());
     }

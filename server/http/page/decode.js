@@ -4,6 +4,7 @@ import { call, modelPath } from './api.js';
 import { BeamView } from './beam.js';
 import { announce, copyButton, el } from './dom.js';
 import { RequestForm } from './form.js';
+import { isKnown, searchKind } from './options.js';
 import { bodyOf, cliLine, curlLine, fromFragment, pythonLines, toFragment } from './request.js';
 import { searchOfLattice } from './search.js';
 import { searchOfTrace } from './trace.js';
@@ -69,7 +70,9 @@ export class DecodePage {
 
   async #ask(request, signal) {
     const description = await this.#config(request);
-    const own = this.schemas.trace ? { trace: TRACE } : { lattice: true };
+    const search = searchKind(description?.config);
+    const knows = (name) => this.schemas[name] && isKnown(this.schemas[name], search);
+    const own = knows('trace') ? { trace: TRACE } : knows('lattice') ? { lattice: true } : {};
     if (description?.config?.decoder?.attention_output) own.attention = 'ATTENTION_SOFT';
     const path = `${modelPath(request.model, request.version)}:decode`;
     const ask = (added) => call(path, bodyOf(request, this.schemas, added), signal);

@@ -1,7 +1,7 @@
 // The form of a request, or of two that are compared.
 import { el } from './dom.js';
 import { readFeatures } from './npy.js';
-import { OptionPanel } from './options.js';
+import { OptionPanel, searchKind } from './options.js';
 import { emptyRequest } from './request.js';
 
 const KINDS = { text: 'Text', ids: 'Token ids', features: 'Features from a file' };
@@ -71,7 +71,9 @@ export class RequestForm {
   async #describe() {
     const request = this.current;
     const description = await this.calls.describe(request);
-    if (this.current === request) this.options.setDefaults(description?.config?.default_options);
+    if (this.current !== request) return;
+    this.options.setDefaults(description?.config?.default_options);
+    this.options.setSearch(searchKind(description?.config));
   }
 
   async #read() {

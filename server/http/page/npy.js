@@ -35,11 +35,11 @@ export function tensorOf(bytes, dtype, shape) {
   return { dtype, shape: shape.map(String), data: base64(bytes) };
 }
 
-/** {name, tensor} of a chosen file; `dtype` and `shape` (text) are of raw values. */
+/** {name, isRaw, tensor} of a chosen file; `dtype` and `shape` (text) are of raw values. */
 export async function readFeatures(file, dtype, shape) {
   const buffer = await file.arrayBuffer();
   const raw = shape.trim() !== '';
   const extents = shape.split(/[\s,x]+/).filter(Boolean).map(Number);
   if (raw && !extents.every((extent) => Number.isInteger(extent) && extent >= 0)) throw new Error('needs a shape of whole numbers, such as 120, 40');
-  return { name: file.name, tensor: raw ? tensorOf(new Uint8Array(buffer), dtype, extents) : tensorOfNpy(buffer) };
+  return { name: file.name, isRaw: raw, tensor: raw ? tensorOf(new Uint8Array(buffer), dtype, extents) : tensorOfNpy(buffer) };
 }

@@ -27,6 +27,16 @@ export function kindOf(schema) {
   return one.type === 'string' ? 'text' : 'number';
 }
 
+/** How the targets of a model are searched for, as `x-searches` of an option names it; '' if that is not known. */
+export function searchKind(config) {
+  if (!config) return '';
+  if (config.ctc) return 'SEARCH_CTC';
+  return config.transducer ? 'SEARCH_TRANSDUCER' : 'SEARCH_TOKENS';
+}
+
+/** Whether that kind of search has the option. */
+export const isKnown = (schema, search) => !search || !schema['x-searches'] || schema['x-searches'].includes(search);
+
 const lines = (text) => text.split('\n').map((line) => line.trim()).filter((line) => line !== '');
 
 // "x:2" is x with 2.
@@ -87,6 +97,7 @@ export class OptionPanel {
   constructor(schemas, onchange) {
     this.schemas = schemas;
     this.rows = new Map();
+    this.search = '';
     this.onchange = onchange;
     const groups = new Map();
     for (const [name, schema] of Object.entries(schemas)) {
@@ -96,7 +107,7 @@ export class OptionPanel {
       groups.get(group).push(this.#row(name, schema));
     }
     this.filter = el('input', { type: 'search', id: 'option-filter', placeholder: 'Find an option', 'aria-label': 'Find an option',
-      oninput: () => this.#narrow() });
+      oninput: () => this.#narrow(true) });
     this.groups = [...groups].map(([name, rows], index) => {
       const count = el('span.count');
       const details = el('details.group', { open: index === 0 && !NARROW.matches }, el('summary', {}, name, count), rows.map((row) => row.element));
@@ -129,18 +140,28 @@ export class OptionPanel {
     }
   }
 
-  #narrow() {
+  /** Shows what fits the filter and the model; `opens`: opens what the filter finds, and closes the rest. */
+  #narrow(opens) {
     const wanted = this.filter.value.trim().toLowerCase();
     for (const [index, group] of this.groups.entries()) {
       let any = false;
       for (const row of group.rows) {
         const fits = `${row.name.replaceAll('_', ' ')} ${row.schema.description ?? ''}`.toLowerCase().includes(wanted);
-        row.element.hidden = !fits;
-        any ||= fits;
+        // What is set stays in sight, whatever the model: else nobody could take it back.
+        const shown = fits && (isKnown(row.schema, this.search) || row.input.value !== '');
+        row.element.hidden = !shown;
+        any ||= shown;
       }
       group.details.hidden = !any;
-      group.details.open = wanted === '' ? index === 0 && !NARROW.matches : any;
+      if (opens) group.details.open = wanted === '' ? index === 0 && !NARROW.matches : any;
     }
+  }
+
+  /** Leaves out the options that the model's kind of search does not have. */
+  setSearch(search) {
+    if (search === this.search) return;
+    this.search = search;
+    this.#narrow(false);
   }
 
   /** Shows what holds when an option is left empty: the model's word, else the rule's. */
@@ -164,6 +185,7 @@ export class OptionPanel {
       row.input.value = values[name] ?? '';
       this.#mark(row);
     }
+    this.#narrow(false);
     for (const group of this.groups) if (!NARROW.matches && group.rows.some((row) => row.input.value !== '')) group.details.open = true;
   }
 

@@ -77,13 +77,21 @@ function cliOption(name, schema, text) {
   return values.map((value) => `--${flag}=${shellQuote(value)}`);
 }
 
+function cliFeatures({ name, isRaw, tensor }) {
+  const flags = [`--features=${shellQuote(name)}`];
+  if (isRaw) flags.push(`--features-shape=${tensor.shape.join(',')}`);
+  return flags;
+}
+
 export function cliLine(request, schemas, host) {
-  if (request.kind === 'features') return '# The command line takes texts and ids.';
+  const { features } = request;
+  if (request.kind === 'features' && features?.isRaw && features.tensor.dtype !== 'f32') return '# Of raw values, the command line takes f32 alone: save them as .npy.';
   const words = ['beamwright decode', `--server ${shellQuote(`${host}:8001`)}`, `--model=${shellQuote(request.model)}`];
   if (request.version) words.push(`--version=${shellQuote(request.version)}`);
   for (const [name, text] of Object.entries(request.options)) {
     if (schemas[name]) words.push(...cliOption(name, schemas[name], text));
   }
+  if (request.kind === 'features') return [...words, ...cliFeatures(features ?? { name: request.source || 'features.npy' })].join(' ');
   if (request.kind === 'ids') words.push('--ids');
   words.push('--', shellQuote(request.source));
   return words.join(' ');
@@ -101,9 +109,15 @@ function pythonOption(name, schema, text) {
   return schema.type === 'array' ? `[${valuesOf(schema, text).map(python).join(', ')}]` : python(text);
 }
 
+const NUMPY = { f16: '<f2', f32: '<f4', f64: '<f8', i32: '<i4', i64: '<i8', u8: 'u1' };
+
+function pythonFeatures({ name, isRaw, tensor }) {
+  return isRaw ? `numpy.fromfile(${python(name)}, ${python(NUMPY[tensor.dtype])}).reshape(${tensor.shape.join(', ')})` : `numpy.load(${python(name)})`;
+}
+
 export function pythonLines(request, schemas, host) {
   const source = request.kind === 'ids' ? `[${ids(request.source).join(', ')}]` :
-    request.kind === 'features' ? `numpy.load(${python(request.features?.name ?? 'features.npy')})` : python(request.source);
+    request.kind === 'features' ? pythonFeatures(request.features ?? { name: request.source || 'features.npy' }) : python(request.source);
   const options = [`model=${python(request.model)}`];
   if (request.version) options.push(`version=${python(request.version)}`);
   for (const [name, text] of Object.entries(request.options)) {

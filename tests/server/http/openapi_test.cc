@@ -43,6 +43,11 @@ TEST(OpenApiTest, OptionsHaveTheRulesOfTheProto) {
   EXPECT_EQ(At(options, "beam_size x-group").string_value(), "Search");
   EXPECT_EQ(At(options, "stop default").string_value(), "STOP_MODE_SAFE");
   EXPECT_EQ(At(options, "renormalize default").bool_value(), true);
+  EXPECT_EQ(At(options, "beam_size").struct_value().fields().count("x-searches"), 0u);
+  const auto& searches = At(options, "recombine x-searches").list_value().values();
+  ASSERT_EQ(searches.size(), 2);
+  EXPECT_EQ(searches[0].string_value(), "SEARCH_CTC");
+  EXPECT_EQ(searches[1].string_value(), "SEARCH_TRANSDUCER");
   EXPECT_EQ(At(options, "suppress_sequences maxItems").number_value(), 1024);
   EXPECT_EQ(At(options, "suppress_sequences items $ref").string_value(),
             "#/components/schemas/beamwright.v1.TargetTokens");
