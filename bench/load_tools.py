@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What measuring costs, and whether load generators agree.
 
-Usage: load_tools.py BIN STOCK_TOOLS [--rounds N]. BIN has beamwright, beamwright-server, beamwright-bench-echo and
+Usage: load_tools.py BIN STOCK_TOOLS [--rounds N] [--seconds N] [--only cost|agreement]. BIN has beamwright, beamwright-server, beamwright-bench-echo and
 beamwright-bench-calls, STOCK_TOOLS has ghz and perf_analyzer (tests/stock_clients/install_tools.sh). Sides take turns;
 medians are printed as the tables of docs/load-testing.md.
 """
@@ -156,11 +156,14 @@ def main():
     parser.add_argument("tools", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=4)
+    parser.add_argument("--only", choices=("cost", "agreement"))
     arguments = parser.parse_args()
     global SECONDS
     SECONDS = arguments.seconds
-    cost(arguments.bin, arguments.rounds)
-    agreement(arguments.bin, arguments.tools.resolve(), arguments.rounds)
+    if arguments.only != "agreement":
+        cost(arguments.bin, arguments.rounds)
+    if arguments.only != "cost":
+        agreement(arguments.bin, arguments.tools.resolve(), arguments.rounds)
 
 
 if __name__ == "__main__":
