@@ -76,8 +76,12 @@ class Folder {
     const auto& [starts, stops, steps, axes] =
         std::tie(Input(index, 1).elements, Input(index, 2).elements, Input(index, 3).elements,
                  Input(index, 4).elements);
-    if (!starts.has_value() || !stops.has_value() || !steps.has_value() ||
-        (has_axes && !axes.has_value())) {
+    // Lists whose values come with a request may differ in length: an error then, not here.
+    const auto is_usable = [&, count = starts.has_value() ? starts->size() : 0](const auto& list) {
+      return list.has_value() && list->size() == count;
+    };
+    if (!is_usable(starts) || !is_usable(stops) || !is_usable(steps) ||
+        (has_axes && !is_usable(axes))) {
       return std::nullopt;
     }
     const auto rank = static_cast<int64_t>(shape->size());

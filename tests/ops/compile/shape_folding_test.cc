@@ -299,6 +299,23 @@ TEST(FoldShapes, ASliceOfAllGoes) {
   }
 }
 
+// Of lists that are computed from extents, the lengths are compared when the Slice runs.
+TEST(FoldShapes, ASliceWithListsOfDifferentLengthsStays) {
+  for (int longer = 0; longer < 3; ++longer) {
+    GraphBuilder graph;
+    const Value x = graph.Parameter("x", DType::kF32, {-1, -1});
+    const auto list = [&](int place) {
+      const Value extent = Extent(graph, x, 0, true);
+      return place == longer ? Concat(graph, {extent, extent}) : extent;
+    };
+    graph.Result("r", graph.Add("Slice", {x, list(0), list(1), list(2), graph.Ints({0})}, {}));
+    const Graph built = graph.Build();
+    const Folded folded = Fold(built);
+    const auto ran = RunAsItIs(folded.graph, {RandomFloats({1, 3}, 1)});
+    EXPECT_THAT(ran.status().message(), HasSubstr("2 elements, expected 1"));
+  }
+}
+
 // A pattern that a request gives stays as it is: it may hold -1 and 0.
 TEST(FoldShapes, PatternsOfTheInputStay) {
   GraphBuilder graph;
