@@ -28,7 +28,9 @@ constexpr int kMaxAttempts = 5;
 // keeps retries from drowning a server in trouble. Its tokens are for all calls that a server that
 // dies may have in flight: with half of them gone there are no retries. Health is left out: it asks
 // how things are now. round_robin: the default would send everything to the first address of a
-// name.
+// name. Streams are left out: with a retry policy, a stream whose server dies may wait for ever,
+// beyond its deadline (gRPC 1.51 to 1.81); Client::StreamDecode tries those again that did not
+// begin.
 constexpr absl::string_view kServiceConfig = R"({
   "loadBalancingConfig": [{"round_robin": {}}],
   "retryThrottling": {"maxTokens": 500, "tokenRatio": 0.1},
@@ -38,6 +40,8 @@ constexpr absl::string_view kServiceConfig = R"({
       "maxAttempts": $0, "initialBackoff": "0.05s", "maxBackoff": "1s", "backoffMultiplier": 2,
       "retryableStatusCodes": ["UNAVAILABLE"]
     }
+  }, {
+    "name": [{"service": "beamwright.v1.DecodeService", "method": "StreamDecode"}]
   }]
 })";
 constexpr absl::string_view kServiceConfigWithoutRetries = R"({

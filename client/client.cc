@@ -4,11 +4,13 @@
 #include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/status.h>
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "beamwright/v1/decode.grpc.pb.h"
 #include "beamwright/v1/model.grpc.pb.h"
 #include "client/async_calls.h"
@@ -20,6 +22,10 @@
 
 namespace beamwright::client {
 namespace {
+
+// Between the tries of a stream, as gRPC waits between those of other calls (channels.cc).
+constexpr absl::Duration kFirstWait = absl::Milliseconds(50);
+constexpr absl::Duration kLongestWait = absl::Seconds(1);
 
 // Deadline and credentials.
 void Prepare(absl::Time deadline, const std::string& authorization, grpc::ClientContext& context) {
@@ -113,6 +119,7 @@ struct Client::Impl {
 
   std::string address;
   std::string authorization;  // of every call; empty: none
+  int max_attempts = 1;       // of a stream
   std::vector<Stubs> stubs;   // one for each channel
   std::atomic<uint64_t> next_stubs{0};
   AsyncCalls calls;  // last: its calls use the others
@@ -123,6 +130,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& opt
   auto impl = std::make_unique<Impl>();
   BW_ASSIGN_OR_RETURN(impl->authorization, ReadAuthorization(options));
   impl->address = WithDefaultPort(options.address);
+  impl->max_attempts = options.max_attempts;
   for (const auto& channel : channels) {
     impl->stubs.emplace_back(channel);
   }
@@ -175,16 +183,28 @@ void Client::CancelOutstanding() { impl_->calls.CancelOutstanding(); }
 
 absl::Status Client::StreamDecode(const v1::StreamDecodeRequest& request, absl::Time deadline,
                                   const StreamCallback& on_message) {
-  grpc::ClientContext context;
-  Prepare(deadline, impl_->authorization, context);
-  const auto reader = impl_->NextStubs().decode->StreamDecode(&context, request);
-  v1::StreamDecodeResponse message;
-  while (reader->Read(&message)) {
-    if (!on_message(message)) {
-      context.TryCancel();
+  absl::Duration wait = kFirstWait;
+  for (int attempt = 1;; ++attempt) {
+    grpc::ClientContext context;
+    Prepare(deadline, impl_->authorization, context);
+    const auto reader = impl_->NextStubs().decode->StreamDecode(&context, request);
+    v1::StreamDecodeResponse message;
+    bool began = false;
+    while (reader->Read(&message)) {
+      began = true;
+      if (!on_message(message)) {
+        context.TryCancel();
+      }
     }
+    const absl::Status status = FromGrpcStatus(reader->Finish());
+    const absl::Duration pause = RetryAfter(status).value_or(wait);
+    if (began || !absl::IsUnavailable(status) || attempt >= impl_->max_attempts ||
+        absl::Now() + pause >= deadline) {
+      return status;
+    }
+    absl::SleepFor(pause);
+    wait = std::min(2 * wait, kLongestWait);
   }
-  return FromGrpcStatus(reader->Finish());
 }
 
 absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,

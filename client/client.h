@@ -50,8 +50,9 @@ struct ClientOptions {
   // but its answer, so trying again is safe; the waits between grow from 50 ms to 1 s.
   int max_attempts = 3;
   // A gRPC service config (JSON) that takes the place of balancing and retries as set here, such as
-  // those in deploy/grpc for a fleet; max_attempts then means nothing. `perAttemptRecvTimeout` of
-  // its retry policies is obeyed.
+  // those in deploy/grpc for a fleet; max_attempts then counts for StreamDecode alone.
+  // `perAttemptRecvTimeout` of its retry policies is obeyed. Give StreamDecode no retry policy: a
+  // stream whose server dies may then wait for ever (a fault of gRPC's).
   std::string service_config;
   // A connection with calls in flight is pinged this often, 2 s to 24 h, so that a dead peer is
   // noticed: it has as long again to answer, 20 s at most.
@@ -106,7 +107,7 @@ class Client {
   void DecodeAsync(v1::DecodeRequest request, absl::Time deadline, DecodeCallback callback,
                    const CallSettings& settings = {});
 
-  // As StreamDecode, without waiting. Both callbacks must not block.
+  // As StreamDecode, without waiting, and tried once. Both callbacks must not block.
   void StreamDecodeAsync(v1::StreamDecodeRequest request, absl::Time deadline,
                          StreamCallback on_message, StreamEndCallback on_end,
                          const CallSettings& settings = {});
@@ -116,7 +117,8 @@ class Client {
   void CancelOutstanding();
 
   // Decodes one source and hands over what is known of it while the search runs; the last message
-  // has the answer. Cancelled if the callback ended the call. A stream that began is not retried.
+  // has the answer. Cancelled if the callback ended the call. A stream whose first message has come
+  // is not retried.
   absl::Status StreamDecode(const v1::StreamDecodeRequest& request, absl::Time deadline,
                             const StreamCallback& on_message);
 

@@ -167,6 +167,27 @@ TEST(ClientTest, AnAttemptThatIsNotAnsweredIsMadeAgain) {
   }
 }
 
+// By the client itself: gRPC's retries may leave a stream waiting for ever (channels.cc).
+TEST(ClientTest, StreamsThatDidNotBeginAreTriedAgain) {
+  for (const auto& [code, tries] : {std::pair(grpc::StatusCode::UNAVAILABLE, 3u),
+                                    std::pair(grpc::StatusCode::RESOURCE_EXHAUSTED, 1u)}) {
+    std::atomic<int> failures{2};
+    FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,
+                          v1::DecodeResponse& response) {
+      return failures.fetch_sub(1) > 0 ? grpc::Status(code, "not now")
+                                       : EchoAll(context, request, response);
+    });
+    v1::StreamDecodeRequest request;
+    request.mutable_source()->set_text("a");
+    int messages = 0;
+    const absl::Status status = Connect(server)->StreamDecode(
+        request, Soon(), [&](const v1::StreamDecodeResponse&) { return ++messages > 0; });
+    EXPECT_EQ(status.ok(), tries == 3) << status;
+    EXPECT_EQ(messages, tries == 3 ? 3 : 0);
+    EXPECT_EQ(server.requests().size(), tries);
+  }
+}
+
 TEST(ClientTest, DeadlineTravelsAndExpires) {
   std::chrono::system_clock::time_point seen;
   FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import json
 import math
 import pickle
 import socket
@@ -10,7 +11,7 @@ import time
 
 import grpc
 import pytest
-from conftest import FakeServer, echo, fail
+from conftest import ROOT, FakeServer, echo, fail
 
 import beamwright
 from beamwright import Code, _answers, _wire
@@ -234,6 +235,76 @@ def test_a_full_server_is_asked_again_only_if_wanted():
         with pytest.raises(beamwright.ResourceExhaustedError):
             client.decode("a")
         assert fake.calls == 1
+
+
+def streams_of(outcomes):
+    """A server whose next stream is the next outcome: its code, and whether a message comes before."""
+    left = list(outcomes)
+
+    def stream(request, context):
+        code, begins = left.pop(0)
+        if begins:
+            yield _wire.StreamDecodeResponse(model="m")
+        if code:
+            context.abort(code, "not now")
+        yield _wire.StreamDecodeResponse(decoded={"steps": len(left)}, model="m")
+
+    return FakeServer(None, stream), left
+
+
+UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "left"),
+    [
+        ([(UNAVAILABLE, False), (UNAVAILABLE, False), (None, True)], 0),  # tried again
+        ([(UNAVAILABLE, False)] * 4, 1),  # three tries
+        ([(UNAVAILABLE, True), (None, True)], 1),  # what began is not
+        ([(grpc.StatusCode.INTERNAL, False), (None, True)], 1),
+        ([(grpc.StatusCode.RESOURCE_EXHAUSTED, False), (None, True)], 1),
+    ],
+)
+def test_streams_that_did_not_begin_are_tried_again(outcomes, left):
+    async def read(address):
+        async with beamwright.AsyncClient(address) as aio:
+            return await aio.stream("a").result()
+
+    calls = [lambda address: beamwright.Client(address).stream("a").result()]
+    calls.append(lambda address: asyncio.run(read(address)))
+    for call in calls:
+        fake, kept = streams_of(outcomes)
+        with fake:
+            if outcomes[-1][0] is None and left == 0:
+                assert call(fake.address).steps == 0
+            else:
+                with pytest.raises(beamwright.RpcError, match="not now"):
+                    call(fake.address)
+        assert len(kept) == left
+
+
+def test_no_stream_waits_longer_than_its_timeout():
+    fake, kept = streams_of([(UNAVAILABLE, False)] * 5)
+    with fake, beamwright.Client(fake.address, max_attempts=5) as client:
+        with pytest.raises(beamwright.UnavailableError):
+            client.stream("a", timeout=0.12).result()
+        assert len(kept) >= 2
+
+
+def test_grpc_is_told_to_retry_no_streams():
+    """A stream with a retry policy whose server dies may wait for ever (test_fleet.py saw it)."""
+    with beamwright.Client("localhost") as client:
+        own = dict(client._settings.options)["grpc.service_config"]
+    files = [path.read_text(encoding="utf-8") for path in (ROOT / "deploy" / "grpc").glob("*.json")]
+    assert len(files) == 2
+    for text in (own, *files):
+        streams = [
+            one
+            for one in json.loads(text)["methodConfig"]
+            if {"service": "beamwright.v1.DecodeService", "method": "StreamDecode"} in one["name"]
+        ]
+        assert len(streams) == 1
+        assert "retryPolicy" not in streams[0]
 
 
 def test_closed(server):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import grpc
@@ -16,6 +16,7 @@ from ._connection import AioConnection, Settings
 from ._errors import BeamwrightError, ClientClosedError, Code, make_error
 from ._options import DECODE_OPTIONS, SCORE_OPTIONS
 from ._requests import set_source
+from ._retries import StreamTries
 from ._types import (
     Alignment,
     Decoded,
@@ -39,18 +40,37 @@ if TYPE_CHECKING:
 class AsyncDecodeStream(AsyncIterator[StreamUpdate]):
     """The messages of a stream as they come; the last one has the answer. Closing it ends the call."""
 
-    def __init__(self, call: Any, source: str | None, settings: Settings) -> None:
-        self._messages = call.__aiter__()
-        self._call = call
+    def __init__(
+        self,
+        start: Callable[[float | None], Any],
+        source: str | None,
+        settings: Settings,
+        timeout: float | None,
+    ) -> None:
+        self._tries = StreamTries(settings, timeout)
+        self._start = start
+        self._call = start(timeout)
+        self._messages = self._call.__aiter__()
         self._source = source
         self._settings = settings
         self._result: Decoded | None = None
 
     async def __anext__(self) -> StreamUpdate:
-        try:
-            message = await anext(self._messages)
-        except grpc.RpcError as error:
-            raise self._settings.error_of(error) from None
+        while True:
+            try:
+                message = await anext(self._messages)
+                break
+            except grpc.RpcError as error:
+                failure = self._settings.error_of(error)
+                wait = self._tries.wait(failure)
+                if wait is None:
+                    raise failure from None
+            await asyncio.sleep(wait)
+            if self._tries.over:
+                raise failure
+            self._call = self._start(self._tries.left())
+            self._messages = self._call.__aiter__()
+        self._tries.end()
         update = _answers.stream_update(message, self._source)
         self._result = update.result or self._result
         return update
@@ -65,6 +85,7 @@ class AsyncDecodeStream(AsyncIterator[StreamUpdate]):
 
     async def close(self) -> None:
         """Ends the call, if it is under way."""
+        self._tries.end()
         self._call.cancel()
 
     async def __aenter__(self) -> Self:
@@ -325,12 +346,13 @@ class AsyncClient(BaseClient):
         request = self._decode_request("stream", model, version, options, _wire.StreamDecodeRequest())
         request.provisional = bool(provisional)
         text = set_source(request.source, source)
-        call = self._connection.stub(_wire.STREAM_DECODE)(
-            request,
-            timeout=seconds(timeout, self._settings.timeout),
-            metadata=self._settings.metadata,
-        )
-        return AsyncDecodeStream(call, text, self._settings)
+
+        def start(left: float | None) -> Any:
+            return self._connection.stub(_wire.STREAM_DECODE)(
+                request, timeout=left, metadata=self._settings.metadata
+            )
+
+        return AsyncDecodeStream(start, text, self._settings, seconds(timeout, self._settings.timeout))
 
     @_calls.with_options(SCORE_OPTIONS)
     async def score(

@@ -69,7 +69,7 @@ class BaseClient:
                 names.
             service_config: A gRPC service config, as a mapping or a file (JSON), that takes the place of
                 balancing and retries as set here, such as those in deploy/grpc for a fleet: max_attempts
-                and retry_when_full then count only for single sources of decode_many.
+                and retry_when_full then count only for single sources of decode_many and for streams.
             keepalive: Seconds between pings of a connection with calls in flight, 2 to 86400. A server
                 that does not answer one within as long again, 20 s at most, is given up.
             max_receive_bytes: The largest answer that is taken.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import grpc
@@ -16,6 +16,7 @@ from ._connection import Connection, Settings
 from ._errors import BeamwrightError, ClientClosedError, Code, make_error
 from ._options import DECODE_OPTIONS, SCORE_OPTIONS
 from ._requests import set_source
+from ._retries import StreamTries
 from ._types import (
     Alignment,
     Decoded,
@@ -39,8 +40,16 @@ if TYPE_CHECKING:
 class DecodeStream(Iterator[StreamUpdate]):
     """The messages of a stream as they come; the last one has the answer. Closing it ends the call."""
 
-    def __init__(self, call: Any, source: str | None, settings: Settings) -> None:
-        self._call = call
+    def __init__(
+        self,
+        start: Callable[[float | None], Any],
+        source: str | None,
+        settings: Settings,
+        timeout: float | None,
+    ) -> None:
+        self._tries = StreamTries(settings, timeout)
+        self._start = start
+        self._call = start(timeout)
         self._source = source
         self._settings = settings
         self._process = os.getpid()
@@ -48,10 +57,20 @@ class DecodeStream(Iterator[StreamUpdate]):
 
     def __next__(self) -> StreamUpdate:
         check_process(self._process)
-        try:
-            message = next(self._call)
-        except grpc.RpcError as error:
-            raise self._settings.error_of(error) from None
+        while True:
+            try:
+                message = next(self._call)
+                break
+            except grpc.RpcError as error:
+                failure = self._settings.error_of(error)
+                wait = self._tries.wait(failure)
+                if wait is None:
+                    raise failure from None
+            time.sleep(wait)
+            if self._tries.over:  # closed meanwhile
+                raise failure
+            self._call = self._start(self._tries.left())
+        self._tries.end()
         update = _answers.stream_update(message, self._source)
         self._result = update.result or self._result
         return update
@@ -66,6 +85,7 @@ class DecodeStream(Iterator[StreamUpdate]):
 
     def close(self) -> None:
         """Ends the call, if it is under way."""
+        self._tries.end()
         self._call.cancel()
 
     def __enter__(self) -> Self:
@@ -272,12 +292,13 @@ class Client(BaseClient):
         request = self._decode_request("stream", model, version, options, _wire.StreamDecodeRequest())
         request.provisional = bool(provisional)
         text = set_source(request.source, source)
-        call = self._connection.stub(_wire.STREAM_DECODE)(
-            request,
-            timeout=seconds(timeout, self._settings.timeout),
-            metadata=self._settings.metadata,
-        )
-        return DecodeStream(call, text, self._settings)
+
+        def start(left: float | None) -> Any:
+            return self._connection.stub(_wire.STREAM_DECODE)(
+                request, timeout=left, metadata=self._settings.metadata
+            )
+
+        return DecodeStream(start, text, self._settings, seconds(timeout, self._settings.timeout))
 
     @_calls.with_options(SCORE_OPTIONS)
     def score(

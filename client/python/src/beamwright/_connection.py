@@ -182,7 +182,8 @@ class Settings:
         # Decoding has no effect but its answer, so that trying again is safe. gRPC waits as long as
         # the server asks for; the throttle keeps retries from drowning a server in trouble, and lets
         # pass what a server that dies may have in flight. Health is left out: it asks how things are
-        # now.
+        # now. So are streams: with a retry policy, a stream whose server dies may wait for ever, beyond
+        # its deadline (gRPC 1.51 to 1.81); _retries.py starts those again that had not begun.
         config: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
         if self.max_attempts > 1:
             config["retryThrottling"] = {"maxTokens": 500, "tokenRatio": 0.1}
@@ -199,7 +200,8 @@ class Settings:
                         "backoffMultiplier": 2,
                         "retryableStatusCodes": [code.name for code in self.retried_codes],
                     },
-                }
+                },
+                {"name": [{"service": "beamwright.v1.DecodeService", "method": "StreamDecode"}]},
             ]
         return [
             ("grpc.service_config", json.dumps(config)),
