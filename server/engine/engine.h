@@ -44,6 +44,15 @@ class Engine {
                               std::shared_ptr<const ResolvedOptions> options,
                               const CallOptions& call, Callback done) = 0;
 
+  // Decodes a source whose frames arrive by call.feed, for models that are searched by frames and
+  // have no encoder: in segments, of which call.progress is told; they end where a rule of
+  // call.endpoint is met. What is told, and the answer, which is that of the last segment, do not
+  // depend on when frames came, or on the pieces. `done` as for Decode; InvalidArgument besides if
+  // the search needs the whole source, or has had no frame.
+  virtual void Recognize(std::shared_ptr<const DecodeModel> model,
+                         std::shared_ptr<const ResolvedOptions> options, const CallOptions& call,
+                         Callback done) = 0;
+
   // Scores targets for one source, in the same batches as what is decoded. `done` as for Decode.
   virtual void Score(std::shared_ptr<const DecodeModel> model, v1::ScoreSource source,
                      const v1::ScoreOptions& options, const CallOptions& call,

@@ -39,6 +39,14 @@ Reserved Lane::Running() const {
   return running;
 }
 
+absl::Time Lane::next_work() const {
+  absl::Time next = to_encode_.empty() ? absl::InfiniteFuture() : absl::InfinitePast();
+  for (const auto& [model, driver] : drivers_) {
+    next = std::min(next, driver->next_work());
+  }
+  return next;
+}
+
 void Lane::Turn(Requests admitted, const absl::Status& end) {
   to_encode_.Add(std::move(admitted));
   if (!end.ok()) {
@@ -148,8 +156,11 @@ Driver& Lane::DriverOf(std::shared_ptr<const DecodeModel> model) {
 
 void Lane::Step(const DecodeModel& model, Driver& driver) {
   const absl::Time begin = absl::Now();
+  if (!driver.idle() && driver.next_work() > begin) {
+    return;  // all that it has waits
+  }
   StepFacts facts;
-  facts.num_rows = driver.reserved().rows;
+  facts.num_rows = driver.num_rows();
   const int64_t before = driver.num_done();
   try {
     facts.selection = driver.Step(context_, options_.observer, &underway_);

@@ -27,6 +27,8 @@ class Lane {
   Lane(const EngineOptions& options, Hangs& hangs, const Interruption* interruption);
 
   Reserved Running() const;
+  // When there is something to do about it if nothing happens until then.
+  absl::Time next_work() const;
   // What its thread's work must look at.
   const Interruption* interruption() { return &underway_.interruption(); }
   // Takes in what was admitted, encodes some of what waits, and steps every model once. `end`: as

@@ -60,7 +60,7 @@ bool Scheduler::Take(Lane& lane, EncodeQueue::Requests& admitted, absl::Status& 
   if (lane.is_apart) {
     return TakeApart(lane, admitted, end);
   }
-  if (!admission_.Take(number_, lane.Running(), admitted, end)) {
+  if (!admission_.Take(number_, lane.Running(), lane.next_work(), admitted, end)) {
     return false;
   }
   HandOn(admitted);
@@ -117,6 +117,11 @@ bool Scheduler::TakeApart(Lane& lane, EncodeQueue::Requests& admitted, absl::Sta
       --num_apart_;
       return false;
     }
+  } else if (lane.inbox.empty() && lane.next_work() > absl::Now()) {
+    // Streams of the model wait for frames; whoever adds some does not know of this lane.
+    constexpr absl::Duration kLook = absl::Milliseconds(10);
+    const auto has_news = [&lane]() { return !lane.inbox.empty(); };
+    mutex_.AwaitWithTimeout(absl::Condition(&has_news), kLook);
   }
   end = admission_.end();
   // Half of what there is room for is left to other models.

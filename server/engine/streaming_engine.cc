@@ -40,6 +40,14 @@ class StreamingEngine : public Engine {
            std::move(done));
   }
 
+  void Recognize(std::shared_ptr<const DecodeModel> model,
+                 std::shared_ptr<const ResolvedOptions> options, const CallOptions& call,
+                 Callback done) override {
+    call.feed->SetBell([this] { admission_.Ring(); });
+    Accept([&] { return model->search().MakeStreamRequest(options_, model, *options, call); },
+           std::move(done));
+  }
+
   void Score(std::shared_ptr<const DecodeModel> model, v1::ScoreSource source,
              const v1::ScoreOptions& options, const CallOptions& call,
              ScoreCallback done) override {

@@ -44,14 +44,33 @@ absl::Status CtcRequest::Start(const ops::ExecutionContext& /*context*/,
 }
 
 absl::Status CtcRequest::StartAlone(const ops::ExecutionContext& /*context*/) {
+  if (is_stream()) {
+    return absl::OkStatus();
+  }
   const absl::Status taken = TakeFrames(source.decoder_inputs[0]);
   source.decoder_inputs.clear();
   return status::AtField(taken, "source.features");
 }
 
+absl::Status CtcRequest::TakePiece(const ops::ExecutionContext& /*context*/,
+                                   const ops::Tensor& piece) {
+  std::vector<float> more;
+  BW_RETURN_IF_ERROR(
+      status::AtField(CtcLogProbs(*model->parts().frames->ctc, piece, more), "source.features"));
+  log_probs.insert(log_probs.end(), more.begin(), more.end());
+  num_frames += piece.dim(1);
+  return absl::OkStatus();
+}
+
+void CtcRequest::DropFrames(int64_t count) {
+  log_probs.erase(log_probs.begin(),
+                  log_probs.begin() + count * model->parts().frames->num_columns);
+}
+
 absl::Span<const float> CtcRequest::frame(int64_t number) const {
   const auto columns = static_cast<size_t>(model->parts().frames->num_columns);
-  return absl::MakeConstSpan(log_probs).subspan(static_cast<size_t>(number) * columns, columns);
+  return absl::MakeConstSpan(log_probs).subspan(static_cast<size_t>(number - first_held) * columns,
+                                                columns);
 }
 
 absl::Status CtcRequest::StartScoring() {
@@ -65,7 +84,12 @@ absl::Status CtcRequest::StartScoring() {
 
 absl::Status CtcRequest::Advance() {
   if (!is_scoring) {
-    for (int64_t i = 0; i < kCtcFramesPerStep && !search->rows().empty(); ++i) {
+    for (int64_t i = 0; i < kCtcFramesPerStep; ++i) {
+      while (search->rows().empty() && !search->done() && Announce()) {
+      }
+      if (search->rows().empty()) {
+        break;
+      }
       BW_RETURN_IF_ERROR(search->Advance(frame(search->frame())));
     }
     return absl::OkStatus();

@@ -17,7 +17,7 @@ namespace beamwright::engine {
 inline constexpr int64_t kCtcFramesPerStep = 16;
 
 struct CtcRequest : FrameRequest {
-  std::vector<float> log_probs;  // [num_frames, columns]
+  std::vector<float> log_probs;  // [frames that are kept, columns]
   std::optional<search::CtcSearch> search;
   std::vector<search::CtcScorer> scorers;  // by target
   int64_t next_scored = 0;                 // frame that they read next
@@ -25,6 +25,8 @@ struct CtcRequest : FrameRequest {
   absl::Status Start(const ops::ExecutionContext& context, const EncodedSources& encoded,
                      int64_t row) override;
   absl::Status StartAlone(const ops::ExecutionContext& context) override;
+  absl::Status TakePiece(const ops::ExecutionContext& context, const ops::Tensor& piece) override;
+  void DropFrames(int64_t count) override;
   void StartSearch() override { search.emplace(plan); }
   search::FrameSearch* frame_search() override { return search.has_value() ? &*search : nullptr; }
   absl::Status StartScoring() override;

@@ -6,12 +6,138 @@
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "ops/base/step_profile.h"
+#include "server/status/fault.h"
 
 namespace beamwright::engine {
+namespace {
+
+// A step takes so many rows of streams, more or less; the others' wait for the next.
+constexpr int kMostStreamRows = 1024;
+
+}  // namespace
 
 void FrameDriver::Join(std::unique_ptr<Request> request) {
   // Requests of a model are of its kind.
   requests_.emplace_back(static_cast<FrameRequest*>(request.release()));
+  requests_.back()->serial = ++num_joined_;
+}
+
+Reserved FrameDriver::reserved() const {
+  Reserved all = ReservedFor(requests_);
+  all += aside_reserved_;
+  return all;
+}
+
+int FrameDriver::num_rows() const {
+  int rows = 0;
+  for (const auto& request : requests_) {
+    rows += request->beam_size;
+  }
+  return rows;
+}
+
+absl::Time FrameDriver::next_work() const {
+  return requests_.empty() && woken_->empty() ? next_due_ : absl::InfinitePast();
+}
+
+void FrameDriver::TakeAllBack() {
+  for (auto& [number, request] : aside_) {
+    requests_.push_back(std::move(request));
+  }
+  aside_.clear();
+  aside_reserved_ = {};
+  next_due_ = absl::InfiniteFuture();
+  answered_aside_ = false;
+}
+
+void FrameDriver::TakeBack(absl::Time now) {
+  if (answered_aside_) {
+    TakeAllBack();
+  }
+  const auto take = [this](auto found) {
+    aside_reserved_ -= found->second->reserved();
+    requests_.push_back(std::move(found->second));
+    return aside_.erase(found);
+  };
+  for (const uint64_t number : woken_->Take()) {
+    if (const auto found = aside_.find(number); found != aside_.end()) {
+      take(found);
+    }
+  }
+  if (now < next_due_) {
+    return;
+  }
+  next_due_ = absl::InfiniteFuture();
+  for (auto it = aside_.begin(); it != aside_.end();) {
+    const absl::Time due = std::min(it->second->cut_at, it->second->call.deadline);
+    if (due <= now) {
+      it = take(it);
+    } else {
+      next_due_ = std::min(next_due_, due);
+      ++it;
+    }
+  }
+}
+
+absl::Status FrameDriver::TakeNews(const ops::ExecutionContext& context, FrameRequest& request) {
+  FrameFeed::News news = request.call.feed->Take();
+  for (const ops::Tensor& piece : news.pieces) {
+    BW_RETURN_IF_ERROR(request.TakePiece(context, piece));
+  }
+  request.is_complete = request.is_complete || news.is_complete;
+  return request.is_complete && request.num_frames == 0
+             ? status::InvalidField("source", "has no frames")
+             : absl::OkStatus();
+}
+
+void FrameDriver::TakeAllNews(const ops::ExecutionContext& context) {
+  for (const auto& request : requests_) {
+    if (!request->is_stream() || request->is_answered) {
+      continue;
+    }
+    if (const absl::Status status = TakeNews(context, *request); !status.ok()) {
+      request->Fail(status);
+      continue;
+    }
+    GoOn(*request);
+    if (!request->ended.empty()) {
+      TellProgress(*request);
+    }
+    if (request->is_done) {
+      ++num_done_;
+      Finish(*request);
+    }
+  }
+}
+
+void FrameDriver::GoOn(FrameRequest& request) {
+  while (!request.is_done && request.frame_search()->rows().empty()) {
+    if (!request.frame_search()->done()) {
+      if (!request.Announce()) {
+        return;
+      }
+      continue;
+    }
+    request.KeepSegment();
+    request.LeaveSegment();
+    if (!request.is_done) {
+      stepper_->Leave(request);
+      request.StartSearch();
+    }
+  }
+}
+
+void FrameDriver::SetAside() {
+  for (auto& request : requests_) {
+    if (request->is_stream() && request->frame_search()->rows().empty() &&
+        request->call.feed->SetAside(woken_, request->serial)) {
+      next_due_ = std::min({next_due_, request->cut_at, request->call.deadline});
+      aside_reserved_ += request->reserved();
+      const uint64_t serial = request->serial;
+      aside_.emplace(serial, std::move(request));
+    }
+  }
+  requests_.erase(std::remove(requests_.begin(), requests_.end(), nullptr), requests_.end());
 }
 
 template <typename Which>
@@ -51,8 +177,12 @@ void FrameDriver::DropAnswered() {
 absl::Status FrameDriver::RunModel(const ops::ExecutionContext& context, Underway* underway) {
   stepped_.clear();
   under_way_.clear();
+  int rows = 0;  // of streams, whose rows the engine does not count
   for (const auto& request : requests_) {
-    request->takes_part = !repeats_ || request->takes_part;
+    if (!repeats_) {
+      request->takes_part = !request->is_stream() || rows < kMostStreamRows;
+      rows += request->is_stream() ? request->beam_size : 0;
+    }
     if (request->takes_part) {
       stepped_.push_back(request.get());
     }
@@ -81,6 +211,10 @@ void FrameDriver::AdvanceAll(const ops::ExecutionContext& context) {
     }
     absl::Status status = request->status;
     status.Update(status.ok() ? request->EnterPhase() : absl::OkStatus());
+    if (status.ok() && request->is_stream()) {
+      request->DropRead();
+      GoOn(*request);
+    }
     if (!status.ok()) {
       // The caller did nothing wrong when a model's score is not a log-probability.
       request->Fail(absl::IsInvalidArgument(status) ? absl::InternalError(status.message())
@@ -111,10 +245,15 @@ absl::Duration FrameDriver::Step(const ops::ExecutionContext& context, EngineObs
                                  Underway* underway) {
   most_bytes_ = std::max(most_bytes_, reserved().bytes);
   const absl::Time now = absl::Now();
+  TakeBack(now);
   CutSearches(v1::FINISH_REASON_DEADLINE,
               [now](const FrameRequest& request) { return now >= request.cut_at; });
   FailDead(now, observer);
+  if (!repeats_) {
+    TakeAllNews(context);
+  }
   DropAnswered();
+  SetAside();
   repeats_ = repeats_ && std::any_of(requests_.begin(), requests_.end(),
                                      [](const auto& request) { return request->takes_part; });
   absl::Duration selection;
@@ -129,6 +268,10 @@ absl::Duration FrameDriver::Step(const ops::ExecutionContext& context, EngineObs
       selection = observer == nullptr ? absl::Duration() : absl::Now() - scan;
       repeats_ = false;
       DropAnswered();
+      // Those who took no part come first in the next one.
+      std::stable_partition(requests_.begin(), requests_.end(),
+                            [](const auto& request) { return !request->takes_part; });
+      SetAside();
     } else {
       EndStep(status, underway);
     }

@@ -1,11 +1,17 @@
 // The frame driver: advances the requests of a model that is searched by frames. Each step runs the
 // model for what all their searches need next, and advances them; requests may stand at different
-// frames, wait for frames, join before any step and leave after any. The beam driver beside it
-// (server/engine/beam) does the same by tokens; neither knows the other. Private to engine/.
+// frames, join before any step and leave after any. The beam driver beside it (server/engine/beam)
+// does the same by tokens; neither knows the other. Private to engine/.
+//
+// Requests whose sources arrive while they are searched are set aside when they have read what is
+// there, and come back with news (frame_feed.h), or when their time is over. Nobody looks at them
+// meanwhile, however many there are.
 #ifndef BEAMWRIGHT_SERVER_ENGINE_FRAMES_FRAME_DRIVER_H_
 #define BEAMWRIGHT_SERVER_ENGINE_FRAMES_FRAME_DRIVER_H_
 
+#include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "server/engine/frames/frame_request.h"
@@ -27,7 +33,9 @@ class FrameDriver : public Driver {
   void AnswerMeanwhile(absl::Time now, const absl::Status& end, EngineObserver* observer) override;
   void FailAll(const absl::Status& why) override;
   void End(const absl::Status& why) override;
-  Reserved reserved() const override { return ReservedFor(requests_); }
+  Reserved reserved() const override;
+  int num_rows() const override;
+  absl::Time next_work() const override;
   int64_t most_bytes() const override { return most_bytes_; }
   int64_t num_done() const override { return num_done_; }
   bool has_failed() const override { return has_failed_; }
@@ -36,6 +44,16 @@ class FrameDriver : public Driver {
 
  private:
   using Requests = std::vector<std::unique_ptr<FrameRequest>>;
+
+  // Of streams. Those that were set aside and have news, or whose time is over, come back.
+  void TakeBack(absl::Time now);
+  // Takes the frames that came for a request.
+  absl::Status TakeNews(const ops::ExecutionContext& context, FrameRequest& request);
+  void TakeAllNews(const ops::ExecutionContext& context);
+  // Tells searches that wait what comes next, and ends segments.
+  void GoOn(FrameRequest& request);
+  void SetAside();
+  void TakeAllBack();
 
   // Answers searches that `which` picks with what they have.
   template <typename Which>
@@ -61,6 +79,13 @@ class FrameDriver : public Driver {
   bool repeats_ = false;
   absl::Time looked_ = absl::InfinitePast();  // when the last step looked for the dead
   Requests requests_;
+  // Set aside, by number.
+  std::unordered_map<uint64_t, std::unique_ptr<FrameRequest>> aside_;
+  Reserved aside_reserved_;
+  bool answered_aside_ = false;                   // some of them have their answer
+  absl::Time next_due_ = absl::InfiniteFuture();  // when the first of them must be looked at
+  const std::shared_ptr<WokenRequests> woken_ = std::make_shared<WokenRequests>();
+  uint64_t num_joined_ = 0;
   std::vector<FrameRequest*> stepped_;  // those who take part in the step
   std::vector<Request*> under_way_;     // all of them, for Underway
 };

@@ -23,6 +23,7 @@ void FrameDriver::TellProgress(FrameRequest& request) {
     return;
   }
   Progress progress;
+  progress.segments.swap(request.ended);
   const size_t known = request.stable.size();
   request.frame_search()->AddStableLabels(request.stable);
   if (request.stable.size() > known) {
@@ -41,7 +42,7 @@ void FrameDriver::TellProgress(FrameRequest& request) {
       progress.provisional_score = best[0].score;
     }
   }
-  if (!progress.stable.empty() || !progress.provisional.empty()) {
+  if (!progress.segments.empty() || !progress.stable.empty() || !progress.provisional.empty()) {
     request.call.progress(std::move(progress));
   }
 }
@@ -58,6 +59,9 @@ void FrameDriver::Finish(FrameRequest& request) {
     }
     request.Give(std::move(reply));
   };
+  if (request.is_stream()) {
+    request.source.source_length = static_cast<int>(request.num_frames);
+  }
   if (request.frame_search() == nullptr) {
     give(MakeFrameScored(request));
   } else {
@@ -67,33 +71,41 @@ void FrameDriver::Finish(FrameRequest& request) {
 
 void FrameDriver::AnswerMeanwhile(absl::Time now, const absl::Status& end,
                                   EngineObserver* observer) {
-  for (const auto& request : requests_) {
-    if (request->is_answered) {
-      continue;
+  const auto look = [&](FrameRequest& request) {
+    if (request.is_answered) {
+      return;
     }
-    const bool at_deadline = now >= request->cut_at;
+    const bool at_deadline = now >= request.cut_at;
     try {
-      if ((at_deadline || (!end.ok() && request->may_be_cut)) && !request->call.IsCancelled() &&
-          request->Cut(at_deadline ? v1::FINISH_REASON_DEADLINE : v1::FINISH_REASON_SHUTDOWN)) {
-        TellProgress(*request);
-        Finish(*request);
-        continue;
+      if ((at_deadline || (!end.ok() && request.may_be_cut)) && !request.call.IsCancelled() &&
+          request.Cut(at_deadline ? v1::FINISH_REASON_DEADLINE : v1::FINISH_REASON_SHUTDOWN)) {
+        TellProgress(request);
+        Finish(request);
+        return;
       }
     } catch (const std::bad_alloc&) {
-      request->Fail(status::OutOfMemory());
-      continue;
+      request.Fail(status::OutOfMemory());
+      return;
     }
-    const absl::Status status = end.ok() ? request->CheckAlive(now) : end;
+    const absl::Status status = end.ok() ? request.CheckAlive(now) : end;
     if (observer != nullptr && end.ok() && absl::IsCancelled(status)) {
-      TellCancelled(*request, now, *observer);
+      TellCancelled(request, now, *observer);
     }
     if (!status.ok()) {
-      request->Fail(status);
+      request.Fail(status);
     }
+  };
+  for (const auto& request : requests_) {
+    look(*request);
+  }
+  for (const auto& [number, request] : aside_) {
+    look(*request);
+    answered_aside_ = answered_aside_ || request->is_answered;
   }
 }
 
 void FrameDriver::End(const absl::Status& why) {
+  TakeAllBack();
   CutSearches(v1::FINISH_REASON_SHUTDOWN,
               [](const FrameRequest& request) { return request.may_be_cut; });
   for (const auto& request : requests_) {
@@ -104,6 +116,7 @@ void FrameDriver::End(const absl::Status& why) {
 
 void FrameDriver::FailAll(const absl::Status& why) {
   has_failed_ = true;
+  TakeAllBack();
   for (const auto& request : requests_) {
     if (request != nullptr) {  // a step that was broken off has taken it
       request->Fail(why);

@@ -8,6 +8,9 @@
 namespace beamwright::engine {
 namespace {
 
+// Frames that a stream keeps at a time: those that were read are dropped by 64.
+constexpr int64_t kHeldFrames = 128;
+
 // Of the forward algorithm over so many frames: sums, and where best paths come from.
 int64_t ScoringBytes(int64_t frames, int64_t labels) {
   return (2 * labels + 1) * (int64_t{4} * sizeof(double) + frames) +
@@ -48,6 +51,15 @@ int64_t FrameBytes(const FramesPart& part) {
   return bytes;
 }
 
+// What a search over so many frames holds.
+int64_t SearchBytes(const search::FrameOptions& options, int64_t frames, int64_t slot_bytes) {
+  // A label of a hypothesis, with its time; of a frame as many as live on.
+  constexpr int64_t kLabelBytes = 64;
+  constexpr int64_t kSlotsPerHypothesis = 3;
+  return options.beam_size * (kLabelBytes * frames + kSlotsPerHypothesis * slot_bytes) +
+         (options.allowed != nullptr ? options.allowed->num_bytes() : 0);
+}
+
 }  // namespace
 
 int64_t PriceFrames(const FrameRequest& request) {
@@ -60,17 +72,21 @@ int64_t PriceFrames(const FrameRequest& request) {
     bytes += ScoringBytes(frames, labels) + slot_bytes * (labels + 1);
   }
   if (request.plan != nullptr) {
-    // A label of a hypothesis, with its time; of a frame as many as live on.
-    constexpr int64_t kLabelBytes = 64;
-    constexpr int64_t kSlotsPerHypothesis = 3;
     const search::FrameOptions& options = request.plan->options();
-    bytes += options.beam_size * (kLabelBytes * frames + kSlotsPerHypothesis * slot_bytes);
+    bytes += SearchBytes(options, frames, slot_bytes);
     bytes += request.wants_full_sum
                  ? options.n_best * (ScoringBytes(frames, frames) + slot_bytes * frames)
                  : 0;
-    bytes += options.allowed != nullptr ? options.allowed->num_bytes() : 0;
   }
   return bytes;
+}
+
+int64_t PriceStream(const FrameRequest& request) {
+  const FramesPart& part = *request.model->parts().frames;
+  const int64_t slot_bytes = part.transducer == nullptr ? 0 : SlotBytes(*part.transducer);
+  // What it holds of frames is bounded by what a sender may be ahead.
+  return kHeldFrames * FrameBytes(part) +
+         SearchBytes(request.plan->options(), request.most_frames, slot_bytes);
 }
 
 int CountFrameSteps(const FrameRequest& request) {

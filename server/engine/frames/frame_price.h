@@ -11,6 +11,8 @@ namespace beamwright::engine {
 
 // An encoder makes a frame of a source position at most, or nearly so.
 int64_t PriceFrames(const FrameRequest& request);
+// Of a source that arrives while it is searched: labels of a segment, and what hypotheses stand on.
+int64_t PriceStream(const FrameRequest& request);
 // Most of them, or of CTC how many it makes.
 int CountFrameSteps(const FrameRequest& request);
 

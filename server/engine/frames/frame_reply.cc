@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "server/engine/request/answer_facts.h"
@@ -41,10 +42,18 @@ void FillHypothesis(const FrameRequest& request, const search::FrameHypothesis& 
 
 }  // namespace
 
+std::vector<v1::Hypothesis> MakeHypotheses(const FrameRequest& request) {
+  std::vector<v1::Hypothesis> hypotheses;
+  for (const search::FrameHypothesis& hypothesis : request.found) {
+    FillHypothesis(request, hypothesis, hypotheses.emplace_back());
+  }
+  return hypotheses;
+}
+
 v1::Decoded MakeFrameReply(const FrameRequest& request) {
   v1::Decoded decoded;
-  for (const search::FrameHypothesis& hypothesis : request.found) {
-    FillHypothesis(request, hypothesis, *decoded.add_hypotheses());
+  for (v1::Hypothesis& hypothesis : MakeHypotheses(request)) {
+    *decoded.add_hypotheses() = std::move(hypothesis);
   }
   if (request.is_scoring && request.is_scored()) {
     const std::vector<search::FrameScore> scores = request.Scores();

@@ -2,9 +2,14 @@
 #ifndef BEAMWRIGHT_SERVER_ENGINE_FRAMES_FRAME_REPLY_H_
 #define BEAMWRIGHT_SERVER_ENGINE_FRAMES_FRAME_REPLY_H_
 
+#include <vector>
+
 #include "server/engine/frames/frame_request.h"
 
 namespace beamwright::engine {
+
+// Of what its search found.
+std::vector<v1::Hypothesis> MakeHypotheses(const FrameRequest& request);
 
 // Of a request that is done, and searches; and of one whose targets were given.
 v1::Decoded MakeFrameReply(const FrameRequest& request);

@@ -1,16 +1,71 @@
 #include "server/engine/frames/frame_request.h"
 
+#include <algorithm>
+
 #include "ops/base/status.h"
+#include "server/engine/frames/frame_reply.h"
 #include "server/status/fault.h"
 
 namespace beamwright::engine {
+
+bool FrameRequest::Announce() {
+  if (!is_stream()) {
+    return false;
+  }
+  search::FrameSearch& search = *frame_search();
+  const bool is_full = num_announced >= most_frames;
+  if (is_full ||
+      (num_announced > 0 && search::MetRule(call.endpoint, search.num_labels(),
+                                            search.trailing_blanks(), num_announced) >= 0)) {
+    search.Finish();
+    return true;
+  }
+  if (segment_begin + num_announced < num_frames) {
+    search.AddFrames(1);
+    ++num_announced;
+    return true;
+  }
+  if (is_complete) {
+    search.Finish();
+  }
+  return is_complete;
+}
+
+void FrameRequest::KeepSegment() {
+  if (num_announced == 0) {
+    return;
+  }
+  found = frame_search()->Results();
+  Segment& segment = ended.emplace_back();
+  segment.first_frame = segment_begin;
+  segment.num_frames = num_announced;
+  segment.hypotheses = MakeHypotheses(*this);
+}
+
+void FrameRequest::LeaveSegment() {
+  DropFrames(num_announced - first_held);
+  segment_begin += num_announced;
+  num_announced = 0;
+  first_held = 0;
+  stable.clear();
+  is_done = is_complete && segment_begin == num_frames;
+}
+
+void FrameRequest::DropRead() {
+  constexpr int64_t kAtOnce = 64;
+  const int64_t count = std::min(frame_search()->frame(), num_announced) - first_held;
+  if (count >= kAtOnce) {
+    DropFrames(count);
+    first_held += count;
+  }
+}
 
 absl::Status FrameRequest::EnterPhase() {
   if (is_scoring) {
     is_done = is_scored();
     return absl::OkStatus();
   }
-  if (!frame_search()->done()) {
+  if (is_stream() || !frame_search()->done()) {
     return absl::OkStatus();
   }
   found = frame_search()->Results();
@@ -32,6 +87,9 @@ bool FrameRequest::Cut(v1::FinishReason why) {
   if (!is_scoring) {
     found = frame_search()->Results();
     reason = why;
+  }
+  if (is_stream()) {
+    KeepSegment();
   }
   is_done = true;
   return true;

@@ -30,13 +30,40 @@ struct FrameRequest : Request {
   bool is_scoring = false;
   bool is_done = false;
 
-  int64_t num_frames = 0;
-  int num_steps = 0;  // of the driver
+  int64_t num_frames = 0;  // that are there, or were
+  int num_steps = 0;       // of the driver
   // Of the step under way: what became of it.
   absl::Status status;
   // Of a stream: what was told, and when its first token was.
   std::vector<int32_t> stable;
   absl::Time first_token = absl::InfinitePast();
+
+  // Of a source that arrives while it is searched. It is searched in segments, each by a search of
+  // its own, which is told of one frame at a time: so what ends where does not depend on how many
+  // frames there are already.
+  uint64_t serial = 0;         // for its driver
+  bool is_complete = false;    // no more frames will come
+  int64_t segment_begin = 0;   // frames before the segment
+  int64_t num_announced = 0;   // frames of the segment that its search was told of
+  int64_t first_held = 0;      // the first frame of the segment that is kept
+  int64_t most_frames = 0;     // of a segment
+  std::vector<Segment> ended;  // segments that were not told yet
+
+  // Takes frames that have come, [1, frames, width].
+  virtual absl::Status TakePiece(const ops::ExecutionContext& context,
+                                 const ops::Tensor& piece) = 0;
+  // Forgets `count` frames from first_held on.
+  virtual void DropFrames(int64_t count) = 0;
+  // Tells a search that waits what comes next: a frame, or that the segment ends. False: nothing
+  // has come.
+  bool Announce();
+  // Keeps the answer of the segment as its search has it.
+  void KeepSegment();
+  // Once its search is done and it is kept: forgets its frames. The caller starts the next one,
+  // unless the request is_done.
+  void LeaveSegment();
+  // Forgets the frames that the search has read, now and then.
+  void DropRead();
 
   // Begins the search that `plan` is of.
   virtual void StartSearch() = 0;

@@ -1,5 +1,6 @@
 #include "server/engine/frames/frame_search_kind.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "server/engine/frames/frame_price.h"
 #include "server/engine/frames/transducer_request.h"
 #include "server/engine/frames/transducer_stepper.h"
+#include "server/status/fault.h"
 
 namespace beamwright::engine {
 namespace {
@@ -60,6 +62,43 @@ absl::StatusOr<std::unique_ptr<Request>> FrameSearchKind::MakeRequest(
   request->scoring = options.frames->options();
   request->wants_full_sum = options.merged.full_sum();
   BW_RETURN_IF_ERROR(SetPrice(limits, options.frames->options().beam_size, *request));
+  if (options.merged.deadline_result() == v1::DEADLINE_RESULT_BEST_SO_FAR) {
+    request->MayBeCut();
+  }
+  request->StartSearch();
+  return request;
+}
+
+absl::StatusOr<std::unique_ptr<Request>> FrameSearchKind::MakeStreamRequest(
+    const EngineOptions& limits, std::shared_ptr<const DecodeModel> model,
+    const ResolvedOptions& options, const CallOptions& call) const {
+  if (model->has_encoder()) {
+    return status::InvalidField("model",
+                                "has an encoder, which reads the whole source; only frames "
+                                "of an encoder that runs elsewhere are taken in pieces");
+  }
+  if (options.merged.full_sum()) {
+    return status::InvalidField("options.full_sum", "needs the whole source; Decode has it");
+  }
+  std::unique_ptr<FrameRequest> request = NewRequest(model, call);
+  request->plan = options.frames;
+  request->scoring = options.frames->options();
+  request->most_frames = MaxSourceLength(*model);
+  for (const search::EndpointRule& rule : call.endpoint) {
+    if (!rule.needs_label && rule.min_trailing_blanks == 0) {
+      request->most_frames = std::min(request->most_frames, rule.min_frames);
+    }
+  }
+  request->beam_size = options.frames->options().beam_size;
+  request->price_bytes = PriceStream(*request);
+  request->max_steps = 1;
+  if (request->call.timeline != nullptr) {
+    request->call.timeline->beam_size = request->beam_size;
+  }
+  if (request->price_bytes > limits.max_bytes) {
+    return TooLarge("bytes", request->price_bytes, limits.max_bytes,
+                    absl::StrCat("the longest segment (", request->most_frames, " frames)"));
+  }
   if (options.merged.deadline_result() == v1::DEADLINE_RESULT_BEST_SO_FAR) {
     request->MayBeCut();
   }

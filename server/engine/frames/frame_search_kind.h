@@ -16,6 +16,9 @@ class FrameSearchKind : public SearchKind {
                                                        const v1::Source& source,
                                                        const ResolvedOptions& options,
                                                        const CallOptions& call) const override;
+  absl::StatusOr<std::unique_ptr<Request>> MakeStreamRequest(
+      const EngineOptions& limits, std::shared_ptr<const DecodeModel> model,
+      const ResolvedOptions& options, const CallOptions& call) const override;
   absl::StatusOr<std::unique_ptr<Request>> MakeScoreRequest(
       const EngineOptions& limits, std::shared_ptr<const DecodeModel> model,
       const v1::ScoreSource& source, const v1::ScoreOptions& options,

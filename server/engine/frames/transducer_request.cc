@@ -18,6 +18,16 @@ using ops::Tensor;
 // Frames of one run of what the joiner computes of them: memory for its values stays bounded.
 constexpr int64_t kFramesPerRun = 512;
 
+// The rows of one tensor, then those of the other.
+Tensor Joined(const Tensor& a, const Tensor& b) {
+  ops::Shape shape = a.shape();
+  shape[0] += b.dim(0);
+  Tensor joined(a.dtype(), std::move(shape));
+  std::copy_n(a.bytes(), a.num_bytes(), joined.mutable_bytes());
+  std::copy_n(b.bytes(), b.num_bytes(), joined.mutable_bytes() + a.num_bytes());
+  return joined;
+}
+
 // The frames of one source, [frames, width], as the encoder gives them.
 absl::StatusOr<Tensor> FramesOf(const FramesPart& part, const Tensor& output) {
   const int64_t width = part.frame_width;
@@ -51,41 +61,72 @@ absl::StatusOr<Tensor> FramesOf(const FramesPart& part, const Tensor& output) {
 
 absl::Status TransducerRequest::TakeFrames(const ops::ExecutionContext& context,
                                            const Tensor& output) {
-  const ops::Transducer& graphs = model->parts().frames->transducer->graphs;
   num_frames = output.dim(0);
   if (search.has_value()) {
     search->AddFrames(num_frames);
     search->Finish();
   }
-  ops::Shape shape = graphs.frame_shape;
-  shape[0] = num_frames;
-  if (graphs.frames == nullptr) {
-    frames = {output.Reshaped(std::move(shape))};
-    return absl::OkStatus();
+  BW_ASSIGN_OR_RETURN(frames, FramesOfJoiner(context, output));
+  return absl::OkStatus();
+}
+
+absl::Status TransducerRequest::TakePiece(const ops::ExecutionContext& context,
+                                          const Tensor& piece) {
+  BW_ASSIGN_OR_RETURN(std::vector<Tensor> more,
+                      FramesOfJoiner(context, piece.Reshaped({piece.dim(1), piece.dim(2)})));
+  num_frames += piece.dim(1);
+  frames.resize(more.size());
+  for (size_t i = 0; i < more.size(); ++i) {
+    frames[i] = frames[i].has_value() ? Joined(frames[i], more[i]) : std::move(more[i]);
   }
+  return absl::OkStatus();
+}
+
+void TransducerRequest::DropFrames(int64_t count) {
+  for (Tensor& kept : frames) {
+    if (count == 0) {
+      continue;
+    }
+    // Copied, so that what is dropped is not held.
+    ops::Shape shape = kept.shape();
+    shape[0] = 0;
+    kept = Joined(kept.Rows(count, kept.dim(0)), Tensor(kept.dtype(), std::move(shape)));
+  }
+}
+
+absl::StatusOr<std::vector<Tensor>> TransducerRequest::FramesOfJoiner(
+    const ops::ExecutionContext& context, const Tensor& output) const {
+  const ops::Transducer& graphs = model->parts().frames->transducer->graphs;
+  const int64_t count = output.dim(0);
+  ops::Shape shape = graphs.frame_shape;
+  shape[0] = count;
   const Tensor input = output.Reshaped(std::move(shape));
+  if (graphs.frames == nullptr) {
+    return std::vector<Tensor>{input};
+  }
   ops::RowGraph::Scratch scratch;
   std::vector<Tensor> none;
   std::vector<Tensor> results;
-  for (int64_t first = 0; first < num_frames; first += kFramesPerRun) {
-    const Tensor part = input.Rows(first, std::min(first + kFramesPerRun, num_frames));
+  std::vector<Tensor> all;
+  for (int64_t first = 0; first < count; first += kFramesPerRun) {
+    const Tensor part = input.Rows(first, std::min(first + kFramesPerRun, count));
     std::vector<int32_t> rows(static_cast<size_t>(part.dim(0)));
     std::iota(rows.begin(), rows.end(), 0);
     BW_RETURN_IF_ERROR(
         Annotate(graphs.frames->Run(context, {&part, 1}, rows, scratch, none, results), "joiner"));
-    frames.resize(results.size());
+    all.resize(results.size());
     for (size_t i = 0; i < results.size(); ++i) {
-      if (!frames[i].has_value()) {
-        ops::Shape all = results[i].shape();
-        all[0] = num_frames;
-        frames[i] = Tensor(results[i].dtype(), std::move(all));
+      if (!all[i].has_value()) {
+        ops::Shape whole = results[i].shape();
+        whole[0] = count;
+        all[i] = Tensor(results[i].dtype(), std::move(whole));
       }
-      const int64_t row_bytes = frames[i].num_bytes() / num_frames;
-      std::memcpy(frames[i].mutable_bytes() + first * row_bytes, results[i].bytes(),
+      const int64_t row_bytes = all[i].num_bytes() / count;
+      std::memcpy(all[i].mutable_bytes() + first * row_bytes, results[i].bytes(),
                   static_cast<size_t>(results[i].num_bytes()));
     }
   }
-  return absl::OkStatus();
+  return all;
 }
 
 absl::Status TransducerRequest::Start(const ops::ExecutionContext& context,
@@ -102,6 +143,9 @@ absl::Status TransducerRequest::Start(const ops::ExecutionContext& context,
 }
 
 absl::Status TransducerRequest::StartAlone(const ops::ExecutionContext& context) {
+  if (is_stream()) {
+    return absl::OkStatus();
+  }
   const Tensor given = source.decoder_inputs[0];
   source.decoder_inputs.clear();
   return TakeFrames(context, given.Reshaped({given.dim(1), given.dim(2)}));

@@ -23,7 +23,8 @@ struct TransducerRequest : FrameRequest {
     int64_t next_frame = 0;
   };
 
-  std::vector<ops::Tensor> frames;  // [num_frames, ...] by what the joiner reads of a frame
+  // [frames that are kept, ...] by what the joiner reads of a frame.
+  std::vector<ops::Tensor> frames;
   std::optional<search::TransducerSearch> search;
   std::vector<int32_t> slots;  // by slot of the search that of the pool; -1: none yet
   std::vector<Scored> scored;  // by target
@@ -35,6 +36,8 @@ struct TransducerRequest : FrameRequest {
   absl::Status Start(const ops::ExecutionContext& context, const EncodedSources& encoded,
                      int64_t row) override;
   absl::Status StartAlone(const ops::ExecutionContext& context) override;
+  absl::Status TakePiece(const ops::ExecutionContext& context, const ops::Tensor& piece) override;
+  void DropFrames(int64_t count) override;
   void StartSearch() override { search.emplace(plan); }
   search::FrameSearch* frame_search() override { return search.has_value() ? &*search : nullptr; }
   absl::Status StartScoring() override;
@@ -44,6 +47,9 @@ struct TransducerRequest : FrameRequest {
  private:
   // `output`: [frames, width] of this source.
   absl::Status TakeFrames(const ops::ExecutionContext& context, const ops::Tensor& output);
+  // What the joiner reads of them.
+  absl::StatusOr<std::vector<ops::Tensor>> FramesOfJoiner(const ops::ExecutionContext& context,
+                                                          const ops::Tensor& output) const;
 };
 
 }  // namespace beamwright::engine

@@ -169,8 +169,9 @@ absl::Status TransducerStepper::RunJoiner(const ops::ExecutionContext& context) 
     for (size_t row = 0; row < num_rows_; ++row) {
       const auto to = static_cast<int64_t>(row);
       if (input.is_of_frame) {
-        CopyRow(rows_[row].request->frames[static_cast<size_t>(input.result)], rows_[row].frame,
-                inputs_[i], to);
+        const TransducerRequest& request = *rows_[row].request;
+        CopyRow(request.frames[static_cast<size_t>(input.result)],
+                rows_[row].frame - request.first_held, inputs_[i], to);
       } else {
         CopyRow(pool_.outputs()[static_cast<size_t>(input.result - graphs.first_output)],
                 rows_[row].slot, inputs_[i], to);

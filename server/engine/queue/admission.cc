@@ -63,6 +63,7 @@ absl::Status Admission::Enqueue(std::unique_ptr<Request>& request) {
   queued->priority = request->call.priority;
   queued->call = request->call.call;
   queued->rows = request->beam_size;
+  queued->holds_rows = !request->is_stream();
   queued->running_bytes = request->price_bytes;
   queued->waiting_bytes = WaitingBytes(request->source);
   queued->accepted = request->accepted;
@@ -78,10 +79,14 @@ absl::Status Admission::Enqueue(std::unique_ptr<Request>& request) {
   if (request->knows_steps) {
     forecast.steps = request->max_steps;
   }
+  if (request->is_stream()) {
+    // It takes as long as its sender does, and less of a step than others.
+    forecast = {};
+  }
   if (request->cut_at != absl::InfiniteFuture()) {
     forecast.took = absl::ZeroDuration();  // it answers with what it has by then
   }
-  queued->cost = std::max(1.0, forecast.steps * queued->rows);
+  queued->cost = request->is_stream() ? 1.0 : std::max(1.0, forecast.steps * queued->rows);
   BW_RETURN_IF_ERROR(CheckDeadline(*queued, forecast, now));
   if (queue_.size() >= options_.max_queue) {
     Sweep(now);
@@ -192,7 +197,7 @@ void Admission::TellEnd(const Request& request, absl::StatusCode code, absl::Tim
 
 void Admission::Learn(const Request& request, const absl::StatusOr<v1::Decoded>& decoded,
                       absl::Duration took) {
-  if (!decoded.ok()) {
+  if (!decoded.ok() || request.is_stream()) {
     return;
   }
   const int steps = request.CountSteps(*decoded);
@@ -232,14 +237,25 @@ bool Admission::IsDone() const {
   return queue_.size() == 0 && dead_.empty() && AllRunning().requests == 0;
 }
 
-void Admission::WaitForWork(Stream& stream) {
+void Admission::WaitForWork(Stream& stream, absl::Time next_work) {
+  if (clock_() >= next_work) {
+    return;
+  }
   stream.turn_started = absl::InfiniteFuture();
   // What waits may not fit beside what other streams run; then it is looked at again when one of
   // those has ended.
   const auto has_news = [this, &stream]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return !dead_.empty() || (queue_.size() == 0 ? draining_ : stream.seen != news_);
+    if (!dead_.empty()) {
+      return true;
+    }
+    return queue_.size() == 0 && stream.running.requests == 0 ? draining_ : stream.seen != news_;
   };
-  mutex_.Await(absl::Condition(&has_news));
+  mutex_.AwaitWithDeadline(absl::Condition(&has_news), next_work);
+}
+
+void Admission::Ring() {
+  absl::MutexLock lock(&mutex_);
+  ++news_;
 }
 
 void Admission::Fill(Stream& stream, Requests& admitted) {
@@ -256,9 +272,10 @@ void Admission::Fill(Stream& stream, Requests& admitted) {
     }
     SetNotFull();
     Queued& queued = static_cast<Queued&>(*ticket);
-    room.rows -= queued.rows;
+    const int rows = queued.holds_rows ? queued.rows : 0;
+    room.rows -= rows;
     room.bytes -= queued.running_bytes;
-    stream.running.rows += queued.rows;
+    stream.running.rows += rows;
     stream.running.bytes += queued.running_bytes;
     ++stream.running.requests;
     CountIn(queued);
@@ -266,20 +283,19 @@ void Admission::Fill(Stream& stream, Requests& admitted) {
   }
 }
 
-bool Admission::Take(int number, const Reserved& running, Requests& admitted, absl::Status& end) {
+bool Admission::Take(int number, const Reserved& running, absl::Time next_work, Requests& admitted,
+                     absl::Status& end) {
   Requests dead;
   {
     absl::MutexLock lock(&mutex_);
     Stream& stream = streams_[static_cast<size_t>(number)];
-    if (stream.running.requests > 0) {
+    if (stream.running.rows > 0) {
       estimator_.Turn(stream.running.rows, clock_() - stream.turn_started);
     }
     stream.running = running;
-    if (running.requests == 0) {
-      WaitForWork(stream);
-      if (queue_.size() == 0 && dead_.empty()) {
-        return false;
-      }
+    WaitForWork(stream, running.requests == 0 ? absl::InfiniteFuture() : next_work);
+    if (running.requests == 0 && queue_.size() == 0 && dead_.empty()) {
+      return false;
     }
     end = end_;
     stream.turn_started = clock_();
@@ -305,6 +321,7 @@ void Admission::Drain() {
 void Admission::End(absl::Status why) {
   absl::MutexLock lock(&mutex_);
   draining_ = true;
+  ++news_;  // for those who wait for what runs
   SetNotFull();
   end_ = std::move(why);
 }

@@ -47,8 +47,15 @@ class Admission {
   // For the thread of stream number `stream`: adds to `admitted` what fits beside everything that
   // runs, and no more than the stream's share of it, so that all streams have as much to do; and
   // answers those of the queue that nobody waits for any more. Waits while the stream has nothing
-  // to do at all. False: it ends. running: what it has in hand; `end` is what End gave, OK before.
-  bool Take(int stream, const Reserved& running, Requests& admitted, absl::Status& end);
+  // to do. False: it ends. running: what it has in hand, which there is something to do about at
+  // `next_work`; `end` is what End gave, OK before.
+  bool Take(int stream, const Reserved& running, absl::Time next_work, Requests& admitted,
+            absl::Status& end);
+  bool Take(int stream, const Reserved& running, Requests& admitted, absl::Status& end) {
+    return Take(stream, running, absl::InfinitePast(), admitted, end);
+  }
+  // There is something to do about what runs: streams that wait look at it.
+  void Ring();
 
   // The stream's thread was replaced by a new one, which has this in hand.
   void Restart(int stream, const Reserved& running);
@@ -74,7 +81,8 @@ class Admission {
     absl::Time turn_started = absl::InfiniteFuture();  // infinite: it waits
     uint64_t seen = 0;                                 // news when it looked into the queue last
   };
-  void WaitForWork(Stream& stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Until next_work, or there is more.
+  void WaitForWork(Stream& stream, absl::Time next_work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fill(Stream& stream, Requests& admitted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Reserved AllRunning() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   double RowStepsPerSecond() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

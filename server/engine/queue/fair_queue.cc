@@ -217,7 +217,7 @@ std::unique_ptr<Ticket> FairQueue::Pop(const Room& room) {
   Level& level = party->levels[chosen];
   const auto call = level.calls.begin();
   const Ticket& next = *call->line.front();
-  if (next.rows > room.rows || next.running_bytes > room.bytes) {
+  if ((next.holds_rows && next.rows > room.rows) || next.running_bytes > room.bytes) {
     return nullptr;
   }
   int turns = 0;

@@ -33,7 +33,8 @@ struct Ticket {
   TenantPtr tenant;  // null: that of everybody without a name
   int priority = kNormalPriority;
   uint64_t call = 0;          // 0: a call of its own
-  int rows = 1;               // while it runs
+  int rows = 1;               // while it runs, of its tenant's
+  bool holds_rows = true;     // and of the engine's
   int64_t running_bytes = 0;  // likewise
   int64_t waiting_bytes = 0;  // while it waits
   double cost = 1;            // rows x steps expected; at least 1

@@ -10,8 +10,10 @@
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
 #include "server/engine/request/cancel_flag.h"
+#include "server/engine/request/frame_feed.h"
 #include "server/engine/request/tenant.h"
 #include "server/engine/request/timeline.h"
+#include "server/search/frames/endpoint.h"
 #include "server/search/stable_tokens.h"
 
 namespace beamwright::engine {
@@ -19,8 +21,18 @@ namespace beamwright::engine {
 using DecodeCallback = std::function<void(absl::StatusOr<v1::Decoded>)>;
 using ScoreCallback = std::function<void(absl::StatusOr<v1::Scored>)>;
 
+// A part of a source that arrives while it is searched.
+struct Segment {
+  int64_t first_frame = 0;  // in the source
+  int64_t num_frames = 0;
+  // Best first; their times count from first_frame.
+  std::vector<v1::Hypothesis> hypotheses;
+};
+
 // What a stream is told after a step.
 struct Progress {
+  // Of a source that arrives: segments that ended. What follows is of the one behind them.
+  std::vector<Segment> segments;
   // Tokens that can no longer change, each piece going on where the one before it (of its sample)
   // ended (docs/decoding.md, 'Streaming').
   std::vector<search::StableTokens::Piece> stable;
@@ -47,6 +59,10 @@ struct CallOptions {
   // must return at once. Null: nobody asks. Decoding only.
   std::function<void(Progress)> progress;
   bool wants_provisional = false;
+  // Of a source that arrives while it is searched (Engine::Recognize): its frames, and where
+  // segments end.
+  std::shared_ptr<FrameFeed> feed;
+  std::vector<search::EndpointRule> endpoint;
   // Filled in until the answer is given, up to which it must live. Null: nobody asks.
   Timeline* timeline = nullptr;
 

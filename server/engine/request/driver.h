@@ -54,6 +54,11 @@ class Driver {
   // For the requests that have not left.
   virtual Reserved reserved() const = 0;
   bool idle() const { return reserved().requests == 0; }
+  // Most rows of its next step.
+  virtual int num_rows() const { return reserved().rows; }
+  // When it is to make its next step if nothing happens until then; in the past: at once. Of one
+  // that is not idle.
+  virtual absl::Time next_work() const { return absl::InfinitePast(); }
 
   // The most bytes that were reserved in a step so far.
   virtual int64_t most_bytes() const = 0;

@@ -62,7 +62,11 @@ struct Request {
   absl::Time accepted;
   absl::Time started;
 
-  Reserved reserved() const { return {1, beam_size, price_bytes}; }
+  // Its source arrives while it is searched.
+  bool is_stream() const { return call.feed != nullptr; }
+  // A stream holds no rows of the engine: most of the time it has none to step, and a step takes
+  // some streams' rows and leaves the others' for the next (frame_driver.h).
+  Reserved reserved() const { return {1, is_stream() ? 0 : beam_size, price_bytes}; }
 
   // When it is made: what the caller says.
   void Accept(const CallOptions& caller);

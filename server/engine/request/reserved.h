@@ -18,6 +18,12 @@ struct Reserved {
     bytes += other.bytes;
     return *this;
   }
+  Reserved& operator-=(const Reserved& other) {
+    requests -= other.requests;
+    rows -= other.rows;
+    bytes -= other.bytes;
+    return *this;
+  }
 };
 
 // Of all of them; `requests` holds pointers.

@@ -27,6 +27,11 @@ class SearchKind {
   virtual absl::StatusOr<std::unique_ptr<Request>> MakeRequest(
       const EngineOptions& limits, std::shared_ptr<const DecodeModel> model,
       const v1::Source& source, const ResolvedOptions& options, const CallOptions& call) const = 0;
+  // The same for a source that arrives while it is searched: its frames come by call.feed.
+  // InvalidArgument: a search of this kind needs the whole source.
+  virtual absl::StatusOr<std::unique_ptr<Request>> MakeStreamRequest(
+      const EngineOptions& limits, std::shared_ptr<const DecodeModel> model,
+      const ResolvedOptions& options, const CallOptions& call) const;
   // The same for targets that are given. Unimplemented: it can't score.
   virtual absl::StatusOr<std::unique_ptr<Request>> MakeScoreRequest(
       const EngineOptions& limits, std::shared_ptr<const DecodeModel> model,

@@ -13,6 +13,9 @@ class BusyEngine : public engine::Engine {
   void DecodeResolved(std::shared_ptr<const engine::DecodeModel>, v1::Source,
                       std::shared_ptr<const engine::ResolvedOptions>, const engine::CallOptions&,
                       Callback) override {}
+  void Recognize(std::shared_ptr<const engine::DecodeModel>,
+                 std::shared_ptr<const engine::ResolvedOptions>, const engine::CallOptions&,
+                 Callback) override {}
   void Score(std::shared_ptr<const engine::DecodeModel>, v1::ScoreSource, const v1::ScoreOptions&,
              const engine::CallOptions&, ScoreCallback) override {}
   void Drain() override {}

@@ -1,0 +1,378 @@
+// Sources that arrive while they are searched: what is told does not depend on how they were cut,
+// is never taken back, and those that wait cost nothing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "tests/server/engine/frames/frame_models.h"
+#include "tests/server/engine/frames/transducer_bundle.h"
+
+namespace beamwright::engine {
+namespace {
+
+using engine_testing::Bits;
+using engine_testing::Compiled;
+using engine_testing::CtcBundle;
+using engine_testing::FeatureSource;
+using engine_testing::ModelPtr;
+using engine_testing::Predictor;
+using engine_testing::RandomFeatures;
+using engine_testing::Started;
+using engine_testing::TransducerBundle;
+using engine_testing::TransducerOptions;
+using ::testing::HasSubstr;
+
+// A source of a model without an encoder: [frames, width].
+struct Frames {
+  std::vector<float> values;
+  int width = 0;
+  int64_t count() const { return static_cast<int64_t>(values.size()) / width; }
+};
+
+ModelPtr CtcModel() {
+  engine_testing::CtcOptions options;
+  options.has_encoder = false;
+  return Compiled(CtcBundle(options));
+}
+
+Frames CtcFrames(int count, uint32_t seed) {
+  Frames frames;
+  frames.width = engine_testing::kColumns;
+  for (const double value : engine_testing::CtcLogProbs(RandomFeatures(count, seed))) {
+    frames.values.push_back(static_cast<float>(value));
+  }
+  return frames;
+}
+
+ModelPtr TransducerModel(Predictor predictor) {
+  TransducerOptions options;
+  options.has_encoder = false;
+  options.predictor = predictor;
+  return Compiled(TransducerBundle(options));
+}
+
+Frames TransducerFrames(int count, uint32_t seed) {
+  return {RandomFeatures(count, seed), engine_testing::kWidth};
+}
+
+ops::Tensor Piece(const Frames& frames, int64_t begin, int64_t end) {
+  const auto width = static_cast<int64_t>(frames.width);
+  return ops::Tensor::Of<float>({1, end - begin, width}, {frames.values.begin() + begin * width,
+                                                          frames.values.begin() + end * width});
+}
+
+// What a stream was told, and its answer.
+class Listener {
+ public:
+  Listener() : feed_(std::make_shared<FrameFeed>()) {
+    call.feed = feed_;
+    call.progress = [this](Progress progress) { Take(std::move(progress)); };
+  }
+
+  void Start(Engine& engine, const ModelPtr& model, const v1::DecodeOptions& options) {
+    engine.Recognize(model, *ResolveOptions(*model, options), call,
+                     [this](absl::StatusOr<v1::Decoded> answer) {
+                       answer_ = std::move(answer);
+                       done_.Notify();
+                     });
+  }
+  FrameFeed& feed() { return *feed_; }
+  const absl::StatusOr<v1::Decoded>& Wait() {
+    done_.WaitForNotification();
+    return answer_;
+  }
+  // Segments as text: where they lie, and the bits of their hypotheses.
+  std::vector<std::string> segments;
+  bool was_contradicted = false;
+  CallOptions call;
+
+ private:
+  void Take(Progress progress) {
+    for (const Segment& segment : progress.segments) {
+      std::string text = absl::StrCat(segment.first_frame, "+", segment.num_frames, ":");
+      for (const v1::Hypothesis& hypothesis : segment.hypotheses) {
+        text += hypothesis.SerializeAsString();
+        was_contradicted = was_contradicted ||
+                           hypothesis.tokens_size() < static_cast<int>(stable_.size()) ||
+                           !std::equal(stable_.begin(), stable_.end(), hypothesis.tokens().begin());
+      }
+      segments.push_back(text);
+      stable_.clear();
+    }
+    for (const auto& piece : progress.stable) {
+      was_contradicted = was_contradicted || piece.position != static_cast<int>(stable_.size());
+      stable_.insert(stable_.end(), piece.tokens.begin(), piece.tokens.end());
+    }
+  }
+
+  const std::shared_ptr<FrameFeed> feed_;
+  std::vector<int32_t> stable_;
+  absl::StatusOr<v1::Decoded> answer_;
+  absl::Notification done_;
+};
+
+// Sends the frames in random pieces.
+void Send(const Frames& frames, std::mt19937& random, FrameFeed& feed) {
+  for (int64_t at = 0; at < frames.count();) {
+    const int64_t end = std::min<int64_t>(frames.count(), at + 1 + random() % 9);
+    feed.Add(Piece(frames, at, end));
+    at = end;
+  }
+  feed.Finish();
+}
+
+v1::DecodeOptions OptionsOf(uint32_t number) {
+  v1::DecodeOptions options;
+  options.set_beam_size(1 + static_cast<int>(number % 5));
+  options.set_n_best(1 + static_cast<int>(number % (1 + number % 5)));
+  if (number % 3 == 0) {
+    options.add_hotwords()->mutable_ids()->add_ids(1 + static_cast<int>(number % 3));
+  }
+  return options;
+}
+
+std::vector<search::EndpointRule> RulesOf(uint32_t number) {
+  if (number % 2 == 0) {
+    return {};
+  }
+  return {{true, 1 + number % 3, 0}, {false, 0, 5 + number % 7}};
+}
+
+struct Kind {
+  ModelPtr model;
+  Frames (*frames)(int count, uint32_t seed);
+};
+
+std::vector<Kind> Kinds() {
+  return {{CtcModel(), CtcFrames},
+          {TransducerModel(Predictor::kLstm), TransducerFrames},
+          {TransducerModel(Predictor::kStateless), TransducerFrames}};
+}
+
+TEST(StreamTest, WhatIsToldDependsOnTheFramesAloneAndIsNeverTakenBack) {
+  constexpr uint32_t kStreams = 700;
+  std::mt19937 random(26);
+  for (const Kind& kind : Kinds()) {
+    ASSERT_NE(kind.model, nullptr);
+    const auto engine = Started();
+    std::vector<std::unique_ptr<Listener>> pieces;
+    for (uint32_t i = 0; i < kStreams; ++i) {
+      pieces.push_back(std::make_unique<Listener>());
+      pieces.back()->call.endpoint = RulesOf(i);
+      pieces.back()->Start(*engine, kind.model, OptionsOf(i));
+    }
+    for (uint32_t i = 0; i < kStreams; ++i) {
+      Send(kind.frames(1 + static_cast<int>(i % 40), i), random, pieces[i]->feed());
+    }
+    for (uint32_t i = 0; i < kStreams; ++i) {
+      const Frames frames = kind.frames(1 + static_cast<int>(i % 40), i);
+      ASSERT_TRUE(pieces[i]->Wait().ok()) << pieces[i]->Wait().status();
+      Listener whole;
+      whole.call.endpoint = RulesOf(i);
+      whole.feed().Add(Piece(frames, 0, frames.count()));
+      whole.feed().Finish();
+      whole.Start(*engine, kind.model, OptionsOf(i));
+      ASSERT_TRUE(whole.Wait().ok()) << whole.Wait().status();
+      EXPECT_EQ(pieces[i]->segments, whole.segments) << i;
+      EXPECT_EQ(Bits(*pieces[i]->Wait()), Bits(*whole.Wait())) << i;
+      EXPECT_FALSE(pieces[i]->was_contradicted) << i;
+      EXPECT_FALSE(whole.was_contradicted) << i;
+      if (RulesOf(i).empty()) {
+        const auto decoded = engine->DecodeAndWait(
+            kind.model, FeatureSource(frames.values, frames.width), OptionsOf(i));
+        ASSERT_TRUE(decoded.ok()) << decoded.status();
+        EXPECT_EQ(Bits(*decoded), Bits(*whole.Wait())) << i;
+        EXPECT_EQ(whole.segments.size(), 1);
+      }
+    }
+  }
+}
+
+TEST(StreamTest, ASegmentIsSearchedAsIfItStoodAlone) {
+  for (const Kind& kind : Kinds()) {
+    const auto engine = Started();
+    const Frames frames = kind.frames(50, 3);
+    Listener heard;
+    heard.call.endpoint = {{false, 0, 20}};
+    heard.Start(*engine, kind.model, OptionsOf(4));
+    for (int64_t i = 0; i < frames.count(); ++i) {
+      heard.feed().Add(Piece(frames, i, i + 1));
+    }
+    heard.feed().Finish();
+    ASSERT_TRUE(heard.Wait().ok()) << heard.Wait().status();
+    ASSERT_EQ(heard.segments.size(), 3);
+    for (int64_t segment = 0; segment < 3; ++segment) {
+      const int64_t begin = 20 * segment;
+      const int64_t end = std::min<int64_t>(begin + 20, 50);
+      const auto values = frames.values.begin();
+      const auto alone = engine->DecodeAndWait(
+          kind.model,
+          FeatureSource({values + begin * frames.width, values + end * frames.width}, frames.width),
+          OptionsOf(4));
+      ASSERT_TRUE(alone.ok());
+      EXPECT_EQ(heard.segments[static_cast<size_t>(segment)],
+                absl::StrCat(begin, "+", end - begin, ":", Bits(*alone)));
+    }
+  }
+}
+
+// Until so many requests run: who has just been answered counts until the engine's next turn.
+void WaitForRunning(const Engine& engine, int count) {
+  while (engine.load().running != count) {
+    std::this_thread::yield();
+  }
+}
+
+// Counts steps by model.
+class Steps : public EngineObserver {
+ public:
+  void OnEncode(const DecodeModel&, int, int64_t, absl::Duration) override {}
+  void OnStep(const DecodeModel& model, const StepFacts&) override {
+    absl::MutexLock lock(&mutex_);
+    ++steps_[&model];
+  }
+  int of(const DecodeModel& model) {
+    absl::MutexLock lock(&mutex_);
+    return steps_[&model];
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::map<const DecodeModel*, int> steps_;
+};
+
+TEST(StreamTest, StreamsThatWaitAreNotStepped) {
+  Steps steps;
+  EngineOptions options;
+  options.num_threads = 1;
+  options.max_rows = 8;  // fewer than the streams have
+  options.observer = &steps;
+  const auto engine = *Engine::Start(options);
+  const ModelPtr idle = CtcModel();
+  const ModelPtr busy = CtcModel();
+  std::vector<std::unique_ptr<Listener>> streams;
+  for (int i = 0; i < 100; ++i) {
+    streams.push_back(std::make_unique<Listener>());
+    streams.back()->Start(*engine, idle, {});
+  }
+  const Frames frames = CtcFrames(40, 1);
+  int before = -1;
+  // A request behind them is only answered once they were taken in.
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(engine->DecodeAndWait(busy, FeatureSource(frames.values, frames.width), {}).ok());
+    before = i == 10 ? steps.of(*idle) : before;
+  }
+  WaitForRunning(*engine, 100);
+  EXPECT_EQ(engine->load().rows, 0);
+  EXPECT_EQ(steps.of(*idle), before);
+  EXPECT_GT(steps.of(*busy), 0);
+  for (const auto& stream : streams) {
+    stream->feed().Add(Piece(frames, 0, 1));
+    stream->feed().Finish();
+    EXPECT_TRUE(stream->Wait().ok());
+  }
+  WaitForRunning(*engine, 0);
+  EXPECT_EQ(engine->load().bytes, 0);
+}
+
+TEST(StreamTest, OneThatWaitsEndsAtItsDeadlineAndWhenItIsGivenUp) {
+  const auto engine = Started();
+  const ModelPtr model = CtcModel();
+  const Frames frames = CtcFrames(4, 1);
+  Listener late;
+  late.call.deadline = absl::Now() + absl::Milliseconds(30);
+  late.Start(*engine, model, {});
+  late.feed().Add(Piece(frames, 0, 4));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late.Wait().status())) << late.Wait().status();
+
+  const auto cancelled = std::make_shared<CancelFlag>();
+  Listener given_up;
+  given_up.call.cancelled = cancelled;
+  given_up.Start(*engine, model, {});
+  given_up.feed().Add(Piece(frames, 0, 4));
+  cancelled->Cancel();
+  given_up.feed().Wake();
+  EXPECT_TRUE(absl::IsCancelled(given_up.Wait().status())) << given_up.Wait().status();
+
+  Listener cut;
+  cut.call.deadline = absl::Now() + absl::Milliseconds(60);
+  v1::DecodeOptions best_so_far;
+  best_so_far.set_deadline_result(v1::DEADLINE_RESULT_BEST_SO_FAR);
+  cut.Start(*engine, model, best_so_far);
+  cut.feed().Add(Piece(frames, 0, 4));
+  ASSERT_TRUE(cut.Wait().ok()) << cut.Wait().status();
+  EXPECT_EQ(cut.Wait()->hypotheses(0).finish_reason(), v1::FINISH_REASON_DEADLINE);
+  EXPECT_EQ(cut.segments.size(), 1);
+}
+
+TEST(StreamTest, AnEngineThatEndsAnswersThoseThatWait) {
+  const auto engine = Started();
+  const ModelPtr model = CtcModel();
+  const Frames frames = CtcFrames(4, 1);
+  Listener waits;
+  waits.Start(*engine, model, {});
+  Listener may_be_cut;
+  v1::DecodeOptions best_so_far;
+  best_so_far.set_deadline_result(v1::DEADLINE_RESULT_BEST_SO_FAR);
+  may_be_cut.Start(*engine, model, best_so_far);
+  may_be_cut.feed().Add(Piece(frames, 0, 4));
+  ASSERT_TRUE(engine->DecodeAndWait(model, FeatureSource(frames.values, frames.width), {}).ok());
+  engine->End(absl::UnavailableError("enough"));
+  EXPECT_THAT(waits.Wait().status().message(), HasSubstr("enough"));
+  ASSERT_TRUE(may_be_cut.Wait().ok()) << may_be_cut.Wait().status();
+  EXPECT_EQ(may_be_cut.Wait()->hypotheses(0).finish_reason(), v1::FINISH_REASON_SHUTDOWN);
+}
+
+TEST(StreamTest, RefusesWhatNeedsTheWholeSource) {
+  const auto engine = Started();
+  const auto refusal = [&](const ModelPtr& model, const v1::DecodeOptions& options) {
+    Listener listener;
+    listener.feed().Finish();
+    listener.Start(*engine, model, options);
+    return std::string(listener.Wait().status().message());
+  };
+  v1::DecodeOptions full_sum;
+  full_sum.set_full_sum(true);
+  EXPECT_THAT(refusal(CtcModel(), full_sum), HasSubstr("options.full_sum: needs the whole source"));
+  EXPECT_THAT(refusal(Compiled(CtcBundle({})), {}), HasSubstr("model: has an encoder"));
+  EXPECT_THAT(refusal(CtcModel(), {}), HasSubstr("source: has no frames"));
+
+  Listener wrong;
+  wrong.Start(*engine, CtcModel(), {});
+  Frames frames = CtcFrames(3, 1);
+  frames.values[7] = 2;
+  wrong.feed().Add(Piece(frames, 0, 3));
+  wrong.feed().Finish();
+  EXPECT_FALSE(wrong.Wait().ok());
+}
+
+TEST(StreamTest, AStreamHasAPriceThatDoesNotGrow) {
+  const ModelPtr model = TransducerModel(Predictor::kLstm);
+  const auto engine = Started();
+  Listener listener;
+  listener.call.endpoint = {{false, 0, 100}};
+  listener.Start(*engine, model, {});
+  const Frames frames = TransducerFrames(50, 1);
+  WaitForRunning(*engine, 1);
+  const int64_t price = engine->load().bytes;
+  EXPECT_GT(price, 0);
+  EXPECT_LT(price, 1 << 20);
+  for (int i = 0; i < 100; ++i) {
+    listener.feed().Add(Piece(frames, 0, 50));
+  }
+  EXPECT_EQ(engine->load().running, 1);
+  EXPECT_EQ(engine->load().bytes, price);
+  listener.feed().Finish();
+  EXPECT_TRUE(listener.Wait().ok());
+  EXPECT_EQ(listener.segments.size(), 50);
+}
+
+}  // namespace
+}  // namespace beamwright::engine
