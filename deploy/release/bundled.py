@@ -9,7 +9,7 @@ import shutil
 import common
 
 # Libraries that are headers alone, so no linker sees them; they come from the packages that ./dev installs.
-HEADERS = ("libcli11-dev", "libcpp-httplib-dev", "libabsl-dev", "rapidjson-dev")
+HEADERS = ("libcli11-dev", "libcpp-httplib-dev", "libabsl-dev", "rapidjson-dev", "libeigen3-dev")
 # Of deploy/portable/libraries.sh: archives and the packages whose sources they are made of.
 MADE_HERE = {"fmt": "libfmt-dev", "spdlog": "libspdlog-dev", "prometheus-cpp-core": "libprometheus-cpp-core1.0",
              "cpp-httplib": "libcpp-httplib-dev", "sentencepiece": "libsentencepiece0", "microhttpd": "libmicrohttpd12",

@@ -11,6 +11,7 @@
 #include "server/engine/model/compile_frames.h"
 #include "server/engine/model/compile_fusion.h"
 #include "server/engine/model/compile_graphs.h"
+#include "server/engine/model/compile_sound.h"
 #include "server/engine/model/decode_model.h"
 #include "server/engine/model/parts.h"
 #include "server/engine/model/token_lists.h"
@@ -51,6 +52,7 @@ absl::Status CompileOwn(model::Bundle& bundle, DecodeModel::Parts& parts) {
     }
     parts.own_encoder = *std::move(compiled);
   }
+  BW_ASSIGN_OR_RETURN(parts.sound, CompileSound(bundle.config, parts.encoder()));
   if (model::SearchOf(bundle.config) != v1::SEARCH_TOKENS) {
     BW_ASSIGN_OR_RETURN(parts.frames, CompileFrames(bundle, parts));
     return absl::OkStatus();

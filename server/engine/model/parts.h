@@ -22,6 +22,7 @@
 #include "server/fusion/ngram_model.h"
 #include "server/search/frames/frame_options.h"
 #include "server/search/token_trie.h"
+#include "server/sound/fbank.h"
 
 namespace beamwright::engine {
 
@@ -128,6 +129,8 @@ struct DecodeModel::Parts {
   // The model's own; null: requests bring the decoder's inputs, or the frames.
   std::shared_ptr<const EncoderPart> own_encoder;
   std::unique_ptr<const FramesPart> frames;  // null: there is a decoder
+  // How sound becomes features for the encoder; null: requests bring features.
+  std::shared_ptr<const sound::Fbank> sound;
 
   // By number: the model's own, then the members of its ensemble, then recurrent language models,
   // which have no encoder. They are stepped side by side.

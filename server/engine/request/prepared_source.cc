@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "server/engine/model/model_inputs.h"
+#include "server/sound/sound_stream.h"
 #include "server/status/fault.h"
 
 namespace beamwright::engine {
@@ -206,6 +207,36 @@ absl::Status FromFeatures(const DecodeModel& model, const v1::Tensor& features,
   return absl::OkStatus();
 }
 
+absl::Status FromAudio(const DecodeModel& model, const v1::Audio& audio, PreparedSource& prepared) {
+  const auto& fbank = model.parts().sound;
+  if (fbank == nullptr) {
+    return status::InvalidField(
+        "source.audio", "the model's bundle does not say how sound becomes features (sound)");
+  }
+  const auto format = sound::ReadFormat(audio.format());
+  if (!format.ok()) {
+    return status::WithFields(format.status(), [](absl::string_view field) {
+      return absl::StrCat("source.audio.", field);
+    });
+  }
+  sound::SoundStream stream(fbank, *format);
+  // Before all of it is computed.
+  const int64_t samples = static_cast<int64_t>(audio.data().size()) / format->sample_bytes();
+  const int64_t at_own_rate = samples * fbank->options().sample_rate / format->sample_rate;
+  BW_RETURN_IF_ERROR(
+      status::AtField(CheckLength(model, fbank->NumFrames(at_own_rate)), "source.audio.data"));
+  std::vector<float> features;
+  if (const absl::Status added = stream.Add(audio.data(), features); !added.ok()) {
+    return status::AtField(added, "source.audio.data");
+  }
+  stream.Finish(features);
+  const int64_t bins = fbank->options().num_bins;
+  const auto frames = static_cast<int64_t>(features.size()) / bins;
+  prepared.source_length = static_cast<int>(frames);
+  prepared.encoder_input = ops::Tensor::Of<float>({1, frames, bins}, features);
+  return absl::OkStatus();
+}
+
 // Whether the first axis of a memory, that of the source, is the request's to choose.
 bool IsMeasured(const DecoderPart& decoder, const DecoderInput& input) {
   const ops::PartialShape& shape = decoder.decoder.node(input.node).outputs[0].shape;
@@ -291,7 +322,8 @@ int MaxSourceLength(const DecodeModel& model) {
 
 absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source) {
   PreparedSource prepared;
-  absl::Status status = Invalid("source is empty: set text, ids, features, decoder_inputs or audio");
+  absl::Status status =
+      Invalid("source is empty: set text, ids, features, decoder_inputs or audio");
   switch (source.kind_case()) {
     case v1::Source::kText:
       status = FromText(model, source.text(), prepared);
@@ -306,8 +338,7 @@ absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1:
       status = FromDecoderInputs(model, source.decoder_inputs(), prepared);
       break;
     case v1::Source::kAudio:
-      status = status::InvalidField(
-          "source.audio", "the model's bundle does not say how sound becomes features (sound)");
+      status = FromAudio(model, source.audio(), prepared);
       break;
     case v1::Source::KIND_NOT_SET:
       break;
