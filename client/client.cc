@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "beamwright/v1/decode.grpc.pb.h"
 #include "beamwright/v1/model.grpc.pb.h"
+#include "beamwright/v1/recognize.grpc.pb.h"
 #include "client/async_calls.h"
 #include "client/channels.h"
 #include "client/credentials.h"
@@ -52,10 +55,12 @@ absl::Status StatusOf(const Result& result, bool has_answer) {
 struct Stubs {
   explicit Stubs(const std::shared_ptr<grpc::Channel>& channel)
       : decode(v1::DecodeService::NewStub(channel)),
+        recognize(v1::RecognizeService::NewStub(channel)),
         model(v1::ModelService::NewStub(channel)),
         health(grpc::health::v1::Health::NewStub(channel)) {}
 
   std::unique_ptr<v1::DecodeService::Stub> decode;
+  std::unique_ptr<v1::RecognizeService::Stub> recognize;
   std::unique_ptr<v1::ModelService::Stub> model;
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
 };
@@ -205,6 +210,33 @@ absl::Status Client::StreamDecode(const v1::StreamDecodeRequest& request, absl::
     absl::SleepFor(pause);
     wait = std::min(2 * wait, kLongestWait);
   }
+}
+
+absl::Status Client::Recognize(const v1::RecognizeConfig& config, absl::Time deadline,
+                               const std::function<bool(v1::RecognizeRequest& piece)>& next,
+                               const RecognizeCallback& on_message) {
+  grpc::ClientContext context;
+  Prepare(deadline, impl_->authorization, context);
+  const auto stream = impl_->NextStubs().recognize->Recognize(&context);
+  std::thread sender([&] {
+    v1::RecognizeRequest request;
+    *request.mutable_config() = config;
+    while (stream->Write(request)) {
+      request.Clear();
+      if (!next(request)) {
+        stream->WritesDone();
+        return;
+      }
+    }
+  });
+  v1::RecognizeResponse message;
+  while (stream->Read(&message)) {
+    if (!on_message(message)) {
+      context.TryCancel();
+    }
+  }
+  sender.join();
+  return FromGrpcStatus(stream->Finish());
 }
 
 absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
 #include "beamwright/v1/model.pb.h"
+#include "beamwright/v1/recognize.pb.h"
 #include "grpc/health/v1/health.pb.h"
 
 namespace beamwright::client {
@@ -75,6 +76,9 @@ struct CallSettings {
 // callbacks; false ends the call.
 using StreamCallback = std::function<bool(const v1::StreamDecodeResponse&)>;
 
+// The same of a recognition.
+using RecognizeCallback = std::function<bool(const v1::RecognizeResponse&)>;
+
 // Called exactly once for each call, on a thread that all calls share (or in a CallbackLoop): it
 // must not block.
 using DecodeCallback = std::function<void(absl::StatusOr<v1::DecodeResponse>)>;
@@ -121,6 +125,14 @@ class Client {
   // is not retried.
   absl::Status StreamDecode(const v1::StreamDecodeRequest& request, absl::Time deadline,
                             const StreamCallback& on_message);
+
+  // Recognises a source while it is sent. `next`, called on a thread of its own, may wait for the
+  // next piece and sets it, or returns false at the end of the source; the last message has the
+  // summary. Cancelled if on_message ended the call; then `next` is not called again. The call
+  // returns when `next` has.
+  absl::Status Recognize(const v1::RecognizeConfig& config, absl::Time deadline,
+                         const std::function<bool(v1::RecognizeRequest& piece)>& next,
+                         const RecognizeCallback& on_message);
 
   // Scores given targets, and where the tokens of given targets come from.
   absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request, absl::Time deadline);

@@ -47,10 +47,11 @@ Program MakeProgram() {
                         "Print the version and exit.");
   app->require_subcommand(1);
   app->footer("'beamwright help COMMAND' explains a command.");
-  std::vector<Command> commands = {
-      AddDecodeCommand(*app),   AddExplainCommand(*app),   AddScoreCommand(*app),
-      AddAlignCommand(*app),    AddModelsCommand(*app),    AddHealthCommand(*app),
-      AddLoadTestCommand(*app), AddLoadMergeCommand(*app), AddCapacityCommand(*app)};
+  std::vector<Command> commands = {AddDecodeCommand(*app),    AddRecognizeCommand(*app),
+                                   AddExplainCommand(*app),   AddScoreCommand(*app),
+                                   AddAlignCommand(*app),     AddModelsCommand(*app),
+                                   AddHealthCommand(*app),    AddLoadTestCommand(*app),
+                                   AddLoadMergeCommand(*app), AddCapacityCommand(*app)};
   return {std::move(app), std::move(commands)};
 }
 
@@ -143,9 +144,8 @@ bool TakeHelp(const Program& program, std::vector<std::string>& arguments) {
   arguments.erase(arguments.begin());
   const bool known =
       arguments.empty() || absl::StartsWith(arguments[0], "-") ||
-      std::any_of(program.commands.begin(), program.commands.end(), [&](const Command& command) {
-        return command.app->get_name() == arguments[0];
-      });
+      std::any_of(program.commands.begin(), program.commands.end(),
+                  [&](const Command& command) { return command.app->get_name() == arguments[0]; });
   arguments.emplace_back("--help");
   return known;
 }

@@ -15,6 +15,7 @@ struct Command {
 };
 
 Command AddDecodeCommand(CLI::App& parent);
+Command AddRecognizeCommand(CLI::App& parent);
 Command AddExplainCommand(CLI::App& parent);
 Command AddScoreCommand(CLI::App& parent);
 Command AddAlignCommand(CLI::App& parent);

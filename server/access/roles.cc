@@ -13,6 +13,7 @@ namespace {
 constexpr CallRule kRules[] = {
     {"/grpc.health.v1.Health/*", kOpen},
     {"/beamwright.v1.DecodeService/*", kDecode},
+    {"/beamwright.v1.RecognizeService/*", kDecode},
     {"/beamwright.v1.ModelService/ListModels", kAnyRole},
     {"/beamwright.v1.ModelService/DescribeModel", kAnyRole},
     {"/inference.GRPCInferenceService/ServerLive", kOpen},

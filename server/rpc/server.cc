@@ -47,6 +47,7 @@ void SetHealth(grpc::HealthCheckServiceInterface& health, const std::string& nam
     return;
   }
   health.SetServingStatus(v1::DecodeService::service_full_name(), ready);
+  health.SetServingStatus(v1::RecognizeService::service_full_name(), ready);
   health.SetServingStatus(inference::GRPCInferenceService::service_full_name(), ready);
   health.SetServingStatus(v1::ModelService::service_full_name(), state.health().tells);
 }
@@ -57,6 +58,7 @@ Server::Server(const access::Access& access, oip::Service& service)
     : availability_(service.core().availability()),
       gate_(access, service.core()),
       decode_(gate_, service.core()),
+      recognize_(gate_, service.core()),
       models_(gate_, service.core().models()),
       inference_(gate_, service) {}
 
@@ -87,6 +89,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
           server->credentials_);
   builder.SetContextAllocator(server->gate_.backlog().MakeAllocator());
   builder.RegisterService(&server->decode_);
+  builder.RegisterService(&server->recognize_);
   builder.RegisterService(&server->models_);
   builder.RegisterService(&server->inference_);
   server->server_ = builder.BuildAndStart();

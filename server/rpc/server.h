@@ -20,6 +20,7 @@
 #include "server/rpc/inference_service.h"
 #include "server/rpc/model_service.h"
 #include "server/rpc/one_callback_thread.h"
+#include "server/rpc/recognize_service.h"
 
 namespace beamwright::rpc {
 
@@ -29,7 +30,7 @@ struct ServerOptions {
   int max_connections = 4096;
   int max_connections_per_client = 0;  // by address; 0: as many as there may be
   int max_receive_bytes = 16 << 20;
-  int max_concurrent_streams = 256;  // of a connection
+  int max_concurrent_streams = 256;   // of a connection
   int max_metadata_bytes = 16 << 10;  // headers of a call
   // What the kernel ends the process at; 0: no limit.
   int64_t memory_limit_bytes = 0;
@@ -69,6 +70,7 @@ class Server {
   serving::Availability& availability_;
   const Gate gate_;
   DecodeService decode_;
+  RecognizeService recognize_;
   ModelService models_;
   InferenceService inference_;
   std::shared_ptr<grpc::ServerCredentials> credentials_;

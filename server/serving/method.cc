@@ -27,6 +27,8 @@ absl::string_view NameOf(Method method) {
       return "Align";
     case Method::kModelStreamInfer:
       return "ModelStreamInfer";
+    case Method::kRecognize:
+      return "Recognize";
     case Method::kModelInfer:
     case Method::kHttpInfer:
       return "ModelInfer";

@@ -19,6 +19,7 @@ enum class Method {
   kAlign,
   kModelInfer,
   kModelStreamInfer,
+  kRecognize,
   kGrpcOther,
   kHttpDecode,
   kHttpStreamDecode,

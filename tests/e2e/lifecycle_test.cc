@@ -24,7 +24,8 @@ class LifecycleTest : public E2eTest {};
 
 TEST_F(LifecycleTest, HealthOfTheServerAndOfEachService) {
   const auto health = grpc::health::v1::Health::NewStub(channel_);
-  for (const char* service : {"", "beamwright.v1.DecodeService", "beamwright.v1.ModelService"}) {
+  for (const char* service : {"", "beamwright.v1.DecodeService", "beamwright.v1.RecognizeService",
+                              "beamwright.v1.ModelService"}) {
     grpc::ClientContext context;
     grpc::health::v1::HealthCheckRequest request;
     request.set_service(service);
@@ -62,6 +63,7 @@ TEST_F(LifecycleTest, ReflectionListsTheServices) {
   ASSERT_TRUE(response.DumpToSingleSlice(&answer).ok());
   const std::string text(reinterpret_cast<const char*>(answer.begin()), answer.size());
   EXPECT_THAT(text, AllOf(HasSubstr("beamwright.v1.DecodeService"),
+                          HasSubstr("beamwright.v1.RecognizeService"),
                           HasSubstr("beamwright.v1.ModelService")));
   context.TryCancel();
   grpc::Status status;

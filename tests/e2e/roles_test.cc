@@ -65,14 +65,16 @@ TEST_F(RolesTest, EveryMethodAsksForItsRole) {
       {"RepositoryModelLoad", "p"}, {"RepositoryModelUnload", "p"}, {"LogSettings", "p"},
       {"TraceSetting", "p"}};
   for (const google::protobuf::FileDescriptor* file :
-       {v1::DecodeRequest::descriptor()->file(), v1::ModelDescription::descriptor()->file(),
+       {v1::DecodeRequest::descriptor()->file(), v1::RecognizeRequest::descriptor()->file(),
+        v1::ModelDescription::descriptor()->file(),
         inference::ModelInferRequest::descriptor()->file()}) {
     for (int i = 0; i < file->service_count(); ++i) {
       for (int j = 0; j < file->service(i)->method_count(); ++j) {
         const auto& service = *file->service(i);
         const std::string name = service.method(j)->name();
         const std::string method = "/" + service.full_name() + "/" + name;
-        const bool decodes = service.name() == "DecodeService";
+        const bool decodes =
+            service.name() == "DecodeService" || service.name() == "RecognizeService";
         const std::string roles = decodes ? "d" : who.count(name) > 0 ? who.at(name) : "-";
         for (const std::string token : {"", "d", "o", "p", "wrong"}) {
           const grpc::Status status = Call(method, token);

@@ -51,6 +51,9 @@ from ._types import (
     MemberPart,
     ModelDescription,
     ModelSummary,
+    Recognition,
+    RecognizedSegment,
+    RecognizeUpdate,
     Scored,
     ScoredTarget,
     ScorerPart,
@@ -70,16 +73,19 @@ if TYPE_CHECKING:
     from ._keras import from_keras
     from ._model import Model
     from ._onnx import from_onnx
+    from ._recognize import AsyncRecognizeStream, RecognizeStream
     from ._server import Server, serve
     from ._torch import from_torch
 
 _LATER = {
     "AsyncClient": "_aio",
     "AsyncDecodeStream": "_aio",
+    "AsyncRecognizeStream": "_recognize",
     "Bundle": "_bundles",
     "Client": "_client",
     "DecodeStream": "_client",
     "Model": "_model",
+    "RecognizeStream": "_recognize",
     "Server": "_server",
     "from_keras": "_keras",
     "from_onnx": "_onnx",
@@ -92,6 +98,7 @@ __all__ = [
     "ArgumentTypeError",
     "AsyncClient",
     "AsyncDecodeStream",
+    "AsyncRecognizeStream",
     "BeamwrightError",
     "Bundle",
     "CallCancelledError",
@@ -123,6 +130,10 @@ __all__ = [
     "ModelSummary",
     "NotFoundError",
     "PermissionDeniedError",
+    "Recognition",
+    "RecognizeStream",
+    "RecognizeUpdate",
+    "RecognizedSegment",
     "ResourceExhaustedError",
     "RpcError",
     "ScoreOptions",

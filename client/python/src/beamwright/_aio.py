@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import grpc
 
-from . import _answers, _bulk, _calls, _wire
+from . import _answers, _bulk, _calls, _recognize, _wire
 from ._base import BaseClient
 from ._calls import seconds
 from ._connection import AioConnection, Settings
 from ._errors import BeamwrightError, ClientClosedError, Code, make_error
 from ._options import DECODE_OPTIONS, SCORE_OPTIONS
+from ._recognize import AsyncRecognizeStream
 from ._requests import set_source
 from ._retries import StreamTries
 from ._types import (
@@ -353,6 +354,46 @@ class AsyncClient(BaseClient):
             )
 
         return AsyncDecodeStream(start, text, self._settings, seconds(timeout, self._settings.timeout))
+
+    @_calls.with_options(DECODE_OPTIONS)
+    def recognize(
+        self,
+        source: Any,
+        *,
+        sample_rate: int | None = None,
+        endpoint: Mapping[str, int] | bool = False,
+        provisional: bool = False,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: float | None = None,
+        **options: Unpack[DecodeOptions],
+    ) -> AsyncRecognizeStream:
+        """Recognises sound, or frames, while they are sent.
+
+        Args:
+            source: The path of a WAV file; an array of samples, int16 or floats up to 1; Features;
+                or an iterable of such arrays or Features, which are sent as they come, asynchronously or not.
+            sample_rate: Samples a second, of arrays; 16000 if not given.
+            endpoint: True ends segments at pauses; a mapping says when: silence_ms, pause_ms, max_segment_ms.
+            provisional: Also tell the best hypothesis as it stands, which may change.
+            model: The model's name.
+            version: Its version or a label.
+            timeout: Seconds, for all of it.
+            **options: As for decode.
+
+        Returns:
+            An asynchronous iterator over messages; `result()` reads them all and has the segments.
+        """
+        config = self._decode_request("recognize", model, version, options, _wire.RecognizeConfig())
+        requests = _recognize.async_requests_of(
+            source, _recognize.Pieces(sample_rate), config, endpoint, provisional
+        )
+        call = self._connection.stub(_wire.RECOGNIZE)(
+            requests,
+            timeout=seconds(timeout, self._settings.timeout),
+            metadata=self._settings.metadata,
+        )
+        return AsyncRecognizeStream(call, self._settings)
 
     @_calls.with_options(SCORE_OPTIONS)
     async def score(

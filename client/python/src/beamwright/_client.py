@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import grpc
 
-from . import _answers, _bulk, _calls, _wire
+from . import _answers, _bulk, _calls, _recognize, _wire
 from ._base import BaseClient
 from ._calls import check_process, seconds
 from ._connection import Connection, Settings
 from ._errors import BeamwrightError, ClientClosedError, Code, make_error
 from ._options import DECODE_OPTIONS, SCORE_OPTIONS
+from ._recognize import RecognizeStream
 from ._requests import set_source
 from ._retries import StreamTries
 from ._types import (
@@ -299,6 +300,44 @@ class Client(BaseClient):
             )
 
         return DecodeStream(start, text, self._settings, seconds(timeout, self._settings.timeout))
+
+    @_calls.with_options(DECODE_OPTIONS)
+    def recognize(
+        self,
+        source: Any,
+        *,
+        sample_rate: int | None = None,
+        endpoint: Mapping[str, int] | bool = False,
+        provisional: bool = False,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: float | None = None,
+        **options: Unpack[DecodeOptions],
+    ) -> RecognizeStream:
+        """Recognises sound, or frames, while they are sent.
+
+        Args:
+            source: The path of a WAV file; an array of samples, int16 or floats up to 1; Features;
+                or an iterable of such arrays or Features, which are sent as they come.
+            sample_rate: Samples a second, of arrays; 16000 if not given.
+            endpoint: True ends segments at pauses; a mapping says when: silence_ms, pause_ms, max_segment_ms.
+            provisional: Also tell the best hypothesis as it stands, which may change.
+            model: The model's name.
+            version: Its version or a label.
+            timeout: Seconds, for all of it.
+            **options: As for decode.
+
+        Returns:
+            An iterator over messages; `result()` reads them all and has the segments.
+        """
+        config = self._decode_request("recognize", model, version, options, _wire.RecognizeConfig())
+        requests = _recognize.requests_of(source, _recognize.Pieces(sample_rate), config, endpoint, provisional)
+        call = self._connection.stub(_wire.RECOGNIZE)(
+            requests,
+            timeout=seconds(timeout, self._settings.timeout),
+            metadata=self._settings.metadata,
+        )
+        return RecognizeStream(call, self._settings)
 
     @_calls.with_options(SCORE_OPTIONS)
     def score(

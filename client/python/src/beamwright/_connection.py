@@ -258,13 +258,19 @@ class Settings:
 def _stubs(channel: Any) -> dict[_wire.Method, Any]:
     """The methods of a channel."""
     return {
-        method: (channel.unary_stream if method.streams else channel.unary_unary)(
+        method: _kind_of_call(channel, method)(
             method.path,
             request_serializer=_serialize,
             response_deserializer=method.response.FromString,
         )
         for method in _wire.METHODS
     }
+
+
+def _kind_of_call(channel: Any, method: _wire.Method) -> Any:
+    if method.takes_stream:
+        return channel.stream_stream
+    return channel.unary_stream if method.streams else channel.unary_unary
 
 
 def _serialize(message: Any) -> bytes:

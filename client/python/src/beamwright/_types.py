@@ -265,6 +265,59 @@ class StreamUpdate:
 
 
 @dataclass(frozen=True)
+class RecognizedSegment:
+    """A part of a source that was recognised while it was sent."""
+
+    number: int
+    """From 0."""
+    hypotheses: tuple[Hypothesis, ...]
+    """Best first. Their token_frames count from the segment's first frame."""
+    first_frame: int
+    """In the source; frames are those of the search."""
+    num_frames: int
+    begin_ms: float
+    """0 where the model does not tell what a frame stands for, as is end_ms."""
+    end_ms: float
+
+    @property
+    def text(self) -> str:
+        """Of the best hypothesis; empty if there is none."""
+        return self.hypotheses[0].text if self.hypotheses else ""
+
+
+@dataclass(frozen=True)
+class RecognizeUpdate:
+    """A message of a recognition."""
+
+    segments: tuple[RecognizedSegment, ...] = ()
+    """That ended since the message before."""
+    stable: StableTokens | None = None
+    """Of the segment that goes on: what became stable since then."""
+    provisional: Hypothesis | None = None
+    """Only if asked for: its best hypothesis so far, which may change."""
+    is_last: bool = False
+
+
+@dataclass(frozen=True)
+class Recognition:
+    """A source that was recognised."""
+
+    segments: tuple[RecognizedSegment, ...]
+    num_frames: int
+    """Of the search."""
+    frame_ms: float
+    """What a frame stands for; 0: the model does not tell."""
+    model: str
+    version: str
+    numerics: str
+
+    @property
+    def text(self) -> str:
+        """Of all segments, with spaces between them."""
+        return " ".join(segment.text for segment in self.segments if segment.text)
+
+
+@dataclass(frozen=True)
 class ScoredTarget:
     """A given target with its score."""
 

@@ -30,6 +30,9 @@ DecodeRequest = _message("beamwright.v1.DecodeRequest")
 DecodeResponse = _message("beamwright.v1.DecodeResponse")
 StreamDecodeRequest = _message("beamwright.v1.StreamDecodeRequest")
 StreamDecodeResponse = _message("beamwright.v1.StreamDecodeResponse")
+RecognizeConfig = _message("beamwright.v1.RecognizeConfig")
+RecognizeRequest = _message("beamwright.v1.RecognizeRequest")
+RecognizeResponse = _message("beamwright.v1.RecognizeResponse")
 ScoreRequest = _message("beamwright.v1.ScoreRequest")
 ScoreResponse = _message("beamwright.v1.ScoreResponse")
 AlignRequest = _message("beamwright.v1.AlignRequest")
@@ -54,13 +57,15 @@ class Method(NamedTuple):
     path: str
     response: Any
     streams: bool = False
+    takes_stream: bool = False
 
 
 DECODE = Method("/beamwright.v1.DecodeService/Decode", DecodeResponse)
 STREAM_DECODE = Method("/beamwright.v1.DecodeService/StreamDecode", StreamDecodeResponse, True)
+RECOGNIZE = Method("/beamwright.v1.RecognizeService/Recognize", RecognizeResponse, True, True)
 SCORE = Method("/beamwright.v1.DecodeService/Score", ScoreResponse)
 ALIGN = Method("/beamwright.v1.DecodeService/Align", AlignResponse)
 LIST_MODELS = Method("/beamwright.v1.ModelService/ListModels", ListModelsResponse)
 DESCRIBE_MODEL = Method("/beamwright.v1.ModelService/DescribeModel", ModelDescription)
 HEALTH = Method("/grpc.health.v1.Health/Check", HealthCheckResponse)
-METHODS = (DECODE, STREAM_DECODE, SCORE, ALIGN, LIST_MODELS, DESCRIBE_MODEL, HEALTH)
+METHODS = (DECODE, STREAM_DECODE, RECOGNIZE, SCORE, ALIGN, LIST_MODELS, DESCRIBE_MODEL, HEALTH)

@@ -1,0 +1,480 @@
+#include "server/serving/recognition.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "ops/base/fault_point.h"
+#include "ops/base/status.h"
+#include "server/engine/model/parts.h"
+#include "server/engine/request/prepared_source.h"
+#include "server/model/rules.h"
+#include "server/serving/sources_call.h"
+#include "server/status/error_details.h"
+#include "server/status/fault.h"
+#include "server/status/wire_status.h"
+
+namespace beamwright::serving {
+namespace {
+
+// Rules where a request says nothing (recognize.proto), ms.
+constexpr int kSilenceMs = 2400;
+constexpr int kPauseMs = 1200;
+constexpr int kMaxSegmentMs = 20000;
+
+v1::Tensor AsTensor(const std::vector<float>& values, int64_t columns) {
+  v1::Tensor tensor;
+  tensor.set_dtype("f32");
+  tensor.add_shape(static_cast<int64_t>(values.size()) / columns);
+  tensor.add_shape(columns);
+  tensor.set_data(values.data(), values.size() * sizeof(float));
+  return tensor;
+}
+
+// An error about source.features as one about what the client sent.
+absl::Status Renamed(const absl::Status& status, absl::string_view field) {
+  return status::WithFields(status, [field](absl::string_view name) {
+    return absl::ConsumePrefix(&name, "source.features") ? absl::StrCat(field, name)
+                                                         : std::string(name);
+  });
+}
+
+Caller WithFlag(Caller caller, std::shared_ptr<const engine::CancelFlag> flag) {
+  caller.cancelled = std::move(flag);
+  return caller;
+}
+
+}  // namespace
+
+Recognition::Recognition(Core& core, Caller caller, std::function<void()> wake,
+                         std::function<void()> room)
+    : core_(core),
+      caller_(WithFlag(std::move(caller), stop_)),
+      wake_(std::move(wake)),
+      room_(std::move(room)),
+      started_(absl::Now()) {}
+
+Recognition::~Recognition() = default;
+
+std::shared_ptr<Recognition> Recognition::Make(Core& core, Caller caller,
+                                               std::function<void()> wake,
+                                               std::function<void()> room) {
+  return std::shared_ptr<Recognition>(
+      new Recognition(core, std::move(caller), std::move(wake), std::move(room)));
+}
+
+void Recognition::Add(absl::StatusOr<v1::RecognizeRequest> request) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (has_ended_) {
+      return;  // the client does not know yet
+    }
+  }
+  const absl::Status status = request.ok() ? Dispatch(*std::move(request)) : request.status();
+  if (!status.ok()) {
+    End(status);
+  }
+}
+
+absl::Status Recognition::Dispatch(v1::RecognizeRequest request) {
+  using Kind = v1::RecognizeRequest::KindCase;
+  if (phase_ == Phase::kNew) {
+    return request.kind_case() == Kind::kConfig
+               ? Open(request.config())
+               : status::InvalidField("config", "is not set; the first request has it");
+  }
+  if (phase_ == Phase::kComplete) {
+    return Invalid("the source is complete: no request follows finish");
+  }
+  switch (request.kind_case()) {
+    case Kind::kConfig:
+      return status::InvalidField("config", "is set a second time; only the first request has it");
+    case Kind::kAudio:
+      return AddSound(request.audio());
+    case Kind::kFeatures:
+      return sound_.has_value()
+                 ? status::InvalidField("features", "the source is sound (config.audio)")
+                 : AddFeatures(request.features(), "features");
+    case Kind::kFinish:
+      return request.finish() ? Complete()
+                              : status::InvalidField("finish", "is false; it is true or not sent");
+    case Kind::KIND_NOT_SET:
+      break;
+  }
+  return Invalid("the request is empty: set audio, features or finish");
+}
+
+absl::Status Recognition::Open(const v1::RecognizeConfig& config) {
+  BW_RETURN_IF_ERROR(FaultPoint("call.admit"));
+  BW_RETURN_IF_ERROR(core_.state().CheckAccepting());
+  open_call_.emplace(core_.state());
+  BW_ASSIGN_OR_RETURN(model_, core_.models().Lookup(config.model(), config.version()));
+  BW_RETURN_IF_ERROR(core_.quarantine().Check(*model_, started_));
+  const auto at_config = [](const absl::Status& status) {
+    return status::WithFields(status,
+                              [](absl::string_view name) { return absl::StrCat("config.", name); });
+  };
+  if (model_->parts().frames == nullptr) {
+    return status::InvalidField(
+        "config.model", "'", model_->name(),
+        "' decodes token by token; Recognize is for models that are searched by frames");
+  }
+  auto options = engine::ResolveOptions(*model_, config.options());
+  if (!options.ok()) {
+    return at_config(options.status());
+  }
+  options_ = *std::move(options);
+  call_ = EngineOptions(core_, caller_);
+  call_.wants_provisional = config.provisional();
+  timelines_ = core_.calls().MakeTimelines(caller_.context, 1);
+  call_.timeline = timelines_.empty() ? nullptr : &timelines_[0];
+  if (config.has_endpoint()) {
+    BW_RETURN_IF_ERROR(at_config(ReadEndpoint(config.endpoint())));
+  }
+  if (config.has_audio()) {
+    BW_RETURN_IF_ERROR(OpenSound(config.audio()));
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    summary_.set_model(model_->name());
+    summary_.set_version(model_->version());
+    summary_.set_numerics(model_->numerics());
+    summary_.set_frame_ms(model_->config().frame_ms());
+  }
+  phase_ = Phase::kOpen;
+  Begin();
+  return absl::OkStatus();
+}
+
+absl::Status Recognition::OpenSound(const v1::AudioFormat& format) {
+  const auto& features = model_->parts().sound;
+  if (features == nullptr) {
+    return status::InvalidField("config.audio", "the bundle of model '", model_->name(),
+                                "' does not say how sound becomes features (sound)");
+  }
+  absl::StatusOr<sound::Format> read = sound::ReadFormat(format);
+  if (!read.ok()) {
+    return status::WithFields(read.status(), [](absl::string_view name) {
+      absl::ConsumePrefix(&name, "format");
+      return absl::StrCat("config.audio", name);
+    });
+  }
+  sound_.emplace(features, *read);
+  return absl::OkStatus();
+}
+
+absl::Status Recognition::ReadEndpoint(const v1::Endpoint& endpoint) {
+  status::Faults faults;
+  model::CheckRules(endpoint, "endpoint", faults);
+  const double frame_ms = model_->config().frame_ms();
+  if (frame_ms <= 0) {
+    faults.Add("endpoint", "needs a model that tells what a frame stands for (frame_ms)");
+  }
+  if (model_->has_encoder()) {
+    faults.Add("endpoint", "the model's encoder reads the whole source, which is one segment");
+  }
+  BW_RETURN_IF_ERROR(status::OkOrInvalid(faults));
+  const auto frames = [frame_ms](int ms) {
+    return std::max<int64_t>(static_cast<int64_t>(ms / frame_ms), 1);
+  };
+  const int silence = endpoint.has_silence_ms() ? endpoint.silence_ms() : kSilenceMs;
+  const int pause = endpoint.has_pause_ms() ? endpoint.pause_ms() : kPauseMs;
+  const int most = endpoint.has_max_segment_ms() ? endpoint.max_segment_ms() : kMaxSegmentMs;
+  if (silence > 0) {
+    call_.endpoint.push_back({false, frames(silence), 0});
+  }
+  if (pause > 0) {
+    call_.endpoint.push_back({true, frames(pause), 0});
+  }
+  if (most > 0) {
+    call_.endpoint.push_back({false, 0, frames(most)});
+  }
+  return absl::OkStatus();
+}
+
+engine::CallOptions Recognition::CallForEngine() {
+  {
+    absl::MutexLock lock(&mutex_);
+    has_begun_ = true;
+  }
+  engine::CallOptions call = call_;
+  call.feed = feed_;
+  call.progress = [self = shared_from_this()](engine::Progress progress) {
+    self->OnProgress(std::move(progress));
+  };
+  return call;
+}
+
+// Hands a model without an encoder to the engine, which then waits for frames.
+void Recognition::Begin() {
+  if (model_->has_encoder()) {
+    return;
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    feed_ = std::make_shared<engine::FrameFeed>(room_);
+  }
+  core_.engine().Recognize(model_, options_, CallForEngine(),
+                           [self = shared_from_this()](absl::StatusOr<v1::Decoded> answer) {
+                             self->OnAnswer(std::move(answer));
+                           });
+}
+
+absl::Status Recognition::AddFeatures(const v1::Tensor& features, const char* field) {
+  if (features.data().size() > kMaxPieceBytes) {
+    return status::InvalidField(field, "has ", features.data().size(), " bytes; a request has ",
+                                kMaxPieceBytes, " at most");
+  }
+  v1::Source source;
+  *source.mutable_features() = features;
+  absl::StatusOr<engine::PreparedSource> prepared = engine::PrepareSource(*model_, source);
+  if (!prepared.ok()) {
+    return Renamed(prepared.status(), field);
+  }
+  if (feed_ != nullptr) {
+    feed_->Add(std::move(prepared->decoder_inputs[0]));
+    return absl::OkStatus();
+  }
+  const ops::Tensor& piece = *prepared->encoder_input;
+  if (piece.dtype() != ops::DType::kF32 || piece.rank() != 3 ||
+      (num_columns_ > 0 && piece.dim(2) != num_columns_)) {
+    return status::InvalidField(absl::StrCat(field, ".shape"), "pieces are f32 [frames, ",
+                                num_columns_ > 0 ? absl::StrCat(num_columns_) : "columns", "]");
+  }
+  num_columns_ = piece.dim(2);
+  const float* const data = piece.data<float>();
+  collected_.insert(collected_.end(), data, data + piece.num_elements());
+  const int most = engine::MaxSourceLength(*model_);
+  if (static_cast<int64_t>(collected_.size()) > most * num_columns_) {
+    return status::InvalidField(field, "the source has more than ", most,
+                                " frames, the most that the model takes");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Recognition::AddSound(const std::string& bytes) {
+  if (!sound_.has_value()) {
+    return status::InvalidField("audio", "the configuration has no audio format (config.audio)");
+  }
+  if (bytes.size() > kMaxPieceBytes) {
+    return status::InvalidField("audio", "has ", bytes.size(), " bytes; a request has ",
+                                kMaxPieceBytes, " at most");
+  }
+  std::vector<float> features;
+  if (const absl::Status status = sound_->Add(bytes, features); !status.ok()) {
+    return status::InvalidField("audio", status.message());
+  }
+  return features.empty()
+             ? absl::OkStatus()
+             : AddFeatures(AsTensor(features, model_->parts().sound->options().num_bins), "audio");
+}
+
+void Recognition::Finish() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (has_ended_) {
+      return;
+    }
+  }
+  if (phase_ == Phase::kComplete) {
+    return;
+  }
+  const absl::Status status =
+      phase_ == Phase::kNew ? status::InvalidField("config", "is not set; the call has no request")
+                            : Complete();
+  if (!status.ok()) {
+    End(status);
+  }
+}
+
+absl::Status Recognition::Complete() {
+  phase_ = Phase::kComplete;
+  {
+    absl::MutexLock lock(&mutex_);
+    completed_ = absl::Now();
+  }
+  if (sound_.has_value()) {
+    std::vector<float> features;
+    sound_->Finish(features);
+    if (!features.empty()) {
+      BW_RETURN_IF_ERROR(
+          AddFeatures(AsTensor(features, model_->parts().sound->options().num_bins), "audio"));
+    }
+  }
+  if (feed_ != nullptr) {
+    feed_->Finish();
+    return absl::OkStatus();
+  }
+  if (collected_.empty()) {
+    return status::InvalidField("source", "has no frames");
+  }
+  v1::Source source;
+  *source.mutable_features() = AsTensor(collected_, num_columns_);
+  collected_ = {};
+  core_.engine().DecodeResolved(model_, std::move(source), options_, CallForEngine(),
+                                [self = shared_from_this()](absl::StatusOr<v1::Decoded> answer) {
+                                  self->OnAnswer(std::move(answer));
+                                });
+  return absl::OkStatus();
+}
+
+void Recognition::GiveUp() {
+  stop_->Cancel();
+  End(stop_->Outcome(caller_.deadline, absl::Now()));
+}
+
+bool Recognition::is_full() const {
+  absl::MutexLock lock(&mutex_);
+  return feed_ != nullptr && feed_->is_full();
+}
+
+v1::RecognizedSegment Recognition::MakeSegment(engine::Segment segment) {
+  v1::RecognizedSegment made;
+  made.set_number(summary_.num_segments());
+  made.set_first_frame(segment.first_frame);
+  made.set_num_frames(segment.num_frames);
+  made.set_begin_ms(summary_.frame_ms() * static_cast<double>(segment.first_frame));
+  made.set_end_ms(summary_.frame_ms() *
+                  static_cast<double>(segment.first_frame + segment.num_frames));
+  for (v1::Hypothesis& hypothesis : segment.hypotheses) {
+    *made.add_hypotheses() = std::move(hypothesis);
+  }
+  summary_.set_num_segments(summary_.num_segments() + 1);
+  summary_.set_num_frames(segment.first_frame + segment.num_frames);
+  return made;
+}
+
+void Recognition::OnProgress(engine::Progress progress) {
+  {
+    absl::MutexLock lock(&mutex_);
+    for (engine::Segment& segment : progress.segments) {
+      segments_.push_back(MakeSegment(std::move(segment)));
+      stable_.clear();
+      num_taken_ = 0;
+      provisional_.clear();
+    }
+    for (const search::StableTokens::Piece& piece : progress.stable) {
+      stable_.insert(stable_.end(), piece.tokens.begin(), piece.tokens.end());
+    }
+    if (!progress.provisional.empty()) {
+      provisional_ = std::move(progress.provisional);
+      provisional_score_ = progress.provisional_score;
+    }
+  }
+  wake_();
+}
+
+engine::Segment Recognition::WholeSource(v1::Decoded& decoded) {
+  engine::Segment segment;
+  segment.num_frames = decoded.steps();
+  for (v1::Hypothesis& hypothesis : *decoded.mutable_hypotheses()) {
+    segment.hypotheses.push_back(hypothesis);
+  }
+  return segment;
+}
+
+void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
+  v1::DecodeResponse response;
+  CallWork work{1, &response, timelines_};
+  absl::Status status = answer.status();
+  {
+    absl::MutexLock lock(&mutex_);
+    if (has_ended_) {
+      status = end_;  // which is why the engine was told to stop
+    }
+  }
+  if (status.ok()) {
+    absl::MutexLock lock(&mutex_);
+    if (feed_ == nullptr) {
+      segments_.push_back(MakeSegment(WholeSource(*answer)));
+      stable_.clear();
+      num_taken_ = 0;
+    }
+    work.queue_ms = answer->queue_ms();
+    work.compute_ms = answer->compute_ms();
+    *response.add_results()->mutable_decoded() = *std::move(answer);
+  } else {
+    status = Renamed(status, sound_.has_value() ? "audio" : "features");
+    *response.add_results()->mutable_error() = status::ToRpcStatus(status);
+    work.num_failed = 1;
+  }
+  core_.calls().Count(caller_, model_.get(), status, started_, work);
+  core_.metrics().CountSources(*model_, response);
+  core_.quarantine().Count(*model_, status.ok() ? 1 : 0, 0, absl::Now());
+  {
+    absl::MutexLock lock(&mutex_);
+    if (completed_ != absl::InfinitePast()) {
+      summary_.set_final_ms(absl::ToDoubleMilliseconds(absl::Now() - completed_));
+    }
+    has_ended_ = true;
+    end_ = status;
+  }
+  wake_();
+}
+
+void Recognition::End(const absl::Status& status) {
+  bool has_begun = false;
+  std::shared_ptr<engine::FrameFeed> feed;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (has_ended_) {
+      return;
+    }
+    feed = feed_;
+    has_begun = has_begun_;
+    has_ended_ = true;
+    end_ = status;
+  }
+  if (has_begun) {
+    // The call is counted when the engine has let go of it.
+    stop_->Cancel();
+    if (feed != nullptr) {
+      feed->Wake();
+    }
+  } else {
+    core_.calls().Count(caller_, model_.get(), status, started_, {});
+    core_.metrics().CountRejection(status);
+  }
+  wake_();
+}
+
+Recognition::Taken Recognition::Take(v1::RecognizeResponse& message, absl::Status& end) {
+  absl::MutexLock lock(&mutex_);
+  message.Clear();
+  if (has_ended_ && (summary_taken_ || !end_.ok())) {
+    end = end_;
+    return Taken::kEnd;
+  }
+  const bool has_stable = num_taken_ < stable_.size();
+  if (!has_ended_ && segments_.empty() && !has_stable && provisional_.empty()) {
+    return Taken::kNothing;
+  }
+  for (v1::RecognizedSegment& segment : segments_) {
+    *message.add_segments() = std::move(segment);
+  }
+  segments_.clear();
+  if (has_stable) {
+    v1::StableTokens& stable = *message.mutable_stable();
+    stable.set_position(static_cast<int>(num_taken_));
+    stable.mutable_tokens()->Add(stable_.begin() + static_cast<std::ptrdiff_t>(num_taken_),
+                                 stable_.end());
+    stable.set_text(model_->target().Decode(stable_));
+    num_taken_ = stable_.size();
+  }
+  if (has_ended_) {
+    *message.mutable_summary() = summary_;
+    summary_taken_ = true;
+  } else if (!provisional_.empty()) {
+    v1::Hypothesis& best = *message.mutable_provisional();
+    best.mutable_tokens()->Add(provisional_.begin(), provisional_.end());
+    best.set_text(model_->target().Decode(provisional_));
+    best.set_score(provisional_score_);
+    provisional_.clear();
+  }
+  return Taken::kMessage;
+}
+
+}  // namespace beamwright::serving

@@ -1,0 +1,116 @@
+// Recognition: a Recognize call between a client, which sends when it likes and may not read, the
+// engine, which waits for neither, and what stands between them: features of sound, segments. What
+// is known gathers until it is taken, of the provisional hypothesis only the newest, so that a call
+// holds no more than its answer. The same for every protocol.
+//
+// Frames of an encoder that runs elsewhere are searched as they come. An encoder that reads the
+// whole source gets it when it is complete, and what comes of it is one segment.
+#ifndef BEAMWRIGHT_SERVER_SERVING_RECOGNITION_H_
+#define BEAMWRIGHT_SERVER_SERVING_RECOGNITION_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "beamwright/v1/recognize.pb.h"
+#include "server/serving/caller.h"
+#include "server/serving/core.h"
+#include "server/serving/serving_state.h"
+#include "server/sound/sound_stream.h"
+
+namespace beamwright::serving {
+
+// Most bytes of sound or frames in one request.
+inline constexpr size_t kMaxPieceBytes = size_t{1} << 20;
+
+// Thread-safe, but that one thread at a time may Add or Finish.
+class Recognition : public std::enable_shared_from_this<Recognition> {
+ public:
+  // wake: called, on any thread and perhaps within Add and Finish, when there is something to take.
+  // room: called when is_full has changed to false. Both must return at once.
+  static std::shared_ptr<Recognition> Make(Core& core, Caller caller, std::function<void()> wake,
+                                           std::function<void()> room);
+  ~Recognition();
+
+  // The client's next request; an error of reading it ends the call with it.
+  void Add(absl::StatusOr<v1::RecognizeRequest> request);
+  // It sends no more.
+  void Finish();
+  // Nobody waits for it any more. On any thread.
+  void GiveUp();
+  // The client should wait for `room` before it sends more.
+  bool is_full() const;
+
+  enum class Taken { kNothing, kMessage, kEnd };
+  // What there is since the last time: a message, or nothing yet, or the end of the call with its
+  // status, after the message with the summary. Sets `message` or `end`.
+  Taken Take(v1::RecognizeResponse& message, absl::Status& end);
+
+ private:
+  Recognition(Core& core, Caller caller, std::function<void()> wake, std::function<void()> room);
+
+  // Each fails with what is wrong with the request.
+  absl::Status Dispatch(v1::RecognizeRequest request);
+  absl::Status Open(const v1::RecognizeConfig& config);
+  absl::Status OpenSound(const v1::AudioFormat& format);
+  absl::Status ReadEndpoint(const v1::Endpoint& endpoint);
+  absl::Status AddFeatures(const v1::Tensor& features, const char* field);
+  absl::Status AddSound(const std::string& bytes);
+  absl::Status Complete();
+
+  void Begin();
+  // What the engine is told of the call, which it has from now on.
+  engine::CallOptions CallForEngine();
+  void OnProgress(engine::Progress progress);
+  void OnAnswer(absl::StatusOr<v1::Decoded> answer);
+  // The call ends, with OK once its last segment is there.
+  void End(const absl::Status& status);
+  v1::RecognizedSegment MakeSegment(engine::Segment segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What a model with an encoder found, as the one segment that it is.
+  static engine::Segment WholeSource(v1::Decoded& decoded);
+
+  Core& core_;
+  const std::shared_ptr<engine::CancelFlag> stop_ = std::make_shared<engine::CancelFlag>();
+  const Caller caller_;  // with that flag
+  const std::function<void()> wake_;
+  const std::function<void()> room_;
+  const absl::Time started_;
+  std::optional<ServingState::OpenCall> open_call_;
+
+  // Of the requests.
+  enum class Phase { kNew, kOpen, kComplete };
+  Phase phase_ = Phase::kNew;
+  ModelPtr model_;
+  std::shared_ptr<const engine::ResolvedOptions> options_;
+  engine::CallOptions call_;
+  std::optional<sound::SoundStream> sound_;
+  std::vector<float> collected_;  // features for an encoder that reads the whole source
+  int64_t num_columns_ = 0;       // of them
+  std::vector<engine::Timeline> timelines_;
+
+  // Where frames go; null: they are collected. Set once, under the mutex, by who adds.
+  std::shared_ptr<engine::FrameFeed> feed_;
+
+  mutable absl::Mutex mutex_;
+  bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;  // the engine has it
+  bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status end_ ABSL_GUARDED_BY(mutex_);
+  bool summary_taken_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time completed_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  v1::RecognizeSummary summary_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::RecognizedSegment> segments_ ABSL_GUARDED_BY(mutex_);  // not taken yet
+  std::vector<int32_t> stable_ ABSL_GUARDED_BY(mutex_);  // of the segment that goes on
+  size_t num_taken_ ABSL_GUARDED_BY(mutex_) = 0;         // of stable_
+  std::vector<int32_t> provisional_ ABSL_GUARDED_BY(mutex_);
+  double provisional_score_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace beamwright::serving
+
+#endif  // BEAMWRIGHT_SERVER_SERVING_RECOGNITION_H_

@@ -1,0 +1,378 @@
+// Recognize of the real server: frames of an encoder that runs elsewhere, and sound, over gRPC and
+// by the command line.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <numbers>
+
+#include "absl/strings/str_cat.h"
+#include "beamwright/v1/recognize.grpc.pb.h"
+#include "client/client.h"
+#include "tests/client/process.h"
+#include "tests/e2e/e2e_test.h"
+#include "tests/e2e/scraped_metrics.h"
+#include "tests/e2e/server_process.h"
+#include "tests/ops/tools/shell.h"
+
+namespace beamwright::e2e {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int kColumns = 3;
+
+// Frames that say so, each a column of <blk>, a, b: rows of log-probabilities.
+v1::RecognizeRequest Saying(const std::vector<int>& columns) {
+  std::vector<float> values;
+  for (const int said : columns) {
+    for (int column = 0; column < kColumns; ++column) {
+      values.push_back(std::log(column == said ? 0.8f : 0.1f));
+    }
+  }
+  v1::RecognizeRequest request;
+  v1::Tensor& features = *request.mutable_features();
+  features.set_dtype("f32");
+  features.add_shape(static_cast<int64_t>(columns.size()));
+  features.add_shape(kColumns);
+  features.set_data(values.data(), values.size() * sizeof(float));
+  return request;
+}
+
+v1::RecognizeRequest Finished() {
+  v1::RecognizeRequest request;
+  request.set_finish(true);
+  return request;
+}
+
+// Tones as tests/frames/tones.py makes them, without noise: PCM16 at `rate`.
+std::string Tones(const std::vector<int>& labels, int rate) {
+  std::string bytes;
+  const auto add = [&bytes](double sample) {
+    const auto integer = static_cast<int16_t>(std::lround(sample * 32767));
+    bytes.append(reinterpret_cast<const char*>(&integer), 2);
+  };
+  uint32_t noise = 1;
+  const auto hiss = [&noise] {
+    noise = noise * 1664525 + 1013904223;
+    return (static_cast<double>(noise >> 16) - 32768) / 32768 * 0.08;
+  };
+  const int quiet = rate / 10;
+  for (int i = 0; i < quiet; ++i) {
+    add(hiss());
+  }
+  for (const int label : labels) {
+    const double pitch = 200 * std::pow(1.18, label);
+    const int count = rate * 15 / 100;
+    for (int i = 0; i < count; ++i) {
+      const double window =
+          std::pow(0.5 - 0.5 * std::cos(2 * std::numbers::pi * i / (count - 1)), 0.3);
+      add(0.3 * std::sin(2 * std::numbers::pi * pitch * i / rate) * window + hiss());
+    }
+  }
+  for (int i = 0; i < quiet; ++i) {
+    add(hiss());
+  }
+  return bytes;
+}
+
+std::string WavHeader(int rate, size_t bytes) {
+  std::string header = "RIFF____WAVEfmt ";
+  const auto add = [&header](uint32_t number, size_t width) {
+    header.append(reinterpret_cast<const char*>(&number), width);
+  };
+  add(16, 4);
+  add(1, 2);
+  add(1, 2);
+  add(static_cast<uint32_t>(rate), 4);
+  add(static_cast<uint32_t>(rate) * 2, 4);
+  add(2, 2);
+  add(16, 2);
+  header += "data";
+  add(static_cast<uint32_t>(bytes), 4);
+  return header;
+}
+
+constexpr char kFramesBundle[] =
+    "format_version: 1 name: \"frames\" frame_ms: 40 ctc { kind: LOGITS_KIND_LOG_PROBS } "
+    "target { form: TEXT_FORM_WHITESPACE vocabulary: \"tokens.txt\" }";
+constexpr char kTonesBundle[] = R"(
+format_version: 1 name: "tones" frame_ms: 40
+encoder { graph: "encoder.onnx" input: "x" length_kind: LENGTH_INPUT_LENGTHS length_input: "x_lens" }
+target { form: TEXT_FORM_PIECES vocabulary: "target.vocab" }
+transducer {
+  predictor { graph: "decoder.onnx" token_input: "y" output: "decoder_out" context_start: -1 }
+  joiner {
+    graph: "joiner.onnx" encoder_input: "encoder_out" predictor_input: "decoder_out"
+    logits_output: "logit"
+  }
+  context_size: 2
+  encoder_output: "encoder_out"
+}
+sound {}
+)";
+
+struct Heard {
+  grpc::Status status;
+  std::vector<v1::RecognizedSegment> segments;
+  std::vector<std::string> stable;  // of all messages, in their order
+  int provisional = 0;
+  v1::RecognizeSummary summary;
+};
+
+class RecognizeTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = ops::testing_tools::TempPath("recognize-models");
+    const std::string frames = folder_ + "/frames/1";
+    const std::string tones = folder_ + "/tones/1";
+    std::filesystem::create_directories(frames);
+    std::filesystem::create_directories(tones);
+    std::ofstream(frames + "/model.textproto") << kFramesBundle;
+    std::ofstream(frames + "/tokens.txt") << "<blk>\na\nb\n";
+    std::ofstream(tones + "/model.textproto") << kTonesBundle;
+    std::string vocabulary = "<blk>\n";
+    for (int i = 1; i <= 20; ++i) {
+      absl::StrAppend(&vocabulary, "▁t", i, "\n");
+    }
+    std::ofstream(tones + "/target.vocab") << vocabulary;
+    const std::string exports = BEAMWRIGHT_SOURCE_DIR "/tests/frames/exports/tones/";
+    for (const char* file : {"encoder.onnx", "decoder.onnx", "joiner.onnx"}) {
+      std::filesystem::copy(exports + file, tones + "/" + file);
+    }
+    server_ = new ServerProcess({"--model-repository", folder_});
+    ASSERT_GT(server_->WaitForPort(), 0) << server_->log();
+  }
+  static void TearDownTestSuite() {
+    delete server_;
+    std::filesystem::remove_all(folder_);
+  }
+
+  RecognizeTest() : stub_(v1::RecognizeService::NewStub(Connect(server_->address()))) {}
+
+  // What a call with these requests hears.
+  Heard Call(const std::vector<v1::RecognizeRequest>& requests) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(2));
+    const auto stream = stub_->Recognize(&context);
+    for (const v1::RecognizeRequest& request : requests) {
+      if (!stream->Write(request)) {
+        break;
+      }
+    }
+    stream->WritesDone();
+    Heard heard;
+    v1::RecognizeResponse message;
+    while (stream->Read(&message)) {
+      for (const v1::RecognizedSegment& segment : message.segments()) {
+        heard.segments.push_back(segment);
+      }
+      if (message.has_stable()) {
+        heard.stable.push_back(message.stable().text());
+      }
+      heard.provisional += message.has_provisional() ? 1 : 0;
+      if (message.has_summary()) {
+        heard.summary = message.summary();
+      }
+    }
+    heard.status = stream->Finish();
+    return heard;
+  }
+
+  static v1::RecognizeRequest Config(const std::string& model) {
+    v1::RecognizeRequest request;
+    request.mutable_config()->set_model(model);
+    return request;
+  }
+
+  static std::string folder_;
+  static ServerProcess* server_;
+  std::unique_ptr<v1::RecognizeService::Stub> stub_;
+};
+
+std::string RecognizeTest::folder_;
+ServerProcess* RecognizeTest::server_ = nullptr;
+
+TEST_F(RecognizeTest, FramesBecomeSegments) {
+  v1::RecognizeRequest config = Config("frames");
+  config.mutable_config()->mutable_endpoint()->set_pause_ms(120);
+  const Heard heard = Call({config, Saying({1, 1}), Saying({0, 2, 0, 0}), Saying({0, 0, 0, 2, 1}),
+                            Saying({0}), Finished()});
+  ASSERT_TRUE(heard.status.ok()) << heard.status.error_message();
+  ASSERT_EQ(heard.segments.size(), 2);
+  EXPECT_EQ(heard.segments[0].hypotheses(0).text(), "a b");
+  EXPECT_EQ(heard.segments[0].num_frames(), 7);
+  EXPECT_EQ(heard.segments[0].end_ms(), 280);
+  EXPECT_THAT(heard.segments[0].hypotheses(0).token_frames(), ElementsAre(0, 3));
+  EXPECT_EQ(heard.segments[1].number(), 1);
+  EXPECT_EQ(heard.segments[1].first_frame(), 7);
+  EXPECT_EQ(heard.segments[1].begin_ms(), 280);
+  EXPECT_EQ(heard.segments[1].hypotheses(0).text(), "b a");
+  EXPECT_EQ(heard.summary.model(), "frames");
+  EXPECT_EQ(heard.summary.num_frames(), 12);
+  EXPECT_EQ(heard.summary.num_segments(), 2);
+  EXPECT_EQ(heard.summary.frame_ms(), 40);
+}
+
+TEST_F(RecognizeTest, IsWhatDecodeAnswers) {
+  const std::vector<int> said = {1, 1, 0, 2, 0, 1, 2, 2, 0, 1, 1};
+  std::vector<v1::RecognizeRequest> requests = {Config("frames")};
+  requests[0].mutable_config()->mutable_options()->set_n_best(3);
+  for (const int column : said) {
+    requests.push_back(Saying({column}));
+  }
+  const Heard heard = Call(requests);  // the end of the requests is that of the source, too
+  ASSERT_TRUE(heard.status.ok()) << heard.status.error_message();
+  v1::DecodeRequest whole;
+  whole.set_model("frames");
+  whole.mutable_options()->set_n_best(3);
+  *whole.add_sources()->mutable_features() = Saying(said).features();
+  const auto stub = v1::DecodeService::NewStub(Connect(server_->address()));
+  const auto [status, response] = Decode(*stub, whole);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(heard.segments.size(), 1);
+  const v1::Decoded& decoded = response.results(0).decoded();
+  ASSERT_EQ(heard.segments[0].hypotheses_size(), decoded.hypotheses_size());
+  for (int i = 0; i < decoded.hypotheses_size(); ++i) {
+    EXPECT_EQ(heard.segments[0].hypotheses(i).SerializeAsString(),
+              decoded.hypotheses(i).SerializeAsString());
+  }
+}
+
+TEST_F(RecognizeTest, AnswersComeWhileTheSourceGoesOn) {
+  grpc::ClientContext context;
+  const auto stream = stub_->Recognize(&context);
+  v1::RecognizeRequest config = Config("frames");
+  config.mutable_config()->set_provisional(true);
+  ASSERT_TRUE(stream->Write(config));
+  ASSERT_TRUE(stream->Write(Saying({1, 1, 1})));
+  v1::RecognizeResponse message;
+  ASSERT_TRUE(stream->Read(&message));  // before anything else is sent
+  EXPECT_EQ(message.provisional().text(), "a");
+  ASSERT_TRUE(stream->Write(Finished()));
+  while (stream->Read(&message)) {
+  }
+  EXPECT_TRUE(message.has_summary());
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(RecognizeTest, SoundIsHeard) {
+  const std::vector<int> labels = {3, 17, 8, 12};
+  for (const int rate : {16000, 44100, 48000}) {
+    std::vector<v1::RecognizeRequest> requests = {Config("tones")};
+    requests[0].mutable_config()->mutable_audio()->set_sample_rate(rate);
+    const std::string bytes = Tones(labels, rate);
+    for (size_t at = 0; at < bytes.size(); at += 1402) {
+      requests.emplace_back().set_audio(bytes.substr(at, 1402));
+    }
+    requests.push_back(Finished());
+    const Heard heard = Call(requests);
+    ASSERT_TRUE(heard.status.ok()) << heard.status.error_message();
+    ASSERT_EQ(heard.segments.size(), 1);
+    EXPECT_EQ(heard.segments[0].hypotheses(0).text(), "t3 t17 t8 t12") << rate;
+    // A source that comes whole says the same.
+    v1::DecodeRequest whole;
+    whole.set_model("tones");
+    v1::Audio& audio = *whole.add_sources()->mutable_audio();
+    audio.mutable_format()->set_sample_rate(rate);
+    audio.set_data(bytes);
+    const auto stub = v1::DecodeService::NewStub(Connect(server_->address()));
+    const auto [status, response] = Decode(*stub, whole);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(response.results(0).decoded().hypotheses(0).SerializeAsString(),
+              heard.segments[0].hypotheses(0).SerializeAsString());
+  }
+}
+
+TEST_F(RecognizeTest, SaysWhatIsWrongAndWhere) {
+  const auto error = [this](const std::vector<v1::RecognizeRequest>& requests) {
+    const grpc::Status status = Call(requests).status;
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+    return status.error_message();
+  };
+  EXPECT_THAT(error({}), HasSubstr("config: is not set; the call has no request"));
+  EXPECT_THAT(error({Saying({1})}), HasSubstr("config: is not set; the first request has it"));
+  EXPECT_THAT(error({Config("frames"), Config("frames")}), HasSubstr("config: is set a second"));
+  EXPECT_THAT(error({Config("frames"), Finished()}), HasSubstr("source: has no frames"));
+  EXPECT_THAT(error({Config("tones"), Finished()}), HasSubstr("source: has no frames"));
+  EXPECT_THAT(error({Config("frames"), Saying({1}), Finished(), Saying({1})}),
+              HasSubstr("no request follows finish"));
+  EXPECT_THAT(error({Config("frames"), v1::RecognizeRequest()}),
+              HasSubstr("the request is empty: set audio, features or finish"));
+  v1::RecognizeRequest wide = Saying({1, 1});
+  wide.mutable_features()->set_shape(0, 3);
+  wide.mutable_features()->set_shape(1, 2);
+  EXPECT_THAT(error({Config("frames"), wide}), HasSubstr("features.shape"));
+  v1::RecognizeRequest sound = Config("frames");
+  sound.mutable_config()->mutable_audio();
+  EXPECT_THAT(error({sound}), HasSubstr("config.audio: the bundle of model 'frames' does not say"));
+  sound = Config("tones");
+  sound.mutable_config()->mutable_audio()->set_sample_rate(7);
+  EXPECT_THAT(error({sound}), HasSubstr("config.audio.sample_rate"));
+  sound.mutable_config()->mutable_audio()->set_sample_rate(16000);
+  v1::RecognizeRequest half;
+  half.set_audio("abc");
+  EXPECT_THAT(error({sound, half}), HasSubstr("audio: 3 bytes are not whole samples of 2 bytes"));
+  half.set_audio(std::string(2 << 20, 'a'));
+  EXPECT_THAT(error({sound, half}), HasSubstr("audio: has 2097152 bytes"));
+  EXPECT_THAT(error({Config("tones"), half}), HasSubstr("audio: the configuration has no audio"));
+  EXPECT_THAT(error({sound, Saying({1})}), HasSubstr("features: the source is sound"));
+  v1::RecognizeRequest options = Config("frames");
+  options.mutable_config()->mutable_options()->set_beam_size(0);
+  options.mutable_config()->mutable_endpoint()->set_pause_ms(-1);
+  EXPECT_THAT(error({options}), HasSubstr("config.options.beam_size"));
+  options.mutable_config()->clear_options();
+  EXPECT_THAT(error({options}), HasSubstr("config.endpoint.pause_ms"));
+  EXPECT_EQ(Call({Config("none")}).status.error_code(), grpc::StatusCode::NOT_FOUND);
+  // And nobody was harmed.
+  EXPECT_TRUE(Call({Config("frames"), Saying({1}), Finished()}).status.ok());
+}
+
+TEST_F(RecognizeTest, ClientsThatStopInTheMiddleLeaveNothingBehind) {
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  for (int i = 0; i < 20; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    const auto stream = stub_->Recognize(contexts.back().get());
+    ASSERT_TRUE(stream->Write(Config(i % 2 == 0 ? "frames" : "tones")));
+    if (i % 3 == 0) {
+      stream->Write(Saying({1, 0, 2}));
+    }
+    contexts.back()->TryCancel();
+    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  EXPECT_TRUE(Call({Config("frames"), Saying({1}), Finished()}).status.ok());
+  EXPECT_TRUE(BackToZero(server_->metrics_port()));
+}
+
+TEST_F(RecognizeTest, TheCommandLineReadsFilesAndPipes) {
+  const std::string bytes = Tones({5, 9}, 16000);
+  const std::string wav = folder_ + "/two.wav";
+  std::ofstream(wav, std::ios::binary) << WavHeader(16000, bytes.size()) << bytes;
+  const std::vector<std::string> server = {"--server", server_->address(), "--model", "tones"};
+  const auto run = [&](std::vector<std::string> arguments, const std::string& input) {
+    arguments.insert(arguments.begin(), "recognize");
+    arguments.insert(arguments.end(), server.begin(), server.end());
+    return client::Beamwright(arguments, input);
+  };
+  client::ProcessResult text = run({wav}, "");
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("s  t5 t9\n"));
+  client::ProcessResult pipe = run({"-"}, bytes);
+  EXPECT_EQ(pipe.out, text.out) << pipe.err;
+  client::ProcessResult srt = run({wav, "--srt"}, "");
+  EXPECT_THAT(srt.out, testing::MatchesRegex("1\n00:00:00,[0-9]+ --> 00:00:00,[0-9]+\nt5 t9\n\n"));
+  client::ProcessResult json = run({wav, "--json"}, "");
+  EXPECT_THAT(json.out, HasSubstr("\"num_segments\":1"));
+  client::ProcessResult none = run({folder_ + "/none.wav"}, "");
+  EXPECT_EQ(none.exit_code, 1) << none.err;
+  EXPECT_THAT(none.err, HasSubstr("none.wav"));
+  client::ProcessResult both = run({wav, "--srt", "--json"}, "");
+  EXPECT_EQ(both.exit_code, 2);
+  EXPECT_THAT(both.err, HasSubstr("--json and --srt exclude each other"));
+}
+
+}  // namespace
+}  // namespace beamwright::e2e
