@@ -59,7 +59,8 @@ class FrameFeed {
   // Leaves the request aside: with the next news, its number is added to `woken`. False: there are
   // some already.
   bool SetAside(std::shared_ptr<WokenRequests> woken, uint64_t number);
-  // Called when a request that was aside has news. Before the request is queued.
+  // Called when a request that was aside has news. Before the request is queued; the engine, whose
+  // it is, must outlive who adds.
   void SetBell(std::function<void()> bell) { bell_ = std::move(bell); }
 
  private:
