@@ -125,6 +125,18 @@ absl::StatusOr<std::vector<SloClause>> ParseSlo(absl::string_view text) {
   return clauses;
 }
 
+absl::Status CheckFirstTokens(const std::vector<LoadCondition>& conditions,
+                              const std::vector<SloClause>& slo, bool stream) {
+  const bool asked = std::any_of(conditions.begin(), conditions.end(),
+                                 [](const LoadCondition& each) { return each.name == "first"; }) ||
+                     std::any_of(slo.begin(), slo.end(), [](const SloClause& each) {
+                       return each.of == SloClause::Of::kFirstTokens;
+                     });
+  return asked && !stream
+             ? Invalid("'first' is the time to the first token of a stream; add --stream")
+             : absl::OkStatus();
+}
+
 std::string FailedCondition(const std::vector<LoadCondition>& conditions,
                             const LoadTestReport& report) {
   for (const LoadCondition& condition : conditions) {

@@ -29,6 +29,11 @@ absl::StatusOr<std::vector<LoadCondition>> ParseConditions(absl::string_view tex
 // above 0.
 absl::StatusOr<std::vector<SloClause>> ParseSlo(absl::string_view text);
 
+// InvalidArgument where something is said of first tokens and there are none: it would hold
+// whatever the server does.
+absl::Status CheckFirstTokens(const std::vector<LoadCondition>& conditions,
+                              const std::vector<SloClause>& slo, bool stream);
+
 // Of the first condition that holds, what it is and what was measured; empty: none does. A run
 // without an answer fails every condition on latency.
 std::string FailedCondition(const std::vector<LoadCondition>& conditions,

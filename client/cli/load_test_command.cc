@@ -133,6 +133,7 @@ absl::StatusOr<std::vector<LoadOptions>> Loads(const CLI::App& command, const Lo
   if (flags.load.stream && flags.protocol != Protocol::kNative) {
     return Invalid("--stream: streams are for --protocol native");
   }
+  BW_RETURN_IF_ERROR(CheckFirstTokens(flags.conditions, flags.slo, flags.load.stream));
   BW_RETURN_IF_ERROR(AddCalls(command, flags, load));
   load.timeout = flags.connection.timeout;
   load.max_calls = flags.max_calls;
@@ -392,6 +393,10 @@ int SearchMaxRate(const CLI::App& command, const LoadFlags& flags, LoadOptions l
         !status.ok()) {
       return Failure(command, status.message());
     }
+  }
+  if (!found->failure.ok()) {
+    return Failure(command, absl::StrCat("the search ended early, no call was answered any more: ",
+                                         Explain(found->failure, flags.connection)));
   }
   if (!found->confirmed) {
     return kExitFailed;

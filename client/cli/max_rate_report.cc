@@ -33,6 +33,10 @@ std::string TrialLine(const RateTrial& trial, const std::vector<SloClause>& slo)
                           slo[i].text, 100 * bounds.share, 100 * bounds.lower, 100 * bounds.upper,
                           100 * slo[i].allowed);
   }
+  if (trial.report.num_skipped > 0) {
+    absl::StrAppend(&line, "; ", trial.report.num_skipped,
+                    " calls were due while as many were in flight as can be");
+  }
   return absl::StrCat(line, trial.confirms ? "  (a run of its own)" : "", "\n");
 }
 
@@ -40,8 +44,9 @@ std::string MaxRateText(const MaxRate& found, const std::string& slo) {
   std::string text = absl::StrCat(Bold("max rate"), "  ");
   if (found.rate == 0) {
     absl::StrAppend(&text,
-                    found.stopped ? "interrupted before a rate was found at which "
-                                  : "none of the rates tried was shown to hold ",
+                    !found.failure.ok() ? "the server was gone before a rate was found at which "
+                    : found.stopped     ? "interrupted before a rate was found at which "
+                                        : "none of the rates tried was shown to hold ",
                     slo, "\n");
   } else {
     absl::StrAppendFormat(&text, "%.1f calls/s hold %s, with 95 %% confidence for each clause%s\n",
@@ -72,6 +77,7 @@ MaxRateReport MaxRateMessage(const MaxRate& found, const std::vector<SloClause>&
   message.set_confirmed(found.confirmed);
   message.set_client_bound(found.client_bound);
   message.set_stopped(found.stopped);
+  message.set_failure(found.failure.ok() ? "" : CodeAndMessage(found.failure));
   for (const RateTrial& trial : found.trials) {
     MaxRateTrial& added = *message.add_trials();
     added.set_rate(trial.rate);

@@ -83,7 +83,8 @@ class Search {
  private:
   bool UserStopped() const { return load_.stop != nullptr && load_.stop->load(); }
   bool Going() const {
-    return !UserStopped() && found_.trials.size() < static_cast<size_t>(kMostTrials);
+    return !UserStopped() && found_.failure.ok() &&
+           found_.trials.size() < static_cast<size_t>(kMostTrials);
   }
 
   // Half of what a closed loop reaches.
@@ -126,7 +127,7 @@ class Search {
     BW_ASSIGN_OR_RETURN(RateTrial trial, Trial(rate, load_.duration));
     if (trial.verdict == Verdict::kHolds) {
       found_.rate = std::max(found_.rate, rate);
-    } else if (!UserStopped()) {
+    } else if (Tells(trial)) {
       found_.client_bound = found_.client_bound || trial.verdict == Verdict::kClient;
       found_.broken_at = found_.broken_at == 0 ? rate : std::min(found_.broken_at, rate);
     }
@@ -134,12 +135,21 @@ class Search {
     return absl::OkStatus();
   }
 
+  // Whether a trial that does not hold says anything of its rate.
+  bool Tells(const RateTrial& trial) {
+    const LoadReport& report = trial.report;
+    if (report.num_calls == 0 && FailsEveryCall(report.first_failure) && !UserStopped()) {
+      found_.failure = report.first_failure;
+    }
+    return !UserStopped() && found_.failure.ok();
+  }
+
   absl::Status Confirm() {
     BW_ASSIGN_OR_RETURN(RateTrial trial, Trial(found_.rate, 2 * load_.duration));
     trial.confirms = true;
     if (trial.verdict == Verdict::kHolds) {
       found_.confirmed = true;
-    } else if (!UserStopped()) {
+    } else if (Tells(trial)) {
       found_.broken_at = found_.rate;
       found_.rate /= 1 + options_.precision;
     }
@@ -271,7 +281,8 @@ ShareBounds BoundShare(absl::Span<const std::pair<int64_t, int64_t>> parts) {
     bounds.lower = std::min(bounds.lower, bounds.share - StudentT95(used - 1) * error);
     bounds.upper = std::max(bounds.upper, bounds.share + StudentT95(used - 1) * error);
   }
-  bounds.lower = std::max(0.0, bounds.lower);
+  // None at fault: what is left of Wilson's difference is the arithmetic's error.
+  bounds.lower = faults == 0 ? 0 : std::max(0.0, bounds.lower);
   bounds.upper = std::min(1.0, bounds.upper);
   return bounds;
 }

@@ -75,6 +75,9 @@ struct MaxRate {
   bool confirmed = false;
   bool client_bound = false;  // above `rate` the client could not send enough
   bool stopped = false;
+  // Why the search ended early: a trial had no answer at all, and others would have none either (a
+  // server that is gone). OK: it did not.
+  absl::Status failure;
   std::vector<RateTrial> trials;
 };
 

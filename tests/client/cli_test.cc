@@ -471,6 +471,8 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
       {{"load-test", "--find-max-rate", "--slo", "mean<5ms", "a"}, "\"mean<5ms\" is not a promise"},
       {{"load-test", "--find-max-rate", "--slo", "errors<0", "a"}, "\"errors<0\" is not a promise"},
       {{"load-test", "--find-max-rate", "--slo", "p99<\x1b[2J", "a"}, "\\x1b[2J"},
+      {{"load-test", "--find-max-rate", "--slo", "first<5ms", "a"}, "add --stream"},
+      {{"load-test", "--fail-if", "errors>1%,first>5ms", "a"}, "add --stream"},
       {{"load-test", "--cancel", "5:20ms", "a"}, "--cancel: \"5:20ms\" is not a share"},
       {{"load-test", "--cancel", "101%:20ms", "a"}, "is not a share up to 100%"},
       {{"load-test", "--cancel", "5%:0s", "a"}, "with a time of 1ms or more"},

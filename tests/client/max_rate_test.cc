@@ -65,6 +65,9 @@ TEST(BoundShareTest, CountsCallsThatAreSlowTogetherForLess) {
 
 TEST(BoundShareTest, NothingSeenIsNotNothing) {
   EXPECT_EQ(BoundShare({}).upper, 1);
+  for (const int64_t calls : {179, 403, 605, 4001}) {
+    EXPECT_EQ(BoundShare({{{0, calls}}}).lower, 0) << calls;
+  }
   const ShareBounds bounds = BoundShare({{{0, 500}, {0, 500}}});
   EXPECT_EQ(bounds.share, 0);
   EXPECT_EQ(bounds.lower, 0);
@@ -156,6 +159,31 @@ TEST(MaxRateTest, SaysWhenTheClientIsTheBound) {
   EXPECT_TRUE(found->client_bound);
   EXPECT_LE(found->rate, 400);
   EXPECT_GT(found->rate, 300);
+}
+
+// What is tried after the server's end says nothing of a rate.
+TEST(MaxRateTest, EndsWithAServerThatIsGone) {
+  FakeServerAt server(1000);
+  constexpr int kGoodRuns = 4;
+  const LoadRunner dies = [&](const LoadOptions& load) -> absl::StatusOr<LoadReport> {
+    if (server.num_runs_ < kGoodRuns) {
+      return server.Run(load);
+    }
+    ++server.num_runs_;
+    LoadReport report;
+    report.first_failure = absl::UnavailableError("gone");
+    report.failed_calls[absl::StatusCode::kUnavailable] = 10;
+    report.timeline = {{.length = absl::Seconds(1), .num_failed = 10, .num_over = {10}}};
+    return report;
+  };
+  const auto found = FindMaxRate(dies, LoadOptions(), kSlo, {.lowest = 100});
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->failure, absl::UnavailableError("gone"));
+  EXPECT_EQ(server.num_runs_, kGoodRuns + 1);
+  EXPECT_EQ(found->trials.size(), static_cast<size_t>(kGoodRuns + 1));
+  EXPECT_GT(found->rate, 100);
+  EXPECT_EQ(found->broken_at, 0);
+  EXPECT_FALSE(found->confirmed || found->client_bound);
 }
 
 // Trials are as long as it takes to show a share so small.
