@@ -24,6 +24,7 @@ struct Flags {
   int concurrency = 16;
   int connections = 4;
   double seconds = 5;
+  double timeout = 30;
 };
 
 struct Call {
@@ -49,6 +50,11 @@ double Measure(const Flags& flags) {
   size_t next = 0;
   const auto start = [&](Call& call) {
     call.context = std::make_unique<grpc::ClientContext>();
+    if (flags.timeout > 0) {
+      call.context->set_deadline(std::chrono::system_clock::now() +
+                                 std::chrono::duration_cast<std::chrono::system_clock::duration>(
+                                     std::chrono::duration<double>(flags.timeout)));
+    }
     call.reader = stubs[next++ % stubs.size()]->AsyncDecode(call.context.get(), request, &queue);
     call.reader->Finish(&call.response, &call.status, &call);
   };
@@ -88,6 +94,8 @@ int Main(int argc, char** argv) {
   app.add_option("--concurrency", flags.concurrency, "Calls in flight")->check(CLI::Range(1, 4096));
   app.add_option("--connections", flags.connections, "Connections")->check(CLI::Range(1, 64));
   app.add_option("--seconds", flags.seconds, "How long")->check(CLI::Range(0.1, 3600.0));
+  app.add_option("--timeout", flags.timeout, "Seconds until a call's deadline; 0: it has none")
+      ->check(CLI::Range(0.0, 3600.0));
   CLI11_PARSE(app, argc, argv);
   const double rate = Measure(flags);
   if (rate < 0) {
