@@ -1,5 +1,5 @@
-// The command line `beamwright`: decode, explain, score, align, models, health and load-test
-// against a server, load-merge and capacity without one. Each subcommand is one file,
+// The command line `beamwright`: decode, recognize, explain, score, align, models, health and
+// load-test against a server, load-merge and capacity without one. Each subcommand is one file,
 // <name>_command; score and align share theirs.
 #ifndef BEAMWRIGHT_CLIENT_CLI_CLI_H_
 #define BEAMWRIGHT_CLIENT_CLI_CLI_H_

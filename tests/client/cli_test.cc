@@ -395,9 +395,10 @@ TEST(ExplainCommandTest, NeedsATraceAndAHypothesis) {
 
 TEST(CommandLineTest, NonsenseIsAUsageError) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{}, "a command is missing; there are decode, explain, score, align, models"},
+      {{}, "a command is missing; there are decode, recognize, explain, score, align, models"},
       {{"decod"},
-       "there is no command decod (did you mean decode?); there are decode, explain, score, align, "
+       "there is no command decod (did you mean decode?); there are decode, recognize, explain, "
+       "score, align, "
        "models, health, load-test, load-merge and capacity"},
       {{"help", "decod"}, "there is no command decod (did you mean decode?)"},
       {{"-x"}, "there is no flag -x; there are decode"},
@@ -433,6 +434,12 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
       {{"score", "--coverage-penalty", "-1", "x", "y"}, "out of range: 0 to 100"},
       {{"score", "x", "y\xff"}, "the arguments: not UTF-8 at byte 1"},
       {{"align", "x"}, "no target behind it"},
+      {{"recognize"}, "FILE or --features is missing; - reads standard input"},
+      {{"recognize", "x.wav", "--features", "y.npy"}, "FILE and --features exclude each other"},
+      {{"recognize", "x.wav", "--json", "--srt"}, "--json and --srt exclude each other"},
+      {{"recognize", "x.wav", "--samples", "pcm24"}, "--samples"},
+      {{"recognize", "x.wav", "--sample-rate", "7"}, "--sample-rate"},
+      {{"recognize", "x.wav", "--pause-ms", "-1"}, "--pause-ms"},
       {{"explain"}, "SOURCE is required"},
       {{"explain", "--trace", "0", "x"}, "--trace: 0 leaves nothing to explain"},
       {{"explain", "x", "--target", "y\xff"}, "--target: not UTF-8 at byte 1"},
