@@ -26,8 +26,8 @@ struct LoadOptions {
 class ProcessModel {
  public:
   // Loads the bundle at `path`, or the newest version of a model's folder, and tries it out as a
-  // server does. It runs on a thread of its own: the caller's OpenMP team, which a fork would
-  // break, is left as it is.
+  // server does. It runs on a thread of its own: the caller gets no team of
+  // threads, which a fork would leave behind.
   static absl::StatusOr<std::unique_ptr<ProcessModel>> Load(const std::string& path,
                                                             const LoadOptions& options);
 

@@ -52,7 +52,7 @@ using RowFunction = RowInfo (*)(const Node& node, absl::Span<const RowInfo> rows
 
 // What a kernel may use while it runs.
 struct ExecutionContext {
-  int num_threads = 1;  // at most this many OpenMP threads; 1: open no region
+  int num_threads = 1;  // at most this many threads, the calling one among them
   absl::Time deadline = absl::InfiniteFuture();  // loops look at it in each iteration
 };
 

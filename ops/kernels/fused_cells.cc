@@ -119,8 +119,9 @@ class Products {
   }
 
   int64_t work() const {
-    const int64_t input_depth = cell_.input == nullptr ? 0 : cell_.input->depth();
-    return gates_ * hidden_ * (cell_.h.rows * hidden_ + cell_.rows * (input_depth + 16));
+    constexpr int64_t kWorkOfAGate = 16;
+    return (cell_.input == nullptr ? 0 : cell_.input->Work(cell_.rows)) +
+           cell_.recurrent->Work(cell_.h.rows) + gates_ * hidden_ * cell_.rows * kWorkOfAGate;
   }
   int64_t weight_bytes() const {
     return static_cast<int64_t>(cell_.recurrent->num_bytes() +
@@ -156,11 +157,11 @@ class Products {
 
 template <typename Body>
 void ForTiles(int num_threads, const FusedCell& cell, const Products& products, Body body) {
-  const int threads = products.work() < kMinParallelWork ? 1 : num_threads;
+  const int threads = ThreadsFor(num_threads, products.work());
   const int64_t rows = cell.h.rows;
   const int64_t widest = cell.input == nullptr ? rows : cell.rows;
   const Tiling tiles(threads, rows, widest, cell.h.columns, products.weight_bytes());
-  ParallelFor(threads, tiles.size(), products.work(), [&](int64_t index) { body(tiles[index]); });
+  ParallelFor(threads, tiles.size(), [&](int64_t index) { body(tiles[index]); });
 }
 
 }  // namespace

@@ -26,6 +26,10 @@ namespace {
 constexpr int64_t kPanelColumns = 512;
 constexpr int64_t kTileRows = 112;
 
+// Of an activation that is rounded; of a byte of the weight, from the second cache.
+constexpr int64_t kWorkToPrepare = 8;
+constexpr int64_t kWorkToRead = 2;
+
 constexpr size_t kCacheLine = 64;
 
 // Zeros, on huge pages where that pays: a product reads all of a weight, and a large one would miss
@@ -199,7 +203,7 @@ void PackedMatMul::PreparePairs(int num_threads, ConstMatrix<float> a,
   activations.pairs.resize(
       std::max(activations.pairs.size(), static_cast<size_t>(a.rows * stride)));
   Bf16Pair* const pairs = activations.pairs.data();
-  ParallelFor(num_threads, a.rows, a.rows * depth_,
+  ParallelFor(num_threads, a.rows, a.rows * depth_ * kWorkToPrepare,
               [&](int64_t row) { RoundToPairs(a.row(row), depth_, stride, pairs + row * stride); });
 }
 
@@ -213,7 +217,7 @@ void PackedMatMul::PrepareInt8(int num_threads, ConstMatrix<float> a,
   activations.scales.resize(std::max(activations.scales.size(), rows));
   uint8_t* const quantized = activations.quantized.data();
   float* const scales = activations.scales.data();
-  ParallelFor(num_threads, a.rows, a.rows * depth_, [&](int64_t row) {
+  ParallelFor(num_threads, a.rows, a.rows * depth_ * kWorkToPrepare, [&](int64_t row) {
     scales[row] = QuantizeRow(a.row(row), a.columns, quantized + row * stride);
   });
 }
@@ -254,6 +258,18 @@ void PackedMatMul::RunPanel(const Activations& activations, int64_t first_row, i
   }
 }
 
+int64_t PackedMatMul::Work(int64_t rows) const {
+  // How many multiply-adds take as long as one of f32, with more than a few rows.
+  const bool has_tiles = CurrentVectorIsa() == VectorIsa::kAmx;
+  int64_t speed = 1;
+  if (precision_ == Precision::kInt8) {
+    speed = has_tiles ? 6 : 4;
+  } else if (precision_ == Precision::kBf16Amx) {
+    speed = has_tiles ? 4 : 1;
+  }
+  return std::max(rows * depth_ * columns_ / speed, static_cast<int64_t>(num_bytes_) * kWorkToRead);
+}
+
 void PackedMatMul::Run(int num_threads, ConstMatrix<float> a, const Start& start,
                        Matrix<float> out) const {
   BW_DCHECK(a.columns == depth_ && out.columns == columns_ && out.rows == a.rows);
@@ -261,10 +277,11 @@ void PackedMatMul::Run(int num_threads, ConstMatrix<float> a, const Start& start
   static thread_local Activations kept;
   Activations& activations = kept;  // the calling thread's, in all of them
   Prepare(num_threads, a, activations);
-  const int64_t tile_rows = EvenTile(a.rows, kTileRows);
-  const int64_t tiles = CeilDiv(a.rows, tile_rows);
+  const int threads = ThreadsFor(num_threads, Work(a.rows));
   const int64_t panels = CeilDiv(columns_, kPanelColumns);
-  ParallelFor(num_threads, tiles * panels, a.rows * depth_ * columns_, [&](int64_t item) {
+  const int64_t tile_rows = SharedTile(a.rows, kTileRows, panels, threads);
+  const int64_t tiles = CeilDiv(a.rows, tile_rows);
+  ParallelFor(threads, tiles * panels, [&](int64_t item) {
     // A thread's items follow one another, and most of them share their panel.
     const int64_t row = item % tiles * tile_rows;
     const int64_t column = item / tiles * kPanelColumns;

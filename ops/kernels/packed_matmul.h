@@ -55,6 +55,10 @@ class PackedMatMul {
   // Of the packed weight.
   size_t num_bytes() const { return num_bytes_; }
 
+  // What a product with so many rows takes, as ops/kernels/parallel.h counts it: its multiply-adds,
+  // or reading the weight where that takes longer.
+  int64_t Work(int64_t rows) const;
+
   // out [rows, columns] from a [rows, depth]; they must not overlap. On up to num_threads threads
   // where the work pays. Thread-safe.
   void Run(int num_threads, ConstMatrix<float> a, const Start& start, Matrix<float> out) const;

@@ -16,6 +16,14 @@ inline int64_t EvenTile(int64_t rows, int64_t most) {
   return rows <= most ? std::max<int64_t>(rows, 1) : CeilDiv(rows, CeilDiv(rows, most));
 }
 
+// The same where threads take tiles beside `pieces` other parts of the work: if those are fewer
+// than the threads, tiles are lower, down to a block of the product, so that there is one for each.
+inline int64_t SharedTile(int64_t rows, int64_t most, int64_t pieces, int64_t threads) {
+  constexpr int64_t kBlockRows = 14;
+  const int64_t share = pieces < threads ? CeilDiv(rows, CeilDiv(threads, pieces)) : rows;
+  return EvenTile(rows, std::min(most, std::max(share, kBlockRows)));
+}
+
 }  // namespace beamwright::ops
 
 #endif  // BEAMWRIGHT_OPS_KERNELS_TILES_H_

@@ -17,6 +17,12 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // Rows whose panel is computed at once: their scores and the panel's weights share the cache.
 constexpr int64_t kTileRows = 112;
 
+// What a score takes beside its product, as ops/kernels/parallel.h counts it.
+constexpr int64_t kWorkToScan = 64;
+
+// Chunks of panels: a few for each thread, so that none waits long for the last.
+constexpr int64_t kChunksPerThread = 4;
+
 // Log-probabilities that differ may be equal once they are rounded, and equal ones stand in the
 // order of their tokens, not of their scores. So a few more are kept than are wanted.
 constexpr size_t kSpare = 4;
@@ -92,17 +98,17 @@ void VocabularyProjection::Scores(int num_threads, ConstMatrix<float> hidden,
   static thread_local PackedMatMul::Activations kept;
   PackedMatMul::Activations& activations = kept;  // the calling thread's, in all of them
   weight_->Prepare(num_threads, hidden, activations);
-  const int64_t tile_rows = EvenTile(hidden.rows, kTileRows);
+  const int threads = ThreadsFor(num_threads, weight_->Work(hidden.rows));
+  const int64_t tile_rows = SharedTile(hidden.rows, kTileRows, panels_, threads);
   const int64_t tiles = CeilDiv(hidden.rows, tile_rows);
-  ParallelFor(num_threads, tiles * panels_, hidden.rows * depth() * vocabulary(),
-              [&](int64_t item) {
-                const int64_t row = item % tiles * tile_rows;
-                const int64_t panel = item / tiles;
-                const int64_t column = panel * kScanPanel;
-                RunPanel(activations, row, panel,
-                         {out.row(row) + column, std::min(tile_rows, hidden.rows - row),
-                          std::min(kScanPanel, vocabulary() - column), out.stride});
-              });
+  ParallelFor(threads, tiles * panels_, [&](int64_t item) {
+    const int64_t row = item % tiles * tile_rows;
+    const int64_t panel = item / tiles;
+    const int64_t column = panel * kScanPanel;
+    RunPanel(activations, row, panel,
+             {out.row(row) + column, std::min(tile_rows, hidden.rows - row),
+              std::min(kScanPanel, vocabulary() - column), out.stride});
+  });
 }
 
 void VocabularyProjection::Plan(absl::Span<const Row> rows, int64_t chunks,
@@ -264,17 +270,25 @@ void VocabularyProjection::Scan(int num_threads, ConstMatrix<float> hidden, absl
                                 Scratch& scratch) const {
   BW_DCHECK(static_cast<int64_t>(rows.size()) == hidden.rows && hidden.columns == depth());
   weight_->Prepare(num_threads, hidden, scratch.activations);
-  const int64_t work = hidden.rows * depth() * vocabulary();
-  const int64_t tile_rows = EvenTile(hidden.rows, kTileRows);
-  const int64_t chunks = work < kMinParallelWork ? 1 : std::clamp<int64_t>(num_threads, 1, panels_);
+  const int64_t work = weight_->Work(hidden.rows) + hidden.rows * vocabulary() * kWorkToScan;
+  const int threads = ThreadsFor(num_threads, work);
+  const int64_t chunks = std::min<int64_t>(threads == 1 ? 1 : threads * kChunksPerThread, panels_);
+  const int64_t tile_rows = SharedTile(hidden.rows, kTileRows, panels_, threads);
+  const int64_t tiles = CeilDiv(hidden.rows, tile_rows);
+  // Where there is a chunk for each thread a chunk's panels are taken by all rows, one panel after
+  // another: their weights come from memory once. Where there is not, threads share the rows.
+  const int64_t bands = chunks < threads ? tiles : 1;
   Plan(rows, chunks, scratch);
-  ParallelFor(num_threads, chunks, work, [&](int64_t chunk) {
+  ParallelFor(threads, chunks * bands, [&](int64_t item) {
     static thread_local std::vector<float> panel_scores;
     panel_scores.resize(static_cast<size_t>(kTileRows * kScanPanel));
-    // All rows pass a panel before the next one is read: its weights come from memory once.
+    const int64_t chunk = item / bands;
+    const int64_t first_tile = item % bands * tiles / bands;
+    const int64_t end_tile = (item % bands + 1) * tiles / bands;
     for (int64_t panel = chunk * panels_ / chunks; panel < (chunk + 1) * panels_ / chunks;
          ++panel) {
-      for (int64_t first_row = 0; first_row < hidden.rows; first_row += tile_rows) {
+      for (int64_t tile = first_tile; tile < end_tile; ++tile) {
+        const int64_t first_row = tile * tile_rows;
         const int64_t width = std::min(kScanPanel, vocabulary() - panel * kScanPanel);
         const Matrix<float> scores{panel_scores.data(),
                                    std::min(tile_rows, hidden.rows - first_row), width, width};
@@ -283,8 +297,7 @@ void VocabularyProjection::Scan(int num_threads, ConstMatrix<float> hidden, absl
       }
     }
   });
-  const int64_t count = hidden.rows;
-  ParallelFor(num_threads, count, work, [&](int64_t row) {
+  ParallelFor(threads, hidden.rows, [&](int64_t row) {
     Row& one = rows[static_cast<size_t>(row)];
     one.status = Finish(one, row, chunks, scratch);
   });

@@ -161,6 +161,8 @@ class LoopBody {
   void ReleaseParameters(Slots& slots) const;
   void MakeUnits(const RowStep& step, RowScratch& scratch) const;
   void CollectParts(int result, RowScratch& scratch) const;
+  // What a segment of single requests takes, as ops/kernels/parallel.h counts it.
+  int64_t WorkOf(const RowPlan::Segment& segment, const RowScratch& scratch) const;
   absl::Status RunPerRequest(const ExecutionContext& context, const RowPlan::Segment& segment,
                              RowScratch& scratch) const;
   absl::Status RunUnit(const ExecutionContext& context, const RowPlan::Segment& segment,

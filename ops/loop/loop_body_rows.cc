@@ -103,13 +103,33 @@ absl::Status LoopBody::RunUnit(const ExecutionContext& context, const RowPlan::S
   return absl::OkStatus();
 }
 
+int64_t LoopBody::WorkOf(const RowPlan::Segment& segment, const RowScratch& scratch) const {
+  // Each row reads the request's values: an element takes a multiply-add that no kernel blocks.
+  constexpr int64_t kPerElement = 4;
+  constexpr int64_t kPerInstruction = 100'000;  // a microsecond: shapes, types, outputs
+  int64_t work = 0;
+  for (const Unit& unit : scratch.units) {
+    work += kPerInstruction * static_cast<int64_t>(segment.instructions.size());
+    for (const int index : segment.instructions) {
+      for (const int slot : step_program_.instructions()[static_cast<size_t>(index)].inputs) {
+        if (slot >= 0 && plan_.sources[static_cast<size_t>(slot)] == RowPlan::Source::kRequest) {
+          const Tensor& value = (*unit.slots)[static_cast<size_t>(slot)];
+          work +=
+              value.has_value() ? kPerElement * (unit.end - unit.begin) * value.num_elements() : 0;
+        }
+      }
+    }
+  }
+  return work;
+}
+
 absl::Status LoopBody::RunPerRequest(const ExecutionContext& context,
                                      const RowPlan::Segment& segment, RowScratch& scratch) const {
   const auto count = static_cast<int>(scratch.units.size());
   absl::Span<absl::Status> statuses = absl::MakeSpan(scratch.statuses);
   ExecutionContext inner = context;
-  const int threads = std::min(context.num_threads, count);
   const PhaseScope phase(Phase::kAttention);
+  const int threads = ThreadsFor(std::min(context.num_threads, count), WorkOf(segment, scratch));
   if (threads > 1) {
     inner.num_threads = 1;
   }

@@ -7,8 +7,15 @@
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "ops/base/step_profile.h"
+#include "ops/kernels/parallel.h"
 
 namespace beamwright::engine {
+namespace {
+
+// Half a microsecond, as ops/kernels/parallel.h counts it.
+constexpr int64_t kWorkToAdvanceARow = 50'000;
+
+}  // namespace
 
 BeamDriver::BeamDriver(std::shared_ptr<const DecodeModel> model) : model_(std::move(model)) {
   for (int decoder = 0; decoder < model_->parts().num_decoders(); ++decoder) {
@@ -108,24 +115,44 @@ absl::Status BeamDriver::RunDecoders(const ops::ExecutionContext& context, Under
   return absl::OkStatus();
 }
 
-void BeamDriver::AdvanceSearches() {
-  Requests finished;
-  size_t num_running = 0;
+void BeamDriver::ListAdvanced() {
+  advanced_.clear();
   size_t row = 0;
   AttentionRows attention = runners_[0].Attention();
-  for (auto& request : requests_) {
+  for (const auto& request : requests_) {
     const int num_rows = request->step_rows;
-    if (request->is_answered) {
-      row += static_cast<size_t>(num_rows);
-      continue;
+    if (request->takes_part && !request->is_answered) {
+      request->row_steps += num_rows;
+      Advanced& one = advanced_.emplace_back(Advanced{request.get(), row, absl::OkStatus()});
+      if (request->reads_attention) {
+        one.status = request->attention.AddStep(attention, static_cast<int64_t>(row), num_rows);
+      }
     }
-    if (!request->takes_part) {
-      requests_[num_running++] = std::move(request);
-      continue;
-    }
-    request->row_steps += num_rows;
-    const absl::Status status = Advance(row, attention, *request);
     row += static_cast<size_t>(num_rows);
+  }
+}
+
+void BeamDriver::AdvanceSearches(const ops::ExecutionContext& context) {
+  ListAdvanced();
+  const int64_t rows = scan_.num_rows();
+  ops::ParallelFor(context.num_threads, static_cast<int64_t>(advanced_.size()),
+                   rows * kWorkToAdvanceARow, [&](int64_t at) {
+                     Advanced& one = advanced_[static_cast<size_t>(at)];
+                     if (one.status.ok()) {
+                       one.status = Advance(one.first_row, *one.request);
+                     }
+                   });
+  Requests finished;
+  size_t num_running = 0;
+  auto next = advanced_.begin();
+  for (auto& request : requests_) {
+    if (next == advanced_.end() || next->request != request.get()) {
+      if (!request->is_answered) {
+        requests_[num_running++] = std::move(request);
+      }
+      continue;
+    }
+    const absl::Status status = std::move((next++)->status);
     if (!status.ok()) {
       request->Fail(status);
       continue;
@@ -145,22 +172,18 @@ void BeamDriver::AdvanceSearches() {
   Finish(finished);
 }
 
-absl::Status BeamDriver::Advance(size_t first_row, AttentionRows& attention, BeamRequest& request) {
-  const int num_rows = request.step_rows;
-  if (request.reads_attention) {
-    BW_RETURN_IF_ERROR(
-        request.attention.AddStep(attention, static_cast<int64_t>(first_row), num_rows));
-  }
-  candidates_.clear();
-  for (int own = 0; own < num_rows; ++own) {
-    BW_ASSIGN_OR_RETURN(search::RowCandidates candidates,
+absl::Status BeamDriver::Advance(size_t first_row, BeamRequest& request) {
+  static thread_local std::vector<search::RowCandidates> candidates;
+  candidates.clear();
+  for (int own = 0; own < request.step_rows; ++own) {
+    BW_ASSIGN_OR_RETURN(search::RowCandidates found,
                         scan_.Candidates(first_row + static_cast<size_t>(own)));
-    candidates_.push_back(candidates);
+    candidates.push_back(found);
     if (request.reads_attention) {
-      candidates_.back().attention = request.attention.last(own);
+      candidates.back().attention = request.attention.last(own);
     }
   }
-  const absl::Status status = request.Advance(candidates_);
+  const absl::Status status = request.Advance(candidates);
   // The caller did nothing wrong when a model's score is not a log-probability.
   return absl::IsInvalidArgument(status) ? absl::InternalError(status.message()) : status;
 }
@@ -207,7 +230,7 @@ absl::Duration BeamDriver::Step(const ops::ExecutionContext& context, EngineObse
       const absl::Time scan = observer == nullptr ? absl::Time() : absl::Now();
       scan_.Run(context, model_->parts(), absl::MakeSpan(runners_), requests_);
       selection = observer == nullptr ? absl::Duration() : absl::Now() - scan;
-      AdvanceSearches();
+      AdvanceSearches(context);
       repeats_ = false;
     } else {
       EndStep(status, underway);

@@ -50,9 +50,17 @@ class BeamDriver : public Driver {
   // Runs every decoder over the rows of the requests that use it.
   absl::Status RunDecoders(const ops::ExecutionContext& context, Underway* underway);
   // Advances every search by what the scan found; requests that fail leave.
-  void AdvanceSearches();
-  // Advances one request, whose rows begin at `first_row`, by what the scan found.
-  absl::Status Advance(size_t first_row, AttentionRows& attention, BeamRequest& request);
+  void AdvanceSearches(const ops::ExecutionContext& context);
+  // A request that is advanced, and what came of it.
+  struct Advanced {
+    BeamRequest* request;
+    size_t first_row;  // of the step
+    absl::Status status;
+  };
+  // Fills advanced_ with those that take part in the step.
+  void ListAdvanced();
+  // Advances one request by what the scan found. Of different requests on several threads at once.
+  absl::Status Advance(size_t first_row, BeamRequest& request);
   static void TellProgress(BeamRequest& request);
   // Answers those whose search is done.
   static void Finish(const Requests& finished);
@@ -71,7 +79,7 @@ class BeamDriver : public Driver {
   std::map<std::string, int> groups_;  // shapes of a request's states, of all decoders -> group
   std::vector<Request*> under_way_;    // all of them, for Underway
   RowScan scan_;
-  std::vector<search::RowCandidates> candidates_;  // of one request; kept for its memory
+  std::vector<Advanced> advanced_;  // in the order of requests_; kept for its memory
 };
 
 }  // namespace beamwright::engine

@@ -27,8 +27,11 @@ class RowScan {
            absl::Span<StepRunner> runners, absl::Span<const std::unique_ptr<BeamRequest>> requests);
 
   // What was found for row number `row` of the step, as a search takes it; a view until the next
-  // Run. Internal: its scores can't be ranked.
+  // Run. Internal: its scores can't be ranked. Of different rows on several threads at once.
   absl::StatusOr<search::RowCandidates> Candidates(size_t row);
+
+  // Of the last Run.
+  int64_t num_rows() const { return static_cast<int64_t>(num_rows_); }
 
  private:
   struct Row {

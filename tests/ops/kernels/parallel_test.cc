@@ -23,7 +23,7 @@ TEST(ParallelForTest, CallsEachOnce) {
   ParallelFor(2, 0, [](int64_t) { FAIL(); });
 }
 
-// An exception that leaves an OpenMP region ends the process. On one thread the parts behind it are
+// An exception that leaves a thread of the team ends the process. On one thread the parts behind it are
 // left out, which nobody minds: what was to be computed is given up.
 TEST(ParallelForTest, LackOfMemoryLeavesTheRegion) {
   for (const int threads : {1, 2, 3}) {

@@ -134,7 +134,7 @@ TEST_F(StreamsTest, AnswersDoNotTellHowManyThereAre) {
   }
 }
 
-// Threads of the runtime below (a sanitizer's, OpenMP's of an earlier engine) are there before.
+// Threads of the runtime below (a sanitizer's) are there before.
 TEST_F(StreamsTest, ThreadsAreNoMoreThanWereAskedFor) {
   DecodeAll(*Start({1, 1}));
   for (const Team& team : {Team{1, 1}, Team{2, 1}, Team{2, 2}, Team{4, 2}}) {

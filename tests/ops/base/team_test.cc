@@ -1,0 +1,123 @@
+#include "ops/base/team.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/barrier.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+
+namespace beamwright {
+namespace {
+
+TEST(TeamTest, CallsEachPartOnce) {
+  Team team;
+  for (const int threads : {1, 2, 3, 5}) {
+    for (const int64_t count : {0, 1, 2, 3, 4, 7, 100}) {
+      std::vector<std::atomic<int>> calls(static_cast<size_t>(count));
+      team.Run(threads, count, [&](int64_t i) { ++calls[static_cast<size_t>(i)]; });
+      for (const auto& number : calls) {
+        EXPECT_EQ(number, 1) << threads << " threads, " << count << " parts";
+      }
+    }
+  }
+}
+
+// Each part waits for all others to have begun, so that no thread can do two.
+TEST(TeamTest, ThreadsWorkSideBySide) {
+  constexpr int kThreads = 3;
+  Team team;
+  for (int round = 0; round < 50; ++round) {
+    auto* const barrier = new absl::Barrier(kThreads);
+    absl::Mutex mutex;
+    std::set<std::thread::id> ids;
+    team.Run(kThreads, kThreads, [&](int64_t) {
+      {
+        const absl::MutexLock lock(&mutex);
+        ids.insert(std::this_thread::get_id());
+      }
+      if (barrier->Block()) {
+        delete barrier;
+      }
+    });
+    EXPECT_EQ(ids.size(), size_t{kThreads});
+    EXPECT_TRUE(ids.count(std::this_thread::get_id()));
+  }
+}
+
+// Short loops one after another: members come late, are not waited for, and may find the next loop.
+// What a loop writes is there when it has returned.
+TEST(TeamTest, LoopsFollowOneAnother) {
+  Team team;
+  constexpr int64_t kCount = 8;
+  for (int64_t round = 0; round < 20'000; ++round) {
+    int64_t values[kCount] = {};
+    team.Run(2 + static_cast<int>(round % 2), kCount, [&](int64_t i) { values[i] = round + i; });
+    for (int64_t i = 0; i < kCount; ++i) {
+      ASSERT_EQ(values[i], round + i) << "round " << round;
+    }
+  }
+}
+
+// Members that sleep are woken.
+TEST(TeamTest, WakesWhoSleeps) {
+  Team team;
+  for (int round = 0; round < 3; ++round) {
+    auto* const barrier = new absl::Barrier(2);
+    team.Run(2, 2, [&](int64_t) {
+      if (barrier->Block()) {
+        delete barrier;
+      }
+    });
+    while (team.IsAwake()) {
+      std::this_thread::yield();
+    }
+  }
+}
+
+TEST(TeamTest, ALoopWithinALoopRunsOnItsThread) {
+  Team team;
+  std::atomic<int> calls = 0;
+  team.Run(2, 4, [&](int64_t) {
+    const std::thread::id own = std::this_thread::get_id();
+    Team::OfThread().Run(4, 10, [&](int64_t) {
+      EXPECT_EQ(std::this_thread::get_id(), own);
+      ++calls;
+    });
+  });
+  EXPECT_EQ(calls, 40);
+}
+
+TEST(TeamTest, EachThreadHasItsOwnAndEndsIt) {
+  const Team* const own = &Team::OfThread();
+  EXPECT_EQ(&Team::OfThread(), own);
+  for (int i = 0; i < 20; ++i) {
+    std::thread([&] {
+      EXPECT_NE(&Team::OfThread(), own);
+      std::atomic<int> calls = 0;
+      Team::OfThread().Run(3, 30, [&](int64_t) { ++calls; });
+      EXPECT_EQ(calls, 30);
+    }).join();
+  }
+}
+
+// A process that forked has none of the members, and waits for none: neither in a loop nor at its
+// end.
+TEST(TeamTest, AForkedProcessWorksAloneAndEnds) {
+  Team::OfThread().Run(2, 2, [](int64_t) {});
+  EXPECT_EXIT(
+      {
+        std::atomic<int> calls = 0;
+        Team::OfThread().Run(2, 10, [&](int64_t) { ++calls; });
+        std::exit(calls);
+      },
+      ::testing::ExitedWithCode(10), "");
+}
+
+}  // namespace
+}  // namespace beamwright
