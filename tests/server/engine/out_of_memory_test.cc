@@ -170,9 +170,9 @@ INSTANTIATE_TEST_SUITE_P(Points, OutOfMemoryTest,
                                            Work{"engine.step", 1, 3, 3, 4, Fused},
                                            Work{"engine.reply", 1, 3, 3, 4, Fused}));
 // What no exception can leave by itself: requests that attend to their sources side by side, and
-// rows that are scanned side by side, which takes many of them.
+// rows that are scanned side by side. Either takes many of them.
 INSTANTIATE_TEST_SUITE_P(ParallelParts, OutOfMemoryTest,
-                         ::testing::Values(Work{"parallel.part", 2, 3, 3, 12, Attending},
+                         ::testing::Values(Work{"parallel.part", 2, 50, 3, 12, Attending},
                                            Work{"parallel.part", 2, 50, 100, 4, Fused}));
 
 // Sources of different lengths, encoded side by side: where one has no memory the others have their
