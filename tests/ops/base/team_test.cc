@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <fstream>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -64,33 +66,48 @@ TEST(TeamTest, LoopsFollowOneAnother) {
   }
 }
 
+// Whether the kernel has the thread of this process asleep.
+bool Sleeps(pid_t thread) {
+  std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string number, name, state;
+  stat >> number >> name >> state;
+  return state == "S";
+}
+
 // Members that sleep are woken.
 TEST(TeamTest, WakesWhoSleeps) {
   Team team;
+  const pid_t own = gettid();
   for (int round = 0; round < 3; ++round) {
     auto* const barrier = new absl::Barrier(2);
+    std::atomic<pid_t> member = 0;
     team.Run(2, 2, [&](int64_t) {
+      if (gettid() != own) {
+        member = gettid();
+      }
       if (barrier->Block()) {
         delete barrier;
       }
     });
-    while (team.IsAwake()) {
+    while (team.IsAwake() || !Sleeps(member)) {
       std::this_thread::yield();
     }
   }
 }
 
+// Parts that take long enough for members to come, if there were any.
 TEST(TeamTest, ALoopWithinALoopRunsOnItsThread) {
   Team team;
   std::atomic<int> calls = 0;
   team.Run(2, 4, [&](int64_t) {
     const std::thread::id own = std::this_thread::get_id();
-    Team::OfThread().Run(4, 10, [&](int64_t) {
+    Team::OfThread().Run(4, 2'000, [&](int64_t) {
       EXPECT_EQ(std::this_thread::get_id(), own);
+      std::this_thread::yield();
       ++calls;
     });
   });
-  EXPECT_EQ(calls, 40);
+  EXPECT_EQ(calls, 8'000);
 }
 
 TEST(TeamTest, EachThreadHasItsOwnAndEndsIt) {
