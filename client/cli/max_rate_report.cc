@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/connection.h"
 #include "client/cli/load_report.h"
 #include "client/cli/terminal.h"
 
