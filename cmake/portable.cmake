@@ -1,5 +1,6 @@
-# Programs that run on other distributions: of shared libraries only the C library's and libgcc_s are left. Archives of
-# BEAMWRIGHT_PORTABLE/lib go first, then those of the distribution.
+# Programs that run on other distributions: of shared libraries only the C library's and libgcc_s are left, and OpenMP's
+# for libbeamwright.so, into which its archive cannot go. Archives of BEAMWRIGHT_PORTABLE/lib go first, then those of the
+# distribution.
 set(BEAMWRIGHT_PORTABLE_LIBRARIES ${BEAMWRIGHT_PORTABLE}/lib)
 
 # beamwright_archive(OUT LIBRARY): the archive in place of a shared library; the library itself where there is none or
@@ -14,8 +15,12 @@ function(beamwright_archive out library)
     return()
   endif()
   foreach(folder ${BEAMWRIGHT_PORTABLE_LIBRARIES} ${CMAKE_MATCH_1})
-    if(EXISTS ${folder}/lib${CMAKE_MATCH_2}.a)
-      set(${out} ${folder}/lib${CMAKE_MATCH_2}.a PARENT_SCOPE)
+    set(archive ${folder}/lib${CMAKE_MATCH_2}.a)
+    if(EXISTS ${archive})
+      if(CMAKE_MATCH_2 STREQUAL gomp)
+        set(archive $<IF:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY>,${library},${archive}>)
+      endif()
+      set(${out} ${archive} PARENT_SCOPE)
       return()
     endif()
   endforeach()
@@ -48,7 +53,7 @@ function(beamwright_link_archives)
 endfunction()
 
 # What archives need of one another is not said in any order: a group is searched until nothing is missing.
-file(GLOB abseil /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/libabsl_*.a)
+file(GLOB abseil ${BEAMWRIGHT_PORTABLE_LIBRARIES}/libabsl_*.a)
 add_library(beamwright_portable STATIC ${PROJECT_SOURCE_DIR}/deploy/portable/arc4random.c)
 string(JOIN " " group ${abseil} ${PROJECT_BINARY_DIR}/libbeamwright_portable.a
   -Wl,-Bstatic -lgrpc -lgpr -laddress_sorting -lupb -lre2 -lcares -lspdlog -lfmt -lssl -lcrypto -lz
@@ -56,6 +61,12 @@ string(JOIN " " group ${abseil} ${PROJECT_BINARY_DIR}/libbeamwright_portable.a
 set(CMAKE_CXX_LINK_EXECUTABLE
   "<CMAKE_CXX_COMPILER> <FLAGS> <CMAKE_CXX_LINK_FLAGS> <LINK_FLAGS> <OBJECTS> -o <TARGET> -Wl,-Map=<TARGET>.map \
 -L${BEAMWRIGHT_PORTABLE_LIBRARIES} -Wl,--start-group <LINK_LIBRARIES> ${group} -Wl,--end-group")
+string(JOIN " " shared_group ${abseil} ${PROJECT_BINARY_DIR}/libbeamwright_portable.a
+  -Wl,-Bstatic -lcrypto -lz -Wl,-Bdynamic)
+set(CMAKE_CXX_CREATE_SHARED_LIBRARY
+  "<CMAKE_CXX_COMPILER> <CMAKE_SHARED_LIBRARY_CXX_FLAGS> <LANGUAGE_COMPILE_FLAGS> <LINK_FLAGS> \
+<CMAKE_SHARED_LIBRARY_CREATE_CXX_FLAGS> <SONAME_FLAG><TARGET_SONAME> -o <TARGET> <OBJECTS> -Wl,-Map=<TARGET>.map \
+-L${BEAMWRIGHT_PORTABLE_LIBRARIES} -Wl,--start-group <LINK_LIBRARIES> ${shared_group} -Wl,--end-group")
 link_libraries(beamwright_portable)
 # libstdc++ asks for arc4random last, behind the group: ours is taken before.
 add_link_options(-Wl,-u,arc4random,-u,arc4random_buf -static-libstdc++ -Wl,--gc-sections -Wl,--exclude-libs,ALL)

@@ -65,9 +65,27 @@ build_microhttpd() {
 build_zip() {
   cmake -S sources/libzip -B sources/libzip/build -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF \
     -DENABLE_BZIP2=OFF -DENABLE_LZMA=OFF -DENABLE_ZSTD=OFF -DENABLE_OPENSSL=OFF -DENABLE_GNUTLS=OFF \
-    -DENABLE_MBEDTLS=OFF -DBUILD_TOOLS=OFF -DBUILD_REGRESS=OFF -DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF
+    -DENABLE_MBEDTLS=OFF -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_TOOLS=OFF -DBUILD_REGRESS=OFF -DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF
   cmake --build sources/libzip/build --target zip --parallel 2
   cp sources/libzip/build/lib/libzip.a lib/
+}
+
+# The distribution's archives of these two have thread-local variables that cannot go into a shared library
+# (libbeamwright.so); as the distribution builds them otherwise.
+build_abseil() {
+  cmake -S sources/abseil -B sources/abseil/build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_STANDARD=17 \
+    -DBUILD_SHARED_LIBS=OFF -DBUILD_TESTING=OFF -DCMAKE_POSITION_INDEPENDENT_CODE=ON \
+    ${launcher[0]:+-DCMAKE_CXX_COMPILER_LAUNCHER="${launcher[0]}"}
+  cmake --build sources/abseil/build --parallel 2
+  find sources/abseil/build -name 'libabsl_*.a' -exec cp {} lib/ \;
+}
+
+build_protobuf() {
+  cmake -S sources/protobuf -B sources/protobuf/build -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    -Dprotobuf_BUILD_TESTS=OFF -Dprotobuf_BUILD_PROTOC_BINARIES=OFF -Dprotobuf_BUILD_SHARED_LIBS=OFF \
+    -DCMAKE_POSITION_INDEPENDENT_CODE=ON ${launcher[0]:+-DCMAKE_CXX_COMPILER_LAUNCHER="${launcher[0]}"}
+  cmake --build sources/protobuf/build --target libprotobuf --parallel 2
+  cp sources/protobuf/build/libprotobuf.a lib/
 }
 
 # ONNX's messages, from the description of them that the distribution's library carries.
@@ -92,7 +110,7 @@ CODE
 }
 
 packages=(libfmt-dev libspdlog-dev libprometheus-cpp-core1.0 libcpp-httplib-dev libsentencepiece0 libmicrohttpd12
-  libzip4)
+  libzip4 libabsl-dev libprotobuf-dev)
 # shellcheck disable=SC2016  # dpkg-query's own placeholders
 dpkg-query --show --showformat '${source:Package} ${source:Version}\n' "${packages[@]}" | LC_ALL=C sort >sources.txt
 stamp=$(sha256sum sources.txt "$script")
@@ -118,5 +136,8 @@ say "sentencepiece"
 build_sentencepiece
 say "libzip"
 build_zip
+say "abseil, protobuf"
+build_abseil
+build_protobuf
 echo "$stamp" >made
 say "made: $(cd lib && echo *.a)"

@@ -17,6 +17,7 @@ LIBRARIES = ROOT / "build" / "portable-libraries"
 VERSION = re.search(r"^project\(beamwright VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
 PROGRAMS = ("beamwright-server", "beamwright", "beamwright-graph")
 MODULE = "libbeamwright_sentencepiece.so"
+LIBRARY = "libbeamwright.so.1"
 
 
 def output(*command):
@@ -37,10 +38,10 @@ def epoch():
     return int(os.environ.get("SOURCE_DATE_EPOCH") or git("log", "-1", "--format=%ct"))
 
 
-def install(build, prefix):
-    """The programs of a build, without symbols, and their files."""
+def install(build, prefix, component="programs"):
+    """A component of a build, without symbols."""
     shutil.rmtree(prefix, ignore_errors=True)
-    output("cmake", "--install", build, "--prefix", prefix, "--component", "programs", "--strip")
+    output("cmake", "--install", build, "--prefix", prefix, "--component", component, "--strip")
 
 
 def files_of(folder):

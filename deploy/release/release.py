@@ -13,6 +13,7 @@ import tempfile
 
 import common
 import debian
+import engine_wheel
 import portable
 import wheel
 
@@ -24,6 +25,7 @@ def make(kind, out):
         if kind != "deb":
             staged = portable.stage(work)
             wheel.make(staged, work, out)
+            engine_wheel.make(work, out)
         if kind == "all":
             portable.make_tarball(staged, out)
         if kind != "wheel":

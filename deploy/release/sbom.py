@@ -1,4 +1,4 @@
-"""The bill of materials of the portable programs, as SPDX 2.3."""
+"""The bill of materials of the portable programs, or of the library, as SPDX 2.3."""
 
 import datetime
 import hashlib
@@ -22,12 +22,12 @@ def of_component(source, entry):
                        "referenceLocator": f"pkg:deb/debian/{source}@{entry['version']}?arch=source"}])
 
 
-def write(path, programs):
-    """programs: the files that are described."""
+def write(path, programs, maps=bundled.PROGRAMS):
+    """programs: the files that are described; maps: what the linker says of them."""
     made = datetime.datetime.fromtimestamp(common.epoch(), datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     own = package("beamwright", common.VERSION, licenseConcluded="Apache-2.0", licenseDeclared="Apache-2.0",
                   primaryPackagePurpose="APPLICATION", sourceInfo=f"git commit {common.commit()}")
-    parts = [of_component(source, entry) for source, entry in sorted(bundled.components().items())]
+    parts = [of_component(source, entry) for source, entry in sorted(bundled.components(maps).items())]
     files = [{"SPDXID": f"SPDXRef-File-{program.name.replace('_', '-')}", "fileName": f"./{program.name}",
               "checksums": [{"algorithm": name, "checksumValue": hashlib.new(name.lower(), program.read_bytes()).hexdigest()}
                             for name in ("SHA1", "SHA256")],

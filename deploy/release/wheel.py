@@ -20,12 +20,12 @@ beamwright-server = beamwright.__main__:server
 """
 
 
-def pure_wheel(work):
+def pure_wheel(work, source="client/python"):
     """What setuptools makes of a copy of the sources, unpacked."""
     sources, built, folder = work / "python", work / "pure", work / "wheel"
     for old in (sources, built, folder):
         shutil.rmtree(old, ignore_errors=True)
-    shutil.copytree(common.ROOT / "client/python", sources, ignore=shutil.ignore_patterns("*.egg-info", "build", "__pycache__"))
+    shutil.copytree(common.ROOT / source, sources, ignore=shutil.ignore_patterns("*.egg-info", "build", "__pycache__"))
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", built, sources],
         check=True, env={**os.environ, "SOURCE_DATE_EPOCH": str(common.epoch())})
@@ -40,6 +40,14 @@ def record(folder, path):
     return f"{path.relative_to(folder)},sha256={digest},{path.stat().st_size}\n"
 
 
+def write_record(folder, info):
+    """RECORD, which comes last in the wheel; returns it."""
+    listed = info / "RECORD"
+    lines = [record(folder, path) for path in common.files_of(folder) if path != listed]
+    listed.write_text("".join(lines) + f"{listed.relative_to(folder)},,\n")
+    return listed
+
+
 def make(staged, work, out):
     folder = pure_wheel(work)
     package, info = folder / "beamwright", next(folder.glob("*.dist-info"))
@@ -52,7 +60,4 @@ def make(staged, work, out):
     shutil.copyfile(staged / "share/doc/beamwright/sbom.spdx.json", info / "sboms/beamwright.spdx.json")
     (info / "entry_points.txt").write_text(ENTRY_POINTS)
     (info / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: beamwright-release\nRoot-Is-Purelib: false\nTag: {TAG}\n")
-    listed = info / "RECORD"
-    lines = [record(folder, path) for path in common.files_of(folder) if path != listed]
-    listed.write_text("".join(lines) + f"{listed.relative_to(folder)},,\n")
-    common.write_zip(folder, out / f"beamwright-{common.VERSION}-{TAG}.whl", listed)
+    common.write_zip(folder, out / f"beamwright-{common.VERSION}-{TAG}.whl", write_record(folder, info))

@@ -10,6 +10,8 @@ import sys
 
 PLACES = {
     "CHANGELOG.md": r"^## \[([0-9.]+)\]",
+    "client/python/engine/requirements.txt": r"^beamwright==(.+)$",
+    "client/python/engine/src/beamwright_engine/__init__.py": r'__version__ = "(.+)"',
     "client/python/src/beamwright/_version.py": r'__version__ = "(.+)"',
     "deploy/helm/beamwright/Chart.yaml": r'^(?:version|appVersion): "?([0-9.]+)"?$',
     "deploy/kserve/runtime.yaml": r"image: beamwright:(\S+)$",

@@ -251,7 +251,7 @@ except beamwright.EngineError as error:
     assert "there is no file /no/such.so" in run_python(code, BEAMWRIGHT_LIBRARY="/no/such.so")
     fake = tmp_path / "libbeamwright.so.1"
     fake.write_text("not a library")
-    assert "in build/lib" in run_python(code, BEAMWRIGHT_LIBRARY=str(fake))
+    assert "pip install beamwright-engine" in run_python(code, BEAMWRIGHT_LIBRARY=str(fake))
 
 
 def test_the_example_by_ctypes():

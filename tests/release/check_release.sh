@@ -161,6 +161,15 @@ check_wheel() {
   "$bin/beamwright" --version
   "$bin/beamwright-server" --version
   "$bin/beamwright-graph" operators >/dev/null
+  check_engine
+}
+
+# In the Python of check_wheel.
+check_engine() {
+  (cd "$scratch/python" && sh -ec "$(block engine)") >"$scratch/answer" 2>&1 || { cat "$scratch/answer" >&2; fail "the library fails"; }
+  grep -qF "$expected" "$scratch/answer" || { cat "$scratch/answer" >&2; fail "the library answers otherwise"; }
+  tests/library/check_library.sh "$("$scratch/python/beamwright-venv/bin/python" -c 'import beamwright_engine; print(beamwright_engine.library())')"
+  say "beamwright-engine: decodes in process"
 }
 
 (cd "$files" && sha256sum --quiet --check SHA256SUMS)

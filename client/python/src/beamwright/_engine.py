@@ -70,8 +70,8 @@ def _open(path: str) -> ctypes.CDLL:
         return ctypes.CDLL(path, os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
     except OSError as error:
         raise EngineError(
-            f"the library for decoding in process cannot be loaded ({error}). Build it ('./dev "
-            f"build' in Beamwright's repository leaves it in build/lib) and name it by {LIBRARY_VARIABLE}."
+            f"the library for decoding in process cannot be loaded ({error}). Install it (pip install "
+            f"beamwright-engine), or name a build's by {LIBRARY_VARIABLE} (build/lib/{_NAME})."
         ) from None
     finally:
         for name in asleep:
