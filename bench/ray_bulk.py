@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Lines a second over Ray at one and two workers, beside the C++ client's.
+"""Lines a second of Ray at one and two workers, over a server and in process, beside the C++ client's.
 
     ./dev ray-test --measure [--lines 20000] [--rounds 3]
 
 A server with the default model and all processors of this machine decodes its test words, over and over, with beam 4: for
-`beamwright decode` (batches of 32, 4 calls in flight, its table into a pipe), and for beamwright.ray with 1 and 2 workers.
-Clients, Ray and server share the processors. A round takes each once, in changing order. Ray starts its workers for
+`beamwright decode` (batches of 32, 4 calls in flight, its table into a pipe), and for beamwright.ray with 1 and 2 workers;
+and 1 worker with two threads and 2 workers with one decode in process, beside a server that has nothing to do. Clients, Ray
+and server share the processors. A round takes each once, in changing order. Ray starts its workers for
 each run; what that takes is told apart by runs of a quarter of the lines: lines a second are those of the other
 three quarters. Prints medians over rounds, as a table, and the hours that 100 million lines would take at each rate.
 """
@@ -36,17 +37,26 @@ def cpp(programs, server, file, count):
     return time.perf_counter() - begin
 
 
-def over_ray(workers):
+def by_ray(workers, threads=0):
+    """threads: of the engine of each worker; without, workers call the server."""
     def run(_programs, server, file, count):
         begin = time.perf_counter()
         lines = ray.data.read_text(str(file)).repartition(4 * workers)
-        answers = beamwright.ray.decode(lines, server.address, workers=workers, beam_size=BEAM)
+        # Ray counts processors, of which some must be left for what makes the dataset.
+        where = {"path": MODEL, "engine": {"threads": threads}, "num_cpus": 0.5} if threads else {"address": server.address}
+        answers = beamwright.ray.decode(lines, **where, workers=workers, beam_size=BEAM)
         assert sum(len(batch["decoded"]) for batch in answers.iter_batches(batch_size=None)) == count
         return time.perf_counter() - begin
     return run
 
 
-CLIENTS = {"beamwright decode (C++)": cpp, "beamwright.ray, 1 worker": over_ray(1), "beamwright.ray, 2 workers": over_ray(2)}
+CLIENTS = {
+    "beamwright decode (C++)": cpp,
+    "beamwright.ray, 1 worker": by_ray(1),
+    "beamwright.ray, 2 workers": by_ray(2),
+    "in process, 1 worker of 2 threads": by_ray(1, threads=2),
+    "in process, 2 workers of 1 thread": by_ray(2, threads=1),
+}
 
 
 def main():
@@ -66,7 +76,8 @@ def main():
             files[count] = pathlib.Path(folder) / f"{count}.txt"
             files[count].write_text("".join(words[i % len(words)] + "\n" for i in range(count)), encoding="utf-8")
         for number in range(arguments.rounds):
-            order = list(CLIENTS)[number % 3 :] + list(CLIENTS)[: number % 3]
+            first = number % len(CLIENTS)
+            order = list(CLIENTS)[first:] + list(CLIENTS)[:first]
             for name in order:
                 (few, short), (many, whole) = ((count, CLIENTS[name](arguments.programs, server, file, count))
                                                for count, file in files.items())

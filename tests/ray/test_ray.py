@@ -31,6 +31,12 @@ def server():
         yield running
 
 
+@pytest.fixture(scope="module")
+def model():
+    with beamwright.Model(MODEL, threads=1) as loaded:
+        yield loaded
+
+
 def rows(dataset):
     return {row["text"]: row for row in dataset.take_all()}
 
@@ -46,6 +52,24 @@ def test_answers_are_the_clients(server, workers):
         row = found[answer.source]
         assert (row["number"], row["decoded"], row["score"], row["error"]) == (number, answer.text, answer.best.score, "")
         assert "hypotheses" not in row
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_decode_by_themselves(model, workers):
+    words = ray.data.from_items([{"text": word} for word in WORDS[:200]]).repartition(4)
+    # Nothing is left for what makes the dataset where two workers have a processor each.
+    found = rows(beamwright.ray.decode(words, path=MODEL, workers=workers, num_cpus=0.5, batch_size=100, beam_size=3))
+    for answer in model.decode_many(WORDS[:200], beam_size=3):
+        row = found.pop(answer.source)
+        assert (row["decoded"], row["score"], row["error"]) == (answer.text, answer.best.score, "")
+    assert not found
+
+
+def test_what_ends_a_worker_that_decodes():
+    sources = ray.data.from_items([{"text": "cat"}])
+    for arguments, message in (({"path": "/no/such/model"}, "/no/such/model"), ({"path": MODEL, "engine": {"precision": "f3"}}, "f3")):
+        with pytest.raises(Exception, match=message):
+            beamwright.ray.decode(sources, workers=1, **arguments).take_all()
 
 
 def test_ids_lists_and_sources_that_fail(server):
@@ -80,6 +104,12 @@ def test_what_is_refused_before_anything_starts():
                                ({"max_in_flight": 0}, "max_in_flight")):
         with pytest.raises(beamwright.BeamwrightError, match=message):
             beamwright.ray.decode(sources, "localhost", **{"workers": 1, **arguments})
+    for arguments, message in (({"address": "localhost"}, "address"), ({"model": "g2p-en"}, "model"), ({"client": {}}, "client"),
+                               ({"engine": {"treads": 2}}, "treads"), ({"path": 3}, "path")):
+        with pytest.raises(beamwright.BeamwrightError, match=message):
+            beamwright.ray.decode(sources, **{"workers": 1, "path": MODEL, **arguments})
+    with pytest.raises(beamwright.InvalidArgumentError, match="engine"):
+        beamwright.ray.decode(sources, "localhost", workers=1, engine={"threads": 2})
     with pytest.raises(beamwright.ArgumentTypeError, match="ray.data.Dataset is expected"):
         beamwright.ray.decode(["cat"], "localhost", workers=1)
 

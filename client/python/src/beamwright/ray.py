@@ -1,4 +1,4 @@
-"""Decodes a Dataset of Ray over servers: `pip install 'beamwright[ray]'`.
+"""Decodes a Dataset of Ray, over servers or in its workers: `pip install 'beamwright[ray]'`.
 
     import ray
     import beamwright.ray
@@ -7,21 +7,28 @@
     answers = beamwright.ray.decode(lines, "dns:///replicas.example:8001", workers=8, beam_size=5)
     answers.write_parquet("answers/")
 
+With `path="models/g2p-en"` in place of the address each worker loads the model and decodes by itself: without a
+server, but with beamwright-engine and the model on every machine.
+
 Ray cuts the data into blocks, moves them to workers, which it starts, and decodes a block again whose worker
 or machine is lost. Nothing of that is done here.
 """
 
 from __future__ import annotations
 
+import inspect
+import os
+import pathlib
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _bulk, _calls
 from ._client import Client
 from ._errors import ArgumentTypeError, BeamwrightError, RpcError, invalid
+from ._model import Model
 from ._options import DECODE_OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from typing_extensions import Unpack
 
@@ -29,6 +36,9 @@ if TYPE_CHECKING:
 
 # Of lines of text: tens of calls, a few seconds of work.
 BATCH_SIZE = 1024
+# Processors of a worker that waits for servers, and of one that decodes.
+WAITING_CPUS = 0.25
+DECODING_CPUS = 1.0
 
 
 @_calls.with_options(DECODE_OPTIONS)
@@ -37,13 +47,15 @@ def decode(
     address: str | None = None,
     *,
     workers: int,
+    path: str | os.PathLike[str] | None = None,
     column: str = "text",
     model: str | None = None,
     version: str | int | None = None,
     client: Mapping[str, Any] | None = None,
+    engine: Mapping[str, Any] | None = None,
     max_in_flight: int = _bulk.MAX_IN_FLIGHT,
     batch_size: int = BATCH_SIZE,
-    num_cpus: float = 0.25,
+    num_cpus: float | None = None,
     on_error: Literal["column", "raise"] = "column",
     **options: Unpack[DecodeOptions],
 ) -> Any:
@@ -57,15 +69,18 @@ def decode(
         dataset: A ray.data.Dataset.
         address: As for Client. Each worker has a client of its own.
         workers: How many work side by side.
+        path: In place of address: as for Model, on the workers' machines. Each worker has an engine of its own.
         column: The sources: texts, or lists of token ids.
         model: The model's name.
         version: Its version or a label.
         client: Further arguments of Client, such as tls_ca (a path on the workers' machines, or bytes),
             service_config and timeout.
+        engine: With path, further arguments of Model, such as precision; threads are num_cpus.
         max_in_flight: Calls of a worker under way at the same time, 1 to 256; each has 32 sources.
         batch_size: Rows that a worker is given at once: what is decoded again if it dies.
-        num_cpus: Processors that Ray sets aside for each worker, which mostly waits for servers. What all
-            workers leave must suffice for what makes the dataset: else Ray waits for ever.
+        num_cpus: Processors that Ray sets aside for each worker; None: 0.25, for it mostly waits for servers;
+            with path, 1. What all workers leave must suffice for what makes the dataset: else Ray waits for
+            ever.
         on_error: "column": a source that fails has its reason in the column `error`. "raise": it ends the run.
             A fault of every call (an unknown model, no server) does so in any case.
         **options: As for Client.decode.
@@ -83,11 +98,16 @@ def decode(
         raise invalid("on_error", f'{on_error!r} is neither "column" nor "raise"')
     _calls.check_bulk(_bulk.BATCH_SIZE, max_in_flight, "return")
     _calls.decode_request("decode", model, version, options)
-    arguments = {"address": address, "model": model, "version": version, **(client or {})}
-    Client(**arguments).close()  # says what is wrong with them; calls nobody
+    if num_cpus is None:
+        num_cpus = WAITING_CPUS if path is None else DECODING_CPUS
+    if path is None:
+        opened = _server(address, engine, {"model": model, "version": version, **(client or {})})
+    else:
+        given = {"address": address, "model": model, "version": version, "client": client}
+        opened = _engine(path, given, {"threads": max(1, int(num_cpus)), **(engine or {})})
     return dataset.map_batches(
         _Worker,
-        fn_constructor_args=(arguments, column, max_in_flight, on_error, options),
+        fn_constructor_args=(opened, column, max_in_flight, on_error, options),
         batch_size=batch_size,
         batch_format="numpy",
         num_cpus=num_cpus,
@@ -95,18 +115,44 @@ def decode(
     )
 
 
+Opened = tuple["Callable[..., Client | Model]", Any, dict[str, Any]]
+
+
+def _server(address: str | None, engine: Any, arguments: dict[str, Any]) -> Opened:
+    """What a worker calls to have a client."""
+    if engine is not None:
+        raise invalid("engine", "is for decoding in the workers; there is no path")
+    Client(address, **arguments).close()  # says what is wrong with them; calls nobody
+    return Client, address, arguments
+
+
+def _engine(path: str | os.PathLike[str], given: dict[str, Any], arguments: dict[str, Any]) -> Opened:
+    """What a worker calls to have an engine."""
+    for name, value in given.items():
+        if value is not None:
+            raise invalid(name, "is for servers; with path there is none")
+    try:
+        folder = pathlib.Path(path)
+        inspect.signature(Model).bind(folder, **arguments)
+    except TypeError as error:
+        raise ArgumentTypeError(f"path and engine: {error}") from None
+    # Workers run in folders of their own; a model of the package is found from everywhere.
+    return Model, folder.absolute() if folder.exists() else folder, arguments
+
+
 class _Worker:
     """What Ray makes once for each worker, and gives batches to."""
 
     def __init__(
         self,
-        arguments: dict[str, Any],
+        opened: Opened,
         column: str,
         max_in_flight: int,
         on_error: str,
         options: dict[str, Any],
     ) -> None:
-        self._client = Client(**arguments)
+        make, place, arguments = opened
+        self._decoder = make(place, **arguments)
         self._column = column
         self._max_in_flight = max_in_flight
         self._on_error = on_error
@@ -123,7 +169,7 @@ class _Worker:
         scores: list[float] = []
         errors: list[str] = []
         lists: list[list[str]] = []
-        for answer in self._client.decode_many(
+        for answer in self._decoder.decode_many(
             sources, max_in_flight=self._max_in_flight, on_error="return", **self._options
         ):
             if isinstance(answer, RpcError):
