@@ -7,13 +7,14 @@ framework says what it thinks of each token of the answer, and both have to agre
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import pathlib
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _programs
 from ._errors import ArgumentTypeError, EngineError, ExportError
@@ -30,6 +31,24 @@ GRAPH_VARIABLE = "BEAMWRIGHT_GRAPH_PROGRAM"
 # Largest difference of a token's log-probability between the framework and Beamwright.
 TOLERANCE = 1e-3
 _CHECKED_STEPS = 20
+# What from_torch, from_keras and from_onnx take alike.
+_ARGUMENTS = """
+    vocabularies: Of source and target: files with one token a line or SentencePiece models, lists of
+        tokens, or None for ids and features.
+    out: The folder to make, as "models/spell/1".
+    begin: Target token that the first step reads; None: found in the vocabulary.
+    end: Target token, or tokens, that end an answer; likewise.
+    name: The model's name; None: that of the folder.
+    flags: More of `beamwright-graph init`'s, as ["--state", "h=h_next"].
+"""
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def documented(function: F) -> F:
+    """Describes these arguments, too, behind the function's own."""
+    own, raises, rest = inspect.cleandoc(function.__doc__ or "").partition("\n\nRaises:")
+    function.__doc__ = own + _ARGUMENTS.rstrip() + raises + rest
+    return function
 
 
 # The framework's log-probability of each of the tokens, given the source and those before it: (source

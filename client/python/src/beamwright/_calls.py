@@ -37,8 +37,9 @@ def with_options(rules: Mapping[str, Rule]) -> Callable[[F], F]:
             for name, rule in rules.items()
         ]
         function.__signature__ = signature.replace(parameters=[*named, *options])  # type: ignore[attr-defined]
-        lines = [f"            {name}: {rule.text}" for name, rule in rules.items()]
-        function.__doc__ = f"{(function.__doc__ or '').rstrip()}\n\n        Options:\n" + "\n".join(lines)
+        lines = [f"    {name}: {rule.text}" for name, rule in rules.items()]
+        # Without indentation, as newer Pythons keep it anyway.
+        function.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", "Options:", *lines])
         return function
 
     return wrap

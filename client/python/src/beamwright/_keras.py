@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _OPSET = 17
 
 
+@_bundles.documented
 def from_keras(
     encoder: Any,
     decoder_step: Any,
@@ -45,14 +46,7 @@ def from_keras(
         encoder: The encoder, a keras.Model.
         decoder_step: The step, a keras.Model whose inputs are the token and what the encoder gives.
         example: A source as the encoder reads it, [1 or more rows, length, ...].
-        vocabularies: Of source and target: files with one token a line or SentencePiece models, lists of
-            tokens, or None for ids and features.
-        out: The folder to make, as "models/spell/1".
-        begin: Target token that the first step reads; None: found in the vocabulary.
-        end: Target token, or tokens, that end an answer; likewise.
-        name: The model's name; None: that of the folder.
         length_axis: The axis of the example that is its length.
-        flags: More of `beamwright-graph init`'s.
 
     Raises:
         ExportError: The models do not fit together, cannot be exported, or the bundle answers otherwise.

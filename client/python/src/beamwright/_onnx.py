@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ._types import ModelDescription
 
 
+@_bundles.documented
 def from_onnx(
     encoder: Path | None,
     decoder: Path,
@@ -35,14 +36,7 @@ def from_onnx(
     Args:
         encoder: The encoder's file; None for a decoder alone.
         decoder: The decoder's: one step with its states, or the whole target.
-        vocabularies: Of source and target: files with one token a line or SentencePiece models, lists of
-            tokens, or None for ids and features.
-        out: The folder to make, as "models/spell/1".
         example: A source, or a list of them: ids, or an array of features, without the axis of rows.
-        begin: Target token that the first step reads; None: found in the vocabulary.
-        end: Target token, or tokens, that end an answer; likewise.
-        name: The model's name; None: that of the folder.
-        flags: More of `beamwright-graph init`'s, as ["--state", "h=h_next"].
 
     Raises:
         ExportError: The graphs leave a choice open, do not make a model, or the bundle answers otherwise.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _OPSET = 17
 
 
+@_bundles.documented
 def from_torch(
     encoder: Any,
     decoder_step: Any,
@@ -51,14 +52,7 @@ def from_torch(
         encoder: The encoder, a torch.nn.Module on the CPU.
         decoder_step: The step, likewise.
         example: A source as the encoder reads it, [1 or more rows, length, ...].
-        vocabularies: Of source and target: files with one token a line or SentencePiece models, lists of
-            tokens, or None for ids and features.
-        out: The folder to make, as "models/spell/1".
-        begin: Target token that the first step reads; None: found in the vocabulary.
-        end: Target token, or tokens, that end an answer; likewise.
-        name: The model's name; None: that of the folder.
         length_axis: The axis of the example that is its length.
-        flags: More of `beamwright-graph init`'s.
 
     Raises:
         ExportError: The modules do not fit together, cannot be exported, or the bundle answers otherwise.
