@@ -36,14 +36,12 @@ copy_libraries() {
 }
 
 put_together() {
-  local root=$context/root staged
+  local root=$context/root
   rm -rf "$context" "$work/staged"
   mkdir -p "$root"/{etc/ssl/certs,tmp,models} "$root/usr"
   python3 -B deploy/release/stage.py "$work/staged"
-  staged=$(echo "$work"/staged/beamwright-*)
-  cp -a "$staged"/{bin,lib,share} "$root/usr/"
+  cp -a "$work"/staged/image/{bin,lib,share} "$root/usr/"
   mv "$root/usr/share/beamwright/models" "$context/model"
-  rm -r "$root"/usr/share/{beamwright/systemd,bash-completion,fish,man,zsh} "$root/usr/bin/beamwright-graph"
   copy_libraries "$root"
   cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
   echo 'beamwright:x:10001:10001::/:/' >"$root/etc/passwd"

@@ -19,6 +19,7 @@ MADE_HERE = {"fmt": "libfmt-dev", "spdlog": "libspdlog-dev", "prometheus-cpp-cor
 
 # The linker's maps of what goes into the files of a release.
 PROGRAMS = tuple(common.PORTABLE / "bin" / f"{name}.map" for name in common.PROGRAMS)
+IMAGE = (common.PORTABLE / "bin" / f"{common.BOTH}.map",)
 LIBRARY = (common.PORTABLE / "lib" / f"libbeamwright.so.{common.VERSION}.map",)
 
 
@@ -66,6 +67,6 @@ def write_licences(folder, maps=PROGRAMS):
         shutil.copyfile(f"/usr/share/doc/{entry['packages'][0]}/copyright", folder / f"{source}.txt")
 
 
-def table():
+def table(maps=PROGRAMS):
     """The components as lines for people."""
-    return "".join(f"{source} {entry['version']}\n" for source, entry in sorted(components().items()))
+    return "".join(f"{source} {entry['version']}\n" for source, entry in sorted(components(maps).items()))

@@ -16,6 +16,7 @@ DYNAMIC = ROOT / "build"
 LIBRARIES = ROOT / "build" / "portable-libraries"
 VERSION = re.search(r"^project\(beamwright VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
 PROGRAMS = ("beamwright-server", "beamwright", "beamwright-graph")
+BOTH = "beamwright-both"  # the first two as one, for the image
 MODULE = "libbeamwright_sentencepiece.so"
 LIBRARY = "libbeamwright.so.1"
 

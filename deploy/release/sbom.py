@@ -32,13 +32,14 @@ def write(path, programs, maps=bundled.PROGRAMS):
               "checksums": [{"algorithm": name, "checksumValue": hashlib.new(name.lower(), program.read_bytes()).hexdigest()}
                             for name in ("SHA1", "SHA256")],
               "licenseConcluded": "NOASSERTION", "copyrightText": "NOASSERTION"} for program in programs]
+    digest = hashlib.sha256("".join(map(str, files)).encode()).hexdigest()[:16]  # each document has a name of its own
     relations = [("SPDXRef-DOCUMENT", "DESCRIBES", own["SPDXID"])]
     relations += [(own["SPDXID"], "STATIC_LINK", part["SPDXID"]) for part in parts]
     relations += [(own["SPDXID"], "CONTAINS", file["SPDXID"]) for file in files]
     document = {
         "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT",
         "name": f"beamwright-{common.VERSION}",
-        "documentNamespace": f"https://spdx.org/spdxdocs/beamwright-{common.VERSION}-{common.commit()}",
+        "documentNamespace": f"https://spdx.org/spdxdocs/beamwright-{common.VERSION}-{common.commit()}-{digest}",
         "creationInfo": {"created": made, "creators": ["Tool: beamwright-release"]},
         "packages": [own, *parts], "files": files,
         "relationships": [{"spdxElementId": one, "relationshipType": kind, "relatedSpdxElement": other}

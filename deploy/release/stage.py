@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Puts the portable programs and their files into a folder, for the image.
+"""Puts the portable programs and their files into OUT/image, for the image.
 
-Usage: stage.py OUT. Beside them: files version, commit and epoch.
+Usage: stage.py OUT. Beside it: files version, commit and epoch.
 """
 
 import pathlib
@@ -13,6 +13,6 @@ import portable
 if __name__ == "__main__":
     out = pathlib.Path(sys.argv[1]).resolve()
     out.mkdir(parents=True, exist_ok=True)
-    folder = portable.stage(out)
+    portable.stage_image(out)
     for name, value in (("version", common.VERSION), ("commit", common.commit()), ("epoch", common.epoch())):
         (out / name).write_text(f"{value}\n")

@@ -9,7 +9,8 @@ build_portable() {
   quietly configure-release-portable.log cmake --preset release-portable
   # Linked afresh: Ninja does not watch the distribution's archives, and a fixed one may have come.
   rm -f build-portable/bin/* build-portable/lib/*.so*
-  build_preset release-portable beamwright-server beamwright beamwright-graph beamwright_sentencepiece beamwright_engine
+  build_preset release-portable beamwright-server beamwright beamwright-graph beamwright-both beamwright_sentencepiece \
+    beamwright_engine
 }
 
 run_release() {
