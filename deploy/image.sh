@@ -102,6 +102,38 @@ try_image() {
   clean_up
 }
 
+# hostile ROOT: as an engine runs it with a read-only root (buildah cannot), as root, with a full disk behind its log: it serves,
+# and says what it cannot write. In namespaces of its own.
+hostile() {
+  set -euo pipefail
+  local root=$1 port i file said
+  mount --bind "$root" "$root"
+  mount --options remount,bind,ro "$root"
+  mount --types tmpfs --options size=64k none "$root/tmp"
+  local -a serve=(chroot "$root" /usr/bin/beamwright-server --model-repository /models --grpc-address 127.0.0.1:0
+    --http-address none --metrics-address none --admin-address none --port-file)
+  "${serve[@]}" /tmp/port >"$root/tmp/log" 2>&1 &
+  for ((i = 0; i < 600; ++i)); do [[ ! -s $root/tmp/port ]] || break; sleep 0.1; done
+  port=$(<"$root/tmp/port")
+  head --bytes=1M /dev/zero >"$root/tmp/rest" || true
+  for i in hello world; do chroot "$root" /usr/bin/beamwright decode --server "127.0.0.1:$port" "$i"; done
+  kill -TERM %1
+  wait %1
+  for file in /tmp/other /other; do
+    said=$("${serve[@]}" "$file" 2>&1 || true)
+    echo "$said"
+    grep -E "cannot write the port file '$file.*: (No space left on device|Read-only file system)" <<<"$said"
+  done
+}
+
+try_hostile() {
+  local container mount
+  container=$(buildah from --pull-never "localhost/beamwright:$1")
+  mount=$(buildah mount "$container")
+  quietly hostile.log unshare --mount --pid --fork --kill-child bash -c "$(declare -f hostile); hostile '$mount'"
+  buildah rm "$container" >/dev/null
+}
+
 # What a container engine would unpack.
 size_of() {
   local container mount
@@ -119,6 +151,8 @@ build_images
 say "trying them"
 try_image "$version"
 try_image "$version-without-model" --volume "$PWD/models:/models:ro"
+try_hostile "$version"
+say "with a read-only root, as root, with a full disk: it serves, and says what it cannot write"
 for tag in "$version" "$version-without-model"; do
   size=$(size_of "$tag")
   say "localhost/beamwright:$tag: $((size / 1000000)) MB"
