@@ -3,10 +3,14 @@
 #include <algorithm>
 
 #include "ops/base/status.h"
+#include "ops/graph/file_operator.h"
 
 namespace beamwright::ops {
 
-std::string Describe(const Node& node) { return absl::StrCat(node.op, " '", node.name, "'"); }
+std::string Describe(const Node& node) {
+  return absl::StrCat(node.attributes.String(kFileOperator, node.op).value_or(node.op), " '",
+                      node.name, "'");
+}
 
 std::string PortName(const Graph& graph, int node_index) {
   const Node& node = graph.node(node_index);

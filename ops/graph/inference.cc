@@ -7,6 +7,7 @@
 #include "ops/graph/body_maps.h"
 #include "ops/graph/branch_inference.h"
 #include "ops/graph/deferred_fold.h"
+#include "ops/graph/file_operator.h"
 #include "ops/graph/inference_budget.h"
 #include "ops/graph/loop_inference.h"
 #include "ops/graph/value_info.h"
@@ -145,7 +146,8 @@ class Inference {
 
   static absl::Status CheckAttributes(const Node& node, const Operator& op) {
     for (const auto& [name, value] : node.attributes.values()) {
-      if (std::find(op.attributes.begin(), op.attributes.end(), name) == op.attributes.end()) {
+      if (name != kFileOperator &&
+          std::find(op.attributes.begin(), op.attributes.end(), name) == op.attributes.end()) {
         return absl::UnimplementedError(
             absl::StrCat("attribute '", name, "' is not supported; known are: ",
                          op.attributes.empty() ? "none" : absl::StrJoin(op.attributes, ", ")));

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "ops/base/status.h"
+#include "ops/graph/file_operator.h"
 #include "ops/graph/inference.h"
 #include "ops/import/ir_attention.h"
 #include "ops/import/ir_branches.h"
@@ -94,6 +95,13 @@ class Builder {
   }
 
   absl::Status AddLayer(int index) {
+    const size_t nodes_before = result_.graph.nodes.size();
+    BW_RETURN_IF_ERROR(AppendLayer(index));
+    SetFileOperator(net_.layers[static_cast<size_t>(index)].type, nodes_before, result_.graph);
+    return absl::OkStatus();
+  }
+
+  absl::Status AppendLayer(int index) {
     const IrLayer& layer = net_.layers[static_cast<size_t>(index)];
     const LayerType* type = FindLayerType(layer.type);
     if (type == nullptr) {

@@ -28,6 +28,12 @@ void OnnxBuilder::Fail(absl::Status status) {
   }
 }
 
+void OnnxBuilder::BecomeLenient() {
+  lenient_ = true;
+  for (size_t left = graph_.nodes.size(); left > 0 && !inference_.InferAppended().ok(); --left) {
+  }
+}
+
 ValueId OnnxBuilder::Add(Node node) {
   if (!ok()) {
     return {};

@@ -31,9 +31,9 @@ class OnnxBuilder {
   void Fail(absl::Status status);  // OK changes nothing
   // Goes on after an error, whose nodes stay: for looking at a graph, not for running it.
   void Forgive() { status_ = absl::OkStatus(); }
-  // From now on as if made with `lenient`. What inference says against a node is kept until it is
-  // asked for.
-  void BecomeLenient() { lenient_ = true; }
+  // From now on as if made with `lenient`; nodes that could not be inferred so far are passed over.
+  // What inference says against a later one is kept until it is asked for.
+  void BecomeLenient();
   absl::Status TakeInferenceFault() { return std::exchange(inference_fault_, absl::OkStatus()); }
 
   int depth() const { return depth_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/base/status.h"
+#include "ops/graph/file_operator.h"
 #include "ops/graph/inference.h"
 #include "ops/import/onnx_calls.h"
 #include "ops/import/onnx_operators.h"
@@ -192,6 +193,7 @@ class NodeTranslation {
     }
     BW_RETURN_IF_ERROR(builder_.status());
     BW_RETURN_IF_ERROR(translated.CheckAllRead());
+    SetFileOperator(TypeName(node), nodes_before, builder_.graph());
     place_.import.num_nodes += static_cast<int64_t>(builder_.graph().nodes.size() - nodes_before);
     std::vector<ValueId> outputs;
     for (int i = 0; i < node.output_size(); ++i) {

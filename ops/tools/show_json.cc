@@ -1,4 +1,5 @@
 #include "ops/base/json_writer.h"
+#include "ops/graph/file_operator.h"
 #include "ops/tools/port_names.h"
 #include "ops/tools/show.h"
 
@@ -90,6 +91,9 @@ class Writer {
     json_.EndArray();
     json_.Key("attributes").BeginObject();
     for (const auto& [name, value] : node.attributes.values()) {
+      if (name == kFileOperator) {
+        continue;
+      }
       json_.Key(name);
       std::visit([this](const auto& v) { WriteValue(v); }, value);
     }

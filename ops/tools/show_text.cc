@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/printable.h"
+#include "ops/graph/file_operator.h"
 #include "ops/tools/port_names.h"
 #include "ops/tools/show.h"
 
@@ -127,6 +128,9 @@ class Printer {
           }));
     }
     for (const auto& [name, value] : node.attributes.values()) {
+      if (name == kFileOperator) {
+        continue;
+      }
       absl::StrAppend(&line, " ", Printable(name), "=",
                       std::visit([](const auto& v) { return Text(v); }, value));
     }

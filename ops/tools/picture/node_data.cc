@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/printable.h"
+#include "ops/graph/file_operator.h"
 #include "ops/tools/picture/draw.h"
 #include "ops/tools/picture/port_label.h"
 
@@ -118,6 +119,9 @@ class DataWriter {
     json_.EndArray();
     json_.Key("attributes").BeginArray();
     for (const auto& [name, value] : node.attributes.values()) {
+      if (name == kFileOperator) {
+        continue;
+      }
       json_.BeginArray().String(Printable(name));
       std::visit([this](const auto& v) { json_.String(ValueText(v)); }, value);
       json_.EndArray();

@@ -184,7 +184,8 @@ TEST(CheckFiles, LayersInBodiesAreListed) {
       "<edge from-layer=\"4\" from-port=\"1\" to-layer=\"5\" to-port=\"0\"/>", "</edges></net>");
   ExpectListed(Check("bodies.xml", xml),
                {"Fancy 'top'", "If 'branches', then branch: FancyThen 'then'",
-                "If 'branches', else branch: FancyElse 'else'", "Loop 'loop': FancyInner 'inner'"});
+                "If 'branches', else branch: FancyElse 'else'",
+                "TensorIterator 'loop': FancyInner 'inner'"});
 }
 
 }  // namespace
