@@ -274,7 +274,12 @@ class Joiner {
     const Node& node = graph_.node(index);
     for (const RowInfo& time : times_[static_cast<size_t>(index)]) {
       if (time.kind == Kind::kMixed) {
-        return CannotMove(node, "it does not work time step by time step");
+        return CannotMove(node,
+                          node.op == "DynamicQuantizeLinear"
+                              ? "its scale is taken over all time steps, later ones included; "
+                                "give the f32 file and let the bundle say `precision: "
+                                "PRECISION_INT8`, or quantise a step graph"
+                              : "it does not work time step by time step");
       }
     }
     Node copy = node;

@@ -26,11 +26,13 @@ std::vector<int64_t> ConstantTarget(const Graph& graph, const Node& node) {
 bool IsFrozen(const PartialShape& data, const std::vector<int64_t>& target, bool special_zero) {
   int64_t known = 1;
   int64_t wanted = 1;
+  int num_open = 0;
   bool has_open = false;
   for (int axis = 0; axis < data.rank(); ++axis) {
     const auto place = static_cast<size_t>(axis);
     const bool is_copied = special_zero && place < target.size() && target[place] == 0;
     if (data.dim(axis) == PartialShape::kDynamic) {
+      ++num_open;
       has_open = has_open || !is_copied;
     } else if (!is_copied) {
       known *= data.dim(axis);
@@ -38,6 +40,11 @@ bool IsFrozen(const PartialShape& data, const std::vector<int64_t>& target, bool
   }
   for (const int64_t number : target) {
     wanted *= number > 0 ? number : 1;
+  }
+  // Heads that become one axis again: [1, rows * heads, width] -> [rows, heads * width].
+  const int64_t width = data.rank() > 0 ? data.dim(data.rank() - 1) : 0;
+  if (num_open == 1 && width > 0 && target.back() > 0 && target.back() % width == 0) {
+    wanted = wanted / target.back() * width;
   }
   return has_open && known > 0 && known % wanted != 0;
 }

@@ -85,6 +85,12 @@ MadeUp MakeUpSource(const DecodeModel& model, int64_t most) {
     inputs.set_source_length(static_cast<int>(length));
     return made;
   }
+  for (const FurtherInput& input : parts.encoder()->further_inputs) {
+    if (!input.has_constant) {
+      (*made.source.mutable_further_inputs())[input.name] =
+          Ones(parts.encoder()->info_of(input.input), length, 1, made);
+    }
+  }
   const ops::ValueInfo& info = parts.encoder()->source_info();
   if (!ops::IsInteger(info.dtype)) {
     *made.source.mutable_features() = Ones(info, length, parts.encoder()->length_axis, made);
@@ -125,23 +131,61 @@ absl::Status DecodeTogether(Engine& engine, const std::shared_ptr<const DecodeMo
   return statuses.back();
 }
 
+// What fails by its inputs, or inside, would fail for everybody.
+bool FailsForAll(const absl::Status& status) {
+  return absl::IsInternal(status) || absl::IsInvalidArgument(status);
+}
+
+// An export may have written the length of its example into the graph, and that may be the one that
+// a made-up source has: then every other length fails, request by request.
+absl::Status TryOtherLengths(Engine& engine, const std::shared_ptr<const DecodeModel>& model,
+                             int64_t length, const v1::DecodeOptions& options,
+                             absl::Time deadline) {
+  const DecodeModel::Parts& parts = model->parts();
+  if (parts.encoder() == nullptr || MaxSourceLength(*model) < 2 * length) {
+    return absl::OkStatus();
+  }
+  const EncoderPart& encoder = *parts.encoder();
+  const ops::PartialShape& shape = encoder.source_info().shape;
+  if (!shape.has_rank() || shape.rank() <= encoder.length_axis ||
+      shape.dim(encoder.length_axis) != ops::PartialShape::kDynamic) {
+    return absl::OkStatus();  // the file says which length it takes
+  }
+  absl::Status first;
+  for (const int64_t other : {length + 1, length + 2, 2 * length}) {
+    const absl::Status status =
+        DecodeTogether(engine, model, MakeUpSource(*model, other).source, options, 1, deadline);
+    if (!FailsForAll(status)) {
+      return absl::OkStatus();
+    }
+    first.Update(status);
+  }
+  return Invalid("a made-up source of ", length, " positions is decoded, and none of ", length + 1,
+                 ", ", length + 2, " and ", 2 * length,
+                 " is: the export wrote the length of its example's source into the graph. Export "
+                 "it again with that length dynamic (PyTorch: with dynamo=True, if it has "
+                 "nn.MultiheadAttention); the error of the others: ",
+                 first.message());
+}
+
 absl::Status DecodeMadeUp(Engine& engine, const std::shared_ptr<const DecodeModel>& model,
                           const WarmUpOptions& options) {
   const absl::Time end = absl::Now() + options.most;
-  // What fails by its inputs, or inside, would fail for everybody.
-  const auto fails = [](const absl::Status& status) {
-    return absl::IsInternal(status) || absl::IsInvalidArgument(status);
-  };
   MadeUp made;
+  int64_t length = 0;
   v1::DecodeOptions decode;
   absl::Status first = absl::InternalError("not tried");
-  for (size_t i = 0; i < std::size(kTrialLengths) && fails(first); ++i) {
-    made = MakeUpSource(*model, kTrialLengths[i]);
+  for (size_t i = 0; i < std::size(kTrialLengths) && FailsForAll(first); ++i) {
+    length = kTrialLengths[i];
+    made = MakeUpSource(*model, length);
     decode.set_max_length(TargetLength(model->config().default_options(), kTrialLengths[i]));
     first = DecodeTogether(engine, model, made.source, decode, 1, end);  // a beam as the model's
   }
-  if (made.is_certain && fails(first)) {
+  if (made.is_certain && FailsForAll(first)) {
     return Invalid("a made-up source can't be decoded: ", first.message());
+  }
+  if (made.is_certain && first.ok()) {
+    BW_RETURN_IF_ERROR(TryOtherLengths(engine, model, length, decode, end));
   }
   decode.set_beam_size(1);
   decode.set_n_best(1);

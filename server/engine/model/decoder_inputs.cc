@@ -1,6 +1,7 @@
 #include "server/engine/model/decoder_inputs.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_join.h"
@@ -21,42 +22,88 @@ const v1::StateConfig* FindState(const v1::DecoderConfig& config, const std::str
   return nullptr;
 }
 
-absl::StatusOr<int> FindEncoderOutput(const Graph& encoder, const std::string& input,
-                                      const std::string& name) {
-  std::vector<std::string> names;
+// Number of the encoder's result of that name; -1: there is none.
+int FindEncoderOutput(const Graph& encoder, const std::string& name) {
   for (size_t i = 0; i < encoder.results.size(); ++i) {
-    names.push_back(PortName(encoder, encoder.results[i]));
-    if (names.back() == name) {
+    if (PortName(encoder, encoder.results[i]) == name) {
       return static_cast<int>(i);
     }
   }
-  return Invalid("decoder input '", input, "' reads encoder output '", name,
-                 "', which the encoder does not have; it has '", absl::StrJoin(names, "', '"), "'");
+  return -1;
+}
+
+std::string NamesOfResults(const Graph& encoder) {
+  return absl::StrCat("'",
+                      absl::StrJoin(encoder.results, "', '",
+                                    [&](std::string* out, int node) {
+                                      absl::StrAppend(out, PortName(encoder, node));
+                                    }),
+                      "'");
+}
+
+// Whether no value can be both: types differ, ranks, or extents that both graphs tell.
+bool Disagree(const ops::ValueInfo& given, const ops::ValueInfo& taken, bool layers_first) {
+  if (given.dtype != taken.dtype) {
+    return true;
+  }
+  if (!given.shape.has_rank() || !taken.shape.has_rank()) {
+    return false;
+  }
+  ops::Shape from = given.shape.dims();
+  if (layers_first && from.size() > 1) {
+    std::swap(from[0], from[1]);
+  }
+  const ops::Shape& to = taken.shape.dims();
+  return !std::equal(from.begin(), from.end(), to.begin(), to.end(), [](int64_t x, int64_t y) {
+    return x == y || x == ops::PartialShape::kDynamic || y == ops::PartialShape::kDynamic;
+  });
+}
+
+// Where an input of the decoder is read from the encoder: the result's number, or what is wrong.
+int ReadEncoderOutput(const Graph& encoder, const Graph& graph, const DecoderInput& input,
+                      const std::string& name, std::vector<std::string>& faults) {
+  const int found = FindEncoderOutput(encoder, name);
+  if (found < 0) {
+    faults.push_back(absl::StrCat("decoder input '", input.name, "' reads encoder output '", name,
+                                  "', which the encoder does not have; it has ",
+                                  NamesOfResults(encoder)));
+    return found;
+  }
+  const int result = encoder.results[static_cast<size_t>(found)];
+  const ops::ValueInfo& given = encoder.info(encoder.node(result).inputs[0]);
+  const ops::ValueInfo& taken = graph.node(input.node).outputs[0];
+  if (Disagree(given, taken, input.layers_first)) {
+    faults.push_back(absl::StrCat("decoder input '", input.name, "' is ", Name(taken.dtype),
+                                  taken.shape.ToString(), ", encoder output '", name, "' ",
+                                  Name(given.dtype), given.shape.ToString(),
+                                  "; are the two files of one model?"));
+  }
+  return found;
 }
 
 // A name in the configuration that fits nothing is a mistake, not a preference.
-absl::Status CheckConfiguredNames(const v1::DecoderConfig& config, const DecoderPart& decoder) {
-  const auto known = [&decoder](const std::string& name) {
-    return std::any_of(decoder.inputs.begin(), decoder.inputs.end(),
-                       [&](const DecoderInput& input) { return input.name == name; });
+void CheckConfiguredNames(const v1::DecoderConfig& config, const DecoderPart& decoder,
+                          std::vector<std::string>& faults) {
+  const auto check = [&](absl::string_view field, const std::string& name) {
+    const bool known = std::any_of(decoder.inputs.begin(), decoder.inputs.end(),
+                                   [&](const DecoderInput& input) { return input.name == name; });
+    if (!known) {
+      faults.push_back(absl::StrCat(field, ": the decoder has no input '", name, "'"));
+    }
   };
   for (const v1::StateConfig& state : config.states()) {
-    if (!known(state.input())) {
-      return Invalid("decoder.states: the decoder has no input '", state.input(), "'");
-    }
+    check("decoder.states", state.input());
   }
   for (const v1::MemoryConfig& memory : config.memory()) {
-    if (!known(memory.input())) {
-      return Invalid("decoder.memory: the decoder has no input '", memory.input(), "'");
-    }
+    check("decoder.memory", memory.input());
   }
-  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::Status FindDecoderInputs(const v1::DecoderConfig& config, DecoderPart& decoder) {
   const Graph& graph = decoder.decoder;
+  std::vector<std::string> faults;
   for (const int node : decoder.input_nodes) {
     DecoderInput input;
     input.name = PortName(graph, node);
@@ -83,12 +130,13 @@ absl::Status FindDecoderInputs(const v1::DecoderConfig& config, DecoderPart& dec
     }
     const bool given = input.has_constant || input.length_kind != v1::LENGTH_INPUT_NONE;
     if (!given && decoder.encoder != nullptr) {
-      BW_ASSIGN_OR_RETURN(input.encoder_output, FindEncoderOutput(decoder.encoder->model->graph(),
-                                                                  input.name, encoder_output));
+      input.encoder_output =
+          ReadEncoderOutput(decoder.encoder->model->graph(), graph, input, encoder_output, faults);
     }
     decoder.inputs.push_back(input);
   }
-  return CheckConfiguredNames(config, decoder);
+  CheckConfiguredNames(config, decoder, faults);
+  return faults.empty() ? absl::OkStatus() : Invalid(absl::StrJoin(faults, "; "));
 }
 
 }  // namespace beamwright::engine

@@ -12,8 +12,9 @@
 namespace beamwright::engine {
 
 // Fills decoder.inputs, for every Parameter of its graph but the token's, as the configuration
-// says. InvalidArgument if the encoder has no output of a name, or the configuration names an input
-// that the decoder does not have.
+// says. InvalidArgument, with all that is wrong, if the encoder has no output of a name, one of
+// another type or shape than the decoder reads, or the configuration names an input that the
+// decoder does not have.
 absl::Status FindDecoderInputs(const v1::DecoderConfig& config, DecoderPart& decoder);
 
 }  // namespace beamwright::engine

@@ -12,9 +12,10 @@ namespace {
 using ::testing::HasSubstr;
 
 // Of a Reshape of x [rows, length, 16] to the target.
-std::string Found(const std::vector<int64_t>& target, bool special_zero = true) {
+std::string Found(const std::vector<int64_t>& target, bool special_zero = true,
+                  int64_t length = -1) {
   testing_support::GraphBuilder builder;
-  const auto x = builder.Parameter("x", DType::kF32, {-1, -1, 16});
+  const auto x = builder.Parameter("x", DType::kF32, {-1, length, 16});
   builder.Result("y", builder.Add("Reshape", {x, builder.Ints(target)},
                                   {{"special_zero", special_zero}}, "view"));
   Graph graph = builder.Build();
@@ -35,6 +36,7 @@ TEST(FrozenReshape, WhatIsTakenApartIsNone) {
   EXPECT_EQ(Found({-1, 16}), "");
   EXPECT_EQ(Found({-1, 4, 4}), "");
   EXPECT_EQ(Found({0, -1}), "");
+  EXPECT_EQ(Found({-1, 32}, true, 1), "");  // two rows of heads become one of both
 }
 
 }  // namespace

@@ -650,6 +650,19 @@ TEST(DecodeModelErrors, NameTheField) {
                 b.config.mutable_decoder()->mutable_states(0)->set_encoder_output("none");
               }),
               HasSubstr("reads encoder output 'none', which the encoder does not have"));
+  // All that is wrong between the two graphs at once.
+  EXPECT_THAT(error([](model::Bundle& b) {
+                testing_support::GraphBuilder encoder;
+                const auto source = encoder.Parameter("source", ops::DType::kI64, {-1, -1});
+                encoder.Result(
+                    "first_state",
+                    encoder.Add("Convert", {source}, {{"destination_type", std::string("f32")}}));
+                b.encoder = encoder.Build();
+                b.config.mutable_decoder()->add_memory()->set_input("memory");
+              }),
+              AllOf(HasSubstr("decoder input 'state' is i64[?], encoder output 'first_state' "
+                              "f32[?, ?]; are the two files of one model?"),
+                    HasSubstr("decoder.memory: the decoder has no input 'memory'")));
   EXPECT_THAT(error([](model::Bundle& b) { b.config.mutable_decoder()->set_loop("loop"); }),
               HasSubstr("the graph has no loop 'loop'"));
   EXPECT_THAT(error([](model::Bundle& b) {

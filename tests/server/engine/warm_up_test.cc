@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "server/engine/engine.h"
 #include "server/engine/request/parked_drivers.h"
 #include "tests/server/engine/fused_bundle.h"
 #include "tests/server/engine/recurrent_bundle.h"
 #include "tests/server/engine/table_bundle.h"
+#include "tests/support/graph_builder.h"
 
 namespace beamwright::engine {
 namespace {
@@ -60,12 +63,39 @@ TEST(WarmUpTest, SourcesAreMadeUp) {
 TEST(WarmUpTest, AModelThatCannotDecodeFails) {
   model::Bundle bundle = engine_testing::RecurrentBundle({}).Build();
   EXPECT_TRUE(WarmUp(*DecodeModel::Compile(bundle), "", {/*max_rows=*/2}).ok());
-  bundle.config.mutable_decoder()->mutable_states(0)->set_encoder_output("memory");
+  ops::Graph graph = std::move(*bundle.encoder);
+  const int result = *std::find_if(graph.results.begin(), graph.results.end(), [&](int node) {
+    return ops::PortName(graph, node) == "memory";
+  });
+  const ops::ValueId memory = graph.node(result).inputs[0];
+  testing_support::GraphBuilder wider(std::move(graph));
+  wider.Result("flat",
+               wider.Add("Reshape", {memory, wider.Ints({0, -1})}, {{"special_zero", true}}));
+  bundle.encoder = wider.Build();
+  bundle.config.mutable_decoder()->mutable_states(0)->set_encoder_output("flat");
   const auto model = DecodeModel::Compile(bundle);
   ASSERT_TRUE(model.ok()) << model.status();
   const absl::Status status = WarmUp(*model, "", {/*max_rows=*/2});
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("a made-up source can't be decoded: "));
+}
+
+// The length of an export's example may be that of a made-up source: every other one would fail
+// later, request by request.
+TEST(WarmUpTest, AModelOfOneLengthAloneFails) {
+  model::Bundle bundle = engine_testing::TableBundle(engine_testing::RandomTable(3), {});
+  testing_support::GraphBuilder encoder;
+  const auto source = encoder.Parameter("source", ops::DType::kI64, {-1, -1});
+  const auto fixed = encoder.Add("Add", {source, encoder.Ints({0, 0, 0, 0, 0})});
+  const auto sum = encoder.Add("ReduceSum", {fixed, encoder.Ints({1})}, {{"keep_dims", false}});
+  encoder.Result("first_state", sum);
+  bundle.encoder = encoder.Build();
+  const auto model = DecodeModel::Compile(bundle);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const absl::Status status = WarmUp(*model, "", {/*max_rows=*/2});
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("a made-up source of 5 positions is decoded, and none of 6, 7 and 10 is"));
 }
 
 // An encoder that shortens what it reads fails on a source of few positions: here the tenth is
