@@ -19,7 +19,11 @@ Ports InputPorts(const Graph& graph) {
 Ports OutputPorts(const Graph& graph) {
   Ports ports;
   for (const int node : graph.results) {
-    ports.push_back({node, PortName(graph, node), graph.info(graph.node(node).inputs[0])});
+    const ValueId value = graph.node(node).inputs[0];
+    const Port* const known = FindPort(ports, PortName(graph, node));
+    if (known == nullptr || graph.node(known->node).inputs[0] != value) {
+      ports.push_back({node, PortName(graph, node), graph.info(value)});
+    }
   }
   return ports;
 }
