@@ -78,6 +78,9 @@ v1::EncoderConfig EncoderConfigOf(const std::string& graph, const ops::EncoderRo
   if (roles.length_axis > 1) {
     config.set_length_axis(roles.length_axis);
   }
+  for (const std::string& input : roles.further_inputs) {
+    config.add_further_inputs()->set_input(input);
+  }
   return config;
 }
 

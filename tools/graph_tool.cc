@@ -202,6 +202,8 @@ void DefineInit(CLI::App& app, Flags& flags) {
       "--pairs", init.pairs,
       "File of known sources and targets, 'SOURCE<tab>TARGET' a line, that the model "
       "was trained on: tells which special tokens it expects");
+  command->add_option("--source-input", init.source_input,
+                      "The encoder's input for the source, if it reads others beside it");
   command
       ->add_option("--length-axis", init.length_axis,
                    "Axis of the encoder's input that counts as the source's length; axis 0 is "

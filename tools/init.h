@@ -30,7 +30,8 @@ struct InitOptions {
   // Of CTC and transducers: blank, a token or the number of its column, and durations.
   std::string blank;
   std::vector<int> durations;
-  int length_axis = 0;  // 0: the only open one
+  std::string source_input;  // of an encoder with several inputs; empty: guess
+  int length_axis = 0;       // 0: the only open one
   ops::RoleHints hints;
   // Known sources and targets, a tab between (tools/framing.h); empty: none.
   std::string pairs;

@@ -148,7 +148,8 @@ absl::StatusOr<EncoderSide> TakeEncoder(const InitOptions& options, bool from_ze
   if (from_zero) {
     BW_RETURN_IF_ERROR(TakeStatesAway(options.encoder, name, side.graph, files, reasons));
   }
-  absl::StatusOr<ops::EncoderRoles> roles = ops::GuessEncoderRoles(side.graph, reasons);
+  absl::StatusOr<ops::EncoderRoles> roles =
+      ops::GuessEncoderRoles(side.graph, reasons, options.source_input);
   if (!roles.ok()) {
     return Annotate(roles.status(), absl::StrCat("'", options.encoder, "'"));
   }

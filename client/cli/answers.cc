@@ -101,6 +101,7 @@ std::string AnswerTable(const std::string& title, const v1::Decoded& decoded) {
 std::string AnswerJson(const BulkAnswer& answer) {
   DecodedSource output;
   *output.mutable_source() = answer.source.source;
+  output.mutable_source()->clear_further_inputs();
   if (output.source().has_features()) {
     output.mutable_source()->mutable_features()->clear_data();
     output.set_source_name(answer.source.name);

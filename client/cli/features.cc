@@ -1,5 +1,6 @@
 #include "client/cli/features.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -116,6 +117,12 @@ void AddFeatureFlags(CLI::App& app, FeatureFlags& flags) {
                  "Shape of raw f32 in --features, such as -1,80; -1 follows from the file's size.")
       ->type_name("EXTENTS")
       ->group("Input");
+  app.add_option(
+         "--further-input", flags.further,
+         "What the encoder reads beside the source, without the axis of rows: a .npy file is "
+         "that of every source, each array of a .npz file is that of one.")
+      ->type_name("NAME=FILE")
+      ->group("Input");
 }
 
 bool TakesFeatures(const v1::ModelDescription& model) {
@@ -140,12 +147,22 @@ std::string DescribeFeatures(const v1::ModelDescription& model) {
                       absl::StrJoin(extents, ", "), "]");
 }
 
+std::string DescribeFurtherInput(const v1::TensorDescription& input) {
+  return absl::StrCat(input.name(), " ", input.dtype(), " [",
+                      absl::StrJoin(input.shape(), ", ",
+                                    [](std::string* out, int64_t extent) {
+                                      absl::StrAppend(
+                                          out, extent == kOpen ? "any" : absl::StrCat(extent));
+                                    }),
+                      "]", input.has_default() ? ", may be left out" : "");
+}
+
 absl::StatusOr<std::optional<FeatureFiles>> FeatureFiles::Open(const FeatureFlags& flags,
                                                                Client& client,
                                                                const std::string& model,
                                                                const std::string& version,
                                                                absl::Time deadline) {
-  if (flags.files.empty()) {
+  if (flags.files.empty() && (flags.further.empty() || !flags.raw_shape.empty())) {
     return flags.raw_shape.empty() ? absl::StatusOr<std::optional<FeatureFiles>>(std::nullopt)
                                    : Invalid("--features-shape: needs --features");
   }
@@ -156,18 +173,71 @@ absl::StatusOr<std::optional<FeatureFiles>> FeatureFiles::Open(const FeatureFlag
 
 absl::StatusOr<FeatureFiles> FeatureFiles::Make(const FeatureFlags& flags,
                                                 const v1::ModelDescription& model) {
-  if (!TakesFeatures(model)) {
+  const bool has_features = !flags.files.empty() || flags.further.empty();
+  if (has_features && !TakesFeatures(model)) {
     return Invalid("--features: model ", Printable(model.summary().name()),
                    model.has_encoder_input() ? " takes text or ids, not features"
                                              : " has no encoder to read features");
   }
   FeatureFiles files;
   files.input_ = model.encoder_input();
-  files.takes_ = Printable(DescribeFeatures(model));
+  files.takes_ = has_features ? Printable(DescribeFeatures(model)) : "";
   if (!flags.raw_shape.empty()) {
     BW_ASSIGN_OR_RETURN(files.raw_shape_, ParseRawShape(flags.raw_shape));
   }
+  for (const std::string& flag : flags.further) {
+    BW_ASSIGN_OR_RETURN(FurtherInput input, ReadFurtherInput(flag, model));
+    files.further_.push_back(std::move(input));
+  }
   return files;
+}
+
+absl::StatusOr<FeatureFiles::FurtherInput> FeatureFiles::ReadFurtherInput(
+    const std::string& flag, const v1::ModelDescription& model) {
+  FurtherInput input;
+  const size_t equals = flag.find('=');
+  if (equals == std::string::npos) {
+    return Invalid("--further-input: \"", Printable(flag), "\" is not NAME=FILE");
+  }
+  input.name = flag.substr(0, equals);
+  input.path = flag.substr(equals + 1);
+  const auto& known = model.further_inputs();
+  const auto at = std::find_if(known.begin(), known.end(), [&](const v1::TensorDescription& one) {
+    return one.name() == input.name;
+  });
+  if (at == known.end()) {
+    return Invalid("--further-input: model ", Printable(model.summary().name()), " takes no '",
+                   Printable(input.name), "'; it takes ", known.empty() ? "none" : "",
+                   absl::StrJoin(known, ", ", [](std::string* out, const auto& one) {
+                     absl::StrAppend(out, Printable(DescribeFurtherInput(one)));
+                   }));
+  }
+  input.for_all = !absl::EndsWithIgnoreCase(input.path, ".npz");
+  const auto read = [&]() -> absl::Status {
+    if (input.for_all && !absl::EndsWithIgnoreCase(input.path, ".npy")) {
+      return Invalid("its name ends in neither .npy nor .npz");
+    }
+    BW_ASSIGN_OR_RETURN(const ops::TensorMap arrays, ReadArrays(input.path, std::nullopt));
+    for (const auto& [array, tensor] : arrays) {
+      BW_ASSIGN_OR_RETURN(v1::Tensor proto,
+                          ToProto(tensor, *at, Printable(DescribeFurtherInput(*at))));
+      input.tensors.push_back(std::move(proto));
+    }
+    return absl::OkStatus();
+  };
+  BW_RETURN_IF_ERROR(Annotate(read(), absl::StrCat("--further-input: ", input.path)));
+  return input;
+}
+
+absl::Status FeatureFiles::AddFurtherInputs(size_t number, v1::Source& source) const {
+  for (const FurtherInput& input : further_) {
+    if (!input.for_all && number >= input.tensors.size()) {
+      return Invalid("--further-input: ", input.path, " has ", input.tensors.size(),
+                     " arrays; this is source ", number + 1);
+    }
+    (*source.mutable_further_inputs())[input.name] = input.tensors[input.for_all ? 0 : number];
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<NamedFeatures>> FeatureFiles::Read(const std::string& path) const {

@@ -19,9 +19,10 @@ namespace beamwright::client {
 struct FeatureFlags {
   std::vector<std::string> files;
   std::string raw_shape;
+  std::vector<std::string> further;  // NAME=FILE
 };
 
-// --features and --features-shape. `flags` must outlive the parsing.
+// --features, --features-shape and --further-input. `flags` must outlive the parsing.
 void AddFeatureFlags(CLI::App& app, FeatureFlags& flags);
 
 struct NamedFeatures {
@@ -30,7 +31,8 @@ struct NamedFeatures {
 };
 
 // Reads files of features: .npy holds one source, .npz one in each array (by name), anything else
-// is little-endian f32 of the shape that the flags give.
+// is little-endian f32 of the shape that the flags give. Files of further inputs are read at once:
+// .npy holds the tensor of every source, .npz those of the first source, the second, and so on.
 class FeatureFiles {
  public:
   // For the model that the client's server describes; nothing if the flags name no files. Errors
@@ -39,8 +41,8 @@ class FeatureFiles {
                                                           const std::string& model,
                                                           const std::string& version,
                                                           absl::Time deadline);
-  // `model`: what the sources are for. InvalidArgument: the model does not take features, or
-  // --features-shape is not a shape.
+  // `model`: what the sources are for. InvalidArgument: the model does not take features or a
+  // further input, --features-shape is not a shape, or a file of a further input does not fit.
   static absl::StatusOr<FeatureFiles> Make(const FeatureFlags& flags,
                                            const v1::ModelDescription& model);
 
@@ -48,14 +50,31 @@ class FeatureFiles {
   // name the array, if there are several, and what is allowed.
   absl::StatusOr<std::vector<NamedFeatures>> Read(const std::string& path) const;
 
+  // Gives source `number`, counted from 0, its further inputs. InvalidArgument: an archive has
+  // fewer arrays.
+  absl::Status AddFurtherInputs(size_t number, v1::Source& source) const;
+
  private:
+  struct FurtherInput {
+    std::string name;
+    std::string path;
+    bool for_all = true;
+    std::vector<v1::Tensor> tensors;
+  };
+
+  static absl::StatusOr<FurtherInput> ReadFurtherInput(const std::string& flag,
+                                                       const v1::ModelDescription& model);
+
   v1::TensorDescription input_;
   std::string takes_;  // the input for people
   std::optional<std::vector<int64_t>> raw_shape_;
+  std::vector<FurtherInput> further_;
 };
 
 // The source of a model that takes features, for people: "frames f32 [length, 80]".
 std::string DescribeFeatures(const v1::ModelDescription& model);
+// A further input, for people: "speaker f32 [64]".
+std::string DescribeFurtherInput(const v1::TensorDescription& input);
 // Whether the model's encoder reads features, not ids.
 bool TakesFeatures(const v1::ModelDescription& model);
 

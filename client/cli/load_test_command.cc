@@ -58,10 +58,11 @@ absl::StatusOr<std::vector<v1::Source>> ReadSources(const LoadFlags& load) {
         "there is nothing to send: name sources, or files of them with --file or --features");
   }
   std::optional<FeatureFiles> features;
-  if (!flags.features.files.empty()) {
+  if (!flags.features.files.empty() || !flags.features.further.empty()) {
     if (load.protocol != Protocol::kNative) {
       return Invalid(
-          "--features asks the server for the encoder's type, by --protocol native; "
+          "--features and --further-input ask the server for the encoder's type, by --protocol "
+          "native; "
           "send tensors to others by --mix, as infer");
     }
     BW_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client,

@@ -94,6 +94,9 @@ void PrintDescription(const v1::ModelDescription& model) {
   } else {
     line("source vocabulary", absl::StrCat(WithCommas(model.source_vocabulary_size()), " ids"));
   }
+  for (const v1::TensorDescription& input : model.further_inputs()) {
+    line("further input", Printable(DescribeFurtherInput(input)));
+  }
   line("target vocabulary", absl::StrCat(WithCommas(model.target_vocabulary_size()), " ids"));
   PrintTensors("memory input", model.memory());
   PrintTensors("state input", model.states());

@@ -82,6 +82,7 @@ std::string SourceText(const BulkSource& source) {
 absl::StatusOr<std::unique_ptr<SourceReader>> SourceReader::Open(
     const SourceFlags& flags, std::optional<FeatureFiles> features) {
   std::unique_ptr<SourceReader> reader(new SourceReader(flags));
+  reader->features_ = std::move(features);
   if (!flags.features.files.empty()) {
     if (!flags.words.empty() || !flags.file.empty() || flags.ids) {
       return Invalid("sources are given as --features and also ",
@@ -90,7 +91,6 @@ absl::StatusOr<std::unique_ptr<SourceReader>> SourceReader::Open(
                                            : "as arguments",
                      "; use one of them");
     }
-    reader->features_ = std::move(features);
     return reader;
   }
   if (!flags.words.empty()) {
@@ -162,8 +162,8 @@ bool SourceReader::NextFeatures(BulkSource& source) {
   return true;
 }
 
-bool SourceReader::Next(BulkSource& source) {
-  if (features_.has_value()) {
+bool SourceReader::NextLineOrFile(BulkSource& source) {
+  if (!flags_.features.files.empty()) {
     return NextFeatures(source);
   }
   std::string line;
@@ -171,6 +171,17 @@ bool SourceReader::Next(BulkSource& source) {
     return false;
   }
   source = MakeSource(line, flags_.ids);
+  return true;
+}
+
+bool SourceReader::Next(BulkSource& source) {
+  if (!NextLineOrFile(source)) {
+    return false;
+  }
+  if (features_.has_value() && source.status.ok()) {
+    source.status = features_->AddFurtherInputs(num_sources_, source.source);
+  }
+  ++num_sources_;
   return true;
 }
 

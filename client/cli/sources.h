@@ -60,9 +60,9 @@ std::string SourceText(const BulkSource& source);
 class SourceReader {
  public:
   // Reads the words if there are any, the files of features, the file, or standard input ("-" is
-  // standard input, too). `features` reads the files of --features and must be there if there are
-  // any. InvalidArgument: sources of two kinds, words that are not ids with --ids, or a file that
-  // cannot be read.
+  // standard input, too). `features` reads the files of --features and of further inputs and must
+  // be there if there are any. InvalidArgument: sources of two kinds, words that are not ids with
+  // --ids, or a file that cannot be read.
   static absl::StatusOr<std::unique_ptr<SourceReader>> Open(
       const SourceFlags& flags, std::optional<FeatureFiles> features = std::nullopt);
 
@@ -84,12 +84,14 @@ class SourceReader {
   explicit SourceReader(const SourceFlags& flags) : flags_(flags) {}
 
   bool NextLine(std::string& line);
+  bool NextLineOrFile(BulkSource& source);
   bool NextFeatures(BulkSource& source);
 
   const SourceFlags& flags_;
   std::ifstream file_;
   std::istream* stream_ = nullptr;  // null: words
   size_t next_word_ = 0;
+  size_t num_sources_ = 0;
   std::optional<FeatureFiles> features_;
   size_t next_file_ = 0;
   std::deque<NamedFeatures> arrays_;  // of the last file

@@ -63,7 +63,8 @@ absl::Status CheckDecoder(Graph file, const Graph& inferred, GraphFindings& find
 absl::Status CheckEncoder(Graph graph, GraphFindings& findings) {
   std::vector<std::string> reasons;
   const absl::StatusOr<EncoderRoles> roles = GuessEncoderRoles(graph, reasons);
-  if (!roles.ok() || findings.step.has_value()) {
+  // With several inputs it may as well be something else: a filter with states, a language model.
+  if (!roles.ok() || !roles->further_inputs.empty() || findings.step.has_value()) {
     return Model::Compile(std::move(graph)).status();
   }
   const Ports inputs = InputPorts(graph);

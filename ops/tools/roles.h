@@ -29,6 +29,7 @@ struct EncoderRoles {
   std::string length_input;
   // As FindLengthAxis finds it; 0: left open.
   int length_axis = 1;
+  std::vector<std::string> further_inputs;  // what requests bring beside the source
 };
 
 struct StateRole {
@@ -64,8 +65,10 @@ struct RoleHints {
 };
 
 // The graphs are as InferGraph leaves them. `reasons` gets a line for each guess.
+// `source_input`: the Parameter that takes the source; empty: guess.
 absl::StatusOr<EncoderRoles> GuessEncoderRoles(const Graph& encoder,
-                                               std::vector<std::string>& reasons);
+                                               std::vector<std::string>& reasons,
+                                               const std::string& source_input = "");
 // `encoder`: null if requests bring the decoder's inputs.
 absl::StatusOr<DecoderRoles> GuessDecoderRoles(const Graph& decoder, const Graph* encoder,
                                                const RoleHints& hints,

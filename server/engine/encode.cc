@@ -19,38 +19,47 @@ namespace {
 using ops::Tensor;
 using Requests = std::vector<std::unique_ptr<Request>>;
 
-// The requests' inputs, [1, ...] each and of one shape, stacked.
-Tensor Stack(absl::Span<const std::unique_ptr<Request>> group) {
-  const Tensor& first = *group[0]->source.encoder_input;
+// An input of the requests, [1, ...] each and of one shape, stacked.
+template <typename InputOf>
+Tensor Stack(absl::Span<const std::unique_ptr<Request>> group, const InputOf& input_of) {
+  const Tensor& first = input_of(group[0]->source);
   ops::Shape shape = first.shape();
   shape[0] = static_cast<int64_t>(group.size());
   Tensor stacked(first.dtype(), shape);
   for (size_t i = 0; i < group.size(); ++i) {
-    const Tensor& input = *group[i]->source.encoder_input;
     std::memcpy(stacked.mutable_bytes() + static_cast<int64_t>(i) * first.num_bytes(),
-                input.bytes(), static_cast<size_t>(first.num_bytes()));
+                input_of(group[i]->source).bytes(), static_cast<size_t>(first.num_bytes()));
   }
   return stacked;
 }
 
 absl::Status RunEncoder(const ops::ExecutionContext& context, const EncoderPart& encoder,
-                        const Tensor& sources, std::vector<Tensor>& outputs) {
-  BW_ASSIGN_OR_RETURN(const std::vector<Tensor> encoder_inputs, EncoderInputs(encoder, sources));
+                        const Tensor& sources, absl::Span<const Tensor> further,
+                        std::vector<Tensor>& outputs) {
+  BW_ASSIGN_OR_RETURN(const std::vector<Tensor> encoder_inputs,
+                      EncoderInputs(encoder, sources, further));
   return Annotate(encoder.model->Run(context, encoder_inputs, outputs), "encoder");
 }
 
 absl::Status RunGroup(const ops::ExecutionContext& context, const DecodeModel::Parts& parts,
                       absl::Span<const std::unique_ptr<Request>> group,
                       std::vector<absl::Status>& statuses) {
-  const Tensor sources = Stack(group);
+  const Tensor sources = Stack(
+      group, [](const PreparedSource& source) -> const Tensor& { return *source.encoder_input; });
+  std::vector<Tensor> further;  // of the model's own encoder; members have none
+  for (size_t i = 0; i < group[0]->source.further_inputs.size(); ++i) {
+    further.push_back(Stack(group, [i](const PreparedSource& source) -> const Tensor& {
+      return source.further_inputs[i];
+    }));
+  }
   EncodedSources encoded;
   encoded.num_sources = static_cast<int64_t>(group.size());
   encoded.outputs.resize(static_cast<size_t>(parts.num_members()));
   for (int member = 0; member < parts.num_members(); ++member) {
     const EncoderPart* const encoder = parts.encoder_of(member);
     if (member == 0 || encoder != parts.encoder()) {
-      BW_RETURN_IF_ERROR(
-          RunEncoder(context, *encoder, sources, encoded.outputs[static_cast<size_t>(member)]));
+      BW_RETURN_IF_ERROR(RunEncoder(context, *encoder, sources, further,
+                                    encoded.outputs[static_cast<size_t>(member)]));
     }
   }
   for (size_t row = 0; row < group.size(); ++row) {

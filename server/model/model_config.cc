@@ -1,6 +1,8 @@
 #include "server/model/model_config.h"
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 #include <vector>
 
 #include "absl/strings/str_join.h"
@@ -210,6 +212,25 @@ void CheckSearch(const v1::ModelConfig& config, Faults& faults) {
   }
 }
 
+void CheckFurtherInputs(const v1::EncoderConfig& encoder, const std::string& path, Faults& faults) {
+  if (encoder.further_inputs_size() > 0 && encoder.input().empty()) {
+    faults.Add(path + ".input", "is not set; beside further_inputs it must be");
+  }
+  std::set<std::string> known = {encoder.input(), encoder.length_input()};
+  for (int i = 0; i < encoder.further_inputs_size(); ++i) {
+    const v1::FurtherInputConfig& input = encoder.further_inputs(i);
+    const std::string field = absl::StrCat(path, ".further_inputs[", i, "]");
+    if (!known.insert(input.input()).second) {
+      faults.Add(field + ".input", input.input().empty()
+                                       ? "is not set"
+                                       : absl::StrCat("'", input.input(), "' has a use already"));
+    }
+    if (!std::isfinite(input.constant())) {
+      faults.Add(field + ".constant", "is not finite");
+    }
+  }
+}
+
 void CheckEncoder(const v1::EncoderConfig& encoder, const std::string& path, Faults& faults) {
   if (encoder.graph().empty()) {
     faults.Add(absl::StrCat(path, ".graph"), "is not set; leave `encoder` out if there is none");
@@ -223,6 +244,7 @@ void CheckEncoder(const v1::EncoderConfig& encoder, const std::string& path, Fau
   if ((encoder.length_kind() != v1::LENGTH_INPUT_NONE) != !encoder.length_input().empty()) {
     faults.Add(absl::StrCat(path, ".length_kind, ", path, ".length_input"), "set both or neither");
   }
+  CheckFurtherInputs(encoder, path, faults);
 }
 
 void CheckEnsemble(const v1::ModelConfig& config, Faults& faults) {
@@ -240,6 +262,9 @@ void CheckEnsemble(const v1::ModelConfig& config, Faults& faults) {
     const std::string field = absl::StrCat("ensemble.members[", i, "]");
     if (member.has_encoder()) {
       CheckEncoder(member.encoder(), field + ".encoder", faults);
+      if (member.encoder().further_inputs_size() > 0) {
+        faults.Add(field + ".encoder.further_inputs", "only the model's own encoder may have them");
+      }
     }
     CheckDecoder(member.decoder(), field + ".decoder", true, faults);
   }

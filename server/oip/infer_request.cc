@@ -105,6 +105,37 @@ absl::Status AddDecoderInputs(const v1::ModelDescription& model,
   return absl::OkStatus();
 }
 
+// The tensor that holds the sources themselves.
+absl::Status AddSource(const v1::ModelDescription& model, const InputTensor& tensor,
+                       v1::DecodeRequest& request) {
+  absl::Status status;
+  if (tensor.name == kSourceText) {
+    status = AddTexts(tensor, request);
+  } else if (tensor.name == kSourceIds) {
+    status = AddIds(tensor, request);
+  } else if (tensor.name == kSourceFeatures) {
+    status = AddFeatures(tensor, request);
+  } else {
+    return Invalid("unexpected inference input '", tensor.name, "' for model '",
+                   model.summary().name(), "'; it takes '", SourceInput(model).name(), "'");
+  }
+  return Annotate(status, absl::StrCat("input '", tensor.name, "'"));
+}
+
+// A row for each source.
+absl::Status AddFurtherInput(const InputTensor& tensor, v1::DecodeRequest& request) {
+  if (tensor.datatype->size == 0) {
+    return Invalid("takes numbers, not BYTES");
+  }
+  if (tensor.shape[0] != request.sources_size()) {
+    return Invalid("holds ", tensor.shape[0], " rows for ", request.sources_size(), " sources");
+  }
+  for (int row = 0; row < request.sources_size(); ++row) {
+    (*request.mutable_sources(row)->mutable_further_inputs())[tensor.name] = Slice(tensor, row);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AddSources(const engine::DecodeModel& model, const std::vector<InputTensor>& tensors,
                         v1::DecodeRequest& request) {
   if (tensors.empty()) {
@@ -119,23 +150,27 @@ absl::Status AddSources(const engine::DecodeModel& model, const std::vector<Inpu
   if (!model.has_encoder() && model.config().has_decoder()) {
     return AddDecoderInputs(model.Describe(), tensors, request);
   }
-  const InputTensor& tensor = tensors[0];
-  if (tensors.size() > 1) {
-    return Invalid("expected 1 inputs but got ", tensors.size(), " inputs for model '",
-                   model.name(), "'");
+  const v1::ModelDescription description = model.Describe();
+  const auto is_further = [&](const InputTensor& tensor) {
+    return Names(description.further_inputs(), tensor.name);
+  };
+  const auto main = std::find_if_not(tensors.begin(), tensors.end(), is_further);
+  if (main == tensors.end()) {
+    return Invalid("the source is missing: model '", model.name(), "' takes '",
+                   SourceInput(description).name(), "'");
   }
-  absl::Status status;
-  if (tensor.name == kSourceText) {
-    status = AddTexts(tensor, request);
-  } else if (tensor.name == kSourceIds) {
-    status = AddIds(tensor, request);
-  } else if (tensor.name == kSourceFeatures) {
-    status = AddFeatures(tensor, request);
-  } else {
-    return Invalid("unexpected inference input '", tensor.name, "' for model '", model.name(),
-                   "'; it takes '", SourceInput(model.Describe()).name(), "'");
+  if (std::find_if_not(main + 1, tensors.end(), is_further) != tensors.end()) {
+    return Invalid("expected ", 1 + description.further_inputs_size(), " inputs but got ",
+                   tensors.size(), " inputs for model '", model.name(), "'");
   }
-  return Annotate(status, absl::StrCat("input '", tensor.name, "'"));
+  BW_RETURN_IF_ERROR(AddSource(description, *main, request));
+  for (const InputTensor& tensor : tensors) {
+    if (&tensor != &*main) {
+      BW_RETURN_IF_ERROR(
+          Annotate(AddFurtherInput(tensor, request), absl::StrCat("input '", tensor.name, "'")));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadOutputs(const inference::ModelInferRequest& request, AnswerForm& form) {

@@ -35,7 +35,11 @@ TensorMetadata Metadata(const v1::TensorDescription& description) {
 std::vector<TensorMetadata> Inputs(const engine::DecodeModel& model) {
   const v1::ModelDescription description = model.Describe();
   if (description.has_encoder_input()) {
-    return {SourceInput(description)};
+    std::vector<TensorMetadata> inputs = {SourceInput(description)};
+    for (const v1::TensorDescription& input : description.further_inputs()) {
+      inputs.push_back(Metadata(input));
+    }
+    return inputs;
   }
   std::vector<TensorMetadata> inputs;
   for (const auto* group : {&description.memory(), &description.states()}) {

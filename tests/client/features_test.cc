@@ -117,6 +117,44 @@ TEST_F(FeaturesTest, ShapesThatAreNone) {
   }
 }
 
+// Of `sources` texts, by the flag.
+absl::Status AddFurther(const std::string& flag, std::vector<v1::Source>& sources) {
+  v1::ModelDescription model;
+  model.mutable_summary()->set_name("tts");
+  v1::TensorDescription& speaker = *model.add_further_inputs();
+  speaker.set_name("speaker");
+  speaker.set_dtype("f32");
+  speaker.add_shape(2);
+  FeatureFlags flags;
+  flags.further = {flag};
+  BW_ASSIGN_OR_RETURN(const FeatureFiles files, FeatureFiles::Make(flags, model));
+  for (size_t i = 0; i < sources.size(); ++i) {
+    BW_RETURN_IF_ERROR(files.AddFurtherInputs(i, sources[i]));
+  }
+  return absl::OkStatus();
+}
+
+TEST_F(FeaturesTest, FurtherInputsAreForAllSourcesOrOneEach) {
+  const auto one = Tensor::Of({2}, std::vector<double>{0.5, 1});
+  const auto two = Tensor::Of({2}, std::vector<double>{2, 3});
+  const std::string file = Write("speaker.npy", ops::FormatNpy(one));
+  std::vector<v1::Source> sources(2);
+  ASSERT_TRUE(AddFurther("speaker=" + file, sources).ok());
+  EXPECT_EQ(sources[1].further_inputs().at("speaker").dtype(), "f32");
+  EXPECT_THAT(Elements(sources[1].further_inputs().at("speaker")), ElementsAre(0.5f, 1));
+  ASSERT_TRUE(ops::WriteNpz(Path("each.npz"), {{"a", one}, {"b", two}}).ok());
+  ASSERT_TRUE(AddFurther("speaker=" + Path("each.npz"), sources).ok());
+  EXPECT_THAT(Elements(sources[1].further_inputs().at("speaker")), ElementsAre(2, 3));
+  sources.resize(3);
+  EXPECT_THAT(AddFurther("speaker=" + Path("each.npz"), sources).message(),
+              HasSubstr("has 2 arrays; this is source 3"));
+  EXPECT_THAT(AddFurther("voice=" + file, sources).message(),
+              HasSubstr("model tts takes no 'voice'; it takes speaker f32 [2]"));
+  EXPECT_THAT(AddFurther("speaker", sources).message(), HasSubstr("is not NAME=FILE"));
+  EXPECT_THAT(AddFurther("speaker=x.f32", sources).message(),
+              HasSubstr("ends in neither .npy nor .npz"));
+}
+
 TEST_F(FeaturesTest, ModelsThatReadSomethingElse) {
   v1::ModelDescription text = Pictures();
   text.mutable_encoder_input()->set_dtype("i64");

@@ -284,6 +284,26 @@ ENCODER = """<?xml version="1.0"?>
 """
 
 
+# Adds a further input, a vector, to each frame.
+SHIFTING_ENCODER = ENCODER.replace(
+    '<layer id="1" name="relu" type="ReLU"',
+    """<layer id="3" name="shift" type="Parameter" version="opset1">
+      <data shape="?,1,16" element_type="f32"/>
+      <output><port id="0" precision="FP32" names="shift"><dim>-1</dim><dim>1</dim><dim>16</dim></port></output>
+    </layer>
+    <layer id="1" name="add" type="Add\"""",
+).replace(
+    """<input><port id="0"><dim>-1</dim><dim>-1</dim><dim>16</dim></port></input>
+      <output><port id="1" """,
+    """<input>
+        <port id="0"><dim>-1</dim><dim>-1</dim><dim>16</dim></port>
+        <port id="2"><dim>-1</dim><dim>1</dim><dim>16</dim></port>
+      </input>
+      <output><port id="1" """,
+).replace("<edges>", """<edges>
+    <edge from-layer="3" from-port="0" to-layer="1" to-port="2"/>""")
+
+
 def test_features(tmp_path):
     """An encoder that only takes what is below 0 away: features above it are what the decoder reads."""
     data = ROOT / "tests/ops/tools/testdata"
@@ -295,15 +315,27 @@ def test_features(tmp_path):
         config = (plain / "model.textproto").read_text()
         old = f'output: "{name}_next"\n'
         (plain / "model.textproto").write_text(config.replace(old, old + "    constant: 0\n"))
-    encoded.mkdir()
-    (encoded / "decoder.onnx").write_bytes((plain / "decoder.onnx").read_bytes())
-    (encoded / "encoder.xml").write_text(ENCODER)
-    (encoded / "encoder.bin").touch()
     config = (plain / "model.textproto").read_text()
-    (encoded / "model.textproto").write_text(config + 'encoder { graph: "encoder.xml" }\n')
+    further = 'input: "frames" further_inputs { input: "shift" }'
+    shifted = tmp_path / "shifted"
+    for bundle, graph, inputs in ((encoded, ENCODER, ""), (shifted, SHIFTING_ENCODER, further)):
+        bundle.mkdir()
+        (bundle / "decoder.onnx").write_bytes((plain / "decoder.onnx").read_bytes())
+        (bundle / "encoder.xml").write_text(graph)
+        (bundle / "encoder.bin").touch()
+        (bundle / "model.textproto").write_text(f'{config}encoder {{ graph: "encoder.xml" {inputs} }}\n')
     frames = np.random.default_rng(1).normal(size=(6, 16)).astype(np.float32)
     options = {"beam_size": 4, "n_best": 4, "max_length": 5, "attention": "soft"}
-    with beamwright.serve(plain, encoded, warm_up=False) as server, server.client() as client:
+    with beamwright.serve(plain, encoded, shifted, warm_up=False) as server, server.client() as client:
+        shift = np.random.default_rng(2).normal(size=16).astype(np.float32)
+        source = beamwright.WithInputs(frames, {"shift": shift[None]})
+        inputs = beamwright.DecoderInputs({"memory": frames + shift})
+        answer = client.decode(source, model="shifted", **options)
+        assert answer.hypotheses == client.decode(inputs, model="plain", **options).hypotheses
+        assert [one.shape for one in client.describe("shifted").further_inputs] == [(1, 16)]
+        with pytest.raises(beamwright.InvalidArgumentError, match="shift.*is missing"):
+            client.decode(frames, model="shifted")
+        assert client.describe("encoded").further_inputs == ()
         assert client.describe("encoded").encoder_input.shape == (-1, 16)
         answer = client.decode(frames, model="encoded", **options)
         inputs = beamwright.DecoderInputs({"memory": np.maximum(frames, 0)})

@@ -1,5 +1,6 @@
 #include "server/engine/model/compile_graphs.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -8,9 +9,53 @@
 #include "ops/graph/trace.h"
 #include "server/engine/model/decoder_inputs.h"
 #include "server/engine/model/self_check.h"
+#include "server/status/fault.h"
 
 namespace beamwright::engine {
 namespace {
+
+// Every Parameter that takes neither the source nor its length must be listed: a request that lacks
+// one is refused, so nothing is taken for an input by accident. `names`: of all Parameters.
+absl::Status FindFurtherInputs(const ops::Graph& graph, const v1::EncoderConfig& config,
+                               const std::vector<std::string>& names, EncoderPart& encoder) {
+  status::Faults faults;
+  for (int i = 0; i < config.further_inputs_size(); ++i) {
+    const v1::FurtherInputConfig& listed = config.further_inputs(i);
+    const auto at = std::find(names.begin(), names.end(), listed.input());
+    const std::string field = absl::StrCat("encoder.further_inputs[", i, "].input");
+    if (at == names.end()) {
+      faults.Add(field, "the encoder has no input '", listed.input(), "'; it has '",
+                 absl::StrJoin(names, "', '"), "'");
+      continue;
+    }
+    FurtherInput further;
+    further.name = listed.input();
+    further.input = static_cast<int>(at - names.begin());
+    further.has_constant = listed.has_constant();
+    further.constant = listed.constant();
+    const int node = graph.parameters[static_cast<size_t>(further.input)];
+    const ops::ValueInfo& info = graph.node(node).outputs[0];
+    if (!info.shape.has_rank() || info.shape.rank() == 0) {
+      faults.Add(field, "'", listed.input(), "' ", info.shape.ToString(),
+                 " has no axis that counts rows; export the encoder with one, for example [rows] ",
+                 "or [rows, width], or with the value as a constant of the graph");
+    }
+    encoder.further_inputs.push_back(std::move(further));
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto index = static_cast<int>(i);
+    const bool is_used =
+        index == encoder.input || index == encoder.length_input ||
+        std::any_of(encoder.further_inputs.begin(), encoder.further_inputs.end(),
+                    [index](const FurtherInput& further) { return further.input == index; });
+    if (!is_used) {
+      faults.Add("encoder.further_inputs", "'", names[i],
+                 "' is read by the encoder, and nothing says what fills it; list it as `",
+                 "further_inputs { input: \"", names[i], "\" }`, and requests bring it");
+    }
+  }
+  return status::OkOrInvalid(faults);
+}
 
 // Which of the encoder's Parameters takes the source, and which its length.
 absl::Status FindEncoderInputs(const ops::Graph& graph, const v1::EncoderConfig& config,
@@ -46,22 +91,18 @@ absl::Status FindEncoderInputs(const ops::Graph& graph, const v1::EncoderConfig&
                    known);
   }
   encoder.input = sources[0];
-  if (names.size() != (has_length ? 2u : 1u)) {
-    return absl::UnimplementedError(
-        absl::StrCat("the encoder has ", names.size(),
-                     " inputs; supported are the source and its length; ", known));
-  }
-  return absl::OkStatus();
+  return FindFurtherInputs(graph, config, names, encoder);
 }
 
 // An export with an example of several sources may have fixed their number.
-absl::Status CheckFixedRows(const EncoderPart& encoder) {
-  const ops::PartialShape& shape = encoder.source_info().shape;
+absl::Status CheckFixedRows(const EncoderPart& encoder, int parameter) {
+  const ops::PartialShape& shape = encoder.info_of(parameter).shape;
   const int64_t rows = shape.rank() > 0 ? shape.dim(0) : 1;
   if (rows == 1 || rows == ops::PartialShape::kDynamic) {
     return absl::OkStatus();
   }
-  const std::string name = PortName(encoder.model->graph(), encoder.source_node());
+  const ops::Graph& graph = encoder.model->graph();
+  const std::string name = PortName(graph, graph.parameters[static_cast<size_t>(parameter)]);
   return Invalid(
       "'", name, "' ", shape.ToString(), " is for ", rows,
       " sources at a time alone: the export fixed axis 0. Export it again with that axis "
@@ -147,7 +188,15 @@ absl::StatusOr<std::unique_ptr<EncoderPart>> CompileEncoder(ops::Graph graph,
   }
   BW_ASSIGN_OR_RETURN(encoder->model, ops::Model::Compile(std::move(graph), model.precision.encoder,
                                                           rows, encoder->proof));
-  BW_RETURN_IF_ERROR(CheckFixedRows(*encoder));
+  BW_RETURN_IF_ERROR(CheckFixedRows(*encoder, encoder->input));
+  for (FurtherInput& further : encoder->further_inputs) {
+    BW_RETURN_IF_ERROR(CheckFixedRows(*encoder, further.input));
+    const ops::Graph& compiled = encoder->model->graph();
+    const int node = compiled.parameters[static_cast<size_t>(further.input)];
+    if (ops::IsInteger(encoder->info_of(further.input).dtype)) {
+      further.table_rows = ops::LookedUpRows(compiled, node);
+    }
+  }
   BW_RETURN_IF_ERROR(FindLengthAxis(config, *encoder));
   BW_RETURN_IF_ERROR(CheckSourceTable(*model.source, *encoder));
   BW_RETURN_IF_ERROR(SelfCheck(*encoder, model.source->size()));

@@ -121,6 +121,11 @@ v1::ModelDescription DecodeModel::Describe() const {
     *description.mutable_encoder_input() = DescribeInput(
         encoder.model->graph().node(encoder.source_node()).name, encoder.source_info());
     description.set_source_length_axis(encoder.length_axis);
+    for (const FurtherInput& input : encoder.further_inputs) {
+      v1::TensorDescription& tensor = *description.add_further_inputs();
+      tensor = DescribeInput(input.name, encoder.info_of(input.input));
+      tensor.set_has_default(input.has_constant);
+    }
     description.mutable_encoder_batching()->set_together(encodes_together());
     description.mutable_encoder_batching()->set_reason(encodes_apart());
   }

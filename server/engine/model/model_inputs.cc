@@ -53,9 +53,26 @@ absl::StatusOr<Tensor> OwnInput(const DecoderPart& decoder, const DecoderInput& 
 
 }  // namespace
 
-absl::StatusOr<std::vector<Tensor>> EncoderInputs(const EncoderPart& encoder, Tensor sources) {
+absl::StatusOr<Tensor> ConstantInput(const EncoderPart& encoder, const FurtherInput& input,
+                                     int64_t source_length) {
+  const ops::ValueInfo& info = encoder.info_of(input.input);
+  ops::Shape shape = info.shape.dims();
+  std::replace(shape.begin(), shape.end(), ops::PartialShape::kDynamic, source_length);
+  shape[0] = 1;
+  BW_RETURN_IF_ERROR(Annotate(ops::CheckedNumElements(shape).status(),
+                              absl::StrCat("encoder input '", input.name, "'")));
+  Tensor constant(ops::DType::kF32, shape);
+  std::fill_n(constant.mutable_data<float>(), constant.num_elements(), input.constant);
+  return Convert(constant, info.dtype);
+}
+
+absl::StatusOr<std::vector<Tensor>> EncoderInputs(const EncoderPart& encoder, Tensor sources,
+                                                  absl::Span<const Tensor> further) {
   const ops::Graph& graph = encoder.model->graph();
   std::vector<Tensor> inputs(graph.parameters.size());
+  for (size_t i = 0; i < encoder.further_inputs.size(); ++i) {
+    inputs[static_cast<size_t>(encoder.further_inputs[i].input)] = further[i];
+  }
   if (encoder.length_input >= 0) {
     const auto index = static_cast<size_t>(encoder.length_input);
     const ops::DType dtype = graph.node(graph.parameters[index]).outputs[0].dtype;

@@ -20,9 +20,16 @@ absl::StatusOr<ops::Tensor> ConstantInput(const DecoderPart& decoder, const Deco
 absl::StatusOr<ops::Tensor> LengthTensor(v1::LengthInput kind, ops::DType dtype, int64_t rows,
                                          int64_t length);
 
-// The encoder's inputs for stacked sources, as its Parameter takes them.
+// The encoder's inputs for stacked sources, as its Parameters take them. `further`: a tensor for
+// each of encoder.further_inputs, stacked likewise.
 absl::StatusOr<std::vector<ops::Tensor>> EncoderInputs(const EncoderPart& encoder,
-                                                       ops::Tensor sources);
+                                                       ops::Tensor sources,
+                                                       absl::Span<const ops::Tensor> further = {});
+
+// A further input that a request leaves out, for one source: its constant. Open extents get the
+// source's length.
+absl::StatusOr<ops::Tensor> ConstantInput(const EncoderPart& encoder, const FurtherInput& input,
+                                          int64_t source_length);
 
 // Result number `result` of a run of the encoder over `num_sources`, for source `row` of them
 // alone; user: what an error names.

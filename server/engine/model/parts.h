@@ -26,6 +26,18 @@
 
 namespace beamwright::engine {
 
+// What an encoder reads beside the source and its length.
+struct FurtherInput {
+  std::string name;
+  int input = 0;  // index into the encoder's parameters
+  bool has_constant = false;
+  float constant = 0;       // of every element, where a request leaves it out
+  int64_t table_rows = -1;  // of the table that its integers are looked up in; -1: not known
+  // Its axis 1 is open and the graph runs only if that has the source's length, as ids of another
+  // factor have: found by the self-check.
+  bool follows_source = false;
+};
+
 // A compiled encoder: of the model, or of a member of its ensemble.
 struct EncoderPart {
   std::unique_ptr<const ops::Model> model;
@@ -34,6 +46,7 @@ struct EncoderPart {
   v1::LengthInput length_kind = v1::LENGTH_INPUT_NONE;
   int length_axis = 1;      // of the source, whose axis 0 counts rows
   int64_t table_rows = -1;  // of the table that it looks source tokens up in; -1: not known
+  std::vector<FurtherInput> further_inputs;
   // What its graph proves of sources that are encoded together.
   ops::RowProof proof;
   // Why sources are encoded one at a time: the proof's reason, or what the self-check found. Empty:
@@ -44,8 +57,11 @@ struct EncoderPart {
 
   // The Parameter that takes the source, and what it takes.
   int source_node() const { return model->graph().parameters[static_cast<size_t>(input)]; }
-  const ops::ValueInfo& source_info() const {
-    return model->graph().node(source_node()).outputs[0];
+  const ops::ValueInfo& source_info() const { return info_of(input); }
+  const ops::ValueInfo& info_of(int parameter) const {
+    return model->graph()
+        .node(model->graph().parameters[static_cast<size_t>(parameter)])
+        .outputs[0];
   }
 };
 

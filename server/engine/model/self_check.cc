@@ -64,16 +64,58 @@ std::optional<int> RowAxis(const Tensor& alone, const Tensor& together) {
   return found;
 }
 
-absl::StatusOr<std::vector<Tensor>> RunEncoder(const EncoderPart& encoder, const Tensor& sources) {
-  BW_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, EncoderInputs(encoder, sources));
+// What an encoder reads, of any number of sources.
+struct Trial {
+  Tensor sources;
+  std::vector<Tensor> further;  // one for each of encoder.further_inputs
+
+  Trial Row(int64_t row) const {
+    Trial alone = {sources.Rows(row, row + 1), {}};
+    for (const Tensor& input : further) {
+      alone.further.push_back(input.Rows(row, row + 1));
+    }
+    return alone;
+  }
+};
+
+absl::StatusOr<std::vector<Tensor>> RunEncoder(const EncoderPart& encoder, const Trial& trial) {
+  BW_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs,
+                      EncoderInputs(encoder, trial.sources, trial.further));
   std::vector<Tensor> outputs;
   BW_RETURN_IF_ERROR(encoder.model->Run(ops::ExecutionContext(), inputs, outputs));
   return outputs;
 }
 
-Tensor RandomSources(const EncoderPart& encoder, int64_t rows, int64_t length, int num_tokens,
-                     std::mt19937& random) {
-  return RandomTensor(encoder.source_info(), rows, length, std::max(num_tokens, 1), random);
+Tensor RandomFurther(const EncoderPart& encoder, const FurtherInput& input, int64_t rows,
+                     int64_t length, std::mt19937& random) {
+  return RandomTensor(encoder.info_of(input.input), rows, length, input.table_rows == 1 ? 1 : 2,
+                      random);
+}
+
+Trial RandomTrial(const EncoderPart& encoder, int64_t rows, int64_t length, int num_tokens,
+                  std::mt19937& random) {
+  Trial trial;
+  trial.sources =
+      RandomTensor(encoder.source_info(), rows, length, std::max(num_tokens, 1), random);
+  for (const FurtherInput& input : encoder.further_inputs) {
+    trial.further.push_back(RandomFurther(encoder, input, rows, length, random));
+  }
+  return trial;
+}
+
+// Which further inputs must be as long as the source: those that the encoder refuses otherwise.
+void FindFollowers(EncoderPart& encoder, int num_tokens) {
+  std::mt19937 random(20062);
+  for (size_t i = 0; i < encoder.further_inputs.size(); ++i) {
+    FurtherInput& input = encoder.further_inputs[i];
+    const PartialShape& shape = encoder.info_of(input.input).shape;
+    if (shape.rank() < 2 || shape.dim(1) != PartialShape::kDynamic) {
+      continue;
+    }
+    Trial trial = RandomTrial(encoder, 1, encoder.trial_length, num_tokens, random);
+    trial.further[i] = RandomFurther(encoder, input, 1, encoder.trial_length + 2, random);
+    input.follows_source = !RunEncoder(encoder, trial).ok();
+  }
 }
 
 // Whether the outputs of kSources sources together are those of source `row` alone, on the axes
@@ -95,7 +137,7 @@ bool SameRow(absl::Span<const int> axes, const std::vector<Tensor>& alone,
 absl::Status CheckEncoder(const EncoderPart& encoder, int64_t length, int num_tokens,
                           std::mt19937& random, std::string& apart) {
   const ops::RowProof& proof = encoder.proof;
-  const Tensor sources = RandomSources(encoder, kSources, length, num_tokens, random);
+  const Trial sources = RandomTrial(encoder, kSources, length, num_tokens, random);
   apart = proof.reason;
   absl::StatusOr<std::vector<Tensor>> together = std::vector<Tensor>();
   if (proof.separable) {
@@ -103,8 +145,7 @@ absl::Status CheckEncoder(const EncoderPart& encoder, int64_t length, int num_to
     apart = std::string(together.status().message());
   }
   for (int64_t row = 0; row < kSources; ++row) {
-    BW_ASSIGN_OR_RETURN(const std::vector<Tensor> alone,
-                        RunEncoder(encoder, sources.Rows(row, row + 1)));
+    BW_ASSIGN_OR_RETURN(const std::vector<Tensor> alone, RunEncoder(encoder, sources.Row(row)));
     if (apart.empty() && !SameRow(proof.result_axes, alone, *together, row)) {
       apart = "the self-check found that sources change bits of others";
     }
@@ -117,10 +158,11 @@ absl::Status Start(const DecoderPart& decoder, int64_t length, int num_tokens, s
   std::vector<Tensor> inputs;
   if (decoder.encoder != nullptr) {
     const EncoderPart& encoder = *decoder.encoder;
-    const Tensor source = RandomSources(encoder, 1, length, num_tokens, random);
-    const int64_t own = source.rank() > encoder.length_axis ? source.dim(encoder.length_axis)
-                                                            : length;  // the graph may fix it
-    BW_ASSIGN_OR_RETURN(const std::vector<Tensor> encoded, RunEncoder(encoder, source));
+    const Trial trial = RandomTrial(encoder, 1, length, num_tokens, random);
+    const int64_t own = trial.sources.rank() > encoder.length_axis
+                            ? trial.sources.dim(encoder.length_axis)
+                            : length;  // the graph may fix it
+    BW_ASSIGN_OR_RETURN(const std::vector<Tensor> encoded, RunEncoder(encoder, trial));
     BW_ASSIGN_OR_RETURN(inputs, DecoderInputs(decoder, encoded, 1, 0, own));
   } else {
     for (const DecoderInput& input : decoder.inputs) {
@@ -163,6 +205,7 @@ absl::Status SelfCheck(EncoderPart& encoder, int num_tokens) {
     const absl::Status status = CheckEncoder(encoder, length, num_tokens, random, encoder.apart);
     if (status.ok()) {
       encoder.trial_length = length;
+      FindFollowers(encoder, num_tokens);
       return status;
     }
     if (shorter.ok()) {

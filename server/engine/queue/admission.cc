@@ -21,8 +21,10 @@ int64_t WaitingBytes(const PreparedSource& source) {
   if (source.encoder_input.has_value()) {
     bytes += source.encoder_input->num_bytes();
   }
-  for (const ops::Tensor& input : source.decoder_inputs) {
-    bytes += input.num_bytes();
+  for (const auto* inputs : {&source.further_inputs, &source.decoder_inputs}) {
+    for (const ops::Tensor& input : *inputs) {
+      bytes += input.num_bytes();
+    }
   }
   return bytes;
 }

@@ -10,7 +10,12 @@ namespace {
 constexpr size_t kMaxGroup = 64;
 
 bool SameShape(const Request& a, const Request& b) {
-  return a.source.encoder_input->shape() == b.source.encoder_input->shape();
+  return a.source.encoder_input->shape() == b.source.encoder_input->shape() &&
+         std::equal(a.source.further_inputs.begin(), a.source.further_inputs.end(),
+                    b.source.further_inputs.begin(), b.source.further_inputs.end(),
+                    [](const ops::Tensor& one, const ops::Tensor& other) {
+                      return one.shape() == other.shape();
+                    });
 }
 
 }  // namespace

@@ -78,10 +78,11 @@ std::string WithoutRows(const ops::PartialShape& shape) {
 }
 
 // What the encoder takes, for people: "'frames' f32[?, 80]".
+std::string Takes(const std::string& name, const ops::ValueInfo& info) {
+  return absl::StrCat("'", name, "' ", ops::Name(info.dtype), WithoutRows(info.shape));
+}
 std::string Takes(const EncoderPart& encoder) {
-  const ops::ValueInfo& info = encoder.source_info();
-  return absl::StrCat("'", PortName(encoder.model->graph(), encoder.source_node()), "' ",
-                      ops::Name(info.dtype), WithoutRows(info.shape));
+  return Takes(PortName(encoder.model->graph(), encoder.source_node()), encoder.source_info());
 }
 
 absl::Status CheckTakesIds(const DecodeModel& model, const std::string& field) {
@@ -312,6 +313,85 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
   return absl::OkStatus();
 }
 
+// Integers beyond a table would fail inside the encoder.
+absl::Status CheckInTable(const FurtherInput& input, const std::string& field,
+                          const ops::Tensor& tensor) {
+  if (input.table_rows < 0) {
+    return absl::OkStatus();
+  }
+  BW_ASSIGN_OR_RETURN(const ops::Tensor ids, Convert(tensor, ops::DType::kI64));
+  const auto values =
+      absl::MakeConstSpan(ids.data<int64_t>(), static_cast<size_t>(ids.num_elements()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] < 0 || values[i] >= input.table_rows) {
+      return status::InvalidField(absl::StrCat(field, ".data"), "element ", i, " is ", values[i],
+                                  ", outside [0, ", input.table_rows, ")");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// One further input of a request, [1, ...].
+absl::StatusOr<ops::Tensor> FurtherTensor(const EncoderPart& encoder, const FurtherInput& input,
+                                          const v1::Tensor& given, const std::string& field,
+                                          int64_t source_length) {
+  const ops::ValueInfo& info = encoder.info_of(input.input);
+  BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor(field, given));
+  if (tensor.dtype() != info.dtype) {
+    return status::InvalidField(field + ".dtype", given.dtype(), "; the encoder takes ",
+                                Takes(input.name, info));
+  }
+  const ops::Shape shape(tensor.shape().begin() + 1, tensor.shape().end());
+  if (!info.shape.Accepts(tensor.shape())) {
+    return status::InvalidField(field + ".shape", ops::ToString(shape), "; the encoder takes ",
+                                Takes(input.name, info));
+  }
+  if (input.follows_source && tensor.dim(1) != source_length) {
+    return status::InvalidField(field + ".shape", ops::ToString(shape),
+                                "; the first axis must be as long as the source: ", source_length);
+  }
+  BW_RETURN_IF_ERROR(CheckInTable(input, field, tensor));
+  return tensor;
+}
+
+// Adds what the encoder reads beside the source. All that is wrong is told at once.
+absl::Status AddFurtherInputs(const DecodeModel& model, const v1::Source& source,
+                              PreparedSource& prepared) {
+  static const std::vector<FurtherInput>& none = *new std::vector<FurtherInput>();
+  const EncoderPart* const encoder = model.parts().encoder();
+  const std::vector<FurtherInput>& wanted = encoder == nullptr ? none : encoder->further_inputs;
+  status::Faults faults;
+  size_t used = 0;
+  for (const FurtherInput& input : wanted) {
+    const std::string field = absl::StrCat("source.further_inputs['", input.name, "']");
+    const auto it = source.further_inputs().find(input.name);
+    if (it == source.further_inputs().end() && !input.has_constant) {
+      faults.Add(field, "is missing; the encoder takes ",
+                 Takes(input.name, encoder->info_of(input.input)));
+      continue;
+    }
+    used += it == source.further_inputs().end() ? 0 : 1;
+    absl::StatusOr<ops::Tensor> tensor =
+        it == source.further_inputs().end()
+            ? ConstantInput(*encoder, input, prepared.source_length)
+            : FurtherTensor(*encoder, input, it->second, field, prepared.source_length);
+    if (tensor.ok()) {
+      prepared.further_inputs.push_back(*std::move(tensor));
+    } else {
+      const status::Faults own = status::FaultsOf(tensor.status());
+      faults.insert(faults.end(), own.begin(), own.end());
+    }
+  }
+  if (used != static_cast<size_t>(source.further_inputs_size())) {
+    faults.Add("source.further_inputs", "there are inputs that the model does not take; it takes ",
+               wanted.empty() ? "none" : "",
+               absl::StrJoin(wanted, ", ", [](std::string* out, const FurtherInput& input) {
+                 absl::StrAppend(out, "'", input.name, "'");
+               }));
+  }
+  return status::OkOrInvalid(faults);
+}
+
 }  // namespace
 
 int MaxSourceLength(const DecodeModel& model) {
@@ -344,6 +424,7 @@ absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1:
       break;
   }
   BW_RETURN_IF_ERROR(status);
+  BW_RETURN_IF_ERROR(AddFurtherInputs(model, source, prepared));
   return prepared;
 }
 

@@ -388,5 +388,45 @@ TEST(Roles, EncodersHaveOneSource) {
               AllOf(HasSubstr("'memory'"), HasSubstr("Is it the decoder?")));
 }
 
+// What an encoder reads beside the source, requests bring.
+TEST(Roles, TheSourceOfSeveralInputs) {
+  const auto guess = [](const Shape& vector, const std::string& told) {
+    StepBuilder encoder;
+    encoder.Input("words", DType::kI64, {-1, -1});
+    encoder.Input("speaker", DType::kF32, vector);
+    encoder.Input("words_lengths", DType::kI64, {-1});
+    std::vector<std::string> reasons;
+    return GuessEncoderRoles(encoder.Build(), reasons, told);
+  };
+  const auto by_length = guess({-1, 8}, "");
+  ASSERT_TRUE(by_length.ok()) << by_length.status();
+  EXPECT_EQ(by_length->input, "words");
+  EXPECT_EQ(by_length->length_input, "words_lengths");
+  EXPECT_THAT(by_length->further_inputs, ElementsAre("speaker"));
+  EXPECT_THAT(
+      guess({-1, -1, 8}, "").status().message(),
+      AllOf(HasSubstr("which of them takes the source is left open"), HasSubstr("--source-input")));
+  const auto told = guess({-1, -1, 8}, "speaker");
+  ASSERT_TRUE(told.ok()) << told.status();
+  EXPECT_EQ(told->input, "speaker");
+  EXPECT_THAT(told->further_inputs, ElementsAre("words"));
+  EXPECT_THAT(guess({-1, 8}, "voice").status().message(),
+              HasSubstr("--source-input: there is no input 'voice'"));
+}
+
+// OpenVINO's converter names two Results alike that read one value.
+TEST(Roles, OneValueReadTwiceIsOneOutput) {
+  StepBuilder step;
+  const Value token = step.Token("token");
+  const Value next = step.graph().Add("Abs", {step.Input("h", DType::kF32, {-1, 8})});
+  step.Logits("scores", token, 20);
+  step.graph().Result("h_next", next);
+  step.graph().Result("h_next", next);
+  const auto roles = Guess(step.Build());
+  ASSERT_TRUE(roles.ok()) << roles.status();
+  ASSERT_EQ(roles->states.size(), 1u);
+  EXPECT_EQ(roles->states[0].output, "h_next");
+}
+
 }  // namespace
 }  // namespace beamwright::ops

@@ -63,6 +63,7 @@ from ._types import (
     TargetLike,
     TensorInfo,
     TopTokens,
+    WithInputs,
 )
 from ._version import __version__
 
@@ -151,6 +152,7 @@ __all__ = [
     "UnauthenticatedError",
     "UnavailableError",
     "UnimplementedError",
+    "WithInputs",
     "__version__",
     "from_keras",
     "from_onnx",

@@ -149,7 +149,7 @@ class AsyncClient(BaseClient):
 
         Args:
             source: Text; token ids; an array: whole numbers of one axis are ids, any other is
-                features [length, ...]; Features; or DecoderInputs.
+                features [length, ...]; Features; WithInputs; or DecoderInputs.
             model: The model's name.
             version: Its version or a label.
             timeout: Seconds.

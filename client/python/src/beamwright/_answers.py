@@ -171,6 +171,7 @@ def model_description(message: Any) -> ModelDescription:
         message.step_batching.together if message.HasField("step_batching") else None,
         message.source_length_axis,
         json_format.MessageToDict(message.config, preserving_proto_field_name=True),
+        tuple(map(_tensor_info, message.further_inputs)),
     )
 
 

@@ -125,7 +125,7 @@ class Model:
 
         Args:
             source: Text; token ids; an array: whole numbers of one axis are ids, any other is
-                features [length, ...]; Features; or DecoderInputs.
+                features [length, ...]; Features; WithInputs; or DecoderInputs.
             timeout: Seconds.
             **options: What is left out, or None, is as the model says.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ._errors import ArgumentTypeError, BeamwrightError, invalid
 from ._rule import Rule
-from ._types import DecoderInputs, Features, Hotword
+from ._types import DecoderInputs, Features, Hotword, WithInputs
 
 _INT32 = (-(2**31), 2**31 - 1)
 _LARGEST_FLOAT = 3.4028234663852886e38
@@ -92,6 +92,10 @@ def set_source(message: Any, source: Any) -> str | None:
     if isinstance(source, str):
         _set_text(message, source, "source")
         return source
+    if isinstance(source, WithInputs):
+        for name, values in source.further_inputs.items():
+            _set_tensor(message.further_inputs[name], values, f"source.further_inputs[{name!r}]")
+        return set_source(message, source.source)
     if isinstance(source, Features):
         _set_tensor(message.features, source.values, "source")
     elif isinstance(source, DecoderInputs):
@@ -124,8 +128,8 @@ def set_source(message: Any, source: Any) -> str | None:
         _set_ids(message.ids, source, "source")
     else:
         raise ArgumentTypeError(
-            f"source is {_kind_of(source)}; text, token ids, a NumPy array, Features or DecoderInputs "
-            "are allowed"
+            f"source is {_kind_of(source)}; text, token ids, a NumPy array, Features, WithInputs or "
+            "DecoderInputs are allowed"
         )
     return None
 

@@ -39,8 +39,20 @@ class DecoderInputs:
     source_length: int = 0
 
 
+@dataclass(frozen=True, eq=False)
+class WithInputs:
+    """A source for an encoder that reads further inputs beside it, such as a speaker's vector.
+
+    `source` is text, token ids, an array or Features. `further_inputs` has arrays by the names that
+    `describe` lists, each without a batch axis and of the element type that the encoder reads.
+    """
+
+    source: Union[str, Sequence[int], Array, Features]
+    further_inputs: Mapping[str, Array]
+
+
 # Text, token ids, or an array: whole numbers of one axis are ids, all others features.
-SourceLike = Union[str, Sequence[int], "Array", Features, DecoderInputs]
+SourceLike = Union[str, Sequence[int], "Array", Features, WithInputs, DecoderInputs]
 # Text in the model's target form, or token ids.
 TargetLike = Union[str, Sequence[int], "npt.NDArray[np.integer[Any]]"]
 
@@ -405,7 +417,7 @@ class TensorInfo:
     dtype: str
     shape: tuple[int, ...]
     has_default: bool = False
-    """A state that a request may leave out."""
+    """A state or a further input that a request may leave out."""
 
 
 @dataclass(frozen=True)
@@ -430,6 +442,8 @@ class ModelDescription:
     `encoder_input` leaves out. 0 without an encoder."""
     config: Mapping[str, Any] = field(compare=False, repr=False)
     """model.textproto of the bundle, by the names of its fields."""
+    further_inputs: tuple[TensorInfo, ...] = ()
+    """What `WithInputs` carries beside the source."""
 
 
 class Health(str, enum.Enum):
