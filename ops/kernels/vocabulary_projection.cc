@@ -1,6 +1,7 @@
 #include "ops/kernels/vocabulary_projection.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "ops/base/check.h"
@@ -34,8 +35,10 @@ bool Outside(int32_t token, int64_t vocabulary) { return token < 0 || token >= v
 
 // Whether the rules ask for more than a panel tells; ScanRow also words the errors.
 bool NeedsWholeRow(const RowRules& rules, int k, int64_t vocabulary) {
+  const bool adds_to_all = static_cast<int64_t>(rules.added.size()) == vocabulary;
   const bool simple = !rules.has_allowed && rules.temperature == 1.0f && rules.bonuses.empty() &&
-                      rules.draw.kind == DrawKind::kNone && rules.added.empty() &&
+                      rules.draw.kind == DrawKind::kNone &&
+                      (rules.added.empty() || (adds_to_all && rules.edits.empty())) &&
                       (rules.renormalize || rules.edits.empty()) && k >= 0 &&
                       rules.edits.size() <= kMostTokens && rules.watched.size() <= kMostTokens;
   return !simple || std::any_of(rules.edits.begin(), rules.edits.end(), [=](const LogitEdit& edit) {
@@ -61,6 +64,57 @@ bool Edit(absl::Span<const LogitEdit> edits, int64_t first, absl::Span<float> va
     }
   }
   return any;
+}
+
+bool Adds(const VocabularyProjection::Row& row) { return row.k > 0 && !row.rules->added.empty(); }
+
+void AddTo(absl::Span<const float> values, absl::Span<const float> added, float* sums) {
+  const float* const x = values.data();
+  const float* const more = added.data();
+  const size_t count = values.size();
+  Vectorized([=]() BW_ALWAYS_INLINE {
+    for (size_t i = 0; i < count; ++i) {
+      sums[i] = x[i] + more[i];
+    }
+  });
+}
+
+// The size of what is added, infinities aside.
+float LargestOf(absl::Span<const float> added) {
+  float largest = 0;
+  for (const float more : added) {
+    largest = std::max(largest, std::isinf(more) ? 0.0f : std::abs(more));
+  }
+  return largest;
+}
+
+// The k best by rank score, of k + kSpare that were kept by value. `scores`: of the whole row,
+// where the rules add to them. False: one that was not kept may be among them.
+bool TakeBest(const VocabularyProjection::Row& row, absl::Span<const TokenScore> kept,
+              const float* scores, float largest_added, RowScan& result) {
+  const auto k = static_cast<size_t>(row.k);
+  const bool adds = Adds(row);
+  for (const TokenScore& one : kept) {
+    const auto token = static_cast<size_t>(one.token);
+    const float log_prob = (adds ? scores[token] : one.value) - result.log_sum_exp;
+    const float rank = adds ? log_prob + row.rules->added[token] : log_prob;
+    result.best.push_back({one.token, log_prob, rank});
+  }
+  std::sort(result.best.begin(), result.best.end(), [](const Candidate& a, const Candidate& b) {
+    return a.rank_score > b.rank_score || (a.rank_score == b.rank_score && a.token < b.token);
+  });
+  if (kept.size() == k + kSpare && k > 0) {
+    // Others have at most the last one's value. Without additions rounding keeps the order of
+    // values but for ties; a sum that is rounded otherwise may change it a little more.
+    const float last = kept.back().value;
+    const float slack =
+        adds ? (std::abs(last) + std::abs(result.log_sum_exp) + largest_added) * 0x1p-20f : 0.0f;
+    if (result.best[k - 1].rank_score <= last - result.log_sum_exp + slack) {
+      return false;
+    }
+  }
+  result.best.resize(std::min(result.best.size(), k));
+  return true;
 }
 
 }  // namespace
@@ -118,13 +172,25 @@ void VocabularyProjection::Plan(absl::Span<const Row> rows, int64_t chunks,
   scratch.parts.resize(std::max(scratch.parts.size(), num_parts));
   scratch.sums.resize(std::max(scratch.sums.size(), count * static_cast<size_t>(panels_)));
   scratch.full_line.assign(count, -1);
+  scratch.is_whole.assign(count, false);
+  scratch.largest_added.assign(count, 0);
   scratch.first_watched.assign(count, 0);
   int64_t num_full = 0;
   size_t num_watched = 0;
   for (size_t i = 0; i < count; ++i) {
-    if (NeedsWholeRow(*rows[i].rules, rows[i].k, vocabulary())) {
+    const bool is_whole = NeedsWholeRow(*rows[i].rules, rows[i].k, vocabulary());
+    if (is_whole || Adds(rows[i])) {
       scratch.full_line[i] = num_full++;
-    } else {
+    }
+    if (!is_whole && Adds(rows[i])) {
+      // Rows of one request have the same additions.
+      const absl::Span<const float> added = rows[i].rules->added;
+      const bool is_same = i > 0 && !scratch.is_whole[i - 1] && Adds(rows[i - 1]) &&
+                           rows[i - 1].rules->added.data() == added.data();
+      scratch.largest_added[i] = is_same ? scratch.largest_added[i - 1] : LargestOf(added);
+    }
+    scratch.is_whole[i] = is_whole;
+    if (!is_whole) {
       scratch.first_watched[i] = num_watched;
       num_watched += rows[i].rules->watched.size();
     }
@@ -166,6 +232,16 @@ void VocabularyProjection::ScanPanel(const Row& row, int64_t panel, absl::Span<f
   if (row.k == 0) {
     return;
   }
+  float ranks[kScanPanel];
+  if (Adds(row)) {
+    AddTo(values, row.rules->added.subspan(static_cast<size_t>(first)), ranks);
+    values = {ranks, values.size()};
+    BlockMaxima(values, maxima);
+    part.bad = is_bad();
+    if (part.bad) {
+      return;
+    }
+  }
   const size_t most = static_cast<size_t>(row.k) + kSpare;
   for (size_t block = 0; block < blocks; ++block) {
     if (maxima[block] == -kInfinity ||
@@ -188,6 +264,8 @@ void VocabularyProjection::ScanTile(absl::Span<const Row> rows, int64_t first_ro
     if (line >= 0) {
       std::copy_n(scores.row(r), scores.columns,
                   scratch.full.data() + line * vocabulary() + panel * kScanPanel);
+    }
+    if (scratch.is_whole[at]) {
       continue;
     }
     ScanPanel(rows[at], panel, scores.row_span(r),
@@ -220,7 +298,7 @@ absl::Status VocabularyProjection::Finish(const Row& row, int64_t index, int64_t
                                           Scratch& scratch) const {
   const auto at = static_cast<size_t>(index);
   Scratch::Part* const parts = scratch.parts.data() + index * chunks;
-  bool whole = scratch.full_line[at] >= 0;
+  bool whole = scratch.is_whole[at];
   const size_t most = static_cast<size_t>(std::max(row.k, 0)) + kSpare;
   // Later chunks have higher tokens, so that equal values stay in order.
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
@@ -245,20 +323,11 @@ absl::Status VocabularyProjection::Finish(const Row& row, int64_t index, int64_t
   if (result.log_sum_exp == -kInfinity && !row.rules->edits.empty()) {
     return ScanWhole(row, index, scratch);  // which tells what is barred from what is far below
   }
-  for (const TokenScore& kept : parts[0].best) {
-    const float log_prob = kept.value - result.log_sum_exp;
-    result.best.push_back({kept.token, log_prob, log_prob});
-  }
-  const auto k = static_cast<size_t>(row.k);
-  // The last that was kept may tie with others that were not.
-  if (result.best.size() == most && k > 0 &&
-      result.best.back().log_prob == result.best[k - 1].log_prob) {
+  const float* const scores =
+      Adds(row) ? scratch.full.data() + scratch.full_line[at] * vocabulary() : nullptr;
+  if (!TakeBest(row, parts[0].best, scores, scratch.largest_added[at], result)) {
     return ScanWhole(row, index, scratch);
   }
-  std::sort(result.best.begin(), result.best.end(), [](const Candidate& a, const Candidate& b) {
-    return a.log_prob > b.log_prob || (a.log_prob == b.log_prob && a.token < b.token);
-  });
-  result.best.resize(std::min(result.best.size(), k));
   for (size_t i = 0; i < row.rules->watched.size(); ++i) {
     const float value = scratch.watched[scratch.first_watched[at] + i];
     result.watched.push_back(value == -kInfinity ? -kInfinity : value - result.log_sum_exp);

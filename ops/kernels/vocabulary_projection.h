@@ -1,7 +1,8 @@
 // VocabularyProjection: the last product of a step and the scan of its scores in one. Panels of
 // scores are looked at while they are in the cache: candidates, log-sum-exp, edited and watched
 // tokens are taken from them, and a whole row is written only for rules that need it (an allowed
-// set, temperature, bonuses, draws, log-probabilities that are not renormalised). What comes out is
+// set, temperature, bonuses, draws, log-probabilities that are not renormalised; what is added to
+// all tokens together with edits). What comes out is
 // what ScanRow (ops/kernels/topk.h) finds in the row, bit for bit.
 #ifndef BEAMWRIGHT_OPS_KERNELS_VOCABULARY_PROJECTION_H_
 #define BEAMWRIGHT_OPS_KERNELS_VOCABULARY_PROJECTION_H_
@@ -39,6 +40,8 @@ class VocabularyProjection {
     };
     PackedMatMul::Activations activations;
     std::vector<int64_t> full_line;     // by row: its line of `full`; -1: none
+    std::vector<float> largest_added;   // by row: the size of what its rules add
+    std::vector<bool> is_whole;         // by row: ScanRow is to read that line
     std::vector<float> full;            // whole rows of scores
     std::vector<Part> parts;            // [rows, chunks]
     std::vector<PanelSum> sums;         // [rows, panels]

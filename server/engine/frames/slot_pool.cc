@@ -49,14 +49,16 @@ SlotPool::SlotPool(const TransducerPart& part) : part_(part) {
       fill(states_[i].mutable_data<int64_t>(), count);
     }
   }
-  if (part.context_size > 0) {
-    std::fill_n(context(kStart).begin(), part.context_size, part.context_start);
-  }
 }
 
-absl::Span<int32_t> SlotPool::context(int32_t slot) {
-  const auto size = static_cast<size_t>(part_.context_size);
-  return absl::MakeSpan(contexts_).subspan(static_cast<size_t>(slot) * size, size);
+int64_t SlotPool::slot_bytes() const {
+  int64_t bytes = 0;
+  for (const std::vector<Tensor>* const tensors : {&states_, &outputs_}) {
+    for (const Tensor& tensor : *tensors) {
+      bytes += RowBytes(tensor);
+    }
+  }
+  return bytes;
 }
 
 void SlotPool::Grow(int64_t capacity) {
@@ -67,7 +69,6 @@ void SlotPool::Grow(int64_t capacity) {
     GrowRows(part_.graphs.predictor->result(part_.graphs.first_output + static_cast<int>(i)),
              capacity, outputs_[i]);
   }
-  contexts_.resize(static_cast<size_t>(capacity * part_.context_size));
   for (int64_t slot = capacity; slot-- > capacity_;) {
     free_.push_back(static_cast<int32_t>(slot));
   }

@@ -27,8 +27,8 @@ class SlotPool {
   // By state of the predictor, and by output that the joiner reads: [slots, ...].
   const std::vector<ops::Tensor>& states() const { return states_; }
   const std::vector<ops::Tensor>& outputs() const { return outputs_; }
-  // Of a stateless predictor: the tokens that it read for the slot.
-  absl::Span<int32_t> context(int32_t slot);
+  // Memory of a slot.
+  int64_t slot_bytes() const;
 
   // slots[i] takes row i of each of `states` and `outputs`.
   void Scatter(absl::Span<const int32_t> slots, const std::vector<ops::Tensor>& states,
@@ -40,7 +40,6 @@ class SlotPool {
   const TransducerPart& part_;
   std::vector<ops::Tensor> states_;
   std::vector<ops::Tensor> outputs_;
-  std::vector<int32_t> contexts_;  // [slots, context_size]
   std::vector<int32_t> free_;
   int64_t capacity_ = 0;
 };

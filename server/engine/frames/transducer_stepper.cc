@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "ops/base/status.h"
 #include "ops/kernels/mix_scores.h"
@@ -15,6 +16,9 @@ using ops::Tensor;
 
 // Rows of targets that one request's scoring computes in a round, or those of one target.
 constexpr size_t kScoredRows = 256;
+
+// What is kept of a stateless predictor for contexts that nobody is at.
+constexpr int64_t kIdleContextBytes = int64_t{16} << 20;
 
 TransducerRequest& AsTransducer(FrameRequest& request) {
   return static_cast<TransducerRequest&>(request);
@@ -39,17 +43,39 @@ size_t EndOfRound(const TransducerRequest& request) {
 
 }  // namespace
 
-void TransducerStepper::AddLabel(int32_t parent, int32_t label, int32_t slot) {
+TransducerStepper::TransducerStepper(const TransducerPart& part)
+    : part_(part),
+      pool_(part),
+      contexts_(pool_, static_cast<size_t>(kIdleContextBytes / pool_.slot_bytes())) {}
+
+void TransducerStepper::EnterContext(int32_t parent, int32_t token, int32_t& slot) {
+  const auto size = static_cast<size_t>(part_.context_size);
+  if (parent == SlotPool::kStart) {
+    context_.assign(size, part_.context_start);
+  } else {
+    const absl::Span<const int32_t> before = contexts_.context(parent);
+    context_.assign(before.begin(), before.end());
+  }
+  context_.erase(context_.begin());
+  context_.push_back(token);
+  const int32_t old = std::exchange(slot, contexts_.Hold(context_));
+  if (old >= 0) {
+    contexts_.Release(old);
+  }
+  if (contexts_.NeedsRun(slot, run_)) {
+    tokens_.insert(tokens_.end(), context_.begin(), context_.end());
+    targets_.push_back(slot);
+  }
+}
+
+void TransducerStepper::Enter(int32_t parent, int32_t label, int32_t& slot) {
   const int32_t token = label < 0 ? part_.start_token : label;
   if (part_.context_size > 0) {
-    const auto before = pool_.context(parent);
-    const auto own = pool_.context(slot);
-    std::copy(before.begin() + 1, before.end(), own.begin());
-    own.back() = token;
-    tokens_.insert(tokens_.end(), own.begin(), own.end());
-  } else {
-    tokens_.push_back(token);
+    EnterContext(parent, token, slot);
+    return;
   }
+  slot = slot < 0 ? pool_.Allocate() : slot;
+  tokens_.push_back(token);
   parents_.push_back(parent);
   targets_.push_back(slot);
 }
@@ -62,11 +88,9 @@ void TransducerStepper::ListLabels(TransducerRequest& request) {
     }
     request.slots.resize(static_cast<size_t>(search.num_slots()), -1);
     for (const search::LabelStep& step : search.label_steps()) {
-      int32_t& slot = request.slots[static_cast<size_t>(step.slot)];
-      slot = slot < 0 ? pool_.Allocate() : slot;
-      AddLabel(step.parent_slot < 0 ? SlotPool::kStart
-                                    : request.slots[static_cast<size_t>(step.parent_slot)],
-               step.label, slot);
+      Enter(step.parent_slot < 0 ? SlotPool::kStart
+                                 : request.slots[static_cast<size_t>(step.parent_slot)],
+            step.label, request.slots[static_cast<size_t>(step.slot)]);
     }
     return;
   }
@@ -78,22 +102,22 @@ void TransducerStepper::ListLabels(TransducerRequest& request) {
       continue;
     }
     if (target.slots.size() == next) {
-      target.slots.push_back(pool_.Allocate());
+      target.slots.push_back(-1);
     }
-    AddLabel(next == 0 ? SlotPool::kStart : target.slots[next - 1],
-             next == 0 ? -1 : request.targets[i][next - 1], target.slots[next]);
+    Enter(next == 0 ? SlotPool::kStart : target.slots[next - 1],
+          next == 0 ? -1 : request.targets[i][next - 1], target.slots[next]);
     predicted_targets_.push_back(&target);
   }
 }
 
 absl::Status TransducerStepper::RunPredictor(const ops::ExecutionContext& context) {
-  if (parents_.empty()) {
+  if (targets_.empty()) {
     return absl::OkStatus();
   }
   const ops::RowGraph& predictor = *part_.graphs.predictor;
   const ops::ValueInfo& info = predictor.inputs()[0];
   ops::Shape shape = info.shape.dims();
-  shape[0] = static_cast<int64_t>(parents_.size());
+  shape[0] = static_cast<int64_t>(targets_.size());
   token_tensor_.Resize(info.dtype, shape);
   if (info.dtype == ops::DType::kI64) {
     std::copy(tokens_.begin(), tokens_.end(), token_tensor_.mutable_data<int64_t>());
@@ -101,6 +125,7 @@ absl::Status TransducerStepper::RunPredictor(const ops::ExecutionContext& contex
     std::copy(tokens_.begin(), tokens_.end(), token_tensor_.mutable_data<int32_t>());
   }
   if (predictor.states().empty()) {
+    parents_.resize(targets_.size());
     std::iota(parents_.begin(), parents_.end(), 0);
   }
   states_ = pool_.states();  // shared, and left as they are
@@ -113,8 +138,10 @@ absl::Status TransducerStepper::RunPredictor(const ops::ExecutionContext& contex
   pool_.Scatter(
       targets_, states_,
       absl::MakeConstSpan(predicted_).subspan(static_cast<size_t>(part_.graphs.first_output)));
-  for (TransducerRequest::Scored* const target : predicted_targets_) {
-    ++target->num_predicted;
+  for (const int32_t slot : targets_) {
+    if (part_.context_size > 0) {
+      contexts_.SetReady(slot);
+    }
   }
   return absl::OkStatus();
 }
@@ -186,6 +213,7 @@ absl::Status TransducerStepper::RunJoiner(const ops::ExecutionContext& context) 
 
 absl::Status TransducerStepper::RunModel(const ops::ExecutionContext& context,
                                          absl::Span<FrameRequest* const> requests) {
+  ++run_;
   parents_.clear();
   tokens_.clear();
   targets_.clear();
@@ -194,6 +222,9 @@ absl::Status TransducerStepper::RunModel(const ops::ExecutionContext& context,
     ListLabels(AsTransducer(*request));
   }
   BW_RETURN_IF_ERROR(RunPredictor(context));
+  for (TransducerRequest::Scored* const target : predicted_targets_) {
+    ++target->num_predicted;
+  }
   num_rows_ = 0;
   first_rows_.clear();
   for (FrameRequest* const request : requests) {
@@ -326,7 +357,7 @@ void TransducerStepper::Advance(const ops::ExecutionContext& context,
 void TransducerStepper::FreeSlots(std::vector<int32_t>& slots) {
   for (const int32_t slot : slots) {
     if (slot >= 0) {
-      pool_.Free(slot);
+      part_.context_size > 0 ? contexts_.Release(slot) : pool_.Free(slot);
     }
   }
   slots.clear();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/kernels/topk.h"
+#include "server/engine/frames/context_table.h"
 #include "server/engine/frames/frame_stepper.h"
 #include "server/engine/frames/slot_pool.h"
 #include "server/engine/frames/transducer_request.h"
@@ -18,7 +19,7 @@ namespace beamwright::engine {
 class TransducerStepper final : public FrameStepper {
  public:
   // `part`, of the model, must outlive it.
-  explicit TransducerStepper(const TransducerPart& part) : part_(part), pool_(part) {}
+  explicit TransducerStepper(const TransducerPart& part);
 
   absl::Status RunModel(const ops::ExecutionContext& context,
                         absl::Span<FrameRequest* const> requests) override;
@@ -46,7 +47,9 @@ class TransducerStepper final : public FrameStepper {
 
   // Lists what the predictor is to read for a request.
   void ListLabels(TransducerRequest& request);
-  void AddLabel(int32_t parent, int32_t label, int32_t slot);
+  // slot: takes what the predictor says of the parent's history and one more label; -1: none yet.
+  void Enter(int32_t parent, int32_t label, int32_t& slot);
+  void EnterContext(int32_t parent, int32_t token, int32_t& slot);
   absl::Status RunPredictor(const ops::ExecutionContext& context);
   void ListRows(const TransducerRequest& request);
   Row& AddRow(const TransducerRequest& request, int64_t frame, int32_t slot);
@@ -60,11 +63,14 @@ class TransducerStepper final : public FrameStepper {
 
   const TransducerPart& part_;
   SlotPool pool_;
+  ContextTable contexts_;  // of a stateless predictor; of others empty
+  int64_t run_ = 0;        // of the model
 
   // Of the run of the predictor: what each of its rows reads and where its result goes.
   std::vector<int32_t> parents_;
   std::vector<int32_t> tokens_;  // [rows, context size or 1]
   std::vector<int32_t> targets_;
+  std::vector<int32_t> context_;
   std::vector<TransducerRequest::Scored*> predicted_targets_;  // whose next label is among them
   ops::Tensor token_tensor_;
   ops::RowGraph::Scratch predictor_scratch_;

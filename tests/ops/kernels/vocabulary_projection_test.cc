@@ -20,6 +20,7 @@ struct Rules {
   std::vector<int32_t> allowed;
   std::vector<RankBonus> bonuses;
   std::vector<int32_t> watched;
+  std::vector<float> added;
   RowRules rules;
 
   Rules(Random& random, int64_t vocabulary) {
@@ -51,6 +52,20 @@ struct Rules {
       case 4:
         rules.draw.kind = DrawKind::kGumbel;
         break;
+      case 5:
+      case 6: {
+        const bool is_coarse = random.Int(0, 1) == 0;
+        for (int64_t i = 0; i < vocabulary; ++i) {
+          const float more = random.Float(0, 3);
+          added.push_back(random.Int(0, 50) == 0 ? -std::numeric_limits<float>::infinity()
+                          : is_coarse            ? std::round(more)
+                                                 : more);
+        }
+        edits.resize(random.Int(0, 3) == 0 ? edits.size() : 0);
+        rules.edits = edits;
+        rules.added = added;
+        break;
+      }
       default:
         break;
     }
