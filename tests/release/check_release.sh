@@ -166,7 +166,9 @@ check_wheel() {
 
 # In the Python of check_wheel.
 check_engine() {
-  (cd "$scratch/python" && sh -ec "$(block engine)") >"$scratch/answer" 2>&1 || { cat "$scratch/answer" >&2; fail "the library fails"; }
+  local commands
+  commands=$(block engine)
+  (cd "$scratch/python" && sh -ec "$commands") >"$scratch/answer" 2>&1 || { cat "$scratch/answer" >&2; fail "the library fails"; }
   grep -qF "$expected" "$scratch/answer" || { cat "$scratch/answer" >&2; fail "the library answers otherwise"; }
   tests/library/check_library.sh "$("$scratch/python/beamwright-venv/bin/python" -c 'import beamwright_engine; print(beamwright_engine.library())')"
   say "beamwright-engine: decodes in process"
