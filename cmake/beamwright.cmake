@@ -17,7 +17,7 @@ if(BEAMWRIGHT_SANITIZE)
 endif()
 # Tests of a sanitizer build bear its name, so that one ctest can run those of several builds.
 set(BEAMWRIGHT_TEST_PREFIX "")
-# A single variable: gtest_discover_tests takes no list. For what is run with OpenMP itself (oneDNN, the planted races).
+# A single variable: gtest_discover_tests takes no list. Tests run side by side: a waiting OpenMP team must sleep, not spin.
 set(BEAMWRIGHT_TEST_ENVIRONMENT OMP_WAIT_POLICY=passive)
 set(BEAMWRIGHT_TEST_SOURCES "")
 if(BEAMWRIGHT_SANITIZE MATCHES thread)

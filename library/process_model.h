@@ -27,7 +27,7 @@ class ProcessModel {
  public:
   // Loads the bundle at `path`, or the newest version of a model's folder, and tries it out as a
   // server does. It runs on a thread of its own: the caller gets no team of
-  // threads, which a fork would leave behind.
+  // threads and no OpenMP team, which a fork would leave behind or break.
   static absl::StatusOr<std::unique_ptr<ProcessModel>> Load(const std::string& path,
                                                             const LoadOptions& options);
 

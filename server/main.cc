@@ -3,6 +3,7 @@
 // loaded in --startup-timeout, 4 when it hangs after a signal.
 #include <grpc/support/log.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -325,6 +326,18 @@ absl::Status CheckConfig(const serving::Flags& flags) {
   return folders.empty() ? absl::NotFoundError("there is no model to serve") : absl::OkStatus();
 }
 
+// A waiting OpenMP team spins by default, on cores that gRPC's threads and everybody else need; on
+// a busy machine that costs several times the throughput. The runtime reads its policy when it is
+// loaded, before main, so the program starts itself once more with the policy set. Whoever sets it
+// has the last word.
+void LetIdleThreadsSleep(char** argv) {
+  if (std::getenv("OMP_WAIT_POLICY") == nullptr && std::getenv("GOMP_SPINCOUNT") == nullptr) {
+    setenv("OMP_WAIT_POLICY", "passive", 1);
+    execv("/proc/self/exe", argv);
+    // Where that is not possible the program goes on, correct and slower.
+  }
+}
+
 int Main(int argc, char** argv) {
   SkipDeadlockSearch();
   UseShortTimeSlices();  // but for the engine's threads
@@ -358,6 +371,7 @@ int Main(int argc, char** argv) {
 }  // namespace beamwright
 
 int main(int argc, char** argv) {
+  beamwright::LetIdleThreadsSleep(argv);
   const int exit_code = beamwright::Main(argc, argv);
   beamwright::serving::FlushLog(beamwright::kLastLines);
   return exit_code;

@@ -67,6 +67,8 @@ Team::~Team() {
   }
 }
 
+bool Team::IsWithin() { return is_within; }
+
 bool Team::IsAwake() const {
   return std::any_of(members_.begin(), members_.end(), [](const auto& member) {
     return member->state.load(std::memory_order_relaxed) == kFree;

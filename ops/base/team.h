@@ -41,6 +41,9 @@ class Team {
   // a body runs on its thread alone. body must not throw.
   void Run(int threads, int64_t count, absl::FunctionRef<void(int64_t)> body);
 
+  // Whether the calling thread is within a body.
+  static bool IsWithin();
+
   // Whether a member is looking out, so that a short loop is worth sharing as well.
   bool IsAwake() const;
 

@@ -21,7 +21,7 @@ constexpr int64_t kTileRows = 112;
 // What a score takes beside its product, as ops/kernels/parallel.h counts it.
 constexpr int64_t kWorkToScan = 64;
 
-// Chunks of panels: a few for each thread, so that none waits long for the last.
+// Chunks of panels of a short scan: a few for each thread, so that none waits long for the last.
 constexpr int64_t kChunksPerThread = 4;
 
 // Log-probabilities that differ may be equal once they are rounded, and equal ones stand in the
@@ -152,10 +152,10 @@ void VocabularyProjection::Scores(int num_threads, ConstMatrix<float> hidden,
   static thread_local PackedMatMul::Activations kept;
   PackedMatMul::Activations& activations = kept;  // the calling thread's, in all of them
   weight_->Prepare(num_threads, hidden, activations);
-  const int threads = ThreadsFor(num_threads, weight_->Work(hidden.rows));
-  const int64_t tile_rows = SharedTile(hidden.rows, kTileRows, panels_, threads);
+  const Sharing sharing = SharingFor(num_threads, weight_->Work(hidden.rows));
+  const int64_t tile_rows = SharedTile(hidden.rows, kTileRows, panels_, sharing.threads);
   const int64_t tiles = CeilDiv(hidden.rows, tile_rows);
-  ParallelFor(threads, tiles * panels_, [&](int64_t item) {
+  ParallelFor(sharing, tiles * panels_, [&](int64_t item) {
     const int64_t row = item % tiles * tile_rows;
     const int64_t panel = item / tiles;
     const int64_t column = panel * kScanPanel;
@@ -340,15 +340,17 @@ void VocabularyProjection::Scan(int num_threads, ConstMatrix<float> hidden, absl
   BW_DCHECK(static_cast<int64_t>(rows.size()) == hidden.rows && hidden.columns == depth());
   weight_->Prepare(num_threads, hidden, scratch.activations);
   const int64_t work = weight_->Work(hidden.rows) + hidden.rows * vocabulary() * kWorkToScan;
-  const int threads = ThreadsFor(num_threads, work);
-  const int64_t chunks = std::min<int64_t>(threads == 1 ? 1 : threads * kChunksPerThread, panels_);
+  const Sharing sharing = SharingFor(num_threads, work);
+  const int threads = sharing.threads;
+  const int64_t chunks = std::min<int64_t>(
+      threads == 1 || sharing.is_long ? threads : threads * kChunksPerThread, panels_);
   const int64_t tile_rows = SharedTile(hidden.rows, kTileRows, panels_, threads);
   const int64_t tiles = CeilDiv(hidden.rows, tile_rows);
   // Where there is a chunk for each thread a chunk's panels are taken by all rows, one panel after
   // another: their weights come from memory once. Where there is not, threads share the rows.
   const int64_t bands = chunks < threads ? tiles : 1;
   Plan(rows, chunks, scratch);
-  ParallelFor(threads, chunks * bands, [&](int64_t item) {
+  ParallelFor(sharing, chunks * bands, [&](int64_t item) {
     static thread_local std::vector<float> panel_scores;
     panel_scores.resize(static_cast<size_t>(kTileRows * kScanPanel));
     const int64_t chunk = item / bands;

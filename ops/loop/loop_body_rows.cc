@@ -129,12 +129,13 @@ absl::Status LoopBody::RunPerRequest(const ExecutionContext& context,
   absl::Span<absl::Status> statuses = absl::MakeSpan(scratch.statuses);
   ExecutionContext inner = context;
   const PhaseScope phase(Phase::kAttention);
-  const int threads = ThreadsFor(std::min(context.num_threads, count), WorkOf(segment, scratch));
-  if (threads > 1) {
+  const Sharing sharing =
+      SharingFor(std::min(context.num_threads, count), WorkOf(segment, scratch));
+  if (sharing.threads > 1) {
     inner.num_threads = 1;
   }
   const Interruption* const interruption = Interruption::current();
-  ParallelFor(threads, count, [&](int64_t i) {
+  ParallelFor(sharing, count, [&](int64_t i) {
     const Interruption::Scope scope(interruption);
     const auto at = static_cast<size_t>(i);
     statuses[at] = RunUnit(inner, segment, scratch.units[at], scratch.rows);

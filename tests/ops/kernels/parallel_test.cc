@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <new>
+#include <thread>
 #include <vector>
 
 namespace beamwright::ops {
@@ -16,20 +18,41 @@ TEST(ParallelForTest, CallsEachOnce) {
     ParallelFor(threads, kCount, [&](int64_t i) { ++calls[static_cast<size_t>(i)]; });
     ParallelFor(threads, kCount, kMinParallelWork,
                 [&](int64_t i) { ++calls[static_cast<size_t>(i)]; });
-    ParallelFor(threads, kCount, kMinParallelWork - 1,
-                [&](int64_t i) { ++calls[static_cast<size_t>(i)]; });
-    EXPECT_EQ(calls, std::vector<int>(kCount, 3)) << threads << " threads";
+    for (const int64_t work : {kMinParallelWork - 1, kMinLongWork - 1, kMinLongWork}) {
+      ParallelFor(threads, kCount, work, [&](int64_t i) { ++calls[static_cast<size_t>(i)]; });
+    }
+    EXPECT_EQ(calls, std::vector<int>(kCount, 5)) << threads << " threads";
   }
   ParallelFor(2, 0, [](int64_t) { FAIL(); });
 }
 
-// An exception that leaves a thread of the team ends the process. On one thread the parts behind it are
-// left out, which nobody minds: what was to be computed is given up.
+// Loops within loops do not start further threads, whoever shares the outer one.
+TEST(ParallelForTest, OneWithinAnotherRunsOnItsThread) {
+  for (const bool outer_is_long : {false, true}) {
+    for (const bool inner_is_long : {false, true}) {
+      std::atomic<int> elsewhere{0};
+      std::atomic<int> calls{0};
+      ParallelFor(Sharing{3, outer_is_long}, kCount, [&](int64_t) {
+        const std::thread::id own = std::this_thread::get_id();
+        ParallelFor(Sharing{3, inner_is_long}, kCount, [&](int64_t) {
+          ++calls;
+          elsewhere += std::this_thread::get_id() == own ? 0 : 1;
+        });
+      });
+      EXPECT_EQ(calls, kCount * kCount);
+      EXPECT_EQ(elsewhere, 0);
+    }
+  }
+}
+
+// An exception that leaves an OpenMP region or a thread of the team ends the process. On one thread
+// the parts behind it are left out, which nobody minds: what was to be computed is given up.
 TEST(ParallelForTest, LackOfMemoryLeavesTheRegion) {
-  for (const int threads : {1, 2, 3}) {
+  for (const Sharing& sharing : {Sharing{1, false}, Sharing{2, false}, Sharing{3, false},
+                                 Sharing{2, true}, Sharing{3, true}}) {
     for (int64_t failing = 0; failing < kCount; ++failing) {
       std::vector<int> calls(kCount, 0);
-      EXPECT_THROW(ParallelFor(threads, kCount,
+      EXPECT_THROW(ParallelFor(sharing, kCount,
                                [&](int64_t i) {
                                  ++calls[static_cast<size_t>(i)];
                                  if (i == failing) {
@@ -37,7 +60,7 @@ TEST(ParallelForTest, LackOfMemoryLeavesTheRegion) {
                                  }
                                }),
                    std::bad_alloc);
-      if (threads > 1) {
+      if (sharing.threads > 1) {
         EXPECT_EQ(calls, std::vector<int>(kCount, 1)) << "part " << failing;
       }
     }
