@@ -6,8 +6,8 @@
 //   -> |FFT|^2, padded to a power of two -> triangles on the mel scale -> log(max(., 2^-23))
 //
 // without dither. What a frame says depends on its samples alone: not on the pieces in which they
-// came. Frames differ from kaldi-native-fbank's by less than 1e-4, but where a bin has less than
-// 1e-9 of its frame's energy: there the FFT in single precision of kaldi-native-fbank is noise.
+// came. How far frames are from kaldi-native-fbank's, whose FFT is in single precision, says
+// docs/speech.md.
 #ifndef BEAMWRIGHT_SERVER_SOUND_FBANK_H_
 #define BEAMWRIGHT_SERVER_SOUND_FBANK_H_
 
