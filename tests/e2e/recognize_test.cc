@@ -298,7 +298,9 @@ TEST_F(RecognizeTest, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error({Config("frames"), Config("frames")}), HasSubstr("config: is set a second"));
   EXPECT_THAT(error({Config("frames"), Finished()}), HasSubstr("source: has no frames"));
   EXPECT_THAT(error({Config("tones"), Finished()}), HasSubstr("source: has no frames"));
-  EXPECT_THAT(error({Config("frames"), Saying({1}), Finished(), Saying({1})}),
+  // Long enough that the answer is not there before the request that is wrong.
+  const v1::RecognizeRequest long_one = Saying(std::vector<int>(50'000, 1));
+  EXPECT_THAT(error({Config("frames"), long_one, Finished(), Saying({1})}),
               HasSubstr("no request follows finish"));
   EXPECT_THAT(error({Config("frames"), v1::RecognizeRequest()}),
               HasSubstr("the request is empty: set audio, features or finish"));
