@@ -47,7 +47,7 @@ class WithInputs:
     `describe` lists, each without a batch axis and of the element type that the encoder reads.
     """
 
-    source: Union[str, Sequence[int], Array, Features]
+    source: str | Sequence[int] | Array | Features
     further_inputs: Mapping[str, Array]
 
 
