@@ -53,8 +53,7 @@ struct NamedSource {
 // Bytes of sound in a piece: a tenth of a second.
 size_t PieceBytes(const v1::AudioFormat& format) {
   const int rate = format.has_sample_rate() ? format.sample_rate() : 16000;
-  return static_cast<size_t>(std::max(rate, 10) / 10) *
-         (format.samples() == v1::SAMPLE_FORMAT_F32 ? 4 : 2);
+  return static_cast<size_t>(std::max(rate, 10) / 10) * SampleBytes(format);
 }
 
 Pieces PiecesOf(std::shared_ptr<const std::string> bytes, absl::string_view samples, size_t size) {
@@ -94,9 +93,8 @@ absl::StatusOr<NamedSource> OpenSound(const std::string& path, const v1::AudioFo
   source.name = path;
   source.format = raw;
   if (path == "-") {
-    const size_t width = raw.samples() == v1::SAMPLE_FORMAT_F32 ? 4 : 2;
     source.name = "standard input";
-    source.next = PiecesOfInput(PieceBytes(raw), width);
+    source.next = PiecesOfInput(PieceBytes(raw), SampleBytes(raw));
     return source;
   }
   BW_ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));

@@ -54,6 +54,10 @@ absl::StatusOr<v1::AudioFormat> ReadFormat(absl::string_view chunk) {
 
 }  // namespace
 
+size_t SampleBytes(const v1::AudioFormat& format) {
+  return format.samples() == v1::SAMPLE_FORMAT_F32 ? 4 : 2;
+}
+
 bool IsWav(absl::string_view bytes) {
   return absl::StartsWith(bytes, "RIFF") && bytes.size() >= 12 && bytes.substr(8, 4) == "WAVE";
 }
@@ -75,7 +79,7 @@ absl::StatusOr<WavFile> ParseWav(absl::string_view bytes) {
       if (!has_format) {
         return Invalid("the WAV file's samples come before their format");
       }
-      const size_t width = file.format.samples() == v1::SAMPLE_FORMAT_F32 ? 4 : 2;
+      const size_t width = SampleBytes(file.format);
       file.samples = chunk.substr(0, chunk.size() / width * width);
       return file;
     }

@@ -16,6 +16,9 @@ struct WavFile {
   absl::string_view samples;  // of the bytes that were parsed
 };
 
+// Of one sample.
+size_t SampleBytes(const v1::AudioFormat& format);
+
 bool IsWav(absl::string_view bytes);
 
 // InvalidArgument: it is not a WAV file of one channel of 16-bit integers or 32-bit floats. A file

@@ -11,6 +11,7 @@ import argparse
 import math
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,8 +29,8 @@ class Progress:
     best_error: float = 1.0
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
+def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """What a parser knows of a network, and what all training takes."""
     parser.add_argument("--task", choices=TASKS, default="g2p")
     parser.add_argument("--lexicon", type=Path, required=True,
                         help="a word and its phonemes a line")
@@ -39,7 +40,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rows", type=int, default=128, help="pronunciations in a batch")
     parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
-    parser.add_argument("--smoothing", type=float, default=0.1, help="label smoothing")
     parser.add_argument("--decay", type=float, default=0.999, help="of the average of the weights")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--resume", action="store_true", help="go on from last.pt")
@@ -47,6 +47,12 @@ def arguments() -> argparse.Namespace:
     if (args.epochs > 0) == (args.minutes > 0):
         parser.error("give one of --epochs and --minutes")
     return args
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoothing", type=float, default=0.1, help="label smoothing")
+    return parse(parser)
 
 
 @torch.no_grad()
@@ -171,6 +177,14 @@ def train(recipe: Recipe, args: argparse.Namespace) -> None:
         unfinished.replace(last)
 
 
+def run(make_recipe: Callable[[argparse.Namespace], Recipe], args: argparse.Namespace) -> None:
+    """Makes a recipe, whose first weights are the seed's, and trains it."""
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    args.out.mkdir(parents=True, exist_ok=True)
+    train(make_recipe(args), args)
+
+
 class AttentionRecipe:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args, self.parts = args, split(args.task, args.lexicon)
@@ -193,11 +207,7 @@ class AttentionRecipe:
 
 
 def main() -> None:
-    args = arguments()
-    torch.set_num_threads(args.threads)
-    torch.manual_seed(args.seed)
-    args.out.mkdir(parents=True, exist_ok=True)
-    train(AttentionRecipe(args), args)
+    run(AttentionRecipe, arguments())
 
 
 if __name__ == "__main__":

@@ -9,37 +9,21 @@ import argparse
 import contextlib
 import random
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
-from data import TASKS, UNKNOWN, Entries, Tokens, split
+from data import UNKNOWN, Entries, Tokens, split
 from model_ctc import FRAMES_PER_LETTER, CtcShape, CtcVocabularies, G2pCtc, save_weights
-from train import move_average, train
+from train import move_average, parse, run
 
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--task", choices=TASKS, default="g2p")
-    parser.add_argument("--lexicon", type=Path, required=True,
-                        help="a word and its phonemes a line")
-    parser.add_argument("--out", type=Path, required=True, help="folder for checkpoints")
-    parser.add_argument("--epochs", type=int, default=0, help="stop after so many epochs")
-    parser.add_argument("--minutes", type=float, default=0, help="stop after so many minutes")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rows", type=int, default=128, help="pronunciations in a batch")
-    parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
     parser.add_argument("--early", type=float, default=0.3, help="share of the early loss")
-    parser.add_argument("--decay", type=float, default=0.999, help="of the average of the weights")
     parser.add_argument("--bfloat16", action="store_true", help="products in bfloat16")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--resume", action="store_true", help="go on from last.pt")
-    args = parser.parse_args()
-    if (args.epochs > 0) == (args.minutes > 0):
-        parser.error("give one of --epochs and --minutes")
-    return args
+    return parse(parser)
 
 
 @dataclass
@@ -152,11 +136,7 @@ class CtcRecipe:
 
 
 def main() -> None:
-    args = arguments()
-    torch.set_num_threads(args.threads)
-    torch.manual_seed(args.seed)
-    args.out.mkdir(parents=True, exist_ok=True)
-    train(CtcRecipe(args), args)
+    run(CtcRecipe, arguments())
 
 
 if __name__ == "__main__":

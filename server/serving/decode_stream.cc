@@ -44,7 +44,7 @@ void DecodeStream::Add(engine::Progress progress) {
   {
     absl::MutexLock lock(&mutex_);
     for (const search::StableTokens::Piece& piece : progress.stable) {
-      Sample& sample = samples_[piece.sample];
+      StablePrefix& sample = samples_[piece.sample];
       sample.tokens.insert(sample.tokens.end(), piece.tokens.begin(), piece.tokens.end());
       if (std::find(pending_.begin(), pending_.end(), piece.sample) == pending_.end()) {
         pending_.push_back(piece.sample);
@@ -82,14 +82,9 @@ DecodeStream::Taken DecodeStream::Take(v1::StreamDecodeResponse& message, absl::
     return Taken::kEnd;
   }
   for (const int number : pending_) {
-    Sample& sample = samples_[number];
     v1::StableTokens& stable = *message.add_stable();
     stable.set_sample(number);
-    stable.set_position(static_cast<int>(sample.num_taken));
-    stable.mutable_tokens()->Add(
-        sample.tokens.begin() + static_cast<std::ptrdiff_t>(sample.num_taken), sample.tokens.end());
-    stable.set_text(model_->target().Decode(sample.tokens));
-    sample.num_taken = sample.tokens.size();
+    TakeStable(*model_, samples_[number], stable);
   }
   pending_.clear();
   if (has_answer_) {
@@ -99,10 +94,7 @@ DecodeStream::Taken DecodeStream::Take(v1::StreamDecodeResponse& message, absl::
     message.set_version(answer_->version());
     message.set_numerics(answer_->numerics());
   } else if (!provisional_.empty()) {
-    v1::Hypothesis& best = *message.mutable_provisional();
-    best.mutable_tokens()->Add(provisional_.begin(), provisional_.end());
-    best.set_text(model_->target().Decode(provisional_));
-    best.set_score(provisional_score_);
+    SetProvisional(*model_, provisional_, provisional_score_, *message.mutable_provisional());
   }
   provisional_.clear();
   return Taken::kMessage;

@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/serving/decode.h"
+#include "server/serving/partial_answer.h"
 
 namespace beamwright::serving {
 
@@ -43,15 +44,10 @@ class DecodeStream : public std::enable_shared_from_this<DecodeStream> {
     return has_answer_ || !pending_.empty() || !provisional_.empty();
   }
 
-  struct Sample {
-    std::vector<int32_t> tokens;  // all that are stable
-    size_t num_taken = 0;
-  };
-
   const std::function<void()> wake_;
   ModelPtr model_;  // set before anything is decoded
   absl::Mutex mutex_;
-  std::map<int, Sample> samples_ ABSL_GUARDED_BY(mutex_);
+  std::map<int, StablePrefix> samples_ ABSL_GUARDED_BY(mutex_);
   std::vector<int> pending_ ABSL_GUARDED_BY(mutex_);  // samples with tokens that were not taken
   std::vector<int32_t> provisional_ ABSL_GUARDED_BY(mutex_);
   double provisional_score_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -97,7 +97,7 @@ absl::Status Recognition::Dispatch(v1::RecognizeRequest request) {
     case Kind::kFeatures:
       return sound_.has_value()
                  ? status::InvalidField("features", "the source is sound (config.audio)")
-                 : AddFeatures(request.features(), "features");
+                 : AddFeatures(std::move(*request.mutable_features()), "features");
     case Kind::kFinish:
       return request.finish() ? Complete()
                               : status::InvalidField("finish", "is false; it is true or not sent");
@@ -223,13 +223,13 @@ void Recognition::Begin() {
                            });
 }
 
-absl::Status Recognition::AddFeatures(const v1::Tensor& features, const char* field) {
+absl::Status Recognition::AddFeatures(v1::Tensor features, const char* field) {
   if (features.data().size() > kMaxPieceBytes) {
     return status::InvalidField(field, "has ", features.data().size(), " bytes; a request has ",
                                 kMaxPieceBytes, " at most");
   }
   v1::Source source;
-  *source.mutable_features() = features;
+  *source.mutable_features() = std::move(features);
   absl::StatusOr<engine::PreparedSource> prepared = engine::PrepareSource(*model_, source);
   if (!prepared.ok()) {
     return Renamed(prepared.status(), field);
@@ -267,6 +267,10 @@ absl::Status Recognition::AddSound(const std::string& bytes) {
   if (const absl::Status status = sound_->Add(bytes, features); !status.ok()) {
     return status::InvalidField("audio", status.message());
   }
+  return AddFeaturesOfSound(features);
+}
+
+absl::Status Recognition::AddFeaturesOfSound(const std::vector<float>& features) {
   return features.empty()
              ? absl::OkStatus()
              : AddFeatures(AsTensor(features, model_->parts().sound->options().num_bins), "audio");
@@ -299,10 +303,7 @@ absl::Status Recognition::Complete() {
   if (sound_.has_value()) {
     std::vector<float> features;
     sound_->Finish(features);
-    if (!features.empty()) {
-      BW_RETURN_IF_ERROR(
-          AddFeatures(AsTensor(features, model_->parts().sound->options().num_bins), "audio"));
-    }
+    BW_RETURN_IF_ERROR(AddFeaturesOfSound(features));
   }
   if (feed_ != nullptr) {
     feed_->Finish();
@@ -352,12 +353,11 @@ void Recognition::OnProgress(engine::Progress progress) {
     absl::MutexLock lock(&mutex_);
     for (engine::Segment& segment : progress.segments) {
       segments_.push_back(MakeSegment(std::move(segment)));
-      stable_.clear();
-      num_taken_ = 0;
+      stable_ = {};
       provisional_.clear();
     }
     for (const search::StableTokens::Piece& piece : progress.stable) {
-      stable_.insert(stable_.end(), piece.tokens.begin(), piece.tokens.end());
+      stable_.tokens.insert(stable_.tokens.end(), piece.tokens.begin(), piece.tokens.end());
     }
     if (!progress.provisional.empty()) {
       provisional_ = std::move(progress.provisional);
@@ -367,12 +367,10 @@ void Recognition::OnProgress(engine::Progress progress) {
   wake_();
 }
 
-engine::Segment Recognition::WholeSource(v1::Decoded& decoded) {
+engine::Segment Recognition::WholeSource(const v1::Decoded& decoded) {
   engine::Segment segment;
   segment.num_frames = decoded.steps();
-  for (v1::Hypothesis& hypothesis : *decoded.mutable_hypotheses()) {
-    segment.hypotheses.push_back(hypothesis);
-  }
+  segment.hypotheses.assign(decoded.hypotheses().begin(), decoded.hypotheses().end());
   return segment;
 }
 
@@ -390,8 +388,7 @@ void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
     absl::MutexLock lock(&mutex_);
     if (feed_ == nullptr) {
       segments_.push_back(MakeSegment(WholeSource(*answer)));
-      stable_.clear();
-      num_taken_ = 0;
+      stable_ = {};
     }
     work.queue_ms = answer->queue_ms();
     work.compute_ms = answer->compute_ms();
@@ -448,30 +445,21 @@ Recognition::Taken Recognition::Take(v1::RecognizeResponse& message, absl::Statu
     end = end_;
     return Taken::kEnd;
   }
-  const bool has_stable = num_taken_ < stable_.size();
-  if (!has_ended_ && segments_.empty() && !has_stable && provisional_.empty()) {
+  if (!has_ended_ && segments_.empty() && !stable_.has_news() && provisional_.empty()) {
     return Taken::kNothing;
   }
   for (v1::RecognizedSegment& segment : segments_) {
     *message.add_segments() = std::move(segment);
   }
   segments_.clear();
-  if (has_stable) {
-    v1::StableTokens& stable = *message.mutable_stable();
-    stable.set_position(static_cast<int>(num_taken_));
-    stable.mutable_tokens()->Add(stable_.begin() + static_cast<std::ptrdiff_t>(num_taken_),
-                                 stable_.end());
-    stable.set_text(model_->target().Decode(stable_));
-    num_taken_ = stable_.size();
+  if (stable_.has_news()) {
+    TakeStable(*model_, stable_, *message.mutable_stable());
   }
   if (has_ended_) {
     *message.mutable_summary() = summary_;
     summary_taken_ = true;
   } else if (!provisional_.empty()) {
-    v1::Hypothesis& best = *message.mutable_provisional();
-    best.mutable_tokens()->Add(provisional_.begin(), provisional_.end());
-    best.set_text(model_->target().Decode(provisional_));
-    best.set_score(provisional_score_);
+    SetProvisional(*model_, provisional_, provisional_score_, *message.mutable_provisional());
     provisional_.clear();
   }
   return Taken::kMessage;

@@ -21,6 +21,7 @@
 #include "beamwright/v1/recognize.pb.h"
 #include "server/serving/caller.h"
 #include "server/serving/core.h"
+#include "server/serving/partial_answer.h"
 #include "server/serving/serving_state.h"
 #include "server/sound/sound_stream.h"
 
@@ -60,8 +61,10 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   absl::Status Open(const v1::RecognizeConfig& config);
   absl::Status OpenSound(const v1::AudioFormat& format);
   absl::Status ReadEndpoint(const v1::Endpoint& endpoint);
-  absl::Status AddFeatures(const v1::Tensor& features, const char* field);
+  absl::Status AddFeatures(v1::Tensor features, const char* field);
   absl::Status AddSound(const std::string& bytes);
+  // What sound became, if it was enough for a frame.
+  absl::Status AddFeaturesOfSound(const std::vector<float>& features);
   absl::Status Complete();
 
   void Begin();
@@ -73,7 +76,7 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   void End(const absl::Status& status);
   v1::RecognizedSegment MakeSegment(engine::Segment segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What a model with an encoder found, as the one segment that it is.
-  static engine::Segment WholeSource(v1::Decoded& decoded);
+  static engine::Segment WholeSource(const v1::Decoded& decoded);
 
   Core& core_;
   const std::shared_ptr<engine::CancelFlag> stop_ = std::make_shared<engine::CancelFlag>();
@@ -105,8 +108,7 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   absl::Time completed_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   v1::RecognizeSummary summary_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::RecognizedSegment> segments_ ABSL_GUARDED_BY(mutex_);  // not taken yet
-  std::vector<int32_t> stable_ ABSL_GUARDED_BY(mutex_);  // of the segment that goes on
-  size_t num_taken_ ABSL_GUARDED_BY(mutex_) = 0;         // of stable_
+  StablePrefix stable_ ABSL_GUARDED_BY(mutex_);  // of the segment that goes on
   std::vector<int32_t> provisional_ ABSL_GUARDED_BY(mutex_);
   double provisional_score_ ABSL_GUARDED_BY(mutex_) = 0;
 };

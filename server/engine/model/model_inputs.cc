@@ -10,6 +10,19 @@ namespace beamwright::engine {
 
 using ops::Tensor;
 
+namespace {
+
+// `what` is named by an error.
+absl::StatusOr<Tensor> Filled(ops::DType dtype, const ops::Shape& shape, float value,
+                              const std::string& what) {
+  BW_RETURN_IF_ERROR(Annotate(ops::CheckedNumElements(shape).status(), what));
+  Tensor constant(ops::DType::kF32, shape);
+  std::fill_n(constant.mutable_data<float>(), constant.num_elements(), value);
+  return Convert(constant, dtype);
+}
+
+}  // namespace
+
 absl::StatusOr<Tensor> ConstantInput(const DecoderPart& decoder, const DecoderInput& input) {
   const ops::ValueInfo& info = decoder.decoder.node(input.node).outputs[0];
   ops::Shape shape = info.shape.dims();
@@ -23,11 +36,8 @@ absl::StatusOr<Tensor> ConstantInput(const DecoderPart& decoder, const DecoderIn
                    "' starts from a constant, but the graph leaves its shape ",
                    info.shape.ToString(), " open");
   }
-  BW_RETURN_IF_ERROR(Annotate(ops::CheckedNumElements(shape).status(),
-                              absl::StrCat("constant initial state '", input.name, "'")));
-  Tensor constant(ops::DType::kF32, shape);
-  std::fill_n(constant.mutable_data<float>(), constant.num_elements(), input.constant);
-  return Convert(constant, info.dtype);
+  return Filled(info.dtype, shape, input.constant,
+                absl::StrCat("constant initial state '", input.name, "'"));
 }
 
 absl::StatusOr<Tensor> LengthTensor(v1::LengthInput kind, ops::DType dtype, int64_t rows,
@@ -59,11 +69,8 @@ absl::StatusOr<Tensor> ConstantInput(const EncoderPart& encoder, const FurtherIn
   ops::Shape shape = info.shape.dims();
   std::replace(shape.begin(), shape.end(), ops::PartialShape::kDynamic, source_length);
   shape[0] = 1;
-  BW_RETURN_IF_ERROR(Annotate(ops::CheckedNumElements(shape).status(),
-                              absl::StrCat("encoder input '", input.name, "'")));
-  Tensor constant(ops::DType::kF32, shape);
-  std::fill_n(constant.mutable_data<float>(), constant.num_elements(), input.constant);
-  return Convert(constant, info.dtype);
+  return Filled(info.dtype, shape, input.constant,
+                absl::StrCat("encoder input '", input.name, "'"));
 }
 
 absl::StatusOr<std::vector<Tensor>> EncoderInputs(const EncoderPart& encoder, Tensor sources,

@@ -96,7 +96,7 @@ class Pieces:
             values = np.asarray(piece.values)
             for at in range(0, len(values), _FRAMES):
                 request = _wire.RecognizeRequest()
-                _requests._set_tensor(request.features, values[at : at + _FRAMES], "source")
+                _requests.set_tensor(request.features, values[at : at + _FRAMES], "source")
                 yield request
             return
         samples = np.ascontiguousarray(np.asarray(piece).astype(self._dtype, copy=False))

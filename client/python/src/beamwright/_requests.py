@@ -71,7 +71,7 @@ def _set_ids(ids: Any, values: Iterable[Any], argument: str) -> None:
         ids.SetInParent()
 
 
-def _set_tensor(tensor: Any, values: Any, argument: str) -> None:
+def set_tensor(tensor: Any, values: Any, argument: str) -> None:
     import numpy as np
 
     array = np.asarray(values)
@@ -94,17 +94,17 @@ def set_source(message: Any, source: Any) -> str | None:
         return source
     if isinstance(source, WithInputs):
         for name, values in source.further_inputs.items():
-            _set_tensor(message.further_inputs[name], values, f"source.further_inputs[{name!r}]")
+            set_tensor(message.further_inputs[name], values, f"source.further_inputs[{name!r}]")
         return set_source(message, source.source)
     if isinstance(source, Features):
-        _set_tensor(message.features, source.values, "source")
+        set_tensor(message.features, source.values, "source")
     elif isinstance(source, DecoderInputs):
         inputs = message.decoder_inputs
         inputs.SetInParent()
         for name, values in source.memory.items():
-            _set_tensor(inputs.memory[name], values, f"source.memory[{name!r}]")
+            set_tensor(inputs.memory[name], values, f"source.memory[{name!r}]")
         for name, values in source.states.items():
-            _set_tensor(inputs.states[name], values, f"source.states[{name!r}]")
+            set_tensor(inputs.states[name], values, f"source.states[{name!r}]")
         inputs.source_length = source.source_length
     elif _is_array(source):
         import numpy as np
@@ -115,7 +115,7 @@ def set_source(message: Any, source: Any) -> str | None:
         elif array.ndim == 0:
             raise ArgumentTypeError(f"source: {_shown(source)} is a single number, not a source")
         else:
-            _set_tensor(message.features, array, "source")
+            set_tensor(message.features, array, "source")
     elif isinstance(source, (bytes, bytearray)):
         raise ArgumentTypeError("source is bytes; decode them to str first: source.decode()")
     elif isinstance(source, (list, tuple, range)) or (
