@@ -42,6 +42,14 @@ absl::Status Renamed(const absl::Status& status, absl::string_view field) {
   });
 }
 
+// What a request brings, not what becomes of it: features of sound may be larger.
+absl::Status CheckPiece(size_t bytes, const char* field) {
+  return bytes <= kMaxPieceBytes
+             ? absl::OkStatus()
+             : status::InvalidField(field, "has ", bytes, " bytes; a request has ", kMaxPieceBytes,
+                                    " at most");
+}
+
 Caller WithFlag(Caller caller, std::shared_ptr<const engine::CancelFlag> flag) {
   caller.cancelled = std::move(flag);
   return caller;
@@ -95,9 +103,11 @@ absl::Status Recognition::Dispatch(v1::RecognizeRequest request) {
     case Kind::kAudio:
       return AddSound(request.audio());
     case Kind::kFeatures:
-      return sound_.has_value()
-                 ? status::InvalidField("features", "the source is sound (config.audio)")
-                 : AddFeatures(std::move(*request.mutable_features()), "features");
+      if (sound_.has_value()) {
+        return status::InvalidField("features", "the source is sound (config.audio)");
+      }
+      BW_RETURN_IF_ERROR(CheckPiece(request.features().data().size(), "features"));
+      return AddFeatures(std::move(*request.mutable_features()), "features");
     case Kind::kFinish:
       return request.finish() ? Complete()
                               : status::InvalidField("finish", "is false; it is true or not sent");
@@ -224,10 +234,6 @@ void Recognition::Begin() {
 }
 
 absl::Status Recognition::AddFeatures(v1::Tensor features, const char* field) {
-  if (features.data().size() > kMaxPieceBytes) {
-    return status::InvalidField(field, "has ", features.data().size(), " bytes; a request has ",
-                                kMaxPieceBytes, " at most");
-  }
   v1::Source source;
   *source.mutable_features() = std::move(features);
   absl::StatusOr<engine::PreparedSource> prepared = engine::PrepareSource(*model_, source);
@@ -259,10 +265,7 @@ absl::Status Recognition::AddSound(const std::string& bytes) {
   if (!sound_.has_value()) {
     return status::InvalidField("audio", "the configuration has no audio format (config.audio)");
   }
-  if (bytes.size() > kMaxPieceBytes) {
-    return status::InvalidField("audio", "has ", bytes.size(), " bytes; a request has ",
-                                kMaxPieceBytes, " at most");
-  }
+  BW_RETURN_IF_ERROR(CheckPiece(bytes.size(), "audio"));
   std::vector<float> features;
   if (const absl::Status status = sound_->Add(bytes, features); !status.ok()) {
     return status::InvalidField("audio", status.message());

@@ -287,6 +287,18 @@ TEST_F(RecognizeTest, SoundIsHeard) {
   }
 }
 
+// At 8 kHz the features of as much sound as a request may have are larger than the sound.
+TEST_F(RecognizeTest, TakesTheLongestPieceOfSound) {
+  std::vector<v1::RecognizeRequest> requests = {Config("tones")};
+  requests[0].mutable_config()->mutable_audio()->set_sample_rate(8000);
+  requests.emplace_back().set_audio(std::string(size_t{1} << 20, '\0'));
+  requests.push_back(Finished());
+  const Heard heard = Call(requests);
+  EXPECT_TRUE(heard.status.ok()) << heard.status.error_message();
+  requests[1].mutable_audio()->append(2, '\0');
+  EXPECT_THAT(Call(requests).status.error_message(), HasSubstr("audio: has 1048578 bytes"));
+}
+
 TEST_F(RecognizeTest, SaysWhatIsWrongAndWhere) {
   const auto error = [this](const std::vector<v1::RecognizeRequest>& requests) {
     const grpc::Status status = Call(requests).status;
