@@ -27,13 +27,26 @@ absl::StatusOr<T> Get(const Attributes& attributes, const std::string& name, T f
 
 }  // namespace
 
+void Attributes::Set(std::string name, AttributeValue value) {
+  // In place where nobody else has them: a hostile node may have a hundred thousand.
+  if (values_ == nullptr || values_.use_count() > 1) {
+    values_ = std::make_shared<Map>(values());
+  }
+  (*values_)[std::move(name)] = std::move(value);
+}
+
+const Attributes::Map& Attributes::values() const {
+  static const Map& none = *new Map();
+  return values_ == nullptr ? none : *values_;
+}
+
 absl::StatusOr<int64_t> Attributes::Int(const std::string& name, int64_t fallback) const {
   return Get<int64_t>(*this, name, fallback, "an integer");
 }
 
 absl::StatusOr<double> Attributes::Float(const std::string& name, double fallback) const {
-  const auto it = values_.find(name);
-  if (it != values_.end()) {
+  const auto it = values().find(name);
+  if (it != values().end()) {
     if (const int64_t* value = std::get_if<int64_t>(&it->second)) {
       return static_cast<double>(*value);
     }
@@ -57,8 +70,8 @@ absl::StatusOr<std::vector<int64_t>> Attributes::Ints(const std::string& name,
 
 absl::StatusOr<std::vector<double>> Attributes::Floats(const std::string& name,
                                                        std::vector<double> fallback) const {
-  const auto it = values_.find(name);
-  if (it != values_.end()) {
+  const auto it = values().find(name);
+  if (it != values().end()) {
     if (const auto* value = std::get_if<std::vector<int64_t>>(&it->second)) {
       return std::vector<double>(value->begin(), value->end());
     }

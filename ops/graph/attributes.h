@@ -5,6 +5,7 @@
 #define BEAMWRIGHT_OPS_GRAPH_ATTRIBUTES_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -16,11 +17,14 @@ namespace beamwright::ops {
 using AttributeValue = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>,
                                     std::vector<double>, std::vector<std::string>>;
 
+// Copies share their values until one of them is set: a graph is copied by each pass over it.
 class Attributes {
  public:
-  void Set(std::string name, AttributeValue value) { values_[std::move(name)] = std::move(value); }
-  bool Has(const std::string& name) const { return values_.count(name) > 0; }
-  const std::map<std::string, AttributeValue>& values() const { return values_; }
+  using Map = std::map<std::string, AttributeValue>;
+
+  void Set(std::string name, AttributeValue value);
+  bool Has(const std::string& name) const { return values().count(name) > 0; }
+  const Map& values() const;
 
   // The attribute as a T, `fallback` if absent; InvalidArgument naming it if it has another kind.
   // Integers are taken where floats are asked for.
@@ -36,7 +40,7 @@ class Attributes {
                                                    std::vector<std::string> fallback) const;
 
  private:
-  std::map<std::string, AttributeValue> values_;
+  std::shared_ptr<Map> values_;  // null: none
 };
 
 }  // namespace beamwright::ops

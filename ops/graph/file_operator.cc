@@ -3,8 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/match.h"
-
 namespace beamwright::ops {
 
 void SetFileOperator(const std::string& type, size_t begin, Graph& graph) {
@@ -13,8 +11,7 @@ void SetFileOperator(const std::string& type, size_t begin, Graph& graph) {
   for (size_t i = begin; i < graph.nodes.size(); ++i) {
     Node& node = graph.nodes[i];
     const bool is_port = node.op == "Constant" || node.op == "Parameter" || node.op == "Result";
-    // ReLU is known as Relu, too: that is not worth the memory of an attribute in each node.
-    if (is_port || absl::EqualsIgnoreCase(node.op, type) || node.attributes.Has(kFileOperator)) {
+    if (is_port || node.op == type || node.attributes.Has(kFileOperator)) {
       continue;
     }
     node.attributes.Set(kFileOperator, type);
