@@ -231,6 +231,45 @@ void CheckFurtherInputs(const v1::EncoderConfig& encoder, const std::string& pat
   }
 }
 
+// Of an encoder that is run chunk by chunk.
+void CheckStreaming(const v1::EncoderConfig& encoder, const std::string& path, Faults& faults) {
+  const v1::StreamingConfig& streaming = encoder.streaming();
+  if (streaming.chunk() == 0) {
+    faults.Add(path + ".chunk", "is not set; it is the number of frames that a run reads");
+  } else if (streaming.shift() > streaming.chunk()) {
+    faults.Add(path + ".shift", streaming.shift(), " is above chunk, ", streaming.chunk(),
+               "; frames between chunks would be lost");
+  }
+  for (int i = 0; i < streaming.states_size(); ++i) {
+    const v1::EncoderStateConfig& state = streaming.states(i);
+    const std::string field = absl::StrCat(path, ".states[", i, "]");
+    if (state.input().empty()) {
+      faults.Add(field + ".input", "is not set");
+    }
+    if (state.output().empty()) {
+      faults.Add(field + ".output", "is not set");
+    }
+    for (int j = 0; j < i; ++j) {
+      if (!state.input().empty() && streaming.states(j).input() == state.input()) {
+        faults.Add(absl::StrCat(field, ".input"), "'", state.input(), "' is given twice");
+      }
+      if (!state.output().empty() && streaming.states(j).output() == state.output()) {
+        faults.Add(absl::StrCat(field, ".output"), "'", state.output(), "' is given twice");
+      }
+    }
+  }
+  if (encoder.further_inputs_size() > 0) {
+    faults.Add(path, "is not for an encoder with further_inputs");
+  }
+  const v1::LengthInput kind = encoder.length_kind();
+  if (kind != v1::LENGTH_INPUT_NONE && kind != v1::LENGTH_INPUT_LENGTHS) {
+    faults.Add(path, "is only for encoders without length_kind, or with LENGTH_INPUT_LENGTHS");
+  }
+  if (encoder.length_axis() > 2) {
+    faults.Add(path, "is only for length_axis 1 or 2: [rows, chunk, width] or [rows, width, chunk]");
+  }
+}
+
 void CheckEncoder(const v1::EncoderConfig& encoder, const std::string& path, Faults& faults) {
   if (encoder.graph().empty()) {
     faults.Add(absl::StrCat(path, ".graph"), "is not set; leave `encoder` out if there is none");
@@ -245,6 +284,9 @@ void CheckEncoder(const v1::EncoderConfig& encoder, const std::string& path, Fau
     faults.Add(absl::StrCat(path, ".length_kind, ", path, ".length_input"), "set both or neither");
   }
   CheckFurtherInputs(encoder, path, faults);
+  if (encoder.has_streaming()) {
+    CheckStreaming(encoder, path + ".streaming", faults);
+  }
 }
 
 void CheckEnsemble(const v1::ModelConfig& config, Faults& faults) {
@@ -262,6 +304,9 @@ void CheckEnsemble(const v1::ModelConfig& config, Faults& faults) {
     const std::string field = absl::StrCat("ensemble.members[", i, "]");
     if (member.has_encoder()) {
       CheckEncoder(member.encoder(), field + ".encoder", faults);
+      if (member.encoder().has_streaming()) {
+        faults.Add(field + ".encoder.streaming", "is only for models that are searched by frames");
+      }
       if (member.encoder().further_inputs_size() > 0) {
         faults.Add(field + ".encoder.further_inputs", "only the model's own encoder may have them");
       }
@@ -352,6 +397,9 @@ absl::Status CheckConfig(const v1::ModelConfig& config) {
   }
   if (config.has_encoder()) {
     CheckEncoder(config.encoder(), "encoder", faults);
+    if (config.encoder().has_streaming() && !SearchesByFrames(config)) {
+      faults.Add("encoder.streaming", "is only for models that are searched by frames");
+    }
   }
   CheckSearch(config, faults);
   CheckEnsemble(config, faults);
