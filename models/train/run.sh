@@ -66,15 +66,15 @@ else
   [[ -z $name && -z $out ]] || fail "--name and --out belong to --lexicon"
   name=$task-en
   out=$root/models
-  network="LSTM encoder-decoder with attention, trained on CMUdict"
-  description="English words to ARPAbet phonemes with stress ($network)"
-  [[ $task == g2p ]] ||
-    description="ARPAbet phonemes with stress to English spellings ($network)"
+  kind="LSTM encoder-decoder with attention"
+  [[ $network == attention ]] || kind="LSTM layers with a CTC output"
+  description="English words to ARPAbet phonemes with stress"
+  [[ $task == g2p ]] || description="ARPAbet phonemes with stress to English spellings"
+  description="$description ($kind, trained on CMUdict)"
 fi
 if [[ $network == ctc ]]; then
   [[ $members == 1 ]] || fail "--members is $members; a CTC model is one network"
   name=$name-ctc
-  description=${description/LSTM encoder-decoder with attention/LSTM layers with a CTC output}
 fi
 work=$root/build/$name
 model=$out/$name
