@@ -1,13 +1,12 @@
 """The served answers beside other programs: `./dev frames-parity`.
 
-    parity.py [--utterances N]
+    parity.py [--utterances N] [--torch]
 
 Transducer: the texts of a model that was trained on tones (train_tones.py), beside sherpa-onnx's
 modified beam search on the same sounds. sherpa-onnx chooses the best of its beam by log-probability for
 each token of its history, two before the first included, and takes the best pairs of a hypothesis and a
 token before it merges, we after; so our list is put in its order, and an utterance counts where the
-two best of that list are further apart than MARGIN. CTC: the best answers' sums beside
-flashlight-text's, with and without a 4-gram model. Fails if a bar is missed.
+two best of that list are further apart than MARGIN. CTC: ctc_parity.py. Fails if a bar is missed.
 """
 
 import argparse
@@ -19,6 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import ctc_parity
 import numpy as np
 from tones import RATE, features
 from tones import utterances as made
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / "build/bin"
 TONES = ROOT / "tests/frames/exports/tones"
 MARGIN, SAME_TEXTS = 1e-3, 0.995
-BEAM, CTC_BEAM, STREAMS = 4, 16, 16
+BEAM, CTC_BEAM = 4, 16
 
 
 class Server:
@@ -87,13 +87,19 @@ def sherpa_texts(sounds: list[np.ndarray]) -> list[str]:
     return texts
 
 
-def transducer(utterances: int, work: Path) -> bool:
+def transducer(utterances: int, work: Path, with_torch: bool) -> bool:
     sounds = [(labels, sound) for labels, sound, _ in made(utterances, 99)]
-    np.savez(work / "tones.npz", **{f"{i:05}": features(sound) for i, (_, sound) in enumerate(sounds)})
+    sources = [features(sound) for _, sound in sounds]
+    np.savez(work / "tones.npz", **{f"{i:05}": source for i, source in enumerate(sources)})
     bundle = init(work / "tones", *(TONES / f"{part}.onnx" for part in ("encoder", "decoder", "joiner")),
                   "--tokens", TONES / "tokens.txt")
     with Server(bundle) as server:
         answers = server.decode(work / "tones.npz", "--beam-size", BEAM, "--n-best", BEAM)
+        good = True
+        if with_torch:
+            import rnnt_parity
+
+            good = rnnt_parity.parity(server, work / "tones.npz", sources, TONES)
     theirs = sherpa_texts([sound for _, sound in sounds])
     counted = same = right = same_all = 0
     for (labels, _), answer, text in zip(sounds, answers, theirs):
@@ -108,45 +114,24 @@ def transducer(utterances: int, work: Path) -> bool:
     print(f"transducer: {utterances} utterances, {100 * right / utterances:.1f} % right in sherpa-onnx; "
           f"the same text in {same_all} of all, in {same} of {counted} whose margin exceeds {MARGIN:g} "
           f"({100 * same / max(counted, 1):.2f} %; at least {100 * SAME_TEXTS:g} %)")
-    return counted > 0 and same >= SAME_TEXTS * counted
-
-
-def flashlight(folder: Path, weight: float) -> list[tuple[list[int], float]]:
-    done = subprocess.run(
-        [sys.executable, ROOT / "bench/peers/frame_search.py", "flashlight", folder, "--beam", str(CTC_BEAM),
-         "--streams", str(STREAMS), "--weight", str(weight), "--answers"],
-        capture_output=True, text=True, check=True)
-    return [tuple(one) for one in json.loads(done.stdout.splitlines()[-1])["answers"]]
+    return good and counted > 0 and same >= SAME_TEXTS * counted
 
 
 def ctc(work: Path) -> bool:
     subprocess.run([sys.executable, ROOT / "bench/frame_models.py", work / "bench"], check=True)
-    folder = work / "bench/ctc"
-    good = True
-    with Server(folder / "bundle") as server:
-        for weight in (0.0, 0.5):
-            fused = ["--fusion", f"lm={weight}"] if weight else []
-            answers = server.decode(folder / "frames.npz", "--beam-size", CTC_BEAM, "--expansion", 20, *fused)
-            texts = 0
-            largest = 0.0
-            for answer, (labels, score) in zip(answers, flashlight(folder, weight)):
-                best = answer["hypotheses"][0]
-                if best["tokens"] == labels:
-                    texts += 1
-                    largest = max(largest, abs(best["score"] - score))
-            print(f"CTC, language model {weight:g}: the same text as flashlight-text in {texts} of "
-                  f"{len(answers)}; their scores differ by at most {largest:.2g}")
-            good = good and texts >= 0.9 * len(answers) and largest < 2e-2
-    return good
+    return (ctc_parity.equal_scores(Server, work)
+            & ctc_parity.best_scores(Server, work / "bench/ctc", CTC_BEAM))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./dev frames-parity", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--utterances", type=int, default=400)
+    parser.add_argument("--torch", action="store_true",
+                        help="also beside torchaudio 2.8 (rnnt_parity.py), of which pip loads 6 GB")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
-        good = [transducer(args.utterances, Path(work)), ctc(Path(work))]
+        good = [transducer(args.utterances, Path(work), args.torch), ctc(Path(work))]
     sys.exit(0 if all(good) else 1)
 
 
