@@ -20,6 +20,12 @@ MODEL = ROOT / "models" / "g2p-en"
 WORDS = (MODEL / "words-test.txt").read_text(encoding="utf-8").split("\n")[:-1]
 
 
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "of_the_build: needs a build's programs beside the source, a compiler or protoc, not just the wheels"
+    )
+
+
 @pytest.fixture(scope="session")
 def server():
     with beamwright.serve(MODEL, threads=1, forecast_deadlines=False) as running:

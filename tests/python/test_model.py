@@ -223,6 +223,7 @@ print(answer.text)
     assert run_python(code, MODEL, order, *BESIDE) == "R IY0 K ER1 AH0 N T\n"
 
 
+@pytest.mark.of_the_build
 def test_protobuf_of_others_is_not_met(tmp_path):
     """TensorFlow shows its protobuf to the whole process; this one would end it."""
     source, library = tmp_path / "others.c", tmp_path / "others.so"
@@ -254,6 +255,7 @@ except beamwright.EngineError as error:
     assert "pip install beamwright-engine" in run_python(code, BEAMWRIGHT_LIBRARY=str(fake))
 
 
+@pytest.mark.of_the_build
 def test_the_example_by_ctypes():
     code = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
     example = ROOT / "examples" / "decode_by_ctypes.py"

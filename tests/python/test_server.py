@@ -168,6 +168,7 @@ def test_a_server_that_does_not_get_ready(tmp_path):
         beamwright.serve(MODEL, program=program, timeout=0.3)
 
 
+@pytest.mark.of_the_build
 def test_where_the_program_is(tmp_path, monkeypatch):
     monkeypatch.delenv("BEAMWRIGHT_SERVER_PROGRAM")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -193,6 +194,7 @@ def test_where_the_program_is(tmp_path, monkeypatch):
     assert _programs.find("beamwright-server") == packaged / "beamwright-server"
 
 
+@pytest.mark.of_the_build
 def test_the_model_of_a_wheel_is_found_where_there_is_no_such_folder(tmp_path, monkeypatch):
     package = tmp_path / "_programs"
     (package / "bin").mkdir(parents=True)
@@ -213,6 +215,7 @@ def test_the_model_of_a_wheel_is_found_where_there_is_no_such_folder(tmp_path, m
         beamwright.serve("models/g2p-en")
 
 
+@pytest.mark.of_the_build
 def test_the_command_line(server, monkeypatch):
     programs = pathlib.Path(os.environ["BEAMWRIGHT_SERVER_PROGRAM"]).parent
     command = [sys.executable, "-m", "beamwright", "decode", "--server", server.address, "cat"]

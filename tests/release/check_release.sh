@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# usage: tests/release/check_release.sh FOLDER [deb|upgrade|tarball|wheel]...
+# usage: tests/release/check_release.sh FOLDER [deb|upgrade|tarball|wheel|pythons]...
 # Uses the files of `./dev release` as somebody would who has just got them: the Debian package on a fresh Debian 12, the
-# tarball on Debian 13 (and on Debian 11, which is too old, and says so), the wheel in a fresh Python. For root. Systems are
-# made by debootstrap into build/systems, once; each check works on a copy, in a mount namespace of its own.
+# tarball on Debian 13 (and on Debian 11, which is too old, and says so), the wheels in a fresh Python and in those of later
+# Debians. For root. Systems are made by debootstrap into build/systems, once; each check works on a copy, in a mount
+# namespace of its own.
 set -euo pipefail
 files=$(realpath "$1")
 shift
 parts=("$@")
-((${#parts[@]})) || parts=(deb upgrade tarball wheel)
+((${#parts[@]})) || parts=(deb upgrade tarball wheel pythons)
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 systems=$PWD/build/systems
 expected='R IY0 K ER1 AH0 N T'
@@ -32,20 +33,23 @@ say() { echo "== $*"; }
 fail() { echo "check_release: $*" >&2; exit 1; }
 quietly() { "$@" >"$scratch/log" 2>&1 || { tail -n 60 "$scratch/log" >&2; fail "failed: $*"; }; }
 
-# fresh SUITE: a copy of a system of Debian; sets `root`.
+# fresh SUITE [PACKAGE]: a copy of a system of Debian, with a package; sets `root`.
 fresh() {
-  local mirror proxy=''
-  if [[ ! -e $systems/$1.made ]]; then
-    say "making Debian $1 with debootstrap"
+  local mirror proxy='' name=$1${2:++$2} script
+  if [[ ! -e $systems/$name.made ]]; then
+    say "making Debian $name with debootstrap"
     # shellcheck disable=SC2016  # apt's own placeholder
     mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Codename: bookworm' | head -n 1)
     eval "$(apt-config shell proxy Acquire::http::Proxy)"
-    rm -rf "${systems:?}/$1"
-    quietly env ${proxy:+http_proxy="$proxy"} debootstrap --variant=minbase "$1" "$systems/$1" ${mirror:+"$mirror"}
-    : >"$systems/$1.made"
+    script=/usr/share/debootstrap/scripts/$1
+    [[ -e $script ]] || script=${script%/*}/sid  # a suite younger than this machine's debootstrap
+    rm -rf "${systems:?}/$name"
+    quietly env ${proxy:+http_proxy="$proxy"} debootstrap --variant=minbase ${2:+--include="$2"} "$1" "$systems/$name" \
+      "${mirror:-http://deb.debian.org/debian}" "$script"
+    : >"$systems/$name.made"
   fi
-  root=$scratch/$1
-  cp -a "$systems/$1" "$root"
+  root=$scratch/$name
+  cp -a "$systems/$name" "$root"
   echo '127.0.0.1 localhost' >"$root/etc/hosts"  # as an installer writes it, and debootstrap does not
   mount --bind /dev "$root/dev"
   mount -t proc proc "$root/proc"
@@ -54,10 +58,12 @@ fresh() {
 # block NAME: the commands of docs/install.md that are marked so.
 block() { awk -v open="\`\`\`sh run=$1" '$0 == open { on = 1; next } /^```/ { on = 0 } on' docs/install.md | grep . ; }
 
-# As this machine gets its packages.
-bind_apt() {
+# Packages come to the system as they come to this machine.
+bind_apt() { bind_settings /etc/apt /usr/share/keyrings; }
+bind_pip() { bind_settings /etc/pip.conf; }
+bind_settings() {
   local path
-  for path in /etc/apt /usr/share/keyrings /etc/ssl/certs /usr/share/ca-certificates /etc/resolv.conf; do
+  for path in "$@" /etc/ssl/certs /usr/share/ca-certificates /etc/resolv.conf; do
     [[ -e $path ]] || continue
     if [[ -d $path ]]; then mkdir -p "$root$path"; else mkdir -p "$(dirname "$root$path")" && touch "$root$path"; fi
     mount --bind --options ro "$path" "$root$path"
@@ -172,6 +178,29 @@ check_engine() {
   grep -qF "$expected" "$scratch/answer" || { cat "$scratch/answer" >&2; fail "the library answers otherwise"; }
   tests/library/check_library.sh "$("$scratch/python/beamwright-venv/bin/python" -c 'import beamwright_engine; print(beamwright_engine.library())')"
   say "beamwright-engine: decodes in process"
+}
+
+# The package's tests, with what the wheels install, in the Pythons of later Debians: 3.13 and 3.14.
+check_pythons() {
+  local suite version begin
+  local -a tests=(tests/python/test_{client,aio,bulk,errors,bad_input,server,model}.py)
+  for suite in trixie forky; do
+    fresh "$suite" python3-venv
+    bind_pip
+    version=$(chroot "$root" python3 -c 'import platform; print(platform.python_version())')
+    cp "$files"/*.whl tests/python/requirements.txt "$root/tmp/"
+    mkdir "$root/beamwright"
+    mount --bind --options ro "$PWD" "$root/beamwright"
+    quietly chroot "$root" sh -ec 'cd /tmp; python3 -m venv venv; venv/bin/pip install --quiet ./*.whl -r requirements.txt'
+    begin=$SECONDS
+    nsenter --net="$scratch/net" unshare --pid --fork --kill-child --mount-proc="$root/proc" chroot "$root" /bin/sh -ec "
+      export BEAMWRIGHT_SERVER_PROGRAM=\$(echo /tmp/venv/lib/*/site-packages/beamwright/_programs/bin/beamwright-server)
+      export BEAMWRIGHT_LIBRARY=\$(/tmp/venv/bin/python -c 'import beamwright_engine; print(beamwright_engine.library())')
+      cd /beamwright
+      /tmp/venv/bin/python -B -m pytest -q -p no:cacheprovider -m 'not of_the_build' ${tests[*]}" \
+      >"$scratch/answer" 2>&1 || { tail -n 60 "$scratch/answer" >&2; fail "tests fail with Python $version"; }
+    say "wheels: Python $version: $(tail -n 1 "$scratch/answer") ($((SECONDS - begin)) s)"
+  done
 }
 
 (cd "$files" && sha256sum --quiet --check SHA256SUMS)
