@@ -46,6 +46,7 @@
 #include "server/serving/signals.h"
 #include "server/serving/startup_watch.h"
 #include "server/serving/tracer.h"
+#include "server/websocket/listener.h"
 
 namespace beamwright {
 namespace {
@@ -124,12 +125,16 @@ absl::StatusOr<std::unique_ptr<http::ProbeListener>> ListenForProbes(const servi
 
 // Where calls are answered from now on. Whoever waits for a file waits for models, too.
 absl::Status WritePortFiles(const serving::Flags& flags, const rpc::Server& server,
-                            const http::Listener* http, const http::Listener* admin) {
+                            const http::Listener* http, const http::Listener* admin,
+                            const websocket::Listener* streams) {
   if (http != nullptr) {
     BW_RETURN_IF_ERROR(WritePortFile(flags.http_port_file, http->port()));
   }
   if (admin != nullptr) {
     BW_RETURN_IF_ERROR(WritePortFile(flags.admin_port_file, admin->port()));
+  }
+  if (streams != nullptr) {
+    BW_RETURN_IF_ERROR(WritePortFile(flags.websocket_port_file, streams->port()));
   }
   return WritePortFile(flags.port_file, server.port());
 }
@@ -141,6 +146,33 @@ absl::Status WritePortFiles(const serving::Flags& flags, const rpc::Server& serv
                    absl::FormatDuration(flags.startup_timeout));
   serving::FlushLog(kLastLines);
   std::_Exit(kNotStarted);
+}
+
+// The listener of WebSocket; null for the address "none".
+absl::StatusOr<std::unique_ptr<websocket::Listener>> ListenForStreams(const serving::Flags& flags,
+                                                                      serving::Core& core,
+                                                                      const access::Guard& guard,
+                                                                      const http::Cors& cors) {
+  if (flags.websocket_address == "none") {
+    return nullptr;
+  }
+  websocket::ListenerOptions options;
+  options.address = flags.websocket_address;
+  options.max_connections = flags.websocket_max_connections;
+  options.default_model = flags.websocket_model;
+  options.tls = guard.tls();
+  absl::StatusOr<std::unique_ptr<websocket::Listener>> listener =
+      websocket::Listener::Start(options, core, guard.api(), cors);
+  if (!listener.ok()) {
+    return OfFlag("websocket-address", listener.status());
+  }
+  spdlog::info("WebSocket on {}", (*listener)->address());
+  return listener;
+}
+
+// Where calls are guarded.
+std::vector<std::string> ApiAddresses(const serving::Flags& flags) {
+  return {flags.grpc_address, flags.http_address, flags.websocket_address};
 }
 
 rpc::ServerOptions RpcOptions(const serving::Flags& flags, const access::Guard& guard) {
@@ -171,10 +203,13 @@ void Leave(const serving::Flags& flags, const serving::StopSignals& signals,
 
 // Answers what was accepted and closes the gRPC listener.
 void Drain(const serving::Flags& flags, engine::Engine& engine, rpc::Server& server,
-           serving::ServingState& state) {
+           websocket::Listener* streams, serving::ServingState& state) {
   spdlog::info("draining: no new requests; a second signal stops at once");
   state.Enter(Phase::kRefusing);
   server.EndStreams();
+  if (streams != nullptr) {
+    streams->Leave();
+  }
   if (!state.WaitUntilAnswered(flags.drain_timeout)) {
     const engine::Engine::Load load = engine.load();
     spdlog::warn("{} requests run and {} wait after {}; they end now", load.running, load.waiting,
@@ -195,7 +230,7 @@ void Drain(const serving::Flags& flags, engine::Engine& engine, rpc::Server& ser
 // Everything that runs, from the load of the models to the last answer.
 absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& signals) {
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<access::Guard> guard,
-                      access::Guard::Make(flags.guard, {flags.grpc_address, flags.http_address}));
+                      access::Guard::Make(flags.guard, ApiAddresses(flags)));
   serving::ServingState state;
   serving::Metrics metrics(flags.buckets);
   const serving::ProcessGauges process(state);
@@ -283,6 +318,15 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
                                cors.AddHeaders(request, reply);
                                return reply;
                              }));
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<websocket::Listener> stream_listener,
+                      ListenForStreams(flags, core, *guard, cors));
+  const serving::WebSocketGauges streams(
+      [&stream_listener] { return stream_listener->num_connections(); },
+      flags.websocket_max_connections);
+  const absl::Cleanup forget_streams = [&] { metrics.Remove(&streams); };
+  if (stream_listener != nullptr) {
+    metrics.Add(&streams);
+  }
   http::ListenerOptions admin_options;
   admin_options.address = flags.admin_address;
   admin_options.max_body_bytes = http_options.max_body_bytes;
@@ -294,7 +338,8 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   BW_RETURN_IF_ERROR(models.LoadAll([&signals] { return signals.stopped(); }));
   state.Enter(Phase::kServing);
   startup.Started();
-  BW_RETURN_IF_ERROR(WritePortFiles(flags, *server, http_listener.get(), admin_listener.get()));
+  BW_RETURN_IF_ERROR(WritePortFiles(flags, *server, http_listener.get(), admin_listener.get(),
+                                    stream_listener.get()));
   spdlog::info("ready on {}", server->address());
 
   std::optional<serving::RepositoryPoller> poller;
@@ -303,7 +348,10 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   }
   signals.Wait();
   Leave(flags, signals, state);
-  Drain(flags, *engine, *server, state);
+  Drain(flags, *engine, *server, stream_listener.get(), state);
+  if (stream_listener != nullptr) {
+    stream_listener->Stop();
+  }
   if (http_listener != nullptr) {
     http_listener->Stop();
   }
@@ -313,8 +361,7 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
 
 // Looks at what can be known without loading anything.
 absl::Status CheckConfig(const serving::Flags& flags) {
-  BW_RETURN_IF_ERROR(
-      access::Guard::Make(flags.guard, {flags.grpc_address, flags.http_address}).status());
+  BW_RETURN_IF_ERROR(access::Guard::Make(flags.guard, ApiAddresses(flags)).status());
   BW_RETURN_IF_ERROR(CorsOf(flags).status());
   BW_ASSIGN_OR_RETURN(const std::vector<model::ModelFolder> folders,
                       serving::FindFolders(flags.models));

@@ -24,6 +24,7 @@ class Cors {
   Cors() = default;  // no origin may
 
   bool enabled() const { return !origins_.empty(); }
+  bool Allows(const std::string& origin) const { return origins_.count(origin) > 0; }
 
   // The question that a browser asks before a request with JSON or a token: OPTIONS. 204 with what
   // is allowed, or 403 for another origin.

@@ -154,6 +154,10 @@ void AddListeners(CLI::App& app, Flags& flags) {
              flags.grpc_address, {false, true});
   AddAddress(app, "--http-address", "Where the HTTP API listens; 'none' turns it off",
              flags.http_address, {true, false});
+  AddAddress(app, "--websocket-address",
+             "Where streams of sound come in over WebSocket, as sherpa-onnx's clients send them; "
+             "'none' turns it off",
+             flags.websocket_address, {true, false});
   AddAddress(app, "--metrics-address", "Where probes and /metrics listen; 'none' turns them off",
              flags.metrics_address, {true, false});
   AddAddress(app, "--admin-address",
@@ -174,6 +178,13 @@ void AddListeners(CLI::App& app, Flags& flags) {
          flags.http_max_body_bytes);
   AddInt(app, "--http-threads", "HTTP connections that are served at once", 1, kMaxThreads,
          flags.http_threads);
+  AddInt(app, "--websocket-max-connections",
+         "Most WebSocket connections; what is more is refused at once", 1, 1'000'000,
+         flags.websocket_max_connections);
+  app.add_option("--websocket-model", flags.websocket_model,
+                 "Model for WebSocket clients that name none; by default the only one that hears "
+                 "sound")
+      ->type_name("NAME");
   AddTime(app, "--http-timeout", "Time for an HTTP request that names none", flags.http_timeout);
   app.add_option("--http-cors-origins", flags.http_cors_origins,
                  "Origins whose pages may call the HTTP API from a browser, such as "
@@ -187,6 +198,8 @@ void AddListeners(CLI::App& app, Flags& flags) {
               flags.metrics_port_file);
   AddPortFile(app, "--admin-port-file", "The same with the port for operators",
               flags.admin_port_file);
+  AddPortFile(app, "--websocket-port-file", "The same with the WebSocket port",
+              flags.websocket_port_file);
 }
 
 void AddSecurity(CLI::App& app, Flags& flags) {

@@ -34,6 +34,9 @@ struct Flags {
   int grpc_max_connections_per_client = 0;  // 0: as many as there may be
   int http_max_body_bytes = 4 << 20;
   int http_threads = 64;
+  std::string websocket_address = "none";
+  int websocket_max_connections = 4096;
+  std::string websocket_model;  // empty: the only one that hears sound
   absl::Duration http_timeout = absl::Seconds(60);
   std::vector<std::string> http_cors_origins;
   bool page = true;
@@ -70,6 +73,7 @@ struct Flags {
   std::string http_port_file;
   std::string metrics_port_file;
   std::string admin_port_file;
+  std::string websocket_port_file;
   // End after looking at the settings.
   bool check_config = false;
   bool print_config = false;

@@ -181,4 +181,10 @@ std::vector<MetricFamily> ConnectionGauges::Collect() const {
           Gauge("beamwright_grpc_connections_capacity", "Most that there may be", capacity_)};
 }
 
+std::vector<MetricFamily> WebSocketGauges::Collect() const {
+  return {Gauge("beamwright_websocket_connections", "WebSocket connections that are open",
+                count_open_()),
+          Gauge("beamwright_websocket_connections_capacity", "Most that there may be", capacity_)};
+}
+
 }  // namespace beamwright::serving

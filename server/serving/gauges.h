@@ -62,6 +62,19 @@ class ConnectionGauges : public prometheus::Collectable {
   const int capacity_;
 };
 
+// Those of the WebSocket listener.
+class WebSocketGauges : public prometheus::Collectable {
+ public:
+  // Called on a scraper's thread.
+  WebSocketGauges(std::function<int()> count_open, int capacity)
+      : count_open_(std::move(count_open)), capacity_(capacity) {}
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  const std::function<int()> count_open_;
+  const int capacity_;
+};
+
 }  // namespace beamwright::serving
 
 #endif  // BEAMWRIGHT_SERVER_SERVING_GAUGES_H_

@@ -8,7 +8,9 @@ namespace beamwright::serving {
 namespace reason = status::reason;
 
 absl::string_view ProtocolOf(Method method) {
-  return method >= Method::kHttpDecode ? "http" : "grpc";
+  return method >= Method::kWebSocketRecognize ? "websocket"
+         : method >= Method::kHttpDecode       ? "http"
+                                               : "grpc";
 }
 
 absl::string_view NameOf(Method method) {
@@ -28,6 +30,7 @@ absl::string_view NameOf(Method method) {
     case Method::kModelStreamInfer:
       return "ModelStreamInfer";
     case Method::kRecognize:
+    case Method::kWebSocketRecognize:
       return "Recognize";
     case Method::kModelInfer:
     case Method::kHttpInfer:

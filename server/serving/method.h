@@ -10,8 +10,9 @@
 
 namespace beamwright::serving {
 
-// The calls that decode, by protocol: gRPC's, then HTTP's. "Other" stands for all calls that do not
-// decode, and for those of which nobody knows what they were to be; only refused ones are counted.
+// The calls that decode, by protocol: gRPC's, HTTP's, WebSocket's. "Other" stands for all calls
+// that do not decode, and for those of which nobody knows what they were to be; only refused ones
+// are counted.
 enum class Method {
   kDecode,
   kStreamDecode,
@@ -27,8 +28,9 @@ enum class Method {
   kHttpAlign,
   kHttpInfer,
   kHttpOther,
+  kWebSocketRecognize,
 };
-// "grpc" or "http", and the method's name in either.
+// "grpc", "http" or "websocket", and the method's name in it.
 absl::string_view ProtocolOf(Method method);
 absl::string_view NameOf(Method method);
 

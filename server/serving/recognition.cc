@@ -176,6 +176,10 @@ absl::Status Recognition::OpenSound(const v1::AudioFormat& format) {
   return absl::OkStatus();
 }
 
+bool Recognition::TakesEndpoint(const engine::DecodeModel& model) {
+  return model.config().frame_ms() > 0 && !model.has_encoder();
+}
+
 absl::Status Recognition::ReadEndpoint(const v1::Endpoint& endpoint) {
   status::Faults faults;
   model::CheckRules(endpoint, "endpoint", faults);
@@ -364,6 +368,7 @@ void Recognition::OnProgress(engine::Progress progress) {
     }
     if (!progress.provisional.empty()) {
       provisional_ = std::move(progress.provisional);
+      provisional_frames_ = std::move(progress.provisional_frames);
       provisional_score_ = progress.provisional_score;
     }
   }
@@ -387,11 +392,10 @@ void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
       status = end_;  // which is why the engine was told to stop
     }
   }
+  std::optional<engine::Segment> whole;
   if (status.ok()) {
-    absl::MutexLock lock(&mutex_);
     if (feed_ == nullptr) {
-      segments_.push_back(MakeSegment(WholeSource(*answer)));
-      stable_ = {};
+      whole = WholeSource(*answer);
     }
     work.queue_ms = answer->queue_ms();
     work.compute_ms = answer->compute_ms();
@@ -406,6 +410,11 @@ void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
   core_.quarantine().Count(*model_, status.ok() ? 1 : 0, 0, absl::Now());
   {
     absl::MutexLock lock(&mutex_);
+    if (whole.has_value()) {
+      segments_.push_back(MakeSegment(*std::move(whole)));
+      stable_ = {};
+      provisional_.clear();
+    }
     if (completed_ != absl::InfinitePast()) {
       summary_.set_final_ms(absl::ToDoubleMilliseconds(absl::Now() - completed_));
     }
@@ -463,6 +472,8 @@ Recognition::Taken Recognition::Take(v1::RecognizeResponse& message, absl::Statu
     summary_taken_ = true;
   } else if (!provisional_.empty()) {
     SetProvisional(*model_, provisional_, provisional_score_, *message.mutable_provisional());
+    message.mutable_provisional()->mutable_token_frames()->Add(provisional_frames_.begin(),
+                                                               provisional_frames_.end());
     provisional_.clear();
   }
   return Taken::kMessage;

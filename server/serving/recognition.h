@@ -48,6 +48,11 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   // The client should wait for `room` before it sends more.
   bool is_full() const;
 
+  // The model that is asked for, once the configuration was taken; null before. For who adds.
+  const engine::DecodeModel* model() const { return model_.get(); }
+  // Whether segments of what a model hears can end before the source does.
+  static bool TakesEndpoint(const engine::DecodeModel& model);
+
   enum class Taken { kNothing, kMessage, kEnd };
   // What there is since the last time: a message, or nothing yet, or the end of the call with its
   // status, after the message with the summary. Sets `message` or `end`.
@@ -110,6 +115,7 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   std::vector<v1::RecognizedSegment> segments_ ABSL_GUARDED_BY(mutex_);  // not taken yet
   StablePrefix stable_ ABSL_GUARDED_BY(mutex_);  // of the segment that goes on
   std::vector<int32_t> provisional_ ABSL_GUARDED_BY(mutex_);
+  std::vector<int32_t> provisional_frames_ ABSL_GUARDED_BY(mutex_);  // of its tokens
   double provisional_score_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <numbers>
 
 #include "absl/strings/str_cat.h"
 #include "beamwright/v1/recognize.grpc.pb.h"
@@ -16,6 +15,7 @@
 #include "tests/e2e/scraped_metrics.h"
 #include "tests/e2e/server_process.h"
 #include "tests/ops/tools/shell.h"
+#include "tests/server/sound/tones_model.h"
 
 namespace beamwright::e2e {
 namespace {
@@ -48,35 +48,8 @@ v1::RecognizeRequest Finished() {
   return request;
 }
 
-// Tones as tests/frames/tones.py makes them, without noise: PCM16 at `rate`.
 std::string Tones(const std::vector<int>& labels, int rate) {
-  std::string bytes;
-  const auto add = [&bytes](double sample) {
-    const auto integer = static_cast<int16_t>(std::lround(sample * 32767));
-    bytes.append(reinterpret_cast<const char*>(&integer), 2);
-  };
-  uint32_t noise = 1;
-  const auto hiss = [&noise] {
-    noise = noise * 1664525 + 1013904223;
-    return (static_cast<double>(noise >> 16) - 32768) / 32768 * 0.08;
-  };
-  const int quiet = rate / 10;
-  for (int i = 0; i < quiet; ++i) {
-    add(hiss());
-  }
-  for (const int label : labels) {
-    const double pitch = 200 * std::pow(1.18, label);
-    const int count = rate * 15 / 100;
-    for (int i = 0; i < count; ++i) {
-      const double window =
-          std::pow(0.5 - 0.5 * std::cos(2 * std::numbers::pi * i / (count - 1)), 0.3);
-      add(0.3 * std::sin(2 * std::numbers::pi * pitch * i / rate) * window + hiss());
-    }
-  }
-  for (int i = 0; i < quiet; ++i) {
-    add(hiss());
-  }
-  return bytes;
+  return sound::AsPcm16(sound::Tones(labels, rate));
 }
 
 std::string WavHeader(int rate, size_t bytes) {
@@ -99,22 +72,6 @@ std::string WavHeader(int rate, size_t bytes) {
 constexpr char kFramesBundle[] =
     "format_version: 1 name: \"frames\" frame_ms: 40 ctc { kind: LOGITS_KIND_LOG_PROBS } "
     "target { form: TEXT_FORM_WHITESPACE vocabulary: \"tokens.txt\" }";
-constexpr char kTonesBundle[] = R"(
-format_version: 1 name: "tones" frame_ms: 40
-encoder { graph: "encoder.onnx" input: "x" length_kind: LENGTH_INPUT_LENGTHS length_input: "x_lens" }
-target { form: TEXT_FORM_PIECES vocabulary: "target.vocab" }
-transducer {
-  predictor { graph: "decoder.onnx" token_input: "y" output: "decoder_out" context_start: -1 }
-  joiner {
-    graph: "joiner.onnx" encoder_input: "encoder_out" predictor_input: "decoder_out"
-    logits_output: "logit"
-  }
-  context_size: 2
-  encoder_output: "encoder_out"
-}
-sound {}
-)";
-
 struct Heard {
   grpc::Status status;
   std::vector<v1::RecognizedSegment> segments;
@@ -128,21 +85,10 @@ class RecognizeTest : public ::testing::Test {
   static void SetUpTestSuite() {
     folder_ = ops::testing_tools::TempPath("recognize-models");
     const std::string frames = folder_ + "/frames/1";
-    const std::string tones = folder_ + "/tones/1";
     std::filesystem::create_directories(frames);
-    std::filesystem::create_directories(tones);
     std::ofstream(frames + "/model.textproto") << kFramesBundle;
     std::ofstream(frames + "/tokens.txt") << "<blk>\na\nb\n";
-    std::ofstream(tones + "/model.textproto") << kTonesBundle;
-    std::string vocabulary = "<blk>\n";
-    for (int i = 1; i <= 20; ++i) {
-      absl::StrAppend(&vocabulary, "▁t", i, "\n");
-    }
-    std::ofstream(tones + "/target.vocab") << vocabulary;
-    const std::string exports = BEAMWRIGHT_SOURCE_DIR "/tests/frames/exports/tones/";
-    for (const char* file : {"encoder.onnx", "decoder.onnx", "joiner.onnx"}) {
-      std::filesystem::copy(exports + file, tones + "/" + file);
-    }
+    sound::WriteTonesBundle(folder_, "tones");
     server_ = new ServerProcess({"--model-repository", folder_});
     ASSERT_GT(server_->WaitForPort(), 0) << server_->log();
   }

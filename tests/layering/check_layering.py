@@ -60,7 +60,9 @@ ALLOWED = {
     "server/oip": [*SERVER_SERVING, "server/serving"],
     "server/rpc": [*SERVER_SERVING, "server/serving", "server/oip", "grpc"],
     "server/http": [*SERVER_SERVING, "server/serving", "server/oip"],
-    "server": [*SERVER_SERVING, "server/serving", "server/oip", "server/rpc", "server/http", "grpc"],
+    # Requests, replies and access of HTTP, which a WebSocket begins as.
+    "server/websocket": [*SERVER_SERVING, "server/serving", "server/http"],
+    "server": [*SERVER_SERVING, "server/serving", "server/oip", "server/rpc", "server/http", "server/websocket", "grpc"],
     # The engine behind a C interface, which includes nothing of ours.
     "library": [*SERVER_ENGINE, *ENGINE_API, "include/beamwright"],
     "include/beamwright": [],

@@ -40,6 +40,10 @@ void FrameDriver::TellProgress(FrameRequest& request) {
     if (!best.empty()) {
       progress.provisional = best[0].labels;
       progress.provisional_score = best[0].score;
+      progress.provisional_frames.reserve(best[0].times.size());
+      for (const search::LabelTime& time : best[0].times) {
+        progress.provisional_frames.push_back(static_cast<int32_t>(time.first_frame));
+      }
     }
   }
   if (!progress.segments.empty() || !progress.stable.empty() || !progress.provisional.empty()) {

@@ -38,6 +38,8 @@ struct Progress {
   std::vector<search::StableTokens::Piece> stable;
   // If asked for: the best hypothesis as it stands.
   std::vector<int32_t> provisional;
+  // Of a search by frames: the frame in which each of its tokens begins, from that of the segment.
+  std::vector<int32_t> provisional_frames;
   double provisional_score = 0;
 };
 

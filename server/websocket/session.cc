@@ -1,0 +1,374 @@
+#include "server/websocket/session.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "ops/base/status.h"
+#include "server/http/replies.h"
+#include "server/status/error_details.h"
+#include "server/status/fault.h"
+#include "server/status/wire_status.h"
+
+namespace beamwright::websocket {
+namespace {
+
+constexpr char kMethod[] = "/beamwright.v1.RecognizeService/Recognize";
+constexpr char kEndOfSource[] = "Done";
+constexpr char kEndOfAnswers[] = "Done!";
+// What pages offer as protocols, which is all that a browser lets them say of themselves: this one,
+// which is chosen, and a token behind the other, in base64url.
+constexpr char kProtocol[] = "beamwright";
+constexpr char kBearerProtocol[] = "beamwright.bearer.";
+
+// RFC 6455, 7.4.1.
+constexpr int kGoingAway = 1001;
+constexpr int kBadPayload = 1007;
+constexpr int kPolicy = 1008;
+constexpr int kInternal = 1011;
+constexpr int kTryAgainLater = 1013;
+
+int CloseCode(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return kBadPayload;
+    case absl::StatusCode::kUnavailable:
+      return status::ReasonOf(status) == status::reason::kShuttingDown ? kGoingAway
+                                                                       : kTryAgainLater;
+    case absl::StatusCode::kResourceExhausted:
+      return kTryAgainLater;
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+      return kPolicy;
+    default:
+      return kInternal;
+  }
+}
+
+// "example.org" of "https://example.org:8443" and of "example.org:8000".
+absl::string_view HostOf(absl::string_view place) {
+  if (const size_t scheme = place.find("://"); scheme != absl::string_view::npos) {
+    place.remove_prefix(scheme + 3);
+  }
+  const size_t bracket = place.rfind(']');  // of an IPv6 address
+  const size_t colon = place.rfind(':');
+  const bool has_port =
+      colon != absl::string_view::npos && (bracket == absl::string_view::npos || colon > bracket);
+  return has_port ? place.substr(0, colon) : place;
+}
+
+}  // namespace
+
+Session::Session(const Site& site, std::unique_ptr<WebSocket> socket)
+    : site_(site), socket_(std::move(socket)), watch_(socket_->executor()) {}
+
+Session::~Session() {
+  if (recognition_ != nullptr) {  // elsewhere: it rings the bell, which may be held here
+    site_.core.replies().Post([recognition = recognition_] { recognition->GiveUp(); });
+  }
+}
+
+void Session::Start() {
+  socket_->ReadRequest([self = shared_from_this()](Outcome outcome) { self->OnRequest(outcome); });
+}
+
+void Session::OnRequest(Outcome outcome) {
+  if (outcome == Outcome::kGone) {
+    return;
+  }
+  if (outcome != Outcome::kOk) {
+    Refuse(http::Refusal(outcome == Outcome::kTooSlow    ? 408
+                         : outcome == Outcome::kTooLarge ? 414
+                                                         : 400));
+    return;
+  }
+  if (const absl::Status status = Admit(); !status.ok()) {
+    Refuse(status);
+    return;
+  }
+  socket_->OnSign([this] { heard_ = absl::Now(); });
+  socket_->Accept(protocol_, [self = shared_from_this()](Outcome accepted) {
+    if (accepted == Outcome::kOk) {
+      self->heard_ = absl::Now();
+      self->Watch();
+      self->Advance();
+    }
+  });
+}
+
+absl::Status Session::Admit() {
+  for (absl::string_view offered :
+       absl::StrSplit(socket_->request().header("Sec-WebSocket-Protocol"), ',')) {
+    offered = absl::StripAsciiWhitespace(offered);
+    std::string token;
+    if (offered == kProtocol) {
+      protocol_ = kProtocol;
+    } else if (absl::ConsumePrefix(&offered, kBearerProtocol) &&
+               absl::WebSafeBase64Unescape(offered, &token)) {
+      token_ = absl::StrCat("Bearer ", token);
+    }
+  }
+  BW_RETURN_IF_ERROR(Identify().status());
+  BW_RETURN_IF_ERROR(CheckOrigin());
+  BW_RETURN_IF_ERROR(site_.core.state().CheckLoaded());
+  BW_RETURN_IF_ERROR(site_.core.state().CheckAccepting());
+  is_plain_ = !socket_->asks_for_upgrade();
+  if (is_plain_) {
+    return Invalid(
+        "this address speaks WebSocket: the request is not an upgrade to it (GET, "
+        "HTTP/1.1, Upgrade: websocket, Sec-WebSocket-Version: 13)");
+  }
+  BW_ASSIGN_OR_RETURN(query_,
+                      ReadStreamQuery(socket_->target(), site_.default_model, site_.core.models()));
+  return absl::OkStatus();
+}
+
+absl::Status Session::CheckOrigin() const {
+  const std::string origin = socket_->request().header("Origin");
+  if (origin.empty() || site_.cors.Allows(origin) ||
+      absl::EqualsIgnoreCase(HostOf(origin), HostOf(socket_->request().header("Host")))) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(
+      "pages of this origin may not connect; http-cors-origins names those that may");
+}
+
+absl::StatusOr<access::Identity> Session::Identify() const {
+  const http::HttpRequest& request = socket_->request();
+  std::string authorization = request.header(access::kAuthorizationHeader);
+  if (authorization.empty()) {
+    authorization = token_;
+  }
+  const std::string tenant = request.header(access::kTenantHeader);
+  const std::string priority = request.header(access::kPriorityHeader);
+  access::Proof proof{authorization, tenant, {request.peers.begin(), request.peers.end()}};
+  proof.priority = priority;
+  return site_.access.Admit(proof, access::RolesForMethod(kMethod), kMethod);
+}
+
+serving::Caller Session::MakeCaller() const {
+  serving::Caller caller{serving::Method::kWebSocketRecognize};
+  caller.context = http::ContextOf(socket_->request());
+  if (query_.has_value() && query_->timeout < absl::InfiniteDuration()) {
+    caller.deadline = absl::Now() + query_->timeout;
+  }
+  return caller;
+}
+
+void Session::Refuse(const absl::Status& why) {
+  serving::Caller caller{serving::Method::kWebSocketRecognize};
+  if (socket_->request().header != nullptr) {
+    caller.context = http::ContextOf(socket_->request());
+  }
+  site_.core.calls().Refuse(why, caller);
+  http::HttpReply reply = http::ErrorReply(why);
+  if (is_plain_) {
+    reply.status = 426;
+    reply.headers.emplace_back("Upgrade", "websocket");
+  }
+  socket_->Refuse(reply, [self = shared_from_this()](Outcome) {});
+}
+
+void Session::OnMessage(bool is_text, std::string payload) {
+  heard_ = absl::Now();
+  if (end_.has_value()) {
+    return;  // the client does not know yet
+  }
+  absl::Status status;
+  if (recognition_ == nullptr) {
+    status = Begin();
+  }
+  if (!status.ok()) {
+    EndSource(status);
+  } else if (!is_text) {
+    v1::RecognizeRequest request;
+    request.set_audio(std::move(payload));
+    recognition_->Add(std::move(request));
+  } else if (payload == kEndOfSource) {
+    recognition_->Finish();
+  } else {
+    recognition_->Add(Invalid("a text message is '", kEndOfSource,
+                              "', which ends the source; sound comes in binary messages"));
+  }
+}
+
+absl::Status Session::Begin() {
+  // Its token may have been taken away meanwhile.
+  absl::StatusOr<access::Identity> identity = Identify();
+  serving::Caller caller = MakeCaller();
+  if (!identity.ok()) {
+    site_.core.calls().Refuse(identity.status(), caller);
+    return identity.status();
+  }
+  caller.tenant = identity->tenant;
+  caller.priority = identity->priority;
+  recognition_ = serving::Recognition::Make(site_.core, std::move(caller), Waker(), Waker());
+  v1::RecognizeRequest first;
+  *first.mutable_config() = query_->config;
+  recognition_->Add(std::move(first));
+  if (const engine::DecodeModel* const model = recognition_->model(); model != nullptr) {
+    json_.emplace(*model);
+  }
+  return absl::OkStatus();
+}
+
+std::function<void()> Session::Waker() {
+  return [bell = site_.doorbell, weak = weak_from_this()] {
+    const absl::MutexLock lock(&bell->mutex);
+    const std::shared_ptr<Session> self = bell->works ? weak.lock() : nullptr;
+    if (self != nullptr) {
+      boost::asio::post(self->socket_->executor(), [weak] {
+        if (const std::shared_ptr<Session> woken = weak.lock()) {
+          woken->Advance();
+        }
+      });
+    }
+  };
+}
+
+void Session::Advance() {
+  if (gone_) {
+    return;
+  }
+  if (!reading_ && (recognition_ == nullptr || !recognition_->is_full())) {
+    reading_ = true;
+    socket_->Read([self = shared_from_this()](Outcome outcome, bool is_text, std::string payload) {
+      self->reading_ = false;
+      if (outcome == Outcome::kTooLarge && self->recognition_ != nullptr) {
+        self->recognition_->Add(status::WithReason(
+            Invalid("a message has more than ", serving::kMaxPieceBytes, " bytes"),
+            status::reason::kTooLarge));
+      }
+      if (outcome != Outcome::kOk) {
+        self->OnGone();
+        return;
+      }
+      self->OnMessage(is_text, std::move(payload));
+      self->Advance();
+    });
+  }
+  if (writing_ || closing_) {
+    return;
+  }
+  while (texts_.empty() && TakeAnswers()) {
+  }
+  if (!texts_.empty()) {
+    writing_ = true;
+    written_ = absl::Now();
+    std::string text = std::move(texts_.front());
+    texts_.pop_front();
+    socket_->Write(std::move(text), [self = shared_from_this()](Outcome outcome) {
+      self->writing_ = false;
+      if (outcome != Outcome::kOk) {
+        self->OnGone();
+        return;
+      }
+      self->Advance();
+    });
+  } else if (end_.has_value()) {
+    closing_ = true;
+    socket_->Close(end_->first, end_->second,
+                   [self = shared_from_this()](Outcome) { self->OnGone(); });
+  }
+}
+
+bool Session::TakeAnswers() {
+  if (recognition_ == nullptr) {
+    return false;
+  }
+  v1::RecognizeResponse message;
+  absl::Status end;
+  std::vector<std::string> texts;
+  switch (recognition_->Take(message, end)) {
+    case serving::Recognition::Taken::kNothing:
+      return false;
+    case serving::Recognition::Taken::kMessage:
+      json_->Append(message, texts);
+      texts_.insert(texts_.end(), std::make_move_iterator(texts.begin()),
+                    std::make_move_iterator(texts.end()));
+      break;
+    case serving::Recognition::Taken::kEnd:
+      EndSource(end);
+      break;
+  }
+  return true;
+}
+
+void Session::EndSource(const absl::Status& status) {
+  json_.reset();
+  recognition_ = nullptr;
+  if (!status.ok()) {
+    texts_.push_back(
+        std::string(absl::StripTrailingAsciiWhitespace(http::ErrorReply(status).body)));
+    EndWith(CloseCode(status), status::WireMessage(status));
+    return;
+  }
+  texts_.emplace_back(kEndOfAnswers);
+  if (leaving_) {
+    EndWith(kGoingAway, "the server stops");
+  }
+}
+
+void Session::EndWith(int code, absl::string_view reason) {
+  end_.emplace(code, std::string(reason));
+}
+
+void Session::Leave() {
+  boost::asio::post(socket_->executor(), [self = shared_from_this()] {
+    self->leaving_ = true;
+    if (self->query_.has_value() && self->recognition_ == nullptr && !self->end_.has_value()) {
+      self->EndWith(kGoingAway, "the server stops");
+      self->Advance();
+    }
+  });
+}
+
+void Session::OnGone() {
+  if (gone_) {
+    return;
+  }
+  gone_ = true;
+  if (recognition_ != nullptr) {
+    recognition_->GiveUp();
+    recognition_ = nullptr;
+  }
+  watch_.cancel();
+  socket_->Drop();
+}
+
+void Session::Watch() {
+  const absl::Duration tick = std::min(site_.quiet_time, site_.transfer_timeout) / 2;
+  watch_.expires_after(absl::ToChronoNanoseconds(tick));
+  watch_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
+    if (error || self->gone_) {
+      return;
+    }
+    const absl::Time now = absl::Now();
+    const absl::Duration quiet = now - self->heard_;
+    const bool is_stuck = self->writing_ && now - self->written_ > self->site_.transfer_timeout;
+    // While it is not read from, nothing of it is heard.
+    if (is_stuck || (self->reading_ && quiet > 2 * self->site_.quiet_time)) {
+      self->OnGone();
+      return;
+    }
+    if (!self->reading_) {
+      self->heard_ = now;
+    } else if (quiet > self->site_.quiet_time && !self->pinging_ && !self->closing_) {
+      self->pinging_ = true;
+      self->socket_->Ping([self](Outcome) { self->pinging_ = false; });
+    }
+    self->Watch();
+  });
+}
+
+}  // namespace beamwright::websocket

@@ -1,0 +1,40 @@
+// What a client of sherpa-onnx's online WebSocket server reads: a JSON object for the segment that
+// goes on, as its best hypothesis stands, and a last one for each segment. Members that such a
+// client does not know follow those that it does.
+#ifndef BEAMWRIGHT_SERVER_WEBSOCKET_SHERPA_JSON_H_
+#define BEAMWRIGHT_SERVER_WEBSOCKET_SHERPA_JSON_H_
+
+#include <string>
+#include <vector>
+
+#include "beamwright/v1/recognize.pb.h"
+#include "server/engine/model/decode_model.h"
+
+namespace beamwright::websocket {
+
+// The answers of one source. One thread at a time.
+class SherpaJson {
+ public:
+  // The model must outlive it.
+  explicit SherpaJson(const engine::DecodeModel& model) : model_(model) {}
+
+  // Appends the texts that a message of Recognize becomes: one for each segment that ended, then
+  // one for what is known of the next, if that is news. The last of a source says so (is_eof), for
+  // which the last segment may be told again. Times are seconds: those of tokens count from the
+  // beginning of their segment, `start_time` is that of the segment; there are none where the model
+  // does not tell what a frame stands for.
+  void Append(const v1::RecognizeResponse& message, std::vector<std::string>& texts);
+
+ private:
+  std::string Write(const v1::RecognizedSegment& segment, bool is_final, bool is_eof) const;
+
+  const engine::DecodeModel& model_;
+  v1::RecognizedSegment ended_;   // the last that did
+  v1::RecognizedSegment so_far_;  // what is known of the one that goes on: its best hypothesis
+  std::string stable_;            // of it, as text
+  std::string told_;              // the last text of it
+};
+
+}  // namespace beamwright::websocket
+
+#endif  // BEAMWRIGHT_SERVER_WEBSOCKET_SHERPA_JSON_H_

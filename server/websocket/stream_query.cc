@@ -1,0 +1,154 @@
+#include "server/websocket/stream_query.h"
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "ops/base/status.h"
+#include "server/engine/model/parts.h"
+#include "server/http/request_json.h"
+#include "server/serving/recognition.h"
+#include "server/status/fault.h"
+
+namespace beamwright::websocket {
+namespace {
+
+constexpr int kMaxTimeoutMs = 24 * 3600 * 1000;
+constexpr char kParameters[] =
+    "model, version, samples, sample_rate, provisional, endpoint, options, timeout_ms";
+
+// "%20" and "+" as the characters that they stand for (URL Standard, 5.1).
+std::string Unescape(absl::string_view text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size() &&
+        absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 1])) &&
+        absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 2]))) {
+      plain += absl::HexStringToBytes(text.substr(i + 1, 2));
+      i += 2;
+    } else {
+      plain += text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return plain;
+}
+
+// A message in JSON, whose faults are those of the parameter.
+void ReadJson(const std::string& name, const std::string& text, google::protobuf::Message& message,
+              status::Faults& faults) {
+  if (!absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{")) {
+    faults.Add(name, "must be a JSON object");
+    return;
+  }
+  const absl::Status status = http::ReadRequest(text, message);
+  for (const status::Fault& fault : status::FaultsOf(status)) {
+    faults.Add(fault.field.empty() ? name : absl::StrCat(name, ".", fault.field), fault.text);
+  }
+}
+
+// Sets one parameter; false: there is no such one.
+bool Set(const std::string& name, const std::string& value, StreamQuery& query,
+         status::Faults& faults) {
+  v1::RecognizeConfig& config = query.config;
+  if (name == "model") {
+    config.set_model(value);
+  } else if (name == "version") {
+    config.set_version(value);
+  } else if (name == "samples") {
+    if (value != "f32" && value != "pcm16") {
+      faults.Add(name, "'", value, "' is neither f32 nor pcm16");
+    }
+    config.mutable_audio()->set_samples(value == "pcm16" ? v1::SAMPLE_FORMAT_PCM16
+                                                         : v1::SAMPLE_FORMAT_F32);
+  } else if (name == "sample_rate") {
+    int rate = 0;
+    if (!absl::SimpleAtoi(value, &rate)) {
+      faults.Add(name, "'", value, "' is not a whole number");
+    }
+    config.mutable_audio()->set_sample_rate(rate);
+  } else if (name == "provisional") {
+    if (value != "true" && value != "false") {
+      faults.Add(name, "'", value, "' is neither true nor false");
+    }
+    config.set_provisional(value == "true");
+  } else if (name == "endpoint") {
+    config.clear_endpoint();
+    if (value != "none") {
+      ReadJson(name, value, *config.mutable_endpoint(), faults);
+    }
+  } else if (name == "options") {
+    ReadJson(name, value, *config.mutable_options(), faults);
+  } else if (name == "timeout_ms") {
+    int ms = 0;
+    if (!absl::SimpleAtoi(value, &ms) || ms < 1 || ms > kMaxTimeoutMs) {
+      faults.Add(name, "'", value, "' is outside [1, ", kMaxTimeoutMs, "]");
+    }
+    query.timeout = absl::Milliseconds(ms);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// The only one of the models that hears sound; empty if there is not exactly one.
+std::string OnlyModelWithSound(const serving::ModelRegistry& models) {
+  std::set<std::string> names;
+  for (const serving::ModelPtr& model : models.AllServed()) {
+    if (model->parts().sound != nullptr) {
+      names.insert(model->name());
+    }
+  }
+  return names.size() == 1 ? *names.begin() : "";
+}
+
+}  // namespace
+
+absl::StatusOr<StreamQuery> ReadStreamQuery(absl::string_view target,
+                                            const std::string& default_model,
+                                            const serving::ModelRegistry& models) {
+  StreamQuery query;
+  query.config.set_provisional(true);
+  query.config.mutable_audio()->set_samples(v1::SAMPLE_FORMAT_F32);
+  bool has_endpoint = false;
+  status::Faults faults;
+  const size_t mark = target.find('?');
+  if (mark != absl::string_view::npos) {
+    for (const absl::string_view pair : absl::StrSplit(target.substr(mark + 1), '&')) {
+      if (pair.empty()) {
+        continue;
+      }
+      const std::pair<absl::string_view, absl::string_view> parts =
+          absl::StrSplit(pair, absl::MaxSplits('=', 1));
+      const std::string name = Unescape(parts.first);
+      has_endpoint = has_endpoint || name == "endpoint";
+      if (!Set(name, Unescape(parts.second), query, faults)) {
+        faults.Add(name, "is not a parameter of a stream; there are ", kParameters);
+      }
+    }
+  }
+  BW_RETURN_IF_ERROR(status::OkOrInvalid(faults));
+  if (query.config.model().empty()) {
+    query.config.set_model(default_model.empty() ? OnlyModelWithSound(models) : default_model);
+  }
+  BW_ASSIGN_OR_RETURN(const serving::ModelPtr model,
+                      models.Lookup(query.config.model(), query.config.version()));
+  if (model->parts().sound == nullptr) {
+    return status::InvalidField("model", "the bundle of '", model->name(),
+                                "' does not say how sound becomes features (sound)");
+  }
+  // Clients of sherpa-onnx send sound as the model was trained on, and expect segments.
+  if (!query.config.audio().has_sample_rate()) {
+    query.config.mutable_audio()->set_sample_rate(model->parts().sound->options().sample_rate);
+  }
+  if (!has_endpoint && serving::Recognition::TakesEndpoint(*model)) {
+    query.config.mutable_endpoint();
+  }
+  return query;
+}
+
+}  // namespace beamwright::websocket
