@@ -26,6 +26,16 @@ ValueId AppendInts(Graph& graph, const std::string& name, absl::Span<const int64
                         Tensor::Of<int64_t>({static_cast<int64_t>(values.size())}, values));
 }
 
+ValueId AppendWithList(Graph& graph, const char* op, const std::string& name, ValueId value,
+                       absl::Span<const int64_t> list) {
+  Node node;
+  node.op = op;
+  node.name = name;
+  node.inputs = {value, AppendInts(graph, name, list)};
+  node.outputs.resize(1);
+  return AppendNode(graph, std::move(node));
+}
+
 GraphCopy::GraphCopy(const Graph& from)
     : from_(from), kept_(from.nodes.size(), -1), values_(from.nodes.size()) {
   to_.name = from.name;

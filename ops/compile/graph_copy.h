@@ -17,6 +17,10 @@ ValueId AppendNode(Graph& graph, Node node);
 ValueId AppendConstant(Graph& graph, const std::string& name, Tensor value);
 // A list of i64 [n].
 ValueId AppendInts(Graph& graph, const std::string& name, absl::Span<const int64_t> values);
+// A node of one output that works on `value` as its second input, a list of i64, says: Squeeze and
+// its axes, Reshape and its pattern. Type and shape are left to inference.
+ValueId AppendWithList(Graph& graph, const char* op, const std::string& name, ValueId value,
+                       absl::Span<const int64_t> list);
 
 class GraphCopy {
  public:

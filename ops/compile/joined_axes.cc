@@ -83,26 +83,48 @@ class Splitter {
     return -1;
   }
 
-  // The constant pattern that gives the first Reshape's data the axes of the last Reshape's; empty
-  // if they are not the same axes, joined and apart.
-  std::vector<int64_t> Pattern(int index, const std::vector<int>& layer) const {
+  // How many axes of the last Reshape's target are the joined ones, apart: those behind them are
+  // what the layer's last axis becomes, itself or in parts, such as heads. Nothing if that is not
+  // known.
+  std::optional<size_t> CountApart(int index, const std::vector<int>& layer) const {
     const ValueExtents& target = extents_.of(graph_.node(index).inputs[1]);
     const ValueExtents& joined = extents_.of({layer.front(), 0});
     const ValueExtents& end = extents_.of({layer.back(), 0});
-    const ValueExtents& data = extents_.of(graph_.node(layer.front()).inputs[0]);
     if (!target.elements.has_value() || !joined.shape.has_value() || !end.shape.has_value() ||
-        joined.shape->size() != 2 || end.shape->size() != 2 || target.elements->size() < 3 ||
-        target.elements->back() != end.shape->back() ||
+        joined.shape->size() != 2 || end.shape->size() != 2 ||
+        end.shape->front() != joined.shape->front() ||
         !std::all_of(target.elements->begin(), target.elements->end(),
                      [](const Extent& extent) { return extent.is_extent(); })) {
+      return std::nullopt;
+    }
+    const auto extents = absl::MakeSpan(*target.elements);
+    for (size_t count = 2; count < extents.size(); ++count) {
+      const auto tail = extents.subspan(count);
+      const bool is_plain =
+          tail.size() == 1 || std::all_of(tail.begin(), tail.end(), [](const Extent& extent) {
+            return extent.is_number() && extent.number > 0;
+          });
+      if (is_plain && Product(extents.first(count)) == joined.shape->front() &&
+          Product(tail) == end.shape->back()) {
+        return count;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // The constant pattern that gives the first Reshape's data the axes of the last Reshape's; empty
+  // if they are not the same axes, joined and apart.
+  std::vector<int64_t> Pattern(int index, const std::vector<int>& layer) const {
+    const std::optional<size_t> count = CountApart(index, layer);
+    if (!count.has_value()) {
       return {};
     }
-    std::vector<Extent> apart(target.elements->begin(), target.elements->end() - 1);
-    if (Product(apart) != joined.shape->front() || end.shape->front() != joined.shape->front()) {
-      return {};
-    }
-    apart.push_back(joined.shape->back());
-    return ReshapePattern(data, std::move(apart), /*special_zero=*/false)
+    const ValueExtents& target = extents_.of(graph_.node(index).inputs[1]);
+    std::vector<Extent> apart(target.elements->begin(),
+                              target.elements->begin() + static_cast<int64_t>(*count));
+    apart.push_back(extents_.of({layer.front(), 0}).shape->back());
+    return ReshapePattern(extents_.of(graph_.node(layer.front()).inputs[0]), std::move(apart),
+                          /*special_zero=*/false)
         .value_or(std::vector<int64_t>());
   }
 
@@ -121,6 +143,15 @@ class Splitter {
       copy.outputs[0].shape = PartialShape();
       copy.outputs[0].names.clear();
       before = AppendNode(to, std::move(copy));
+    }
+    const std::vector<Extent>& target = *extents_.of(graph_.node(index).inputs[1]).elements;
+    if (const size_t count = *CountApart(index, layer); count + 1 < target.size()) {
+      std::vector<int64_t> parts(count, 0);
+      for (size_t i = count; i < target.size(); ++i) {
+        parts.push_back(target[i].number);
+      }
+      before = AppendWithList(to, "Reshape", graph_.node(index).name, before, parts);
+      to.node(before.node).attributes.Set("special_zero", true);
     }
     to.node(before.node).outputs[0] = graph_.node(index).outputs[0];
     return before;

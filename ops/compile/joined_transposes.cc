@@ -152,24 +152,13 @@ class TransposeSplitter {
   ValueId Append(int index, const Apart& apart) {
     Graph& to = split_.to();
     const std::string& name = graph_.node(index).name;
-    Node reshape;
-    reshape.op = "Reshape";
-    reshape.name = name;
-    reshape.inputs = {split_.Of(apart.data), AppendInts(to, name, apart.pattern)};
-    reshape.attributes.Set("special_zero", true);
-    reshape.outputs.resize(1);
-    reshape.outputs[0].dtype = graph_.node(index).outputs[0].dtype;
-    Node transpose;
-    transpose.op = "Transpose";
-    transpose.name = name;
-    if (apart.order == InOrder(apart.order.size())) {
-      reshape.outputs = graph_.node(index).outputs;
-      return AppendNode(to, std::move(reshape));
+    ValueId value = AppendWithList(to, "Reshape", name, split_.Of(apart.data), apart.pattern);
+    to.node(value.node).attributes.Set("special_zero", true);
+    if (apart.order != InOrder(apart.order.size())) {
+      value = AppendWithList(to, "Transpose", name, value, apart.order);
     }
-    const ValueId reshaped = AppendNode(to, std::move(reshape));
-    transpose.inputs = {reshaped, AppendInts(to, name, apart.order)};
-    transpose.outputs = graph_.node(index).outputs;
-    return AppendNode(to, std::move(transpose));
+    to.node(value.node).outputs = graph_.node(index).outputs;
+    return value;
   }
 
   const Graph& graph_;

@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "ops/base/status.h"
+#include "ops/compile/aligned_reshapes.h"
 #include "ops/compile/extents.h"
 #include "ops/compile/graph_copy.h"
+#include "ops/compile/integer_vectors.h"
 #include "ops/compile/joined_axes.h"
 #include "ops/compile/joined_transposes.h"
 #include "ops/compile/picked_by_row.h"
@@ -33,8 +35,9 @@ class Folder {
     GraphCopy folded(graph_);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const auto index = static_cast<int>(i);
-      if (TakesWhole(index)) {
-        folded.Replace({index, 0}, folded.Of(graph_.nodes[i].inputs[0]));
+      if (TakesWhole(index) || OverwritesAll(index)) {
+        const size_t taken = graph_.nodes[i].op == "Slice" ? 0 : 2;
+        folded.Replace({index, 0}, folded.Of(graph_.nodes[i].inputs[taken]));
         changed_ = true;
       } else if (graph_.nodes[i].op != "If" || !InlineTaken(index, folded)) {
         Node node = folded.Moved(index);
@@ -101,6 +104,32 @@ class Folder {
   bool TakesWhole(int index) const {
     const std::optional<std::vector<int64_t>> cutting = CuttingEntries(index);
     return cutting.has_value() && cutting->empty();
+  }
+
+  // Whether a ScatterUpdate writes each place of its axis once, in order: a list of one step, as
+  // TensorFlow's layers keep their outputs in.
+  bool OverwritesAll(int index) const {
+    const Node& node = graph_.node(index);
+    const ValueExtents& data = Input(index, 0);
+    const auto& places = Input(index, 1);
+    const auto& axis = Input(index, 3).elements;
+    if (node.op != "ScatterUpdate" || !data.shape.has_value() || !places.shape.has_value() ||
+        places.shape->size() != 1 || !places.elements.has_value() || !axis.has_value() ||
+        axis->size() != 1 || !axis->front().is_number()) {
+      return false;
+    }
+    const auto rank = static_cast<int64_t>(data.shape->size());
+    const int64_t at = axis->front().number + (axis->front().number < 0 ? rank : 0);
+    const auto count = static_cast<int64_t>(places.elements->size());
+    if (at < 0 || at >= rank || (*data.shape)[static_cast<size_t>(at)] != Extent{count, {}}) {
+      return false;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      if ((*places.elements)[static_cast<size_t>(i)] != Extent{i, {}}) {
+        return false;
+      }
+    }
+    return true;
   }
 
   // Leaves a Slice the axes that it cuts: "x[:source.size(0), :source.size(1)]", of which the first
@@ -469,7 +498,8 @@ void DropUnreadIndices(Graph& graph, GraphInfo& info) {
 absl::Status FoldShapes(Graph& graph, GraphInfo& info, const OperatorSet& operators,
                         const std::vector<int>& row_axes) {
   DropUnreadIndices(graph, info);
-  if (SimplifyStates(graph, info)) {
+  const bool simpler = SimplifyStates(graph, info);
+  if (ScaleBeforeDropping(graph) || simpler) {
     BW_ASSIGN_OR_RETURN(info, InferGraph(graph, operators));
   }
   const bool for_one_row = OpenRows(graph, info, operators, row_axes);
@@ -487,7 +517,8 @@ absl::Status FoldShapes(Graph& graph, GraphInfo& info, const OperatorSet& operat
     Folder folder(graph, info, extents, row_axes.empty() ? nullptr : &rows, for_one_row);
     // Layers on joined axes show once their Reshapes have constant patterns.
     if (!folder.Run() && !SplitJoinedAxes(graph, info, extents) &&
-        !SplitJoinedTransposes(graph, info, extents) && !PickByRow(graph, info, extents)) {
+        !SplitJoinedTransposes(graph, info, extents) && !PickByRow(graph, info, extents) &&
+        !AlignReshapes(graph, info, extents)) {
       return absl::OkStatus();
     }
     if (folder.opened()) {

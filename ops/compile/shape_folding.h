@@ -2,19 +2,21 @@
 //
 // * integers that are numbers whatever the inputs are become constants;
 // * a Reshape or Broadcast whose target is computed gets a constant one, in which 0 (or 1) keeps an
-//   extent of the data and -1 stands for the one that is open;
+//   extent of the data and -1 stands for the one that is open,
+//   by way of axes of 1 where two are;
 // * layers on joined axes, [time * batch, width], work on the axes apart;
 // * axes that are joined for a Transpose and come apart behind it are transposed apart;
 // * a Slice that takes all of its data goes, one that takes some axes whole keeps the others;
-// * what each row picks by its own number is picked with the rows as a batch axis;
+// * a ScatterUpdate that writes over all of its data goes;
 // * so do the indices of a MaxPool that nothing reads;
+// * what each row picks by its own number is picked with the rows as a batch axis;
+// * an integer product with a vector is scaled before it loses its axis;
 // * states of loops that nothing changes, or that count, are states no more;
 // * the branch of an If that is taken, where that is known, takes the If's place;
 // * sequences whose lengths are proven to be the whole time axis lose their lengths, and so do
 //   reversals;
 // * for a search, a batch of 1 that Parameters declare and Reshapes write is opened to any number
-// of
-//   rows: what the graph computes of one row, it computes of each.
+//   of rows: what the graph computes of one row, it computes of each.
 //
 // Exports are full of such code, and none of it can be looked through by the rules of operators.
 // The graph computes the same for all inputs that it took before.

@@ -92,6 +92,14 @@ std::optional<Extent> Divide(const Extent& a, const Extent& b) {
   return b.is_number() ? Quotient(a, b) : std::nullopt;
 }
 
+// What exporters write where extents of two values are to agree.
+std::optional<Extent> LargerOf(const Extent& a, const Extent& b) {
+  if (a.is_number() && b.is_number()) {
+    return Extent{std::max(a.number, b.number), {}};
+  }
+  return a == b ? std::optional(a) : std::nullopt;
+}
+
 // 1 or 0; nothing where it can be either. An extent is never negative.
 std::optional<Extent> IsEqual(const Extent& a, const Extent& b) {
   if (a == b) {
@@ -198,6 +206,8 @@ void FindElements(const Node& node, const Extents& found, const GraphInfo& info,
                                [](const Extent& a, const Extent& b) { return Product(a, b); });
   } else if (node.op == "Divide") {
     value.elements = ByElement(data, InputOf(node, found, 1), Divide);
+  } else if (node.op == "Maximum") {
+    value.elements = ByElement(data, InputOf(node, found, 1), LargerOf);
   } else if (is_truth) {
     value.elements = ByElement(data, InputOf(node, found, 1), IsEqual);
   } else if (node.op == "Select") {

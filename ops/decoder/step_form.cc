@@ -8,51 +8,100 @@
 #include <vector>
 
 #include "ops/compile/graph_copy.h"
+#include "ops/graph/rewrite.h"
+#include "ops/loop/operators.h"
 
 namespace beamwright::ops {
 namespace {
 
 bool IsUnknown(int64_t extent) { return extent == PartialShape::kDynamic; }
 
-// A node of one output that works on the axes in its second input.
-ValueId AppendMove(Graph& graph, const char* op, const std::string& name, ValueId value,
-                   absl::Span<const int64_t> axes) {
-  Node node;
-  node.op = op;
-  node.name = name;
-  node.inputs = {value, AppendInts(graph, name, axes)};
-  node.outputs.resize(1);
-  return AppendNode(graph, std::move(node));
-}
-
 ValueId SwapFirstAxes(Graph& graph, const std::string& name, ValueId value, int rank) {
   std::vector<int64_t> order(static_cast<size_t>(rank));
   std::iota(order.begin(), order.end(), 0);
   std::swap(order[0], order[1]);
-  return AppendMove(graph, "Transpose", name, value, order);
+  return AppendWithList(graph, "Transpose", name, value, order);
 }
 
-// Whether input `input` of a node is known to be one number, `value`.
-bool IsKnownAs(const Node& node, int input, int64_t value, const GraphInfo* info) {
-  const ValueId id = node.inputs[static_cast<size_t>(input)];
+// What input `input` of a node is known to be at load; null if it is absent or not known.
+const Tensor* KnownInput(const Node& node, int input, const GraphInfo* info) {
+  const ValueId id = input < 0 ? ValueId() : node.inputs[static_cast<size_t>(input)];
   if (info == nullptr || !id.present()) {
-    return false;
+    return nullptr;
   }
   const Tensor& known =
       info->constants[static_cast<size_t>(id.node)][static_cast<size_t>(id.output)];
-  if (!known.has_value() || known.num_elements() != 1) {
-    return false;
-  }
-  const absl::StatusOr<std::vector<int64_t>> values = ToInt64(known);
-  return values.ok() && (*values)[0] == value;
+  return known.has_value() ? &known : nullptr;
 }
 
-// A `while` over a single token, as TensorFlow writes recurrent layers: it may do one iteration at
-// most, and begins.
+// The number of the first iteration, as a loop's body declares it.
+Tensor IterationZero(const ValueInfo& declared) {
+  const bool list = declared.shape.has_rank() && declared.shape.rank() == 1;
+  const Tensor zero = Tensor::Of<int64_t>(list ? Shape{1} : Shape{}, std::vector<int64_t>{0});
+  return *Convert(zero, declared.dtype);
+}
+
+// The number that input `input` of a node is known to be; nothing if it is absent or not known.
+std::optional<int64_t> KnownNumber(const Node& node, int input, const GraphInfo* info) {
+  const Tensor* const known = KnownInput(node, input, info);
+  const auto values = known == nullptr || known->num_elements() != 1
+                          ? std::vector<int64_t>()
+                          : ToInt64(*known).value_or(std::vector<int64_t>());
+  return values.empty() ? std::nullopt : std::optional(values[0]);
+}
+
+// Whether the condition of a loop is known to be false behind its first iteration: computed from
+// what is known of its inputs, such as a counter that starts with 0.
+bool EndsAfterOne(const Node& node, const GraphInfo* info) {
+  const Loop& loop = *node.loop;
+  if (loop.condition_result < 0) {
+    return false;
+  }
+  const int result = loop.body.results[static_cast<size_t>(loop.condition_result)];
+  const ValueId wanted{result, 0};
+  const std::vector<bool> needed = AncestorsOf(loop.body, {&wanted, 1});
+  Graph first = loop.body;
+  for (const LoopInput& rule : loop.inputs) {
+    const int parameter = loop.body.parameters[static_cast<size_t>(rule.body_parameter)];
+    if (!needed[static_cast<size_t>(parameter)] || rule.kind == LoopInput::Kind::kSliced) {
+      continue;
+    }
+    Node& entering = first.node(parameter);
+    const Tensor* const known =
+        rule.kind == LoopInput::Kind::kIteration ? nullptr : KnownInput(node, rule.input, info);
+    if (rule.kind == LoopInput::Kind::kIteration) {
+      entering.constant = IterationZero(entering.outputs[0]);
+    } else if (known != nullptr) {
+      entering.constant = *known;
+    }
+    if (entering.constant.has_value()) {
+      entering.op = "Constant";
+      entering.outputs[0].shape = PartialShape(entering.constant.shape());
+      first.parameters.erase(
+          std::find(first.parameters.begin(), first.parameters.end(), parameter));
+    }
+  }
+  first = KeepNodes(first, needed);
+  const absl::StatusOr<GraphInfo> found = InferGraph(first, Operators());
+  const ValueId last = first.node(first.results[0]).inputs[0];
+  const Tensor* const value =
+      found.ok()
+          ? &found->constants[static_cast<size_t>(last.node)][static_cast<size_t>(last.output)]
+          : nullptr;
+  return value != nullptr && value->has_value() && value->num_elements() == 1 &&
+         ToInt64(*value).value_or(std::vector<int64_t>{1})[0] == 0;
+}
+
+// A `while` over a single token, as TensorFlow writes recurrent layers: it begins, and does one
+// iteration at most.
 bool CountsToOne(const Node& node, const GraphInfo* info) {
   const Loop& loop = *node.loop;
-  return loop.trip_count_input >= 0 && IsKnownAs(node, loop.trip_count_input, 1, info) &&
-         (loop.condition_input < 0 || IsKnownAs(node, loop.condition_input, 1, info));
+  if (loop.condition_input >= 0 && KnownNumber(node, loop.condition_input, info) != 1) {
+    return false;
+  }
+  const std::optional<int64_t> trips = KnownNumber(node, loop.trip_count_input, info);
+  const bool begins = loop.trip_count_input < 0 || (trips.has_value() && *trips != 0);
+  return begins && (trips == 1 || EndsAfterOne(node, info));
 }
 
 // Whether a loop runs exactly once, and what it gives is known by its body's results.
@@ -95,21 +144,19 @@ void InlineLoop(const Node& node, int index, GraphCopy& copy) {
     const auto at = static_cast<size_t>(rule.body_parameter);
     if (rule.kind == LoopInput::Kind::kIteration) {
       const ValueInfo& number = loop.body.node(loop.body.parameters[at]).outputs[0];
-      const bool list = number.shape.has_rank() && number.shape.rank() == 1;
-      const Tensor zero = Tensor::Of<int64_t>(list ? Shape{1} : Shape{}, std::vector<int64_t>{0});
-      parameters[at] = AppendConstant(to, node.name, *Convert(zero, number.dtype));
+      parameters[at] = AppendConstant(to, node.name, IterationZero(number));
       continue;
     }
     parameters[at] = copy.Of(node.inputs[static_cast<size_t>(rule.input)]);
     if (rule.kind == LoopInput::Kind::kSliced && rule.drop_axis) {
-      parameters[at] = AppendMove(to, "Squeeze", node.name, parameters[at], {rule.axis});
+      parameters[at] = AppendWithList(to, "Squeeze", node.name, parameters[at], {rule.axis});
     }
   }
   const std::vector<ValueId> results = copy.Inline(loop.body, parameters);
   for (const LoopOutput& output : loop.outputs) {
     ValueId value = results[static_cast<size_t>(output.body_result)];
     if (output.kind == LoopOutput::Kind::kStacked) {
-      value = AppendMove(to, "Unsqueeze", node.name, value, {output.axis});
+      value = AppendWithList(to, "Unsqueeze", node.name, value, {output.axis});
     }
     copy.Replace({index, output.output}, value);
   }

@@ -97,6 +97,22 @@ TEST(ItemScalesTest, LayersOneBehindTheOther) {
   ExpectItemsAsAlone(graph.Build());
 }
 
+// Energies of attention: a product with a vector, whose scale belongs to an operand of more axes.
+TEST(ItemScalesTest, AProductWithAVector) {
+  GraphBuilder graph;
+  const auto x = graph.Parameter("x", DType::kF32, {-1, -1, kSize});
+  const ValueId q = graph.Add("DynamicQuantizeLinear", {x}, {}, "energies", 3);
+  const Tensor vector = Tensor::Of<int8_t>({kSize}, std::vector<int8_t>{3, -7, 100, 0, -128, 55});
+  const ValueId sums = graph.Add(
+      "MatMulInteger",
+      {q, graph.Constant(vector), {q.node, 2}, graph.Constant(Tensor::Scalar(int8_t{0}))});
+  const ValueId product = graph.Add("Convert", {sums}, {{"destination_type", "f32"}});
+  const ValueId scale = graph.Add("Multiply", {{q.node, 1}, graph.Constant(Tensor::Scalar(0.01f))});
+  const ValueId energies = graph.Add("Multiply", {product, scale});
+  graph.Result("y", graph.Add("SoftMax", {energies}, {{"axis", int64_t{1}}}));
+  ExpectItemsAsAlone(graph.Build());
+}
+
 TEST(ItemScalesTest, TimeFirst) {
   GraphBuilder graph;
   const auto x = graph.Parameter("x", DType::kF32, {-1, -1, kSize});

@@ -178,6 +178,25 @@ TEST(FoldShapes, LayersOnJoinedAxesWorkOnTheAxesApart) {
   }
 }
 
+// The layer's width comes apart too, into heads: [time * batch, heads * depth] becomes
+// [time, batch, heads, depth, 1], as tf2onnx writes an Einsum.
+TEST(FoldShapes, TheWidthOfALayerOnJoinedAxesMayComeApart) {
+  GraphBuilder graph;
+  const Value x = graph.Parameter("x", DType::kF32, {-1, -1, kWidth});
+  const Value flat = Reshape(graph, x, graph.Ints({-1, kWidth}));
+  const Value product =
+      graph.Add("MatMul", {flat, graph.Constant(RandomFloats({kWidth, 6}, 1))}, {}, "product");
+  const Value target =
+      Concat(graph, {Extent(graph, x, 0, true), Extent(graph, x, 1, true), graph.Ints({2, 3, 1})});
+  graph.Result("r", graph.Add("Reshape", {product, target}, {{"special_zero", false}}, "apart"));
+  const Graph built = graph.Build();
+  const Folded folded = Fold(built);
+  EXPECT_EQ(Named(folded.graph, "product").outputs[0].shape.rank(), 3);
+  for (const Shape& shape : {Shape{3, 5, kWidth}, Shape{1, 1, kWidth}, Shape{2, 1, kWidth}}) {
+    ExpectSame(built, folded.graph, {RandomFloats(shape, 3)});
+  }
+}
+
 // Joined otherwise than they come apart: nothing is moved.
 TEST(FoldShapes, AxesThatComeApartOtherwiseStayJoined) {
   GraphBuilder graph;
@@ -204,6 +223,42 @@ TEST(FoldShapes, NumbersAreConstants) {
   ASSERT_TRUE(root.has_value());
   EXPECT_EQ(*root.data<float>(), 2);
   ExpectSame(built, folded.graph, {RandomFloats({3, kWidth}, 1)});
+}
+
+// The larger of two extents, which exporters write where they are to agree: known where they do.
+TEST(FoldShapes, TheLargerOfEqualExtents) {
+  for (const int64_t other : {0, 1}) {
+    GraphBuilder graph;
+    const Value x = graph.Parameter("x", DType::kF32, {-1, -1, kWidth});
+    const Value larger = graph.Add(
+        "Maximum", {Extent(graph, graph.Add("Tanh", {x}), 0, true), Extent(graph, x, other, true)});
+    graph.Result("r", Reshape(graph, x, Concat(graph, {larger, graph.Ints({-1})})));
+    const Graph built = graph.Build();
+    const Folded folded = Fold(built);
+    EXPECT_EQ(Pattern(folded).empty(), other != 0);
+    ExpectSame(built, folded.graph, {RandomFloats({5, 3, kWidth}, 1)});
+  }
+}
+
+// A list of all steps in order is what is written; one of other places is not.
+TEST(FoldShapes, WhatIsWrittenOverGoes) {
+  const std::vector<std::vector<int64_t>> lists = {{0, 1, 2}, {0, 2, 1}, {0, 1, 1}, {0, 1}};
+  for (const std::vector<int64_t>& places : lists) {
+    const auto count = static_cast<int64_t>(places.size());
+    GraphBuilder graph;
+    const Value x = graph.Parameter("x", DType::kF32, {-1, 3});
+    const Value updates = graph.Parameter("updates", DType::kF32, {-1, count});
+    const Value widened =
+        graph.Add("Broadcast", {x, ShapeOf(graph, x)}, {{"mode", std::string("numpy")}});
+    graph.Result("r",
+                 graph.Add("ScatterUpdate", {widened, graph.Ints(places), updates, graph.Int(-1)}));
+    const Graph built = graph.Build();
+    const Folded folded = Fold(built);
+    const auto left = std::count_if(folded.graph.nodes.begin(), folded.graph.nodes.end(),
+                                    [](const Node& node) { return node.op == "ScatterUpdate"; });
+    EXPECT_EQ(left, places == lists[0] ? 0 : 1);
+    ExpectSame(built, folded.graph, {RandomFloats({5, 3}, 1), RandomFloats({5, count}, 2)});
+  }
 }
 
 TEST(FoldShapes, BroadcastsToExtentsOfTheData) {

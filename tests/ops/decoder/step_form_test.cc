@@ -185,6 +185,58 @@ TEST(InlineSingleIterations, AWhileOverOneTokenIsItsBody) {
   EXPECT_FALSE(InlineSingleIterations(twice, &*twice_info).has_value());
 }
 
+// As OpenVINO's converter writes such a layer: no number of iterations but a condition on states
+// that count from `first`, which may be given by the request (first < 0).
+Graph ConditionedLoop(int64_t first, int64_t limit, int64_t trips) {
+  GraphBuilder body;
+  const Value i = body.Parameter("i", DType::kI32, {});
+  const Value s = body.Parameter("s", DType::kF32, {2});
+  const Value next = body.Add("Add", {i, body.Constant(Tensor::Scalar<int32_t>(1))});
+  const Value below =
+      body.Add("Less", {next, body.Constant(Tensor::Scalar(static_cast<int32_t>(limit)))});
+  body.Result("i_next", next);
+  body.Result("s_next", body.Add("Tanh", {s}));
+  body.Result("goes_on", body.Add("LogicalAnd", {below, below}));
+  Loop loop;
+  loop.body = body.Build();
+  loop.inputs = {Carried(2, 0, 0), Carried(3, 1, 1)};
+  loop.outputs = {Last(0, 1)};
+  loop.trip_count_input = 0;
+  loop.condition_input = 1;
+  loop.condition_result = 2;
+  GraphBuilder graph;
+  const Value count = graph.Int(trips);
+  const Value begins = graph.Add("Less", {graph.Int(0), graph.Int(1)});
+  const Value start = first < 0 ? graph.Parameter("first", DType::kI32, {})
+                                : graph.Constant(Tensor::Scalar(static_cast<int32_t>(first)));
+  const Value state = graph.Parameter("s0", DType::kF32, {2});
+  graph.Result("last", graph.Loop({count, begins, start, state}, std::move(loop), 1));
+  return graph.Build();
+}
+
+TEST(InlineSingleIterations, AConditionThatFailsAtOnceEndsTheLoop) {
+  const auto inlined = [](int64_t first, int64_t limit, int64_t trips) {
+    Graph graph = ConditionedLoop(first, limit, trips);
+    const auto info = InferGraph(graph, Operators());
+    EXPECT_TRUE(info.ok()) << info.status();
+    std::optional<Graph> result = InlineSingleIterations(graph, &*info);
+    if (result.has_value()) {
+      const auto expected = RunAsItIs(graph, {Counted({2})});
+      const auto got = RunAsItIs(*result, {Counted({2})});
+      EXPECT_TRUE(expected.ok() && got.ok()) << expected.status() << got.status();
+      ExpectSameBits(*got, *expected);
+    }
+    return result.has_value();
+  };
+  EXPECT_TRUE(inlined(0, 1, -1));
+  EXPECT_TRUE(inlined(0, 1, 7));
+  EXPECT_TRUE(inlined(4, 5, -1));
+  EXPECT_FALSE(inlined(0, 2, -1));
+  EXPECT_TRUE(inlined(0, 2, 1));
+  EXPECT_FALSE(inlined(0, 1, 0));    // none at all
+  EXPECT_FALSE(inlined(-1, 1, -1));  // not known
+}
+
 // h [layers, rows, width] -> h + 1, read by a result of its own as well.
 Graph LayeredStep() {
   GraphBuilder graph;
