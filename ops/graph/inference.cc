@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
+#include "ops/base/join_errors.h"
 #include "ops/base/status.h"
 #include "ops/graph/body_maps.h"
 #include "ops/graph/branch_inference.h"
 #include "ops/graph/deferred_fold.h"
+#include "ops/graph/faults.h"
 #include "ops/graph/file_operator.h"
 #include "ops/graph/inference_budget.h"
 #include "ops/graph/loop_inference.h"
@@ -17,10 +19,17 @@
 namespace beamwright::ops {
 namespace {
 
+// Unknown operators: errors, or passed over with all that hangs on them.
+enum class Unknown { kRefused, kPassedOver };
+
+// What Run gives where nothing is wrong with what can be judged, and something cannot be.
+bool IsPassedOver(const absl::Status& status) { return absl::IsCancelled(status); }
+
 class Inference {
  public:
-  Inference(Graph& graph, const OperatorSet& operators, int depth, InferenceBudget& budget)
-      : graph_(graph), operators_(operators), depth_(depth), budget_(budget) {}
+  Inference(Graph& graph, const OperatorSet& operators, int depth, InferenceBudget& budget,
+            Unknown unknown = Unknown::kRefused)
+      : graph_(graph), operators_(operators), depth_(depth), budget_(budget), unknown_(unknown) {}
 
   absl::StatusOr<GraphInfo> Run(const std::vector<Tensor>& parameter_values) {
     if (depth_ > kMaxLoopDepth) {
@@ -31,15 +40,29 @@ class Inference {
     for (size_t i = 0; i < parameter_values.size(); ++i) {
       info_.constants[static_cast<size_t>(graph_.parameters[i])][0] = parameter_values[i];
     }
-    for (size_t i = 0; i < count; ++i) {
-      Node& node = graph_.nodes[i];
-      absl::Status status = CheckInputs(static_cast<int>(i));
-      if (status.ok()) {
-        status = InferNode(static_cast<int>(i));
+    std::vector<absl::Status> faults;
+    bool is_partial = false;  // there are values of which nothing is known
+    for (size_t i = 0; i < count && faults.size() < kMostFaults; ++i) {
+      const auto index = static_cast<int>(i);
+      const absl::Status structure = CheckInputs(index);
+      if (!structure.ok()) {
+        return Annotate(structure, Describe(graph_.node(index)));
       }
-      if (!status.ok()) {
-        return Annotate(status, Describe(node));
+      if (is_partial && ReadsUnknown(index)) {
+        continue;
       }
+      const absl::Status status = InferNode(index);
+      is_partial = is_partial || !status.ok();
+      if (!status.ok() && !IsPassedOver(status)) {
+        faults.push_back(Annotate(status, Describe(graph_.node(index))));
+        if (!CanGoOn(status)) {
+          break;
+        }
+      }
+    }
+    BW_RETURN_IF_ERROR(JoinErrors(faults));
+    if (is_partial) {
+      return absl::CancelledError();
     }
     return std::move(info_);
   }
@@ -55,6 +78,21 @@ class Inference {
   const GraphInfo& info() const { return info_; }
 
  private:
+  // Told in one message.
+  static constexpr size_t kMostFaults = 20;
+
+  static bool CanGoOn(const absl::Status& status) {
+    return absl::IsInvalidArgument(status) || absl::IsUnimplemented(status);
+  }
+
+  // Behind a fault a value is what the file declares it to be; ONNX files mostly declare nothing.
+  bool ReadsUnknown(int index) const {
+    const std::vector<ValueId>& inputs = graph_.node(index).inputs;
+    return std::any_of(inputs.begin(), inputs.end(), [&](ValueId id) {
+      return id.present() && graph_.info(id).dtype == DType::kUndefined;
+    });
+  }
+
   void MakeRoom() {
     const size_t known = info_.constants.size();
     info_.constants.resize(graph_.nodes.size());
@@ -107,28 +145,43 @@ class Inference {
       output.dtype = DType::kUndefined;
       output.shape = PartialShape();
     }
-    const Operator* op = nullptr;
-    if (node.op == "Loop") {
-      BW_RETURN_IF_ERROR(InferLoop(index, inputs));
-    } else if (node.op == "If") {
-      BW_RETURN_IF_ERROR(InferIf(index, inputs));
-    } else {
-      op = operators_.Find(node.op);
-      if (op == nullptr) {
-        return absl::UnimplementedError("operator is not supported");
-      }
-      BW_RETURN_IF_ERROR(CheckAttributes(node, *op));
-      BW_RETURN_IF_ERROR(op->infer(node, inputs, node.outputs));
+    const Operator* const op = operators_.Find(node.op);
+    if (const absl::Status status = InferOutputs(index, op, inputs); !status.ok()) {
+      node.outputs = declared;
+      return status;
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      BW_RETURN_IF_ERROR(MergeInfo(absl::StrCat("output ", i), declared[i], node.outputs[i]));
+      const absl::Status status =
+          MergeInfo(absl::StrCat("output ", i), declared[i], node.outputs[i]);
+      if (!status.ok()) {
+        node.outputs.assign(declared.size(), ValueInfo());
+        return status;
+      }
     }
     BW_RETURN_IF_ERROR(CheckExtents(node));
-    if (op == nullptr) {
+    if (node.loop != nullptr || node.branches != nullptr) {
       return absl::OkStatus();
     }
     BW_RETURN_IF_ERROR(FoldPicked(index, inputs, *op));
     return info_.IsKnown(index) ? absl::OkStatus() : Fold(index, inputs, *op);
+  }
+
+  // Types and shapes of a node's outputs as its operator tells them.
+  absl::Status InferOutputs(int index, const Operator* op, const std::vector<InputInfo>& inputs) {
+    Node& node = graph_.node(index);
+    if (node.op == "Loop") {
+      return InferLoop(index, inputs);
+    }
+    if (node.op == "If") {
+      return InferIf(index, inputs);
+    }
+    if (op == nullptr) {
+      return unknown_ == Unknown::kPassedOver
+                 ? absl::CancelledError()
+                 : absl::UnimplementedError("operator is not supported");
+    }
+    BW_RETURN_IF_ERROR(CheckAttributes(node, *op));
+    return op->infer(node, inputs, node.outputs);
   }
 
   // No tensor can be larger, and operators may add and multiply extents without fear.
@@ -212,7 +265,7 @@ class Inference {
                                                              const std::vector<Tensor>& constants) {
     BW_RETURN_IF_ERROR(budget_.AddBody());
     absl::StatusOr<GraphInfo> info =
-        Inference(body, operators_, depth_ + 1, budget_).Run(constants);
+        Inference(body, operators_, depth_ + 1, budget_, unknown_).Run(constants);
     if (!info.ok()) {
       return Annotate(info.status(), what);
     }
@@ -299,6 +352,7 @@ class Inference {
   const OperatorSet& operators_;
   int depth_;
   InferenceBudget& budget_;
+  const Unknown unknown_;
   int next_ = 0;  // of InferNext
   GraphInfo info_;
 };
@@ -330,6 +384,13 @@ std::vector<InputInfo> GraphInfo::InputsOf(const Graph& graph, const Node& node)
 absl::StatusOr<GraphInfo> InferGraph(Graph& graph, const OperatorSet& operators) {
   InferenceBudget budget;
   return Inference(graph, operators, 0, budget).Run({});
+}
+
+absl::Status FaultsBesideUnknown(Graph graph, const OperatorSet& operators) {
+  InferenceBudget budget;
+  const absl::Status status =
+      Inference(graph, operators, 0, budget, Unknown::kPassedOver).Run({}).status();
+  return IsPassedOver(status) ? absl::OkStatus() : status;
 }
 
 absl::StatusOr<std::vector<ValueInfo>> InferNodeOutputs(const Node& node,

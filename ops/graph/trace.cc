@@ -16,6 +16,15 @@ bool OnlyMoves(const std::string& op) {
   return std::find(std::begin(kMoving), std::end(kMoving), op) != std::end(kMoving);
 }
 
+// Whether a node takes a part of its first input whose place is known, such as a layer's state of
+// [layers, rows, width].
+bool TakesKnownPart(const Graph& graph, const Node& node) {
+  return (node.op == "Gather" || node.op == "Slice" || node.op == "Split") &&
+         std::all_of(node.inputs.begin() + 1, node.inputs.end(), [&](ValueId id) {
+           return !id.present() || graph.node(id.node).op == "Constant";
+         });
+}
+
 // Calls `visit` for each node that reads one of the marked nodes' values, movement followed, until
 // it returns true. One sweep: nodes stand in topological order.
 using Visit = std::function<bool(const Graph& graph, const Node& reader, size_t input)>;
@@ -33,7 +42,8 @@ bool VisitReaders(const Graph& graph, std::vector<bool> marked, const Visit& vis
       if (visit(graph, reader, input)) {
         return true;
       }
-      marked[i] = marked[i] || (input == 0 && OnlyMoves(reader.op));
+      marked[i] =
+          marked[i] || (input == 0 && (OnlyMoves(reader.op) || TakesKnownPart(graph, reader)));
       for (size_t rule = 0; reader.loop != nullptr && rule < reader.loop->inputs.size(); ++rule) {
         const LoopInput& entry = reader.loop->inputs[rule];
         if (entry.input == static_cast<int>(input)) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "ops/base/join_errors.h"
 #include "ops/base/status.h"
 #include "ops/graph/file_operator.h"
 #include "ops/graph/inference.h"
@@ -63,10 +64,7 @@ class Builder {
   absl::StatusOr<IrGraph> Run() {
     for (const int index : wiring_.order) {
       if (wiring_.kept[static_cast<size_t>(index)]) {
-        const absl::Status status = AddLayer(index);
-        if (!status.ok()) {
-          return Annotate(status, Describe(net_.layers[static_cast<size_t>(index)]));
-        }
+        BW_RETURN_IF_ERROR(AddOrPassOver(index));
       }
     }
     for (size_t i = 0; i < net_.layers.size(); ++i) {
@@ -92,6 +90,52 @@ class Builder {
   int Append(Node node) {
     result_.graph.nodes.push_back(std::move(node));
     return static_cast<int>(result_.graph.nodes.size()) - 1;
+  }
+
+  // An error only where nothing further is looked at.
+  absl::Status AddOrPassOver(int index) {
+    const IrLayer& layer = net_.layers[static_cast<size_t>(index)];
+    const absl::Status status = Annotate(AddLayer(index), Describe(layer));
+    if (status.ok()) {
+      return status;
+    }
+    const bool goes_on = CanGoOn(status);
+    if (import_.depth > 0) {
+      return status;  // it is the loop's
+    }
+    // The wrong .bin would make a fault of every constant.
+    const bool is_told = layer.type == "Const" && std::exchange(constant_failed_, true);
+    if (!is_told) {
+      import_.faults.push_back(status);
+    }
+    PassOver(index);
+    return goes_on ? absl::OkStatus() : JoinErrors(import_.faults);
+  }
+
+  // Whether other layers are looked at in spite of a fault, so that one message tells all of them.
+  bool CanGoOn(const absl::Status& status) const {
+    constexpr size_t kMostFaults = 20;
+    return (absl::IsInvalidArgument(status) || absl::IsUnimplemented(status)) &&
+           import_.faults.size() + 1 < kMostFaults;
+  }
+
+  // Puts a node of an unknown type, with the outputs that the file declares, in a layer's place.
+  void PassOver(int index) {
+    const IrLayer& layer = net_.layers[static_cast<size_t>(index)];
+    Node node;
+    node.op = "passed over";
+    node.name = layer.name;
+    for (const IrPort& port : layer.outputs.list) {
+      node.outputs.push_back(port.info);
+    }
+    node.outputs.resize(std::max<size_t>(node.outputs.size(), 1));
+    const size_t num_outputs = node.outputs.size();
+    const int added = Append(std::move(node));
+    values_[static_cast<size_t>(index)].clear();
+    for (size_t i = 0; i < num_outputs; ++i) {
+      values_[static_cast<size_t>(index)].push_back({added, static_cast<int>(i)});
+    }
+    results_[index] = added;
   }
 
   absl::Status AddLayer(int index) {
@@ -247,6 +291,7 @@ class Builder {
   std::vector<std::vector<ValueId>> values_;  // [layer][output]; empty: not added
   absl::flat_hash_map<int, int> results_;     // Result layers (by index) -> nodes
   IrVariables variables_;
+  bool constant_failed_ = false;
   IrGraph result_;
 };
 

@@ -24,6 +24,7 @@ struct IrImport {
   std::string where;                 // "layer 6 'loop' (TensorIterator): body: ", or empty
   int64_t num_unknown = 0;           // layers of unknown type
   std::vector<std::string> unknown;  // descriptions of the first of them
+  std::vector<absl::Status> faults;  // of layers of the net that were passed over
 };
 
 // A net's Graph, and where its Parameter and Result layers went: layer id -> index into
@@ -34,7 +35,9 @@ struct IrGraph {
   absl::flat_hash_map<int64_t, int> results;
 };
 
-// `xml` is a <net> or <body>. Unknown layers are collected in `import`, not an error here.
+// `xml` is a <net> or <body>. Unknown layers are collected in `import`, and so are faults of the
+// layers of a <net>; neither is an error here. With faults the graph is good for telling further
+// ones alone (FaultsBesideUnknown, ops/graph/faults.h).
 absl::StatusOr<IrGraph> BuildGraph(pugi::xml_node xml, IrImport& import);
 
 // The graph in a child element of a layer, for example "body". Errors name the element;

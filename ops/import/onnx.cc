@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "onnx/onnx_pb.h"
+#include "ops/base/join_errors.h"
 #include "ops/base/status.h"
 #include "ops/import/file_kind.h"
 #include "ops/import/files_beside.h"
@@ -138,17 +139,6 @@ absl::StatusOr<onnx::ModelProto> ParseModel(const InputFile& file) {
   return model;
 }
 
-// All of them in one message.
-absl::Status OneFaultOf(const std::vector<absl::Status>& faults) {
-  if (faults.empty()) {
-    return absl::OkStatus();
-  }
-  return absl::Status(faults[0].code(),
-                      absl::StrJoin(faults, "; ", [](std::string* out, const absl::Status& fault) {
-                        absl::StrAppend(out, fault.message());
-                      }));
-}
-
 absl::StatusOr<Graph> ParseFile(const InputFilePtr& file, const OpenFileFunction& open,
                                 const ImportOptions& options) {
   BW_ASSIGN_OR_RETURN(onnx::ModelProto model, ParseModel(*file));
@@ -168,14 +158,19 @@ absl::StatusOr<Graph> ParseFile(const InputFilePtr& file, const OpenFileFunction
   BW_RETURN_IF_ERROR(ReadFunctions(model, import));
   BW_RETURN_IF_ERROR(LowerOnnxSequences(*model.mutable_graph()));
   if (!options.keep_unknown_layers) {
-    BW_RETURN_IF_ERROR(CheckOnnxOperators(model.graph(), import, opsets));
+    const absl::Status known = CheckOnnxOperators(model.graph(), import, opsets);
+    if (absl::IsUnimplemented(known)) {
+      import.faults.push_back(known);  // what else there is comes with it
+    } else {
+      BW_RETURN_IF_ERROR(known);
+    }
   }
-  OnnxBuilder builder(options.keep_unknown_layers);
+  OnnxBuilder builder(options.keep_unknown_layers || !import.faults.empty());
   OnnxScope scope(builder, import.tensors, nullptr);
   BW_RETURN_IF_ERROR(AddParameters(model.graph(), builder, scope));
   const absl::Status translated =
       TranslateOnnxGraph(model.graph(), OnnxPlace{import, opsets, scope});
-  BW_RETURN_IF_ERROR(OneFaultOf(import.faults));
+  BW_RETURN_IF_ERROR(JoinErrors(import.faults));
   BW_RETURN_IF_ERROR(translated);
   Graph graph = builder.Take();
   graph.name = model.graph().name();

@@ -1,18 +1,9 @@
 #include "ops/import/onnx_builder.h"
 
-#include "ops/base/status.h"
-#include "ops/kernels/kernels.h"
+#include "ops/graph/file_operator.h"
+#include "ops/import/known_operators.h"
 
 namespace beamwright::ops {
-namespace {
-
-// Loops need no entry: their inference is the graph's own.
-const OperatorSet& KnownOperatorSet() {
-  static const auto* const set = new OperatorSet(KernelOperators());
-  return *set;
-}
-
-}  // namespace
 
 OnnxBuilder::OnnxBuilder(bool lenient)
     : inference_(graph_, KnownOperatorSet()), depth_(0), lenient_(lenient) {}
@@ -41,17 +32,9 @@ ValueId OnnxBuilder::Add(Node node) {
   if (node.name.empty()) {
     node.name = name_;
   }
-  const std::string what = node.op;
   graph_.nodes.push_back(std::move(node));
-  const absl::Status status = inference_.InferAppended();
-  if (!status.ok() && (!lenient_ || absl::IsResourceExhausted(status))) {
-    Fail(Annotate(status, what));
-    return {};
-  }
-  if (!status.ok() && inference_fault_.ok()) {
-    inference_fault_ = Annotate(status, what);
-  }
-  return {static_cast<int>(graph_.nodes.size()) - 1, 0};
+  InferAppended();
+  return ok() ? ValueId{static_cast<int>(graph_.nodes.size()) - 1, 0} : ValueId();
 }
 
 ValueId OnnxBuilder::Add(std::string op, std::vector<ValueId> inputs, AttributeList attributes,
@@ -67,11 +50,18 @@ ValueId OnnxBuilder::Add(std::string op, std::vector<ValueId> inputs, AttributeL
 }
 
 void OnnxBuilder::InferAppended() {
-  if (ok()) {
-    const absl::Status status = inference_.InferAppended();
-    if (!lenient_ || absl::IsResourceExhausted(status)) {
-      Fail(status);
-    }
+  if (!ok()) {
+    return;
+  }
+  if (!file_operator_.empty()) {
+    SetFileOperator(file_operator_, num_inferred_, graph_);
+  }
+  num_inferred_ = graph_.nodes.size();
+  const absl::Status status = inference_.InferAppended();
+  if (!lenient_ || absl::IsResourceExhausted(status)) {
+    Fail(status);
+  } else if (inference_fault_.ok()) {
+    inference_fault_ = status;
   }
 }
 

@@ -38,9 +38,11 @@ class OnnxBuilder {
 
   int depth() const { return depth_; }
   bool lenient() const { return lenient_; }
-  // Name of the nodes that are added from now on.
+  // Name of the nodes that are added from now on, and what the file calls their operator.
   void set_name(std::string name) { name_ = std::move(name); }
+  void set_file_operator(std::string type) { file_operator_ = std::move(type); }
   const std::string& name() const { return name_; }
+  const std::string& file_operator() const { return file_operator_; }
 
   // The node's first output; the others follow it. Absent after an error.
   ValueId Add(std::string op, std::vector<ValueId> inputs, AttributeList attributes = {},
@@ -62,7 +64,8 @@ class OnnxBuilder {
   // nullptr where it is not known at load. Valid until the next node is added.
   const Tensor* known(ValueId value) const;
 
-  // For those who append nodes themselves and call InferAppended then.
+  // For those who append nodes themselves and call InferAppended then. Messages call these what the
+  // file calls them.
   Graph& graph() { return graph_; }
   void InferAppended();
   // Gives the graph away; nothing may be called afterwards.
@@ -74,6 +77,8 @@ class OnnxBuilder {
   int depth_;
   bool lenient_;
   std::string name_;
+  std::string file_operator_;  // empty: the nodes are none of the file's
+  size_t num_inferred_ = 0;
   absl::Status status_;
   absl::Status inference_fault_;  // the first since it was taken
 };

@@ -5,6 +5,7 @@
 #include "ops/base/status.h"
 #include "ops/graph/file_operator.h"
 #include "ops/graph/inference.h"
+#include "ops/import/known_operators.h"
 #include "ops/import/onnx_calls.h"
 #include "ops/import/onnx_operators.h"
 #include "ops/import/onnx_order.h"
@@ -84,6 +85,7 @@ class NodeTranslation {
                      "function holds it");
     }
     builder_.set_name(node.name().empty() ? absl::StrCat(node.op_type(), "_", index) : node.name());
+    builder_.set_file_operator(TypeName(node));
     std::vector<ValueId> inputs;
     for (const std::string& name : node.input()) {
       const std::optional<ValueId> value = name.empty() ? ValueId() : scope_.Find(name);
@@ -193,7 +195,6 @@ class NodeTranslation {
     }
     BW_RETURN_IF_ERROR(builder_.status());
     BW_RETURN_IF_ERROR(translated.CheckAllRead());
-    SetFileOperator(TypeName(node), nodes_before, builder_.graph());
     place_.import.num_nodes += static_cast<int64_t>(builder_.graph().nodes.size() - nodes_before);
     std::vector<ValueId> outputs;
     for (int i = 0; i < node.output_size(); ++i) {
@@ -222,9 +223,14 @@ class NodeTranslation {
     node.attributes = OnnxNode(place_, *unknown, proto, 0, inputs).PlainAttributes();
     if (is_hidden) {
       node.attributes.Set(kHiddenOperator, true);
+    } else if (KnownOperatorSet().Find(node.op) != nullptr) {
+      // Another operator has that name here, or this one in a later opset.
+      absl::StrAppend(&node.op, " of opset ", OpsetOf(place_.opsets, Domain(proto.domain())));
+      node.attributes.Set(kFileOperator, node.op);
     }
     node.outputs.resize(static_cast<size_t>(std::max(1, proto.output_size())));
     const ValueId first = builder_.Add(std::move(node));
+    builder_.TakeInferenceFault().IgnoreError();  // that it is not known
     std::vector<ValueId> outputs;
     for (int i = 0; i < proto.output_size(); ++i) {
       outputs.push_back({first.node, i});

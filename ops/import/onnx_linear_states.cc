@@ -225,6 +225,7 @@ void LinearAttention(OnnxNode& n) {
                              n.Constant(Tensor::Scalar(0.0f)));
   OnnxBuilder body(&n.builder());
   body.set_name(n.builder().name());
+  body.set_file_operator(n.builder().file_operator());
   LinearInputs inputs;
   LinearStep::Parts parts;
   parts.state = Enter(n, body, inputs, "state", first);

@@ -8,12 +8,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "ops/base/join_errors.h"
 #include "ops/base/status.h"
+#include "ops/graph/faults.h"
 #include "ops/import/file_kind.h"
 #include "ops/import/files_beside.h"
 #include "ops/import/ir_bare_layer.h"
 #include "ops/import/ir_graph.h"
 #include "ops/import/ir_net.h"
+#include "ops/import/known_operators.h"
 
 namespace beamwright::ops {
 namespace {
@@ -84,6 +87,16 @@ absl::Status UnknownLayersError(const IrImport& import) {
                    unlisted > 0 ? absl::StrCat("; and ", unlisted, " more") : ""));
 }
 
+// Everything that is in the way, in one message.
+absl::Status AllFaults(const IrImport& import, Graph graph) {
+  std::vector<absl::Status> faults = import.faults;
+  if (import.num_unknown > 0) {
+    faults.insert(faults.begin(), UnknownLayersError(import));
+  }
+  faults.push_back(FaultsBesideUnknown(std::move(graph), KnownOperatorSet()));
+  return JoinErrors(faults);
+}
+
 std::string WeightsPath(const std::string& xml_path) {
   return absl::StrCat(absl::StripSuffix(xml_path, ".xml"), ".bin");
 }
@@ -105,8 +118,8 @@ absl::StatusOr<Graph> ParseNet(absl::string_view xml, absl::StatusOr<InputFilePt
   BW_RETURN_IF_ERROR(CheckVersion(root));
   IrImport import{IrWeights(std::move(weights))};
   BW_ASSIGN_OR_RETURN(IrGraph result, BuildGraph(root, import));
-  if (import.num_unknown > 0 && !options.keep_unknown_layers) {
-    return UnknownLayersError(import);
+  if (!import.faults.empty() || (import.num_unknown > 0 && !options.keep_unknown_layers)) {
+    return AllFaults(import, std::move(result.graph));
   }
   if (result.graph.results.empty()) {
     return Invalid("the net has no Result layer, so it computes nothing");

@@ -75,9 +75,9 @@ struct RecurrentOutputs {
   ValueId c;  // LSTM only
 };
 
-// Appends the nodes, all of which bear this name. Weights that are constants stay known at load, so that
-// cells pack them. InvalidArgument: hidden_size absent or not positive, activations for another
-// number of directions. Shapes and names of activations are checked when the graph is.
+// Appends the nodes, all of which bear this name. Weights that are constants stay known at load, so
+// that cells pack them. InvalidArgument: hidden_size absent or not positive, activations for
+// another number of directions. Shapes and names of activations are checked when the graph is.
 absl::StatusOr<RecurrentOutputs> AppendRecurrentSequence(const RecurrentSequence& sequence,
                                                          const std::string& name, Graph& graph);
 

@@ -9,6 +9,7 @@
 #include "ops/base/printable.h"
 #include "ops/base/status.h"
 #include "ops/compile/shape_folding.h"
+#include "ops/graph/faults.h"
 #include "ops/import/onnx.h"
 #include "ops/kernels/movement.h"
 #include "ops/loop/loop_body.h"
@@ -137,8 +138,10 @@ GraphFindings CheckGraph(Graph graph) {
     info = folded.ok() ? std::move(info) : folded;
   }
   if (!info.ok()) {
-    // Behind a missing operator nothing can be known.
-    findings.status = findings.unsupported.empty() ? info.status() : absl::OkStatus();
+    // What hangs on a missing operator is not judged.
+    findings.status = findings.unsupported.empty()
+                          ? info.status()
+                          : FaultsBesideUnknown(std::move(file), Operators());
     return findings;
   }
   const absl::Status step = CheckDecoder(std::move(file), graph, findings);

@@ -18,6 +18,7 @@ using fixture::Port;
 using fixture::Result;
 using fixture::Unary;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
@@ -242,6 +243,57 @@ TEST(IrErrorsTest, AllUnknownLayersAreListed) {
       {"3 layers have an unsupported type", "layer 1 'first' (BarCell) of opset7",
        "layer 5 'loop' (TensorIterator): body: layer 1 'inner' (FooCell)",
        "layer 6 'last' (Einstein)"});
+}
+
+// One message for all that is wrong: what cannot be read, what cannot be inferred, what is not
+// known. What hangs on a fault is judged by what the file declares of it.
+TEST(IrErrorsTest, AllFaultsAreToldAtOnce) {
+  Layer softmax = Unary(2, "weights", "SoftMax");
+  softmax.data = "axis=\"7\"";
+  Layer reads_bad = Unary(3, "behind", "SoftMax");
+  reads_bad.data = "axis=\"9\"";
+  Layer hard = Unary(4, "hard", "Relu");
+  hard.data = "slope=\"1\"";
+  Layer bad_attribute = Unary(5, "attribute", "SoftMax");
+  bad_attribute.data = "axis=\"x\"";
+  Layer fine = Unary(6, "fine", "SoftMax");
+  fine.data = "axis=\"1\"";
+  for (Layer* const layer : {&softmax, &reads_bad, &hard, &bad_attribute, &fine}) {
+    layer->outputs = {Port(1, "2,3", "precision=\"FP32\"")};
+  }
+  const Layer odd = Unary(7, "odd", "Odd");
+  const Layer behind_odd = Unary(8, "behind odd", "Tanh");
+  const auto graph = Parse(
+      Net({Parameter(0, "x", "2,3"), softmax, reads_bad, hard, bad_attribute, fine, odd, behind_odd,
+           Result(20, "a"), Result(21, "b"), Result(22, "c"), Result(23, "d")},
+          "0.0-2.0, 2.1-3.0, 3.1-6.0, 6.1-20.0, 0.0-4.0, 4.1-21.0, 0.0-5.0, 5.1-22.0, 0.0-7.0, "
+          "7.1-8.0, 8.1-23.0"));
+  ExpectError(graph, kUnimplemented,
+              {"1 layer has an unsupported type: layer 7 'odd' (Odd); ",
+               "layer 5 'attribute' (SoftMax): ", "SoftMax 'weights': axis 7",
+               "SoftMax 'behind': axis 9", "Relu 'hard': attribute 'slope'"});
+  EXPECT_THAT(std::string(graph.status().message()), Not(HasSubstr("'fine'")));
+  EXPECT_THAT(std::string(graph.status().message()), Not(HasSubstr("'behind odd'")));
+}
+
+// A .bin file of something else is told once, not for every constant.
+TEST(IrErrorsTest, WeightsThatDoNotFitAreToldOnce) {
+  std::vector<Layer> layers;
+  std::string edges;
+  for (int i = 0; i < 4; ++i) {
+    layers.push_back(
+        {i,
+         absl::StrCat("c", i),
+         "Const",
+         absl::StrCat("element_type=\"u8\" shape=\"10\" size=\"10\" offset=\"", 10 * i, "\""),
+         {},
+         {Port(0, "")}});
+    layers.push_back(Result(100 + i, ""));
+    absl::StrAppend(&edges, i, ".0-", 100 + i, ".0, ");
+  }
+  const auto graph = Parse(Net(layers, edges), "short");
+  ExpectError(graph, kInvalid, {"layer 0 'c0' (Const): bytes from 0"});
+  EXPECT_THAT(std::string(graph.status().message()), Not(HasSubstr("'c1'")));
 }
 
 TEST(IrErrorsTest, ManyUnknownLayersAreCounted) {

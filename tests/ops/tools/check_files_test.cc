@@ -11,6 +11,7 @@ namespace beamwright::ops {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing_tools::Outcome;
 
 const std::string kListed = "operator not supported: ";
@@ -87,6 +88,42 @@ TEST(CheckFiles, AnOutputOfAnotherRankIsPassedOver) {
   const Outcome refused = Check("type.onnx", model.SerializeAsString());
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_THAT(refused.output, HasSubstr("'minus' (Neg): value is declared i64 but is f32"));
+}
+
+// Operators that are not there and faults of others come together, by the file's own names.
+TEST(CheckFiles, AllFaultsOfAnOnnxFile) {
+  const auto floats = [](const std::string& name, const std::string& dims) {
+    return absl::StrCat("input { name: '", name, "' type { tensor_type { elem_type: 1 shape { ",
+                        dims, "} } } } ");
+  };
+  const std::string five = "dim { dim_value: 5 } ";
+  const std::string text = absl::StrCat(
+      "ir_version: 8 opset_import { version: 17 } graph { name: 'g' ", floats("x", five + five),
+      floats("s", five + five + five),
+      floats("w", "dim { dim_value: 1 } dim { dim_value: 12 } " + five),
+      floats("r", "dim { dim_value: 1 } dim { dim_value: 12 } " + five),
+      "node { op_type: 'Fancy' name: 'top' input: 'x' output: 'a' } "
+      "node { op_type: 'Relu' name: 'behind' input: 'a' output: 'b' } "
+      "node { op_type: 'Gelu' name: 'later' input: 'x' output: 'c' } "
+      "node { op_type: 'Softmax' name: 'soft' input: 'x' output: 'd' "
+      "attribute { name: 'axis' i: 7 type: INT } } "
+      "node { op_type: 'LSTM' name: 'layer' input: 's' input: 'w' input: 'r' output: 'e' "
+      "attribute { name: 'hidden_size' i: 3 type: INT } } "
+      "output { name: 'b' } output { name: 'c' } output { name: 'd' } output { name: 'e' } }");
+  onnx::ModelProto model;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &model));
+  const Outcome outcome = Check("faults.onnx", model.SerializeAsString());
+  ExpectListed(outcome, {"Fancy 'top'", "Gelu of opset 17 'later'"});
+  EXPECT_THAT(outcome.output, HasSubstr("Softmax 'soft': axis 7"));
+  EXPECT_THAT(outcome.output, HasSubstr("LSTM 'layer': body: LSTM 'layer': R: extent 5"));
+  EXPECT_THAT(outcome.output, Not(HasSubstr("'behind'")));
+  // As a server reads it: all of it, too.
+  const Outcome run = testing_tools::RunProgram(
+      {BEAMWRIGHT_GRAPH_PROGRAM, "bench", testing_tools::TempPath("faults.onnx")});
+  EXPECT_THAT(run.errors, HasSubstr("2 nodes have an unsupported operator: "));
+  EXPECT_THAT(run.errors, HasSubstr("node 3 'soft' (Softmax): axis 7"));
+  EXPECT_THAT(run.errors, HasSubstr("node 4 'layer' (LSTM): body: LSTM 'layer': R: extent 5"));
+  EXPECT_THAT(run.errors, Not(HasSubstr("Cell")));
 }
 
 TEST(CheckFiles, OnnxNodesInBodiesAreListed) {
