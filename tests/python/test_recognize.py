@@ -157,3 +157,33 @@ def test_what_is_wrong_is_said(client, tmp_path):
         file.writeframes(b"\0" * 400)
     with pytest.raises(InvalidArgumentError, match="has 2 channels"):
         client.recognize(path, model="tones")
+
+
+def test_what_a_source_raises_reaches_its_caller(client, models):
+    def breaks():
+        yield saying(1)
+        raise OSError("the microphone is gone")
+
+    with pytest.raises(OSError, match="the microphone is gone"):
+        client.recognize(breaks(), model="frames").result()
+
+    async def run():
+        async def nothing():
+            return
+            yield
+
+        async def breaks_later():
+            yield saying(1)
+            raise OSError("the microphone is gone")
+
+        async with models.async_client() as asynchronous:
+            with pytest.raises(InvalidArgumentError, match="source: has no piece"):
+                await asynchronous.recognize(nothing(), model="frames").result()
+            with pytest.raises(OSError, match="the microphone is gone"):
+                await asynchronous.recognize(breaks_later(), model="frames").result()
+            with pytest.raises(ArgumentTypeError, match="source is int"):
+                await asynchronous.recognize(7, model="frames").result()
+            with pytest.raises(InvalidArgumentError, match="has no piece"):
+                await asynchronous.recognize([], model="frames").result()
+
+    asyncio.run(run())

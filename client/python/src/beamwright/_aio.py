@@ -385,15 +385,15 @@ class AsyncClient(BaseClient):
             An asynchronous iterator over messages; `result()` reads them all and has the segments.
         """
         config = self._decode_request("recognize", model, version, options, _wire.RecognizeConfig())
-        requests = _recognize.async_requests_of(
-            source, _recognize.Pieces(sample_rate), config, endpoint, provisional
+        requests = _recognize.Kept(
+            _recognize.async_requests_of(source, _recognize.Pieces(sample_rate), config, endpoint, provisional)
         )
         call = self._connection.stub(_wire.RECOGNIZE)(
-            requests,
+            aiter(requests),
             timeout=seconds(timeout, self._settings.timeout),
             metadata=self._settings.metadata,
         )
-        return AsyncRecognizeStream(call, self._settings)
+        return AsyncRecognizeStream(call, requests, self._settings)
 
     @_calls.with_options(SCORE_OPTIONS)
     async def score(

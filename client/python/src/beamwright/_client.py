@@ -331,13 +331,15 @@ class Client(BaseClient):
             An iterator over messages; `result()` reads them all and has the segments.
         """
         config = self._decode_request("recognize", model, version, options, _wire.RecognizeConfig())
-        requests = _recognize.requests_of(source, _recognize.Pieces(sample_rate), config, endpoint, provisional)
+        requests = _recognize.Kept(
+            _recognize.requests_of(source, _recognize.Pieces(sample_rate), config, endpoint, provisional)
+        )
         call = self._connection.stub(_wire.RECOGNIZE)(
-            requests,
+            iter(requests),
             timeout=seconds(timeout, self._settings.timeout),
             metadata=self._settings.metadata,
         )
-        return RecognizeStream(call, self._settings)
+        return RecognizeStream(call, requests, self._settings)
 
     @_calls.with_options(SCORE_OPTIONS)
     def score(

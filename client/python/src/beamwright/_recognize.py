@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import wave
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
@@ -147,6 +148,31 @@ async def async_requests_of(
             begun = True
         for request in pieces.requests(part):
             yield request
+    if not begun:
+        raise invalid("source", "has no piece")
+
+
+class Kept:
+    """Requests, and what their source raised: all that gRPC says of that is that the call was cancelled."""
+
+    def __init__(self, requests: Any) -> None:
+        self._requests = requests
+        self.error: Exception | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            yield from self._requests
+        except Exception as error:
+            self.error = error
+            raise
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        try:
+            async for request in self._requests:
+                yield request
+        except Exception as error:
+            self.error = error
+            raise
 
 
 def segment(message: Any) -> RecognizedSegment:
@@ -205,8 +231,9 @@ class _Gathered:
 class RecognizeStream(Iterator[RecognizeUpdate]):
     """The messages of a recognition as they come. Closing it ends the call."""
 
-    def __init__(self, call: Any, settings: Settings) -> None:
+    def __init__(self, call: Any, requests: Kept, settings: Settings) -> None:
         self._call = call
+        self._requests = requests
         self._settings = settings
         self._process = os.getpid()
         self._gathered = _Gathered()
@@ -216,6 +243,8 @@ class RecognizeStream(Iterator[RecognizeUpdate]):
         try:
             return self._gathered.take(next(self._call))
         except grpc.RpcError as error:
+            if self._requests.error is not None:
+                raise self._requests.error from None
             raise self._settings.error_of(error) from None
 
     def result(self) -> Recognition:
@@ -238,17 +267,22 @@ class RecognizeStream(Iterator[RecognizeUpdate]):
 class AsyncRecognizeStream(AsyncIterator[RecognizeUpdate]):
     """The messages of a recognition as they come. Closing it ends the call."""
 
-    def __init__(self, call: Any, settings: Settings) -> None:
+    def __init__(self, call: Any, requests: Kept, settings: Settings) -> None:
         self._messages = call.__aiter__()
         self._call = call
+        self._requests = requests
         self._settings = settings
         self._gathered = _Gathered()
 
     async def __anext__(self) -> RecognizeUpdate:
         try:
             return self._gathered.take(await anext(self._messages))
-        except grpc.RpcError as error:
-            raise self._settings.error_of(error) from None
+        except (grpc.RpcError, asyncio.CancelledError) as error:
+            if self._requests.error is not None:
+                raise self._requests.error from None
+            if isinstance(error, grpc.RpcError):
+                raise self._settings.error_of(error) from None
+            raise
 
     async def result(self) -> Recognition:
         """All segments; reads what is left of the stream."""
