@@ -20,6 +20,7 @@
 #include "client/channels.h"
 #include "client/credentials.h"
 #include "client/errors.h"
+#include "client/recognize_stream.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "ops/base/status.h"
 
@@ -237,6 +238,18 @@ absl::Status Client::Recognize(const v1::RecognizeConfig& config, absl::Time dea
   }
   sender.join();
   return FromGrpcStatus(stream->Finish());
+}
+
+std::shared_ptr<RecognizeStream> Client::StartRecognize(
+    const v1::RecognizeConfig& config, absl::Time deadline,
+    std::pair<std::function<void(const v1::RecognizeResponse&)>, StreamEndCallback> callbacks) {
+  const std::shared_ptr<RecognizeStream> stream(
+      new RecognizeStream({std::move(callbacks.first), std::move(callbacks.second)}));
+  Prepare(deadline, impl_->authorization, stream->context_);
+  v1::RecognizeRequest first;
+  *first.mutable_config() = config;
+  stream->Begin(stream, *impl_->NextStubs().recognize, std::move(first));
+  return stream;
 }
 
 absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -85,6 +86,8 @@ using DecodeCallback = std::function<void(absl::StatusOr<v1::DecodeResponse>)>;
 // The same of a stream, after its last message.
 using StreamEndCallback = std::function<void(absl::Status)>;
 
+class RecognizeStream;
+
 // Thread-safe: any number of threads may use one Client at the same time.
 //
 // Errors of calls keep the server's code, message and details (client/errors.h). A call that fails
@@ -133,6 +136,13 @@ class Client {
   absl::Status Recognize(const v1::RecognizeConfig& config, absl::Time deadline,
                          const std::function<bool(v1::RecognizeRequest& piece)>& next,
                          const RecognizeCallback& on_message);
+
+  // The same without a thread for each source, whose pieces are sent as they come
+  // (client/recognize_stream.h). Both callbacks are called on gRPC's threads and must not block;
+  // the client must outlive the call.
+  std::shared_ptr<RecognizeStream> StartRecognize(
+      const v1::RecognizeConfig& config, absl::Time deadline,
+      std::pair<std::function<void(const v1::RecognizeResponse&)>, StreamEndCallback> callbacks);
 
   // Scores given targets, and where the tokens of given targets come from.
   absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request, absl::Time deadline);

@@ -47,11 +47,11 @@ Program MakeProgram() {
                         "Print the version and exit.");
   app->require_subcommand(1);
   app->footer("'beamwright help COMMAND' explains a command.");
-  std::vector<Command> commands = {AddDecodeCommand(*app),    AddRecognizeCommand(*app),
-                                   AddExplainCommand(*app),   AddScoreCommand(*app),
-                                   AddAlignCommand(*app),     AddModelsCommand(*app),
-                                   AddHealthCommand(*app),    AddLoadTestCommand(*app),
-                                   AddLoadMergeCommand(*app), AddCapacityCommand(*app)};
+  std::vector<Command> commands = {
+      AddDecodeCommand(*app),    AddRecognizeCommand(*app), AddExplainCommand(*app),
+      AddScoreCommand(*app),     AddAlignCommand(*app),     AddModelsCommand(*app),
+      AddHealthCommand(*app),    AddLoadTestCommand(*app),  AddStreamTestCommand(*app),
+      AddLoadMergeCommand(*app), AddCapacityCommand(*app)};
   return {std::move(app), std::move(commands)};
 }
 

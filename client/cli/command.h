@@ -23,6 +23,7 @@ Command AddModelsCommand(CLI::App& parent);
 Command AddHealthCommand(CLI::App& parent);
 Command AddLoadTestCommand(CLI::App& parent);
 Command AddLoadMergeCommand(CLI::App& parent);
+Command AddStreamTestCommand(CLI::App& parent);
 Command AddCapacityCommand(CLI::App& parent);
 
 // Each prints "beamwright <command>: <message>" to standard error and returns the exit code for it.

@@ -19,23 +19,6 @@ double PerSecond(int64_t count, const LoadReport& report) {
   return seconds > 0 ? static_cast<double>(count) / seconds : 0;
 }
 
-std::string Text(const Percentiles& times) {
-  const auto ms = [](absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); };
-  return absl::StrFormat("p50 %.3f ms, p90 %.3f ms, p99 %.3f ms, max %.3f ms", ms(times.p50),
-                         ms(times.p90), ms(times.p99), ms(times.max));
-}
-
-void Set(const Percentiles& times, LatencyMs& message) {
-  message.set_p50(absl::ToDoubleMilliseconds(times.p50));
-  message.set_p90(absl::ToDoubleMilliseconds(times.p90));
-  message.set_p99(absl::ToDoubleMilliseconds(times.p99));
-  message.set_max(absl::ToDoubleMilliseconds(times.max));
-  message.set_p99_9(absl::ToDoubleMilliseconds(times.p999));
-  message.set_p99_99(absl::ToDoubleMilliseconds(times.p9999));
-  message.set_mean(absl::ToDoubleMilliseconds(times.mean));
-  message.set_deviation(absl::ToDoubleMilliseconds(times.deviation));
-}
-
 void SetCurve(const std::vector<PercentilePoint>& curve, LoadTestReport& message) {
   for (const PercentilePoint& point : curve) {
     CurvePoint& added = *message.add_latency_curve();
@@ -82,6 +65,23 @@ double ErrorShare(const LoadOptions& options, const LoadReport& report) {
 
 }  // namespace
 
+std::string PercentilesText(const Percentiles& times) {
+  const auto ms = [](absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); };
+  return absl::StrFormat("p50 %.3f ms, p90 %.3f ms, p99 %.3f ms, max %.3f ms", ms(times.p50),
+                         ms(times.p90), ms(times.p99), ms(times.max));
+}
+
+void SetPercentiles(const Percentiles& times, LatencyMs& message) {
+  message.set_p50(absl::ToDoubleMilliseconds(times.p50));
+  message.set_p90(absl::ToDoubleMilliseconds(times.p90));
+  message.set_p99(absl::ToDoubleMilliseconds(times.p99));
+  message.set_max(absl::ToDoubleMilliseconds(times.max));
+  message.set_p99_9(absl::ToDoubleMilliseconds(times.p999));
+  message.set_p99_99(absl::ToDoubleMilliseconds(times.p9999));
+  message.set_mean(absl::ToDoubleMilliseconds(times.mean));
+  message.set_deviation(absl::ToDoubleMilliseconds(times.deviation));
+}
+
 std::string ReportText(const LoadOptions& options, int connections, const LoadReport& report) {
   const bool open = options.rate > 0 || options.replay;
   std::string text = absl::StrFormat(
@@ -96,7 +96,7 @@ std::string ReportText(const LoadOptions& options, int connections, const LoadRe
                           PerSecond(report.num_good, report),
                           absl::FormatDuration(options.good_within));
   }
-  absl::StrAppend(&text, Bold("latency"), "  ", Text(report.latency), "\n");
+  absl::StrAppend(&text, Bold("latency"), "  ", PercentilesText(report.latency), "\n");
   absl::StrAppendFormat(&text,
                         "         p99.9 %.3f ms, p99.99 %.3f ms, mean %.3f ms, deviation %.3f ms\n",
                         absl::ToDoubleMilliseconds(report.latency.p999),
@@ -104,14 +104,14 @@ std::string ReportText(const LoadOptions& options, int connections, const LoadRe
                         absl::ToDoubleMilliseconds(report.latency.mean),
                         absl::ToDoubleMilliseconds(report.latency.deviation));
   if (options.stream) {
-    absl::StrAppend(&text, Bold("stable "), "  ", Text(report.first_token),
+    absl::StrAppend(&text, Bold("stable "), "  ", PercentilesText(report.first_token),
                     " to the first token\n");
   }
   if (report.refused.max > absl::ZeroDuration()) {
-    absl::StrAppend(&text, Bold("refused"), "  ", Text(report.refused), "\n");
+    absl::StrAppend(&text, Bold("refused"), "  ", PercentilesText(report.refused), "\n");
   }
   if (open) {
-    absl::StrAppend(&text, Bold("lag    "), "  ", Text(report.lag), "\n");
+    absl::StrAppend(&text, Bold("lag    "), "  ", PercentilesText(report.lag), "\n");
   }
   absl::StrAppend(&text, Bold("counts "), "  ", WithCommas(report.num_calls), " calls answered, ",
                   WithCommas(report.num_sources), " sources decoded");
@@ -165,7 +165,7 @@ std::string ServerText(const LoadTestReport& run) {
 }
 
 void SetLatency(const Histogram& latency, LoadTestReport& run) {
-  Set(PercentilesOf(latency), *run.mutable_latency_ms());
+  SetPercentiles(PercentilesOf(latency), *run.mutable_latency_ms());
   SetCurve(latency.Curve(), run);
   run.set_latency_hdr(EncodeHdr(latency.Counts()));
 }
@@ -186,11 +186,11 @@ LoadTestReport ReportMessage(const LoadOptions& options, int connections,
   message.set_good_calls_per_second(PerSecond(report.num_good, report));
   message.set_sources_per_second(PerSecond(report.num_sources, report));
   message.set_tokens_per_second(PerSecond(report.num_tokens, report));
-  Set(report.latency, *message.mutable_latency_ms());
-  Set(report.refused, *message.mutable_refused_ms());
-  Set(report.lag, *message.mutable_lag_ms());
+  SetPercentiles(report.latency, *message.mutable_latency_ms());
+  SetPercentiles(report.refused, *message.mutable_refused_ms());
+  SetPercentiles(report.lag, *message.mutable_lag_ms());
   if (options.stream) {
-    Set(report.first_token, *message.mutable_first_token_ms());
+    SetPercentiles(report.first_token, *message.mutable_first_token_ms());
   }
   for (const auto& [code, count] : report.failed_calls) {
     (*message.mutable_failed_calls())[absl::StatusCodeToString(code)] = static_cast<int32_t>(count);

@@ -9,6 +9,10 @@
 
 namespace beamwright::client {
 
+// "p50 1.000 ms, p90 ..., p99 ..., max ...".
+std::string PercentilesText(const Percentiles& times);
+void SetPercentiles(const Percentiles& times, LatencyMs& message);
+
 // The lines for people. `connections` is the client's.
 std::string ReportText(const LoadOptions& options, int connections, const LoadReport& report);
 

@@ -1,9 +1,6 @@
 // beamwright load-test: what a server does with N calls in flight, or with R calls a second, and
 // the highest rate at which it keeps a promise.
-#include <signal.h>
-
 #include <algorithm>
-#include <atomic>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -18,6 +15,7 @@
 #include "client/cli/answers.h"
 #include "client/cli/cli.h"
 #include "client/cli/command.h"
+#include "client/cli/interrupt.h"
 #include "client/cli/load_conditions.h"
 #include "client/cli/load_flags.h"
 #include "client/cli/load_mix.h"
@@ -37,19 +35,6 @@ namespace {
 
 constexpr size_t kMaxSources = 1'000'000;
 constexpr absl::Duration kFactsTimeout = absl::Seconds(5);
-
-std::atomic<bool> interrupted{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
-
-// The first interrupt ends the run in order; a second one, the process.
-void StopOnInterrupt() {
-  struct sigaction action = {};
-  action.sa_handler = [](int) { interrupted.store(true); };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  for (const int signal : {SIGINT, SIGTERM}) {
-    sigaction(signal, &action, nullptr);
-  }
-}
 
 absl::StatusOr<std::vector<v1::Source>> ReadSources(const LoadFlags& load) {
   const SourceFlags& flags = load.sources;

@@ -399,7 +399,7 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
       {{"decod"},
        "there is no command decod (did you mean decode?); there are decode, recognize, explain, "
        "score, align, "
-       "models, health, load-test, load-merge and capacity"},
+       "models, health, load-test, stream-test, load-merge and capacity"},
       {{"help", "decod"}, "there is no command decod (did you mean decode?)"},
       {{"-x"}, "there is no flag -x; there are decode"},
       {{"decode", "--beam-size", "0", "x"}, "--beam-size: \"0\" is out of range: 1 to 256"},

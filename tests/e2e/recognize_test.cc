@@ -1,6 +1,7 @@
 // Recognize of the real server: frames of an encoder that runs elsewhere, and sound, over gRPC and
 // by the command line.
 #include <gmock/gmock.h>
+#include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "beamwright/v1/recognize.grpc.pb.h"
+#include "client/cli/output.pb.h"
 #include "client/client.h"
 #include "tests/client/process.h"
 #include "tests/e2e/e2e_test.h"
@@ -307,10 +309,52 @@ TEST_F(RecognizeTest, ClientsThatStopInTheMiddleLeaveNothingBehind) {
   EXPECT_TRUE(BackToZero(server_->metrics_port()));
 }
 
+// A file of sound that says the labels.
+std::string WriteWav(const std::string& path, const std::vector<int>& labels) {
+  const std::string bytes = Tones(labels, 16000);
+  std::ofstream(path, std::ios::binary) << WavHeader(16000, bytes.size()) << bytes;
+  return bytes;
+}
+
+TEST_F(RecognizeTest, TheLoadTesterOfStreamsAgreesWithTheServersMetrics) {
+  const std::string one = folder_ + "/one.wav";
+  const std::string three = folder_ + "/three.wav";
+  WriteWav(one, {7});
+  WriteWav(three, {5, 9, 2});
+  const auto run = [&](const std::string& model) {
+    return client::Beamwright(
+        {"stream-test", one, three, "--server", server_->address(), "--model", model, "--streams",
+         "8", "--speed", "5", "--duration", "500ms", "--json", "--metrics",
+         absl::StrCat("127.0.0.1:", server_->metrics_port())},
+        "");
+  };
+  const client::ProcessResult heard = run("tones");
+  EXPECT_EQ(heard.exit_code, 0) << heard.err;
+  client::StreamTestReport report;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(heard.out, &report).ok()) << heard.out;
+  EXPECT_GE(report.heard_streams(), 8);
+  EXPECT_EQ(report.segments(), report.heard_streams());
+  EXPECT_EQ(report.contradicted_streams(), 0);
+  EXPECT_THAT(report.counted_calls(), ElementsAre(testing::Pair("OK", report.heard_streams())));
+  // Sources take turns: 0.35 and 0.65 seconds.
+  EXPECT_GE(report.sound_seconds(), 0.35 * report.heard_streams());
+  EXPECT_LE(report.sound_seconds(), 0.65 * report.heard_streams());
+  EXPECT_GT(report.final_ms().p50(), 0);
+  EXPECT_GE(report.real_time_factor().p50(), 1);
+  EXPECT_GE(report.first_word_ms().max(), 70);  // it is not there before it was spoken
+
+  const client::ProcessResult failed = run("none");
+  EXPECT_EQ(failed.exit_code, 1) << failed.err;
+  client::StreamTestReport failures;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(failed.out, &failures).ok());
+  EXPECT_EQ(failures.heard_streams(), 0);
+  ASSERT_THAT(failures.failed_streams(), ElementsAre(testing::Pair("NOT_FOUND", testing::Ge(8))));
+  EXPECT_EQ(failures.counted_calls().at("NOT_FOUND"), failures.failed_streams().at("NOT_FOUND"));
+}
+
 TEST_F(RecognizeTest, TheCommandLineReadsFilesAndPipes) {
-  const std::string bytes = Tones({5, 9}, 16000);
   const std::string wav = folder_ + "/two.wav";
-  std::ofstream(wav, std::ios::binary) << WavHeader(16000, bytes.size()) << bytes;
+  const std::string bytes = WriteWav(wav, {5, 9});
   const std::vector<std::string> server = {"--server", server_->address(), "--model", "tones"};
   const auto run = [&](std::vector<std::string> arguments, const std::string& input) {
     arguments.insert(arguments.begin(), "recognize");

@@ -2,6 +2,7 @@
 // is never taken back, and those that wait cost nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <atomic>
 #include <random>
@@ -157,7 +158,7 @@ std::vector<Kind> Kinds() {
 }
 
 TEST(StreamTest, WhatIsToldDependsOnTheFramesAloneAndIsNeverTakenBack) {
-  constexpr uint32_t kStreams = 700;
+  constexpr uint32_t kStreams = 3334;  // of each kind: 10,002, each as a whole as well
   std::mt19937 random(26);
   for (const Kind& kind : Kinds()) {
     ASSERT_NE(kind.model, nullptr);
@@ -351,6 +352,55 @@ TEST(StreamTest, RefusesWhatNeedsTheWholeSource) {
   wrong.feed().Add(Piece(frames, 0, 3));
   wrong.feed().Finish();
   EXPECT_FALSE(wrong.Wait().ok());
+}
+
+// What malloc has given out.
+int64_t HeapBytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return static_cast<int64_t>(info.uordblks + info.hblkhd);
+}
+
+TEST(StreamTest, TenThousandIdleStreamsHoldNoMoreThanTheirPrice) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "its allocator has other figures";
+#endif
+  constexpr int kStreams = 10'000;
+  const std::vector<Kind> kinds = Kinds();
+  for (const Kind& kind : {kinds[0], kinds[1]}) {
+    EngineOptions options;
+    options.num_threads = 1;
+    options.max_queue = kStreams;
+    const auto engine = *Engine::Start(options);
+    const Frames frames = kind.frames(8, 1);
+    std::vector<std::unique_ptr<Listener>> streams;
+    for (int i = 0; i < kStreams; ++i) {
+      streams.push_back(std::make_unique<Listener>());
+      streams.back()->call.endpoint = {{false, 0, 500}};  // 20 seconds of 40 ms
+    }
+    const int64_t before = HeapBytes();
+    for (const auto& stream : streams) {
+      stream->Start(*engine, kind.model, {});
+      stream->feed().Add(Piece(frames, 0, frames.count()));
+    }
+    // Behind them all: their frames were read when it is answered a few times.
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_TRUE(
+          engine->DecodeAndWait(kind.model, FeatureSource(frames.values, frames.width), {}).ok());
+    }
+    WaitForRunning(*engine, kStreams);
+    const int64_t held = HeapBytes() - before;
+    const int64_t price = engine->load().bytes;
+    EXPECT_LT(held, price) << held / kStreams << " bytes a stream, priced " << price / kStreams;
+    RecordProperty(kind.model->name(), absl::StrCat(held / kStreams, " of ", price / kStreams));
+    for (const auto& stream : streams) {
+      stream->feed().Finish();
+    }
+    for (const auto& stream : streams) {
+      EXPECT_TRUE(stream->Wait().ok());
+    }
+    WaitForRunning(*engine, 0);
+    EXPECT_EQ(engine->load().bytes, 0);
+  }
 }
 
 TEST(StreamTest, AStreamHasAPriceThatDoesNotGrow) {
