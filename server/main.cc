@@ -295,7 +295,19 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
                                               flags.grpc_max_connections);
   metrics.Add(&connections);
   const absl::Cleanup forget_connections = [&] { metrics.Remove(&connections); };
-  const http::Rest rest({flags.http_timeout, flags.page}, guard->api(), inference, probes);
+  BW_ASSIGN_OR_RETURN(const http::Cors cors, CorsOf(flags));
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<websocket::Listener> stream_listener,
+                      ListenForStreams(flags, core, *guard, cors));
+  const serving::WebSocketGauges streams(
+      [&stream_listener] { return stream_listener->num_connections(); },
+      flags.websocket_max_connections);
+  const absl::Cleanup forget_streams = [&] { metrics.Remove(&streams); };
+  if (stream_listener != nullptr) {
+    metrics.Add(&streams);
+  }
+  const int stream_port = stream_listener == nullptr ? 0 : stream_listener->port();
+  const http::Rest rest({flags.http_timeout, flags.page, stream_port}, guard->api(), inference,
+                        probes);
   const http::Rest operators({flags.http_timeout}, guard->admin(), control, probes);
   const http::Admin admin(guard->admin(), *engine, operators);
   http::ListenerOptions http_options;
@@ -306,7 +318,6 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   http_options.refused = [&rest](const http::HttpRequest& request, const absl::Status& why) {
     rest.CountRefusal(request, why);
   };
-  BW_ASSIGN_OR_RETURN(const http::Cors cors, CorsOf(flags));
   http_options.takes_options = cors.enabled();
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<http::Listener> http_listener,
                       Listen("http-address", "HTTP", http_options,
@@ -318,15 +329,6 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
                                cors.AddHeaders(request, reply);
                                return reply;
                              }));
-  BW_ASSIGN_OR_RETURN(const std::unique_ptr<websocket::Listener> stream_listener,
-                      ListenForStreams(flags, core, *guard, cors));
-  const serving::WebSocketGauges streams(
-      [&stream_listener] { return stream_listener->num_connections(); },
-      flags.websocket_max_connections);
-  const absl::Cleanup forget_streams = [&] { metrics.Remove(&streams); };
-  if (stream_listener != nullptr) {
-    metrics.Add(&streams);
-  }
   http::ListenerOptions admin_options;
   admin_options.address = flags.admin_address;
   admin_options.max_body_bytes = http_options.max_body_bytes;

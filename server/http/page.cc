@@ -11,9 +11,15 @@ constexpr char kFolder[] = "/page/";
 
 // Nothing from elsewhere, nothing inline, no frame around it: what a name or an answer holds can't
 // become a script even where the page's own code is wrong.
-constexpr char kPolicy[] =
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+std::string Policy(int websocket_port) {
+  const std::string streams =
+      websocket_port == 0 ? ""
+                          : absl::StrCat(" ws://*:", websocket_port, " wss://*:", websocket_port);
+  return absl::StrCat(
+      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src "
+      "'self'",
+      streams, "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+}
 
 const char* TypeOf(absl::string_view name) {
   return absl::EndsWith(name, ".html")  ? "text/html; charset=utf-8"
@@ -39,11 +45,11 @@ const PageFile* FindPageFile(const std::string& path) {
   return nullptr;
 }
 
-HttpReply PageReply(const HttpRequest& request, const PageFile& file) {
+HttpReply PageReply(const HttpRequest& request, const PageFile& file, int websocket_port) {
   const std::string tag = absl::StrCat("\"", file.hash, "\"");
   HttpReply reply;
   reply.content_type = TypeOf(file.name);
-  reply.headers = {{"Content-Security-Policy", kPolicy},
+  reply.headers = {{"Content-Security-Policy", Policy(websocket_port)},
                    {"X-Content-Type-Options", "nosniff"},
                    {"Referrer-Policy", "no-referrer"},
                    {"Cross-Origin-Opener-Policy", "same-origin"},
@@ -51,6 +57,9 @@ HttpReply PageReply(const HttpRequest& request, const PageFile& file) {
                    // Asked for again each time: a new server has a new page.
                    {"Cache-Control", "no-cache"},
                    {"ETag", tag}};
+  if (websocket_port > 0) {
+    reply.headers.emplace_back("Beamwright-WebSocket-Port", absl::StrCat(websocket_port));
+  }
   if (absl::StrContains(request.header("If-None-Match"), tag)) {
     reply.status = 304;
     return reply;

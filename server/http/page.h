@@ -23,8 +23,9 @@ absl::Span<const PageFile> PageFiles();
 // The file that a path stands for: index.html for "/", else "/page/NAME". Null if there is none.
 const PageFile* FindPageFile(const std::string& path);
 
-// Answers GET and HEAD: the file, or 304 to who has it already.
-HttpReply PageReply(const HttpRequest& request, const PageFile& file);
+// Answers GET and HEAD: the file, or 304 to who has it already. websocket_port: where the page may
+// send sound, which the header Beamwright-WebSocket-Port tells it; 0: nowhere.
+HttpReply PageReply(const HttpRequest& request, const PageFile& file, int websocket_port = 0);
 
 }  // namespace beamwright::http
 

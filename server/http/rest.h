@@ -18,7 +18,8 @@ namespace beamwright::http {
 struct RestOptions {
   // For requests that name no time limit of their own.
   absl::Duration timeout = absl::Seconds(60);
-  bool page = false;  // "/" is the page for browsers
+  bool page = false;       // "/" is the page for browsers
+  int websocket_port = 0;  // where the page sends sound; 0: nowhere
 };
 
 // Thread-safe. Access, service and probes must outlive it.

@@ -70,14 +70,20 @@ def server(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def browser():
-    chromium = shutil.which("chromium")
-    assert chromium, "chromium is missing: ./dev test installs it"
+def chromium():
+    """Starts Chromium with further arguments."""
+    program = shutil.which("chromium")
+    assert program, "chromium is missing: ./dev test installs it"
     PICTURES.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         # As root, as in containers, Chromium has no sandbox of its own.
-        with playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"]) as running:
-            yield running
+        yield lambda *arguments: playwright.chromium.launch(executable_path=program, args=["--no-sandbox", *arguments])
+
+
+@pytest.fixture(scope="session")
+def browser(chromium):
+    with chromium() as running:
+        yield running
 
 
 @pytest.fixture

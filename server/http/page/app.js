@@ -2,14 +2,14 @@
 import { call, optionSchema, token } from './api.js';
 import { DecodePage } from './decode.js';
 import { el, find } from './dom.js';
+import { ListenPage } from './listen.js';
 import { StatusPage } from './status.js';
 
+const NAMES = ['decode', 'listen', 'status'];
 const pages = {};
 
 async function startDecode() {
-  const root = find('decode');
-  root.replaceChildren(el('p.hint', {}, 'Asking the server for its models…'));
-  try {
+  await start('decode', async (root) => {
     const [schemas, list] = await Promise.all([optionSchema(), call('/v1/models')]);
     root.replaceChildren();
     if (!list.models?.length) {
@@ -17,6 +17,14 @@ async function startDecode() {
       return;
     }
     pages.decode = new DecodePage(root, schemas, list.models);
+  });
+}
+
+async function start(name, fill) {
+  const root = find(name);
+  root.replaceChildren(el('p.hint', {}, 'Asking the server for its models…'));
+  try {
+    await fill(root);
   } catch (error) {
     root.replaceChildren(el('div.notice.bad', { role: 'alert' }, error.message, ' ',
       el('button.quiet', { type: 'button', onclick: () => route() }, 'Try again')));
@@ -25,15 +33,16 @@ async function startDecode() {
 }
 
 async function route() {
-  const page = location.hash.startsWith('#/status') ? 'status' : 'decode';
-  for (const name of ['decode', 'status']) {
+  const page = NAMES.find((name) => location.hash.startsWith(`#/${name}`)) ?? 'decode';
+  for (const name of NAMES) {
     find(name).hidden = name !== page;
     if (name === page) find(`nav-${name}`).setAttribute('aria-current', 'page');
     else find(`nav-${name}`).removeAttribute('aria-current');
   }
-  document.title = page === 'status' ? 'Status – Beamwright' : 'Beamwright';
+  document.title = { status: 'Status – Beamwright', listen: 'Listen – Beamwright' }[page] ?? 'Beamwright';
   if (page === 'status') pages.status ??= new StatusPage(find('status'));
   pages.status?.show(page === 'status');
+  if (page === 'listen' && !pages.listen) await start('listen', async (root) => { pages.listen = await ListenPage.start(root); });
   if (page !== 'decode') return;
   if (!pages.decode) await startDecode();
   await pages.decode?.open(location.hash);

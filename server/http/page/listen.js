@@ -1,0 +1,135 @@
+// The listen page: sound from a file or the microphone, and the words as they settle.
+import { call, modelPath } from './api.js';
+import { announce, el, short } from './dom.js';
+import { Microphone, SoundStream, samplesOf, streamPort } from './stream.js';
+
+const N_BEST = 4;
+
+/** The models that hear sound: {name, version, rate}. */
+async function modelsWithSound() {
+  const { models = [] } = await call('/v1/models');
+  const described = await Promise.all(models.filter(({ ready }) => ready).map(async ({ name, version }) => {
+    const sound = (await call(modelPath(name, version)).catch(() => null))?.config?.sound;
+    return sound ? { name, version, rate: sound.sample_rate || 16000 } : null;
+  }));
+  return described.filter(Boolean);
+}
+
+export class ListenPage {
+  static async start(root) {
+    const port = await streamPort();
+    const models = port ? await modelsWithSound() : [];
+    const none = !port ? 'The server takes no streams of sound: it was started without --websocket-address.' :
+      models.length === 0 ? 'No model of this server hears sound.' : '';
+    root.replaceChildren(el('h1.visually-hidden', {}, 'Listen'));
+    if (none) root.append(el('p.notice', { role: 'status' }, none));
+    return none ? null : new ListenPage(root, port, models);
+  }
+
+  constructor(root, port, models) {
+    this.port = port;
+    this.models = models;
+    this.model = el('select', { id: 'listen-model' }, models.map(({ name, version }, index) => el('option', { value: index }, `${name} · ${version}`)));
+    this.file = el('input', { id: 'listen-file', type: 'file', accept: 'audio/*', onchange: () => this.#hearFile() });
+    this.button = el('button.primary', { type: 'button', onclick: () => (this.microphone ? this.#stop() : this.#hearMicrophone()) }, 'Listen');
+    this.state = el('p.help', { role: 'status' });
+    this.fault = el('div.notice.bad', { role: 'alert', hidden: true });
+    this.segments = el('ol.heard');
+    this.now = el('p.now', { 'aria-label': 'What is being said' });
+    root.append(el('div.columns', {},
+      el('form.request', { 'aria-label': 'Sound', onsubmit: (event) => event.preventDefault() },
+        el('div.field', {}, el('label', { for: 'listen-model' }, 'Model'), this.model),
+        el('div.field', {}, el('label', { for: 'listen-file' }, 'A recording'), this.file),
+        el('div.actions', {}, this.button), this.state),
+      el('div.results', {}, this.fault, el('section.card', { 'aria-label': 'Heard' }, el('h2', {}, 'Heard'), this.segments, this.now,
+        el('p.help', {}, 'Words in full ink stay as they are; those in grey may change.')))));
+  }
+
+  get chosen() { return this.models[Number(this.model.value)]; }
+
+  async #hearFile() {
+    const [file] = this.file.files;
+    if (!file) return;
+    this.#stop();
+    try {
+      const samples = await samplesOf(file, this.chosen.rate);
+      const stream = this.#begin(`${file.name}, ${short(samples.length / this.chosen.rate, 1)} s`);
+      if (await stream.opened) await stream.sendAll(samples, this.chosen.rate);
+    } catch (error) {
+      this.#fail(error instanceof DOMException ? `${file.name} is not sound that this browser can decode.` : error.message);
+    }
+  }
+
+  async #hearMicrophone() {
+    try {
+      const stream = this.#begin('Listening…');
+      if (!await stream.opened) return;
+      let seconds = 0;
+      this.microphone = await Microphone.open(this.chosen.rate, (piece) => {
+        stream.send(piece);
+        seconds += piece.length / this.chosen.rate;
+        if (this.microphone) this.state.textContent = `Listening… ${seconds.toFixed(1)} s`;
+      });
+      this.button.textContent = 'Stop';
+    } catch (error) {
+      this.stream?.finish();
+      this.#fail(`The microphone cannot be used: ${error.message}`);
+    }
+  }
+
+  #stop() {
+    this.microphone?.stop();
+    this.microphone = null;
+    this.button.textContent = 'Listen';
+    this.stream?.finish();
+  }
+
+  #begin(state) {
+    const { name, version } = this.chosen;
+    this.fault.hidden = true;
+    this.segments.replaceChildren();
+    this.now.replaceChildren();
+    this.state.textContent = state;
+    const stream = new SoundStream(this.port, { model: name, version, options: JSON.stringify({ n_best: N_BEST }) }, {
+      onanswer: (answer) => { if (this.stream === stream) this.#show(answer); },
+      onend: (error) => { if (this.stream === stream) this.#end(error); },
+    });
+    this.stream = stream;
+    return stream;
+  }
+
+  #end(error) {
+    this.stream = null;
+    this.#stop();
+    if (error) this.#fail(error);
+    else this.state.textContent = 'The answer is complete.';
+  }
+
+  #fail(text) {
+    this.state.textContent = '';
+    this.fault.textContent = text;
+    this.fault.hidden = false;
+  }
+
+  #show(answer) {
+    if (!answer.is_final) {
+      const rest = answer.text.startsWith(answer.stable) ? answer.text.slice(answer.stable.length) : answer.text;
+      this.now.replaceChildren(el('span.stable', {}, answer.stable), el('span.settling', {}, rest));
+      return;
+    }
+    this.now.replaceChildren();
+    const item = this.#segment(answer);
+    // The last one is told again when the source ends behind it.
+    const known = this.segments.children[answer.segment];
+    if (known) known.replaceWith(item);
+    else this.segments.append(item);
+    announce(answer.text);
+  }
+
+  #segment({ text, start_time, hypotheses = [] }) {
+    const others = hypotheses.slice(1);
+    return el('li', {}, el('span.when', {}, `${short(start_time, 1)} s`), el('span.said', {}, text || '(silence)'),
+      others.length ? el('details', {}, el('summary', {}, `${others.length} more of the beam`),
+        el('table', {}, el('tbody', {}, hypotheses.map((one) => el('tr', {}, el('td.number', { title: one.score }, short(one.score)), el('td.mono', {}, one.text || '(empty)')))))) : null);
+  }
+}
