@@ -24,7 +24,7 @@ constexpr unsigned kInt8TilesBit = 1U << 25;
 
 // Linux keeps the registers of tiles, 8 KiB a thread, only for processes that ask for it (5.16 and
 // later; Documentation/arch/x86/xstate.rst of the kernel).
-bool LeaveForTiles() {
+[[maybe_unused]] bool LeaveForTiles() {
 #if defined(__x86_64__) && defined(SYS_arch_prctl)
   constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr int kTileData = 18;               // XFEATURE_XTILEDATA
