@@ -1,5 +1,5 @@
 // The form in which a model's constant weights are kept and multiplied (docs/numerics.md,
-// 'Precision'). Everything else is f32 in each of them.
+// 'Precision'), large tables of embeddings among them. Everything else is f32 in each of them.
 #ifndef BEAMWRIGHT_OPS_BASE_PRECISION_H_
 #define BEAMWRIGHT_OPS_BASE_PRECISION_H_
 

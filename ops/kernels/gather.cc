@@ -3,6 +3,7 @@
 #include "ops/kernels/indices.h"
 #include "ops/kernels/movement.h"
 #include "ops/kernels/rows.h"
+#include "ops/kernels/shared_weights.h"
 #include "ops/kernels/types.h"
 
 namespace beamwright::ops {
@@ -130,8 +131,55 @@ struct GatherOp {
   }
 };
 
+// Rows of a table that is known at load, as EmbeddingTable keeps it.
+class TableKernel final : public Kernel {
+ public:
+  explicit TableKernel(const Tensor& table)
+      : info_{table.dtype(), PartialShape(table.shape())},
+        table_(ShareTable({table.data<float>(), table.dim(0), table.dim(1), table.dim(1)},
+                          table.lifetime())) {}
+
+  bool NeedsInput(size_t index) const override { return index != 0; }
+
+  absl::Status Run(const ExecutionContext&, absl::Span<const Tensor* const> inputs,
+                   absl::Span<Tensor> outputs) const override {
+    RuntimeResults results(outputs.size());
+    RuntimeInfos infos = DescribeInputs(inputs);
+    infos[0] = info_;
+    BW_RETURN_IF_ERROR(GatherOp::Shapes(0, infos, absl::MakeSpan(results)));
+    BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
+    const Tensor& indices = *inputs[1];
+    BW_RETURN_IF_ERROR(CheckIndices(indices, "indices", -table_->rows(), table_->rows()));
+    float* out = outputs[0].mutable_data<float>();
+    for (int64_t i = 0; i < indices.num_elements(); ++i, out += table_->width()) {
+      table_->Read(IndexAt(indices, i, table_->rows()),
+                   {out, static_cast<size_t>(table_->width())});
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const InputInfo info_;  // type and shape
+  const std::shared_ptr<const EmbeddingTable> table_;
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeWithTable(const KernelRequest& request) {
+  BW_ASSIGN_OR_RETURN(const int64_t batch_dims, GatherOp::Parse(request.node));
+  const Tensor* const table = request.inputs[0].value;
+  BW_ASSIGN_OR_RETURN(const std::optional<int64_t> axis, ReadInt(request.inputs[2], "axis"));
+  const bool by_rows = batch_dims == 0 && (axis == 0 || axis == -2);
+  if (table != nullptr && by_rows && EmbeddingTable::Fits(*table)) {
+    return std::make_unique<TableKernel>(*table);
+  }
+  return std::make_unique<CodeKernel<GatherOp>>(batch_dims);
+}
+
 }  // namespace
 
-constinit const OperatorCode kGather = CodeOf<GatherOp>(&GatherOp::Rows);
+const OperatorCode& GatherIn(Precision weights) {
+  static constexpr OperatorCode kExact = CodeOf<GatherOp>(&GatherOp::Rows);
+  static constexpr OperatorCode kWithTable = {&InferAs<GatherOp>, &MakeWithTable, &GatherOp::Rows};
+  return weights == Precision::kF32 ? kExact : kWithTable;
+}
 
 }  // namespace beamwright::ops

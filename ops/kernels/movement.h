@@ -3,6 +3,7 @@
 #ifndef BEAMWRIGHT_OPS_KERNELS_MOVEMENT_H_
 #define BEAMWRIGHT_OPS_KERNELS_MOVEMENT_H_
 
+#include "ops/base/precision.h"
 #include "ops/kernels/operator_code.h"
 
 namespace beamwright::ops {
@@ -40,8 +41,9 @@ extern const OperatorCode kEye;
 extern const OperatorCode kNonZero;  // attribute output_type i64 (default) or i32
 
 // gather.cc: data, indices, axis; attribute batch_dims. Negative indices count from the end; an
-// index outside is an error naming it.
-extern const OperatorCode kGather;
+// index outside is an error naming it. Rows of a large constant table
+// (ops/kernels/embedding_table.h) are kept in bf16 where constant weights are not kept in f32.
+const OperatorCode& GatherIn(Precision weights);
 
 // first_row.cc: index 0 of the first axis, which goes, of a value that is the same for all rows of
 // a request, though not of a step: its number. A plan runs it request by request (row_plan.h), and

@@ -82,7 +82,7 @@ std::vector<Operator> KernelOperators(Precision weights) {
       Line("Floor", kUnary),
       Line("FloorMod", kArithmetic, {"auto_broadcast"}),
       Line("GRUCell", GruCellIn(weights), {"hidden_size", "activations", "activations_alpha", "activations_beta", "clip", "linear_before_reset", "input_is_product"}),
-      Line("Gather", kGather, {"batch_dims"}),
+      Line("Gather", GatherIn(weights), {"batch_dims"}),
       Line("GatherElements", kGatherElements, {"axis"}),
       Line("GatherND", kGatherNd, {"batch_dims", "joins_batch"}),
       Line("GatherTree", kGatherTree),

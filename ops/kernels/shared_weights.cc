@@ -12,9 +12,26 @@
 namespace beamwright::ops {
 namespace {
 
-std::string KeyOf(ConstMatrix<float> weight, bool transposed, Precision precision) {
-  const std::array<int64_t, 4> header = {weight.rows, weight.columns, transposed ? 1 : 0,
-                                         static_cast<int64_t>(precision)};
+// What is made of a weight's elements.
+struct Form {
+  bool transposed = false;
+  Precision precision = Precision::kF32;
+  bool operator==(const Form&) const = default;
+};
+
+std::unique_ptr<const PackedMatMul> Make(ConstMatrix<float> weight, const Form& form,
+                                         const PackedMatMul*) {
+  return std::make_unique<PackedMatMul>(weight, form.transposed, form.precision);
+}
+
+std::unique_ptr<const EmbeddingTable> Make(ConstMatrix<float> weight, const Form&,
+                                           const EmbeddingTable*) {
+  return std::make_unique<EmbeddingTable>(weight);
+}
+
+std::string KeyOf(ConstMatrix<float> weight, const Form& form) {
+  const std::array<int64_t, 4> header = {weight.rows, weight.columns, form.transposed ? 1 : 0,
+                                         static_cast<int64_t>(form.precision)};
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
                                                                         &EVP_MD_CTX_free);
   BW_CHECK(context != nullptr && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1);
@@ -33,17 +50,18 @@ std::string KeyOf(ConstMatrix<float> weight, bool transposed, Precision precisio
   return digest;
 }
 
+// Packed: PackedMatMul or EmbeddingTable.
+template <typename Packed>
 class Cache {
  public:
-  std::shared_ptr<const PackedMatMul> Get(ConstMatrix<float> weight, bool transposed,
-                                          Precision precision,
-                                          const std::weak_ptr<const void>& lifetime) {
-    if (auto seen = FindSeen(weight, transposed, precision)) {
+  std::shared_ptr<const Packed> Get(ConstMatrix<float> weight, const Form& form,
+                                    const std::weak_ptr<const void>& lifetime) {
+    if (auto seen = FindSeen(weight, form)) {
       return seen;
     }
-    auto packed = FindOrPack(weight, transposed, precision);
+    auto packed = FindOrPack(weight, form);
     if (!lifetime.expired()) {
-      Remember(weight, transposed, precision, lifetime, packed);
+      Remember(weight, form, lifetime, packed);
     }
     return packed;
   }
@@ -57,14 +75,12 @@ class Cache {
   // What was made of elements that are still there.
   struct Seen {
     ConstMatrix<float> weight;
-    bool transposed = false;
-    Precision precision = Precision::kF32;
+    Form form;
     std::weak_ptr<const void> lifetime;
-    std::weak_ptr<const PackedMatMul> packed;
+    std::weak_ptr<const Packed> packed;
   };
 
-  std::shared_ptr<const PackedMatMul> FindSeen(ConstMatrix<float> weight, bool transposed,
-                                               Precision precision) const {
+  std::shared_ptr<const Packed> FindSeen(ConstMatrix<float> weight, const Form& form) const {
     const absl::MutexLock lock(&mutex_);
     const auto found = seen_.find(weight.data);
     if (found == seen_.end()) {
@@ -72,36 +88,35 @@ class Cache {
     }
     const Seen& seen = found->second;
     const bool same = seen.weight.rows == weight.rows && seen.weight.columns == weight.columns &&
-                      seen.weight.stride == weight.stride && seen.transposed == transposed &&
-                      seen.precision == precision;
+                      seen.weight.stride == weight.stride && seen.form == form;
     return same && !seen.lifetime.expired() ? seen.packed.lock() : nullptr;
   }
 
-  void Remember(ConstMatrix<float> weight, bool transposed, Precision precision,
+  void Remember(ConstMatrix<float> weight, const Form& form,
                 const std::weak_ptr<const void>& lifetime,
-                const std::weak_ptr<const PackedMatMul>& packed) {
+                const std::weak_ptr<const Packed>& packed) {
     const absl::MutexLock lock(&mutex_);
     if (seen_.size() >= sweep_at_) {
       absl::erase_if(seen_, [](const auto& entry) { return entry.second.lifetime.expired(); });
       sweep_at_ = 2 * seen_.size() + 64;
     }
-    seen_[weight.data] = {weight, transposed, precision, lifetime, packed};
+    seen_[weight.data] = {weight, form, lifetime, packed};
   }
 
-  std::shared_ptr<const PackedMatMul> FindOrPack(ConstMatrix<float> weight, bool transposed,
-                                                 Precision precision) {
-    const std::string key = KeyOf(weight, transposed, precision);
+  std::shared_ptr<const Packed> FindOrPack(ConstMatrix<float> weight, const Form& form) {
+    const std::string key = KeyOf(weight, form);
     if (auto found = Find(key)) {
       return found;
     }
     // Packing takes its time; whoever packs the same meanwhile is not waited for.
-    std::shared_ptr<const PackedMatMul> packed(new PackedMatMul(weight, transposed, precision),
-                                               [this, key](const PackedMatMul* unused) {
-                                                 delete unused;
-                                                 Forget(key);
-                                               });
+    std::shared_ptr<const Packed> packed(
+        Make(weight, form, static_cast<const Packed*>(nullptr)).release(),
+        [this, key](const Packed* unused) {
+          delete unused;
+          Forget(key);
+        });
     const absl::MutexLock lock(&mutex_);
-    std::weak_ptr<const PackedMatMul>& entry = weights_[key];
+    std::weak_ptr<const Packed>& entry = weights_[key];
     if (auto other = entry.lock()) {
       return other;
     }
@@ -109,7 +124,7 @@ class Cache {
     return packed;
   }
 
-  std::shared_ptr<const PackedMatMul> Find(const std::string& key) const {
+  std::shared_ptr<const Packed> Find(const std::string& key) const {
     const absl::MutexLock lock(&mutex_);
     const auto found = weights_.find(key);
     return found == weights_.end() ? nullptr : found->second.lock();
@@ -124,15 +139,15 @@ class Cache {
   }
 
   mutable absl::Mutex mutex_;
-  absl::flat_hash_map<std::string, std::weak_ptr<const PackedMatMul>> weights_
-      ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, std::weak_ptr<const Packed>> weights_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<const float*, Seen> seen_ ABSL_GUARDED_BY(mutex_);
   size_t sweep_at_ ABSL_GUARDED_BY(mutex_) = 64;
 };
 
 // Never destroyed: kernels in static objects may outlive it otherwise.
-Cache& TheCache() {
-  static auto* const cache = new Cache();
+template <typename Packed>
+Cache<Packed>& TheCache() {
+  static auto* const cache = new Cache<Packed>();
   return *cache;
 }
 
@@ -141,9 +156,14 @@ Cache& TheCache() {
 std::shared_ptr<const PackedMatMul> SharePacked(ConstMatrix<float> weight, bool transposed,
                                                 Precision precision,
                                                 const std::weak_ptr<const void>& lifetime) {
-  return TheCache().Get(weight, transposed, precision, lifetime);
+  return TheCache<PackedMatMul>().Get(weight, {transposed, precision}, lifetime);
 }
 
-size_t NumSharedWeights() { return TheCache().size(); }
+std::shared_ptr<const EmbeddingTable> ShareTable(ConstMatrix<float> table,
+                                                 const std::weak_ptr<const void>& lifetime) {
+  return TheCache<EmbeddingTable>().Get(table, {}, lifetime);
+}
+
+size_t NumSharedWeights() { return TheCache<PackedMatMul>().size(); }
 
 }  // namespace beamwright::ops

@@ -1,12 +1,13 @@
-// Packed weights, each held once in the process: versions of a model that differ in a few layers,
-// and models with a common encoder, share the others. Weights are told apart by the SHA-256 of
-// their extents, precision and elements, since what was packed cannot be compared any more. The
-// last kernel that uses a weight frees it.
+// Packed weights and tables, each held once in the process: versions of a model that differ in a
+// few layers, and models with a common encoder, share the others. Weights are told apart by the
+// SHA-256 of their extents, precision and elements, since what was packed cannot be compared any
+// more. The last kernel that uses a weight frees it.
 #ifndef BEAMWRIGHT_OPS_KERNELS_SHARED_WEIGHTS_H_
 #define BEAMWRIGHT_OPS_KERNELS_SHARED_WEIGHTS_H_
 
 #include <memory>
 
+#include "ops/kernels/embedding_table.h"
 #include "ops/kernels/packed_matmul.h"
 
 namespace beamwright::ops {
@@ -18,7 +19,11 @@ std::shared_ptr<const PackedMatMul> SharePacked(ConstMatrix<float> weight, bool 
                                                 Precision precision = Precision::kF32,
                                                 const std::weak_ptr<const void>& lifetime = {});
 
-// Weights that are held now; for tests.
+// As EmbeddingTable(table), in the same way.
+std::shared_ptr<const EmbeddingTable> ShareTable(ConstMatrix<float> table,
+                                                 const std::weak_ptr<const void>& lifetime = {});
+
+// Packed weights that are held now; for tests.
 size_t NumSharedWeights();
 
 }  // namespace beamwright::ops

@@ -13,11 +13,11 @@ namespace beamwright::ops {
 namespace {
 
 using ::testing::HasSubstr;
-using List = std::vector<int64_t>;
+using Ints = std::vector<int64_t>;
 
 struct Problem {
   int64_t items = 1, groups = 1, in = 1, out = 1;  // channels of a group
-  List extents, kernel, strides, dilations, begin, end;
+  Ints extents, kernel, strides, dilations, begin, end;
   bool constant = true;
 
   Call ToCall(const Tensor& data, const Tensor& filter) const {
@@ -64,13 +64,13 @@ template <typename T>
 std::vector<double> Naive(const Problem& p, const std::vector<T>& in,
                           const std::vector<T>& filter) {
   const size_t rank = p.extents.size();
-  List outs;
+  Ints outs;
   for (size_t i = 0; i < rank; ++i) {
     outs.push_back((p.extents[i] + p.begin[i] + p.end[i] - (p.kernel[i] - 1) * p.dilations[i] - 1) /
                        p.strides[i] +
                    1);
   }
-  const auto product = [](const List& list) {
+  const auto product = [](const Ints& list) {
     int64_t result = 1;
     for (const int64_t x : list) result *= x;
     return result;
@@ -261,13 +261,13 @@ TEST(Convolution, OnnxVectors) {
               {vectors.input(0), vectors.input(1)}};
     for (const char* list : {"strides", "dilations", "output_padding"}) {
       if (vectors.values.count(list) > 0)
-        call.attributes.emplace_back(list, std::get<List>(vectors.values.at(list)));
+        call.attributes.emplace_back(list, std::get<Ints>(vectors.values.at(list)));
     }
     if (vectors.values.count("pads") > 0) {
-      const List& pads = std::get<List>(vectors.values.at("pads"));
+      const Ints& pads = std::get<Ints>(vectors.values.at("pads"));
       const auto half = pads.begin() + static_cast<int64_t>(pads.size() / 2);
-      call.attributes.emplace_back("pads_begin", List(pads.begin(), half));
-      call.attributes.emplace_back("pads_end", List(half, pads.end()));
+      call.attributes.emplace_back("pads_begin", Ints(pads.begin(), half));
+      call.attributes.emplace_back("pads_end", Ints(half, pads.end()));
     }
     const Tensor out = RunOne(call);
     ASSERT_EQ(out.shape(), vectors.output(0).shape()) << name;
@@ -286,7 +286,7 @@ TEST(ConvolutionBackpropData, IsTheTransposeOfConvolution) {
     const Tensor forward = RunOne(p.ToCall(x, filter));
     const Tensor y = random.Floats(forward.shape());
     // What the strides leave over at the end is the output padding.
-    List over;
+    Ints over;
     for (size_t i = 0; i < p.extents.size(); ++i) {
       over.push_back(
           (p.extents[i] + p.begin[i] + p.end[i] - (p.kernel[i] - 1) * p.dilations[i] - 1) %
@@ -323,19 +323,19 @@ TEST(Convolution, RefusesWhatCannotBe) {
     EXPECT_THAT(error(data, {2, 3, 3}, {}, "ConvolutionBackpropData"),
                 HasSubstr("must have rank 3 or more"));
   }
-  EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"strides", List{0}}}), HasSubstr("strides[0]: 0"));
-  EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"dilations", List{-1}}}),
+  EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"strides", Ints{0}}}), HasSubstr("strides[0]: 0"));
+  EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"dilations", Ints{-1}}}),
               HasSubstr("dilations[0]: -1"));
-  EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"strides", List{1, 1}}}),
+  EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"strides", Ints{1, 1}}}),
               HasSubstr("2 entries for 1 spatial axes"));
-  EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"pads_end", List{int64_t{1} << 31}}}),
+  EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"pads_end", Ints{int64_t{1} << 31}}}),
               HasSubstr("pads_end[0]"));
-  EXPECT_THAT(error({1, 3, 5}, {200000, 3, 1}, {{"pads_end", List{(int64_t{1} << 31) - 1}}}),
+  EXPECT_THAT(error({1, 3, 5}, {200000, 3, 1}, {{"pads_end", Ints{(int64_t{1} << 31) - 1}}}),
               HasSubstr("more than 2^48 elements"));
   EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"auto_pad", std::string("other")}}),
               HasSubstr("auto_pad"));
   EXPECT_THAT(error({1, 3, 2, 2, 2, 2}, {2, 3, 1, 1, 1, 1}), HasSubstr("4 spatial axes"));
-  EXPECT_THAT(error({1, 2, 1}, {2, 2, 1}, {{"pads_end", List{1}}}, "ConvolutionBackpropData"),
+  EXPECT_THAT(error({1, 2, 1}, {2, 2, 1}, {{"pads_end", Ints{1}}}, "ConvolutionBackpropData"),
               HasSubstr("leave nothing"));
   EXPECT_THAT(ErrorOf({"Convolution", {I64({1, 1, 1}, {1}), I64({1, 1, 1}, {1})}}),
               HasSubstr("element type i64"));

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/ops/kernels/index_tensors.h"
 #include "tests/ops/kernels/run_operator.h"
 
 namespace beamwright::ops {
@@ -12,10 +13,6 @@ using ::testing::HasSubstr;
 // The operator documents' table: [5, 2].
 Tensor Table() {
   return F32({5, 2}, {-0.2f, -0.6f, -0.1f, -0.4f, -1.9f, -1.8f, -1.0f, 1.5f, 0.8f, -0.7f});
-}
-Tensor List(std::vector<int64_t> values) {
-  const int64_t count = static_cast<int64_t>(values.size());
-  return I64({count}, std::move(values));
 }
 
 Call Offsets(std::vector<int64_t> indices, std::vector<int64_t> offsets,

@@ -13,21 +13,21 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using List = std::vector<int64_t>;
+using Ints = std::vector<int64_t>;
 
 // The attributes of an ONNX node as the operator's.
 std::vector<std::pair<std::string, AttributeValue>> Translate(const OnnxVectors& vectors) {
   std::vector<std::pair<std::string, AttributeValue>> result = {
-      {"kernel", std::get<List>(vectors.values.at("kernel_shape"))}};
+      {"kernel", std::get<Ints>(vectors.values.at("kernel_shape"))}};
   for (const char* name : {"strides", "dilations"}) {
     if (vectors.values.count(name) > 0)
-      result.emplace_back(name, std::get<List>(vectors.values.at(name)));
+      result.emplace_back(name, std::get<Ints>(vectors.values.at(name)));
   }
   if (vectors.values.count("pads") > 0) {
-    const List& pads = std::get<List>(vectors.values.at("pads"));
+    const Ints& pads = std::get<Ints>(vectors.values.at("pads"));
     const auto half = pads.begin() + static_cast<int64_t>(pads.size() / 2);
-    result.emplace_back("pads_begin", List(pads.begin(), half));
-    result.emplace_back("pads_end", List(half, pads.end()));
+    result.emplace_back("pads_begin", Ints(pads.begin(), half));
+    result.emplace_back("pads_end", Ints(half, pads.end()));
   }
   if (vectors.values.count("auto_pad") > 0) {
     result.emplace_back("auto_pad", std::get<std::string>(vectors.values.at("auto_pad")));
@@ -137,7 +137,7 @@ TEST(Pooling, EqualsTheDefinition) {
   for (int trial = 0; trial < 120; ++trial) {
     const bool ceil = trial % 2 == 1;
     std::vector<Axis> axes;
-    List kernel, strides, dilations, begin, end;
+    Ints kernel, strides, dilations, begin, end;
     Shape shape = {2, 3};
     for (int i = 0; i <= trial % 3; ++i) {
       Axis a{random.Int(1, 8), random.Int(1, 3), random.Int(1, 3), random.Int(1, 2), 0, 0, 0};
@@ -196,9 +196,9 @@ TEST(Pooling, CeilTorchBeginsInsideTheData) {
   // up, 6.
   Call call{"MaxPool",
             {F32({1, 1, 5}, {1, 2, 3, 4, 5})},
-            {{"kernel", List{1}},
-             {"strides", List{3}},
-             {"pads_end", List{1}},
+            {{"kernel", Ints{1}},
+             {"strides", Ints{3}},
+             {"pads_end", Ints{1}},
              {"rounding_type", std::string("ceil")}}};
   EXPECT_THAT(Floats(RunOne(call)), ElementsAre(1, 4, std::numeric_limits<float>::lowest()));
   call.attributes.back().second = std::string("ceil_torch");
@@ -206,8 +206,8 @@ TEST(Pooling, CeilTorchBeginsInsideTheData) {
 }
 
 TEST(MaxPool, TypesNanAndInfinities) {
-  const std::vector<std::pair<std::string, AttributeValue>> two = {{"kernel", List{2}},
-                                                                   {"strides", List{2}}};
+  const std::vector<std::pair<std::string, AttributeValue>> two = {{"kernel", Ints{2}},
+                                                                   {"strides", Ints{2}}};
   for (const DType dtype :
        {DType::kF16, DType::kBF16, DType::kF64, DType::kI64, DType::kI32, DType::kI16, DType::kI8,
         DType::kU64, DType::kU32, DType::kU16, DType::kU8}) {
@@ -223,7 +223,7 @@ TEST(MaxPool, TypesNanAndInfinities) {
 }
 
 TEST(Pooling, IndicesCountFromTheAxis) {
-  Call call{"MaxPool", {F32({2, 1, 2}, {1, 2, 4, 3})}, {{"kernel", List{2}}}, 2};
+  Call call{"MaxPool", {F32({2, 1, 2}, {1, 2, 4, 3})}, {{"kernel", Ints{2}}}, 2};
   EXPECT_THAT(Integers((*RunAll(call))[1]), ElementsAre(1, 2));
   call.attributes.emplace_back("axis", int64_t{1});
   EXPECT_THAT(Integers((*RunAll(call))[1]), ElementsAre(1, 0));
@@ -235,17 +235,17 @@ TEST(Pooling, RefusesWhatCannotBe) {
     return ErrorOf({op, {F32({1, 1, 4}, {1, 2, 3, 4})}, std::move(attributes)});
   };
   EXPECT_THAT(error({}), HasSubstr("kernel: is required"));
-  EXPECT_THAT(error({{"kernel", List{5}}}), HasSubstr("window of 5 does not fit into 4"));
-  EXPECT_THAT(error({{"kernel", List{2, 2}}}), HasSubstr("must have rank 4"));
-  EXPECT_THAT(error({{"kernel", List{0}}}), HasSubstr("kernel[0]: 0"));
-  EXPECT_THAT(error({{"kernel", List{2}}, {"rounding_type", std::string("up")}}),
+  EXPECT_THAT(error({{"kernel", Ints{5}}}), HasSubstr("window of 5 does not fit into 4"));
+  EXPECT_THAT(error({{"kernel", Ints{2, 2}}}), HasSubstr("must have rank 4"));
+  EXPECT_THAT(error({{"kernel", Ints{0}}}), HasSubstr("kernel[0]: 0"));
+  EXPECT_THAT(error({{"kernel", Ints{2}}, {"rounding_type", std::string("up")}}),
               HasSubstr("rounding_type"));
-  EXPECT_THAT(error({{"kernel", List{2}}, {"index_element_type", std::string("u8")}}),
+  EXPECT_THAT(error({{"kernel", Ints{2}}, {"index_element_type", std::string("u8")}}),
               HasSubstr("index_element_type: u8"));
-  EXPECT_THAT(ErrorOf({"AvgPool", {I64({1, 1, 1}, {1})}, {{"kernel", List{1}}}}),
+  EXPECT_THAT(ErrorOf({"AvgPool", {I64({1, 1, 1}, {1})}, {{"kernel", Ints{1}}}}),
               HasSubstr("element type i64"));
   EXPECT_THAT(
-      ErrorOf({"MaxPool", {*Convert(I64({1, 1, 1}, {1}), DType::kBool)}, {{"kernel", List{1}}}}),
+      ErrorOf({"MaxPool", {*Convert(I64({1, 1, 1}, {1}), DType::kBool)}, {{"kernel", Ints{1}}}}),
       HasSubstr("boolean"));
 }
 

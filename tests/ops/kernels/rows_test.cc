@@ -7,6 +7,7 @@
 #include <set>
 
 #include "ops/kernels/kernels.h"
+#include "tests/ops/kernels/index_tensors.h"
 #include "tests/ops/kernels/run_operator.h"
 
 namespace beamwright::ops {
@@ -87,10 +88,6 @@ void CheckStacking(const Case& c, Random& random) {
   }
 }
 
-Tensor List(std::vector<int64_t> values) {
-  const int64_t count = static_cast<int64_t>(values.size());
-  return I64({count}, std::move(values));
-}
 Tensor Float(Shape shape) { return Tensor::Zeros(DType::kF32, std::move(shape)); }
 Tensor Ids(Shape shape) { return Tensor::Zeros(DType::kI64, std::move(shape)); }
 Input Rows(Tensor one, int axis = 0) {

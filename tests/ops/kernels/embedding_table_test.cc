@@ -1,0 +1,142 @@
+// Rows of a large constant table in each precision: against a rounding to bf16 written down here,
+// and exact where the table is not an embedding.
+#include "ops/kernels/embedding_table.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "ops/kernels/kernels.h"
+#include "ops/kernels/shared_weights.h"
+#include "tests/ops/kernels/run_operator.h"
+
+namespace beamwright::ops {
+namespace {
+
+// To 8 bits of significand by exact arithmetic: the nearer of the two neighbours, the even one of
+// two that are equally near.
+float Rounded(float value) {
+  if (value == 0 || !std::isfinite(value)) {
+    return value;
+  }
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  const int unit = std::max(exponent, -125) - 8;  // subnormal numbers keep the least one's unit
+  return static_cast<float>(std::ldexp(std::nearbyint(std::ldexp(double{value}, -unit)), unit));
+}
+
+struct Lookup {
+  Tensor table;
+  Tensor indices;
+  int64_t axis = 0;
+
+  // As a program does it: the table is there when the kernel is made, and gone, if the kernel does
+  // not need it, when it runs.
+  absl::StatusOr<Tensor> Run(Precision precision) const {
+    const OperatorSet operators(KernelOperators(precision));
+    const Node node = MakeNode({"Gather", {table, indices, I64({}, {axis})}});
+    const Tensor at = I64({}, {axis});
+    const std::vector<InputInfo> infos = {{table.dtype(), PartialShape(table.shape()), &table},
+                                          {indices.dtype(), PartialShape(indices.shape())},
+                                          {at.dtype(), PartialShape(at.shape()), &at}};
+    const auto kernel = operators.Find("Gather")->make({node, infos, operators});
+    if (!kernel.ok()) {
+      return kernel.status();
+    }
+    const Tensor gone;
+    const Tensor* const inputs[] = {(*kernel)->NeedsInput(0) ? &table : &gone, &indices, &at};
+    std::vector<Tensor> outputs(1);
+    const absl::Status status = (*kernel)->Run({}, inputs, absl::MakeSpan(outputs));
+    return status.ok() ? absl::StatusOr<Tensor>(outputs[0]) : status;
+  }
+};
+
+// The value of an index in any precision but f32, or as it is.
+std::vector<float> Expected(const Lookup& lookup, bool rounded) {
+  std::vector<float> rows;
+  for (const int64_t index : Integers(lookup.indices)) {
+    const int64_t row = index < 0 ? index + lookup.table.dim(0) : index;
+    for (int64_t i = 0; i < lookup.table.dim(1); ++i) {
+      const float value = lookup.table.data<float>()[row * lookup.table.dim(1) + i];
+      rows.push_back(rounded ? Rounded(value) : value);
+    }
+  }
+  return rows;
+}
+
+constexpr Precision kRounded[] = {Precision::kBf16, Precision::kBf16Dot, Precision::kBf16Amx,
+                                  Precision::kInt8};
+
+TEST(EmbeddingTable, HoldsRowsInBf16WhereWeightsAreNotInF32) {
+  Random random(7);
+  Lookup lookup{random.Floats({5000, 67}, -3, 3), random.Ints({4, 9}, -5000, 4999)};
+  float* const first = lookup.table.mutable_data<float>();
+  // Ties to even, both ways, what rounds up to infinity, subnormal numbers, signs of zero.
+  const float odd[] = {1.00390625F, 1.01171875F, std::numeric_limits<float>::max(),
+                       1e-40F,      -0.0F,       std::numeric_limits<float>::infinity(),
+                       -1e-45F};
+  std::memcpy(first, odd, sizeof(odd));
+  lookup.indices.mutable_data<int64_t>()[0] = 0;
+  const auto exact = lookup.Run(Precision::kF32);
+  ASSERT_TRUE(exact.ok()) << exact.status();
+  EXPECT_EQ(Floats(*exact), Expected(lookup, false));
+  std::vector<float> expected = Expected(lookup, true);
+  expected[2] = std::numeric_limits<float>::infinity();
+  for (const Precision precision : kRounded) {
+    const auto rows = lookup.Run(precision);
+    ASSERT_TRUE(rows.ok()) << rows.status();
+    EXPECT_EQ(rows->shape(), Shape({4, 9, 67}));
+    EXPECT_EQ(Floats(*rows), expected) << Name(precision);
+    EXPECT_TRUE(std::signbit(Floats(*rows)[4]));
+  }
+}
+
+TEST(EmbeddingTable, NaNStaysNaN) {
+  Random random(8);
+  Lookup lookup{random.Floats({4096, 64}), I64({1}, {4095})};
+  lookup.table.mutable_data<float>()[4095 * 64 + 3] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(Floats(*lookup.Run(Precision::kInt8))[3]));
+}
+
+TEST(EmbeddingTable, WhatIsNotOneStaysExact) {
+  Random random(9);
+  // Less than 1 MiB; narrow rows, such as a list of numbers; another axis.
+  const Lookup lookups[] = {
+      {random.Floats({4095, 64}), random.Ints({3}, 0, 4094)},
+      {random.Floats({100000, 31}), random.Ints({3}, 0, 99999)},
+      {random.Floats({64, 8192}), I64({8192}, std::vector<int64_t>(8192, 5)), 1}};
+  for (const Lookup& lookup : lookups) {
+    const auto exact = lookup.Run(Precision::kF32);
+    const auto rows = lookup.Run(Precision::kInt8);
+    ASSERT_TRUE(exact.ok() && rows.ok());
+    EXPECT_TRUE(SameBits(*exact, *rows));
+  }
+}
+
+TEST(EmbeddingTable, AnIndexOutsideIsNamed) {
+  Random random(10);
+  for (const int64_t index : {int64_t{4096}, int64_t{-4097}}) {
+    const Lookup lookup{random.Floats({4096, 64}), I64({2}, {0, index})};
+    const absl::Status exact = lookup.Run(Precision::kF32).status();
+    EXPECT_EQ(lookup.Run(Precision::kBf16).status(), exact);
+    EXPECT_EQ(exact.code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(EmbeddingTable, EqualTablesAreHeldOnce) {
+  Random random(11);
+  const Tensor table = random.Floats({4096, 64});
+  const Tensor copy = F32({4096, 64}, Floats(table));
+  const auto first = ShareTable({table.data<float>(), 4096, 64, 64}, table.lifetime());
+  EXPECT_EQ(ShareTable({table.data<float>(), 4096, 64, 64}, table.lifetime()), first);
+  EXPECT_EQ(ShareTable({copy.data<float>(), 4096, 64, 64}, copy.lifetime()), first);
+  const Tensor other = random.Floats({4096, 64});
+  EXPECT_NE(ShareTable({other.data<float>(), 4096, 64, 64}, other.lifetime()), first);
+}
+
+}  // namespace
+}  // namespace beamwright::ops
