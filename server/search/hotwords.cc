@@ -5,38 +5,45 @@
 namespace beamwright::search {
 
 Hotwords::Hotwords(const std::vector<Hotword>& phrases) : nodes_(1) {
+  EdgesOfNodes edges_of_nodes(1);
   for (const Hotword& phrase : phrases) {
-    AddPhrase(phrase);
+    AddPhrase(phrase, edges_of_nodes);
   }
-  for (const Edge& edge : nodes_[0].edges) {
+  for (size_t node = 0; node < nodes_.size(); ++node) {
+    nodes_[node].first_edge = static_cast<int32_t>(edges_.size());
+    nodes_[node].num_edges = static_cast<int32_t>(edges_of_nodes[node].size());
+    edges_.insert(edges_.end(), edges_of_nodes[node].begin(), edges_of_nodes[node].end());
+  }
+  for (const Edge& edge : edges(nodes_[0])) {
     starts_.resize(static_cast<size_t>(edge.token) + 1, -1);  // edges ascend
     starts_.back() = edge.node;
   }
   AddFallbacks();
 }
 
-int32_t Hotwords::FindEdge(const Node& node, int32_t token) const {
+int32_t Hotwords::FindEdge(absl::Span<const Edge> edges, int32_t token) {
   const auto it =
-      std::lower_bound(node.edges.begin(), node.edges.end(), token,
+      std::lower_bound(edges.begin(), edges.end(), token,
                        [](const Edge& edge, int32_t wanted) { return edge.token < wanted; });
-  return it != node.edges.end() && it->token == token ? it->node : -1;
+  return it != edges.end() && it->token == token ? it->node : -1;
 }
 
-void Hotwords::AddPhrase(const Hotword& phrase) {
+void Hotwords::AddPhrase(const Hotword& phrase, EdgesOfNodes& edges) {
   const double length = static_cast<double>(phrase.tokens.size());
   size_t node = 0;
   for (size_t depth = 0; depth < phrase.tokens.size(); ++depth) {
     Node& parent = nodes_[node];
     parent.promise = std::max(parent.promise, phrase.bonus * static_cast<double>(depth) / length);
-    int32_t child = FindEdge(parent, phrase.tokens[depth]);
+    int32_t child = FindEdge(edges[node], phrase.tokens[depth]);
     if (child < 0) {
       child = static_cast<int32_t>(nodes_.size());
       const Edge edge = {phrase.tokens[depth], child};
-      parent.edges.insert(
-          std::upper_bound(parent.edges.begin(), parent.edges.end(), edge,
+      edges[node].insert(
+          std::upper_bound(edges[node].begin(), edges[node].end(), edge,
                            [](const Edge& a, const Edge& b) { return a.token < b.token; }),
           edge);
       nodes_.emplace_back();  // `parent` is invalid from here on
+      edges.emplace_back();
     }
     node = static_cast<size_t>(child);
   }
@@ -48,7 +55,7 @@ void Hotwords::AddFallbacks() {
   std::vector<int32_t> queue = {0};
   for (size_t i = 0; i < queue.size(); ++i) {
     const auto parent = static_cast<size_t>(queue[i]);
-    for (const Edge& edge : nodes_[parent].edges) {
+    for (const Edge& edge : edges(nodes_[parent])) {
       Node& child = nodes_[static_cast<size_t>(edge.node)];
       child.fallback =
           parent == 0 ? 0 : static_cast<int32_t>(Next(nodes_[parent].fallback, edge.token));
@@ -62,7 +69,7 @@ void Hotwords::AddFallbacks() {
 
 int64_t Hotwords::Next(int64_t node, int32_t token) const {
   for (; node != 0; node = at(node).fallback) {
-    const int32_t child = FindEdge(at(node), token);
+    const int32_t child = FindEdge(edges(at(node)), token);
     if (child >= 0) {
       return child;
     }
@@ -76,7 +83,7 @@ double Hotwords::Reward(int64_t node, int32_t token, float /*log_prob*/) const {
 
 void Hotwords::AddContinuations(int64_t node, std::vector<int32_t>& tokens) const {
   for (; node != 0; node = at(node).fallback) {
-    for (const Edge& edge : at(node).edges) {
+    for (const Edge& edge : edges(at(node))) {
       tokens.push_back(edge.token);
     }
   }
@@ -84,11 +91,11 @@ void Hotwords::AddContinuations(int64_t node, std::vector<int32_t>& tokens) cons
 
 void Hotwords::Apply(const RowView& row, RuleBuffer& rules) const {
   for (int64_t node = row.state;; node = at(node).fallback) {
-    for (const Edge& edge : at(node).edges) {
+    for (const Edge& edge : edges(at(node))) {
       // A longer suffix that goes on with this token has spoken for it already.
       bool spoken = false;
       for (int64_t longer = row.state; longer != node && !spoken; longer = at(longer).fallback) {
-        spoken = FindEdge(at(longer), edge.token) >= 0;
+        spoken = FindEdge(edges(at(longer)), edge.token) >= 0;
       }
       if (!spoken) {
         const Node& next = at(edge.node);

@@ -11,6 +11,7 @@
 
 #include <vector>
 
+#include "absl/types/span.h"
 #include "server/search/options.h"
 #include "server/search/processor.h"
 
@@ -39,24 +40,30 @@ class Hotwords final : public Processor {
     int32_t node;
   };
   struct Node {
-    std::vector<Edge> edges;  // ascending by token
-    int32_t fallback = 0;     // the longest proper suffix that is a node
-    double earned = 0;        // bonuses of all phrases that end here
-    double promise = 0;       // of the phrase that is most worth finishing from here
+    int32_t first_edge = 0;  // in edges_, ascending by token
+    int32_t num_edges = 0;
+    int32_t fallback = 0;  // the longest proper suffix that is a node
+    double earned = 0;     // bonuses of all phrases that end here
+    double promise = 0;    // of the phrase that is most worth finishing from here
   };
+  using EdgesOfNodes = std::vector<std::vector<Edge>>;
 
   const Node& at(int64_t node) const { return nodes_[static_cast<size_t>(node)]; }
-  // -1: none.
-  int32_t FindEdge(const Node& node, int32_t token) const;
+  absl::Span<const Edge> edges(const Node& node) const {
+    return {edges_.data() + node.first_edge, static_cast<size_t>(node.num_edges)};
+  }
+  // -1: none. edges: ascending.
+  static int32_t FindEdge(absl::Span<const Edge> edges, int32_t token);
   // The same of the root, to which most tokens lead back.
   int32_t FindStart(int32_t token) const {
     const auto index = static_cast<size_t>(token);
     return index < starts_.size() ? starts_[index] : -1;
   }
-  void AddPhrase(const Hotword& phrase);
+  void AddPhrase(const Hotword& phrase, EdgesOfNodes& edges);
   void AddFallbacks();
 
   std::vector<Node> nodes_;
+  std::vector<Edge> edges_;      // of all nodes, one after another
   std::vector<int32_t> starts_;  // by token: the root's child, or -1
   double max_gain_ = 0;
 };

@@ -17,8 +17,10 @@ struct ResolvedOptions;
 // Of one model. Thread-safe.
 class OptionsCache {
  public:
-  // Longer keys are not kept, so that requests with lists of their own hold no memory.
-  static constexpr size_t kLongestKey = 512;
+  // Of longer keys, those of requests with lists of their own, the last one is kept, so that they
+  // hold little memory; and none that is longer still.
+  static constexpr size_t kLongKey = 512;
+  static constexpr size_t kLongestKey = size_t{64} << 10;
 
   // `key`: the options as they were sent, in protobuf's binary form. Null if they are not known.
   std::shared_ptr<const ResolvedOptions> Find(const std::string& key) const {
@@ -31,14 +33,18 @@ class OptionsCache {
     return nullptr;
   }
 
-  // In the place of what was added longest ago.
+  // In the place of what was added longest ago, or of the last long key.
   void Add(std::string key, std::shared_ptr<const ResolvedOptions> resolved) {
     if (key.size() > kLongestKey) {
       return;
     }
     absl::MutexLock lock(&mutex_);
+    if (key.size() > kLongKey) {
+      entries_.back() = {std::move(key), std::move(resolved)};
+      return;
+    }
     entries_[next_] = {std::move(key), std::move(resolved)};
-    next_ = (next_ + 1) % entries_.size();
+    next_ = (next_ + 1) % (entries_.size() - 1);
   }
 
  private:
@@ -48,7 +54,7 @@ class OptionsCache {
   };
 
   mutable absl::Mutex mutex_;
-  std::array<Entry, 8> entries_ ABSL_GUARDED_BY(mutex_);
+  std::array<Entry, 9> entries_ ABSL_GUARDED_BY(mutex_);  // the last one: of a long key
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
