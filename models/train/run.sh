@@ -113,15 +113,22 @@ export OMP_NUM_THREADS=$each PYTHONDONTWRITEBYTECODE=1
 
 stage=$work/bundle
 rm -rf "$stage"
+
+# What is in $stage becomes the bundle, with licence and checksums.
+install_bundle() {
+  [[ -z $english ]] || cp "$train/LICENSE" "$stage/"
+  (cd "$stage" && find . -type f -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum >../MANIFEST.sha256)
+  mv "$work/MANIFEST.sha256" "$stage/"
+  mkdir -p "$model/1"
+  cp "$stage"/* "$model/1/"
+  echo "wrote the bundle $model/1"
+}
 if [[ $network == ctc ]]; then
   nice -n 10 "$torch_python" "$train/train_ctc.py" --task "$task" --lexicon "$lexicon" --out "$work" \
     --threads "$threads" --seed "$seed" "${length[@]}" "${resume[@]}" "${bfloat16[@]}"
   "$venv/bin/python" "$train/export_ctc.py" --checkpoint "$work/best.npz" --name "$name" \
     --description "$description" --out "$stage"
-  [[ -z $english ]] || cp "$train/LICENSE" "$stage/"
-  mkdir -p "$model/1"
-  cp "$stage"/* "$model/1/"
-  echo "wrote the bundle $model/1"
+  install_bundle
   exit
 fi
 checkpoints=()
@@ -146,11 +153,5 @@ export OMP_NUM_THREADS=$threads
   --description "$description" --out "$stage"
 "$venv/bin/python" "$train/golden.py" --task "$task" --bundle "$stage" --words "$work/words-test.txt"
 "$venv/bin/python" "$train/check_parity.py" --task "$task" --bundle "$stage"
-[[ -z $english ]] || cp "$train/LICENSE" "$stage/"
-(cd "$stage" && find . -type f -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum >../MANIFEST.sha256)
-mv "$work/MANIFEST.sha256" "$stage/"
-
-mkdir -p "$model/1"
+install_bundle
 cp "$work/words-test.txt" "$model/words-test.txt"
-cp "$stage"/* "$model/1/"
-echo "wrote the bundle $model/1"
