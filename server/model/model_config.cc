@@ -205,9 +205,10 @@ void CheckSearch(const v1::ModelConfig& config, Faults& faults) {
     faults.Add("lexical_table", "is only for models with a decoder");
   }
   for (int i = 0; i < config.scorers_size(); ++i) {
-    if (config.scorers(i).has_language_model() || config.scorers(i).has_ctc()) {
-      faults.Add(absl::StrCat("scorers[", i, "]"),
-                 "a model with ctc or transducer takes scorers of the kind ngram alone");
+    if (config.scorers(i).has_ctc()) {
+      faults.Add(absl::StrCat("scorers[", i, "].ctc"),
+                 "is only for models with a decoder; those with ctc or transducer take scorers of "
+                 "the kinds ngram and language_model");
     }
   }
 }
@@ -266,7 +267,8 @@ void CheckStreaming(const v1::EncoderConfig& encoder, const std::string& path, F
     faults.Add(path, "is only for encoders without length_kind, or with LENGTH_INPUT_LENGTHS");
   }
   if (encoder.length_axis() > 2) {
-    faults.Add(path, "is only for length_axis 1 or 2: [rows, chunk, width] or [rows, width, chunk]");
+    faults.Add(path,
+               "is only for length_axis 1 or 2: [rows, chunk, width] or [rows, width, chunk]");
   }
 }
 

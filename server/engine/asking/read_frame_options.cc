@@ -123,6 +123,10 @@ class FrameReader : private OptionTokens {
   void SetScorers(search::FrameOptions& frames) {
     for (search::ScorerWeight& wanted : ReadFusion(model(), merged_.fusion(), faults())) {
       const ScorerPart& part = *model().parts().FindScorer(wanted.name);
+      if (part.ngram == nullptr) {
+        frames.scorers.push_back(std::move(wanted));
+        continue;
+      }
       frames.label_scorers.push_back(
           {std::move(wanted.name), wanted.weight, std::make_shared<const NgramLabels>(part.ngram)});
     }

@@ -84,13 +84,20 @@ absl::Status CtcRequest::StartScoring() {
 
 absl::Status CtcRequest::Advance() {
   if (!is_scoring) {
-    for (int64_t i = 0; i < kCtcFramesPerStep; ++i) {
-      while (search->rows().empty() && !search->done() && Announce()) {
+    BW_RETURN_IF_ERROR(label_status);
+    for (int64_t i = 0; i < frames_per_step(); ++i) {
+      while (row_scorers.empty() && search->rows().empty() && !search->done() && Announce()) {
       }
       if (search->rows().empty()) {
         break;
       }
-      BW_RETURN_IF_ERROR(search->Advance(frame(search->frame())));
+      fused.clear();
+      for (const search::FrameRow& row : search->rows()) {
+        if (const search::FusedRow* const scored = label_row(row.slot); scored != nullptr) {
+          fused.push_back(scored);
+        }
+      }
+      BW_RETURN_IF_ERROR(search->Advance(frame(search->frame()), fused));
     }
     return absl::OkStatus();
   }

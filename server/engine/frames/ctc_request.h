@@ -19,8 +19,9 @@ inline constexpr int64_t kCtcFramesPerStep = 16;
 struct CtcRequest : FrameRequest {
   std::vector<float> log_probs;  // [frames that are kept, columns]
   std::optional<search::CtcSearch> search;
-  std::vector<search::CtcScorer> scorers;  // by target
-  int64_t next_scored = 0;                 // frame that they read next
+  std::vector<search::CtcScorer> scorers;      // by target
+  int64_t next_scored = 0;                     // frame that they read next
+  std::vector<const search::FusedRow*> fused;  // of a frame, by prefix; kept for its memory
 
   absl::Status Start(const ops::ExecutionContext& context, const EncodedSources& encoded,
                      int64_t row) override;
@@ -33,6 +34,8 @@ struct CtcRequest : FrameRequest {
   bool is_scored() const override { return next_scored == num_frames; }
   std::vector<search::FrameScore> Scores() const override;
 
+  // Of a search. A language model reads the labels of each before the next.
+  int64_t frames_per_step() const { return row_scorers.empty() ? kCtcFramesPerStep : 1; }
   // Reads frames: of a search a few, of scorers as many as cost as much.
   absl::Status Advance();
 

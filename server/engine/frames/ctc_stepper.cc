@@ -7,9 +7,9 @@
 
 namespace beamwright::engine {
 
-absl::Status CtcStepper::RunModel(const ops::ExecutionContext& /*context*/,
-                                  absl::Span<FrameRequest* const> /*requests*/) {
-  return absl::OkStatus();
+absl::Status CtcStepper::RunModel(const ops::ExecutionContext& context,
+                                  absl::Span<FrameRequest* const> requests) {
+  return scorers_.Run(context, requests);
 }
 
 void CtcStepper::Advance(const ops::ExecutionContext& context,

@@ -51,6 +51,23 @@ int64_t FrameBytes(const FramesPart& part) {
   return bytes;
 }
 
+// What a label history holds of scorers that come with rows.
+int64_t ScorerBytes(const FrameRequest& request) {
+  int64_t bytes = 0;
+  for (const RowScorer& scorer : request.row_scorers) {
+    const DecodeModel::Parts& parts = request.model->parts();
+    bytes += parts.vocabulary_size() * int64_t{sizeof(float)};
+    if (scorer.decoder < 0) {
+      continue;
+    }
+    const DecoderPart& decoder = parts.decoder(scorer.decoder);
+    for (const DecoderInput& input : decoder.inputs) {
+      bytes += RowBytes(decoder.decoder.node(input.node).outputs[0]);
+    }
+  }
+  return bytes;
+}
+
 // What a search over so many frames holds.
 int64_t SearchBytes(const search::FrameOptions& options, int64_t frames, int64_t slot_bytes) {
   // A label of a hypothesis, with its time; of a frame as many as live on.
@@ -73,7 +90,7 @@ int64_t PriceFrames(const FrameRequest& request) {
   }
   if (request.plan != nullptr) {
     const search::FrameOptions& options = request.plan->options();
-    bytes += SearchBytes(options, frames, slot_bytes);
+    bytes += SearchBytes(options, frames, slot_bytes + ScorerBytes(request));
     bytes += request.wants_full_sum
                  ? options.n_best * (ScoringBytes(frames, frames) + slot_bytes * frames)
                  : 0;
@@ -85,14 +102,17 @@ int64_t PriceStream(const FrameRequest& request) {
   const FramesPart& part = *request.model->parts().frames;
   const int64_t slot_bytes = part.transducer == nullptr ? 0 : SlotBytes(*part.transducer);
   // What it holds of frames is bounded by what a sender may be ahead.
-  return kHeldFrames * FrameBytes(part) +
-         SearchBytes(request.plan->options(), request.most_frames, slot_bytes);
+  return kHeldFrames * FrameBytes(part) + SearchBytes(request.plan->options(), request.most_frames,
+                                                      slot_bytes + ScorerBytes(request));
 }
 
 int CountFrameSteps(const FrameRequest& request) {
   const int frames = request.source.source_length;
   const int phases = request.plan != nullptr && request.wants_full_sum ? 2 : 1;
   if (request.model->parts().frames->ctc.has_value()) {
+    if (!request.row_scorers.empty()) {
+      return phases * frames;
+    }
     // A step of many long targets scores fewer frames.
     return phases * static_cast<int>((frames + kCtcFramesPerStep - 1) / kCtcFramesPerStep);
   }

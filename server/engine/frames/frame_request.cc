@@ -4,9 +4,16 @@
 
 #include "ops/base/status.h"
 #include "server/engine/frames/frame_reply.h"
+#include "server/engine/model/parts.h"
 #include "server/status/fault.h"
 
 namespace beamwright::engine {
+
+void FrameRequest::SetUpScorers() {
+  for (const search::ScorerWeight& wanted : plan->options().scorers) {
+    row_scorers.push_back({model->parts().FindScorer(wanted.name)->decoder, {}});
+  }
+}
 
 bool FrameRequest::Announce() {
   if (!is_stream()) {

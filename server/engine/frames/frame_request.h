@@ -13,12 +13,23 @@
 #include "server/search/frames/frame_options.h"
 #include "server/search/frames/frame_score.h"
 #include "server/search/frames/frame_search.h"
+#include "server/search/fusion.h"
 
 namespace beamwright::engine {
+
+// One of FrameOptions::scorers.
+struct RowScorer {
+  int decoder = -1;            // number of the language model; -1: the transducer's internal one
+  std::vector<int32_t> slots;  // of the model, by slot of the search; -1: none yet
+};
 
 struct FrameRequest : Request {
   // Of the search; null: `targets` are given.
   std::shared_ptr<const search::FramePlan> plan;
+  // By scorer of the plan; their rows by slot of the search, which stay while it holds the slot.
+  std::vector<RowScorer> row_scorers;
+  std::vector<search::FusedRow> label_rows;
+  absl::Status label_status;  // of the step under way: what became of them
   bool wants_full_sum = false;
   // What full sums and given targets are scored under.
   search::FrameOptions scoring;
@@ -64,6 +75,13 @@ struct FrameRequest : Request {
   void LeaveSegment();
   // Forgets the frames that the search has read, now and then.
   void DropRead();
+
+  // As the plan asks; called once.
+  void SetUpScorers();
+  // Null: no scorers. Of a slot of the search.
+  const search::FusedRow* label_row(int32_t slot) const {
+    return row_scorers.empty() ? nullptr : &label_rows[static_cast<size_t>(slot)];
+  }
 
   // Begins the search that `plan` is of.
   virtual void StartSearch() = 0;

@@ -61,6 +61,7 @@ absl::StatusOr<std::unique_ptr<Request>> FrameSearchKind::MakeRequest(
   request->plan = options.frames;
   request->scoring = options.frames->options();
   request->wants_full_sum = options.merged.full_sum();
+  request->SetUpScorers();
   BW_RETURN_IF_ERROR(SetPrice(limits, options.frames->options().beam_size, *request));
   if (options.merged.deadline_result() == v1::DEADLINE_RESULT_BEST_SO_FAR) {
     request->MayBeCut();
@@ -83,6 +84,7 @@ absl::StatusOr<std::unique_ptr<Request>> FrameSearchKind::MakeStreamRequest(
   std::unique_ptr<FrameRequest> request = NewRequest(model, call);
   request->plan = options.frames;
   request->scoring = options.frames->options();
+  request->SetUpScorers();
   request->most_frames = MaxSourceLength(*model);
   for (const search::EndpointRule& rule : call.endpoint) {
     if (!rule.needs_label && rule.min_trailing_blanks == 0) {
@@ -123,9 +125,9 @@ std::unique_ptr<Driver> FrameSearchKind::MakeDriver(
     std::shared_ptr<const DecodeModel> model) const {
   std::unique_ptr<FrameStepper> stepper;
   if (const auto& transducer = model->parts().frames->transducer; transducer != nullptr) {
-    stepper = std::make_unique<TransducerStepper>(*transducer);
+    stepper = std::make_unique<TransducerStepper>(model->parts());
   } else {
-    stepper = std::make_unique<CtcStepper>();
+    stepper = std::make_unique<CtcStepper>(model->parts());
   }
   return std::make_unique<FrameDriver>(std::move(model), std::move(stepper));
 }

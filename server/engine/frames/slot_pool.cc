@@ -9,11 +9,10 @@ namespace {
 
 using ops::Tensor;
 
-// `tensor` with so many rows of `info`'s form, its own first.
-void GrowRows(const ops::ValueInfo& info, int64_t rows, Tensor& tensor) {
-  ops::Shape shape = info.shape.dims();
+// So many rows of `shape`, those of `tensor` first.
+void GrowRows(ops::DType dtype, ops::Shape shape, int64_t rows, Tensor& tensor) {
   shape[0] = rows;
-  Tensor grown = Tensor::Zeros(info.dtype, std::move(shape));
+  Tensor grown = Tensor::Zeros(dtype, std::move(shape));
   if (tensor.has_value()) {
     std::memcpy(grown.mutable_bytes(), tensor.bytes(), static_cast<size_t>(tensor.num_bytes()));
   }
@@ -33,22 +32,10 @@ void ScatterRows(absl::Span<const int32_t> slots, const Tensor& rows, Tensor& al
 
 }  // namespace
 
-SlotPool::SlotPool(const TransducerPart& part) : part_(part) {
-  states_.resize(part.graphs.predictor->states().size());
-  outputs_.resize(static_cast<size_t>(part.num_outputs()));
+SlotPool::SlotPool(std::vector<Tensor> start, std::vector<ops::ValueInfo> outputs)
+    : output_infos_(std::move(outputs)), states_(std::move(start)), outputs_(output_infos_.size()) {
   Grow(32);
-  free_.pop_back();  // kStart
-  for (size_t i = 0; i < states_.size(); ++i) {
-    const auto fill = [value = part.state_constants[i]](auto* data, int64_t count) {
-      std::fill_n(data, count, static_cast<std::decay_t<decltype(*data)>>(value));
-    };
-    const int64_t count = states_[i].num_elements() / capacity_;
-    if (states_[i].dtype() == ops::DType::kF32) {
-      fill(states_[i].mutable_data<float>(), count);
-    } else if (states_[i].dtype() == ops::DType::kI64) {
-      fill(states_[i].mutable_data<int64_t>(), count);
-    }
-  }
+  free_.pop_back();  // kStart, whose states are there
 }
 
 int64_t SlotPool::slot_bytes() const {
@@ -62,12 +49,11 @@ int64_t SlotPool::slot_bytes() const {
 }
 
 void SlotPool::Grow(int64_t capacity) {
-  for (size_t i = 0; i < states_.size(); ++i) {
-    GrowRows(part_.graphs.predictor->states()[i], capacity, states_[i]);
+  for (Tensor& state : states_) {
+    GrowRows(state.dtype(), state.shape(), capacity, state);
   }
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    GrowRows(part_.graphs.predictor->result(part_.graphs.first_output + static_cast<int>(i)),
-             capacity, outputs_[i]);
+    GrowRows(output_infos_[i].dtype, output_infos_[i].shape.dims(), capacity, outputs_[i]);
   }
   for (int64_t slot = capacity; slot-- > capacity_;) {
     free_.push_back(static_cast<int32_t>(slot));

@@ -1,7 +1,7 @@
-// SlotPool: what a predictor says of the label histories of all running requests. A search knows
-// its own histories by small numbers (server/search/frames/frame_search.h); here each has a slot
-// among those of all, so that one run of the predictor or the joiner takes rows of many requests.
-// Private to engine/.
+// SlotPool: what a predictor, or a language model, says of the label histories of all running
+// requests. A search knows its own histories by small numbers
+// (server/search/frames/frame_search.h); here each has a slot among those of all, so that one run
+// of a graph takes rows of many requests. Private to engine/.
 #ifndef BEAMWRIGHT_SERVER_ENGINE_FRAMES_SLOT_POOL_H_
 #define BEAMWRIGHT_SERVER_ENGINE_FRAMES_SLOT_POOL_H_
 
@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "server/engine/model/parts.h"
+#include "ops/graph/graph.h"
+#include "ops/tensor/tensor.h"
 
 namespace beamwright::engine {
 
@@ -19,12 +20,14 @@ class SlotPool {
   // The slot before any label: states as the bundle starts them. Never freed.
   static constexpr int32_t kStart = 0;
 
-  explicit SlotPool(const TransducerPart& part);
+  // start: the states before any label, [1, ...] each. outputs: what each output is like; its rows
+  // are open.
+  SlotPool(std::vector<ops::Tensor> start, std::vector<ops::ValueInfo> outputs);
 
   int32_t Allocate();
   void Free(int32_t slot);
 
-  // By state of the predictor, and by output that the joiner reads: [slots, ...].
+  // By state, and by output: [slots, ...].
   const std::vector<ops::Tensor>& states() const { return states_; }
   const std::vector<ops::Tensor>& outputs() const { return outputs_; }
   // Memory of a slot.
@@ -37,7 +40,7 @@ class SlotPool {
  private:
   void Grow(int64_t capacity);
 
-  const TransducerPart& part_;
+  const std::vector<ops::ValueInfo> output_infos_;
   std::vector<ops::Tensor> states_;
   std::vector<ops::Tensor> outputs_;
   std::vector<int32_t> free_;

@@ -1,13 +1,12 @@
 #include "server/engine/frames/transducer_stepper.h"
 
 #include <algorithm>
-#include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "ops/base/status.h"
 #include "ops/kernels/mix_scores.h"
 #include "ops/kernels/parallel.h"
+#include "server/engine/frames/joiner_rows.h"
 
 namespace beamwright::engine {
 namespace {
@@ -24,11 +23,32 @@ TransducerRequest& AsTransducer(FrameRequest& request) {
   return static_cast<TransducerRequest&>(request);
 }
 
-// Row `from` of one tensor becomes row `to` of another.
-void CopyRow(const Tensor& all, int64_t from, Tensor& rows, int64_t to) {
-  const int64_t bytes = all.num_bytes() / all.dim(0);
-  std::memcpy(rows.mutable_bytes() + to * bytes, all.bytes() + from * bytes,
-              static_cast<size_t>(bytes));
+// Of the predictor: as the bundle starts them, one row each.
+std::vector<Tensor> StartStates(const TransducerPart& part) {
+  std::vector<Tensor> states;
+  for (const ops::ValueInfo& info : part.graphs.predictor->states()) {
+    ops::Shape shape = info.shape.dims();
+    shape[0] = 1;
+    Tensor& state = states.emplace_back(Tensor::Zeros(info.dtype, std::move(shape)));
+    const auto fill = [value = part.state_constants[states.size() - 1], &state](auto* data) {
+      std::fill_n(data, state.num_elements(), static_cast<std::decay_t<decltype(*data)>>(value));
+    };
+    if (info.dtype == ops::DType::kF32) {
+      fill(state.mutable_data<float>());
+    } else if (info.dtype == ops::DType::kI64) {
+      fill(state.mutable_data<int64_t>());
+    }
+  }
+  return states;
+}
+
+// What the joiner reads of it.
+std::vector<ops::ValueInfo> OutputInfos(const TransducerPart& part) {
+  std::vector<ops::ValueInfo> infos;
+  for (int i = 0; i < part.num_outputs(); ++i) {
+    infos.push_back(part.graphs.predictor->result(part.graphs.first_output + i));
+  }
+  return infos;
 }
 
 // The targets that a request scores in this round: [first, end).
@@ -43,10 +63,12 @@ size_t EndOfRound(const TransducerRequest& request) {
 
 }  // namespace
 
-TransducerStepper::TransducerStepper(const TransducerPart& part)
-    : part_(part),
-      pool_(part),
-      contexts_(pool_, static_cast<size_t>(kIdleContextBytes / pool_.slot_bytes())) {}
+TransducerStepper::TransducerStepper(const DecodeModel::Parts& parts)
+    : part_(*parts.frames->transducer),
+      pool_(StartStates(part_), OutputInfos(part_)),
+      contexts_(pool_, static_cast<size_t>(kIdleContextBytes / pool_.slot_bytes())),
+      scorers_(parts),
+      internal_(part_) {}
 
 void TransducerStepper::EnterContext(int32_t parent, int32_t token, int32_t& slot) {
   const auto size = static_cast<size_t>(part_.context_size);
@@ -125,8 +147,7 @@ absl::Status TransducerStepper::RunPredictor(const ops::ExecutionContext& contex
     std::copy(tokens_.begin(), tokens_.end(), token_tensor_.mutable_data<int32_t>());
   }
   if (predictor.states().empty()) {
-    parents_.resize(targets_.size());
-    std::iota(parents_.begin(), parents_.end(), 0);
+    CountRows(targets_.size(), parents_);
   }
   states_ = pool_.states();  // shared, and left as they are
   const absl::Status status = predictor.Run(context, {&token_tensor_, 1}, parents_,
@@ -186,27 +207,15 @@ absl::Status TransducerStepper::RunJoiner(const ops::ExecutionContext& context) 
     return absl::OkStatus();
   }
   const ops::Transducer& graphs = part_.graphs;
-  inputs_.resize(graphs.joiner_inputs.size());
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    const ops::Transducer::Input& input = graphs.joiner_inputs[i];
-    const ops::ValueInfo& info = graphs.joiner->inputs()[i];
-    ops::Shape shape = info.shape.dims();
-    shape[0] = static_cast<int64_t>(num_rows_);
-    inputs_[i].Resize(info.dtype, shape);
-    for (size_t row = 0; row < num_rows_; ++row) {
-      const auto to = static_cast<int64_t>(row);
-      if (input.is_of_frame) {
-        const TransducerRequest& request = *rows_[row].request;
-        CopyRow(request.frames[static_cast<size_t>(input.result)],
-                rows_[row].frame - request.first_held, inputs_[i], to);
-      } else {
-        CopyRow(pool_.outputs()[static_cast<size_t>(input.result - graphs.first_output)],
-                rows_[row].slot, inputs_[i], to);
-      }
-    }
-  }
-  own_rows_.resize(num_rows_);
-  std::iota(own_rows_.begin(), own_rows_.end(), 0);
+  FillJoinerInputs(
+      graphs, pool_, static_cast<int64_t>(num_rows_),
+      [this](int64_t number, int result) {
+        const Row& row = rows_[static_cast<size_t>(number)];
+        return TensorRow{row.request->frames[static_cast<size_t>(result)],
+                         row.frame - row.request->first_held};
+      },
+      [this](int64_t number) { return rows_[static_cast<size_t>(number)].slot; }, inputs_);
+  CountRows(num_rows_, own_rows_);
   return Annotate(graphs.joiner->Run(context, inputs_, own_rows_, joiner_scratch_, none_, joined_),
                   "joiner");
 }
@@ -225,6 +234,12 @@ absl::Status TransducerStepper::RunModel(const ops::ExecutionContext& context,
   for (TransducerRequest::Scored* const target : predicted_targets_) {
     ++target->num_predicted;
   }
+  BW_RETURN_IF_ERROR(scorers_.Run(context, requests));
+  internal_.Begin();
+  for (FrameRequest* const request : requests) {
+    internal_.List(AsTransducer(*request));
+  }
+  BW_RETURN_IF_ERROR(Annotate(internal_.Run(context, pool_), "joiner"));
   num_rows_ = 0;
   first_rows_.clear();
   for (FrameRequest* const request : requests) {
@@ -299,10 +314,12 @@ absl::Status TransducerStepper::Advance(TransducerRequest& request, absl::Span<c
     BW_RETURN_IF_ERROR(Annotate(row.status, absl::StrCat("frame ", row.frame)));
   }
   if (!request.is_scoring) {
+    BW_RETURN_IF_ERROR(request.label_status);
     request.candidates.clear();
-    for (const Row& row : rows) {
-      request.candidates.push_back(
-          {row.labels, row.log_probs, row.found.watched, row.durations, nullptr});
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const Row& row = rows[i];
+      request.candidates.push_back({row.labels, row.log_probs, row.found.watched, row.durations,
+                                    request.label_row(request.search->rows()[i].slot)});
     }
     return rows.empty() ? absl::OkStatus() : request.search->Advance(request.candidates);
   }
@@ -365,6 +382,7 @@ void TransducerStepper::FreeSlots(std::vector<int32_t>& slots) {
 
 void TransducerStepper::Leave(FrameRequest& request) {
   FreeSlots(AsTransducer(request).slots);
+  scorers_.Leave(request);
   for (TransducerRequest::Scored& target : AsTransducer(request).scored) {
     FreeSlots(target.slots);
   }

@@ -11,6 +11,8 @@
 #include "ops/kernels/topk.h"
 #include "server/engine/frames/context_table.h"
 #include "server/engine/frames/frame_stepper.h"
+#include "server/engine/frames/internal_model.h"
+#include "server/engine/frames/row_scorers.h"
 #include "server/engine/frames/slot_pool.h"
 #include "server/engine/frames/transducer_request.h"
 
@@ -18,8 +20,8 @@ namespace beamwright::engine {
 
 class TransducerStepper final : public FrameStepper {
  public:
-  // `part`, of the model, must outlive it.
-  explicit TransducerStepper(const TransducerPart& part);
+  // parts: of a transducer; must outlive it.
+  explicit TransducerStepper(const DecodeModel::Parts& parts);
 
   absl::Status RunModel(const ops::ExecutionContext& context,
                         absl::Span<FrameRequest* const> requests) override;
@@ -64,7 +66,9 @@ class TransducerStepper final : public FrameStepper {
   const TransducerPart& part_;
   SlotPool pool_;
   ContextTable contexts_;  // of a stateless predictor; of others empty
-  int64_t run_ = 0;        // of the model
+  RowScorers scorers_;
+  InternalModel internal_;
+  int64_t run_ = 0;  // of the model
 
   // Of the run of the predictor: what each of its rows reads and where its result goes.
   std::vector<int32_t> parents_;

@@ -15,13 +15,16 @@ namespace {
 
 using Parts = DecodeModel::Parts;
 
+// Of scorers, where the bundle does not say.
+constexpr float kMostWeight = 100;
+
 // A decoder that is stepped beside the model's own.
 absl::Status CompileBeside(ops::Graph graph, const v1::DecoderConfig& config,
                            std::shared_ptr<const EncoderPart> encoder, Parts& parts) {
   BW_ASSIGN_OR_RETURN(auto decoder,
                       CompileDecoder(std::move(graph), config, parts, std::move(encoder)));
   if (decoder->vocabulary_size != parts.vocabulary_size()) {
-    return Invalid("has scores for ", decoder->vocabulary_size, " tokens, the model's decoder for ",
+    return Invalid("has scores for ", decoder->vocabulary_size, " tokens, the model for ",
                    parts.vocabulary_size());
   }
   parts.decoders.push_back(std::move(decoder));
@@ -108,9 +111,10 @@ absl::Status CompileLanguageModel(const v1::DecoderConfig& config, ops::Graph gr
 absl::Status CompileScorer(const v1::ScorerConfig& config, model::Bundle& bundle, Parts& parts) {
   ScorerPart& scorer = parts.scorers.emplace_back();
   scorer.name = config.name();
-  constexpr float kMost = 100;
-  scorer.min_weight = config.has_min_weight() ? config.min_weight() : config.has_ctc() ? 0 : -kMost;
-  scorer.max_weight = config.has_max_weight() ? config.max_weight() : kMost;
+  scorer.min_weight = config.has_min_weight() ? config.min_weight()
+                      : config.has_ctc()      ? 0
+                                              : -kMostWeight;
+  scorer.max_weight = config.has_max_weight() ? config.max_weight() : kMostWeight;
   if (config.has_ngram()) {
     return CompileNgram(config.ngram(), bundle.ngrams[config.name()], parts, scorer);
   }
@@ -129,6 +133,11 @@ absl::Status CompileFusion(model::Bundle& bundle, DecodeModel::Parts& parts) {
   for (const v1::ScorerConfig& scorer : bundle.config.scorers()) {
     BW_RETURN_IF_ERROR(Annotate(CompileScorer(scorer, bundle, parts),
                                 absl::StrCat("scorer '", scorer.name(), "'")));
+  }
+  if (bundle.config.has_transducer() && parts.FindScorer(kInternalLanguageModel) == nullptr) {
+    ScorerPart& internal = parts.scorers.emplace_back();
+    internal.name = kInternalLanguageModel;
+    internal.min_weight = -kMostWeight;
   }
   if (bundle.config.has_lexical_table()) {
     const v1::LexicalTableConfig& config = bundle.config.lexical_table();

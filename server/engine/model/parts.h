@@ -85,7 +85,11 @@ struct DecoderPart : ops::SteppedDecoder {
   std::shared_ptr<const EncoderPart> encoder;
 };
 
-// What requests may add to the decoder's log-probabilities: one of three kinds.
+// A transducer's scorer that needs no configuration: what it has learnt of its labels itself, to be
+// subtracted. In ScorerPart it has none of the kinds.
+inline constexpr char kInternalLanguageModel[] = "internal_lm";
+
+// What requests may add to the model's log-probabilities: one of three kinds.
 struct ScorerPart {
   std::string name;
   float min_weight = 0;

@@ -4,10 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/engine/model/parts.h"
-#include "tests/server/engine/frames/frame_models.h"
-#include "tests/server/engine/frames/transducer_bundle.h"
-
 namespace beamwright::engine {
 namespace {
 
@@ -23,9 +19,7 @@ class ContextTableTest : public ::testing::Test {
     return slot;
   }
 
-  const engine_testing::ModelPtr model_ = engine_testing::Compiled(
-      engine_testing::TransducerBundle({engine_testing::Predictor::kStateless}));
-  SlotPool pool_{*model_->parts().frames->transducer};
+  SlotPool pool_{{}, {}};
   ContextTable table_{pool_, 2};
 };
 

@@ -13,11 +13,13 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "tests/server/engine/frames/frame_models.h"
+#include "tests/server/engine/frames/language_model.h"
 #include "tests/server/engine/frames/transducer_bundle.h"
 
 namespace beamwright::engine {
 namespace {
 
+using engine_testing::AddLanguageModel;
 using engine_testing::Bits;
 using engine_testing::Compiled;
 using engine_testing::CtcBundle;
@@ -40,7 +42,9 @@ struct Frames {
 ModelPtr CtcModel() {
   engine_testing::CtcOptions options;
   options.has_encoder = false;
-  return Compiled(CtcBundle(options));
+  model::Bundle bundle = CtcBundle(options);
+  AddLanguageModel(engine_testing::kColumns, bundle);
+  return Compiled(std::move(bundle));
 }
 
 Frames CtcFrames(int count, uint32_t seed) {
@@ -56,7 +60,9 @@ ModelPtr TransducerModel(Predictor predictor) {
   TransducerOptions options;
   options.has_encoder = false;
   options.predictor = predictor;
-  return Compiled(TransducerBundle(options));
+  model::Bundle bundle = TransducerBundle(options);
+  AddLanguageModel(engine_testing::kTokens, bundle);
+  return Compiled(std::move(bundle));
 }
 
 Frames TransducerFrames(int count, uint32_t seed) {
@@ -135,6 +141,11 @@ v1::DecodeOptions OptionsOf(uint32_t number) {
   options.set_n_best(1 + static_cast<int>(number % (1 + number % 5)));
   if (number % 3 == 0) {
     options.add_hotwords()->mutable_ids()->add_ids(1 + static_cast<int>(number % 3));
+  }
+  if (number % 4 == 1) {
+    v1::FusionWeight& fusion = *options.add_fusion();
+    fusion.set_name("lm");
+    fusion.set_weight(0.5);
   }
   return options;
 }
