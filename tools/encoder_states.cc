@@ -68,16 +68,39 @@ void AddAxis0(onnx::NodeProto& node) {
   axis.set_i(0);
 }
 
-// Nodes that make `input` zeros of its shape, its open axis as long as the source has rows.
+// The axis of a state that counts rows: the open one, or where a file is for one row alone, the
+// first behind layers, [layers, rows, width]. -1: it is not clear.
+int RowAxis(const PartialShape& shape) {
+  int axis = -1;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape.dim(i) == PartialShape::kDynamic) {
+      if (axis >= 0) {
+        return -1;
+      }
+      axis = i;
+    }
+  }
+  const int behind_layers = shape.rank() - 2;
+  return axis >= 0                                             ? axis
+         : behind_layers >= 0 && shape.dim(behind_layers) == 1 ? behind_layers
+                                                               : -1;
+}
+
+// Nodes that make `input` zeros of its shape, its row axis as long as the source has rows.
 absl::Status AddZeros(const Port& input, const std::string& source, onnx::GraphProto& graph,
                       std::vector<onnx::NodeProto>& nodes) {
   const std::string prefix = absl::StrCat("whole_source/", input.name);
   const PartialShape& shape = input.info.shape;
+  const int rows = shape.has_rank() ? RowAxis(shape) : -1;
+  if (rows < 0) {
+    return Invalid("'", input.name, "' ", shape.ToString(),
+                   " leaves more open than how many rows it has");
+  }
   std::vector<std::string> extents;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     const std::string name = absl::StrCat(prefix, "/", axis);
     extents.push_back(name);
-    if (shape.dim(axis) != PartialShape::kDynamic) {
+    if (axis != rows) {
       *graph.add_initializer() = Integers(name, {shape.dim(axis)});
       continue;
     }
@@ -118,6 +141,21 @@ std::vector<EncoderState> FindEncoderStates(const ops::Graph& encoder) {
     }
   }
   return states;
+}
+
+std::vector<EncoderState> FindInitialStates(const ops::Graph& encoder,
+                                            const std::string& source_input) {
+  const Ports inputs = ops::InputPorts(encoder);
+  std::vector<EncoderState> states;
+  for (const Port& input : inputs) {
+    if (input.name != source_input && IsFloat(input.info.dtype) &&
+        ops::StartsLoopState(encoder, input.node) &&
+        ops::HasWord(input.name, {"hidden", "state", "states", "h", "h0", "hx", "hc", "cell", "c",
+                                  "c0", "cx"})) {
+      states.push_back({input.name, ""});
+    }
+  }
+  return states.size() < inputs.size() ? states : std::vector<EncoderState>();
 }
 
 absl::Status CheckWholeSource(const ops::Graph& encoder, absl::Span<const EncoderState> states,

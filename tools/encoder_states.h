@@ -1,7 +1,8 @@
 // Encoders that toolkits export for streams: states go in and come out, and a call reads one chunk.
 // A bundle's encoder runs once over a whole source. Where the states are those of recurrent layers
 // and a call may be of any length, that is the same with states of zeros; else the file is refused
-// with what to export instead.
+// with what to export instead. So it is with encoders that are called with zeros, forward(input,
+// hidden).
 #ifndef BEAMWRIGHT_TOOLS_ENCODER_STATES_H_
 #define BEAMWRIGHT_TOOLS_ENCODER_STATES_H_
 
@@ -16,20 +17,25 @@ namespace beamwright::tools {
 
 struct EncoderState {
   std::string input;
-  std::string output;  // its next value
+  std::string output;  // its next value, which goes with it; empty: nothing goes
 };
 
 // By names alone: `state0` and `new_state0`, `cache` and `cache_next`. Empty: it has none.
 std::vector<EncoderState> FindEncoderStates(const ops::Graph& encoder);
+
+// Of `forward(input, hidden)`: inputs by the names of states that a recurrent layer starts with.
+// Outputs stay, a decoder may start from them. `source_input`, if not empty, is none of them.
+std::vector<EncoderState> FindInitialStates(const ops::Graph& encoder,
+                                            const std::string& source_input);
 
 // InvalidArgument, if the encoder cannot run over a whole source at once: chunks of a fixed length,
 // states that count, or caches of attention. `model_type`: what the file says it is; may be empty.
 absl::Status CheckWholeSource(const ops::Graph& encoder, absl::Span<const EncoderState> states,
                               const std::string& model_type);
 
-// The same ONNX file without these states: each begins as zeros, as many rows as `source`, its
-// first input, has. `encoder`: the file's graph. InvalidArgument: the file is no ONNX model, or a
-// state's shape leaves more open than its rows.
+// The same ONNX file without these states: each begins as zeros, as many rows as the first of the
+// other inputs has, also where the file declares 1. `encoder`: the file's graph. InvalidArgument:
+// the file is no ONNX model, or a state's shape leaves more open than its rows.
 absl::StatusOr<std::string> StartAtZero(const std::string& onnx, const ops::Graph& encoder,
                                         absl::Span<const EncoderState> states);
 

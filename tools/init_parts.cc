@@ -73,6 +73,34 @@ absl::Status TakeStatesAway(const std::string& path, const std::string& name, Gr
   return absl::OkStatus();
 }
 
+// Of an encoder forward(input, hidden), which is called with zeros.
+absl::Status TakeZerosAway(const std::string& path, const std::string& name,
+                           const std::string& source_input, Graph& graph, Files& files,
+                           std::vector<std::string>& reasons) {
+  const std::vector<EncoderState> states = FindInitialStates(graph, source_input);
+  if (states.empty()) {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::string> changed = StartAtZero(files[name], graph, states);
+  if (!changed.ok()) {
+    return Annotate(
+        changed.status(),
+        absl::StrCat("'", path, "': input '", states[0].input,
+                     "' is what a recurrent layer starts with; leave it out, gru(x) in the place "
+                     "of gru(x, ",
+                     states[0].input, "), and export again: it starts with zeros then"));
+  }
+  for (const EncoderState& state : states) {
+    reasons.push_back(absl::StrCat(
+        "encoder input '", state.input,
+        "': by its name and because a recurrent layer starts with it; it is zeros, which the "
+        "bundle's file has in its place. Is it something else, call it otherwise, and requests "
+        "bring it"));
+  }
+  BW_ASSIGN_OR_RETURN(graph, TakeChangedGraph(path, name, *std::move(changed), files));
+  return absl::OkStatus();
+}
+
 SpecialTokens SourceTokens(const SpecialTokens& special) {
   SpecialTokens source;
   source.begin = special.source_begin.value_or("");
@@ -148,6 +176,8 @@ absl::StatusOr<EncoderSide> TakeEncoder(const InitOptions& options, bool from_ze
   if (from_zero) {
     BW_RETURN_IF_ERROR(TakeStatesAway(options.encoder, name, side.graph, files, reasons));
   }
+  BW_RETURN_IF_ERROR(
+      TakeZerosAway(options.encoder, name, options.source_input, side.graph, files, reasons));
   absl::StatusOr<ops::EncoderRoles> roles =
       ops::GuessEncoderRoles(side.graph, reasons, options.source_input);
   if (!roles.ok()) {

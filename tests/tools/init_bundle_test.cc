@@ -1,6 +1,7 @@
 // What `beamwright-graph init` writes, a server loads and `check` passes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
 
 #include <filesystem>
 #include <fstream>
@@ -11,9 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "ops/base/status.h"
+#include "ops/import/graph_file.h"
+#include "ops/loop/model.h"
 #include "server/engine/model/decode_model.h"
 #include "server/model/model_config.h"
 #include "tests/ops/tools/exports.h"
+#include "tests/support/run_graph.h"
 #include "tools/bundle_text.h"
 #include "tools/check.h"
 #include "tools/init.h"
@@ -141,6 +145,84 @@ TEST(InitBundle, IsTriedAsAServerLoadsIt) {
               AllOf(HasSubstr("is written, but a server refuses it: bundle '"),
                     HasSubstr("': encoder.xml: "), HasSubstr("is for 2 sources at a time alone")));
   EXPECT_THAT(refused.str(), ::testing::Not(HasSubstr("serve it")));
+}
+
+// The encoder of step-gru as forward(source, `input`) would be exported: what its layer starts
+// with, zeros there, is an input [2, rows, 8].
+std::string EncoderWithState(const std::string& folder, const std::string& input, bool one_row) {
+  std::ostringstream content;
+  content << std::ifstream(Exported("step-gru", "encoder.onnx"), std::ios::binary).rdbuf();
+  onnx::ModelProto model;
+  EXPECT_TRUE(model.ParseFromString(content.str()));
+  onnx::GraphProto& graph = *model.mutable_graph();
+  for (onnx::NodeProto& node : *graph.mutable_node()) {
+    if (node.op_type() == "GRU") {
+      node.set_input(5, input);
+    }
+  }
+  onnx::ValueInfoProto& state = *graph.add_input();
+  state.set_name(input);
+  onnx::TypeProto::Tensor& type = *state.mutable_type()->mutable_tensor_type();
+  type.set_elem_type(onnx::TensorProto::FLOAT);
+  onnx::TensorShapeProto& shape = *type.mutable_shape();
+  shape.add_dim()->set_dim_value(2);
+  if (one_row) {
+    shape.add_dim()->set_dim_value(1);
+    graph.mutable_input(0)
+        ->mutable_type()
+        ->mutable_tensor_type()
+        ->mutable_shape()
+        ->mutable_dim(0)
+        ->set_dim_value(1);
+  } else {
+    shape.add_dim()->set_dim_param("rows");
+  }
+  shape.add_dim()->set_dim_value(8);
+  const std::string path = folder + ".encoder.onnx";
+  std::ofstream(path, std::ios::binary) << model.SerializeAsString();
+  return path;
+}
+
+std::vector<ops::Tensor> Encoded(const std::string& path) {
+  auto graph = ops::ReadGraph(path);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  const auto model = ops::Model::Compile(*std::move(graph));
+  EXPECT_TRUE(model.ok()) << model.status();
+  const std::vector<ops::Tensor> inputs = {
+      ops::Tensor::Of<int64_t>({1, 4}, std::vector<int64_t>{3, 1, 4, 1})};
+  std::vector<ops::Tensor> outputs;
+  const absl::Status status = (*model)->Run({}, inputs, outputs);
+  EXPECT_TRUE(status.ok()) << status;
+  return outputs;
+}
+
+// forward(input, hidden): the bundle's encoder has zeros in the state's place.
+TEST(InitBundle, AStateThatAnEncoderStartsWithIsZeros) {
+  for (const bool one_row : {false, true}) {
+    const TempBundle folder;
+    InitOptions options = ExportedTo(folder, "step-gru");
+    const std::string original = options.encoder;
+    options.encoder = EncoderWithState(folder.path(), "hidden", one_row);
+    std::ostringstream output;
+    const absl::Status status = InitBundle(options, output);
+    std::filesystem::remove(options.encoder);
+    ASSERT_TRUE(status.ok()) << status << output.str();
+    EXPECT_THAT(output.str(),
+                AllOf(HasSubstr("encoder input 'hidden': by its name and because"),
+                      HasSubstr("found   encodes sources of several requests together")));
+    testing_support::ExpectSameBits(Encoded(folder.path() + "/encoder.onnx"), Encoded(original));
+  }
+}
+
+// By another name it is what requests bring.
+TEST(InitBundle, AnotherInputThatALayerStartsWithIsBrought) {
+  const TempBundle folder;
+  InitOptions options = ExportedTo(folder, "step-gru");
+  options.encoder = EncoderWithState(folder.path(), "speaker", false);
+  std::ostringstream output;
+  InitBundle(options, output).IgnoreError();
+  std::filesystem::remove(options.encoder);
+  EXPECT_THAT(output.str(), HasSubstr("encoder input 'speaker' f32[2, ?, 8]: requests bring it"));
 }
 
 // What init could not know is refused by name, not served with a guess.
