@@ -83,12 +83,12 @@ absl::Status TakeZerosAway(const std::string& path, const std::string& name,
   }
   absl::StatusOr<std::string> changed = StartAtZero(files[name], graph, states);
   if (!changed.ok()) {
-    return Annotate(
-        changed.status(),
+    return absl::Status(
+        changed.status().code(),
         absl::StrCat("'", path, "': input '", states[0].input,
-                     "' is what a recurrent layer starts with; leave it out, gru(x) in the place "
-                     "of gru(x, ",
-                     states[0].input, "), and export again: it starts with zeros then"));
+                     "' is what a recurrent layer starts with, and ", changed.status().message(),
+                     "; leave it out, gru(x) in the place of gru(x, ", states[0].input,
+                     "), and export again: it starts with zeros then"));
   }
   for (const EncoderState& state : states) {
     reasons.push_back(absl::StrCat(
@@ -118,7 +118,9 @@ absl::StatusOr<Graph> TakeGraph(const std::string& path, const std::string& role
   absl::Status added;
   const auto open = [&](const std::string& wanted) -> absl::StatusOr<ops::InputFilePtr> {
     BW_ASSIGN_OR_RETURN(std::string content, ReadFile(wanted));
-    const bool own = absl::StartsWith(wanted, absl::StrCat(stem, "."));
+    // Of an IR the weights' name follows; an ONNX file says what its weights are called.
+    const bool own = wanted == path || (absl::EndsWith(path, ".xml") &&
+                                        absl::StartsWith(wanted, absl::StrCat(stem, ".")));
     const std::string kept =
         own ? absl::StrCat(role, wanted.substr(stem.size())) : wanted.substr(FolderOf(path).size());
     if (wanted == path) {

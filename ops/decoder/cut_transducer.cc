@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -31,6 +32,7 @@ class Cutter {
   explicit Cutter(const JoinedTransducer& joined) : joined_(joined), graph_(joined.graph) {}
 
   absl::StatusOr<TransducerParts> Run() {
+    MakeKnownConstant();
     FindDependence();
     const int logits = graph_.results[static_cast<size_t>(joined_.logits)];
     if (depends_[static_cast<size_t>(logits)] != kBoth) {
@@ -51,6 +53,28 @@ class Cutter {
   }
 
  private:
+  // What is known of one side's shape, as where a joiner expands one side to the other's extents,
+  // would tie the parts together although it depends on neither.
+  void MakeKnownConstant() {
+    std::vector<bool> reads_parameter(graph_.nodes.size(), false);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      Node& node = graph_.nodes[i];
+      reads_parameter[i] =
+          node.op == "Parameter" ||
+          std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+            return id.present() && reads_parameter[static_cast<size_t>(id.node)];
+          });
+      if (reads_parameter[i] && node.outputs.size() == 1 &&
+          joined_.info.IsKnown(static_cast<int>(i))) {
+        node.op = "Constant";
+        node.inputs.clear();
+        node.attributes = Attributes();
+        node.constant = joined_.info.constants[i][0];
+        reads_parameter[i] = false;
+      }
+    }
+  }
+
   void FindDependence() {
     depends_.assign(graph_.nodes.size(), 0);
     for (size_t i = 0; i < graph_.parameters.size(); ++i) {
@@ -203,7 +227,7 @@ class Cutter {
   }
 
   const JoinedTransducer& joined_;
-  const Graph& graph_;
+  Graph graph_;  // of joined_, perhaps changed
   std::vector<int> depends_;     // by node
   std::vector<bool> in_joiner_;  // by node
   std::vector<std::pair<ValueId, Transducer::Input>> cuts_;

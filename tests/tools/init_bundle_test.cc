@@ -214,6 +214,31 @@ TEST(InitBundle, AStateThatAnEncoderStartsWithIsZeros) {
   }
 }
 
+// Weights beside an ONNX file keep the name that the file has for them.
+TEST(InitBundle, WeightsBesideAnOnnxFile) {
+  const TempBundle folder;
+  InitOptions options = ExportedTo(folder, "step-gru");
+  const std::string original = options.encoder;
+  std::ostringstream content;
+  content << std::ifstream(original, std::ios::binary).rdbuf();
+  onnx::ModelProto model;
+  ASSERT_TRUE(model.ParseFromString(content.str()));
+  onnx::TensorProto& table = *model.mutable_graph()->mutable_initializer(0);
+  const TempBundle beside;
+  options.encoder = beside.path() + "/mine.onnx";
+  std::ofstream(beside.path() + "/mine.onnx.data", std::ios::binary) << table.raw_data();
+  table.clear_raw_data();
+  table.set_data_location(onnx::TensorProto::EXTERNAL);
+  onnx::StringStringEntryProto& location = *table.add_external_data();
+  location.set_key("location");
+  location.set_value("mine.onnx.data");
+  std::ofstream(options.encoder, std::ios::binary) << model.SerializeAsString();
+  std::ostringstream output;
+  const absl::Status status = InitBundle(options, output);
+  ASSERT_TRUE(status.ok()) << status;
+  testing_support::ExpectSameBits(Encoded(folder.path() + "/encoder.onnx"), Encoded(original));
+}
+
 // By another name it is what requests bring.
 TEST(InitBundle, AnotherInputThatALayerStartsWithIsBrought) {
   const TempBundle folder;

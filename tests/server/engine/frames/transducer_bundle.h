@@ -31,6 +31,7 @@ struct TransducerOptions {
   std::vector<int> durations;  // of token and duration
   int max_symbols = 0;
   bool quantizes = false;  // the joiner's last product in 8 bits, by a scale of all rows together
+  bool expands = false;    // the joiner expands each side to the other's extent before it adds them
 };
 
 // A random matrix [rows, columns], the same for the same name.
@@ -206,6 +207,22 @@ inline Value QuantizedProduct(GraphBuilder& graph, Value value, const Weight& we
   return graph.Add("Multiply", {floats, scale});
 }
 
+// As joiners are trained: [rows, frames, 1, width] and [rows, 1, tokens, width], each expanded to
+// the other's extent.
+inline Value ExpandedSum(GraphBuilder& graph, Value of_frame, Value of_predicted) {
+  const Value frames = graph.Add("Unsqueeze", {of_frame, graph.Ints({2})});
+  const Value tokens = graph.Add("Unsqueeze", {of_predicted, graph.Ints({1})});
+  const auto expanded = [&](Value value, Value other, int64_t axis) {
+    const Value extent =
+        graph.Add("Gather", {graph.Add("ShapeOf", {other}), graph.Ints({axis}), graph.Int(0)});
+    std::vector<Value> target(4, graph.Ints({1}));
+    target[static_cast<size_t>(axis)] = extent;
+    return graph.Add("Broadcast", {value, graph.Add("Concat", target, {{"axis", int64_t{0}}})},
+                     {{"mode", std::string("bidirectional")}});
+  };
+  return graph.Add("Add", {expanded(frames, tokens, 2), expanded(tokens, frames, 1)});
+}
+
 inline void AddJoiner(GraphBuilder& graph, Value predicted, const TransducerOptions& options) {
   const bool has_time = options.predictor == Predictor::kLstm;
   Value frame = graph.Parameter("frame", ops::DType::kF32,
@@ -215,9 +232,11 @@ inline void AddJoiner(GraphBuilder& graph, Value predicted, const TransducerOpti
   if (has_time && options.width_first) {
     frame = graph.Add("Transpose", {frame, graph.Ints({0, 2, 1})});
   }
-  const Value sum =
-      graph.Add("Add", {Product(graph, frame, Weight("joiner.encoder", kWidth, kJoined)),
-                        Product(graph, predicted, Weight("joiner.predictor", kHidden, kJoined))});
+  const Value of_frame = Product(graph, frame, Weight("joiner.encoder", kWidth, kJoined));
+  const Value of_predicted =
+      Product(graph, predicted, Weight("joiner.predictor", kHidden, kJoined));
+  const Value sum = options.expands ? ExpandedSum(graph, of_frame, of_predicted)
+                                    : graph.Add("Add", {of_frame, of_predicted});
   const int columns = kTokens + static_cast<int>(options.durations.size());
   const Value joined = graph.Add("Tanh", {sum});
   const Weight output("joiner.output", kJoined, columns);

@@ -48,6 +48,8 @@ const TransducerOptions kForms[] = {
     {Predictor::kStateless, false, false, /*has_encoder=*/false},
     {Predictor::kLstm, false, false, true, /*durations=*/{0, 1, 2}, 2},
     {Predictor::kStateless, true, false, true, {1, 2}},
+    {Predictor::kLstm, false, false, true, {}, 0, false, /*expands=*/true},
+    {Predictor::kLstm, true, true, true, {}, 0, false, true},
 };
 
 class TransducerTest : public ::testing::TestWithParam<size_t> {
@@ -170,7 +172,8 @@ TEST_P(TransducerTest, ANarrowBeamIsThatOfAPlainSearch) {
 }
 
 // The joiner's two first products leave it: one is made once a frame, one once a token. Its last
-// one is left to the scan, unless durations are to be told from tokens.
+// one is left to the scan, unless durations are to be told from tokens, or its scores have four
+// axes.
 TEST_P(TransducerTest, TheJoinerIsCutByWhatItDependsOn) {
   ASSERT_NE(model_, nullptr);
   const ops::Transducer& graphs = model_->parts().frames->transducer->graphs;
@@ -179,7 +182,8 @@ TEST_P(TransducerTest, TheJoinerIsCutByWhatItDependsOn) {
   for (const ops::ValueInfo& input : graphs.joiner->inputs()) {
     EXPECT_EQ(input.shape.dims().back(), engine_testing::kJoined);
   }
-  EXPECT_EQ(graphs.joiner->projection() != nullptr, options_.durations.empty());
+  EXPECT_EQ(graphs.joiner->projection() != nullptr,
+            options_.durations.empty() && !options_.expands);
   EXPECT_EQ(graphs.predictor->states().size(), options_.predictor == Predictor::kLstm ? 2 : 0);
 }
 
