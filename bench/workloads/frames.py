@@ -15,7 +15,8 @@ WITHOUT = "the same call without"
 NOTE = ("Every figure is CPU time of one thread for a frame of one stream, random weights; encoders are left out: "
         "sherpa-onnx's is measured and taken off, ours gets frames. The loop runs predictor and joiner of one "
         "hypothesis at a time in ONNX Runtime (bench/peers/frame_search.py). Ours decodes 64 sources in turn, as "
-        "it keeps what a stateless predictor said of its last tokens; sherpa-onnx decodes the first 16.")
+        "it keeps what a stateless predictor said of its last tokens; sherpa-onnx decodes the first 16. Each source is "
+        "a call with the same hotwords, which the server checks and compiles once, as they stay known.")
 
 
 def _models(folder: Path) -> Path:
