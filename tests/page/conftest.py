@@ -86,17 +86,23 @@ def browser(chromium):
         yield running
 
 
-@pytest.fixture
-def page(browser, server):
+@contextlib.contextmanager
+def tab_of(browser, server, height=900):
     """A tab. A test fails with any error that its page reports."""
     faults = []
-    with browser.new_context(base_url=server.url, viewport={"width": 1360, "height": 900}) as context:
+    with browser.new_context(base_url=server.url, viewport={"width": 1360, "height": height}) as context:
         tab = context.new_page()
         tab.set_default_timeout(20_000)
         tab.on("pageerror", lambda error: faults.append(str(error)))
         tab.on("console", lambda line: faults.append(line.text) if "Content Security Policy" in line.text else None)
         yield tab
     assert faults == []
+
+
+@pytest.fixture
+def page(browser, server):
+    with tab_of(browser, server) as tab:
+        yield tab
 
 
 def decode(page, **fields):

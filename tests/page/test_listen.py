@@ -1,54 +1,23 @@
 """The listen page: a recording, and the microphone, which Chromium plays from a file."""
 
-import math
-import random
 import re
-import shutil
-import struct
-import wave
+import sys
 
 import pytest
 from playwright.sync_api import expect
 
-from conftest import PICTURES, ROOT, serving
+from conftest import PICTURES, ROOT, serving, tab_of
 
-RATE = 16000
-SAYS = [3, 17, 8, 12]
-BUNDLE = """format_version: 1 name: "tones" frame_ms: 40
-encoder { graph: "encoder.onnx" input: "x" length_kind: LENGTH_INPUT_LENGTHS length_input: "x_lens" }
-target { form: TEXT_FORM_PIECES vocabulary: "target.vocab" }
-transducer {
-  predictor { graph: "decoder.onnx" token_input: "y" output: "decoder_out" context_start: -1 }
-  joiner { graph: "joiner.onnx" encoder_input: "encoder_out" predictor_input: "decoder_out" logits_output: "logit" }
-  context_size: 2
-  encoder_output: "encoder_out"
-}
-sound {}
-"""
+sys.path.insert(0, str(ROOT / "tests/frames"))
+from served_tones import make_bundle, tones, write_wave  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A model that hears tones, and a recording of four of them."""
     folder = tmp_path_factory.mktemp("listen")
-    bundle = folder / "models/tones/1"
-    bundle.mkdir(parents=True)
-    (bundle / "model.textproto").write_text(BUNDLE)
-    (bundle / "target.vocab").write_text("<blk>\n" + "".join(f"\u2581t{i}\n" for i in range(1, 21)))
-    for part in ("encoder", "decoder", "joiner"):
-        shutil.copy(ROOT / f"tests/frames/exports/tones/{part}.onnx", bundle)
-    noise = random.Random(5)
-    samples = [0.0] * (RATE // 10)
-    for label in SAYS:
-        count = RATE * 15 // 100
-        samples += [0.3 * math.sin(2 * math.pi * 200 * 1.18**label * i / RATE)
-                    * (0.5 - 0.5 * math.cos(2 * math.pi * i / (count - 1)))**0.3 for i in range(count)]
-    samples += [0.0] * (RATE // 10)
-    with wave.open(str(folder / "talk.wav"), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(RATE)
-        file.writeframes(struct.pack(f"<{len(samples)}h", *(round(32767 * (one + noise.uniform(-0.04, 0.04))) for one in samples)))
+    make_bundle(folder / "models/tones/1")
+    write_wave(folder / "talk.wav", tones([3, 17, 8, 12]))
     return folder
 
 
@@ -68,14 +37,8 @@ def ears(folder, chromium):
 
 @pytest.fixture
 def tab(browser, listening):
-    faults = []
-    with browser.new_context(base_url=listening.url, viewport={"width": 1360, "height": 700}) as context:
-        tab = context.new_page()
-        tab.set_default_timeout(20_000)
-        tab.on("pageerror", lambda error: faults.append(str(error)))
-        tab.on("console", lambda line: faults.append(line.text) if "Content Security Policy" in line.text else None)
+    with tab_of(browser, listening, height=700) as tab:
         yield tab
-    assert faults == []
 
 
 def test_a_recording_is_heard(tab, folder):

@@ -11,7 +11,6 @@ import hashlib
 import json
 import math
 import pathlib
-import random
 import re
 import signal
 import ssl
@@ -20,56 +19,15 @@ import subprocess
 import sys
 import tempfile
 import time
-import wave
 
 import websockets
 from served import check, server
 
 ROOT = pathlib.Path(__file__).parents[2]
-RATE = 16000
+sys.path.insert(0, str(ROOT / "tests/frames"))
+from served_tones import make_bundle, tones, write_wave  # noqa: E402
+
 SHERPA = pathlib.Path(sys.executable).parent / "sherpa-onnx-online-websocket-client"
-BUNDLE = """format_version: 1 name: "tones" frame_ms: 40
-encoder { graph: "encoder.onnx" input: "x" length_kind: LENGTH_INPUT_LENGTHS length_input: "x_lens" }
-target { form: TEXT_FORM_PIECES vocabulary: "target.vocab" }
-transducer {
-  predictor { graph: "decoder.onnx" token_input: "y" output: "decoder_out" context_start: -1 }
-  joiner { graph: "joiner.onnx" encoder_input: "encoder_out" predictor_input: "decoder_out" logits_output: "logit" }
-  context_size: 2
-  encoder_output: "encoder_out"
-}
-sound {}
-"""
-
-
-def make_bundle(folder):
-    """The model of tests/frames/train_tones.py, which hears tones."""
-    folder.mkdir(parents=True)
-    (folder / "model.textproto").write_text(BUNDLE)
-    (folder / "target.vocab").write_text("<blk>\n" + "".join(f"\u2581t{i}\n" for i in range(1, 21)))
-    for part in ("encoder", "decoder", "joiner"):
-        (folder / f"{part}.onnx").write_bytes((ROOT / "tests/frames/exports/tones" / f"{part}.onnx").read_bytes())
-
-
-def tones(labels):
-    """16-bit samples that say the labels."""
-    noise = random.Random(5)
-    samples = [0.0] * (RATE // 10)
-    for label in labels:
-        pitch, count = 200 * 1.18**label, RATE * 15 // 100
-        samples += [0.3 * math.sin(2 * math.pi * pitch * i / RATE)
-                    * (0.5 - 0.5 * math.cos(2 * math.pi * i / (count - 1)))**0.3 for i in range(count)]
-    samples += [0.0] * (RATE // 10)
-    return [round(32767 * (sample + noise.uniform(-0.04, 0.04))) for sample in samples]
-
-
-def write_wave(path, samples):
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(RATE)
-        file.writeframes(struct.pack(f"<{len(samples)}h", *samples))
-
-
 def as_floats(samples):
     return struct.pack(f"<{len(samples)}f", *(sample / 32768 for sample in samples))
 

@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 from served import check, server
-from sherpa_online import ROOT, SHERPA, make_bundle, tones, write_wave
+from sherpa_online import ROOT, SHERPA, make_bundle, tones, write_wave  # and the way to its folder
 
 sys.path.insert(0, str(ROOT / "tests/readme"))
 sys.path.insert(0, str(ROOT / "tests/docs"))
