@@ -62,6 +62,24 @@ absl::Status AddFeatures(const InputTensor& tensor, v1::DecodeRequest& request) 
   return absl::OkStatus();
 }
 
+absl::Status AddAudio(const v1::ModelDescription& model, const InputTensor& tensor,
+                      v1::DecodeRequest& request) {
+  const bool is_f32 = tensor.datatype->dtype == "f32";
+  if ((!is_f32 && tensor.datatype->dtype != "i16") || tensor.shape.size() != 2) {
+    return Invalid("takes FP32 or INT16 [sources,samples]");
+  }
+  const v1::SoundConfig& sound = model.config().sound();
+  for (int64_t row = 0; row < tensor.shape[0]; ++row) {
+    v1::Audio& audio = *request.add_sources()->mutable_audio();
+    audio.mutable_format()->set_samples(is_f32 ? v1::SAMPLE_FORMAT_F32 : v1::SAMPLE_FORMAT_PCM16);
+    if (sound.sample_rate() > 0) {
+      audio.mutable_format()->set_sample_rate(sound.sample_rate());
+    }
+    audio.set_data(Slice(tensor, row).data());
+  }
+  return absl::OkStatus();
+}
+
 bool Names(const google::protobuf::RepeatedPtrField<v1::TensorDescription>& descriptions,
            const std::string& name) {
   return std::any_of(descriptions.begin(), descriptions.end(),
@@ -115,6 +133,8 @@ absl::Status AddSource(const v1::ModelDescription& model, const InputTensor& ten
     status = AddIds(tensor, request);
   } else if (tensor.name == kSourceFeatures) {
     status = AddFeatures(tensor, request);
+  } else if (tensor.name == kSourceAudio && model.config().has_sound()) {
+    status = AddAudio(model, tensor, request);
   } else {
     return Invalid("unexpected inference input '", tensor.name, "' for model '",
                    model.summary().name(), "'; it takes '", SourceInput(model).name(), "'");

@@ -22,7 +22,8 @@ struct Parameters {
 // Every field of DecodeOptions is a parameter of its name: numbers and bools as such, enums by
 // their short name ("pow"), repeated fields and messages as strings in protobuf's JSON form; a
 // number may also be a string. `timeout` is in microseconds; `priority` is 1 (first) to 3,
-// more counts as 3, 0 as none; sequence_* and what clients set for themselves is passed over.
+// more counts as 3, 0 as none; sequence_* (sequences.h) and what clients set for themselves is
+// passed over.
 // InvalidArgument naming the parameter: of the wrong type, or unknown. Ranges are checked with the
 // options.
 absl::StatusOr<Parameters> ReadParameters(

@@ -6,6 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
+#include "server/engine/model/parts.h"
 #include "server/model/repository.h"
 #include "server/model/version_policy.h"
 #include "server/oip/datatypes.h"
@@ -170,9 +171,25 @@ void Service::Infer(const absl::StatusOr<inference::ModelInferRequest>& request,
                        [done = std::move(done)](const auto& refused) { done(refused.status()); });
     return;
   }
+  // Searches token by token need the whole source: their requests stand alone.
+  const bool may_stream = job->job.model->parts().frames != nullptr;
+  const absl::StatusOr<SequencePart> part =
+      may_stream ? ReadSequencePart(request->parameters()) : SequencePart();
+  if (!part.ok()) {
+    core_.calls().Refuse(part.status(), caller);
+    done(part.status());
+    return;
+  }
   serving::Caller within = caller;
   within.deadline = std::min(caller.deadline, absl::Now() + job->timeout);
   within.priority = job->priority > 0 ? job->priority : caller.priority;
+  if (!part->id.empty()) {
+    // Its call outlives this one.
+    within.cancelled = nullptr;
+    within.deadline = absl::InfiniteFuture();
+    sequences_.Infer(*part, *std::move(job), within, std::move(done));
+    return;
+  }
   within.all_or_nothing = true;
   // Tensors are padded, so an answer may become too large here: before the call is counted.
   auto answer = std::make_shared<inference::ModelInferResponse>();

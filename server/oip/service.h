@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "inference/grpc_service.pb.h"
 #include "server/oip/infer.h"
+#include "server/oip/sequences.h"
 #include "server/serving/decode.h"
 #include "server/serving/task_thread.h"
 
@@ -17,6 +18,9 @@ namespace beamwright::oip {
 inline constexpr char kSourceText[] = "source_text";
 inline constexpr char kSourceIds[] = "source_ids";
 inline constexpr char kSourceFeatures[] = "source_features";
+// Samples [sources, samples] at the model's rate, FP32 at full scale 1 or INT16, for models that
+// hear sound.
+inline constexpr char kSourceAudio[] = "source_audio";
 
 // The model of a request. Unlike in beamwright.v1 it must be named. NotFound, InvalidArgument for a
 // version that is not a number.
@@ -77,6 +81,7 @@ class Service {
   absl::Status CheckControl(const Request& request) const;
 
   serving::Core& core_;
+  Sequences sequences_{core_};
   const bool model_control_;
   serving::TaskThread loader_{"bw-loader"};  // gRPC's threads are not for loading
 };

@@ -1,0 +1,70 @@
+// Sequences: a source that comes in several inference requests, as Triton's clients send them: the
+// parameters `sequence_id`, `sequence_start` and `sequence_end`. Together they are one Recognize
+// call (serving::Recognition). Every request is answered at once with the best hypothesis that is
+// known by then, the last one with the answer; so the sender hears its words while it speaks.
+#ifndef BEAMWRIGHT_SERVER_OIP_SEQUENCES_H_
+#define BEAMWRIGHT_SERVER_OIP_SEQUENCES_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <tuple>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "inference/grpc_service.pb.h"
+#include "server/oip/infer.h"
+#include "server/serving/caller.h"
+#include "server/serving/core.h"
+
+namespace beamwright::oip {
+
+// Of a request, where it is part of a sequence.
+struct SequencePart {
+  std::string id;
+  bool is_start = false;
+  bool is_end = false;
+};
+
+// InvalidArgument: a parameter of sequences of the wrong type. An empty id: it is part of none.
+absl::StatusOr<SequencePart> ReadSequencePart(
+    const google::protobuf::Map<std::string, inference::InferParameter>& parameters);
+
+// Thread-safe. The core must outlive it. Callers of another tenant have sequences of their own.
+class Sequences {
+ public:
+  using Done = std::function<void(absl::StatusOr<inference::ModelInferResponse>)>;
+
+  // A sequence of which nothing is heard for `idle` is given up.
+  explicit Sequences(serving::Core& core, absl::Duration idle = absl::Minutes(1));
+  ~Sequences();
+
+  // The next part of the source. `done` is called once. InvalidArgument where the sequence has not
+  // begun, or has ended. Options are those of the first request.
+  void Infer(const SequencePart& part, InferJob job, const serving::Caller& caller, Done done);
+
+ private:
+  class Sequence;
+  using Key = std::tuple<const void*, std::string, std::string>;  // tenant, model, id
+
+  absl::StatusOr<std::shared_ptr<Sequence>> Find(const Key& key, const SequencePart& part);
+  std::shared_ptr<Sequence> Begin(const Key& key, const SequencePart& part, const InferJob& job,
+                                  const serving::Caller& caller);
+  // Gives up those that are idle, until it is destroyed.
+  void Watch();
+
+  serving::Core& core_;
+  const absl::Duration idle_;
+  absl::Mutex mutex_;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::map<Key, std::shared_ptr<Sequence>> sequences_ ABSL_GUARDED_BY(mutex_);
+  std::thread watch_;
+};
+
+}  // namespace beamwright::oip
+
+#endif  // BEAMWRIGHT_SERVER_OIP_SEQUENCES_H_
