@@ -49,10 +49,14 @@ class Inference {
         return Annotate(structure, Describe(graph_.node(index)));
       }
       if (is_partial && ReadsUnknown(index)) {
+        ForgetTooLarge(index);
         continue;
       }
       const absl::Status status = InferNode(index);
-      is_partial = is_partial || !status.ok();
+      if (!status.ok()) {
+        is_partial = true;
+        ForgetTooLarge(index);
+      }
       if (!status.ok() && !IsPassedOver(status)) {
         faults.push_back(Annotate(status, Describe(graph_.node(index))));
         if (!CanGoOn(status)) {
@@ -91,6 +95,15 @@ class Inference {
     return std::any_of(inputs.begin(), inputs.end(), [&](ValueId id) {
       return id.present() && graph_.info(id).dtype == DType::kUndefined;
     });
+  }
+
+  // What was not inferred is as the file declares it, perhaps too large for those who compute with
+  // extents.
+  void ForgetTooLarge(int index) {
+    Node& node = graph_.node(index);
+    if (!CheckExtents(node).ok()) {
+      node.outputs.assign(node.outputs.size(), ValueInfo());
+    }
   }
 
   void MakeRoom() {
