@@ -59,7 +59,16 @@ TEST(PageTest, BrowsersMayRunWhatIsServedAndNothingElse) {
     EXPECT_THAT(policy, HasSubstr("script-src 'self';"));
     EXPECT_THAT(policy, Not(HasSubstr("unsafe")));
     EXPECT_EQ(headers.at("X-Content-Type-Options"), "nosniff");
+    EXPECT_THAT(policy, HasSubstr("connect-src 'self';"));
+    EXPECT_EQ(headers.count("Beamwright-WebSocket-Port"), 0);
   }
+}
+
+TEST(PageTest, ThePageMaySendSoundToTheListenerOfStreams) {
+  const auto headers = HeadersOf(PageReply(Request("/"), *FindPageFile("/"), 6006));
+  EXPECT_EQ(headers.at("Beamwright-WebSocket-Port"), "6006");
+  EXPECT_THAT(headers.at("Content-Security-Policy"),
+              HasSubstr("connect-src 'self' ws://*:6006 wss://*:6006;"));
   const auto type = [](const char* path) {
     return PageReply(Request(path), *FindPageFile(path)).content_type;
   };
