@@ -17,6 +17,16 @@ v1::TensorDescription DescribeInput(const std::string& name, const ops::ValueInf
   return description;
 }
 
+// Of a language model among the decoders.
+std::string NameOfScorer(const DecodeModel::Parts& parts, int number) {
+  for (const ScorerPart& scorer : parts.scorers) {
+    if (scorer.decoder == number) {
+      return absl::StrCat("scorer '", scorer.name, "': ");
+    }
+  }
+  return "";
+}
+
 // What an error or a log line calls a decoder before its own words; the model's own needs no name.
 std::string NameOfDecoder(const DecodeModel::Parts& parts, int number) {
   if (number == 0) {
@@ -25,12 +35,7 @@ std::string NameOfDecoder(const DecodeModel::Parts& parts, int number) {
   if (number < parts.num_members()) {
     return absl::StrCat("ensemble.members[", number - 1, "]: ");
   }
-  for (const ScorerPart& scorer : parts.scorers) {
-    if (scorer.decoder == number) {
-      return absl::StrCat("scorer '", scorer.name, "': ");
-    }
-  }
-  return "";
+  return NameOfScorer(parts, number);
 }
 
 }  // namespace
@@ -84,7 +89,10 @@ std::string DecodeModel::steps_apart() const {
   for (int number = 0; number < parts_->num_decoders(); ++number) {
     const ops::RowPlan& plan = parts_->decoder(number).body->plan();
     if (!plan.separable) {
-      return absl::StrCat(NameOfDecoder(*parts_, number), plan.reason);
+      // Where there are frames, all decoders are scorers'.
+      return absl::StrCat(parts_->frames != nullptr ? NameOfScorer(*parts_, number)
+                                                    : NameOfDecoder(*parts_, number),
+                          plan.reason);
     }
   }
   return "";

@@ -93,6 +93,7 @@ TEST(RowScorersTest, ALanguageModelCountsByTheLabelsOfATransducer) {
     AddLanguageModel(kTokens, bundle);
     const ModelPtr model = Compiled(std::move(bundle));
     ASSERT_NE(model, nullptr);
+    EXPECT_EQ(model->steps_apart(), "");
     const int most = form.durations.empty() ? 1 : 2;
     const auto features = RandomFeatures(most == 1 ? 4 : 2, 17);
     const auto all = AllTransductions(plain, features, form.durations, most);
