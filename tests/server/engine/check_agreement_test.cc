@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "ops/base/file.h"
+#include "ops/compile/shape_folding.h"
 #include "ops/decoder/decoder_form.h"
 #include "ops/import/graph_file.h"
 #include "ops/loop/operators.h"
@@ -61,8 +62,10 @@ model::Bundle BundleOf(ops::Graph graph, const ops::DecoderRoles& roles) {
   return bundle;
 }
 
+// As `check` and `init` guess them.
 absl::StatusOr<ops::DecoderRoles> Roles(ops::Graph graph) {
-  absl::Status status = InferGraph(graph, ops::Operators()).status();
+  absl::StatusOr<ops::GraphInfo> info = InferGraph(graph, ops::Operators());
+  absl::Status status = info.ok() ? FoldShapes(graph, *info, ops::Operators()) : info.status();
   if (status.ok()) {
     status = LeaveTheStep(graph);
   }
