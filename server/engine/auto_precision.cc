@@ -79,8 +79,11 @@ v1::Source RandomTrialSource(const DecodeModel::Parts& parts, int length, std::m
     return source;
   }
   int64_t count = 1;
+  const auto& streaming = parts.encoder()->streaming;
   for (int axis = 1; axis < info.shape.rank(); ++axis) {
-    const int64_t extent = axis == length_axis ? length : info.shape.dim(axis);
+    const int64_t extent = streaming.has_value() ? (axis == 1 ? 2 * length : streaming->width)
+                           : axis == length_axis ? length
+                                                 : info.shape.dim(axis);
     count *= std::max<int64_t>(extent, 0);  // 0: another extent is open
     source.mutable_features()->add_shape(extent);
   }

@@ -55,6 +55,13 @@ absl::Status CompileOwn(model::Bundle& bundle, DecodeModel::Parts& parts) {
   BW_ASSIGN_OR_RETURN(parts.sound, CompileSound(bundle.config, parts.encoder()));
   if (model::SearchOf(bundle.config) != v1::SEARCH_TOKENS) {
     BW_ASSIGN_OR_RETURN(parts.frames, CompileFrames(bundle, parts));
+    if (parts.config.frame_ms() == 0 && parts.sound != nullptr &&
+        parts.chunk_encoder() != nullptr) {
+      // A run goes on by so many features, one every 10 ms, and gives so many frames.
+      const double features = static_cast<double>(parts.encoder()->streaming->shift);
+      parts.config.set_frame_ms(static_cast<float>(
+          sound::kFrameShiftMs * features / static_cast<double>(parts.frames->chunk_frames)));
+    }
     return absl::OkStatus();
   }
   const v1::DecoderConfig& config = bundle.config.decoder();

@@ -85,7 +85,7 @@ absl::Status Compute(const ops::ExecutionContext& context, const Requests& group
                      std::vector<absl::Status>& statuses) {
   FaultPoint("engine.encode").IgnoreError();
   const DecodeModel::Parts& parts = group[0]->model->parts();
-  if (parts.encoder() != nullptr) {
+  if (group[0]->model->reads_whole_source()) {
     const absl::Status status = RunGroup(context, parts, group, statuses);
     // An interrupted run is repeated by the engine, for those that are not answered yet.
     if (status.ok() || group.size() == 1 || absl::IsDeadlineExceeded(status) ||
@@ -166,7 +166,7 @@ void HandOn(EncodeGroup& group, const Outcome& outcome, const Underway* underway
     } else if (absl::IsCancelled(own) && again != nullptr && underway->was_interrupted()) {
       request->encodes_alone = true;
       again->push_back(std::move(request));
-    } else if (!request->model->has_encoder() || absl::IsDeadlineExceeded(own) ||
+    } else if (!request->model->reads_whole_source() || absl::IsDeadlineExceeded(own) ||
                IsFaultOfSource(own)) {
       request->Fail(own);
     } else {

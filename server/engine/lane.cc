@@ -117,7 +117,8 @@ void Lane::EncodeGroups(absl::Span<EncodeGroup> groups) {
   if (now > deadline && now - begin >= options_.slow_step && !underway_.interruption().raised()) {
     hangs_.GivenUp(*model, now);
   }
-  if (options_.observer != nullptr) {
+  // An encoder that reads chunk by chunk is run by the driver.
+  if (options_.observer != nullptr && (model->reads_whole_source() || !model->has_encoder())) {
     for (const EncodeGroup& group : groups) {
       options_.observer->OnEncode(*model, group.num_sources, group.positions, group.took);
     }

@@ -92,6 +92,12 @@ MadeUp MakeUpSource(const DecodeModel& model, int64_t most) {
     }
   }
   const ops::ValueInfo& info = parts.encoder()->source_info();
+  if (const auto& streaming = parts.encoder()->streaming; streaming.has_value()) {
+    const ops::ValueInfo any = {
+        ops::DType::kF32, ops::PartialShape({-1, -1, streaming->width}), {}};
+    *made.source.mutable_features() = Ones(any, length, 1, made);
+    return made;
+  }
   if (!ops::IsInteger(info.dtype)) {
     *made.source.mutable_features() = Ones(info, length, parts.encoder()->length_axis, made);
     return made;

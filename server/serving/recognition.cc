@@ -187,7 +187,7 @@ absl::Status Recognition::ReadEndpoint(const v1::Endpoint& endpoint) {
   if (frame_ms <= 0) {
     faults.Add("endpoint", "needs a model that tells what a frame stands for (frame_ms)");
   }
-  if (model_->has_encoder()) {
+  if (model_->reads_whole_source()) {
     faults.Add("endpoint", "the model's encoder reads the whole source, which is one segment");
   }
   BW_RETURN_IF_ERROR(status::OkOrInvalid(faults));
@@ -222,9 +222,9 @@ engine::CallOptions Recognition::CallForEngine() {
   return call;
 }
 
-// Hands a model without an encoder to the engine, which then waits for frames.
+// Hands the stream to the engine, which then waits for frames, or for features to encode.
 void Recognition::Begin() {
-  if (model_->has_encoder()) {
+  if (model_->reads_whole_source()) {
     return;
   }
   {
@@ -245,7 +245,8 @@ absl::Status Recognition::AddFeatures(v1::Tensor features, const char* field) {
     return Renamed(prepared.status(), field);
   }
   if (feed_ != nullptr) {
-    feed_->Add(std::move(prepared->decoder_inputs[0]));
+    feed_->Add(model_->has_encoder() ? *std::move(prepared->encoder_input)
+                                     : std::move(prepared->decoder_inputs[0]));
     return absl::OkStatus();
   }
   const ops::Tensor& piece = *prepared->encoder_input;

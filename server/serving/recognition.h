@@ -3,8 +3,9 @@
 // is known gathers until it is taken, of the provisional hypothesis only the newest, so that a call
 // holds no more than its answer. The same for every protocol.
 //
-// Frames of an encoder that runs elsewhere are searched as they come. An encoder that reads the
-// whole source gets it when it is complete, and what comes of it is one segment.
+// Frames of an encoder that runs elsewhere are searched as they come, and an encoder that reads
+// chunk by chunk is run as they come. One that reads the whole source gets it when it is complete,
+// and what comes of it is one segment.
 #ifndef BEAMWRIGHT_SERVER_SERVING_RECOGNITION_H_
 #define BEAMWRIGHT_SERVER_SERVING_RECOGNITION_H_
 

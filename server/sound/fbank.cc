@@ -53,7 +53,7 @@ absl::StatusOr<std::shared_ptr<const Fbank>> Fbank::Create(const FbankOptions& o
                    nyquist, "], half the sample rate");
   }
   std::shared_ptr<Fbank> fbank(new Fbank(options));
-  fbank->frame_shift_ = options.sample_rate / 100;
+  fbank->frame_shift_ = options.sample_rate * kFrameShiftMs / 1000;
   const int length = options.sample_rate / 40;
   fbank->window_ = PoveyWindow(length);
   fbank->fft_size_ = 1;

@@ -20,6 +20,8 @@
 
 namespace beamwright::sound {
 
+inline constexpr int kFrameShiftMs = 10;
+
 struct FbankOptions {
   // Samples a second, in [1000, 48000].
   int sample_rate = 16000;

@@ -43,8 +43,13 @@ absl::Status CtcRequest::Start(const ops::ExecutionContext& /*context*/,
   return Annotate(TakeFrames(output), "ctc");
 }
 
+absl::Status CtcRequest::TakeWhole(const ops::ExecutionContext& /*context*/,
+                                   const ops::Tensor& whole) {
+  return Annotate(TakeFrames(whole), "ctc");
+}
+
 absl::Status CtcRequest::StartAlone(const ops::ExecutionContext& /*context*/) {
-  if (is_stream()) {
+  if (is_stream() || StartChunks()) {
     return absl::OkStatus();
   }
   const absl::Status taken = TakeFrames(source.decoder_inputs[0]);

@@ -26,6 +26,7 @@ struct CtcRequest : FrameRequest {
   absl::Status Start(const ops::ExecutionContext& context, const EncodedSources& encoded,
                      int64_t row) override;
   absl::Status StartAlone(const ops::ExecutionContext& context) override;
+  absl::Status TakeWhole(const ops::ExecutionContext& context, const ops::Tensor& whole) override;
   absl::Status TakePiece(const ops::ExecutionContext& context, const ops::Tensor& piece) override;
   void DropFrames(int64_t count) override;
   void StartSearch() override { search.emplace(plan); }

@@ -14,6 +14,11 @@ namespace {
 // A step takes so many rows of streams, more or less; the others' wait for the next.
 constexpr int kMostStreamRows = 1024;
 
+// No more is taken of a stream whose search has so many frames to read.
+constexpr int64_t kMostUnread = 256;
+
+absl::Status NoFrames() { return status::InvalidField("source", "has no frames"); }
+
 }  // namespace
 
 void FrameDriver::Join(std::unique_ptr<Request> request) {
@@ -80,14 +85,42 @@ void FrameDriver::TakeBack(absl::Time now) {
 }
 
 absl::Status FrameDriver::TakeNews(const ops::ExecutionContext& context, FrameRequest& request) {
-  FrameFeed::News news = request.call.feed->Take();
-  for (const ops::Tensor& piece : news.pieces) {
-    BW_RETURN_IF_ERROR(request.TakePiece(context, piece));
+  // Whoever sends faster than this is read waits at the feed, and is told so.
+  const int64_t unread = request.num_frames - request.segment_begin - request.num_announced;
+  if (unread >= kMostUnread || request.wants_chunk()) {
+    return absl::OkStatus();
   }
-  request.is_complete = request.is_complete || news.is_complete;
-  return request.is_complete && request.num_frames == 0
-             ? status::InvalidField("source", "has no frames")
-             : absl::OkStatus();
+  FrameFeed::News news = request.call.feed->Take();
+  if (request.chunks == nullptr) {
+    for (const ops::Tensor& piece : news.pieces) {
+      BW_RETURN_IF_ERROR(request.TakePiece(context, piece));
+    }
+    request.is_complete = request.is_complete || news.is_complete;
+    return request.is_complete && request.num_frames == 0 ? NoFrames() : absl::OkStatus();
+  }
+  for (const ops::Tensor& piece : news.pieces) {
+    request.chunks->Add(piece);
+  }
+  if (news.is_complete) {
+    request.chunks->Finish();
+    request.is_complete = request.chunks->is_exhausted();
+  }
+  return news.is_complete && request.chunks->is_empty() ? NoFrames() : absl::OkStatus();
+}
+
+void FrameDriver::Proceed(FrameRequest& request, const absl::Status& status) {
+  if (!status.ok()) {
+    request.Fail(status);
+    return;
+  }
+  GoOn(request);
+  if (!request.ended.empty()) {
+    TellProgress(request);
+  }
+  if (request.is_done) {
+    ++num_done_;
+    Finish(request);
+  }
 }
 
 void FrameDriver::TakeAllNews(const ops::ExecutionContext& context) {
@@ -95,18 +128,7 @@ void FrameDriver::TakeAllNews(const ops::ExecutionContext& context) {
     if (!request->is_stream() || request->is_answered) {
       continue;
     }
-    if (const absl::Status status = TakeNews(context, *request); !status.ok()) {
-      request->Fail(status);
-      continue;
-    }
-    GoOn(*request);
-    if (!request->ended.empty()) {
-      TellProgress(*request);
-    }
-    if (request->is_done) {
-      ++num_done_;
-      Finish(*request);
-    }
+    Proceed(*request, TakeNews(context, *request));
   }
 }
 
@@ -130,7 +152,7 @@ void FrameDriver::GoOn(FrameRequest& request) {
 void FrameDriver::SetAside() {
   for (auto& request : requests_) {
     if (request->is_stream() && request->frame_search()->rows().empty() &&
-        request->call.feed->SetAside(woken_, request->serial)) {
+        !request->wants_chunk() && request->call.feed->SetAside(woken_, request->serial)) {
       next_due_ = std::min({next_due_, request->cut_at, request->call.deadline});
       aside_reserved_ += request->reserved();
       const uint64_t serial = request->serial;
@@ -180,13 +202,18 @@ absl::Status FrameDriver::RunModel(const ops::ExecutionContext& context, Underwa
   int rows = 0;  // of streams, whose rows the engine does not count
   for (const auto& request : requests_) {
     if (!repeats_) {
-      request->takes_part = !request->is_stream() || rows < kMostStreamRows;
-      rows += request->is_stream() ? request->beam_size : 0;
+      request->takes_part = request->is_stream()
+                                ? rows < kMostStreamRows && !request->frame_search()->rows().empty()
+                                : request->is_encoded();
+      rows += request->is_stream() && request->takes_part ? request->beam_size : 0;
     }
     if (request->takes_part) {
       stepped_.push_back(request.get());
     }
     under_way_.push_back(request.get());
+  }
+  if (stepped_.empty()) {
+    return absl::OkStatus();  // all wait for the encoder
   }
   const Underway::Scope scope(underway, *model_, under_way_, this);
   BW_RETURN_IF_ERROR(FaultPoint("engine.step"));
@@ -251,6 +278,9 @@ absl::Duration FrameDriver::Step(const ops::ExecutionContext& context, EngineObs
   FailDead(now, observer);
   if (!repeats_) {
     TakeAllNews(context);
+    if (encoder_ != nullptr) {
+      EncodeChunks(context, observer, underway);
+    }
   }
   DropAnswered();
   SetAside();

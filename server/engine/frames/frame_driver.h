@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "server/engine/frames/chunk_encoder.h"
 #include "server/engine/frames/frame_request.h"
 #include "server/engine/frames/frame_stepper.h"
 #include "server/engine/request/driver.h"
@@ -23,8 +24,10 @@ namespace beamwright::engine {
 
 class FrameDriver : public Driver {
  public:
-  FrameDriver(std::shared_ptr<const DecodeModel> model, std::unique_ptr<FrameStepper> stepper)
-      : model_(std::move(model)), stepper_(std::move(stepper)) {}
+  // encoder: of a model whose encoder reads chunk by chunk; else null.
+  FrameDriver(std::shared_ptr<const DecodeModel> model, std::unique_ptr<FrameStepper> stepper,
+              std::unique_ptr<ChunkEncoder> encoder = nullptr)
+      : model_(std::move(model)), stepper_(std::move(stepper)), encoder_(std::move(encoder)) {}
 
   using Driver::Step;
   void Join(std::unique_ptr<Request> request) override;
@@ -52,6 +55,14 @@ class FrameDriver : public Driver {
   void TakeAllNews(const ops::ExecutionContext& context);
   // Tells searches that wait what comes next, and ends segments.
   void GoOn(FrameRequest& request);
+  // After frames have come for a stream, or have not: its search goes on, and it may be done.
+  void Proceed(FrameRequest& request, const absl::Status& status);
+  // Runs the encoder over the next chunks of those who wait for them.
+  void EncodeChunks(const ops::ExecutionContext& context, EngineObserver* observer,
+                    Underway* underway);
+  absl::Status RunEncoder(const ops::ExecutionContext& context,
+                          absl::Span<FrameRequest* const> requests, Underway* underway);
+  void TakeChunks(const ops::ExecutionContext& context, absl::Span<FrameRequest* const> requests);
   void SetAside();
   void TakeAllBack();
 
@@ -72,6 +83,7 @@ class FrameDriver : public Driver {
 
   std::shared_ptr<const DecodeModel> model_;
   const std::unique_ptr<FrameStepper> stepper_;
+  const std::unique_ptr<ChunkEncoder> encoder_;  // null: none reads chunk by chunk
   int64_t most_bytes_ = 0;
   int64_t num_done_ = 0;
   bool has_failed_ = false;
@@ -86,6 +98,8 @@ class FrameDriver : public Driver {
   absl::Time next_due_ = absl::InfiniteFuture();  // when the first of them must be looked at
   const std::shared_ptr<WokenRequests> woken_ = std::make_shared<WokenRequests>();
   uint64_t num_joined_ = 0;
+  std::vector<FrameRequest*> encoded_;  // whose chunks the encoder reads
+  uint64_t last_encoded_ = 0;           // the last of them, by its number
   std::vector<FrameRequest*> stepped_;  // those who take part in the step
   std::vector<Request*> under_way_;     // all of them, for Underway
 };

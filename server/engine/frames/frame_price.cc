@@ -68,6 +68,18 @@ int64_t ScorerBytes(const FrameRequest& request) {
   return bytes;
 }
 
+// What an encoder that reads chunk by chunk holds of a source beside its features: states, twice
+// while it runs, and a chunk.
+int64_t ChunkBytes(const DecodeModel::Parts& parts) {
+  const EncoderPart* const encoder = parts.chunk_encoder();
+  if (encoder == nullptr) {
+    return 0;
+  }
+  const StreamingPart& streaming = *encoder->streaming;
+  return 2 * streaming.state_bytes() +
+         (streaming.chunk + streaming.shift) * streaming.width * int64_t{sizeof(float)};
+}
+
 // What a search over so many frames holds.
 int64_t SearchBytes(const search::FrameOptions& options, int64_t frames, int64_t slot_bytes) {
   // A label of a hypothesis, with its time; of a frame as many as live on.
@@ -83,7 +95,7 @@ int64_t PriceFrames(const FrameRequest& request) {
   const FramesPart& part = *request.model->parts().frames;
   const int64_t frames = request.source.source_length;
   const int64_t slot_bytes = part.transducer == nullptr ? 0 : SlotBytes(*part.transducer);
-  int64_t bytes = frames * FrameBytes(part);
+  int64_t bytes = frames * FrameBytes(part) + ChunkBytes(request.model->parts());
   for (const search::TokenSequence& target : request.targets) {
     const auto labels = static_cast<int64_t>(target.size());
     bytes += ScoringBytes(frames, labels) + slot_bytes * (labels + 1);
@@ -102,8 +114,9 @@ int64_t PriceStream(const FrameRequest& request) {
   const FramesPart& part = *request.model->parts().frames;
   const int64_t slot_bytes = part.transducer == nullptr ? 0 : SlotBytes(*part.transducer);
   // What it holds of frames is bounded by what a sender may be ahead.
-  return kHeldFrames * FrameBytes(part) + SearchBytes(request.plan->options(), request.most_frames,
-                                                      slot_bytes + ScorerBytes(request));
+  return kHeldFrames * FrameBytes(part) + ChunkBytes(request.model->parts()) +
+         SearchBytes(request.plan->options(), request.most_frames,
+                     slot_bytes + ScorerBytes(request));
 }
 
 int CountFrameSteps(const FrameRequest& request) {

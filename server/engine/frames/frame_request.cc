@@ -15,6 +15,36 @@ void FrameRequest::SetUpScorers() {
   }
 }
 
+bool FrameRequest::wants_chunk() const {
+  if (chunks == nullptr || is_answered || !chunks->has_chunk()) {
+    return false;
+  }
+  // A stream's search reads what came of one chunk while the encoder reads the next; frames of more
+  // than that would only be held.
+  const int64_t unread = num_frames - segment_begin - num_announced;
+  return !is_stream() || unread <= model->parts().frames->chunk_frames;
+}
+
+bool FrameRequest::StartChunks() {
+  if (chunks == nullptr) {
+    return false;
+  }
+  chunks->Add(*source.encoder_input);
+  chunks->Finish();
+  source.encoder_input.reset();
+  return true;
+}
+
+absl::Status FrameRequest::TakeChunk(const ops::ExecutionContext& context,
+                                     const ops::Tensor& frames) {
+  if (is_stream()) {
+    is_complete = chunks->is_exhausted();
+    return TakePiece(context, frames);
+  }
+  chunks->Keep(frames);
+  return chunks->is_exhausted() ? TakeWhole(context, chunks->TakeKept()) : absl::OkStatus();
+}
+
 bool FrameRequest::Announce() {
   if (!is_stream()) {
     return false;
@@ -88,7 +118,7 @@ absl::Status FrameRequest::EnterPhase() {
 }
 
 bool FrameRequest::Cut(v1::FinishReason why) {
-  if (frame_search() == nullptr || is_answered || is_done) {
+  if (frame_search() == nullptr || is_answered || is_done || !is_encoded()) {
     return false;
   }
   if (!is_scoring) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "server/engine/frames/chunked_source.h"
 #include "server/engine/request/request.h"
 #include "server/search/frames/frame_options.h"
 #include "server/search/frames/frame_score.h"
@@ -59,6 +60,20 @@ struct FrameRequest : Request {
   int64_t first_held = 0;      // the first frame of the segment that is kept
   int64_t most_frames = 0;     // of a segment
   std::vector<Segment> ended;  // segments that were not told yet
+
+  // Where an encoder reads the source chunk by chunk; else null. Of a source that is there as a
+  // whole the search begins when the last chunk was read.
+  std::unique_ptr<ChunkedSource> chunks;
+  bool wants_chunk() const;
+  // Begins with a source that is there as a whole. False: it is not read in chunks.
+  bool StartChunks();
+  // What it reads of frames may begin.
+  bool is_encoded() const { return chunks == nullptr || is_stream() || chunks->is_exhausted(); }
+  // Frames that came of its next chunk, [1, frames, width].
+  absl::Status TakeChunk(const ops::ExecutionContext& context, const ops::Tensor& frames);
+  // All frames of a source, likewise.
+  virtual absl::Status TakeWhole(const ops::ExecutionContext& context,
+                                 const ops::Tensor& whole) = 0;
 
   // Takes frames that have come, [1, frames, width].
   virtual absl::Status TakePiece(const ops::ExecutionContext& context,

@@ -28,6 +28,9 @@ std::unique_ptr<FrameRequest> NewRequest(std::shared_ptr<const DecodeModel> mode
     request = std::make_unique<CtcRequest>();
   }
   request->Accept(call);
+  if (const EncoderPart* const encoder = model->parts().chunk_encoder(); encoder != nullptr) {
+    request->chunks = std::make_unique<ChunkedSource>(*encoder->streaming);
+  }
   request->model = std::move(model);
   return request;
 }
@@ -73,10 +76,11 @@ absl::StatusOr<std::unique_ptr<Request>> FrameSearchKind::MakeRequest(
 absl::StatusOr<std::unique_ptr<Request>> FrameSearchKind::MakeStreamRequest(
     const EngineOptions& limits, std::shared_ptr<const DecodeModel> model,
     const ResolvedOptions& options, const CallOptions& call) const {
-  if (model->has_encoder()) {
+  if (model->reads_whole_source()) {
     return status::InvalidField("model",
-                                "has an encoder, which reads the whole source; only frames "
-                                "of an encoder that runs elsewhere are taken in pieces");
+                                "has an encoder that reads the whole source; pieces are taken for "
+                                "one that reads chunk by chunk (encoder.streaming), or as frames "
+                                "of one that runs elsewhere");
   }
   if (options.merged.full_sum()) {
     return status::InvalidField("options.full_sum", "needs the whole source; Decode has it");
@@ -129,7 +133,11 @@ std::unique_ptr<Driver> FrameSearchKind::MakeDriver(
   } else {
     stepper = std::make_unique<CtcStepper>(model->parts());
   }
-  return std::make_unique<FrameDriver>(std::move(model), std::move(stepper));
+  std::unique_ptr<ChunkEncoder> encoder;
+  if (model->parts().chunk_encoder() != nullptr) {
+    encoder = std::make_unique<ChunkEncoder>(model->parts());
+  }
+  return std::make_unique<FrameDriver>(std::move(model), std::move(stepper), std::move(encoder));
 }
 
 }  // namespace beamwright::engine

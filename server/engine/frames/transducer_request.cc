@@ -142,8 +142,13 @@ absl::Status TransducerRequest::Start(const ops::ExecutionContext& context,
   return TakeFrames(context, own);
 }
 
+absl::Status TransducerRequest::TakeWhole(const ops::ExecutionContext& context,
+                                          const Tensor& whole) {
+  return TakeFrames(context, whole.Reshaped({whole.dim(1), whole.dim(2)}));
+}
+
 absl::Status TransducerRequest::StartAlone(const ops::ExecutionContext& context) {
-  if (is_stream()) {
+  if (is_stream() || StartChunks()) {
     return absl::OkStatus();
   }
   const Tensor given = source.decoder_inputs[0];

@@ -6,6 +6,7 @@
 #include "ops/base/status.h"
 #include "ops/decoder/decoder_form.h"
 #include "server/engine/model/compile_graphs.h"
+#include "server/engine/model/compile_streaming.h"
 
 namespace beamwright::engine {
 namespace {
@@ -57,7 +58,10 @@ absl::Status CompileCtc(const v1::CtcConfig& config, const DecodeModel::Parts& p
 absl::Status FindEncoderFrames(const v1::TransducerConfig& config, const EncoderPart& encoder,
                                TransducerPart& part, int64_t& width) {
   const ops::Graph& graph = encoder.model->graph();
-  const auto may_be = [&graph](int result) {
+  const auto may_be = [&](int result) {
+    if (encoder.streaming.has_value() && encoder.streaming->writes_state(result)) {
+      return false;
+    }
     const ops::ValueInfo& info = ops::InfoOfResult(graph, result);
     return info.dtype == ops::DType::kF32 && (!info.shape.has_rank() || info.shape.rank() == 3);
   };
@@ -148,11 +152,19 @@ absl::Status CompileTransducer(model::Bundle& bundle, const DecodeModel::Parts& 
 absl::StatusOr<std::unique_ptr<FramesPart>> CompileFrames(model::Bundle& bundle,
                                                           const DecodeModel::Parts& parts) {
   auto frames = std::make_unique<FramesPart>();
-  if (bundle.config.has_ctc()) {
-    BW_RETURN_IF_ERROR(CompileCtc(bundle.config.ctc(), parts, *frames));
-    return frames;
+  BW_RETURN_IF_ERROR(bundle.config.has_ctc() ? CompileCtc(bundle.config.ctc(), parts, *frames)
+                                             : CompileTransducer(bundle, parts, *frames));
+  if (const EncoderPart* const encoder = parts.chunk_encoder(); encoder != nullptr) {
+    const bool is_ctc = frames->ctc.has_value();
+    const int result = is_ctc ? frames->ctc->result : frames->transducer->encoder_output;
+    // Of CTC scores [frames, 1, columns] the first axis counts frames.
+    const ops::Shape& shape = encoder->streaming->result_shapes[static_cast<size_t>(result)];
+    const bool frames_first = is_ctc && shape.size() == 3 && shape[0] != 1;
+    BW_ASSIGN_OR_RETURN(
+        frames->chunk_frames,
+        FramesOfChunk(*encoder, result,
+                      is_ctc ? (frames_first ? 0 : 1) : frames->transducer->frame_axis));
   }
-  BW_RETURN_IF_ERROR(CompileTransducer(bundle, parts, *frames));
   return frames;
 }
 

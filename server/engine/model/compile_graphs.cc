@@ -7,12 +7,20 @@
 #include "ops/base/status.h"
 #include "ops/decoder/one_hot.h"
 #include "ops/graph/trace.h"
+#include "server/engine/model/compile_streaming.h"
 #include "server/engine/model/decoder_inputs.h"
 #include "server/engine/model/self_check.h"
 #include "server/status/fault.h"
 
 namespace beamwright::engine {
 namespace {
+
+// Of an encoder that is run chunk by chunk.
+bool IsStateInput(const v1::EncoderConfig& config, const std::string& name) {
+  const auto& states = config.streaming().states();
+  return std::any_of(states.begin(), states.end(),
+                     [&name](const auto& state) { return state.input() == name; });
+}
 
 // Every Parameter that takes neither the source nor its length must be listed: a request that lacks
 // one is refused, so nothing is taken for an input by accident. `names`: of all Parameters.
@@ -45,10 +53,15 @@ absl::Status FindFurtherInputs(const ops::Graph& graph, const v1::EncoderConfig&
   for (size_t i = 0; i < names.size(); ++i) {
     const auto index = static_cast<int>(i);
     const bool is_used =
-        index == encoder.input || index == encoder.length_input ||
+        index == encoder.input || index == encoder.length_input || IsStateInput(config, names[i]) ||
         std::any_of(encoder.further_inputs.begin(), encoder.further_inputs.end(),
                     [index](const FurtherInput& further) { return further.input == index; });
     if (!is_used) {
+      if (config.has_streaming()) {
+        faults.Add("encoder.streaming.states", "'", names[i],
+                   "' is read by the encoder, and nothing says what fills it; list it as a state");
+        continue;
+      }
       faults.Add("encoder.further_inputs", "'", names[i],
                  "' is read by the encoder, and nothing says what fills it; list it as `",
                  "further_inputs { input: \"", names[i], "\" }`, and requests bring it");
@@ -68,7 +81,8 @@ absl::Status FindEncoderInputs(const ops::Graph& graph, const v1::EncoderConfig&
     names.push_back(PortName(graph, graph.parameters[i]));
     if (has_length && names.back() == config.length_input()) {
       encoder.length_input = index;
-    } else if (config.input().empty() || config.input() == names.back()) {
+    } else if (config.input().empty() ? !IsStateInput(config, names.back())
+                                      : config.input() == names.back()) {
       sources.push_back(index);
     }
   }
@@ -182,13 +196,20 @@ absl::StatusOr<std::unique_ptr<EncoderPart>> CompileEncoder(ops::Graph graph,
     ops::TakeIds(graph, source);
   }
   encoder->length_kind = config.length_kind();
+  if (config.has_streaming()) {
+    BW_RETURN_IF_ERROR(PrepareStreaming(config, graph, *encoder));
+  }
   ops::RowInputs rows{encoder->input, -1};
-  if (config.length_kind() == v1::LENGTH_INPUT_LENGTHS) {
+  if (config.length_kind() == v1::LENGTH_INPUT_LENGTHS && encoder->length_axis == 1) {
     rows.lengths = encoder->length_input;
   }
   BW_ASSIGN_OR_RETURN(encoder->model, ops::Model::Compile(std::move(graph), model.precision.encoder,
                                                           rows, encoder->proof));
   BW_RETURN_IF_ERROR(CheckFixedRows(*encoder, encoder->input));
+  if (encoder->streaming.has_value()) {
+    BW_RETURN_IF_ERROR(CheckStreaming(*encoder));
+    return encoder;
+  }
   for (FurtherInput& further : encoder->further_inputs) {
     BW_RETURN_IF_ERROR(CheckFixedRows(*encoder, further.input));
     const ops::Graph& compiled = encoder->model->graph();

@@ -30,10 +30,12 @@ absl::StatusOr<std::shared_ptr<const sound::Fbank>> CompileSound(const v1::Model
     return status::InvalidField("sound", "the model has no encoder to read features of sound");
   }
   const ops::ValueInfo& info = encoder->source_info();
-  const bool fits =
-      info.dtype == ops::DType::kF32 && info.shape.has_rank() && info.shape.rank() == 3 &&
-      encoder->length_axis == 1 &&
-      (info.shape.dim(2) == ops::PartialShape::kDynamic || info.shape.dim(2) == options.num_bins);
+  const bool fits = encoder->streaming.has_value()
+                        ? encoder->streaming->width == options.num_bins
+                        : info.dtype == ops::DType::kF32 && info.shape.has_rank() &&
+                              info.shape.rank() == 3 && encoder->length_axis == 1 &&
+                              (info.shape.dim(2) == ops::PartialShape::kDynamic ||
+                               info.shape.dim(2) == options.num_bins);
   if (!fits) {
     return status::InvalidField("sound", "the encoder reads ", ops::Name(info.dtype),
                                 info.shape.ToString(), "; features of sound are f32 [1, frames, ",

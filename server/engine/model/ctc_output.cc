@@ -16,12 +16,16 @@ bool MayBeFrames(const ops::ValueInfo& info) {
 }
 
 // The result of this name; without one the only result that can be CTC scores.
-absl::StatusOr<int> FindFrames(const ops::Graph& encoder, const std::string& name) {
+absl::StatusOr<int> FindFrames(const EncoderPart& part, const std::string& name) {
+  const ops::Graph& encoder = part.model->graph();
+  const auto is_state = [&part](size_t result) {
+    return part.streaming.has_value() && part.streaming->writes_state(static_cast<int>(result));
+  };
   if (name.empty()) {
     int found = -1;
     int count = 0;
     for (size_t i = 0; i < encoder.results.size(); ++i) {
-      if (MayBeFrames(ops::InfoOfResult(encoder, static_cast<int>(i)))) {
+      if (!is_state(i) && MayBeFrames(ops::InfoOfResult(encoder, static_cast<int>(i)))) {
         found = static_cast<int>(i);
         ++count;
       }
@@ -38,7 +42,7 @@ absl::StatusOr<int> FindFrames(const ops::Graph& encoder, const std::string& nam
 absl::StatusOr<CtcOutput> FindCtcOutput(const v1::CtcConfig& config, const EncoderPart& encoder) {
   const ops::Graph& graph = encoder.model->graph();
   CtcOutput ctc;
-  BW_ASSIGN_OR_RETURN(ctc.result, FindFrames(graph, config.encoder_output()));
+  BW_ASSIGN_OR_RETURN(ctc.result, FindFrames(encoder, config.encoder_output()));
   ctc.blank = config.blank();
   ctc.kind = KindOf(config.kind());
   const ops::ValueInfo& info = ops::InfoOfResult(graph, ctc.result);

@@ -27,6 +27,25 @@ std::string NameOfScorer(const DecodeModel::Parts& parts, int number) {
   return "";
 }
 
+v1::StreamingDescription DescribeStreaming(const DecodeModel::Parts& parts,
+                                           const StreamingPart& streaming) {
+  v1::StreamingDescription description;
+  description.set_chunk(static_cast<int32_t>(streaming.chunk));
+  description.set_shift(static_cast<int32_t>(streaming.shift));
+  description.set_frames(static_cast<int32_t>(parts.frames->chunk_frames));
+  description.set_look_ahead(static_cast<int32_t>(streaming.chunk - streaming.shift));
+  description.set_state_bytes(streaming.state_bytes());
+  // Milliseconds of a feature; the bundle's frames are those of the search.
+  const double feature_ms = double{parts.config.frame_ms()} *
+                            static_cast<double>(parts.frames->chunk_frames) /
+                            static_cast<double>(streaming.shift);
+  description.set_chunk_ms(feature_ms * static_cast<double>(streaming.chunk));
+  description.set_shift_ms(feature_ms * static_cast<double>(streaming.shift));
+  description.set_look_ahead_ms(feature_ms *
+                                static_cast<double>(streaming.chunk - streaming.shift));
+  return description;
+}
+
 // What an error or a log line calls a decoder before its own words; the model's own needs no name.
 std::string NameOfDecoder(const DecodeModel::Parts& parts, int number) {
   if (number == 0) {
@@ -63,6 +82,9 @@ const ops::TokenTables& DecodeModel::token_tables() const {
 }
 
 bool DecodeModel::has_encoder() const { return parts_->encoder() != nullptr; }
+bool DecodeModel::reads_whole_source() const {
+  return has_encoder() && parts_->chunk_encoder() == nullptr;
+}
 bool DecodeModel::encodes_together() const { return has_encoder() && encodes_apart().empty(); }
 
 std::string DecodeModel::encodes_apart() const {
@@ -129,6 +151,15 @@ v1::ModelDescription DecodeModel::Describe() const {
     *description.mutable_encoder_input() = DescribeInput(
         encoder.model->graph().node(encoder.source_node()).name, encoder.source_info());
     description.set_source_length_axis(encoder.length_axis);
+    if (encoder.streaming.has_value()) {
+      // Requests bring any number of frames, which stand first.
+      v1::TensorDescription& source = *description.mutable_encoder_input();
+      source.clear_shape();
+      source.add_shape(-1);
+      source.add_shape(encoder.streaming->width);
+      description.set_source_length_axis(1);
+      *description.mutable_streaming() = DescribeStreaming(*parts_, *encoder.streaming);
+    }
     for (const FurtherInput& input : encoder.further_inputs) {
       v1::TensorDescription& tensor = *description.add_further_inputs();
       tensor = DescribeInput(input.name, encoder.info_of(input.input));

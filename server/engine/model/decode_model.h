@@ -64,6 +64,8 @@ class DecodeModel {
   // Whether sources come to an encoder, and whether those of several requests are encoded together:
   // only where it is proven that they cannot change each other's bits.
   bool has_encoder() const;
+  // It has an encoder, which needs the whole source before it says anything.
+  bool reads_whole_source() const;
   bool encodes_together() const;
   // Why they are not, with the node; empty if they are or if there is no encoder.
   std::string encodes_apart() const;

@@ -4,6 +4,7 @@
 #ifndef BEAMWRIGHT_SERVER_ENGINE_MODEL_PARTS_H_
 #define BEAMWRIGHT_SERVER_ENGINE_MODEL_PARTS_H_
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -38,6 +39,37 @@ struct FurtherInput {
   bool follows_source = false;
 };
 
+// How an encoder reads a source in chunks: run number i reads frames [i * shift, i * shift + chunk)
+// of it, silence behind its end, and the states that the run before left. Its graph has the rows of
+// states first, wherever the file has them.
+struct StreamingPart {
+  struct State {
+    int input = 0;      // index into the encoder's parameters
+    int result = 0;     // index into its results
+    ops::Tensor start;  // [1, ...]
+  };
+  int64_t chunk = 0;
+  int64_t shift = 0;
+  int64_t tail = 0;  // frames of silence behind the end that are read as if they were the source's
+  float silence = 0;
+  int64_t width = 0;         // features of a frame
+  bool width_first = false;  // the graph reads [rows, width, chunk], not [rows, chunk, width]
+  std::vector<State> states;
+  std::vector<ops::Shape> result_shapes;  // of a run for one stream, by result
+
+  int64_t state_bytes() const {
+    int64_t bytes = 0;
+    for (const State& state : states) {
+      bytes += state.start.num_bytes();
+    }
+    return bytes;
+  }
+  bool writes_state(int result) const {
+    return std::any_of(states.begin(), states.end(),
+                       [result](const State& state) { return state.result == result; });
+  }
+};
+
 // A compiled encoder: of the model, or of a member of its ensemble.
 struct EncoderPart {
   std::unique_ptr<const ops::Model> model;
@@ -54,6 +86,7 @@ struct EncoderPart {
   std::string apart = "nothing was proven of the encoder";
   // Positions of a source that it is known to take.
   int64_t trial_length = 0;
+  std::optional<StreamingPart> streaming;  // none: it reads the whole source at once
 
   // The Parameter that takes the source, and what it takes.
   int source_node() const { return model->graph().parameters[static_cast<size_t>(input)]; }
@@ -126,6 +159,7 @@ struct FramesPart {
   std::vector<int> durations;  // of token and duration
   int max_symbols = 1;         // tokens of a frame, where a request does not say
   int64_t frame_width = 0;     // extent of a frame, as requests bring it where there is no encoder
+  int64_t chunk_frames = 0;    // that come of a chunk, where the encoder reads chunk by chunk
   // One of them. Of CTC without an encoder `result` is -1, and sources are frames; likewise
   // `encoder_output`.
   std::optional<CtcOutput> ctc;
@@ -166,6 +200,10 @@ struct DecodeModel::Parts {
     return *decoders[static_cast<size_t>(number)];
   }
   const EncoderPart* encoder() const { return own_encoder.get(); }
+  // The encoder, if it reads chunk by chunk.
+  const EncoderPart* chunk_encoder() const {
+    return encoder() != nullptr && encoder()->streaming.has_value() ? encoder() : nullptr;
+  }
   // Whose results a member reads.
   const EncoderPart* encoder_of(int member) const {
     return member == 0 ? encoder() : decoder(member).encoder.get();

@@ -79,7 +79,9 @@ EncodeQueue::Requests EncodeQueue::TakeGroup(int64_t positions) {
   const int64_t each = EncodePositions(first);
   const auto fits = static_cast<size_t>(std::max<int64_t>(positions / each, 1));
   const size_t most =
-      first.model->encodes_together() && !first.encodes_alone ? std::min(kMaxGroup, fits) : 1;
+      first.model->reads_whole_source() && first.model->encodes_together() && !first.encodes_alone
+          ? std::min(kMaxGroup, fits)
+          : 1;
   for (auto at = waiting_.begin() + 1; at != waiting_.end() && group.size() < most; ++at) {
     if ((*at)->model == first.model && !(*at)->encodes_alone && SameShape(**at, first)) {
       group.push_back(std::move(*at));

@@ -181,10 +181,33 @@ absl::Status FromFrames(const DecodeModel& model, const v1::Tensor& features,
   return absl::OkStatus();
 }
 
+// For an encoder that reads chunk by chunk, of any length.
+absl::Status FromChunkFeatures(const DecodeModel& model, const v1::Tensor& features,
+                               PreparedSource& prepared) {
+  BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features));
+  const int64_t width = model.parts().encoder()->streaming->width;
+  if (tensor.dtype() != ops::DType::kF32) {
+    return status::InvalidField("source.features.dtype", features.dtype(),
+                                "; the encoder takes f32 [frames, ", width, "]");
+  }
+  if (tensor.rank() != 3 || tensor.dim(2) != width) {
+    return status::InvalidField("source.features.shape",
+                                ops::ToString(absl::MakeConstSpan(tensor.shape()).subspan(1)),
+                                "; the encoder takes f32 [frames, ", width, "]");
+  }
+  BW_RETURN_IF_ERROR(status::AtField(CheckLength(model, tensor.dim(1)), "source.features.shape"));
+  prepared.source_length = static_cast<int>(tensor.dim(1));
+  prepared.encoder_input = std::move(tensor);
+  return absl::OkStatus();
+}
+
 absl::Status FromFeatures(const DecodeModel& model, const v1::Tensor& features,
                           PreparedSource& prepared) {
   if (model.parts().frames != nullptr && !model.has_encoder()) {
     return FromFrames(model, features, prepared);
+  }
+  if (model.parts().chunk_encoder() != nullptr) {
+    return FromChunkFeatures(model, features, prepared);
   }
   BW_RETURN_IF_ERROR(CheckHasEncoder(model, "source.features"));
   BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features));

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "tests/server/engine/frames/frame_models.h"
 #include "tests/server/engine/frames/language_model.h"
+#include "tests/server/engine/frames/listener.h"
 #include "tests/server/engine/frames/transducer_bundle.h"
 #include "tests/support/sanitized.h"
 
@@ -25,6 +25,7 @@ using engine_testing::Bits;
 using engine_testing::Compiled;
 using engine_testing::CtcBundle;
 using engine_testing::FeatureSource;
+using engine_testing::Listener;
 using engine_testing::ModelPtr;
 using engine_testing::Predictor;
 using engine_testing::RandomFeatures;
@@ -75,56 +76,6 @@ ops::Tensor Piece(const Frames& frames, int64_t begin, int64_t end) {
   return ops::Tensor::Of<float>({1, end - begin, width}, {frames.values.begin() + begin * width,
                                                           frames.values.begin() + end * width});
 }
-
-// What a stream was told, and its answer.
-class Listener {
- public:
-  Listener() : feed_(std::make_shared<FrameFeed>()) {
-    call.feed = feed_;
-    call.progress = [this](Progress progress) { Take(std::move(progress)); };
-  }
-
-  void Start(Engine& engine, const ModelPtr& model, const v1::DecodeOptions& options) {
-    engine.Recognize(model, *ResolveOptions(*model, options), call,
-                     [this](absl::StatusOr<v1::Decoded> answer) {
-                       answer_ = std::move(answer);
-                       done_.Notify();
-                     });
-  }
-  FrameFeed& feed() { return *feed_; }
-  const absl::StatusOr<v1::Decoded>& Wait() {
-    done_.WaitForNotification();
-    return answer_;
-  }
-  // Segments as text: where they lie, and the bits of their hypotheses.
-  std::vector<std::string> segments;
-  bool was_contradicted = false;
-  CallOptions call;
-
- private:
-  void Take(Progress progress) {
-    for (const Segment& segment : progress.segments) {
-      std::string text = absl::StrCat(segment.first_frame, "+", segment.num_frames, ":");
-      for (const v1::Hypothesis& hypothesis : segment.hypotheses) {
-        text += hypothesis.SerializeAsString();
-        was_contradicted = was_contradicted ||
-                           hypothesis.tokens_size() < static_cast<int>(stable_.size()) ||
-                           !std::equal(stable_.begin(), stable_.end(), hypothesis.tokens().begin());
-      }
-      segments.push_back(text);
-      stable_.clear();
-    }
-    for (const auto& piece : progress.stable) {
-      was_contradicted = was_contradicted || piece.position != static_cast<int>(stable_.size());
-      stable_.insert(stable_.end(), piece.tokens.begin(), piece.tokens.end());
-    }
-  }
-
-  const std::shared_ptr<FrameFeed> feed_;
-  std::vector<int32_t> stable_;
-  absl::StatusOr<v1::Decoded> answer_;
-  absl::Notification done_;
-};
 
 // Sends the frames in random pieces.
 void Send(const Frames& frames, std::mt19937& random, FrameFeed& feed) {

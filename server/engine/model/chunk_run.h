@@ -1,0 +1,35 @@
+// A run of an encoder that reads chunk by chunk, over the next chunks of several streams together.
+// Private to engine/.
+#ifndef BEAMWRIGHT_SERVER_ENGINE_MODEL_CHUNK_RUN_H_
+#define BEAMWRIGHT_SERVER_ENGINE_MODEL_CHUNK_RUN_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "server/engine/model/parts.h"
+
+namespace beamwright::engine {
+
+// The states of one stream, one for each of StreamingPart::states, [1, ...] each.
+using StreamStates = std::vector<ops::Tensor>;
+
+// What a stream begins with.
+StreamStates StartStates(const StreamingPart& streaming);
+
+// chunks: [streams, chunk, width], or as the graph reads them (StreamingPart::width_first). states:
+// of each stream. outputs: the encoder's results for all of them. Several streams only where the
+// encoder's rows are proven to stay apart.
+absl::Status RunChunks(const ops::ExecutionContext& context, const EncoderPart& encoder,
+                       ops::Tensor chunks, absl::Span<const StreamStates* const> states,
+                       ops::Model::Workspace& workspace, std::vector<ops::Tensor>& outputs);
+
+// The states of stream `row` after a run over so many. Internal: the graph wrote a state of another
+// shape than it read.
+absl::StatusOr<StreamStates> NextStates(const EncoderPart& encoder,
+                                        absl::Span<const ops::Tensor> outputs, int64_t num_streams,
+                                        int64_t row);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_SERVER_ENGINE_MODEL_CHUNK_RUN_H_
