@@ -20,10 +20,11 @@ using ops::Port;
 using ops::Ports;
 
 constexpr absl::string_view kInstead =
-    "; a bundle's encoder runs once over all frames of a source. Export the encoder for whole "
-    "utterances (icefall: export-onnx.py instead of export-onnx-streaming.py; NeMo: without "
-    "cache_support), or run it where the frames are made, and make the bundle without it (init "
-    "DECODER JOINER): requests then bring its frames";
+    ", and its metadata does not say how it reads chunks (T and decode_chunk_len, or window_size "
+    "and chunk_shift). Add that, or write encoder.streaming into the bundle yourself "
+    "(docs/bundle.md), or export the encoder for whole utterances (icefall: export-onnx.py instead "
+    "of export-onnx-streaming.py; NeMo: without cache_support), or run it where the frames are "
+    "made, and make the bundle without it (init DECODER JOINER): requests then bring its frames";
 
 const Port* FindInput(const Ports& inputs, const EncoderState& state) {
   return ops::FindPort(inputs, state.input);
@@ -110,7 +111,25 @@ absl::Status AddZeros(const Port& input, const std::string& source, onnx::GraphP
                      nodes));
   }
   AddAxis0(AddNode("Concat", extents, absl::StrCat(prefix, "/shape"), nodes));
-  AddNode("ConstantOfShape", {absl::StrCat(prefix, "/shape")}, input.name, nodes);
+  onnx::NodeProto& zeros =
+      AddNode("ConstantOfShape", {absl::StrCat(prefix, "/shape")}, input.name, nodes);
+  if (input.info.dtype != ops::DType::kF32) {
+    onnx::AttributeProto& value = *zeros.add_attribute();
+    value.set_name("value");
+    value.set_type(onnx::AttributeProto::TENSOR);
+    onnx::TensorProto& zero = *value.mutable_t();
+    zero.add_dims(1);
+    if (input.info.dtype == ops::DType::kI64) {
+      zero.set_data_type(onnx::TensorProto::INT64);
+      zero.add_int64_data(0);
+    } else if (input.info.dtype == ops::DType::kI32) {
+      zero.set_data_type(onnx::TensorProto::INT32);
+      zero.add_int32_data(0);
+    } else {
+      return Invalid("its state '", input.name, "' is ", Name(input.info.dtype),
+                     "; states are f32, i32 or i64");
+    }
+  }
   return absl::OkStatus();
 }
 

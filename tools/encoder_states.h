@@ -1,8 +1,8 @@
 // Encoders that toolkits export for streams: states go in and come out, and a call reads one chunk.
-// A bundle's encoder runs once over a whole source. Where the states are those of recurrent layers
-// and a call may be of any length, that is the same with states of zeros; else the file is refused
-// with what to export instead. So it is with encoders that are called with zeros, forward(input,
-// hidden).
+// Where the states are those of recurrent layers and a call may be of any length, a call over the
+// whole source is the same with states of zeros; so it is with encoders that are called with zeros,
+// forward(input, hidden). Others are run chunk by chunk, if their file says how
+// (encoder_streaming.h).
 #ifndef BEAMWRIGHT_TOOLS_ENCODER_STATES_H_
 #define BEAMWRIGHT_TOOLS_ENCODER_STATES_H_
 

@@ -11,7 +11,7 @@
 #include "ops/tools/frame_roles.h"
 #include "ops/tools/ports.h"
 #include "tools/bundle_text.h"
-#include "tools/encoder_states.h"
+#include "tools/encoder_streaming.h"
 #include "tools/fixed_extents.h"
 #include "tools/frame_text.h"
 #include "tools/init_parts.h"
@@ -137,6 +137,10 @@ class FrameInitialiser {
     *config_.mutable_encoder() = std::move(side.config);
     *config_.mutable_source() = SizedConfig(side.source);
     KeepMetadata(paths_.encoder);
+    if (config_.encoder().has_streaming() &&
+        ReadsKaldiFeatures(*encoder_, config_.encoder().input(), metadata_, reasons_)) {
+      config_.mutable_sound();
+    }
     return absl::OkStatus();
   }
 
@@ -244,7 +248,7 @@ class FrameInitialiser {
 
   std::vector<std::string> Notes() const {
     std::vector<std::string> notes;
-    if (encoder_.has_value()) {
+    if (encoder_.has_value() && !config_.encoder().has_streaming()) {
       notes = FixedSource(*encoder_, config_.encoder());
     }
     const auto normalize = metadata_.find("normalize_type");

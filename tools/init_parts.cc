@@ -1,6 +1,7 @@
 #include "tools/init_parts.h"
 
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -17,6 +18,7 @@
 #include "ops/tools/frozen_reshape.h"
 #include "tools/bundle_text.h"
 #include "tools/encoder_states.h"
+#include "tools/encoder_streaming.h"
 #include "tools/try_bundle.h"
 
 namespace beamwright::tools {
@@ -46,9 +48,11 @@ absl::StatusOr<Graph> Prepared(Graph graph, const std::string& path) {
   return graph;
 }
 
-// Of an encoder that was exported for streams.
+// Of an encoder that was exported for streams: `graph` is without its states afterwards, and so is
+// the bundle's file, unless the bundle has it read chunk by chunk (`streaming`).
 absl::Status TakeStatesAway(const std::string& path, const std::string& name, Graph& graph,
-                            Files& files, std::vector<std::string>& reasons) {
+                            Files& files, std::optional<v1::StreamingConfig>& streaming,
+                            std::vector<std::string>& reasons) {
   const std::vector<EncoderState> states = FindEncoderStates(graph);
   if (states.empty()) {
     return absl::OkStatus();
@@ -56,6 +60,17 @@ absl::Status TakeStatesAway(const std::string& path, const std::string& name, Gr
   ops::Metadata metadata = MetadataOf(path);
   absl::Status status = CheckWholeSource(graph, states, metadata["model_type"]);
   absl::StatusOr<std::string> changed;
+  if (const auto chunks = FindChunks(metadata); !status.ok() && chunks.has_value()) {
+    streaming = StreamingConfigOf(*chunks, states, reasons);
+    const std::string as_exported = files[name];
+    changed = StartAtZero(as_exported, graph, states);
+    if (!changed.ok()) {
+      return Annotate(changed.status(), absl::StrCat("'", path, "'"));
+    }
+    BW_ASSIGN_OR_RETURN(graph, TakeChangedGraph(path, name, *std::move(changed), files));
+    files[name] = as_exported;
+    return absl::OkStatus();
+  }
   if (status.ok()) {
     changed = StartAtZero(files[name], graph, states);
     status = changed.status();
@@ -175,8 +190,10 @@ absl::StatusOr<EncoderSide> TakeEncoder(const InitOptions& options, bool from_ze
   EncoderSide side;
   std::string name;
   BW_ASSIGN_OR_RETURN(side.graph, TakeGraph(options.encoder, "encoder", files, name));
+  std::optional<v1::StreamingConfig> streaming;
   if (from_zero) {
-    BW_RETURN_IF_ERROR(TakeStatesAway(options.encoder, name, side.graph, files, reasons));
+    BW_RETURN_IF_ERROR(
+        TakeStatesAway(options.encoder, name, side.graph, files, streaming, reasons));
   }
   BW_RETURN_IF_ERROR(
       TakeZerosAway(options.encoder, name, options.source_input, side.graph, files, reasons));
@@ -184,6 +201,9 @@ absl::StatusOr<EncoderSide> TakeEncoder(const InitOptions& options, bool from_ze
       ops::GuessEncoderRoles(side.graph, reasons, options.source_input);
   if (!roles.ok()) {
     return Annotate(roles.status(), absl::StrCat("'", options.encoder, "'"));
+  }
+  if (streaming.has_value()) {
+    roles->length_axis = ChunkAxis(side.graph, roles->input, streaming->chunk());
   }
   if (options.length_axis > 0) {
     roles->length_axis = options.length_axis;
@@ -195,6 +215,9 @@ absl::StatusOr<EncoderSide> TakeEncoder(const InitOptions& options, bool from_ze
                    "along axis 3)");
   }
   side.config = EncoderConfigOf(name, *roles);
+  if (streaming.has_value()) {
+    *side.config.mutable_streaming() = *std::move(streaming);
+  }
   side.source.size = roles->source_ids;
   if (!options.source_vocab.empty()) {
     BW_ASSIGN_OR_RETURN(side.source, TakeText("source", options.source_vocab,

@@ -36,6 +36,13 @@ std::vector<std::string> FactsOf(const engine::DecodeModel& model) {
     facts.push_back(Together("encodes sources", description.encoder_batching()));
   }
   facts.push_back(Together("steps rows", description.step_batching()));
+  if (description.has_streaming()) {
+    const v1::StreamingDescription& streaming = description.streaming();
+    facts.push_back(absl::StrCat("a stream is read in chunks of ", streaming.chunk(),
+                                 " frames, the next ", streaming.shift(), " later; each gives ",
+                                 streaming.frames(), " frames, and states of ",
+                                 streaming.state_bytes(), " bytes"));
+  }
   return facts;
 }
 

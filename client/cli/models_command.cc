@@ -65,6 +65,17 @@ void PrintTensors(absl::string_view title,
   }
 }
 
+// "chunks of 45 frames, the next 32 later; words come 130 to 450 ms after they were said".
+std::string DescribeStreaming(const v1::StreamingDescription& streaming) {
+  std::string text = absl::StrCat("chunks of ", streaming.chunk(), " frames, the next ",
+                                  streaming.shift(), " later");
+  if (streaming.chunk_ms() > 0) {
+    absl::StrAppend(&text, "; what is said is read ", streaming.look_ahead_ms(), " to ",
+                    streaming.chunk_ms(), " ms later");
+  }
+  return text;
+}
+
 void PrintDescription(const v1::ModelDescription& model) {
   const auto line = [](absl::string_view title, absl::string_view text) {
     if (!text.empty()) {
@@ -93,6 +104,11 @@ void PrintDescription(const v1::ModelDescription& model) {
     line("source", absl::StrCat("features ", Printable(DescribeFeatures(model))));
   } else {
     line("source vocabulary", absl::StrCat(WithCommas(model.source_vocabulary_size()), " ids"));
+  }
+  if (model.has_streaming()) {
+    line("reads", DescribeStreaming(model.streaming()));
+    line("a stream holds",
+         absl::StrCat(WithCommas(model.streaming().state_bytes()), " bytes of states"));
   }
   for (const v1::TensorDescription& input : model.further_inputs()) {
     line("further input", Printable(DescribeFurtherInput(input)));

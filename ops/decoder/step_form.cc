@@ -16,10 +16,16 @@ namespace {
 
 bool IsUnknown(int64_t extent) { return extent == PartialShape::kDynamic; }
 
-ValueId SwapFirstAxes(Graph& graph, const std::string& name, ValueId value, int rank) {
-  std::vector<int64_t> order(static_cast<size_t>(rank));
+// Which axes change places; of none `rank` is 0.
+struct Swap {
+  int rank = 0;
+  int axis = 0;  // with axis 0
+};
+
+ValueId SwapAxes(Graph& graph, const std::string& name, ValueId value, const Swap& swap) {
+  std::vector<int64_t> order(static_cast<size_t>(swap.rank));
   std::iota(order.begin(), order.end(), 0);
-  std::swap(order[0], order[1]);
+  std::swap(order[0], order[static_cast<size_t>(swap.axis)]);
   return AppendWithList(graph, "Transpose", name, value, order);
 }
 
@@ -183,29 +189,27 @@ bool CountsRowsSecond(const Graph& graph, int tokens, int parameter) {
 }
 
 void MoveRowsFirst(Graph& graph, absl::Span<const StepState> states) {
-  std::vector<int> rank_of_result(graph.nodes.size(), 0);  // by node; 0: no such state
-  std::vector<bool> is_parameter(graph.nodes.size(), false);
+  std::vector<Swap> of_result(graph.nodes.size());  // by node
+  std::vector<Swap> of_parameter(graph.nodes.size());
   for (const StepState& state : states) {
     const int parameter = graph.parameters[static_cast<size_t>(state.parameter)];
-    is_parameter[static_cast<size_t>(parameter)] = true;
-    rank_of_result[static_cast<size_t>(graph.results[static_cast<size_t>(state.result)])] =
-        graph.node(parameter).outputs[0].shape.rank();
+    const Swap swap = {graph.node(parameter).outputs[0].shape.rank(), state.rows_axis};
+    of_parameter[static_cast<size_t>(parameter)] = swap;
+    of_result[static_cast<size_t>(graph.results[static_cast<size_t>(state.result)])] = swap;
   }
   GraphCopy copy(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const int index = static_cast<int>(i);
     Node node = copy.Moved(index);
-    if (rank_of_result[i] > 0) {
-      node.inputs[0] =
-          SwapFirstAxes(copy.to(), PortName(graph, index), node.inputs[0], rank_of_result[i]);
+    if (of_result[i].rank > 0) {
+      node.inputs[0] = SwapAxes(copy.to(), PortName(graph, index), node.inputs[0], of_result[i]);
     }
-    if (is_parameter[i]) {
+    if (const Swap& swap = of_parameter[i]; swap.rank > 0) {
       Shape dims = node.outputs[0].shape.dims();
-      std::swap(dims[0], dims[1]);
-      const int rank = static_cast<int>(dims.size());
+      std::swap(dims[0], dims[static_cast<size_t>(swap.axis)]);
       node.outputs[0].shape = PartialShape(std::move(dims));
       const ValueId value = copy.Keep(index, std::move(node));
-      copy.Replace({index, 0}, SwapFirstAxes(copy.to(), PortName(graph, index), value, rank));
+      copy.Replace({index, 0}, SwapAxes(copy.to(), PortName(graph, index), value, swap));
     } else {
       copy.Keep(index, std::move(node));
     }

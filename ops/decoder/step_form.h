@@ -16,6 +16,7 @@ namespace beamwright::ops {
 struct StepState {
   int parameter = -1;
   int result = -1;
+  int rows_axis = 1;  // for MoveRowsFirst
 };
 
 // The axis on which a step graph's tokens count rows: 1 for [1, rows], as layers read that have the
@@ -27,8 +28,9 @@ int TokenRowAxis(const PartialShape& tokens);
 // extent, else nothing counts rows.
 bool CountsRowsSecond(const Graph& graph, int tokens, int parameter);
 
-// Gives such states Parameters and Results with rows first, [rows, layers, ...]; inside, transposes
-// restore what the graph expects. Names stay. Types and shapes are to be inferred anew.
+// Gives states Parameters and Results with rows first: axis 0 and that of the rows, 1 of [layers,
+// rows, ...], change places. Inside, transposes restore what the graph expects. Names stay. Types
+// and shapes are to be inferred anew.
 void MoveRowsFirst(Graph& graph, absl::Span<const StepState> states);
 
 // The graph with the bodies of those loops in their places that are known to run exactly once, also

@@ -92,9 +92,9 @@ absl::StatusOr<int> RowsAxis(const v1::EncoderStateConfig& config, const std::st
       break;
     }
   }
-  if (found != 0 && found != 1) {
+  if (found < 0) {
     return status::InvalidField(field + ".rows_axis", "is not set, and '", config.input(), "' ",
-                                shape.ToString(), " does not tell it; allowed are 0 and 1");
+                                shape.ToString(), " does not tell it");
   }
   return found;
 }
@@ -159,7 +159,7 @@ absl::StatusOr<Tensor> StartOf(const v1::EncoderStateConfig& config, const std::
 }
 
 absl::Status FindStates(const v1::EncoderConfig& config, ops::Graph& graph, EncoderPart& encoder) {
-  std::vector<ops::StepState> to_move;  // rows second
+  std::vector<ops::StepState> to_move;  // whose rows are not first
   for (int i = 0; i < config.streaming().states_size(); ++i) {
     const v1::EncoderStateConfig& given = config.streaming().states(i);
     const std::string field = absl::StrCat(kField, ".states[", i, "]");
@@ -181,8 +181,8 @@ absl::Status FindStates(const v1::EncoderConfig& config, ops::Graph& graph, Enco
     ops::ValueInfo& info =
         graph.node(graph.parameters[static_cast<size_t>(state.input)]).outputs[0];
     BW_ASSIGN_OR_RETURN(const int axis, SetState(given, field, info));
-    if (axis == 1) {
-      to_move.push_back({state.input, state.result});
+    if (axis > 0) {
+      to_move.push_back({state.input, state.result, axis});
     }
   }
   ops::MoveRowsFirst(graph, to_move);
