@@ -28,6 +28,9 @@ BEAM = 24
 EXPANSION = 8
 MARGIN = 0.05
 NOTHING = -math.inf
+# Of encoders that are read chunk by chunk.
+TAIL = 3
+SILENCE = -15.942385
 
 
 def session(path: Path) -> onnxruntime.InferenceSession:
@@ -159,15 +162,49 @@ class Transducer:
         return float(sums.get((self.frames, len(labels), 0), NOTHING))
 
 
+def in_chunks(encoder: onnxruntime.InferenceSession, features: np.ndarray, chunk: int,
+              shift: int, tail: int = TAIL) -> np.ndarray:
+    """Frames [frames, width] of features [frames, 80], read chunk by chunk with `tail` frames of
+    silence behind them."""
+    dtypes = {"tensor(float)": np.float32, "tensor(int64)": np.int64}
+    source, *states = encoder.get_inputs()
+    feed = {port.name: np.zeros([size if isinstance(size, int) else 1 for size in port.shape],
+                                dtypes[port.type]) for port in states}
+    names = [port.name for port in encoder.get_outputs()]
+    runs = math.ceil((len(features) + tail) / shift)
+    padded = np.full(((runs - 1) * shift + chunk, 80), SILENCE, np.float32)
+    padded[:len(features)] = features[:len(padded)]
+    outputs = []
+    for run in range(runs):
+        feed[source.name] = padded[None, run * shift:run * shift + chunk]
+        results = dict(zip(names, encoder.run(None, feed)))
+        outputs.append(results["encoder_out"][0])
+        feed = {port.name: results[f"new_{port.name}"] for port in states}
+    return np.concatenate(outputs)
+
+
 def icefall(folder: Path, features: np.ndarray, suffix: str = "") -> Transducer:
-    encoder, decoder, joiner = (session(folder / f"{name}{suffix}.onnx")
-                                for name in ("encoder", "decoder", "joiner"))
+    encoder = session(folder / f"encoder{suffix}.onnx")
     feed = {"x": features[None]}
     if "x_lens" in [port.name for port in encoder.get_inputs()]:
         feed["x_lens"] = np.array([len(features)], np.int64)
     else:
         feed |= {name: np.zeros((2, 1, 32), np.float32) for name in ("state0", "state1")}
-    frames = encoder.run(["encoder_out"], feed)[0][0]
+    return icefall_search(folder, encoder.run(["encoder_out"], feed)[0][0], suffix)
+
+
+def icefall_chunks(folder: Path, features: np.ndarray) -> Transducer:
+    frames = in_chunks(session(folder / "encoder-chunk.onnx"), features, 9, 4)
+    return icefall_search(folder, frames)
+
+
+def zipformer2_chunks(folder: Path, features: np.ndarray) -> Transducer:
+    frames = in_chunks(session(folder / "encoder.onnx"), features, 45, 32)
+    return icefall_search(folder.parent / "icefall_lstm", frames)
+
+
+def icefall_search(folder: Path, frames: np.ndarray, suffix: str = "") -> Transducer:
+    decoder, joiner = (session(folder / f"{name}{suffix}.onnx") for name in ("decoder", "joiner"))
 
     @cache
     def predicted(context: Labels) -> np.ndarray:
@@ -282,6 +319,8 @@ CASES = [
     Case("icefall_offline", icefall, rows_first),
     Case("icefall_offline", icefall_int8, rows_first, "answers.int8.jsonl"),
     Case("icefall_lstm", icefall, rows_first),
+    Case("icefall_lstm", icefall_chunks, rows_first, "answers.chunks.jsonl", (1, 6, 9, 14)),
+    Case("icefall_zipformer2", zipformer2_chunks, rows_first, lengths=(9, 45, 80)),
     Case("nemo", nemo, bins_first),
     Case("nemo_tdt", nemo_tdt, bins_first),
     Case("ctc_icefall", ctc("log_probs", 0), rows_first),
@@ -301,7 +340,7 @@ def source_of(features: np.ndarray) -> dict[str, object]:
 def lines_of(case: Case, folder: Path) -> Iterator[dict[str, object]]:
     draw = np.random.default_rng(len(case.name))
     for length in case.lengths:
-        for _ in range(20):
+        for _ in range(60):
             features = draw.normal(0, 1, case.shape(length)).astype(np.float32)
             model = case.build(folder, features)
             found = best(model.decode(), 12)

@@ -6,7 +6,8 @@ Transducer: the texts of a model that was trained on tones (train_tones.py), bes
 modified beam search on the same sounds. sherpa-onnx chooses the best of its beam by log-probability for
 each token of its history, two before the first included, and takes the best pairs of a hypothesis and a
 token before it merges, we after; so our list is put in its order, and an utterance counts where the
-two best of that list are further apart than MARGIN. CTC: ctc_parity.py. Fails if a bar is missed.
+two best of that list are further apart than MARGIN. CTC: ctc_parity.py; streams: stream_parity.py. Fails
+if a bar is missed.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import ctc_parity
 import numpy as np
+import stream_parity
 from tones import RATE, features
 from tones import utterances as made
 
@@ -131,7 +133,8 @@ def main() -> None:
                         help="also beside torchaudio 2.8 (rnnt_parity.py), of which pip loads 6 GB")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
-        good = [transducer(args.utterances, Path(work), args.torch), ctc(Path(work))]
+        good = [transducer(args.utterances, Path(work), args.torch), ctc(Path(work)),
+                stream_parity.parity(Server, init, BIN / "beamwright", args.utterances, Path(work))]
     sys.exit(0 if all(good) else 1)
 
 

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "beamwright/v1/model.pb.h"
 #include "tests/ops/tools/shell.h"
 
@@ -121,18 +122,59 @@ TEST(InitFrames, AnLstmEncodersStatesBeginAtZero) {
   EXPECT_EQ(made.config.transducer().encoder_output(), "encoder_out");
 }
 
-TEST(InitFrames, EncodersThatOnlyStreamAreRefused) {
-  InitOptions chunks = Three("icefall_lstm");
-  chunks.encoder = File("icefall_lstm/encoder-chunk.onnx");
-  ExpectRefusal(Init(chunks),
+TEST(InitFrames, EncodersThatOnlyStreamAreReadInChunks) {
+  InitOptions options = Three("icefall_lstm");
+  options.encoder = File("icefall_lstm/encoder-chunk.onnx");
+  const Made lstm = Init(options);
+  EXPECT_TRUE(lstm.status.ok()) << lstm.status;
+  EXPECT_THAT(lstm.output,
+              AllOf(HasSubstr("reads a source chunk by chunk, 9 frames, the next 4 later: metadata "
+                              "has T and decode_chunk_len"),
+                    HasSubstr("encoder states 'state0' <- 'new_state0' and so on, 2 of them"),
+                    HasSubstr("sound becomes 80 log-mel features"),
+                    HasSubstr("encodes sources of several requests together"),
+                    HasSubstr("each gives 4 frames, and states of 512 bytes")));
+  const v1::StreamingConfig& streaming = lstm.config.encoder().streaming();
+  EXPECT_EQ(streaming.chunk(), 9);
+  EXPECT_EQ(streaming.shift(), 4);
+  EXPECT_EQ(streaming.tail(), 66);
+  EXPECT_FALSE(streaming.has_silence());
+  EXPECT_EQ(streaming.states_size(), 2);
+  EXPECT_TRUE(lstm.config.has_sound());
+
+  options.encoder = File("icefall_zipformer2/encoder.onnx");
+  const Made zipformer = Init(options);
+  EXPECT_TRUE(zipformer.status.ok()) << zipformer.status;
+  ASSERT_EQ(zipformer.config.encoder().streaming().states_size(), 8);
+  EXPECT_EQ(zipformer.config.encoder().streaming().states(7).input(), "processed_lens");
+  EXPECT_EQ(zipformer.config.encoder().streaming().states(7).output(), "new_processed_lens");
+
+  InitOptions nemo = Three("nemo_tdt");
+  nemo.encoder = File("nemo_streaming/encoder.onnx");
+  const Made caches = Init(nemo);
+  EXPECT_TRUE(caches.status.ok()) << caches.status;
+  EXPECT_EQ(caches.config.encoder().length_axis(), 2);
+  EXPECT_EQ(caches.config.encoder().length_input(), "length");
+  EXPECT_EQ(caches.config.encoder().streaming().chunk(), 41);
+  EXPECT_EQ(caches.config.encoder().streaming().shift(), 32);
+  EXPECT_EQ(caches.config.encoder().streaming().states_size(), 3);
+  EXPECT_NEAR(caches.config.encoder().streaming().silence(), -16.6355, 1e-4);
+  EXPECT_FALSE(caches.config.has_sound());
+}
+
+// The same file without a part of its metadata.
+TEST(InitFrames, EncodersThatDoNotSayHowTheyReadChunksAreRefused) {
+  std::ifstream file(File("icefall_lstm/encoder-chunk.onnx"), std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  InitOptions options = Three("icefall_lstm");
+  options.encoder = ops::testing_tools::TempPath("no-chunks.onnx");
+  std::ofstream(options.encoder, std::ios::binary)
+      << absl::StrReplaceAll(bytes.str(), {{"decode_chunk_len", "decode_chunk_lex"}});
+  ExpectRefusal(Init(options),
                 "it reads 9 frames a call, no more and no fewer ('x' [?, 9, 80]), and hands on 2 "
-                "states such as 'state0' (model_type lstm); a bundle's encoder runs once");
-  InitOptions zipformer = Three("icefall_lstm");
-  zipformer.encoder = File("icefall_zipformer2/encoder.onnx");
-  ExpectRefusal(Init(zipformer), "(model_type zipformer2)");
-  InitOptions caches = Three("nemo_tdt");
-  caches.encoder = File("nemo_streaming/encoder.onnx");
-  ExpectRefusal(Init(caches), "its state 'cache_last_channel' f32[?, 2, 7, 32] is a cache");
+                "states such as 'state0' (model_type lstm), and its metadata does not say how it "
+                "reads chunks");
 }
 
 // Their encoder may run where the frames are made.
