@@ -21,6 +21,7 @@ from ._types import (
     ScoredTarget,
     ScorerPart,
     StableTokens,
+    Streaming,
     StreamUpdate,
     TensorInfo,
     TopTokens,
@@ -154,6 +155,19 @@ def _tensor_info(message: Any) -> TensorInfo:
     return TensorInfo(message.name, message.dtype, tuple(message.shape), message.has_default)
 
 
+def _streaming(message: Any) -> Streaming:
+    return Streaming(
+        message.chunk,
+        message.shift,
+        message.frames,
+        message.look_ahead,
+        message.chunk_ms,
+        message.shift_ms,
+        message.look_ahead_ms,
+        message.state_bytes,
+    )
+
+
 def model_description(message: Any) -> ModelDescription:
     """Of a message ModelDescription."""
     from google.protobuf import json_format
@@ -172,6 +186,7 @@ def model_description(message: Any) -> ModelDescription:
         message.source_length_axis,
         json_format.MessageToDict(message.config, preserving_proto_field_name=True),
         tuple(map(_tensor_info, message.further_inputs)),
+        _streaming(message.streaming) if message.HasField("streaming") else None,
     )
 
 

@@ -421,6 +421,24 @@ class TensorInfo:
 
 
 @dataclass(frozen=True)
+class Streaming:
+    """How an encoder reads a source that is still arriving: a run reads `chunk` features, the next
+    begins `shift` later, and each gives `frames` frames."""
+
+    chunk: int
+    shift: int
+    frames: int
+    look_ahead: int
+    """chunk - shift."""
+    chunk_ms: float
+    """What is said is read at most so much later; 0 if the bundle does not tell what a frame stands for."""
+    shift_ms: float
+    look_ahead_ms: float
+    state_bytes: int
+    """What a stream holds."""
+
+
+@dataclass(frozen=True)
 class ModelDescription:
     """What the server tells of a model."""
 
@@ -444,6 +462,8 @@ class ModelDescription:
     """model.textproto of the bundle, by the names of its fields."""
     further_inputs: tuple[TensorInfo, ...] = ()
     """What `WithInputs` carries beside the source."""
+    streaming: Streaming | None = None
+    """None: the encoder reads the whole source, or there is none."""
 
 
 class Health(str, enum.Enum):
