@@ -423,7 +423,8 @@ class TensorInfo:
 @dataclass(frozen=True)
 class Streaming:
     """How an encoder reads a source that is still arriving: a run reads `chunk` features, the next
-    begins `shift` later, and each gives `frames` frames."""
+    begins `shift` later, and each gives `frames` frames.
+    """
 
     chunk: int
     shift: int
