@@ -177,7 +177,7 @@ absl::Status Recognition::OpenSound(const v1::AudioFormat& format) {
 }
 
 bool Recognition::TakesEndpoint(const engine::DecodeModel& model) {
-  return model.config().frame_ms() > 0 && !model.has_encoder();
+  return model.config().frame_ms() > 0 && !model.reads_whole_source();
 }
 
 absl::Status Recognition::ReadEndpoint(const v1::Endpoint& endpoint) {
