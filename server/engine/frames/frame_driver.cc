@@ -221,6 +221,9 @@ absl::Status FrameDriver::RunModel(const ops::ExecutionContext& context, Underwa
 }
 
 void FrameDriver::AdvanceAll(const ops::ExecutionContext& context) {
+  if (stepped_.empty()) {
+    return;  // the stepper still has the rows of the last step, whose searches may be gone
+  }
   for (FrameRequest* const request : stepped_) {
     request->status = absl::OkStatus();
     if (!request->is_answered && request->frame_search() != nullptr && !request->is_scoring) {
