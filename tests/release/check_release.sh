@@ -45,7 +45,7 @@ fresh() {
     [[ -e $script ]] || script=${script%/*}/sid  # a suite younger than this machine's debootstrap
     rm -rf "${systems:?}/$name"
     quietly env ${proxy:+http_proxy="$proxy"} debootstrap --variant=minbase ${2:+--include="$2"} "$1" "$systems/$name" \
-      "${mirror:-http://deb.debian.org/debian}" "$script"
+      ${mirror:+"$mirror" "$script"}
     : >"$systems/$name.made"
   fi
   root=$scratch/$name
