@@ -15,6 +15,7 @@ namespace {
 
 using engine_testing::Compiled;
 using engine_testing::CtcBundle;
+using engine_testing::FaultOf;
 using engine_testing::FeatureSource;
 using engine_testing::kColumns;
 using engine_testing::kFeatures;
@@ -22,13 +23,6 @@ using engine_testing::ModelPtr;
 using engine_testing::RandomFeatures;
 using engine_testing::Started;
 using ::testing::HasSubstr;
-
-std::string FaultOf(const ModelPtr& model, const v1::Source& source,
-                    const v1::DecodeOptions& options = {}) {
-  const auto answer = Started()->DecodeAndWait(model, source, options);
-  EXPECT_TRUE(absl::IsInvalidArgument(answer.status())) << answer.status();
-  return std::string(answer.status().message());
-}
 
 TEST(CtcFaultsTest, SourcesAreRefusedByTheirField) {
   CompileOptions compile;

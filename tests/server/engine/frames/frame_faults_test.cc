@@ -13,6 +13,7 @@ namespace {
 
 using engine_testing::Compiled;
 using engine_testing::CtcBundle;
+using engine_testing::FaultOf;
 using engine_testing::FeatureSource;
 using engine_testing::kWidth;
 using engine_testing::ModelPtr;
@@ -22,13 +23,6 @@ using engine_testing::Started;
 using engine_testing::TransducerBundle;
 using engine_testing::TransducerOptions;
 using ::testing::HasSubstr;
-
-std::string FaultOf(const ModelPtr& model, const v1::Source& source,
-                    const v1::DecodeOptions& options = {}) {
-  const auto answer = Started()->DecodeAndWait(model, source, options);
-  EXPECT_TRUE(absl::IsInvalidArgument(answer.status())) << answer.status();
-  return std::string(answer.status().message());
-}
 
 ModelPtr Transducer(bool has_encoder, const CompileOptions& compile = {}) {
   TransducerOptions options;

@@ -33,6 +33,14 @@ inline std::unique_ptr<engine::Engine> Started(int64_t max_bytes = int64_t{1} <<
   return *engine::Engine::Start(options);
 }
 
+// The message with which a source, or its options, are refused.
+inline std::string FaultOf(const ModelPtr& model, const v1::Source& source,
+                           const v1::DecodeOptions& options = {}) {
+  const auto answer = Started()->DecodeAndWait(model, source, options);
+  EXPECT_TRUE(absl::IsInvalidArgument(answer.status())) << answer.status();
+  return std::string(answer.status().message());
+}
+
 // The best n of all labellings, most probable first.
 inline std::vector<std::pair<Labels, Alignments>> BestOf(const std::map<Labels, Alignments>& all,
                                                          size_t n) {
