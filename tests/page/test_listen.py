@@ -44,14 +44,13 @@ def tab(browser, listening):
 def test_a_recording_is_heard(tab, folder):
     tab.goto("/#/listen")
     # Models that hear no sound are not offered.
-    assert tab.get_by_label("Model", exact=True).locator("option").all_inner_texts() == ["tones · 1"]
+    expect(tab.get_by_label("Model", exact=True).locator("option")).to_have_text(["tones · 1"])
     tab.get_by_label("A recording").set_input_files(folder / "talk.wav")
     said = tab.locator(".heard .said")
-    said.wait_for()
-    assert said.all_inner_texts() == ["t3 t17 t8 t12"]
     tab.get_by_text("The answer is complete.").wait_for()
+    expect(said).to_have_text(["t3 t17 t8 t12"])
     tab.get_by_text("3 more of the beam").click()
-    assert tab.locator(".heard tbody tr").count() == 4
+    expect(tab.locator(".heard tbody tr")).to_have_count(4)
     tab.screenshot(path=PICTURES / "page-listen.png")
     # Once more: the answer before goes.
     tab.get_by_label("A recording").set_input_files([])

@@ -6,6 +6,7 @@ Usage: sherpa_online.py BIN MODEL TOOLS. BIN/beamwright recognize says what is r
 """
 
 import asyncio
+import contextlib
 import base64
 import hashlib
 import json
@@ -99,10 +100,11 @@ async def examples(uri, samples, right):
 async def refused(uri, messages, code, text, **options):
     """A source that fails: why, in an object, and then the close."""
     async with websockets.connect(uri, **options) as socket:
-        for message in messages:
-            await socket.send(message)
         answers = []
         try:
+            with contextlib.suppress(websockets.ConnectionClosedError):  # it may be told before all is sent
+                for message in messages:
+                    await socket.send(message)
             async for message in socket:
                 answers.append(message)
             closed = socket.close_code
