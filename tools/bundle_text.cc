@@ -142,10 +142,11 @@ v1::TransducerConfig TransducerConfigOf(const std::string& predictor, const std:
 std::vector<std::string> OpenQuestions(const v1::ModelConfig& config) {
   const v1::TextConfig& target = config.target();
   std::vector<std::string> questions;
-  if (target.begin_token().empty()) {
+  // Searches by frames begin with the blank and end with the frames.
+  if (config.has_decoder() && target.begin_token().empty()) {
     questions.push_back("target.begin_token: the token that the first step reads (--begin)");
   }
-  if (target.end_tokens().empty()) {
+  if (config.has_decoder() && target.end_tokens().empty()) {
     questions.push_back("target.end_tokens: the token that ends a hypothesis (--end)");
   }
   if (target.vocabulary().empty() && target.size() <= 0) {

@@ -76,6 +76,25 @@ std::string DescribeStreaming(const v1::StreamingDescription& streaming) {
   return text;
 }
 
+// What DecodeOptions.fusion may name, with the kind of each.
+std::string DescribeScorers(const v1::ModelConfig& config) {
+  // A transducer has this one without being told, unless the bundle gives the name to another.
+  constexpr char kInternal[] = "internal_lm";
+  bool has_internal = config.has_transducer();
+  std::vector<std::string> scorers;
+  for (const v1::ScorerConfig& scorer : config.scorers()) {
+    has_internal = has_internal && scorer.name() != kInternal;
+    scorers.push_back(absl::StrCat(Printable(scorer.name()), scorer.has_ngram() ? " (n-gram model)"
+                                                             : scorer.has_language_model()
+                                                                 ? " (language model)"
+                                                                 : " (CTC)"));
+  }
+  if (has_internal) {
+    scorers.push_back(absl::StrCat(kInternal, " (what the transducer itself has learnt)"));
+  }
+  return absl::StrJoin(scorers, ", ");
+}
+
 void PrintDescription(const v1::ModelDescription& model) {
   const auto line = [](absl::string_view title, absl::string_view text) {
     if (!text.empty()) {
@@ -114,6 +133,7 @@ void PrintDescription(const v1::ModelDescription& model) {
     line("further input", Printable(DescribeFurtherInput(input)));
   }
   line("target vocabulary", absl::StrCat(WithCommas(model.target_vocabulary_size()), " ids"));
+  line("scorers", DescribeScorers(model.config()));
   PrintTensors("memory input", model.memory());
   PrintTensors("state input", model.states());
   std::string config;

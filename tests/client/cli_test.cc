@@ -566,7 +566,8 @@ TEST(ModelsCommandTest, ListsAndDescribes) {
             "[True, False]\n");
   const ProcessResult one = Beamwright({"models", "echo"}, "", environment);
   EXPECT_THAT(one.out, AllOf(HasSubstr("echo, version 7"), HasSubstr("12,345 ids"),
-                             HasSubstr("keys f32 [-1, 64]"), HasSubstr("encoder.xml")));
+                             HasSubstr("keys f32 [-1, 64]"), HasSubstr("encoder.xml"),
+                             HasSubstr("scorers             news (n-gram model), internal_lm (")));
   const ProcessResult none = Beamwright({"models", "zebra"}, "", environment);
   EXPECT_EQ(none.exit_code, 1);
   EXPECT_THAT(none.err, HasSubstr("NOT_FOUND: there is no model zebra"));

@@ -145,7 +145,12 @@ class FakeServer::ModelServiceImpl : public v1::ModelService::Service {
     response->mutable_summary()->set_name("echo");
     response->mutable_summary()->set_version("7");
     response->mutable_summary()->set_ready(true);
-    response->mutable_config()->mutable_encoder()->set_graph("encoder.xml");
+    v1::ModelConfig& config = *response->mutable_config();
+    config.mutable_encoder()->set_graph("encoder.xml");
+    config.mutable_transducer();
+    v1::ScorerConfig& scorer = *config.add_scorers();
+    scorer.set_name("news");
+    scorer.mutable_ngram()->set_file("news.arpa");
     response->set_source_vocabulary_size(12345);
     v1::TensorDescription* memory = response->add_memory();
     memory->set_name("keys");

@@ -39,6 +39,7 @@ struct Made {
   absl::Status status;
   std::string output;
   std::string out;
+  std::string text;  // of model.textproto
   v1::ModelConfig config;
 };
 
@@ -52,8 +53,11 @@ Made Init(InitOptions options) {
   std::ifstream file(made.out + "/model.textproto");
   std::ostringstream text;
   text << file.rdbuf();
-  EXPECT_TRUE(text.str().empty() ||
-              google::protobuf::TextFormat::ParseFromString(text.str(), &made.config));
+  made.text = text.str();
+  EXPECT_TRUE(made.text.empty() ||
+              google::protobuf::TextFormat::ParseFromString(made.text, &made.config));
+  // No search by frames reads a begin token or an end token.
+  EXPECT_THAT(made.text, Not(HasSubstr("Missing")));
   return made;
 }
 

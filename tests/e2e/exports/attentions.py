@@ -1,5 +1,5 @@
 """Decoders that differ in how they read the memory: spellings of attention as teams write them. All are one step of a
-GRU cell."""
+GRU cell, but for the one with a cache."""
 
 import math
 
@@ -9,6 +9,7 @@ from models import LENGTH, ROWS, SOURCES, TOKENS, WIDTH, Encoder, Export, step
 from torch import nn
 
 HEADS = 2
+WINDOW = 4  # steps that a cache holds
 
 
 class AttentionStep(nn.Module):
@@ -207,6 +208,44 @@ class PointerStep(AttentionStep):
         return torch.log(mixed + 1e-9), h, weights
 
 
+class CacheEncoder(Encoder):
+    """Gives zeros as the first window of keys and values."""
+
+    def __init__(self):
+        super().__init__(nn.GRU, 0)
+
+    def forward(self, source):
+        (memory,) = super().forward(source)
+        # Two tensors: torch.export takes one that an example brings twice for one input.
+        shape = memory.size(0), HEADS, WINDOW, WIDTH // HEADS
+        return memory, memory.new_zeros(shape), memory.new_zeros(shape)
+
+
+class CacheStep(nn.Module):
+    """A step of self-attention whose states are the keys and values of the last WINDOW steps, and a look at the
+    memory, both by F.scaled_dot_product_attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(TOKENS, WIDTH)
+        self.joint = nn.Linear(WIDTH, 3 * WIDTH)
+        self.query = nn.Linear(WIDTH, 2 * WIDTH)
+        self.output = nn.Linear(3 * WIDTH, TOKENS)
+
+    def forward(self, token, memory, keys, values):
+        query, key, value = (
+            part.view(part.size(0), HEADS, 1, WIDTH // HEADS)
+            for part in self.joint(self.embed(token)).chunk(3, -1)
+        )
+        keys = torch.cat([keys, key], 2)[:, :, 1:]
+        values = torch.cat([values, value], 2)[:, :, 1:]
+        own = F.scaled_dot_product_attention(query, keys, values)
+        own = own.transpose(1, 2).reshape(token.size(0), WIDTH)
+        query, memory = self.query(own)[:, None, None], memory.unsqueeze(1)
+        read = F.scaled_dot_product_attention(query, memory, memory).flatten(1)
+        return self.output(torch.cat([own, read], 1)), keys, values
+
+
 def attentions():
     """Name -> Export."""
     covered = Export(
@@ -242,4 +281,7 @@ def attentions():
         }.items()
     }
     result["attention_scaled_dot"] = scaled
-    return {**result, "coverage": covered, "location": located, "pointer_scatter": pointer}
+    cached = step(CacheEncoder(), CacheStep(), ["keys", "values"])
+    del cached.outputs["attention"]
+    others = {"coverage": covered, "location": located, "pointer_scatter": pointer}
+    return {**result, **others, "attention_cache": cached}

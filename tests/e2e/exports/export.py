@@ -37,7 +37,7 @@ CLOSEST = 2e-5
 # In 8 bits rounding may pick another neighbour.
 CLOSEST_QUANTISED = 2e-3
 # Of the models beyond models(), those whose exports lie here.
-COMMITTED = ("peephole_lstm", "qrnn", "tcn", "coverage", "attention_heads")
+COMMITTED = ("peephole_lstm", "qrnn", "tcn", "coverage", "attention_heads", "attention_cache")
 OPSETS = {"torchscript": 17, "dynamo": 20}
 EXTENTS = {"rows": 2, "length": 5, "steps": 3}  # of the example that is exported
 

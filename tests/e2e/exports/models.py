@@ -342,7 +342,7 @@ class PointerStep(nn.Module):
 
 
 # Makes the end token likely enough to see hypotheses end.
-END_BIAS = {"ssru_step": 7.0, "whole_ssru": 6.0, "frames": 3.0, "picture": 1.6}
+END_BIAS = {"ssru_step": 7.0, "whole_ssru": 6.0, "frames": 3.0, "picture": 1.6, "attention_cache": -2.0}
 
 ROWS, LENGTH = ("rows",), ("rows", "length")
 LAYERED = (None, "rows")  # [layers, rows, width]
