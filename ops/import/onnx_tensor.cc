@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -75,6 +76,23 @@ absl::StatusOr<Tensor> FromField(const Field& field, DType dtype, const Shape& s
   return tensor;
 }
 
+// int32_data for a narrower type: a number that is not of the type is a mistake of whoever wrote
+// the file, such as a zero point that was not clamped, and would become another number.
+template <typename To>
+absl::StatusOr<Tensor> FromNarrowed(const onnx::TensorProto& message, DType dtype,
+                                    const Shape& shape) {
+  constexpr int32_t kLeast = std::numeric_limits<To>::min();
+  constexpr int32_t kMost = std::numeric_limits<To>::max();
+  for (int i = 0; i < message.int32_data_size(); ++i) {
+    const int32_t value = message.int32_data(i);
+    if (value < kLeast || value > kMost) {
+      return Invalid("element ", i, " is ", value, ", which ", Name(dtype),
+                     " does not hold; it has ", kLeast, " to ", kMost);
+    }
+  }
+  return FromField<To>(message.int32_data(), dtype, shape);
+}
+
 // The field follows from the type as onnx.proto says; 16-bit floats are bit patterns.
 absl::StatusOr<Tensor> FromFields(const onnx::TensorProto& message, DType dtype,
                                   const Shape& shape) {
@@ -92,7 +110,13 @@ absl::StatusOr<Tensor> FromFields(const onnx::TensorProto& message, DType dtype,
     case DType::kI32:
       return FromField<int32_t>(message.int32_data(), dtype, shape);
     case DType::kI16:
+      return FromNarrowed<int16_t>(message, dtype, shape);
     case DType::kU16:
+      return FromNarrowed<uint16_t>(message, dtype, shape);
+    case DType::kI8:
+      return FromNarrowed<int8_t>(message, dtype, shape);
+    case DType::kU8:
+      return FromNarrowed<uint8_t>(message, dtype, shape);
     case DType::kF16:
     case DType::kBF16:
       return FromField<uint16_t>(message.int32_data(), dtype, shape);

@@ -210,32 +210,68 @@ TEST(SequenceImportTest, RnnInBothDirections) {
       HasSubstr("is declared [?, 2, 4] but is"));
 }
 
+// A net of one sequence with hidden size 1, run on its inputs.
+absl::StatusOr<std::vector<Tensor>> RunSequence(const std::string& type,
+                                                const std::string& attributes,
+                                                const std::vector<Tensor>& inputs,
+                                                int num_outputs) {
+  Layer sequence{20, "s", type, absl::StrCat("hidden_size=\"1\" ", attributes)};
+  std::vector<Layer> layers;
+  std::string edges;
+  int port = 0;
+  for (; port < static_cast<int>(inputs.size()); ++port) {
+    const Tensor& input = inputs[static_cast<size_t>(port)];
+    layers.push_back(Typed(port, absl::StrCat("in", port), std::string(Name(input.dtype())),
+                           absl::StrReplaceAll(ToString(input.shape()), {{"[", ""}, {"]", ""}})));
+    sequence.inputs.push_back(Port(port, ""));
+    absl::StrAppend(&edges, port, ".0-20.", port, ", ");
+  }
+  std::vector<Layer> results;
+  for (int i = 0; i < num_outputs; ++i, ++port) {
+    sequence.outputs.push_back(Port(port, ""));
+    results.push_back(Result(30 + i, absl::StrCat("r", i)));
+    absl::StrAppend(&edges, "20.", port, "-", 30 + i, ".0, ");
+  }
+  layers.push_back(sequence);
+  layers.insert(layers.end(), results.begin(), results.end());
+  return RunXml(fixture::Net(layers, edges), inputs);
+}
+
+double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+// Six names, three for each direction, as OpenVINO's converter writes them. OpenVINO applies the
+// first three to both, so others have no single meaning.
+TEST(SequenceImportTest, AnLstmMayListItsActivationsForEachDirection) {
+  const std::vector<float> w = {0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f, 0.7f, 0.8f};
+  const std::vector<Tensor> inputs = {F32({1, 1, 1}, {0.5}),
+                                      F32({1, 2, 1}, {0.25, 0.25}),
+                                      F32({1, 2, 1}, {-0.75, -0.75}),
+                                      Tensor::Of<int64_t>({1}, std::vector<int64_t>{1}),
+                                      F32({2, 4, 1}, w),
+                                      F32({2, 4, 1}, w),
+                                      F32({2, 4}, w)};
+  const auto run = [&](const std::string& activations) {
+    return RunSequence(
+        "LSTMSequence",
+        absl::StrCat("direction=\"bidirectional\" activations=\"", activations, "\""), inputs, 3);
+  };
+  const auto out = run("sigmoid,tanh,relu,sigmoid,tanh,relu");
+  ASSERT_TRUE(out.ok()) << out.status();
+  for (size_t direction = 0; direction < 2; ++direction) {
+    const auto z = [&](size_t gate) { return w[4 * direction + gate] * (0.5 + 0.25 + 1); };
+    const double c = Sigmoid(z(0)) * -0.75 + Sigmoid(z(1)) * std::tanh(z(2));
+    const double h = Sigmoid(z(3)) * std::max(c, 0.0);
+    EXPECT_NEAR(Floats((*out)[2])[direction], c, 1e-6);
+    EXPECT_NEAR(Floats((*out)[1])[direction], h, 1e-6);
+  }
+  EXPECT_THAT(std::string(run("sigmoid,tanh,relu,sigmoid,tanh,tanh").status().message()),
+              HasSubstr("export the layer as one of direction forward and one of direction "
+                        "reverse"));
+}
+
 // One element and one step tell every input apart: each weight is another number.
 TEST(SequenceImportTest, InputsOfLstmAndGru) {
-  const auto run = [](const std::string& type, const std::string& attributes,
-                      const std::vector<Tensor>& inputs, int num_outputs) {
-    Layer sequence{20, "s", type, absl::StrCat("hidden_size=\"1\" ", attributes)};
-    std::vector<Layer> layers;
-    std::string edges;
-    int port = 0;
-    for (; port < static_cast<int>(inputs.size()); ++port) {
-      const Tensor& input = inputs[static_cast<size_t>(port)];
-      layers.push_back(Typed(port, absl::StrCat("in", port), std::string(Name(input.dtype())),
-                             absl::StrReplaceAll(ToString(input.shape()), {{"[", ""}, {"]", ""}})));
-      sequence.inputs.push_back(Port(port, ""));
-      absl::StrAppend(&edges, port, ".0-20.", port, ", ");
-    }
-    std::vector<Layer> results;
-    for (int i = 0; i < num_outputs; ++i, ++port) {
-      sequence.outputs.push_back(Port(port, ""));
-      results.push_back(Result(30 + i, absl::StrCat("r", i)));
-      absl::StrAppend(&edges, "20.", port, "-", 30 + i, ".0, ");
-    }
-    layers.push_back(sequence);
-    layers.insert(layers.end(), results.begin(), results.end());
-    return RunXml(fixture::Net(layers, edges), inputs);
-  };
-  const auto s = [](double x) { return 1 / (1 + std::exp(-x)); };
+  const auto s = Sigmoid;
   const Tensor length = Tensor::Of<int64_t>({1}, std::vector<int64_t>{1});
   const auto near = [](double x) { return ::testing::FloatNear(static_cast<float>(x), 1e-6f); };
   const Tensor x = F32({1, 1, 1}, {0.5});
@@ -252,7 +288,7 @@ TEST(SequenceImportTest, InputsOfLstmAndGru) {
       if (peepholes) {
         inputs.push_back(F32({1, 3}, p));
       }
-      const auto out = run("LSTMSequence", "direction=\"reverse\"", inputs, 3);
+      const auto out = RunSequence("LSTMSequence", "direction=\"reverse\"", inputs, 3);
       ASSERT_TRUE(out.ok()) << out.status();
       const auto z = [&](size_t gate) { return w[gate] * 0.5 + r[gate] * 0.25 + b[gate]; };
       const auto peep = [&](size_t i, double cell) { return peepholes ? p[i] * cell : 0.0; };
@@ -267,8 +303,9 @@ TEST(SequenceImportTest, InputsOfLstmAndGru) {
   const std::vector<float> w = {0.1f, 0.2f, 0.3f};
   const std::vector<float> r = {0.5f, 0.6f, 0.7f};
   const std::vector<float> b = {1.1f, -1.2f, 1.3f, 1.4f};
-  const auto out = run("GRUSequence", "direction=\"forward\" linear_before_reset=\"True\"",
-                       {x, h, length, F32({1, 3, 1}, w), F32({1, 3, 1}, r), F32({1, 4}, b)}, 2);
+  const auto out =
+      RunSequence("GRUSequence", "direction=\"forward\" linear_before_reset=\"True\"",
+                  {x, h, length, F32({1, 3, 1}, w), F32({1, 3, 1}, r), F32({1, 4}, b)}, 2);
   ASSERT_TRUE(out.ok()) << out.status();
   const auto z = [&](size_t gate) { return s(w[gate] * 0.5 + r[gate] * 0.25 + b[gate]); };
   const double candidate = std::tanh(w[2] * 0.5 + z(1) * (r[2] * 0.25 + b[3]) + b[2]);

@@ -15,7 +15,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // x u8 [2, 3] dequantised by `scale` and a zero point of `zero_type`.
-onnx::ModelProto Dequantising(const std::string& scale, const std::string& zero_type) {
+onnx::ModelProto Dequantising(const std::string& scale, const std::string& zero_type,
+                              const std::string& zero = "3") {
   return fixture::Model(GraphOf(absl::StrReplaceAll(
       R"pb(
         name: "g"
@@ -26,7 +27,7 @@ onnx::ModelProto Dequantising(const std::string& scale, const std::string& zero_
           output: "y"
         }
         initializer { name: "s" data_type: 1 float_data: SCALE }
-        initializer { name: "z" data_type: ZERO int32_data: 3 }
+        initializer { name: "z" data_type: ZERO int32_data: POINT }
         input {
           name: "x"
           type {
@@ -44,7 +45,7 @@ onnx::ModelProto Dequantising(const std::string& scale, const std::string& zero_
           type { tensor_type { elem_type: 1 } }
         }
       )pb",
-      {{"SCALE", scale}, {"ZERO", zero_type}})));
+      {{"SCALE", scale}, {"ZERO", zero_type}, {"POINT", zero}})));
 }
 
 constexpr char kUint8[] = "2";
@@ -100,6 +101,17 @@ TEST(OnnxQuantizedTest, AllThatIsWrongIsToldAtOnce) {
 
 TEST(OnnxQuantizedTest, AZeroPointHasTheTypeOfItsValues) {
   EXPECT_THAT(ErrorOf(Dequantising("0.5", kInt8)), HasSubstr("x_zero_point"));
+}
+
+// Cast, it would be another zero point.
+TEST(OnnxQuantizedTest, AZeroPointLiesWithinItsType) {
+  EXPECT_EQ(ErrorOf(Dequantising("0.5", kUint8, "255")), "");
+  EXPECT_THAT(
+      ErrorOf(Dequantising("0.5", kUint8, "256")),
+      HasSubstr("initializer 'z': element 0 is 256, which u8 does not hold; it has 0 to 255"));
+  EXPECT_THAT(ErrorOf(Dequantising("0.5", kUint8, "-1")), HasSubstr("element 0 is -1"));
+  EXPECT_THAT(ErrorOf(Dequantising("0.5", kInt8, "128")),
+              HasSubstr("element 0 is 128, which i8 does not hold; it has -128 to 127"));
 }
 
 TEST(OnnxQuantizedTest, AConvolutionsZeroPointHasTheTypeOfItsValues) {

@@ -98,8 +98,9 @@ TEST(OnnxTest, EveryUnsupportedNodeIsNamedAtOnce) {
 
 TEST(OnnxTest, WhatIsWrittenForOneMachineIsRefusedWithARemedy) {
   onnx::ModelProto model = fixture::Model(
-      XToY("node { op_type: 'Conv' domain: 'com.microsoft.nchwc' input: 'x' output: 'a' }"
-           "node { op_type: 'ReorderOutput' domain: 'com.microsoft.nchwc' input: 'a' output: 'y' }"),
+      XToY(
+          "node { op_type: 'Conv' domain: 'com.microsoft.nchwc' input: 'x' output: 'a' }"
+          "node { op_type: 'ReorderOutput' domain: 'com.microsoft.nchwc' input: 'a' output: 'y' }"),
       17);
   onnx::OperatorSetIdProto& import = *model.add_opset_import();
   import.set_domain("com.microsoft.nchwc");
@@ -205,6 +206,8 @@ TEST(OnnxTest, InitializersThatDoNotFitTheirShapes) {
       {"dims: 1000000000000 dims: 1000000000000 data_type: 1", "initializer 'w'"},
       {"dims: 1 data_type: 8 string_data: 'a'", "element type 8 (text) is not supported"},
       {"dims: 1 data_type: 17 raw_data: 'a'", "element type 17 is not supported"},
+      {"dims: 2 data_type: 5 int32_data: [ 1, 40000 ]", "element 1 is 40000, which i16"},
+      {"dims: 1 data_type: 4 int32_data: -1", "element 0 is -1, which u16 does not hold"},
   };
   for (const auto& [tensor, expected] : cases) {
     const onnx::GraphProto graph =

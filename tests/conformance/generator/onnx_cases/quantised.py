@@ -162,6 +162,25 @@ def dynamic_quantize_matmul(b, bias, per_column, dtype):
     return b.node("DynamicQuantizeMatMul", *inputs, *([b.weights(5)] if bias else []), **MICROSOFT)
 
 
+@suite.case(op=["DynamicQuantizeMatMul", "MatMulIntegerToFloat", "DynamicQuantizeLSTM"])
+def scales_of_items(b, op):
+    """Several items at once, as an encoder is served; ONNX Runtime runs each alone."""
+    b.by_item = True
+    b.tolerance = 2e-5
+    x = b.input((4, 5, 8), (3, 2, 8), low=-2, high=3)
+    w = b.weights(8, 16, dtype="i1", low=-127, high=127)
+    if op == "DynamicQuantizeMatMul":
+        return b.node(op, x, w, b.weights(16, low=0.001, high=0.1), **MICROSOFT)
+    if op == "MatMulIntegerToFloat":
+        quantised, step, zero = b.node("DynamicQuantizeLinear", x, outputs=3)
+        return b.node(op, quantised, w, step, scale(b), zero, b.constant(0, "i1"), **MICROSOFT)
+    weights = [b.weights(1, size, 16, dtype="i1", low=-127, high=127) for size in (8, 4)]
+    places = [b.weights(1, low=0.002, high=0.01), b.constant(np.zeros(1, "i1"))]
+    turned = b.node("Transpose", x, perm=[1, 0, 2])
+    y = b.node(op, turned, *weights, *[""] * 5, *places, *places, hidden_size=4, **MICROSOFT)
+    return b.node("Transpose", y, perm=[2, 0, 1, 3])
+
+
 @suite.case(bias=[False, True], zeros=[False, True])
 def matmul_integer_to_float(b, bias, zeros):
     inputs = [
