@@ -48,27 +48,43 @@ class GraphWriter:
         return self.add("Add", [product, self.weight(f"{name}.bias", self.arrays[f"{name}.bias"])],
                         f"{name}/sum")
 
-    def lstm(self, name: str, x: str) -> str:
-        """x [time, rows, width], both directions -> [time, rows, 2 hidden]."""
+    def lstm_weights(self, name: str, sides: tuple[str, ...]) -> tuple[list[str], int]:
+        """What ONNX's LSTM reads behind its input, by the suffixes of the directions, and the hidden size."""
         def of(kind: str, suffix: str) -> np.ndarray:
             gates = np.split(self.arrays[f"{name}.{kind}_l0{suffix}"], 4)  # input, forget, cell, output
             return np.concatenate([gates[i] for i in (0, 3, 1, 2)])
 
-        sides = ("", "_reverse")
         weights = [self.weight(f"{name}/{kind}", np.stack([of(kind, side) for side in sides]))
                    for kind in ("weight_ih", "weight_hh")]
         # The two biases are always added; the second is zeros here.
         bias = np.stack([of("bias_ih", side) + of("bias_hh", side) for side in sides])
         biases = self.weight(f"{name}/bias", np.concatenate([bias, np.zeros_like(bias)], axis=1))
-        hidden = bias.shape[1] // 4
-        both = self.add("LSTM", [x, *weights, biases], f"{name}/both", direction="bidirectional",
-                        hidden_size=hidden)
+        return [*weights, biases], bias.shape[1] // 4
+
+    def lstm(self, name: str, x: str) -> str:
+        """x [time, rows, width], both directions -> [time, rows, 2 hidden]."""
+        weights, hidden = self.lstm_weights(name, ("", "_reverse"))
+        both = self.add("LSTM", [x, *weights], f"{name}/both", direction="bidirectional", hidden_size=hidden)
         turned = self.add("Transpose", [both], f"{name}/turned", perm=[0, 2, 1, 3])
         return self.add("Reshape", [turned, self.integers(f"{name}/shape", [0, 0, -1])], f"{name}/all")
 
+    def model(self, name: str, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto]
+              ) -> onnx.ModelProto:
+        graph = helper.make_graph(self.nodes, name, inputs, outputs, self.constants)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
-def graph_of(arrays: dict[str, np.ndarray], frames_per_letter: int) -> onnx.ModelProto:
-    writer = GraphWriter(arrays)
+
+def floats(name: str, shape: list[int | str]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def integers(name: str, shape: list[int | str]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.INT64, shape)
+
+
+def write_frames(writer: GraphWriter, frames_per_letter: int) -> str:
+    """From `source` [rows, letters] to what the last layer says of each frame, [frames, rows, 2 upper]."""
+    arrays = writer.arrays
     table = writer.weight("source_table", arrays["source_table.weight"])
     x = writer.add("Gather", [table, "source"], "embedded")
     x = writer.add("Transpose", [x], "letters", perm=[1, 0, 2])
@@ -83,16 +99,17 @@ def graph_of(arrays: dict[str, np.ndarray], frames_per_letter: int) -> onnx.Mode
     shape = writer.add("Concat", [writer.integers("all", [-1]), rows,
                                   writer.integers("wide", [width])], "joined_shape", axis=0)
     x = writer.add("Tanh", [writer.add("Reshape", [x, shape], "joined")], "frames")
-    x = writer.linear("project", writer.lstm("upper", x))
+    return writer.lstm("upper", x)
+
+
+def graph_of(arrays: dict[str, np.ndarray], frames_per_letter: int) -> onnx.ModelProto:
+    writer = GraphWriter(arrays)
+    x = writer.linear("project", write_frames(writer, frames_per_letter))
     x = writer.add("Transpose", [x], "logits", perm=[1, 0, 2])
     writer.add("LogSoftmax", [x], "log_probs", axis=2)
     tokens = arrays["project.bias"].shape[0]
-    graph = helper.make_graph(
-        writer.nodes, "ctc",
-        [helper.make_tensor_value_info("source", TensorProto.INT64, ["rows", "length"])],
-        [helper.make_tensor_value_info("log_probs", TensorProto.FLOAT, ["rows", "frames", tokens])],
-        writer.constants)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    return writer.model("ctc", [integers("source", ["rows", "length"])],
+                        [floats("log_probs", ["rows", "frames", tokens])])
 
 
 def form_of(tokens: list[str]) -> str:
@@ -100,25 +117,35 @@ def form_of(tokens: list[str]) -> str:
     return "TEXT_FORM_CHARACTERS" if all(len(token) == 1 for token in plain) else "TEXT_FORM_WHITESPACE"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--checkpoint", type=Path, required=True, help="best.npz of train_ctc.py")
+def read_arguments(doc: str | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--checkpoint", type=Path, required=True, help="best.npz of the training")
     parser.add_argument("--name", required=True)
     parser.add_argument("--description", default="trained by models/train")
     parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
-    arrays = dict(np.load(args.checkpoint))
+    return parser.parse_args()
+
+
+def write_bundle(args: argparse.Namespace, graphs: dict[str, onnx.ModelProto],
+                 arrays: dict[str, np.ndarray], config: str) -> None:
     args.out.mkdir(parents=True, exist_ok=True)
-    model = graph_of(arrays, 2)
-    onnx.checker.check_model(model, full_check=True)
-    onnx.save(model, args.out / "encoder.onnx")
+    for file, model in graphs.items():
+        onnx.checker.check_model(model, full_check=True)
+        onnx.save(model, args.out / file)
     sides = {side: arrays[f"vocabulary.{side}"].tolist() for side in ("source", "target")}
     for side, tokens in sides.items():
         (args.out / f"{side}.vocab").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
-    (args.out / "model.textproto").write_text(CONFIG.format(
+    (args.out / "model.textproto").write_text(config.format(
         name=args.name, description=args.description, source_form=form_of(sides["source"]),
         target_form=form_of(sides["target"])), encoding="utf-8")
-    print(f"{args.out}: {(args.out / 'encoder.onnx').stat().st_size / 1e6:.1f} MB")
+    size = sum((args.out / file).stat().st_size for file in graphs)
+    print(f"{args.out}: {size / 1e6:.1f} MB")
+
+
+def main() -> None:
+    args = read_arguments(__doc__)
+    arrays = dict(np.load(args.checkpoint))
+    write_bundle(args, {"encoder.onnx": graph_of(arrays, 2)}, arrays, CONFIG)
 
 
 if __name__ == "__main__":

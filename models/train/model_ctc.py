@@ -62,16 +62,25 @@ class G2pCtc(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
         nn.init.normal_(self.source_table.weight, std=0.1)
 
-    def forward(self, source: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """source [batch, length] -> log-probabilities [2 length, batch, V], and those of `early`."""
+    def letter_frames(self, source: torch.Tensor) -> torch.Tensor:
+        """source [batch, length] -> what the frames read of their letters, [2 length, batch, frame]."""
         x = self.dropout(self.source_table(source.t()))
         x, _ = self.encoder0(x)
         x, _ = self.encoder1(self.dropout(x))
         length, batch, _ = x.shape
         x = self.spread(self.dropout(x)).view(length, batch, FRAMES_PER_LETTER, self.shape.frame)
-        x = torch.tanh(x.transpose(1, 2).reshape(FRAMES_PER_LETTER * length, batch, -1))
-        y, _ = self.upper(self.dropout(x))
-        return (torch.log_softmax(self.project(self.dropout(y)).float(), dim=2),
+        return torch.tanh(x.transpose(1, 2).reshape(FRAMES_PER_LETTER * length, batch, -1))
+
+    def read(self, frames: torch.Tensor) -> torch.Tensor:
+        """What the last layer makes of the letters' frames, [2 length, batch, 2 upper]."""
+        y, _ = self.upper(self.dropout(frames))
+        return self.dropout(y)
+
+    def forward(self, source: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """source [batch, length] -> log-probabilities [2 length, batch, V], and those of `early`."""
+        x = self.letter_frames(source)
+        y = self.read(x)
+        return (torch.log_softmax(self.project(y).float(), dim=2),
                 torch.log_softmax(self.early(self.dropout(x)).float(), dim=2) if self.training else y)
 
     @torch.no_grad()

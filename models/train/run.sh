@@ -2,11 +2,13 @@
 # Trains a model and writes its bundle: environment, lexicon, training, export, goldens, parity check,
 # checksums. Nothing is replaced unless every step succeeds.
 #
-#   run.sh [--network attention|ctc] [--task g2p|p2g] [--members N] [--resume] [--epochs N | --minutes N] [--seed N] [--threads N]
-#          [--lexicon FILE --name NAME --out DIR]
+#   run.sh [--network attention|ctc|transducer] [--task g2p|p2g] [--members N] [--resume] [--epochs N | --minutes N] [--seed N] [--threads N]
+#          [--lexicon FILE --name NAME --out DIR] [--bfloat16] [--start FILE]
 #
-# --network ctc: the network without a decoder (model_ctc.py), whose bundle is NAME-ctc; it has no goldens. Where
-# torch is 2.x on a processor with AMX or AVX-512 BF16, --bfloat16 makes it twice as fast.
+# --network ctc, transducer: networks that are searched by frames (model_ctc.py, model_transducer.py), whose bundles are
+# NAME-ctc and NAME-transducer; they have no goldens. Where torch is 2.x on a processor with AMX or AVX-512 BF16,
+# --bfloat16 makes them twice as fast. A transducer takes torchaudio's loss (up to 2.8) and starts from --start,
+# best.npz of a CTC network, if given.
 # --members: networks, from seeds --seed and up, that become one graph, an ensemble. They train side by side,
 # the threads shared among them (one thread each is also the most efficient).
 # Without --lexicon: English from CMUdict, into models/g2p-en or models/p2g-en. With it: a file with a word
@@ -31,16 +33,18 @@ members=
 threads=$(nproc)
 resume=()
 bfloat16=()
+start=()
 while (($#)); do
   case $1 in
     --resume) resume=(--resume); shift; continue ;;
     --bfloat16) bfloat16=(--bfloat16); shift; continue ;;
-    --network | --task | --members | --epochs | --minutes | --seed | --threads | --lexicon | --name | --out)
+    --start | --network | --task | --members | --epochs | --minutes | --seed | --threads | --lexicon | --name | --out)
       (($# > 1)) || fail "$1 needs a value" ;;
     *) fail "unknown option '$1' (the options are in the first lines of this script)" ;;
   esac
   case $1 in
     --network) network=$2 ;;
+    --start) start=(--start "$(realpath -e -- "$2")") || fail "--start: there is no file '$2'" ;;
     --task) task=$2 ;;
     --epochs | --minutes) length=("$1" "$2") ;;
     --members) members=$2 ;;
@@ -53,8 +57,9 @@ while (($#)); do
   shift 2
 done
 [[ $task == g2p || $task == p2g ]] || fail "--task is '$task'; it can be g2p (words to phonemes) or p2g"
-[[ $network == attention || $network == ctc ]] || fail "--network is '$network'; it can be attention or ctc"
-[[ $network == ctc || ${#bfloat16[@]} == 0 ]] || fail "--bfloat16 belongs to --network ctc"
+[[ $network =~ ^(attention|ctc|transducer)$ ]] || fail "--network is '$network'; it can be attention, ctc or transducer"
+[[ $network != attention || ${#bfloat16[@]} == 0 ]] || fail "--bfloat16 belongs to --network ctc and transducer"
+[[ $network == transducer || ${#start[@]} == 0 ]] || fail "--start belongs to --network transducer"
 [[ $network == attention ]] || members=${members:-1}
 # Two networks for g2p-en, whose weights stay below 15 MB.
 if [[ -z $members ]]; then [[ $task == g2p && -z $lexicon ]] && members=2 || members=1; fi
@@ -67,14 +72,15 @@ else
   name=$task-en
   out=$root/models
   kind="LSTM encoder-decoder with attention"
-  [[ $network == attention ]] || kind="LSTM layers with a CTC output"
+  [[ $network != ctc ]] || kind="LSTM layers with a CTC output"
+  [[ $network != transducer ]] || kind="LSTM transducer"
   description="English words to ARPAbet phonemes with stress"
   [[ $task == g2p ]] || description="ARPAbet phonemes with stress to English spellings"
   description="$description ($kind, trained on CMUdict)"
 fi
-if [[ $network == ctc ]]; then
-  [[ $members == 1 ]] || fail "--members is $members; a CTC model is one network"
-  name=$name-ctc
+if [[ $network != attention ]]; then
+  [[ $members == 1 ]] || fail "--members is $members; with --network $network there is one network"
+  name=$name-$network
 fi
 work=$root/build/$name
 model=$out/$name
@@ -89,7 +95,12 @@ python_that() {
   return 1
 }
 
-torch_python=$(python_that 'import torch, numpy' 'on Debian: apt-get install python3-torch libopenblas0-openmp')
+if [[ $network == transducer ]]; then
+  torch_python=$(python_that 'import torch, numpy; from torchaudio.functional import rnnt_loss' \
+    'on Debian: apt-get install python3-torchaudio libopenblas0-openmp')
+else
+  torch_python=$(python_that 'import torch, numpy' 'on Debian: apt-get install python3-torch libopenblas0-openmp')
+fi
 if [[ ! -x $venv/bin/python ]]; then
   "$(python_that 'import venv, ensurepip, sys; assert sys.version_info >= (3, 11)' \
     'on Debian: apt-get install python3-venv')" -m venv "$venv"
@@ -123,10 +134,10 @@ install_bundle() {
   cp "$stage"/* "$model/1/"
   echo "wrote the bundle $model/1"
 }
-if [[ $network == ctc ]]; then
-  nice -n 10 "$torch_python" "$train/train_ctc.py" --task "$task" --lexicon "$lexicon" --out "$work" \
-    --threads "$threads" --seed "$seed" "${length[@]}" "${resume[@]}" "${bfloat16[@]}"
-  "$venv/bin/python" "$train/export_ctc.py" --checkpoint "$work/best.npz" --name "$name" \
+if [[ $network != attention ]]; then
+  nice -n 10 "$torch_python" "$train/train_$network.py" --task "$task" --lexicon "$lexicon" --out "$work" \
+    --threads "$threads" --seed "$seed" "${length[@]}" "${resume[@]}" "${bfloat16[@]}" "${start[@]}"
+  "$venv/bin/python" "$train/export_$network.py" --checkpoint "$work/best.npz" --name "$name" \
     --description "$description" --out "$stage"
   install_bundle
   exit

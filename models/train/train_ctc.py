@@ -8,6 +8,7 @@ depends on the machine's speed, since the learning rate follows the share of tim
 import argparse
 import contextlib
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -97,17 +98,18 @@ def train_step(model: G2pCtc, average: G2pCtc, optimizer: torch.optim.Optimizer,
     return loss.detach()
 
 
-def error_rate(model: G2pCtc, part: Entries, ids: Ids, rows: int = 512) -> float:
-    """Share of sources whose best path is none of the references."""
+def error_rate(model: torch.nn.Module, greedy: Callable[[torch.Tensor], list[list[int]]], part: Entries,
+               ids: Ids, rows: int = 512) -> float:
+    """Share of sources whose greedy answer is none of the references."""
     model.eval()
-    tokens = model.vocabularies.target
+    tokens = list(ids.target)
     by_length: dict[int, list[Tokens]] = {}
     for source in part:
         by_length.setdefault(len(source), []).append(source)
     wrong = 0
     for sources in by_length.values():
         for chunk in (sources[i:i + rows] for i in range(0, len(sources), rows)):
-            answers = model.greedy(torch.tensor([ids.sources(source) for source in chunk]))
+            answers = greedy(torch.tensor([ids.sources(source) for source in chunk]))
             wrong += sum(tuple(tokens[i] for i in answer) not in part[source]
                          for source, answer in zip(chunk, answers))
     return wrong / len(part)
@@ -129,7 +131,7 @@ class CtcRecipe:
         return train_step(self.model, self.average, optimizer, batch, self.args, steps)
 
     def dev_error(self) -> float:
-        return error_rate(self.average, self.parts["dev"], self.ids)
+        return error_rate(self.average, self.average.greedy, self.parts["dev"], self.ids)
 
     def save(self, path: str) -> None:
         save_weights(self.average, path)

@@ -1,6 +1,7 @@
 // Models that search by frames, as toolkits export them: made into bundles by `init`, run by the
 // engine, asked for what a slow search over ONNX Runtime answered (tests/frames/answers.py).
 // Nothing but the files tells init which port is which, so a wrong guess is a wrong answer here.
+// The default models that search by frames are asked for words (tests/frames/word_answers.py).
 #include <gmock/gmock.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
@@ -34,6 +35,8 @@ struct Exported {
   double tolerance = 2e-4;
   // Of encoders that are read chunk by chunk: instead of the bundle's.
   int tail = -1;
+  // A default model: there is a bundle.
+  bool shipped = false;
 };
 
 void PrintTo(const Exported& tested, std::ostream* out) { *out << tested.name; }
@@ -76,6 +79,7 @@ std::vector<Exported> AllExported() {
       {"ctc_wav2vec", "ctc_wav2vec", {"model"}, "vocab.json"},
       {"ocr_crnn", "ocr_crnn", {"model"}, "alphabet.txt"},
       {"ocr_paddle", "ocr_paddle", {"model"}, "dict.txt"},
+      {"g2p_en_ctc", "", {}, "", "g2p-en-ctc.jsonl", 2e-4, -1, true},
   };
 }
 
@@ -96,7 +100,8 @@ void Parse(const Message& json, Message& to) {
 }
 
 std::string Folder(const Exported& tested) {
-  return absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/frames/exports/", tested.folder, "/");
+  return absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/frames/",
+                      tested.shipped ? "words/" : absl::StrCat("exports/", tested.folder, "/"));
 }
 
 std::vector<Question> ReadQuestions(const Exported& tested) {
@@ -137,26 +142,36 @@ void SetTail(const std::string& path, int tail) {
   std::ofstream(path) << changed;
 }
 
+// The bundle that init makes of the files.
+std::string MadeBundle(const Exported& tested) {
+  InitOptions options;
+  std::vector<std::string> paths;
+  for (const std::string& graph : tested.graphs) {
+    paths.push_back(absl::StrCat(Folder(tested), graph, ".onnx"));
+  }
+  options.encoder = paths.size() > 1 ? paths[0] : "";
+  options.decoder = paths.size() == 3 ? paths[1] : paths.back();
+  options.joiner = paths.size() == 3 ? paths[2] : "";
+  options.target_vocab = Folder(tested) + tested.vocabulary;
+  options.out = ops::testing_tools::TempPath(absl::StrCat("frame-answers-", tested.name));
+  std::filesystem::remove_all(options.out);  // of the test before
+  std::ostringstream output;
+  const absl::Status made = InitBundle(options, output);
+  EXPECT_TRUE(made.ok()) << made << output.str();
+  SetTail(options.out + "/model.textproto", tested.tail);
+  return options.out;
+}
+
+std::string ShippedBundle(const Exported& tested) {
+  return absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/models/",
+                      absl::StrReplaceAll(tested.name, {{"_", "-"}}), "/1");
+}
+
 class FrameAnswersTest : public ::testing::TestWithParam<Exported> {
  protected:
   void SetUp() override {
     const Exported& tested = GetParam();
-    InitOptions options;
-    std::vector<std::string> paths;
-    for (const std::string& graph : tested.graphs) {
-      paths.push_back(absl::StrCat(Folder(tested), graph, ".onnx"));
-    }
-    options.encoder = paths.size() > 1 ? paths[0] : "";
-    options.decoder = paths.size() == 3 ? paths[1] : paths.back();
-    options.joiner = paths.size() == 3 ? paths[2] : "";
-    options.target_vocab = Folder(tested) + tested.vocabulary;
-    options.out = ops::testing_tools::TempPath(absl::StrCat("frame-answers-", tested.name));
-    std::filesystem::remove_all(options.out);  // of the test before
-    std::ostringstream output;
-    const absl::Status made = InitBundle(options, output);
-    ASSERT_TRUE(made.ok()) << made << output.str();
-    SetTail(options.out + "/model.textproto", tested.tail);
-    auto model = TryBundle(options.out, "");
+    auto model = TryBundle(tested.shipped ? ShippedBundle(tested) : MadeBundle(tested), "");
     ASSERT_TRUE(model.ok()) << model.status();
     model_ = *std::move(model);
     engine::EngineOptions settings;
