@@ -6,19 +6,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "ops/base/cgroup.h"
 #include "ops/base/mutex_checks.h"
 #include "ops/base/status.h"
 #include "ops/base/time_slice.h"
@@ -26,11 +22,10 @@
 #include "server/build_info.h"
 #include "server/engine/engine.h"
 #include "server/http/admin.h"
-#include "server/http/cors.h"
 #include "server/http/listener.h"
-#include "server/http/probe_listener.h"
 #include "server/http/probes.h"
 #include "server/http/rest.h"
+#include "server/listeners.h"
 #include "server/oip/service.h"
 #include "server/rpc/otlp_exporter.h"
 #include "server/rpc/server.h"
@@ -66,79 +61,6 @@ constexpr absl::Duration kLongestEnd = absl::Seconds(5);
 // what it sent. What matters of its troubles comes back as a status, and is logged as ours.
 void LogFromGrpc(gpr_log_func_args* entry) { spdlog::debug("gRPC: {}", entry->message); }
 
-// By rename, so that whoever waits for the file never reads half a number.
-absl::Status WritePortFile(const std::string& path, int port) {
-  if (path.empty()) {
-    return absl::OkStatus();
-  }
-  const std::string draft = path + ".new";
-  std::ofstream out(draft, std::ios::trunc);
-  out << port << "\n";
-  out.close();
-  if (!out.good() || std::rename(draft.c_str(), path.c_str()) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write the port file '", path, "'"));
-  }
-  return absl::OkStatus();
-}
-
-// Why a listener does not start, with the flag that says where it listens.
-absl::Status OfFlag(const char* flag, const absl::Status& why) {
-  return absl::Status(why.code(), absl::StrCat(flag, ": ", why.message()));
-}
-
-absl::StatusOr<http::Cors> CorsOf(const serving::Flags& flags) {
-  absl::StatusOr<http::Cors> cors = http::Cors::Make(flags.http_cors_origins);
-  return cors.ok() ? std::move(cors) : OfFlag("http-cors-origins", cors.status());
-}
-
-// A listener of HTTP; null for the address "none". `what` is for the log.
-absl::StatusOr<std::unique_ptr<http::Listener>> Listen(const char* flag, const char* what,
-                                                       const http::ListenerOptions& options,
-                                                       http::Handler handler) {
-  if (options.address == "none") {
-    return nullptr;
-  }
-  absl::StatusOr<std::unique_ptr<http::Listener>> listener =
-      http::Listener::Start(options, std::move(handler));
-  if (!listener.ok()) {
-    return OfFlag(flag, listener.status());
-  }
-  spdlog::info("{} on {}", what, (*listener)->address());
-  return listener;
-}
-
-// The same for probes and metrics, whose port is told at once: who watches the load asks there.
-absl::StatusOr<std::unique_ptr<http::ProbeListener>> ListenForProbes(const serving::Flags& flags,
-                                                                     const http::Probes& probes) {
-  if (flags.metrics_address == "none") {
-    return nullptr;
-  }
-  absl::StatusOr<std::unique_ptr<http::ProbeListener>> listener =
-      http::ProbeListener::Start(flags.metrics_address, probes);
-  if (!listener.ok()) {
-    return OfFlag("metrics-address", listener.status());
-  }
-  BW_RETURN_IF_ERROR(WritePortFile(flags.metrics_port_file, (*listener)->port()));
-  spdlog::info("probes and metrics on {}", (*listener)->address());
-  return listener;
-}
-
-// Where calls are answered from now on. Whoever waits for a file waits for models, too.
-absl::Status WritePortFiles(const serving::Flags& flags, const rpc::Server& server,
-                            const http::Listener* http, const http::Listener* admin,
-                            const websocket::Listener* streams) {
-  if (http != nullptr) {
-    BW_RETURN_IF_ERROR(WritePortFile(flags.http_port_file, http->port()));
-  }
-  if (admin != nullptr) {
-    BW_RETURN_IF_ERROR(WritePortFile(flags.admin_port_file, admin->port()));
-  }
-  if (streams != nullptr) {
-    BW_RETURN_IF_ERROR(WritePortFile(flags.websocket_port_file, streams->port()));
-  }
-  return WritePortFile(flags.port_file, server.port());
-}
-
 // Whoever loads does not look up before a model is done, so nobody is asked to stop.
 [[noreturn]] void GiveUp(const serving::Flags& flags) {
   constexpr int kNotStarted = 3;
@@ -146,47 +68,6 @@ absl::Status WritePortFiles(const serving::Flags& flags, const rpc::Server& serv
                    absl::FormatDuration(flags.startup_timeout));
   serving::FlushLog(kLastLines);
   std::_Exit(kNotStarted);
-}
-
-// The listener of WebSocket; null for the address "none".
-absl::StatusOr<std::unique_ptr<websocket::Listener>> ListenForStreams(const serving::Flags& flags,
-                                                                      serving::Core& core,
-                                                                      const access::Guard& guard,
-                                                                      const http::Cors& cors) {
-  if (flags.websocket_address == "none") {
-    return nullptr;
-  }
-  websocket::ListenerOptions options;
-  options.address = flags.websocket_address;
-  options.max_connections = flags.websocket_max_connections;
-  options.default_model = flags.websocket_model;
-  options.tls = guard.tls();
-  absl::StatusOr<std::unique_ptr<websocket::Listener>> listener =
-      websocket::Listener::Start(options, core, guard.api(), cors);
-  if (!listener.ok()) {
-    return OfFlag("websocket-address", listener.status());
-  }
-  spdlog::info("WebSocket on {}", (*listener)->address());
-  return listener;
-}
-
-// Where calls are guarded.
-std::vector<std::string> ApiAddresses(const serving::Flags& flags) {
-  return {flags.grpc_address, flags.http_address, flags.websocket_address};
-}
-
-rpc::ServerOptions RpcOptions(const serving::Flags& flags, const access::Guard& guard) {
-  rpc::ServerOptions options;
-  options.address = flags.grpc_address;
-  options.max_connections = flags.grpc_max_connections;
-  options.max_connections_per_client = flags.grpc_max_connections_per_client;
-  options.max_receive_bytes = flags.grpc_max_receive_bytes;
-  options.max_concurrent_streams = flags.grpc_max_concurrent_streams;
-  options.max_metadata_bytes = flags.grpc_max_metadata_bytes;
-  options.memory_limit_bytes = ReadCgroupLimits().memory_bytes;
-  options.tls = guard.tls();
-  options.reflection = flags.reflection;
-  return options;
 }
 
 // Says 'not ready' everywhere and gives balancers time to notice.
@@ -283,13 +164,8 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
 
   // All ports are bound before models load: a clash is known at once, and clients that are early
   // are told that the server loads.
-  absl::StatusOr<std::unique_ptr<rpc::Server>> started =
-      rpc::Server::Start(RpcOptions(flags, *guard), guard->api(), inference);
-  if (!started.ok()) {
-    return OfFlag("grpc-address", started.status());
-  }
-  const std::unique_ptr<rpc::Server> server = *std::move(started);
-  spdlog::info("gRPC on {}", server->address());
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> server,
+                      ListenForCalls(flags, *guard, inference));
   const serving::ConnectionGauges connections([&server] { return server->CountConnections(); },
                                               [&server] { return server->CountCutOff(); },
                                               flags.grpc_max_connections);

@@ -1,0 +1,140 @@
+#include "server/listeners.h"
+
+#include <spdlog/spdlog.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ops/base/cgroup.h"
+#include "ops/base/status.h"
+
+namespace beamwright {
+namespace {
+
+// By rename, so that whoever waits for the file never reads half a number.
+absl::Status WritePortFile(const std::string& path, int port) {
+  if (path.empty()) {
+    return absl::OkStatus();
+  }
+  const std::string draft = path + ".new";
+  std::ofstream out(draft, std::ios::trunc);
+  out << port << "\n";
+  out.close();
+  if (!out.good() || std::rename(draft.c_str(), path.c_str()) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write the port file '", path, "'"));
+  }
+  return absl::OkStatus();
+}
+
+// Why a listener does not start, with the flag that says where it listens.
+absl::Status OfFlag(const char* flag, const absl::Status& why) {
+  return absl::Status(why.code(), absl::StrCat(flag, ": ", why.message()));
+}
+
+rpc::ServerOptions RpcOptions(const serving::Flags& flags, const access::Guard& guard) {
+  rpc::ServerOptions options;
+  options.address = flags.grpc_address;
+  options.max_connections = flags.grpc_max_connections;
+  options.max_connections_per_client = flags.grpc_max_connections_per_client;
+  options.max_receive_bytes = flags.grpc_max_receive_bytes;
+  options.max_concurrent_streams = flags.grpc_max_concurrent_streams;
+  options.max_metadata_bytes = flags.grpc_max_metadata_bytes;
+  options.memory_limit_bytes = ReadCgroupLimits().memory_bytes;
+  options.tls = guard.tls();
+  options.reflection = flags.reflection;
+  return options;
+}
+
+}  // namespace
+
+std::vector<std::string> ApiAddresses(const serving::Flags& flags) {
+  return {flags.grpc_address, flags.http_address, flags.websocket_address};
+}
+
+absl::StatusOr<http::Cors> CorsOf(const serving::Flags& flags) {
+  absl::StatusOr<http::Cors> cors = http::Cors::Make(flags.http_cors_origins);
+  return cors.ok() ? std::move(cors) : OfFlag("http-cors-origins", cors.status());
+}
+
+absl::StatusOr<std::unique_ptr<http::Listener>> Listen(const char* flag, const char* what,
+                                                       const http::ListenerOptions& options,
+                                                       http::Handler handler) {
+  if (options.address == "none") {
+    return nullptr;
+  }
+  absl::StatusOr<std::unique_ptr<http::Listener>> listener =
+      http::Listener::Start(options, std::move(handler));
+  if (!listener.ok()) {
+    return OfFlag(flag, listener.status());
+  }
+  spdlog::info("{} on {}", what, (*listener)->address());
+  return listener;
+}
+
+absl::StatusOr<std::unique_ptr<http::ProbeListener>> ListenForProbes(const serving::Flags& flags,
+                                                                     const http::Probes& probes) {
+  if (flags.metrics_address == "none") {
+    return nullptr;
+  }
+  absl::StatusOr<std::unique_ptr<http::ProbeListener>> listener =
+      http::ProbeListener::Start(flags.metrics_address, probes);
+  if (!listener.ok()) {
+    return OfFlag("metrics-address", listener.status());
+  }
+  BW_RETURN_IF_ERROR(WritePortFile(flags.metrics_port_file, (*listener)->port()));
+  spdlog::info("probes and metrics on {}", (*listener)->address());
+  return listener;
+}
+
+absl::Status WritePortFiles(const serving::Flags& flags, const rpc::Server& server,
+                            const http::Listener* http, const http::Listener* admin,
+                            const websocket::Listener* streams) {
+  if (http != nullptr) {
+    BW_RETURN_IF_ERROR(WritePortFile(flags.http_port_file, http->port()));
+  }
+  if (admin != nullptr) {
+    BW_RETURN_IF_ERROR(WritePortFile(flags.admin_port_file, admin->port()));
+  }
+  if (streams != nullptr) {
+    BW_RETURN_IF_ERROR(WritePortFile(flags.websocket_port_file, streams->port()));
+  }
+  return WritePortFile(flags.port_file, server.port());
+}
+
+absl::StatusOr<std::unique_ptr<rpc::Server>> ListenForCalls(const serving::Flags& flags,
+                                                            const access::Guard& guard,
+                                                            oip::Service& inference) {
+  absl::StatusOr<std::unique_ptr<rpc::Server>> server =
+      rpc::Server::Start(RpcOptions(flags, guard), guard.api(), inference);
+  if (!server.ok()) {
+    return OfFlag("grpc-address", server.status());
+  }
+  spdlog::info("gRPC on {}", (*server)->address());
+  return server;
+}
+
+absl::StatusOr<std::unique_ptr<websocket::Listener>> ListenForStreams(const serving::Flags& flags,
+                                                                      serving::Core& core,
+                                                                      const access::Guard& guard,
+                                                                      const http::Cors& cors) {
+  if (flags.websocket_address == "none") {
+    return nullptr;
+  }
+  websocket::ListenerOptions options;
+  options.address = flags.websocket_address;
+  options.max_connections = flags.websocket_max_connections;
+  options.default_model = flags.websocket_model;
+  options.tls = guard.tls();
+  absl::StatusOr<std::unique_ptr<websocket::Listener>> listener =
+      websocket::Listener::Start(options, core, guard.api(), cors);
+  if (!listener.ok()) {
+    return OfFlag("websocket-address", listener.status());
+  }
+  spdlog::info("WebSocket on {}", (*listener)->address());
+  return listener;
+}
+
+}  // namespace beamwright

@@ -1,0 +1,56 @@
+// What the server listens with, made from its flags. Each function says in its error which flag is
+// at fault and in the log where it listens; each pointer is null for the address "none".
+#ifndef BEAMWRIGHT_SERVER_LISTENERS_H_
+#define BEAMWRIGHT_SERVER_LISTENERS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/access/guard.h"
+#include "server/http/cors.h"
+#include "server/http/listener.h"
+#include "server/http/probe_listener.h"
+#include "server/http/probes.h"
+#include "server/oip/service.h"
+#include "server/rpc/server.h"
+#include "server/serving/core.h"
+#include "server/serving/flags.h"
+#include "server/websocket/listener.h"
+
+namespace beamwright {
+
+// Where calls are guarded.
+std::vector<std::string> ApiAddresses(const serving::Flags& flags);
+
+absl::StatusOr<http::Cors> CorsOf(const serving::Flags& flags);
+
+// gRPC, which is never off.
+absl::StatusOr<std::unique_ptr<rpc::Server>> ListenForCalls(const serving::Flags& flags,
+                                                            const access::Guard& guard,
+                                                            oip::Service& inference);
+
+// HTTP at options.address, which `flag` gave. `what` is for the log.
+absl::StatusOr<std::unique_ptr<http::Listener>> Listen(const char* flag, const char* what,
+                                                       const http::ListenerOptions& options,
+                                                       http::Handler handler);
+
+// Probes and metrics, whose port is told at once: who watches the load asks there.
+absl::StatusOr<std::unique_ptr<http::ProbeListener>> ListenForProbes(const serving::Flags& flags,
+                                                                     const http::Probes& probes);
+
+absl::StatusOr<std::unique_ptr<websocket::Listener>> ListenForStreams(const serving::Flags& flags,
+                                                                      serving::Core& core,
+                                                                      const access::Guard& guard,
+                                                                      const http::Cors& cors);
+
+// Where calls are answered from now on. Whoever waits for a file waits for models, too.
+absl::Status WritePortFiles(const serving::Flags& flags, const rpc::Server& server,
+                            const http::Listener* http, const http::Listener* admin,
+                            const websocket::Listener* streams);
+
+}  // namespace beamwright
+
+#endif  // BEAMWRIGHT_SERVER_LISTENERS_H_
