@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/base/vector_isa.h"
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/quantization.h"
@@ -78,6 +79,49 @@ Items ItemsOf(const DynamicOptions& options, const Tensor& x) {
   return items;
 }
 
+// Widens [least, most] to hold the values; NaN counts for nothing.
+void FindRange(const float* values, int64_t count, float& least, float& most) {
+  constexpr int64_t kLanes = 16;  // that the compiler may fill vectors with
+  float low[kLanes];
+  float high[kLanes];
+  std::fill_n(low, kLanes, least);
+  std::fill_n(high, kLanes, most);
+  float* const lows = low;
+  float* const highs = high;
+  Vectorized([=]() BW_ALWAYS_INLINE {
+    const float* const from = values;
+    const int64_t whole = count / kLanes * kLanes;
+    for (int64_t i = 0; i < whole; i += kLanes) {
+      for (int64_t lane = 0; lane < kLanes; ++lane) {
+        const float x = from[i + lane];
+        lows[lane] = x < lows[lane] ? x : lows[lane];
+        highs[lane] = highs[lane] < x ? x : highs[lane];
+      }
+    }
+    for (int64_t i = whole; i < count; ++i) {
+      lows[0] = from[i] < lows[0] ? from[i] : lows[0];
+      highs[0] = highs[0] < from[i] ? from[i] : highs[0];
+    }
+  });
+  least = *std::min_element(low, low + kLanes);
+  most = *std::max_element(high, high + kLanes);
+}
+
+void Quantize(const float* values, int64_t count, float scale, uint8_t zero, uint8_t* out) {
+  Vectorized([=]() BW_ALWAYS_INLINE {
+    // Copies: bytes that are stored could be those of the captures, for all that the compiler
+    // knows.
+    const float* const from = values;
+    uint8_t* const to = out;
+    const int64_t end = count;
+    const float divisor = scale;
+    const auto offset = static_cast<float>(zero);
+    for (int64_t i = 0; i < end; ++i) {
+      to[i] = Saturate<uint8_t>(std::rint(from[i] / divisor) + offset);
+    }
+  });
+}
+
 struct DynamicQuantizeOp {
   using Options = DynamicOptions;
   static absl::StatusOr<Options> Parse(const Node& node) { return ParseDynamic(node); }
@@ -124,21 +168,13 @@ struct DynamicQuantizeOp {
         visit((outer * items.count + item) * items.stretch);
       }
     };
-    each_stretch([&](int64_t first) {
-      for (int64_t i = first; i < first + items.stretch; ++i) {
-        least = std::min(least, in[i]);
-        most = std::max(most, in[i]);
-      }
-    });
+    each_stretch([&](int64_t first) { FindRange(in + first, items.stretch, least, most); });
     // All zeros: any scale will do, and 0 / 0 must not come of it.
     const float range = (most - least) / 255.0f;
     const float scale = range == 0.0f ? 1.0f : range;
-    const uint8_t zero = Saturate<uint8_t>(std::nearbyint(-least / scale));
-    each_stretch([&](int64_t first) {
-      for (int64_t i = first; i < first + items.stretch; ++i) {
-        out[i] = Saturate<uint8_t>(std::nearbyint(in[i] / scale) + static_cast<float>(zero));
-      }
-    });
+    const uint8_t zero = Saturate<uint8_t>(std::rint(-least / scale));
+    each_stretch(
+        [&](int64_t first) { Quantize(in + first, items.stretch, scale, zero, out + first); });
     return {scale, zero};
   }
 };

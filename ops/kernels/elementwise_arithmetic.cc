@@ -102,6 +102,18 @@ absl::Status Divide(Function function, const Tensor& a, const Tensor& b, Tensor&
   }
 }
 
+// Squares are products, which are what a power of 2 is, rounded once, and vectors multiply.
+template <typename T>
+absl::Status Power(const Tensor& a, const Tensor& b, Tensor& out) {
+  if constexpr (std::is_integral_v<T>) {
+    return ApplyBinary<T, T>(a, b, out, [](T x, T y) { return IntegerPower(x, y); });
+  } else if (b.num_elements() == 1 && b.data<T>()[0] == T{2}) {
+    return ApplyBinary<T, T>(a, b, out, [](T x, T) { return x * x; });
+  } else {
+    return ApplyBinary<T, T>(a, b, out, [](T x, T y) { return std::pow(x, y); });
+  }
+}
+
 template <typename T>
 absl::Status Arithmetic(Function function, const Tensor& a, const Tensor& b, Tensor& out) {
   using U = WrapType<T>;
@@ -124,11 +136,7 @@ absl::Status Arithmetic(Function function, const Tensor& a, const Tensor& b, Ten
     case Function::kMinimum:
       return ApplyBinary<T, T>(a, b, out, [](T x, T y) { return y < x ? y : x; });
     case Function::kPower:
-      if constexpr (std::is_integral_v<T>) {
-        return ApplyBinary<T, T>(a, b, out, [](T x, T y) { return IntegerPower(x, y); });
-      } else {
-        return ApplyBinary<T, T>(a, b, out, [](T x, T y) { return std::pow(x, y); });
-      }
+      return Power<T>(a, b, out);
     default:
       return Divide<T>(function, a, b, out);
   }

@@ -215,43 +215,37 @@ void WriteBlock(const int32_t* sums, int64_t sums_stride, const float* row_scale
 // With fewer rows tiles stay half empty, and vectors are as fast or faster (docs/performance.md).
 constexpr int64_t kMinTileRows = 8;
 
-// The same products by tiles.
-void MultiplyByTiles(const Int8Rows& a, const Int8Strips& strips, int64_t groups,
-                     const ProductStart& start, Matrix<float> out) {
-  alignas(64) int32_t from[2 * kStripColumns];
+// Blocks of the product by tiles; told as SumByteStrips tells them.
+template <typename Tell>
+void SumByTiles(const Int8Rows& a, const Int8Strips& strips, int64_t columns, const Tell& tell) {
+  const int64_t groups = CeilDiv(a.depth, kInt8Group);
+  alignas(64) int32_t from[2 * kStripColumns] = {};
   alignas(64) int32_t sums[kMostTileRows * kStripColumns];
   Tiles tiles;
-  const auto block = [&](const TileWalk::Item& item) {
+  TileWalk(a.rows, columns, groups, strips.values).ForEach([&](const TileWalk::Item& item) {
     const int64_t column = item.strip * kStripColumns;
     const int64_t width = item.num_strips * kStripColumns;
-    for (int64_t n = 0; n < width; ++n) {
+    for (int64_t n = 0; strips.offsets != nullptr && n < width; ++n) {
       from[n] = -strips.offsets[column + n];
     }
     const int64_t stride = width * static_cast<int64_t>(sizeof(int32_t));
     tiles.MultiplyInt8({a.values + item.row * a.stride, a.stride, item.rows, groups,
                         strips.values + item.strip * groups * kLine, item.num_strips, from, 0, sums,
                         stride, item.next});
-    WriteBlock(
-        sums, width, a.scales + item.row, strips.scales + column,
-        {start.bias == nullptr ? nullptr : start.bias + column, start.from_output},
-        {out.row(item.row) + column, item.rows, std::min(width, out.columns - column), out.stride});
-  };
-  TileWalk(a.rows, out.columns, groups, strips.values).ForEach(block);
+    tell(StripSums{item.row, item.rows, column, std::min(width, columns - column), sums, width});
+  });
 }
 
-}  // namespace
-
-void MultiplyInt8Strips(VectorIsa isa, const Int8Rows& a, const Int8Strips& strips,
-                        const ProductStart& start, Matrix<float> out) {
-  const int64_t groups = (a.depth + kInt8Group - 1) / kInt8Group;
-  if (isa == VectorIsa::kAmx && a.rows >= kMinTileRows && groups >= kTileGroups && HasInt8Tiles()) {
-    return MultiplyByTiles(a, strips, groups, start, out);
-  }
-  const Kernels kernels = KernelsFor(isa);
+// The same by the blocks of `kernels`.
+template <typename Tell>
+void SumByBlocks(const Kernels& kernels, const Int8Rows& a, const Int8Strips& strips,
+                 int64_t columns, const Tell& tell) {
+  static constexpr int32_t kNoOffsets[4 * kStripColumns] = {};
+  const int64_t groups = CeilDiv(a.depth, kInt8Group);
   // Blocks of nearly equal height, so that the last is not a thin one.
   const int64_t height = EvenTile(a.rows, kernels.most_rows);
   const int64_t blocks = CeilDiv(a.rows, height);
-  const int64_t num_strips = (out.columns + kStripColumns - 1) / kStripColumns;
+  const int64_t num_strips = CeilDiv(columns, kStripColumns);
   int32_t sums[kMostSums];
   for (int64_t strip = 0; strip < num_strips;) {
     const int64_t count = std::min<int64_t>(kernels.strips[height], num_strips - strip);
@@ -265,15 +259,116 @@ void MultiplyInt8Strips(VectorIsa isa, const Int8Rows& a, const Int8Strips& stri
         const int64_t column = i * kStripColumns;
         (together ? kernels.several : kernels.one)[rows](
             {a.values + row * a.stride, a.stride, groups, strips.values + i * groups * kLine,
-             strips.offsets + column, sums,
+             strips.offsets == nullptr ? kNoOffsets : strips.offsets + column, sums,
              ShareOfNext(next, width * kLine, groups, row / height, blocks)});
-        const int64_t columns = std::min(width * kStripColumns, out.columns - column);
-        WriteBlock(sums, width * kStripColumns, a.scales + row, strips.scales + column,
-                   {start.bias == nullptr ? nullptr : start.bias + column, start.from_output},
-                   {out.row(row) + column, rows, columns, out.stride});
+        tell(StripSums{row, rows, column, std::min(width * kStripColumns, columns - column), sums,
+                       width * kStripColumns});
       }
     }
     strip += count;
+  }
+}
+
+// With few rows, or without tiles, by vectors.
+bool TakesTiles(VectorIsa isa, const Int8Rows& a) {
+  return isa == VectorIsa::kAmx && a.rows >= kMinTileRows &&
+         CeilDiv(a.depth, kInt8Group) >= kTileGroups && HasInt8Tiles();
+}
+
+// Any bytes by any numbers of 8 bits, one row by one strip.
+void PlainBytes(const Block& block) {
+  uint32_t sums[kStripColumns] = {};
+  for (int64_t g = 0; g < block.groups; ++g) {
+    const uint8_t* const a = block.a + g * kInt8Group;
+    const int8_t* const line = block.strips + g * kLine;
+    for (int64_t n = 0; n < kStripColumns; ++n) {
+      for (int64_t i = 0; i < kInt8Group; ++i) {
+        sums[n] += static_cast<uint32_t>(int32_t{a[i]} * int32_t{line[n * kInt8Group + i]});
+      }
+    }
+  }
+  std::memcpy(block.sums, sums, sizeof(sums));
+}
+
+#if defined(__x86_64__)
+
+// The same for kRows rows, in passes of 8 columns. Both sides are widened to 16 bits, so that pairs
+// cannot saturate; a vector has 4 columns, and two sums of each.
+template <int kRows>
+BW_TARGET_AVX2 void Avx2Bytes(const Block& block) {
+  for (int pass = 0; pass < 4; ++pass) {
+    __m256i sums[kRows][2];
+#pragma GCC unroll 4
+    for (int row = 0; row < kRows; ++row) {
+      sums[row][0] = sums[row][1] = _mm256_setzero_si256();
+    }
+    const int8_t* weights = block.strips + pass * 32;
+    for (int64_t g = 0; g < block.groups; ++g, weights += kLine) {
+      const auto* const line = reinterpret_cast<const __m128i*>(weights);
+      const __m256i low = _mm256_cvtepi8_epi16(_mm_load_si128(line));
+      const __m256i high = _mm256_cvtepi8_epi16(_mm_load_si128(line + 1));
+#pragma GCC unroll 4
+      for (int row = 0; row < kRows; ++row) {
+        const __m256i a = _mm256_cvtepu8_epi16(
+            _mm_set1_epi32(LoadGroup(block.a + row * block.a_stride + g * kInt8Group)));
+        sums[row][0] = _mm256_add_epi32(sums[row][0], _mm256_madd_epi16(a, low));
+        sums[row][1] = _mm256_add_epi32(sums[row][1], _mm256_madd_epi16(a, high));
+      }
+    }
+#pragma GCC unroll 4
+    for (int row = 0; row < kRows; ++row) {
+      // Sums of columns 0 1 4 5 and 2 3 6 7, put in order.
+      const __m256i whole = _mm256_permute4x64_epi64(_mm256_hadd_epi32(sums[row][0], sums[row][1]),
+                                                     _MM_SHUFFLE(3, 1, 2, 0));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(block.sums + row * kStripColumns + pass * 8),
+                          whole);
+    }
+  }
+}
+
+#endif
+
+// For any bytes: the signed kernels of AVX2 and plain code need numbers in [-127, 127].
+Kernels ByteKernelsFor(VectorIsa isa) {
+  static constexpr int kOneStrip[] = {0, 1, 1, 1, 1};
+  static constexpr BlockFunction kPlainOne[] = {nullptr, &PlainBytes};
+#if defined(__x86_64__)
+  static constexpr BlockFunction kAvx2One[] = {nullptr, &Avx2Bytes<1>, &Avx2Bytes<2>, &Avx2Bytes<3>,
+                                               &Avx2Bytes<4>};
+  if (isa >= VectorIsa::kAvx512 && HasInt8Products()) {
+    return KernelsFor(isa);
+  }
+  if (isa != VectorIsa::kPlain) {
+    return {4, kOneStrip, kAvx2One, kAvx2One};
+  }
+#endif
+  (void)isa;
+  return {1, kOneStrip, kPlainOne, kPlainOne};
+}
+
+}  // namespace
+
+void MultiplyInt8Strips(VectorIsa isa, const Int8Rows& a, const Int8Strips& strips,
+                        const ProductStart& start, Matrix<float> out) {
+  const auto write = [&](const StripSums& block) {
+    WriteBlock(block.sums, block.stride, a.scales + block.row, strips.scales + block.column,
+               {start.bias == nullptr ? nullptr : start.bias + block.column, start.from_output},
+               {out.row(block.row) + block.column, block.rows, block.columns, out.stride});
+  };
+  if (TakesTiles(isa, a)) {
+    SumByTiles(a, strips, out.columns, write);
+  } else {
+    SumByBlocks(KernelsFor(isa), a, strips, out.columns, write);
+  }
+}
+
+void SumByteStrips(VectorIsa isa, const Int8Rows& a, const int8_t* strips, int64_t columns,
+                   absl::FunctionRef<void(const StripSums&)> tell) {
+  const Int8Strips values{strips, nullptr, nullptr};
+  if (TakesTiles(isa, a)) {
+    SumByTiles(a, values, columns, tell);
+  } else {
+    SumByBlocks(ByteKernelsFor(isa), a, values, columns, tell);
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "ops/base/vector_isa.h"
 #include "ops/kernels/row_quantization.h"
 #include "ops/kernels/strip_product.h"
@@ -44,6 +45,22 @@ struct Int8Strips {
 // whole strips. One thread.
 void MultiplyInt8Strips(VectorIsa isa, const Int8Rows& a, const Int8Strips& strips,
                         const ProductStart& start, Matrix<float> out);
+
+// Sums alone: of a block of rows and of columns, [rows, stride], the first of which are `row` and
+// `column` of all.
+struct StripSums {
+  int64_t row = 0;
+  int64_t rows = 0;
+  int64_t column = 0;
+  int64_t columns = 0;
+  const int32_t* sums = nullptr;
+  int64_t stride = 0;
+};
+
+// The sums of rows as they stand, [0, 255], by numbers in [-128, 127], wrapping at 32 bits; a's
+// scales are not read. strips: the first, aligned to 64 bytes. Each block is told once. One thread.
+void SumByteStrips(VectorIsa isa, const Int8Rows& a, const int8_t* strips, int64_t columns,
+                   absl::FunctionRef<void(const StripSums&)> tell);
 
 }  // namespace beamwright::ops
 

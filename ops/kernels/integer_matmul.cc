@@ -261,19 +261,8 @@ class PackedIntegerKernel final : public Kernel {
     RuntimeResults results(outputs.size());
     BW_RETURN_IF_ERROR(MatMulIntegerOp::Shapes({}, infos, absl::MakeSpan(results)));
     BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
-    const Tensor& a = *inputs[0];
-    const int64_t depth = packed_.depth();
-    const std::vector<int32_t> zeros = Expand<int32_t>(InputOrNull(inputs, 2), a, true);
-    const auto rows = static_cast<int64_t>(zeros.size());
-    static thread_local std::vector<int16_t> widened;  // kept from run to run
-    widened.assign(static_cast<size_t>(rows * packed_.stride()), 0);
-    for (int64_t row = 0; row < rows; ++row) {
-      int16_t* const to = widened.data() + row * packed_.stride();
-      for (int64_t k = 0; k < depth; ++k) {
-        to[k] = static_cast<int16_t>(ByteAt(a, row * depth + k) - zeros[static_cast<size_t>(row)]);
-      }
-    }
-    packed_.Multiply(context.num_threads, widened.data(), rows, outputs[0].mutable_data<int32_t>());
+    const std::vector<int32_t> zeros = Expand<int32_t>(InputOrNull(inputs, 2), *inputs[0], true);
+    packed_.Multiply(context.num_threads, *inputs[0], zeros, outputs[0].mutable_data<int32_t>());
     return absl::OkStatus();
   }
 

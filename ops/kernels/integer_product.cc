@@ -4,153 +4,126 @@
 #include <cstring>
 
 #include "ops/base/vector_isa.h"
+#include "ops/kernels/int8_strip_product.h"
 #include "ops/kernels/parallel.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace beamwright::ops {
 namespace {
 
-constexpr int64_t kColumns = 16;  // of a strip
-constexpr int64_t kLine = 2 * kColumns;
-constexpr int64_t kRows = 4;  // of a block, at most
+constexpr int kShift = 128;  // from signed to unsigned bytes
 
-// Some rows by one strip; sums: [rows, 16].
-struct Block {
-  const int16_t* a;
-  int64_t stride;
-  int64_t pairs;
-  const int16_t* strip;
-  int64_t rows;
-  int32_t* sums;
+// Rows as the kernels read them, and what zero points make of their sums.
+struct UnsignedRows {
+  std::vector<uint8_t> bytes;   // [rows, 4 * groups], zeros behind the depth
+  std::vector<uint32_t> zeros;  // by row
+  std::vector<uint32_t> sums;   // by row: sum a - depth a0
 };
 
-void PlainBlock(const Block& block) {
-  for (int64_t row = 0; row < block.rows; ++row) {
-    const int16_t* const a = block.a + row * block.stride;
-    uint32_t sums[kColumns] = {};
-    for (int64_t pair = 0; pair < block.pairs; ++pair) {
-      const int16_t* const line = block.strip + pair * kLine;
-      for (int64_t n = 0; n < kColumns; ++n) {
-        sums[n] += static_cast<uint32_t>(int32_t{a[2 * pair]} * line[2 * n] +
-                                         int32_t{a[2 * pair + 1]} * line[2 * n + 1]);
-      }
+void ReadRow(const Tensor& a, int64_t row, int64_t depth, uint8_t* to) {
+  const auto* const from = reinterpret_cast<const uint8_t*>(a.bytes()) + row * depth;
+  const auto flip = static_cast<uint8_t>(a.dtype() == DType::kI8 ? kShift : 0);
+  Vectorized([=]() BW_ALWAYS_INLINE {
+    for (int64_t k = 0; k < depth; ++k) {
+      to[k] = static_cast<uint8_t>(from[k] ^ flip);
     }
-    std::memcpy(block.sums + row * kColumns, sums, sizeof(sums));
-  }
+  });
 }
 
-#if defined(__x86_64__)
-
-BW_ALWAYS_INLINE inline int32_t PairAt(const int16_t* a) {
-  int32_t pair;
-  std::memcpy(&pair, a, sizeof(pair));
-  return pair;
-}
-
-template <int kCount>
-BW_TARGET_AVX512 void Avx512Block(const Block& block) {
-  __m512i sums[kCount];
-#pragma GCC unroll 4
-  for (int row = 0; row < kCount; ++row) {
-    sums[row] = _mm512_setzero_si512();
-  }
-  for (int64_t pair = 0; pair < block.pairs; ++pair) {
-    const __m512i line = _mm512_loadu_si512(block.strip + pair * kLine);
-#pragma GCC unroll 4
-    for (int row = 0; row < kCount; ++row) {
-      const __m512i a = _mm512_set1_epi32(PairAt(block.a + row * block.stride + 2 * pair));
-      sums[row] = _mm512_add_epi32(sums[row], _mm512_madd_epi16(a, line));
+uint32_t SumOf(const uint8_t* bytes, int64_t count) {
+  uint32_t sum = 0;
+  Vectorized([=, &sum]() BW_ALWAYS_INLINE {
+    uint32_t total = 0;
+    for (int64_t k = 0; k < count; ++k) {
+      total += bytes[k];
     }
-  }
-#pragma GCC unroll 4
-  for (int row = 0; row < kCount; ++row) {
-    _mm512_storeu_si512(block.sums + row * kColumns, sums[row]);
-  }
+    sum = total;
+  });
+  return sum;
 }
 
-template <int kCount>
-BW_TARGET_AVX2 void Avx2Block(const Block& block) {
-  __m256i sums[kCount][2];
-#pragma GCC unroll 4
-  for (int row = 0; row < kCount; ++row) {
-    sums[row][0] = sums[row][1] = _mm256_setzero_si256();
+void ReadRows(const Tensor& a, absl::Span<const int32_t> zeros, int64_t depth, int64_t stride,
+              UnsignedRows& rows) {
+  rows.bytes.assign(zeros.size() * static_cast<size_t>(stride), 0);
+  rows.zeros.resize(zeros.size());
+  rows.sums.resize(zeros.size());
+  for (size_t row = 0; row < zeros.size(); ++row) {
+    uint8_t* const to = rows.bytes.data() + row * static_cast<size_t>(stride);
+    ReadRow(a, static_cast<int64_t>(row), depth, to);
+    rows.zeros[row] = static_cast<uint32_t>(zeros[row] + (a.dtype() == DType::kI8 ? kShift : 0));
+    rows.sums[row] = SumOf(to, depth) - static_cast<uint32_t>(depth) * rows.zeros[row];
   }
-  for (int64_t pair = 0; pair < block.pairs; ++pair) {
-    const auto* const line = reinterpret_cast<const __m256i*>(block.strip + pair * kLine);
-    const __m256i low = _mm256_loadu_si256(line);
-    const __m256i high = _mm256_loadu_si256(line + 1);
-#pragma GCC unroll 4
-    for (int row = 0; row < kCount; ++row) {
-      const __m256i a = _mm256_set1_epi32(PairAt(block.a + row * block.stride + 2 * pair));
-      sums[row][0] = _mm256_add_epi32(sums[row][0], _mm256_madd_epi16(a, low));
-      sums[row][1] = _mm256_add_epi32(sums[row][1], _mm256_madd_epi16(a, high));
-    }
-  }
-#pragma GCC unroll 4
-  for (int row = 0; row < kCount; ++row) {
-    auto* const out = reinterpret_cast<__m256i*>(block.sums + row * kColumns);
-    _mm256_storeu_si256(out, sums[row][0]);
-    _mm256_storeu_si256(out + 1, sums[row][1]);
-  }
-}
-
-#endif
-
-void RunBlock(VectorIsa isa, const Block& block) {
-#if defined(__x86_64__)
-  using Function = void (*)(const Block&);
-  static constexpr Function kAvx512[] = {&Avx512Block<1>, &Avx512Block<2>, &Avx512Block<3>,
-                                         &Avx512Block<4>};
-  static constexpr Function kAvx2[] = {&Avx2Block<1>, &Avx2Block<2>, &Avx2Block<3>, &Avx2Block<4>};
-  switch (isa) {
-    case VectorIsa::kAmx:
-    case VectorIsa::kAvx512:
-      return kAvx512[block.rows - 1](block);
-    case VectorIsa::kAvx2:
-      return kAvx2[block.rows - 1](block);
-    case VectorIsa::kPlain:
-      break;
-  }
-#endif
-  PlainBlock(block);
 }
 
 }  // namespace
 
 PackedIntegers::PackedIntegers(const Tensor& matrix, const Tensor* zero)
-    : depth_(matrix.dim(0)), columns_(matrix.dim(1)), pairs_((depth_ + 1) / 2) {
-  const int64_t num_strips = (columns_ + kColumns - 1) / kColumns;
-  strips_.assign(static_cast<size_t>(num_strips * pairs_ * kLine), 0);
+    : depth_(matrix.dim(0)),
+      columns_(matrix.dim(1)),
+      groups_((depth_ + kInt8Group - 1) / kInt8Group) {
+  const int64_t num_strips = (columns_ + kStripColumns - 1) / kStripColumns;
+  const int32_t shift = matrix.dtype() == DType::kU8 ? kShift : 0;
+  strips_ = Tensor(DType::kI8, {num_strips, groups_, kStripColumns, kInt8Group});
+  auto* const to = strips_.mutable_data<int8_t>();
+  std::fill_n(to, strips_.num_elements(), int8_t{0});
+  column_sums_.assign(static_cast<size_t>(num_strips * kStripColumns), 0);
+  column_zeros_.assign(column_sums_.size(), 0);
+  for (int64_t n = 0; n < columns_; ++n) {
+    if (zero != nullptr) {
+      column_zeros_[static_cast<size_t>(n)] =
+          static_cast<uint32_t>(ByteAt(*zero, zero->num_elements() == 1 ? 0 : n));
+    }
+    column_zeros_[static_cast<size_t>(n)] -= static_cast<uint32_t>(shift);
+  }
   for (int64_t k = 0; k < depth_; ++k) {
     for (int64_t n = 0; n < columns_; ++n) {
-      const int32_t offset = zero == nullptr ? 0 : ByteAt(*zero, zero->num_elements() == 1 ? 0 : n);
-      const int64_t line = n / kColumns * pairs_ + k / 2;
-      strips_[static_cast<size_t>(line * kLine + n % kColumns * 2 + k % 2)] =
-          static_cast<int16_t>(ByteAt(matrix, k * columns_ + n) - offset);
+      const int32_t value = ByteAt(matrix, k * columns_ + n) - shift;
+      const int64_t line = n / kStripColumns * groups_ + k / kInt8Group;
+      to[(line * kStripColumns + n % kStripColumns) * kInt8Group + k % kInt8Group] =
+          static_cast<int8_t>(value);
+      column_sums_[static_cast<size_t>(n)] += static_cast<uint32_t>(value);
     }
   }
 }
 
-void PackedIntegers::Multiply(int num_threads, const int16_t* a, int64_t rows, int32_t* out) const {
+void PackedIntegers::Multiply(int num_threads, const Tensor& a, absl::Span<const int32_t> zeros,
+                              int32_t* out) const {
+  if (zeros.empty()) {
+    return;
+  }
+  static thread_local UnsignedRows rows;  // kept from run to run
+  const int64_t stride = groups_ * kInt8Group;
+  ReadRows(a, zeros, depth_, stride, rows);
+  const auto num_rows = static_cast<int64_t>(zeros.size());
   const VectorIsa isa = CurrentVectorIsa();
-  const int64_t num_strips = (columns_ + kColumns - 1) / kColumns;
-  ParallelFor(num_threads, num_strips, rows * depth_ * columns_ / 16, [&](int64_t strip) {
-    int32_t sums[kRows * kColumns];
-    const int64_t first = strip * kColumns;
-    const int64_t count = std::min(kColumns, columns_ - first);
-    for (int64_t row = 0; row < rows; row += kRows) {
-      const Block block{
-          a + row * stride(),          stride(), pairs_, strips_.data() + strip * pairs_ * kLine,
-          std::min(kRows, rows - row), sums};
-      RunBlock(isa, block);
-      for (int64_t i = 0; i < block.rows; ++i) {
-        std::copy_n(sums + i * kColumns, count, out + (row + i) * columns_ + first);
-      }
-    }
-  });
+  constexpr int64_t kPart = 8 * kStripColumns;  // columns that a thread takes
+  const UnsignedRows* const read = &rows;       // of this thread, in every part
+  ParallelFor(num_threads, (columns_ + kPart - 1) / kPart, num_rows * depth_ * columns_ / 16,
+              [&, read](int64_t part) {
+                const int64_t first = part * kPart;
+                const int64_t columns = std::min(kPart, columns_ - first);
+                SumByteStrips(
+                    isa, {read->bytes.data(), stride, nullptr, num_rows, depth_},
+                    strips_.data<int8_t>() + first * stride, columns, [&](const StripSums& block) {
+                      const auto column = static_cast<size_t>(first + block.column);
+                      const uint32_t* const sums_of_columns = column_sums_.data() + column;
+                      const uint32_t* const zeros_of_columns = column_zeros_.data() + column;
+                      Vectorized([&]() BW_ALWAYS_INLINE {
+                        for (int64_t row = 0; row < block.rows; ++row) {
+                          const auto of = static_cast<size_t>(block.row + row);
+                          const uint32_t zero = read->zeros[of];
+                          const uint32_t sum = read->sums[of];
+                          const int32_t* const from = block.sums + row * block.stride;
+                          int32_t* const to =
+                              out + static_cast<int64_t>(of) * columns_ + first + block.column;
+                          for (int64_t n = 0; n < block.columns; ++n) {
+                            to[n] = static_cast<int32_t>(static_cast<uint32_t>(from[n]) -
+                                                         zero * sums_of_columns[n] -
+                                                         sum * zeros_of_columns[n]);
+                          }
+                        }
+                      });
+                    });
+              });
 }
 
 }  // namespace beamwright::ops

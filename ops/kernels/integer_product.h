@@ -1,13 +1,17 @@
-// Products of 8-bit integers with a matrix that is known at load: exact, wrapping at 32 bits. Both
-// operands are widened to 16 bits with their zero points taken off, which any of them fits, and
-// multiplied in pairs of the depth (as VPMADDWD does): no intermediate sum can saturate, so the
-// order of the sums, and with it the instruction set, does not matter.
+// Products of 8-bit integers with a matrix that is known at load: exact, wrapping at 32 bits, so
+// the order of the sums, and with it the instruction set, does not matter.
+//
+// The matrix is stored as products of precision int8 read it (ops/kernels/int8_strip_product.h),
+// whose kernels multiply unsigned rows by signed numbers; rows of i8 are 128 higher for that, a
+// matrix of u8 128 lower, and zero points with them. These are taken off the sums:
+//   sum (a - a0) (b - b0) = sum a b - a0 sum b - b0 (sum a - depth a0)
 #ifndef BEAMWRIGHT_OPS_KERNELS_INTEGER_PRODUCT_H_
 #define BEAMWRIGHT_OPS_KERNELS_INTEGER_PRODUCT_H_
 
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
@@ -25,18 +29,20 @@ class PackedIntegers {
 
   int64_t depth() const { return depth_; }
   int64_t columns() const { return columns_; }
-  // int16s from row to row of the left operand: the depth, rounded up to a whole pair.
-  int64_t stride() const { return 2 * pairs_; }
 
-  // out [rows, columns] = a * matrix. a [rows, stride()], its zero point taken off, 0 behind the
-  // depth; each in [-255, 255].
-  void Multiply(int num_threads, const int16_t* a, int64_t rows, int32_t* out) const;
+  // out [rows, columns] = (a - zeros) * (matrix - zero). a: i8 or u8, whose elements are [rows,
+  // depth()]; zeros: one a row.
+  void Multiply(int num_threads, const Tensor& a, absl::Span<const int32_t> zeros,
+                int32_t* out) const;
 
  private:
   int64_t depth_;
   int64_t columns_;
-  int64_t pairs_;
-  std::vector<int16_t> strips_;  // [strips][pairs][16 columns][2]
+  int64_t groups_;  // of 4 of the depth, the last filled up with zeros
+  Tensor strips_;   // [strips, groups, 32, 4] i8
+  // By column: the sum of what is stored, and the zero point that belongs to it.
+  std::vector<uint32_t> column_sums_;
+  std::vector<uint32_t> column_zeros_;
 };
 
 }  // namespace beamwright::ops

@@ -190,7 +190,8 @@ absl::StatusOr<Tensor> Convert(const Tensor& tensor, DType dtype) {
     VisitDType(dtype, [&](auto to) {
       using To = decltype(to);
       To* out = result.mutable_data<To>();
-      for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+      const int64_t count = tensor.num_elements();
+      for (int64_t i = 0; i < count; ++i) {
         out[i] = ConvertElement<From, To>(in[i]);
       }
     });

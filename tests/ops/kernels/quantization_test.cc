@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "ops/base/vector_isa.h"
@@ -11,7 +12,9 @@
 namespace beamwright::ops {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 Tensor Bytes(Shape shape, std::vector<int64_t> values, DType dtype = DType::kU8) {
@@ -169,9 +172,17 @@ TEST(MatMulInteger, EqualsIntegerSums) {
   for (int trial = 0; trial < 24; ++trial) {
     const DType left = trial % 2 == 0 ? DType::kU8 : DType::kI8;
     const DType right = trial % 4 < 2 ? DType::kU8 : DType::kI8;
-    const int64_t m = random.Int(1, 9), k = random.Int(1, 60), n = random.Int(1, 40);
-    const Tensor a = random.Ints({2, m, k}, left == DType::kU8 ? 0 : -128, 127, left);
-    const Tensor b = random.Ints({k, n}, right == DType::kU8 ? 0 : -128, 127, right);
+    // Every third is deep and high enough for tiles.
+    const bool large = trial % 3 == 0;
+    const int64_t m = random.Int(1, large ? 30 : 9),
+                  k = random.Int(large ? 61 : 1, large ? 150 : 60),
+                  n = random.Int(1, large ? 300 : 40);
+    const auto bytes = [&](const Shape& shape, DType type) {
+      return random.Ints(shape, type == DType::kU8 ? 0 : -128, type == DType::kU8 ? 255 : 127,
+                         type);
+    };
+    const Tensor a = bytes({2, m, k}, left);
+    const Tensor b = bytes({k, n}, right);
     const Tensor a_zero = random.Ints({m}, 0, 100, left);
     const Tensor b_zero = random.Ints({n}, 0, 100, right);
     const std::vector<int64_t> out = Integers(RunOne({"MatMulInteger", {a, b, a_zero, b_zero}}));
@@ -181,14 +192,14 @@ TEST(MatMulInteger, EqualsIntegerSums) {
       const Call packed{"MatMulInteger", {a, b, a_zero, b_zero}, {}, 1, {1, 3}};
       ASSERT_EQ(Integers(RunOne(packed)), out) << "packed";
     }
+    const std::vector<int64_t> as = Integers(a), bs = Integers(b);
+    const std::vector<int64_t> a_zeros = Integers(a_zero), b_zeros = Integers(b_zero);
     for (int64_t row = 0; row < 2 * m; ++row) {
       for (int64_t column = 0; column < n; ++column) {
         int64_t sum = 0;
         for (int64_t d = 0; d < k; ++d) {
-          sum += (Integers(a)[static_cast<size_t>(row * k + d)] -
-                  Integers(a_zero)[static_cast<size_t>(row % m)]) *
-                 (Integers(b)[static_cast<size_t>(d * n + column)] -
-                  Integers(b_zero)[static_cast<size_t>(column)]);
+          sum += (as[static_cast<size_t>(row * k + d)] - a_zeros[static_cast<size_t>(row % m)]) *
+                 (bs[static_cast<size_t>(d * n + column)] - b_zeros[static_cast<size_t>(column)]);
         }
         ASSERT_EQ(out[static_cast<size_t>(row * n + column)], sum);
       }
@@ -198,6 +209,31 @@ TEST(MatMulInteger, EqualsIntegerSums) {
   const Tensor row = Bytes({1, depth}, std::vector<int64_t>(depth, 255));
   EXPECT_THAT(Integers(RunOne({"MatMulInteger", {row, row.Reshaped({depth, 1})}})),
               ElementsAre(65025000));
+}
+
+// The largest bytes there are, at which pairs of products leave 16 bits.
+TEST(MatMulInteger, TheLargestBytesAreExact) {
+  for (const auto& [byte, type] : {std::pair{255, DType::kU8}, std::pair{-128, DType::kI8}}) {
+    const int64_t depth = 203;
+    const Tensor a = Bytes({9, depth}, std::vector<int64_t>(9 * depth, 255));
+    Tensor b(type, {depth, 40});
+    std::memset(b.mutable_bytes(), byte & 0xff, static_cast<size_t>(b.num_bytes()));
+    for (const VectorIsa isa :
+         {VectorIsa::kPlain, VectorIsa::kAvx2, VectorIsa::kAvx512, VectorIsa::kAmx}) {
+      const ScopedVectorIsa scope(isa);
+      const Call packed{"MatMulInteger", {a, b}, {}, 1, {1}};
+      EXPECT_THAT(Integers(RunOne(packed)), Each(255 * byte * depth));
+    }
+  }
+}
+
+TEST(MatMulInteger, EmptySumsAreZeroAndNoRowsGiveNone) {
+  const auto multiplied = [](const Shape& a, const Shape& b) {
+    return RunOne({"MatMulInteger", {Bytes(a, {}), Bytes(b, {})}, {}, 1, {1}});
+  };
+  EXPECT_THAT(Integers(multiplied({9, 0}, {0, 2})), ElementsAreArray(std::vector<int64_t>(18, 0)));
+  const Tensor none = Bytes({7, 3}, std::vector<int64_t>(21, 1));
+  EXPECT_EQ(RunOne({"MatMulInteger", {Bytes({0, 7}, {}), none}, {}, 1, {1}}).num_elements(), 0);
 }
 
 // A zero point for each item of a batch, as a scale by item has it.
