@@ -10,7 +10,6 @@ environment of bench/frames_requirements.txt.
 import argparse
 from pathlib import Path
 
-import kaldi_native_fbank
 import numpy as np
 import onnx
 import onnxruntime
@@ -81,9 +80,9 @@ def stateless(path: Path, draw: np.random.Generator) -> None:
           "b": np.zeros(JOINED, np.float32)}, context_size=CONTEXT, vocab_size=TOKENS)
 
 
-def joiner(path: Path, width: int, draw: np.random.Generator) -> None:
+def joiner(path: Path, width: int, draw: np.random.Generator, blank_bias: float = BLANK_BIAS) -> None:
     bias = np.zeros(TOKENS, np.float32)
-    bias[0] = BLANK_BIAS
+    bias[0] = blank_bias
     save(path, [helper.make_node("Add", ["encoder_out", "decoder_out"], ["sum"]),
                 helper.make_node("Tanh", ["sum"], ["tanh"]),
                 helper.make_node("Gemm", ["tanh", "w", "b"], ["logit"])],
@@ -123,6 +122,8 @@ def waves(draw: np.random.Generator) -> list[np.ndarray]:
 
 def features(wave: np.ndarray) -> np.ndarray:
     """As sherpa-onnx makes them."""
+    import kaldi_native_fbank  # which the streams' environment has not
+
     options = kaldi_native_fbank.FbankOptions()
     options.frame_opts.dither = 0
     options.frame_opts.snip_edges = False

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from harness import machine, measure, ours, page
 from harness.measure import Outcome, Workload
-from workloads import decoding, frames, operators, serving, traffic
+from workloads import decoding, frames, operators, serving, streams, traffic
 
-SECTIONS = ("operators", "small", "large", "serving", "traffic", "frames")
+SECTIONS = ("operators", "small", "large", "serving", "traffic", "frames", *streams.SECTIONS)
 
 
 def engine_workloads(section: str, folder: Path, threads: int, at_least: float) -> Iterator[Workload]:
@@ -67,6 +67,12 @@ def traffic_section(folder: Path, threads: list[int], quick: bool) -> page.Lines
         number: traffic.measure(folder, number, 10 if quick else 25,
                                 (0.9,) if quick else (0.8, 0.9, 1.0, 1.1))
         for number in (threads[-1:] if quick else threads)})
+
+
+def streams_section(section: str, folder: Path, rounds: int, quick: bool) -> page.Lines:
+    if section == streams.CROWD_SECTION:
+        return page.crowd(streams.crowd(folder))
+    return page.spoken(streams.measure(streams.MODELS[section], folder, rounds, 3 if quick else 6))
 
 
 def show(outcome: Outcome) -> None:
@@ -119,6 +125,8 @@ def main() -> None:
             lines = traffic_section(folder, threads, args.quick)
         elif section == "frames":
             lines = frames_section(folder, args.rounds or 3, args.quick)
+        elif section in streams.SECTIONS:
+            lines = streams_section(section, folder, args.rounds or 3, args.quick)
         else:
             # A large model takes long: fewer rounds say as much.
             rounds = args.rounds or (3 if args.quick else 5) - (section == "large")

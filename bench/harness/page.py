@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness import machine
 from harness.measure import OURS, Outcome, Verdict
-from workloads import traffic
+from workloads import streams, traffic
 from workloads.serving import CONCURRENCIES, QUEUE, RUNNING, CallCost, Overload, Served
 from workloads.traffic import Traffic
 
@@ -16,7 +16,10 @@ Lines = list[str]
 
 
 HEADINGS = {"operators": "Loops and operators", "small": "A small model", "large": "A large model",
-            "serving": "Servers", "traffic": "Traffic as it is", "frames": "Search by frames", "scaling": "How cost grows"}
+            "serving": "Servers", "traffic": "Traffic as it is", "frames": "Search by frames", "streams": "Streams of sound",
+            "streams-full": "Streams of sound, a large encoder", "streams-int8": "Streams of sound, a large encoder in 8 bits",
+            "streams-crowd": "More streams than a core bears",
+            "scaling": "How cost grows"}
 
 
 @dataclass
@@ -175,6 +178,50 @@ def mixed_traffic(results: dict[int, Traffic]) -> Lines:
             bars += [f"| {threads} | sustained tokens/s: 1.8x | {tokens:.2f} | {yes(tokens >= 1.8)} |",
                      f"| {threads} | p99 of short requests, the peer's over ours: 3x | {p99:.2f} | {yes(p99 >= 3)} |"]
     return lines + ["", "| threads | bar | ratio | |", "|---|---|---|---|", *bars, ""]
+
+
+def spoken(run: streams.Streamed) -> Lines:
+    peer = streams.PEER
+    lines = ["Both servers have the same files, one core, and the same clients (bench/stream_load.py, on the other core) over",
+             f"sherpa-onnx's WebSocket protocol; sources of 4 seconds, greedy search, {streams.TAIL} s of silence behind each.",
+             "The encoder is icefall's LSTM with random weights, a frame of 40 ms a run (bench/stream_models.py). The peer:",
+             "sherpa-onnx-online-websocket-server of sherpa-onnx-bin 2.0.1, one thread for ONNX Runtime, with the best of",
+             f"{len(streams.TRIED)} settings for each line. *Pushed*: {streams.FLOOD} sources at once whose sound is sent as fast as it is",
+             "taken; seconds of sound a second. *At their pace*: a piece of 100 ms when it has been spoken; the final result is",
+             "counted from the last sample. Medians of rounds in which the sides took turns, and in brackets all of them.", "",
+             f"| {run.name} | {OURS} | {peer} | times | goal |", "|---|---|---|---|---|"]
+
+    def row(what: str, ours: list[float], theirs: list[float], goal: float, less: bool = False) -> None:
+        ratio = statistics.median(ours) / statistics.median(theirs)
+        ratio = 1 / ratio if less else ratio
+        lines.append(f"| {what} | " + " | ".join(
+            f"{statistics.median(side):.1f} ({_each(side, float, 1)})" for side in (ours, theirs)) +
+            f" | {ratio:.2f} | {f'{goal:g}x: {yes(ratio >= goal)}' if goal else '-'} |")
+
+    row("pushed: real-time streams a core, by the server's CPU time", run.per_cpu[OURS], run.per_cpu[peer], 2)
+    row("the same, by the clock", run.per_wall[OURS], run.per_wall[peer], 0)
+    for p, goal in (("p50", 0), ("p99", 2)):
+        ours, theirs = ([report["final_ms"][p] for report in run.at_pace[side]] for side in (OURS, peer))
+        row(f"{run.live} streams at their pace: {p} of the final result, ms", ours, theirs, goal, less=True)
+    late = max(report["lag_ms"]["p99"] for reports in run.at_pace.values() for report in reports)
+    return lines + [
+        "", f"{run.same_texts[0]} of {run.same_texts[1]} texts are the same. Pieces were sent at most {late:.1f} ms late (p99). The peer's",
+        f"settings: pushed `{run.flood_settings}`, at their pace `{run.live_settings}`.", ""]
+
+
+def crowd(found: streams.Crowd) -> Lines:
+    lines = [f"{streams.CROWD} streams at once, all of one source of 4 seconds at its pace, which is more than a core bears; encoder,",
+             "servers and clients as under 'Streams of sound'.", "",
+             "| server | what became of them | p99 until told that it is refused, ms |", "|---|---|---|"]
+    lines += [f"| {name} | {', '.join(f'{count} {how}' for how, count in ends.items())} | "
+              f"{f'{found.refused_ms[name]:.0f}' if name in found.refused_ms else '-'} |" for name, ends in found.ends.items()]
+    test = "`build/tests/server_engine_frames_test --gtest_filter='*"
+    return lines + ["", "A stream that is refused gets an object with RESOURCE_EXHAUSTED and when to try again, and close code 1013.",
+                    "What is counted and not timed is tested:", "", "| what | command |", "|---|---|",
+                    f"| stable words are never contradicted: 10,000 streams cut at random | {test}NeverTakenBack'` |",
+                    f"| 10,000 idle streams hold less than their price | {test}TenThousandIdleStreams*'` |",
+                    "| kill, drain, slow senders and readers, half a sample, an hour of noise, 1,000 connects: others unharmed, "
+                    "counts agree | `./dev soak` |", ""]
 
 
 INTRODUCTION = """# Benchmarks

@@ -48,7 +48,7 @@ class Server:
 
 
 @contextmanager
-def _running(command: list[object], port: int, ready_seconds: float = 120) -> Iterator[Server]:
+def running(command: list[object], port: int, ready_seconds: float = 120) -> Iterator[Server]:
     """Yields once the port answers; ends the process and waits for it."""
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=log,
@@ -79,7 +79,7 @@ def _running(command: list[object], port: int, ready_seconds: float = 120) -> It
 @contextmanager
 def beamwright(bundle: Path, threads: int, *flags: object) -> Iterator[Server]:
     port = free_port()
-    with _running([BIN / "beamwright-server", "--model-path", bundle, "--grpc-address",
+    with running([BIN / "beamwright-server", "--model-path", bundle, "--grpc-address",
                    f"127.0.0.1:{port}", "--http-address", "none", "--metrics-address", "none",
                    "--threads", threads, *flags], port) as server:
         yield server
@@ -90,7 +90,7 @@ def python_server(bundle: Path, beam: int, processes: int, threads: int,
                   *flags: object) -> Iterator[Server]:
     """bench/peers/decode_server.py."""
     port = free_port()
-    with _running([sys.executable, ROOT / "bench/peers/decode_server.py", "--bundle", bundle, "--port",
+    with running([sys.executable, ROOT / "bench/peers/decode_server.py", "--bundle", bundle, "--port",
                    port, "--beam", beam, "--processes", processes, "--threads", threads, *flags],
                   port) as server:
         time.sleep(2 if processes > 1 else 0.5)  # until every process listens
@@ -105,7 +105,7 @@ TRITON_PYTHON = ROOT / "build/venv-triton/bin/python"
 def triton(bundle: Path, beam: int, steps: int, instances: int) -> Iterator[Server]:
     """bench/peers/triton_server.py."""
     port = free_port()
-    with _running([TRITON_PYTHON, ROOT / "bench/peers/triton_server.py", "--bundle", bundle, "--grpc-port",
+    with running([TRITON_PYTHON, ROOT / "bench/peers/triton_server.py", "--bundle", bundle, "--grpc-port",
                    port, "--http-port", free_port(), "--metrics-port", free_port(), "--beam", beam,
                    "--steps", steps, "--instances", instances], port) as server:
         time.sleep(10)  # its port is open before the model is loaded
@@ -115,7 +115,7 @@ def triton(bundle: Path, beam: int, steps: int, instances: int) -> Iterator[Serv
 @contextmanager
 def echo(tokens: int, hypotheses: int) -> Iterator[Server]:
     port = free_port()
-    with _running([BIN / "beamwright-bench-echo", "--port", port, "--tokens", tokens, "--hypotheses",
+    with running([BIN / "beamwright-bench-echo", "--port", port, "--tokens", tokens, "--hypotheses",
                    hypotheses], port) as server:
         yield server
 
