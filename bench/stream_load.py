@@ -38,14 +38,14 @@ class Load:
 
     async def _listen(self, socket: websockets.ClientConnection, number: int) -> float:
         """When the final result came."""
-        segments: list[str] = []
+        segments: dict[int, str] = {}  # the last may be told again when the source ends
         async for message in socket:
             self.messages += 1
             if "is_final\":true" in (compact := message.replace(" ", "")):
                 answer = json.loads(message)
-                segments.append(answer["text"].strip())
+                segments[answer["segment"]] = answer["text"].strip()
                 if "is_eof\":true" in compact:
-                    self.texts[number] = " ".join(segments)
+                    self.texts[number] = " ".join(segments.values())
                     return time.monotonic()
             elif message.startswith('{"error"'):
                 self.ends[f"{json.loads(message)['error']['status']}"] += 1
