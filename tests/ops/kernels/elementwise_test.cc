@@ -103,6 +103,16 @@ TEST(Elementwise, IntegerSemantics) {
   }
 }
 
+TEST(Elementwise, SquaresAreProducts) {
+  Random random(3);
+  const Tensor x = random.Floats({5, 37}, -1e20f, 1e20f);
+  const Tensor nonsense = F32({3}, {-INFINITY, NAN, -0.0f});
+  for (const Tensor& of : {x, nonsense}) {
+    EXPECT_TRUE(SameBits(RunOne({"Power", {of, F32({}, {2})}}), RunOne({"Multiply", {of, of}})));
+    EXPECT_TRUE(SameBits(RunOne({"Power", {of, F32({1}, {2})}}), RunOne({"Multiply", {of, of}})));
+  }
+}
+
 TEST(Elementwise, LogicAndSelect) {
   const Tensor a = *Convert(I64({4}, {0, 0, 1, 1}), DType::kBool);
   const Tensor b = *Convert(I64({4}, {0, 1, 0, 1}), DType::kBool);
