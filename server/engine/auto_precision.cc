@@ -32,12 +32,12 @@ struct TrialRequest {
 };
 
 // Numbers in [-1, 1), or integers 0 and 1, for what requests must bring beside the source.
-void AddRandomFurtherInputs(const EncoderPart& encoder, int length, std::mt19937& random,
+void AddRandomFurtherInputs(const DecodeModel::Parts& parts, int length, std::mt19937& random,
                             v1::Source& source) {
-  for (const FurtherInput& input : encoder.further_inputs) {
-    const ops::ValueInfo& info = encoder.info_of(input.input);
-    absl::StatusOr<ops::Tensor> made = ConstantInput(encoder, input, length);
-    if (input.has_constant || !made.ok()) {
+  for (const auto& [encoder, input] : parts.wanted_inputs()) {
+    const ops::ValueInfo& info = encoder->info_of(input->input);
+    absl::StatusOr<ops::Tensor> made = ConstantInput(*encoder, *input, length);
+    if (input->has_constant || !made.ok()) {
       continue;
     }
     ops::Tensor values(ops::DType::kF32, made->shape());
@@ -45,11 +45,11 @@ void AddRandomFurtherInputs(const EncoderPart& encoder, int length, std::mt19937
       const auto draw = static_cast<float>(random() % 2048);
       values.mutable_data<float>()[i] =
           ops::IsFloat(info.dtype) ? draw / 1024 - 1
-                                   : static_cast<float>(input.table_rows != 1 && draw >= 1024);
+                                   : static_cast<float>(input->table_rows != 1 && draw >= 1024);
     }
     made = Convert(values, info.dtype);
     if (made.ok()) {
-      v1::Tensor& tensor = (*source.mutable_further_inputs())[input.name];
+      v1::Tensor& tensor = (*source.mutable_further_inputs())[input->name];
       tensor.set_dtype(std::string(ops::Name(info.dtype)));
       tensor.mutable_shape()->Add(made->shape().begin() + 1, made->shape().end());
       tensor.set_data(made->bytes(), static_cast<size_t>(made->num_bytes()));
@@ -75,7 +75,7 @@ v1::Source RandomTrialSource(const DecodeModel::Parts& parts, int length, std::m
     for (int i = 0; i < length; ++i) {
       source.mutable_ids()->add_ids(below(size));
     }
-    AddRandomFurtherInputs(*parts.encoder(), length, random, source);
+    AddRandomFurtherInputs(parts, length, random, source);
     return source;
   }
   int64_t count = 1;
@@ -98,7 +98,7 @@ v1::Source RandomTrialSource(const DecodeModel::Parts& parts, int length, std::m
   }
   source.mutable_features()->set_dtype("f32");
   source.mutable_features()->set_data(std::move(data));
-  AddRandomFurtherInputs(*parts.encoder(), length, random, source);
+  AddRandomFurtherInputs(parts, length, random, source);
   return source;
 }
 

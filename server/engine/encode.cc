@@ -33,6 +33,17 @@ Tensor Stack(absl::Span<const std::unique_ptr<Request>> group, const InputOf& in
   return stacked;
 }
 
+// Of all encoders, in the order of wanted_inputs.
+std::vector<Tensor> StackFurther(absl::Span<const std::unique_ptr<Request>> group) {
+  std::vector<Tensor> further;
+  for (size_t i = 0; i < group[0]->source.further_inputs.size(); ++i) {
+    further.push_back(Stack(group, [i](const PreparedSource& source) -> const Tensor& {
+      return source.further_inputs[i];
+    }));
+  }
+  return further;
+}
+
 absl::Status RunEncoder(const ops::ExecutionContext& context, const EncoderPart& encoder,
                         const Tensor& sources, absl::Span<const Tensor> further,
                         std::vector<Tensor>& outputs) {
@@ -46,20 +57,19 @@ absl::Status RunGroup(const ops::ExecutionContext& context, const DecodeModel::P
                       std::vector<absl::Status>& statuses) {
   const Tensor sources = Stack(
       group, [](const PreparedSource& source) -> const Tensor& { return *source.encoder_input; });
-  std::vector<Tensor> further;  // of the model's own encoder; members have none
-  for (size_t i = 0; i < group[0]->source.further_inputs.size(); ++i) {
-    further.push_back(Stack(group, [i](const PreparedSource& source) -> const Tensor& {
-      return source.further_inputs[i];
-    }));
-  }
+  const std::vector<Tensor> further = StackFurther(group);
+  size_t used = 0;  // of them
   EncodedSources encoded;
   encoded.num_sources = static_cast<int64_t>(group.size());
   encoded.outputs.resize(static_cast<size_t>(parts.num_members()));
   for (int member = 0; member < parts.num_members(); ++member) {
     const EncoderPart* const encoder = parts.encoder_of(member);
     if (member == 0 || encoder != parts.encoder()) {
-      BW_RETURN_IF_ERROR(RunEncoder(context, *encoder, sources, further,
+      const size_t count = encoder->further_inputs.size();
+      BW_RETURN_IF_ERROR(RunEncoder(context, *encoder, sources,
+                                    absl::MakeConstSpan(further).subspan(used, count),
                                     encoded.outputs[static_cast<size_t>(member)]));
+      used += count;
     }
   }
   for (size_t row = 0; row < group.size(); ++row) {

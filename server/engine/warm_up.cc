@@ -85,10 +85,10 @@ MadeUp MakeUpSource(const DecodeModel& model, int64_t most) {
     inputs.set_source_length(static_cast<int>(length));
     return made;
   }
-  for (const FurtherInput& input : parts.encoder()->further_inputs) {
-    if (!input.has_constant) {
-      (*made.source.mutable_further_inputs())[input.name] =
-          Ones(parts.encoder()->info_of(input.input), length, 1, made);
+  for (const auto& [encoder, input] : parts.wanted_inputs()) {
+    if (!input->has_constant) {
+      (*made.source.mutable_further_inputs())[input->name] =
+          Ones(encoder->info_of(input->input), length, 1, made);
     }
   }
   const ops::ValueInfo& info = parts.encoder()->source_info();

@@ -309,9 +309,6 @@ void CheckEnsemble(const v1::ModelConfig& config, Faults& faults) {
       if (member.encoder().has_streaming()) {
         faults.Add(field + ".encoder.streaming", "is only for models that are searched by frames");
       }
-      if (member.encoder().further_inputs_size() > 0) {
-        faults.Add(field + ".encoder.further_inputs", "only the model's own encoder may have them");
-      }
     }
     CheckDecoder(member.decoder(), field + ".decoder", true, faults);
   }

@@ -31,13 +31,42 @@ absl::Status CompileBeside(ops::Graph graph, const v1::DecoderConfig& config,
   return absl::OkStatus();
 }
 
+// Whether a tensor can be both.
+bool Agree(const ops::ValueInfo& a, const ops::ValueInfo& b) {
+  const ops::Shape& x = a.shape.dims();
+  const ops::Shape& y = b.shape.dims();
+  return a.dtype == b.dtype &&
+         std::equal(x.begin(), x.end(), y.begin(), y.end(), [](int64_t m, int64_t n) {
+           return m == n || m == ops::PartialShape::kDynamic || n == ops::PartialShape::kDynamic;
+         });
+}
+
+// Encoders share further inputs by name.
+absl::Status CheckSharedInputs(const EncoderPart& encoder, const Parts& parts) {
+  for (const FurtherInput& input : encoder.further_inputs) {
+    for (const auto& [other, same] : parts.wanted_inputs()) {
+      const ops::ValueInfo& here = encoder.info_of(input.input);
+      const ops::ValueInfo& there = other->info_of(same->input);
+      if (same->name == input.name && !Agree(here, there)) {
+        return Invalid("encoder.further_inputs: '", input.name, "' is ", Name(here.dtype),
+                       here.shape.ToString(), ", and another encoder's is ", Name(there.dtype),
+                       there.shape.ToString(),
+                       "; a request brings one tensor for both: give one of the graphs another "
+                       "name for its input");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CompileMember(const v1::EnsembleMember& config, model::Bundle::Member graphs,
                            Parts& parts) {
   std::shared_ptr<const EncoderPart> encoder = parts.own_encoder;
   if (config.has_encoder()) {
     auto own = CompileEncoder(*std::move(graphs.encoder), config.encoder(), parts);
-    if (!own.ok()) {
-      return Annotate(own.status(), config.encoder().graph());
+    const absl::Status shared = own.ok() ? CheckSharedInputs(**own, parts) : own.status();
+    if (!shared.ok()) {
+      return Annotate(shared, config.encoder().graph());
     }
     encoder = *std::move(own);
   }

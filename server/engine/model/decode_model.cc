@@ -57,6 +57,24 @@ std::string NameOfDecoder(const DecodeModel::Parts& parts, int number) {
   return NameOfScorer(parts, number);
 }
 
+// A request may leave out what all encoders that read it have a constant for.
+void DescribeFurtherInputs(const DecodeModel::Parts& parts, v1::ModelDescription& description) {
+  auto& inputs = *description.mutable_further_inputs();
+  for (const WantedInput& wanted : parts.wanted_inputs()) {
+    const FurtherInput& input = *wanted.input;
+    const auto same = std::find_if(inputs.begin(), inputs.end(), [&](const auto& described) {
+      return described.name() == input.name;
+    });
+    if (same != inputs.end()) {
+      same->set_has_default(same->has_default() && input.has_constant);
+      continue;
+    }
+    v1::TensorDescription& added = *inputs.Add();
+    added = DescribeInput(input.name, wanted.encoder->info_of(input.input));
+    added.set_has_default(input.has_constant);
+  }
+}
+
 }  // namespace
 
 const std::string& DecodeModel::name() const { return parts_->name; }
@@ -160,11 +178,7 @@ v1::ModelDescription DecodeModel::Describe() const {
       description.set_source_length_axis(1);
       *description.mutable_streaming() = DescribeStreaming(*parts_, *encoder.streaming);
     }
-    for (const FurtherInput& input : encoder.further_inputs) {
-      v1::TensorDescription& tensor = *description.add_further_inputs();
-      tensor = DescribeInput(input.name, encoder.info_of(input.input));
-      tensor.set_has_default(input.has_constant);
-    }
+    DescribeFurtherInputs(*parts_, description);
     description.mutable_encoder_batching()->set_together(encodes_together());
     description.mutable_encoder_batching()->set_reason(encodes_apart());
   }

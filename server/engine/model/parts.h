@@ -111,6 +111,12 @@ struct DecoderInput {
   bool layers_first = false;
 };
 
+// A further input, and whose it is.
+struct WantedInput {
+  const EncoderPart* encoder = nullptr;
+  const FurtherInput* input = nullptr;
+};
+
 // A compiled decoder, and where its inputs come from.
 struct DecoderPart : ops::SteppedDecoder {
   std::vector<DecoderInput> inputs;  // one for each of input_nodes
@@ -207,6 +213,19 @@ struct DecodeModel::Parts {
   // Whose results a member reads.
   const EncoderPart* encoder_of(int member) const {
     return member == 0 ? encoder() : decoder(member).encoder.get();
+  }
+  // What all encoders read beside the source: the model's own, then each member's that has one.
+  // Those of one name are the same tensor of a request.
+  std::vector<WantedInput> wanted_inputs() const {
+    std::vector<WantedInput> wanted;
+    for (int member = 0; encoder() != nullptr && member < num_members(); ++member) {
+      const EncoderPart* const part = encoder_of(member);
+      for (size_t i = 0; (member == 0 || part != encoder()) && i < part->further_inputs.size();
+           ++i) {
+        wanted.push_back({part, &part->further_inputs[i]});
+      }
+    }
+    return wanted;
   }
   int vocabulary_size() const {
     return frames != nullptr ? frames->num_tokens : decoder().vocabulary_size;

@@ -377,39 +377,39 @@ absl::StatusOr<ops::Tensor> FurtherTensor(const EncoderPart& encoder, const Furt
   return tensor;
 }
 
-// Adds what the encoder reads beside the source. All that is wrong is told at once.
+// Adds what encoders read beside the source. All that is wrong is told at once.
 absl::Status AddFurtherInputs(const DecodeModel& model, const v1::Source& source,
                               PreparedSource& prepared) {
-  static const std::vector<FurtherInput>& none = *new std::vector<FurtherInput>();
-  const EncoderPart* const encoder = model.parts().encoder();
-  const std::vector<FurtherInput>& wanted = encoder == nullptr ? none : encoder->further_inputs;
   status::Faults faults;
+  std::vector<std::string> names;
   size_t used = 0;
-  for (const FurtherInput& input : wanted) {
-    const std::string field = absl::StrCat("source.further_inputs['", input.name, "']");
-    const auto it = source.further_inputs().find(input.name);
-    if (it == source.further_inputs().end() && !input.has_constant) {
-      faults.Add(field, "is missing; the encoder takes ",
-                 Takes(input.name, encoder->info_of(input.input)));
-      continue;
+  for (const auto& [encoder, input] : model.parts().wanted_inputs()) {
+    const std::string field = absl::StrCat("source.further_inputs['", input->name, "']");
+    const auto it = source.further_inputs().find(input->name);
+    const bool is_given = it != source.further_inputs().end();
+    const bool is_new = std::find(names.begin(), names.end(), input->name) == names.end();
+    if (is_new) {
+      names.push_back(input->name);
+      used += is_given ? 1 : 0;
     }
-    used += it == source.further_inputs().end() ? 0 : 1;
     absl::StatusOr<ops::Tensor> tensor =
-        it == source.further_inputs().end()
-            ? ConstantInput(*encoder, input, prepared.source_length)
-            : FurtherTensor(*encoder, input, it->second, field, prepared.source_length);
+        is_given ? FurtherTensor(*encoder, *input, it->second, field, prepared.source_length)
+        : input->has_constant
+            ? ConstantInput(*encoder, *input, prepared.source_length)
+            : status::InvalidField(field, "is missing; the encoder takes ",
+                                   Takes(input->name, encoder->info_of(input->input)));
     if (tensor.ok()) {
       prepared.further_inputs.push_back(*std::move(tensor));
-    } else {
+    } else if (is_new) {
       const status::Faults own = status::FaultsOf(tensor.status());
       faults.insert(faults.end(), own.begin(), own.end());
     }
   }
   if (used != static_cast<size_t>(source.further_inputs_size())) {
     faults.Add("source.further_inputs", "there are inputs that the model does not take; it takes ",
-               wanted.empty() ? "none" : "",
-               absl::StrJoin(wanted, ", ", [](std::string* out, const FurtherInput& input) {
-                 absl::StrAppend(out, "'", input.name, "'");
+               names.empty() ? "none" : "",
+               absl::StrJoin(names, ", ", [](std::string* out, const std::string& name) {
+                 absl::StrAppend(out, "'", name, "'");
                }));
   }
   return status::OkOrInvalid(faults);

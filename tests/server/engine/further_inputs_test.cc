@@ -8,6 +8,7 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "server/engine/engine.h"
 #include "server/engine/model/decode_model.h"
+#include "tests/server/engine/fused_bundle.h"
 #include "tests/server/engine/table_bundle.h"
 #include "tests/support/graph_builder.h"
 
@@ -212,6 +213,104 @@ TEST(FurtherInputs, OfABundleMustBeTheGraphs) {
                 encoder.mutable_further_inputs(0)->set_input("facto");
               }),
               AllOf(HasSubstr("no input 'facto'"), HasSubstr("'factor' is read by the encoder")));
+}
+
+// A member's encoder: its state starts at the sum of source + 10 factor, and of 3 mood.
+ops::Graph MemberEncoder(ops::DType factor_type) {
+  GraphBuilder graph;
+  const auto source = graph.Parameter("source", ops::DType::kI64, {-1, -1});
+  const auto factor = graph.Parameter("factor", factor_type, {-1, -1});
+  const auto mood = graph.Parameter("mood", ops::DType::kI64, {-1});
+  const auto wide = graph.Add("Convert", {factor}, {{"destination_type", std::string("i64")}});
+  const auto tens = graph.Add("Multiply", {wide, graph.Int(10)});
+  const auto sum = graph.Add("ReduceSum", {graph.Add("Add", {source, tens}), graph.Ints({1})},
+                             {{"keep_dims", false}});
+  const auto total = graph.Add("Add", {sum, graph.Add("Multiply", {mood, graph.Int(3)})});
+  graph.Result("first_state", graph.Add("FloorMod", {total, graph.Int(engine_testing::kStates)}));
+  return graph.Build();
+}
+
+model::Bundle EnsembleBundle(ops::DType factor_type = ops::DType::kI64) {
+  model::Bundle bundle = FurtherBundle();
+  v1::EnsembleMember& member = *bundle.config.mutable_ensemble()->add_members();
+  *member.mutable_decoder() = bundle.config.decoder();
+  member.mutable_encoder()->set_graph("member.onnx");
+  member.mutable_encoder()->set_input("source");
+  member.mutable_encoder()->add_further_inputs()->set_input("mood");
+  member.mutable_encoder()->add_further_inputs()->set_input("factor");
+  bundle.members.push_back(
+      {MemberEncoder(factor_type), engine_testing::StepGraph(engine_testing::MemberTable(0), {})});
+  return bundle;
+}
+
+// Log-probabilities of the first token: the mean of both, whose states start differently.
+std::vector<double> FirstLine(int64_t own, int64_t member) {
+  const auto a = engine_testing::Line(engine_testing::RandomTable(8), own, {});
+  const auto b = engine_testing::Line(engine_testing::MemberTable(0), member, {});
+  std::vector<double> line;
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    line.push_back((a[i] + b[i]) / 2);
+    sum += std::exp(line.back());
+  }
+  for (double& value : line) {
+    value -= std::log(sum);
+  }
+  return line;
+}
+
+TEST_F(FurtherInputsTest, MembersOfAnEnsembleHaveTheirOwnAndShareByName) {
+  const auto model = DecodeModel::Compile(EnsembleBundle());
+  ASSERT_TRUE(model.ok()) << model.status();
+  v1::DecodeOptions options;
+  options.set_beam_size(3);
+  options.set_n_best(3);
+  options.set_max_length(3);
+  constexpr size_t kTrials = 20;
+  absl::BlockingCounter left(kTrials);
+  std::vector<absl::StatusOr<v1::Decoded>> got(kTrials, absl::InternalError("not answered"));
+  std::vector<std::vector<double>> want;
+  for (size_t i = 0; i < kTrials; ++i) {  // all at once, so that they share encoder runs
+    const auto number = static_cast<int64_t>(i);
+    v1::Source source;
+    source.mutable_ids()->add_ids(static_cast<int32_t>(7 * i % 50));
+    source.mutable_ids()->add_ids(2);
+    auto& further = *source.mutable_further_inputs();
+    further["factor"] = Tensor<int64_t>("i64", {2}, {number % 4, 1});
+    further["shift"] = Tensor<float>("f32", {2}, {1, static_cast<float>(i)});
+    further["mood"] = Tensor<int64_t>("i64", {}, {number});
+    const int64_t shared = 7 * number % 50 + 2 + 10 * (number % 4 + 1);
+    want.push_back(FirstLine((shared + 100 + number + 2000) % engine_testing::kStates,
+                             (shared + 3 * number) % engine_testing::kStates));
+    engine_->Decode(*model, source, options, {}, [&, i](auto decoded) {
+      got[i] = std::move(decoded);
+      left.DecrementCount();
+    });
+  }
+  left.Wait();
+  for (size_t i = 0; i < kTrials; ++i) {
+    ASSERT_TRUE(got[i].ok()) << got[i].status();
+    for (const v1::Hypothesis& hypothesis : got[i]->hypotheses()) {
+      EXPECT_NEAR(hypothesis.token_log_probs(0), want[i][static_cast<size_t>(hypothesis.tokens(0))],
+                  1e-5);
+    }
+  }
+
+  const v1::ModelDescription description = (*model)->Describe();
+  ASSERT_EQ(description.further_inputs_size(), 4);  // factor once
+  EXPECT_EQ(description.further_inputs(3).name(), "mood");
+  v1::Source source;
+  source.mutable_ids()->add_ids(1);
+  EXPECT_THAT(std::string(engine_->DecodeAndWait(*model, source, {}).status().message()),
+              AllOf(HasSubstr("['factor']: is missing"), HasSubstr("['mood']: is missing")));
+}
+
+TEST(FurtherInputs, OfOneNameMustBeOneTensor) {
+  EXPECT_THAT(
+      std::string(DecodeModel::Compile(EnsembleBundle(ops::DType::kI32)).status().message()),
+      AllOf(HasSubstr("ensemble.members[0]: member.onnx: encoder.further_inputs: 'factor' "
+                      "is i32[?, ?], and another encoder's is i64[?, ?]"),
+            HasSubstr("give one of the graphs another name for its input")));
 }
 
 }  // namespace
