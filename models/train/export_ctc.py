@@ -91,14 +91,10 @@ def write_frames(writer: GraphWriter, frames_per_letter: int) -> str:
     x = writer.lstm("encoder1", writer.lstm("encoder0", x))
     x = writer.linear("spread", x)  # [letters, rows, frames * width]
     width = arrays["spread.bias"].shape[0] // frames_per_letter
-    x = writer.add("Reshape", [x, writer.integers("apart", [0, 0, frames_per_letter, width])], "frames4")
-    x = writer.add("Transpose", [x], "ordered", perm=[0, 2, 1, 3])  # [letters, frames, rows, width]
-    # As [frames, rows, width]: the rows are known from the source alone.
-    rows = writer.add("Gather", [writer.add("Shape", ["source"], "extents"),
-                                 writer.integers("first", [0])], "rows")
-    shape = writer.add("Concat", [writer.integers("all", [-1]), rows,
-                                  writer.integers("wide", [width])], "joined_shape", axis=0)
-    x = writer.add("Tanh", [writer.add("Reshape", [x, shape], "joined")], "frames")
+    # A letter's frames come one behind the other; the rows stay on an axis of their own.
+    x = writer.add("Transpose", [x], "words", perm=[1, 0, 2])
+    x = writer.add("Reshape", [x, writer.integers("apart", [0, -1, width])], "spread_frames")
+    x = writer.add("Tanh", [writer.add("Transpose", [x], "steps", perm=[1, 0, 2])], "frames")
     return writer.lstm("upper", x)
 
 

@@ -20,7 +20,7 @@ BW_ALWAYS_INLINE inline float WithoutSubnormals(float x) {
 
 // While one lives, the thread's vector instructions take subnormal numbers for zero, as those for
 // bf16 do anyway.
-class ZeroForSubnormals {
+class [[maybe_unused]] ZeroForSubnormals {  // elsewhere than on x86 it does nothing
  public:
 #if defined(__x86_64__)
   ZeroForSubnormals() { _mm_setcsr(before_ | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON); }

@@ -8,11 +8,12 @@ As answers.py, whose searches and sums these are: ONNX Runtime, one word and one
 import argparse
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from answers import BEAM, Ctc, MARGIN, best, session
+from answers import BEAM, Ctc, Labels, MARGIN, Row, Transducer, best, log_softmax, session
 
 COUNT = 12
 
@@ -21,7 +22,26 @@ def ctc(folder: Path, word: np.ndarray) -> Ctc:
     return Ctc(session(folder / "encoder.onnx").run(None, {"source": word})[0][0].astype(np.float64), 0)
 
 
-def lines_of(folder: Path, build: Callable[[Path, np.ndarray], Ctc], words: list[str]
+def transducer(folder: Path, word: np.ndarray) -> Transducer:
+    frames = session(folder / "encoder.onnx").run(None, {"source": word})[0][0]
+    predictor, joiner = session(folder / "predictor.onnx"), session(folder / "joiner.onnx")
+    zeros = [np.zeros([1, 1, predictor.get_inputs()[1].shape[2]], np.float32)] * 2
+
+    @cache
+    def said(labels: Labels) -> list[np.ndarray]:
+        """The predictor's output and its states behind these labels."""
+        h, c = said(labels[:-1])[1:] if labels else zeros
+        token = np.array([[labels[-1] if labels else 0]], np.int64)
+        return predictor.run(["said", "h_next", "c_next"], {"token": token, "h": h, "c": c})
+
+    @cache
+    def row(t: int, labels: Labels) -> Row:
+        return Row(log_softmax(joiner.run(None, {"frame": frames[t:t + 1], "said": said(labels)[0]})[0][0]))
+
+    return Transducer(len(frames), row, 0, most=3)
+
+
+def lines_of(folder: Path, build: Callable[[Path, np.ndarray], Ctc | Transducer], words: list[str]
              ) -> Iterator[dict[str, object]]:
     letters = (folder / "1/source.vocab").read_text(encoding="utf-8").splitlines()
     for word in words:
@@ -42,9 +62,12 @@ def main() -> None:
     root = parser.parse_args().repository
     words = (root / "models/g2p-en/words-test.txt").read_text(encoding="utf-8").split()
     short = [word for word in words if len(word) <= 9][:2 * COUNT]
-    lines = list(lines_of(root / "models/g2p-en-ctc", ctc, short))[:COUNT]
-    file = root / "tests/frames/words/g2p-en-ctc.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    for name, build in (("g2p-en-ctc", ctc), ("g2p-en-transducer", transducer)):
+        lines = list(lines_of(root / "models" / name, build, short))[:COUNT]
+        file = root / "tests/frames/words" / f"{name}.jsonl"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        print(name, [(line["source"], line["full_log_prob"]) for line in lines], flush=True)
 
 
 if __name__ == "__main__":

@@ -80,6 +80,7 @@ std::vector<Exported> AllExported() {
       {"ocr_crnn", "ocr_crnn", {"model"}, "alphabet.txt"},
       {"ocr_paddle", "ocr_paddle", {"model"}, "dict.txt"},
       {"g2p_en_ctc", "", {}, "", "g2p-en-ctc.jsonl", 2e-4, -1, true},
+      {"g2p_en_transducer", "", {}, "", "g2p-en-transducer.jsonl", 2e-4, -1, true},
   };
 }
 
