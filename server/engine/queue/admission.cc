@@ -298,16 +298,16 @@ void Admission::Ring() {
 }
 
 void Admission::Fill(int number, Requests& admitted) {
+  Stream& stream = streams_[static_cast<size_t>(number)];
+  stream.seen = news_;
   const int num_active = NumActive();
   if (number >= num_active) {
     return;
   }
-  Stream& stream = streams_[static_cast<size_t>(number)];
   const Reserved all = AllRunning();
   FairQueue::Room room{options_.max_rows - all.rows, options_.max_bytes - all.bytes};
   // Of those that take some, the one with the fewest rows is always below this.
   const int64_t share = (all.rows + queue_.rows() + num_active - 1) / num_active;
-  stream.seen = news_;
   while (stream.running.rows < share) {
     const std::unique_ptr<Ticket> ticket = queue_.Pop(room);
     if (ticket == nullptr) {
