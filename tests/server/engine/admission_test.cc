@@ -35,15 +35,6 @@ class AdmissionTest : public ::testing::Test {
     admission_ = std::make_unique<Admission>(options, StandingClock);
   }
 
-  // With four threads and room for all.
-  void StartAsWorkIs(int64_t cached_bytes = int64_t{1} << 30) {
-    EngineOptions options;
-    options.num_threads = 4;
-    options.num_streams = EngineOptions::kStreamsAsWorkIs;
-    options.cached_bytes = cached_bytes;
-    admission_ = std::make_unique<Admission>(options, StandingClock);
-  }
-
   std::unique_ptr<Request> Ask(int rows) {
     auto request = std::make_unique<engine_testing::WaitingRequest>();
     request->model = model_;
@@ -159,54 +150,6 @@ TEST_F(AdmissionTest, AStreamTakesNoMoreThanItsShare) {
   }
   EXPECT_EQ(Take(0).size(), 3U);
   EXPECT_EQ(Take(1).size(), 2U);
-}
-
-// 16 rows make a stream; what is less is the first one's, which has all threads.
-TEST_F(AdmissionTest, StreamsAsWorkIsAreAsManyAsHaveRows) {
-  StartAsWorkIs();
-  EXPECT_EQ(admission_->load().num_streams, 4);
-  for (int i = 0; i < 31; ++i) {
-    Enqueue(1);
-  }
-  const Admission::Requests first = Take(0);
-  EXPECT_EQ(first.size(), 31U);
-  EXPECT_EQ(admission_->Threads(0), 4);
-  Enqueue(1);
-  EXPECT_EQ(Take(1).size(), 1U) << "32 rows are work for two";
-  EXPECT_EQ(admission_->Threads(0), 1);
-  EXPECT_EQ(admission_->Threads(1), 1);
-  for (int i = 0; i < 32; ++i) {
-    Enqueue(1);
-  }
-  Admission::Requests none;
-  absl::Status end;
-  const Reserved running{31, 31, 0};
-  EXPECT_TRUE(admission_->Take(0, running, none, end));
-  EXPECT_TRUE(none.empty()) << "it has its share";
-  EXPECT_EQ(Take(3).size(), 16U);
-  EXPECT_EQ(Take(2).size(), 16U);
-}
-
-// One that takes no work says nothing of those that do.
-TEST_F(AdmissionTest, AStreamThatTakesNoWorkIsNoSignOfLife) {
-  StartAsWorkIs();
-  Enqueue(1);
-  const Admission::Requests running = Take(0);
-  clock_stands_at += absl::Seconds(3);
-  EXPECT_EQ(admission_->load().stalled, absl::Seconds(3));
-}
-
-// 64 rows make a stream as long as a model that no cache holds has work, be it in the queue.
-TEST_F(AdmissionTest, StreamsOfALargeModelHaveMoreRows) {
-  StartAsWorkIs(/*cached_bytes=*/-1);
-  for (int i = 0; i < 127; ++i) {
-    Enqueue(1);
-  }
-  const Admission::Requests running = Take(0);
-  EXPECT_EQ(running.size(), 127U);
-  EXPECT_EQ(admission_->Threads(0), 4);
-  Enqueue(1);
-  EXPECT_EQ(Take(1).size(), 1U) << "128 rows are work for two";
 }
 
 // Of three in a full queue the second is cancelled and the third past its deadline.
