@@ -48,8 +48,8 @@ fresh() {
       ${mirror:+"$mirror" "$script"}
     : >"$systems/$name.made"
   fi
-  root=$scratch/$name
-  cp -a "$systems/$name" "$root"
+  root=$(mktemp -d "$scratch/$name.XXX")  # a copy for each check: the one before has mounts in its own
+  cp -a "$systems/$name/." "$root"
   echo '127.0.0.1 localhost' >"$root/etc/hosts"  # as an installer writes it, and debootstrap does not
   mount --bind /dev "$root/dev"
   mount -t proc proc "$root/proc"
