@@ -161,43 +161,41 @@ absl::Status FromIds(const DecodeModel& model, const v1::TokenIds& ids, Prepared
   return absl::OkStatus();
 }
 
-// What the encoder would have computed, of a model that has none and is searched by frames.
-absl::Status FromFrames(const DecodeModel& model, const v1::Tensor& features,
-                        PreparedSource& prepared) {
+// Features that are frames [1, frames, width], whose length is then the source's. `takes`: "frames
+// are", for messages.
+absl::StatusOr<ops::Tensor> ReadFrames(const DecodeModel& model, const v1::Tensor& features,
+                                       int64_t width, const char* takes, PreparedSource& prepared) {
   BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features));
-  const int64_t width = model.parts().frames->frame_width;
   if (tensor.dtype() != ops::DType::kF32) {
-    return status::InvalidField("source.features.dtype", features.dtype(),
-                                "; frames are f32 [frames, ", width, "]");
+    return status::InvalidField("source.features.dtype", features.dtype(), "; ", takes,
+                                " f32 [frames, ", width, "]");
   }
   if (tensor.rank() != 3 || tensor.dim(2) != width) {
     return status::InvalidField("source.features.shape",
-                                ops::ToString(absl::MakeConstSpan(tensor.shape()).subspan(1)),
-                                "; frames are f32 [frames, ", width, "]");
+                                ops::ToString(absl::MakeConstSpan(tensor.shape()).subspan(1)), "; ",
+                                takes, " f32 [frames, ", width, "]");
   }
   BW_RETURN_IF_ERROR(status::AtField(CheckLength(model, tensor.dim(1)), "source.features.shape"));
   prepared.source_length = static_cast<int>(tensor.dim(1));
-  prepared.decoder_inputs.push_back(std::move(tensor));
+  return tensor;
+}
+
+// What the encoder would have computed, of a model that has none and is searched by frames.
+absl::Status FromFrames(const DecodeModel& model, const v1::Tensor& features,
+                        PreparedSource& prepared) {
+  BW_ASSIGN_OR_RETURN(
+      ops::Tensor frames,
+      ReadFrames(model, features, model.parts().frames->frame_width, "frames are", prepared));
+  prepared.decoder_inputs.push_back(std::move(frames));
   return absl::OkStatus();
 }
 
 // For an encoder that reads chunk by chunk, of any length.
 absl::Status FromChunkFeatures(const DecodeModel& model, const v1::Tensor& features,
                                PreparedSource& prepared) {
-  BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features));
   const int64_t width = model.parts().encoder()->streaming->width;
-  if (tensor.dtype() != ops::DType::kF32) {
-    return status::InvalidField("source.features.dtype", features.dtype(),
-                                "; the encoder takes f32 [frames, ", width, "]");
-  }
-  if (tensor.rank() != 3 || tensor.dim(2) != width) {
-    return status::InvalidField("source.features.shape",
-                                ops::ToString(absl::MakeConstSpan(tensor.shape()).subspan(1)),
-                                "; the encoder takes f32 [frames, ", width, "]");
-  }
-  BW_RETURN_IF_ERROR(status::AtField(CheckLength(model, tensor.dim(1)), "source.features.shape"));
-  prepared.source_length = static_cast<int>(tensor.dim(1));
-  prepared.encoder_input = std::move(tensor);
+  BW_ASSIGN_OR_RETURN(prepared.encoder_input,
+                      ReadFrames(model, features, width, "the encoder takes", prepared));
   return absl::OkStatus();
 }
 
