@@ -9,7 +9,7 @@ import shutil
 import common
 
 # Libraries that are headers alone, so no linker sees them; they come from the packages that ./dev installs.
-HEADERS = ("libabsl-dev", "libeigen3-dev", "rapidjson-dev")
+HEADERS = ("libabsl-dev", "rapidjson-dev")
 HEADERS_OF_PROGRAMS = ("libboost1.74-dev", "libcli11-dev", "libcpp-httplib-dev")
 # Of deploy/portable/libraries.sh: archives and the packages whose sources they are made of.
 MADE_HERE = {"fmt": "libfmt-dev", "spdlog": "libspdlog-dev", "prometheus-cpp-core": "libprometheus-cpp-core1.0",

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <complex>
 #include <numbers>
-#include <unsupported/Eigen/FFT>
 #include <utility>
 
 #include "ops/base/status.h"
@@ -13,26 +11,19 @@ namespace beamwright::sound {
 namespace {
 
 constexpr float kPreemphasis = 0.97F;
-constexpr double kFloor = 1.1920928955078125e-07;  // 2^-23
+constexpr float kFloor = 1.1920928955078125e-07F;  // 2^-23
 constexpr float kIntegerScale = 32768;
 
 float Mel(float frequency) { return 1127.0F * std::log(1.0F + frequency / 700.0F); }
 
 std::vector<float> PoveyWindow(int length) {
+  const double angle = 2 * std::numbers::pi / (length - 1);
   std::vector<float> window;
   for (int i = 0; i < length; ++i) {
-    const double hann = 0.5 - 0.5 * std::cos(2 * std::numbers::pi * i / (length - 1));
+    const double hann = 0.5 - 0.5 * std::cos(angle * i);
     window.push_back(static_cast<float>(std::pow(hann, 0.85)));
   }
   return window;
-}
-
-// The spectrum's first half, of `size` values. Plans are kept by thread: they have scratch memory.
-void Transform(int size, std::vector<double>& values, std::vector<std::complex<double>>& spectrum) {
-  thread_local Eigen::FFT<double> fft;
-  fft.SetFlag(Eigen::FFT<double>::HalfSpectrum);
-  values.resize(static_cast<size_t>(size), 0.0);
-  fft.fwd(spectrum, values);
 }
 
 }  // namespace
@@ -56,13 +47,13 @@ absl::StatusOr<std::shared_ptr<const Fbank>> Fbank::Create(const FbankOptions& o
   fbank->frame_shift_ = options.sample_rate * kFrameShiftMs / 1000;
   const int length = options.sample_rate / 40;
   fbank->window_ = PoveyWindow(length);
-  fbank->fft_size_ = 1;
-  while (fbank->fft_size_ < length) {
-    fbank->fft_size_ *= 2;
+  int fft_size = 1;
+  while (fft_size < length) {
+    fft_size *= 2;
   }
+  fbank->spectrum_.emplace(fft_size);
   // In single precision as Kaldi's: the difference to exact weights is larger than 1e-4.
-  const float line_width =
-      static_cast<float>(options.sample_rate) / static_cast<float>(fbank->fft_size_);
+  const float line_width = static_cast<float>(options.sample_rate) / static_cast<float>(fft_size);
   const float mel_low = Mel(low);
   const float mel_width = (Mel(high) - mel_low) / static_cast<float>(options.num_bins + 1);
   for (int number = 0; number < options.num_bins; ++number) {
@@ -70,7 +61,7 @@ absl::StatusOr<std::shared_ptr<const Fbank>> Fbank::Create(const FbankOptions& o
     const float left = mel_low + static_cast<float>(number) * mel_width;
     const float center = mel_low + static_cast<float>(number + 1) * mel_width;
     const float right = mel_low + static_cast<float>(number + 2) * mel_width;
-    for (int line = 0; line < fbank->fft_size_ / 2; ++line) {
+    for (int line = 0; line < fft_size / 2; ++line) {
       const float at = Mel(line_width * static_cast<float>(line));
       if (at > left && at < right) {
         bin.first = bin.weights.empty() ? line : bin.first;
@@ -99,34 +90,36 @@ int64_t Fbank::NumFrames(int64_t num_samples) const {
   return num_samples < frame_length() ? 0 : 1 + (num_samples - frame_length()) / frame_shift_;
 }
 
-void Fbank::Compute(absl::Span<float> frame, std::vector<float>& features) const {
+void Fbank::Compute(absl::Span<float> frame, absl::Span<float> power,
+                    std::vector<float>& features) const {
+  const absl::Span<float> samples = frame.first(window_.size());
   float sum = 0;
-  for (const float sample : frame) {
+  for (const float sample : samples) {
     sum += sample;
   }
-  const float mean = sum / static_cast<float>(frame.size());
-  for (float& sample : frame) {
+  const float mean = sum / static_cast<float>(samples.size());
+  for (float& sample : samples) {
     sample -= mean;
   }
-  std::vector<double> values(frame.size());
-  for (size_t i = frame.size(); i-- > 0;) {
-    const float before = frame[i == 0 ? 0 : i - 1];
-    values[i] = static_cast<double>((frame[i] - kPreemphasis * before) * window_[i]);
+  for (size_t i = samples.size(); i-- > 0;) {
+    const float before = samples[i == 0 ? 0 : i - 1];
+    samples[i] = (samples[i] - kPreemphasis * before) * window_[i];
   }
-  std::vector<std::complex<double>> spectrum;
-  Transform(fft_size_, values, spectrum);
+  spectrum_->Compute(frame, power);
   for (const Bin& bin : bins_) {
-    double energy = 0;
+    float energy = 0;
     for (size_t i = 0; i < bin.weights.size(); ++i) {
-      energy += bin.weights[i] * std::norm(spectrum[static_cast<size_t>(bin.first) + i]);
+      energy += bin.weights[i] * power[static_cast<size_t>(bin.first) + i];
     }
-    features.push_back(static_cast<float>(std::log(std::max(energy, kFloor))));
+    features.push_back(std::log(std::max(energy, kFloor)));
   }
 }
 
 void FbankStream::ComputeUntil(int64_t end, std::vector<float>& features) {
   const auto length = static_cast<int64_t>(fbank_->frame_length());
-  frame_.resize(static_cast<size_t>(length));
+  const auto size = static_cast<size_t>(num_frames_ < end ? fbank_->spectrum_->size() : 0);
+  std::vector<float> frame(size);  // zeros behind its samples
+  std::vector<float> power(size / 2);
   for (; num_frames_ < end; ++num_frames_) {
     const int64_t first = fbank_->FirstSample(num_frames_);
     for (int64_t i = 0; i < length; ++i) {
@@ -135,9 +128,9 @@ void FbankStream::ComputeUntil(int64_t end, std::vector<float>& features) {
       while (at < 0 || at >= num_samples_) {
         at = at < 0 ? -at - 1 : 2 * num_samples_ - 1 - at;
       }
-      frame_[static_cast<size_t>(i)] = samples_[static_cast<size_t>(at - first_sample_)];
+      frame[static_cast<size_t>(i)] = samples_[static_cast<size_t>(at - first_sample_)];
     }
-    fbank_->Compute(absl::MakeSpan(frame_), features);
+    fbank_->Compute(absl::MakeSpan(frame), absl::MakeSpan(power), features);
   }
   // The last frames of a source may be mirrored to what lies a frame before its end.
   const int64_t needed =

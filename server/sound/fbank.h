@@ -5,18 +5,20 @@
 //   frame of 25 ms, one every 10 ms -> minus its mean -> preemphasis 0.97 -> povey window
 //   -> |FFT|^2, padded to a power of two -> triangles on the mel scale -> log(max(., 2^-23))
 //
-// without dither. What a frame says depends on its samples alone: not on the pieces in which they
-// came. How far frames are from kaldi-native-fbank's, whose FFT is in single precision, says
-// docs/speech.md.
+// without dither, all in single precision and rounded as kaldi-native-fbank 1.23 rounds
+// (power_spectrum.h). What a frame says depends on its samples alone: not on the pieces in which
+// they came.
 #ifndef BEAMWRIGHT_SERVER_SOUND_FBANK_H_
 #define BEAMWRIGHT_SERVER_SOUND_FBANK_H_
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "server/sound/power_spectrum.h"
 
 namespace beamwright::sound {
 
@@ -62,13 +64,15 @@ class Fbank {
   };
 
   explicit Fbank(const FbankOptions& options) : options_(options) {}
-  // frame: [frame_length], left changed. Appends num_bins values.
-  void Compute(absl::Span<float> frame, std::vector<float>& features) const;
+  // frame: [spectrum_->size()], frame_length() samples, which are left changed, and zeros.
+  // power: [spectrum_->size() / 2], for its use. Appends num_bins values to features.
+  void Compute(absl::Span<float> frame, absl::Span<float> power,
+               std::vector<float>& features) const;
 
   const FbankOptions options_;
   int frame_shift_ = 0;
-  int fft_size_ = 0;
   std::vector<float> window_;
+  std::optional<PowerSpectrum> spectrum_;
   std::vector<Bin> bins_;
 };
 
@@ -95,7 +99,6 @@ class FbankStream {
   int64_t first_sample_ = 0;
   int64_t num_samples_ = 0;  // of the source so far
   int64_t num_frames_ = 0;
-  std::vector<float> frame_;
 };
 
 }  // namespace beamwright::sound

@@ -21,6 +21,12 @@ def noise(count):
     return np.array(samples, np.float32)
 
 
+def tones(count, rate):
+    """A tone and one that rises: most bins have a millionth of their energy, and less."""
+    at = np.arange(count) / rate
+    return (0.5 * np.sin(2 * np.pi * 440 * at) + 0.25 * np.sin(2 * np.pi * (1000 + 3000 * at) * at)).astype(np.float32)
+
+
 def features(samples, rate, snip_edges, scale):
     options = knf.FbankOptions()
     options.frame_opts.samp_freq = rate
@@ -35,5 +41,6 @@ def features(samples, rate, snip_edges, scale):
 
 
 for rate, snip_edges, scale in [(16000, False, 1), (16000, True, 32768), (8000, False, 1)]:
-    name = f"noise_{rate}_{'snip' if snip_edges else 'mirror'}.npy"
-    np.save(HERE / "data" / name, features(noise(rate // 5 + 37), rate, snip_edges, scale).astype(np.float32))
+    count, edges = rate // 5 + 37, "snip" if snip_edges else "mirror"
+    for name, samples in [("noise", noise(count)), ("tones", tones(count, rate))]:
+        np.save(HERE / "data" / f"{name}_{rate}_{edges}.npy", features(samples, rate, snip_edges, scale).astype(np.float32))
