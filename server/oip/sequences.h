@@ -34,13 +34,16 @@ struct SequencePart {
 absl::StatusOr<SequencePart> ReadSequencePart(
     const google::protobuf::Map<std::string, inference::InferParameter>& parameters);
 
+// After which a sequence of which nothing is heard is given up.
+inline constexpr absl::Duration kMostSequenceIdle = absl::Minutes(1);
+
 // Thread-safe. The core must outlive it. Callers of another tenant have sequences of their own.
 class Sequences {
  public:
   using Done = std::function<void(absl::StatusOr<inference::ModelInferResponse>)>;
 
   // A sequence of which nothing is heard for `idle` is given up.
-  explicit Sequences(serving::Core& core, absl::Duration idle = absl::Minutes(1));
+  explicit Sequences(serving::Core& core, absl::Duration idle = kMostSequenceIdle);
   ~Sequences();
 
   // The next part of the source. `done` is called once. InvalidArgument where the sequence has not

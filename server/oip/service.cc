@@ -21,7 +21,8 @@ using TensorMetadata = inference::ModelMetadataResponse::TensorMetadata;
 constexpr char kPlatform[] = "beamwright";
 // Beyond the protocol's core: what stock clients ask for before they call.
 constexpr const char* kExtensions[] = {"model_repository", "model_configuration", "statistics",
-                                       "parameters",       "binary_tensor_data",  "logging"};
+                                       "parameters",       "binary_tensor_data",  "logging",
+                                       "sequence"};
 
 TensorMetadata Metadata(const v1::TensorDescription& description) {
   TensorMetadata metadata;
@@ -32,11 +33,28 @@ TensorMetadata Metadata(const v1::TensorDescription& description) {
   return metadata;
 }
 
+bool TakesSound(const v1::ModelDescription& model) { return model.config().has_sound(); }
+
+TensorMetadata AudioInput() {
+  TensorMetadata input;
+  input.set_name(kSourceAudio);
+  input.set_datatype("FP32");
+  input.add_shape(-1);
+  return input;
+}
+
+// Whether a source may come in several requests: it is searched while it is heard.
+bool TakesSequences(const engine::DecodeModel& model, const v1::ModelDescription& description) {
+  return model.parts().frames != nullptr && SourceInput(description).name() == kSourceFeatures;
+}
+
 // Inputs and outputs without the axis of sources.
-std::vector<TensorMetadata> Inputs(const engine::DecodeModel& model) {
-  const v1::ModelDescription description = model.Describe();
+std::vector<TensorMetadata> Inputs(const v1::ModelDescription& description) {
   if (description.has_encoder_input()) {
     std::vector<TensorMetadata> inputs = {SourceInput(description)};
+    if (TakesSound(description)) {
+      inputs.push_back(AudioInput());
+    }
     for (const v1::TensorDescription& input : description.further_inputs()) {
       inputs.push_back(Metadata(input));
     }
@@ -80,19 +98,23 @@ TensorMetadata Batched(const TensorMetadata& tensor) {
 }
 
 inference::ModelConfig Config(const engine::DecodeModel& model) {
+  const v1::ModelDescription description = model.Describe();
   inference::ModelConfig config;
   config.set_name(model.name());
   config.set_platform(kPlatform);
   config.set_backend(kPlatform);
   config.set_max_batch_size(engine::kMaxSources);
   config.mutable_version_policy()->mutable_latest()->set_num_versions(1);
-  for (const TensorMetadata& input : Inputs(model)) {
+  for (const TensorMetadata& input : Inputs(description)) {
     inference::ModelInput& added = *config.add_input();
     added.set_name(input.name());
     if (const Datatype* datatype = FindDatatype(input.datatype())) {
       added.set_data_type(datatype->config_type);
     }
     *added.mutable_dims() = input.shape();
+    // Either of the two is the source.
+    added.set_optional(TakesSound(description) &&
+                       (input.name() == kSourceFeatures || input.name() == kSourceAudio));
   }
   for (const TensorMetadata& output : Outputs()) {
     inference::ModelOutput& added = *config.add_output();
@@ -104,8 +126,13 @@ inference::ModelConfig Config(const engine::DecodeModel& model) {
   group.set_name(model.name());
   group.set_count(1);
   group.set_kind(inference::ModelInstanceGroup::KIND_CPU);
-  // Requests join running ones at any step: nobody waits for a batch to fill.
-  config.mutable_dynamic_batching();
+  if (TakesSequences(model, description)) {
+    config.mutable_sequence_batching()->set_max_sequence_idle_microseconds(
+        static_cast<uint64_t>(absl::ToInt64Microseconds(kMostSequenceIdle)));
+  } else {
+    // Requests join running ones at any step: nobody waits for a batch to fill.
+    config.mutable_dynamic_batching();
+  }
   config.mutable_model_transaction_policy()->set_decoupled(false);
   (*config.mutable_parameters())["numerics"].set_string_value(model.numerics());
   return config;
@@ -300,7 +327,7 @@ absl::Status Service::Answer(const inference::ModelMetadataRequest& request,
     }
   }
   response.set_platform(kPlatform);
-  for (const TensorMetadata& input : Inputs(*model)) {
+  for (const TensorMetadata& input : Inputs(model->Describe())) {
     *response.add_inputs() = Batched(input);
   }
   for (const TensorMetadata& output : Outputs()) {

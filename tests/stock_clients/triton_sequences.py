@@ -82,11 +82,19 @@ def stream(client):
     check(text_of(answers[-1][0]) == TEXT, f"{text_of(answers[-1][0])} instead of {TEXT}")
 
 
+def described(client):
+    """What tools read to know that they may send sequences, and of what."""
+    check(client.get_model_config("tones").config.WhichOneof("scheduling_choice") == "sequence_batching", "config")
+    names = [tensor.name for tensor in client.get_model_metadata("tones").inputs]
+    check(names[:2] == ["source_features", "source_audio"], f"{names}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         make_bundle(pathlib.Path(folder) / "models/tones/1")
         with server("--model-repository", pathlib.Path(folder) / "models") as (grpc, http, _):
             client = triton.InferenceServerClient(grpc)
+            described(client)
             unary(client, triton, 7)
             unary(triton_http.InferenceServerClient(http), triton_http, 8)
             interleaved(client)
