@@ -1,13 +1,10 @@
-// What the machine gives when nothing but the arithmetic is done: oneDNN's own LSTM, and the
-// products of a decoder step alone. bench/run.py sets them beside the whole of what we and others
-// do.
+// oneDNN's own LSTM, which bench/run.py sets beside the loop of the TensorIterator document.
 //   build/bin/beamwright-bench-ops --benchmark_filter='^OneDnn'
 #include <benchmark/benchmark.h>
 #include <omp.h>
 
 #include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>
-#include <vector>
 
 namespace beamwright {
 namespace {
@@ -70,44 +67,6 @@ BENCHMARK(OneDnnLstm)
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime()
     ->ArgsProduct({{1, 8, 64}, {1, 2}});
-
-// The products of one step of the large decoder (embedding 512, 2 x LSTM-1024, attention,
-// vocabulary 32,000), with the weights in oneDNN's form: [x; h] of each layer, and the projection
-// of [h; context].
-void OneDnnStepProducts(benchmark::State& state) {
-  const int64_t rows = state.range(0);
-  omp_set_num_threads(static_cast<int>(state.range(1)));
-  using Tag = memory::format_tag;
-  struct Product {
-    dnnl::matmul primitive;
-    Arguments arguments;
-  };
-  std::vector<Product> products;
-  for (const auto& [depth, columns] : {std::pair<int64_t, int64_t>{512 + 1024, 4 * 1024},
-                                       {1024 + 1024, 4 * 1024},
-                                       {1024 + 1024, 32000}}) {
-    const memory::desc a({rows, depth}, kF32, Tag::ab);
-    const memory::desc b({depth, columns}, kF32, kAny);
-    const memory::desc c({rows, columns}, kF32, Tag::ab);
-    const dnnl::matmul::primitive_desc form({a, b, c}, Cpu());
-    products.push_back({dnnl::matmul(form),
-                        {{DNNL_ARG_SRC, Filled(a)},
-                         {DNNL_ARG_WEIGHTS, Filled(form.weights_desc())},
-                         {DNNL_ARG_DST, Filled(c)}}});
-  }
-  dnnl::stream stream(Cpu());
-  for (auto _ : state) {
-    for (const Product& product : products) {
-      product.primitive.execute(stream, product.arguments);
-    }
-    stream.wait();
-  }
-}
-BENCHMARK(OneDnnStepProducts)
-    ->ArgNames({"rows", "threads"})
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime()
-    ->ArgsProduct({{64}, {1, 2}});
 
 }  // namespace
 }  // namespace beamwright

@@ -30,7 +30,7 @@ def engine_workloads(section: str, folder: Path, threads: int, at_least: float) 
         yield from decoding.small_search(decoding.small(folder), folder, threads, at_least)
     else:
         model = decoding.large(folder)
-        for precision in ours.decode_precisions():
+        for precision in decoding.precisions():
             yield from decoding.large_step(model, folder, threads, at_least, precision)
             yield from decoding.large_search(model, folder, threads, at_least, precision)
 

@@ -10,15 +10,29 @@ from pathlib import Path
 from harness.ours import ROOT
 
 
+def _cpuinfo(field: str) -> str:
+    found = re.search(rf"^{field}\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def has(flag: str) -> bool:
+    """A flag as the kernel names it."""
+    return flag in _cpuinfo("flags").split()
+
+
+def bf16_class() -> str:
+    """The numerics class of bf16 that the CPU's own instructions compute, if it has them (docs/numerics.md)."""
+    if has("amx_bf16"):
+        return "bf16-amx"
+    return "bf16-dot" if has("avx512_bf16") else "bf16"
+
+
 def cpu() -> str:
-    text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    name = re.search(r"model name\s*: (.*)", text)
-    flags = set((re.search(r"flags\s*: (.*)", text) or ["", ""])[1].split())
     widest = next((label for flag, label in (
         ("amx_int8", "AMX"), ("avx512_bf16", "AVX-512 with VNNI and BF16"),
         ("avx512_vnni", "AVX-512 with VNNI"), ("avx512f", "AVX-512"), ("avx2", "AVX2"))
-        if flag in flags), "no AVX2")
-    return f"{os.cpu_count()} x {name[1].strip() if name else platform.machine()}, {widest}"
+        if has(flag)), "no AVX2")
+    return f"{os.cpu_count()} x {_cpuinfo('model name') or platform.machine()}, {widest}"
 
 
 class Neighbours:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 OURS = "Beamwright"
+LIMIT = "what the machine can do"  # as bench/machine_bench.cc measures it
 
 # "wall", or "cpu": CPU time, for one thread on a machine that others use too.
 clock = "wall"
@@ -94,7 +95,10 @@ class Outcome:
         return found
 
     def shown(self, side: str) -> str:
-        value = self.median(side)
+        """The median of the rounds, and in brackets the best of them."""
+        return f"{self._as_unit(self.median(side))} ({self._as_unit(min(self.seconds[side]))})"
+
+    def _as_unit(self, value: float) -> str:
         if self.workload.unit in ("ms", "us"):
             shown = value * {"ms": 1e3, "us": 1e6}[self.workload.unit]
             return f"{shown:.3g}" if shown < 1000 else f"{shown:,.0f}"

@@ -23,14 +23,24 @@ def run_json(command: list[object]) -> object:
     return json.loads(done.stdout)
 
 
+def _operator(name: str, at_least: float) -> dict[str, object]:
+    result = run_json([BIN / "beamwright-bench-ops", f"--benchmark_filter=^{name}/real_time$",
+                       "--benchmark_format=json", f"--benchmark_min_time={at_least}"])
+    found = result["benchmarks"][0]
+    if found.get("error_occurred"):
+        raise RuntimeError(f"{name}: {found['error_message']}")
+    return found
+
+
+def per_second(limit: str, threads: int, at_least: float) -> float:
+    """Operations or bytes a second of a benchmark of bench/machine_bench.cc."""
+    return _operator(f"{limit}/threads:{threads}", at_least)["per_second"]
+
+
 def operator(name: str, at_least: float) -> Callable[[], float]:
     """Seconds of a benchmark of bench/ops_bench.cc or bench/limits_bench.cc."""
     def run() -> float:
-        result = run_json([BIN / "beamwright-bench-ops", f"--benchmark_filter=^{name}/real_time$",
-                           "--benchmark_format=json", f"--benchmark_min_time={at_least}"])
-        found = result["benchmarks"][0]
-        if found.get("error_occurred"):
-            raise RuntimeError(found["error_message"])
+        found = _operator(name, at_least)
         return found[f"{'cpu' if measure.clock == 'cpu' else 'real'}_time"] * {"ns": 1e-9, "us": 1e-6, "ms": 1e-3}[found["time_unit"]]
     return run
 
@@ -38,13 +48,6 @@ def operator(name: str, at_least: float) -> Callable[[], float]:
 def decode(bundle: Path, *flags: object) -> list[dict[str, object]]:
     """The cases of `beamwright-bench decode`."""
     return run_json([BIN / "beamwright-bench", "decode", "--model", bundle, "--json", *flags])
-
-
-def decode_precisions() -> list[str]:
-    """Those that `beamwright-bench decode --precision` takes; f32 alone where there is no such flag."""
-    text = subprocess.run([BIN / "beamwright-bench", "decode", "--help"], capture_output=True,
-                          text=True, check=True).stdout
-    return ["f32"] + ([p for p in ("bf16", "int8") if p in text] if "--precision" in text else [])
 
 
 def random_bundle(folder: Path, *flags: object) -> Path:

@@ -57,9 +57,9 @@ def _row(outcome: Outcome) -> str:
 
 def engine(outcomes: list[Outcome], rounds: int, clock: str) -> Lines:
     what = "" if clock == "wall" else " of CPU time, not of time passed,"
-    lines = [f"Medians{what} of {rounds} rounds in which the sides took turns; threads are the same for all. *times*",
-             "is the best peer's time over ours; each bar is followed by the ratio that it is about. *noise* is the",
-             "largest spread of a side's rounds, (max - min) / median: a difference below it says nothing.", "",
+    lines = [f"Medians{what} of {rounds} rounds in which the sides took turns, and in brackets the best round; threads are the same",
+             "for all. *times* is the best peer's time over ours, by medians; each bar is followed by the ratio that it is about.",
+             "*noise* is the largest spread of a side's rounds, (max - min) / median: a difference below it says nothing.", "",
              "| workload | threads | unit | Beamwright | peers | what the machine gives | times | bar | noise |",
              "|---|---|---|---|---|---|---|---|---|", *map(_row, outcomes), ""]
     failures = {(side, why) for outcome in outcomes for side, why in outcome.failures.items()}

@@ -3,7 +3,8 @@
 Three forms: the step alone (`step`), the step with the best tokens of each row (`step_with_choice`, for
 a search in NumPy around it) and the whole beam search as one graph with a Loop (`search`). What a good
 team would do by hand is done: attention keys once per request, [x; h] as one product, and the gates as
-PyTorch's exporter writes them, or as ONNX's LSTM and GRU operators (`operators=True`).
+PyTorch's exporter writes them, or as ONNX's LSTM and GRU operators (`operators=True`). A GRU written as products
+reads its first layer's share of the token from a table, as ours does.
 """
 
 from dataclasses import dataclass
@@ -55,11 +56,17 @@ class Decoder:
         self.weights = bundle_weights(bundle)
         self.operators = operators
         self.cell = "lstm" if "lstm0.W" in self.weights else "gru"
+        self.reads_table = self.cell == "gru" and not operators
         self.layers = sum(name.startswith(self.cell) and name.endswith(".R") for name in self.weights)
         self.hidden = self.weights[f"{self.cell}0.R"].shape[1]
         self.attention = "keys.weight" in self.weights
         kinds = "hc" if self.cell == "lstm" else "h"
         self.states = [f"{kind}{layer}" for layer in range(self.layers) for kind in kinds]
+
+    def multiplications(self) -> int:
+        """Of a row in a step, attention aside: weights that it is multiplied with, each once."""
+        return sum(self.weights[name].size for name in self.weights
+                   if name == "logits.weight" or name.startswith(self.cell) and name[-1] in "WR")
 
     # The cells: `gates` of the IR are f, i, c, o and z, r, h; GRU's bias is z, r, Wh, Rh.
 
@@ -96,9 +103,13 @@ class Decoder:
             out.add("GRU", [steps[0], f"{name}.w", f"{name}.r", f"{name}.b", "", steps[1]], "",
                     f"{name}.yh", hidden_size=hidden, linear_before_reset=1)
             return [out.add("Squeeze", [f"{name}.yh", "axis0"], f"h_next_{name}")]
-        out.constants |= {f"{name}.w": np.ascontiguousarray(w.T), f"{name}.r": np.ascontiguousarray(r.T),
-                          f"{name}.wb": w_bias, f"{name}.rb": r_bias}
-        from_x = out.add("Gemm", [x, f"{name}.w", f"{name}.wb"], f"{name}.fx")
+        out.constants |= {f"{name}.r": np.ascontiguousarray(r.T), f"{name}.rb": r_bias}
+        if x == "token":
+            out.constants["tokens"] = self.weights["embedding.table"] @ w.T + w_bias
+            from_x = out.add("Gather", ["tokens", "token"], f"{name}.fx")
+        else:
+            out.constants |= {f"{name}.w": np.ascontiguousarray(w.T), f"{name}.wb": w_bias}
+            from_x = out.add("Gemm", [x, f"{name}.w", f"{name}.wb"], f"{name}.fx")
         from_h = out.add("Gemm", [h, f"{name}.r", f"{name}.rb"], f"{name}.fh")
         out.add("Split", [from_x], *(f"{name}.x{gate}" for gate in "zrn"), axis=1)
         out.add("Split", [from_h], *(f"{name}.h{gate}" for gate in "zrn"), axis=1)
@@ -119,8 +130,10 @@ class Decoder:
     def step(self, out: Nodes, beam: int, masked: bool = False) -> tuple[str, list[str]]:
         """token [rows] and the states to logits [rows, vocabulary] and the states' successors."""
         out.constant("axis0", [0])
-        out.constants["embedding"] = self.weights["embedding.table"]
-        x = out.add("Gather", ["embedding", "token"], "x0")
+        x = "token"
+        if not self.reads_table:
+            out.constants["embedding"] = self.weights["embedding.table"]
+            x = out.add("Gather", ["embedding", "token"], "x0")
         results = []
         for layer in range(self.layers):
             own = [name for name in self.states if name.endswith(str(layer))]

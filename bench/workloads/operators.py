@@ -1,10 +1,15 @@
 """Loops and operators alone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from harness import ours
-from harness.measure import OURS, Bar, Workload
+from harness.measure import LIMIT, OURS, Bar, Workload
 from peers import operators as peers
+
+
+def _lstm_limit(batch: int, threads: int, at_least: float) -> Callable[[], float]:
+    operations = 2 * 25 * batch * (512 + 256) * 4 * 256
+    return lambda: operations / ours.per_second("MachineF32", threads, at_least)
 
 
 def lstm_loops(threads: int, at_least: float) -> Iterator[Workload]:
@@ -18,8 +23,9 @@ def lstm_loops(threads: int, at_least: float) -> Iterator[Workload]:
             f"TensorIterator document's loop, 25 x LSTM 512 to 256, batch {batch}",
             {OURS: ours.operator(f"LstmLoop/batch:{batch}/threads:{threads}", at_least), **fused,
              "ONNX Runtime, loop": peers.ort_lstm_scan(batch, threads, at_least),
-             "oneDNN's LSTM": ours.operator(f"OneDnnLstm/batch:{batch}/threads:{threads}", at_least)},
-            bars, limits=("oneDNN's LSTM",), threads=threads)
+             "oneDNN's LSTM": ours.operator(f"OneDnnLstm/batch:{batch}/threads:{threads}", at_least),
+             LIMIT: _lstm_limit(batch, threads, at_least)},
+            bars, limits=("oneDNN's LSTM", LIMIT), threads=threads)
 
 
 def tiny_loop(threads: int, at_least: float) -> Iterator[Workload]:
