@@ -113,6 +113,7 @@ absl::StatusOr<DecodeResult> BenchDecode(const std::shared_ptr<const engine::Dec
   {
     engine::EngineOptions options;
     options.num_threads = bench_case.threads;
+    options.num_streams = bench_case.streams;
     options.max_rows = 1 << 16;
     options.max_queue = bench_case.concurrency + 1;
     options.profile = &profile;
@@ -127,6 +128,7 @@ absl::StatusOr<DecodeResult> BenchDecode(const std::shared_ptr<const engine::Dec
   BW_ASSIGN_OR_RETURN(DecodeResult result, traffic.Result());
   result.concurrency = bench_case.concurrency;
   result.threads = bench_case.threads;
+  result.streams = bench_case.streams;
   AddProfile(profile, result);
   return result;
 }
@@ -187,16 +189,16 @@ absl::StatusOr<std::vector<v1::Source>> RandomSources(const engine::DecodeModel&
 
 std::string ResultsText(const std::vector<DecodeResult>& results) {
   std::string text =
-      "precision requests threads  tokens/s sentences/s cpu us/token  step ms     p99 |";
+      "precision requests threads streams  tokens/s sentences/s cpu us/token  step ms     p99 |";
   for (const char* name : kPhaseNames) {
     absl::StrAppendFormat(&text, " %9s", name);
   }
   text += "\n";
   for (const DecodeResult& result : results) {
-    absl::StrAppendFormat(&text, "%9s %8d %7d %9.0f %11.1f %12.1f %8.3f %7.3f |", result.precision,
-                          result.concurrency, result.threads, result.tokens_per_second(),
-                          result.sentences_per_second(), result.cpu_us_per_token(),
-                          result.step_ms_median, result.step_ms_p99);
+    absl::StrAppendFormat(&text, "%9s %8d %7d %7d %9.0f %11.1f %12.1f %8.3f %7.3f |",
+                          result.precision, result.concurrency, result.threads, result.streams,
+                          result.tokens_per_second(), result.sentences_per_second(),
+                          result.cpu_us_per_token(), result.step_ms_median, result.step_ms_p99);
     for (const double share : result.shares) {
       absl::StrAppendFormat(&text, " %8.1f%%", 100 * share);
     }
@@ -212,6 +214,7 @@ std::string ResultsJson(const std::vector<DecodeResult>& results) {
     json.BeginObject();
     json.Key("precision").String(result.precision);
     json.Key("concurrency").Int(result.concurrency).Key("threads").Int(result.threads);
+    json.Key("streams").Int(result.streams);
     json.Key("sentences").Int(result.sentences).Key("tokens").Int(result.tokens);
     json.Key("seconds").Double(result.seconds);
     json.Key("cpu_seconds").Double(result.cpu_seconds);

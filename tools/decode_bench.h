@@ -17,6 +17,7 @@ namespace beamwright::tools {
 struct DecodeCase {
   int concurrency = 1;  // requests in flight
   int threads = 1;
+  int streams = 1;  // EngineOptions::num_streams
   double seconds = 3;
   v1::DecodeOptions options;
 };
@@ -25,6 +26,7 @@ struct DecodeResult {
   std::string precision;  // as asked for
   int concurrency = 0;
   int threads = 0;
+  int streams = 0;
   int64_t sentences = 0;  // answered while the clock ran
   int64_t tokens = 0;     // of their best hypotheses
   double seconds = 0;

@@ -35,6 +35,7 @@ struct Flags {
   int beam = 0;
   std::vector<int> concurrency = {1};
   std::vector<int> threads = {1};
+  std::vector<int> streams = {1};
   int max_length = 0;
   bool fixed_length = false;
   double seconds = 3;
@@ -81,6 +82,14 @@ void AddFlags(CLI::App& decode, Flags& flags) {
   decode.add_option("--threads", flags.threads, "Compute threads; a case for each number")
       ->delimiter(',')
       ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  decode
+      .add_option(
+          "--streams", flags.streams,
+          "Engine threads that share them, as --inference-streams of the server; a case for "
+          "each number")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   decode
       .add_option("--max-length", flags.max_length,
@@ -158,11 +167,14 @@ absl::Status Decode(const Flags& flags) {
                         Compile(flags.model, precision, flags.compile));
     BW_ASSIGN_OR_RETURN(const std::vector<v1::Source> sources, Sources(flags, *model));
     for (const int threads : flags.threads) {
-      for (const int concurrency : flags.concurrency) {
-        bench_case.threads = threads;
-        bench_case.concurrency = concurrency;
-        BW_ASSIGN_OR_RETURN(results.emplace_back(), BenchDecode(model, sources, bench_case));
-        results.back().precision = precision;
+      for (const int streams : flags.streams) {
+        for (const int concurrency : flags.concurrency) {
+          bench_case.threads = threads;
+          bench_case.streams = streams;
+          bench_case.concurrency = concurrency;
+          BW_ASSIGN_OR_RETURN(results.emplace_back(), BenchDecode(model, sources, bench_case));
+          results.back().precision = precision;
+        }
       }
     }
   }

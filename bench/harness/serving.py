@@ -30,6 +30,15 @@ class Server:
         self.process = process
         self.address = f"127.0.0.1:{port}"
 
+    def wait_until_ready(self, seconds: float = 120) -> None:
+        """Ours: its port is open before its models are loaded."""
+        deadline = time.monotonic() + seconds
+        while (done := subprocess.run([BIN / "beamwright", "health", "--server", self.address], check=False,
+                                      capture_output=True, text=True, env=ENVIRONMENT)).returncode != 0:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{self.address} is not ready: {done.stdout}{done.stderr}")
+            time.sleep(0.1)
+
     def resident_megabytes(self) -> float:
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
@@ -124,9 +133,10 @@ class Load:
     """A run of `beamwright load-test` in the background."""
 
     def __init__(self, server: Server, sources: Path, seconds: float, *flags: object,
-                 warmup: float = 1) -> None:
+                 warmup: float = 1, ids: bool = True) -> None:
         command = [BIN / "beamwright", "load-test", "--server", server.address, "--file", sources,
-                   "--ids", "--duration", f"{seconds}s", "--warmup", f"{warmup}s", "--json", *flags]
+                   "--duration", f"{seconds}s", "--warmup", f"{warmup}s", "--json",
+                   *(["--ids"] if ids else []), *flags]
         self.process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
 

@@ -50,6 +50,16 @@ bool HasTiles([[maybe_unused]] unsigned bit) {
 
 }  // namespace
 
+int64_t LastCacheBytes() {
+  constexpr int64_t kUnknown = int64_t{32} << 20;
+  for (const int level : {_SC_LEVEL4_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL2_CACHE_SIZE}) {
+    if (const int64_t bytes = sysconf(level); bytes > 0) {
+      return bytes;
+    }
+  }
+  return kUnknown;
+}
+
 int UsableCpus() {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -2,6 +2,8 @@
 #ifndef BEAMWRIGHT_OPS_BASE_CPU_H_
 #define BEAMWRIGHT_OPS_BASE_CPU_H_
 
+#include <cstdint>
+
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
@@ -10,6 +12,10 @@ namespace beamwright {
 // Threads that can run at once: the CPU affinity, cut by the cgroup's CPU quota (v2 and v1),
 // rounded up; at least 1.
 int UsableCpus();
+
+// Bytes of the last cache before memory, which cores may share; 32 MiB where the system does not
+// tell.
+int64_t LastCacheBytes();
 
 // What this process's threads, ended ones too, have used of the CPUs so far, in seconds.
 double ProcessCpuSeconds();

@@ -4,6 +4,7 @@
 
 #include "ops/base/cpu.h"
 #include "ops/base/status.h"
+#include "ops/graph/weight_count.h"
 #include "server/engine/asking/decode_options.h"
 #include "server/engine/auto_precision.h"
 #include "server/engine/beam/beam_search_kind.h"
@@ -40,6 +41,26 @@ void Tighten(const CompileOptions& options, v1::LimitsConfig& limits) {
   limits.set_max_source_length(lower(limits.max_source_length(), options.max_source_length));
   limits.set_max_target_length(lower(limits.max_target_length(), options.max_target_length));
   limits.set_max_beam_size(lower(limits.max_beam_size(), options.max_beam_size));
+}
+
+// Of a bundle whose graphs are all there.
+int64_t WeightBytes(const model::Bundle& bundle, const PartPrecisions& precision) {
+  const auto bytes = [](const ops::Graph& graph, Precision kept) {
+    const int64_t each = kept == Precision::kF32 ? 4 : kept == Precision::kInt8 ? 1 : 2;
+    return ops::CountWeights(graph) * each;
+  };
+  int64_t sum = bytes(bundle.decoder, precision.steps);
+  sum += bundle.encoder.has_value() ? bytes(*bundle.encoder, precision.encoder) : 0;
+  sum += bundle.predictor.has_value() ? bytes(*bundle.predictor, precision.steps) : 0;
+  sum += bundle.joiner.has_value() ? bytes(*bundle.joiner, precision.steps) : 0;
+  for (const model::Bundle::Member& member : bundle.members) {
+    sum += bytes(member.decoder, precision.steps);
+    sum += member.encoder.has_value() ? bytes(*member.encoder, precision.encoder) : 0;
+  }
+  for (const auto& [name, graph] : bundle.language_models) {
+    sum += bytes(graph, precision.steps);
+  }
+  return sum;
 }
 
 // The model's own encoder, where it has one, and decoder, or what it has in its place.
@@ -103,6 +124,7 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
   parts->source = bundle.source;
   parts->target = bundle.target;
   BW_ASSIGN_OR_RETURN(parts->precision, ResolvePrecision(precision));
+  parts->weight_bytes = WeightBytes(bundle, parts->precision);
   parts->numerics =
       absl::StrCat(parts->precision.name, ";", InstructionSet(), ";", BEAMWRIGHT_NUMERICS_BUILD);
   BW_RETURN_IF_ERROR(CheckTarget(*parts));

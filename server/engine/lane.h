@@ -31,6 +31,8 @@ class Lane {
   absl::Time next_work() const;
   // What its thread's work must look at.
   const Interruption* interruption() { return &underway_.interruption(); }
+  // From its next turn on; before, an equal part of all.
+  void SetThreads(int threads) { context_.num_threads = threads; }
   // Takes in what was admitted, encodes some of what waits, and steps every model once. `end`: as
   // Admission::Take gave it.
   void Turn(Requests admitted, const absl::Status& end);

@@ -63,6 +63,7 @@ bool Scheduler::Take(Lane& lane, EncodeQueue::Requests& admitted, absl::Status& 
   if (!admission_.Take(number_, lane.Running(), lane.next_work(), admitted, end)) {
     return false;
   }
+  lane.SetThreads(admission_.Threads(number_));
   HandOn(admitted);
   return true;
 }

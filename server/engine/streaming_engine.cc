@@ -23,7 +23,7 @@ class StreamingEngine : public Engine {
  public:
   explicit StreamingEngine(const EngineOptions& options)
       : options_(options), admission_(options_), hangs_(options_.hang_pause) {
-    for (int number = 0; number < options_.num_streams; ++number) {
+    for (int number = 0; number < options_.MostStreams(); ++number) {
       schedulers_.push_back(std::make_unique<Scheduler>(options_, number, admission_, hangs_));
     }
     supervisor_.emplace([this] { return !admission_.idle(); }, [this] { Look(); });
@@ -147,9 +147,12 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
   if (options.num_threads == 0) {
     options.num_threads = UsableCpus();
   }
-  if (options.num_streams < 1 || options.num_streams > options.num_threads) {
-    return Invalid("streams: ", options.num_streams, " is outside [1, ", options.num_threads,
-                   "], the number of threads");
+  if (options.num_streams < 0 || options.num_streams > options.num_threads) {
+    return Invalid("streams: ", options.num_streams, " is outside [0, ", options.num_threads,
+                   "], the number of threads; 0: as many as there is work for");
+  }
+  if (options.cached_bytes == 0) {
+    options.cached_bytes = LastCacheBytes() / 2;
   }
   return std::make_unique<StreamingEngine>(options);
 }

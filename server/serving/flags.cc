@@ -240,8 +240,9 @@ void AddEngine(CLI::App& app, Flags& flags) {
   AddInt(app, "--threads", "Compute threads; 0: as many as CPU quota and affinity allow", 0,
          kMaxThreads, flags.engine.num_threads);
   AddInt(app, "--inference-streams",
-         "Engine threads that step requests side by side, each with its part of --threads", 1,
-         kMaxThreads, flags.engine.num_streams);
+         "Engine threads that step requests side by side, each with its part of --threads; 0: as "
+         "many as small models have work for, one for large ones",
+         0, kMaxThreads, flags.engine.num_streams);
   AddInt(app, "--max-rows",
          "Most hypotheses stepped together; a request takes as many as its beam is wide", 1,
          kMaxRows, flags.engine.max_rows);

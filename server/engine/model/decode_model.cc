@@ -88,6 +88,7 @@ std::string DecodeModel::precision_note() const {
   const auto& note = parts_->options.precision_note;
   return note == nullptr ? "" : *note;
 }
+int64_t DecodeModel::weight_bytes() const { return parts_->weight_bytes; }
 const SearchKind& DecodeModel::search() const { return *parts_->options.search; }
 const ops::TokenTables& DecodeModel::token_tables() const {
   static const ops::TokenTables kNone;

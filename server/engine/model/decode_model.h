@@ -59,6 +59,9 @@ class DecodeModel {
   const std::string& numerics() const;
   // With precision `auto`: what the trial of each found, for the log. Else empty.
   std::string precision_note() const;
+  // Of all that is multiplied for a source: its weights as they are kept, by the files' count of
+  // elements.
+  int64_t weight_bytes() const;
   // The tables per token that were made, or why there are none.
   const ops::TokenTables& token_tables() const;
   // Whether sources come to an encoder, and whether those of several requests are encoded together:

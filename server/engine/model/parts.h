@@ -179,6 +179,7 @@ struct DecodeModel::Parts {
   std::string version;
   std::string numerics;
   PartPrecisions precision;
+  int64_t weight_bytes = 0;  // DecodeModel::weight_bytes
   v1::ModelConfig config;
   CompileOptions options;
   mutable OptionsCache resolved_options;

@@ -14,6 +14,12 @@ constexpr absl::Duration kSweepInterval = absl::Milliseconds(5);
 constexpr absl::Duration kSoonest = absl::Milliseconds(20);
 constexpr absl::Duration kLatest = absl::Seconds(10);
 
+// Another stream reads the weights once more. Worth it from so many rows each on: a block of a
+// product where a cache holds the weights, and enough to compute for as long as memory takes where
+// none does (docs/architecture.md, 'Streams').
+constexpr int64_t kRowsOfAStream = 16;
+constexpr int64_t kRowsOfALargeStream = 64;
+
 // What a request holds before it runs: its source, and about as much for itself.
 int64_t WaitingBytes(const PreparedSource& source) {
   constexpr int64_t kOwnBytes = 4096;
@@ -39,7 +45,7 @@ Admission::Admission(const EngineOptions& options, Clock clock)
     : options_(options),
       clock_(clock),
       queue_({options.max_queue, options.max_queue_rows, options.max_queue_bytes}),
-      streams_(static_cast<size_t>(options.num_streams)) {}
+      streams_(static_cast<size_t>(options.MostStreams())) {}
 
 absl::Status Admission::CheckFull() const {
   const int64_t until = full_until_ns_.load(std::memory_order_relaxed);
@@ -93,10 +99,12 @@ absl::Status Admission::Enqueue(std::unique_ptr<Request>& request) {
   if (queue_.size() >= options_.max_queue) {
     Sweep(now);
   }
+  const bool is_large = IsLarge(*request);
   queued->request = std::move(request);
   std::unique_ptr<Ticket> ticket = std::move(queued);
   absl::Status status = queue_.Push(ticket, now);
   if (status.ok()) {
+    num_large_ += is_large ? 1 : 0;
     ++news_;
     ++num_open_;
   } else {
@@ -156,6 +164,8 @@ void Admission::Sweep(absl::Time now) {
   }
   for (std::unique_ptr<Ticket>& ticket : queue_.TakeDead(now)) {
     dead_.push_back(std::move(static_cast<Queued&>(*ticket).request));
+    num_large_ -= IsLarge(*dead_.back()) ? 1 : 0;
+    ++news_;  // what stood behind it may fit
     SetNotFull();
   }
   next_sweep_ = now + kSweepInterval;
@@ -170,7 +180,7 @@ void Admission::CountIn(Queued& queued) {
         done = [this, done = std::move(done), &request, rows = queued.rows, cost = queued.cost,
                 begin = clock_()](auto answer) {
           const absl::Time now = clock_();
-          CountOut(request.call.tenant, rows, cost);
+          CountOut(request, rows, cost);
           Learn(request, answer, now - begin);
           TellEnd(request, answer.status().code(), now);
           done(std::move(answer));
@@ -179,9 +189,10 @@ void Admission::CountIn(Queued& queued) {
       request.done);
 }
 
-void Admission::CountOut(const TenantPtr& tenant, int rows, double cost) {
+void Admission::CountOut(const Request& request, int rows, double cost) {
   absl::MutexLock lock(&mutex_);
-  queue_.Ended(tenant, rows);
+  queue_.Ended(request.call.tenant, rows);
+  num_large_ -= IsLarge(request) ? 1 : 0;
   ++news_;
   --num_open_;
   running_cost_ = std::max(running_cost_ - cost, 0.0);
@@ -218,10 +229,18 @@ Reserved Admission::AllRunning() const {
   return all;
 }
 
+void Admission::SetRunning(Stream& stream, const Reserved& running) {
+  if (running.requests < stream.running.requests || running.rows < stream.running.rows ||
+      running.bytes < stream.running.bytes) {
+    ++news_;
+  }
+  stream.running = running;
+}
+
 void Admission::Restart(int stream, const Reserved& running) {
   absl::MutexLock lock(&mutex_);
   Stream& own = streams_[static_cast<size_t>(stream)];
-  own.running = running;
+  SetRunning(own, running);
   own.turn_started = clock_();
 }
 
@@ -239,18 +258,45 @@ bool Admission::IsDone() const {
   return queue_.size() == 0 && dead_.empty() && AllRunning().requests == 0;
 }
 
-void Admission::WaitForWork(Stream& stream, absl::Time next_work) {
+int Admission::NumActive() const {
+  const auto most = static_cast<int64_t>(streams_.size());
+  if (options_.num_streams != EngineOptions::kStreamsAsWorkIs) {
+    return static_cast<int>(most);
+  }
+  const int64_t rows = AllRunning().rows + queue_.rows();
+  const int64_t each = num_large_ > 0 ? kRowsOfALargeStream : kRowsOfAStream;
+  return static_cast<int>(std::clamp<int64_t>(rows / each, 1, most));
+}
+
+int Admission::Threads(int number) const {
+  absl::MutexLock lock(&mutex_);
+  if (options_.num_streams != EngineOptions::kStreamsAsWorkIs) {
+    return options_.num_threads / options_.num_streams;
+  }
+  const int part = options_.num_threads / static_cast<int>(streams_.size());
+  const bool is_alone = std::all_of(streams_.begin() + 1, streams_.end(), [](const Stream& other) {
+    return other.turn_started == absl::InfiniteFuture();
+  });
+  return number == 0 && is_alone ? options_.num_threads : part;
+}
+
+void Admission::WaitForWork(int number, absl::Time next_work) {
   if (clock_() >= next_work) {
     return;
   }
+  Stream& stream = streams_[static_cast<size_t>(number)];
   stream.turn_started = absl::InfiniteFuture();
   // What waits may not fit beside what other streams run; then it is looked at again when one of
   // those has ended.
-  const auto has_news = [this, &stream]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  const auto has_news = [this, number, &stream]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!dead_.empty()) {
       return true;
     }
-    return queue_.size() == 0 && stream.running.requests == 0 ? draining_ : stream.seen != news_;
+    const bool runs_some = stream.running.requests > 0;
+    if (queue_.size() == 0 && !runs_some) {
+      return draining_;
+    }
+    return stream.seen != news_ && (runs_some || number < NumActive());
   };
   mutex_.AwaitWithDeadline(absl::Condition(&has_news), next_work);
 }
@@ -260,13 +306,17 @@ void Admission::Ring() {
   ++news_;
 }
 
-void Admission::Fill(Stream& stream, Requests& admitted) {
+void Admission::Fill(int number, Requests& admitted) {
+  Stream& stream = streams_[static_cast<size_t>(number)];
+  stream.seen = news_;
+  const int num_active = NumActive();
+  if (number >= num_active) {
+    return;
+  }
   const Reserved all = AllRunning();
   FairQueue::Room room{options_.max_rows - all.rows, options_.max_bytes - all.bytes};
-  const auto num_streams = static_cast<int64_t>(streams_.size());
-  // The stream with the fewest rows is always below this.
-  const int64_t share = (all.rows + queue_.rows() + num_streams - 1) / num_streams;
-  stream.seen = news_;
+  // Of those that take some, the one with the fewest rows is always below this.
+  const int64_t share = (all.rows + queue_.rows() + num_active - 1) / num_active;
   while (stream.running.rows < share) {
     const std::unique_ptr<Ticket> ticket = queue_.Pop(room);
     if (ticket == nullptr) {
@@ -294,15 +344,15 @@ bool Admission::Take(int number, const Reserved& running, absl::Time next_work, 
     if (stream.running.rows > 0) {
       estimator_.Turn(stream.running.rows, clock_() - stream.turn_started);
     }
-    stream.running = running;
-    WaitForWork(stream, running.requests == 0 ? absl::InfiniteFuture() : next_work);
+    SetRunning(stream, running);
+    WaitForWork(number, running.requests == 0 ? absl::InfiniteFuture() : next_work);
     if (running.requests == 0 && queue_.size() == 0 && dead_.empty()) {
       return false;
     }
     end = end_;
     stream.turn_started = clock_();
     Sweep(stream.turn_started);
-    Fill(stream, admitted);
+    Fill(number, admitted);
     dead.swap(dead_);
   }
   const absl::Time now = clock_();
@@ -341,13 +391,15 @@ EngineLoad Admission::load() const {
   load.bytes = running.bytes;
   load.max_bytes = options_.max_bytes;
   load.num_threads = options_.num_threads;
-  load.num_streams = options_.num_streams;
+  load.num_streams = static_cast<int>(streams_.size());
   load.oldest_wait = queue_.size() == 0 ? absl::ZeroDuration() : now - queue_.oldest();
   load.stalled = absl::InfiniteDuration();
-  for (const Stream& stream : streams_) {
-    const absl::Duration turn = std::max(absl::ZeroDuration(), now - stream.turn_started);
+  const auto num_active = static_cast<size_t>(NumActive());
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    const absl::Duration turn = std::max(absl::ZeroDuration(), now - streams_[i].turn_started);
     load.turn = std::max(load.turn, turn);
-    load.stalled = std::min(load.stalled, turn);
+    // One that takes no work is no sign of life.
+    load.stalled = i < num_active ? std::min(load.stalled, turn) : load.stalled;
   }
   return load;
 }

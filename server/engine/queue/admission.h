@@ -54,6 +54,9 @@ class Admission {
   bool Take(int stream, const Reserved& running, Requests& admitted, absl::Status& end) {
     return Take(stream, running, absl::InfinitePast(), admitted, end);
   }
+  // Threads for the turn that the stream begins: an equal part; where streams are as work is, the
+  // first one has all as long as the others wait.
+  int Threads(int stream) const;
   // There is something to do about what runs: streams that wait look at it.
   void Ring();
 
@@ -81,12 +84,20 @@ class Admission {
     absl::Time turn_started = absl::InfiniteFuture();  // infinite: it waits
     uint64_t seen = 0;                                 // news when it looked into the queue last
   };
+  bool IsLarge(const Request& request) const {
+    return request.model->weight_bytes() > options_.cached_bytes;
+  }
+  // What the stream has in hand. Less than before is news: others may have looked for room since
+  // its requests ended, and it may be one that takes no more work itself.
+  void SetRunning(Stream& stream, const Reserved& running) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // How many streams, the first ones, there is work for: the others take none.
+  int NumActive() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Until next_work, or there is more.
-  void WaitForWork(Stream& stream, absl::Time next_work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Fill(Stream& stream, Requests& admitted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WaitForWork(int number, absl::Time next_work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Fill(int number, Requests& admitted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Reserved AllRunning() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   double RowStepsPerSecond() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return estimator_.row_steps_per_second() * static_cast<double>(streams_.size());
+    return estimator_.row_steps_per_second() * NumActive();
   }
   bool IsDone() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckDeadline(const Queued& queued, const Estimator::Forecast& forecast,
@@ -103,7 +114,7 @@ class Admission {
   // From now on the request's end gives back what it holds of its tenant's share, teaches the
   // estimator, and is told to the observer.
   void CountIn(Queued& queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CountOut(const TenantPtr& tenant, int rows, double cost);
+  void CountOut(const Request& request, int rows, double cost);
   void TellEnd(const Request& request, absl::StatusCode code, absl::Time now) const;
   void Learn(const Request& request, const absl::StatusOr<v1::Decoded>& decoded,
              absl::Duration took);
@@ -118,6 +129,7 @@ class Admission {
   Requests dead_ ABSL_GUARDED_BY(mutex_);  // from the queue, to be answered
   Estimator estimator_ ABSL_GUARDED_BY(mutex_);
   double running_cost_ ABSL_GUARDED_BY(mutex_) = 0;
+  int num_large_ ABSL_GUARDED_BY(mutex_) = 0;  // accepted, of models that no cache holds
   absl::Time next_sweep_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);

@@ -2,6 +2,7 @@
 #ifndef BEAMWRIGHT_SERVER_ENGINE_REQUEST_ENGINE_OPTIONS_H_
 #define BEAMWRIGHT_SERVER_ENGINE_REQUEST_ENGINE_OPTIONS_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -65,8 +66,12 @@ struct EngineOptions {
   // equal length are more often encoded together (docs/performance.md, 'How a step runs').
   int64_t max_encode_positions = 512;
   // Engine threads that step requests side by side, each with an equal part of num_threads
-  // (docs/architecture.md, 'Streams'). In [1, num_threads].
+  // (docs/architecture.md, 'Streams'). At most num_threads. kStreamsAsWorkIs: as many as running
+  // and waiting rows ask for, which are more for models whose weights do not stay in a cache.
+  static constexpr int kStreamsAsWorkIs = 0;
   int num_streams = 1;
+  // Most bytes of a model's weights that stay in a cache. 0: half of the machine's last cache.
+  int64_t cached_bytes = 0;
   // Refuse a request at once with ResourceExhausted if, by how long work took of late, its deadline
   // will have passed before it is decoded.
   bool forecast_deadlines = true;
@@ -84,6 +89,12 @@ struct EngineOptions {
   StepProfile* profile = nullptr;
   // Must outlive the engine; may be null.
   EngineObserver* observer = nullptr;
+
+  // Engine threads that there are, once num_threads is known.
+  int MostStreams() const {
+    constexpr int kMost = 8;  // of those that come by themselves
+    return num_streams == kStreamsAsWorkIs ? std::min(num_threads, kMost) : num_streams;
+  }
 };
 
 }  // namespace beamwright::engine

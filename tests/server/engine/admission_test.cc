@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
+#include "absl/synchronization/notification.h"
 #include "tests/server/engine/table_bundle.h"
 #include "tests/server/engine/waiting_request.h"
 
@@ -20,6 +23,34 @@ constexpr int kMaxRows = 8;
 absl::Time clock_stands_at;
 absl::Time StandingClock() { return clock_stands_at; }
 
+// The thread of a stream that has nothing in hand: it asks until it is given something.
+class IdleStream {
+ public:
+  IdleStream(Admission& admission, int number) : admission_(admission) {
+    thread_ = std::thread([this, number] {
+      absl::Status end;
+      while (taken_.empty() && admission_.Take(number, {}, taken_, end)) {
+      }
+      has_taken_.Notify();
+    });
+  }
+  ~IdleStream() {
+    admission_.End(absl::UnavailableError("the test is over"));
+    thread_.join();
+  }
+
+  // How many requests it was given; 0 if none for a minute.
+  size_t NumTaken() {
+    return has_taken_.WaitForNotificationWithTimeout(absl::Minutes(1)) ? taken_.size() : 0;
+  }
+
+ private:
+  Admission& admission_;
+  Admission::Requests taken_;
+  absl::Notification has_taken_;
+  std::thread thread_;
+};
+
 class AdmissionTest : public ::testing::Test {
  protected:
   AdmissionTest() {
@@ -32,6 +63,17 @@ class AdmissionTest : public ::testing::Test {
     options.num_streams = num_streams;
     options.max_queue = max_queue;
     options.max_rows = kMaxRows;
+    admission_ = std::make_unique<Admission>(options, StandingClock);
+  }
+
+  // With room for all unless max_rows says otherwise.
+  void StartAsWorkIs(int64_t cached_bytes = int64_t{1} << 30, int threads = 4,
+                     int max_rows = 1024) {
+    EngineOptions options;
+    options.num_threads = threads;
+    options.max_rows = max_rows;
+    options.num_streams = EngineOptions::kStreamsAsWorkIs;
+    options.cached_bytes = cached_bytes;
     admission_ = std::make_unique<Admission>(options, StandingClock);
   }
 
@@ -150,6 +192,115 @@ TEST_F(AdmissionTest, AStreamTakesNoMoreThanItsShare) {
   }
   EXPECT_EQ(Take(0).size(), 3U);
   EXPECT_EQ(Take(1).size(), 2U);
+}
+
+// 16 rows make a stream; what is less is the first one's, which has all threads.
+TEST_F(AdmissionTest, StreamsAsWorkIsAreAsManyAsHaveRows) {
+  StartAsWorkIs();
+  EXPECT_EQ(admission_->load().num_streams, 4);
+  for (int i = 0; i < 31; ++i) {
+    Enqueue(1);
+  }
+  const Admission::Requests first = Take(0);
+  EXPECT_EQ(first.size(), 31U);
+  EXPECT_EQ(admission_->Threads(0), 4);
+  Enqueue(1);
+  EXPECT_EQ(Take(1).size(), 1U) << "32 rows are work for two";
+  EXPECT_EQ(admission_->Threads(0), 1);
+  EXPECT_EQ(admission_->Threads(1), 1);
+  for (int i = 0; i < 32; ++i) {
+    Enqueue(1);
+  }
+  Admission::Requests none;
+  absl::Status end;
+  const Reserved running{31, 31, 0};
+  EXPECT_TRUE(admission_->Take(0, running, none, end));
+  EXPECT_TRUE(none.empty()) << "it has its share";
+  EXPECT_EQ(Take(3).size(), 16U);
+  EXPECT_EQ(Take(2).size(), 16U);
+}
+
+// A stream whose requests have ended says so when it asks again; if the others have looked before
+// and there is too little work for it, nobody else says it to them.
+TEST_F(AdmissionTest, AStreamThatHasNoMoreWorkGivesItsRoomToTheOthers) {
+  StartAsWorkIs(int64_t{1} << 30, /*threads=*/2, /*max_rows=*/32);
+  for (int i = 0; i < 32; ++i) {
+    Enqueue(1);
+  }
+  const Admission::Requests first = Take(0);
+  const Admission::Requests second = Take(1);
+  ASSERT_EQ(first.size(), 16U);
+  ASSERT_EQ(second.size(), 16U);
+  Enqueue(20);
+  for (const auto* requests : {&first, &second}) {
+    for (const auto& request : *requests) {
+      Answer(*request);
+    }
+  }
+  EXPECT_TRUE(Take(0).empty()) << "20 rows fit beside 16 only when the other has told of its end";
+  IdleStream one(*admission_, 0);
+  IdleStream other(*admission_, 1);
+  EXPECT_EQ(one.NumTaken(), 1U);
+}
+
+// What the new thread of a stream does not have in hand is room for the others at once.
+TEST_F(AdmissionTest, AStreamThatStartsAgainGivesItsRoomToTheOthers) {
+  StartAsWorkIs(int64_t{1} << 30, /*threads=*/2, /*max_rows=*/32);
+  for (int i = 0; i < 32; ++i) {
+    Enqueue(1);
+  }
+  const Admission::Requests first = Take(0);
+  const Admission::Requests second = Take(1);
+  ASSERT_EQ(second.size(), 16U);
+  Enqueue(20);
+  EXPECT_TRUE(Take(0).empty());
+  IdleStream one(*admission_, 0);
+  admission_->Restart(1, {});
+  EXPECT_EQ(one.NumTaken(), 1U);
+}
+
+// A wide request that is cancelled while it waits for room stands no more before those behind it.
+TEST_F(AdmissionTest, WhatStoodBehindADeadOneIsTakenByAStreamThatWaits) {
+  Start(/*num_streams=*/2);
+  Enqueue(4);
+  const Admission::Requests first = Take(0);
+  ASSERT_EQ(first.size(), 1U);
+  auto wide = Ask(kMaxRows);
+  const auto cancelled = std::make_shared<CancelFlag>();
+  wide->call.cancelled = cancelled;
+  ASSERT_TRUE(admission_->Enqueue(wide).ok());
+  Enqueue(4);
+  EXPECT_TRUE(Take(1).empty());
+  clock_stands_at += absl::Seconds(1);
+  IdleStream other(*admission_, 1);
+  cancelled->Cancel();
+  Admission::Requests none;
+  absl::Status end;
+  EXPECT_TRUE(admission_->Take(0, {1, 4, 0}, none, end));
+  EXPECT_TRUE(none.empty()) << "it has its share";
+  EXPECT_EQ(other.NumTaken(), 1U);
+}
+
+// One that takes no work says nothing of those that do.
+TEST_F(AdmissionTest, AStreamThatTakesNoWorkIsNoSignOfLife) {
+  StartAsWorkIs();
+  Enqueue(1);
+  const Admission::Requests running = Take(0);
+  clock_stands_at += absl::Seconds(3);
+  EXPECT_EQ(admission_->load().stalled, absl::Seconds(3));
+}
+
+// 64 rows make a stream as long as a model that no cache holds has work, be it in the queue.
+TEST_F(AdmissionTest, StreamsOfALargeModelHaveMoreRows) {
+  StartAsWorkIs(/*cached_bytes=*/-1);
+  for (int i = 0; i < 127; ++i) {
+    Enqueue(1);
+  }
+  const Admission::Requests running = Take(0);
+  EXPECT_EQ(running.size(), 127U);
+  EXPECT_EQ(admission_->Threads(0), 4);
+  Enqueue(1);
+  EXPECT_EQ(Take(1).size(), 1U) << "128 rows are work for two";
 }
 
 // Of three in a full queue the second is cancelled and the third past its deadline.

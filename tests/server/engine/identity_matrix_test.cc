@@ -74,9 +74,11 @@ std::string Bits(const v1::Decoded& decoded) {
 
 // Answers of an engine that gets `wave` requests at once, and the next ones when they are answered.
 Answers Decode(const std::shared_ptr<const DecodeModel>& model,
-               const std::vector<Request>& requests, int threads, int max_rows, size_t wave) {
+               const std::vector<Request>& requests, int threads, int max_rows, size_t wave,
+               int streams = 1) {
   EngineOptions options;
   options.num_threads = threads;
+  options.num_streams = streams;
   options.max_rows = max_rows;
   const auto engine = *Engine::Start(options);
   Answers answers(requests.size());
@@ -116,6 +118,9 @@ constexpr Batch kBatches[] = {{"with three neighbours", 1024, 4},
                               {"in a full batch", 1024, 20},
                               {"joining and leaving", 7, 20}};
 
+// The last one: streams as work is.
+constexpr std::pair<int, int> kTeams[] = {{1, 1}, {2, 1}, {2, EngineOptions::kStreamsAsWorkIs}};
+
 class IdentityMatrix : public ::testing::TestWithParam<v1::Precision> {};
 
 TEST_P(IdentityMatrix, AnswersDependOnTheRequestAlone) {
@@ -138,12 +143,14 @@ TEST_P(IdentityMatrix, AnswersDependOnTheRequestAlone) {
         continue;  // not on this machine
       }
       for (const Batch& batch : kBatches) {
-        for (const int threads : {1, 2}) {
-          const Answers answers = Decode(model, requests, threads, batch.max_rows, batch.wave);
+        for (const auto& [threads, streams] : kTeams) {
+          const Answers answers =
+              Decode(model, requests, threads, batch.max_rows, batch.wave, streams);
           for (size_t i = 0; i < requests.size(); ++i) {
-            ASSERT_TRUE(answers[i] == alone[i]) << "request " << i << " " << batch.name << ", "
-                                                << threads << " threads, vocabulary " << vocabulary
-                                                << ", instruction set " << static_cast<int>(isa);
+            ASSERT_TRUE(answers[i] == alone[i])
+                << "request " << i << " " << batch.name << ", " << threads << " threads in "
+                << streams << " streams, vocabulary " << vocabulary << ", instruction set "
+                << static_cast<int>(isa);
           }
         }
       }

@@ -126,7 +126,9 @@ class StreamsTest : public ::testing::Test {
 
 TEST_F(StreamsTest, AnswersDoNotTellHowManyThereAre) {
   const std::vector<std::string> expected = DecodeAll(*Start({1, 1}));
-  for (const Team& team : {Team{2, 1}, Team{2, 2}, Team{5, 3}}) {
+  constexpr int kAsWorkIs = EngineOptions::kStreamsAsWorkIs;
+  for (const Team& team :
+       {Team{2, 1}, Team{2, 2}, Team{5, 3}, Team{2, kAsWorkIs}, Team{5, kAsWorkIs}}) {
     for (const int max_rows : {5, 64}) {
       EXPECT_EQ(DecodeAll(*Start(team, max_rows)), expected)
           << team.threads << " threads, " << team.streams << " streams, " << max_rows << " rows";
@@ -143,6 +145,16 @@ TEST_F(StreamsTest, ThreadsAreNoMoreThanWereAskedFor) {
     DecodeAll(*Start(team));
     EXPECT_LE(watcher_.most_threads(), before + team.threads + 1)  // the supervisor
         << team.threads << " threads, " << team.streams << " streams";
+  }
+}
+
+// Where streams are as work is, the first one alone has more than its part, and lends none of it.
+TEST_F(StreamsTest, ThreadsOfStreamsAsWorkIsAreBounded) {
+  DecodeAll(*Start({1, 1}));
+  for (const int threads : {1, 2, 4}) {
+    const int before = NumThreads();
+    DecodeAll(*Start({threads, EngineOptions::kStreamsAsWorkIs}));
+    EXPECT_LE(watcher_.most_threads(), before + 2 * threads - 1 + 1) << threads << " threads";
   }
 }
 
@@ -183,7 +195,7 @@ TEST_F(StreamsTest, RowsAreOneBudget) {
 TEST_F(StreamsTest, EachHasAThread) {
   EngineOptions options;
   options.num_threads = 2;
-  for (const int wrong : {-1, 0, 3}) {
+  for (const int wrong : {-1, 3}) {
     options.num_streams = wrong;
     EXPECT_EQ(Engine::Start(options).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
   }

@@ -252,8 +252,10 @@ TEST_F(SettingsFileTest, AStreamHasAThread) {
               AllOf(HasSubstr("--inference-streams: 4"), HasSubstr("--threads says 2")));
   EXPECT_THAT(Refusal({"--model-path", "m", "--inference-streams", "1024"}),
               HasSubstr("--threads has all CPUs, "));
-  EXPECT_FALSE(Parse({"--model-path", "m", "--inference-streams", "2", "--threads", "2"})
-                   .exit_code.has_value());
+  for (const char* const fits : {"0", "2"}) {
+    EXPECT_FALSE(Parse({"--model-path", "m", "--inference-streams", fits, "--threads", "2"})
+                     .exit_code.has_value());
+  }
 }
 
 // The bounds of a histogram have commas of their own.
