@@ -1,5 +1,5 @@
-// Products of rows with a constant weight, in every precision, with the vectors and the tiles that
-// the CPU has. One thread; the counter is CPU time's.
+// Products of rows with a constant weight, in every precision, and with what was computed, with the
+// vectors and the tiles that the CPU has. One thread; the counter is CPU time's.
 //   build/bin/beamwright-bench-ops --benchmark_filter='^Product' --benchmark_repetitions=5
 #include <benchmark/benchmark.h>
 
@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/base/vector_isa.h"
 #include "ops/kernels/packed_matmul.h"
+#include "ops/kernels/row_products.h"
 
 namespace beamwright::ops {
 namespace {
@@ -50,6 +51,36 @@ void Product(benchmark::State& state, Precision precision, VectorIsa isa, int64_
                                                  benchmark::Counter::kIsIterationInvariantRate);
 }
 
+// Both products of attention: rows of `width` times the keys, and their scores times the memory.
+void AttentionProducts(benchmark::State& state, VectorIsa isa, int64_t length, int64_t width) {
+  const ScopedVectorIsa scope(isa);
+  if (CurrentVectorIsa() != isa) {
+    state.SkipWithError("not on this CPU");
+    return;
+  }
+  const int64_t count = state.range(0);
+  const std::vector<float> memory = RandomFloats(length * width);
+  std::vector<float> queries = RandomFloats(count * width);
+  std::vector<float> scores(static_cast<size_t>(count * length));
+  std::vector<float> contexts(static_cast<size_t>(count * width));
+  FewRows score;
+  FewRows mix;
+  for (int64_t row = 0; row < count; ++row) {
+    score.a[row] = queries.data() + row * width;
+    score.out[row] = scores.data() + row * length;
+    mix.a[row] = score.out[row];
+    mix.out[row] = contexts.data() + row * width;
+  }
+  score.count = mix.count = static_cast<int>(count);
+  for (auto _ : state) {
+    MultiplyRows(score, {memory.data(), width, /*transposed=*/true}, width, length);
+    MultiplyRows(mix, {memory.data(), width, /*transposed=*/false}, length, width);
+    benchmark::DoNotOptimize(contexts.data());
+  }
+  state.counters["GFLOP/s"] = benchmark::Counter(4e-9 * static_cast<double>(count * length * width),
+                                                 benchmark::Counter::kIsIterationInvariantRate);
+}
+
 // In the first two caches, and from memory.
 constexpr std::pair<int64_t, int64_t> kShapes[] = {{256, 1024}, {1024, 32768}};
 constexpr std::pair<VectorIsa, const char*> kIsas[] = {
@@ -60,7 +91,25 @@ bool UsesTiles(Precision precision) {
   return precision == Precision::kInt8 || precision == Precision::kBf16Amx;
 }
 
+// Source positions, and values of each.
+constexpr std::pair<int64_t, int64_t> kMemories[] = {{30, 256}, {30, 1024}, {1000, 1024}};
+
 const bool kRegistered = [] {
+  for (const auto& [length, width] : kMemories) {
+    for (const auto& [isa, name] : kIsas) {
+      if (isa == VectorIsa::kAmx) {
+        continue;
+      }
+      benchmark::RegisterBenchmark(
+          absl::StrCat("ProductOfAttention/", name, "/", length, "x", width).c_str(),
+          [isa = isa, length = length, width = width](benchmark::State& state) {
+            AttentionProducts(state, isa, length, width);
+          })
+          ->ArgName("rows")
+          ->Arg(1)
+          ->Arg(5);
+    }
+  }
   for (const auto& [depth, columns] : kShapes) {
     for (const Precision precision : {Precision::kF32, Precision::kBf16, Precision::kBf16Dot,
                                       Precision::kBf16Amx, Precision::kInt8}) {

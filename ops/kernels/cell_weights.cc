@@ -1,10 +1,13 @@
 #include "ops/kernels/cell_weights.h"
 
+#include <algorithm>
+
 #include "ops/base/step_profile.h"
-#include "ops/kernels/matmul.h"
 #include "ops/kernels/parallel.h"
+#include "ops/kernels/row_products.h"
 #include "ops/kernels/shared_weights.h"
 #include "ops/kernels/thread_matrix.h"
+#include "ops/kernels/tiles.h"
 
 namespace beamwright::ops {
 namespace {
@@ -29,16 +32,27 @@ void CellWeights::Run(const ExecutionContext& context, const Tensor& weight, con
     const PhaseScope phase(Phase::kProducts);
     return packed_->Run(context.num_threads, a, start, out);
   }
-  const StridedMatrix transposed{Begin(weight, part), 1, weight.dim(1)};
-  ParallelFor(context.num_threads, a.rows, a.rows * part.rows * part.columns, [&](int64_t row) {
-    const absl::Span<float> product = ThreadMatrix<CellWeights, 0>(1, part.rows).row_span(0);
-    MultiplyRow(a.row(row), 1, transposed, true, part.columns, product);
-    float* result = out.row(row);
-    for (int64_t n = 0; n < part.rows; ++n) {
-      const float value =
-          start.bias.empty() ? product[static_cast<size_t>(n)]
-                             : product[static_cast<size_t>(n)] + start.bias[static_cast<size_t>(n)];
-      result[n] = start.from_output ? result[n] + value : value;
+  const StoredMatrix transposed{Begin(weight, part), weight.dim(1), /*transposed=*/true};
+  const Sharing sharing = SharingFor(context.num_threads, a.rows * part.rows * part.columns);
+  const int64_t tile =
+      EvenTile(a.rows, std::min<int64_t>(kMostFewRows, CeilDiv(a.rows, sharing.threads)));
+  ParallelFor(sharing, CeilDiv(a.rows, tile), [&](int64_t i) {
+    const Matrix<float> products = ThreadMatrix<CellWeights, 0>(kMostFewRows, part.rows);
+    FewRows rows;
+    for (int64_t row = i * tile; row < std::min(a.rows, (i + 1) * tile); ++row) {
+      rows.a[rows.count] = a.row(row);
+      rows.out[rows.count] = products.row(rows.count);
+      ++rows.count;
+    }
+    MultiplyRows(rows, transposed, part.columns, part.rows);
+    for (int64_t r = 0; r < rows.count; ++r) {
+      const float* const product = products.row(r);
+      float* const result = out.row(i * tile + r);
+      for (int64_t n = 0; n < part.rows; ++n) {
+        const float value =
+            start.bias.empty() ? product[n] : product[n] + start.bias[static_cast<size_t>(n)];
+        result[n] = start.from_output ? result[n] + value : value;
+      }
     }
   });
 }

@@ -1,50 +1,84 @@
 #include "ops/kernels/matmul.h"
 
 #include <algorithm>
+#include <numeric>
 #include <type_traits>
 
 #include "ops/base/step_profile.h"
 #include "ops/kernels/inputs.h"
-#include "ops/kernels/math.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/product_shapes.h"
+#include "ops/kernels/row_products.h"
 #include "ops/kernels/shared_weights.h"
+#include "ops/kernels/thread_matrix.h"
+#include "ops/kernels/tiles.h"
 #include "ops/kernels/widen.h"
 
 namespace beamwright::ops {
 
-void MultiplyRow(const float* a, int64_t a_stride, const StridedMatrix& b, bool transposed,
-                 int64_t depth, absl::Span<float> out) {
-  const int64_t columns = static_cast<int64_t>(out.size());
-  float* const __restrict sums = out.data();
-  if (transposed) {
-    Vectorized([&]() BW_ALWAYS_INLINE {
-      for (int64_t n = 0; n < columns; ++n) {
-        const float* column = b.data + n * b.column_stride;
-        sums[n] = a_stride == 1
-                      ? LaneSum(depth, [&](int64_t k) BW_ALWAYS_INLINE { return a[k] * column[k]; })
-                      : LaneSum(depth, [&](int64_t k) BW_ALWAYS_INLINE {
-                          return a[k * a_stride] * column[k];
-                        });
-      }
-    });
-    return;
+namespace {
+
+// A product in f32. Rows that meet the same matrix go together, whichever matrix of the result they
+// belong to: in attention, all hypotheses of a request meet its keys.
+void MultiplyF32(const ProductPlan& plan, int num_threads, const float* left, const float* right,
+                 float* out) {
+  const auto matrix_b = [&plan](int64_t pair) {
+    return plan.pairs[static_cast<size_t>(pair)].second;
+  };
+  absl::InlinedVector<int64_t, 16> order(plan.pairs.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto is_before = [&](int64_t x, int64_t y) { return matrix_b(x) < matrix_b(y); };
+  if (!std::is_sorted(order.begin(), order.end(), is_before)) {
+    std::stable_sort(order.begin(), order.end(), is_before);
   }
-  std::fill(out.begin(), out.end(), 0.0f);
-  Vectorized([&]() BW_ALWAYS_INLINE {
-    for (int64_t k = 0; k < depth; ++k) {
-      const float factor = a[k * a_stride];
-      const float* const __restrict row = b.data + k * b.row_stride;
-      for (int64_t n = 0; n < columns; ++n) {
-        sums[n] += factor * row[n];
-      }
+  const int64_t num_rows = static_cast<int64_t>(order.size()) * plan.rows;
+  const Sharing sharing = SharingFor(num_threads, num_rows * plan.depth * plan.columns);
+  const int64_t most = std::clamp<int64_t>(CeilDiv(num_rows, sharing.threads), 1, kMostFewRows);
+  struct Block {
+    int64_t first;  // of the rows of all pairs, in this order
+    int64_t count;
+  };
+  absl::InlinedVector<Block, 16> blocks;
+  for (auto begin = order.begin(); begin != order.end();) {
+    const auto end = std::find_if(begin, order.end(),
+                                  [&](int64_t pair) { return matrix_b(pair) != matrix_b(*begin); });
+    const int64_t first = (begin - order.begin()) * plan.rows;
+    const int64_t rows = (end - begin) * plan.rows;
+    const int64_t tile = EvenTile(rows, most);
+    for (int64_t row = 0; row < rows; row += tile) {
+      blocks.push_back({first + row, std::min(tile, rows - row)});
     }
+    begin = end;
+  }
+  ParallelFor(sharing, static_cast<int64_t>(blocks.size()), [&](int64_t i) {
+    const Block& block = blocks[static_cast<size_t>(i)];
+    FewRows rows;
+    rows.count = static_cast<int>(block.count);
+    int64_t b = 0;
+    for (int64_t r = 0; r < block.count; ++r) {
+      const int64_t pair = order[static_cast<size_t>((block.first + r) / plan.rows)];
+      const int64_t row = (block.first + r) % plan.rows;
+      const float* const a =
+          left + plan.pairs[static_cast<size_t>(pair)].first * plan.rows * plan.depth;
+      rows.a[r] = a + row * plan.depth;
+      if (plan.a_transposed) {
+        float* const copy = ThreadMatrix<FewRows, 0>(kMostFewRows, plan.depth).row(r);
+        for (int64_t k = 0; k < plan.depth; ++k) {
+          copy[k] = a[k * plan.rows + row];
+        }
+        rows.a[r] = copy;
+      }
+      rows.out[r] = out + (pair * plan.rows + row) * plan.columns;
+      b = matrix_b(pair);
+    }
+    MultiplyRows(rows,
+                 {right + b * plan.depth * plan.columns,
+                  plan.b_transposed ? plan.depth : plan.columns, plan.b_transposed},
+                 plan.depth, plan.columns);
   });
 }
 
-namespace {
-
-// The same in another type: f64 in ascending order of the sum, integers wrapping in T.
+// A row of a product in another type: f64 in ascending order of the sum, integers wrapping in T.
 template <typename T>
 void MultiplyRowOf(const T* a, int64_t a_stride, const T* b, int64_t b_row, int64_t b_column,
                    int64_t depth, absl::Span<T> out) {
@@ -100,12 +134,8 @@ struct MatMulOp {
                    (plan.a_transposed ? row : row * plan.depth);
       const T* b = right.data<T>() + matrix_b * plan.depth * plan.columns;
       const int64_t a_stride = plan.a_transposed ? plan.rows : 1;
-      const absl::Span<T> to(out + item * plan.columns, static_cast<size_t>(plan.columns));
-      if constexpr (std::is_same_v<T, float>) {
-        MultiplyRow(a, a_stride, {b, b_row, b_column}, plan.b_transposed, plan.depth, to);
-      } else {
-        MultiplyRowOf(a, a_stride, b, b_row, b_column, plan.depth, to);
-      }
+      MultiplyRowOf(a, a_stride, b, b_row, b_column, plan.depth,
+                    absl::Span<T>(out + item * plan.columns, static_cast<size_t>(plan.columns)));
     });
   }
 
@@ -114,7 +144,10 @@ struct MatMulOp {
     const ProductPlan plan = PlanProduct(options, inputs[0]->shape(), inputs[1]->shape());
     VisitDType(outputs[0].dtype(), [&](auto type) {
       using T = decltype(type);
-      if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
+      if constexpr (std::is_same_v<T, float>) {
+        MultiplyF32(plan, context.num_threads, inputs[0]->data<T>(), inputs[1]->data<T>(),
+                    outputs[0].mutable_data<T>());
+      } else if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
         Multiply<T>(plan, context.num_threads, *inputs[0], *inputs[1], outputs[0]);
       }
     });

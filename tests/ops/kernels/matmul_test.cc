@@ -145,6 +145,45 @@ TEST(MatMul, HalvesAreSummedInF32) {
               HasSubstr("input 1: element type f32 is not that of input 0, f16"));
 }
 
+// As in attention with heads: each hypothesis has the bits that it has without the others.
+TEST(MatMul, HypothesesThatMeetOneMatrixDoNotSeeEachOther) {
+  Random random(5);
+  const int64_t heads = 2, depth = 310, length = 190;  // of four queries: work for two threads
+  for (const int64_t queries : {1, 4}) {
+    for (const bool transpose_a : {false, true}) {
+      for (const bool transpose_b : {false, true}) {
+        const Tensor keys = random.Floats(transpose_b ? Shape{1, heads, length, depth}
+                                                      : Shape{1, heads, depth, length});
+        const int64_t most = 9;
+        const Tensor all = random.Floats(transpose_a ? Shape{most, heads, depth, queries}
+                                                     : Shape{most, heads, queries, depth});
+        const int64_t each = heads * queries * depth;
+        const auto multiply = [&](int64_t first, int64_t count, int threads) {
+          Shape shape = all.shape();
+          shape[0] = count;
+          const Tensor some = Tensor::Of<float>(
+              shape, all.span<float>().subspan(static_cast<size_t>(first * each),
+                                               static_cast<size_t>(count * each)));
+          return Floats(RunOne({"MatMul",
+                                {some, keys},
+                                {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}},
+                                1,
+                                {},
+                                threads}));
+        };
+        std::vector<float> alone;
+        for (int64_t i = 0; i < most; ++i) {
+          const std::vector<float> out = multiply(i, 1, 1);
+          alone.insert(alone.end(), out.begin(), out.end());
+        }
+        for (const int threads : {1, 2}) {
+          EXPECT_EQ(multiply(0, most, threads), alone);
+        }
+      }
+    }
+  }
+}
+
 TEST(MatMul, Errors) {
   const Tensor a = F32({1, 2}, {1, 2}), b = F32({3, 1}, {1, 2, 3});
   EXPECT_THAT(ErrorOf({"MatMul", {a, b}}), HasSubstr("shapes [1, 2] and [3, 1] do not multiply"));

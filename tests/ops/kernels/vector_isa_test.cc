@@ -4,13 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
 
 #include "ops/kernels/activations.h"
 #include "ops/kernels/gates.h"
-#include "ops/kernels/matmul.h"
+#include "ops/kernels/row_products.h"
 #include "ops/kernels/topk.h"
 #include "tests/ops/kernels/run_operator.h"
 
@@ -124,22 +125,68 @@ TEST_P(VectorIsaTest, Gates) {
   }
 }
 
-TEST_P(VectorIsaTest, SoftmaxAndSums) {
+TEST_P(VectorIsaTest, Softmax) {
   Random random(2);
   for (const int64_t count : {1, 7, 16, 63, 64, 65, 1000}) {
     const Tensor scores = random.Floats({3, count}, -20, 20);
     ExpectPlainBits(GetParam(), [&] {
       return Floats(RunOne({"SoftMax", {scores}, {{"axis", int64_t{1}}}}));
     });
-    const Tensor other = random.Floats({count, 33});
-    for (const bool transposed : {false, true}) {
-      ExpectPlainBits(GetParam(), [&] {
-        std::vector<float> out(transposed ? 3 : 33);
-        const StridedMatrix b = transposed ? StridedMatrix{scores.data<float>(), 1, count}
-                                           : StridedMatrix{other.data<float>(), 33, 1};
-        MultiplyRow(scores.data<float>(), 1, b, transposed, count, absl::MakeSpan(out));
-        return out;
-      });
+  }
+}
+
+// An element of a product of computed operands, in the order that the header gives.
+float ProductElement(const float* a, const StoredMatrix& b, int64_t depth, int64_t column) {
+  std::array<float, 16> lanes = {};
+  for (int64_t k = 0; k < depth; ++k) {
+    float& lane = lanes[b.transposed ? static_cast<size_t>(k % 16) : 0];
+    lane = std::fma(
+        a[k], b.transposed ? b.data[column * b.stride + k] : b.data[k * b.stride + column], lane);
+  }
+  for (size_t width = 8; b.transposed && width > 0; width /= 2) {
+    for (size_t i = 0; i < width; ++i) {
+      lanes[i] += lanes[i + width];
+    }
+  }
+  return lanes[0];
+}
+
+TEST_P(VectorIsaTest, RowsOfComputedProductsHaveTheirOwnBits) {
+  Random random(4);
+  for (const int64_t depth : {0, 1, 7, 16, 33, 100}) {
+    for (const int64_t columns : {1, 7, 8, 16, 33, 150}) {
+      for (const float scale : {1.0f, 1e-22f}) {  // terms of 1e-44 underflow, to -0 as well
+        const Tensor a = random.Floats({kMostFewRows, depth}, -scale, scale);
+        const Tensor stored = random.Floats({depth * columns}, -scale, scale);
+        for (const bool transposed : {false, true}) {
+          const StoredMatrix b{stored.data<float>(), transposed ? depth : columns, transposed};
+          for (const VectorIsa isa : {VectorIsa::kPlain, GetParam()}) {
+            const ScopedVectorIsa scope(isa);
+            for (int count = 1; count <= kMostFewRows; ++count) {
+              // What is behind the last column must stay as it is.
+              std::vector<std::vector<float>> out(
+                  static_cast<size_t>(count),
+                  std::vector<float>(static_cast<size_t>(columns + 1), 5));
+              FewRows rows;
+              for (; rows.count < count; ++rows.count) {
+                rows.a[rows.count] = a.data<float>() + rows.count * depth;
+                rows.out[rows.count] = out[static_cast<size_t>(rows.count)].data();
+              }
+              MultiplyRows(rows, b, depth, columns);
+              for (int row = 0; row < count; ++row) {
+                const std::vector<float>& got = out[static_cast<size_t>(row)];
+                for (int64_t n = 0; n < columns; ++n) {
+                  ASSERT_EQ(std::bit_cast<uint32_t>(got[static_cast<size_t>(n)]),
+                            std::bit_cast<uint32_t>(ProductElement(rows.a[row], b, depth, n)))
+                      << "depth " << depth << ", column " << n << " of " << columns << ", row "
+                      << row << " of " << count << (transposed ? ", transposed" : "");
+                }
+                ASSERT_EQ(got.back(), 5);
+              }
+            }
+          }
+        }
+      }
     }
   }
 }

@@ -136,8 +136,8 @@ TEST_F(StreamsTest, AnswersDoNotTellHowManyThereAre) {
   }
 }
 
-// Threads of the runtime below (a sanitizer's) are there before. The model is small: no loop is long
-// enough for threads of OpenMP's.
+// Threads of the runtime below (a sanitizer's) are there before. The model is small: no loop is
+// long enough for threads of OpenMP's.
 TEST_F(StreamsTest, ThreadsAreNoMoreThanWereAskedFor) {
   DecodeAll(*Start({1, 1}));
   for (const Team& team : {Team{1, 1}, Team{2, 1}, Team{2, 2}, Team{4, 2}}) {
