@@ -280,7 +280,8 @@ void Sequences::Infer(const SequencePart& part, InferJob job, const serving::Cal
     refuse(piece.status());
     return;
   }
-  const Key key = {caller.tenant.get(), job.job.model->name(), part.id};
+  const Key key = {caller.tenant == nullptr ? "" : caller.tenant->name, job.job.model->name(),
+                   part.id};
   const absl::StatusOr<std::shared_ptr<Sequence>> sequence =
       part.is_start ? Begin(key, part, job, caller) : Find(key, part);
   if (!sequence.ok()) {

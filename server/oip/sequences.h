@@ -52,7 +52,9 @@ class Sequences {
 
  private:
   class Sequence;
-  using Key = std::tuple<const void*, std::string, std::string>;  // tenant, model, id
+  // Name of the tenant, which is another object once the files of access were read again; model,
+  // id.
+  using Key = std::tuple<std::string, std::string, std::string>;
 
   absl::StatusOr<std::shared_ptr<Sequence>> Find(const Key& key, const SequencePart& part);
   std::shared_ptr<Sequence> Begin(const Key& key, const SequencePart& part, const InferJob& job,

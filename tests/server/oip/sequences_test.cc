@@ -39,39 +39,70 @@ TEST(SequencePartTest, NumbersAndTextsAreIds) {
               HasSubstr("parameters['sequence_end']: is not a bool"));
 }
 
-TEST(SequencesTest, OneOfWhichNothingIsHeardIsGivenUp) {
-  const model::TempFolder temp;
-  sound::WriteTonesBundle(temp.path(), "tones");
-  serving::ModelPaths paths;
-  paths.repositories.push_back(temp.path());
-  const auto models = *serving::ModelRegistry::Load(paths);
-  const auto engine = *engine::Engine::Start({1, 64, 100});
-  serving::ServingState state;
-  serving::Metrics metrics;
-  serving::Core core(state, *models, *engine, metrics);
-  state.Enter(serving::Phase::kServing);
-  Sequences sequences(core, absl::Milliseconds(50));
-  const auto infer = [&](const SequencePart& part) {
+class SequencesTest : public ::testing::Test {
+ protected:
+  SequencesTest() {
+    sound::WriteTonesBundle(temp_.path(), "tones");
+    serving::ModelPaths paths;
+    paths.repositories.push_back(temp_.path());
+    models_ = *serving::ModelRegistry::Load(paths);
+    engine_ = *engine::Engine::Start({1, 64, 100});
+    core_ = std::make_unique<serving::Core>(state_, *models_, *engine_, metrics_);
+    state_.Enter(serving::Phase::kServing);
+  }
+
+  absl::Status Infer(Sequences& sequences, const SequencePart& part,
+                     engine::TenantPtr tenant = nullptr) {
     InferJob job;
-    job.job.model = *models->Lookup("tones", "");
+    job.job.model = *models_->Lookup("tones", "");
     v1::Audio& audio = *job.job.request.add_sources()->mutable_audio();
     audio.mutable_format()->set_samples(v1::SAMPLE_FORMAT_F32);
     audio.set_data(sound::AsF32(sound::Tones({5})));
+    serving::Caller caller{serving::Method::kModelInfer};
+    caller.tenant = std::move(tenant);
     absl::Status status;
     absl::Notification done;
-    sequences.Infer(part, std::move(job), {serving::Method::kModelInfer},
+    sequences.Infer(part, std::move(job), caller,
                     [&](const absl::StatusOr<inference::ModelInferResponse>& answer) {
                       status = answer.status();
                       done.Notify();
                     });
     done.WaitForNotification();
     return status;
-  };
-  EXPECT_TRUE(infer({"7", true, false}).ok());
+  }
+  static engine::TenantPtr Named(const std::string& name) {
+    engine::Tenant tenant;
+    tenant.name = name;
+    return std::make_shared<const engine::Tenant>(tenant);
+  }
+
+  model::TempFolder temp_;
+  serving::ServingState state_;
+  serving::Metrics metrics_;
+  std::unique_ptr<serving::ModelRegistry> models_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<serving::Core> core_;
+};
+
+TEST_F(SequencesTest, OneOfWhichNothingIsHeardIsGivenUp) {
+  Sequences sequences(*core_, absl::Milliseconds(50));
+  EXPECT_TRUE(Infer(sequences, {"7", true, false}).ok());
   // Its call is open until it is given up.
-  EXPECT_TRUE(state.WaitUntilAnswered(absl::Minutes(1)));
-  EXPECT_THAT(infer({"7", false, true}).message(), HasSubstr("has not begun, or has ended"));
-  EXPECT_TRUE(infer({"7", true, true}).ok());
+  EXPECT_TRUE(state_.WaitUntilAnswered(absl::Minutes(1)));
+  EXPECT_THAT(Infer(sequences, {"7", false, true}).message(),
+              HasSubstr("has not begun, or has ended"));
+  EXPECT_TRUE(Infer(sequences, {"7", true, true}).ok());
+}
+
+// Reading the files of tokens or tenants again makes new tenants of the same names.
+TEST_F(SequencesTest, OneGoesOnWhereItsTenantIsReadAgainAndIsNobodyElses) {
+  Sequences sequences(*core_);
+  EXPECT_TRUE(Infer(sequences, {"7", true, false}, Named("a")).ok());
+  EXPECT_THAT(Infer(sequences, {"7", false, false}, Named("b")).message(),
+              HasSubstr("has not begun"));
+  EXPECT_THAT(Infer(sequences, {"7", false, false}).message(), HasSubstr("has not begun"));
+  EXPECT_TRUE(Infer(sequences, {"7", false, false}, Named("a")).ok());
+  EXPECT_TRUE(Infer(sequences, {"7", false, true}, Named("a")).ok());
 }
 
 }  // namespace
