@@ -19,13 +19,36 @@ transducer {
 }
 sound {}
 """
+# Of spot_tones.py.
+CHUNKS_EXPORT = pathlib.Path(__file__).parent / "exports/tones_chunks"
+CHUNKS_BUNDLE = """format_version: 1 name: "tones_chunks"
+encoder {
+  graph: "encoder.onnx" input: "x"
+  streaming { chunk: 10 shift: 8 tail: 16 states { input: "cached_mean" output: "cached_mean_next" } }
+}
+target { form: TEXT_FORM_PIECES vocabulary: "target.vocab" }
+ctc { encoder_output: "logits" kind: LOGITS_KIND_LOGITS }
+sound {}
+"""
+
+
+def write_vocabulary(folder):
+    (folder / "target.vocab").write_text("<blk>\n" + "".join(f"\u2581t{i}\n" for i in range(1, 21)))
+
+
+def make_chunks_bundle(folder):
+    """Writes the model that reads chunk by chunk into the folder, which is new."""
+    folder.mkdir(parents=True)
+    (folder / "model.textproto").write_text(CHUNKS_BUNDLE)
+    write_vocabulary(folder)
+    (folder / "encoder.onnx").write_bytes((CHUNKS_EXPORT / "encoder.onnx").read_bytes())
 
 
 def make_bundle(folder):
     """Writes it into the folder, which is new."""
     folder.mkdir(parents=True)
     (folder / "model.textproto").write_text(BUNDLE)
-    (folder / "target.vocab").write_text("<blk>\n" + "".join(f"\u2581t{i}\n" for i in range(1, 21)))
+    write_vocabulary(folder)
     for part in ("encoder", "decoder", "joiner"):
         (folder / f"{part}.onnx").write_bytes((EXPORTS / f"{part}.onnx").read_bytes())
 

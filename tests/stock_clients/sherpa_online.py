@@ -33,10 +33,10 @@ def as_floats(samples):
     return struct.pack(f"<{len(samples)}f", *(sample / 32768 for sample in samples))
 
 
-def recognized(grpc, path):
-    """What the command line hears in the file: its segments' texts."""
-    done = subprocess.run([pathlib.Path(sys.argv[1]) / "beamwright", "recognize", path, "--server", grpc, "--model", "tones",
-                           "--json"], check=True, capture_output=True, text=True)
+def recognized(grpc, path, model="tones", more=()):
+    """What the command line hears in the file: of each segment its best hypothesis."""
+    done = subprocess.run([pathlib.Path(sys.argv[1]) / "beamwright", "recognize", path, "--server", grpc, "--model", model,
+                           "--json", *more], check=True, capture_output=True, text=True)
     return [segment["hypotheses"][0] for line in done.stdout.splitlines() for segment in json.loads(line).get("segments", [])]
 
 

@@ -33,6 +33,8 @@ class Listener {
   engine::FrameFeed& feed() { return *feed_; }
   const absl::StatusOr<v1::Decoded>& Wait() {
     done_.WaitForNotification();
+    // What is stable is the beginning of a segment, and there is none to come.
+    was_contradicted = was_contradicted || !stable_.empty();
     return answer_;
   }
   // Segments as text: where they lie, and the bits of their hypotheses.
