@@ -52,7 +52,6 @@ void DecodeStream::Add(engine::Progress progress) {
     }
     if (!progress.provisional.empty()) {
       provisional_ = std::move(progress.provisional);
-      provisional_score_ = progress.provisional_score;
     }
   }
   if (wake_ != nullptr) {
@@ -94,7 +93,7 @@ DecodeStream::Taken DecodeStream::Take(v1::StreamDecodeResponse& message, absl::
     message.set_version(answer_->version());
     message.set_numerics(answer_->numerics());
   } else if (!provisional_.empty()) {
-    SetProvisional(*model_, provisional_, provisional_score_, *message.mutable_provisional());
+    *message.mutable_provisional() = MakeProvisional(*model_, provisional_[0]);
   }
   provisional_.clear();
   return Taken::kMessage;

@@ -10,11 +10,14 @@ void TakeStable(const engine::DecodeModel& model, StablePrefix& prefix, v1::Stab
   prefix.num_taken = prefix.tokens.size();
 }
 
-void SetProvisional(const engine::DecodeModel& model, absl::Span<const int32_t> tokens,
-                    double score, v1::Hypothesis& message) {
-  message.mutable_tokens()->Add(tokens.begin(), tokens.end());
-  message.set_text(model.target().Decode(tokens));
-  message.set_score(score);
+v1::Hypothesis MakeProvisional(const engine::DecodeModel& model,
+                               const engine::Provisional& hypothesis) {
+  v1::Hypothesis made;
+  made.mutable_tokens()->Add(hypothesis.tokens.begin(), hypothesis.tokens.end());
+  made.mutable_token_frames()->Add(hypothesis.frames.begin(), hypothesis.frames.end());
+  made.set_text(model.target().Decode(hypothesis.tokens));
+  made.set_score(hypothesis.score);
+  return made;
 }
 
 }  // namespace beamwright::serving

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "beamwright/v1/decode.pb.h"
 #include "server/engine/model/decode_model.h"
+#include "server/engine/request/call.h"
 
 namespace beamwright::serving {
 
@@ -23,9 +23,9 @@ struct StablePrefix {
 // Sets the tokens that were not taken yet, their position, and the text of all.
 void TakeStable(const engine::DecodeModel& model, StablePrefix& prefix, v1::StableTokens& message);
 
-// Sets tokens, text and score.
-void SetProvisional(const engine::DecodeModel& model, absl::Span<const int32_t> tokens,
-                    double score, v1::Hypothesis& message);
+// With tokens, their frames, text and score.
+v1::Hypothesis MakeProvisional(const engine::DecodeModel& model,
+                               const engine::Provisional& hypothesis);
 
 }  // namespace beamwright::serving
 

@@ -138,7 +138,10 @@ absl::Status Recognition::Open(const v1::RecognizeConfig& config) {
   }
   options_ = *std::move(options);
   call_ = EngineOptions(core_, caller_);
-  call_.wants_provisional = config.provisional();
+  call_.num_provisional = !config.provisional() ? 0
+                          : config.provisional_n_best()
+                              ? search::kMaxBeamSize  // its n_best bounds it
+                              : 1;
   timelines_ = core_.calls().MakeTimelines(caller_.context, 1);
   call_.timeline = timelines_.empty() ? nullptr : &timelines_[0];
   if (config.has_endpoint()) {
@@ -149,6 +152,7 @@ absl::Status Recognition::Open(const v1::RecognizeConfig& config) {
   }
   {
     absl::MutexLock lock(&mutex_);
+    has_source_ = true;
     summary_.set_model(model_->name());
     summary_.set_version(model_->version());
     summary_.set_numerics(model_->numerics());
@@ -209,11 +213,13 @@ absl::Status Recognition::ReadEndpoint(const v1::Endpoint& endpoint) {
   return absl::OkStatus();
 }
 
+bool Recognition::MayBegin() {
+  absl::MutexLock lock(&mutex_);
+  has_begun_ = !has_ended_;
+  return has_begun_;
+}
+
 engine::CallOptions Recognition::CallForEngine() {
-  {
-    absl::MutexLock lock(&mutex_);
-    has_begun_ = true;
-  }
   engine::CallOptions call = call_;
   call.feed = feed_;
   call.progress = [self = shared_from_this()](engine::Progress progress) {
@@ -230,6 +236,9 @@ void Recognition::Begin() {
   {
     absl::MutexLock lock(&mutex_);
     feed_ = std::make_shared<engine::FrameFeed>(room_);
+  }
+  if (!MayBegin()) {
+    return;
   }
   core_.engine().Recognize(model_, options_, CallForEngine(),
                            [self = shared_from_this()](absl::StatusOr<v1::Decoded> answer) {
@@ -323,6 +332,9 @@ absl::Status Recognition::Complete() {
   v1::Source source;
   *source.mutable_features() = AsTensor(collected_, num_columns_);
   collected_ = {};
+  if (!MayBegin()) {
+    return absl::OkStatus();
+  }
   core_.engine().DecodeResolved(model_, std::move(source), options_, CallForEngine(),
                                 [self = shared_from_this()](absl::StatusOr<v1::Decoded> answer) {
                                   self->OnAnswer(std::move(answer));
@@ -369,8 +381,6 @@ void Recognition::OnProgress(engine::Progress progress) {
     }
     if (!progress.provisional.empty()) {
       provisional_ = std::move(progress.provisional);
-      provisional_frames_ = std::move(progress.provisional_frames);
-      provisional_score_ = progress.provisional_score;
     }
   }
   wake_();
@@ -384,8 +394,6 @@ engine::Segment Recognition::WholeSource(const v1::Decoded& decoded) {
 }
 
 void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
-  v1::DecodeResponse response;
-  CallWork work{1, &response, timelines_};
   absl::Status status = answer.status();
   {
     absl::MutexLock lock(&mutex_);
@@ -398,16 +406,11 @@ void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
     if (feed_ == nullptr) {
       whole = WholeSource(*answer);
     }
-    work.queue_ms = answer->queue_ms();
-    work.compute_ms = answer->compute_ms();
-    *response.add_results()->mutable_decoded() = *std::move(answer);
   } else {
     status = Renamed(status, sound_.has_value() ? "audio" : "features");
-    *response.add_results()->mutable_error() = status::ToRpcStatus(status);
-    work.num_failed = 1;
+    answer = status;
   }
-  core_.calls().Count(caller_, model_.get(), status, started_, work);
-  core_.metrics().CountSources(*model_, response);
+  CountSource(std::move(answer));
   core_.quarantine().Count(*model_, status.ok() ? 1 : 0, 0, absl::Now());
   {
     absl::MutexLock lock(&mutex_);
@@ -425,8 +428,25 @@ void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
   wake_();
 }
 
+void Recognition::CountSource(absl::StatusOr<v1::Decoded> answer) {
+  const absl::Status status = answer.status();
+  v1::DecodeResponse response;
+  CallWork work{1, &response, timelines_};
+  if (answer.ok()) {
+    work.queue_ms = answer->queue_ms();
+    work.compute_ms = answer->compute_ms();
+    *response.add_results()->mutable_decoded() = *std::move(answer);
+  } else {
+    *response.add_results()->mutable_error() = status::ToRpcStatus(status);
+    work.num_failed = 1;
+  }
+  core_.calls().Count(caller_, model_.get(), status, started_, work);
+  core_.metrics().CountSources(*model_, response);
+}
+
 void Recognition::End(const absl::Status& status) {
   bool has_begun = false;
+  bool has_source = false;
   std::shared_ptr<engine::FrameFeed> feed;
   {
     absl::MutexLock lock(&mutex_);
@@ -435,6 +455,7 @@ void Recognition::End(const absl::Status& status) {
     }
     feed = feed_;
     has_begun = has_begun_;
+    has_source = has_source_;
     has_ended_ = true;
     end_ = status;
   }
@@ -444,6 +465,8 @@ void Recognition::End(const absl::Status& status) {
     if (feed != nullptr) {
       feed->Wake();
     }
+  } else if (has_source) {
+    CountSource(status);
   } else {
     core_.calls().Count(caller_, model_.get(), status, started_, {});
     core_.metrics().CountRejection(status);
@@ -472,9 +495,10 @@ Recognition::Taken Recognition::Take(v1::RecognizeResponse& message, absl::Statu
     *message.mutable_summary() = summary_;
     summary_taken_ = true;
   } else if (!provisional_.empty()) {
-    SetProvisional(*model_, provisional_, provisional_score_, *message.mutable_provisional());
-    message.mutable_provisional()->mutable_token_frames()->Add(provisional_frames_.begin(),
-                                                               provisional_frames_.end());
+    *message.mutable_provisional() = MakeProvisional(*model_, provisional_[0]);
+    for (size_t i = 1; i < provisional_.size(); ++i) {
+      *message.add_alternatives() = MakeProvisional(*model_, provisional_[i]);
+    }
     provisional_.clear();
   }
   return Taken::kMessage;

@@ -74,10 +74,15 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   absl::Status Complete();
 
   void Begin();
-  // What the engine is told of the call, which it has from now on.
+  // Whether the engine may have the call, which is from now on its to answer; false: nobody waits
+  // for it any more, and it was counted.
+  bool MayBegin();
+  // What the engine is told of the call.
   engine::CallOptions CallForEngine();
   void OnProgress(engine::Progress progress);
   void OnAnswer(absl::StatusOr<v1::Decoded> answer);
+  // Counts the call and its source, with what became of them.
+  void CountSource(absl::StatusOr<v1::Decoded> answer);
   // The call ends, with OK once its last segment is there.
   void End(const absl::Status& status);
   v1::RecognizedSegment MakeSegment(engine::Segment segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -107,7 +112,8 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   std::shared_ptr<engine::FrameFeed> feed_;
 
   mutable absl::Mutex mutex_;
-  bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;  // the engine has it
+  bool has_source_ ABSL_GUARDED_BY(mutex_) = false;  // the configuration was taken
+  bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;   // the engine has it
   bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);
   bool summary_taken_ ABSL_GUARDED_BY(mutex_) = false;
@@ -115,9 +121,7 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   v1::RecognizeSummary summary_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::RecognizedSegment> segments_ ABSL_GUARDED_BY(mutex_);  // not taken yet
   StablePrefix stable_ ABSL_GUARDED_BY(mutex_);  // of the segment that goes on
-  std::vector<int32_t> provisional_ ABSL_GUARDED_BY(mutex_);
-  std::vector<int32_t> provisional_frames_ ABSL_GUARDED_BY(mutex_);  // of its tokens
-  double provisional_score_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<engine::Provisional> provisional_ ABSL_GUARDED_BY(mutex_);  // of it, not taken yet
 };
 
 }  // namespace beamwright::serving

@@ -15,7 +15,7 @@ engine::CallOptions EngineOptions(Core& core, const Caller& caller) {
   options.tenant = caller.tenant;
   options.priority = caller.priority;
   options.progress = caller.progress;
-  options.wants_provisional = caller.wants_provisional;
+  options.num_provisional = caller.wants_provisional ? 1 : 0;
   options.call = core.NextCall();
   return options;
 }

@@ -81,6 +81,7 @@ void SherpaJson::Append(const v1::RecognizeResponse& message, std::vector<std::s
   if (message.has_provisional()) {
     so_far_.clear_hypotheses();
     *so_far_.add_hypotheses() = message.provisional();
+    so_far_.mutable_hypotheses()->Add(message.alternatives().begin(), message.alternatives().end());
   }
   if (!is_last && (message.has_stable() || message.has_provisional())) {
     std::string text = Write(so_far_, false, false);

@@ -72,10 +72,11 @@ bool Set(const std::string& name, const std::string& value, StreamQuery& query,
     }
     config.mutable_audio()->set_sample_rate(rate);
   } else if (name == "provisional") {
-    if (value != "true" && value != "false") {
-      faults.Add(name, "'", value, "' is neither true nor false");
+    if (value != "true" && value != "false" && value != "n_best") {
+      faults.Add(name, "'", value, "' is neither true, false nor n_best");
     }
-    config.set_provisional(value == "true");
+    config.set_provisional(value != "false");
+    config.set_provisional_n_best(value == "n_best");
   } else if (name == "endpoint") {
     config.clear_endpoint();
     if (value != "none") {

@@ -1,4 +1,4 @@
-"""The listen page: a recording, and the microphone, which Chromium plays from a file."""
+"""The listen page: a recording, and the microphone, which Chromium plays from a file; the words and the beam as they grow."""
 
 import re
 import sys
@@ -9,14 +9,20 @@ from playwright.sync_api import expect
 from conftest import PICTURES, ROOT, serving, tab_of
 
 sys.path.insert(0, str(ROOT / "tests/frames"))
-from served_tones import make_bundle, tones, write_wave  # noqa: E402
+from served_tones import make_bundle, make_chunks_bundle, tones, write_wave  # noqa: E402
+
+CHUNKS = "tones_chunks · 1"
+# What is said, and of each row of the beam its text, share in % and score: as it stands at one moment.
+NOW = """() => [document.querySelector('.now').innerText.trim(), [...document.querySelectorAll('.alive tbody tr')].map(
+    (row) => [...row.cells].map((cell) => cell.textContent.trim()))]"""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model that hears tones, and a recording of four of them."""
+    """Models that hear tones, when a source is complete and chunk by chunk, and a recording of four of them."""
     folder = tmp_path_factory.mktemp("listen")
     make_bundle(folder / "models/tones/1")
+    make_chunks_bundle(folder / "models/tones_chunks/1")
     write_wave(folder / "talk.wav", tones([3, 17, 8, 12]))
     return folder
 
@@ -44,7 +50,7 @@ def tab(browser, listening):
 def test_a_recording_is_heard(tab, folder):
     tab.goto("/#/listen")
     # Models that hear no sound are not offered.
-    expect(tab.get_by_label("Model", exact=True).locator("option")).to_have_text(["tones · 1"])
+    expect(tab.get_by_label("Model", exact=True).locator("option")).to_have_text(["tones · 1", CHUNKS])
     tab.get_by_label("A recording").set_input_files(folder / "talk.wav")
     said = tab.locator(".heard .said")
     tab.get_by_text("The answer is complete.").wait_for()
@@ -68,6 +74,31 @@ def test_the_microphone_is_heard(ears, listening):
         tab.get_by_role("button", name="Stop", exact=True).click()
         tab.get_by_text("The answer is complete.").wait_for()
         assert "t3 t17 t8 t12" in tab.locator(".heard .said").inner_text()
+
+
+def test_the_beam_is_shown_while_it_grows(ears, listening):
+    for name, width, height in (("page-beam", 1360, 760), ("page-beam-phone", 390, 844)):
+        with ears.new_context(base_url=listening.url, permissions=["microphone"], viewport={"width": width, "height": height}) as context:
+            tab = context.new_page()
+            tab.set_default_timeout(30_000)
+            tab.goto("/#/listen")
+            expect(tab.locator(".alive")).to_be_hidden()
+            tab.get_by_label("Model", exact=True).select_option(label=CHUNKS)
+            tab.get_by_role("button", name="Listen", exact=True).click()
+            expect(tab.locator(".alive tbody tr:first-child td").first).to_contain_text("t3 t17 t8 t12 t3")
+            said, rows = tab.evaluate(NOW)
+            tab.screenshot(path=PICTURES / f"{name}.png")
+            # The first one is what is said; all that are alive differ, and share what there is in the order of their scores.
+            texts = [text for text, _, _ in rows if text]
+            assert len(rows) == 4 and texts[0] == said and len(set(texts)) == len(texts) > 1, rows
+            scores = [float(score.replace("\u2212", "-")) for text, _, score in rows if text]
+            shares = [int(share.removesuffix(" %")) for text, share, _ in rows if text]
+            assert scores == sorted(scores, reverse=True) and shares == sorted(shares, reverse=True), rows
+            assert 97 <= sum(shares) <= 103, rows
+            assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            tab.get_by_role("button", name="Stop", exact=True).click()
+            tab.get_by_text("The answer is complete.").wait_for()
+            expect(tab.locator(".alive")).to_be_hidden()
 
 
 def test_what_is_no_sound_is_told(tab, folder):

@@ -28,10 +28,12 @@ void BeamDriver::TellProgress(BeamRequest& request) {
   if (request.first_token == absl::InfinitePast() && !progress.stable.empty()) {
     request.first_token = absl::Now();
   }
-  if (request.call.wants_provisional && !request.search->done()) {
+  if (request.call.num_provisional > 0 && !request.search->done()) {
     search::BeamSearch::Head best;
-    progress.provisional = search::BestTokensSoFar(*request.search, best);
-    progress.provisional_score = best.key;
+    std::vector<int32_t> tokens = search::BestTokensSoFar(*request.search, best);
+    if (!tokens.empty()) {
+      progress.provisional.push_back({std::move(tokens), {}, best.key});
+    }
   }
   if (!progress.stable.empty() || !progress.provisional.empty()) {
     request.call.progress(std::move(progress));

@@ -25,7 +25,10 @@ void FrameDriver::TellProgress(FrameRequest& request) {
   Progress progress;
   progress.segments.swap(request.ended);
   const size_t known = request.stable.size();
-  request.frame_search()->AddStableLabels(request.stable);
+  // Of a stream that is over all is in its segments; its search is still that of the last one.
+  if (!request.is_stream() || !request.is_done) {
+    request.frame_search()->AddStableLabels(request.stable);
+  }
   if (request.stable.size() > known) {
     search::StableTokens::Piece& piece = progress.stable.emplace_back();
     piece.position = static_cast<int>(known);
@@ -35,14 +38,18 @@ void FrameDriver::TellProgress(FrameRequest& request) {
       request.first_token = absl::Now();
     }
   }
-  if (request.call.wants_provisional && !request.is_done && !request.is_scoring) {
-    const auto best = request.frame_search()->Results();
-    if (!best.empty()) {
-      progress.provisional = best[0].labels;
-      progress.provisional_score = best[0].score;
-      progress.provisional_frames.reserve(best[0].times.size());
-      for (const search::LabelTime& time : best[0].times) {
-        progress.provisional_frames.push_back(static_cast<int32_t>(time.first_frame));
+  if (request.call.num_provisional > 0 && !request.is_done && !request.is_scoring) {
+    std::vector<search::FrameHypothesis> alive = request.frame_search()->Results();
+    // While nothing leads, as in silence, there is nothing to tell.
+    const size_t count = alive.empty() || alive[0].labels.empty() ? 0 : alive.size();
+    alive.resize(std::min(count, static_cast<size_t>(request.call.num_provisional)));
+    for (search::FrameHypothesis& hypothesis : alive) {
+      Provisional& told = progress.provisional.emplace_back();
+      told.tokens = std::move(hypothesis.labels);
+      told.score = hypothesis.score;
+      told.frames.reserve(hypothesis.times.size());
+      for (const search::LabelTime& time : hypothesis.times) {
+        told.frames.push_back(static_cast<int32_t>(time.first_frame));
       }
     }
   }

@@ -29,6 +29,14 @@ struct Segment {
   std::vector<v1::Hypothesis> hypotheses;
 };
 
+// A hypothesis as it stands.
+struct Provisional {
+  std::vector<int32_t> tokens;
+  // Of a search by frames: the frame in which each token begins, from that of the segment.
+  std::vector<int32_t> frames;
+  double score = 0;
+};
+
 // What a stream is told after a step.
 struct Progress {
   // Of a source that arrives: segments that ended. What follows is of the one behind them.
@@ -36,11 +44,8 @@ struct Progress {
   // Tokens that can no longer change, each piece going on where the one before it (of its sample)
   // ended (docs/decoding.md, 'Streaming').
   std::vector<search::StableTokens::Piece> stable;
-  // If asked for: the best hypothesis as it stands.
-  std::vector<int32_t> provisional;
-  // Of a search by frames: the frame in which each of its tokens begins, from that of the segment.
-  std::vector<int32_t> provisional_frames;
-  double provisional_score = 0;
+  // As many as were asked for and are there, best first; none while the best has no token.
+  std::vector<Provisional> provisional;
 };
 
 struct CallOptions {
@@ -60,7 +65,8 @@ struct CallOptions {
   // Called on the engine's thread after each step that has news, before the answer is given; it
   // must return at once. Null: nobody asks. Decoding only.
   std::function<void(Progress)> progress;
-  bool wants_provisional = false;
+  // Hypotheses as they stand that progress tells, at most; a search of steps tells one.
+  int num_provisional = 0;
   // Of a source that arrives while it is searched (Engine::Recognize): its frames, and where
   // segments end.
   std::shared_ptr<FrameFeed> feed;

@@ -15,6 +15,17 @@ async function modelsWithSound() {
   return described.filter(Boolean);
 }
 
+/** The length of what all texts begin with, whole words of it. */
+function sharedWords(texts) {
+  if (texts.length < 2) return 0;
+  const [first, ...others] = texts;
+  let length = 0;
+  while (length < first.length && others.every((text) => text[length] === first[length])) ++length;
+  // Up to the last gap, unless every text ends or has a gap there.
+  const isBetween = (text) => length === text.length || /\s/.test(text[length]);
+  return texts.every(isBetween) ? length : Math.max(0, first.lastIndexOf(' ', length - 1) + 1);
+}
+
 export class ListenPage {
   static async start(root) {
     const port = await streamPort();
@@ -36,13 +47,17 @@ export class ListenPage {
     this.fault = el('div.notice.bad', { role: 'alert', hidden: true });
     this.segments = el('ol.heard');
     this.now = el('p.now', { 'aria-label': 'What is being said' });
+    this.beam = el('tbody');
+    this.alive = el('section.card.alive', { 'aria-label': 'The beam now', hidden: true }, el('h2', {}, 'The beam now'),
+      el('table', {}, el('thead.visually-hidden', {}, el('tr', {}, ['hypothesis', 'share', 'score'].map((text) => el('th', { scope: 'col' }, text)))), this.beam),
+      el('p.help', {}, 'What is alive at this moment, best first, with its share among them; in grey what all of them begin with.'));
     root.append(el('div.columns', {},
       el('form.request', { 'aria-label': 'Sound', onsubmit: (event) => event.preventDefault() },
         el('div.field', {}, el('label', { for: 'listen-model' }, 'Model'), this.model),
         el('div.field', {}, el('label', { for: 'listen-file' }, 'A recording'), this.file),
         el('div.actions', {}, this.button), this.state),
       el('div.results', {}, this.fault, el('section.card', { 'aria-label': 'Heard' }, el('h2', {}, 'Heard'), this.segments, this.now,
-        el('p.help', {}, 'Words in full ink stay as they are; those in grey may change.')))));
+        el('p.help', {}, 'Words in full ink stay as they are; those in grey may change.')), this.alive)));
   }
 
   get chosen() { return this.models[Number(this.model.value)]; }
@@ -90,7 +105,7 @@ export class ListenPage {
     this.segments.replaceChildren();
     this.now.replaceChildren();
     this.state.textContent = state;
-    const stream = new SoundStream(this.port, { model: name, version, options: JSON.stringify({ n_best: N_BEST }) }, {
+    const stream = new SoundStream(this.port, { model: name, version, provisional: 'n_best', options: JSON.stringify({ n_best: N_BEST }) }, {
       onanswer: (answer) => { if (this.stream === stream) this.#show(answer); },
       onend: (error) => { if (this.stream === stream) this.#end(error); },
     });
@@ -100,6 +115,7 @@ export class ListenPage {
 
   #end(error) {
     this.stream = null;
+    this.alive.hidden = true;
     this.#stop();
     if (error) this.#fail(error);
     else this.state.textContent = 'The answer is complete.';
@@ -115,15 +131,35 @@ export class ListenPage {
     if (!answer.is_final) {
       const rest = answer.text.startsWith(answer.stable) ? answer.text.slice(answer.stable.length) : answer.text;
       this.now.replaceChildren(el('span.stable', {}, answer.stable), el('span.settling', {}, rest));
+      this.#showBeam(answer.hypotheses ?? [{ text: answer.text }]);
       return;
     }
     this.now.replaceChildren();
+    this.#showBeam([]);
     const item = this.#segment(answer);
     // The last one is told again when the source ends behind it.
     const known = this.segments.children[answer.segment];
     if (known) known.replaceWith(item);
     else this.segments.append(item);
     announce(answer.text);
+  }
+
+  /** The hypotheses that are alive, each with its share of their probability; rows for all that there may be. */
+  #showBeam(hypotheses) {
+    if (hypotheses.length > 0) this.alive.hidden = false;
+    const best = hypotheses[0]?.score ?? 0;
+    const weights = hypotheses.map(({ score = best }) => Math.exp(score - best));  // one alone comes without
+    const sum = weights.reduce((total, weight) => total + weight, 0);
+    const shared = sharedWords(hypotheses.map(({ text }) => text));
+    this.beam.replaceChildren(...Array.from({ length: N_BEST }, (_, rank) => {
+      const one = hypotheses[rank];
+      if (!one) return el('tr', {}, el('td.mono', {}, '\u00a0'), el('td'), el('td'));
+      const share = weights[rank] / sum;
+      const bar = el('span.bar', { 'aria-hidden': 'true' });
+      bar.style.setProperty('--share', share.toFixed(3));
+      return el('tr', {}, el('td.mono', {}, el('span.shared', {}, one.text.slice(0, shared)), one.text.slice(shared) || (one.text ? '' : '(empty)')),
+        el('td', {}, el('div.share', {}, bar, el('span', {}, `${(100 * share).toFixed(0)} %`))), el('td.number', { title: one.score }, short(one.score)));
+    }));
   }
 
   #segment({ text, start_time, hypotheses = [] }) {

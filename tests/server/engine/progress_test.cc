@@ -43,7 +43,7 @@ absl::StatusOr<v1::Decoded> Listen(Engine& engine, const std::shared_ptr<const D
                                    const v1::Source& source, const v1::DecodeOptions& options,
                                    bool provisional, Told& told) {
   CallOptions call;
-  call.wants_provisional = provisional;
+  call.num_provisional = provisional ? 1 : 0;
   call.progress = [&](Progress progress) {
     ++told.num_messages;
     for (const search::StableTokens::Piece& piece : progress.stable) {
@@ -52,7 +52,7 @@ absl::StatusOr<v1::Decoded> Listen(Engine& engine, const std::shared_ptr<const D
       all.insert(all.end(), piece.tokens.begin(), piece.tokens.end());
     }
     if (!progress.provisional.empty()) {
-      told.provisional.push_back(progress.provisional);
+      told.provisional.push_back(progress.provisional[0].tokens);
     }
   };
   return engine.DecodeAndWait(model, source, options, call);

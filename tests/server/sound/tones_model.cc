@@ -25,12 +25,25 @@ transducer {
 sound {}
 )";
 
-}  // namespace
+constexpr char kChunksBundle[] = R"(
+format_version: 1 name: "tones"
+encoder {
+  graph: "encoder.onnx" input: "x"
+  streaming {
+    chunk: 10 shift: 8 tail: 16
+    states { input: "cached_mean" output: "cached_mean_next" }
+  }
+}
+target { form: TEXT_FORM_PIECES vocabulary: "target.vocab" }
+ctc { encoder_output: "logits" kind: LOGITS_KIND_LOGITS }
+sound {}
+)";
 
-void WriteTonesBundle(const std::string& folder, const std::string& name) {
+// Into FOLDER/NAME/1: the text, under that name, the vocabulary, and files of an export.
+void Write(const std::string& folder, const std::string& name, std::string text,
+           const std::string& exported, const std::vector<std::string>& files) {
   const std::string bundle = folder + "/" + name + "/1";
   std::filesystem::create_directories(bundle);
-  std::string text = kBundle;
   text.replace(text.find("tones"), 5, name);
   std::ofstream(bundle + "/model.textproto") << text;
   std::ofstream vocabulary(bundle + "/target.vocab");
@@ -38,10 +51,20 @@ void WriteTonesBundle(const std::string& folder, const std::string& name) {
   for (int i = 1; i <= 20; ++i) {
     vocabulary << "▁t" << i << "\n";
   }
-  for (const char* file : {"encoder.onnx", "decoder.onnx", "joiner.onnx"}) {
-    std::filesystem::copy(BEAMWRIGHT_SOURCE_DIR "/tests/frames/exports/tones/" + std::string(file),
+  for (const std::string& file : files) {
+    std::filesystem::copy(BEAMWRIGHT_SOURCE_DIR "/tests/frames/exports/" + exported + "/" + file,
                           bundle + "/" + file);
   }
+}
+
+}  // namespace
+
+void WriteTonesBundle(const std::string& folder, const std::string& name) {
+  Write(folder, name, kBundle, "tones", {"encoder.onnx", "decoder.onnx", "joiner.onnx"});
+}
+
+void WriteTonesChunksBundle(const std::string& folder, const std::string& name) {
+  Write(folder, name, kChunksBundle, "tones_chunks", {"encoder.onnx"});
 }
 
 std::vector<float> Tones(const std::vector<int>& labels, int rate) {

@@ -9,6 +9,9 @@ namespace beamwright::sound {
 
 // Writes its bundle into FOLDER/NAME/1.
 void WriteTonesBundle(const std::string& folder, const std::string& name);
+// That of tests/frames/spot_tones.py: a CTC model whose encoder reads chunk by chunk, and which
+// hears quiet.
+void WriteTonesChunksBundle(const std::string& folder, const std::string& name);
 
 // Samples at full scale 1 that say the labels, each in [1, 20], with quiet around them.
 std::vector<float> Tones(const std::vector<int>& labels, int rate = 16000);

@@ -2,19 +2,18 @@
 // short enough to pass. tests/stock_clients/sherpa_online.py has those that speak.
 #include "server/websocket/listener.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <memory>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/e2e/becomes.h"
 #include "tests/server/model/temp_bundle.h"
 #include "tests/server/sound/tones_model.h"
+#include "tests/server/websocket/raw_client.h"
 
 namespace beamwright::websocket {
 namespace {
@@ -26,96 +25,11 @@ constexpr size_t kPiece = 1 << 20;
 
 std::string Sound(const std::vector<int>& labels) { return sound::AsF32(sound::Tones(labels)); }
 
-enum Opcode { kText = 1, kBinary = 2, kClose = 8, kPing = 9, kPong = 10 };
-
-// A client that says exactly what it is told to.
-class Client {
- public:
-  explicit Client(int port, int receive_buffer = 0) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
-    if (receive_buffer > 0) {
-      setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(receive_buffer));
-    }
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
-    EXPECT_EQ(connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  }
-  ~Client() { close(socket_); }
-
-  void Send(const std::string& bytes) {
-    for (size_t at = 0; at < bytes.size();) {
-      const ssize_t sent = send(socket_, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
-      if (sent <= 0) {
-        return;
-      }
-      at += static_cast<size_t>(sent);
-    }
-  }
-  // The head of the answer to a handshake.
-  std::string Open(const std::string& target = "/") {
-    Send(absl::StrCat("GET ", target, " HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n",
-                      "Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
-                      "Sec-WebSocket-Version: 13\r\n\r\n"));
-    std::string head;
-    char c = 0;
-    while (head.find("\r\n\r\n") == std::string::npos && recv(socket_, &c, 1, 0) == 1) {
-      head += c;
-    }
-    return head;
-  }
-  // A whole message in one frame, masked with zeros (RFC 6455, 5.2).
-  void SendMessage(Opcode opcode, const std::string& payload) {
-    std::string frame(1, static_cast<char>(0x80 | opcode));
-    if (payload.size() < 126) {
-      frame += static_cast<char>(0x80 | payload.size());
-    } else {
-      const bool is_short = payload.size() < 65536;
-      frame += static_cast<char>(0x80 | (is_short ? 126 : 127));
-      for (int shift = is_short ? 8 : 56; shift >= 0; shift -= 8) {
-        frame += static_cast<char>(payload.size() >> shift & 0xff);
-      }
-    }
-    Send(frame + std::string(4, '\0') + payload);
-  }
-  // The next frame's opcode and payload; -1 at the end of the connection.
-  std::pair<int, std::string> ReadFrame() {
-    std::string head = ReadBytes(2);
-    if (head.size() < 2) {
-      return {-1, ""};
-    }
-    size_t size = static_cast<unsigned char>(head[1]) & 0x7f;
-    if (size >= 126) {
-      const std::string more = ReadBytes(size == 126 ? 2 : 8);
-      size = 0;
-      for (const char c : more) {
-        size = size << 8 | static_cast<unsigned char>(c);
-      }
-    }
-    std::string payload = ReadBytes(size);
-    return {head[0] & 0xf, std::move(payload)};
-  }
-  // Reads on until the server ends the connection.
-  bool ReadsItsEnd() {
-    while (ReadFrame().first >= 0) {
-    }
-    return true;
-  }
-
- private:
-  std::string ReadBytes(size_t size) {
-    std::string bytes(size, '\0');
-    return recv(socket_, bytes.data(), size, MSG_WAITALL) == static_cast<ssize_t>(size) ? bytes
-                                                                                        : "";
-  }
-
-  const int socket_;
-};
-
 class ListenerTest : public ::testing::Test {
  protected:
   ListenerTest() {
     sound::WriteTonesBundle(temp_.path(), "tones");
+    sound::WriteTonesChunksBundle(temp_.path(), "chunks");
     serving::ModelPaths paths;
     paths.repositories.push_back(temp_.path());
     auto models = serving::ModelRegistry::Load(paths);
@@ -125,6 +39,7 @@ class ListenerTest : public ::testing::Test {
     core_ = std::make_unique<serving::Core>(state_, *models_, *engine_, metrics_);
     state_.Enter(serving::Phase::kServing);
     options_.address = "127.0.0.1:0";
+    options_.default_model = "tones";
   }
 
   void Start() {
@@ -151,7 +66,7 @@ class ListenerTest : public ::testing::Test {
 
 TEST_F(ListenerTest, ASourceIsHeardAndAnotherBehindIt) {
   Start();
-  Client client(listener_->port());
+  RawClient client(listener_->port());
   EXPECT_THAT(client.Open(), StartsWith("HTTP/1.1 101 "));
   for (const auto& [labels, text] :
        {std::pair<std::vector<int>, std::string>{{3, 17, 8}, "t3 t17 t8"}, {{5}, "t5"}}) {
@@ -169,11 +84,48 @@ TEST_F(ListenerTest, ASourceIsHeardAndAnotherBehindIt) {
   }
 }
 
+// With an encoder that reads chunk by chunk; tests/stock_clients/sherpa_segments.py has the times.
+TEST_F(ListenerTest, WhatWasSaidBeforeAPauseIsToldWhileTheSourceGoesOn) {
+  Start();
+  RawClient client(listener_->port());
+  EXPECT_THAT(client.Open("/?model=chunks&provisional=n_best&options=%7B%22n_best%22:3%7D"),
+              StartsWith("HTTP/1.1 101 "));
+  for (int source = 0; source < 2; ++source) {
+    const auto read_until = [&client](const std::string& part) {
+      std::string message;
+      do {
+        message = client.ReadFrame().second;
+      } while (!message.empty() && !absl::StrContains(message, part));
+      return message;
+    };
+    client.SendMessage(kBinary, Sound({3, 17}));
+    // What is alive beside the best is told as well.
+    const std::string partial = read_until("\"hypotheses\":[{\"text\":\"t3 t17\",");
+    EXPECT_THAT(partial, HasSubstr("\"is_final\":false"));
+    EXPECT_THAT(partial, HasSubstr("},{\"text\":\""));
+    client.SendMessage(kBinary, std::string(sizeof(float) * 16000 * 3 / 2, '\0'));
+    std::string message = read_until("\"is_final\":true");
+    EXPECT_THAT(message, StartsWith("{\"text\":\"t3 t17\""));
+    EXPECT_THAT(message, HasSubstr("\"segment\":0,\"start_time\":0,"));
+    EXPECT_THAT(message, HasSubstr("\"is_eof\":false,\"stable\":\"t3 t17\""));
+    client.SendMessage(kBinary, Sound({8}));
+    client.SendMessage(kText, "Done");
+    std::string last;
+    for (; message != "Done!"; message = client.ReadFrame().second) {
+      ASSERT_NE(message, "");
+      last = message;
+    }
+    EXPECT_THAT(last, StartsWith("{\"text\":\"t8\""));
+    EXPECT_THAT(last, HasSubstr("\"segment\":1,"));
+    EXPECT_THAT(last, HasSubstr("\"is_final\":true,\"is_eof\":true"));
+  }
+}
+
 TEST_F(ListenerTest, WhoNeverAsksIsLetGo) {
   options_.transfer_timeout = absl::Milliseconds(50);
   Start();
-  const Client silent(listener_->port());
-  Client slow(listener_->port());
+  const RawClient silent(listener_->port());
+  RawClient slow(listener_->port());
   slow.Send("GET / HT");
   EXPECT_TRUE(NobodyIsLeft());
 }
@@ -181,9 +133,9 @@ TEST_F(ListenerTest, WhoNeverAsksIsLetGo) {
 TEST_F(ListenerTest, WhoAnswersPingsStaysAndWhoDoesNotIsLetGo) {
   options_.quiet_time = absl::Milliseconds(50);
   Start();
-  Client alive(listener_->port());
+  RawClient alive(listener_->port());
   alive.Open();
-  Client dead(listener_->port());
+  RawClient dead(listener_->port());
   dead.Open();
   dead.SendMessage(kBinary, Sound({1}));
   for (int i = 0; i < 5; ++i) {
@@ -200,7 +152,7 @@ TEST_F(ListenerTest, WhoAnswersPingsStaysAndWhoDoesNotIsLetGo) {
 TEST_F(ListenerTest, WhoDoesNotReadIsLetGo) {
   options_.transfer_timeout = absl::Milliseconds(200);
   Start();
-  Client deaf(listener_->port(), 2048);
+  RawClient deaf(listener_->port(), 2048);
   deaf.Open();
   std::vector<int> labels(300);
   for (size_t i = 0; i < labels.size(); ++i) {
@@ -212,24 +164,24 @@ TEST_F(ListenerTest, WhoDoesNotReadIsLetGo) {
   }
   deaf.SendMessage(kText, "Done");
   EXPECT_TRUE(NobodyIsLeft());
-  Client next(listener_->port());
+  RawClient next(listener_->port());
   EXPECT_THAT(next.Open(), StartsWith("HTTP/1.1 101 "));
 }
 
 TEST_F(ListenerTest, MoreConnectionsThanThereMayBeAreTold) {
   options_.max_connections = 1;
   Start();
-  Client first(listener_->port());
+  RawClient first(listener_->port());
   EXPECT_THAT(first.Open(), StartsWith("HTTP/1.1 101 "));
-  Client second(listener_->port());
+  RawClient second(listener_->port());
   EXPECT_THAT(second.Open(), StartsWith("HTTP/1.1 503 "));
 }
 
 TEST_F(ListenerTest, AServerThatStopsAnswersFirst) {
   Start();
-  Client idle(listener_->port());
+  RawClient idle(listener_->port());
   idle.Open();
-  Client busy(listener_->port());
+  RawClient busy(listener_->port());
   busy.Open();
   busy.SendMessage(kBinary, Sound({4, 9}));
   ASSERT_TRUE(e2e::Becomes([this] { return listener_->num_connections() == 2; }));
@@ -250,7 +202,7 @@ TEST_F(ListenerTest, AServerThatStopsAnswersFirst) {
 
 TEST_F(ListenerTest, AnEngineThatOutlivesItIsNoHarm) {
   Start();
-  Client client(listener_->port());
+  RawClient client(listener_->port());
   client.Open();
   client.SendMessage(kBinary, Sound({4, 9}));
   client.SendMessage(kText, "Done");

@@ -160,7 +160,7 @@ TEST(CtcFaultsTest, DeadlinesAndTheEndAreKept) {
   absl::StatusOr<v1::Decoded> answer;
   CallOptions streamed;
   bool is_first = true;
-  streamed.wants_provisional = true;
+  streamed.num_provisional = 1;
   streamed.progress = [&](Progress) {
     if (is_first) {
       is_first = false;
