@@ -2,68 +2,22 @@
 // C++ clients keep to themselves, are looked at by tests/stock_clients/grpcurl.py.
 #include <gmock/gmock.h>
 #include <google/protobuf/util/json_util.h>
-#include <grpcpp/security/server_credentials.h>
-#include <grpcpp/server_builder.h>
 #include <signal.h>
 
 #include <sstream>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "google/protobuf/struct.pb.h"
-#include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
+#include "tests/e2e/collector.h"
 #include "tests/e2e/e2e_test.h"
 
 namespace beamwright::e2e {
 namespace {
 
-namespace collector = opentelemetry::proto::collector::trace::v1;
-namespace trace = opentelemetry::proto::trace::v1;
 using ::testing::HasSubstr;
 
 constexpr char kTraceParent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-
-class Collector final : public collector::TraceService::Service {
- public:
-  Collector() {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-  }
-  ~Collector() override { server_->Shutdown(); }
-  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
-
-  grpc::Status Export(grpc::ServerContext* /*context*/,
-                      const collector::ExportTraceServiceRequest* request,
-                      collector::ExportTraceServiceResponse* /*response*/) override {
-    absl::MutexLock lock(&mutex_);
-    for (const trace::ResourceSpans& spans : request->resource_spans()) {
-      service_ = spans.resource().attributes(0).value().string_value();
-      for (const trace::ScopeSpans& scope : spans.scope_spans()) {
-        spans_.insert(spans_.end(), scope.spans().begin(), scope.spans().end());
-      }
-    }
-    return grpc::Status::OK;
-  }
-  std::vector<trace::Span> spans() {
-    absl::MutexLock lock(&mutex_);
-    return spans_;
-  }
-  std::string service() {
-    absl::MutexLock lock(&mutex_);
-    return service_;
-  }
-
- private:
-  absl::Mutex mutex_;
-  std::vector<trace::Span> spans_;
-  std::string service_;
-  int port_ = 0;
-  std::unique_ptr<grpc::Server> server_;
-};
 
 // One call with what a tracing client sends.
 void CallWith(v1::DecodeService::Stub& stub, grpc::ClientContext& context) {
@@ -84,7 +38,7 @@ TEST(ObservabilityTest, SpansReachACollector) {
   EXPECT_TRUE(Decode(*stub, Request({"cat"})).first.ok());
   server.Signal(SIGINT);  // sends what it has
   EXPECT_EQ(server.Wait(), 0);
-  const std::vector<trace::Span> spans = collector.spans();
+  const std::vector<Collector::Span> spans = collector.spans();
   ASSERT_EQ(spans.size(), 9u);  // the call, and four for each source
   EXPECT_EQ(collector.service(), "beamwright-server");
   EXPECT_EQ(absl::BytesToHexString(spans[0].trace_id()), "4bf92f3577b34da6a3ce929d0e0e4736");

@@ -24,6 +24,9 @@ ServerProcess::ServerProcess(std::vector<std::string> arguments, const std::stri
   arguments.insert(arguments.end(), {"--port-file", folder_ + "/grpc", "--http-port-file",
                                      folder_ + "/http", "--metrics-port-file", folder_ + "/metrics",
                                      "--admin-port-file", folder_ + "/admin"});
+  if (std::find(arguments.begin(), arguments.end(), "--websocket-address") != arguments.end()) {
+    arguments.insert(arguments.end(), {"--websocket-port-file", folder_ + "/websocket"});
+  }
   for (const char* flag :
        {"--grpc-address", "--http-address", "--metrics-address", "--admin-address"}) {
     if (std::find(arguments.begin(), arguments.end(), flag) == arguments.end()) {
@@ -85,6 +88,11 @@ int ServerProcess::WaitForPort() {
 int ServerProcess::http_port() {
   WaitForPort();
   return ReadPort(folder_ + "/http");
+}
+
+int ServerProcess::websocket_port() {
+  WaitForPort();
+  return ReadPort(folder_ + "/websocket");
 }
 
 int ServerProcess::admin_port() {

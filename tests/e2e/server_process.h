@@ -34,6 +34,8 @@ class ServerProcess {
   int http_port();
   int metrics_port();
   int admin_port();
+  // Only with --websocket-address among the arguments.
+  int websocket_port();
 
   // Waits until a line of the log has `begin`, or the server has ended; the rest of that line.
   std::string WaitForLine(const std::string& begin);
