@@ -367,6 +367,11 @@ class ExtentsFinder {
   Extents found_;
 };
 
+const ValueExtents& Extents::of_input(const Node& node, size_t port) const {
+  static const ValueExtents absent;
+  return port < node.inputs.size() && node.inputs[port].present() ? of(node.inputs[port]) : absent;
+}
+
 Extents Extents::Find(const Graph& graph, const GraphInfo& info, const OperatorSet& operators,
                       Symbols& symbols, const std::vector<ValueExtents>& parameters) {
   return ExtentsFinder(graph, info, operators, symbols).Run(parameters);

@@ -67,6 +67,8 @@ class Extents {
   const ValueExtents& of(ValueId id) const {
     return values_[static_cast<size_t>(id.node)][static_cast<size_t>(id.output)];
   }
+  // Of an input of a node; of one that is absent nothing is known.
+  const ValueExtents& of_input(const Node& node, size_t port) const;
   // Of the body of node `node`, a Loop; null for other nodes.
   const Extents* body(int node) const { return bodies_[static_cast<size_t>(node)].get(); }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "ops/base/status.h"
@@ -16,6 +15,7 @@
 #include "ops/compile/picked_by_row.h"
 #include "ops/compile/plain_states.h"
 #include "ops/compile/shape_targets.h"
+#include "ops/compile/whole_axes.h"
 
 namespace beamwright::ops {
 namespace {
@@ -35,7 +35,7 @@ class Folder {
     GraphCopy folded(graph_);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const auto index = static_cast<int>(i);
-      if (TakesWhole(index) || OverwritesAll(index)) {
+      if (TakesWhole(graph_.node(index), extents_) || OverwritesAll(graph_.node(index), extents_)) {
         const size_t taken = graph_.nodes[i].op == "Slice" ? 0 : 2;
         folded.Replace({index, 0}, folded.Of(graph_.nodes[i].inputs[taken]));
         changed_ = true;
@@ -57,85 +57,18 @@ class Folder {
 
  private:
   const ValueExtents& Input(int index, size_t port) const {
-    static const ValueExtents absent;
-    const Node& node = graph_.node(index);
-    return port < node.inputs.size() && node.inputs[port].present() ? extents_.of(node.inputs[port])
-                                                                    : absent;
+    return extents_.of_input(graph_.node(index), port);
   }
   bool IsKnown(ValueId id) const {
     return info_.constants[static_cast<size_t>(id.node)][static_cast<size_t>(id.output)]
         .has_value();
   }
 
-  // Which entries of a Slice's lists cut something away: those whose axis is not taken whole, from
-  // 0 to its own extent. Nothing if that is not known.
-  std::optional<std::vector<int64_t>> CuttingEntries(int index) const {
-    const Node& node = graph_.node(index);
-    const std::optional<std::vector<Extent>>& shape = Input(index, 0).shape;
-    if (node.op != "Slice" || node.inputs.size() < 4 || !shape.has_value()) {
-      return std::nullopt;
-    }
-    const bool has_axes = node.inputs.size() == 5;
-    const auto& [starts, stops, steps, axes] =
-        std::tie(Input(index, 1).elements, Input(index, 2).elements, Input(index, 3).elements,
-                 Input(index, 4).elements);
-    // Lists whose values come with a request may differ in length: an error then, not here.
-    const auto is_usable = [&, count = starts.has_value() ? starts->size() : 0](const auto& list) {
-      return list.has_value() && list->size() == count;
-    };
-    if (!is_usable(starts) || !is_usable(stops) || !is_usable(steps) ||
-        (has_axes && !is_usable(axes))) {
-      return std::nullopt;
-    }
-    const auto rank = static_cast<int64_t>(shape->size());
-    std::vector<int64_t> cutting;
-    for (size_t i = 0; i < starts->size(); ++i) {
-      const Extent stated = has_axes ? (*axes)[i] : Extent{static_cast<int64_t>(i), {}};
-      const int64_t axis = stated.number < 0 ? stated.number + rank : stated.number;
-      if (!stated.is_number() || axis < 0 || axis >= rank || (*starts)[i] != Extent{0, {}} ||
-          (*steps)[i] != Extent{} || (*stops)[i] != (*shape)[static_cast<size_t>(axis)]) {
-        cutting.push_back(static_cast<int64_t>(i));
-      }
-    }
-    return cutting;
-  }
-
-  // Whether a Slice takes all of its data.
-  bool TakesWhole(int index) const {
-    const std::optional<std::vector<int64_t>> cutting = CuttingEntries(index);
-    return cutting.has_value() && cutting->empty();
-  }
-
-  // Whether a ScatterUpdate writes each place of its axis once, in order: a list of one step, as
-  // TensorFlow's layers keep their outputs in.
-  bool OverwritesAll(int index) const {
-    const Node& node = graph_.node(index);
-    const ValueExtents& data = Input(index, 0);
-    const auto& places = Input(index, 1);
-    const auto& axis = Input(index, 3).elements;
-    if (node.op != "ScatterUpdate" || !data.shape.has_value() || !places.shape.has_value() ||
-        places.shape->size() != 1 || !places.elements.has_value() || !axis.has_value() ||
-        axis->size() != 1 || !axis->front().is_number()) {
-      return false;
-    }
-    const auto rank = static_cast<int64_t>(data.shape->size());
-    const int64_t at = axis->front().number + (axis->front().number < 0 ? rank : 0);
-    const auto count = static_cast<int64_t>(places.elements->size());
-    if (at < 0 || at >= rank || (*data.shape)[static_cast<size_t>(at)] != Extent{count, {}}) {
-      return false;
-    }
-    for (int64_t i = 0; i < count; ++i) {
-      if ((*places.elements)[static_cast<size_t>(i)] != Extent{i, {}}) {
-        return false;
-      }
-    }
-    return true;
-  }
-
   // Leaves a Slice the axes that it cuts: "x[:source.size(0), :source.size(1)]", of which the first
   // is the number of rows, looks as if it hung on that.
   void FoldSlice(int index, Node& node, Graph& folded) {
-    const std::optional<std::vector<int64_t>> cutting = CuttingEntries(index);
+    const std::optional<std::vector<int64_t>> cutting =
+        CuttingEntries(graph_.node(index), extents_);
     if (!cutting.has_value() || cutting->size() == Input(index, 1).elements->size()) {
       return;
     }
@@ -339,7 +272,7 @@ class Folder {
                   for_one_row_);
     bool changed = folder.Run();
     opened_ = opened_ || folder.opened();
-    if (LengthsAreWhole(index)) {
+    if (LengthsAreWhole(graph_.node(index), extents_)) {
       node.inputs.erase(node.inputs.begin() + loop->lengths_input);
       for (LoopInput& rule : loop->inputs) {
         rule.input -= rule.input > loop->lengths_input ? 1 : 0;
@@ -352,55 +285,6 @@ class Folder {
       node.loop = std::move(loop);
       changed_ = true;
     }
-  }
-
-  static bool AreAll(const ValueExtents& lengths, const Extent& time) {
-    return lengths.all.has_value()
-               ? *lengths.all == time
-               : lengths.elements.has_value() &&
-                     std::all_of(lengths.elements->begin(), lengths.elements->end(),
-                                 [&](const Extent& length) { return length == time; });
-  }
-
-  // Whether each item of the batch is as long as the sliced axis. One length for each item is a
-  // part of that: with another number of lengths the loop is an error.
-  bool LengthsAreWhole(int index) const {
-    const Loop& loop = *graph_.node(index).loop;
-    if (loop.items != Loop::Items::kHeld || loop.lengths_input < 0) {
-      return false;
-    }
-    const ValueExtents& lengths = Input(index, static_cast<size_t>(loop.lengths_input));
-    bool one_each = false;
-    for (const LoopInput& rule : loop.inputs) {
-      if (rule.kind == LoopInput::Kind::kIteration || rule.kind == LoopInput::Kind::kInvariant) {
-        continue;
-      }
-      const ValueExtents& input = Input(index, static_cast<size_t>(rule.input));
-      if (!input.shape.has_value() || !lengths.shape.has_value() || lengths.shape->size() != 1) {
-        return false;
-      }
-      if (rule.kind == LoopInput::Kind::kCarried) {
-        one_each = one_each || IsExtentAt(input.shape, 0, lengths.shape->front());
-        continue;
-      }
-      const auto rank = static_cast<int64_t>(input.shape->size());
-      const auto axis = static_cast<size_t>(rule.axis < 0 ? rule.axis + rank : rule.axis);
-      if (axis >= input.shape->size()) {
-        return false;
-      }
-      const Extent& time = (*input.shape)[axis];
-      if (!AreAll(lengths, time)) {
-        return false;
-      }
-      // A sequence of one step is what a step graph makes of its token; rows of tokens and of
-      // states are symbols of their own there, and all that a wrong number of lengths could hide is
-      // an error.
-      one_each = one_each || time == Extent{};
-      const size_t batch = rule.drop_axis && axis == 0 ? 1 : 0;
-      one_each =
-          one_each || (batch != axis && IsExtentAt(input.shape, batch, lengths.shape->front()));
-    }
-    return one_each;
   }
 
   Graph& graph_;
