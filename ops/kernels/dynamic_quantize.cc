@@ -79,46 +79,60 @@ Items ItemsOf(const DynamicOptions& options, const Tensor& x) {
   return items;
 }
 
-// Widens [least, most] to hold the values; NaN counts for nothing.
-void FindRange(const float* values, int64_t count, float& least, float& most) {
-  constexpr int64_t kLanes = 16;  // that the compiler may fill vectors with
+// Pointers of a lambda's captures are not restrict, and bytes that are stored could be anything,
+// for all that the compiler knows; the parameters of these loops are.
+
+struct Range {
+  float least = 0;
+  float most = 0;
+};
+
+// The least and the largest of the values and of `range`; NaN counts for nothing.
+BW_ALWAYS_INLINE inline Range RangeOf(const float* __restrict values, int64_t count, Range range) {
+  constexpr int64_t kLanes = 32;  // two vectors, so that one need not wait for itself
   float low[kLanes];
   float high[kLanes];
-  std::fill_n(low, kLanes, least);
-  std::fill_n(high, kLanes, most);
-  float* const lows = low;
-  float* const highs = high;
-  Vectorized([=]() BW_ALWAYS_INLINE {
-    const float* const from = values;
-    const int64_t whole = count / kLanes * kLanes;
-    for (int64_t i = 0; i < whole; i += kLanes) {
-      for (int64_t lane = 0; lane < kLanes; ++lane) {
-        const float x = from[i + lane];
-        lows[lane] = x < lows[lane] ? x : lows[lane];
-        highs[lane] = highs[lane] < x ? x : highs[lane];
-      }
+  for (int64_t lane = 0; lane < kLanes; ++lane) {
+    low[lane] = range.least;
+    high[lane] = range.most;
+  }
+  const int64_t whole = count / kLanes * kLanes;
+  for (int64_t i = 0; i < whole; i += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const float x = values[i + lane];
+      low[lane] = x < low[lane] ? x : low[lane];
+      high[lane] = high[lane] < x ? x : high[lane];
     }
-    for (int64_t i = whole; i < count; ++i) {
-      lows[0] = from[i] < lows[0] ? from[i] : lows[0];
-      highs[0] = highs[0] < from[i] ? from[i] : highs[0];
+  }
+  for (int64_t i = whole; i < count; ++i) {
+    low[0] = values[i] < low[0] ? values[i] : low[0];
+    high[0] = high[0] < values[i] ? values[i] : high[0];
+  }
+  for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (int64_t lane = 0; lane < half; ++lane) {
+      low[lane] = low[lane + half] < low[lane] ? low[lane + half] : low[lane];
+      high[lane] = high[lane] < high[lane + half] ? high[lane + half] : high[lane];
     }
-  });
-  least = *std::min_element(low, low + kLanes);
-  most = *std::max_element(high, high + kLanes);
+  }
+  return {low[0], high[0]};
+}
+
+BW_ALWAYS_INLINE inline void QuantizeLoop(const float* __restrict values, int64_t count,
+                                          float scale, float zero, uint8_t* __restrict out) {
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = Saturate<uint8_t>(std::rint(values[i] / scale) + zero);
+  }
+}
+
+Range WidenedRange(const float* values, int64_t count, Range range) {
+  Range* const to = &range;
+  Vectorized([=]() BW_ALWAYS_INLINE { *to = RangeOf(values, count, *to); });
+  return range;
 }
 
 void Quantize(const float* values, int64_t count, float scale, uint8_t zero, uint8_t* out) {
   Vectorized([=]() BW_ALWAYS_INLINE {
-    // Copies: bytes that are stored could be those of the captures, for all that the compiler
-    // knows.
-    const float* const from = values;
-    uint8_t* const to = out;
-    const int64_t end = count;
-    const float divisor = scale;
-    const auto offset = static_cast<float>(zero);
-    for (int64_t i = 0; i < end; ++i) {
-      to[i] = Saturate<uint8_t>(std::rint(from[i] / divisor) + offset);
-    }
+    QuantizeLoop(values, count, scale, static_cast<float>(zero), out);
   });
 }
 
@@ -161,18 +175,17 @@ struct DynamicQuantizeOp {
  private:
   static std::pair<float, uint8_t> QuantizeItem(const Items& items, int64_t item, const float* in,
                                                 uint8_t* out) {
-    float least = 0;
-    float most = 0;
+    Range range;
     const auto each_stretch = [&](auto visit) {
       for (int64_t outer = 0; outer < items.outer; ++outer) {
         visit((outer * items.count + item) * items.stretch);
       }
     };
-    each_stretch([&](int64_t first) { FindRange(in + first, items.stretch, least, most); });
+    each_stretch([&](int64_t first) { range = WidenedRange(in + first, items.stretch, range); });
     // All zeros: any scale will do, and 0 / 0 must not come of it.
-    const float range = (most - least) / 255.0f;
-    const float scale = range == 0.0f ? 1.0f : range;
-    const uint8_t zero = Saturate<uint8_t>(std::rint(-least / scale));
+    const float step = (range.most - range.least) / 255.0f;
+    const float scale = step == 0.0f ? 1.0f : step;
+    const uint8_t zero = Saturate<uint8_t>(std::rint(-range.least / scale));
     each_stretch(
         [&](int64_t first) { Quantize(in + first, items.stretch, scale, zero, out + first); });
     return {scale, zero};

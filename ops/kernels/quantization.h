@@ -4,7 +4,9 @@
 #ifndef BEAMWRIGHT_OPS_KERNELS_QUANTIZATION_H_
 #define BEAMWRIGHT_OPS_KERNELS_QUANTIZATION_H_
 
+#include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "ops/kernels/operator_code.h"
 
@@ -46,10 +48,16 @@ template <typename T>
 T Saturate(float value) {
   constexpr float kLeast = static_cast<float>(std::numeric_limits<T>::lowest());
   constexpr float kMost = static_cast<float>(std::numeric_limits<T>::max());
-  return value != value ? T{}
-                        : static_cast<T>(value < kLeast  ? kLeast
-                                         : value > kMost ? kMost
-                                                         : value);
+  if constexpr (std::is_unsigned_v<T>) {
+    // As vectors take the larger of two: NaN is not above 0.
+    const float at_least = value > kLeast ? value : kLeast;
+    return static_cast<T>(static_cast<int32_t>(at_least < kMost ? at_least : kMost));
+  } else {
+    return value != value ? T{}
+                          : static_cast<T>(value < kLeast  ? kLeast
+                                           : value > kMost ? kMost
+                                                           : value);
+  }
 }
 
 }  // namespace beamwright::ops
