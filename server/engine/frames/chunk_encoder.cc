@@ -77,7 +77,8 @@ absl::StatusOr<Tensor> ChunkEncoder::Advance(size_t i, ChunkedSource& source) co
   const std::vector<Tensor>& outputs = outputs_[together ? 0 : i];
   const auto count = static_cast<int64_t>(together ? num_sources_ : 1);
   const auto row = static_cast<int64_t>(together ? i : 0);
-  BW_ASSIGN_OR_RETURN(StreamStates states, NextStates(encoder, outputs, count, row));
+  BW_ASSIGN_OR_RETURN(StreamStates states,
+                      NextStates(encoder, outputs, count, row, source.TakeStates()));
   const bool is_ctc = frames.ctc.has_value();
   const int result = is_ctc ? frames.ctc->result : frames.transducer->encoder_output;
   BW_ASSIGN_OR_RETURN(Tensor output, ResultOfSource(encoder, outputs, count, row, result,

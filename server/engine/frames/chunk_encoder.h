@@ -35,7 +35,7 @@ class ChunkEncoder {
                        absl::Span<FrameRequest* const> requests, std::vector<ops::Tensor>& outputs);
 
   const DecodeModel::Parts& parts_;
-  ops::Model::Workspace workspace_;
+  ChunkWorkspace workspace_;
   // Of the last run: one entry for all sources, or one for each.
   std::vector<std::vector<ops::Tensor>> outputs_;
   size_t num_sources_ = 0;

@@ -32,6 +32,8 @@ class ChunkedSource {
   // It was read, and left these states.
   void Advance(StreamStates states);
   const StreamStates& states() const { return states_; }
+  // Until Advance gives it new ones, which may be written over these, it has none.
+  StreamStates TakeStates() { return std::move(states_); }
 
   // What came of chunks, of a source that is searched when the last one was read: kept, then taken
   // as one, [1, frames, width].

@@ -20,28 +20,32 @@ StreamStates StartStates(const StreamingPart& streaming) {
 
 absl::Status RunChunks(const ops::ExecutionContext& context, const EncoderPart& encoder,
                        Tensor chunks, absl::Span<const StreamStates* const> states,
-                       ops::Model::Workspace& workspace, std::vector<Tensor>& outputs) {
+                       ChunkWorkspace& workspace, std::vector<Tensor>& outputs) {
   BW_ASSIGN_OR_RETURN(std::vector<Tensor> inputs, EncoderInputs(encoder, std::move(chunks)));
   const std::vector<StreamingPart::State>& parts = encoder.streaming->states;
+  workspace.stacked.resize(parts.size());
   for (size_t i = 0; i < parts.size(); ++i) {
     const Tensor& first = (*states[0])[i];
     ops::Shape shape = first.shape();
     shape[0] = static_cast<int64_t>(states.size());
-    Tensor stacked(first.dtype(), std::move(shape));
+    Tensor& stacked = workspace.stacked[i];
+    stacked.Resize(first.dtype(), shape);
     for (size_t row = 0; row < states.size(); ++row) {
       std::memcpy(stacked.mutable_bytes() + static_cast<int64_t>(row) * first.num_bytes(),
                   (*states[row])[i].bytes(), static_cast<size_t>(first.num_bytes()));
     }
-    inputs[static_cast<size_t>(parts[i].input)] = std::move(stacked);
+    inputs[static_cast<size_t>(parts[i].input)] = stacked;
   }
-  return Annotate(encoder.model->Run(context, inputs, workspace, outputs), "encoder");
+  return Annotate(encoder.model->Run(context, inputs, workspace.model, outputs), "encoder");
 }
 
 absl::StatusOr<StreamStates> NextStates(const EncoderPart& encoder,
                                         absl::Span<const Tensor> outputs, int64_t num_streams,
-                                        int64_t row) {
-  StreamStates states;
-  for (const StreamingPart::State& state : encoder.streaming->states) {
+                                        int64_t row, StreamStates old) {
+  StreamStates states = std::move(old);
+  states.resize(encoder.streaming->states.size());
+  for (size_t i = 0; i < states.size(); ++i) {
+    const StreamingPart::State& state = encoder.streaming->states[i];
     const Tensor& all = outputs[static_cast<size_t>(state.result)];
     ops::Shape expected = state.start.shape();
     expected[0] = num_streams;
@@ -53,7 +57,10 @@ absl::StatusOr<StreamStates> NextStates(const EncoderPart& encoder,
                        ops::Name(state.start.dtype()), ops::ToString(expected), " and wrote it as ",
                        ops::Name(all.dtype()), ops::ToString(all.shape()), ", rows first"));
     }
-    states.push_back(TakeRow(all, 0, row));
+    expected[0] = 1;
+    states[i].Resize(all.dtype(), expected);
+    std::memcpy(states[i].mutable_bytes(), all.bytes() + row * states[i].num_bytes(),
+                static_cast<size_t>(states[i].num_bytes()));
   }
   return states;
 }

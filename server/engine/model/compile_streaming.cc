@@ -217,14 +217,14 @@ struct OneOf {
 absl::StatusOr<std::vector<OneOf>> RunTogether(const EncoderPart& encoder, const Tensor& chunks,
                                                absl::Span<const StreamStates* const> states) {
   std::vector<Tensor> outputs;
-  ops::Model::Workspace workspace;
+  ChunkWorkspace workspace;
   BW_RETURN_IF_ERROR(
       RunChunks(ops::ExecutionContext(), encoder, chunks, states, workspace, outputs));
   const auto count = static_cast<int64_t>(states.size());
   std::vector<OneOf> all(states.size());
   for (int64_t row = 0; row < count; ++row) {
     OneOf& own = all[static_cast<size_t>(row)];
-    BW_ASSIGN_OR_RETURN(own.states, NextStates(encoder, outputs, count, row));
+    BW_ASSIGN_OR_RETURN(own.states, NextStates(encoder, outputs, count, row, {}));
     for (size_t i = 0; i < outputs.size(); ++i) {
       BW_ASSIGN_OR_RETURN(Tensor result, ResultOfSource(encoder, outputs, count, row,
                                                         static_cast<int>(i), "self-check"));
