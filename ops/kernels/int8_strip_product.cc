@@ -246,7 +246,7 @@ void SumByBlocks(const Kernels& kernels, const Int8Rows& a, const Int8Strips& st
   const int64_t height = EvenTile(a.rows, kernels.most_rows);
   const int64_t blocks = CeilDiv(a.rows, height);
   const int64_t num_strips = CeilDiv(columns, kStripColumns);
-  int32_t sums[kMostSums];
+  alignas(64) int32_t sums[kMostSums];  // or each vector would lie in two lines
   for (int64_t strip = 0; strip < num_strips;) {
     const int64_t count = std::min<int64_t>(kernels.strips[height], num_strips - strip);
     const int8_t* const next = strips.values + (strip + count) * groups * kLine;

@@ -2,8 +2,8 @@
 #include <vector>
 
 #include "ops/kernels/inputs.h"
+#include "ops/kernels/integer_operands.h"
 #include "ops/kernels/integer_product.h"
-#include "ops/kernels/offsets.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/product_shapes.h"
 #include "ops/kernels/quantization.h"
@@ -12,62 +12,6 @@
 namespace beamwright::ops {
 namespace {
 
-// What holds for the rows of a, or for the columns of b: one value for all; a list, one for each;
-// or of the operand's rank, broadcast to it, with extent 1 on the axis that is summed over. `list`
-// may be absent: zeros.
-absl::Status CheckPerRow(const InputInfo& list, absl::string_view name, const PartialShape& operand,
-                         bool rows) {
-  if (list.dtype == DType::kUndefined || !list.shape.has_rank() || !operand.has_rank() ||
-      list.shape.rank() == 0) {
-    return absl::OkStatus();
-  }
-  bool fits = list.shape.rank() <= std::max(operand.rank(), 1);
-  for (int axis = 0; fits && axis < list.shape.rank(); ++axis) {
-    const int from_right = list.shape.rank() - axis;
-    const bool summed = list.shape.rank() > 1 && from_right == (rows ? 1 : 2);
-    const int its_own = list.shape.rank() == 1 && rows ? 2 : from_right;
-    const int64_t extent =
-        operand.rank() == 1 || summed ? 1 : operand.dim(operand.rank() - its_own);
-    const int64_t dim = list.shape.dim(axis);
-    fits = dim == 1 || MergeExtents(dim, extent).ok();
-  }
-  return fits ? absl::OkStatus()
-              : Invalid(name, ": shape ", list.shape.ToString(),
-                        " is neither one value nor one for ",
-                        rows ? "each row of a" : "each column of b");
-}
-
-// The values of `list` for each row of a (column of b), matrix by matrix.
-template <typename T>
-std::vector<T> Expand(const Tensor* list, const Tensor& operand, bool rows) {
-  const int rank = operand.rank();
-  Shape dims(operand.shape().begin(), operand.shape().end());
-  const size_t summed = static_cast<size_t>(rank == 1 ? 0 : rank - (rows ? 1 : 2));
-  dims[summed] = 1;
-  std::vector<T> result(static_cast<size_t>(NumElements(dims)), T{});
-  if (list == nullptr || !list->has_value()) {
-    return result;
-  }
-  // A list is one of the axis that stays.
-  Shape strides(dims.size(), 0);
-  const Shape own(list->shape().begin(), list->shape().end());
-  const Shape dense = DenseStrides(own);
-  for (size_t i = 0; i < own.size(); ++i) {
-    const size_t from_right = own.size() == 1 && rows && rank > 1 ? 2 : own.size() - i;
-    strides[dims.size() - from_right] = own[i] == 1 ? 0 : dense[i];
-  }
-  const std::vector<int64_t> offsets = Offsets(dims, strides);
-  VisitDType(list->dtype(), [&](auto type) {
-    using S = decltype(type);
-    if constexpr (std::is_arithmetic_v<S>) {
-      for (size_t i = 0; i < offsets.size(); ++i) {
-        result[i] = static_cast<T>(list->data<S>()[offsets[i]]);
-      }
-    }
-  });
-  return result;
-}
-
 // Calls visit(first output element, row among all of a, first column among all of b, sums) for each
 // row of the product.
 // Sums are exact: |a - a0| and |b - b0| are below 2^9, so a product of 2^44 terms fits into 64
@@ -75,8 +19,8 @@ std::vector<T> Expand(const Tensor* list, const Tensor& operand, bool rows) {
 template <typename Row>
 void MultiplyIntegers(const ProductPlan& plan, int num_threads, const Tensor& a, const Tensor& b,
                       const Tensor* a_zero, const Tensor* b_zero, Row visit) {
-  const std::vector<int32_t> zero_a = Expand<int32_t>(a_zero, a, true);
-  const std::vector<int32_t> zero_b = Expand<int32_t>(b_zero, b, false);
+  const std::vector<int32_t> zero_a = ExpandIntegers(a_zero, a, true);
+  const std::vector<int32_t> zero_b = ExpandIntegers(b_zero, b, false);
   const int64_t items = static_cast<int64_t>(plan.pairs.size()) * plan.rows;
   ParallelFor(num_threads, items, items * plan.depth * plan.columns, [&](int64_t item) {
     static thread_local std::vector<int64_t> sums;
@@ -132,13 +76,6 @@ RowInfo IntegerProductRows(absl::Span<const RowInfo> rows, absl::Span<const Inpu
   const RowInfo infos[] = {rows[0], rows[b]};
   const InputInfo operands[] = {inputs[0], inputs[b]};
   return ProductRows({}, infos, operands);
-}
-
-absl::Status CheckBytes(const InputInfo& input, absl::string_view name, const InputInfo& zero,
-                        absl::string_view zero_name) {
-  BW_RETURN_IF_ERROR(ExpectType(input, name, {DType::kI8, DType::kU8}));
-  return zero.dtype == DType::kUndefined ? absl::OkStatus()
-                                         : ExpectType(zero, zero_name, {input.dtype});
 }
 
 struct MatMulIntegerOp {
@@ -211,8 +148,8 @@ struct QLinearMatMulOp {
   static absl::Status Compute(const Options&, const ExecutionContext& context,
                               absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
     const ProductPlan plan = PlanProduct({}, inputs[kA]->shape(), inputs[kB]->shape());
-    const std::vector<float> a_scale = Expand<float>(inputs[kAScale], *inputs[kA], true);
-    const std::vector<float> b_scale = Expand<float>(inputs[kBScale], *inputs[kB], false);
+    const std::vector<float> a_scale = ExpandFloats(inputs[kAScale], *inputs[kA], true);
+    const std::vector<float> b_scale = ExpandFloats(inputs[kBScale], *inputs[kB], false);
     const float y_scale = *inputs[kYScale]->data<float>();
     const float y_zero = static_cast<float>(ByteAt(*inputs[kYZero], 0));
     const auto store = [&](auto* out, int64_t first, int64_t row, int64_t column,
@@ -261,7 +198,7 @@ class PackedIntegerKernel final : public Kernel {
     RuntimeResults results(outputs.size());
     BW_RETURN_IF_ERROR(MatMulIntegerOp::Shapes({}, infos, absl::MakeSpan(results)));
     BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
-    const std::vector<int32_t> zeros = Expand<int32_t>(InputOrNull(inputs, 2), *inputs[0], true);
+    const std::vector<int32_t> zeros = ExpandIntegers(InputOrNull(inputs, 2), *inputs[0], true);
     packed_.Multiply(context.num_threads, *inputs[0], zeros, outputs[0].mutable_data<int32_t>());
     return absl::OkStatus();
   }

@@ -34,10 +34,18 @@ extern const OperatorCode kDequantizeLinear;
 extern const OperatorCode kDynamicQuantizeLinear;
 
 // integer_matmul.cc: products of i8 and u8, summed exactly in i32 (wrapping beyond).
-// a, b, a_zero_point, b_zero_point: zero points are scalars or [1], or one per row of a ([M], or what
-// broadcasts to [.., M, 1]) and one per column of b ([N], or what broadcasts to [.., 1, N]). A matrix
-// b that is known at load is packed (ops/kernels/integer_product.h).
+// a, b, a_zero_point, b_zero_point: zero points are scalars or [1], or one per row of a ([M], or
+// what broadcasts to [.., M, 1]) and one per column of b ([N], or what broadcasts to [.., 1, N]). A
+// matrix b that is known at load is packed (ops/kernels/integer_product.h).
 extern const OperatorCode kMatMulInteger;
+// scaled_integer_matmul.cc: in no file; made of MatMulInteger and what reads its sums
+// (ops/compile/scaled_products.h). a, b, a_zero_point, b_zero_point (both may be absent), a_scale,
+// b_scale[, bias[, addend]]: product * (a_scale * b_scale) + bias + addend, f32, each operation
+// rounded in this order. a has two axes or more; b is [K, N] and known at load, as are its zero
+// point, its scale and the bias, which is one value or one per column. Scales are like zero points;
+// the addend, f32, broadcasts.
+inline constexpr char kScaledIntegerProductName[] = "ScaledIntegerProduct";
+extern const OperatorCode kScaledIntegerProduct;
 // a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point: scales (f32) like zero
 // points, those of y scalars. saturate(round(product * (a_scale * b_scale / y_scale)) +
 // y_zero_point).

@@ -3,6 +3,7 @@
 #include "ops/kernels/convolution.h"
 #include "ops/kernels/einsum.h"
 #include "ops/kernels/elementwise.h"
+#include "ops/kernels/elementwise_chain.h"
 #include "ops/kernels/embedding_bags.h"
 #include "ops/kernels/embedding_segments.h"
 #include "ops/kernels/gather_tree.h"
@@ -67,6 +68,7 @@ std::vector<Operator> KernelOperators(Precision weights) {
       Line("Divide", kArithmetic, {"auto_broadcast", "m_pythondiv"}),
       Line("DynamicQuantizeLinear", kDynamicQuantizeLinear, {"item_axis", "item_extent"}),
       Line("Einsum", kEinsum, {"equation"}),
+      Line(kElementwiseChainName, kElementwiseChain, {"functions", "operands", "windows", "results"}),
       Line("Elu", kAttributeActivation, {"alpha"}),
       Line("EmbeddingBagOffsets", kEmbeddingBagOffsets, {"reduction"}),
       Line("EmbeddingBagOffsetsSum", kEmbeddingBagOffsets),
@@ -142,6 +144,7 @@ std::vector<Operator> KernelOperators(Precision weights) {
       Line("Reverse", kReverse, {"mode"}),
       Line("ReverseSequence", kReverseSequence, {"batch_axis", "seq_axis"}),
       Line("Round", kUnary, {"mode"}),
+      Line(kScaledIntegerProductName, kScaledIntegerProduct),
       Line("ScatterElementsUpdate", kScatterElements, {"reduction", "use_init_val"}),
       Line("ScatterNDUpdate", kScatterNd, {"reduction"}),
       Line("ScatterUpdate", kScatterUpdate),

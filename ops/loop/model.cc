@@ -4,9 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
+#include "ops/compile/elementwise_chains.h"
 #include "ops/compile/hoist_inputs.h"
 #include "ops/compile/item_scales.h"
+#include "ops/compile/layer_transposes.h"
 #include "ops/compile/opened_batch.h"
+#include "ops/compile/scaled_products.h"
 #include "ops/compile/shape_folding.h"
 #include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
@@ -51,6 +54,9 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph, Precision wei
     }
   }
   BW_RETURN_IF_ERROR(HoistInputProducts(model->graph_, info, operators));
+  BW_RETURN_IF_ERROR(DropLayerTransposes(model->graph_, info, operators));
+  BW_RETURN_IF_ERROR(JoinScaledProducts(model->graph_, info, operators));
+  BW_RETURN_IF_ERROR(JoinElementwise(model->graph_, info, operators));
   DropLargeConstants(model->graph_);
   const std::vector<bool> all(model->graph_.nodes.size(), true);
   BW_ASSIGN_OR_RETURN(model->program_, Program::Compile(model->graph_, info, operators, all));

@@ -196,5 +196,34 @@ TEST(Elementwise, Errors) {
   EXPECT_THAT(ErrorOf({"Tanh", {flags}}), HasSubstr("boolean"));
 }
 
+// What a chain computes is tested where graphs get theirs (tests/ops/compile).
+TEST(ElementwiseChain, RefusesWhatCannotBe) {
+  using Names = std::vector<std::string>;
+  using Numbers = std::vector<int64_t>;
+  const auto error = [](const Names& functions, const Numbers& operands, const Numbers& windows,
+                        const Numbers& results) {
+    return ErrorOf({"ElementwiseChain",
+                    {F32({2, 3}, {1, 2, 3, 4, 5, 6}), F32({2, 1}, {1, 2})},
+                    {{"functions", functions},
+                     {"operands", operands},
+                     {"windows", windows},
+                     {"results", results}},
+                    static_cast<int>(results.size())});
+  };
+  const Names names = {"Tanh", "Add"};
+  const Numbers whole = {0, -1, 0, -1};
+  EXPECT_EQ(error(names, {0, -1, 2, 1}, whole, {1, 0}), "");
+  EXPECT_EQ(error(names, {0, -1, 2, 1}, {1, 2, 0, -1}, {0}), "");
+  EXPECT_THAT(error({"Tanh", "Sinh"}, {0, -1, 2, 1}, whole, {1}), HasSubstr("'Sinh'"));
+  EXPECT_THAT(error(names, {0, -1, 3, 1}, whole, {1}), HasSubstr("operands: 3 and 1"));
+  EXPECT_THAT(error(names, {0, 1, 2, 1}, whole, {1}), HasSubstr("operands: 0 and 1"));
+  EXPECT_THAT(error(names, {0, -1, 2, -1}, whole, {1}), HasSubstr("operands: 2 and -1"));
+  EXPECT_THAT(error(names, {0, -1}, whole, {1}), HasSubstr("two entries"));
+  EXPECT_THAT(error(names, {0, -1, 2, 1}, {2, 2, 0, -1}, {1}), HasSubstr("are not in"));
+  EXPECT_THAT(error(names, {0, -1, 2, 1}, {1, -1, 0, -1}, {1}), HasSubstr("windows"));
+  EXPECT_THAT(error(names, {0, -1, 2, 1}, whole, {1, 1}), HasSubstr("named twice"));
+  EXPECT_THAT(error(names, {0, -1, 2, 1}, whole, {2}), HasSubstr("results: 2"));
+}
+
 }  // namespace
 }  // namespace beamwright::ops

@@ -255,6 +255,51 @@ TEST(MatMulInteger, AZeroPointMayGoWithTheBatch) {
   }
 }
 
+// product * (a_scale * b_scale) + bias + addend, each rounded by itself.
+TEST(ScaledIntegerProduct, RoundsInThisOrder) {
+  Random random(5);
+  const int64_t rows = 5, depth = 7, columns = 70;
+  const Tensor a = random.Ints({1, rows, depth}, 0, 255, DType::kU8);
+  const Tensor b = random.Ints({depth, columns}, -128, 127, DType::kI8);
+  const Tensor a_zero = random.Ints({1, rows, 1}, 0, 255, DType::kU8);
+  const Tensor b_zero = random.Ints({columns}, -128, 127, DType::kI8);
+  const Tensor a_scale = random.Floats({1, rows, 1}), b_scale = random.Floats({1, columns});
+  const Tensor bias = random.Floats({columns}), addend = random.Floats({1, rows, columns});
+  const Call call{"ScaledIntegerProduct",
+                  {a, b, a_zero, b_zero, a_scale, b_scale, bias, addend},
+                  {},
+                  1,
+                  {1, 3, 5, 6}};
+  const std::vector<float> out = Floats(RunOne(call));
+  const std::vector<int64_t> sums =
+      Integers(RunOne({"MatMulInteger", {a, b, a_zero, b_zero}, {}, 1, {1, 3}}));
+  for (size_t i = 0; i < out.size(); ++i) {
+    const size_t row = i / columns, column = i % columns;
+    volatile float scale = Floats(a_scale)[row] * Floats(b_scale)[column];
+    volatile float product = static_cast<float>(sums[i]) * scale;
+    volatile float biased = product + Floats(bias)[column];
+    volatile float expected = biased + Floats(addend)[i];
+    ASSERT_EQ(out[i], expected) << i;
+  }
+}
+
+TEST(ScaledIntegerProduct, RefusesWhatCannotBe) {
+  const Tensor a = Bytes({2, 3}, std::vector<int64_t>(6, 1));
+  const Tensor b = Bytes({3, 4}, std::vector<int64_t>(12, 1));
+  const Tensor one = Tensor::Scalar(1.0f), none;
+  const auto error = [&](std::vector<Tensor> inputs, std::vector<size_t> known = {1, 3, 5, 6}) {
+    return ErrorOf({"ScaledIntegerProduct", std::move(inputs), {}, 1, std::move(known)});
+  };
+  EXPECT_EQ(error({a, b, none, none, one, one}), "");
+  EXPECT_THAT(error({a, b, none, none, one, one}, {}), HasSubstr("known at load"));
+  EXPECT_THAT(error({a, b, none, none, one, one, F32({3}, {1, 2, 3})}), HasSubstr("bias"));
+  EXPECT_THAT(error({a, b, none, none, F32({3}, {1, 2, 3}), one}), HasSubstr("a_scale"));
+  EXPECT_THAT(error({a, b, none, none, one}), HasSubstr("a_scale and b_scale"));
+  EXPECT_THAT(error({a, b, none, none, one, one, none, F32({3, 1}, {1, 2, 3})}),
+              HasSubstr("broadcast"));
+  EXPECT_THAT(error({Bytes({3}, {1, 2, 3}), b, none, none, one, one}), HasSubstr("two axes"));
+}
+
 TEST(FakeQuantize, EqualsTheFormula) {
   Random random(2);
   const Tensor x = random.Floats({2, 3, 4}, -2, 2);

@@ -1,0 +1,366 @@
+#include "ops/kernels/elementwise_chain.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "ops/base/vector_isa.h"
+#include "ops/kernels/broadcast_loop.h"
+#include "ops/kernels/inputs.h"
+#include "ops/kernels/math.h"
+#include "ops/kernels/parallel.h"
+#include "ops/kernels/rows.h"
+#include "ops/kernels/tiles.h"
+
+namespace beamwright::ops {
+namespace {
+
+constexpr int64_t kBlock = 512;    // elements that pass through all functions at a time
+constexpr int64_t kUsualWork = 4;  // multiply-adds that a function of an element is worth
+
+// out[i] = f(a[i], b[i]); b is not read by functions of one operand.
+using Apply = void (*)(const float* a, const float* b, int64_t count, float* out);
+
+// The pointers of a lambda's captures are not restrict; those of these functions are.
+template <typename F>
+BW_ALWAYS_INLINE inline void MapLoop(const float* __restrict a, int64_t count,
+                                     float* __restrict out) {
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = F()(a[i]);
+  }
+}
+template <typename F>
+BW_ALWAYS_INLINE inline void MapPairsLoop(const float* __restrict a, const float* __restrict b,
+                                          int64_t count, float* __restrict out) {
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = F()(a[i], b[i]);
+  }
+}
+
+template <typename F>
+void Map(const float* a, const float* /*b*/, int64_t count, float* out) {
+  Vectorized([=]() BW_ALWAYS_INLINE { MapLoop<F>(a, count, out); });
+}
+template <typename F>
+void MapPairs(const float* a, const float* b, int64_t count, float* out) {
+  Vectorized([=]() BW_ALWAYS_INLINE { MapPairsLoop<F>(a, b, count, out); });
+}
+
+#define BW_ELEMENT_FUNCTION(Name, parameters, result)                     \
+  struct Name {                                                           \
+    BW_ALWAYS_INLINE float operator() parameters const { return result; } \
+  }
+BW_ELEMENT_FUNCTION(AddOf, (float x, float y), x + y);
+BW_ELEMENT_FUNCTION(SubtractOf, (float x, float y), x - y);
+BW_ELEMENT_FUNCTION(MultiplyOf, (float x, float y), x* y);
+BW_ELEMENT_FUNCTION(DivideOf, (float x, float y), x / y);
+BW_ELEMENT_FUNCTION(ReluOf, (float x), x < 0.0f ? 0.0f : x);
+BW_ELEMENT_FUNCTION(SigmoidOf, (float x), Sigmoid(x));
+BW_ELEMENT_FUNCTION(TanhOf, (float x), Tanh(x));
+#undef BW_ELEMENT_FUNCTION
+
+struct ElementFunction {
+  absl::string_view op;
+  int operands;
+  Apply apply;
+};
+
+constexpr ElementFunction kFunctions[] = {{"Add", 2, &MapPairs<AddOf>},
+                                          {"Subtract", 2, &MapPairs<SubtractOf>},
+                                          {"Multiply", 2, &MapPairs<MultiplyOf>},
+                                          {"Divide", 2, &MapPairs<DivideOf>},
+                                          {"ReLU", 1, &Map<ReluOf>},
+                                          {"Sigmoid", 1, &Map<SigmoidOf>},
+                                          {"Tanh", 1, &Map<TanhOf>}};
+
+const ElementFunction* FindFunction(absl::string_view op) {
+  for (const ElementFunction& function : kFunctions) {
+    if (function.op == op) {
+      return &function;
+    }
+  }
+  return nullptr;
+}
+
+absl::Status CheckWiring(const ChainOptions& options) {
+  const size_t num_inputs = options.windows.size();
+  if (options.functions.empty() || num_inputs + options.functions.size() > kMostChainValues) {
+    return Invalid("attribute functions: there must be one or more, with the inputs at most ",
+                   kMostChainValues);
+  }
+  for (size_t i = 0; i < options.functions.size(); ++i) {
+    const ChainOptions::Function& function = options.functions[i];
+    const int operands = ChainOperands(function.op);
+    const auto known = static_cast<int64_t>(num_inputs + i);
+    if (operands == 0) {
+      return Invalid("attribute functions: '", function.op, "' is not one of a chain's");
+    }
+    if (function.first < 0 || function.first >= known || function.second >= known ||
+        (operands == 2) != (function.second >= 0)) {
+      return Invalid("attribute operands: ", function.first, " and ", function.second,
+                     " are not those of function ", i);
+    }
+  }
+  for (const ChainOptions::Window& window : options.windows) {
+    if (window.first < 0 || window.count < -1 || (window.count == -1 && window.first != 0)) {
+      return Invalid("attribute windows: ", window.count, " elements from ", window.first);
+    }
+  }
+  std::vector<bool> gives(options.functions.size(), false);
+  for (const int64_t result : options.results) {
+    if (result < 0 || result >= static_cast<int64_t>(gives.size()) ||
+        gives[static_cast<size_t>(result)]) {
+      return Invalid("attribute results: ", result, " is not a function, or is named twice");
+    }
+    gives[static_cast<size_t>(result)] = true;
+  }
+  return options.results.empty() ? Invalid("attribute results: must name a function")
+                                 : absl::OkStatus();
+}
+
+absl::StatusOr<ChainOptions> ParseChain(const Node& node) {
+  BW_ASSIGN_OR_RETURN(const std::vector<std::string> functions,
+                      node.attributes.Strings("functions", {}));
+  BW_ASSIGN_OR_RETURN(const std::vector<int64_t> operands, node.attributes.Ints("operands", {}));
+  BW_ASSIGN_OR_RETURN(const std::vector<int64_t> windows, node.attributes.Ints("windows", {}));
+  ChainOptions options;
+  BW_ASSIGN_OR_RETURN(options.results, node.attributes.Ints("results", {}));
+  if (operands.size() != 2 * functions.size() || windows.size() != 2 * node.inputs.size()) {
+    return Invalid("attributes operands and windows: must have two entries for each function and ",
+                   "for each input");
+  }
+  for (size_t i = 0; i < functions.size(); ++i) {
+    options.functions.push_back({functions[i], operands[2 * i], operands[2 * i + 1]});
+  }
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    options.windows.push_back({windows[2 * i], windows[2 * i + 1]});
+  }
+  BW_RETURN_IF_ERROR(CheckWiring(options));
+  return options;
+}
+
+absl::StatusOr<PartialShape> WindowShape(const PartialShape& shape,
+                                         const ChainOptions::Window& window) {
+  if (window.count < 0 || !shape.has_rank()) {
+    return shape;
+  }
+  if (shape.rank() == 0 ||
+      (shape.dims().back() >= 0 && window.first + window.count > shape.dims().back())) {
+    return Invalid("attribute windows: ", window.count, " elements from ", window.first,
+                   " are not in ", shape.ToString());
+  }
+  Shape dims = shape.dims();
+  dims.back() = window.count;
+  return PartialShape(std::move(dims));
+}
+
+// Shapes of all values, inputs first.
+absl::StatusOr<std::vector<PartialShape>> ValueShapes(const ChainOptions& options,
+                                                      absl::Span<const InputInfo> inputs) {
+  std::vector<PartialShape> shapes;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    BW_RETURN_IF_ERROR(ExpectType(inputs[i], "inputs", {DType::kF32}));
+    BW_ASSIGN_OR_RETURN(PartialShape shape, WindowShape(inputs[i].shape, options.windows[i]));
+    shapes.push_back(std::move(shape));
+  }
+  for (const ChainOptions::Function& function : options.functions) {
+    PartialShape shape = shapes[static_cast<size_t>(function.first)];
+    if (function.second >= 0) {
+      BW_ASSIGN_OR_RETURN(shape,
+                          BroadcastPartial(shape, shapes[static_cast<size_t>(function.second)]));
+    }
+    shapes.push_back(std::move(shape));
+  }
+  return shapes;
+}
+
+// One run over inputs of one shape, or of one element.
+class ChainRun {
+ public:
+  ChainRun(const ChainOptions& options, absl::Span<const Tensor* const> inputs,
+           absl::Span<Tensor> outputs)
+      : options_(options), num_inputs_(inputs.size()) {
+    const Shape& shape = outputs[0].shape();
+    const bool has_windows =
+        std::any_of(options.windows.begin(), options.windows.end(),
+                    [](const ChainOptions::Window& window) { return window.count >= 0; });
+    width_ = has_windows ? shape.back() : outputs[0].num_elements();
+    rows_ = width_ == 0 ? 0 : outputs[0].num_elements() / width_;
+    ones_.reserve(kMostChainValues * kBlock);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const ChainOptions::Window& window = options.windows[i];
+      const float* const data = inputs[i]->data<float>() + window.first;
+      if (window.count < 0 && inputs[i]->num_elements() == 1) {
+        ones_.resize(ones_.size() + kBlock, *data);
+        sources_[i] = {ones_.data() + ones_.size() - kBlock, 0, 0};
+      } else {
+        sources_[i] = {data, has_windows ? inputs[i]->shape().back() : 0, 1};
+      }
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      targets_[static_cast<size_t>(options.results[i])] = outputs[i].mutable_data<float>();
+    }
+    for (const ChainOptions::Function& function : options.functions) {
+      apply_.push_back(FindFunction(function.op)->apply);
+    }
+  }
+
+  void Run(int num_threads) const {
+    const int64_t blocks = CeilDiv(width_, kBlock);
+    const int64_t work = rows_ * width_ * static_cast<int64_t>(apply_.size()) * kUsualWork;
+    ParallelFor(num_threads, rows_ * blocks, work, [&](int64_t item) {
+      const int64_t first = item % blocks * kBlock;
+      RunBlock(item / blocks, first, std::min(kBlock, width_ - first));
+    });
+  }
+
+ private:
+  struct Source {
+    const float* data = nullptr;
+    int64_t stride = 0;  // of rows
+    int64_t step = 0;    // 0: one element, kBlock times
+  };
+
+  void RunBlock(int64_t row, int64_t first, int64_t count) const {
+    alignas(64) float scratch[kMostChainValues][kBlock];
+    const float* values[kMostChainValues];
+    for (size_t i = 0; i < num_inputs_; ++i) {
+      const Source& source = sources_[i];
+      values[i] = source.data + row * source.stride + first * source.step;
+    }
+    for (size_t i = 0; i < apply_.size(); ++i) {
+      const ChainOptions::Function& function = options_.functions[i];
+      float* const out = targets_[i] == nullptr ? scratch[i] : targets_[i] + row * width_ + first;
+      const float* const second =
+          function.second < 0 ? nullptr : values[static_cast<size_t>(function.second)];
+      apply_[i](values[static_cast<size_t>(function.first)], second, count, out);
+      values[num_inputs_ + i] = out;
+    }
+  }
+
+  const ChainOptions& options_;
+  const size_t num_inputs_;
+  int64_t rows_ = 0;
+  int64_t width_ = 0;
+  std::vector<float> ones_;
+  std::array<Source, kMostChainValues> sources_;
+  std::array<float*, kMostChainValues> targets_{};  // by function; null: nobody else reads it
+  std::vector<Apply> apply_;                        // by function
+};
+
+// A window as a tensor of its own.
+Tensor CutWindow(const Tensor& input, const ChainOptions::Window& window) {
+  if (window.count < 0) {
+    return input;
+  }
+  Shape shape = input.shape();
+  const int64_t width = shape.back();
+  shape.back() = window.count;
+  Tensor cut(DType::kF32, std::move(shape));
+  for (int64_t row = 0; window.count > 0 && row < cut.num_elements() / window.count; ++row) {
+    std::copy_n(input.data<float>() + row * width + window.first, window.count,
+                cut.mutable_data<float>() + row * window.count);
+  }
+  return cut;
+}
+
+Tensor ApplyBroadcast(Apply apply, const Tensor& a, const Tensor& b, const PartialShape& shape) {
+  Tensor result(DType::kF32, shape.dims());
+  const absl::Span<const int64_t> shapes[] = {a.shape(), b.shape()};
+  BroadcastPlan(result.shape(), shapes)
+      .ForEachRow(
+          [&](int64_t offset, int64_t count, const PerOperand& offsets, const PerOperand& steps) {
+            const int64_t at_once = steps[0] == 1 && steps[1] == 1 ? count : 1;
+            for (int64_t i = 0; i < count; i += at_once) {
+              apply(a.data<float>() + offsets[0] + i * steps[0],
+                    b.data<float>() + offsets[1] + i * steps[1], at_once,
+                    result.mutable_data<float>() + offset + i);
+            }
+          });
+  return result;
+}
+
+// The same where shapes differ, function by function.
+void RunApart(const ChainOptions& options, absl::Span<const Tensor* const> inputs,
+              absl::Span<const PartialShape> shapes, absl::Span<Tensor> outputs) {
+  std::vector<Tensor> values;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    values.push_back(CutWindow(*inputs[i], options.windows[i]));
+  }
+  for (const ChainOptions::Function& function : options.functions) {
+    const Tensor& first = values[static_cast<size_t>(function.first)];
+    const Tensor& second =
+        function.second < 0 ? first : values[static_cast<size_t>(function.second)];
+    Tensor value =
+        ApplyBroadcast(FindFunction(function.op)->apply, first, second, shapes[values.size()]);
+    values.push_back(std::move(value));
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    outputs[i] = values[inputs.size() + static_cast<size_t>(options.results[i])];
+  }
+}
+
+struct ElementwiseChainOp {
+  using Options = ChainOptions;
+  static absl::StatusOr<Options> Parse(const Node& node) { return ParseChain(node); }
+
+  static absl::Status Shapes(const Options& options, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(
+        ExpectCounts(inputs, inputs.size(), inputs.size(), outputs, options.results.size()));
+    BW_ASSIGN_OR_RETURN(const std::vector<PartialShape> shapes, ValueShapes(options, inputs));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      outputs[i].dtype = DType::kF32;
+      outputs[i].shape = shapes[inputs.size() + static_cast<size_t>(options.results[i])];
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status Compute(const Options& options, const ExecutionContext& context,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    BW_ASSIGN_OR_RETURN(const std::vector<PartialShape> shapes,
+                        ValueShapes(options, DescribeInputs(inputs)));
+    const Shape& shape = outputs[0].shape();
+    bool alike = std::all_of(outputs.begin(), outputs.end(),
+                             [&](const Tensor& output) { return output.shape() == shape; });
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const bool is_one = options.windows[i].count < 0 && inputs[i]->num_elements() == 1;
+      alike = alike && (is_one || shapes[i].dims() == shape);
+    }
+    if (alike) {
+      ChainRun(options, inputs, outputs).Run(context.num_threads);
+    } else {
+      RunApart(options, inputs, shapes, outputs);
+    }
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace
+
+int ChainOperands(absl::string_view op) {
+  const ElementFunction* const function = FindFunction(op);
+  return function == nullptr ? 0 : function->operands;
+}
+
+void ChainOptions::Write(Attributes& attributes) const {
+  std::vector<std::string> names;
+  std::vector<int64_t> operands;
+  for (const Function& function : functions) {
+    names.push_back(function.op);
+    operands.insert(operands.end(), {function.first, function.second});
+  }
+  std::vector<int64_t> parts;
+  for (const Window& window : windows) {
+    parts.insert(parts.end(), {window.first, window.count});
+  }
+  attributes.Set("functions", std::move(names));
+  attributes.Set("operands", std::move(operands));
+  attributes.Set("windows", std::move(parts));
+  attributes.Set("results", results);
+}
+
+// Rows have been told apart when it is made, and nobody asks.
+constinit const OperatorCode kElementwiseChain = CodeOf<ElementwiseChainOp>(&ExtentRows);
+
+}  // namespace beamwright::ops

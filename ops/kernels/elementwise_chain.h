@@ -1,0 +1,50 @@
+// ElementwiseChain: several functions of elements in one pass, so that what lies between them never
+// leaves the caches next to the core. In no file: a graph's own nodes become chains when it is
+// compiled (ops/compile/elementwise_chains.h). The functions are those of the operators with these
+// names, and so are the bits.
+#ifndef BEAMWRIGHT_OPS_KERNELS_ELEMENTWISE_CHAIN_H_
+#define BEAMWRIGHT_OPS_KERNELS_ELEMENTWISE_CHAIN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ops/kernels/operator_code.h"
+
+namespace beamwright::ops {
+
+inline constexpr char kElementwiseChainName[] = "ElementwiseChain";
+
+// As many inputs and functions as a chain may have together.
+inline constexpr size_t kMostChainValues = 24;
+
+// Operands of an operator that can be part of a chain, 1 or 2; 0: it cannot. Of f32 alone.
+int ChainOperands(absl::string_view op);
+
+// What the attributes say (functions, operands, windows and results, as lists).
+struct ChainOptions {
+  struct Function {
+    std::string op;
+    // Numbers of values: inputs first, then what functions gave, in order. second -1: none.
+    int64_t first = 0;
+    int64_t second = -1;
+  };
+  // Of an input: `count` elements from `first` on of its last axis, as a Split takes them; count
+  // -1: all.
+  struct Window {
+    int64_t first = 0;
+    int64_t count = -1;
+  };
+  std::vector<Function> functions;
+  std::vector<Window> windows;   // by input
+  std::vector<int64_t> results;  // by output: the function that gives it
+
+  void Write(Attributes& attributes) const;
+};
+
+// Inputs broadcast as NumPy has it; fast where they are of one shape, or one element.
+extern const OperatorCode kElementwiseChain;
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_KERNELS_ELEMENTWISE_CHAIN_H_

@@ -1,0 +1,127 @@
+// Chains of functions give, bit for bit, what their nodes give one by one.
+#include "ops/compile/elementwise_chains.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/ops/compile/joined_graph.h"
+#include "tests/support/graph_builder.h"
+
+namespace beamwright::ops {
+namespace {
+
+using testing_support::GraphBuilder;
+
+std::mt19937& Engine() {
+  static std::mt19937 engine(1);
+  return engine;
+}
+int64_t Draw(int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(Engine());
+}
+Tensor Noise(Shape shape) {
+  Tensor result(DType::kF32, std::move(shape));
+  for (int64_t i = 0; i < result.num_elements(); ++i) {
+    result.mutable_data<float>()[i] = std::normal_distribution<float>(0, 3)(Engine());
+  }
+  return result;
+}
+
+// The gates of an LSTM as a file spells them out.
+TEST(ElementwiseChainsTest, GatesAreOneChain) {
+  for (const auto& [rows, cells] :
+       {std::pair<int64_t, int64_t>{1, 1}, {3, 7}, {5, 513}, {2, 1030}}) {
+    GraphBuilder graph;
+    const auto sums = graph.Parameter("sums", DType::kF32, {1, -1, 4 * cells});
+    const auto cell = graph.Parameter("cell", DType::kF32, {1, -1, cells});
+    const auto parts = graph.Add(
+        "VariadicSplit", {sums, graph.Int(2), graph.Ints({cells, cells, cells, cells})}, {}, "", 4);
+    const auto part = [&](int i) { return ValueId{parts.node, i}; };
+    const auto kept = graph.Add("Multiply", {graph.Add("Sigmoid", {part(1)}), cell});
+    const auto taken =
+        graph.Add("Multiply", {graph.Add("Sigmoid", {part(0)}), graph.Add("Tanh", {part(2)})});
+    const auto next = graph.Add("Add", {kept, taken});
+    const auto hidden =
+        graph.Add("Multiply", {graph.Add("Sigmoid", {part(3)}), graph.Add("Tanh", {next})});
+    graph.Result("hidden", hidden);
+    graph.Result("next", next);
+    const Graph joined = JoinedWithSameBits(
+        graph.Build(), {Noise({1, rows, 4 * cells}), Noise({1, rows, cells})}, &JoinElementwise);
+    EXPECT_EQ(CountOf(joined, "ElementwiseChain"), 1);
+    EXPECT_EQ(CountOf(joined, "VariadicSplit"), 0);
+    EXPECT_EQ(CountOf(joined, "Sigmoid"), 0);
+    EXPECT_EQ(CountOf(joined, "Tanh"), 0);
+  }
+}
+
+// Something else may read what lies between, before the last function or behind it.
+TEST(ElementwiseChainsTest, WhatOthersReadIsThere) {
+  for (const bool early : {false, true}) {
+    GraphBuilder graph;
+    const auto x = graph.Parameter("x", DType::kF32, {-1, 6});
+    const auto one = graph.Constant(Tensor::Scalar(1.0f));
+    const auto first = graph.Add("Sigmoid", {graph.Add("Subtract", {x, one})});
+    // Read by the chain itself, so that it cannot begin before `first` has been given away.
+    const auto sums = graph.Add("ReduceSum", {first, graph.Ints({1})}, {{"keep_dims", true}});
+    const auto spread = graph.Add("Broadcast", {sums, graph.Ints({4, 6})});
+    const auto last = graph.Add("Multiply", {first, early ? spread : x});
+    graph.Result("y", graph.Add("Divide", {last, first}));
+    graph.Result("sums", spread);
+    const Graph joined = JoinedWithSameBits(graph.Build(), {Noise({4, 6})}, &JoinElementwise);
+    EXPECT_GE(CountOf(joined, "ElementwiseChain"), 1);
+  }
+}
+
+// Extents that a graph leaves open may be 1 when it runs.
+TEST(ElementwiseChainsTest, OpenExtentsBroadcast) {
+  for (const int64_t other_rows : {int64_t{1}, int64_t{5}}) {
+    for (const int64_t other_width : {int64_t{1}, int64_t{600}}) {
+      GraphBuilder graph;
+      const auto x = graph.Parameter("x", DType::kF32, {-1, -1});
+      const auto y = graph.Parameter("y", DType::kF32, {-1, -1});
+      const auto squashed = graph.Add("Tanh", {y});
+      graph.Result("squashed", squashed);
+      graph.Result("z", graph.Add("Add", {graph.Add("ReLU", {x}), squashed}));
+      const Graph joined = JoinedWithSameBits(
+          graph.Build(), {Noise({5, 600}), Noise({other_rows, other_width})}, &JoinElementwise);
+      EXPECT_EQ(CountOf(joined, "ElementwiseChain"), 1);
+    }
+  }
+}
+
+// Random graphs of functions, some of whose values are results.
+TEST(ElementwiseChainsTest, RandomGraphs) {
+  const std::vector<std::string> pairs = {"Add", "Subtract", "Multiply", "Divide"};
+  const std::vector<std::string> single = {"ReLU", "Sigmoid", "Tanh", "Floor"};
+  int64_t chains = 0;
+  for (int trial = 0; trial < 60; ++trial) {
+    const int64_t rows = Draw(0, 4), width = Draw(1, 40);
+    GraphBuilder graph;
+    const auto x = graph.Parameter("x", DType::kF32, {-1, 2 * width});
+    const auto y = graph.Parameter("y", DType::kF32, {-1, width});
+    const auto halves = graph.Add("Split", {x, graph.Int(-1)}, {{"num_splits", int64_t{2}}}, "", 2);
+    std::vector<ValueId> values = {{halves.node, 0},
+                                   {halves.node, 1},
+                                   y,
+                                   graph.Constant(Tensor::Scalar(0.5f)),
+                                   graph.Constant(Noise({width}))};
+    const auto any = [&] { return values[static_cast<size_t>(Draw(0, std::ssize(values) - 1))]; };
+    for (int i = 0; i < 20; ++i) {
+      const auto op = static_cast<size_t>(Draw(0, 3));
+      values.push_back(Draw(0, 1) == 0 ? graph.Add(single[op], {any()})
+                                       : graph.Add(pairs[op], {any(), any()}));
+      if (Draw(0, 4) == 0) {
+        graph.Result("r" + std::to_string(i), values.back());
+      }
+    }
+    graph.Result("last", values.back());
+    const Graph joined = JoinedWithSameBits(
+        graph.Build(), {Noise({rows, 2 * width}), Noise({rows, width})}, &JoinElementwise);
+    chains += CountOf(joined, "ElementwiseChain");
+  }
+  EXPECT_GT(chains, 60);
+}
+
+}  // namespace
+}  // namespace beamwright::ops
