@@ -17,7 +17,7 @@ namespace {
 void FillStart(const float* bias, const float* out, int64_t columns, int64_t width, float* to) {
   for (int64_t n = 0; n < columns; ++n) {
     const float before = out == nullptr ? 0.0f : out[n];
-    to[n] = bias == nullptr ? before : bias[n] + before;
+    to[n] = bias == nullptr ? before : WithoutSubnormals(bias[n]) + WithoutSubnormals(before);
   }
   std::fill(to + columns, to + width, 0.0f);
 }

@@ -49,6 +49,16 @@ float Add(float sum, Bf16Pair a, const Bf16Pair* line, int64_t n) {
   return WithoutSubnormals(std::fma(SecondOf(a), SecondOf(line[n]), begun));
 }
 
+// What a sum starts from: without subnormal numbers also where no mode of the thread takes them for
+// zero.
+template <typename Weight>
+float Start(float bias, float before) {
+  if constexpr (std::is_same_v<Weight, Bf16Pair>) {
+    return WithoutSubnormals(bias) + WithoutSubnormals(before);
+  }
+  return bias + before;
+}
+
 template <typename Weight, int kRows>
 void PlainBlock(const Block<Weight>& block) {
   for (int row = 0; row < kRows; ++row) {
@@ -56,8 +66,8 @@ void PlainBlock(const Block<Weight>& block) {
     float* out = block.out + row * block.out_stride;
     float sums[kStripColumns];
     for (int64_t n = 0; n < kStripColumns; ++n) {
-      sums[n] =
-          (block.bias == nullptr ? 0.0f : block.bias[n]) + (block.from_output ? out[n] : 0.0f);
+      sums[n] = Start<Weight>(block.bias == nullptr ? 0.0f : block.bias[n],
+                              block.from_output ? out[n] : 0.0f);
     }
     for (int64_t k = 0; k < block.depth; ++k) {
       for (int64_t n = 0; n < kStripColumns; ++n) {
