@@ -191,6 +191,25 @@ TEST_P(VectorIsaTest, RowsOfComputedProductsHaveTheirOwnBits) {
   }
 }
 
+// Every lane of the sum is -0, also those that the last few terms do not reach.
+TEST_P(VectorIsaTest, TermsThatUnderflowLeaveTheirSign) {
+  const std::vector<float> a(23, 1e-30f);
+  const std::vector<float> stored(a.size() * a.size(), -1e-30f);
+  const auto depth = static_cast<int64_t>(a.size());
+  for (const VectorIsa isa : {VectorIsa::kPlain, GetParam()}) {
+    const ScopedVectorIsa scope(isa);
+    std::vector<float> out(a.size(), 5);
+    FewRows rows;
+    rows.count = 1;
+    rows.a[0] = a.data();
+    rows.out[0] = out.data();
+    MultiplyRows(rows, {stored.data(), depth, /*transposed=*/true}, depth, depth);
+    for (const float sum : out) {
+      EXPECT_EQ(std::bit_cast<uint32_t>(sum), std::bit_cast<uint32_t>(-0.0f));
+    }
+  }
+}
+
 TEST_P(VectorIsaTest, Scan) {
   Random random(3);
   for (const int64_t vocabulary : {1, 5, 63, 64, 65, 300, 5000}) {
