@@ -31,19 +31,19 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using websocket::RawClient;
 
-constexpr char kTraceParent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+constexpr char kStreamParent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 constexpr int kPolicy = 1008;
 constexpr int kTryAgainLater = 1013;
 
 // What a WebSocket client was told about a source: its last answer, and the code that closed the
 // connection or 0.
-struct Told {
+struct WebSocketAnswer {
   std::string last;
   int close_code = 0;
 };
 
-Told ReadAnswers(RawClient& client) {
-  Told told;
+WebSocketAnswer ReadAnswers(RawClient& client) {
+  WebSocketAnswer told;
   std::pair<int, std::string> frame = client.ReadFrame();
   for (; frame.first == websocket::kText && frame.second != "Done!"; frame = client.ReadFrame()) {
     told.last = frame.second;
@@ -59,7 +59,7 @@ void Say(RawClient& client, const std::vector<int>& labels) {
   client.SendMessage(websocket::kBinary, sound::AsF32(sound::Tones(labels)));
 }
 
-Told SayAll(RawClient& client, const std::vector<int>& labels) {
+WebSocketAnswer SayAll(RawClient& client, const std::vector<int>& labels) {
   Say(client, labels);
   client.SendMessage(websocket::kText, "Done");
   return ReadAnswers(client);
@@ -76,7 +76,7 @@ class Stream {
          const std::string& model = "tones", absl::Duration timeout = absl::Minutes(2)) {
     context_.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
     context_.AddMetadata("authorization", "Bearer " + token);
-    context_.AddMetadata("traceparent", kTraceParent);
+    context_.AddMetadata("traceparent", kStreamParent);
     context_.AddMetadata("x-request-id", absl::StrCat("of ", token));
     stream_ = stub.Recognize(&context_);
     v1::RecognizeRequest request;
@@ -329,7 +329,7 @@ TEST_F(StreamAccountsTest, StreamsAreBelowTheirClientsSpans) {
   EXPECT_TRUE(Stream(*stub_, "d").Say({3, 17}).Finish().ok());
   {
     RawClient client(port_);
-    client.Open("/", absl::StrCat(Bearer("d"), "traceparent: ", kTraceParent, "\r\n"));
+    client.Open("/", absl::StrCat(Bearer("d"), "traceparent: ", kStreamParent, "\r\n"));
     SayAll(client, {3});
     SayAll(client, {17});
     client.SendMessage(websocket::kBinary, "half a sample");
@@ -341,7 +341,7 @@ TEST_F(StreamAccountsTest, StreamsAreBelowTheirClientsSpans) {
     SayAll(client, {3});
   }
   EXPECT_THAT(RawClient(port_).Open(
-                  "/", absl::StrCat(Bearer("wrong"), "traceparent: ", kTraceParent, "\r\n")),
+                  "/", absl::StrCat(Bearer("wrong"), "traceparent: ", kStreamParent, "\r\n")),
               StartsWith("HTTP/1.1 401 "));
   StopAndRead();
   std::map<std::string, std::vector<std::string>> below;  // names by the span that they are in
@@ -389,7 +389,7 @@ TEST_F(StreamAccountsTest, ATenantsRateHoldsInTheMiddleOfAConnection) {
   Stream second(*stub_, "d");
   EXPECT_TRUE(second.Say({3}).Finish().ok());
 
-  const Told third = SayAll(client, {5});
+  const WebSocketAnswer third = SayAll(client, {5});
   EXPECT_THAT(third.last, StartsWith("{\"error\":{\"code\":8,\"status\":\"RESOURCE_EXHAUSTED\""));
   EXPECT_THAT(third.last, HasSubstr("TENANT_RATE"));
   EXPECT_THAT(third.last, HasSubstr("retryDelay"));
@@ -457,7 +457,7 @@ TEST_F(StreamAccountsTest, WhatChangesInTheMiddleOfAStreamIsTheNextOnesAffair) {
   Say(client, {12});
   client.SendMessage(websocket::kText, "Done");
   EXPECT_THAT(ReadAnswers(client).last, HasSubstr("\"text\":\"t8 t9 t12\""));
-  const Told next = SayAll(client, {5});
+  const WebSocketAnswer next = SayAll(client, {5});
   EXPECT_THAT(next.last, HasSubstr("UNAUTHENTICATED"));
   EXPECT_EQ(next.close_code, kPolicy);
 }
