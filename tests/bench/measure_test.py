@@ -53,13 +53,13 @@ class MeasureTest(unittest.TestCase):
         self.assertIsNone(outcome.ratio())
         self.assertEqual(outcome.verdicts(), [])
 
-    def test_units(self):
-        outcome = measure(Workload("w", {OURS: lambda: 0.5}, [], unit="words/s", per_unit=16), 1)
-        self.assertEqual(outcome.shown(OURS), "32")
+    def test_the_median_and_the_best_round_in_the_unit(self):
+        outcome = measure(Workload("w", {OURS: rounds(0.8, 0.25, 0.5)}, [], unit="words/s", per_unit=16), 3)
+        self.assertEqual(outcome.shown(OURS), "32 (64)")
         outcome.workload.unit = "us"
-        self.assertEqual(outcome.shown(OURS), "500,000")
+        self.assertEqual(outcome.shown(OURS), "500,000 (250,000)")
         outcome.workload.unit = "ms"
-        self.assertEqual(outcome.shown(OURS), "500")
+        self.assertEqual(outcome.shown(OURS), "500 (250)")
 
 
 if __name__ == "__main__":
