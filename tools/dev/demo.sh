@@ -15,9 +15,10 @@ stop_server() {
 }
 
 # wait_for_port FILE LOG: prints the port that the server writes to FILE when it serves; fails, showing its
-# log, if it ends before that or takes longer than a minute.
+# log, if it ends before that or takes longer than most_start_seconds.
+most_start_seconds=60
 wait_for_port() {
-  local deadline=$((SECONDS + 60))
+  local deadline=$((SECONDS + most_start_seconds))
   until [[ -s $1 ]]; do
     if ! kill -0 "$server_pid" 2>&- || ((SECONDS > deadline)); then
       cat "$2" >&2
@@ -32,7 +33,7 @@ wait_for_port() {
 decode_words() {
   local command=(beamwright decode --server "$1" --beam-size 5 --n-best 3 "${@:2}")
   echo "\$ ${command[*]}"
-  "$programs/${command[0]}" "${command[@]:1}"
+  "${launcher[@]}" "$programs/${command[0]}" "${command[@]:1}"
 }
 
 # release_archive: the tarball of this version for this machine in build/release, as `./dev release` makes it; else nothing.
@@ -42,8 +43,9 @@ release_archive() {
   compgen -G "build/release/beamwright-$version-linux-$(uname -m).tar.gz" || true
 }
 
-# The folder with the programs of a demo.
+# The folder with the programs of a demo, and what starts those of another machine.
 programs=build/bin
+launcher=()
 
 # find_programs: those of a release, or what it builds.
 find_programs() {
@@ -67,7 +69,7 @@ serve_default_model() {
   rm -f "$port_file"
   trap stop_server EXIT
   trap 'exit 130' INT TERM
-  "$programs/beamwright-server" --model-path models/g2p-en --grpc-address 127.0.0.1:0 \
+  "${launcher[@]}" "$programs/beamwright-server" --model-path models/g2p-en --grpc-address 127.0.0.1:0 \
     --http-address none --metrics-address none --admin-address none \
     --port-file "$port_file" >"$log" 2>&1 &
   server_pid=$!

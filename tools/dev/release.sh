@@ -53,8 +53,8 @@ run_aarch64() {
   build_preset aarch64 "${tests[@]}" beamwright-server beamwright
   run_ctest build-aarch64 --tests-regex "^($(IFS='|' && echo "${tests[*]}"))" "$@"
   say "a server, under qemu"
-  local port programs=build-aarch64/bin
-  export QEMU_LD_PREFIX=$root/build/aarch64-sysroot
+  local port programs=build-aarch64/bin launcher=(qemu-aarch64 -L "$root/build/aarch64-sysroot")
+  most_start_seconds=600  # golden requests and all, emulated
   serve_default_model
   decode_words "127.0.0.1:$port" recurrent
   stop_server
