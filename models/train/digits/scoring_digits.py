@@ -4,6 +4,7 @@
 """
 
 import argparse
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,16 +15,10 @@ from model_digits import BINS, TOKENS, Digits, greedy, labels, load
 from people import recordings, strings
 from sounds import SILENCE, features
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from scoring import distance  # noqa: E402
+
 TAIL = 66  # features of silence that the server adds behind a source
-
-
-def distance(said: list[int], heard_: list[int]) -> int:
-    row = list(range(len(heard_) + 1))
-    for i, a in enumerate(said, 1):
-        above, row[0] = row[0], i
-        for j, b in enumerate(heard_, 1):
-            above, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, above + (a != b))
-    return row[-1]
 
 
 @dataclass
