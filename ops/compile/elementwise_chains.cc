@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "ops/base/status.h"
 #include "ops/compile/graph_copy.h"
 #include "ops/kernels/elementwise_chain.h"
 
@@ -19,16 +18,8 @@ class ChainFinder {
   ChainFinder(const Graph& graph, const GraphInfo& info)
       : graph_(graph),
         info_(info),
-        readers_(graph.nodes.size()),
-        group_of_(graph.nodes.size(), kNone) {
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      for (const ValueId input : graph.nodes[i].inputs) {
-        if (input.present()) {
-          readers_[static_cast<size_t>(input.node)].push_back(static_cast<int>(i));
-        }
-      }
-    }
-  }
+        readers_(ReadersByNode(graph)),
+        group_of_(graph.nodes.size(), kNone) {}
 
   std::optional<Graph> Run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -224,13 +215,7 @@ class ChainFinder {
 }  // namespace
 
 absl::Status JoinElementwise(Graph& graph, GraphInfo& info, const OperatorSet& operators) {
-  std::optional<Graph> joined = ChainFinder(graph, info).Run();
-  if (!joined.has_value()) {
-    return absl::OkStatus();
-  }
-  graph = *std::move(joined);
-  BW_ASSIGN_OR_RETURN(info, InferGraph(graph, operators));
-  return absl::OkStatus();
+  return TakeChanged(ChainFinder(graph, info).Run(), graph, info, operators);
 }
 
 }  // namespace beamwright::ops

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ops/base/status.h"
 #include "ops/compile/program.h"
 #include "ops/graph/rewrite.h"
 
@@ -106,6 +107,28 @@ Graph GraphCopy::Finish() && {
   order(from_.parameters, to_.parameters);
   order(from_.results, to_.results);
   return std::move(to_);
+}
+
+std::vector<std::vector<int>> ReadersByNode(const Graph& graph) {
+  std::vector<std::vector<int>> readers(graph.nodes.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const ValueId input : graph.nodes[i].inputs) {
+      if (input.present()) {
+        readers[static_cast<size_t>(input.node)].push_back(static_cast<int>(i));
+      }
+    }
+  }
+  return readers;
+}
+
+absl::Status TakeChanged(std::optional<Graph> changed, Graph& graph, GraphInfo& info,
+                         const OperatorSet& operators) {
+  if (!changed.has_value()) {
+    return absl::OkStatus();
+  }
+  graph = *std::move(changed);
+  BW_ASSIGN_OR_RETURN(info, InferGraph(graph, operators));
+  return absl::OkStatus();
 }
 
 Graph DropUnneeded(const Graph& graph) {

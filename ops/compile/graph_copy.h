@@ -3,11 +3,14 @@
 #ifndef BEAMWRIGHT_OPS_COMPILE_GRAPH_COPY_H_
 #define BEAMWRIGHT_OPS_COMPILE_GRAPH_COPY_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "ops/graph/graph.h"
+#include "ops/graph/inference.h"
 
 namespace beamwright::ops {
 
@@ -54,6 +57,14 @@ class GraphCopy {
   std::vector<int> kept_;                     // by old node; -1: replaced, or not yet there
   std::vector<std::vector<ValueId>> values_;  // by old node and output
 };
+
+// By node those that read it, in their order; one that reads it twice, twice.
+std::vector<std::vector<int>> ReadersByNode(const Graph& graph);
+
+// Puts what a pass made in the place of its graph, with what is inferred of it; std::nullopt: the
+// pass changed nothing.
+absl::Status TakeChanged(std::optional<Graph> changed, Graph& graph, GraphInfo& info,
+                         const OperatorSet& operators);
 
 // Without the nodes that no Result needs; Parameters stay.
 Graph DropUnneeded(const Graph& graph);

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "ops/base/status.h"
 #include "ops/compile/graph_copy.h"
 
 namespace beamwright::ops {
@@ -170,13 +169,7 @@ class TransposeDropper {
 }  // namespace
 
 absl::Status DropLayerTransposes(Graph& graph, GraphInfo& info, const OperatorSet& operators) {
-  std::optional<Graph> changed = TransposeDropper(graph, info).Run();
-  if (!changed.has_value()) {
-    return absl::OkStatus();
-  }
-  graph = *std::move(changed);
-  BW_ASSIGN_OR_RETURN(info, InferGraph(graph, operators));
-  return absl::OkStatus();
+  return TakeChanged(TransposeDropper(graph, info).Run(), graph, info, operators);
 }
 
 }  // namespace beamwright::ops

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "ops/base/status.h"
 #include "ops/compile/graph_copy.h"
 #include "ops/kernels/quantization.h"
 
@@ -25,15 +24,7 @@ struct ScaledProduct {
 class ProductJoiner {
  public:
   ProductJoiner(const Graph& graph, const GraphInfo& info)
-      : graph_(graph), info_(info), readers_(graph.nodes.size()) {
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      for (const ValueId input : graph.nodes[i].inputs) {
-        if (input.present()) {
-          readers_[static_cast<size_t>(input.node)].push_back(static_cast<int>(i));
-        }
-      }
-    }
-  }
+      : graph_(graph), info_(info), readers_(ReadersByNode(graph)) {}
 
   std::optional<Graph> Run() const {
     std::vector<std::optional<ScaledProduct>> ends(graph_.nodes.size());  // by their last node
@@ -176,13 +167,7 @@ class ProductJoiner {
 }  // namespace
 
 absl::Status JoinScaledProducts(Graph& graph, GraphInfo& info, const OperatorSet& operators) {
-  std::optional<Graph> joined = ProductJoiner(graph, info).Run();
-  if (!joined.has_value()) {
-    return absl::OkStatus();
-  }
-  graph = *std::move(joined);
-  BW_ASSIGN_OR_RETURN(info, InferGraph(graph, operators));
-  return absl::OkStatus();
+  return TakeChanged(ProductJoiner(graph, info).Run(), graph, info, operators);
 }
 
 }  // namespace beamwright::ops
