@@ -76,6 +76,23 @@ def test_the_microphone_is_heard(ears, listening):
         assert "t3 t17 t8 t12" in tab.locator(".heard .said").inner_text()
 
 
+def test_samples_under_way_when_it_is_stopped_are_dropped(ears, listening):
+    with ears.new_context(base_url=listening.url, permissions=["microphone"]) as context:
+        tab = context.new_page()
+        tab.set_default_timeout(30_000)
+        # A busy browser: what the microphone hears comes half a second late.
+        tab.add_init_script("""const {set} = Object.getOwnPropertyDescriptor(MessagePort.prototype, 'onmessage');
+            Object.defineProperty(MessagePort.prototype, 'onmessage', {set(hear) {
+                set.call(this, (message) => setTimeout(() => { hear(message); window.late = (window.late ?? 0) + 1; }, 500)); }});""")
+        tab.goto("/#/listen")
+        tab.get_by_role("button", name="Listen", exact=True).click()
+        tab.get_by_text(re.compile(r"Listening… [2-9]\.")).wait_for()
+        tab.get_by_role("button", name="Stop", exact=True).click()
+        before = tab.evaluate("window.late")
+        tab.wait_for_function("(before) => window.late > before + 10", arg=before)
+        tab.get_by_text("The answer is complete.").wait_for()
+
+
 def test_the_beam_is_shown_while_it_grows(ears, listening):
     for name, width, height in (("page-beam", 1360, 760), ("page-beam-phone", 390, 844)):
         with ears.new_context(base_url=listening.url, permissions=["microphone"], viewport={"width": width, "height": height}) as context:

@@ -23,6 +23,7 @@ export class SoundStream {
     this.calls = calls;
     this.error = '';
     this.done = false;
+    this.finished = false;
     this.opened = new Promise((resolve) => { this.socket.onopen = () => resolve(true); this.closed = () => resolve(false); });
     this.socket.onmessage = ({ data }) => this.#hear(data);
     this.socket.onclose = ({ code, reason }) => {
@@ -47,9 +48,10 @@ export class SoundStream {
     this.calls.onend(error);
   }
 
-  /** Samples, at most a few seconds of them. */
+  /** Samples, at most a few seconds of them. What comes behind the end of the source is dropped: a microphone's last samples
+      may have been under way when it was stopped. */
   send(samples) {
-    if (this.socket.readyState === WebSocket.OPEN) this.socket.send(samples);
+    if (!this.finished && this.socket.readyState === WebSocket.OPEN) this.socket.send(samples);
   }
 
   /** All of a recording, no faster than the server takes it. */
@@ -63,7 +65,8 @@ export class SoundStream {
   }
 
   finish() {
-    if (this.socket.readyState === WebSocket.OPEN) this.socket.send('Done');
+    if (!this.finished && this.socket.readyState === WebSocket.OPEN) this.socket.send('Done');
+    this.finished = true;
   }
 }
 
