@@ -52,10 +52,8 @@ class CellKernel final : public Kernel, public RowSourceKernel {
     return absl::OkStatus();
   }
 
-  // GRU's sums of the state's product stand alone: linear_before_reset needs them apart.
-  int state_input() const override {
-    return options().cell == Cell::kGru && IsFused() ? kStateInput : -1;
-  }
+  // The sums of the state's product stand alone.
+  int state_input() const override { return IsFused() ? kStateInput : -1; }
   int table_input() const override { return options().input_is_product && IsFused() ? 0 : -1; }
   absl::Status RunRows(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                        const RowSources& sources, absl::Span<Tensor> outputs) const override {
@@ -127,7 +125,8 @@ class CellKernel final : public Kernel, public RowSourceKernel {
                            options().hidden, options().hidden};
     };
     if (options().cell == Cell::kLstm) {
-      RunFusedLstm(context.num_threads, cell, AsMatrix(*inputs[2]), output(1), output(0));
+      RunFusedLstm(context.num_threads, cell, sources.families, AsMatrix(*inputs[2]), output(1),
+                   output(0));
     } else {
       RunFusedGru(context.num_threads, cell, sources.families, output(0));
     }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ops/base/step_profile.h"
-#include "ops/base/vector_isa.h"
 #include "ops/kernels/gates.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/strip_product.h"
@@ -84,25 +83,6 @@ ConstMatrix<float> FamilyByFamily(ConstMatrix<float> x, const RowFamilies& famil
   return {sorted.data, sorted.rows, sorted.columns, sorted.stride};
 }
 
-// to = from + bias (null: none), for `gates` parts of `count` elements that stand `stride` apart in
-// `from`, `bias_stride` apart in `bias` and one after another in `to`, which may be `from`.
-void AddBias(const float* from, int64_t stride, const float* bias, int64_t bias_stride,
-             int64_t gates, int64_t count, float* to) {
-  if (bias == nullptr) {
-    for (int64_t gate = 0; from != to && gate < gates; ++gate) {
-      std::copy_n(from + gate * stride, count, to + gate * count);
-    }
-    return;
-  }
-  Vectorized([=]() BW_ALWAYS_INLINE {
-    for (int64_t gate = 0; gate < gates; ++gate) {
-      for (int64_t k = 0; k < count; ++k) {
-        to[gate * count + k] = from[gate * stride + k] + bias[gate * bias_stride + k];
-      }
-    }
-  });
-}
-
 // The products of a step, tile by tile.
 class Products {
  public:
@@ -129,21 +109,21 @@ class Products {
   }
 
   void Input(const Tile& tile, Matrix<float> sums) const {
-    Multiply(*cell_.input, *x_, tile, /*from_output=*/false, sums);
+    Multiply(*cell_.input, *x_, tile, sums);
   }
-  void Recurrent(const Tile& tile, bool from_output, Matrix<float> sums) const {
-    Multiply(*cell_.recurrent, *h_, tile, from_output, sums);
+  void Recurrent(const Tile& tile, Matrix<float> sums) const {
+    Multiply(*cell_.recurrent, *h_, tile, sums);
   }
 
  private:
   void Multiply(const PackedMatMul& weight, const PackedMatMul::Activations& from, const Tile& tile,
-                bool from_output, Matrix<float> sums) const {
+                Matrix<float> sums) const {
     const PhaseScope phase(Phase::kProducts);
     if (tile.units == hidden_) {
-      return weight.RunPanel(from, tile.first_row, 0, {{}, from_output}, sums);
+      return weight.RunPanel(from, tile.first_row, 0, {}, sums);
     }
     for (int64_t gate = 0; gate < gates_; ++gate) {
-      weight.RunPanel(from, tile.first_row, gate * hidden_ + tile.first_unit, {{}, from_output},
+      weight.RunPanel(from, tile.first_row, gate * hidden_ + tile.first_unit, {},
                       {sums.data + gate * tile.units, sums.rows, tile.units, sums.stride});
     }
   }
@@ -164,39 +144,10 @@ void ForTiles(int num_threads, const FusedCell& cell, const Products& products, 
   ParallelFor(sharing, tiles.size(), [&](int64_t index) { body(tiles[index]); });
 }
 
-}  // namespace
-
-void RunFusedLstm(int num_threads, const FusedCell& cell, ConstMatrix<float> c, Matrix<float> new_c,
-                  Matrix<float> new_h) {
-  constexpr int64_t kGates = 4;
-  const int64_t hidden = cell.h.columns;
-  const Products products(num_threads, cell, kGates);
-  ForTiles(num_threads, cell, products, [&](const Tile& tile) {
-    const Matrix<float> sums = Sums<0>(tile, kGates);
-    const bool multiplies = cell.input != nullptr;
-    if (multiplies) {
-      products.Input(tile, sums);
-    }
-    // Behind the product, not before: one that was computed elsewhere has no bias yet, and the bits
-    // are to be the same.
-    const float* const bias = cell.bias == nullptr ? nullptr : cell.bias + tile.first_unit;
-    for (int64_t row = 0; row < tile.rows; ++row) {
-      const float* const x =
-          multiplies ? sums.row(row) : cell.ProductOf(tile.first_row + row) + tile.first_unit;
-      AddBias(x, multiplies ? tile.units : hidden, bias, hidden, kGates, tile.units, sums.row(row));
-    }
-    products.Recurrent(tile, /*from_output=*/true, sums);
-    for (int64_t row = 0; row < tile.rows; ++row) {
-      const int64_t at = tile.first_row + row;
-      LstmGates(sums.row(row), c.row(at) + tile.first_unit, tile.units,
-                new_c.row(at) + tile.first_unit, new_h.row(at) + tile.first_unit);
-    }
-  });
-}
-
-void RunFusedGru(int num_threads, const FusedCell& given, const RowFamilies* families,
-                 Matrix<float> new_h) {
-  constexpr int64_t kGates = 3;
+// gates(sums, state, row, unit, count): `count` units of a row from `unit` on, which continues row
+// `state` of h.
+template <int64_t kGates, typename Gates>
+void RunFused(int num_threads, const FusedCell& given, const RowFamilies* families, Gates gates) {
   FusedCell cell = given;
   const int64_t hidden = cell.h.columns;
   const bool multiplies = cell.input != nullptr;
@@ -217,8 +168,8 @@ void RunFusedGru(int num_threads, const FusedCell& given, const RowFamilies* fam
       products.Input(children, input);
     }
     const Matrix<float> recurrent = Sums<1>(tile, kGates);
-    products.Recurrent(tile, /*from_output=*/false, recurrent);
-    GruSums sums;
+    products.Recurrent(tile, recurrent);
+    CellSums sums;
     sums.input_stride = multiplies ? tile.units : hidden;
     sums.recurrent_stride = tile.units;
     sums.bias = cell.bias == nullptr ? nullptr : cell.bias + tile.first_unit;
@@ -229,11 +180,29 @@ void RunFusedGru(int num_threads, const FusedCell& given, const RowFamilies* fam
         const int64_t row =
             families == nullptr ? child : families->rows()[static_cast<size_t>(child)];
         sums.input = multiplies ? input.row(child - first) : cell.ProductOf(row) + tile.first_unit;
-        GruGates(sums, cell.h.row(at) + tile.first_unit, tile.units,
-                 new_h.row(row) + tile.first_unit);
+        gates(sums, at, row, tile.first_unit, tile.units);
       }
     }
   });
+}
+
+}  // namespace
+
+void RunFusedLstm(int num_threads, const FusedCell& cell, const RowFamilies* families,
+                  ConstMatrix<float> c, Matrix<float> new_c, Matrix<float> new_h) {
+  RunFused<4>(num_threads, cell, families,
+              [&](const CellSums& sums, int64_t, int64_t row, int64_t unit, int64_t count) {
+                LstmGates(sums, c.row(row) + unit, count, new_c.row(row) + unit,
+                          new_h.row(row) + unit);
+              });
+}
+
+void RunFusedGru(int num_threads, const FusedCell& cell, const RowFamilies* families,
+                 Matrix<float> new_h) {
+  RunFused<3>(num_threads, cell, families,
+              [&](const CellSums& sums, int64_t state, int64_t row, int64_t unit, int64_t count) {
+                GruGates(sums, cell.h.row(state) + unit, count, new_h.row(row) + unit);
+              });
 }
 
 }  // namespace beamwright::ops

@@ -26,13 +26,14 @@ struct FusedCell {
   const float* ProductOf(int64_t row) const { return x.row(x_rows == nullptr ? row : x_rows[row]); }
 };
 
-// c, new_c, new_h [rows, hidden]: the LSTMCell operator's. Thread-safe.
-void RunFusedLstm(int num_threads, const FusedCell& cell, ConstMatrix<float> c, Matrix<float> new_c,
-                  Matrix<float> new_h);
+// families: of the rows of h, and all else has a row for each row; null: h has one as well.
+// Thread-safe.
 
-// The GRUCell operator's with linear_before_reset: B has 4 * hidden elements. families: of the rows
-// of h, and x and new_h have a row for each row; null: h has one as well. An LSTM's sums start from
-// the input's product and go on with the state's, so that families share nothing. Thread-safe.
+// c, new_c, new_h [rows, hidden]: the LSTMCell operator's.
+void RunFusedLstm(int num_threads, const FusedCell& cell, const RowFamilies* families,
+                  ConstMatrix<float> c, Matrix<float> new_c, Matrix<float> new_h);
+
+// The GRUCell operator's with linear_before_reset: B has 4 * hidden elements.
 void RunFusedGru(int num_threads, const FusedCell& cell, const RowFamilies* families,
                  Matrix<float> new_h);
 

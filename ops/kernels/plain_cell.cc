@@ -131,9 +131,13 @@ void PlainCell::RunLstm(const ExecutionContext& context, absl::Span<const Tensor
   const size_t size = static_cast<size_t>(hidden);
   const Matrix<float> gates = ThreadMatrix<PlainCell, 0>(inputs[0]->dim(0), 4 * hidden);
   InputProduct(context, inputs, gates);
-  if (!options_.input_is_gates) {
+  const bool multiplies = !options_.input_is_gates;
+  // A sum of its own, as in fused cells, where rows that continue one state share it.
+  const Matrix<float> recurrent =
+      multiplies ? ThreadMatrix<PlainCell, 1>(gates.rows, 4 * hidden) : Matrix<float>();
+  if (multiplies) {
     recurrent_.Run(context, R(inputs), RecurrentPart(&R(inputs), 0, 4 * hidden),
-                   AsMatrix(*inputs[1]), {{}, true}, gates);
+                   AsMatrix(*inputs[1]), {}, recurrent);
   }
   const Tensor* const peepholes =
       options_.p() < 0 ? nullptr : InputOrNull(inputs, static_cast<size_t>(options_.p()));
@@ -149,6 +153,10 @@ void PlainCell::RunLstm(const ExecutionContext& context, absl::Span<const Tensor
     const float* c = old_cell + row * hidden;
     float* c_out = new_cell + row * hidden;
     float* h_out = new_hidden + row * hidden;
+    const float* const hr = multiplies ? recurrent.row(row) : nullptr;
+    for (int64_t k = 0; multiplies && k < 4 * hidden; ++k) {
+      f[k] += hr[k];
+    }
     for (int64_t k = 0; p != nullptr && k < hidden; ++k) {
       f[k] += p[k] * c[k];
       i[k] += p[hidden + k] * c[k];

@@ -50,10 +50,24 @@ Call Gru(Random& random, int64_t rows, int64_t input, int64_t hidden, bool is_pr
   return call;
 }
 
-class CellFamilies : public ::testing::TestWithParam<std::tuple<VectorIsa, bool>> {};
+Call Lstm(Random& random, int64_t rows, int64_t input, int64_t hidden, bool is_product) {
+  Call call{
+      "LSTMCell",
+      {is_product ? random.Floats({rows, 4 * hidden}, -3, 3) : random.Floats({rows, input}, -2, 2),
+       random.Floats({rows, hidden}), random.Floats({rows, hidden}),
+       is_product ? Tensor() : random.Floats({4 * hidden, input}),
+       random.Floats({4 * hidden, hidden}), random.Floats({4 * hidden})},
+      {{"hidden_size", hidden}, {"input_is_product", is_product}},
+      2};
+  call.constants = is_product ? std::vector<size_t>{4} : std::vector<size_t>{3, 4};
+  return call;
+}
+
+// lstm, is_product
+class CellFamilies : public ::testing::TestWithParam<std::tuple<VectorIsa, bool, bool>> {};
 
 TEST_P(CellFamilies, GiveTheBitsOfAStateForEachRow) {
-  const auto [isa, is_product] = GetParam();
+  const auto [isa, lstm, is_product] = GetParam();
   const ScopedVectorIsa scope(isa);
   if (CurrentVectorIsa() != isa) {
     GTEST_SKIP() << "not on this machine";
@@ -69,7 +83,8 @@ TEST_P(CellFamilies, GiveTheBitsOfAStateForEachRow) {
     if (isa == VectorIsa::kPlain && rows == 130) {
       continue;  // takes seconds
     }
-    const Call call = Gru(random, rows, input, hidden, is_product);
+    const Call call = lstm ? Lstm(random, rows, input, hidden, is_product)
+                           : Gru(random, rows, input, hidden, is_product);
     const Made cell = Make(call);
     ASSERT_NE(cell.by_source, nullptr);
     ASSERT_EQ(cell.by_source->state_input(), 1);
@@ -93,16 +108,18 @@ TEST_P(CellFamilies, GiveTheBitsOfAStateForEachRow) {
     std::vector<Tensor> by_family = call.inputs;
     by_family[1] = gathered(families.parents());
     for (const int threads : {1, 2}) {
-      std::vector<Tensor> expected(1);
-      std::vector<Tensor> got(1);
+      std::vector<Tensor> expected(static_cast<size_t>(call.num_outputs));
+      std::vector<Tensor> got(expected.size());
       ASSERT_TRUE(
           cell.kernel->Run({.num_threads = threads}, Pointers(by_row), absl::MakeSpan(expected))
               .ok());
       const absl::Status status = cell.by_source->RunRows(
           {.num_threads = threads}, Pointers(by_family), {&families, nullptr}, absl::MakeSpan(got));
       ASSERT_TRUE(status.ok()) << status;
-      EXPECT_TRUE(SameBits(got[0], expected[0])) << rows << " rows of " << families.num_families()
-                                                 << " families, " << threads << " threads";
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_TRUE(SameBits(got[i], expected[i])) << rows << " rows of " << families.num_families()
+                                                   << " families, " << threads << " threads";
+      }
     }
   }
 }
@@ -110,7 +127,7 @@ TEST_P(CellFamilies, GiveTheBitsOfAStateForEachRow) {
 INSTANTIATE_TEST_SUITE_P(Isa, CellFamilies,
                          ::testing::Combine(::testing::Values(VectorIsa::kPlain, VectorIsa::kAvx2,
                                                               VectorIsa::kAvx512),
-                                            ::testing::Bool()));
+                                            ::testing::Bool(), ::testing::Bool()));
 
 // Products of a table's rows, of states by row or by family, for both cells.
 class CellTables : public ::testing::TestWithParam<std::tuple<VectorIsa, bool, DType>> {};
@@ -137,7 +154,7 @@ TEST_P(CellTables, GiveTheBitsOfACopyForEachRow) {
                                              random.Floats({4 * hidden})});
       const Made cell = Make(call);
       ASSERT_EQ(cell.by_source->table_input(), 0);
-      ASSERT_EQ(cell.by_source->state_input(), lstm ? -1 : 1);
+      ASSERT_EQ(cell.by_source->state_input(), 1);
       std::vector<Tensor> from_table = call.inputs;
       from_table[0] = random.Floats({kTokens, gates * hidden}, -3, 3);
       // Negative ones count from the end.

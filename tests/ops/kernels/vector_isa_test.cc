@@ -89,13 +89,14 @@ TEST_P(VectorIsaTest, Gates) {
     const Tensor sums = random.Floats({4 * hidden}, -6, 6);
     const Tensor other = random.Floats({4 * hidden}, -6, 6);
     const Tensor cell = random.Floats({hidden}, -2, 2);
-    ExpectPlainBits(GetParam(), [&] {
-      std::vector<float> out(static_cast<size_t>(2 * hidden));
-      LstmGates(sums.data<float>(), cell.data<float>(), hidden, out.data(), out.data() + hidden);
-      return out;
-    });
     const Tensor biases = random.Floats({4 * hidden});
     for (const float* bias : {static_cast<const float*>(nullptr), biases.data<float>()}) {
+      ExpectPlainBits(GetParam(), [&] {
+        std::vector<float> out(static_cast<size_t>(2 * hidden));
+        LstmGates({sums.data<float>(), hidden, other.data<float>(), hidden, bias, hidden},
+                  cell.data<float>(), hidden, out.data(), out.data() + hidden);
+        return out;
+      });
       ExpectPlainBits(GetParam(), [&] {
         std::vector<float> out(static_cast<size_t>(hidden));
         GruGates({sums.data<float>(), hidden, other.data<float>(), hidden, bias, hidden},
@@ -105,6 +106,9 @@ TEST_P(VectorIsaTest, Gates) {
     }
     const ScopedVectorIsa scope(GetParam());
     std::vector<float> gates(sums.data<float>(), sums.data<float>() + 4 * hidden);
+    for (size_t k = 0; k < gates.size(); ++k) {
+      gates[k] = (gates[k] + biases.data<float>()[k]) + other.data<float>()[k];
+    }
     const auto part = [&](int64_t index) {
       return absl::MakeSpan(gates).subspan(static_cast<size_t>(index * hidden),
                                            static_cast<size_t>(hidden));
@@ -114,7 +118,9 @@ TEST_P(VectorIsaTest, Gates) {
     }
     Activate({ActivationKind::kTanh}, 0, part(2));
     std::vector<float> fused(static_cast<size_t>(2 * hidden));
-    LstmGates(sums.data<float>(), cell.data<float>(), hidden, fused.data(), fused.data() + hidden);
+    LstmGates(
+        {sums.data<float>(), hidden, other.data<float>(), hidden, biases.data<float>(), hidden},
+        cell.data<float>(), hidden, fused.data(), fused.data() + hidden);
     for (size_t k = 0; k < static_cast<size_t>(hidden); ++k) {
       const float c = part(0)[k] * cell.data<float>()[k] + part(1)[k] * part(2)[k];
       ASSERT_EQ(fused[k], c);
