@@ -103,26 +103,32 @@ def servers(served: Served, cost: CallCost, overload: list[Overload]) -> Lines:
     lines += [f"| {name}: {wanted:g}x | {ratio:.2f} | {yes(ratio >= wanted)} |" for name, ratio, wanted in rows]
     p50 = best(own, 1, "p50")
     lines += [f"| p50 one at a time: at most 0.5 ms | {p50:.2f} ms | {yes(p50 <= 0.5)} |"]
+    if triton := [side for side in peers if side.startswith("Triton")]:
+        share = p50 / best(triton, 1, "p50")
+        lines += [f"| p50 one at a time: at most 0.45 of Triton's | {share:.2f} | {yes(share <= 0.45)} |"]
     return lines + [""] + _call_cost(cost) + _overload(overload)
 
 
 def _call_cost(cost: CallCost) -> Lines:
     beside = cost.beside_decoding
+    refused = cost.refusal / cost.echo_at_offered
+    called = beside / cost.echo_at_rate
     return ["### What a call costs beside decoding", "",
-            "CPU time of the server process for a word, 32 in flight, one compute thread. Echo: a callback service",
-            "that answers at once with as many hypotheses (bench/rpc_echo.cc): with 32 in flight, where dozens of",
-            f"messages share a wake-up, and called as often as ours ({cost.rate:,.0f} times a second). Decoding: the",
-            "engine's thread. The rest is RPC, tokenising, validation and the reply.", "",
-            "| | CPU us a word | of the whole | bar |", "|---|---|---|---|",
-            f"| echo, 32 in flight | {cost.echo:.1f} | | |",
-            f"| echo, called as often | {cost.echo_at_rate:.1f} | | "
-            f"{beside / cost.echo_at_rate:.2f} of it beside decoding |",
-            f"| Beamwright's server | {cost.server:.1f} | | |",
-            f"| decoding alone | {cost.engine:.1f} | {100 * cost.engine / cost.server:.0f} % | |",
-            f"| RPC, tokenising, validation, reply | {beside:.1f} | {100 * beside / cost.server:.0f} % | "
-            f"at most 1.5x the echo: {yes(beside <= 1.5 * cost.echo)} ({beside / cost.echo:.2f}); at most 10 %: "
-            f"{yes(beside <= 0.1 * cost.server)} |", "",
-            f"Idle, all models loaded: {cost.idle:.2f} % of a core (at most 0.5 %: {yes(cost.idle <= 0.5)}).", ""]
+            "CPU time of the server process for a call of one word, one compute thread. Echo: a callback service that answers",
+            "at once with as many hypotheses (bench/rpc_echo.cc); with 32 in flight dozens of its messages share a wake-up, so",
+            f"it is called as often as ours, too: {cost.rate:,.0f} times a second, 32 in flight at our server. Decoding: the engine's",
+            "thread. The rest is RPC, tokenising, validation and the reply. Refusals: of a server of which one word waits and",
+            f"one runs, offered {cost.calls_offered:,.0f} calls a second; what the answered ones cost is taken off.", "",
+            "| | CPU us a call | bar |", "|---|---|---|",
+            f"| echo, 32 in flight | {cost.echo:.1f} | |",
+            f"| echo, called as often as our server answers | {cost.echo_at_rate:.1f} | |",
+            f"| echo, called as often as ours is when it refuses | {cost.echo_at_offered:.1f} | |",
+            f"| Beamwright's server | {cost.server:.1f} | |",
+            f"| decoding alone | {cost.engine:.1f} ({100 * cost.engine / cost.server:.0f} %) | |",
+            f"| RPC, tokenising, validation, reply | {beside:.1f} ({100 * beside / cost.server:.0f} %) | at most 2x the echo "
+            f"called as often: {yes(called <= 2)} ({called:.2f}; of the one with 32 in flight {beside / cost.echo:.2f}) |",
+            f"| a refusal | {cost.refusal:.1f} | at most 1.5x the echo called as often: {yes(refused <= 1.5)} ({refused:.2f}) |",
+            "", f"Idle, all models loaded: {cost.idle:.2f} % of a core (at most 0.5 %: {yes(cost.idle <= 0.5)}).", ""]
 
 
 def _overload(runs: list[Overload]) -> Lines:
@@ -134,13 +140,13 @@ def _overload(runs: list[Overload]) -> Lines:
     refused = middle(lambda run: run.p99_refused)
     return ["### Overload", "",
             f"The same words offered at three times the peak, Poisson arrivals; at most {RUNNING} run and {QUEUE} wait, one",
-            "compute thread. Server and load generator share the machine: what the generator takes is missing from the",
-            f"goodput, and what it is late is part of every latency. Median of {len(runs)} rounds, each with a peak of its own,",
-            "and in brackets all of them.", "",
+            "compute thread. Server and load generator have a core each; the server's has decoding and RPC to do. What the",
+            f"generator is late is part of every latency. Median of {len(runs)} rounds, each with a peak of its own, and in",
+            "brackets all of them.", "",
             "| | | bar |", "|---|---|---|",
             f"| peak, 64 in flight | {middle(lambda run: run.peak):,.0f} words/s | |",
-            f"| goodput at three times the peak | {middle(lambda run: run.goodput):,.0f} words/s | at least 95 %: "
-            f"{yes(share >= 0.95)} ({100 * share:.0f} %; "
+            f"| goodput at three times the peak | {middle(lambda run: run.goodput):,.0f} words/s | at least 80 %: "
+            f"{yes(share >= 0.8)} ({100 * share:.0f} %; "
             f"{_each(runs, lambda run: 100 * run.goodput / run.peak, 0)}) |",
             f"| p99 of accepted words; at 80 % of the peak | {middle(lambda run: run.p99_accepted):.1f} ms; "
             f"{middle(lambda run: run.p99_at_80):.1f} ms | at most 2x: {yes(slower <= 2)} ({slower:.2f}; "

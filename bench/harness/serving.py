@@ -85,12 +85,21 @@ def running(command: list[object], port: int, ready_seconds: float = 120) -> Ite
                     process.wait()
 
 
+# Where each has a core of its own: the server the first one, the load generator the last.
+SERVER_CORE, LOAD_CORE = 0, (os.cpu_count() or 1) - 1
+
+
+def pinned(core: int | None, *command: object) -> list[object]:
+    """A command on that core; None: on all of them."""
+    return [*command] if core is None else ["taskset", "--cpu-list", core, *command]
+
+
 @contextmanager
-def beamwright(bundle: Path, threads: int, *flags: object) -> Iterator[Server]:
+def beamwright(bundle: Path, threads: int, *flags: object, core: int | None = None) -> Iterator[Server]:
     port = free_port()
-    with running([BIN / "beamwright-server", "--model-path", bundle, "--grpc-address",
-                   f"127.0.0.1:{port}", "--http-address", "none", "--metrics-address", "none",
-                   "--threads", threads, *flags], port) as server:
+    with running(pinned(core, BIN / "beamwright-server", "--model-path", bundle, "--grpc-address",
+                        f"127.0.0.1:{port}", "--http-address", "none", "--metrics-address", "none",
+                        "--threads", threads, *flags), port) as server:
         yield server
 
 
@@ -133,10 +142,10 @@ class Load:
     """A run of `beamwright load-test` in the background."""
 
     def __init__(self, server: Server, sources: Path, seconds: float, *flags: object,
-                 warmup: float = 1, ids: bool = True) -> None:
-        command = [BIN / "beamwright", "load-test", "--server", server.address, "--file", sources,
-                   "--duration", f"{seconds}s", "--warmup", f"{warmup}s", "--json",
-                   *(["--ids"] if ids else []), *flags]
+                 warmup: float = 1, ids: bool = True, core: int | None = None) -> None:
+        command = pinned(core, BIN / "beamwright", "load-test", "--server", server.address, "--file", sources,
+                         "--duration", f"{seconds}s", "--warmup", f"{warmup}s", "--json",
+                         *(["--ids"] if ids else []), *flags)
         self.process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
 

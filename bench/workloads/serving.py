@@ -41,6 +41,9 @@ class CallCost:
     server: float = 0  # ours, all of it
     engine: float = 0  # of that, the engine's thread: decoding alone
     idle: float = 0    # CPU time of ours for a second in which nobody calls, in percent
+    refusal: float = 0     # ours, for a call that finds the queue full
+    calls_offered: float = 0  # a second, when that was measured
+    echo_at_offered: float = 0  # the echo, called as often
 
     @property
     def beside_decoding(self) -> float:
@@ -49,7 +52,7 @@ class CallCost:
 
 @dataclass
 class Overload:
-    """Our server at its peak, at 80 % of it, and offered three times as much."""
+    """Our server at its peak, at 80 % of it, and offered three times as much; server and load generator have a core each."""
     peak: float = 0              # words/s with 64 in flight
     p99_at_80: float = 0         # ms, Poisson arrivals, as all that follows
     goodput: float = 0           # words/s answered at three times the peak
@@ -87,8 +90,9 @@ def _sides(model: Model) -> dict[str, Side]:
     bundle, beam = model.bundle, model.beam
     sides = {f"{OURS}, {threads} thread{'s'[:threads > 1]}":
                  Side(lambda threads=threads: serving.beamwright(bundle, threads)) for threads in (1, 2)}
-    sides[f"{OURS}, 2 threads in 2 streams"] = Side(
-        lambda: serving.beamwright(bundle, 2, "--inference-streams", 2))
+    for name, streams in (("in 2 streams", 2), ("in streams by work", 0)):
+        sides[f"{OURS}, 2 threads {name}"] = Side(
+            lambda streams=streams: serving.beamwright(bundle, 2, "--inference-streams", streams))
     sides |= {f"grpc.aio + ONNX Runtime, {n} process{'es' if n > 1 else ''}":
                   Side(lambda n=n: serving.python_server(bundle, beam, n, 1)) for n in (1, 2)}
     if serving.TRITON_PYTHON.exists():
@@ -139,24 +143,36 @@ def compare(model: Model, folder: Path, rounds: int, seconds: float) -> Served:
 def call_cost(model: Model, folder: Path, seconds: float) -> CallCost:
     words = words_file(folder)
 
-    def spent(server: Server, *flags: object) -> tuple[dict[str, float], float]:
-        """CPU microseconds a call, by name of thread; calls a second."""
+    def used(server: Server, *flags: object) -> tuple[dict[str, float], Report]:
+        """CPU microseconds by name of thread, and what was answered meanwhile."""
         Load(server, words, 1, *flags, warmup=0).report()
         before = server.cpu_seconds()
         report = Load(server, words, seconds, *flags, warmup=0).report()
-        return {name: 1e6 * (now - before.get(name, 0)) / report["answered_calls"]
-                for name, now in server.cpu_seconds().items()}, report["sources_per_second"]
+        return {name: 1e6 * (now - before.get(name, 0)) for name, now in server.cpu_seconds().items()}, report
+
+    def each_call(server: Server, *flags: object) -> float:
+        threads, report = used(server, *flags)
+        return sum(threads.values()) / report["answered_calls"]
 
     cost = CallCost()
     with serving.beamwright(model.bundle, 1) as server:
-        threads, cost.rate = spent(server, "--concurrency", 32, *search_flags(model))
-        cost.server, cost.engine = sum(threads.values()), threads[ENGINE]
+        threads, report = used(server, "--concurrency", 32, *search_flags(model))
+        cost.rate = report["sources_per_second"]
+        cost.server = sum(threads.values()) / report["answered_calls"]
+        cost.engine = threads[ENGINE] / report["answered_calls"]
         before = sum(server.cpu_seconds().values())
         time.sleep(seconds)
         cost.idle = 100 * (sum(server.cpu_seconds().values()) - before) / seconds
+    with serving.beamwright(model.bundle, 1, "--max-queue", 1, "--max-rows", model.beam) as server:
+        cost.calls_offered = 3 * cost.rate
+        threads, report = used(server, "--rate", cost.calls_offered, *search_flags(model))
+        beside = sum(threads.values()) - threads[ENGINE]
+        cost.refusal = ((beside - report["answered_calls"] * cost.beside_decoding)
+                        / sum(report["failed_calls"].values()))
     with serving.echo(model.steps, model.beam) as server:
-        cost.echo = sum(spent(server, "--concurrency", 32)[0].values())
-        cost.echo_at_rate = sum(spent(server, "--rate", cost.rate)[0].values())
+        cost.echo = each_call(server, "--concurrency", 32)
+        cost.echo_at_rate = each_call(server, "--rate", cost.rate)
+        cost.echo_at_offered = each_call(server, "--rate", cost.calls_offered)
     return cost
 
 
@@ -164,10 +180,10 @@ def overload(model: Model, folder: Path, rounds: int, seconds: float) -> list[Ov
     """One a round, all with the same server."""
     words = words_file(folder)
     runs = []
-    with serving.beamwright(model.bundle, 1, "--max-queue", QUEUE, "--max-rows",
-                            RUNNING * model.beam) as server:
+    with serving.beamwright(model.bundle, 1, "--max-queue", QUEUE, "--max-rows", RUNNING * model.beam,
+                            core=serving.SERVER_CORE) as server:
         def load(*flags: object) -> Report:
-            return Load(server, words, seconds, *flags, *search_flags(model)).report()
+            return Load(server, words, seconds, *flags, *search_flags(model), core=serving.LOAD_CORE).report()
 
         for _ in range(rounds):
             run = Overload()

@@ -16,12 +16,11 @@ from pathlib import Path
 
 from harness import ours, serving
 from harness.measure import OURS
-from harness.serving import Server
+from harness.serving import LOAD_CORE, SERVER_CORE, Server, pinned
 
 # Of an environment of its own (bench/streams_requirements.txt).
 BIN = ours.ROOT / "build/venv-streams/bin"
 PEER = "sherpa-onnx"
-SERVER_CORE, LOAD_CORE = 0, 1
 FLOOD = 48   # streams whose sound is pushed as fast as it is taken
 CROWD = 400  # streams that begin at once
 REFUSING = ("--max-state-bytes", 16 << 20, "--max-queue", 16)  # of the server that refuses
@@ -95,14 +94,10 @@ def models(folder: Path) -> Path:
     return made
 
 
-def _pinned(core: int, *command: object) -> list[object]:
-    return ["taskset", "--cpu-list", core, *command]
-
-
 @contextmanager
 def _ours(bundle: Path, *flags: object) -> Iterator[Server]:
     port = serving.free_port()
-    command = _pinned(SERVER_CORE, ours.BIN / "beamwright-server", "--model-path", bundle, "--grpc-address", "127.0.0.1:0",
+    command = pinned(SERVER_CORE, ours.BIN / "beamwright-server", "--model-path", bundle, "--grpc-address", "127.0.0.1:0",
                       "--http-address", "none", "--metrics-address", "none", "--admin-address", "none", "--threads", 1,
                       "--websocket-address", f"127.0.0.1:{port}", *flags)
     with serving.running(command, port) as server:
@@ -112,7 +107,7 @@ def _ours(bundle: Path, *flags: object) -> Iterator[Server]:
 @contextmanager
 def _peer(files: Path, settings: PeerSettings) -> Iterator[Server]:
     port = serving.free_port()
-    command = _pinned(SERVER_CORE, BIN / "sherpa-onnx-online-websocket-server", f"--port={port}", "--num-io-threads=1",
+    command = pinned(SERVER_CORE, BIN / "sherpa-onnx-online-websocket-server", f"--port={port}", "--num-io-threads=1",
                       "--num-threads=1", *str(settings).split(), f"--end-tail-padding={TAIL}", "--enable-endpoint=0",
                       "--model-type=lstm", "--decoding-method=greedy_search", "--log-file=/dev/null",
                       *(f"--{part}={files / part}.onnx" for part in ("encoder", "decoder", "joiner")),
@@ -126,7 +121,7 @@ QUERY = '/?options={"beam_size":1}&endpoint={"silence_ms":0,"pause_ms":0,"max_se
 
 
 def _load(server: Server, made: Path, kind: str, *flags: object, query: str = "") -> Report:
-    done = subprocess.run([str(part) for part in _pinned(
+    done = subprocess.run([str(part) for part in pinned(
         LOAD_CORE, BIN / "python", ours.ROOT / "bench/stream_load.py", server.address + query, made / "sounds.npz", kind,
         *flags)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
