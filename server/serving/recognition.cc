@@ -1,6 +1,5 @@
 #include "server/serving/recognition.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -11,7 +10,7 @@
 #include "ops/base/status.h"
 #include "server/engine/model/parts.h"
 #include "server/engine/request/prepared_source.h"
-#include "server/model/rules.h"
+#include "server/serving/endpoint_rules.h"
 #include "server/serving/sources_call.h"
 #include "server/status/error_details.h"
 #include "server/status/fault.h"
@@ -19,11 +18,6 @@
 
 namespace beamwright::serving {
 namespace {
-
-// Rules where a request says nothing (recognize.proto), ms.
-constexpr int kSilenceMs = 2400;
-constexpr int kPauseMs = 1200;
-constexpr int kMaxSegmentMs = 20000;
 
 v1::Tensor AsTensor(const std::vector<float>& values, int64_t columns) {
   v1::Tensor tensor;
@@ -145,7 +139,11 @@ absl::Status Recognition::Open(const v1::RecognizeConfig& config) {
   timelines_ = core_.calls().MakeTimelines(caller_.context, 1);
   call_.timeline = timelines_.empty() ? nullptr : &timelines_[0];
   if (config.has_endpoint()) {
-    BW_RETURN_IF_ERROR(at_config(ReadEndpoint(config.endpoint())));
+    auto endpoint = ReadEndpoint(config.endpoint(), *model_);
+    if (!endpoint.ok()) {
+      return at_config(endpoint.status());
+    }
+    call_.endpoint = *std::move(endpoint);
   }
   if (config.has_audio()) {
     BW_RETURN_IF_ERROR(OpenSound(config.audio()));
@@ -177,39 +175,6 @@ absl::Status Recognition::OpenSound(const v1::AudioFormat& format) {
     });
   }
   sound_.emplace(features, *read);
-  return absl::OkStatus();
-}
-
-bool Recognition::TakesEndpoint(const engine::DecodeModel& model) {
-  return model.config().frame_ms() > 0 && !model.reads_whole_source();
-}
-
-absl::Status Recognition::ReadEndpoint(const v1::Endpoint& endpoint) {
-  status::Faults faults;
-  model::CheckRules(endpoint, "endpoint", faults);
-  const double frame_ms = model_->config().frame_ms();
-  if (frame_ms <= 0) {
-    faults.Add("endpoint", "needs a model that tells what a frame stands for (frame_ms)");
-  }
-  if (model_->reads_whole_source()) {
-    faults.Add("endpoint", "the model's encoder reads the whole source, which is one segment");
-  }
-  BW_RETURN_IF_ERROR(status::OkOrInvalid(faults));
-  const auto frames = [frame_ms](int ms) {
-    return std::max<int64_t>(static_cast<int64_t>(ms / frame_ms), 1);
-  };
-  const int silence = endpoint.has_silence_ms() ? endpoint.silence_ms() : kSilenceMs;
-  const int pause = endpoint.has_pause_ms() ? endpoint.pause_ms() : kPauseMs;
-  const int most = endpoint.has_max_segment_ms() ? endpoint.max_segment_ms() : kMaxSegmentMs;
-  if (silence > 0) {
-    call_.endpoint.push_back({false, frames(silence), 0});
-  }
-  if (pause > 0) {
-    call_.endpoint.push_back({true, frames(pause), 0});
-  }
-  if (most > 0) {
-    call_.endpoint.push_back({false, 0, frames(most)});
-  }
   return absl::OkStatus();
 }
 

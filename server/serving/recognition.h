@@ -51,8 +51,6 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
 
   // The model that is asked for, once the configuration was taken; null before. For who adds.
   const engine::DecodeModel* model() const { return model_.get(); }
-  // Whether segments of what a model hears can end before the source does.
-  static bool TakesEndpoint(const engine::DecodeModel& model);
 
   enum class Taken { kNothing, kMessage, kEnd };
   // What there is since the last time: a message, or nothing yet, or the end of the call with its
@@ -66,7 +64,6 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   absl::Status Dispatch(v1::RecognizeRequest request);
   absl::Status Open(const v1::RecognizeConfig& config);
   absl::Status OpenSound(const v1::AudioFormat& format);
-  absl::Status ReadEndpoint(const v1::Endpoint& endpoint);
   absl::Status AddFeatures(v1::Tensor features, const char* field);
   absl::Status AddSound(const std::string& bytes);
   // What sound became, if it was enough for a frame.

@@ -12,7 +12,7 @@
 #include "ops/base/status.h"
 #include "server/engine/model/parts.h"
 #include "server/http/request_json.h"
-#include "server/serving/recognition.h"
+#include "server/serving/endpoint_rules.h"
 #include "server/status/fault.h"
 
 namespace beamwright::websocket {
@@ -146,7 +146,7 @@ absl::StatusOr<StreamQuery> ReadStreamQuery(absl::string_view target,
   if (!query.config.audio().has_sample_rate()) {
     query.config.mutable_audio()->set_sample_rate(model->parts().sound->options().sample_rate);
   }
-  if (!has_endpoint && serving::Recognition::TakesEndpoint(*model)) {
+  if (!has_endpoint && serving::TakesEndpoint(*model)) {
     query.config.mutable_endpoint();
   }
   return query;
