@@ -32,6 +32,20 @@ constexpr int64_t kWorkToRead = 2;
 
 constexpr size_t kCacheLine = 64;
 
+// Rows that lie a multiple of this apart share the sets of a first-level cache, which hold so many
+// lines each: a block of more rows, read side by side, evicts its own lines before they are used
+// up.
+constexpr int64_t kCacheSpan = 4096;
+constexpr int64_t kCacheWays = 8;
+
+// Elements from row to row, a cache line more than `stride` if rows would lie so.
+template <typename Element>
+int64_t SpreadStride(int64_t stride) {
+  constexpr auto kSize = static_cast<int64_t>(sizeof(Element));
+  const bool share_sets = stride * kSize % kCacheSpan == 0;
+  return stride + (share_sets ? static_cast<int64_t>(kCacheLine) / kSize : 0);
+}
+
 // Zeros, on huge pages where that pays: a product reads all of a weight, and a large one would miss
 // the table of pages at every 4 KiB.
 std::byte* AllocateZeros(size_t bytes) {
@@ -193,12 +207,25 @@ void PackedMatMul::Prepare(int num_threads, ConstMatrix<float> a, Activations& a
     PreparePairs(num_threads, a, activations);
   } else if (precision_ == Precision::kInt8) {
     PrepareInt8(num_threads, a, activations);
+  } else if (a.rows > kCacheWays && SpreadStride<float>(a.stride) != a.stride) {
+    PrepareSpread(num_threads, a, activations);
   }
+}
+
+void PackedMatMul::PrepareSpread(int num_threads, ConstMatrix<float> a,
+                                 Activations& activations) const {
+  const int64_t stride = SpreadStride<float>(depth_);
+  activations.spread.resize(
+      std::max(activations.spread.size(), static_cast<size_t>(a.rows * stride)));
+  float* const spread = activations.spread.data();
+  ParallelFor(num_threads, a.rows, a.rows * depth_,
+              [&](int64_t row) { std::copy_n(a.row(row), depth_, spread + row * stride); });
+  activations.rows = {spread, a.rows, depth_, stride};
 }
 
 void PackedMatMul::PreparePairs(int num_threads, ConstMatrix<float> a,
                                 Activations& activations) const {
-  const int64_t stride = PairStride(depth_, precision_);
+  const int64_t stride = SpreadStride<Bf16Pair>(PairStride(depth_, precision_));
   activations.stride = stride;
   activations.pairs.resize(
       std::max(activations.pairs.size(), static_cast<size_t>(a.rows * stride)));
@@ -209,7 +236,7 @@ void PackedMatMul::PreparePairs(int num_threads, ConstMatrix<float> a,
 
 void PackedMatMul::PrepareInt8(int num_threads, ConstMatrix<float> a,
                                Activations& activations) const {
-  const int64_t stride = NumGroups(depth_) * kInt8Group;
+  const int64_t stride = SpreadStride<uint8_t>(NumGroups(depth_) * kInt8Group);
   const auto bytes = static_cast<size_t>(a.rows * stride);
   const auto rows = static_cast<size_t>(a.rows);
   activations.stride = stride;

@@ -39,7 +39,8 @@ class PackedMatMul {
   // product, so that steady steps allocate nothing.
   struct Activations {
     ConstMatrix<float> rows;
-    int64_t stride = 0;              // elements from row to row of the one that is used
+    std::vector<float> spread;       // f32, bf16: `rows` lies here if they were too far apart
+    int64_t stride = 0;              // elements from row to row of one of the others
     std::vector<Bf16Pair> pairs;     // bf16-dot, bf16-amx
     std::vector<uint8_t> quantized;  // int8, and
     std::vector<float> scales;
@@ -74,6 +75,7 @@ class PackedMatMul {
  private:
   void Pack(ConstMatrix<float> weight, bool transposed);
   void PackPairs(ConstMatrix<float> weight, bool transposed);
+  void PrepareSpread(int num_threads, ConstMatrix<float> a, Activations& activations) const;
   void PreparePairs(int num_threads, ConstMatrix<float> a, Activations& activations) const;
   void PrepareInt8(int num_threads, ConstMatrix<float> a, Activations& activations) const;
   void PackInt8(ConstMatrix<float> weight, bool transposed);

@@ -334,7 +334,9 @@ class Invariance : public ::testing::TestWithParam<std::tuple<VectorIsa, Precisi
 TEST_P(Invariance, ARowsBitsFollowFromTheRowAlone) {
   const auto [isa, precision] = GetParam();
   Random random(2);
-  const std::pair<int64_t, int64_t> shapes[] = {{1, 1}, {7, 3}, {33, 300}, {65, 545}, {300, 70}};
+  // In the last three rows lie 4 KiB apart in one of the forms that activations have.
+  const std::pair<int64_t, int64_t> shapes[] = {{1, 1},    {7, 3},     {33, 300},  {65, 545},
+                                                {300, 70}, {1024, 70}, {2048, 33}, {4096, 40}};
   for (const auto& [depth, columns] : shapes) {
     const Tensor weight = random.Floats({columns, depth});
     const PackedMatMul packed({weight.data<float>(), columns, depth, depth}, true, precision);
