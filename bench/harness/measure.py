@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 OURS = "Beamwright"
 LIMIT = "what the machine can do"  # as bench/machine_bench.cc measures it
 
+# Seconds after which threads of the side before, which wait for more by spinning, have gone to sleep.
+QUIET = 0.3
+
 # "wall", or "cpu": CPU time, for one thread on a machine that others use too.
 clock = "wall"
 
@@ -116,6 +119,7 @@ def measure(workload: Workload, rounds: int) -> Outcome:
         for side, run in workload.sides.items():
             if side in outcome.failures:
                 continue
+            time.sleep(QUIET)
             try:
                 outcome.seconds.setdefault(side, []).append(run())
             except Exception as error:  # whatever a peer raises: the run goes on
