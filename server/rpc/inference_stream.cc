@@ -81,6 +81,9 @@ void InferenceStream::End() {
 
 void InferenceStream::OnReadDone(bool ok) {
   --gate_.num_reading();
+  if (!ok && call_.IsCancelled()) {
+    cancelled_->Cancel();  // as OnCancel will: the client has gone, and not sent all
+  }
   Entry* entry = nullptr;
   grpc::ByteBuffer bytes;
   {

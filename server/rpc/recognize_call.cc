@@ -54,6 +54,9 @@ void RecognizeCall::OnReadDone(bool ok) {
   if (ok) {
     gate_.CountArrival(bytes);
     recognition_->Add(ParseRequest<v1::RecognizeRequest>(bytes));
+  } else if (context_.IsCancelled()) {
+    // Told by the read itself, and before OnCancel is called: it failed, and is no end of requests.
+    recognition_->GiveUp();
   } else {
     recognition_->Finish();
   }
