@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
@@ -158,13 +159,12 @@ absl::StatusOr<std::vector<InputTensor>> ReadInputs(const inference::ModelInferR
                                 " entries for ", request.inputs_size(), " inputs");
   }
   std::vector<InputTensor> tensors;
+  absl::flat_hash_set<absl::string_view> names;  // a request has room for a million
   for (int i = 0; i < request.inputs_size(); ++i) {
     const Input& input = request.inputs(i);
     const std::string where = absl::StrCat("input '", input.name(), "'");
-    for (const InputTensor& other : tensors) {
-      if (other.name == input.name()) {
-        return Invalid(where, " is given twice");
-      }
+    if (!names.insert(input.name()).second) {
+      return Invalid(where, " is given twice");
     }
     absl::StatusOr<InputTensor> tensor =
         ReadInput(input, raw ? &request.raw_input_contents(i) : nullptr);

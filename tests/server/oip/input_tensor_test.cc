@@ -58,6 +58,20 @@ TEST(InputTensorTest, TypedElementsOutsideOfANarrowTypeAreRefused) {
   }
 }
 
+TEST(InputTensorTest, AnInputIsGivenOnce) {
+  Contents one;
+  one.add_int_contents(1);
+  inference::ModelInferRequest request;
+  for (int i = 0; i < 1000; ++i) {
+    *request.add_inputs() = TypedRequest("INT32", one, 1).inputs(0);
+    request.mutable_inputs(i)->set_name("x" + std::to_string(i));
+  }
+  EXPECT_EQ(ReadInputs(request)->size(), 1000);
+  request.mutable_inputs(999)->set_name("x7");
+  EXPECT_THAT(std::string(ReadInputs(request).status().message()),
+              HasSubstr("input 'x7' is given twice"));
+}
+
 TEST(InputTensorTest, WideIdsAreTakenUpTo32BitsAndRefusedBeyond) {
   constexpr int64_t kLeast = std::numeric_limits<int32_t>::min();
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
