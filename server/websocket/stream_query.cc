@@ -19,6 +19,8 @@ namespace beamwright::websocket {
 namespace {
 
 constexpr int kMaxTimeoutMs = 24 * 3600 * 1000;
+// The answer is not to be a hundred times as large as the question.
+constexpr size_t kMostWrong = 20;
 constexpr char kParameters[] =
     "model, version, samples, sample_rate, provisional, endpoint, options, timeout_ms";
 
@@ -122,6 +124,9 @@ absl::StatusOr<StreamQuery> ReadStreamQuery(absl::string_view target,
     for (const absl::string_view pair : absl::StrSplit(target.substr(mark + 1), '&')) {
       if (pair.empty()) {
         continue;
+      }
+      if (faults.size() >= kMostWrong) {
+        break;
       }
       const std::pair<absl::string_view, absl::string_view> parts =
           absl::StrSplit(pair, absl::MaxSplits('=', 1));

@@ -21,8 +21,8 @@ struct StreamQuery {
 };
 
 // `target`: of the request, path and query; the path may be any. `default_model`: for a query
-// without a model; empty: the only one that hears sound. InvalidArgument naming every parameter
-// that is unknown or wrong; NotFound: no such model.
+// without a model; empty: the only one that hears sound. InvalidArgument naming the parameters that
+// are unknown or wrong, the first twenty of them; NotFound: no such model.
 absl::StatusOr<StreamQuery> ReadStreamQuery(absl::string_view target,
                                             const std::string& default_model,
                                             const serving::ModelRegistry& models);

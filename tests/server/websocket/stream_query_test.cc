@@ -70,6 +70,11 @@ TEST_F(StreamQueryTest, AllThatIsWrongIsSaid) {
         "options: 'beam_sise' is not a field", "endpoint: must be a JSON object"}) {
     EXPECT_THAT(error, HasSubstr(part));
   }
+  std::string many = "/?";
+  for (int i = 0; i < 30'000; ++i) {
+    many += "a&";
+  }
+  EXPECT_LT(Error(many).size(), 5'000);
   EXPECT_THAT(Error("/?model=g2p-en"), HasSubstr("model: the bundle of 'g2p-en' does not say"));
   EXPECT_EQ(ReadStreamQuery("/?model=none", "", *models_).status().code(),
             absl::StatusCode::kNotFound);
