@@ -12,11 +12,14 @@ import urllib.error
 import urllib.request
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "build" / "page"
 SERVER = os.environ["BEAMWRIGHT_SERVER_PROGRAM"]
+# What a page is waited for, in ms: no busy machine takes as long. expect() has a limit of its own, 5 s unless it is set.
+PATIENCE = 90_000
+expect.set_options(timeout=PATIENCE)
 
 
 class Server:
@@ -30,7 +33,7 @@ class Server:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, headers)
         try:
-            with urllib.request.urlopen(request, timeout=30) as reply:
+            with urllib.request.urlopen(request, timeout=120) as reply:
                 return reply.status, reply.headers, reply.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.headers, error.read().decode()
@@ -60,7 +63,7 @@ def serving(folder, *arguments):
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
-            process.wait(60)
+            process.wait(120)
 
 
 @pytest.fixture(scope="session")
@@ -92,7 +95,7 @@ def tab_of(browser, server, height=900):
     faults = []
     with browser.new_context(base_url=server.url, viewport={"width": 1360, "height": height}) as context:
         tab = context.new_page()
-        tab.set_default_timeout(20_000)
+        tab.set_default_timeout(PATIENCE)
         tab.on("pageerror", lambda error: faults.append(str(error)))
         tab.on("console", lambda line: faults.append(line.text) if "Content Security Policy" in line.text else None)
         yield tab

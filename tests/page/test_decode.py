@@ -10,6 +10,7 @@ import sys
 
 import numpy
 import pytest
+from playwright.sync_api import expect
 
 from conftest import ROOT, decode
 
@@ -43,7 +44,7 @@ def test_every_option_has_a_control(page):
     help_text = page.locator("#option-patience-help").inner_text()
     assert "finished hypotheses waited for" in help_text and "0.01 to 100" in help_text
     # The model's own default goes before the option's.
-    assert page.locator("#option-beam_size").get_attribute("placeholder") == "4"
+    expect(page.locator("#option-beam_size")).to_have_attribute("placeholder", "4")
     page.get_by_label("Find an option").fill("ngram")
     assert page.locator(".option:visible label").all_inner_texts() == ["no repeat ngram"]
 
@@ -101,6 +102,9 @@ def test_the_answer_is_chosen_where_the_search_went_on_without_it(page):
 
 
 def test_the_tree_by_keyboard(page):
+    # The tab's clock stands still but for the steps that are played.
+    page.clock.install(time=0)
+    page.clock.pause_at(1000)
     decode(page, source="tomato", beam_size=5, n_best=5)
     tree = page.get_by_role("application")
     tree.focus()
@@ -114,8 +118,11 @@ def test_the_tree_by_keyboard(page):
     assert where.inner_text() == "T"
     assert "T: sum" in page.locator("#live").inner_text()
     page.get_by_role("button", name="Play").click()
+    page.clock.run_for(1200)
     page.get_by_text("Step 3 of 7").wait_for()
     page.get_by_role("button", name="Pause").click()
+    page.clock.run_for(5000)
+    assert "Step 3 of 7" in page.locator(".position").inner_text()
 
 
 def test_attention_is_the_answers(page, server):
@@ -213,7 +220,8 @@ def test_features_by_file(page, tmp_path):
         page.locator("#shape").fill(shape)
         page.locator("#file").set_input_files(tmp_path / file)
         page.wait_for_function("() => document.getElementById('source-fault').hidden")
-        page.get_by_role("button", name="Decode", exact=True).click()
+        with page.expect_response("**/v1/models/speech:decode"):
+            page.get_by_role("button", name="Decode", exact=True).click()
         page.get_by_text("No hypothesis:").wait_for()
     import base64
     assert len(sent) == 2

@@ -6,15 +6,18 @@ import sys
 import pytest
 from playwright.sync_api import expect
 
-from conftest import PICTURES, ROOT, serving, tab_of
+from conftest import PATIENCE, PICTURES, ROOT, serving, tab_of
 
 sys.path.insert(0, str(ROOT / "tests/frames"))
 from served_tones import make_bundle, make_chunks_bundle, tones, write_wave  # noqa: E402
 
 CHUNKS = "tones_chunks · 1"
-# What is said, and of each row of the beam its text, share in % and score: as it stands at one moment.
-NOW = """() => [document.querySelector('.now').innerText.trim(), [...document.querySelectorAll('.alive tbody tr')].map(
-    (row) => [...row.cells].map((cell) => cell.textContent.trim()))]"""
+# What is said, and of each row of the beam its text, share in % and score: as it stands at the first moment when the best one
+# holds these words.
+NOW = """(words) => {
+    const rows = [...document.querySelectorAll('.alive tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent.trim()));
+    return rows.length > 0 && rows[0][0].includes(words) && [document.querySelector('.now').innerText.trim(), rows];
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +70,19 @@ def test_a_recording_is_heard(tab, folder):
 def test_the_microphone_is_heard(ears, listening):
     with ears.new_context(base_url=listening.url, permissions=["microphone"]) as context:
         tab = context.new_page()
-        tab.set_default_timeout(30_000)
+        tab.set_default_timeout(PATIENCE)
         tab.goto("/#/listen")
-        tab.get_by_role("button", name="Listen", exact=True).click()
-        tab.get_by_text(re.compile(r"Listening… [2-9]\.")).wait_for()
-        tab.get_by_role("button", name="Stop", exact=True).click()
-        tab.get_by_text("The answer is complete.").wait_for()
-        assert "t3 t17 t8 t12" in tab.locator(".heard .said").inner_text()
+        # On a busy machine Chromium plays the file with gaps, which a word may fall into: it listens longer then.
+        for least in ("[2-9]", "[5-9]", "[1-9][0-9]"):
+            tab.get_by_role("button", name="Listen", exact=True).click()
+            tab.get_by_text(re.compile(rf"Listening… ({least}|[1-9][0-9]+)\.")).wait_for()
+            tab.get_by_role("button", name="Stop", exact=True).click()
+            tab.get_by_text("The answer is complete.").wait_for()
+            heard = tab.locator(".heard .said").inner_text()
+            if "t3 t17 t8 t12" in heard:
+                break
+        else:
+            raise AssertionError(heard)
 
 
 def test_samples_under_way_when_it_is_stopped_are_dropped(ears, listening):
@@ -97,13 +106,12 @@ def test_the_beam_is_shown_while_it_grows(ears, listening):
     for name, width, height in (("page-beam", 1360, 760), ("page-beam-phone", 390, 844)):
         with ears.new_context(base_url=listening.url, permissions=["microphone"], viewport={"width": width, "height": height}) as context:
             tab = context.new_page()
-            tab.set_default_timeout(30_000)
+            tab.set_default_timeout(PATIENCE)
             tab.goto("/#/listen")
             expect(tab.locator(".alive")).to_be_hidden()
             tab.get_by_label("Model", exact=True).select_option(label=CHUNKS)
             tab.get_by_role("button", name="Listen", exact=True).click()
-            expect(tab.locator(".alive tbody tr:first-child td").first).to_contain_text("t3 t17 t8 t12 t3")
-            said, rows = tab.evaluate(NOW)
+            said, rows = tab.wait_for_function(NOW, arg="t3 t17 t8 t12 t3").json_value()
             tab.screenshot(path=PICTURES / f"{name}.png")
             # The first one is what is said; all that are alive differ, and share what there is in the order of their scores.
             texts = [text for text, _, _ in rows if text]

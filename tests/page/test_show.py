@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import PICTURES, ROOT
+from conftest import PATIENCE, PICTURES, ROOT
 from test_page import violations
 
 PROGRAM = pathlib.Path(os.environ["BEAMWRIGHT_SERVER_PROGRAM"]).parent / "beamwright-graph"
@@ -31,7 +31,7 @@ def shown(browser, tmp_path):
         out = tmp_path / "graph.html"
         subprocess.run([PROGRAM, "show", graph, "--html", out], check=True, timeout=120)
         tab = browser.new_context(viewport={"width": 1400, "height": 900}, **options).new_page()
-        tab.set_default_timeout(20_000)
+        tab.set_default_timeout(PATIENCE)
         tab.on("pageerror", lambda error: faults.append(str(error)))
         tab.on("console", lambda line: faults.append(line.text) if line.type == "error" else None)
         tab.on("request", lambda request: faults.append(request.url) if not request.url.startswith("file:") else None)
