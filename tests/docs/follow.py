@@ -89,7 +89,7 @@ class Walk:
     def stop_server(self):
         if self.server:
             self.server.send_signal(signal.SIGINT)
-            self.server.wait(60)
+            self.server.wait(120)
             self.server = None
 
     def start_server(self, command):

@@ -225,7 +225,7 @@ class Fleet:
                     # Clients that lost a connection try again within five seconds at most.
                     time.sleep(1)
                 load.send_signal(signal.SIGTERM)
-                load.wait(60)
+                load.wait(200)  # a call may take a minute
             finally:
                 load.kill()
                 load.wait()

@@ -23,7 +23,7 @@ import sandbox
 VALUES = {
     "models": {"source": "claim", "claim": {"name": "models"}, "control": "poll", "pollInterval": "200ms"},
     "tls": {"secretName": "tls"}, "tokens": {"secretName": "tokens"},
-    "drain": {"delay": 2, "timeout": 10},
+    "drain": {"delay": 8, "timeout": 10},  # the probes are asked in the delay, however slowly
     "settings": {"security-refresh": "50ms", "threads": 1},
 }
 

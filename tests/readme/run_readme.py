@@ -79,7 +79,7 @@ def run(command, expected, addresses, bin_folder, scratch):
                        BEAMWRIGHT_SERVER=addresses[0])
     done = subprocess.run(["bash", "-c", translated(command, SHOWN_ADDRESSES, addresses)], text=True,
                           env=environment, cwd=scratch, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          timeout=60, check=False)
+                          timeout=240, check=False)
     actual = stripped(translated(done.stdout, addresses, SHOWN_ADDRESSES).splitlines())
     expected = stripped(expected)
     if len(actual) == len(expected) and all(map(same_line, expected, actual)):
@@ -99,7 +99,7 @@ def start_server(bin_folder, repository, scratch):
              "--http-address", "127.0.0.1:0", "--metrics-address", "none",
              "--admin-address", "none", "--port-file", port_files[0],
              "--http-port-file", port_files[1]], stdout=output, stderr=subprocess.STDOUT)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while not all(file.exists() and file.read_text().strip() for file in port_files):
         if server.poll() is not None or time.monotonic() > until:
             server.kill()
@@ -128,7 +128,7 @@ def main():
                     print(f"{readme.name}:{number}: $ {command}\n{fault}\n")
         finally:
             server.terminate()
-            server.wait(timeout=30)
+            server.wait(timeout=120)
     print(f"{len(commands)} commands run, {wrong} wrong")
     return 1 if wrong else 0
 

@@ -14,7 +14,7 @@ SERVICES = ("", "beamwright.v1.DecodeService", "inference.GRPCInferenceService",
 
 
 def main():
-    with served.server("--drain-delay", "1s") as (address, _, process), \
+    with served.server("--drain-delay", "5s") as (address, _, process), \
             grpc.insecure_channel(address) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         for service in SERVICES:

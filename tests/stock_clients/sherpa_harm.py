@@ -16,9 +16,8 @@ import sys
 import tempfile
 import time
 
-import websockets
 from served import check, server
-from sherpa_online import as_floats, becomes, metrics, recognized, refused, send_file
+from sherpa_online import as_floats, becomes, connect, metrics, recognized, refused, send_file
 
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests/frames"))
@@ -58,7 +57,7 @@ class Harm:
 
     async def killed(self, draw):
         """Goes without a word in the middle of a source."""
-        socket = await websockets.connect(self.uri)
+        socket = await connect(self.uri)
         await socket.send(self.sound[:4 * draw.randrange(1, len(self.samples))])
         socket.transport.abort()
         self.cancelled += 1
@@ -69,7 +68,7 @@ class Harm:
 
     async def slow_sender(self, draw):
         """Sends crumbs, with pauses."""
-        async with websockets.connect(self.uri) as socket:
+        async with connect(self.uri) as socket:
             begin = 0
             while begin < len(self.sound):
                 end = begin + 4 * draw.randrange(1, 4000)
@@ -83,7 +82,7 @@ class Harm:
 
     async def slow_reader(self, draw):
         """Reads nothing until all is sent, into a buffer of a few messages."""
-        async with websockets.connect(self.uri, max_queue=1) as socket:
+        async with connect(self.uri, max_queue=1) as socket:
             for begin in range(0, len(self.sound), 800):
                 await socket.send(self.sound[begin:begin + 800])
             await socket.send("Done")
@@ -98,7 +97,7 @@ class Harm:
 
         async def one():
             async with gate:
-                socket = await websockets.connect(self.uri)
+                socket = await connect(self.uri)
                 socket.transport.abort()
 
         begin = time.monotonic()
@@ -107,7 +106,7 @@ class Harm:
 
     async def noise(self, draw):
         """Long noise, as fast as it is taken; segments end by rules meanwhile."""
-        async with websockets.connect(self.uri, max_size=None) as socket:
+        async with connect(self.uri, max_size=None) as socket:
             async def read():
                 return [json.loads(message) async for message in until_done(socket)]
 
@@ -178,8 +177,9 @@ def main():
             asyncio.run(harm.run())
             becomes(lambda: sum(metrics(process, "beamwright_requests_running").values()) == 0, "sources are left")
             becomes(lambda: sum(metrics(process, "beamwright_websocket_connections ").values()) == 0, "connections are left")
+            # A call that fails is counted when the engine has let go of it, which its client does not wait for.
+            becomes(lambda: harm.ends.items() <= harm.counted().items(), f"{harm.counted()} instead of {harm.ends}")
             counted = harm.counted()
-            check(all(counted[code] == count for code, count in harm.ends.items()), f"{counted} instead of {harm.ends}")
             # A client that goes before its first sound was read has begun nothing.
             check(counted["CANCELLED"] <= harm.cancelled, f"{counted} are cancelled of {harm.cancelled}")
             print(f"counted: {counted}")

@@ -64,9 +64,14 @@ def own_program(port, path, right):
     print(f"sherpa-onnx's own client: {answers[-1]['text']}")
 
 
+def connect(uri, **options):
+    """As websockets does, but that a busy machine may take its time to answer a handshake, a ping or a farewell."""
+    return websockets.connect(uri, **{"open_timeout": 120, "ping_timeout": None, "close_timeout": 120, **options})
+
+
 async def send_file(uri, samples, **options):
     """As python-api-examples/online-websocket-client-decode-file.py does: answers are read while sound is sent."""
-    async with websockets.connect(uri, **options) as socket:
+    async with connect(uri, **options) as socket:
         async def receive():
             answers = []
             async for message in socket:
@@ -99,7 +104,7 @@ async def examples(uri, samples, right):
 
 async def refused(uri, messages, code, text, **options):
     """A source that fails: why, in an object, and then the close."""
-    async with websockets.connect(uri, **options) as socket:
+    async with connect(uri, **options) as socket:
         answers = []
         try:
             with contextlib.suppress(websockets.ConnectionClosedError):  # it may be told before all is sent
@@ -117,7 +122,7 @@ async def refused(uri, messages, code, text, **options):
 
 async def not_accepted(uri, status, text, **options):
     try:
-        async with websockets.connect(uri, **options):
+        async with connect(uri, **options):
             check(False, f"{uri} was accepted")
     except websockets.InvalidStatus as error:
         check(error.response.status_code == status, f"status {error.response.status_code} instead of {status}")
@@ -136,7 +141,7 @@ async def nonsense(uri, port, process, sound):
     await not_accepted(uri + "?model=none", 404, "none")
     await not_accepted(uri + "?hotword=x", 400, "hotword: is not a parameter of a stream")
     await not_accepted(uri, 403, "pages of this origin", origin="https://elsewhere.example")
-    async with websockets.connect(uri, origin="http://127.0.0.1:8000"):  # the same host, another port
+    async with connect(uri, origin="http://127.0.0.1:8000"):  # the same host, another port
         pass
     # Bytes that are no HTTP, and half of one.
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -145,7 +150,7 @@ async def nonsense(uri, port, process, sound):
     writer.close()
     # One that goes in the middle of a source, without a word.
     for _ in range(20):
-        socket = await websockets.connect(uri)
+        socket = await connect(uri)
         await socket.send(sound)
         socket.transport.abort()
     await asyncio.to_thread(becomes, lambda: sum(metrics(process, "beamwright_websocket_connections ").values()) == 0, "connections are left")
@@ -156,13 +161,13 @@ async def nonsense(uri, port, process, sound):
 async def crowd(uri, process, samples, right, count=1000):
     """Connections by the hundred, each for one source; those that only connect are no harm."""
     before = sum(metrics(process, 'beamwright_requests_total{code="OK"').values())
-    idle = [await websockets.connect(uri) for _ in range(100)]
+    idle = [await connect(uri) for _ in range(100)]
     gate = asyncio.Semaphore(100)
 
     async def one(number):
         async with gate:
             if number % 4 > 0:
-                async with websockets.connect(uri):
+                async with connect(uri):
                     return None
             return (await send_file(uri, samples))[-1]["text"]
 
@@ -180,11 +185,11 @@ async def crowd(uri, process, samples, right, count=1000):
 
 async def drain(uri, process, samples, right):
     """A source that began is heard to its end when the server stops; who does nothing is sent away."""
-    idle = await websockets.connect(uri)
-    busy = await websockets.connect(uri)
+    idle = await connect(uri)
+    busy = await connect(uri)
     await busy.send(as_floats(samples))
     await asyncio.to_thread(becomes, lambda: sum(metrics(process, "beamwright_websocket_connections ").values()) == 2, "two connections")
-    await busy.ping()
+    await (await busy.ping())  # it has read what came before, so the source has begun
     process.send_signal(signal.SIGTERM)
     await idle.wait_closed()
     check(idle.close_code == 1001, f"closed with {idle.close_code}")

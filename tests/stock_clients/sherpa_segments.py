@@ -14,9 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-import websockets
 from served import check, server
-from sherpa_online import SHERPA, as_floats, recognized, send_file  # and the way to the next
+from sherpa_online import SHERPA, as_floats, connect, recognized, send_file  # and the way to the next
 from served_tones import RATE, make_chunks_bundle, tones, write_wave
 
 FRAME = 0.04  # seconds
@@ -78,7 +77,7 @@ def check_growth(what, answers):
 
 async def told_while_they_speak(uri, speech):
     """What has ended is told before anything of the next is sent; then another source on the same connection."""
-    async with websockets.connect(uri) as socket:
+    async with connect(uri) as socket:
         for source in range(2):
             answers = []
             for begin, end in zip([0, *speech.begins[1:]], [*speech.begins[1:], len(speech.samples)]):
@@ -98,7 +97,7 @@ async def told_while_they_speak(uri, speech):
 
 async def pieces(uri, speech):
     """The cut of the messages changes nothing."""
-    async with websockets.connect(uri) as socket:
+    async with connect(uri) as socket:
         told = []
         for size in (RATE // 100, RATE * 7 // 10, len(speech.samples)):
             for begin in range(0, len(speech.samples), size):
