@@ -50,7 +50,7 @@ def run_python(code, *arguments, **environment):
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

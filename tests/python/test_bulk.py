@@ -178,18 +178,18 @@ def test_leaving_early_cancels_what_is_under_way():
 
     def answer(request, context, _call):
         if request.sources[0].text == "0":
-            all_here.wait(20)
+            all_here.wait(60)
         else:
             context.add_callback(cancelled.release)
             all_here.set()
-            release.wait(20)
+            release.wait(60)
         return echo(request)
 
     with FakeServer(answer) as fake, beamwright.Client(fake.address) as client:
         answers = client.decode_many([str(i) for i in range(9)], batch_size=1, max_in_flight=3)
         next(answers)
         answers.close()
-        assert cancelled.acquire(timeout=20)
+        assert cancelled.acquire(timeout=60)
         release.set()
 
 

@@ -19,7 +19,7 @@ CONFIG = ROOT / "deploy" / "grpc" / "round_robin.json"
 @pytest.fixture
 def replicas():
     # Calls that a busy machine keeps waiting are answered all the same.
-    settings = {"threads": 1, "forecast_deadlines": False, "drain_delay": "0"}
+    settings = {"threads": 1, "forecast_deadlines": False, "drain_delay": "0", "drain_timeout": "120s"}
     with beamwright.serve(MODEL, **settings) as one, beamwright.serve(MODEL, **settings) as other:
         yield one, other
         for server in (one, other):
@@ -62,7 +62,7 @@ def test_nor_one_that_is_drained(replicas):
     words = WORDS[:200]
     with beamwright.Client(both(replicas), service_config=CONFIG) as client:
         expected = [answer.text for answer in client.decode_many(words, batch_size=10)]
-        assert decode_all(client, words, replicas[0].stop) == expected
+        assert decode_all(client, words, lambda: replicas[0].stop(150)) == expected
     assert replicas[0].returncode == 0
 
 
@@ -131,7 +131,7 @@ def test_streams_end_while_their_replica_drains(replicas):
             next(stream)  # its search runs: what only waits is told to go elsewhere
         # One signal and no second, which would end it at once.
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            stopped = pool.submit(replicas[0].stop, 60)
+            stopped = pool.submit(replicas[0].stop, 150)
             ends = [read(stream)[1] for stream in streams]
         expected = other.decode("recurrent", **LONG).tokens
         assert [result.tokens for result in ends if result] == [expected] * 4

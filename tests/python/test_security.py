@@ -83,7 +83,7 @@ def test_wrong_tokens(secured, files):
 
 def test_without_certificate_or_trust(secured, files):
     for arguments in ({"tls_ca": files["tls_ca"]}, {"tls": True}, {}):
-        with secured[0].client(**arguments, timeout=10, max_attempts=1) as client:
+        with secured[0].client(**arguments, timeout=60, max_attempts=1) as client:
             with pytest.raises(beamwright.UnavailableError, match="TLS"):
                 client.decode("cat")
 
