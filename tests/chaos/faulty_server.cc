@@ -65,6 +65,7 @@ std::string FaultyServer::Version() {
 
 int FaultyServer::Probe(const std::string& path) {
   httplib::Client client("127.0.0.1", server_->metrics_port());
+  client.set_read_timeout(std::chrono::minutes(2));
   const auto reply = client.Get(path);
   return reply ? reply->status : 0;
 }

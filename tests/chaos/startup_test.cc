@@ -57,7 +57,9 @@ TEST_F(StartupTest, WhoCallsTooEarlyIsToldSoAtOnce) {
   channel_ = channel;
   expect_loading(Load());
   httplib::Client http("127.0.0.1", std::stoi(server_->WaitForLine("HTTP on 127.0.0.1:")));
+  http.set_read_timeout(std::chrono::minutes(2));
   httplib::Client admin("127.0.0.1", std::stoi(server_->WaitForLine("operators on 127.0.0.1:")));
+  admin.set_read_timeout(std::chrono::minutes(2));
   for (httplib::Client* client : {&http, &admin}) {
     for (const auto& reply : {client->Post("/v1/models/g2p-en:decode", "{}", "application/json"),
                               client->Post("/v2/models/g2p-en/infer", "{}", "application/json"),

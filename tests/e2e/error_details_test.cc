@@ -62,6 +62,7 @@ TEST_F(DetailsTest, EveryFailureHasAReasonOnEveryProtocol) {
        grpc::StatusCode::NOT_FOUND, "NOT_FOUND", 404},
   };
   httplib::Client http("127.0.0.1", server_->http_port());
+  http.set_read_timeout(std::chrono::minutes(2));
   for (const Case& one : cases) {
     v1::DecodeRequest request = Request({"beam"});
     request.set_model("g2p-en");
@@ -125,6 +126,7 @@ TEST_F(DetailsTest, ACallWithoutAnAnswerTellsOfEachSource) {
   request.clear_model();
   ASSERT_TRUE(google::protobuf::util::MessageToJsonString(request, &json).ok());
   httplib::Client http("127.0.0.1", server_->http_port());
+  http.set_read_timeout(std::chrono::minutes(2));
   const auto reply = http.Post("/v1/models/g2p-en:decode", json, "application/json");
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->status, 400);
@@ -208,6 +210,7 @@ TEST(RefusalTest, AFullQueueSaysSoAndWhenToComeBack) {
     json += R"(,"recurrent")";
   }
   httplib::Client http("127.0.0.1", server.http_port());
+  http.set_read_timeout(std::chrono::minutes(2));
   const auto result = http.Post("/v2/models/g2p-en/infer", json + "]}]}", "application/json");
   ASSERT_TRUE(result);
   EXPECT_EQ(result->status, 429) << result->body;

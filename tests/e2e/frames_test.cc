@@ -77,6 +77,7 @@ TEST_F(FramesTest, EveryProtocolAnswersAlike) {
   EXPECT_GT(best.full_log_prob(), best.alignment_log_prob());
 
   httplib::Client http("127.0.0.1", server_->http_port());
+  http.set_read_timeout(std::chrono::minutes(2));
   std::string json;
   ASSERT_TRUE(google::protobuf::util::MessageToJsonString(request_, &json).ok());
   const auto rest = http.Post("/v1/models/frames:decode", json, "application/json");

@@ -26,6 +26,8 @@ class HttpTest : public E2eTest {
  protected:
   HttpTest() : api_("127.0.0.1", server_->http_port()), ops_("127.0.0.1", server_->metrics_port()) {
     api_.set_keep_alive(true);
+    api_.set_read_timeout(std::chrono::minutes(2));
+    ops_.set_read_timeout(std::chrono::minutes(2));
   }
 
   // The value of a metric with these labels; -1 if there is none.
@@ -277,6 +279,7 @@ TEST_F(HttpTest, ABodyBeyondTheLimitIsRefused) {
 TEST(HttpLifecycleTest, ProbesTellLoadingServingAndLeaving) {
   ServerProcess server({"--model-path", DefaultModel(), "--drain-delay", "1s"});
   httplib::Client ops("127.0.0.1", server.metrics_port());
+  ops.set_read_timeout(std::chrono::minutes(2));
   ASSERT_GT(server.WaitForPort(), 0) << server.log();
   EXPECT_EQ(ops.Get("/readyz")->status, 200);
   const auto channel = Connect(server.address());
@@ -299,6 +302,7 @@ TEST(HttpLifecycleTest, ProbesTellLoadingServingAndLeaving) {
 TEST(HttpLifecycleTest, AnInterruptWaitsForNobody) {
   ServerProcess server({"--model-path", DefaultModel(), "--drain-delay", "1h"});
   httplib::Client api("127.0.0.1", server.http_port());
+  api.set_read_timeout(std::chrono::minutes(2));
   api.set_keep_alive(true);
   EXPECT_EQ(api.Get("/livez")->status, 200);  // an idle connection stays open
   server.Signal(SIGINT);
@@ -308,6 +312,7 @@ TEST(HttpLifecycleTest, AnInterruptWaitsForNobody) {
 TEST(HttpLifecycleTest, ASecondSignalEndsAtOnce) {
   ServerProcess server({"--model-path", DefaultModel(), "--drain-delay", "1h"});
   httplib::Client ops("127.0.0.1", server.metrics_port());
+  ops.set_read_timeout(std::chrono::minutes(2));
   ASSERT_GT(server.WaitForPort(), 0);
   server.Signal(SIGTERM);
   while (ops.Get("/readyz")->status != 503) {

@@ -17,6 +17,7 @@ using ::testing::HasSubstr;
 
 std::string MetricsOf(ServerProcess& server) {
   httplib::Client probes("127.0.0.1", server.metrics_port());
+  probes.set_read_timeout(std::chrono::minutes(2));
   const auto reply = probes.Get("/metrics");
   return reply ? reply->body : "";
 }
@@ -36,6 +37,7 @@ TEST(RefusedCallsTest, OfHttpsOwn) {
   ServerProcess server({"--model-path", DefaultModel(), "--access-log-sample", "1",
                         "--http-max-body-bytes", "1000"});
   httplib::Client http("127.0.0.1", server.http_port());
+  http.set_read_timeout(std::chrono::minutes(2));
   const std::string decode = "/v1/models/g2p-en:decode";
   const std::string infer = "/v2/models/g2p-en/infer";
   EXPECT_EQ(http.Post(decode, {{"x-request-id", "large"}}, std::string(1001, ' '), kJson)->status,
@@ -87,6 +89,7 @@ TEST(RefusedCallsTest, ForWantOfCredentials) {
               grpc::StatusCode::PERMISSION_DENIED);
   }
   httplib::Client admin("127.0.0.1", server.admin_port());
+  admin.set_read_timeout(std::chrono::minutes(2));
   EXPECT_EQ(admin.Get("/debug/scheduler")->status, 401);
   const std::string metrics = MetricsOf(server);
   for (const char* method :

@@ -113,6 +113,7 @@ TEST_F(ReloadTest, AnUnloadedModelIsGoneUntilItIsLoadedAgain) {
   EXPECT_THAT(Version(), HasSubstr("Request for unknown model: 'g2p-en' is not found"));
   ASSERT_TRUE(Unload().ok());  // once more is not an error
   httplib::Client api("127.0.0.1", server_->http_port());
+  api.set_read_timeout(std::chrono::minutes(2));
   EXPECT_EQ(api.Get("/v2/models/g2p-en/ready")->status, 503);
   EXPECT_THAT(api.Post("/v2/repository/index", "", "application/json")->body,
               HasSubstr(R"("state":"UNAVAILABLE","reason":"unloaded")"));

@@ -129,6 +129,7 @@ TEST_F(RolesTest, HttpAsksForTheSame) {
                   std::vector<Case>{{"GET", "/debug/scheduler", "op"},
                                     {"POST", "/v2/repository/models/none/unload", "p"}})}) {
     httplib::Client http("127.0.0.1", port);
+    http.set_read_timeout(std::chrono::minutes(2));
     for (const Case& one : cases) {
       for (const std::string token : {"", "d", "o", "p", "wrong"}) {
         const httplib::Headers headers =

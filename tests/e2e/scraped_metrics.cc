@@ -35,6 +35,7 @@ std::string HeldGauges(const Samples& samples) {
 
 Samples Scrape(int metrics_port) {
   httplib::Client client("127.0.0.1", metrics_port);
+  client.set_read_timeout(std::chrono::minutes(2));
   const auto reply = client.Get("/metrics");
   Samples samples;
   if (!reply || reply->status != 200) {

@@ -61,6 +61,7 @@ TEST(StatusCodesTest, FaultsOfTheCaller) {
                       {with("d"), StatusCode::RESOURCE_EXHAUSTED, 429, "TENANT_RATE", true});
   // Beside a source that no server can decode: trying again helps the other one.
   httplib::Client http("127.0.0.1", server.http_port());
+  http.set_read_timeout(std::chrono::minutes(2));
   const auto reply = http.Post("/v1/models/g2p-en:decode", {{"Authorization", "Bearer d"}},
                                R"({"sources":[{"text":""},{"text":"cat"}]})", kJson);
   ASSERT_TRUE(reply);
@@ -154,6 +155,7 @@ TEST(StatusCodesTest, AModelThatFailsAndThenIsOutOfService) {
       inference::GRPCInferenceService::NewStub(channel)->ServerReady(&context, {}, &ready).ok());
   EXPECT_FALSE(ready.ready());
   httplib::Client probes("127.0.0.1", server.metrics_port());
+  probes.set_read_timeout(std::chrono::minutes(2));
   EXPECT_EQ(probes.Get("/readyz")->status, 503);
   EXPECT_EQ(probes.Get("/livez")->status, 200);
 }
@@ -200,6 +202,7 @@ TEST(StatusCodesTest, AServerThatLeaves) {
     long_call = v1::DecodeService::NewStub(channel)->Decode(&context, request, &response);
   });
   httplib::Client probes("127.0.0.1", server.metrics_port());
+  probes.set_read_timeout(std::chrono::minutes(2));
   EXPECT_TRUE(Becomes([&] {
     const auto reply = probes.Get("/metrics");
     return reply && !absl::StrContains(reply->body, "beamwright_beam_rows_active 0");
@@ -227,6 +230,7 @@ TEST(StatusCodesTest, CallsOfOperators) {
                          int status) {
     const auto stub = inference::GRPCInferenceService::NewStub(Connect(asked.address()));
     httplib::Client http("127.0.0.1", asked.http_port());
+    http.set_read_timeout(std::chrono::minutes(2));
     grpc::ClientContext context;
     inference::RepositoryModelLoadRequest request;
     request.set_model_name(model);
@@ -257,6 +261,7 @@ class HttpRefusalsTest : public E2eTest {};
 // family that was asked.
 TEST_F(HttpRefusalsTest, HaveAReason) {
   httplib::Client http("127.0.0.1", server_->http_port());
+  http.set_read_timeout(std::chrono::minutes(2));
   for (const std::string family : {"/v1", "/v2"}) {
     const std::string path = family + "/models/g2p-en" + (family == "/v1" ? ":decode" : "/infer");
     const auto expect = [&family](const httplib::Result& reply, int status,

@@ -40,6 +40,7 @@ class TlsTest : public ::testing::Test {
 
   int HttpsStatus(int port, const client::SecurityOptions& security) {
     httplib::SSLClient https("127.0.0.1", port, security.cert_file, security.key_file);
+    https.set_read_timeout(std::chrono::minutes(2));
     https.set_ca_cert_path(security.ca_file.c_str());
     https.enable_server_certificate_verification(true);
     const auto result = https.Get("/v1/models");
@@ -67,6 +68,7 @@ TEST_F(TlsTest, TheServerIsBelievedByItsAuthorityAlone) {
   EXPECT_FALSE(clear.Get("/v1/models"));
   // Probes are in clear text for those who have no certificates.
   httplib::Client probe("127.0.0.1", server.metrics_port());
+  probe.set_read_timeout(std::chrono::minutes(2));
   EXPECT_EQ(probe.Get("/readyz")->status, 200);
 }
 
@@ -100,6 +102,7 @@ TEST_F(TlsTest, TheCertificateNamesTheTenant) {
   other.key_file = temp_.At("other.key");
   EXPECT_TRUE(DecodeAs(server.address(), other).ok());
   httplib::SSLClient https("127.0.0.1", server.http_port(), named_.cert_file, named_.key_file);
+  https.set_read_timeout(std::chrono::minutes(2));
   https.set_ca_cert_path(named_.ca_file.c_str());
   const std::string body = R"({"sources":[{"text":"beam"}]})";
   auto first = https.Post("/v1/models/g2p-en:decode", body, "application/json");

@@ -111,12 +111,14 @@ class VersionLabelsTest : public ::testing::Test {
   // What the JSON of an answer, of its last line, says under "version"; or the answer.
   std::string PostV1(const std::string& asked, const std::string& call, const std::string& body) {
     httplib::Client api("127.0.0.1", server_->http_port());
+    api.set_read_timeout(std::chrono::minutes(2));
     const auto reply =
         api.Post(absl::StrCat("/v1/models/g2p-en/versions/", asked, ":", call), body, kJson);
     return reply ? VersionIn(reply->body, "\"version\":\"") : "no answer";
   }
   std::string PostV2(const std::string& asked) {
     httplib::Client api("127.0.0.1", server_->http_port());
+    api.set_read_timeout(std::chrono::minutes(2));
     const auto reply = api.Post(
         absl::StrCat("/v2/models/g2p-en/versions/", asked, "/infer"),
         R"({"inputs":[{"name":"source_text","datatype":"BYTES","shape":[1,1],"data":["cat"]}]})",
@@ -181,6 +183,7 @@ TEST_F(VersionLabelsTest, ListsAndDescriptionsNameThem) {
   EXPECT_EQ(list.models(1).version(), "1");
   EXPECT_THAT(list.models(1).labels(), ElementsAre("stable"));
   httplib::Client api("127.0.0.1", server_->http_port());
+  api.set_read_timeout(std::chrono::minutes(2));
   EXPECT_THAT(api.Get("/v1/models/g2p-en/versions/stable")->body,
               HasSubstr(R"("labels":["stable"])"));
   EXPECT_EQ(api.Get("/v2/models/g2p-en/versions/stable/ready")->status, 200);
