@@ -131,14 +131,14 @@ TEST_F(ListenerTest, WhoNeverAsksIsLetGo) {
 }
 
 TEST_F(ListenerTest, WhoAnswersPingsStaysAndWhoDoesNotIsLetGo) {
-  options_.quiet_time = absl::Milliseconds(50);
+  options_.quiet_time = absl::Seconds(1);  // in which a busy machine answers, too
   Start();
   RawClient alive(listener_->port());
   alive.Open();
   RawClient dead(listener_->port());
   dead.Open();
   dead.SendMessage(kBinary, Sound({1}));
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 3; ++i) {
     const auto [opcode, payload] = alive.ReadFrame();
     ASSERT_EQ(opcode, kPing);
     alive.SendMessage(kPong, payload);
@@ -150,7 +150,7 @@ TEST_F(ListenerTest, WhoAnswersPingsStaysAndWhoDoesNotIsLetGo) {
 }
 
 TEST_F(ListenerTest, WhoDoesNotReadIsLetGo) {
-  options_.transfer_timeout = absl::Milliseconds(200);
+  options_.transfer_timeout = absl::Seconds(2);  // in which a busy machine shakes hands
   Start();
   RawClient deaf(listener_->port(), 2048);
   deaf.Open();
