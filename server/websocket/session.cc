@@ -190,11 +190,15 @@ void Session::OnMessage(bool is_text, std::string payload) {
   }
   if (!status.ok()) {
     EndSource(status);
+  } else if (is_complete_ && !(is_text && payload == kEndOfSource)) {
+    early_ = Invalid("the source is complete: the next one may begin behind '", kEndOfAnswers, "'");
+    recognition_->Add(early_);  // it may be answered already; the client was not told
   } else if (!is_text) {
     v1::RecognizeRequest request;
     request.set_audio(std::move(payload));
     recognition_->Add(std::move(request));
   } else if (payload == kEndOfSource) {
+    is_complete_ = true;
     recognition_->Finish();
   } else {
     recognition_->Add(Invalid("a text message is '", kEndOfSource,
@@ -298,7 +302,7 @@ bool Session::TakeAnswers() {
                     std::make_move_iterator(texts.end()));
       break;
     case serving::Recognition::Taken::kEnd:
-      EndSource(end);
+      EndSource(end.ok() ? early_ : end);
       break;
   }
   return true;
@@ -307,6 +311,7 @@ bool Session::TakeAnswers() {
 void Session::EndSource(const absl::Status& status) {
   json_.reset();
   recognition_ = nullptr;
+  is_complete_ = false;
   if (!status.ok()) {
     texts_.push_back(
         std::string(absl::StripTrailingAsciiWhitespace(http::ErrorReply(status).body)));

@@ -2,8 +2,8 @@
 // an HTTP request is; then every source that it sends is a Recognize call like any other
 // (serving::Recognition), in the words of sherpa-onnx's online server: binary messages are sound,
 // the text "Done" ends it, JSON objects are answers, and the text "Done!" says that there are no
-// more. The next binary message begins another source. A source that fails ends the connection,
-// after an object that says why.
+// more. The next binary message begins another source; one that comes before is a fault. A source
+// that fails ends the connection, after an object that says why.
 //
 // A client that reads slowly gets fewer answers, each of which says all that is known of its
 // segment; one that does not read at all is let go. One that sends more than the engine reads is
@@ -96,6 +96,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   std::shared_ptr<serving::Recognition> recognition_;  // of the source under way
   std::optional<SherpaJson> json_;                     // its answers
+  bool is_complete_ = false;                           // the client has said that it is
+  absl::Status early_;                                 // and has then said more, too early
   std::deque<std::string> texts_;                      // to be written
   std::optional<std::pair<int, std::string>> end_;     // once they are
   bool is_plain_ = false;  // the request is whole, and not for a WebSocket

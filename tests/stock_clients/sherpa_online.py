@@ -134,7 +134,7 @@ async def nonsense(uri, port, process, sound):
     await refused(uri, [sound[:6401]], 1007, "audio: 6401 bytes are not whole samples of 4 bytes")
     await refused(uri, [struct.pack("<f", math.nan)], 1007, "audio:")
     await refused(uri, ["Done"], 1007, "source: has no frames")
-    await refused(uri, [sound] * 100 + ["Done", sound], 1007, "no request follows finish")
+    await refused(uri, [sound] * 100 + ["Done", sound], 1007, "the source is complete")
     await refused(uri, [b"\0" * ((1 << 20) + 4)], 1009, "", max_size=None)
     await refused(uri + "?options={\"beam_size\":0}", [sound], 1007, "config.options.beam_size")
     await refused(uri + "?timeout_ms=1", [sound] * 40 + ["Done"], 1008, "deadline")
