@@ -68,6 +68,13 @@ function(beamwright_prefer_archives)
   endif()
 endfunction()
 
+# beamwright_fuzzed(TARGET): fuzz targets (tests/fuzz) see which of its code an input reaches, in the build that has them.
+function(beamwright_fuzzed target)
+  if(BEAMWRIGHT_SANITIZE MATCHES address AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
+endfunction()
+
 # beamwright_library(NAME [ALONE] DEPS...): every .cc of the folder, in groups unless ALONE.
 function(beamwright_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE;EACH" "" "")
