@@ -6,6 +6,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "ops/compile/own_lengths.h"
+#include "ops/graph/body_maps.h"
 #include "ops/tensor/shape.h"
 
 namespace beamwright::ops {
@@ -64,7 +66,7 @@ ValueId RowFollower::ResultValue(int index) const {
 std::string RowFollower::WhyMixed(ValueId id) const {
   std::vector<bool> on_the_way(graph_.nodes.size(), false);
   on_the_way[static_cast<size_t>(id.node)] = true;
-  std::string why = "its rows cannot be told apart";
+  std::string why = absl::StrCat("its ", context_.what, " cannot be told apart");
   for (int i = id.node; i >= 0; --i) {
     const auto at = static_cast<size_t>(i);
     if (!on_the_way[at]) {
@@ -135,13 +137,14 @@ void RowFollower::FollowOperator(int index, const std::vector<RowInfo>& inputs) 
     found = row_extents_.LookCloser(node, inputs, known, extents_.of({index, 0}), found);
   }
   if (found.kind == Kind::kRows && IsDeclared(index, found.axis)) {
-    Mix(index, absl::StrCat("the file declares a number of rows for ", Describe(node)));
+    Mix(index,
+        absl::StrCat("the file declares a number of ", context_.what, " for ", Describe(node)));
     return;
   }
   if (IsMixed(found)) {
     Mix(index, std::any_of(inputs.begin(), inputs.end(), IsMixed)
                    ? ""
-                   : absl::StrCat("rows of ", Describe(node), " cannot be told apart"));
+                   : absl::StrCat(context_.what, " of ", Describe(node), " cannot be told apart"));
     return;
   }
   rows_[static_cast<size_t>(index)].assign(node.outputs.size(), found);
@@ -200,9 +203,11 @@ std::string RowFollower::WhyLoopMixes(const Node& node, const std::vector<RowInf
   };
   if (!is_fixed(loop.trip_count_input) || !is_fixed(loop.condition_input) ||
       (loop.condition_result >= 0 && body.result(loop.condition_result).kind != Kind::kFixed)) {
-    return absl::StrCat("how often ", Describe(node), " runs may follow from all rows together");
+    return absl::StrCat("how often ", Describe(node), " runs may follow from all ", context_.what,
+                        " together");
   }
   const bool held = loop.items == Loop::Items::kHeld;
+  const bool leave = node.attributes.Bool(kItemsLeave, false).value_or(true);
   if (held &&
       (loop.lengths_input < 0 || inputs[static_cast<size_t>(loop.lengths_input)] != kRowsFirst)) {
     return absl::StrCat("the lengths of ", Describe(node), " are not one for each row");
@@ -211,14 +216,18 @@ std::string RowFollower::WhyLoopMixes(const Node& node, const std::vector<RowInf
     const RowInfo& rows = entering[static_cast<size_t>(rule.body_parameter)];
     const bool has_items =
         rule.kind == LoopInput::Kind::kCarried || rule.kind == LoopInput::Kind::kSliced;
+    if (leave && rule.kind == LoopInput::Kind::kInvariant && rows.kind != Kind::kFixed) {
+      return absl::StrCat("an invariant of ", Describe(node), " differs from row to row");
+    }
     if (held && has_items && rows != kRowsFirst) {
       return absl::StrCat("states or slices of ", Describe(node), " do not count rows first");
     }
     if (rule.kind == LoopInput::Kind::kCarried && body.result(rule.back_edge) != rows) {
       const ValueId value = body.ResultValue(rule.back_edge);
-      return absl::StrCat(
-          "in the body of ", Describe(node), ": ",
-          IsMixed(body.of(value)) ? body.WhyMixed(value) : "a state does not keep its rows");
+      return absl::StrCat("in the body of ", Describe(node), ": ",
+                          IsMixed(body.of(value))
+                              ? body.WhyMixed(value)
+                              : absl::StrCat("a state does not keep its ", context_.what));
     }
   }
   for (const LoopOutput& rule : loop.outputs) {
@@ -243,6 +252,9 @@ void RowFollower::FollowLoop(int index, const std::vector<RowInfo>& inputs) {
   if (loop.items == Loop::Items::kApart) {
     return FollowItemsApart(index, inputs);
   }
+  if (context_.sequences != nullptr && RunsAlongRows(node, inputs)) {
+    return FollowSequence(index, inputs);
+  }
   const auto& bodies = info_.bodies[static_cast<size_t>(index)];
   const Extents* const extents = extents_.body(index);
   if (bodies.empty() || bodies[0] == nullptr || extents == nullptr) {
@@ -253,13 +265,13 @@ void RowFollower::FollowLoop(int index, const std::vector<RowInfo>& inputs) {
     const RowInfo rows = Entering(node, rule, inputs);
     if (IsMixed(rows)) {
       return Mix(index, absl::StrCat("how often ", Describe(node), " runs, or what it slices, ",
-                                     "may follow from all rows together"));
+                                     "may follow from all ", context_.what, " together"));
     }
     entering[static_cast<size_t>(rule.body_parameter)] = rows;
   }
   // States are taken to keep the rows that they start with, which is checked afterwards: so it
   // holds from iteration to iteration.
-  const RowFollower body(loop.body, *bodies[0], *extents, row_extents_, entering, context_);
+  const RowFollower body(loop.body, *bodies[0], *extents, row_extents_, entering, Inside());
   if (std::string why = WhyLoopMixes(node, inputs, entering, body); !why.empty()) {
     return Mix(index, std::move(why));
   }
@@ -267,10 +279,111 @@ void RowFollower::FollowLoop(int index, const std::vector<RowInfo>& inputs) {
     const PartialShape& shape = loop.body.info(body.ResultValue(rule.body_result)).shape;
     const RowInfo rows = Leaving(rule, body.result(rule.body_result), shape.rank());
     if (IsMixed(rows)) {
-      return Mix(index, absl::StrCat("outputs of ", Describe(node), " join parts of all rows"));
+      return Mix(index,
+                 absl::StrCat("outputs of ", Describe(node), " join parts of all ", context_.what));
     }
     rows_[static_cast<size_t>(index)][static_cast<size_t>(rule.output)] = rows;
   }
+}
+
+bool RowFollower::RunsAlongRows(const Node& node, const std::vector<RowInfo>& inputs) const {
+  const std::vector<LoopInput>& rules = node.loop->inputs;
+  return std::any_of(rules.begin(), rules.end(), [&](const LoopInput& rule) {
+    return rule.kind == LoopInput::Kind::kSliced && SlicesRows(node, rule, inputs);
+  });
+}
+
+bool RowFollower::SlicesRows(const Node& node, const LoopInput& rule,
+                             const std::vector<RowInfo>& inputs) const {
+  const RowInfo& rows = inputs[static_cast<size_t>(rule.input)];
+  const PartialShape& shape = graph_.info(node.inputs[static_cast<size_t>(rule.input)]).shape;
+  if (rows.kind != Kind::kRows || !shape.has_rank()) {
+    return false;
+  }
+  const absl::StatusOr<int> axis = NormalizeAxis(rule.axis, shape.rank());
+  return axis.ok() && *axis == rows.axis;
+}
+
+std::string RowFollower::WhyNoSequence(const Node& node, const std::vector<RowInfo>& inputs) const {
+  const Loop& loop = *node.loop;
+  if (loop.items != Loop::Items::kTogether) {
+    return absl::StrCat(Describe(node), " has lengths of its own");
+  }
+  if (loop.trip_count_input >= 0 || loop.condition_input >= 0 || loop.condition_result >= 0 ||
+      loop.states_may_change_shape) {
+    return absl::StrCat("it is not ", context_.what, " alone that say how often ", Describe(node),
+                        " runs");
+  }
+  const LoopInput* sliced = nullptr;
+  const auto factor_of = [&](const LoopInput& rule) {
+    return inputs[static_cast<size_t>(rule.input)].factor;
+  };
+  bool counts = false;
+  for (const LoopInput& rule : loop.inputs) {
+    if (rule.kind == LoopInput::Kind::kIteration) {
+      counts = true;
+      continue;
+    }
+    const RowInfo& rows = inputs[static_cast<size_t>(rule.input)];
+    if (rule.kind != LoopInput::Kind::kSliced) {
+      if (rows.kind != Kind::kFixed) {
+        return absl::StrCat("each iteration of ", Describe(node), " sees all ", context_.what);
+      }
+      continue;
+    }
+    if (!SlicesRows(node, rule, inputs) || !TakesEveryElement(rule) ||
+        (sliced != nullptr &&
+         (sliced->stride != rule.stride || factor_of(*sliced) != factor_of(rule)))) {
+      return absl::StrCat("iterations of ", Describe(node), " are not one for each of the ",
+                          context_.what);
+    }
+    sliced = &rule;
+  }
+  const bool is_backward = sliced->stride < 0;
+  if (counts && is_backward) {
+    return absl::StrCat(Describe(node), " counts ", context_.what, " from their end");
+  }
+  for (const LoopOutput& rule : loop.outputs) {
+    if (rule.kind == LoopOutput::Kind::kLastValue) {
+      if (FindState(loop, rule.body_result) == nullptr) {
+        return absl::StrCat("a last value of ", Describe(node), " is no state");
+      }
+    } else if (rule.part_size != 1 || rule.reversed != is_backward || AxisOf(loop, rule) < 0) {
+      return absl::StrCat("an output of ", Describe(node), " is not in the order of the ",
+                          context_.what);
+    }
+  }
+  return "";
+}
+
+int RowFollower::AxisOf(const Loop& loop, const LoopOutput& rule) {
+  const int result = loop.body.results[static_cast<size_t>(rule.body_result)];
+  const PartialShape& part = loop.body.info(loop.body.node(result).inputs[0]).shape;
+  if (!part.has_rank() || part.rank() == 0) {
+    return -1;
+  }
+  const bool stacked = rule.kind == LoopOutput::Kind::kStacked;
+  return NormalizeAxis(rule.axis, part.rank() + (stacked ? 1 : 0)).value_or(-1);
+}
+
+// What the body does with a state and a slice is its own business: it sees nothing else.
+void RowFollower::FollowSequence(int index, const std::vector<RowInfo>& inputs) {
+  const Node& node = graph_.node(index);
+  if (std::string why = WhyNoSequence(node, inputs); !why.empty()) {
+    return Mix(index, std::move(why));
+  }
+  const std::vector<LoopInput>& rules = node.loop->inputs;
+  const auto sliced = std::find_if(rules.begin(), rules.end(), [](const LoopInput& rule) {
+    return rule.kind == LoopInput::Kind::kSliced;
+  });
+  const int64_t factor = inputs[static_cast<size_t>(sliced->input)].factor;
+  for (const LoopOutput& rule : node.loop->outputs) {
+    rows_[static_cast<size_t>(index)][static_cast<size_t>(rule.output)] =
+        rule.kind == LoopOutput::Kind::kLastValue
+            ? kFixedRow
+            : RowInfo{Kind::kRows, AxisOf(*node.loop, rule), factor};
+  }
+  context_.sequences->push_back({index, factor});
 }
 
 // Each item runs alone: whatever the body does, it sees no other.
@@ -288,7 +401,7 @@ void RowFollower::FollowItemsApart(int index, const std::vector<RowInfo>& inputs
                                                              : rows == kRowsFirst);
   }
   if (!fits) {
-    return Mix(index, absl::StrCat("items of ", Describe(node), " are not rows"));
+    return Mix(index, absl::StrCat("items of ", Describe(node), " are not ", context_.what));
   }
   std::vector<RowInfo>& rows = rows_[static_cast<size_t>(index)];
   std::fill(rows.begin(), rows.end(), kRowsFirst);
@@ -301,8 +414,8 @@ void RowFollower::FollowBranches(int index, const std::vector<RowInfo>& inputs) 
     return Mix(index, "");
   }
   if (inputs[static_cast<size_t>(branches.condition_input)].kind != Kind::kFixed) {
-    return Mix(index, absl::StrCat("which branch ", Describe(node),
-                                   " takes may follow from all rows together"));
+    return Mix(index, absl::StrCat("which branch ", Describe(node), " takes may follow from all ",
+                                   context_.what, " together"));
   }
   std::vector<ValueExtents> known;
   for (const ValueId id : node.inputs) {
@@ -318,7 +431,7 @@ void RowFollower::FollowBranches(int index, const std::vector<RowInfo>& inputs) 
     const Extents extents = Extents::Find(branch.body, *bodies[i], context_.operators,
                                           context_.symbols, InputsOf(branch, known));
     const RowFollower body(branch.body, *bodies[i], extents, row_extents_, InputsOf(branch, inputs),
-                           context_);
+                           Inside());
     std::vector<RowInfo> results;
     for (const int result : branch.results) {
       results.push_back(body.result(result));
@@ -328,7 +441,8 @@ void RowFollower::FollowBranches(int index, const std::vector<RowInfo>& inputs) 
       }
     }
     if (found.has_value() && *found != results) {
-      return Mix(index, absl::StrCat("the branches of ", Describe(node), " differ in their rows"));
+      return Mix(index, absl::StrCat("the branches of ", Describe(node), " differ in their ",
+                                     context_.what));
     }
     found = std::move(results);
   }

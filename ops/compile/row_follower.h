@@ -1,5 +1,6 @@
 // RowFollower: which rows each value of a graph belongs to, as the operators' row functions tell,
-// through loops and branches. Private to row_proof.cc.
+// through loops and branches. Positions of a sequence are followed by the same rules, in the place
+// of rows (own_lengths.cc). Private to compile/.
 #ifndef BEAMWRIGHT_OPS_COMPILE_ROW_FOLLOWER_H_
 #define BEAMWRIGHT_OPS_COMPILE_ROW_FOLLOWER_H_
 
@@ -10,11 +11,22 @@
 
 namespace beamwright::ops {
 
+// A loop that runs along the axis that counts rows, in as many iterations for each of them.
+struct SequenceLoop {
+  int node = -1;
+  int64_t factor = 1;
+};
+
 // What the followers of a graph and of those inside it share.
 struct RowContext {
   const OperatorSet& operators;
   Symbols& symbols;
   std::vector<RowInfo>* scales = nullptr;  // as of ProveRowsApart
+  // What the rows are, for messages.
+  const char* what = "rows";
+  // Unless null: the rows are positions that have an order, and a loop of the graph itself that
+  // runs along them may carry states from one to the next, and back. Gets each of them.
+  std::vector<SequenceLoop>* sequences = nullptr;
 };
 
 class RowFollower {
@@ -40,6 +52,16 @@ class RowFollower {
   void FollowOperator(int index, const std::vector<RowInfo>& inputs);
   void NoteScale(const Node& node, const std::vector<RowInfo>& inputs) const;
   void FollowLoop(int index, const std::vector<RowInfo>& inputs);
+  bool RunsAlongRows(const Node& node, const std::vector<RowInfo>& inputs) const;
+  // Whether a sliced input is sliced along the axis that counts its rows.
+  bool SlicesRows(const Node& node, const LoopInput& rule,
+                  const std::vector<RowInfo>& inputs) const;
+  // The axis along which parts of an output are joined; -1: not known, or they are scalars.
+  static int AxisOf(const Loop& loop, const LoopOutput& rule);
+  void FollowSequence(int index, const std::vector<RowInfo>& inputs);
+  // Why iterations of a loop that runs along rows are not one for each row, in their order, that
+  // hands on the row's own; nothing if they are.
+  std::string WhyNoSequence(const Node& node, const std::vector<RowInfo>& inputs) const;
   void FollowItemsApart(int index, const std::vector<RowInfo>& inputs);
   void FollowBranches(int index, const std::vector<RowInfo>& inputs);
   // Rows of a loop's body Parameter; mixed if they can't be told.
@@ -52,6 +74,12 @@ class RowFollower {
   std::string WhyLoopMixes(const Node& node, const std::vector<RowInfo>& inputs,
                            const std::vector<RowInfo>& entering, const RowFollower& body) const;
   void Mix(int index, std::string why);
+  // For the graphs inside this one.
+  RowContext Inside() const {
+    RowContext inside = context_;
+    inside.sequences = nullptr;
+    return inside;
+  }
 
   const Graph& graph_;
   const GraphInfo& info_;

@@ -12,12 +12,30 @@
 
 namespace beamwright::ops {
 
+// Whether rows may hold sequences of unequal length: then each is filled up behind its own end with
+// whatever the graph takes, and what it is computed to is the same up to there, bit for bit, as if
+// it were as long as all others, or alone (ops/compile/own_lengths.h).
+struct LengthProof {
+  bool holds = false;
+  // Why not, with the node.
+  std::string reason;
+  // Index into graph.parameters: the length of each row, i64 [rows]. -1: the graph asks for none.
+  // There it is even where the proof does not hold any more, for who found out otherwise.
+  int parameter = -1;
+  // If it holds, by Result: the axis that counts positions; -1: none, the result is of the sequence
+  // as a whole. And how many elements of that axis belong to each position.
+  std::vector<int> result_axes;
+  std::vector<int64_t> result_factors;
+};
+
 struct RowProof {
   bool separable = false;
   // Why not, with the node.
   std::string reason;
   // If separable, by Result: the axis that counts rows; -1: the result is the same for all.
   std::vector<int> result_axes;
+  // Found where it is asked for (RowInputs::length_axis).
+  LengthProof lengths = {};
 };
 
 // What is known of the Parameters, each of which counts rows on its first axis. Indices into
@@ -26,6 +44,10 @@ struct RowProof {
 struct RowInputs {
   int source = -1;
   int lengths = -1;
+  // [rows, length of the source], of ones where there is something to read. -1: there is none.
+  int mask = -1;
+  // Of `source`: the axis that counts positions. 0: its rows are of one length in any case.
+  int length_axis = 0;
 };
 
 // `graph` and `info` as InferGraph leaves them. `scales`, unless null: what each node with an

@@ -13,6 +13,15 @@ namespace {
 bool IsSliced(const LoopInput& rule) { return rule.kind == LoopInput::Kind::kSliced; }
 bool IsCarried(const LoopInput& rule) { return rule.kind == LoopInput::Kind::kCarried; }
 
+// Writes `rows` over those of `to` from `first` on.
+void CopyRows(const Tensor& rows, int64_t first, Tensor& to) {
+  if (rows.num_bytes() > 0) {
+    const int64_t row_bytes = rows.num_bytes() / rows.dim(0);
+    std::memcpy(to.mutable_bytes() + first * row_bytes, rows.bytes(),
+                static_cast<size_t>(rows.num_bytes()));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<int64_t> SlicedExtent(const Loop& loop, const std::vector<Tensor>& values) {
@@ -127,6 +136,53 @@ absl::StatusOr<Tensor> StackItems(const std::vector<Tensor>& items, int axis, in
     }
   }
   return result;
+}
+
+bool LeavingItems::AreSorted(absl::Span<const int64_t> lengths, int64_t extent) {
+  return !lengths.empty() && lengths.front() == extent &&
+         std::is_sorted(lengths.rbegin(), lengths.rend());
+}
+
+void LeavingItems::Leave(int64_t first, const std::vector<Tensor>& states) {
+  if (last_.empty()) {
+    for (const Tensor& start : starts_) {
+      Tensor& last = last_.emplace_back(start.dtype(), start.shape());
+      CopyRows(start, 0, last);
+    }
+  }
+  for (size_t i = 0; i < states.size(); ++i) {
+    CopyRows(states[i].Rows(first, active_), first, last_[i]);
+  }
+}
+
+int64_t LeavingItems::Enter(int64_t position, std::vector<Tensor>& states) {
+  const auto ended = std::partition_point(lengths_.begin(), lengths_.end(),
+                                          [position](int64_t length) { return length > position; });
+  const int64_t active = ended - lengths_.begin();
+  if (active < active_) {
+    Leave(active, states);
+  }
+  for (size_t i = 0; i < states.size() && active != active_; ++i) {
+    if (active < active_ || active_ == 0) {
+      states[i] = (active < active_ ? states[i] : starts_[i]).Rows(0, active);
+      continue;
+    }
+    Shape shape = starts_[i].shape();
+    shape[0] = active;
+    Tensor both(starts_[i].dtype(), std::move(shape));
+    CopyRows(states[i], 0, both);
+    CopyRows(starts_[i].Rows(active_, active), active_, both);
+    states[i] = std::move(both);
+  }
+  active_ = active;
+  return active;
+}
+
+void LeavingItems::Finish(std::vector<Tensor>& states) {
+  if (active_ < static_cast<int64_t>(lengths_.size())) {
+    Leave(0, states);
+    states = std::move(last_);
+  }
 }
 
 absl::StatusOr<Tensor> HoldRows(const Tensor& value, const Tensor& held,

@@ -5,6 +5,7 @@
 #ifndef BEAMWRIGHT_OPS_LOOP_LOOP_ITEMS_H_
 #define BEAMWRIGHT_OPS_LOOP_LOOP_ITEMS_H_
 
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,6 +30,33 @@ std::vector<Tensor> ItemOf(const Loop& loop, const std::vector<Tensor>& values, 
 // an item may be shorter than `extent` there, or have no value, and is filled with zeros behind its
 // end; one at least has a value. InvalidArgument where items differ otherwise.
 absl::StatusOr<Tensor> StackItems(const std::vector<Tensor>& items, int axis, int64_t extent);
+
+// Items that the body sees only while they take part (kItemsLeave), the longest first: at any
+// position those that take part are the first ones. Read forwards they leave one after the other,
+// read backwards they come.
+class LeavingItems {
+ public:
+  // Whether lengths fall, from `extent` on.
+  static bool AreSorted(absl::Span<const int64_t> lengths, int64_t extent);
+
+  // `lengths` must outlive this. starts: [items, ...] each.
+  LeavingItems(absl::Span<const int64_t> lengths, std::vector<Tensor> starts)
+      : lengths_(lengths), starts_(std::move(starts)) {}
+
+  // Makes `states` those of the items that take part at `position`, and returns how many these are.
+  // Positions must be looked at in order, from either end.
+  int64_t Enter(int64_t position, std::vector<Tensor>& states);
+  // Behind the last position: the states of all items.
+  void Finish(std::vector<Tensor>& states);
+
+ private:
+  void Leave(int64_t first, const std::vector<Tensor>& states);
+
+  absl::Span<const int64_t> lengths_;
+  std::vector<Tensor> starts_;
+  std::vector<Tensor> last_;  // of those that have left; made when the first does
+  int64_t active_ = 0;
+};
 
 // The rows (indices of the first axis) of `value` where lengths[row] > position, elsewhere those of
 // `held`, or zeros if it has no value. InvalidArgument unless `value` has one row for each length.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "ops/base/status.h"
 #include "ops/tensor/tensor_limit.h"
@@ -71,17 +72,38 @@ absl::StatusOr<Slicer> Slicer::Make(const LoopInput& rule, const Tensor& source,
   return slicer;
 }
 
-void Slicer::Take(int64_t iteration, Tensor& part) const {
+Shape Slicer::PartShape() const {
   Shape shape = source_.shape();
   if (drop_axis_) {
     shape.erase(shape.begin() + axis_);
   } else {
     shape[static_cast<size_t>(axis_)] = range_.part_size;
   }
-  part.Resize(source_.dtype(), shape);
+  return shape;
+}
+
+void Slicer::Take(int64_t iteration, Tensor& part) const {
+  part.Resize(source_.dtype(), PartShape());
   // The view only reads the source.
   CopyPart(ViewAxis(source_, axis_), const_cast<std::byte*>(source_.bytes()), part.mutable_bytes(),
            range_.first + iteration * range_.step, range_.part_size, true);
+}
+
+void Slicer::TakeRows(int64_t iteration, int64_t rows, Tensor& part) const {
+  Shape shape = PartShape();
+  const int64_t all_rows = std::exchange(shape[0], rows);
+  part.Resize(source_.dtype(), shape);
+  const int64_t begin = range_.first + iteration * range_.step;
+  AxisView view = ViewAxis(source_, axis_);
+  if (axis_ == 0) {
+    // [parts, rows, ...]: those of a part stand together.
+    std::memcpy(part.mutable_bytes(), source_.bytes() + begin * view.inner_bytes,
+                static_cast<size_t>(part.num_bytes()));
+    return;
+  }
+  view.outer = view.outer / all_rows * rows;
+  CopyPart(view, const_cast<std::byte*>(source_.bytes()), part.mutable_bytes(), begin,
+           range_.part_size, true);
 }
 
 absl::Status Collector::Add(const Tensor& part, Tensor& output) {
@@ -89,7 +111,7 @@ absl::Status Collector::Add(const Tensor& part, Tensor& output) {
     part_shape_ = part.shape();
     part_dtype_ = part.dtype();
     if (trips_ >= 0) {
-      BW_RETURN_IF_ERROR(Start(part, trips_, output));
+      BW_RETURN_IF_ERROR(Start(trips_, output));
     }
   }
   if (part.shape() != part_shape_ || part.dtype() != part_dtype_) {
@@ -109,22 +131,40 @@ absl::Status Collector::Add(const Tensor& part, Tensor& output) {
   return absl::OkStatus();
 }
 
+absl::Status Collector::AddRows(const Tensor& part, int64_t all_rows, Tensor& output) {
+  BW_CHECK(trips_ >= 0 && part.rank() > 0);
+  Shape shape = part.shape();
+  shape[0] = all_rows;
+  if (count_ == 0) {
+    part_shape_ = shape;
+    part_dtype_ = part.dtype();
+    BW_RETURN_IF_ERROR(Start(trips_, output));
+  }
+  if (shape != part_shape_ || part.dtype() != part_dtype_) {
+    return Invalid("the part of iteration ", count_, " is ", ToString(shape),
+                   ", the first one was ", ToString(part_shape_));
+  }
+  PlaceRows(count_++, part, output);
+  return absl::OkStatus();
+}
+
 absl::Status Collector::Finish(Tensor& output) {
   if (trips_ >= 0) {
     return absl::OkStatus();
   }
   trips_ = count_;
-  BW_RETURN_IF_ERROR(Start(parts_[0], trips_, output));
+  BW_RETURN_IF_ERROR(Start(trips_, output));
   for (size_t i = 0; i < parts_.size(); ++i) {
     Place(static_cast<int64_t>(i), parts_[i], output);
   }
   return absl::OkStatus();
 }
 
-absl::Status Collector::Start(const Tensor& part, int64_t trips, Tensor& output) {
-  const bool adds_axis = rule_->kind == LoopOutput::Kind::kStacked || part.rank() == 0;
-  BW_ASSIGN_OR_RETURN(axis_, NormalizeAxis(rule_->axis, part.rank() + (adds_axis ? 1 : 0)));
-  Shape shape = part.shape();
+absl::Status Collector::Start(int64_t trips, Tensor& output) {
+  const bool adds_axis = rule_->kind == LoopOutput::Kind::kStacked || part_shape_.empty();
+  BW_ASSIGN_OR_RETURN(axis_, NormalizeAxis(rule_->axis, static_cast<int>(part_shape_.size()) +
+                                                            (adds_axis ? 1 : 0)));
+  Shape shape = part_shape_;
   if (adds_axis) {
     shape.insert(shape.begin() + axis_, 1);
   }
@@ -133,19 +173,40 @@ absl::Status Collector::Start(const Tensor& part, int64_t trips, Tensor& output)
     return Invalid("each part has ", length_, " elements on axis ", axis_, ", the rule says ",
                    rule_->part_size);
   }
-  if (trips > MaxTensorBytes() / std::max<int64_t>(part.num_bytes(), 1)) {
-    return TooManyParts(trips, part.shape());
+  const int64_t part_bytes = NumElements(part_shape_) * SizeOf(part_dtype_);
+  if (trips > MaxTensorBytes() / std::max<int64_t>(part_bytes, 1)) {
+    return TooManyParts(trips, part_shape_);
   }
   shape[static_cast<size_t>(axis_)] = length_ * trips;
   output = std::move(memory_);
-  output.Resize(part.dtype(), shape);
+  output.Resize(part_dtype_, shape);
   return absl::OkStatus();
 }
 
 void Collector::Place(int64_t iteration, const Tensor& part, Tensor& output) const {
-  const int64_t place = rule_->reversed ? trips_ - 1 - iteration : iteration;
   CopyPart(ViewAxis(output, axis_), output.mutable_bytes(), const_cast<std::byte*>(part.bytes()),
-           place * length_, length_, false);
+           PlaceOf(iteration) * length_, length_, false);
+}
+
+void Collector::PlaceRows(int64_t iteration, const Tensor& part, Tensor& output) const {
+  const AxisView all = ViewAxis(output, axis_);
+  const int64_t begin = PlaceOf(iteration) * length_;
+  std::byte* const to = output.mutable_bytes();
+  if (axis_ == 0) {
+    // [parts, rows, ...]: those of a part stand together.
+    const auto given = static_cast<size_t>(part.num_bytes());
+    std::byte* const place = to + begin * all.inner_bytes;
+    std::memcpy(place, part.bytes(), given);
+    std::memset(place + given, 0, static_cast<size_t>(length_ * all.inner_bytes) - given);
+    return;
+  }
+  AxisView given = all;
+  given.outer = all.outer / part_shape_[0] * part.dim(0);
+  CopyPart(given, to, const_cast<std::byte*>(part.bytes()), begin, length_, false);
+  for (int64_t i = given.outer; i < all.outer; ++i) {
+    std::memset(to + (i * all.extent + begin) * all.inner_bytes, 0,
+                static_cast<size_t>(length_ * all.inner_bytes));
+  }
 }
 
 }  // namespace beamwright::ops

@@ -21,8 +21,12 @@ class Slicer {
 
   int64_t num_parts() const { return range_.count; }
   void Take(int64_t iteration, Tensor& part) const;
+  // The first `rows` of the part's first axis, which must not be the one that is sliced.
+  void TakeRows(int64_t iteration, int64_t rows, Tensor& part) const;
 
  private:
+  Shape PartShape() const;
+
   bool drop_axis_ = false;
   Tensor source_;
   int axis_ = 0;
@@ -39,12 +43,21 @@ class Collector {
 
   // The next iteration's part. Its shape and type must be the first one's.
   absl::Status Add(const Tensor& part, Tensor& output);
+  // The same of a part of which the first rows are given, on its first axis; the others, up to
+  // `all_rows`, are zeros. The number of iterations must be known, and the axis that parts are
+  // joined along must not be that of their rows.
+  absl::Status AddRows(const Tensor& part, int64_t all_rows, Tensor& output);
   // After the last part, of which there must have been one.
   absl::Status Finish(Tensor& output);
 
  private:
-  absl::Status Start(const Tensor& part, int64_t trips, Tensor& output);
+  // Of parts like the first one.
+  absl::Status Start(int64_t trips, Tensor& output);
+  int64_t PlaceOf(int64_t iteration) const {
+    return rule_->reversed ? trips_ - 1 - iteration : iteration;
+  }
   void Place(int64_t iteration, const Tensor& part, Tensor& output) const;
+  void PlaceRows(int64_t iteration, const Tensor& part, Tensor& output) const;
 
   const LoopOutput* rule_;
   int64_t trips_;

@@ -9,6 +9,7 @@
 #include "ops/compile/item_scales.h"
 #include "ops/compile/layer_transposes.h"
 #include "ops/compile/opened_batch.h"
+#include "ops/compile/own_lengths.h"
 #include "ops/compile/scaled_products.h"
 #include "ops/compile/shape_folding.h"
 #include "ops/graph/rewrite.h"
@@ -52,6 +53,9 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph, Precision wei
     if (!why.empty()) {
       absl::StrAppend(&proof->reason, ", and it can't be opened to more: ", why);
     }
+  }
+  if (proof != nullptr && proof->separable && rows->length_axis > 0) {
+    proof->lengths = GiveRowsLengths(*rows, *proof, operators, model->graph_, info);
   }
   BW_RETURN_IF_ERROR(HoistInputProducts(model->graph_, info, operators));
   BW_RETURN_IF_ERROR(DropLayerTransposes(model->graph_, info, operators));

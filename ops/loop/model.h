@@ -20,7 +20,8 @@ class Model {
   static absl::StatusOr<std::unique_ptr<Model>> Compile(Graph graph,
                                                         Precision weights = Precision::kF32);
   // The same for a graph that may run over rows of several requests: says in `proof` whether they
-  // stay apart (ops/compile/row_proof.h).
+  // stay apart (ops/compile/row_proof.h). With a length axis given it may take one Parameter more,
+  // as proof.lengths tells.
   static absl::StatusOr<std::unique_ptr<Model>> Compile(Graph graph, Precision weights,
                                                         const RowInputs& rows, RowProof& proof);
 

@@ -1,5 +1,6 @@
 #include "ops/loop/operators.h"
 
+#include "ops/compile/own_lengths.h"
 #include "ops/kernels/kernels.h"
 #include "ops/loop/branches.h"
 #include "ops/loop/sequence_driver.h"
@@ -18,6 +19,7 @@ const OperatorSet* MakeOperators(Precision weights) {
   Operator loop;
   loop.name = "Loop";
   loop.make = MakeLoopKernel;
+  loop.attributes = {kItemsLeave};
   operators.push_back(loop);
   return new OperatorSet(std::move(operators));
 }
@@ -25,11 +27,10 @@ const OperatorSet* MakeOperators(Precision weights) {
 }  // namespace
 
 const OperatorSet& Operators(Precision weights) {
-  static const OperatorSet* const sets[] = {MakeOperators(Precision::kF32),
-                                            MakeOperators(Precision::kBf16),
-                                            MakeOperators(Precision::kBf16Dot),
-                                            MakeOperators(Precision::kBf16Amx),
-                                            MakeOperators(Precision::kInt8)};
+  static const OperatorSet* const sets[] = {
+      MakeOperators(Precision::kF32), MakeOperators(Precision::kBf16),
+      MakeOperators(Precision::kBf16Dot), MakeOperators(Precision::kBf16Amx),
+      MakeOperators(Precision::kInt8)};
   return *sets[static_cast<size_t>(weights)];
 }
 

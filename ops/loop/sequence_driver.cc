@@ -1,11 +1,13 @@
 #include "ops/loop/sequence_driver.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "ops/base/interruption.h"
 #include "ops/base/status.h"
+#include "ops/compile/own_lengths.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/loop_items.h"
 #include "ops/loop/loop_parts.h"
@@ -22,7 +24,8 @@ class LoopKernel : public Kernel {
       : node_(request.node),
         operators_(&request.operators),
         body_(std::move(body)),
-        condition_stays_(condition_stays) {
+        condition_stays_(condition_stays),
+        items_leave_(request.node.attributes.Bool(kItemsLeave, false).value_or(false)) {
     for (const LoopOutput& rule : loop().outputs) {
       state_of_output_.push_back(FindState(rule));
     }
@@ -63,6 +66,7 @@ class LoopKernel : public Kernel {
     std::vector<int64_t> lengths;
     if (loop().lengths_input >= 0) {
       BW_ASSIGN_OR_RETURN(lengths, ReadLengths(loop(), LengthsOf(inputs), values));
+      BW_RETURN_IF_ERROR(DropWholeLengths(values, lengths));
     }
     std::vector<Tensor> results;
     for (const LoopOutput& rule : loop().outputs) {
@@ -88,6 +92,20 @@ class LoopKernel : public Kernel {
     return -1;
   }
 
+  // Items that leave may as well stay together while none does.
+  absl::Status DropWholeLengths(const std::vector<Tensor>& values,
+                                std::vector<int64_t>& lengths) const {
+    if (!items_leave_) {
+      return absl::OkStatus();
+    }
+    BW_ASSIGN_OR_RETURN(const int64_t extent, SlicedExtent(loop(), values));
+    if (std::all_of(lengths.begin(), lengths.end(),
+                    [extent](int64_t length) { return length == extent; })) {
+      lengths.clear();
+    }
+    return absl::OkStatus();
+  }
+
   // Iterates over the first `length` elements of the sliced axes (-1: all). `results`, one for each
   // output rule, give their memory, and end without a value where no iteration gave one.
   absl::Status RunOnce(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
@@ -103,7 +121,10 @@ class LoopKernel : public Kernel {
       states.push_back(values[static_cast<size_t>(rule)]);
     }
     if (trips.most > 0) {
-      Iterations run{context, trips, slicers, lengths, states, {}, {}};
+      Iterations run{context, trips, slicers, lengths, states, {}, {}, {}};
+      if (items_leave_ && LeavingItems::AreSorted(lengths, trips.most)) {
+        run.leaving.emplace(lengths, states);
+      }
       for (size_t i = 0; i < results.size(); ++i) {
         run.collectors.emplace_back(loop().outputs[i], trips.exact ? trips.most : -1,
                                     std::move(memory[i]));
@@ -127,6 +148,7 @@ class LoopKernel : public Kernel {
     std::vector<Tensor>& states;
     std::vector<Collector> collectors;  // one for each output rule
     std::vector<Tensor> body_results;
+    std::optional<LeavingItems> leaving;  // if the body sees only those that take part
   };
 
   absl::Status Iterate(Iterations& run, const std::vector<Tensor>& values,
@@ -146,10 +168,17 @@ class LoopKernel : public Kernel {
             absl::StrCat("deadline passed in iteration ", iteration,
                          run.trips.exact ? absl::StrCat(" of ", run.trips.most) : std::string()));
       }
+      const bool holds = !run.lengths.empty() && !run.leaving.has_value();
+      const int64_t items =
+          run.leaving.has_value() ? run.leaving->Enter(PositionAt(run, iteration), run.states) : 0;
       for (size_t i = 0; i < run.slicers.size(); ++i) {
-        run.slicers[i].Take(iteration, slices[i]);
+        if (run.leaving.has_value()) {
+          run.slicers[i].TakeRows(iteration, items, slices[i]);
+        } else {
+          run.slicers[i].Take(iteration, slices[i]);
+        }
       }
-      const std::vector<Tensor> before = run.lengths.empty() ? std::vector<Tensor>() : run.states;
+      const std::vector<Tensor> before = holds ? run.states : std::vector<Tensor>();
       BW_RETURN_IF_ERROR(
           body_->StepWhole(run.context, slices, iteration, request, run.states, run.body_results));
       BW_RETURN_IF_ERROR(Collect(run, iteration, before, results));
@@ -160,6 +189,9 @@ class LoopKernel : public Kernel {
                                                        run.trips.most,
                                                        " iterations, and it has no trip count"));
     }
+    if (run.leaving.has_value()) {
+      run.leaving->Finish(run.states);
+    }
     for (size_t i = 0; i < results.size(); ++i) {
       if (loop().outputs[i].kind != LoopOutput::Kind::kLastValue) {
         BW_RETURN_IF_ERROR(InOutput(i, run.collectors[i].Finish(results[i])));
@@ -168,14 +200,19 @@ class LoopKernel : public Kernel {
     return absl::OkStatus();
   }
 
+  // Which element of the sliced axes an iteration under lengths is about.
+  int64_t PositionAt(const Iterations& run, int64_t iteration) const {
+    const bool forward = loop().inputs[static_cast<size_t>(body_->sliced()[0])].stride > 0;
+    return forward ? iteration : run.trips.most - 1 - iteration;
+  }
+
   // Hands on what an iteration gave.
   absl::Status Collect(Iterations& run, int64_t iteration, const std::vector<Tensor>& before,
                        std::vector<Tensor>& results) const {
     const std::vector<int64_t>& lengths = run.lengths;
-    const bool forward =
-        lengths.empty() || loop().inputs[static_cast<size_t>(body_->sliced()[0])].stride > 0;
-    const int64_t position = forward ? iteration : run.trips.most - 1 - iteration;
-    for (size_t i = 0; !lengths.empty() && i < run.states.size(); ++i) {
+    const bool holds = !lengths.empty() && !run.leaving.has_value();
+    const int64_t position = holds ? PositionAt(run, iteration) : iteration;
+    for (size_t i = 0; holds && i < run.states.size(); ++i) {
       absl::StatusOr<Tensor> held = HoldRows(run.states[i], before[i], lengths, position);
       if (!held.ok()) {
         return Annotate(held.status(), absl::StrCat("state ", i));
@@ -189,7 +226,12 @@ class LoopKernel : public Kernel {
         results[i] = part;
         continue;
       }
-      if (lengths.empty()) {
+      if (run.leaving.has_value()) {
+        const auto all = static_cast<int64_t>(lengths.size());
+        BW_RETURN_IF_ERROR(InOutput(i, run.collectors[i].AddRows(part, all, results[i])));
+        continue;
+      }
+      if (!holds) {
         BW_RETURN_IF_ERROR(InOutput(i, run.collectors[i].Add(part, results[i])));
         continue;
       }
@@ -329,6 +371,7 @@ class LoopKernel : public Kernel {
   const OperatorSet* operators_;
   std::unique_ptr<LoopBody> body_;
   bool condition_stays_;              // condition_result is known to be true
+  bool items_leave_;                  // kItemsLeave
   std::vector<int> state_of_output_;  // by output rule
   std::vector<bool> needs_input_;
   std::vector<InputInfo> given_;  // types and shapes known at load

@@ -1,0 +1,172 @@
+#include "ops/compile/own_lengths.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ops/compile/graph_copy.h"
+#include "ops/compile/row_follower.h"
+#include "ops/compile/whole_axes.h"
+#include "ops/graph/node_appender.h"
+
+namespace beamwright::ops {
+namespace {
+
+using Kind = RowInfo::Kind;
+
+LengthProof NoLengths(std::string why) { return {false, std::move(why), -1, {}, {}}; }
+
+const PartialShape& ShapeOf(const Graph& graph, int parameter) {
+  return graph.node(graph.parameters[static_cast<size_t>(parameter)]).outputs[0].shape;
+}
+
+bool IsOpen(const PartialShape& shape, int axis) {
+  return shape.has_rank() && axis < shape.rank() && shape.dim(axis) == PartialShape::kDynamic;
+}
+
+// Extents of the Parameters: the number of rows, and of positions, are a symbol each.
+struct Sequences {
+  Symbols symbols;
+  Extent positions;
+  std::vector<ValueExtents> parameters;
+};
+
+Sequences FindSequences(const RowInputs& inputs, const Graph& graph) {
+  Sequences found;
+  const Extent rows = found.symbols.New();
+  found.parameters =
+      ParametersWithRows(graph, std::vector<int>(graph.parameters.size(), 0), rows, found.symbols);
+  const auto& source = found.parameters[static_cast<size_t>(inputs.source)].shape;
+  found.positions = (*source)[static_cast<size_t>(inputs.length_axis)];
+  if (inputs.mask >= 0 && IsOpen(ShapeOf(graph, inputs.mask), 1)) {
+    (*found.parameters[static_cast<size_t>(inputs.mask)].shape)[1] = found.positions;
+  }
+  return found;
+}
+
+// Layers that run over each row's length, as the graph's own input says it, without these: of a row
+// as long as the axis they compute the same.
+Graph WithoutLengths(const RowInputs& inputs, const GraphInfo& info, const OperatorSet& operators,
+                     const Graph& graph) {
+  Graph whole = graph;
+  if (inputs.lengths < 0) {
+    return whole;
+  }
+  Sequences given = FindSequences(inputs, graph);
+  given.parameters[static_cast<size_t>(inputs.lengths)].all = given.positions;
+  const Extents extents = Extents::Find(graph, info, operators, given.symbols, given.parameters);
+  for (Node& node : whole.nodes) {
+    if (node.loop != nullptr && LengthsAreWhole(node, extents)) {
+      auto loop = std::make_shared<Loop>(*node.loop);
+      loop->items = Loop::Items::kTogether;
+      loop->lengths_input = -1;
+      node.loop = std::move(loop);
+    }
+  }
+  return whole;
+}
+
+// Whether positions stay apart but for `layers`, the nodes that carry states along them. What the
+// lengths that the graph reads are is not taken for known: rows will have their own.
+LengthProof FollowPositions(const RowInputs& inputs, const GraphInfo& info,
+                            const OperatorSet& operators, const Graph& graph,
+                            std::vector<SequenceLoop>& layers) {
+  Sequences given = FindSequences(inputs, graph);
+  std::vector<RowInfo> parameters(graph.parameters.size(), RowInfo{Kind::kFixed});
+  parameters[static_cast<size_t>(inputs.source)] = {Kind::kRows, inputs.length_axis, 1};
+  if (inputs.mask >= 0) {
+    parameters[static_cast<size_t>(inputs.mask)] = {Kind::kRows, 1, 1};
+  }
+  const Extents extents = Extents::Find(graph, info, operators, given.symbols, given.parameters);
+  const RowFollower follower(graph, info, extents, RowExtents(given.positions), parameters,
+                             {operators, given.symbols, nullptr, "positions", &layers});
+  LengthProof proof;
+  proof.holds = true;
+  for (size_t i = 0; i < graph.results.size(); ++i) {
+    const ValueId value = follower.ResultValue(static_cast<int>(i));
+    const RowInfo& found = follower.of(value);
+    if (found.kind == Kind::kMixed) {
+      return NoLengths(follower.WhyMixed(value));
+    }
+    if (found.kind != Kind::kFixed && found.kind != Kind::kRows) {
+      return NoLengths(absl::StrCat("output '", PortName(graph, graph.results[i]),
+                                    "' follows from the number of positions"));
+    }
+    proof.result_axes.push_back(found.kind == Kind::kRows ? found.axis : -1);
+    proof.result_factors.push_back(found.factor);
+  }
+  return proof;
+}
+
+ValueId Times(ValueId lengths, int64_t factor, const std::string& name, Graph& graph) {
+  NodeAppender add(graph, name);
+  return factor == 1 ? lengths : add.Add("Multiply", {lengths, add.Int(factor)});
+}
+
+// The graph with one Parameter more, which tells `layers` where each row ends.
+Graph WithLengths(const Graph& graph, const std::vector<SequenceLoop>& layers) {
+  GraphCopy copy(graph);
+  Node parameter;
+  parameter.op = "Parameter";
+  parameter.name = "lengths of rows";
+  parameter.outputs.resize(1);
+  parameter.outputs[0].dtype = DType::kI64;
+  parameter.outputs[0].shape = PartialShape({PartialShape::kDynamic});
+  const ValueId lengths = AppendNode(copy.to(), std::move(parameter));
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto index = static_cast<int>(i);
+    Node node = copy.Moved(index);
+    const auto layer = std::find_if(layers.begin(), layers.end(),
+                                    [index](const SequenceLoop& one) { return one.node == index; });
+    if (layer != layers.end()) {
+      auto loop = std::make_shared<Loop>(*node.loop);
+      loop->items = Loop::Items::kHeld;
+      loop->lengths_input = static_cast<int>(node.inputs.size());
+      node.inputs.push_back(Times(lengths, layer->factor, node.name, copy.to()));
+      node.loop = std::move(loop);
+      node.attributes.Set(kItemsLeave, true);
+    }
+    copy.Keep(index, std::move(node));
+  }
+  Graph result = std::move(copy).Finish();
+  result.parameters.push_back(lengths.node);
+  return result;
+}
+
+}  // namespace
+
+LengthProof GiveRowsLengths(const RowInputs& inputs, const RowProof& apart,
+                            const OperatorSet& operators, Graph& graph, GraphInfo& info) {
+  if (inputs.source < 0 || !IsOpen(ShapeOf(graph, inputs.source), inputs.length_axis)) {
+    return NoLengths("no axis of the source is open");
+  }
+  if (inputs.mask >= 0 && !IsOpen(ShapeOf(graph, inputs.mask), 1)) {
+    return NoLengths("the mask declares its length");
+  }
+  const Graph whole = WithoutLengths(inputs, info, operators, graph);
+  std::vector<SequenceLoop> layers;
+  LengthProof proof = FollowPositions(inputs, info, operators, whole, layers);
+  if (!proof.holds) {
+    return proof;
+  }
+  Graph own = WithLengths(whole, layers);
+  absl::StatusOr<GraphInfo> own_info = InferGraph(own, operators);
+  if (!own_info.ok()) {
+    return NoLengths(std::string(own_info.status().message()));
+  }
+  // Of rows that differ in their lengths, and of layers that do not see all of them.
+  const RowProof rows = ProveRowsApart(own, *own_info, operators, {inputs.source, -1});
+  if (!rows.separable || rows.result_axes != apart.result_axes) {
+    return NoLengths(rows.separable ? "with lengths of their own, rows stand elsewhere"
+                                    : rows.reason);
+  }
+  graph = std::move(own);
+  info = *std::move(own_info);
+  proof.parameter = static_cast<int>(graph.parameters.size()) - 1;
+  return proof;
+}
+
+}  // namespace beamwright::ops
