@@ -1,7 +1,9 @@
 #include "server/engine/encode.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -11,6 +13,7 @@
 #include "ops/base/status.h"
 #include "ops/kernels/parallel.h"
 #include "server/engine/model/model_inputs.h"
+#include "server/engine/queue/encode_queue.h"
 #include "server/status/fault.h"
 
 namespace beamwright::engine {
@@ -33,6 +36,55 @@ Tensor Stack(absl::Span<const std::unique_ptr<Request>> group, const InputOf& in
   return stacked;
 }
 
+// How long each source is, along `axis`; empty if all have one shape.
+std::vector<int64_t> LengthsOf(absl::Span<const std::unique_ptr<Request>> group, int axis) {
+  const auto shape_of = [](const std::unique_ptr<Request>& request) -> const ops::Shape& {
+    return request->source.encoder_input->shape();
+  };
+  std::vector<int64_t> lengths;
+  if (std::all_of(group.begin(), group.end(), [&](const std::unique_ptr<Request>& request) {
+        return shape_of(request) == shape_of(group[0]);
+      })) {
+    return lengths;
+  }
+  for (const std::unique_ptr<Request>& request : group) {
+    lengths.push_back(request->source.encoder_input->dim(axis));
+  }
+  return lengths;
+}
+
+// Sources that differ along `axis` alone, each filled up behind its end with its own last position,
+// which the encoder takes for certain.
+Tensor StackFilledUp(absl::Span<const std::unique_ptr<Request>> group,
+                     const std::vector<int64_t>& lengths, int axis) {
+  const Tensor& first = *group[0]->source.encoder_input;
+  ops::Shape shape = first.shape();
+  shape[0] = static_cast<int64_t>(group.size());
+  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  shape[static_cast<size_t>(axis)] = longest;
+  Tensor stacked(first.dtype(), shape);
+  int64_t outer = 1;  // of one source
+  for (int i = 1; i < axis; ++i) {
+    outer *= first.dim(i);
+  }
+  const int64_t place =
+      stacked.num_bytes() / std::max<int64_t>(shape[0] * outer * longest, 1);  // bytes of one
+  std::byte* to = stacked.mutable_bytes();
+  for (size_t i = 0; i < group.size(); ++i) {
+    const std::byte* from = group[i]->source.encoder_input->bytes();
+    for (int64_t j = 0; j < outer; ++j) {
+      std::memcpy(to, from, static_cast<size_t>(lengths[i] * place));
+      from += lengths[i] * place;
+      to += lengths[i] * place;
+      for (int64_t at = lengths[i]; at < longest; ++at) {
+        std::memcpy(to, from - place, static_cast<size_t>(place));
+        to += place;
+      }
+    }
+  }
+  return stacked;
+}
+
 // Of all encoders, in the order of wanted_inputs.
 std::vector<Tensor> StackFurther(absl::Span<const std::unique_ptr<Request>> group) {
   std::vector<Tensor> further;
@@ -46,17 +98,22 @@ std::vector<Tensor> StackFurther(absl::Span<const std::unique_ptr<Request>> grou
 
 absl::Status RunEncoder(const ops::ExecutionContext& context, const EncoderPart& encoder,
                         const Tensor& sources, absl::Span<const Tensor> further,
-                        std::vector<Tensor>& outputs) {
+                        const std::vector<int64_t>& lengths, std::vector<Tensor>& outputs) {
   BW_ASSIGN_OR_RETURN(const std::vector<Tensor> encoder_inputs,
-                      EncoderInputs(encoder, sources, further));
+                      EncoderInputs(encoder, sources, further, lengths));
   return Annotate(encoder.model->Run(context, encoder_inputs, outputs), "encoder");
 }
 
 absl::Status RunGroup(const ops::ExecutionContext& context, const DecodeModel::Parts& parts,
                       absl::Span<const std::unique_ptr<Request>> group,
                       std::vector<absl::Status>& statuses) {
-  const Tensor sources = Stack(
-      group, [](const PreparedSource& source) -> const Tensor& { return *source.encoder_input; });
+  const int length_axis = parts.encoder()->length_axis;
+  const std::vector<int64_t> lengths = LengthsOf(group, length_axis);
+  const Tensor sources = !lengths.empty()
+                             ? StackFilledUp(group, lengths, length_axis)
+                             : Stack(group, [](const PreparedSource& source) -> const Tensor& {
+                                 return *source.encoder_input;
+                               });
   const std::vector<Tensor> further = StackFurther(group);
   size_t used = 0;  // of them
   EncodedSources encoded;
@@ -67,7 +124,7 @@ absl::Status RunGroup(const ops::ExecutionContext& context, const DecodeModel::P
     if (member == 0 || encoder != parts.encoder()) {
       const size_t count = encoder->further_inputs.size();
       BW_RETURN_IF_ERROR(RunEncoder(context, *encoder, sources,
-                                    absl::MakeConstSpan(further).subspan(used, count),
+                                    absl::MakeConstSpan(further).subspan(used, count), lengths,
                                     encoded.outputs[static_cast<size_t>(member)]));
       used += count;
     }
@@ -185,7 +242,65 @@ void HandOn(EncodeGroup& group, const Outcome& outcome, const Underway* underway
   }
 }
 
+bool IsOfOneLength(const EncodeGroup& group) {
+  return EncodePositions(*group.requests.front()) == EncodePositions(*group.requests.back());
+}
+
+// Takes the shorter ones, about half of the positions, out of a group of two sources and more.
+EncodeGroup TakeHalf(EncodeGroup& group) {
+  size_t kept = 1;
+  int64_t positions = EncodePositions(*group.requests[0]);
+  while (kept + 1 < group.requests.size() &&
+         2 * positions + EncodePositions(*group.requests[kept]) <= group.positions) {
+    positions += EncodePositions(*group.requests[kept++]);
+  }
+  const auto middle = group.requests.begin() + static_cast<std::ptrdiff_t>(kept);
+  Requests half(std::make_move_iterator(middle), std::make_move_iterator(group.requests.end()));
+  group.requests.erase(middle, group.requests.end());
+  group = MakeGroup(std::move(group.requests));
+  return MakeGroup(std::move(half));
+}
+
 }  // namespace
+
+EncodeGroup MakeGroup(Requests requests) {
+  EncodeGroup group;
+  group.requests = std::move(requests);
+  group.num_sources = static_cast<int>(group.requests.size());
+  group.deadline = absl::InfinitePast();
+  for (const auto& request : group.requests) {
+    group.positions += EncodePositions(*request);
+    group.deadline = std::max(group.deadline, request->call.deadline);
+  }
+  return group;
+}
+
+void SplitForThreads(int num_threads, std::vector<EncodeGroup>& groups) {
+  const auto wanted = static_cast<size_t>(num_threads);
+  size_t most = 0;  // groups that there could be
+  for (const EncodeGroup& group : groups) {
+    most += IsOfOneLength(group) ? 1 : group.requests.size();
+  }
+  if (most < wanted) {
+    return;
+  }
+  std::vector<bool> may_split;
+  for (const EncodeGroup& group : groups) {
+    may_split.push_back(!IsOfOneLength(group));
+  }
+  while (groups.size() < wanted) {
+    size_t largest = groups.size();
+    for (size_t i = 0; i < groups.size(); ++i) {
+      if (may_split[i] && groups[i].requests.size() > 1 &&
+          (largest == groups.size() || groups[i].positions > groups[largest].positions)) {
+        largest = i;
+      }
+    }
+    EncodeGroup half = TakeHalf(groups[largest]);
+    groups.push_back(std::move(half));
+    may_split.push_back(true);
+  }
+}
 
 Requests Encode(const ops::ExecutionContext& context, absl::Span<EncodeGroup> groups,
                 Underway* underway, Requests* again) {

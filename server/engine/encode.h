@@ -1,5 +1,5 @@
-// Admission's compute: encoders in groups of exactly equal source length, then what each request's
-// steps start from. Private to engine/.
+// Admission's compute: encoders in groups of sources (queue/encode_queue.h), then what each
+// request's steps start from. Private to engine/.
 #ifndef BEAMWRIGHT_SERVER_ENGINE_ENCODE_H_
 #define BEAMWRIGHT_SERVER_ENGINE_ENCODE_H_
 
@@ -13,7 +13,8 @@
 
 namespace beamwright::engine {
 
-// Requests of one model whose sources are encoded in one run, and so of one shape.
+// Requests of one model whose sources are encoded in one run: of one shape, or, where the model
+// takes that, of unequal lengths, the longest first.
 struct EncodeGroup {
   std::vector<std::unique_ptr<Request>> requests;  // Encode takes them
   int num_sources = 0;
@@ -21,6 +22,13 @@ struct EncodeGroup {
   absl::Time deadline = absl::InfiniteFuture();  // when nobody waits for it any more
   absl::Duration took;                           // filled in by Encode
 };
+
+// What is encoded in one run of these, of one model.
+EncodeGroup MakeGroup(std::vector<std::unique_ptr<Request>> requests);
+
+// Cuts groups of unequal lengths until there are as many as threads, if that can be; groups whose
+// sources are of one length stay whole.
+void SplitForThreads(int num_threads, std::vector<EncodeGroup>& groups);
 
 // Encodes and prepares requests of one model, in one run of each encoder for each group: groups
 // side by side if there are at least as many as threads, else one after the other on all threads.

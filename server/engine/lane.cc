@@ -72,18 +72,12 @@ void Lane::EncodeSome() {
 std::vector<EncodeGroup> Lane::TakeGroups(int64_t positions) {
   std::vector<EncodeGroup> groups;
   do {
-    EncodeGroup& group = groups.emplace_back();
-    group.requests = to_encode_.TakeGroup(positions);
-    group.num_sources = static_cast<int>(group.requests.size());
-    group.deadline = absl::InfinitePast();
-    for (const auto& request : group.requests) {
-      group.positions += EncodePositions(*request);
-      group.deadline = std::max(group.deadline, request->call.deadline);
-    }
-    positions -= group.positions;
+    groups.push_back(MakeGroup(to_encode_.TakeGroup(positions)));
+    positions -= groups.back().positions;
   } while (context_.num_threads > 1 && !to_encode_.empty() &&
            to_encode_.next_model() == groups[0].requests[0]->model.get() &&
            to_encode_.next_positions() <= positions);
+  SplitForThreads(context_.num_threads, groups);
   return groups;
 }
 

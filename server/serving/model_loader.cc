@@ -34,6 +34,12 @@ void LogBatching(const engine::DecodeModel& model) {
         "model {} version {}: sources are encoded one at a time, because {}; answers are right, "
         "throughput is lower; docs/bring-your-model.md, 'Encoders', tells what to change",
         model.name(), model.version(), model.encodes_apart());
+  } else if (model.reads_whole_source() && !model.encodes_lengths_together()) {
+    spdlog::info(
+        "model {} version {}: sources of equal length are encoded together, those of unequal "
+        "length "
+        "are not, because {}",
+        model.name(), model.version(), model.lengths_apart());
   }
   if (const std::string reason = model.steps_apart(); !reason.empty()) {
     spdlog::warn(

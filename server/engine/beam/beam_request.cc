@@ -32,9 +32,10 @@ absl::Status StartCtc(const DecodeModel::Parts& parts, const EncodedSources& enc
     if (!part.ctc.has_value()) {
       continue;
     }
-    BW_ASSIGN_OR_RETURN(const Tensor output,
-                        ResultOfSource(*parts.encoder(), encoded.outputs[0], encoded.num_sources,
-                                       row, part.ctc->result, scorer.name));
+    BW_ASSIGN_OR_RETURN(
+        const Tensor output,
+        ResultOfSource(*parts.encoder(), encoded.outputs[0], encoded.num_sources, row,
+                       part.ctc->result, scorer.name, request.source.source_length));
     auto frames = FramesOf(*part.ctc, output);
     BW_RETURN_IF_ERROR(Annotate(frames.status(), absl::StrCat("scorer '", scorer.name, "'")));
     scorer.rows = std::make_unique<fusion::CtcPrefixScorer>(*std::move(frames),

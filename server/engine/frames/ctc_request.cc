@@ -31,7 +31,7 @@ absl::Status CtcRequest::Start(const ops::ExecutionContext& /*context*/,
   const DecodeModel::Parts& parts = model->parts();
   BW_ASSIGN_OR_RETURN(const ops::Tensor output,
                       ResultOfSource(*parts.encoder(), encoded.outputs[0], encoded.num_sources, row,
-                                     parts.frames->ctc->result, "ctc"));
+                                     parts.frames->ctc->result, "ctc", source.source_length));
   if (output.rank() == 3 && output.dim(2) != parts.frames->num_columns) {
     return absl::InternalError(absl::StrCat("the encoder's frames have ", output.dim(2),
                                             " columns, the target vocabulary asks for ",

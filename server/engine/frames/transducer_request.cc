@@ -132,9 +132,10 @@ absl::StatusOr<std::vector<Tensor>> TransducerRequest::FramesOfJoiner(
 absl::Status TransducerRequest::Start(const ops::ExecutionContext& context,
                                       const EncodedSources& encoded, int64_t row) {
   const DecodeModel::Parts& parts = model->parts();
-  BW_ASSIGN_OR_RETURN(const Tensor output,
-                      ResultOfSource(*parts.encoder(), encoded.outputs[0], encoded.num_sources, row,
-                                     parts.frames->transducer->encoder_output, "transducer"));
+  BW_ASSIGN_OR_RETURN(
+      const Tensor output,
+      ResultOfSource(*parts.encoder(), encoded.outputs[0], encoded.num_sources, row,
+                     parts.frames->transducer->encoder_output, "transducer", source.source_length));
   if (output.num_elements() == 0) {
     return NoFrames(source);
   }

@@ -124,19 +124,23 @@ absl::Status CheckFixedRows(const EncoderPart& encoder, int parameter) {
       name, "': {0: 'rows', ...}}), or with an example of one source");
 }
 
+// As the bundle says it, or else the source's shape; 0: neither does.
+int LengthAxisOf(const v1::EncoderConfig& config, const ops::PartialShape& source) {
+  return config.length_axis() > 0 ? config.length_axis() : ops::FindLengthAxis(source);
+}
+
 // Which axis of the source counts as its length. What a request could not vary is not guessed:
 // every source would have the same length, and with it the same limit of its answer.
 absl::Status FindLengthAxis(const v1::EncoderConfig& config, EncoderPart& encoder) {
   const ops::PartialShape& shape = encoder.source_info().shape;
   const std::string name = PortName(encoder.model->graph(), encoder.source_node());
+  encoder.length_axis = LengthAxisOf(config, shape);
   if (config.length_axis() > 0) {
-    encoder.length_axis = config.length_axis();
     return !shape.has_rank() || encoder.length_axis < shape.rank()
                ? absl::OkStatus()
                : Invalid("encoder.length_axis: ", config.length_axis(), " is not an axis of '",
                          name, "' ", shape.ToString(), "; allowed are 1 to ", shape.rank() - 1);
   }
-  encoder.length_axis = ops::FindLengthAxis(shape);
   if (encoder.length_axis == 0) {
     return Invalid("encoder.length_axis: is not set, and '", name, "' ", shape.ToString(),
                    " leaves open which axis counts as the source's length; pictures [rows, "
@@ -202,6 +206,12 @@ absl::StatusOr<std::unique_ptr<EncoderPart>> CompileEncoder(ops::Graph graph,
   ops::RowInputs rows{encoder->input, -1};
   if (config.length_kind() == v1::LENGTH_INPUT_LENGTHS && encoder->length_axis == 1) {
     rows.lengths = encoder->length_input;
+  } else if (config.length_kind() != v1::LENGTH_INPUT_LENGTHS) {
+    rows.mask = encoder->length_input;
+  }
+  if (!config.has_streaming()) {
+    const int parameter = graph.parameters[static_cast<size_t>(encoder->input)];
+    rows.length_axis = LengthAxisOf(config, graph.node(parameter).outputs[0].shape);
   }
   BW_ASSIGN_OR_RETURN(encoder->model, ops::Model::Compile(std::move(graph), model.precision.encoder,
                                                           rows, encoder->proof));
@@ -219,6 +229,9 @@ absl::StatusOr<std::unique_ptr<EncoderPart>> CompileEncoder(ops::Graph graph,
     }
   }
   BW_RETURN_IF_ERROR(FindLengthAxis(config, *encoder));
+  if (encoder->length_axis != rows.length_axis) {
+    encoder->proof.lengths.holds = false;
+  }
   BW_RETURN_IF_ERROR(CheckSourceTable(*model.source, *encoder));
   BW_RETURN_IF_ERROR(SelfCheck(*encoder, model.source->size()));
   return encoder;

@@ -116,6 +116,26 @@ std::string DecodeModel::encodes_apart() const {
   return "";
 }
 
+bool DecodeModel::encodes_lengths_together() const {
+  return encodes_together() && lengths_apart().empty();
+}
+
+std::string DecodeModel::lengths_apart() const {
+  for (int member = 0; has_encoder() && member < parts_->num_members(); ++member) {
+    const EncoderPart& encoder = *parts_->encoder_of(member);
+    const ops::LengthProof& lengths = encoder.proof.lengths;
+    if (!lengths.holds) {
+      return absl::StrCat(NameOfDecoder(*parts_, member), lengths.reason.empty()
+                                                              ? "nothing was proven of positions"
+                                                              : lengths.reason);
+    }
+    if (encoder.length_axis != parts_->encoder()->length_axis) {
+      return absl::StrCat(NameOfDecoder(*parts_, member), "its length is on another axis");
+    }
+  }
+  return "";
+}
+
 std::string DecodeModel::steps_apart() const {
   if (parts_->frames != nullptr && parts_->frames->transducer != nullptr) {
     const ops::Transducer& graphs = parts_->frames->transducer->graphs;

@@ -72,6 +72,11 @@ class DecodeModel {
   bool encodes_together() const;
   // Why they are not, with the node; empty if they are or if there is no encoder.
   std::string encodes_apart() const;
+  // Whether sources of unequal length may be among those that are encoded together, likewise: each
+  // leaves recurrent layers at its own end.
+  bool encodes_lengths_together() const;
+  // Why not, with the node; empty if so, or if there is no encoder.
+  std::string lengths_apart() const;
   // Why the rows of all requests are not stepped together, with the decoder and the node; empty if
   // they are.
   std::string steps_apart() const;

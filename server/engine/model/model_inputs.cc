@@ -74,17 +74,31 @@ absl::StatusOr<Tensor> ConstantInput(const EncoderPart& encoder, const FurtherIn
 }
 
 absl::StatusOr<std::vector<Tensor>> EncoderInputs(const EncoderPart& encoder, Tensor sources,
-                                                  absl::Span<const Tensor> further) {
+                                                  absl::Span<const Tensor> further,
+                                                  absl::Span<const int64_t> lengths) {
   const ops::Graph& graph = encoder.model->graph();
   std::vector<Tensor> inputs(graph.parameters.size());
   for (size_t i = 0; i < encoder.further_inputs.size(); ++i) {
     inputs[static_cast<size_t>(encoder.further_inputs[i].input)] = further[i];
   }
+  Tensor own_lengths = Tensor::Of<int64_t>({static_cast<int64_t>(lengths.size())}, lengths);
+  if (lengths.empty() && (encoder.length_input >= 0 || encoder.proof.lengths.parameter >= 0)) {
+    BW_ASSIGN_OR_RETURN(own_lengths,
+                        LengthTensor(v1::LENGTH_INPUT_LENGTHS, ops::DType::kI64, sources.dim(0),
+                                     sources.dim(encoder.length_axis)));
+  }
   if (encoder.length_input >= 0) {
+    // A mask hides nothing: what is computed of the positions behind a source's end is not read.
     const auto index = static_cast<size_t>(encoder.length_input);
     const ops::DType dtype = graph.node(graph.parameters[index]).outputs[0].dtype;
-    BW_ASSIGN_OR_RETURN(inputs[index], LengthTensor(encoder.length_kind, dtype, sources.dim(0),
-                                                    sources.dim(encoder.length_axis)));
+    BW_ASSIGN_OR_RETURN(inputs[index],
+                        encoder.length_kind == v1::LENGTH_INPUT_LENGTHS
+                            ? Convert(own_lengths, dtype)
+                            : LengthTensor(encoder.length_kind, dtype, sources.dim(0),
+                                           sources.dim(encoder.length_axis)));
+  }
+  if (encoder.proof.lengths.parameter >= 0) {
+    inputs[static_cast<size_t>(encoder.proof.lengths.parameter)] = std::move(own_lengths);
   }
   // Members of an ensemble may take ids in another type than the model's own encoder.
   const ops::DType dtype = encoder.source_info().dtype;
@@ -95,36 +109,56 @@ absl::StatusOr<std::vector<Tensor>> EncoderInputs(const EncoderPart& encoder, Te
   return inputs;
 }
 
-Tensor TakeRow(const Tensor& tensor, int axis, int64_t row) {
+namespace {
+
+// Indices [begin, begin + count) of an axis.
+Tensor TakePart(const Tensor& tensor, int axis, int64_t begin, int64_t count) {
   ops::Shape shape = tensor.shape();
-  shape[static_cast<size_t>(axis)] = 1;
+  shape[static_cast<size_t>(axis)] = count;
   Tensor taken(tensor.dtype(), shape);
   int64_t outer = 1;
   for (int i = 0; i < axis; ++i) {
     outer *= tensor.dim(i);
   }
-  const auto bytes = static_cast<size_t>(outer == 0 ? 0 : taken.num_bytes() / outer);
-  for (int64_t i = 0; i < outer; ++i) {
-    std::memcpy(taken.mutable_bytes() + static_cast<size_t>(i) * bytes,
-                tensor.bytes() + static_cast<size_t>(i * tensor.dim(axis) + row) * bytes, bytes);
+  const int64_t index_bytes =
+      taken.num_bytes() == 0 ? 0 : taken.num_bytes() / outer / count;  // of one index
+  for (int64_t i = 0; i < outer && index_bytes > 0; ++i) {
+    std::memcpy(taken.mutable_bytes() + i * count * index_bytes,
+                tensor.bytes() + (i * tensor.dim(axis) + begin) * index_bytes,
+                static_cast<size_t>(count * index_bytes));
   }
   return taken;
 }
 
+}  // namespace
+
+Tensor TakeRow(const Tensor& tensor, int axis, int64_t row) {
+  return TakePart(tensor, axis, row, 1);
+}
+
+Tensor TakeFront(const Tensor& tensor, int axis, int64_t length) {
+  return TakePart(tensor, axis, 0, length);
+}
+
 absl::StatusOr<Tensor> ResultOfSource(const EncoderPart& encoder, absl::Span<const Tensor> encoded,
                                       int64_t num_sources, int64_t row, int result,
-                                      const std::string& user) {
+                                      const std::string& user, int64_t source_length) {
   const auto index = static_cast<size_t>(result);
   const int axis = num_sources > 1 ? encoder.proof.result_axes[index] : -1;
-  if (axis < 0) {
-    return encoded[index];
-  }
-  if (encoded[index].rank() <= axis || encoded[index].dim(axis) != num_sources) {
+  if (axis >= 0 && (encoded[index].rank() <= axis || encoded[index].dim(axis) != num_sources)) {
     return absl::InternalError(
         absl::StrCat("encoder output for '", user, "' is ", ops::ToString(encoded[index].shape()),
                      " for ", num_sources, " sources; axis ", axis, " must count them"));
   }
-  return TakeRow(encoded[index], axis, row);
+  Tensor own = axis < 0 ? encoded[index] : TakeRow(encoded[index], axis, row);
+  const ops::LengthProof& lengths = encoder.proof.lengths;
+  const int positions =
+      num_sources > 1 && source_length >= 0 && lengths.holds ? lengths.result_axes[index] : -1;
+  if (positions >= 0 && positions < own.rank()) {
+    const int64_t length = source_length * lengths.result_factors[index];
+    own = own.dim(positions) > length ? TakeFront(own, positions, length) : own;
+  }
+  return own;
 }
 
 absl::StatusOr<std::vector<Tensor>> DecoderInputs(const DecoderPart& decoder,
@@ -138,8 +172,9 @@ absl::StatusOr<std::vector<Tensor>> DecoderInputs(const DecoderPart& decoder,
       inputs.push_back(std::move(own));
       continue;
     }
-    BW_ASSIGN_OR_RETURN(Tensor value, ResultOfSource(*decoder.encoder, encoded, num_sources, row,
-                                                     input.encoder_output, input.name));
+    BW_ASSIGN_OR_RETURN(Tensor value,
+                        ResultOfSource(*decoder.encoder, encoded, num_sources, row,
+                                       input.encoder_output, input.name, source_length));
     if (input.layers_first) {
       if (value.rank() < 2 || value.dim(1) != 1) {
         return absl::InternalError(absl::StrCat(

@@ -21,10 +21,12 @@ absl::StatusOr<ops::Tensor> LengthTensor(v1::LengthInput kind, ops::DType dtype,
                                          int64_t length);
 
 // The encoder's inputs for stacked sources, as its Parameters take them. `further`: a tensor for
-// each of encoder.further_inputs, stacked likewise.
+// each of encoder.further_inputs, stacked likewise. lengths: of each source, filled up behind it to
+// the longest; empty: all are as long as the tensor.
 absl::StatusOr<std::vector<ops::Tensor>> EncoderInputs(const EncoderPart& encoder,
                                                        ops::Tensor sources,
-                                                       absl::Span<const ops::Tensor> further = {});
+                                                       absl::Span<const ops::Tensor> further = {},
+                                                       absl::Span<const int64_t> lengths = {});
 
 // A further input that a request leaves out, for one source: its constant. Open extents get the
 // source's length.
@@ -32,14 +34,14 @@ absl::StatusOr<ops::Tensor> ConstantInput(const EncoderPart& encoder, const Furt
                                           int64_t source_length);
 
 // Result number `result` of a run of the encoder over `num_sources`, for source `row` of them
-// alone; user: what an error names.
+// alone; user: what an error names. source_length: of that source, if others may be longer.
 absl::StatusOr<ops::Tensor> ResultOfSource(const EncoderPart& encoder,
                                            absl::Span<const ops::Tensor> encoded,
                                            int64_t num_sources, int64_t row, int result,
-                                           const std::string& user);
+                                           const std::string& user, int64_t source_length = -1);
 
-// The decoder's inputs (one per decoder.inputs) for source `row` of a run of the encoder over
-// `num_sources` of `source_length` tokens.
+// The decoder's inputs (one per decoder.inputs) for source `row`, of `source_length` tokens, of a
+// run of the encoder over `num_sources`.
 absl::StatusOr<std::vector<ops::Tensor>> DecoderInputs(const DecoderPart& decoder,
                                                        absl::Span<const ops::Tensor> encoded,
                                                        int64_t num_sources, int64_t row,
@@ -47,6 +49,8 @@ absl::StatusOr<std::vector<ops::Tensor>> DecoderInputs(const DecoderPart& decode
 
 // Index `row` of an axis, which stays with extent 1.
 ops::Tensor TakeRow(const ops::Tensor& tensor, int axis, int64_t row);
+// Indices [0, length) of an axis.
+ops::Tensor TakeFront(const ops::Tensor& tensor, int axis, int64_t length);
 
 }  // namespace beamwright::engine
 

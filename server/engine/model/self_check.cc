@@ -78,9 +78,10 @@ struct Trial {
   }
 };
 
-absl::StatusOr<std::vector<Tensor>> RunEncoder(const EncoderPart& encoder, const Trial& trial) {
+absl::StatusOr<std::vector<Tensor>> RunEncoder(const EncoderPart& encoder, const Trial& trial,
+                                               absl::Span<const int64_t> lengths = {}) {
   BW_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs,
-                      EncoderInputs(encoder, trial.sources, trial.further));
+                      EncoderInputs(encoder, trial.sources, trial.further, lengths));
   std::vector<Tensor> outputs;
   BW_RETURN_IF_ERROR(encoder.model->Run(ops::ExecutionContext(), inputs, outputs));
   return outputs;
@@ -153,6 +154,38 @@ absl::Status CheckEncoder(const EncoderPart& encoder, int64_t length, int num_to
   return absl::OkStatus();
 }
 
+// Why sources of unequal length change each other, or themselves; nothing if they do not.
+std::string WhyLengthsChangeBits(const EncoderPart& encoder, int64_t longest, int num_tokens) {
+  std::mt19937 random(20064);
+  std::vector<int64_t> lengths;
+  for (int64_t row = 0; row < kSources; ++row) {
+    lengths.push_back(std::max<int64_t>(longest - row * (row + 1) / 2, 1));
+  }
+  // What stands behind a source's end may be anything.
+  const Trial all = RandomTrial(encoder, kSources, longest, num_tokens, random);
+  const auto together = RunEncoder(encoder, all, lengths);
+  if (!together.ok()) {
+    return std::string(together.status().message());
+  }
+  for (int64_t row = 0; row < kSources; ++row) {
+    const int64_t length = lengths[static_cast<size_t>(row)];
+    Trial one = all.Row(row);
+    one.sources = TakeFront(one.sources, encoder.length_axis, length);
+    const auto alone = RunEncoder(encoder, one);
+    if (!alone.ok()) {
+      return std::string(alone.status().message());
+    }
+    for (size_t i = 0; i < alone->size(); ++i) {
+      const auto own = ResultOfSource(encoder, *together, kSources, row, static_cast<int>(i),
+                                      "self-check", length);
+      if (!own.ok() || !ops::SameBits((*alone)[i], *own)) {
+        return "the self-check found that sources of unequal length change bits";
+      }
+    }
+  }
+  return "";
+}
+
 absl::Status Start(const DecoderPart& decoder, int64_t length, int num_tokens, std::mt19937& random,
                    StartValues& start) {
   std::vector<Tensor> inputs;
@@ -206,6 +239,11 @@ absl::Status SelfCheck(EncoderPart& encoder, int num_tokens) {
     if (status.ok()) {
       encoder.trial_length = length;
       FindFollowers(encoder, num_tokens);
+      ops::LengthProof& lengths = encoder.proof.lengths;
+      if (encoder.apart.empty() && lengths.holds) {
+        lengths.reason = WhyLengthsChangeBits(encoder, length, num_tokens);
+        lengths.holds = lengths.reason.empty();
+      }
       return status;
     }
     if (shorter.ok()) {

@@ -8,8 +8,9 @@
 namespace beamwright::engine {
 
 // Sources encoded together must give the bits that they give alone; where they do not,
-// encoder.apart says why. Fills encoder.trial_length. num_tokens: of the source vocabulary; 0: it
-// has none. An error if the encoder fails on random sources.
+// encoder.apart says why, or, where it is because of unequal lengths, encoder.proof.lengths. Fills
+// encoder.trial_length. num_tokens: of the source vocabulary; 0: it has none. An error if the
+// encoder fails on random sources.
 absl::Status SelfCheck(EncoderPart& encoder, int num_tokens);
 
 // The same for rows stacked, which fall back to one at a time, also where a step fails.

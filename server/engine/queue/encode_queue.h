@@ -1,6 +1,7 @@
 // EncodeQueue: requests that were admitted and wait for their encoder. What is encoded between two
 // steps is bounded, so that those that run already do not wait for the crowd that has just come;
-// and whoever waits longest is encoded together with the others whose sources are as long.
+// and whoever waits longest is encoded together with others whose sources are as long, or, where it
+// is proven of the encoder that their lengths don't matter to each other, nearly as long.
 #ifndef BEAMWRIGHT_SERVER_ENGINE_QUEUE_ENCODE_QUEUE_H_
 #define BEAMWRIGHT_SERVER_ENGINE_QUEUE_ENCODE_QUEUE_H_
 
@@ -33,8 +34,9 @@ class EncodeQueue {
   Requests TakeFront(int rows, int64_t bytes, bool at_least_one);
 
   // The first request and those behind it that can be encoded with it: of its model and of exactly
-  // its shape, at most `positions` source positions together, but one request in any case. Empty if
-  // none wait.
+  // its shape, at most `positions` source positions together, but one request in any case. Where
+  // lengths may differ, the longest come first, and what they are filled up with counts like
+  // positions, of which it is a small part. Empty if none wait.
   Requests TakeGroup(int64_t positions);
 
   bool empty() const { return waiting_.empty(); }
@@ -44,6 +46,9 @@ class EncodeQueue {
   Reserved reserved() const { return ReservedFor(waiting_); }
 
  private:
+  std::vector<size_t> OfOneShape(size_t most) const;
+  std::vector<size_t> OfNearLength(size_t most, int64_t positions) const;
+
   std::deque<std::unique_ptr<Request>> waiting_;  // in the order of admission
 };
 

@@ -63,7 +63,7 @@ struct EngineOptions {
   int64_t max_bytes = int64_t{4} << 30;
   // Most source positions (tokens, frames) that are encoded between two steps of those that run; a
   // longer source is encoded alone. Small: running requests never wait long. Large: sources of
-  // equal length are more often encoded together (docs/performance.md, 'How a step runs').
+  // equal or near length are more often encoded together (docs/performance.md).
   int64_t max_encode_positions = 512;
   // Engine threads that step requests side by side, each with an equal part of num_threads
   // (docs/architecture.md, 'Streams'). At most num_threads. kStreamsAsWorkIs: as many as running
