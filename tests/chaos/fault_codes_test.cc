@@ -108,6 +108,7 @@ TEST_F(FaultCodesTest, AClientThatGivesUp) {
     std::thread giving_up;
     if (call.is_http) {
       question.timeout = absl::Milliseconds(20);
+      question.patience = absl::Milliseconds(50);
       EXPECT_EQ(call.ask(*server_, question).http, 0) << call.name;
       ++http_calls;
     } else {

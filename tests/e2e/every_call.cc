@@ -216,13 +216,10 @@ std::string WordIn(const std::string& json, const std::string& key) {
   return json.substr(at, json.find_first_of("\",}", at) - at);
 }
 
-// For an answer to come back from a server that refuses late, on a busy machine.
-constexpr absl::Duration kReply = absl::Seconds(30);
-
 Told Post(ServerProcess& server, const Question& question, const std::string& path,
           const std::string& body) {
   httplib::Client http("127.0.0.1", server.http_port());
-  http.set_read_timeout(absl::ToChronoMilliseconds(question.timeout + kReply));
+  http.set_read_timeout(absl::ToChronoMilliseconds(question.timeout + question.patience));
   const httplib::Headers headers =
       question.token.empty() ? httplib::Headers()
                              : httplib::Headers{{"Authorization", "Bearer " + question.token}};
