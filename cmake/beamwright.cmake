@@ -75,11 +75,14 @@ function(beamwright_fuzzed target)
   endif()
 endfunction()
 
-# beamwright_library(NAME [ALONE] DEPS...): every .cc of the folder, in groups unless ALONE.
+# beamwright_library(NAME [ALONE] DEPS... [EXCEPT FILE...]): every .cc of the folder, in groups unless ALONE.
 function(beamwright_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE;EACH" "" "")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE;EACH" "" "EXCEPT")
   beamwright_prefer_archives()
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  foreach(file ${arg_EXCEPT})
+    list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+  endforeach()
   if(sources)
     add_library(${name} STATIC ${sources})
     target_link_libraries(${name} PUBLIC beamwright_flags ${arg_UNPARSED_ARGUMENTS})

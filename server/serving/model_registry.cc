@@ -256,10 +256,12 @@ std::string ModelRegistry::FolderServedAs(const std::string& name) const {
     return served->second.folder;
   }
   // One that was unloaded; another that serves by a new name is not meant by its old one.
-  const auto unloaded = std::find_if(folders_.begin(), folders_.end(), [&](const auto& entry) {
-    return entry.second.served_as == name && FindByFolder(entry.first) == models_.end();
-  });
-  return unloaded == folders_.end() ? "" : unloaded->first;
+  for (const auto& [folder, known] : folders_) {
+    if (known.served_as == name && FindByFolder(folder) == models_.end()) {
+      return folder;
+    }
+  }
+  return "";
 }
 
 absl::Status ModelRegistry::Reload(const std::string& name) {
