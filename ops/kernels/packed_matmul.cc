@@ -73,12 +73,13 @@ int64_t NumPairs(int64_t depth, Precision precision) {
   return precision == Precision::kBf16Amx ? CeilDiv(pairs, kTileGroups) * kTileGroups : pairs;
 }
 
-// From row to row of activations. Tiles read 32 rows side by side: an odd number of cache lines
-// spreads them over all sets of the first cache, where a power of two has them in a few.
+// From row to row of activations. Tiles read 32 rows side by side, more than blocks do: an odd
+// number of cache lines spreads them over all sets.
 int64_t PairStride(int64_t depth, Precision precision) {
   const int64_t pairs = NumPairs(depth, precision);
   const bool is_even = pairs / kTileGroups % 2 == 0;
-  return precision == Precision::kBf16Amx && is_even ? pairs + kTileGroups : pairs;
+  return precision == Precision::kBf16Amx && is_even ? pairs + kTileGroups
+                                                     : SpreadStride<Bf16Pair>(pairs);
 }
 
 int64_t StripBytes(int64_t depth, Precision precision) {
@@ -225,7 +226,7 @@ void PackedMatMul::PrepareSpread(int num_threads, ConstMatrix<float> a,
 
 void PackedMatMul::PreparePairs(int num_threads, ConstMatrix<float> a,
                                 Activations& activations) const {
-  const int64_t stride = SpreadStride<Bf16Pair>(PairStride(depth_, precision_));
+  const int64_t stride = PairStride(depth_, precision_);
   activations.stride = stride;
   activations.pairs.resize(
       std::max(activations.pairs.size(), static_cast<size_t>(a.rows * stride)));

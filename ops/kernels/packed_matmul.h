@@ -39,7 +39,7 @@ class PackedMatMul {
   // product, so that steady steps allocate nothing.
   struct Activations {
     ConstMatrix<float> rows;
-    std::vector<float> spread;       // f32, bf16: `rows` lies here if they were too far apart
+    std::vector<float> spread;       // f32, bf16: holds `rows` if they shared sets of a cache
     int64_t stride = 0;              // elements from row to row of one of the others
     std::vector<Bf16Pair> pairs;     // bf16-dot, bf16-amx
     std::vector<uint8_t> quantized;  // int8, and

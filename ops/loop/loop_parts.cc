@@ -106,18 +106,22 @@ void Slicer::TakeRows(int64_t iteration, int64_t rows, Tensor& part) const {
            range_.part_size, true);
 }
 
-absl::Status Collector::Add(const Tensor& part, Tensor& output) {
+absl::Status Collector::Expect(const Shape& shape, DType dtype, Tensor& output) {
   if (count_ == 0) {
-    part_shape_ = part.shape();
-    part_dtype_ = part.dtype();
+    part_shape_ = shape;
+    part_dtype_ = dtype;
     if (trips_ >= 0) {
       BW_RETURN_IF_ERROR(Start(trips_, output));
     }
   }
-  if (part.shape() != part_shape_ || part.dtype() != part_dtype_) {
-    return Invalid("the part of iteration ", count_, " is ", ToString(part.shape()),
-                   ", the first one was ", ToString(part_shape_));
-  }
+  return shape == part_shape_ && dtype == part_dtype_
+             ? absl::OkStatus()
+             : Invalid("the part of iteration ", count_, " is ", ToString(shape),
+                       ", the first one was ", ToString(part_shape_));
+}
+
+absl::Status Collector::Add(const Tensor& part, Tensor& output) {
+  BW_RETURN_IF_ERROR(Expect(part.shape(), part.dtype(), output));
   if (trips_ >= 0) {
     Place(count_++, part, output);
     return absl::OkStatus();
@@ -135,15 +139,7 @@ absl::Status Collector::AddRows(const Tensor& part, int64_t all_rows, Tensor& ou
   BW_CHECK(trips_ >= 0 && part.rank() > 0);
   Shape shape = part.shape();
   shape[0] = all_rows;
-  if (count_ == 0) {
-    part_shape_ = shape;
-    part_dtype_ = part.dtype();
-    BW_RETURN_IF_ERROR(Start(trips_, output));
-  }
-  if (shape != part_shape_ || part.dtype() != part_dtype_) {
-    return Invalid("the part of iteration ", count_, " is ", ToString(shape),
-                   ", the first one was ", ToString(part_shape_));
-  }
+  BW_RETURN_IF_ERROR(Expect(shape, part.dtype(), output));
   PlaceRows(count_++, part, output);
   return absl::OkStatus();
 }

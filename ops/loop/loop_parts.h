@@ -51,6 +51,8 @@ class Collector {
   absl::Status Finish(Tensor& output);
 
  private:
+  // The first part begins the output, the others must be like it.
+  absl::Status Expect(const Shape& shape, DType dtype, Tensor& output);
   // Of parts like the first one.
   absl::Status Start(int64_t trips, Tensor& output);
   int64_t PlaceOf(int64_t iteration) const {

@@ -37,8 +37,7 @@ void LogBatching(const engine::DecodeModel& model) {
   } else if (model.reads_whole_source() && !model.encodes_lengths_together()) {
     spdlog::info(
         "model {} version {}: sources of equal length are encoded together, those of unequal "
-        "length "
-        "are not, because {}",
+        "length are not, because {}",
         model.name(), model.version(), model.lengths_apart());
   }
   if (const std::string reason = model.steps_apart(); !reason.empty()) {

@@ -4,7 +4,6 @@
 #ifndef BEAMWRIGHT_TESTS_SUPPORT_RECURRENT_ENCODER_H_
 #define BEAMWRIGHT_TESTS_SUPPORT_RECURRENT_ENCODER_H_
 
-#include <cmath>
 #include <random>
 #include <string>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "ops/import/recurrent_sequence.h"
 #include "tests/support/graph_builder.h"
+#include "tests/support/random_weight.h"
 
 namespace beamwright::testing_support {
 
@@ -53,15 +53,7 @@ class RecurrentEncoder {
 
   int Pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
 
-  ops::Tensor Random(const ops::Shape& shape) {
-    ops::Tensor tensor(ops::DType::kF32, shape);
-    const float size = 1.5f / std::sqrt(static_cast<float>(shape.back()));
-    std::uniform_real_distribution<float> value(-size, size);
-    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-      tensor.mutable_data<float>()[i] = value(random_);
-    }
-    return tensor;
-  }
+  ops::Tensor Random(const ops::Shape& shape) { return RandomWeight(shape, random_); }
   Value Weight(const ops::Shape& shape) { return graph_.Constant(Random(shape)); }
 
   Value Transpose(Value x, std::vector<int64_t> order) {

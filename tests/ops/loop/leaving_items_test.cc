@@ -69,24 +69,18 @@ Seen RunOver(const std::vector<int64_t>& lengths, int64_t extent, bool is_backwa
   return outputs.ok() ? Seen{Floats((*outputs)[0]), Floats((*outputs)[1])} : Seen();
 }
 
-TEST(LeavingItems, LeaveOneAfterTheOther) {
-  const Seen seen = RunOver({4, 2, 2, 1, 0}, 4, false);
-  EXPECT_THAT(seen.parts, ElementsAre(4, 3, 1, 1,  //
-                                      4, 3, 0, 0,  //
-                                      4, 3, 0, 0,  //
-                                      4, 0, 0, 0,  //
-                                      0, 0, 0, 0));
-  EXPECT_THAT(seen.last, ElementsAre(1009, 10'307, 20'307, 30'104, 40'000));
-}
-
-TEST(LeavingItems, ComeOneAfterTheOtherFromTheEnd) {
-  const Seen seen = RunOver({4, 2, 2, 1, 0}, 4, true);
-  EXPECT_THAT(seen.parts, ElementsAre(4, 3, 1, 1,  //
-                                      4, 3, 0, 0,  //
-                                      4, 3, 0, 0,  //
-                                      4, 0, 0, 0,  //
-                                      0, 0, 0, 0));
-  EXPECT_THAT(seen.last, ElementsAre(1009, 10'307, 20'307, 30'104, 40'000));
+// Read forwards they leave one after the other, read backwards they come.
+TEST(LeavingItems, TakePartUpToTheirOwnEnds) {
+  for (const bool is_backward : {false, true}) {
+    const Seen seen = RunOver({4, 2, 2, 1, 0}, 4, is_backward);
+    EXPECT_THAT(seen.parts, ElementsAre(4, 3, 1, 1,  //
+                                        4, 3, 0, 0,  //
+                                        4, 3, 0, 0,  //
+                                        4, 0, 0, 0,  //
+                                        0, 0, 0, 0))
+        << is_backward;
+    EXPECT_THAT(seen.last, ElementsAre(1009, 10'307, 20'307, 30'104, 40'000)) << is_backward;
+  }
 }
 
 TEST(LeavingItems, WhereTimeStandsFirst) {

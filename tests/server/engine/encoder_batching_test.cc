@@ -4,13 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
-#include "absl/synchronization/blocking_counter.h"
-#include "absl/synchronization/notification.h"
 #include "server/engine/engine.h"
 #include "server/engine/model/model_inputs.h"
 #include "server/engine/model/parts.h"
+#include "tests/server/engine/gathered_decode.h"
 #include "tests/server/engine/table_bundle.h"
 #include "tests/server/engine/trial_encoders.h"
 
@@ -70,24 +71,6 @@ std::vector<std::vector<int32_t>> TrialSources() {
   return sources;
 }
 
-// Holds the engine at its first step, while requests gather behind it.
-class EncodeGate : public EngineObserver {
- public:
-  void OnEncode(const DecodeModel&, int num_sources, int64_t, absl::Duration) override {
-    most_together = std::max(most_together, num_sources);
-  }
-  void OnStep(const DecodeModel&, const StepFacts&) override {
-    if (!reached.HasBeenNotified()) {
-      reached.Notify();
-      open.WaitForNotification();
-    }
-  }
-
-  int most_together = 0;  // to be read when the engine is gone
-  absl::Notification reached;
-  absl::Notification open;
-};
-
 struct TrialAnswers {
   std::vector<std::string> bits;
   int most_together = 0;
@@ -96,51 +79,25 @@ struct TrialAnswers {
 
 // Sources that wait together are encoded two at a time, if at all; else each comes alone.
 TrialAnswers DecodeTrial(const std::shared_ptr<const DecodeModel>& model,
-                         const std::vector<std::vector<int32_t>>& sources, bool in_pairs) {
-  EncodeGate gate;
+                         const std::vector<std::vector<int32_t>>& ids, bool in_pairs) {
   EngineOptions engine_options;
   engine_options.num_threads = 1;
   engine_options.max_encode_positions = 2 * kTrialLength;
-  engine_options.observer = &gate;
-  auto engine = *Engine::Start(engine_options);
   v1::DecodeOptions options;
   options.set_beam_size(3);
   options.set_n_best(3);
   options.set_max_length(1);
-  TrialAnswers answers{std::vector<std::string>(sources.size())};
-  const auto decode = [&](size_t i, absl::BlockingCounter& left) {
-    v1::Source source;
-    source.mutable_ids()->mutable_ids()->Add(sources[i].begin(), sources[i].end());
-    engine->Decode(model, std::move(source), options, {}, [&, i](auto decoded) {
-      answers.num_failed += decoded.ok() ? 0 : 1;
-      answers.bits[i] += decoded.ok() ? "" : decoded.status().ToString();
-      for (int h = 0; decoded.ok() && h < decoded->hypotheses_size(); ++h) {
-        answers.bits[i] += decoded->hypotheses(h).SerializeAsString();
-      }
-      left.DecrementCount();
-    });
-  };
-  if (in_pairs) {
-    absl::BlockingCounter left(static_cast<int>(sources.size()) + 1);
-    decode(0, left);
-    gate.reached.WaitForNotification();
-    for (size_t i = 0; i < sources.size(); ++i) {
-      decode(i, left);
-    }
-    gate.open.Notify();
-    left.Wait();
-    answers.bits[0] = answers.bits[0].substr(answers.bits[0].size() / 2);
-  } else {
-    gate.open.Notify();
-    for (size_t i = 0; i < sources.size(); ++i) {
-      absl::BlockingCounter left(1);
-      decode(i, left);
-      left.Wait();
-    }
+  std::vector<v1::Source> sources(ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    sources[i].mutable_ids()->mutable_ids()->Add(ids[i].begin(), ids[i].end());
   }
-  engine.reset();
-  answers.most_together = gate.most_together;
-  return answers;
+  engine_testing::GatheredAnswers answers =
+      engine_testing::DecodeGathered(model, sources, options, engine_options, in_pairs);
+  int most_together = 0;
+  for (const int num_sources : answers.groups) {
+    most_together = std::max(most_together, num_sources);
+  }
+  return {std::move(answers.bits), most_together, answers.num_failed};
 }
 
 size_t NumDifferent(const TrialAnswers& a, const TrialAnswers& b) {

@@ -3,12 +3,12 @@
 #ifndef BEAMWRIGHT_TESTS_SERVER_ENGINE_RECURRENT_BUNDLE_H_
 #define BEAMWRIGHT_TESTS_SERVER_ENGINE_RECURRENT_BUNDLE_H_
 
-#include <cmath>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "tests/server/engine/table_bundle.h"
+#include "tests/support/random_weight.h"
 
 namespace beamwright::engine_testing {
 
@@ -54,13 +54,7 @@ class RecurrentBundle {
   using GraphBuilder = testing_support::GraphBuilder;
 
   ops::Tensor Weight(const ops::Shape& shape) {
-    ops::Tensor tensor(ops::DType::kF32, shape);
-    const float size = 1.5f / std::sqrt(static_cast<float>(shape.back()));
-    std::uniform_real_distribution<float> value(-size, size);
-    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-      tensor.mutable_data<float>()[i] = value(random_);
-    }
-    return tensor;
+    return testing_support::RandomWeight(shape, random_);
   }
 
   ops::Graph Encoder() {

@@ -6,13 +6,13 @@
 #include <fstream>
 #include <random>
 #include <string>
+#include <utility>
 
-#include "absl/synchronization/blocking_counter.h"
-#include "absl/synchronization/notification.h"
 #include "server/engine/encode.h"
 #include "server/engine/engine.h"
 #include "server/engine/model/parts.h"
 #include "server/model/bundle.h"
+#include "tests/server/engine/gathered_decode.h"
 #include "tests/server/engine/unequal_bundle.h"
 #include "tests/server/engine/waiting_request.h"
 
@@ -40,24 +40,6 @@ v1::Source RandomSource(int length, std::mt19937& random) {
   return source;
 }
 
-// Holds the engine at its first step, while sources gather behind it.
-class Gate : public EngineObserver {
- public:
-  void OnEncode(const DecodeModel&, int num_sources, int64_t, absl::Duration) override {
-    groups.push_back(num_sources);
-  }
-  void OnStep(const DecodeModel&, const StepFacts&) override {
-    if (!reached.HasBeenNotified()) {
-      reached.Notify();
-      open.WaitForNotification();
-    }
-  }
-
-  std::vector<int> groups;  // to be read when the engine is gone
-  absl::Notification reached;
-  absl::Notification open;
-};
-
 struct Answers {
   std::vector<std::string> bits;
   std::vector<int> groups;  // sources of each encoder run behind the first
@@ -66,46 +48,17 @@ struct Answers {
 // The first source alone, then all of them: at once, or one by one.
 Answers Decode(const ModelPtr& model, const std::vector<v1::Source>& sources, bool at_once,
                int threads = 1) {
-  Gate gate;
   EngineOptions engine_options;
   engine_options.num_threads = threads;
-  engine_options.observer = &gate;
-  auto engine = *Engine::Start(engine_options);
   v1::DecodeOptions options;
   options.set_beam_size(3);
   options.set_n_best(3);
   options.set_max_length(6);
-  Answers answers{std::vector<std::string>(sources.size()), {}};
-  const auto decode = [&](size_t i, absl::BlockingCounter& left) {
-    engine->Decode(model, sources[i], options, {}, [&answers, &left, i](auto decoded) {
-      EXPECT_TRUE(decoded.ok()) << decoded.status();
-      answers.bits[i].clear();
-      for (int h = 0; decoded.ok() && h < decoded->hypotheses_size(); ++h) {
-        answers.bits[i] += decoded->hypotheses(h).SerializeAsString();
-      }
-      left.DecrementCount();
-    });
-  };
-  if (at_once) {
-    absl::BlockingCounter left(static_cast<int>(sources.size()) + 1);
-    decode(0, left);
-    gate.reached.WaitForNotification();
-    for (size_t i = 0; i < sources.size(); ++i) {
-      decode(i, left);
-    }
-    gate.open.Notify();
-    left.Wait();
-  } else {
-    gate.open.Notify();
-    for (size_t i = 0; i < sources.size(); ++i) {
-      absl::BlockingCounter one(1);
-      decode(i, one);
-      one.Wait();
-    }
-  }
-  engine.reset();
-  answers.groups.assign(gate.groups.begin() + 1, gate.groups.end());
-  return answers;
+  engine_testing::GatheredAnswers answers =
+      engine_testing::DecodeGathered(model, sources, options, engine_options, at_once);
+  EXPECT_EQ(answers.num_failed, 0) << answers.bits[0];
+  answers.groups.erase(answers.groups.begin());
+  return {std::move(answers.bits), std::move(answers.groups)};
 }
 
 class UnequalLengths : public ::testing::TestWithParam<v1::Precision> {};

@@ -1,6 +1,5 @@
-#include <cmath>
-
 #include "tests/server/engine/trial_encoders.h"
+#include "tests/support/random_weight.h"
 
 namespace beamwright::engine_testing {
 
@@ -14,13 +13,7 @@ using testing_support::Sliced;
 using testing_support::Stacked;
 
 ValueId Layers::Weight(const ops::Shape& shape) {
-  ops::Tensor tensor(DType::kF32, shape);
-  const float size = 1.5f / std::sqrt(static_cast<float>(shape.back()));
-  std::uniform_real_distribution<float> value(-size, size);
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-    tensor.mutable_data<float>()[i] = value(random);
-  }
-  return graph.Constant(std::move(tensor));
+  return graph.Constant(testing_support::RandomWeight(shape, random));
 }
 
 ops::Graph BuildEncoder(const TrialEncoder& encoder, int64_t columns) {
