@@ -428,7 +428,7 @@ void Recognition::End(const absl::Status& status) {
     // The call is counted when the engine has let go of it.
     stop_->Cancel();
     if (feed != nullptr) {
-      feed->Wake();
+      feed->GiveUp();
     }
   } else if (has_source) {
     CountSource(status);

@@ -49,7 +49,13 @@ void FrameFeed::Finish() {
   Ring();
 }
 
-void FrameFeed::Wake() { Ring(); }
+void FrameFeed::GiveUp() {
+  {
+    absl::MutexLock lock(&mutex_);
+    is_given_up_ = true;
+  }
+  Ring();
+}
 
 bool FrameFeed::is_full() const {
   absl::MutexLock lock(&mutex_);
@@ -75,7 +81,7 @@ FrameFeed::News FrameFeed::Take() {
 
 bool FrameFeed::SetAside(std::shared_ptr<WokenRequests> woken, uint64_t number) {
   absl::MutexLock lock(&mutex_);
-  if (has_news_) {
+  if (has_news_ || is_given_up_) {
     return false;
   }
   woken_ = std::move(woken);

@@ -45,8 +45,9 @@ class FrameFeed {
   void Add(ops::Tensor piece);
   // The source is complete.
   void Finish();
-  // Something else is to be looked at: the caller has given up.
-  void Wake();
+  // The caller has given the request up, and its flag says so. The request is not left aside any
+  // more: the engine may have looked at the flag just before it takes the last news.
+  void GiveUp();
   // Whether the sender should wait for on_room.
   bool is_full() const;
 
@@ -57,7 +58,7 @@ class FrameFeed {
   };
   News Take();
   // Leaves the request aside: with the next news, its number is added to `woken`. False: there are
-  // some already.
+  // some already, or it was given up.
   bool SetAside(std::shared_ptr<WokenRequests> woken, uint64_t number);
   // Called when a request that was aside has news. Before the request is queued; the engine, whose
   // it is, must outlive who adds.
@@ -73,6 +74,7 @@ class FrameFeed {
   std::vector<ops::Tensor> pieces_ ABSL_GUARDED_BY(mutex_);
   int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_complete_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_given_up_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_news_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<WokenRequests> woken_ ABSL_GUARDED_BY(mutex_);  // null: it is not aside
   uint64_t number_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -263,7 +263,7 @@ TEST(StreamTest, OneThatWaitsEndsAtItsDeadlineAndWhenItIsGivenUp) {
   given_up.Start(*engine, model, {});
   given_up.feed().Add(Piece(frames, 0, 4));
   cancelled->Cancel();
-  given_up.feed().Wake();
+  given_up.feed().GiveUp();
   EXPECT_TRUE(absl::IsCancelled(given_up.Wait().status())) << given_up.Wait().status();
 
   Listener cut;
@@ -275,6 +275,16 @@ TEST(StreamTest, OneThatWaitsEndsAtItsDeadlineAndWhenItIsGivenUp) {
   ASSERT_TRUE(cut.Wait().ok()) << cut.Wait().status();
   EXPECT_EQ(cut.Wait()->hypotheses(0).finish_reason(), v1::FINISH_REASON_DEADLINE);
   EXPECT_EQ(cut.segments.size(), 1);
+}
+
+// The engine looked at the flag, the caller gave up, the engine took the news: nothing more comes
+// that would wake the request.
+TEST(StreamTest, OneThatIsGivenUpWhileItsNewsAreTakenIsNotLeftAside) {
+  FrameFeed feed;
+  feed.Add(Piece(CtcFrames(1, 1), 0, 1));
+  feed.GiveUp();
+  EXPECT_EQ(feed.Take().pieces.size(), 1);
+  EXPECT_FALSE(feed.SetAside(std::make_shared<WokenRequests>(), 1));
 }
 
 TEST(StreamTest, AnEngineThatEndsAnswersThoseThatWait) {
