@@ -90,7 +90,7 @@ def _sides(model: Model) -> dict[str, Side]:
     bundle, beam = model.bundle, model.beam
     sides = {f"{OURS}, {threads} thread{'s'[:threads > 1]}":
                  Side(lambda threads=threads: serving.beamwright(bundle, threads)) for threads in (1, 2)}
-    for name, streams in (("in 2 streams", 2), ("in streams by work", 0)):
+    for name, streams in (("in 1 stream", 1), ("in 2 streams", 2)):
         sides[f"{OURS}, 2 threads {name}"] = Side(
             lambda streams=streams: serving.beamwright(bundle, 2, "--inference-streams", streams))
     sides |= {f"grpc.aio + ONNX Runtime, {n} process{'es' if n > 1 else ''}":

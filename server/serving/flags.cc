@@ -241,7 +241,7 @@ void AddEngine(CLI::App& app, Flags& flags) {
          kMaxThreads, flags.engine.num_threads);
   AddInt(app, "--inference-streams",
          "Engine threads that step requests side by side, each with its part of --threads; 0: as "
-         "many as small models have work for, one for large ones",
+         "many as there is work for, a single one having all threads",
          0, kMaxThreads, flags.engine.num_streams);
   AddInt(app, "--max-rows",
          "Most hypotheses stepped together; a request takes as many as its beam is wide", 1,

@@ -46,7 +46,7 @@ struct Flags {
   LoadOptions load;
   // Versions are warmed up before they serve: load.warm_up_rows is then engine.max_rows.
   bool warm_up = true;
-  engine::EngineOptions engine;
+  engine::EngineOptions engine = {.num_streams = engine::EngineOptions::kStreamsAsWorkIs};
   // Bytes for what runs. 0: a quarter of the memory that there is.
   int64_t max_state_bytes = 0;
   QuarantineOptions quarantine;
