@@ -1,6 +1,6 @@
 """Triton Inference Server with a Python backend: the same search behind its dynamic batcher.
 
-    python -m venv build/venv-triton && build/venv-triton/bin/pip install -r bench/requirements-triton.txt
+    /usr/bin/python3 -m venv build/venv-triton && build/venv-triton/bin/pip install -r bench/requirements-triton.txt
     build/venv-triton/bin/python bench/peers/triton_server.py --bundle DIR --grpc-port 8001
 
 Model `decode`: source_ids INT32 [sources, length] in; ids INT32 [sources, n_best, steps] and scores FP32

@@ -133,10 +133,11 @@ def compare(model: Model, folder: Path, rounds: int, seconds: float) -> Served:
             try:
                 with side.start() as server:
                     for concurrency in CONCURRENCIES:
-                        served.reports.setdefault((name, concurrency), []).append(
-                            _load(side, server, model, words, seconds, concurrency))
+                        report = _load(side, server, model, words, seconds, concurrency)
+                        served.reports.setdefault((name, concurrency), []).append(report)
             except RuntimeError as error:
                 served.failures[name] = str(error).splitlines()[0]
+                print(f"{name} failed: {error}", flush=True)
     return served
 
 
