@@ -35,6 +35,12 @@ std::vector<std::string> FactsOf(const engine::DecodeModel& model) {
   if (description.has_encoder_batching()) {
     facts.push_back(Together("encodes sources", description.encoder_batching()));
   }
+  if (description.has_length_batching()) {
+    const v1::Batching& lengths = description.length_batching();
+    facts.push_back(absl::StrCat("encodes sources of unequal length ",
+                                 lengths.together() ? "together" : "apart, because ",
+                                 lengths.reason()));
+  }
   facts.push_back(Together("steps rows", description.step_batching()));
   if (description.has_streaming()) {
     const v1::StreamingDescription& streaming = description.streaming();

@@ -113,6 +113,12 @@ void PrintDescription(const v1::ModelDescription& model) {
                                 : absl::StrCat("one at a time, because ",
                                                Printable(model.encoder_batching().reason())));
   }
+  if (model.has_length_batching()) {
+    line("unequal lengths", model.length_batching().together()
+                                ? "encoded together"
+                                : absl::StrCat("encoded apart, because ",
+                                               Printable(model.length_batching().reason())));
+  }
   if (model.has_step_batching()) {
     line("steps rows",
          model.step_batching().together()

@@ -89,6 +89,8 @@ TEST_F(LifecycleTest, ModelsAreListedAndDescribed) {
   EXPECT_FALSE(description.numerics().empty());
   EXPECT_TRUE(description.encoder_batching().together());
   EXPECT_EQ(description.encoder_batching().reason(), "");
+  EXPECT_TRUE(description.length_batching().together());
+  EXPECT_EQ(description.length_batching().reason(), "");
   grpc::ClientContext other_context;
   request.set_model("x");
   EXPECT_EQ(models_->DescribeModel(&other_context, request, &description).error_code(),

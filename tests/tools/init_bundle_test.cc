@@ -75,7 +75,8 @@ TEST_P(InitBundleTest, IsServed) {
   EXPECT_EQ(checked.str(),
             folder.path() +
                 ":\n  can be loaded\n  encodes sources of several requests together\n"
-                "  steps rows of several requests together\n");
+                "  encodes sources of unequal length together\n  steps rows of several requests "
+                "together\n");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, InitBundleTest, ops::testing_tools::AllExports(),

@@ -202,6 +202,10 @@ v1::ModelDescription DecodeModel::Describe() const {
     DescribeFurtherInputs(*parts_, description);
     description.mutable_encoder_batching()->set_together(encodes_together());
     description.mutable_encoder_batching()->set_reason(encodes_apart());
+    if (reads_whole_source() && encodes_together()) {
+      description.mutable_length_batching()->set_together(encodes_lengths_together());
+      description.mutable_length_batching()->set_reason(lengths_apart());
+    }
   }
   return description;
 }

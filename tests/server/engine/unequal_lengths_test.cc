@@ -116,7 +116,9 @@ TEST(UnequalLengthsGroup, IsOneForAllEncoders) {
   ASSERT_NE(model, nullptr);
   EXPECT_TRUE(model->encodes_together()) << model->encodes_apart();
   EXPECT_FALSE(model->encodes_lengths_together());
-  EXPECT_THAT(model->lengths_apart(), HasSubstr("ensemble.members[0]: positions of ReduceMean"));
+  const v1::Batching described = model->Describe().length_batching();
+  EXPECT_FALSE(described.together());
+  EXPECT_THAT(described.reason(), HasSubstr("ensemble.members[0]: positions of ReduceMean"));
 }
 
 // Words of the default model, each alone and all at once.

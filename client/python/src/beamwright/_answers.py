@@ -187,6 +187,7 @@ def model_description(message: Any) -> ModelDescription:
         json_format.MessageToDict(message.config, preserving_proto_field_name=True),
         tuple(map(_tensor_info, message.further_inputs)),
         _streaming(message.streaming) if message.HasField("streaming") else None,
+        message.length_batching.together if message.HasField("length_batching") else None,
     )
 
 
