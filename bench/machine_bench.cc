@@ -102,6 +102,7 @@ const bool kRegistered = [] {
   };
   const bool wide = Has(VectorIsa::kAvx512);
   add("MachineF32", Arithmetic, wide ? FmaAvx512 : FmaAvx2, Has(VectorIsa::kAvx2), wide ? 32 : 16);
+  add("MachineF32Avx2", Arithmetic, FmaAvx2, Has(VectorIsa::kAvx2), 16);
   add("MachineBf16", Arithmetic, DotBf16, wide && __builtin_cpu_supports("avx512bf16") != 0, 64);
   add("MachineInt8", Arithmetic, DotInt8, wide && __builtin_cpu_supports("avx512vnni") != 0, 128);
   add("MachineRead", Read);

@@ -15,9 +15,19 @@ def _cpuinfo(field: str) -> str:
     return found[1].strip() if found else ""
 
 
+# Environment in which OpenVINO uses nothing wider than AVX2, in its own kernels and in oneDNN's.
+AVX2 = {"OV_CPU_MAX_ISA": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+
+
+def held_to_avx2() -> bool:
+    """Whether this process, and what it starts, uses nothing wider than AVX2."""
+    return all(os.environ.get(name) == value for name, value in AVX2.items())
+
+
 def has(flag: str) -> bool:
-    """A flag as the kernel names it."""
-    return flag in _cpuinfo("flags").split()
+    """A flag as the kernel names it, of what may be used."""
+    wider = flag.startswith(("avx512", "amx")) and held_to_avx2()
+    return flag in _cpuinfo("flags").split() and not wider
 
 
 def bf16_class() -> str:
@@ -32,6 +42,7 @@ def cpu() -> str:
         ("amx_int8", "AMX"), ("avx512_bf16", "AVX-512 with VNNI and BF16"),
         ("avx512_vnni", "AVX-512 with VNNI"), ("avx512f", "AVX-512"), ("avx2", "AVX2"))
         if has(flag)), "no AVX2")
+    widest += " of what it has" * held_to_avx2()
     return f"{os.cpu_count()} x {_cpuinfo('model name') or platform.machine()}, {widest}"
 
 

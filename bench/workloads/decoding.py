@@ -38,6 +38,8 @@ def small(folder: Path) -> Model:
 def _ours_cases(model: Model, sentences: int, threads: int, seconds: float,
                 precision: str) -> dict[str, object]:
     flags = ["--precision", precision] if precision != "f32" else []
+    if machine.held_to_avx2():
+        flags += ["--most-isa", "avx2"]
     return ours.decode(model.bundle, "--random", f"64:{SOURCE}", "--beam", model.beam, "--max-length",
                        model.steps, "--fixed-length", "--concurrency", sentences, "--threads", threads,
                        "--seconds", seconds, *flags)[0]
@@ -172,7 +174,8 @@ def limit(model: Model, rows: int, steps: int, threads: int, at_least: float, pr
     computes them out of registers, or one reading of the weights at the rate at which it reads memory, whichever is
     more; measured with the rest."""
     per_row = decoder.Decoder(model.bundle).multiplications()
-    kind, size = {"f32": ("MachineF32", 4), "bf16": ("MachineF32", 2), "bf16-dot": ("MachineBf16", 2),
+    f32 = "MachineF32Avx2" if machine.held_to_avx2() else "MachineF32"
+    kind, size = {"f32": (f32, 4), "bf16": (f32, 2), "bf16-dot": ("MachineBf16", 2),
                   "int8": ("MachineInt8", 1)}[precision]
 
     def run() -> float:
@@ -183,7 +186,9 @@ def limit(model: Model, rows: int, steps: int, threads: int, at_least: float, pr
 
 
 def has_limit(precision: str) -> bool:
-    """The benchmarks of limits do not know tiles."""
+    """The benchmarks of limits know neither tiles nor 8-bit products without VNNI."""
+    if precision == "int8" and not machine.has("avx512_vnni"):
+        return False
     return precision == "f32" or not machine.has("amx_int8")
 
 
@@ -205,7 +210,7 @@ def large_step(model: Model, scratch: Path, threads: int, at_least: float,
     peers = Peers(model, scratch)
     form = precision.split("-")[0]
     sides = {OURS: ours_step(model, rows, threads, 10 * at_least, precision)}
-    if form != "bf16":  # which ONNX Runtime's CPU kernels do not have
+    if form != "bf16" and not machine.held_to_avx2():  # ONNX Runtime's CPU kernels have no bf16, and cannot be held
         sides["ONNX Runtime"] = peers.ort_step(words, threads, at_least, form)
     sides[openvino_name(form, "")] = peers.openvino_step(words, threads, at_least, form)
     bars = []
@@ -227,9 +232,9 @@ def large_search(model: Model, scratch: Path, threads: int, at_least: float,
     form = precision.split("-")[0]
     for sentences, wanted in zip((1, 8, 32), LARGE_BARS[form]):
         sides = {OURS: ours_search(model, sentences, threads, 10 * at_least, precision)}
-        if form != "bf16":
+        if form != "bf16" and not machine.held_to_avx2():
             sides["ONNX Runtime, search in graph"] = peers.ort_search(sentences, threads, at_least, form)
-        if form == "f32":
+        if form == "f32" and not machine.held_to_avx2():
             sides["ONNX Runtime, NumPy search"] = peers.numpy_search(sentences, threads, at_least)
         if form == "int8":  # its quantiser does not look into loops
             steps_alone = peers.openvino_step(sentences, threads, at_least, form)

@@ -18,7 +18,8 @@ enum class VectorIsa {
 // The widest that the CPU has, unless a ScopedVectorIsa says otherwise.
 VectorIsa CurrentVectorIsa();
 
-// While one lives, kernels of the whole process use `most` at most. For tests, of one thread.
+// While one lives, kernels of the whole process use `most` at most. For tests and
+// benchmarks, of one thread.
 class ScopedVectorIsa {
  public:
   explicit ScopedVectorIsa(VectorIsa most);
