@@ -23,7 +23,7 @@ absl::Status FromGrpcStatus(const grpc::Status& status);
 std::optional<absl::Duration> RetryAfter(const absl::Status& status);
 
 // Set if the call failed because each of its sources did: the request was right, and the server
-// answers. What Decode, Score, Align and StreamDecode return; not set by servers before 0.1, whose
+// answers. What Decode, Score, Align and StreamDecode return; not set by servers before 0.2, whose
 // calls succeed with an error in each result.
 std::optional<v1::SourceErrors> SourceErrorsOf(const absl::Status& status);
 

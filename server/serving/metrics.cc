@@ -41,6 +41,15 @@ Outcome OutcomeOf(absl::StatusCode code) {
                                                        : kFailed;
 }
 
+// What ends the best hypothesis of an answer, as the label of the answers that are counted.
+constexpr std::array<std::pair<v1::FinishReason, const char*>, 5> kFinishReasons = {{
+    {v1::FINISH_REASON_EOS, "eos"},
+    {v1::FINISH_REASON_LENGTH, "max_length"},
+    {v1::FINISH_REASON_DEADLINE, "deadline"},
+    {v1::FINISH_REASON_SHUTDOWN, "shutdown"},
+    {v1::FINISH_REASON_END_OF_SOURCE, "end_of_source"},
+}};
+
 Labels With(Labels labels, const char* name, std::string value) {
   labels[name] = std::move(value);
   return labels;
@@ -61,10 +70,7 @@ struct Metrics::PerModel {
   std::array<Histogram*, metric::kNumMeasures> measures{};        // null: kept otherwise
   std::array<Histogram*, engine::kLowestPriority> queue_seconds;  // by priority
   Counter& decoded;
-  Counter& eos;
-  Counter& cut;
-  Counter& overdue;
-  Counter& abandoned;
+  std::array<Counter*, kFinishReasons.size()> finished;  // by their order there
   std::array<Counter*, kNumOutcomes> row_steps;
   absl::Mutex mutex;
   // By method and code; made when they are first counted.
@@ -115,10 +121,7 @@ Metrics::PerModel& Metrics::Of(const engine::DecodeModel& model) {
                              {},
                              {},
                              Add(metric::kSources, With(labels, "code", "OK")),
-                             Add(metric::kFinished, With(labels, "reason", "eos")),
-                             Add(metric::kFinished, With(labels, "reason", "max_length")),
-                             Add(metric::kFinished, With(labels, "reason", "deadline")),
-                             Add(metric::kFinished, With(labels, "reason", "shutdown")),
+                             {},
                              {},
                              {},
                              {},
@@ -128,6 +131,10 @@ Metrics::PerModel& Metrics::Of(const engine::DecodeModel& model) {
       if (family.measure != metric::kQueueSeconds && family.measure != metric::kLoadSeconds) {
         entry->measures[family.measure] = &Add(family.measure, labels);
       }
+    }
+    for (size_t i = 0; i < kFinishReasons.size(); ++i) {
+      entry->finished[i] =
+          &Add(metric::kFinished, With(labels, "reason", kFinishReasons[i].second));
     }
     for (size_t i = 0; i < kOutcomes.size(); ++i) {
       entry->row_steps[i] = &Add(metric::kRowSteps, With(labels, "outcome", kOutcomes[i]));
@@ -210,11 +217,11 @@ void Metrics::CountSources(const engine::DecodeModel& model, const v1::DecodeRes
       of.Observe(metric::kTargetTokens, best.tokens_size());
       of.Observe(metric::kOutputTokenSeconds,
                  decoded.compute_ms() / 1000 / std::max(best.tokens_size(), 1));
-      (best.finish_reason() == v1::FINISH_REASON_EOS        ? of.eos
-       : best.finish_reason() == v1::FINISH_REASON_DEADLINE ? of.overdue
-       : best.finish_reason() == v1::FINISH_REASON_SHUTDOWN ? of.abandoned
-                                                            : of.cut)
-          .Increment();
+      for (size_t i = 0; i < kFinishReasons.size(); ++i) {
+        if (kFinishReasons[i].first == best.finish_reason()) {
+          of.finished[i]->Increment();
+        }
+      }
     }
     if (decoded.first_token_ms() > 0) {
       of.Observe(metric::kFirstTokenSeconds, decoded.first_token_ms() / 1000);

@@ -12,7 +12,7 @@ export ASAN_OPTIONS=quarantine_size_mb=8:allocator_release_to_os_interval_ms=100
 export UBSAN_OPTIONS=print_stacktrace=1:${UBSAN_OPTIONS:-}
 export OMP_NUM_THREADS=1
 # The sanitizers make code five to ten times slower and memory two to three times larger than it is served:
-# 10 s and 512 MB here stand for the 2 s and 200 MB of docs/graph-files.md, 'Limits'.
+# 10 s and 512 MB here stand for the 2 s and 200 MB of docs/graph-files.md, 'Hostile files'.
 exec "$program" -dict="$here/$target.dict" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=512 \
   -malloc_limit_mb=200 -max_len=16384 -artifact_prefix="$program.found-" -print_final_stats=1 "${@:3}" \
   "$program.corpus" "$here/corpus/$target"

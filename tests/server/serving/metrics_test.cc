@@ -34,17 +34,23 @@ class MetricsTest : public ::testing::Test {
   Metrics metrics_;
 };
 
-v1::DecodeResponse TwoGoodOneRefused() {
+v1::DecodeResponse AnswersThatEndedFor(const std::vector<v1::FinishReason>& reasons) {
   v1::DecodeResponse response;
-  for (int i = 0; i < 2; ++i) {
+  for (const v1::FinishReason reason : reasons) {
     v1::Decoded& decoded = *response.add_results()->mutable_decoded();
     decoded.set_queue_ms(20);
     decoded.set_compute_ms(300);
     decoded.set_source_length(3);
     v1::Hypothesis& best = *decoded.add_hypotheses();
     best.add_tokens(1);
-    best.set_finish_reason(i == 0 ? v1::FINISH_REASON_EOS : v1::FINISH_REASON_LENGTH);
+    best.set_finish_reason(reason);
   }
+  return response;
+}
+
+v1::DecodeResponse TwoGoodOneRefused() {
+  v1::DecodeResponse response =
+      AnswersThatEndedFor({v1::FINISH_REASON_EOS, v1::FINISH_REASON_LENGTH});
   response.add_results()->mutable_error()->set_code(
       static_cast<int>(StatusCode::kResourceExhausted));
   return response;
@@ -71,6 +77,20 @@ TEST_F(MetricsTest, CallsAndSourcesAreCountedByTheirCode) {
             HasSubstr("beamwright_request_duration_seconds_count{" + model + "version=\"1\"} 3\n"),
             HasSubstr("beamwright_request_duration_seconds_bucket{" + model +
                       "version=\"1\",le=\"0.0025\"} 1\n")));
+}
+
+TEST_F(MetricsTest, AnswersAreCountedByWhatEndedThem) {
+  metrics_.CountSources(
+      *model_, AnswersThatEndedFor({v1::FINISH_REASON_EOS, v1::FINISH_REASON_LENGTH,
+                                    v1::FINISH_REASON_LENGTH, v1::FINISH_REASON_DEADLINE,
+                                    v1::FINISH_REASON_SHUTDOWN, v1::FINISH_REASON_END_OF_SOURCE}));
+  const std::string text = metrics_.Text();
+  const std::vector<std::pair<std::string, int>> counts = {
+      {"eos", 1}, {"max_length", 2}, {"deadline", 1}, {"shutdown", 1}, {"end_of_source", 1}};
+  for (const auto& [reason, count] : counts) {
+    EXPECT_THAT(text, HasSubstr(absl::StrCat(R"(beamwright_finished_total{model="g2p-en",reason=")",
+                                             reason, R"(",version="1"} )", count, "\n")));
+  }
 }
 
 // Reads what may take long, and lets nobody on before somebody else has counted.

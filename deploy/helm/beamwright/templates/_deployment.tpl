@@ -19,7 +19,7 @@ spec:
   # A new pod is ready before an old one goes.
   strategy:
     type: RollingUpdate
-    rollingUpdate: {maxUnavailable: 0, maxSurge: 1}
+    rollingUpdate: {maxUnavailable: 0, maxSurge: {{ $v.maxSurge }}}
   minReadySeconds: 5
   selector:
     matchLabels:
