@@ -20,11 +20,12 @@ ParsedFlags Parse(std::vector<const char*> arguments) {
   return ParseFlags(static_cast<int>(arguments.size()), arguments.data());
 }
 
-TEST(FlagsTest, DefaultsAreThoseOfTheEngine) {
+TEST(FlagsTest, DefaultsAreThoseOfTheEngineButForStreams) {
   const ParsedFlags parsed = Parse({"--model-path", "m"});
   ASSERT_FALSE(parsed.exit_code.has_value());
   EXPECT_EQ(parsed.flags.grpc_address, "0.0.0.0:8001");
   EXPECT_EQ(parsed.flags.engine.num_threads, engine::EngineOptions().num_threads);
+  EXPECT_EQ(parsed.flags.engine.num_streams, engine::EngineOptions::kStreamsAsWorkIs);
   EXPECT_EQ(parsed.flags.engine.max_rows, engine::EngineOptions().max_rows);
   EXPECT_EQ(parsed.flags.engine.max_queue, engine::EngineOptions().max_queue);
   EXPECT_EQ(parsed.flags.load.compile.precision, std::nullopt);

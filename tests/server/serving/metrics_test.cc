@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"

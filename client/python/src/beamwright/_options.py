@@ -185,7 +185,7 @@ class DecodeOptions(TypedDict, total=False):
     """
     frame_beam: float | None
     """Hypotheses whose log-probability is further below the best one's are dropped at the end of a
-    frame. Unset: off. At least 0 nats.
+    frame. Unset or 0: off. At least 0 nats.
     """
     full_sum: bool | None
     """Whether each hypothesis is returned with the sum over all its alignments, pruned ones
@@ -252,7 +252,7 @@ DECODE_OPTIONS = {
     "max_symbols_per_frame": Rule(kind="int", type="int", text='Most tokens that a hypothesis takes in one frame. Unset: what the model says, else 1. 1 to 100 tokens.', minimum=1, maximum=100),
     "expansion": Rule(kind="int", type="int", text='The most probable tokens that each hypothesis tries in a frame. Unset: as many as the beam size, of CTC all. 1 to 256 tokens.', minimum=1, maximum=256),
     "recombine": Rule(kind="enum", type="RecombineName", text='What becomes of hypotheses with equal tokens: sum (one, with the sum of their probabilities), max (the better one) or, of transducers, none (each stays). Default sum.', choices={'sum': 1, 'max': 2, 'none': 3}),
-    "frame_beam": Rule(kind="float", type="float", text="Hypotheses whose log-probability is further below the best one's are dropped at the end of a frame. Unset: off. At least 0 nats.", minimum=0),
+    "frame_beam": Rule(kind="float", type="float", text="Hypotheses whose log-probability is further below the best one's are dropped at the end of a frame. Unset or 0: off. At least 0 nats.", minimum=0),
     "full_sum": Rule(kind="bool", type="bool", text='Whether each hypothesis is returned with the sum over all its alignments, pruned ones included. Default false.'),
     "frame_order": Rule(kind="enum", type="FrameOrderName", text='Which hypotheses compete: those that have reached the same frame (frames), or those of equal frames and tokens together (alignments). Default frames.', choices={'frames': 1, 'alignments': 2}),
 }
