@@ -104,9 +104,8 @@ void AddFlags(CLI::App& decode, Flags& flags) {
                   "File with more options, as DecodeOptions in protobuf's text form")
       ->type_name("FILE");
   decode.add_flag("--fixed-length", flags.fixed_length, "Never stop before the most tokens");
-  const std::map<std::string, VectorIsa> names = {{"plain", VectorIsa::kPlain},
-                                                  {"avx2", VectorIsa::kAvx2},
-                                                  {"avx512", VectorIsa::kAvx512}};
+  const std::map<std::string, VectorIsa> names = {
+      {"plain", VectorIsa::kPlain}, {"avx2", VectorIsa::kAvx2}, {"avx512", VectorIsa::kAvx512}};
   decode
       .add_option("--most-isa", flags.most_isa,
                   "Widest vector instructions that kernels may use; unset: the CPU's")

@@ -117,16 +117,8 @@ Metrics::PerModel& Metrics::Of(const engine::DecodeModel& model) {
   std::unique_ptr<PerModel>& entry = models_[{model.name(), model.version()}];
   if (entry == nullptr) {
     const Labels labels = {{"model", model.name()}, {"version", model.version()}};
-    entry.reset(new PerModel{labels,
-                             {},
-                             {},
-                             Add(metric::kSources, With(labels, "code", "OK")),
-                             {},
-                             {},
-                             {},
-                             {},
-                             {},
-                             {}});
+    entry.reset(new PerModel{
+        labels, {}, {}, Add(metric::kSources, With(labels, "code", "OK")), {}, {}, {}, {}, {}, {}});
     for (const MeasureFamily& family : MeasureFamilies()) {
       if (family.measure != metric::kQueueSeconds && family.measure != metric::kLoadSeconds) {
         entry->measures[family.measure] = &Add(family.measure, labels);

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <thread>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
