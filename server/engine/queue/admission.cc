@@ -173,6 +173,7 @@ void Admission::Sweep(absl::Time now) {
 
 void Admission::CountIn(Queued& queued) {
   Request& request = *queued.request;
+  ++num_running_;
   running_cost_ += queued.cost;
   std::visit(
       [&](auto& done) {
@@ -195,7 +196,8 @@ void Admission::CountOut(const Request& request, int rows, double cost) {
   num_large_ -= IsLarge(request) ? 1 : 0;
   ++news_;
   --num_open_;
-  running_cost_ = std::max(running_cost_ - cost, 0.0);
+  // Sums of doubles do not come back to zero by themselves.
+  running_cost_ = --num_running_ == 0 ? 0 : std::max(running_cost_ - cost, 0.0);
 }
 
 void Admission::TellEnd(const Request& request, absl::StatusCode code, absl::Time now) const {

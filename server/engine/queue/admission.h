@@ -128,6 +128,7 @@ class Admission {
   FairQueue queue_ ABSL_GUARDED_BY(mutex_);
   Requests dead_ ABSL_GUARDED_BY(mutex_);  // from the queue, to be answered
   Estimator estimator_ ABSL_GUARDED_BY(mutex_);
+  int num_running_ ABSL_GUARDED_BY(mutex_) = 0;  // taken and not answered
   double running_cost_ ABSL_GUARDED_BY(mutex_) = 0;
   int num_large_ ABSL_GUARDED_BY(mutex_) = 0;  // accepted, of models that no cache holds
   absl::Time next_sweep_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

@@ -106,9 +106,9 @@ class AdmissionTest : public ::testing::Test {
     return admitted;
   }
 
-  static void Answer(Request& request) {
+  static void Answer(Request& request, int steps = kSteps) {
     v1::Decoded decoded;
-    decoded.add_hypotheses()->mutable_tokens()->Resize(kSteps, 3);
+    decoded.add_hypotheses()->mutable_tokens()->Resize(steps, 3);
     request.Give(std::move(decoded));
   }
 
@@ -154,6 +154,28 @@ TEST_F(AdmissionTest, AForecastIsTheQueueAndHalfOfWhatRunsAndTheAnswerItself) {
   ASSERT_EQ(running.size(), 1U);
   Answer(*running[0]);
   // Nobody is refused where there is no other work.
+  EXPECT_EQ(Refusal(Ask(1)), "");
+  Take();
+}
+
+// A source of 7 steps makes a forecast that is no whole number: what three requests cost does not
+// come back to zero by adding and taking away.
+TEST_F(AdmissionTest, NobodyIsRefusedForWhatIsLeftOfSums) {
+  Start();
+  Learn();
+  Enqueue(1);
+  const Admission::Requests shorter = Take();
+  ASSERT_EQ(shorter.size(), 1U);
+  Answer(*shorter[0], 7);
+  for (const int rows : {3, 2, 1}) {
+    Enqueue(rows);
+  }
+  const Admission::Requests running = Take();
+  ASSERT_EQ(running.size(), 3U);
+  EXPECT_THAT(Refusal(Ask(1)), HasSubstr("expected in"));
+  for (const auto& request : running) {
+    Answer(*request);
+  }
   EXPECT_EQ(Refusal(Ask(1)), "");
   Take();
 }
