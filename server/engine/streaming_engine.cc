@@ -96,6 +96,7 @@ class StreamingEngine : public Engine {
   }
 
   void Look() {
+    admission_.LookForDead();
     const absl::Status end = admission_.end();
     const absl::Time now = absl::Now();
     for (const auto& scheduler : schedulers_) {

@@ -257,7 +257,7 @@ void Admission::SetApart(const void* lane, const Reserved& running) {
 }
 
 bool Admission::IsDone() const {
-  return queue_.size() == 0 && dead_.empty() && AllRunning().requests == 0;
+  return queue_.size() == 0 && dead_.empty() && num_ending_ == 0 && AllRunning().requests == 0;
 }
 
 int Admission::NumActive() const {
@@ -308,6 +308,11 @@ void Admission::Ring() {
   ++news_;
 }
 
+void Admission::LookForDead() {
+  absl::MutexLock lock(&mutex_);
+  Sweep(clock_());  // streams that wait are woken by what it finds
+}
+
 void Admission::Fill(int number, Requests& admitted) {
   Stream& stream = streams_[static_cast<size_t>(number)];
   stream.seen = news_;
@@ -356,11 +361,17 @@ bool Admission::Take(int number, const Reserved& running, absl::Time next_work, 
     Sweep(stream.turn_started);
     Fill(number, admitted);
     dead.swap(dead_);
+    num_ending_ += static_cast<int>(dead.size());
   }
   const absl::Time now = clock_();
   for (const std::unique_ptr<Request>& request : dead) {
     --num_open_;
     request->Fail(request->CheckAlive(now));
+  }
+  if (const auto count = static_cast<int>(dead.size()); count > 0) {
+    dead.clear();  // and what their callers left with them
+    absl::MutexLock lock(&mutex_);
+    num_ending_ -= count;
   }
   return true;
 }

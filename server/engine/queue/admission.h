@@ -59,6 +59,9 @@ class Admission {
   int Threads(int stream) const;
   // There is something to do about what runs: streams that wait look at it.
   void Ring();
+  // Has those of the queue answered that nobody waits for any more, also while all streams wait for
+  // what they have in hand. For any thread, now and then.
+  void LookForDead();
 
   // The stream's thread was replaced by a new one, which has this in hand.
   void Restart(int stream, const Reserved& running);
@@ -126,7 +129,8 @@ class Admission {
   std::atomic<int> num_open_{0};  // accepted and not answered
   mutable absl::Mutex mutex_;
   FairQueue queue_ ABSL_GUARDED_BY(mutex_);
-  Requests dead_ ABSL_GUARDED_BY(mutex_);  // from the queue, to be answered
+  Requests dead_ ABSL_GUARDED_BY(mutex_);       // from the queue, to be answered
+  int num_ending_ ABSL_GUARDED_BY(mutex_) = 0;  // of them, that are being answered
   Estimator estimator_ ABSL_GUARDED_BY(mutex_);
   int num_running_ ABSL_GUARDED_BY(mutex_) = 0;  // taken and not answered
   double running_cost_ ABSL_GUARDED_BY(mutex_) = 0;

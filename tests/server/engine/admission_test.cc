@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
@@ -366,6 +367,69 @@ TEST_F(AdmissionTest, TheDeadMakeRoomInAFullQueueWhereverTheyStand) {
   for (const size_t number : {0, 4, 5}) {
     EXPECT_TRUE(answers[number].ok()) << number << " " << answers[number];
   }
+}
+
+// A stream whose requests wait, as those for sound that does not come, makes no turn; neither does
+// one that has found no room. Who gives up in the queue meanwhile is answered by one of them.
+TEST_F(AdmissionTest, TheDeadAreFoundWhileAllStreamsWait) {
+  Start();
+  Enqueue(kMaxRows);
+  const Admission::Requests running = Take();
+  ASSERT_EQ(running.size(), 1U);
+  const auto cancelled = std::make_shared<CancelFlag>();
+  auto request = Ask(1);
+  absl::Notification is_answered;
+  request->done = DecodeCallback([&is_answered](const absl::StatusOr<v1::Decoded>& decoded) {
+    EXPECT_TRUE(absl::IsCancelled(decoded.status())) << decoded.status();
+    is_answered.Notify();
+  });
+  request->call.cancelled = cancelled;
+  ASSERT_TRUE(admission_->Enqueue(request).ok());
+  const Reserved in_hand{1, kMaxRows, 0};
+  Admission::Requests none;
+  absl::Status end;
+  ASSERT_TRUE(admission_->Take(0, in_hand, none, end));  // it has seen that there is no room
+  clock_stands_at += absl::Seconds(1);
+  cancelled->Cancel();
+  std::thread stream([&] {
+    absl::Status not_yet;
+    EXPECT_TRUE(admission_->Take(0, in_hand, absl::InfiniteFuture(), none, not_yet));
+  });
+  admission_->LookForDead();
+  EXPECT_TRUE(is_answered.WaitForNotificationWithTimeout(absl::Minutes(1)));
+  admission_->End(absl::UnavailableError("the test is over"));  // or the stream would wait on
+  stream.join();
+  EXPECT_TRUE(none.empty());
+}
+
+// Who drains may then destroy what the answers go to.
+TEST_F(AdmissionTest, DrainWaitsForTheAnswersOfTheDead) {
+  Start();
+  const auto cancelled = std::make_shared<CancelFlag>();
+  auto request = Ask(1);
+  absl::Notification begun;
+  absl::Notification drained;
+  std::atomic<bool> is_answered = false;
+  request->done = DecodeCallback([&](const absl::StatusOr<v1::Decoded>& /*decoded*/) {
+    begun.Notify();
+    // Long enough for whoever does not wait.
+    drained.WaitForNotificationWithTimeout(absl::Milliseconds(200));
+    is_answered = true;
+  });
+  request->call.cancelled = cancelled;
+  ASSERT_TRUE(admission_->Enqueue(request).ok());
+  cancelled->Cancel();
+  std::thread stream([&] {
+    Admission::Requests none;
+    absl::Status end;
+    while (admission_->Take(0, {}, none, end)) {
+    }
+  });
+  begun.WaitForNotification();
+  admission_->Drain();
+  EXPECT_TRUE(is_answered);
+  drained.Notify();
+  stream.join();
 }
 
 TEST_F(AdmissionTest, ItIsIdleAgainWhenWhatWaitedHasDied) {

@@ -287,6 +287,29 @@ TEST(StreamTest, OneThatIsGivenUpWhileItsNewsAreTakenIsNotLeftAside) {
   EXPECT_FALSE(feed.SetAside(std::make_shared<WokenRequests>(), 1));
 }
 
+// A tenant who may run one source has a stream that waits for frames. Nothing happens in the engine
+// until what waits behind it is past its deadline.
+TEST(StreamTest, WhatIsQueuedBehindOneThatWaitsEndsAtItsDeadline) {
+  const auto engine = Started();
+  const ModelPtr model = CtcModel();
+  Tenant tenant;
+  tenant.name = "one at a time";
+  tenant.max_running = 1;
+  Listener waits;
+  waits.call.tenant = std::make_shared<const Tenant>(tenant);
+  waits.Start(*engine, model, {});
+  WaitForRunning(*engine, 1);
+  Listener behind;
+  behind.call.tenant = waits.call.tenant;
+  behind.call.deadline = absl::Now() + absl::Milliseconds(200);
+  behind.Start(*engine, model, {});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(behind.Wait().status())) << behind.Wait().status();
+  const Frames frames = CtcFrames(4, 1);
+  waits.feed().Add(Piece(frames, 0, 4));
+  waits.feed().Finish();
+  EXPECT_TRUE(waits.Wait().ok()) << waits.Wait().status();
+}
+
 TEST(StreamTest, AnEngineThatEndsAnswersThoseThatWait) {
   const auto engine = Started();
   const ModelPtr model = CtcModel();
