@@ -108,7 +108,8 @@ void Lane::EncodeGroups(absl::Span<EncodeGroup> groups) {
   encoding_ = {};
   // Loops look at the deadline themselves.
   const absl::Time now = absl::Now();
-  if (now > deadline && now - begin >= options_.slow_step && !underway_.interruption().raised()) {
+  if (now > deadline && now - begin >= options_.slow_step && !underway_.was_interrupted() &&
+      !underway_.interruption().raised()) {
     hangs_.GivenUp(*model, now);
   }
   // An encoder that reads chunk by chunk is run by the driver.

@@ -30,13 +30,16 @@ class Underway {
         : underway_(underway) {
       if (underway_ != nullptr) {
         absl::MutexLock lock(&underway_->mutex_);
-        underway_->interruption_.Reset();
+        underway_->was_interrupted_ = false;
         underway_->work_ = {&model, requests, driver, absl::Now()};
       }
     }
     ~Scope() {
       if (underway_ != nullptr) {
         absl::MutexLock lock(&underway_->mutex_);
+        // What the thread runs next, in no scope perhaps, is others' and not to be interrupted.
+        underway_->was_interrupted_ = underway_->interruption_.raised_here();
+        underway_->interruption_.Reset();
         underway_->work_ = {};
       }
     }
@@ -57,13 +60,15 @@ class Underway {
   absl::Mutex& mutex() ABSL_LOCK_RETURNED(mutex_) { return mutex_; }
   const Work& work() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return work_; }
   // For the thread that works: whether its last run was interrupted because of who was in it.
-  bool was_interrupted() const { return interruption_.raised_here(); }
-  // What the work must look at; raised with the mutex held, so that it does not hit the next one.
+  bool was_interrupted() const { return was_interrupted_; }
+  // What the work must look at; raised with the mutex held, while something is under way, so that
+  // it does not hit what comes behind.
   Interruption& interruption() { return interruption_; }
 
  private:
   mutable absl::Mutex mutex_;
   Work work_ ABSL_GUARDED_BY(mutex_);
+  bool was_interrupted_ = false;  // the working thread's
   Interruption interruption_;
 };
 

@@ -11,10 +11,13 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "ops/base/fault_point.h"
 #include "tests/server/engine/frames/frame_models.h"
 #include "tests/server/engine/frames/language_model.h"
 #include "tests/server/engine/frames/listener.h"
 #include "tests/server/engine/frames/transducer_bundle.h"
+#include "tests/server/engine/hanging_bundle.h"
 #include "tests/support/sanitized.h"
 
 namespace beamwright::engine {
@@ -308,6 +311,54 @@ TEST(StreamTest, WhatIsQueuedBehindOneThatWaitsEndsAtItsDeadline) {
   waits.feed().Add(Piece(frames, 0, 4));
   waits.feed().Finish();
   EXPECT_TRUE(waits.Wait().ok()) << waits.Wait().status();
+}
+
+std::atomic<absl::Notification*> encoder_runs = nullptr;  // told by a fault hook, once
+
+// An encoder run of another model is interrupted because nobody waits for it any more. What the
+// thread computes next is the frames of a stream.
+TEST(StreamTest, AnInterruptionIsForTheRunThatItWasRaisedFor) {
+  EngineOptions options;
+  options.num_threads = 1;
+  options.slow_step = absl::Hours(1);  // or the stream would get another thread
+  options.step_timeout = absl::Hours(1);
+  const auto engine = *Engine::Start(options);
+  const ModelPtr model = TransducerModel(Predictor::kLstm);
+  const ModelPtr hanging = Compiled(engine_testing::HangingBundle(engine_testing::RandomTable(31)));
+  const Frames frames = TransducerFrames(4, 1);
+  Listener stream;
+  stream.Start(*engine, model, {});
+  // Answered behind it: by then it waits for frames.
+  ASSERT_TRUE(engine->DecodeAndWait(model, FeatureSource(frames.values, frames.width), {}).ok());
+  absl::Notification runs;
+  encoder_runs = &runs;
+  fault_hook = [](const char* point) {
+    absl::Notification* const told =
+        point == absl::string_view("engine.encode") ? encoder_runs.exchange(nullptr) : nullptr;
+    if (told != nullptr) {
+      told->Notify();
+    }
+    return absl::OkStatus();
+  };
+  v1::Source hangs;
+  for (const int32_t id : engine_testing::SourceOfSum(engine_testing::kHangsInEncoder)) {
+    hangs.mutable_ids()->add_ids(id);
+  }
+  const auto flag = std::make_shared<CancelFlag>();
+  CallOptions call;
+  call.cancelled = flag;
+  absl::Notification given_up;
+  engine->Decode(hanging, hangs, {}, call, [&](const absl::StatusOr<v1::Decoded>& answer) {
+    EXPECT_TRUE(absl::IsCancelled(answer.status())) << answer.status();
+    given_up.Notify();
+  });
+  runs.WaitForNotification();
+  fault_hook = nullptr;
+  stream.feed().Add(Piece(frames, 0, 4));
+  stream.feed().Finish();
+  flag->Cancel();
+  given_up.WaitForNotification();
+  EXPECT_TRUE(stream.Wait().ok()) << stream.Wait().status();
 }
 
 TEST(StreamTest, AnEngineThatEndsAnswersThoseThatWait) {
