@@ -125,9 +125,10 @@ bool Scheduler::TakeApart(Lane& lane, EncodeQueue::Requests& admitted, absl::Sta
     mutex_.AwaitWithTimeout(absl::Condition(&has_news), kLook);
   }
   end = admission_.end();
-  // Half of what there is room for is left to other models.
+  // Half of what there is room for is left to other models. Streams that wait hold no rows: they
+  // must not keep everybody else out.
   admitted = lane.inbox.TakeFront(options_.max_rows / 2 - running.rows,
-                                  options_.max_bytes / 2 - running.bytes, running.requests == 0);
+                                  options_.max_bytes / 2 - running.bytes, running.rows == 0);
   running += ReservedFor(admitted);
   TellApart(lane, running);
   return true;

@@ -361,6 +361,54 @@ TEST(StreamTest, AnInterruptionIsForTheRunThatItWasRaisedFor) {
   EXPECT_TRUE(stream.Wait().ok()) << stream.Wait().status();
 }
 
+struct HeldStep {
+  absl::Notification begins;
+  absl::Notification may_end;
+};
+std::atomic<HeldStep*> step_to_hold = nullptr;  // by a fault hook, once
+
+// A model that was slow once has a thread of its own, as long as it has requests: a stream, here,
+// that waits for frames. What needs more than half of the engine's rows runs beside it.
+TEST(StreamTest, OneThatWaitsKeepsNobodyFromAModelThatIsSetApart) {
+  EngineOptions options;
+  options.num_threads = 1;
+  options.max_rows = 8;
+  options.slow_step = absl::Milliseconds(50);
+  const auto engine = *Engine::Start(options);
+  const ModelPtr model = CtcModel();
+  const Frames frames = CtcFrames(4, 1);
+  const v1::Source whole = FeatureSource(frames.values, frames.width);
+  Listener stream;
+  stream.Start(*engine, model, {});
+  HeldStep held;
+  step_to_hold = &held;
+  fault_hook = [](const char* point) {
+    HeldStep* const step =
+        point == absl::string_view("engine.step") ? step_to_hold.exchange(nullptr) : nullptr;
+    if (step != nullptr) {
+      step->begins.Notify();
+      step->may_end.WaitForNotification();
+    }
+    return absl::OkStatus();
+  };
+  stream.feed().Add(Piece(frames, 0, 1));
+  held.begins.WaitForNotification();
+  fault_hook = nullptr;
+  EXPECT_TRUE(engine->DecodeAndWait(CtcModel(), whole, {}).ok());  // by another thread
+  held.may_end.Notify();
+  v1::DecodeOptions wide;
+  wide.set_beam_size(5);
+  absl::Notification answered;
+  engine->Decode(model, whole, wide, {}, [&](const absl::StatusOr<v1::Decoded>& answer) {
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    answered.Notify();
+  });
+  EXPECT_TRUE(answered.WaitForNotificationWithTimeout(absl::Minutes(1)));
+  stream.feed().Finish();
+  EXPECT_TRUE(stream.Wait().ok()) << stream.Wait().status();
+  answered.WaitForNotification();
+}
+
 TEST(StreamTest, AnEngineThatEndsAnswersThoseThatWait) {
   const auto engine = Started();
   const ModelPtr model = CtcModel();
