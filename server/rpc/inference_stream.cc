@@ -86,21 +86,24 @@ void InferenceStream::OnReadDone(bool ok) {
   }
   Entry* entry = nullptr;
   grpc::ByteBuffer bytes;
-  {
+  if (ok) {
     absl::MutexLock lock(&mutex_);
-    reading_ = false;
-    at_end_ = at_end_ || !ok;
-    if (ok && !finished_) {
+    if (!finished_) {
       bytes.Swap(&request_);
       entry = entries_.emplace_back(std::make_unique<Entry>(service_.core().state())).get();
       ++num_decoding_;
     }
-    Advance();
   }
+  // Before the next one is read, which may be the next part of a sequence: gRPC calls on another
+  // thread as soon as it has come.
   if (entry != nullptr) {
     gate_.CountArrival(bytes);
     Take(entry, bytes);
   }
+  absl::MutexLock lock(&mutex_);
+  reading_ = false;
+  at_end_ = at_end_ || !ok;
+  Advance();
 }
 
 void InferenceStream::Take(Entry* entry, grpc::ByteBuffer& bytes) {

@@ -1,0 +1,154 @@
+// A stream of inference requests without a transport: the test is gRPC, and brings messages as
+// early as gRPC's threads may.
+#include "server/rpc/inference_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "ops/base/fault_point.h"
+#include "server/rpc/raw_message.h"
+#include "tests/server/model/temp_bundle.h"
+#include "tests/server/sound/tones_model.h"
+
+namespace beamwright::rpc {
+namespace {
+
+using inference::ModelInferRequest;
+using inference::ModelStreamInferResponse;
+
+// A call whose messages come one by one, each as soon as it is asked for.
+class BroughtCall final
+    : public grpc::ServerCallbackReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  BroughtCall(InferenceStream& stream, const std::vector<ModelInferRequest>& requests)
+      : stream_(stream), requests_(requests.begin(), requests.end()) {
+    BindReactor(&stream);
+  }
+
+  // The next message, if it is waited for and there is one.
+  bool Bring() {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (place_ == nullptr || requests_.empty()) {
+        return false;
+      }
+      EXPECT_TRUE(SerializeReply(requests_.front(), *std::exchange(place_, nullptr)).ok());
+      requests_.pop_front();
+    }
+    stream_.OnReadDone(true);
+    return true;
+  }
+  // Waits for the next answer, and lets the one behind it come.
+  ModelStreamInferResponse TakeAnswer() {
+    grpc::ByteBuffer bytes;
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(&has_answer_));
+      has_answer_ = false;
+      bytes.Swap(&answer_);
+    }
+    const auto answer = ParseRequest<ModelStreamInferResponse>(bytes);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    stream_.OnWriteDone(true);
+    return answer.ok() ? *answer : ModelStreamInferResponse();
+  }
+  bool is_finished() {
+    absl::MutexLock lock(&mutex_);
+    return is_finished_;
+  }
+
+ private:
+  grpc::internal::ServerReactor* reactor() override { return &stream_; }
+  void CallOnDone() override {}
+  void SendInitialMetadata() override {}
+  void Read(grpc::ByteBuffer* place) override {
+    absl::MutexLock lock(&mutex_);
+    place_ = place;
+  }
+  void Write(const grpc::ByteBuffer* answer, grpc::WriteOptions /*options*/) override {
+    absl::MutexLock lock(&mutex_);
+    answer_ = *answer;
+    has_answer_ = true;
+  }
+  void WriteAndFinish(const grpc::ByteBuffer* /*answer*/, grpc::WriteOptions /*options*/,
+                      grpc::Status /*status*/) override {}
+  void Finish(grpc::Status /*status*/) override {
+    absl::MutexLock lock(&mutex_);
+    is_finished_ = true;
+  }
+
+  InferenceStream& stream_;
+  absl::Mutex mutex_;
+  std::deque<ModelInferRequest> requests_ ABSL_GUARDED_BY(mutex_);
+  grpc::ByteBuffer* place_ ABSL_GUARDED_BY(mutex_) = nullptr;  // where the next one is waited for
+  grpc::ByteBuffer answer_ ABSL_GUARDED_BY(mutex_);
+  bool has_answer_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_finished_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+ModelInferRequest PartOfSequence(bool is_start, bool is_end) {
+  const std::string sound = sound::AsF32(sound::Tones({5}));
+  ModelInferRequest request;
+  request.set_model_name("tones");
+  auto& input = *request.add_inputs();
+  input.set_name(oip::kSourceAudio);
+  input.set_datatype("FP32");
+  input.add_shape(1);
+  input.add_shape(static_cast<int64_t>(sound.size() / sizeof(float)));
+  request.add_raw_input_contents(sound);
+  (*request.mutable_parameters())["sequence_id"].set_int64_param(7);
+  (*request.mutable_parameters())["sequence_start"].set_bool_param(is_start);
+  (*request.mutable_parameters())["sequence_end"].set_bool_param(is_end);
+  return request;
+}
+
+std::atomic<BroughtCall*> call_of_hook = nullptr;
+
+// While the first part of a sequence is being taken, as early as it may, the second one comes on
+// another of gRPC's threads.
+TEST(InferenceStreamTest, PartsOfASequenceAreTakenInTheirOrder) {
+  model::TempFolder temp;
+  sound::WriteTonesBundle(temp.path(), "tones");
+  serving::ModelPaths paths;
+  paths.repositories.push_back(temp.path());
+  const auto models = *serving::ModelRegistry::Load(paths);
+  const auto engine = *engine::Engine::Start({1, 64, 100});
+  serving::ServingState state;
+  serving::Metrics metrics;
+  serving::Core core(state, *models, *engine, metrics);
+  state.Enter(serving::Phase::kServing);
+  oip::Service service(core);
+  const access::Access access;
+  const Gate gate(access, core);
+  OpenStreams streams;
+  grpc::CallbackServerContext context;
+  InferenceStream* const stream =
+      InferenceStream::Start(gate, service, streams, context, access::Identity());
+  BroughtCall call(*stream, {PartOfSequence(true, false), PartOfSequence(false, true)});
+  call_of_hook = &call;
+  fault_hook = [](const char* point) {
+    if (point == absl::string_view("call.admit")) {
+      std::thread([] { call_of_hook.load()->Bring(); }).join();
+    }
+    return absl::OkStatus();
+  };
+  EXPECT_TRUE(call.Bring());
+  fault_hook = nullptr;
+  call.Bring();  // unless it has come
+  for (int part = 0; part < 2; ++part) {
+    EXPECT_EQ(call.TakeAnswer().error_message(), "") << part;
+  }
+  stream->End();
+  EXPECT_TRUE(call.is_finished());
+  stream->OnDone();
+}
+
+}  // namespace
+}  // namespace beamwright::rpc
