@@ -99,8 +99,10 @@ void Session::OnRequest(Outcome outcome) {
   socket_->OnSign([this] { heard_ = absl::Now(); });
   socket_->Accept(protocol_, [self = shared_from_this()](Outcome accepted) {
     if (accepted == Outcome::kOk) {
+      self->is_open_ = true;
       self->heard_ = absl::Now();
       self->Watch();
+      self->EndIfLeaving();
       self->Advance();
     }
   });
@@ -319,20 +321,24 @@ void Session::EndSource(const absl::Status& status) {
     return;
   }
   texts_.emplace_back(kEndOfAnswers);
-  if (leaving_) {
-    EndWith(kGoingAway, "the server stops");
-  }
+  EndIfLeaving();
 }
 
 void Session::EndWith(int code, absl::string_view reason) {
   end_.emplace(code, std::string(reason));
 }
 
+void Session::EndIfLeaving() {
+  if (leaving_ && recognition_ == nullptr && !end_.has_value()) {
+    EndWith(kGoingAway, "the server stops");
+  }
+}
+
 void Session::Leave() {
   boost::asio::post(socket_->executor(), [self = shared_from_this()] {
     self->leaving_ = true;
-    if (self->query_.has_value() && self->recognition_ == nullptr && !self->end_.has_value()) {
-      self->EndWith(kGoingAway, "the server stops");
+    if (self->is_open_) {  // else once it is
+      self->EndIfLeaving();
       self->Advance();
     }
   });

@@ -80,6 +80,8 @@ class Session : public std::enable_shared_from_this<Session> {
   bool TakeAnswers();
   void EndSource(const absl::Status& status);
   void EndWith(int code, absl::string_view reason);
+  // If the server stops and no source is under way.
+  void EndIfLeaving();
   // The connection has ended.
   void OnGone();
   // Looks after clients that have gone without a word, or do not read.
@@ -101,6 +103,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::deque<std::string> texts_;                      // to be written
   std::optional<std::pair<int, std::string>> end_;     // once they are
   bool is_plain_ = false;  // the request is whole, and not for a WebSocket
+  bool is_open_ = false;   // it is a WebSocket
   bool leaving_ = false;
   bool reading_ = false;
   bool writing_ = false;

@@ -27,6 +27,8 @@ struct Client {
   std::function<void(Outcome, bool, std::string)> read;  // under way, if not null
   std::vector<std::string> told;
   WebSocket::Done taken;  // the last of what was told, once the test says so
+  bool holds_accept = false;
+  WebSocket::Done accepted;  // of a handshake that is held
   int close_code = 0;
 };
 
@@ -42,7 +44,13 @@ class HeldSocket final : public WebSocket {
   const std::string& target() const override { return target_; }
   bool asks_for_upgrade() const override { return true; }
   void Refuse(const http::HttpReply& /*reply*/, Done done) override { Soon(std::move(done)); }
-  void Accept(const std::string& /*protocol*/, Done done) override { Soon(std::move(done)); }
+  void Accept(const std::string& /*protocol*/, Done done) override {
+    if (client_.holds_accept) {
+      client_.accepted = std::move(done);
+    } else {
+      Soon(std::move(done));
+    }
+  }
   void Read(std::function<void(Outcome, bool, std::string)> done) override {
     client_.read = std::move(done);
   }
@@ -80,13 +88,15 @@ class SessionTest : public ::testing::Test {
     core_ = std::make_unique<serving::Core>(state_, *models_, *engine_, metrics_);
     state_.Enter(serving::Phase::kServing);
     site_.reset(new Site{*core_, access_, cors_, "tones", absl::Hours(1), absl::Hours(1)});
-    std::make_shared<Session>(*site_, std::make_unique<HeldSocket>(io_, client_))->Start();
+    session_ = std::make_shared<Session>(*site_, std::make_unique<HeldSocket>(io_, client_));
+    session_->Start();
   }
   ~SessionTest() override {
     if (client_.read != nullptr) {
       std::exchange(client_.read, nullptr)(Outcome::kGone, false, "");
     }
     client_.taken = nullptr;
+    session_ = nullptr;
     io_.restart();
     io_.poll();
     const absl::MutexLock lock(&site_->doorbell->mutex);
@@ -137,6 +147,7 @@ class SessionTest : public ::testing::Test {
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<serving::Core> core_;
   std::unique_ptr<const Site> site_;
+  std::shared_ptr<Session> session_;
 };
 
 TEST_F(SessionTest, ASourceBehindAnother) {
@@ -166,6 +177,19 @@ TEST_F(SessionTest, ASourceThatBeginsTooEarlyIsRefused) {
   EXPECT_THAT(client_.told.back(), HasSubstr("the next one may begin behind 'Done!'"));
   Take();
   EXPECT_TRUE(Becomes([this] { return client_.close_code == 1007; }));
+}
+
+// Before the handshake is over nothing else may be done with the socket.
+TEST_F(SessionTest, AServerThatStopsDuringTheHandshakeSaysSoBehindIt) {
+  client_.holds_accept = true;
+  ASSERT_TRUE(Becomes([this] { return client_.accepted != nullptr; }));
+  session_->Leave();
+  io_.restart();
+  io_.poll();
+  EXPECT_TRUE(client_.read == nullptr);
+  EXPECT_EQ(client_.close_code, 0);
+  std::exchange(client_.accepted, nullptr)(Outcome::kOk);
+  EXPECT_EQ(client_.close_code, 1001);
 }
 
 }  // namespace
