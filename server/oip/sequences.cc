@@ -84,17 +84,23 @@ class Sequences::Sequence : public std::enable_shared_from_this<Sequence> {
         }
       });
     };
-    absl::MutexLock lock(&adding_);
-    recognition_ = serving::Recognition::Make(core_, std::move(caller), wake, [] {});
-    recognition_->Add(std::move(first));
+    absl::MutexLock adding(&adding_);
+    const auto recognition = serving::Recognition::Make(core_, std::move(caller), wake, [] {});
+    {
+      absl::MutexLock lock(&mutex_);
+      recognition_ = recognition;
+    }
+    recognition->Add(std::move(first));
   }
 
   void Add(v1::RecognizeRequest piece, bool is_end, AnswerForm form, Done done) {
     {
-      absl::MutexLock lock(&adding_);
-      recognition_->Add(std::move(piece));
-      if (is_end) {
-        recognition_->Finish();
+      absl::MutexLock adding(&adding_);
+      if (const auto recognition = UnderWay(); recognition != nullptr) {
+        recognition->Add(std::move(piece));
+        if (is_end) {
+          recognition->Finish();
+        }
       }
     }
     {
@@ -106,7 +112,11 @@ class Sequences::Sequence : public std::enable_shared_from_this<Sequence> {
     Advance();
   }
 
-  void GiveUp() { recognition_->GiveUp(); }
+  void GiveUp() {
+    if (const auto recognition = UnderWay(); recognition != nullptr) {
+      recognition->GiveUp();
+    }
+  }
   bool HasEnded() const {
     absl::MutexLock lock(&mutex_);
     return has_ended_;
@@ -141,14 +151,21 @@ class Sequences::Sequence : public std::enable_shared_from_this<Sequence> {
     }
   }
 
+  // Null: it has ended.
+  std::shared_ptr<serving::Recognition> UnderWay() const {
+    absl::MutexLock lock(&mutex_);
+    return recognition_;
+  }
+
   void TakeAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     v1::RecognizeResponse message;
-    for (;;) {
+    while (!has_ended_) {
       switch (recognition_->Take(message, end_)) {
         case serving::Recognition::Taken::kNothing:
           return;
         case serving::Recognition::Taken::kEnd:
           has_ended_ = true;
+          recognition_ = nullptr;  // its call is open as long as it lives
           return;
         case serving::Recognition::Taken::kMessage:
           break;
@@ -178,10 +195,10 @@ class Sequences::Sequence : public std::enable_shared_from_this<Sequence> {
 
   serving::Core& core_;
   const serving::ModelPtr model_;
-  absl::Mutex adding_;  // one request at a time
-  std::shared_ptr<serving::Recognition> recognition_;
+  absl::Mutex adding_;  // one request at a time; taken before the other
 
   mutable absl::Mutex mutex_;
+  std::shared_ptr<serving::Recognition> recognition_ ABSL_GUARDED_BY(mutex_);  // until it has ended
   std::vector<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Sequence> self_ ABSL_GUARDED_BY(mutex_);  // while somebody waits
   v1::Decoded known_ ABSL_GUARDED_BY(mutex_);

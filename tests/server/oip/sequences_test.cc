@@ -52,11 +52,12 @@ class SequencesTest : public ::testing::Test {
   }
 
   absl::Status Infer(Sequences& sequences, const SequencePart& part,
-                     engine::TenantPtr tenant = nullptr) {
+                     engine::TenantPtr tenant = nullptr, int sample_rate = 16000) {
     InferJob job;
     job.job.model = *models_->Lookup("tones", "");
     v1::Audio& audio = *job.job.request.add_sources()->mutable_audio();
     audio.mutable_format()->set_samples(v1::SAMPLE_FORMAT_F32);
+    audio.mutable_format()->set_sample_rate(sample_rate);
     audio.set_data(sound::AsF32(sound::Tones({5})));
     serving::Caller caller{serving::Method::kModelInfer};
     caller.tenant = std::move(tenant);
@@ -92,6 +93,15 @@ TEST_F(SequencesTest, OneOfWhichNothingIsHeardIsGivenUp) {
   EXPECT_THAT(Infer(sequences, {"7", false, true}).message(),
               HasSubstr("has not begun, or has ended"));
   EXPECT_TRUE(Infer(sequences, {"7", true, true}).ok());
+}
+
+// Its sender may ask for it again, but a server that stops need not wait for that.
+TEST_F(SequencesTest, OneThatHasFailedHoldsNoCall) {
+  Sequences sequences(*core_, absl::Hours(1));
+  const absl::Status why = Infer(sequences, {"7", true, false}, nullptr, /*sample_rate=*/12345);
+  EXPECT_THAT(why.message(), HasSubstr("sample_rate"));
+  EXPECT_TRUE(state_.WaitUntilAnswered(absl::ZeroDuration()));
+  EXPECT_EQ(Infer(sequences, {"7", false, false}), why);
 }
 
 // Reading the files of tokens or tenants again makes new tenants of the same names.
