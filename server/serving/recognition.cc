@@ -115,7 +115,11 @@ absl::Status Recognition::Open(const v1::RecognizeConfig& config) {
   BW_RETURN_IF_ERROR(FaultPoint("call.admit"));
   BW_RETURN_IF_ERROR(core_.state().CheckAccepting());
   open_call_.emplace(core_.state());
-  BW_ASSIGN_OR_RETURN(model_, core_.models().Lookup(config.model(), config.version()));
+  BW_ASSIGN_OR_RETURN(ModelPtr model, core_.models().Lookup(config.model(), config.version()));
+  {
+    absl::MutexLock lock(&mutex_);  // for whoever gives the call up at this moment
+    model_ = std::move(model);
+  }
   BW_RETURN_IF_ERROR(core_.quarantine().Check(*model_, started_));
   const auto at_config = [](const absl::Status& status) {
     return status::WithFields(status,
@@ -412,6 +416,7 @@ void Recognition::CountSource(absl::StatusOr<v1::Decoded> answer) {
 void Recognition::End(const absl::Status& status) {
   bool has_begun = false;
   bool has_source = false;
+  const engine::DecodeModel* model = nullptr;
   std::shared_ptr<engine::FrameFeed> feed;
   {
     absl::MutexLock lock(&mutex_);
@@ -421,6 +426,7 @@ void Recognition::End(const absl::Status& status) {
     feed = feed_;
     has_begun = has_begun_;
     has_source = has_source_;
+    model = model_.get();
     has_ended_ = true;
     end_ = status;
   }
@@ -433,7 +439,7 @@ void Recognition::End(const absl::Status& status) {
   } else if (has_source) {
     CountSource(status);
   } else {
-    core_.calls().Count(caller_, model_.get(), status, started_, {});
+    core_.calls().Count(caller_, model, status, started_, {});
     core_.metrics().CountRejection(status);
   }
   wake_();

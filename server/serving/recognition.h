@@ -97,7 +97,7 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   // Of the requests.
   enum class Phase { kNew, kOpen, kComplete };
   Phase phase_ = Phase::kNew;
-  ModelPtr model_;
+  ModelPtr model_;  // set once, under the mutex, by who adds
   std::shared_ptr<const engine::ResolvedOptions> options_;
   engine::CallOptions call_;
   std::optional<sound::SoundStream> sound_;
