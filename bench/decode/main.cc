@@ -109,8 +109,8 @@ void AddFlags(CLI::App& decode, Flags& flags) {
   decode
       .add_option("--most-isa", flags.most_isa,
                   "Widest vector instructions that kernels may use; unset: the CPU's")
-      ->transform(CLI::Transformer(names, CLI::ignore_case).description(""))
-      ->check(CLI::IsMember(names).description("{plain,avx2,avx512}"));
+      ->transform(
+          CLI::CheckedTransformer(names, CLI::ignore_case).description("{plain,avx2,avx512}"));
   AddSeconds(decode, flags, "How long each case runs");
   decode.add_flag("--json", flags.json, "Print a JSON array, not a table");
 }
