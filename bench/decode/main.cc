@@ -1,8 +1,6 @@
 // beamwright-bench: how fast a model decodes on this machine. docs/performance.md.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <map>
-#include <optional>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
@@ -43,7 +41,7 @@ struct Flags {
   bool fixed_length = false;
   double seconds = 3;
   bool json = false;
-  std::optional<VectorIsa> most_isa;
+  std::string most_isa;
   engine::CompileOptions compile;
 };
 
@@ -104,13 +102,10 @@ void AddFlags(CLI::App& decode, Flags& flags) {
                   "File with more options, as DecodeOptions in protobuf's text form")
       ->type_name("FILE");
   decode.add_flag("--fixed-length", flags.fixed_length, "Never stop before the most tokens");
-  const std::map<std::string, VectorIsa> names = {
-      {"plain", VectorIsa::kPlain}, {"avx2", VectorIsa::kAvx2}, {"avx512", VectorIsa::kAvx512}};
   decode
       .add_option("--most-isa", flags.most_isa,
                   "Widest vector instructions that kernels may use; unset: the CPU's")
-      ->transform(
-          CLI::CheckedTransformer(names, CLI::ignore_case).description("{plain,avx2,avx512}"));
+      ->check(CLI::IsMember({"plain", "avx2", "avx512"}));
   AddSeconds(decode, flags, "How long each case runs");
   decode.add_flag("--json", flags.json, "Print a JSON array, not a table");
 }
@@ -171,7 +166,10 @@ absl::StatusOr<DecodeCase> CaseOf(const Flags& flags) {
 }
 
 absl::Status Decode(const Flags& flags) {
-  const ScopedVectorIsa held_to(flags.most_isa.value_or(VectorIsa::kAmx));
+  const ScopedVectorIsa held_to(flags.most_isa == "plain"    ? VectorIsa::kPlain
+                                : flags.most_isa == "avx2"   ? VectorIsa::kAvx2
+                                : flags.most_isa == "avx512" ? VectorIsa::kAvx512
+                                                             : VectorIsa::kAmx);
   BW_ASSIGN_OR_RETURN(DecodeCase bench_case, CaseOf(flags));
   std::vector<DecodeResult> results;
   for (const std::string& precision : flags.precisions) {
