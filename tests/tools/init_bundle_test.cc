@@ -73,10 +73,11 @@ TEST_P(InitBundleTest, IsServed) {
   std::ostringstream checked;
   EXPECT_TRUE(Check({{folder.path()}, ""}, checked).ok());
   EXPECT_EQ(checked.str(),
-            folder.path() +
-                ":\n  can be loaded\n  encodes sources of several requests together\n"
-                "  encodes sources of unequal length together\n  steps rows of several requests "
-                "together\n");
+            absl::StrCat(folder.path(), ":\n  can be loaded\n",
+                         "  encodes sources of several requests together\n",
+                         "  encodes sources of unequal length apart, because positions of "
+                         "ReduceMean '/ReduceMean' cannot be told apart\n",
+                         "  steps rows of several requests together\n"));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, InitBundleTest, ops::testing_tools::AllExports(),

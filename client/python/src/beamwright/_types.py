@@ -466,8 +466,8 @@ class ModelDescription:
     streaming: Streaming | None = None
     """None: the encoder reads the whole source, or there is none."""
     encodes_lengths_together: bool | None = None
-    """Whether sources of unequal length may be among those that are encoded together. None where `encodes_together`
-    is not true, where the encoder reads chunk by chunk, and from a server before 0.2."""
+    """Whether sources of unequal length may be among those that are encoded together. None where
+    `encodes_together` is not true, where the encoder reads chunk by chunk, and from a server before 0.2."""
 
 
 class Health(str, enum.Enum):
