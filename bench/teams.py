@@ -91,7 +91,6 @@ def run_round(served: Served, seconds: float, number: int) -> None:
     for setting in names if number % 2 == 0 else reversed(names):
         threads, *flags = SETTINGS[setting]
         with serving.beamwright(served.bundle, threads, "--precision", served.precision, *flags) as server:
-            server.wait_until_ready()
             for concurrency in served.concurrencies:
                 flags = ["--concurrency", concurrency, *served.flags]
                 if served.groups:

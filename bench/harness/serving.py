@@ -100,6 +100,7 @@ def beamwright(bundle: Path, threads: int, *flags: object, core: int | None = No
     with running(pinned(core, BIN / "beamwright-server", "--model-path", bundle, "--grpc-address",
                         f"127.0.0.1:{port}", "--http-address", "none", "--metrics-address", "none",
                         "--threads", threads, *flags), port) as server:
+        server.wait_until_ready()
         yield server
 
 
