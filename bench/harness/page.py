@@ -16,7 +16,8 @@ Lines = list[str]
 
 
 HEADINGS = {"operators": "Loops and operators", "small": "A small model", "large": "A large model",
-            "large-avx2": "The large model with AVX2 alone", "serving": "Servers", "teams": "Threads in one stream and in several", "traffic": "Traffic as it is",
+            "large-avx2": "The large model with AVX2 alone", "serving": "Servers",
+            "teams": "Threads in one stream and in several", "traffic": "Traffic as it is",
             "frames": "Search by frames", "streams": "Streams of sound",
             "streams-full": "Streams of sound, a large encoder", "streams-int8": "Streams of sound, a large encoder in 8 bits",
             "streams-crowd": "More streams than a core bears",

@@ -197,6 +197,11 @@ def precisions() -> list[str]:
     return ["f32", machine.bf16_class(), "int8"]
 
 
+def ort_takes_part(form: str) -> bool:
+    """Its CPU kernels have no bf16, and cannot be held to AVX2."""
+    return form != "bf16" and not machine.held_to_avx2()
+
+
 def openvino_name(precision: str, rest: str) -> str:
     if precision.startswith("bf16") and not machine.has("avx512_bf16"):
         return f"OpenVINO{rest}, emulating bf16"
@@ -210,7 +215,7 @@ def large_step(model: Model, scratch: Path, threads: int, at_least: float,
     peers = Peers(model, scratch)
     form = precision.split("-")[0]
     sides = {OURS: ours_step(model, rows, threads, 10 * at_least, precision)}
-    if form != "bf16" and not machine.held_to_avx2():  # ONNX Runtime's CPU kernels have no bf16, and cannot be held
+    if ort_takes_part(form):
         sides["ONNX Runtime"] = peers.ort_step(words, threads, at_least, form)
     sides[openvino_name(form, "")] = peers.openvino_step(words, threads, at_least, form)
     bars = []
@@ -232,9 +237,9 @@ def large_search(model: Model, scratch: Path, threads: int, at_least: float,
     form = precision.split("-")[0]
     for sentences, wanted in zip((1, 8, 32), LARGE_BARS[form]):
         sides = {OURS: ours_search(model, sentences, threads, 10 * at_least, precision)}
-        if form != "bf16" and not machine.held_to_avx2():
+        if ort_takes_part(form):
             sides["ONNX Runtime, search in graph"] = peers.ort_search(sentences, threads, at_least, form)
-        if form == "f32" and not machine.held_to_avx2():
+        if form == "f32" and ort_takes_part(form):
             sides["ONNX Runtime, NumPy search"] = peers.numpy_search(sentences, threads, at_least)
         if form == "int8":  # its quantiser does not look into loops
             steps_alone = peers.openvino_step(sentences, threads, at_least, form)
