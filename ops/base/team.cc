@@ -75,6 +75,13 @@ bool Team::IsAwake() const {
   });
 }
 
+int64_t Team::PassUp(int64_t work) {
+  const auto now = std::chrono::steady_clock::now();
+  passed_up_ = now - last_passed_up_ < kLookout ? passed_up_ + work : work;
+  last_passed_up_ = now;
+  return passed_up_;
+}
+
 void Team::Grow(size_t members) {
   while (members_.size() < members) {
     auto member = std::make_unique<Member>();

@@ -47,6 +47,11 @@ class Team {
   // Whether a member is looking out, so that a short loop is worth sharing as well.
   bool IsAwake() const;
 
+  // Notes that a loop of so much work is not shared since all members sleep. Returns the work of
+  // all such loops that followed one another within kLookout, this one included: members that wake
+  // now would be there for the next.
+  int64_t PassUp(int64_t work);
+
  private:
   enum State : uint32_t { kFree, kAsleep, kOffered, kWorking, kEnding };
 
@@ -71,6 +76,9 @@ class Team {
   size_t num_parts_ = 0;
 
   std::vector<std::unique_ptr<Member>> members_;
+
+  int64_t passed_up_ = 0;
+  std::chrono::steady_clock::time_point last_passed_up_;
 };
 
 }  // namespace beamwright

@@ -21,9 +21,9 @@ namespace beamwright::ops {
 inline constexpr int64_t kMinParallelWork = int64_t{1} << 22;
 // Below this much (some 5 us) one thread is as fast even if the team is awake.
 inline constexpr int64_t kMinSharedWork = int64_t{1} << 19;
-// From this much on (some 700 us) OpenMP shares a loop: its barrier costs such a loop nothing, and
-// a large model's products were up to 5 % slower by the team.
-inline constexpr int64_t kMinLongWork = int64_t{1} << 26;
+// From this much on (some 90 ms) OpenMP shares a loop. Not below: its threads look out for the next
+// loop as the team's do, and of the shorter loops that follow both would want the same cores.
+inline constexpr int64_t kMinLongWork = int64_t{1} << 33;
 
 // How a loop is shared.
 struct Sharing {
@@ -31,11 +31,16 @@ struct Sharing {
   bool is_long = false;  // by OpenMP; else by the calling thread's team (ops/base/team.h)
 };
 
-// How so much work is shared best by num_threads threads at most. Asks whether the calling thread's
-// team is awake, so that two calls may differ: what is cut by the answer is cut by one answer.
+// How so much work is shared best by num_threads threads at most. Depends on whether the calling
+// thread's team is awake, or should be since one short loop follows another, so that two calls may
+// differ: what is cut by the answer is cut by one answer.
 inline Sharing SharingFor(int num_threads, int64_t work) {
-  const bool pays = num_threads > 1 && work >= kMinSharedWork &&
-                    (work >= kMinParallelWork || Team::OfThread().IsAwake());
+  if (num_threads <= 1 || work < kMinSharedWork || Team::IsWithin()) {
+    return {};
+  }
+  Team& team = Team::OfThread();
+  const bool pays =
+      work >= kMinParallelWork || team.IsAwake() || team.PassUp(work) >= kMinParallelWork;
   return {pays ? num_threads : 1, work >= kMinLongWork};
 }
 

@@ -22,7 +22,9 @@ constexpr int64_t kTileRows = 112;
 constexpr int64_t kWorkToScan = 64;
 
 // Chunks of panels of a short scan: a few for each thread, so that none waits long for the last.
+// From kMinLongScan on (some 700 us) there is one, since each chunk looks for the best of its own.
 constexpr int64_t kChunksPerThread = 4;
+constexpr int64_t kMinLongScan = int64_t{1} << 26;
 
 // Log-probabilities that differ may be equal once they are rounded, and equal ones stand in the
 // order of their tokens, not of their scores. So a few more are kept than are wanted.
@@ -343,7 +345,7 @@ void VocabularyProjection::Scan(int num_threads, ConstMatrix<float> hidden, absl
   const Sharing sharing = SharingFor(num_threads, work);
   const int threads = sharing.threads;
   const int64_t chunks = std::min<int64_t>(
-      threads == 1 || sharing.is_long ? threads : threads * kChunksPerThread, panels_);
+      threads == 1 || work >= kMinLongScan ? threads : threads * kChunksPerThread, panels_);
   const int64_t tile_rows = SharedTile(hidden.rows, kTileRows, panels_, threads);
   const int64_t tiles = CeilDiv(hidden.rows, tile_rows);
   // Where there is a chunk for each thread a chunk's panels are taken by all rows, one panel after

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <set>
 #include <string>
@@ -93,6 +94,23 @@ TEST(TeamTest, WakesWhoSleeps) {
       std::this_thread::yield();
     }
   }
+}
+
+// Work of loops that follow one another adds up, that before a pause is forgotten.
+TEST(TeamTest, PassedUpWorkAddsUp) {
+  Team team;
+  int64_t last = team.PassUp(3);
+  EXPECT_EQ(last, 3);
+  bool adds_up = false;
+  for (int i = 0; i < 1'000; ++i) {
+    const int64_t now = team.PassUp(3);
+    ASSERT_TRUE(now == last + 3 || now == 3) << now << " after " << last;
+    adds_up = adds_up || now == last + 3;
+    last = now;
+  }
+  EXPECT_TRUE(adds_up);
+  std::this_thread::sleep_for(2 * Team::kLookout);
+  EXPECT_EQ(team.PassUp(5), 5);
 }
 
 // Parts that take long enough for members to come, if there were any.

@@ -76,5 +76,23 @@ TEST(ParallelForTest, SoDoesThatOfAllThreads) {
   EXPECT_EQ(calls, std::vector<int>(kCount, 1));
 }
 
+// A short loop wakes nobody; several one after another do.
+TEST(SharingForTest, ShortLoopsAreSharedIfTheyFollowOneAnother) {
+  std::thread([] {  // whose team sleeps
+    EXPECT_EQ(SharingFor(2, kMinSharedWork).threads, 1);
+    int calls = 1;
+    while (SharingFor(2, kMinSharedWork).threads == 1) {
+      ASSERT_LT(++calls, 1'000'000);
+    }
+    EXPECT_GE(calls, kMinParallelWork / kMinSharedWork - 1);
+    EXPECT_EQ(SharingFor(1, kMinSharedWork).threads, 1);
+    EXPECT_EQ(SharingFor(2, kMinSharedWork - 1).threads, 1);
+    ParallelFor(2, 1'000, [](int64_t) {
+      EXPECT_EQ(SharingFor(2, kMinParallelWork).threads, 1);  // within a loop
+    });
+  })
+      .join();
+}
+
 }  // namespace
 }  // namespace beamwright::ops
