@@ -124,8 +124,10 @@ class ProductFinder {
 // Rewrites one loop. Products are appended to `outside`, in which `inputs` (of the loop) stand.
 class Hoister {
  public:
-  Hoister(const Loop& loop, const GraphInfo& info, std::vector<ValueId>& inputs, Graph& outside)
-      : loop_(loop), info_(info), inputs_(inputs), outside_(outside) {}
+  // time_major: what has been transposed outside, by its source.
+  Hoister(const Loop& loop, const GraphInfo& info, std::vector<ValueId>& inputs, Graph& outside,
+          std::map<std::pair<int, int>, ValueId>& time_major)
+      : loop_(loop), info_(info), inputs_(inputs), outside_(outside), time_major_(time_major) {}
 
   Loop Run(const std::vector<SliceProduct>& products) {
     result_ = loop_;
@@ -146,7 +148,7 @@ class Hoister {
           std::find_if(products.begin(), products.end(),
                        [&](const SliceProduct& p) { return p.node == static_cast<int>(i); });
       if (product != products.end()) {
-        const ValueId x = AddChain(*product, replaced.at(product->node));
+        const ValueId x = replaced.at(product->node);
         if (!product->cell.has_value()) {
           moved.push_back(x.node);  // the product itself
           continue;
@@ -190,14 +192,21 @@ class Hoister {
         product.cell.has_value() || node.attributes.Bool("transpose_b", false).value_or(false);
     const int64_t columns = weight.dim(transposed ? 0 : 1);
     LoopInput rule = loop_.inputs[static_cast<size_t>(product.rule)];
+    const bool drops_axis = rule.drop_axis || product.chain >= 0;
+    ValueId x = inputs_[static_cast<size_t>(rule.input)];
+    const int axis = rule.axis;
+    if (drops_axis && axis == 1 && width <= columns) {
+      // A step's part of the product stands together then, and need not be copied out of it.
+      x = TimeMajor(x, absl::StrCat(node.name, "/time_major"));
+      rule.axis = 0;
+    }
 
     Node outside;
     outside.op = "MatMul";
     outside.name = absl::StrCat(node.name, "/all_steps");
     outside.attributes.Set("transpose_b", transposed);
-    outside.inputs = {inputs_[static_cast<size_t>(rule.input)],
-                      AppendConstant(outside_, outside.name,
-                                     IsJoined(product) ? Columns(weight, 0, width) : weight)};
+    outside.inputs = {x, AppendConstant(outside_, outside.name,
+                                        IsJoined(product) ? Columns(weight, 0, width) : weight)};
     outside.outputs.resize(1);
     rule.input = static_cast<int>(inputs_.size());
     inputs_.push_back(AppendNode(outside_, std::move(outside)));
@@ -207,6 +216,10 @@ class Hoister {
     parameter.outputs[0].names.clear();
     Shape shape = parameter.outputs[0].shape.dims();
     shape.back() = columns;
+    if (product.chain >= 0) {
+      shape.erase(shape.begin() + axis);
+      rule.drop_axis = true;
+    }
     parameter.outputs[0].shape = PartialShape(std::move(shape));
     rule.body_parameter = static_cast<int>(loop_.body.parameters.size() + num_added_++);
     result_.inputs.push_back(rule);
@@ -215,20 +228,18 @@ class Hoister {
     return value;
   }
 
-  // The slice of a product without the sliced axis, if the product was computed without it.
-  ValueId AddChain(const SliceProduct& product, ValueId slice) {
-    if (product.chain < 0) {
-      return slice;
+  // x [rows, time, width] as [time, rows, width].
+  ValueId TimeMajor(ValueId x, const std::string& name) {
+    const auto [at, is_new] = time_major_.try_emplace({x.node, x.output});
+    if (is_new) {
+      Node transpose;
+      transpose.op = "Transpose";
+      transpose.name = name;
+      transpose.inputs = {x, AppendInts(outside_, name, {1, 0, 2})};
+      transpose.outputs.resize(1);
+      at->second = AppendNode(outside_, std::move(transpose));
     }
-    Node chain = loop_.body.node(product.chain);
-    std::vector<int64_t> list = *ToInt64(*info_.InputsOf(loop_.body, chain)[1].value);
-    if (chain.op == "Reshape") {
-      list = {-1, result_.body.info(slice).shape.dims().back()};
-    }
-    chain.name = absl::StrCat(chain.name, "/input_product");
-    chain.inputs = {slice, AppendInts(result_.body, chain.name, list)};
-    chain.outputs[0] = ValueInfo();
-    return AppendNode(result_.body, std::move(chain));
+    return at->second;
   }
 
   // Makes a cell take the product in the place of X and W.
@@ -276,6 +287,7 @@ class Hoister {
   const GraphInfo& info_;
   std::vector<ValueId>& inputs_;
   Graph& outside_;
+  std::map<std::pair<int, int>, ValueId>& time_major_;
   Loop result_;
   size_t num_added_ = 0;
 };
@@ -292,6 +304,7 @@ std::vector<int> HoistedProducts(const Loop& loop, const GraphInfo& body_info) {
 
 absl::Status HoistInputProducts(Graph& graph, GraphInfo& info, const OperatorSet& operators) {
   GraphCopy hoisted(graph);
+  std::map<std::pair<int, int>, ValueId> time_major;
   bool changed = false;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const int index = static_cast<int>(i);
@@ -301,7 +314,7 @@ absl::Status HoistInputProducts(Graph& graph, GraphInfo& info, const OperatorSet
       const std::vector<SliceProduct> products = ProductFinder(*node.loop, body).Run();
       if (!products.empty()) {
         node.loop = std::make_shared<const Loop>(
-            Hoister(*node.loop, body, node.inputs, hoisted.to()).Run(products));
+            Hoister(*node.loop, body, node.inputs, hoisted.to(), time_major).Run(products));
         changed = true;
       }
     }

@@ -10,6 +10,9 @@
 namespace beamwright::ops {
 namespace {
 
+// A smaller part is copied as fast as a view of it is made.
+constexpr int64_t kMinViewBytes = 1024;
+
 // A tensor seen as [outer, axis, inner] in bytes.
 struct AxisView {
   int64_t outer = 1;
@@ -69,6 +72,10 @@ absl::StatusOr<Slicer> Slicer::Make(const LoopInput& rule, const Tensor& source,
     return Annotate(range.status(), where);
   }
   slicer.range_ = *range;
+  const AxisView view = ViewAxis(source, *axis);
+  if (view.outer == 1 && slicer.range_.part_size * view.inner_bytes >= kMinViewBytes) {
+    slicer.together_ = source.Reshaped({view.extent, view.inner_bytes / SizeOf(source.dtype())});
+  }
   return slicer;
 }
 
@@ -83,6 +90,11 @@ Shape Slicer::PartShape() const {
 }
 
 void Slicer::Take(int64_t iteration, Tensor& part) const {
+  if (together_.has_value()) {
+    const int64_t begin = range_.first + iteration * range_.step;
+    part = together_.Rows(begin, begin + range_.part_size).Reshaped(PartShape());
+    return;
+  }
   part.Resize(source_.dtype(), PartShape());
   // The view only reads the source.
   CopyPart(ViewAxis(source_, axis_), const_cast<std::byte*>(source_.bytes()), part.mutable_bytes(),

@@ -29,6 +29,7 @@ class Slicer {
 
   bool drop_axis_ = false;
   Tensor source_;
+  Tensor together_;  // the source by the sliced axis, if a part stands together and is large
   int axis_ = 0;
   SliceRange range_;
 };
