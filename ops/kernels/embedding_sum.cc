@@ -84,11 +84,14 @@ struct EmbeddingTable {
   // How far ahead rows are fetched: they stand anywhere in a table that fits in no cache.
   static constexpr int64_t kAheadBytes = 2048;
   static constexpr int64_t kCacheLine = 64;
+  // Of an element that is added or written, as ops/kernels/parallel.h counts it: it comes from
+  // memory.
+  static constexpr int64_t kWorkOfAnElement = 10;
 
   template <typename Index>
   void SumBagsBy(int num_threads, int64_t bags, bool mean, ItemsOfBag items_of, T* out) const {
     const int64_t group = std::clamp(bags / (4 * std::max(num_threads, 1)), int64_t{1}, kMostBags);
-    const int64_t work = 2 * width * (indices->num_elements() + bags);
+    const int64_t work = kWorkOfAnElement * width * (indices->num_elements() + bags);
     ParallelFor(num_threads, (bags + group - 1) / group, work, [&](int64_t index) {
       const int64_t begin = index * group;
       const int64_t count = std::min(begin + group, bags) - begin;
