@@ -1,6 +1,6 @@
 // Operators alone, at the sizes of the operator documents' examples and of decoding.
 //   build/bin/beamwright-bench-ops [--benchmark_filter=REGEX]
-// Argument `threads` of each benchmark: OpenMP threads.
+// Argument `threads` of each benchmark: compute threads.
 #include <benchmark/benchmark.h>
 
 #include <random>
@@ -33,8 +33,8 @@ Tensor RandomInts(Shape shape, int limit, std::mt19937& random) {
 }
 
 void RunModel(benchmark::State& state, Graph graph, const std::vector<Tensor>& inputs,
-              int64_t threads) {
-  auto model = Model::Compile(std::move(graph));
+              int64_t threads, Precision weights = Precision::kF32) {
+  auto model = Model::Compile(std::move(graph), weights);
   if (!model.ok()) {
     state.SkipWithError(std::string(model.status().message()).c_str());
     return;
@@ -110,7 +110,7 @@ BENCHMARK(EmbeddingSegmentsSum)
     ->Args({32000, 512, 2000, 512, 2});
 
 // The TensorIterator document's example: [batch, 25, 512] through an LSTM of 256.
-void LstmLoop(benchmark::State& state) {
+void LstmLoopIn(benchmark::State& state, Precision weights) {
   const int64_t batch = state.range(0);
   std::mt19937 random(3);
   GraphBuilder body;
@@ -138,13 +138,20 @@ void LstmLoop(benchmark::State& state) {
   RunModel(state, builder.Build(),
            {Random({batch, 25, 512}, random), Random({batch, 256}, random),
             Random({batch, 256}, random)},
-           state.range(1));
+           state.range(1), weights);
 }
-BENCHMARK(LstmLoop)
-    ->ArgNames({"batch", "threads"})
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime()
-    ->ArgsProduct({{1, 8, 64}, {1, 2}});
+void LstmLoop(benchmark::State& state) { LstmLoopIn(state, Precision::kF32); }
+
+void LstmSizes(benchmark::internal::Benchmark* loop) {
+  loop->ArgNames({"batch", "threads"})
+      ->Unit(benchmark::kMillisecond)
+      ->UseRealTime()
+      ->ArgsProduct({{1, 8, 64}, {1, 2}});
+}
+BENCHMARK(LstmLoop)->Apply(LstmSizes);
+BENCHMARK_CAPTURE(LstmLoopIn, bf16, Precision::kBf16)->Apply(LstmSizes);
+BENCHMARK_CAPTURE(LstmLoopIn, bf16_dot, Precision::kBf16Dot)->Apply(LstmSizes);
+BENCHMARK_CAPTURE(LstmLoopIn, bf16_amx, Precision::kBf16Amx)->Apply(LstmSizes);
 
 // A body that is hardly there: h = tanh(x + h * R) of 16, for 1,000 steps. What an iteration costs.
 void TinyLoop(benchmark::State& state) {

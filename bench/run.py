@@ -29,8 +29,8 @@ of OpenVINO, which emulates bf16 then. ONNX Runtime has no such switch and is le
 
 def engine_workloads(section: str, folder: Path, threads: int, at_least: float) -> Iterator[Workload]:
     if section == "operators":
-        for group in (operators.lstm_loops, operators.tiny_loop, operators.gather_trees,
-                      operators.embedding_sums):
+        for group in (operators.lstm_loops, operators.bf16_lstm_loops, operators.tiny_loop,
+                      operators.gather_trees, operators.embedding_sums):
             yield from group(threads, at_least)
     elif section == "small":
         yield from decoding.small_search(decoding.small(folder), folder, threads, at_least)

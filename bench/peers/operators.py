@@ -25,8 +25,9 @@ def weights(*shape: int) -> np.ndarray:
     return RANDOM.uniform(-0.1, 0.1, shape).astype(np.float32)
 
 
-def _openvino(model: Model, inputs: list[np.ndarray], threads: int, at_least: float) -> Side:
-    request = openvino_request(model, threads)
+def _openvino(model: Model, inputs: list[np.ndarray], threads: int, at_least: float,
+              precision: str = "f32") -> Side:
+    request = openvino_request(model, threads, precision)
     for index, value in enumerate(inputs):
         request.set_input_tensor(index, openvino.Tensor(value))
     return lambda: seconds_of(request.infer, at_least)
@@ -43,7 +44,7 @@ def _tensor_iterator(body: Model, x_step: object, x: object, carried: list[tuple
     return opset1.result(loop.get_concatenated_slices(y.output(0), 0, 1, 1, -1, 1))
 
 
-def openvino_lstm_loop(batch: int, threads: int, at_least: float) -> Side:
+def openvino_lstm_loop(batch: int, threads: int, at_least: float, precision: str = "f32") -> Side:
     """The example as the document has it; the CPU plugin turns it into its fused sequence."""
     x_step = opset1.parameter([batch, 1, WIDTH], np.float32)
     h_in, c_in = (opset1.parameter([batch, HIDDEN], np.float32) for _ in range(2))
@@ -60,7 +61,7 @@ def openvino_lstm_loop(batch: int, threads: int, at_least: float) -> Side:
                               [(h_in, h, h_out), (c_in, c, c_out)], y)
     return _openvino(Model([result], [x, h, c], "loop"),
                      [weights(batch, LENGTH, WIDTH), weights(batch, HIDDEN), weights(batch, HIDDEN)],
-                     threads, at_least)
+                     threads, at_least, precision)
 
 
 def ort_lstm(batch: int, threads: int, at_least: float) -> Side:

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Iterator
 
-from harness import ours
+from harness import machine, ours
 from harness.measure import LIMIT, OURS, Bar, Workload
 from peers import operators as peers
 
+from workloads import decoding
 
-def _lstm_limit(batch: int, threads: int, at_least: float) -> Callable[[], float]:
+
+def _lstm_limit(batch: int, threads: int, at_least: float, kind: str = "MachineF32") -> Callable[[], float]:
     operations = 2 * 25 * batch * (512 + 256) * 4 * 256
-    return lambda: operations / ours.per_second("MachineF32", threads, at_least)
+    return lambda: operations / ours.per_second(kind, threads, at_least)
 
 
 def lstm_loops(threads: int, at_least: float) -> Iterator[Workload]:
@@ -26,6 +28,20 @@ def lstm_loops(threads: int, at_least: float) -> Iterator[Workload]:
              "oneDNN's LSTM": ours.operator(f"OneDnnLstm/batch:{batch}/threads:{threads}", at_least),
              LIMIT: _lstm_limit(batch, threads, at_least)},
             bars, limits=("oneDNN's LSTM", LIMIT), threads=threads)
+
+
+def bf16_lstm_loops(threads: int, at_least: float) -> Iterator[Workload]:
+    """The same in the bf16 that the CPU computes itself. ONNX Runtime's CPU kernels have none."""
+    precision = machine.bf16_class()
+    peer = decoding.openvino_name(precision, ", fused")
+    for batch in (1, 8, 64):
+        name = f"LstmLoopIn/{precision.replace('-', '_')}/batch:{batch}/threads:{threads}"
+        sides = {OURS: ours.operator(name, at_least),
+                 peer: peers.openvino_lstm_loop(batch, threads, at_least, "bf16")}
+        if precision == "bf16-dot":
+            sides[LIMIT] = _lstm_limit(batch, threads, at_least, "MachineBf16")
+        yield Workload(f"the same loop in {precision}, batch {batch}", sides, [Bar(1.0, text="1.0x the fused")],
+                       limits=(LIMIT,), threads=threads)
 
 
 def tiny_loop(threads: int, at_least: float) -> Iterator[Workload]:
