@@ -1,8 +1,10 @@
 // Products of a loop's sliced inputs with constant weights (X * W^T of recurrent cells, and plain
 // products) depend on no state: for a whole sequence they are computed for all time steps at once,
 // before the loop, which then slices what came out. One large product reads the weights once, where
-// a product each step reads them again and again. The bits are the same: a row of a packed product
-// does not depend on how many rows there are (docs/numerics.md).
+// a product each step reads them again and again. Where the input is narrower than the product it
+// is transposed to [time, rows, width] first, so that the part of a time step stands together and
+// is not copied. The bits are the same: a row of a packed product does not depend on how many rows
+// there are (docs/numerics.md).
 //
 // For graphs that are run over whole sequences. A search chooses its slices step by step.
 #ifndef BEAMWRIGHT_OPS_COMPILE_HOIST_INPUTS_H_
