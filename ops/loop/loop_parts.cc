@@ -102,6 +102,11 @@ void Slicer::Take(int64_t iteration, Tensor& part) const {
 }
 
 void Slicer::TakeRows(int64_t iteration, int64_t rows, Tensor& part) const {
+  if (together_.has_value()) {
+    Take(iteration, part);
+    part = part.Rows(0, rows);
+    return;
+  }
   Shape shape = PartShape();
   const int64_t all_rows = std::exchange(shape[0], rows);
   part.Resize(source_.dtype(), shape);
