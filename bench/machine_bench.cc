@@ -6,15 +6,18 @@
 #include <immintrin.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <cstdint>
-#include <vector>
+#include <numeric>
 
 #include "ops/base/vector_isa.h"
+#include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
 namespace {
 
-constexpr int kRounds = 1 << 16;
+// Some milliseconds, beside which waking the second thread is nothing.
+constexpr int kRounds = 1 << 20;
 // Enough sums side by side to hide the latency of a multiply-add, few enough to stay in registers.
 constexpr int kSums = 12;
 
@@ -76,18 +79,29 @@ void Arithmetic(benchmark::State& state, void (*run)(), bool is_here, int operat
 // Bytes that are read in order, each thread its own part of much more than the caches hold.
 void Read(benchmark::State& state) {
   const int threads = static_cast<int>(state.range(0));
-  const std::vector<uint64_t> memory(size_t{64} << 20, 1);
+  // Whole lines and huge pages, as weights have them.
+  Tensor memory(DType::kI64, {int64_t{64} << 20});
+  std::fill_n(memory.mutable_data<int64_t>(), memory.num_elements(), 1);
   for (auto _ : state) {
-    uint64_t sum = 0;
-#pragma omp parallel for simd num_threads(threads) reduction(+ : sum) schedule(static)
-    for (size_t i = 0; i < memory.size(); ++i) {
-      sum += memory[i];
+#pragma omp parallel num_threads(threads)
+    {
+      const int64_t part = memory.num_elements() / threads;
+      const int64_t* const from = memory.data<int64_t>() + omp_get_thread_num() * part;
+      int64_t sum = 0;
+      Vectorized([&]() BW_ALWAYS_INLINE {
+        int64_t lanes[8] = {};  // a vector's, or the compiler would add one number at a time
+        for (int64_t i = 0; i + 8 <= part; i += 8) {
+          for (int64_t lane = 0; lane < 8; ++lane) {
+            lanes[lane] += from[i + lane];
+          }
+        }
+        sum = std::accumulate(lanes, lanes + 8, int64_t{0});
+      });
+      benchmark::DoNotOptimize(sum);
     }
-    benchmark::DoNotOptimize(sum);
   }
-  state.counters["per_second"] =
-      benchmark::Counter(static_cast<double>(memory.size() * sizeof(uint64_t)),
-                         benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["per_second"] = benchmark::Counter(static_cast<double>(memory.num_bytes()),
+                                                    benchmark::Counter::kIsIterationInvariantRate);
 }
 
 bool Has(VectorIsa isa) { return CurrentVectorIsa() >= isa; }

@@ -26,6 +26,7 @@ struct Block {
   const int32_t* offsets;
   int32_t* sums;
   NextStrips next;
+  int64_t bytes_ahead;
 };
 
 using BlockFunction = void (*)(const Block&);
@@ -79,7 +80,7 @@ BW_TARGET_VNNI void VnniBlock(const Block& block) {
     }
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      _mm_prefetch(weights + (v / 2) * strip_size + 64 * (v % 2) + kPrefetchBytes, _MM_HINT_T0);
+      _mm_prefetch(weights + (v / 2) * strip_size + 64 * (v % 2) + block.bytes_ahead, _MM_HINT_T0);
     }
     __m512i w[kVectors];
 #pragma GCC unroll 8
@@ -246,21 +247,23 @@ void SumByBlocks(const Kernels& kernels, const Int8Rows& a, const Int8Strips& st
   const int64_t height = EvenTile(a.rows, kernels.most_rows);
   const int64_t blocks = CeilDiv(a.rows, height);
   const int64_t num_strips = CeilDiv(columns, kStripColumns);
+  const int64_t at_once = strips.from_memory ? 1 : kernels.strips[height];
   alignas(64) int32_t sums[kMostSums];  // or each vector would lie in two lines
   for (int64_t strip = 0; strip < num_strips;) {
-    const int64_t count = std::min<int64_t>(kernels.strips[height], num_strips - strip);
+    const int64_t count = std::min(at_once, num_strips - strip);
     const int8_t* const next = strips.values + (strip + count) * groups * kLine;
     for (int64_t row = 0; row < a.rows; row += height) {
       const auto rows = static_cast<int>(std::min(height, a.rows - row));
       // At the right end, and for the last rows, which may be fewer, strip by strip.
-      const bool together = count == kernels.strips[rows];
+      const bool together = count > 1 && count == kernels.strips[rows];
       const int64_t width = together ? count : 1;
       for (int64_t i = strip; i < strip + count; i += width) {
         const int64_t column = i * kStripColumns;
         (together ? kernels.several : kernels.one)[rows](
             {a.values + row * a.stride, a.stride, groups, strips.values + i * groups * kLine,
              strips.offsets == nullptr ? kNoOffsets : strips.offsets + column, sums,
-             ShareOfNext(next, width * kLine, groups, row / height, blocks)});
+             ShareOfNext(next, width * kLine, groups, row / height, blocks),
+             BytesAhead(strips.from_memory, rows)});
         tell(StripSums{row, rows, column, std::min(width * kStripColumns, columns - column), sums,
                        width * kStripColumns});
       }

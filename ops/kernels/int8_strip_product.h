@@ -38,6 +38,7 @@ struct Int8Strips {
   const int8_t* values = nullptr;    // the first strip, aligned to 64 bytes
   const float* scales = nullptr;     // by column
   const int32_t* offsets = nullptr;  // by column: kInt8Zero times the sum of the column
+  bool from_memory = false;          // as of MultiplyStrips
 };
 
 // out = start + (scale of the row * scale of the column) * sum: the product of the scales, of that

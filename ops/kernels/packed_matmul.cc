@@ -13,6 +13,7 @@
 #include "ops/kernels/int8_strip_product.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/row_quantization.h"
+#include "ops/kernels/strip_prefetch.h"
 #include "ops/kernels/strip_product.h"
 #include "ops/kernels/tile_product.h"
 #include "ops/kernels/tiles.h"
@@ -263,16 +264,22 @@ void PackedMatMul::RunPanel(const Activations& activations, int64_t first_row, i
     return ConstMatrix<Bf16Pair>{activations.pairs.data() + first_row * activations.stride,
                                  out.rows, NumPairs(depth_, precision_), activations.stride};
   };
+  // In plain bf16 it is the arithmetic of widening that few rows wait for.
+  const bool from_memory = precision_ != Precision::kBf16 &&
+                           static_cast<int64_t>(num_bytes_) >= kMinBytesFromMemory;
   const std::byte* const strips =
       strips_.get() +
       static_cast<size_t>(first_column / kStripColumns * StripBytes(depth_, precision_));
   switch (precision_) {
     case Precision::kF32:
-      return MultiplyStrips(isa, rows, reinterpret_cast<const float*>(strips), from, out);
+      return MultiplyStrips(isa, rows, reinterpret_cast<const float*>(strips), from_memory, from,
+                            out);
     case Precision::kBf16:
-      return MultiplyStrips(isa, rows, reinterpret_cast<const Bf16*>(strips), from, out);
+      return MultiplyStrips(isa, rows, reinterpret_cast<const Bf16*>(strips), from_memory, from,
+                            out);
     case Precision::kBf16Dot:
-      return MultiplyStrips(isa, pairs(), reinterpret_cast<const Bf16Pair*>(strips), from, out);
+      return MultiplyStrips(isa, pairs(), reinterpret_cast<const Bf16Pair*>(strips), from_memory,
+                            from, out);
     case Precision::kBf16Amx:
       return MultiplyBf16Tiles(isa, pairs(), reinterpret_cast<const Bf16Pair*>(strips), from, out);
     case Precision::kInt8:
@@ -281,7 +288,7 @@ void PackedMatMul::RunPanel(const Activations& activations, int64_t first_row, i
           {activations.quantized.data() + first_row * activations.stride, activations.stride,
            activations.scales.data() + first_row, out.rows, depth_},
           {reinterpret_cast<const int8_t*>(strips), scales_.data() + first_column,
-           offsets_.data() + first_column},
+           offsets_.data() + first_column, from_memory},
           from, out);
   }
 }

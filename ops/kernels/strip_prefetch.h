@@ -16,9 +16,20 @@ namespace beamwright::ops {
 // of weights in the second cache took 1.2 times as long).
 inline constexpr int64_t kPrefetchBytes = 3072;
 
+// A weight of so many bytes is in no cache when it is read again. Few rows then read it strip by
+// strip in the order of memory, which the hardware fetches best alone: three or four strips side by
+// side, which they need to keep the arithmetic busy with weights from a cache, and fetching 3 KiB
+// ahead, take a fifth longer (docs/performance.md).
+inline constexpr int64_t kMinBytesFromMemory = int64_t{4} << 20;
+
 // With fewer rows arithmetic takes less time than the weights need from memory: a block then
 // reads what it has fetched itself.
 inline constexpr int kMinRowsToFetchNext = 8;
+
+// How far a block of so many rows fetches ahead of its own reading.
+inline int64_t BytesAhead(bool from_memory, int rows) {
+  return from_memory && rows < kMinRowsToFetchNext ? 0 : kPrefetchBytes;
+}
 
 // A block's share of the strips after its own. May lie behind the last strip: fetching cannot fail.
 struct NextStrips {

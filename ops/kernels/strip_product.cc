@@ -31,6 +31,7 @@ struct Block {
   float* out;
   int64_t out_stride;
   NextStrips next;
+  int64_t bytes_ahead;
 };
 
 template <typename Weight>
@@ -188,7 +189,7 @@ BW_TARGET_AVX512 void Avx512Block(const Block<Weight>& block) {
 #pragma GCC unroll 4
     for (int strip = 0; strip < kStrips; ++strip) {
       const char* const ahead =
-          reinterpret_cast<const char*>(weights + strip * strip_size) + kPrefetchBytes;
+          reinterpret_cast<const char*>(weights + strip * strip_size) + block.bytes_ahead;
       _mm_prefetch(ahead, _MM_HINT_T0);
       if constexpr (sizeof(Weight) * kStripColumns > kCacheLine) {
         _mm_prefetch(ahead + kCacheLine, _MM_HINT_T0);
@@ -372,7 +373,7 @@ using SubnormalScope =
 
 template <typename Weight>
 void MultiplyStrips(VectorIsa isa, ConstMatrix<Activation<Weight>> a, const Weight* strips,
-                    const ProductStart& start, Matrix<float> out) {
+                    bool from_memory, const ProductStart& start, Matrix<float> out) {
   [[maybe_unused]] const SubnormalScope<Weight> scope;
   const Kernels<Weight> kernels = KernelsFor<Weight>(isa);
   // Blocks of nearly equal height, so that the last is not a thin one.
@@ -380,7 +381,7 @@ void MultiplyStrips(VectorIsa isa, ConstMatrix<Activation<Weight>> a, const Weig
   const int64_t blocks = CeilDiv(a.rows, height);
   const int64_t depth = a.columns;
   const int64_t whole = out.columns / kStripColumns;
-  const int at_once = kernels.strips[height];
+  const int at_once = from_memory ? 1 : kernels.strips[height];
   for (int64_t strip = 0; strip * kStripColumns < out.columns;) {
     const int64_t count = strip + at_once <= whole ? at_once : 1;
     const int64_t column = strip * kStripColumns;
@@ -397,10 +398,11 @@ void MultiplyStrips(VectorIsa isa, ConstMatrix<Activation<Weight>> a, const Weig
                                 start.from_output,
                                 out.row(row) + column,
                                 out.stride,
-                                ShareOfNext(next, line_bytes, depth, row / height, blocks)};
+                                ShareOfNext(next, line_bytes, depth, row / height, blocks),
+                                BytesAhead(from_memory, rows)};
       if (strip >= whole) {
         PartialStrip(kernels.one[rows], rows, out.columns - column, block);
-      } else if (count == kernels.strips[rows]) {
+      } else if (count > 1 && count == kernels.strips[rows]) {
         kernels.several[rows](block);
       } else {
         // A strip that is left over, or the last of several blocks, whose rows are fewer and would
@@ -413,11 +415,11 @@ void MultiplyStrips(VectorIsa isa, ConstMatrix<Activation<Weight>> a, const Weig
   }
 }
 
-template void MultiplyStrips(VectorIsa, ConstMatrix<float>, const float*, const ProductStart&,
+template void MultiplyStrips(VectorIsa, ConstMatrix<float>, const float*, bool, const ProductStart&,
                              Matrix<float>);
-template void MultiplyStrips(VectorIsa, ConstMatrix<float>, const Bf16*, const ProductStart&,
+template void MultiplyStrips(VectorIsa, ConstMatrix<float>, const Bf16*, bool, const ProductStart&,
                              Matrix<float>);
-template void MultiplyStrips(VectorIsa, ConstMatrix<Bf16Pair>, const Bf16Pair*, const ProductStart&,
-                             Matrix<float>);
+template void MultiplyStrips(VectorIsa, ConstMatrix<Bf16Pair>, const Bf16Pair*, bool,
+                             const ProductStart&, Matrix<float>);
 
 }  // namespace beamwright::ops

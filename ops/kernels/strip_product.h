@@ -80,16 +80,18 @@ struct ActivationFor<Bf16Pair> {
 
 // out [rows, columns] from a [rows, depth]; with pairs, `depth` counts these. strips: the first of
 // ceil(columns / 32) strips, aligned to 64 bytes. One thread. Weight: float, Bf16 or Bf16Pair; the
-// bits are those of the widened weight.
+// bits are those of the widened weight. from_memory: no cache holds the weight
+// (kMinBytesFromMemory); a matter of speed alone.
 template <typename Weight>
 void MultiplyStrips(VectorIsa isa, ConstMatrix<typename ActivationFor<Weight>::Type> a,
-                    const Weight* strips, const ProductStart& start, Matrix<float> out);
+                    const Weight* strips, bool from_memory, const ProductStart& start,
+                    Matrix<float> out);
 
-extern template void MultiplyStrips(VectorIsa, ConstMatrix<float>, const float*,
+extern template void MultiplyStrips(VectorIsa, ConstMatrix<float>, const float*, bool,
                                     const ProductStart&, Matrix<float>);
-extern template void MultiplyStrips(VectorIsa, ConstMatrix<float>, const Bf16*, const ProductStart&,
-                                    Matrix<float>);
-extern template void MultiplyStrips(VectorIsa, ConstMatrix<Bf16Pair>, const Bf16Pair*,
+extern template void MultiplyStrips(VectorIsa, ConstMatrix<float>, const Bf16*, bool,
+                                    const ProductStart&, Matrix<float>);
+extern template void MultiplyStrips(VectorIsa, ConstMatrix<Bf16Pair>, const Bf16Pair*, bool,
                                     const ProductStart&, Matrix<float>);
 
 }  // namespace beamwright::ops
