@@ -196,6 +196,7 @@ class Slicer {
       rule.external_id = source->external_id;
       rule.axis = from_front;
       rule.drop_axis = true;
+      rule.may_be_empty = true;
       rule.body_parameter = static_cast<int>(body_.parameters.size());
       body_.parameters.push_back(static_cast<int>(&pick - body_.nodes.data()));
       slices.push_back(rule);

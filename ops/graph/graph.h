@@ -91,8 +91,9 @@ struct LoopInput {
   int64_t end = -1;
   int64_t stride = 1;
   int64_t part_size = 1;
-  bool drop_axis = false;    // true: the slice loses the axis (Scan; part_size 1)
-  int64_t external_id = -1;  // the file's own number for the node input, for messages
+  bool drop_axis = false;     // true: the slice loses the axis (part_size 1)
+  bool may_be_empty = false;  // true: an empty axis has no parts (Scan); else it is an error
+  int64_t external_id = -1;   // the file's own number for the node input, for messages
 };
 
 struct LoopOutput {

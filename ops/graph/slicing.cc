@@ -24,7 +24,7 @@ absl::StatusOr<SliceRange> ResolveSlice(const LoopInput& input, int64_t extent) 
     return Invalid("part_size ", input.part_size, " is not positive");
   }
   if (extent == 0) {
-    if (input.drop_axis) {
+    if (input.may_be_empty) {
       return SliceRange{0, 1, 1, 0};
     }
     return Invalid("the sliced axis is empty");

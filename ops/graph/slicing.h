@@ -17,8 +17,8 @@ struct SliceRange {
 
 // Resolves a kSliced input over an axis of `extent` elements. start and end are inclusive and count
 // from the end when negative; the direction of stride must lead from start to end; the range must
-// divide into whole parts. A Scan slice (drop_axis) of an empty axis has count 0; otherwise an
-// empty axis is an error.
+// divide into whole parts. An empty axis has count 0 if the input may be empty; otherwise it is an
+// error.
 absl::StatusOr<SliceRange> ResolveSlice(const LoopInput& input, int64_t extent);
 
 }  // namespace beamwright::ops

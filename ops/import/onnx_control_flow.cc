@@ -254,6 +254,7 @@ LoopInput SlicedRule(int input, int parameter, int64_t axis, bool backward) {
   LoopInput rule = Rule(LoopInput::Kind::kSliced, input, parameter);
   rule.axis = axis;
   rule.drop_axis = true;
+  rule.may_be_empty = true;
   if (backward) {
     rule.start = -1;
     rule.end = 0;

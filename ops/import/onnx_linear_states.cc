@@ -157,6 +157,7 @@ ValueId Enter(OnnxNode& n, OnnxBuilder& body, LinearInputs& inputs, const char* 
   rule.back_edge = is_state ? 0 : rule.back_edge;
   rule.axis = is_state ? rule.axis : 1;
   rule.drop_axis = !is_state;
+  rule.may_be_empty = !is_state;
   ValueInfo info = n.info(value);
   info.names.clear();
   if (!is_state && info.shape.has_rank()) {

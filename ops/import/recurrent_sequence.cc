@@ -290,6 +290,7 @@ class SequenceLowering {
     LoopInput& slice = loop_.inputs[0];
     slice.axis = axes_.time;
     slice.drop_axis = true;
+    slice.may_be_empty = true;
     if (reversed) {
       slice.start = -1;
       slice.end = 0;

@@ -10,6 +10,7 @@
 #include "ops/compile/layer_transposes.h"
 #include "ops/compile/opened_batch.h"
 #include "ops/compile/own_lengths.h"
+#include "ops/compile/part_axes.h"
 #include "ops/compile/scaled_products.h"
 #include "ops/compile/shape_folding.h"
 #include "ops/graph/rewrite.h"
@@ -58,6 +59,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph, Precision wei
     proof->lengths = GiveRowsLengths(*rows, *proof, operators, model->graph_, info);
   }
   BW_RETURN_IF_ERROR(HoistInputProducts(model->graph_, info, operators));
+  BW_RETURN_IF_ERROR(DropPartAxes(model->graph_, info, operators));
   BW_RETURN_IF_ERROR(DropLayerTransposes(model->graph_, info, operators));
   BW_RETURN_IF_ERROR(JoinScaledProducts(model->graph_, info, operators));
   BW_RETURN_IF_ERROR(JoinElementwise(model->graph_, info, operators));

@@ -221,6 +221,7 @@ class Grower {
       rule.end = rule.start == 0 ? -1 : 0;
       rule.stride = rule.start == 0 ? 1 : -1;
       rule.drop_axis = source_.Below(4) == 3;
+      rule.may_be_empty = rule.drop_axis;
       rule.part_size = source_.Below(8) == 7 ? 2 : 1;
       ValueInfo info = InfoOf(node.inputs[i]);
       if (rule.kind == LoopInput::Kind::kSliced || rule.kind == LoopInput::Kind::kIteration) {

@@ -155,6 +155,7 @@ inline ops::LoopInput Scanned(int input, int parameter, int64_t axis = 0, bool r
   ops::LoopInput rule =
       reversed ? Sliced(input, parameter, axis, -1, 0, -1) : Sliced(input, parameter, axis);
   rule.drop_axis = true;
+  rule.may_be_empty = true;
   return rule;
 }
 inline ops::LoopOutput Stacked(int output, int result, int64_t axis = 0, bool reversed = false) {
