@@ -82,7 +82,7 @@ struct EmbeddingTable {
   // Bags for which instructions are chosen once.
   static constexpr int64_t kMostBags = 32;
   // How far ahead rows are fetched: they stand anywhere in a table that fits in no cache.
-  static constexpr int64_t kAheadBytes = 2048;
+  static constexpr int64_t kAheadBytes = 4096;
   static constexpr int64_t kCacheLine = 64;
   // Of an element that is added or written, as ops/kernels/parallel.h counts it: it comes from
   // memory.
