@@ -52,19 +52,23 @@ BW_ALWAYS_INLINE inline ExpParts SplitExp(float x) {
           FusedMultiplyAdd(p * r, r, r)};
 }
 
-}  // namespace math_internal
-
-// exp(x); 0 below -104, infinity above 88.73, NaN stays NaN. Exp(0) is exactly 1.
-BW_ALWAYS_INLINE inline float Exp(float x) {
-  x = x > 89.0f ? 89.0f : x;
+// exp(x) for x at most 89.
+BW_ALWAYS_INLINE inline float ExpBelow89(float x) {
   x = x < -104.0f ? -104.0f : x;
-  const math_internal::ExpParts parts = math_internal::SplitExp(x);
+  const ExpParts parts = SplitExp(x);
   // Two factors, so that subnormal results and 2^128 need no case of their own. Unsigned: NaN
   // leaves arbitrary bits in n.
   const uint32_t half = static_cast<uint32_t>(parts.n >> 1);
   const uint32_t rest = static_cast<uint32_t>(parts.n) - half;
   return (parts.p + 1.0f) * std::bit_cast<float>((half + 127u) << 23) *
          std::bit_cast<float>((rest + 127u) << 23);
+}
+
+}  // namespace math_internal
+
+// exp(x); 0 below -104, infinity above 88.73, NaN stays NaN. Exp(0) is exactly 1.
+BW_ALWAYS_INLINE inline float Exp(float x) {
+  return math_internal::ExpBelow89(x > 89.0f ? 89.0f : x);
 }
 
 // Natural logarithm; -infinity at 0, NaN below.
@@ -100,7 +104,7 @@ BW_ALWAYS_INLINE inline float Log(float x) {
 // (1 - e) / (1 + e) with e = exp(-2 |x|), whose distance from 1 comes out of the expansion without
 // cancelling. Beyond 20 it is 1.
 BW_ALWAYS_INLINE inline float Tanh(float x) {
-  float twice = x < 0.0f ? x + x : -(x + x);
+  float twice = -std::fabs(x + x);
   twice = twice < -40.0f ? -40.0f : twice;
   const math_internal::ExpParts parts = math_internal::SplitExp(twice);
   const float scale = std::bit_cast<float>((static_cast<uint32_t>(parts.n) + 127u) << 23);
@@ -112,7 +116,7 @@ BW_ALWAYS_INLINE inline float Tanh(float x) {
 
 // 1 / (1 + exp(-x)), accurate in both tails.
 BW_ALWAYS_INLINE inline float Sigmoid(float x) {
-  const float e = Exp(x < 0.0f ? x : -x);
+  const float e = math_internal::ExpBelow89(-std::fabs(x));
   const float top = x < 0.0f ? e : 1.0f;
   return top / (1.0f + e);
 }
