@@ -5,13 +5,13 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "beamwright/v1/decode.pb.h"
+#include "beamwright/v1/model.pb.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
-#include "proto/beamwright/v1/decode.pb.h"
-#include "proto/beamwright/v1/model.pb.h"
-#include "proto/inference/grpc_service.pb.h"
+#include "inference/grpc_service.pb.h"
 
 namespace beamwright::client {
 namespace {
