@@ -7,18 +7,10 @@
 #include <vector>
 
 #include "ops/compile/graph_copy.h"
+#include "ops/kernels/inputs.h"
 
 namespace beamwright::ops {
 namespace {
-
-// Axis `axis`, counted from the end if negative, of a value of this shape; nothing: its rank is not
-// known, or it has no such axis.
-std::optional<int64_t> FromFront(int64_t axis, const PartialShape& shape) {
-  if (!shape.has_rank() || axis < -shape.rank() || axis >= shape.rank()) {
-    return std::nullopt;
-  }
-  return axis < 0 ? axis + shape.rank() : axis;
-}
 
 // Rewrites one loop.
 class AxisDropper {
@@ -47,18 +39,17 @@ class AxisDropper {
   }
 
  private:
-  // Whether `node`, which is of type `op`, takes away or adds this axis of `shape` alone.
-  bool IsOfAxis(const Node& node, const char* op, int64_t axis, const PartialShape& shape) const {
-    if (node.op != op || node.inputs.size() != 2) {
-      return false;
+  // Axis `axis` of `shape` from the front, if `node` is of type `op` and takes away or adds that
+  // one alone.
+  std::optional<int> AxisOf(const Node& node, const char* op, int64_t axis,
+                            const PartialShape& shape) const {
+    if (node.op != op || node.inputs.size() != 2 || !shape.has_rank()) {
+      return std::nullopt;
     }
-    const Tensor* const list = info_.InputsOf(loop_.body, node)[1].value;
-    if (list == nullptr || list->num_elements() != 1) {
-      return false;
-    }
-    const absl::StatusOr<std::vector<int64_t>> axes = ToInt64(*list);
-    const std::optional<int64_t> wanted = FromFront(axis, shape);
-    return axes.ok() && wanted.has_value() && FromFront(axes->front(), shape) == wanted;
+    const absl::StatusOr<int> own = NormalizeAxis(axis, shape.rank());
+    const absl::StatusOr<std::optional<Ints>> named =
+        ReadAxes(info_.InputsOf(loop_.body, node)[1], "axes", shape.rank());
+    return own.ok() && named.ok() && *named == Ints{*own} ? std::optional(*own) : std::nullopt;
   }
 
   bool DropOfSlice(LoopInput& rule) {
@@ -69,12 +60,14 @@ class AxisDropper {
     const int parameter = body.parameters[static_cast<size_t>(rule.body_parameter)];
     PartialShape& shape = body.nodes[static_cast<size_t>(parameter)].outputs[0].shape;
     const std::vector<int>& readers = readers_[static_cast<size_t>(parameter)];
+    std::optional<int> axis;
     if (readers.empty() || !std::all_of(readers.begin(), readers.end(), [&](int reader) {
-          return IsOfAxis(body.node(reader), "Squeeze", rule.axis, shape);
+          axis = AxisOf(body.node(reader), "Squeeze", rule.axis, shape);
+          return axis.has_value();
         })) {
       return false;
     }
-    rule.axis = *FromFront(rule.axis, shape);
+    rule.axis = *axis;
     rule.drop_axis = true;
     Shape dims = shape.dims();
     dims.erase(dims.begin() + rule.axis);
@@ -111,12 +104,13 @@ class AxisDropper {
     Graph& body = loop_.body;
     Node& result =
         body.nodes[static_cast<size_t>(body.results[static_cast<size_t>(rule.body_result)])];
-    const PartialShape shape = body.info(result.inputs[0]).shape;
     const Node& unsqueeze = body.node(result.inputs[0].node);
-    if (!IsOfAxis(unsqueeze, "Unsqueeze", rule.axis, shape)) {
+    const std::optional<int> axis =
+        AxisOf(unsqueeze, "Unsqueeze", rule.axis, body.info(result.inputs[0]).shape);
+    if (!axis.has_value()) {
       return false;
     }
-    rule.axis = *FromFront(rule.axis, shape);
+    rule.axis = *axis;
     rule.kind = LoopOutput::Kind::kStacked;
     result.inputs[0] = unsqueeze.inputs[0];
     for (ValueInfo& output : result.outputs) {

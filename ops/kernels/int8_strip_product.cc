@@ -255,7 +255,7 @@ void SumByBlocks(const Kernels& kernels, const Int8Rows& a, const Int8Strips& st
     for (int64_t row = 0; row < a.rows; row += height) {
       const auto rows = static_cast<int>(std::min(height, a.rows - row));
       // At the right end, and for the last rows, which may be fewer, strip by strip.
-      const bool together = count > 1 && count == kernels.strips[rows];
+      const bool together = count == kernels.strips[rows];
       const int64_t width = together ? count : 1;
       for (int64_t i = strip; i < strip + count; i += width) {
         const int64_t column = i * kStripColumns;

@@ -402,7 +402,7 @@ void MultiplyStrips(VectorIsa isa, ConstMatrix<Activation<Weight>> a, const Weig
                                 BytesAhead(from_memory, rows)};
       if (strip >= whole) {
         PartialStrip(kernels.one[rows], rows, out.columns - column, block);
-      } else if (count > 1 && count == kernels.strips[rows]) {
+      } else if (count == kernels.strips[rows]) {
         kernels.several[rows](block);
       } else {
         // A strip that is left over, or the last of several blocks, whose rows are fewer and would
