@@ -9,12 +9,12 @@
 #include <random>
 #include <vector>
 
+#include "engine/fusion/ctc_prefix.h"
+#include "engine/fusion/ngram_model.h"
+#include "engine/search/beam_search.h"
+#include "engine/search/stable_tokens.h"
 #include "ops/kernels/mix_scores.h"
 #include "ops/kernels/topk.h"
-#include "server/fusion/ctc_prefix.h"
-#include "server/fusion/ngram_model.h"
-#include "server/search/beam_search.h"
-#include "server/search/stable_tokens.h"
 
 namespace beamwright::search {
 namespace {

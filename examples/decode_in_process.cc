@@ -1,10 +1,10 @@
 // Decodes words in process, without a server: decode_in_process models/g2p-en/1 hello world
 #include <cstdio>
 
-#include "server/engine/engine.h"
+#include "include/beamwright/engine.h"
 
 int main(int argc, char** argv) {
-  auto bundle = beamwright::model::LoadBundle(argc > 1 ? argv[1] : "models/g2p-en/1");
+  auto bundle = beamwright::bundle::LoadBundle(argc > 1 ? argv[1] : "models/g2p-en/1");
   auto model =
       bundle.ok() ? beamwright::engine::DecodeModel::Compile(*std::move(bundle)) : bundle.status();
   auto engine = beamwright::engine::Engine::Start({});

@@ -11,13 +11,13 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "engine/model/precision.h"
+#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
+#include "engine/status/wire_status.h"
 #include "library/forks.h"
 #include "library/process_model.h"
 #include "ops/base/status.h"
-#include "server/engine/model/precision.h"
-#include "server/status/error_details.h"
-#include "server/status/fault.h"
-#include "server/status/wire_status.h"
 
 struct beamwright_model {
   std::unique_ptr<beamwright::library::ProcessModel> model;

@@ -4,8 +4,8 @@
 
 #include <atomic>
 
+#include "engine/status/error_details.h"
 #include "ops/base/status.h"
-#include "server/status/error_details.h"
 
 namespace beamwright::library {
 namespace {

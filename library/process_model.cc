@@ -6,13 +6,13 @@
 
 #include "absl/memory/memory.h"
 #include "absl/synchronization/blocking_counter.h"
+#include "engine/align.h"
+#include "engine/bundle/repository.h"
+#include "engine/load_model.h"
+#include "engine/status/fault.h"
+#include "engine/status/source_errors.h"
+#include "engine/status/wire_status.h"
 #include "ops/base/status.h"
-#include "server/engine/align.h"
-#include "server/engine/load_model.h"
-#include "server/model/repository.h"
-#include "server/status/fault.h"
-#include "server/status/source_errors.h"
-#include "server/status/wire_status.h"
 
 namespace beamwright::library {
 namespace {
@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<ProcessModel>> ProcessModel::Load(const std::stri
 
 absl::StatusOr<std::unique_ptr<ProcessModel>> ProcessModel::LoadHere(const std::string& path,
                                                                      const LoadOptions& options) {
-  BW_ASSIGN_OR_RETURN(const model::ModelFolder folder, model::FindModel(path));
+  BW_ASSIGN_OR_RETURN(const bundle::ModelFolder folder, bundle::FindModel(path));
   BW_RETURN_IF_ERROR(folder.listed);
   const std::string& bundle = folder.versions[0].path;
   engine::CompileOptions compile;

@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/engine/engine.h"
+#include "include/beamwright/engine.h"
 
 namespace beamwright::library {
 

@@ -15,12 +15,12 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
+#include "include/beamwright/engine.h"
 #include "ops/base/mutex_checks.h"
 #include "ops/base/status.h"
 #include "ops/base/time_slice.h"
 #include "server/access/guard.h"
 #include "server/build_info.h"
-#include "server/engine/engine.h"
 #include "server/http/admin.h"
 #include "server/http/listener.h"
 #include "server/http/probes.h"
@@ -241,9 +241,9 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
 absl::Status CheckConfig(const serving::Flags& flags) {
   BW_RETURN_IF_ERROR(access::Guard::Make(flags.guard, ApiAddresses(flags)).status());
   BW_RETURN_IF_ERROR(CorsOf(flags).status());
-  BW_ASSIGN_OR_RETURN(const std::vector<model::ModelFolder> folders,
+  BW_ASSIGN_OR_RETURN(const std::vector<bundle::ModelFolder> folders,
                       serving::FindFolders(flags.models));
-  for (const model::ModelFolder& folder : folders) {
+  for (const bundle::ModelFolder& folder : folders) {
     BW_RETURN_IF_ERROR(folder.listed);
     std::printf("model '%s': version %s\n", folder.name.c_str(),
                 folder.versions[0].version.c_str());

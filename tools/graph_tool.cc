@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "ops/base/printable.h"
-#include "ops/tools/commands.h"
-#include "tools/check.h"
-#include "tools/cost.h"
-#include "tools/init.h"
+#include "tools/bundle/check.h"
+#include "tools/bundle/cost.h"
+#include "tools/bundle/init.h"
+#include "tools/graph/commands.h"
 
 namespace beamwright::tools {
 namespace {

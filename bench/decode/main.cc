@@ -6,13 +6,13 @@
 #include "absl/strings/str_split.h"
 #include "bench/decode/options.h"
 #include "bench/decode/precision.h"
+#include "engine/bundle/bundle.h"
+#include "engine/bundle/text_proto.h"
+#include "engine/model/precision.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
 #include "ops/base/vector_isa.h"
-#include "server/engine/model/precision.h"
-#include "server/model/bundle.h"
-#include "server/model/text_proto.h"
-#include "tools/decode_bench.h"
+#include "tools/bundle/decode_bench.h"
 
 namespace beamwright::bench {
 namespace {
@@ -139,7 +139,7 @@ absl::StatusOr<std::shared_ptr<const engine::DecodeModel>> Compile(const std::st
   if (precision != "model") {
     BW_ASSIGN_OR_RETURN(options.precision, engine::ParsePrecision(precision));
   }
-  BW_ASSIGN_OR_RETURN(model::Bundle bundle, model::LoadBundle(folder));
+  BW_ASSIGN_OR_RETURN(bundle::Bundle bundle, bundle::LoadBundle(folder));
   return engine::DecodeModel::Compile(std::move(bundle), options);
 }
 
@@ -148,7 +148,7 @@ absl::StatusOr<DecodeCase> CaseOf(const Flags& flags) {
   bench_case.seconds = flags.seconds;
   if (!flags.options.empty()) {
     BW_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.options));
-    const absl::Status parsed = model::ParseTextProto(text, bench_case.options);
+    const absl::Status parsed = bundle::ParseTextProto(text, bench_case.options);
     if (!parsed.ok()) {
       return Annotate(parsed, absl::StrCat("--options '", flags.options, "'"));
     }

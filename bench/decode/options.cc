@@ -5,11 +5,11 @@
 #include <random>
 
 #include "absl/strings/str_format.h"
+#include "engine/bundle/bundle.h"
+#include "engine/bundle/text_proto.h"
+#include "include/beamwright/engine.h"
 #include "ops/base/status.h"
-#include "server/engine/engine.h"
-#include "server/model/bundle.h"
-#include "server/model/text_proto.h"
-#include "tools/decode_bench.h"
+#include "tools/bundle/decode_bench.h"
 
 namespace beamwright::bench {
 namespace {
@@ -75,7 +75,7 @@ std::vector<NamedOptions> AllOptions() {
 }
 
 // Random entries of eight tokens.
-void AddList(const std::string& name, int entries, model::Bundle& bundle) {
+void AddList(const std::string& name, int entries, bundle::Bundle& bundle) {
   std::mt19937 random(1);
   const std::vector<int32_t>& ends = bundle.target->end_ids();
   std::string content;
@@ -107,7 +107,7 @@ double PerToken(const DecodeResult& result) {
 absl::StatusOr<std::vector<OptionCost>> MeasureOptions(const std::string& folder,
                                                        const std::vector<v1::Source>& sources,
                                                        int concurrency, double seconds) {
-  BW_ASSIGN_OR_RETURN(model::Bundle bundle, model::LoadBundle(folder));
+  BW_ASSIGN_OR_RETURN(bundle::Bundle bundle, bundle::LoadBundle(folder));
   AddList("thousand", 1000, bundle);
   AddList("million", 1'000'000, bundle);
   BW_ASSIGN_OR_RETURN(const std::shared_ptr<const engine::DecodeModel> model,
@@ -124,7 +124,7 @@ absl::StatusOr<std::vector<OptionCost>> MeasureOptions(const std::string& folder
   costs.push_back({"none", 1, 1, 1e6 * PerToken(before)});
   for (const NamedOptions& option : AllOptions()) {
     v1::DecodeOptions options;
-    BW_RETURN_IF_ERROR(model::ParseTextProto(option.text, options));
+    BW_RETURN_IF_ERROR(bundle::ParseTextProto(option.text, options));
     if (!engine::CheckOptions(*model, options).ok()) {
       continue;
     }

@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/blocking_counter.h"
+#include "engine/bundle/bundle.h"
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
+#include "include/beamwright/engine.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
-#include "server/engine/engine.h"
-#include "server/model/bundle.h"
 
 namespace beamwright::bench {
 namespace {
@@ -36,7 +36,7 @@ using Answers = std::vector<v1::Decoded>;
 absl::StatusOr<Answers> DecodeAll(const std::string& folder, v1::Precision precision,
                                   const std::vector<DecodeRequest>& requests,
                                   std::string& numerics) {
-  BW_ASSIGN_OR_RETURN(model::Bundle bundle, model::LoadBundle(folder));
+  BW_ASSIGN_OR_RETURN(bundle::Bundle bundle, bundle::LoadBundle(folder));
   BW_ASSIGN_OR_RETURN(const std::shared_ptr<const engine::DecodeModel> model,
                       engine::DecodeModel::Compile(std::move(bundle), {precision}));
   numerics = model->numerics();

@@ -223,7 +223,7 @@ def crowd(found: streams.Crowd) -> Lines:
              "| server | what became of them | p99 until told that it is refused, ms |", "|---|---|---|"]
     lines += [f"| {name} | {', '.join(f'{count} {how}' for how, count in ends.items())} | "
               f"{f'{found.refused_ms[name]:.0f}' if name in found.refused_ms else '-'} |" for name, ends in found.ends.items()]
-    test = "`build/tests/server_engine_frames_test --gtest_filter='*"
+    test = "`build/tests/engine_frames_test --gtest_filter='*"
     return lines + ["", "A stream that is refused gets an object with RESOURCE_EXHAUSTED and when to try again, and close code 1013.",
                     "What is counted and not timed is tested:", "", "| what | command |", "|---|---|",
                     f"| stable words are never contradicted: 10,000 streams cut at random | {test}NeverTakenBack'` |",

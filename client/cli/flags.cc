@@ -25,8 +25,9 @@ std::string Describe(const FieldDescriptor& field) {
     absl::StrAppend(&notes, notes.empty() ? "" : "; ", "default ", rule.default_value());
   }
   if (!rule.searches().empty() && rule.searches(0) != v1::SEARCH_TOKENS) {
-    absl::StrAppend(&notes, notes.empty() ? "" : "; ",
-                    rule.searches_size() > 1 ? "for CTC models and transducers" : "for transducers");
+    absl::StrAppend(
+        &notes, notes.empty() ? "" : "; ",
+        rule.searches_size() > 1 ? "for CTC models and transducers" : "for transducers");
   }
   return notes.empty() ? rule.text() : absl::StrCat(rule.text(), " [", notes, "]");
 }

@@ -6,9 +6,10 @@
 // -infinity); temperature (x / T). The log-sum-exp is taken over these values, so log-probabilities
 // are renormalised over what is allowed; with renormalize false it is taken before, over all that
 // is not excluded, and what the edits and the temperature make of the log-probabilities is the
-// answer; with temperature_first besides, it is taken over all x / T, and edits, bans and the allowed
-// set change what they bar alone. Then the rank bonus and what other scorers add (`added`) are added: they move a token's
-// rank, not its log-probability. A draw replaces the choice of the best by chance.
+// answer; with temperature_first besides, it is taken over all x / T, and edits, bans and the
+// allowed set change what they bar alone. Then the rank bonus and what other scorers add (`added`)
+// are added: they move a token's rank, not its log-probability. A draw replaces the choice of the
+// best by chance.
 #ifndef BEAMWRIGHT_OPS_BASE_ROW_RULES_H_
 #define BEAMWRIGHT_OPS_BASE_ROW_RULES_H_
 

@@ -1,6 +1,6 @@
 // Scales that a graph takes while it runs (DynamicQuantizeLinear) are taken over a whole tensor, so
-// that neighbours in a batch change each other's numbers. A served model takes them for each item of
-// the batch, a source of an encoder or a row of a step, which is what the file computes for one
+// that neighbours in a batch change each other's numbers. A served model takes them for each item
+// of the batch, a source of an encoder or a row of a step, which is what the file computes for one
 // alone: then items stay apart and run together.
 //
 // Which axis counts items follows from row rules, as soon as the operator is one that keeps them

@@ -1,5 +1,5 @@
 // Constant targets for Reshape and Broadcast in the place of computed ones. Private to
-// shape_folding.cc.
+// compile/.
 #ifndef BEAMWRIGHT_OPS_COMPILE_SHAPE_TARGETS_H_
 #define BEAMWRIGHT_OPS_COMPILE_SHAPE_TARGETS_H_
 

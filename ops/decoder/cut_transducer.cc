@@ -59,11 +59,10 @@ class Cutter {
     std::vector<bool> reads_parameter(graph_.nodes.size(), false);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       Node& node = graph_.nodes[i];
-      reads_parameter[i] =
-          node.op == "Parameter" ||
-          std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
-            return id.present() && reads_parameter[static_cast<size_t>(id.node)];
-          });
+      reads_parameter[i] = node.op == "Parameter" ||
+                           std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+                             return id.present() && reads_parameter[static_cast<size_t>(id.node)];
+                           });
       if (reads_parameter[i] && node.outputs.size() == 1 &&
           joined_.info.IsKnown(static_cast<int>(i))) {
         node.op = "Constant";
@@ -227,7 +226,7 @@ class Cutter {
   }
 
   const JoinedTransducer& joined_;
-  Graph graph_;  // of joined_, perhaps changed
+  Graph graph_;                  // of joined_, perhaps changed
   std::vector<int> depends_;     // by node
   std::vector<bool> in_joiner_;  // by node
   std::vector<std::pair<ValueId, Transducer::Input>> cuts_;

@@ -1,5 +1,5 @@
 // The rules that connect a Loop or an If with the graphs inside it: checks that need no types and
-// no shapes. Private to graph/.
+// no shapes. For passes over loops: ops/graph and ops/compile.
 #ifndef BEAMWRIGHT_OPS_GRAPH_BODY_MAPS_H_
 #define BEAMWRIGHT_OPS_GRAPH_BODY_MAPS_H_
 

@@ -1,5 +1,5 @@
 // What products of integers share: scales and zero points that go with the rows of one operand or
-// the columns of the other. Private to integer_matmul.cc and scaled_integer_matmul.cc.
+// the columns of the other. Private to kernels/.
 #ifndef BEAMWRIGHT_OPS_KERNELS_INTEGER_OPERANDS_H_
 #define BEAMWRIGHT_OPS_KERNELS_INTEGER_OPERANDS_H_
 

@@ -1,6 +1,6 @@
 // The oneDNN half of convolutions: primitives for one item of a batch, each on one thread, so that
 // an item's result cannot depend on the batch that it came in (docs/numerics.md). Private to
-// convolution.cc.
+// kernels/.
 #ifndef BEAMWRIGHT_OPS_KERNELS_ONEDNN_CONVOLUTION_H_
 #define BEAMWRIGHT_OPS_KERNELS_ONEDNN_CONVOLUTION_H_
 

@@ -265,8 +265,8 @@ void PackedMatMul::RunPanel(const Activations& activations, int64_t first_row, i
                                  out.rows, NumPairs(depth_, precision_), activations.stride};
   };
   // In plain bf16 it is the arithmetic of widening that few rows wait for.
-  const bool from_memory = precision_ != Precision::kBf16 &&
-                           static_cast<int64_t>(num_bytes_) >= kMinBytesFromMemory;
+  const bool from_memory =
+      precision_ != Precision::kBf16 && static_cast<int64_t>(num_bytes_) >= kMinBytesFromMemory;
   const std::byte* const strips =
       strips_.get() +
       static_cast<size_t>(first_column / kStripColumns * StripBytes(depth_, precision_));

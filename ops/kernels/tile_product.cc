@@ -62,7 +62,8 @@ template <int kCount, typename F>
 BW_ALWAYS_INLINE inline void ForEach(const F& f) {
   [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) BW_ALWAYS_INLINE {
     (f(std::integral_constant<int, kIndex>()), ...);
-  }(std::make_integer_sequence<int, kCount>());
+  }
+  (std::make_integer_sequence<int, kCount>());
 }
 
 // kRowTiles * kStrips is 1 or 2. Sums of row tile r and column tile c are tile r * kColumnTiles +

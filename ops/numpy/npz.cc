@@ -11,8 +11,8 @@
 #include "absl/strings/strip.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
-#include "ops/tensor/tensor_limit.h"
 #include "ops/numpy/npy.h"
+#include "ops/tensor/tensor_limit.h"
 
 namespace beamwright::ops {
 namespace {

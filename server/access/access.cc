@@ -9,11 +9,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
 #include "server/access/access_files.h"
-#include "server/status/error_details.h"
-#include "server/status/fault.h"
 
 namespace beamwright::access {
 namespace {

@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "engine/request/tenant.h"
 #include "server/access/roles.h"
-#include "server/engine/request/tenant.h"
 
 namespace beamwright::access {
 

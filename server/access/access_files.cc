@@ -7,11 +7,11 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "beamwright/v1/access.pb.h"
+#include "engine/bundle/rules.h"
+#include "engine/bundle/text_proto.h"
+#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
-#include "server/model/rules.h"
-#include "server/model/text_proto.h"
-#include "server/status/error_details.h"
-#include "server/status/fault.h"
 
 namespace beamwright::access {
 namespace {
@@ -87,9 +87,9 @@ void CheckTenant(const std::string& field, const v1::TenantConfig& config, Fault
 
 absl::StatusOr<Credentials> ParseAuthFile(const std::string& text) {
   v1::AuthFile file;
-  BW_RETURN_IF_ERROR(model::ParseTextProto(text, file));
+  BW_RETURN_IF_ERROR(bundle::ParseTextProto(text, file));
   Faults faults;
-  model::CheckRules(file, "", faults);
+  bundle::CheckRules(file, "", faults);
   Credentials credentials;
   std::set<Digest> seen;
   for (int i = 0; i < file.tokens_size(); ++i) {
@@ -115,9 +115,9 @@ absl::StatusOr<Credentials> ParseAuthFile(const std::string& text) {
 
 absl::StatusOr<Tenants> ParseTenantFile(const std::string& text) {
   v1::TenantFile file;
-  BW_RETURN_IF_ERROR(model::ParseTextProto(text, file));
+  BW_RETURN_IF_ERROR(bundle::ParseTextProto(text, file));
   Faults faults;
-  model::CheckRules(file, "", faults);
+  bundle::CheckRules(file, "", faults);
   Tenants tenants;
   tenants.trust_header = file.trust_header();
   for (int i = 0; i < file.tenants_size(); ++i) {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/request/tenant.h"
 #include "server/access/roles.h"
-#include "server/engine/request/tenant.h"
 
 namespace beamwright::access {
 

@@ -4,8 +4,8 @@
 #ifndef BEAMWRIGHT_SERVER_HTTP_ADMIN_H_
 #define BEAMWRIGHT_SERVER_HTTP_ADMIN_H_
 
+#include "include/beamwright/engine.h"
 #include "server/access/access.h"
-#include "server/engine/engine.h"
 #include "server/http/listener.h"
 #include "server/http/rest.h"
 

@@ -10,10 +10,10 @@
 #include <map>
 
 #include "absl/strings/numbers.h"
+#include "engine/status/fault.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
 #include "server/oip/datatypes.h"
-#include "server/status/fault.h"
 
 namespace beamwright::http {
 namespace {

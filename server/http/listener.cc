@@ -12,12 +12,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/status/error_details.h"
 #include "ops/base/status.h"
 #include "server/http/bind_socket.h"
 #include "server/http/connection.h"
 #include "server/http/pool.h"
 #include "server/http/replies.h"
-#include "server/status/error_details.h"
 
 namespace beamwright::http {
 namespace {

@@ -9,9 +9,9 @@
 #include "beamwright/v1/decode.pb.h"
 #include "beamwright/v1/model.pb.h"
 #include "beamwright/v1/rule.pb.h"
+#include "engine/bundle/rules.h"
 #include "google/protobuf/any.pb.h"
 #include "ops/base/json_writer.h"
-#include "server/model/rules.h"
 
 namespace beamwright::http {
 namespace {
@@ -129,7 +129,7 @@ class Schemas {
   void WriteDefault(const FieldDescriptor& field, const std::string& text) {
     double number = 0;
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
-      json_.String(model::FindEnumValue(field.enum_type(), text)->name());
+      json_.String(bundle::FindEnumValue(field.enum_type(), text)->name());
     } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
       json_.Bool(text == "true");
     } else if (absl::SimpleAtod(text, &number)) {

@@ -2,11 +2,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/status/error_details.h"
+#include "engine/status/wire_status.h"
 #include "ops/base/status.h"
 #include "server/http/message_json.h"
 #include "server/serving/serving_state.h"
-#include "server/status/error_details.h"
-#include "server/status/wire_status.h"
 
 namespace beamwright::http {
 namespace {

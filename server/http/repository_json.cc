@@ -5,8 +5,8 @@
 
 #include <cmath>
 
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
-#include "server/status/fault.h"
 
 namespace beamwright::http {
 namespace {

@@ -9,12 +9,12 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/bundle/rules.h"
+#include "engine/bundle/strict_json.h"
+#include "engine/status/fault.h"
 #include "ops/base/edit_distance.h"
 #include "ops/base/rapidjson.h"
 #include "ops/base/status.h"
-#include "server/model/rules.h"
-#include "server/model/strict_json.h"
-#include "server/status/fault.h"
 
 namespace beamwright::http {
 namespace {
@@ -198,10 +198,10 @@ class Examiner {
       return;
     }
     const google::protobuf::EnumValueDescriptor* const meant =
-        value.IsString() ? model::FindEnumValue(&type, TextOf(value)) : nullptr;
+        value.IsString() ? bundle::FindEnumValue(&type, TextOf(value)) : nullptr;
     if (meant == nullptr) {
       Add(path, value.IsString() ? Shown(TextOf(value)) + " " : "", "is not one of ",
-          model::EnumNames(&type));
+          bundle::EnumNames(&type));
       return;
     }
     value.SetString(meant->name().data(), static_cast<rapidjson::SizeType>(meant->name().size()),
@@ -249,7 +249,7 @@ absl::Status ReadRequest(const std::string& body, google::protobuf::Message& req
         "the body is not a valid ", request.GetDescriptor()->full_name(),
         " in JSON form: ", absl::string_view(status.message().data(), status.message().size()));
   }
-  return model::CheckStrictJson(body);
+  return bundle::CheckStrictJson(body);
 }
 
 }  // namespace beamwright::http

@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "server/http/infer_json.h"
 #include "server/http/log_json.h"
@@ -19,8 +21,6 @@
 #include "server/http/status_json.h"
 #include "server/http/stream_reply.h"
 #include "server/serving/scorer.h"
-#include "server/status/error_details.h"
-#include "server/status/fault.h"
 
 namespace beamwright::http {
 namespace {

@@ -3,13 +3,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "engine/bundle/rules.h"
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
-#include "server/model/rules.h"
 #include "server/oip/infer.h"
 #include "server/oip/input_tensor.h"
 #include "server/oip/parameters.h"
 #include "server/oip/service.h"
-#include "server/status/fault.h"
 
 namespace beamwright::oip {
 namespace {
@@ -239,7 +239,7 @@ void AskForAttention(const AnswerForm& form, v1::DecodeOptions& options) {
 // Hypotheses that a request asks for: the width of the answer, whatever the search finds.
 int NBest(const engine::DecodeModel& model, const v1::DecodeOptions& options) {
   v1::DecodeOptions merged = options;
-  model::ApplyDefaults(model.config().default_options(), merged);
+  bundle::ApplyDefaults(model.config().default_options(), merged);
   return options.has_n_best() ? merged.n_best() : std::min(merged.n_best(), merged.beam_size());
 }
 

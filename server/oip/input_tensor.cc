@@ -6,9 +6,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "ops/tensor/shape.h"
-#include "server/status/fault.h"
 
 namespace beamwright::oip {
 namespace {

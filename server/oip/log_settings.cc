@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
-#include "server/status/fault.h"
 
 namespace beamwright::oip {
 namespace {

@@ -10,11 +10,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
+#include "engine/bundle/rules.h"
+#include "engine/bundle/strict_json.h"
+#include "engine/request/tenant.h"
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
-#include "server/engine/request/tenant.h"
-#include "server/model/rules.h"
-#include "server/model/strict_json.h"
-#include "server/status/fault.h"
 
 namespace beamwright::oip {
 namespace {
@@ -99,7 +99,7 @@ absl::Status SetFromJson(const FieldDescriptor& field, const InferParameter& par
            .ok()) {
     return Invalid("takes a string in JSON form");
   }
-  BW_RETURN_IF_ERROR(model::CheckStrictJson(parameter.string_param()));
+  BW_RETURN_IF_ERROR(bundle::CheckStrictJson(parameter.string_param()));
   std::string text;
   v1::DecodeOptions parsed;
   if (!google::protobuf::util::MessageToJsonString(json, &text).ok() ||
@@ -155,10 +155,10 @@ absl::Status SetScalar(const FieldDescriptor& field, const InferParameter& param
       return SetBool(field, parameter, options);
     case FieldDescriptor::CPPTYPE_ENUM: {
       const auto* value = parameter.has_string_param()
-                              ? model::FindEnumValue(field.enum_type(), parameter.string_param())
+                              ? bundle::FindEnumValue(field.enum_type(), parameter.string_param())
                               : nullptr;
       if (value == nullptr) {
-        return Wrong(absl::StrCat("one of ", model::EnumNames(field.enum_type())));
+        return Wrong(absl::StrCat("one of ", bundle::EnumNames(field.enum_type())));
       }
       reflection.SetEnum(&options, &field, value);
       return absl::OkStatus();

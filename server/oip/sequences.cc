@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "server/serving/recognition.h"
-#include "server/status/fault.h"
 
 namespace beamwright::oip {
 namespace {

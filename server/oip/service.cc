@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "engine/bundle/repository.h"
+#include "engine/bundle/version_policy.h"
+#include "engine/model/parts.h"
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
-#include "server/engine/model/parts.h"
-#include "server/model/repository.h"
-#include "server/model/version_policy.h"
 #include "server/oip/datatypes.h"
 #include "server/oip/log_settings.h"
-#include "server/status/fault.h"
 
 namespace beamwright::oip {
 namespace {
@@ -166,7 +166,7 @@ inference::ModelStatistics Statistics(const engine::DecodeModel& model,
 
 absl::StatusOr<serving::ModelPtr> FindModel(const serving::ModelRegistry& models,
                                             const std::string& name, const std::string& version) {
-  if (!version.empty() && !model::IsVersion(version) && !model::IsLabel(version)) {
+  if (!version.empty() && !bundle::IsVersion(version) && !bundle::IsLabel(version)) {
     return Invalid("model version '", version, "' is neither a whole number from 1 on nor a label");
   }
   if (name.empty()) {

@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include "engine/status/wire_status.h"
 #include "server/rpc/decode_call.h"
 #include "server/rpc/raw_message.h"
 #include "server/rpc/rpc_status.h"
-#include "server/status/wire_status.h"
 
 namespace beamwright::rpc {
 namespace {

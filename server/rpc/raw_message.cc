@@ -9,8 +9,8 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "engine/status/error_details.h"
 #include "ops/base/status.h"
-#include "server/status/error_details.h"
 
 namespace beamwright::rpc {
 namespace {

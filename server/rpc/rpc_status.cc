@@ -1,7 +1,7 @@
 #include "server/rpc/rpc_status.h"
 
 #include "absl/strings/str_cat.h"
-#include "server/status/wire_status.h"
+#include "engine/status/wire_status.h"
 
 namespace beamwright::rpc {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "server/status/wire_status.h"
+#include "engine/status/wire_status.h"
 
 namespace beamwright::serving {
 

@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "beamwright/v1/decode.pb.h"
-#include "server/engine/request/timeline.h"
+#include "engine/request/timeline.h"
 
 namespace beamwright::serving {
 

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
-#include "server/engine/engine.h"
+#include "include/beamwright/engine.h"
 #include "server/serving/call_record.h"
 #include "server/serving/method.h"
 

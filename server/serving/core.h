@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "absl/time/clock.h"
-#include "server/engine/engine.h"
+#include "include/beamwright/engine.h"
 #include "server/serving/availability.h"
 #include "server/serving/call_counter.h"
 #include "server/serving/load_report.h"

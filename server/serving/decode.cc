@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
+#include "engine/status/source_errors.h"
+#include "engine/status/wire_status.h"
 #include "ops/base/status.h"
 #include "server/serving/sources_call.h"
-#include "server/status/error_details.h"
-#include "server/status/fault.h"
-#include "server/status/source_errors.h"
-#include "server/status/wire_status.h"
 
 namespace beamwright::serving {
 namespace {

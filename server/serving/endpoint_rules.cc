@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "engine/bundle/rules.h"
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
-#include "server/model/rules.h"
-#include "server/status/fault.h"
 
 namespace beamwright::serving {
 namespace {
@@ -24,7 +24,7 @@ bool TakesEndpoint(const engine::DecodeModel& model) {
 absl::StatusOr<std::vector<search::EndpointRule>> ReadEndpoint(const v1::Endpoint& endpoint,
                                                                const engine::DecodeModel& model) {
   status::Faults faults;
-  beamwright::model::CheckRules(endpoint, "endpoint", faults);
+  beamwright::bundle::CheckRules(endpoint, "endpoint", faults);
   const double frame_ms = model.config().frame_ms();
   if (frame_ms <= 0) {
     faults.Add("endpoint", "needs a model that tells what a frame stands for (frame_ms)");

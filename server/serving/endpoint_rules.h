@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "beamwright/v1/recognize.pb.h"
-#include "server/engine/model/decode_model.h"
-#include "server/search/frames/endpoint.h"
+#include "engine/model/decode_model.h"
+#include "engine/search/frames/endpoint.h"
 
 namespace beamwright::serving {
 

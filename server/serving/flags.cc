@@ -11,10 +11,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/model/precision.h"
+#include "engine/search/options.h"
 #include "ops/base/cgroup.h"
 #include "ops/base/cpu.h"
-#include "server/engine/model/precision.h"
-#include "server/search/options.h"
 #include "server/serving/host_port.h"
 #include "server/serving/settings.h"
 

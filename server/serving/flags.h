@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "include/beamwright/engine.h"
 #include "server/access/guard.h"
-#include "server/engine/engine.h"
 #include "server/serving/buckets.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/quarantine.h"

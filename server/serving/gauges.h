@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "server/engine/engine.h"
+#include "include/beamwright/engine.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/quarantine.h"
 #include "server/serving/serving_state.h"

@@ -9,7 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/engine/engine.h"
+#include "include/beamwright/engine.h"
 #include "server/serving/metrics.h"
 
 namespace beamwright::serving {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "server/status/wire_status.h"
+#include "engine/status/wire_status.h"
 
 namespace beamwright::serving {
 namespace {

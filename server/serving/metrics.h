@@ -24,7 +24,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
-#include "server/engine/engine.h"
+#include "include/beamwright/engine.h"
 #include "server/serving/buckets.h"
 #include "server/serving/method.h"
 #include "server/serving/metric_families.h"

@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "engine/load_model.h"
 #include "ops/base/cgroup.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
-#include "server/engine/load_model.h"
 #include "server/serving/load_watch.h"
 
 namespace beamwright::serving {
@@ -87,7 +87,7 @@ absl::StatusOr<ModelPtr> ModelLoader::ReadAndCompile(const std::string& path) co
   return model;
 }
 
-absl::StatusOr<ModelPtr> ModelLoader::Make(const model::VersionFolder& folder) const {
+absl::StatusOr<ModelPtr> ModelLoader::Make(const bundle::VersionFolder& folder) const {
   BW_RETURN_IF_ERROR(FaultPoint("model.load"));
   const std::string where = absl::StrCat("bundle '", folder.path, "'");
   const LoadWatch watch(options_.timeout, options_.stopped);
@@ -107,7 +107,7 @@ absl::StatusOr<ModelPtr> ModelLoader::Make(const model::VersionFolder& folder) c
 }
 
 absl::StatusOr<ModelPtr> ModelLoader::MakeWithin(int64_t bytes,
-                                                 const model::VersionFolder& folder) {
+                                                 const bundle::VersionFolder& folder) {
   BW_RETURN_IF_ERROR(CheckBudget(bytes));
   try {
     return Make(folder);
@@ -118,10 +118,10 @@ absl::StatusOr<ModelPtr> ModelLoader::MakeWithin(int64_t bytes,
 }
 
 absl::StatusOr<ModelPtr> ModelLoader::Load(const std::string& model_name,
-                                           const model::VersionFolder& folder) {
+                                           const bundle::VersionFolder& folder) {
   absl::MutexLock lock(&mutex_);
   const absl::Time start = absl::Now();
-  const int64_t bytes = model::StateOf(folder.path).bytes;
+  const int64_t bytes = bundle::StateOf(folder.path).bytes;
   absl::StatusOr<ModelPtr> model = MakeWithin(bytes, folder);
   const absl::Duration took = absl::Now() - start;
   if (model.ok()) {

@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/engine/model/decode_model.h"
-#include "server/model/repository.h"
+#include "engine/bundle/repository.h"
+#include "engine/model/decode_model.h"
 
 namespace beamwright::serving {
 
@@ -50,7 +50,7 @@ class ModelLoader {
   // ResourceExhausted naming the sum if it does not fit beside what is in memory, versions that
   // still finish requests included; errors as LoadBundle's, DecodeModel::Compile's and
   // ReplayGolden's.
-  absl::StatusOr<ModelPtr> Load(const std::string& model_name, const model::VersionFolder& folder);
+  absl::StatusOr<ModelPtr> Load(const std::string& model_name, const bundle::VersionFolder& folder);
 
   // Logs and tells the observer what keeps a version of a model from being tried, or, if `version`
   // is empty, all of them.
@@ -64,9 +64,9 @@ class ModelLoader {
   };
 
   // Make, if the files fit into the budget and the memory suffices.
-  absl::StatusOr<ModelPtr> MakeWithin(int64_t bytes, const model::VersionFolder& folder)
+  absl::StatusOr<ModelPtr> MakeWithin(int64_t bytes, const bundle::VersionFolder& folder)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<ModelPtr> Make(const model::VersionFolder& folder) const;
+  absl::StatusOr<ModelPtr> Make(const bundle::VersionFolder& folder) const;
   absl::StatusOr<ModelPtr> ReadAndCompile(const std::string& path) const;
   void Tell(const std::string& model_name, bool good, absl::Duration took) const;
   absl::Status CheckBudget(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -7,23 +7,23 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "engine/bundle/version_policy.h"
+#include "engine/status/wire_status.h"
 #include "ops/base/status.h"
-#include "server/model/version_policy.h"
-#include "server/status/wire_status.h"
 
 namespace beamwright::serving {
 namespace {
 
 // What tells one folder from another; repositories may have folders of the same name.
-const std::string& KeyOf(const model::ModelFolder& folder) {
+const std::string& KeyOf(const bundle::ModelFolder& folder) {
   return folder.path.empty() ? folder.versions[0].path : folder.path;
 }
 
 // Of a folder with all that decides what is served of it; files of its versions are among its own.
-std::string Fingerprint(const model::ModelFolder& folder) {
+std::string Fingerprint(const bundle::ModelFolder& folder) {
   std::string fingerprint =
-      absl::StrCat(folder.listed.ToString(), model::StateOf(KeyOf(folder)).fingerprint);
-  for (const model::VersionFolder& version : folder.versions) {
+      absl::StrCat(folder.listed.ToString(), bundle::StateOf(KeyOf(folder)).fingerprint);
+  for (const bundle::VersionFolder& version : folder.versions) {
     absl::StrAppend(&fingerprint, "\n", version.version);
   }
   return fingerprint;
@@ -31,17 +31,17 @@ std::string Fingerprint(const model::ModelFolder& folder) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<model::ModelFolder>> FindFolders(const ModelPaths& paths) {
-  std::vector<model::ModelFolder> folders;
+absl::StatusOr<std::vector<bundle::ModelFolder>> FindFolders(const ModelPaths& paths) {
+  std::vector<bundle::ModelFolder> folders;
   for (const std::string& path : paths.repositories) {
-    BW_ASSIGN_OR_RETURN(std::vector<model::ModelFolder> found, model::ScanRepository(path));
+    BW_ASSIGN_OR_RETURN(std::vector<bundle::ModelFolder> found, bundle::ScanRepository(path));
     if (found.empty()) {
       spdlog::warn("repository '{}' holds no model (<model>/<version>/)", path);
     }
     std::move(found.begin(), found.end(), std::back_inserter(folders));
   }
   for (const std::string& path : paths.models) {
-    BW_ASSIGN_OR_RETURN(model::ModelFolder found, model::FindModel(path));
+    BW_ASSIGN_OR_RETURN(bundle::ModelFolder found, bundle::FindModel(path));
     folders.push_back(std::move(found));
   }
   return folders;
@@ -54,7 +54,7 @@ std::vector<ModelRegistry::Version>::const_iterator ModelRegistry::FindVersion(
   });
 }
 
-ModelRegistry::Found ModelRegistry::Look(const model::ModelFolder& folder, const Served& before,
+ModelRegistry::Found ModelRegistry::Look(const bundle::ModelFolder& folder, const Served& before,
                                          const std::function<bool()>& stopped) {
   Found found;
   const auto fail = [&](const std::string& version, absl::Status reason, bool is_newest) {
@@ -63,7 +63,7 @@ ModelRegistry::Found ModelRegistry::Look(const model::ModelFolder& folder, const
     }
     found.failures.push_back({folder.name, version, std::move(reason)});
   };
-  absl::StatusOr<v1::ServingPolicy> policy = model::ReadPolicy(folder);
+  absl::StatusOr<v1::ServingPolicy> policy = bundle::ReadPolicy(folder);
   if (!folder.listed.ok() || !policy.ok()) {
     const absl::Status& reason = folder.listed.ok() ? policy.status() : folder.listed;
     loader_.Refuse(folder.name, "", reason);
@@ -71,8 +71,8 @@ ModelRegistry::Found ModelRegistry::Look(const model::ModelFolder& folder, const
     return found;
   }
   found.policy = *std::move(policy);
-  const model::VersionChoice choice = model::ChooseVersions(folder, found.policy);
-  for (const model::VersionFolder& version : choice.candidates) {
+  const bundle::VersionChoice choice = bundle::ChooseVersions(folder, found.policy);
+  for (const bundle::VersionFolder& version : choice.candidates) {
     if (stopped != nullptr && stopped()) {
       break;
     }
@@ -81,7 +81,7 @@ ModelRegistry::Found ModelRegistry::Look(const model::ModelFolder& folder, const
     }
     const bool is_newest = &version == &choice.candidates[0];
     const auto served = FindVersion(before.versions, version.version);
-    std::string fingerprint = model::StateOf(version.path).fingerprint;
+    std::string fingerprint = bundle::StateOf(version.path).fingerprint;
     if (served != before.versions.end() && served->fingerprint == fingerprint) {
       found.versions.push_back(*served);
       continue;
@@ -104,7 +104,7 @@ ModelRegistry::Found ModelRegistry::Look(const model::ModelFolder& folder, const
       found.versions.push_back(*served);
     }
   }
-  for (const model::LoadFailure& missing : choice.missing) {
+  for (const bundle::LoadFailure& missing : choice.missing) {
     loader_.Refuse(folder.name, missing.version, missing.reason);
   }
   found.failures.insert(found.failures.end(), choice.missing.begin(), choice.missing.end());
@@ -125,7 +125,7 @@ void ModelRegistry::TakeLabels(const std::string& name, const Served& before, Fo
     }
     const auto failure = std::find_if(
         found.failures.begin(), found.failures.end(),
-        [&number](const model::LoadFailure& candidate) { return candidate.version == number; });
+        [&number](const bundle::LoadFailure& candidate) { return candidate.version == number; });
     const bool known = failure != found.failures.end();
     const absl::Status reason = absl::NotFoundError(
         absl::StrCat("the label '", label, "' names version ", number, ", which is not served",
@@ -165,7 +165,7 @@ absl::Status ModelRegistry::Serve(const std::string& folder, Found& found) {
   return absl::OkStatus();
 }
 
-absl::Status ModelRegistry::Update(const model::ModelFolder& folder,
+absl::Status ModelRegistry::Update(const bundle::ModelFolder& folder,
                                    const std::function<bool()>& stopped) {
   Served before;
   {
@@ -212,9 +212,9 @@ absl::StatusOr<std::unique_ptr<ModelRegistry>> ModelRegistry::Load(
 }
 
 absl::Status ModelRegistry::LoadAll(const std::function<bool()>& stopped) {
-  BW_ASSIGN_OR_RETURN(const std::vector<model::ModelFolder> folders, FindFolders(paths_));
+  BW_ASSIGN_OR_RETURN(const std::vector<bundle::ModelFolder> folders, FindFolders(paths_));
   absl::MutexLock loading(&load_mutex_);
-  for (const model::ModelFolder& folder : folders) {
+  for (const bundle::ModelFolder& folder : folders) {
     if (stopped != nullptr && stopped()) {
       return absl::CancelledError("stopped while models were loading");
     }
@@ -229,7 +229,7 @@ absl::Status ModelRegistry::LoadAll(const std::function<bool()>& stopped) {
   }
   std::vector<std::string> reasons;
   for (const auto& [name, folder] : folders_) {
-    for (const model::LoadFailure& failure : folder.failures) {
+    for (const bundle::LoadFailure& failure : folder.failures) {
       reasons.push_back(std::string(failure.reason.message()));
     }
   }
@@ -267,9 +267,9 @@ std::string ModelRegistry::FolderServedAs(const std::string& name) const {
 absl::Status ModelRegistry::Reload(const std::string& name) {
   absl::MutexLock loading(&load_mutex_);
   const std::string key = FolderServedAs(name);
-  BW_ASSIGN_OR_RETURN(const std::vector<model::ModelFolder> folders, FindFolders(paths_));
+  BW_ASSIGN_OR_RETURN(const std::vector<bundle::ModelFolder> folders, FindFolders(paths_));
   const auto folder =
-      std::find_if(folders.begin(), folders.end(), [&](const model::ModelFolder& candidate) {
+      std::find_if(folders.begin(), folders.end(), [&](const bundle::ModelFolder& candidate) {
         return key.empty() ? candidate.name == name : KeyOf(candidate) == key;
       });
   return folder == folders.end()
@@ -280,14 +280,14 @@ absl::Status ModelRegistry::Reload(const std::string& name) {
 
 void ModelRegistry::Poll() {
   absl::MutexLock loading(&load_mutex_);
-  const absl::StatusOr<std::vector<model::ModelFolder>> folders = FindFolders(paths_);
+  const absl::StatusOr<std::vector<bundle::ModelFolder>> folders = FindFolders(paths_);
   if (!folders.ok()) {
     spdlog::warn("the model folders can't be looked at; nothing changes: {}",
                  std::string(folders.status().message()));
     return;
   }
   std::set<std::string> there;
-  for (const model::ModelFolder& folder : *folders) {
+  for (const bundle::ModelFolder& folder : *folders) {
     there.insert(KeyOf(folder));
     const std::string fingerprint = Fingerprint(folder);
     bool changed = false;
@@ -330,7 +330,7 @@ void ModelRegistry::Unload(const std::string& name) {
   if (served == models_.end()) {
     return;
   }
-  std::vector<model::LoadFailure>& failures = folders_[served->second.folder].failures;
+  std::vector<bundle::LoadFailure>& failures = folders_[served->second.folder].failures;
   failures.clear();
   for (const Version& version : served->second.versions) {
     spdlog::info("model {} version {} unloaded", name, version.model->version());
@@ -344,7 +344,7 @@ void ModelRegistry::Observe(ServingObserver observer) {
   absl::MutexLock lock(&mutex_);
   serving_observer_ = std::move(observer);
   for (const auto& [key, folder] : folders_) {
-    for (const model::LoadFailure& failure : folder.failures) {
+    for (const bundle::LoadFailure& failure : folder.failures) {
       if (models_.find(failure.model) == models_.end()) {
         Tell(failure.model, "");
       }

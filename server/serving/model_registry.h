@@ -16,7 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "beamwright/v1/model.pb.h"
 #include "beamwright/v1/serving.pb.h"
-#include "server/model/repository.h"
+#include "engine/bundle/repository.h"
 #include "server/serving/model_loader.h"
 
 namespace beamwright::serving {
@@ -28,7 +28,7 @@ struct ModelPaths {
 
 // The models that the paths lead to, by path. A repository without any is warned about. Errors: a
 // path that can't be read.
-absl::StatusOr<std::vector<model::ModelFolder>> FindFolders(const ModelPaths& paths);
+absl::StatusOr<std::vector<bundle::ModelFolder>> FindFolders(const ModelPaths& paths);
 
 // Thread-safe. A request holds the model that it was given, so a version that is replaced or
 // unloaded finishes what it has begun and then goes.
@@ -104,25 +104,25 @@ class ModelRegistry {
     std::map<std::string, std::string> labels;  // and their versions
   };
   struct Folder {
-    std::string fingerprint;                   // when it was last looked at
-    std::vector<model::LoadFailure> failures;  // what is not served, and why
-    std::string served_as;                     // the last name that it was served by; may be empty
+    std::string fingerprint;                    // when it was last looked at
+    std::vector<bundle::LoadFailure> failures;  // what is not served, and why
+    std::string served_as;                      // the last name that it was served by; may be empty
   };
   // What a folder offers now.
   struct Found {
     std::vector<Version> versions;  // newest first
     v1::ServingPolicy policy;
     std::map<std::string, std::string> labels;
-    std::vector<model::LoadFailure> failures;
+    std::vector<bundle::LoadFailure> failures;
     absl::Status fault;  // why it must not take the place of what is served
   };
   using Models = std::map<std::string, Served>;
 
   // Loads what changed in `folder` and serves it.
-  absl::Status Update(const model::ModelFolder& folder,
+  absl::Status Update(const bundle::ModelFolder& folder,
                       const std::function<bool()>& stopped = nullptr)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(load_mutex_);
-  Found Look(const model::ModelFolder& folder, const Served& before,
+  Found Look(const bundle::ModelFolder& folder, const Served& before,
              const std::function<bool()>& stopped);
   // Labels of the policy whose versions were found; the others are failures.
   void TakeLabels(const std::string& name, const Served& before, Found& found);

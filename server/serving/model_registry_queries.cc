@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "engine/status/fault.h"
+#include "engine/status/wire_status.h"
 #include "ops/base/status.h"
 #include "server/serving/model_registry.h"
-#include "server/status/fault.h"
-#include "server/status/wire_status.h"
 
 namespace beamwright::serving {
 
@@ -94,7 +94,7 @@ std::vector<v1::ModelSummary> ModelRegistry::List() const {
     }
   }
   for (const auto& [name, folder] : folders_) {
-    for (const model::LoadFailure& failure : folder.failures) {
+    for (const bundle::LoadFailure& failure : folder.failures) {
       // One entry a version: one that is served as it was says why it was not taken anew.
       auto entry = std::find_if(list.begin(), list.end(), [&](const v1::ModelSummary& listed) {
         return listed.name() == failure.model && listed.version() == failure.version;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "beamwright/v1/decode.pb.h"
-#include "server/engine/model/decode_model.h"
-#include "server/engine/request/call.h"
+#include "engine/model/decode_model.h"
+#include "engine/request/call.h"
 
 namespace beamwright::serving {
 

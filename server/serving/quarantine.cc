@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "server/status/error_details.h"
+#include "engine/status/error_details.h"
 
 namespace beamwright::serving {
 

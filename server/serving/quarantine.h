@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/engine/model/decode_model.h"
+#include "engine/model/decode_model.h"
 
 namespace beamwright::serving {
 

@@ -6,15 +6,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "engine/model/parts.h"
+#include "engine/request/prepared_source.h"
+#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
+#include "engine/status/wire_status.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
-#include "server/engine/model/parts.h"
-#include "server/engine/request/prepared_source.h"
 #include "server/serving/endpoint_rules.h"
 #include "server/serving/sources_call.h"
-#include "server/status/error_details.h"
-#include "server/status/fault.h"
-#include "server/status/wire_status.h"
 
 namespace beamwright::serving {
 namespace {

@@ -20,11 +20,11 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "beamwright/v1/recognize.pb.h"
+#include "engine/sound/sound_stream.h"
 #include "server/serving/caller.h"
 #include "server/serving/core.h"
 #include "server/serving/partial_answer.h"
 #include "server/serving/serving_state.h"
-#include "server/sound/sound_stream.h"
 
 namespace beamwright::serving {
 

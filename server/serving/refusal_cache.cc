@@ -1,6 +1,6 @@
 #include "server/serving/refusal_cache.h"
 
-#include "server/status/wire_status.h"
+#include "engine/status/wire_status.h"
 
 namespace beamwright::serving {
 

@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include "engine/align.h"
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
-#include "server/engine/align.h"
 #include "server/serving/sources_call.h"
-#include "server/status/fault.h"
 
 namespace beamwright::serving {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "server/status/error_details.h"
+#include "engine/status/error_details.h"
 
 namespace beamwright::serving {
 

@@ -12,11 +12,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
+#include "engine/status/error_details.h"
+#include "engine/status/source_errors.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "server/serving/core.h"
-#include "server/status/error_details.h"
-#include "server/status/source_errors.h"
 
 namespace beamwright::serving {
 

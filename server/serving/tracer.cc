@@ -7,7 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "server/status/wire_status.h"
+#include "engine/status/wire_status.h"
 
 namespace beamwright::serving {
 namespace {

@@ -12,11 +12,11 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
+#include "engine/status/wire_status.h"
 #include "ops/base/status.h"
 #include "server/http/replies.h"
-#include "server/status/error_details.h"
-#include "server/status/fault.h"
-#include "server/status/wire_status.h"
 
 namespace beamwright::websocket {
 namespace {

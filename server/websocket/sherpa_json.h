@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "beamwright/v1/recognize.pb.h"
-#include "server/engine/model/decode_model.h"
+#include "engine/model/decode_model.h"
 
 namespace beamwright::websocket {
 

@@ -9,11 +9,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "engine/model/parts.h"
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
-#include "server/engine/model/parts.h"
 #include "server/http/request_json.h"
 #include "server/serving/endpoint_rules.h"
-#include "server/status/fault.h"
 
 namespace beamwright::websocket {
 namespace {

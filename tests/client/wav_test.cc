@@ -43,8 +43,7 @@ TEST(WavTest, FindsFormatAndSamples) {
 
 TEST(WavTest, WhatIsMissingAtTheEndIsLeftOut) {
   // A program that records writes a size that it does not know yet.
-  const std::string bytes =
-      Wav(Format(1, 1, 16000, 16) + "data" + Number(0xFFFFFFFF, 4) + "abcde");
+  const std::string bytes = Wav(Format(1, 1, 16000, 16) + "data" + Number(0xFFFFFFFF, 4) + "abcde");
   const auto wav = ParseWav(bytes);
   ASSERT_TRUE(wav.ok()) << wav.status();
   EXPECT_EQ(wav->samples, "abcd");

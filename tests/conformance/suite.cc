@@ -16,8 +16,8 @@
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
 #include "ops/numpy/npz.h"
-#include "ops/tools/run.h"
 #include "tests/conformance/compare.h"
+#include "tools/graph/run.h"
 
 namespace beamwright::ops {
 namespace {

@@ -122,7 +122,7 @@ TEST(ConnectionsTest, HoweverAConnectionEndsItsPlaceAndItsFileAreFree) {
 }
 
 TEST(ConnectionsTest, ATlsHandshakeThatFailsLeavesNothing) {
-  const model::TempFolder temp;
+  const bundle::TempFolder temp;
   access::TestAuthority authority("server authority");
   PutPair(temp, "server", authority.Issue("server", "IP:127.0.0.1"));
   Put(temp, "ca.crt", authority.cert());
@@ -159,7 +159,7 @@ TEST(ConnectionsTest, AServerThatEndsSaysSoToWhoeverIsConnected) {
 }
 
 TEST(ConnectionsTest, OverAUnixSocket) {
-  const model::TempFolder temp;
+  const bundle::TempFolder temp;
   const std::string address = "unix:" + temp.At("socket");
   ServerProcess server(
       {"--model-path", DefaultModel(), "--grpc-address", address, "--grpc-max-connections", "1"});

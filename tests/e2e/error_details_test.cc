@@ -13,7 +13,7 @@
 #include "inference/grpc_service.grpc.pb.h"
 #include "tests/e2e/e2e_test.h"
 #include "tests/e2e/scraped_metrics.h"
-#include "tests/server/model/temp_bundle.h"
+#include "tests/engine/bundle/temp_bundle.h"
 
 namespace beamwright::e2e {
 namespace {
@@ -139,7 +139,7 @@ TEST_F(DetailsTest, ACallWithoutAnAnswerTellsOfEachSource) {
 // gRPC of every language tries again by itself where a policy says so, and comes when it is told
 // to.
 TEST(RefusalTest, AClientsRetryPolicyIsHeldToThePushback) {
-  const model::TempFolder temp;
+  const bundle::TempFolder temp;
   temp.Write("tenants", "others { rate: 4 burst: 1 }");
   ServerProcess server({"--model-path", DefaultModel(), "--tenant-file", temp.At("tenants")});
   grpc::ChannelArguments arguments;

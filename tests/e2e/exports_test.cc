@@ -19,7 +19,7 @@
 #include "client/client.h"
 #include "tests/e2e/scraped_metrics.h"
 #include "tests/e2e/server_process.h"
-#include "tests/ops/tools/shell.h"
+#include "tests/tools/graph/shell.h"
 
 namespace beamwright::e2e {
 namespace {

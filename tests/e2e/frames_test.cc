@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/client.h"
 #include "tests/e2e/server_process.h"
-#include "tests/ops/tools/shell.h"
+#include "tests/tools/graph/shell.h"
 
 namespace beamwright::e2e {
 namespace {

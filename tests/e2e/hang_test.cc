@@ -62,7 +62,7 @@ class HangTest : public ::testing::Test {
     return absl::Now() - begin;
   }
 
-  const model::TempFolder temp_;
+  const bundle::TempFolder temp_;
   std::unique_ptr<ServerProcess> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::DecodeService::Stub> stub_;

@@ -133,7 +133,7 @@ std::string Decoder() {
 
 }  // namespace
 
-void WriteHangingModel(const model::TempFolder& temp, const std::string& folder, Hangs hangs) {
+void WriteHangingModel(const bundle::TempFolder& temp, const std::string& folder, Hangs hangs) {
   temp.Write(folder + "/encoder.onnx", Encoder());
   temp.Write(folder + "/decoder.onnx", Decoder());
   if (hangs == Hangs::kAtLoad) {

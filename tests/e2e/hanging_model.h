@@ -6,7 +6,7 @@
 #include <string>
 
 #include "beamwright/v1/decode.pb.h"
-#include "tests/server/model/temp_bundle.h"
+#include "tests/engine/bundle/temp_bundle.h"
 
 namespace beamwright::e2e {
 
@@ -14,7 +14,7 @@ namespace beamwright::e2e {
 enum class Hangs { kForSomeSources, kAtLoad };
 
 // Writes it to `folder`, a place for a version.
-void WriteHangingModel(const model::TempFolder& temp, const std::string& folder, Hangs hangs);
+void WriteHangingModel(const bundle::TempFolder& temp, const std::string& folder, Hangs hangs);
 
 // One source for it, which hangs or not.
 v1::Source SourceThatHangs(bool hangs);

@@ -1,5 +1,5 @@
-// HTTP/2 by hand, for bytes that no library of a client would send (RFC 9113; header blocks as of RFC
-// 7541, without its tables).
+// HTTP/2 by hand, for bytes that no library of a client would send (RFC 9113; header blocks as of
+// RFC 7541, without its tables).
 #ifndef BEAMWRIGHT_TESTS_E2E_HTTP2_FRAMES_H_
 #define BEAMWRIGHT_TESTS_E2E_HTTP2_FRAMES_H_
 
@@ -23,7 +23,8 @@ inline constexpr uint8_t kEndHeaders = 4;
 inline constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 inline constexpr size_t kMaxFrame = 16000;
 
-inline std::string Frame(FrameType type, uint8_t flags, uint32_t stream, const std::string& payload) {
+inline std::string Frame(FrameType type, uint8_t flags, uint32_t stream,
+                         const std::string& payload) {
   std::string frame;
   for (const int shift : {16, 8, 0}) {
     frame += static_cast<char>(payload.size() >> shift);
@@ -59,8 +60,8 @@ inline std::string Field(const std::string& name, const std::string& value) {
 inline std::string CallHeaders(
     const std::string& scheme, const std::string& te,
     const std::string& path = "/inference.GRPCInferenceService/ServerLive") {
-  return Field(":method", "POST") + Field(":scheme", scheme) + Field(":path", path) + Field(":authority", "x") +
-         Field("te", te) + Field("content-type", "application/grpc");
+  return Field(":method", "POST") + Field(":scheme", scheme) + Field(":path", path) +
+         Field(":authority", "x") + Field("te", te) + Field("content-type", "application/grpc");
 }
 
 // A header block in as many frames as it takes.

@@ -57,7 +57,7 @@ class HalfCall {
 };
 
 TEST(IncomingCallsTest, WhoMayNotCallIsRefusedBeforeTheRequest) {
-  const model::TempFolder temp;
+  const bundle::TempFolder temp;
   temp.Write("auth", TokenLine("d", "ROLE_DECODE"));
   ServerProcess server({"--model-path", DefaultModel(), "--auth-token-file", temp.At("auth")});
   server.WaitForPort();

@@ -16,8 +16,8 @@
 #include "tests/e2e/e2e_test.h"
 #include "tests/e2e/scraped_metrics.h"
 #include "tests/e2e/server_process.h"
-#include "tests/ops/tools/shell.h"
-#include "tests/server/sound/tones_model.h"
+#include "tests/engine/sound/tones_model.h"
+#include "tests/tools/graph/shell.h"
 
 namespace beamwright::e2e {
 namespace {

@@ -67,7 +67,7 @@ TEST(RefusedCallsTest, OfHttpsOwn) {
 }
 
 TEST(RefusedCallsTest, ForWantOfCredentials) {
-  const model::TempFolder temp;
+  const bundle::TempFolder temp;
   temp.Write("auth", TokenLine("d", "ROLE_DECODE"));
   ServerProcess server({"--model-path", DefaultModel(), "--auth-token-file", temp.At("auth"),
                         "--model-control", "explicit"});

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 class RolesTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    temp_ = new model::TempFolder;
+    temp_ = new bundle::TempFolder;
     const std::string file = TokenLine("d", "ROLE_DECODE") + TokenLine("o", "ROLE_OBSERVE") +
                              TokenLine("p", "ROLE_OPERATE");
     temp_->Write("auth", file);
@@ -35,11 +35,11 @@ class RolesTest : public ::testing::Test {
     return CallRaw(Connect(server_->address()), method, "", token);
   }
 
-  static model::TempFolder* temp_;
+  static bundle::TempFolder* temp_;
   static ServerProcess* server_;
 };
 
-model::TempFolder* RolesTest::temp_ = nullptr;
+bundle::TempFolder* RolesTest::temp_ = nullptr;
 ServerProcess* RolesTest::server_ = nullptr;
 
 std::string ReasonOf(const grpc::Status& status) {
@@ -168,7 +168,7 @@ TEST_F(RolesTest, TheClientSendsItsToken) {
 }
 
 TEST(TokensTest, TokensDoNotCrossANetworkInClearText) {
-  const model::TempFolder temp;
+  const bundle::TempFolder temp;
   temp.Write("auth", "");
   ServerProcess server({"--model-path", DefaultModel(), "--grpc-address", "0.0.0.0:0",
                         "--auth-token-file", temp.At("auth")});

@@ -7,7 +7,7 @@
 #include "tests/e2e/e2e_test.h"
 #include "tests/e2e/hanging_model.h"
 #include "tests/e2e/scraped_metrics.h"
-#include "tests/ops/tools/shell.h"
+#include "tests/tools/graph/shell.h"
 
 namespace beamwright::e2e {
 namespace {
@@ -17,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(RowByRow, IsToldEverywhere) {
-  const model::TempFolder temp;
+  const bundle::TempFolder temp;
   WriteHangingModel(temp, "mixes/1",
                     Hangs::kForSomeSources);  // a request says how often its loop runs
   constexpr char kReason[] = "rows of Loop 'next_state' cannot be told apart";

@@ -20,12 +20,13 @@ std::string TokenLine(const std::string& token, const std::string& role) {
                       "\" roles: ", role, " }\n");
 }
 
-void Put(const model::TempFolder& temp, const std::string& name, const std::string& content) {
+void Put(const bundle::TempFolder& temp, const std::string& name, const std::string& content) {
   temp.Write(name + ".new", content);
   ASSERT_EQ(std::rename(temp.At(name + ".new").c_str(), temp.At(name).c_str()), 0);
 }
 
-void PutPair(const model::TempFolder& temp, const std::string& name, const access::Issued& issued) {
+void PutPair(const bundle::TempFolder& temp, const std::string& name,
+             const access::Issued& issued) {
   Put(temp, name + ".crt", issued.cert);
   Put(temp, name + ".key", issued.key);
 }

@@ -6,8 +6,8 @@
 
 #include "absl/status/status.h"
 #include "client/client.h"
+#include "tests/engine/bundle/temp_bundle.h"
 #include "tests/server/access/test_certificates.h"
-#include "tests/server/model/temp_bundle.h"
 
 namespace beamwright::e2e {
 
@@ -15,9 +15,9 @@ namespace beamwright::e2e {
 std::string TokenLine(const std::string& token, const std::string& role);
 
 // Whole files appear at once, so that nobody reads half a certificate.
-void Put(const model::TempFolder& temp, const std::string& name, const std::string& content);
+void Put(const bundle::TempFolder& temp, const std::string& name, const std::string& content);
 // NAME.crt and NAME.key.
-void PutPair(const model::TempFolder& temp, const std::string& name, const access::Issued& issued);
+void PutPair(const bundle::TempFolder& temp, const std::string& name, const access::Issued& issued);
 
 // A call through a client of its own, so that every one makes a new connection.
 absl::Status DecodeAs(const std::string& address, const client::SecurityOptions& security);

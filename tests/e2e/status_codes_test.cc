@@ -44,7 +44,7 @@ TEST(StatusCodesTest, FaultsOfTheRequest) {
 }
 
 TEST(StatusCodesTest, FaultsOfTheCaller) {
-  const model::TempFolder temp;
+  const bundle::TempFolder temp;
   temp.Write("auth", TokenLine("d", "ROLE_DECODE") + TokenLine("o", "ROLE_OBSERVE"));
   temp.Write("tenants", "tenants { name: \"d\" rate: 0.001 burst: 1 } others {}");
   ServerProcess server({"--model-path", DefaultModel(), "--auth-token-file", temp.At("auth"),

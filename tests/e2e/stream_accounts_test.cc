@@ -21,7 +21,7 @@
 #include "tests/e2e/e2e_test.h"
 #include "tests/e2e/scraped_metrics.h"
 #include "tests/e2e/secured.h"
-#include "tests/server/sound/tones_model.h"
+#include "tests/engine/sound/tones_model.h"
 #include "tests/server/websocket/raw_client.h"
 
 namespace beamwright::e2e {
@@ -155,7 +155,7 @@ class StreamAccountsTest : public ::testing::Test {
     return server_->log();
   }
 
-  model::TempFolder temp_;
+  bundle::TempFolder temp_;
   std::unique_ptr<ServerProcess> server_;
   std::unique_ptr<v1::RecognizeService::Stub> stub_;
   int port_ = 0;

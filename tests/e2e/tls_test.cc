@@ -47,7 +47,7 @@ class TlsTest : public ::testing::Test {
     return result ? result->status : -1;
   }
 
-  model::TempFolder temp_;
+  bundle::TempFolder temp_;
   TestAuthority authority_{"server authority"};
   TestAuthority client_authority_{"client authority"};
   client::SecurityOptions trusting_;  // believes the server, has no certificate

@@ -2,8 +2,8 @@
 // or an error.
 #include <vector>
 
+#include "engine/fusion/arpa.h"
 #include "ops/base/check.h"
-#include "server/fusion/arpa.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using beamwright::fusion::NgramModel;

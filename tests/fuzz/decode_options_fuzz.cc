@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <memory>
 
+#include "include/beamwright/engine.h"
 #include "ops/base/check.h"
-#include "server/engine/engine.h"
-#include "tests/server/engine/fused_bundle.h"
+#include "tests/engine/fused_bundle.h"
 
 namespace beamwright::engine {
 namespace {
@@ -17,7 +17,7 @@ struct Served {
 
 Served& Serve() {
   static Served served = [] {
-    model::Bundle bundle = engine_testing::FusedBundle({1, v1::ENSEMBLE_MEAN_PROBS});
+    bundle::Bundle bundle = engine_testing::FusedBundle({1, v1::ENSEMBLE_MEAN_PROBS});
     // Small, so that an input is a matter of milliseconds.
     bundle.config.mutable_limits()->set_max_target_length(12);
     bundle.config.mutable_limits()->set_max_beam_size(12);

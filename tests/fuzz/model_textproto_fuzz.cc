@@ -4,10 +4,10 @@
 #include <string>
 
 #include "absl/strings/str_split.h"
-#include "server/model/model_config.h"
-#include "server/model/text_codec.h"
+#include "engine/bundle/model_config.h"
+#include "engine/bundle/text_codec.h"
 
-namespace beamwright::model {
+namespace beamwright::bundle {
 namespace {
 
 // SentencePiece's library is not ours, and sanitizer builds can't load it.
@@ -25,16 +25,16 @@ void Use(const v1::TextConfig& config, const std::string& vocabulary) {
 }
 
 }  // namespace
-}  // namespace beamwright::model
+}  // namespace beamwright::bundle
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string input(reinterpret_cast<const char*>(data), size);
   const std::vector<std::string> parts = absl::StrSplit(input, absl::MaxSplits('\0', 1));
-  const auto config = beamwright::model::ParseModelConfig(parts[0]);
+  const auto config = beamwright::bundle::ParseModelConfig(parts[0]);
   if (config.ok()) {
     const std::string vocabulary = parts.size() > 1 ? parts[1] : "";
-    beamwright::model::Use(config->source(), vocabulary);
-    beamwright::model::Use(config->target(), vocabulary);
+    beamwright::bundle::Use(config->source(), vocabulary);
+    beamwright::bundle::Use(config->target(), vocabulary);
   }
   return 0;
 }

@@ -1,7 +1,7 @@
 // The IR reader and all that is done with a graph before it runs: whatever the bytes, findings or
 // an error.
-#include "ops/tools/check.h"
 #include "tests/fuzz/graph_input.h"
+#include "tools/graph/check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   absl::StatusOr<beamwright::ops::Graph> graph =

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/bundle/version_policy.h"
 #include "ops/base/check.h"
 #include "server/access/access_files.h"
-#include "server/model/version_policy.h"
 
 namespace beamwright {
 namespace {
@@ -24,15 +24,15 @@ void CheckTenant(const engine::Tenant& tenant) {
 }
 
 void UsePolicy(const std::string& text) {
-  const absl::StatusOr<v1::ServingPolicy> policy = model::ParsePolicy(text);
+  const absl::StatusOr<v1::ServingPolicy> policy = bundle::ParsePolicy(text);
   if (!policy.ok()) {
     return;
   }
-  model::ModelFolder folder;
+  bundle::ModelFolder folder;
   for (int version = 12; version > 0; --version) {
     folder.versions.push_back({absl::StrCat(version), ""});
   }
-  const model::VersionChoice choice = model::ChooseVersions(folder, *policy);
+  const bundle::VersionChoice choice = bundle::ChooseVersions(folder, *policy);
   BW_CHECK(choice.count > 0 || !choice.missing.empty());
   BW_CHECK(choice.candidates.size() <= folder.versions.size());
 }

@@ -3,8 +3,8 @@
 // and search under all options.
 #include <algorithm>
 
-#include "server/engine/engine.h"
-#include "tests/server/engine/table_bundle.h"
+#include "include/beamwright/engine.h"
+#include "tests/engine/table_bundle.h"
 
 namespace beamwright::engine {
 namespace {
@@ -14,7 +14,7 @@ constexpr int kMaxLength = 24;
 constexpr int kMaxRows = 16;
 
 std::shared_ptr<const DecodeModel> SmallModel() {
-  model::Bundle bundle =
+  bundle::Bundle bundle =
       engine_testing::TableBundle(engine_testing::RandomTable(1), engine_testing::TableOptions());
   v1::LimitsConfig& limits = *bundle.config.mutable_limits();
   limits.set_max_target_length(kMaxLength);

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "beamwright/v1/decode.pb.h"
+#include "engine/bundle/strict_json.h"
 #include "server/http/infer_json.h"
 #include "server/http/message_json.h"
-#include "server/model/strict_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) {
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     beamwright::JsonWriter json;
     beamwright::http::WriteMessage(infer->request, json);
   }
-  beamwright::model::CheckStrictJson(body).IgnoreError();
+  beamwright::bundle::CheckStrictJson(body).IgnoreError();
   beamwright::v1::DecodeRequest request;
   if (google::protobuf::util::JsonStringToMessage(body, &request).ok()) {
     beamwright::JsonWriter json;

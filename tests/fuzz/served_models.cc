@@ -3,8 +3,8 @@
 #include <spdlog/spdlog.h>
 
 #include "ops/base/check.h"
-#include "tests/server/model/temp_bundle.h"
-#include "tests/server/sound/tones_model.h"
+#include "tests/engine/bundle/temp_bundle.h"
+#include "tests/engine/sound/tones_model.h"
 
 namespace beamwright::fuzzing {
 namespace {
@@ -27,7 +27,7 @@ std::vector<absl::string_view> Parts(absl::string_view input, size_t most) {
 
 ServedModels::ServedModels(const std::vector<std::string>& folders) {
   spdlog::set_level(spdlog::level::off);
-  const model::TempFolder temp;
+  const bundle::TempFolder temp;
   sound::WriteTonesBundle(temp.path(), "tones");
   sound::WriteTonesChunksBundle(temp.path(), "chunks");
   serving::ModelPaths paths;

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "engine/sound/sound_stream.h"
 #include "ops/base/check.h"
-#include "server/sound/sound_stream.h"
 
 namespace beamwright::sound {
 namespace {

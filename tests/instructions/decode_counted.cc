@@ -6,16 +6,16 @@
 #include <cstdlib>
 #include <string>
 
+#include "engine/model/precision.h"
+#include "include/beamwright/engine.h"
 #include "ops/base/status.h"
-#include "server/engine/engine.h"
-#include "server/engine/model/precision.h"
 
 namespace beamwright {
 namespace {
 
 absl::StatusOr<int> CountedSteps(const std::string& folder, const std::string& precision,
                                  const std::string& text, int times) {
-  BW_ASSIGN_OR_RETURN(model::Bundle bundle, model::LoadBundle(folder));
+  BW_ASSIGN_OR_RETURN(bundle::Bundle bundle, bundle::LoadBundle(folder));
   engine::CompileOptions compile;
   BW_ASSIGN_OR_RETURN(compile.precision, engine::ParsePrecision(precision));
   BW_ASSIGN_OR_RETURN(const std::shared_ptr<const engine::DecodeModel> model,
@@ -23,8 +23,7 @@ absl::StatusOr<int> CountedSteps(const std::string& folder, const std::string& p
   // Threads that wait for others spin, and how long depends on the machine.
   engine::EngineOptions options;
   options.num_threads = 1;
-  BW_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Engine> engine,
-                      engine::Engine::Start(options));
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Engine> engine, engine::Engine::Start(options));
   v1::Source source;
   source.set_text(text);
   // What only the first request pays: buffers grow to their size.

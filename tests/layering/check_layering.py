@@ -2,7 +2,8 @@
 """Checks the direction of includes: a folder may include only what its line below allows.
 
 Usage: check_layering.py [ROOT]. Prints file:line of each offence and exits with 1 if there is one. A
-folder that is not in the table is an offence too, so that a new one gets its line.
+folder that is not in the table is an offence too, so that a new one gets its line. A header that says
+'Private to FOLDER/' or 'Private to FILE.cc' is included from there alone.
 """
 
 import pathlib
@@ -12,14 +13,13 @@ import sys
 OPS_GRAPH = ["ops/base", "ops/tensor", "ops/graph"]
 OPS_LOOP = [*OPS_GRAPH, "ops/kernels", "ops/compile", "ops/loop"]
 OPS = [*OPS_LOOP, "ops/decoder", "ops/import"]
-SERVER_ENGINE = [*OPS, "proto", "server/status", "server/search", "server/search/frames", "server/fusion",
-                 "server/model", "server/sound"]
-ENGINE = ["server/engine/model", "server/engine/request"]
-ENGINE_ROOMS = [*ENGINE, "server/engine/asking", "server/engine/queue", "server/engine/beam",
-                "server/engine/frames"]
+# The parts of the engine that know no request.
+ENGINE_PARTS = [*OPS, "proto", "engine/status", "engine/search", "engine/search/frames", "engine/fusion",
+                "engine/bundle", "engine/sound"]
+REQUEST = [*ENGINE_PARTS, "engine/model", "engine/request"]
 # What others see of the engine: its API, models, and what a caller says of a request.
-ENGINE_API = ["server/engine", *ENGINE]
-SERVER_SERVING = [*SERVER_ENGINE, *ENGINE_API, "server/access"]
+ENGINE = [*REQUEST, "engine", "include/beamwright"]
+SERVING = [*ENGINE, "server/access", "server/serving"]
 
 # A folder's own files are always allowed. "proto" is generated messages,
 # "grpc" the RPC library and generated services.
@@ -33,39 +33,44 @@ ALLOWED = {
     "ops/compile": [*OPS_GRAPH, "ops/kernels"],
     "ops/loop": [*OPS_GRAPH, "ops/kernels", "ops/compile"],
     "ops/decoder": OPS_LOOP,
-    "ops/tools/picture": [*OPS_GRAPH, "ops/compile"],
-    "ops/tools": [*OPS, "ops/numpy", "ops/tools/picture"],
-    # The program beamwright-graph: it checks bundles as the server loads them, and makes them.
-    "tools": [*SERVER_ENGINE, *ENGINE_API, "ops/numpy", "ops/tools"],
     # Errors as data, below all that makes one.
-    "server/status": ["ops/base", "proto"],
-    "server/search": ["ops/base"],
+    "engine/status": ["ops/base", "proto"],
+    "engine/search": ["ops/base"],
     # Searches over frames use the plain parts of the search over tokens: processors, tries, scorers' weights.
-    "server/search/frames": ["ops/base", "server/search"],
-    "server/fusion": ["ops/base"],
-    "server/model": [*OPS_GRAPH, "ops/import", "proto", "server/status", "server/model/sentencepiece"],
-    "server/model/sentencepiece": [],
+    "engine/search/frames": ["ops/base", "engine/search"],
+    "engine/fusion": ["ops/base"],
+    "engine/bundle": [*OPS_GRAPH, "ops/import", "proto", "engine/status", "engine/bundle/sentencepiece"],
+    "engine/bundle/sentencepiece": [],
     # From samples to features: a library of its own beside models.
-    "server/sound": ["ops/base", "proto", "server/status", "server/model"],
-    "server/engine/model": SERVER_ENGINE,
-    "server/engine/request": [*SERVER_ENGINE, "server/engine/model"],
-    "server/engine/asking": [*SERVER_ENGINE, *ENGINE],
-    "server/engine/queue": [*SERVER_ENGINE, *ENGINE],
-    "server/engine/beam": [*SERVER_ENGINE, *ENGINE, "server/engine/asking"],
-    "server/engine/frames": [*SERVER_ENGINE, *ENGINE, "server/engine/asking"],
-    "server/engine": [*SERVER_ENGINE, *ENGINE_ROOMS],
-    "server/access": [*SERVER_ENGINE, *ENGINE_API],
+    "engine/sound": ["ops/base", "proto", "engine/status", "engine/bundle"],
+    "engine/model": ENGINE_PARTS,
+    "engine/request": [*ENGINE_PARTS, "engine/model"],
+    "engine/options": REQUEST,
+    "engine/queue": REQUEST,
+    "engine/beam": [*REQUEST, "engine/options"],
+    "engine/frames": [*REQUEST, "engine/options"],
+    "engine/schedule": [*REQUEST, "engine/queue"],
+    "engine": [*REQUEST, "engine/options", "engine/queue", "engine/beam", "engine/frames", "engine/schedule",
+               "include/beamwright"],
+    # Public headers: the engine's, and the C interface, which includes nothing of the project.
+    "include/beamwright": [*REQUEST, "engine/options"],
+    # The program beamwright-graph: what it does with a graph, and with a bundle, which it checks as the server
+    # loads it.
+    "tools/graph/picture": [*OPS_GRAPH, "ops/compile"],
+    "tools/graph": [*OPS, "ops/numpy", "tools/graph/picture"],
+    "tools/bundle": [*ENGINE, "ops/numpy", "tools/graph"],
+    "tools": ["ops/base", "tools/graph", "tools/bundle"],
+    "server/access": ENGINE,
     # What every protocol needs knows none: gRPC stays in server/rpc, HTTP in server/http.
-    "server/serving": SERVER_SERVING,
-    "server/oip": [*SERVER_SERVING, "server/serving"],
-    "server/rpc": [*SERVER_SERVING, "server/serving", "server/oip", "grpc"],
-    "server/http": [*SERVER_SERVING, "server/serving", "server/oip"],
+    "server/serving": [*ENGINE, "server/access"],
+    "server/oip": SERVING,
+    "server/rpc": [*SERVING, "server/oip", "grpc"],
+    "server/http": [*SERVING, "server/oip"],
     # Requests, replies and access of HTTP, which a WebSocket begins as.
-    "server/websocket": [*SERVER_SERVING, "server/serving", "server/http"],
-    "server": [*SERVER_SERVING, "server/serving", "server/oip", "server/rpc", "server/http", "server/websocket", "grpc"],
-    # The engine behind a C interface, which includes nothing of ours.
-    "library": [*SERVER_ENGINE, *ENGINE_API, "include/beamwright"],
-    "include/beamwright": [],
+    "server/websocket": [*SERVING, "server/http"],
+    "server": [*SERVING, "server/oip", "server/rpc", "server/http", "server/websocket", "grpc"],
+    # The engine behind a C interface.
+    "library": ENGINE,
     # ops/base is the status helpers; a client links nothing else of the server's code.
     "client": ["ops/base", "proto", "grpc"],
     "client/load": ["ops/base", "proto", "grpc", "client"],
@@ -74,6 +79,8 @@ ALLOWED = {
     "client/examples": ["client", "proto"],
 }
 
+TOPS = ("ops", "engine", "server", "tools", "client", "library", "include")
+PRIVATE = re.compile(r"Private to (?:the )?([a-z_0-9]+(?:/[a-z_0-9]+)*(?:/|\.cc))")
 INCLUDE = re.compile(r'\s*#\s*include\s*[<"]([^>"]+)[>"]')
 
 
@@ -86,13 +93,13 @@ def layer_of(path):
     top = path.split("/")[0]
     if top in ("grpc", "grpcpp"):
         return "grpc"
-    if top in ("ops", "server", "tools", "client", "library", "include"):
+    if top in TOPS:
         return str(pathlib.PurePosixPath(path).parent)
     return None
 
 
 def offences(root):
-    for top in ("ops", "server", "tools", "client", "library", "include"):
+    for top in TOPS:
         for file in sorted((root / top).rglob("*")):
             if file.suffix not in (".h", ".cc"):
                 continue
@@ -109,9 +116,35 @@ def offences(root):
                     yield f"{name}:{number}: {folder} includes {match[1]}; allowed: {allowed}"
 
 
+def may_include(name, owner, header):
+    """Whether the file `name` is `owner`, a folder or a source that `header` says it is private to."""
+    path = pathlib.PurePosixPath(name)
+    if owner.endswith(".cc"):
+        return path.stem in (pathlib.PurePosixPath(owner).stem, pathlib.PurePosixPath(header).stem)
+    return f"/{owner}" in f"/{path.parent}/"
+
+
+def private_offences(root):
+    owners = {}
+    sources = [file for top in TOPS for file in sorted((root / top).rglob("*")) if file.suffix in (".h", ".cc")]
+    for file in sources:
+        if file.suffix == ".h":
+            comment = file.read_text(encoding="utf-8").split("#ifndef")[0].replace("\n// ", " ")
+            match = PRIVATE.search(comment)
+            if match:
+                owners[file.relative_to(root).as_posix()] = match[1]
+    for file in sources:
+        name = file.relative_to(root).as_posix()
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            match = INCLUDE.match(line)
+            owner = match and owners.get(match[1])
+            if owner and not may_include(name, owner, match[1]):
+                yield f"{name}:{number}: {match[1]} is private to {owner}"
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    found = list(offences(root))
+    found = [*offences(root), *private_offences(root)]
     print("\n".join(found) or "every include points downward")
     return 1 if found else 0
 

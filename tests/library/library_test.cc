@@ -10,11 +10,11 @@
 
 #include "beamwright/v1/decode.pb.h"
 #include "beamwright/v1/model.pb.h"
+#include "engine/status/error_details.h"
+#include "engine/status/wire_status.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "include/beamwright/beamwright.h"
-#include "server/status/error_details.h"
-#include "server/status/wire_status.h"
 
 namespace {
 

@@ -229,7 +229,7 @@ def test_unix_socket(tmp_path):
 
 def test_decoder_inputs_against_pytorch(tmp_path):
     """A decoder whose encoder runs elsewhere; first steps that PyTorch computed."""
-    data = ROOT / "tests/ops/tools/testdata"
+    data = ROOT / "tests/tools/graph/testdata"
     given = np.load(data / "step-lstm/inputs.npz")
     expected = np.load(data / "step-lstm/outputs.npz")
     graph_tool = pathlib.Path(os.environ["BEAMWRIGHT_SERVER_PROGRAM"]).with_name("beamwright-graph")
@@ -306,7 +306,7 @@ SHIFTING_ENCODER = ENCODER.replace(
 
 def test_features(tmp_path):
     """An encoder that only takes what is below 0 away: features above it are what the decoder reads."""
-    data = ROOT / "tests/ops/tools/testdata"
+    data = ROOT / "tests/tools/graph/testdata"
     graph_tool = pathlib.Path(os.environ["BEAMWRIGHT_SERVER_PROGRAM"]).with_name("beamwright-graph")
     plain, encoded = tmp_path / "plain", tmp_path / "encoded"
     command = [graph_tool, "init", data / "step-lstm/decoder.onnx", "--begin", "1", "--end", "2", "--out", plain]

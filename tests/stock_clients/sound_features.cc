@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "server/sound/fbank.h"
+#include "engine/sound/fbank.h"
 
 int main(int argc, char** argv) {
   if (argc != 7) {

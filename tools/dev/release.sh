@@ -46,9 +46,9 @@ run_aarch64() {
   mapfile -t libraries < <(printf '%s\n' "${build_packages[@]}" | grep -e '-dev$' | grep -vx libdnnl-dev)
   say "libraries for arm64, into build/aarch64-sysroot (build/aarch64-sysroot.log)"
   quietly aarch64-sysroot.log deploy/aarch64/sysroot.sh "$root/build/aarch64-sysroot" "${libraries[@]}"
-  # Without those of ops/tools, which start programs: qemu runs one program and not what it starts.
+  # Without those of tools/graph, which start programs: qemu runs one program and not what it starts.
   for folder in base tensor graph kernels import compile loop decoder picture; do tests+=("ops_${folder}_test"); done
-  tests+=(server_search_test)
+  tests+=(engine_search_test)
   say "building for aarch64 (build/build-aarch64.log)"
   build_preset aarch64 "${tests[@]}" beamwright-server beamwright
   run_ctest build-aarch64 --tests-regex "^($(IFS='|' && echo "${tests[*]}"))" "$@"

@@ -1,5 +1,5 @@
 // What is proven of whole graphs, and what is said where nothing is. That proofs hold is shown with
-// engines and many sources (tests/server/engine/encoder_batching_test.cc).
+// engines and many sources (tests/engine/encoder_batching_test.cc).
 #include "ops/compile/row_proof.h"
 
 #include <gmock/gmock.h>

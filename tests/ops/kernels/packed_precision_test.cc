@@ -336,9 +336,9 @@ TEST_P(Invariance, ARowsBitsFollowFromTheRowAlone) {
   Random random(2);
   // Then rows lie 4 KiB apart in one of the forms that activations have. The last weight is read
   // as from memory in all precisions.
-  const std::pair<int64_t, int64_t> shapes[] = {{1, 1},    {7, 3},     {33, 300},  {65, 545},
-                                                {300, 70}, {1024, 70}, {2048, 33}, {4096, 40},
-                                                {2048, 2085}};
+  const std::pair<int64_t, int64_t> shapes[] = {{1, 1},     {7, 3},     {33, 300},
+                                                {65, 545},  {300, 70},  {1024, 70},
+                                                {2048, 33}, {4096, 40}, {2048, 2085}};
   for (const auto& [depth, columns] : shapes) {
     const Tensor weight = random.Floats({columns, depth});
     const PackedMatMul packed({weight.data<float>(), columns, depth, depth}, true, precision);

@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
+#include "engine/status/error_details.h"
 #include "server/access/guard.h"
 #include "server/access/refresher.h"
-#include "server/status/error_details.h"
+#include "tests/engine/bundle/temp_bundle.h"
 #include "tests/server/access/test_certificates.h"
-#include "tests/server/model/temp_bundle.h"
 
 namespace beamwright::access {
 namespace {
@@ -52,7 +52,7 @@ class AccessTest : public ::testing::Test {
     return status::ReasonOf(identity.status());
   }
 
-  model::TempFolder temp_;
+  bundle::TempFolder temp_;
 };
 
 TEST_F(AccessTest, WithoutFilesEverybodyMayDoEverything) {
@@ -243,7 +243,7 @@ TEST(GuardTest, SettingsThatDoNotGoTogetherAreRefused) {
   options = {};
   options.tls.client_ca = "x";
   EXPECT_THAT(refused(options, "0.0.0.0:1"), HasSubstr("tls-client-ca"));
-  const model::TempFolder temp;
+  const bundle::TempFolder temp;
   temp.Write("auth", "");
   options = {};
   options.token_file = temp.At("auth");
@@ -259,7 +259,7 @@ TEST(GuardTest, SettingsThatDoNotGoTogetherAreRefused) {
 TEST(GuardTest, ACertificateDoesNotOpenTheAdminListener) {
   TestAuthority authority("authority");
   const Issued server = authority.Issue("server", "DNS:localhost");
-  const model::TempFolder temp;
+  const bundle::TempFolder temp;
   temp.Write("cert", server.cert);
   temp.Write("key", server.key);
   temp.Write("ca", authority.cert());

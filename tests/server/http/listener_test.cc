@@ -17,10 +17,10 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "server/status/error_details.h"
+#include "engine/status/error_details.h"
 #include "tests/e2e/becomes.h"
+#include "tests/engine/bundle/temp_bundle.h"
 #include "tests/server/access/test_certificates.h"
-#include "tests/server/model/temp_bundle.h"
 
 namespace beamwright::http {
 namespace {
@@ -523,7 +523,7 @@ class TlsListenerTest : public ::testing::Test {
   }
 
   access::TestAuthority authority_{"authority"};
-  model::TempFolder temp_;
+  bundle::TempFolder temp_;
   std::unique_ptr<access::TlsContext> tls_;
   ListenerOptions options_;
 };

@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "beamwright/v1/decode.pb.h"
-#include "server/status/error_details.h"
-#include "server/status/fault.h"
-#include "server/status/source_errors.h"
-#include "server/status/wire_status.h"
+#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
+#include "engine/status/source_errors.h"
+#include "engine/status/wire_status.h"
 
 namespace beamwright::http {
 namespace {

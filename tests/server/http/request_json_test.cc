@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "beamwright/v1/decode.pb.h"
-#include "server/status/fault.h"
+#include "engine/status/fault.h"
 
 namespace beamwright::http {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "absl/synchronization/notification.h"
 #include "server/oip/service.h"
-#include "tests/server/model/temp_bundle.h"
-#include "tests/server/sound/tones_model.h"
+#include "tests/engine/bundle/temp_bundle.h"
+#include "tests/engine/sound/tones_model.h"
 
 namespace beamwright::oip {
 namespace {
@@ -77,7 +77,7 @@ class SequencesTest : public ::testing::Test {
     return std::make_shared<const engine::Tenant>(tenant);
   }
 
-  model::TempFolder temp_;
+  bundle::TempFolder temp_;
   serving::ServingState state_;
   serving::Metrics metrics_;
   std::unique_ptr<serving::ModelRegistry> models_;

@@ -14,8 +14,8 @@
 
 #include "ops/base/fault_point.h"
 #include "server/rpc/raw_message.h"
-#include "tests/server/model/temp_bundle.h"
-#include "tests/server/sound/tones_model.h"
+#include "tests/engine/bundle/temp_bundle.h"
+#include "tests/engine/sound/tones_model.h"
 
 namespace beamwright::rpc {
 namespace {
@@ -114,7 +114,7 @@ std::atomic<BroughtCall*> call_of_hook = nullptr;
 // While the first part of a sequence is being taken, as early as it may, the second one comes on
 // another of gRPC's threads.
 TEST(InferenceStreamTest, PartsOfASequenceAreTakenInTheirOrder) {
-  model::TempFolder temp;
+  bundle::TempFolder temp;
   sound::WriteTonesBundle(temp.path(), "tones");
   serving::ModelPaths paths;
   paths.repositories.push_back(temp.path());

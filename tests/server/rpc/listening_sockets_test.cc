@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "tests/server/model/temp_bundle.h"
+#include "tests/engine/bundle/temp_bundle.h"
 #include "tests/server/rpc/sockets.h"
 
 namespace beamwright::rpc {
@@ -118,7 +118,7 @@ TEST(ListeningSocketsTest, WhatIsNoAddressIsNamed) {
 }
 
 TEST(ListeningSocketsTest, AUnixSocketAndItsFile) {
-  const model::TempFolder temp;
+  const bundle::TempFolder temp;
   const std::string path = temp.At("socket");
   {
     const ListeningSockets sockets = MustOpen("unix:" + path);
@@ -129,7 +129,7 @@ TEST(ListeningSocketsTest, AUnixSocketAndItsFile) {
 }
 
 TEST(ListeningSocketsTest, ASocketThatIsListenedOnIsNotTakenOver) {
-  const model::TempFolder temp;
+  const bundle::TempFolder temp;
   const std::string path = temp.At("socket");
   const ListeningSockets first = MustOpen("unix:" + path);
   const absl::Status status = ListeningSockets::Open("unix:" + path).status();
@@ -139,7 +139,7 @@ TEST(ListeningSocketsTest, ASocketThatIsListenedOnIsNotTakenOver) {
 }
 
 TEST(ListeningSocketsTest, TheFileThatACrashHasLeftIsReplaced) {
-  const model::TempFolder temp;
+  const bundle::TempFolder temp;
   const std::string path = temp.At("socket");
   {
     ClientSocket crashed(AF_UNIX);
@@ -155,7 +155,7 @@ TEST(ListeningSocketsTest, TheFileThatACrashHasLeftIsReplaced) {
 }
 
 TEST(ListeningSocketsTest, TheFileOfASuccessorStays) {
-  const model::TempFolder temp;
+  const bundle::TempFolder temp;
   const std::string path = temp.At("socket");
   ListeningSockets first = MustOpen("unix:" + path);
   std::filesystem::remove(path);
@@ -165,7 +165,7 @@ TEST(ListeningSocketsTest, TheFileOfASuccessorStays) {
 }
 
 TEST(ListeningSocketsTest, OtherFilesAreNotReplaced) {
-  const model::TempFolder temp;
+  const bundle::TempFolder temp;
   temp.Write("file", "content");
   EXPECT_FALSE(ListeningSockets::Open("unix:" + temp.At("file")).ok());
   EXPECT_EQ(temp.Read("file"), "content");

@@ -211,9 +211,8 @@ TEST_F(SettingsFileTest, WhatCouldNotStartIsRefusedByName) {
   const auto refusal = [](const std::string& flag, const char* value) {
     return Refusal({"--model-path", "m", "--check-config", flag.c_str(), value});
   };
-  for (const char* flag :
-       {"--grpc-address", "--http-address", "--metrics-address", "--admin-address",
-        "--websocket-address"}) {
+  for (const char* flag : {"--grpc-address", "--http-address", "--metrics-address",
+                           "--admin-address", "--websocket-address"}) {
     for (const char* wrong :
          {"", "nonsense", "127.0.0.1", "127.0.0.1:99999", "h:x", "http://h:80", "unix:"}) {
       EXPECT_THAT(refusal(flag, wrong), AllOf(HasSubstr(flag), HasSubstr("write HOST:PORT")))

@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "engine/status/error_details.h"
+#include "engine/status/wire_status.h"
 #include "server/serving/model_registry.h"
-#include "server/status/error_details.h"
-#include "server/status/wire_status.h"
 
 namespace beamwright::serving {
 namespace {

@@ -347,7 +347,7 @@ TEST_F(ModelRegistryTest, FaultsOfAFolderAreTold) {
 
 TEST_F(ModelRegistryTest, TheBudgetCountsAllThatIsInMemory) {
   Add("a/1", "a");
-  const int64_t bytes = model::StateOf(repository_ + "/a/1").bytes;
+  const int64_t bytes = bundle::StateOf(repository_ + "/a/1").bytes;
   LoadOptions options;
   options.max_model_bytes = 2 * bytes + bytes / 2;
   Add("b/1", "b");

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/status/error_details.h"
 #include "server/serving/model_registry.h"
-#include "server/status/error_details.h"
 
 namespace beamwright::serving {
 namespace {

@@ -11,8 +11,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/e2e/becomes.h"
-#include "tests/server/model/temp_bundle.h"
-#include "tests/server/sound/tones_model.h"
+#include "tests/engine/bundle/temp_bundle.h"
+#include "tests/engine/sound/tones_model.h"
 #include "tests/server/websocket/raw_client.h"
 
 namespace beamwright::websocket {
@@ -52,7 +52,7 @@ class ListenerTest : public ::testing::Test {
            state_.WaitUntilAnswered(absl::Minutes(1));
   }
 
-  model::TempFolder temp_;
+  bundle::TempFolder temp_;
   serving::ServingState state_;
   serving::Metrics metrics_;
   access::Access access_;

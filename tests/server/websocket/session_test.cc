@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "tests/server/model/temp_bundle.h"
-#include "tests/server/sound/tones_model.h"
+#include "tests/engine/bundle/temp_bundle.h"
+#include "tests/engine/sound/tones_model.h"
 
 namespace beamwright::websocket {
 namespace {
@@ -136,7 +136,7 @@ class SessionTest : public ::testing::Test {
     return sound::AsF32(sound::Tones(labels));
   }
 
-  model::TempFolder temp_;
+  bundle::TempFolder temp_;
   serving::ServingState state_;
   serving::Metrics metrics_;
   access::Access access_;

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/server/model/temp_bundle.h"
-#include "tests/server/sound/tones_model.h"
+#include "tests/engine/bundle/temp_bundle.h"
+#include "tests/engine/sound/tones_model.h"
 
 namespace beamwright::websocket {
 namespace {
@@ -31,7 +31,7 @@ class StreamQueryTest : public ::testing::Test {
     return std::string(ReadStreamQuery(target, "", *models_).status().message());
   }
 
-  model::TempFolder temp_;
+  bundle::TempFolder temp_;
   std::unique_ptr<serving::ModelRegistry> models_;
 };
 

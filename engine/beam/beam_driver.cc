@@ -1,0 +1,251 @@
+#include "engine/beam/beam_driver.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "ops/base/fault_point.h"
+#include "ops/base/status.h"
+#include "ops/base/step_profile.h"
+#include "ops/kernels/parallel.h"
+
+namespace beamwright::engine {
+namespace {
+
+// Half a microsecond, as ops/kernels/parallel.h counts it.
+constexpr int64_t kWorkToAdvanceARow = 50'000;
+
+}  // namespace
+
+BeamDriver::BeamDriver(std::shared_ptr<const DecodeModel> model) : model_(std::move(model)) {
+  for (int decoder = 0; decoder < model_->parts().num_decoders(); ++decoder) {
+    runners_.emplace_back(model_->parts().decoder(decoder));
+  }
+}
+
+void BeamDriver::Join(std::unique_ptr<Request> request) {
+  // Requests of a model are of its kind.
+  requests_.emplace_back(static_cast<BeamRequest*>(request.release()));
+}
+
+void BeamDriver::DropDead(EngineObserver* observer) {
+  const absl::Time now = absl::Now();
+  const auto is_dead = [&](const std::unique_ptr<BeamRequest>& request) {
+    if (request->is_answered) {
+      return true;
+    }
+    const absl::Status status = request->CheckAlive(now);
+    if (!status.ok()) {
+      if (observer != nullptr && absl::IsCancelled(status)) {
+        TellCancelled(*request, now, *observer);
+      }
+      request->Fail(status);
+    }
+    return !status.ok();
+  };
+  requests_.erase(std::remove_if(requests_.begin(), requests_.end(), is_dead), requests_.end());
+  looked_ = now;
+}
+
+template <typename Which>
+void BeamDriver::CutSearches(search::FinishReason reason, Which which) {
+  Requests finished;
+  for (auto& request : requests_) {
+    if (which(*request) && !request->is_answered && !request->call.IsCancelled() &&
+        request->search.has_value() && request->search->Cut(reason)) {
+      TellProgress(*request);
+      finished.push_back(std::move(request));
+    }
+  }
+  requests_.erase(std::remove(requests_.begin(), requests_.end(), nullptr), requests_.end());
+  Finish(finished);
+}
+
+void BeamDriver::OrderByGroup() {
+  for (const auto& request : requests_) {
+    if (request->group < 0) {
+      std::string shapes;
+      for (const auto& decoder : request->decoders) {
+        for (const ops::Tensor& state : decoder.rows.start.states) {
+          absl::StrAppend(&shapes, ops::ToString(absl::MakeConstSpan(state.shape()).subspan(1)),
+                          ";");
+        }
+      }
+      request->group = groups_.emplace(shapes, static_cast<int>(groups_.size())).first->second;
+    }
+  }
+  const auto earlier = [](const auto& a, const auto& b) { return a->group < b->group; };
+  if (!std::is_sorted(requests_.begin(), requests_.end(), earlier)) {
+    std::stable_sort(requests_.begin(), requests_.end(), earlier);
+  }
+}
+
+absl::Status BeamDriver::RunDecoders(const ops::ExecutionContext& context, Underway* underway) {
+  OrderByGroup();
+  const bool reads_attention =
+      std::any_of(requests_.begin(), requests_.end(),
+                  [](const auto& request) { return request->reads_attention; });
+  for (auto& request : requests_) {
+    request->takes_part = !repeats_ || request->takes_part;
+    request->step_rows = request->takes_part ? request->rows().num_rows() : 0;
+  }
+  for (size_t decoder = 0; decoder < runners_.size(); ++decoder) {
+    runners_[decoder].Begin();
+    for (auto& request : requests_) {
+      if (request->takes_part && request->decoders[decoder].is_used) {
+        runners_[decoder].Add(request->rows(), request->decoders[decoder].rows, request->group);
+      }
+    }
+  }
+  // From here on nothing is asked of the searches, so that others may cut them.
+  under_way_.clear();
+  for (const auto& request : requests_) {
+    under_way_.push_back(request.get());
+  }
+  const Underway::Scope scope(underway, *model_, under_way_, this);
+  BW_RETURN_IF_ERROR(FaultPoint("engine.step"));
+  for (size_t decoder = 0; decoder < runners_.size(); ++decoder) {
+    StepRunner& runner = runners_[decoder];
+    if (runner.num_rows() == 0) {
+      runner.Clear();
+      continue;
+    }
+    BW_RETURN_IF_ERROR(runner.Run(context, decoder == 0 && reads_attention));
+  }
+  return absl::OkStatus();
+}
+
+void BeamDriver::ListAdvanced() {
+  advanced_.clear();
+  size_t row = 0;
+  AttentionRows attention = runners_[0].Attention();
+  for (const auto& request : requests_) {
+    const int num_rows = request->step_rows;
+    if (request->takes_part && !request->is_answered) {
+      request->row_steps += num_rows;
+      Advanced& one = advanced_.emplace_back(Advanced{request.get(), row, absl::OkStatus()});
+      if (request->reads_attention) {
+        one.status = request->attention.AddStep(attention, static_cast<int64_t>(row), num_rows);
+      }
+    }
+    row += static_cast<size_t>(num_rows);
+  }
+}
+
+void BeamDriver::AdvanceSearches(const ops::ExecutionContext& context) {
+  ListAdvanced();
+  const int64_t rows = scan_.num_rows();
+  ops::ParallelFor(context.num_threads, static_cast<int64_t>(advanced_.size()),
+                   rows * kWorkToAdvanceARow, [&](int64_t at) {
+                     Advanced& one = advanced_[static_cast<size_t>(at)];
+                     if (one.status.ok()) {
+                       one.status = Advance(one.first_row, *one.request);
+                     }
+                   });
+  Requests finished;
+  size_t num_running = 0;
+  auto next = advanced_.begin();
+  for (auto& request : requests_) {
+    if (next == advanced_.end() || next->request != request.get()) {
+      if (!request->is_answered) {
+        requests_[num_running++] = std::move(request);
+      }
+      continue;
+    }
+    const absl::Status status = std::move((next++)->status);
+    if (!status.ok()) {
+      request->Fail(status);
+      continue;
+    }
+    if (request->call.timeline != nullptr) {
+      request->call.timeline->Step();
+    }
+    TellProgress(*request);
+    if (request->rows().done()) {
+      finished.push_back(std::move(request));
+    } else {
+      requests_[num_running++] = std::move(request);
+    }
+  }
+  requests_.resize(num_running);
+  num_done_ += static_cast<int64_t>(finished.size());
+  Finish(finished);
+}
+
+absl::Status BeamDriver::Advance(size_t first_row, BeamRequest& request) {
+  static thread_local std::vector<search::RowCandidates> candidates;
+  candidates.clear();
+  for (int own = 0; own < request.step_rows; ++own) {
+    BW_ASSIGN_OR_RETURN(search::RowCandidates found,
+                        scan_.Candidates(first_row + static_cast<size_t>(own)));
+    candidates.push_back(found);
+    if (request.reads_attention) {
+      candidates.back().attention = request.attention.last(own);
+    }
+  }
+  const absl::Status status = request.Advance(candidates);
+  // The caller did nothing wrong when a model's score is not a log-probability.
+  return absl::IsInvalidArgument(status) ? absl::InternalError(status.message()) : status;
+}
+
+void BeamDriver::End(const absl::Status& why) {
+  CutSearches(search::FinishReason::kShutdown, [](const BeamRequest& r) { return r.may_be_cut; });
+  for (auto& request : requests_) {
+    request->Fail(why);
+  }
+  requests_.clear();
+}
+
+void BeamDriver::EndStep(const absl::Status& status, const Underway* underway) {
+  const bool is_interrupted =
+      absl::IsCancelled(status) && underway != nullptr && underway->was_interrupted();
+  const bool any_left = std::any_of(requests_.begin(), requests_.end(),
+                                    [](const auto& request) { return !request->is_answered; });
+  if (!is_interrupted || !any_left) {
+    FailAll(absl::InternalError(status.message()));
+    return;
+  }
+  repeats_ = true;
+  for (StepRunner& runner : runners_) {
+    runner.Repeat();
+  }
+}
+
+absl::Duration BeamDriver::Step(const ops::ExecutionContext& context, EngineObserver* observer,
+                                Underway* underway) {
+  most_bytes_ = std::max(most_bytes_, reserved().bytes);
+  const absl::Time now = absl::Now();
+  CutSearches(search::FinishReason::kDeadline,
+              [now](const BeamRequest& r) { return now >= r.cut_at; });
+  DropDead(observer);
+  repeats_ = repeats_ && std::any_of(requests_.begin(), requests_.end(),
+                                     [](const auto& request) { return request->takes_part; });
+  absl::Duration selection;
+  if (!requests_.empty()) {
+    const PhaseScope phase(Phase::kOther);
+    const auto start = StepProfile::Clock::now();
+    const absl::Status status = RunDecoders(context, underway);
+    if (status.ok()) {
+      const PhaseScope search_phase(Phase::kSearch);
+      const absl::Time scan = observer == nullptr ? absl::Time() : absl::Now();
+      scan_.Run(context, model_->parts(), absl::MakeSpan(runners_), requests_);
+      selection = observer == nullptr ? absl::Duration() : absl::Now() - scan;
+      AdvanceSearches(context);
+      repeats_ = false;
+    } else {
+      EndStep(status, underway);
+    }
+    if (StepProfile* const profile = StepProfile::current(); profile != nullptr) {
+      profile->AddStep(StepProfile::Clock::now() - start);
+    }
+  }
+  if (requests_.empty()) {
+    groups_.clear();
+    for (StepRunner& runner : runners_) {
+      runner.Clear();
+    }
+  }
+  return selection;
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,135 @@
+// The beam driver: what requests and those who watch them are told.
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "engine/beam/beam_driver.h"
+#include "engine/beam/finalise.h"
+#include "engine/beam/reply.h"
+#include "engine/request/engine_options.h"
+#include "ops/base/fault_point.h"
+
+namespace beamwright::engine {
+
+void BeamDriver::TellCancelled(BeamRequest& request, absl::Time now,
+                               EngineObserver& observer) const {
+  const absl::Time when = request.call.cancelled->when(now);
+  const int steps = request.rows().num_steps() == 0 ? 0 : when >= looked_ ? 1 : 2;
+  observer.OnCancelled(*model_, steps, std::max(now - when, absl::ZeroDuration()));
+}
+
+void BeamDriver::TellProgress(BeamRequest& request) {
+  if (request.call.progress == nullptr || !request.search.has_value()) {
+    return;
+  }
+  Progress progress;
+  progress.stable = request.stable.Update(*request.search);
+  if (request.first_token == absl::InfinitePast() && !progress.stable.empty()) {
+    request.first_token = absl::Now();
+  }
+  if (request.call.num_provisional > 0 && !request.search->done()) {
+    search::BeamSearch::Head best;
+    std::vector<int32_t> tokens = search::BestTokensSoFar(*request.search, best);
+    if (!tokens.empty()) {
+      progress.provisional.push_back({std::move(tokens), {}, best.key});
+    }
+  }
+  if (!progress.stable.empty() || !progress.provisional.empty()) {
+    request.call.progress(std::move(progress));
+  }
+}
+
+void BeamDriver::Finish(const Requests& finished) {
+  std::vector<BeamRequest*> views;
+  for (const auto& request : finished) {
+    views.push_back(request.get());
+  }
+  Finish(views);
+}
+
+void BeamDriver::Finish(absl::Span<BeamRequest* const> finished) {
+  if (finished.empty()) {
+    return;
+  }
+  FaultPoint("engine.reply").IgnoreError();
+  std::vector<const search::BeamSearch*> searches;
+  std::vector<BeamRequest*> decoded;
+  for (BeamRequest* const request : finished) {
+    if (request->call.timeline != nullptr) {
+      request->call.timeline->searched = absl::Now();
+    }
+    if (request->scorer.has_value()) {
+      v1::Scored reply = MakeScored(*request);
+      if (request->call.timeline != nullptr) {
+        request->call.timeline->written = absl::Now();
+      }
+      request->Give(std::move(reply));
+    } else {
+      searches.push_back(&*request->search);
+      decoded.push_back(request);
+    }
+  }
+  if (decoded.empty()) {
+    return;
+  }
+  const auto lists = Finalise(ops::ExecutionContext(), searches);
+  for (size_t i = 0; i < decoded.size(); ++i) {
+    if (lists[i].ok()) {
+      v1::Decoded reply = MakeReply(*decoded[i], *lists[i]);
+      if (decoded[i]->call.timeline != nullptr) {
+        decoded[i]->call.timeline->written = absl::Now();
+      }
+      decoded[i]->Give(std::move(reply));
+    } else {
+      decoded[i]->Fail(lists[i].status());
+    }
+  }
+}
+
+void BeamDriver::AnswerMeanwhile(absl::Time now, const absl::Status& end,
+                                 EngineObserver* observer) {
+  for (const auto& request : requests_) {
+    if (request->is_answered) {
+      continue;
+    }
+    const bool at_deadline = now >= request->cut_at;
+    try {
+      if ((at_deadline || (!end.ok() && request->may_be_cut)) && !request->call.IsCancelled() &&
+          request->search.has_value() &&
+          request->search->Cut(at_deadline ? search::FinishReason::kDeadline
+                                           : search::FinishReason::kShutdown)) {
+        TellProgress(*request);
+        BeamRequest* const cut = request.get();
+        Finish(absl::MakeConstSpan(&cut, 1));
+        continue;
+      }
+    } catch (const std::bad_alloc&) {
+      request->Fail(status::OutOfMemory());
+      continue;
+    }
+    const absl::Status status = end.ok() ? request->CheckAlive(now) : end;
+    if (observer != nullptr && end.ok() && absl::IsCancelled(status)) {
+      TellCancelled(*request, now, *observer);
+    }
+    if (!status.ok()) {
+      request->Fail(status);
+    }
+  }
+}
+
+void BeamDriver::FailAll(const absl::Status& why) {
+  has_failed_ = true;
+  Requests failed = std::move(requests_);
+  requests_.clear();
+  for (const auto& request : failed) {
+    if (request != nullptr) {  // a step that was broken off has taken it
+      request->Fail(why);
+    }
+  }
+  for (StepRunner& runner : runners_) {
+    runner.Clear();
+  }
+}
+
+}  // namespace beamwright::engine

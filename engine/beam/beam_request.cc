@@ -1,0 +1,123 @@
+#include "engine/beam/beam_request.h"
+
+#include <utility>
+
+#include "engine/fusion/ctc_prefix.h"
+#include "engine/fusion/ngram_model.h"
+#include "engine/model/model_inputs.h"
+#include "engine/status/fault.h"
+#include "ops/base/status.h"
+#include "ops/kernels/math.h"
+
+namespace beamwright::engine {
+namespace {
+
+using ops::Tensor;
+
+absl::StatusOr<fusion::CtcFrames> FramesOf(const CtcOutput& ctc, const Tensor& output) {
+  fusion::CtcFrames frames;
+  frames.blank = ctc.blank;
+  BW_RETURN_IF_ERROR(CtcLogProbs(ctc, output, frames.probs));
+  frames.num_columns = static_cast<int>(output.dim(2));
+  for (float& value : frames.probs) {
+    value = ops::Exp(value);
+  }
+  return frames;
+}
+
+absl::Status StartCtc(const DecodeModel::Parts& parts, const EncodedSources& encoded, int64_t row,
+                      BeamRequest& request) {
+  for (RequestScorer& scorer : request.scorers) {
+    const ScorerPart& part = *parts.FindScorer(scorer.name);
+    if (!part.ctc.has_value()) {
+      continue;
+    }
+    BW_ASSIGN_OR_RETURN(
+        const Tensor output,
+        ResultOfSource(*parts.encoder(), encoded.outputs[0], encoded.num_sources, row,
+                       part.ctc->result, scorer.name, request.source.source_length));
+    auto frames = FramesOf(*part.ctc, output);
+    BW_RETURN_IF_ERROR(Annotate(frames.status(), absl::StrCat("scorer '", scorer.name, "'")));
+    scorer.rows = std::make_unique<fusion::CtcPrefixScorer>(*std::move(frames),
+                                                            request.search_options().end_tokens);
+  }
+  return absl::OkStatus();
+}
+
+// Decoders that read nothing of the source.
+absl::Status StartLanguageModels(const ops::ExecutionContext& context,
+                                 const DecodeModel::Parts& parts, BeamRequest& request) {
+  for (int number = parts.num_members(); number < parts.num_decoders(); ++number) {
+    RequestDecoder& decoder = request.decoders[static_cast<size_t>(number)];
+    if (decoder.is_used) {
+      const DecoderPart& own = parts.decoder(number);
+      BW_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, DecoderInputs(own, {}, 1, 0, 0));
+      BW_RETURN_IF_ERROR(Prepare(own, context, inputs, decoder.rows.start));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void BeamRequest::SetUpDecoders() {
+  const DecodeModel::Parts& parts = model->parts();
+  decoders.resize(static_cast<size_t>(parts.num_decoders()));
+  for (int member = 0; member < parts.num_members(); ++member) {
+    decoders[static_cast<size_t>(member)].is_used = true;
+  }
+  for (const search::ScorerWeight& wanted : search_options().scorers) {
+    const ScorerPart& part = *parts.FindScorer(wanted.name);
+    RequestScorer& own = scorers.emplace_back();
+    own.name = part.name;
+    own.decoder = part.decoder;
+    if (part.decoder >= 0) {
+      decoders[static_cast<size_t>(part.decoder)].is_used = true;
+    } else if (part.ngram != nullptr) {
+      own.rows = std::make_unique<fusion::NgramScorer>(part.ngram);
+    }
+  }
+}
+
+absl::Status BeamRequest::Advance(absl::Span<const search::RowCandidates> candidates) {
+  BW_RETURN_IF_ERROR(rows().Advance(candidates));
+  for (RequestScorer& one : scorers) {
+    if (one.rows != nullptr && !rows().done()) {
+      one.rows->Advance(rows().parents(), rows().tokens());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BeamRequest::Start(const ops::ExecutionContext& context, const EncodedSources& encoded,
+                                int64_t row) {
+  const DecodeModel::Parts& parts = model->parts();
+  for (int member = 0; member < parts.num_members(); ++member) {
+    const DecoderPart& own = parts.decoder(member);
+    BW_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs,
+                        DecoderInputs(own, encoded.of_member(member), encoded.num_sources, row,
+                                      source.source_length));
+    BW_RETURN_IF_ERROR(
+        Prepare(own, context, inputs, decoders[static_cast<size_t>(member)].rows.start));
+  }
+  BW_RETURN_IF_ERROR(StartLanguageModels(context, parts, *this));
+  return StartCtc(parts, encoded, row, *this);
+}
+
+// Requests bring everything, and alone are to blame if it does not fit.
+absl::Status BeamRequest::StartAlone(const ops::ExecutionContext& context) {
+  const DecodeModel::Parts& parts = model->parts();
+  StartValues& start = decoders[0].rows.start;
+  absl::Status status = Prepare(parts.decoder(), context, source.decoder_inputs, start);
+  if (status.ok()) {
+    status = TryStep(parts.decoder(), parts.target->begin_id(), context, start);
+  }
+  if (!status.ok() && !absl::IsCancelled(status)) {
+    return status::InvalidField("source.decoder_inputs",
+                                "the decoder fails on them: ", status.message());
+  }
+  BW_RETURN_IF_ERROR(status);
+  return StartLanguageModels(context, parts, *this);
+}
+
+}  // namespace beamwright::engine

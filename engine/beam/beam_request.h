@@ -1,0 +1,71 @@
+// BeamRequest: a source that is decoded by beam search, or whose targets are scored. Private to
+// engine/.
+#ifndef BEAMWRIGHT_ENGINE_BEAM_BEAM_REQUEST_H_
+#define BEAMWRIGHT_ENGINE_BEAM_BEAM_REQUEST_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/beam/attention.h"
+#include "engine/beam/step_runner.h"
+#include "engine/fusion/row_scorer.h"
+#include "engine/request/request.h"
+#include "engine/search/beam_search.h"
+#include "engine/search/stable_tokens.h"
+#include "engine/search/target_scorer.h"
+
+namespace beamwright::engine {
+
+// One decoder of the model at work for a request.
+struct RequestDecoder {
+  bool is_used = false;
+  DecoderRows rows;
+};
+
+// One of the scorers that count in a request.
+struct RequestScorer {
+  std::string name;
+  int decoder = -1;                         // that says it; -1:
+  std::unique_ptr<fusion::RowScorer> rows;  // who says it
+};
+
+struct BeamRequest : Request {
+  // One of them.
+  std::optional<search::BeamSearch> search;
+  std::optional<search::TargetScorer> scorer;
+  bool wants_lattice = false;
+  v1::Attention wants_attention = v1::ATTENTION_NONE;
+  bool reads_attention = false;  // for the answer, or for the search
+  AttentionHistory attention;
+  int step_rows = 0;  // of the step under way, or to be repeated
+  int group = -1;     // of requests whose states have the same shapes; -1: not found yet
+  // Of a stream: what was told, and when its first token was.
+  search::StableTokens stable;
+  absl::Time first_token = absl::InfinitePast();
+
+  std::vector<RequestDecoder> decoders;  // by decoder of the model
+  std::vector<RequestScorer> scorers;    // in the order of the search's options
+
+  // Makes `decoders` and `scorers` for the search's options; CTC's rows come with the encoder's
+  // results.
+  void SetUpDecoders();
+  absl::Status Start(const ops::ExecutionContext& context, const EncodedSources& encoded,
+                     int64_t row) override;
+  absl::Status StartAlone(const ops::ExecutionContext& context) override;
+  // A step of the search, and of those scorers that follow it row by row.
+  absl::Status Advance(absl::Span<const search::RowCandidates> candidates);
+
+  // What decides about its rows.
+  search::RowSearch& rows() {
+    return scorer.has_value() ? static_cast<search::RowSearch&>(*scorer) : *search;
+  }
+  const search::SearchOptions& search_options() const {
+    return scorer.has_value() ? scorer->options() : search->options();
+  }
+};
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_ENGINE_BEAM_BEAM_REQUEST_H_

@@ -1,0 +1,117 @@
+#include "engine/beam/beam_search_kind.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "engine/beam/beam_driver.h"
+#include "engine/beam/beam_request.h"
+#include "engine/beam/price.h"
+#include "engine/options/decode_options.h"
+#include "engine/options/score_options.h"
+#include "ops/base/status.h"
+
+namespace beamwright::engine {
+namespace {
+
+std::unique_ptr<BeamRequest> NewRequest(const CallOptions& call) {
+  auto request = std::make_unique<BeamRequest>();
+  request->Accept(call);
+  return request;
+}
+
+// The field by which a request is priced that makes it cheapest if it is halved.
+std::string WhatToLower(const DecodeModel& model, const search::SearchOptions& search,
+                        int source_length, bool keeps_attention) {
+  search::SearchOptions narrow = search;
+  narrow.beam_size = (search.beam_size + 1) / 2;
+  search::SearchOptions brief = search;
+  brief.max_length = (search.max_length + 1) / 2;
+  const std::pair<int64_t, std::string> choices[] = {
+      {PriceBytes(model, brief, source_length, keeps_attention),
+       absl::StrCat("the maximum length (", search.max_length, ")")},
+      {PriceBytes(model, narrow, source_length, keeps_attention),
+       absl::StrCat("the number of hypotheses (", search.beam_size, ")")},
+      {PriceBytes(model, search, (source_length + 1) / 2, keeps_attention),
+       absl::StrCat("the source's length (", source_length, ")")},
+  };
+  return std::min_element(std::begin(choices), std::end(choices))->second;
+}
+
+// How many rows and bytes the request takes; ResourceExhausted if that is more than there are.
+absl::Status SetPrice(const EngineOptions& limits, const DecodeModel& model,
+                      const search::SearchOptions& search, v1::Attention attention,
+                      BeamRequest& request) {
+  const bool keeps = attention == v1::ATTENTION_HARD || attention == v1::ATTENTION_SOFT;
+  request.wants_attention = attention;
+  request.reads_attention = keeps || search.coverage_penalty > 0;
+  request.attention = AttentionHistory(keeps);
+  request.beam_size = search.beam_size;
+  request.max_steps = search.max_length;
+  request.price_bytes = PriceBytes(model, search, request.source.source_length, keeps);
+  if (search.beam_size > limits.max_rows) {
+    return TooLarge("rows", search.beam_size, limits.max_rows,
+                    "the number of hypotheses or targets");
+  }
+  if (request.price_bytes > limits.max_bytes) {
+    return TooLarge("bytes", request.price_bytes, limits.max_bytes,
+                    WhatToLower(model, search, request.source.source_length, keeps));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Request>> BeamSearchKind::MakeRequest(
+    const EngineOptions& limits, std::shared_ptr<const DecodeModel> model, const v1::Source& source,
+    const ResolvedOptions& options, const CallOptions& call) const {
+  std::unique_ptr<BeamRequest> request = NewRequest(call);
+  BW_ASSIGN_OR_RETURN(request->source, PrepareSource(*model, source));
+  BW_ASSIGN_OR_RETURN(const search::SearchOptions search,
+                      OptionsForSource(*model, options, request->source));
+  request->wants_lattice = options.merged.lattice();
+  BW_RETURN_IF_ERROR(SetPrice(limits, *model, search, options.merged.attention(), *request));
+  if (search.may_be_cut) {
+    request->MayBeCut();
+  }
+  BW_ASSIGN_OR_RETURN(search::BeamSearch beam_search, search::BeamSearch::Create(search));
+  request->search = std::move(beam_search);
+  if (call.timeline != nullptr) {
+    call.timeline->beam_size = search.beam_size;
+  }
+  request->model = std::move(model);
+  request->SetUpDecoders();
+  return request;
+}
+
+absl::StatusOr<std::unique_ptr<Request>> BeamSearchKind::MakeScoreRequest(
+    const EngineOptions& limits, std::shared_ptr<const DecodeModel> model,
+    const v1::ScoreSource& source, const v1::ScoreOptions& options, const CallOptions& call) const {
+  std::unique_ptr<BeamRequest> request = NewRequest(call);
+  BW_ASSIGN_OR_RETURN(ResolvedScoring resolved, ResolveScoring(*model, options));
+  BW_ASSIGN_OR_RETURN(std::vector<search::TokenSequence> targets,
+                      ReadTargets(*model, resolved.merged, source.targets()));
+  BW_ASSIGN_OR_RETURN(request->source, PrepareSource(*model, source.source()));
+  search::SearchOptions& search = resolved.search;
+  search.beam_size = static_cast<int>(targets.size());
+  for (const search::TokenSequence& target : targets) {
+    search.max_length = std::max(search.max_length, static_cast<int>(target.size()));
+  }
+  BW_RETURN_IF_ERROR(SetPrice(limits, *model, search, resolved.merged.attention(), *request));
+  BW_ASSIGN_OR_RETURN(search::TargetScorer scorer,
+                      search::TargetScorer::Create(search, std::move(targets)));
+  request->scorer = std::move(scorer);
+  request->knows_steps = true;
+  if (call.timeline != nullptr) {
+    call.timeline->beam_size = search.beam_size;
+  }
+  request->model = std::move(model);
+  request->SetUpDecoders();
+  return request;
+}
+
+std::unique_ptr<Driver> BeamSearchKind::MakeDriver(std::shared_ptr<const DecodeModel> model) const {
+  return std::make_unique<BeamDriver>(std::move(model));
+}
+
+}  // namespace beamwright::engine

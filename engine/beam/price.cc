@@ -1,0 +1,90 @@
+#include "engine/beam/price.h"
+
+#include "engine/fusion/ctc_prefix.h"
+
+namespace beamwright::engine {
+namespace {
+
+// What a request holds of one decoder: twice the states (old and new), and what its steps share.
+int64_t DecoderBytes(const DecoderPart& decoder, int beam_size, int source_length) {
+  int64_t row_bytes = 0;
+  int64_t shared_bytes = 0;
+  const auto bytes = [&](const ops::ValueInfo& info) {
+    int64_t count = ops::SizeOf(info.dtype);
+    for (int axis = 1; axis < info.shape.rank(); ++axis) {
+      const int64_t dim = info.shape.dim(axis);
+      count *= dim == ops::PartialShape::kDynamic ? source_length : dim;
+    }
+    return count;
+  };
+  const ops::Graph& body = decoder.body->loop().body;
+  for (size_t i = 0; i < body.nodes.size(); ++i) {
+    for (const ops::ValueInfo& output : body.nodes[i].outputs) {
+      if (decoder.body->scopes()[i] == ops::Scope::kRequest) {
+        shared_bytes += bytes(output);
+      }
+    }
+  }
+  for (const int rule : decoder.body->carried()) {
+    const ops::LoopInput& input = decoder.body->loop().inputs[static_cast<size_t>(rule)];
+    const int node = body.parameters[static_cast<size_t>(input.body_parameter)];
+    row_bytes += 2 * bytes(body.node(node).outputs[0]);
+  }
+  return row_bytes * beam_size + shared_bytes;
+}
+
+// What the scorers of a request hold, and the rows of scores that they are joined in.
+int64_t ScorerBytes(const DecodeModel::Parts& parts, const search::SearchOptions& options,
+                    int source_length) {
+  int64_t bytes = 0;
+  for (const search::ScorerWeight& wanted : options.scorers) {
+    const ScorerPart& part = *parts.FindScorer(wanted.name);
+    bytes += int64_t{4} * parts.vocabulary_size() * options.beam_size;
+    if (part.decoder >= 0) {
+      bytes += DecoderBytes(parts.decoder(part.decoder), options.beam_size, source_length);
+    } else if (part.ctc.has_value()) {
+      // An encoder gives a frame for a source position at most, or nearly so.
+      bytes += fusion::CtcPrefixScorer::NumBytes(source_length, parts.vocabulary_size() + 1,
+                                                 options.beam_size);
+    }
+  }
+  return bytes +
+         (options.scorers.empty() ? 0 : int64_t{8} * parts.vocabulary_size() * options.beam_size);
+}
+
+}  // namespace
+
+int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& options,
+                   int source_length, bool keeps_attention) {
+  // 20 bytes per slot and step of history and 4 for each scorer and each decoder of an ensemble,
+  // what processors remember of rows, recorded alternatives.
+  const DecodeModel::Parts& parts = model.parts();
+  const int64_t slots = options.beam_size + options.n_best;
+  const int64_t steps =
+      options.max_length + static_cast<int64_t>(options.constraints.prefix.size());
+  const int64_t slot_bytes =
+      20 + 4 * (static_cast<int64_t>(options.scorers.size()) + options.num_members);
+  constexpr int64_t kRowHistoryBytes = 2 * sizeof(int32_t);
+  const int64_t step_bytes =
+      slot_bytes * slots + kRowHistoryBytes * options.beam_size +
+      int64_t{sizeof(search::TopToken)} * options.num_top_tokens * options.beam_size;
+  int64_t bytes = step_bytes * steps + ScorerBytes(parts, options, source_length);
+  for (int member = 0; member < parts.num_members(); ++member) {
+    bytes += DecoderBytes(parts.decoder(member), options.beam_size, source_length);
+  }
+  if (options.trace > 0) {
+    bytes += search::SearchTrace::MaxBytes(options);
+  }
+  if (options.coverage_penalty > 0) {
+    bytes += 2 * int64_t{sizeof(double)} * options.beam_size * source_length;
+  }
+  if (keeps_attention) {
+    bytes += int64_t{sizeof(float)} * options.beam_size * source_length * steps;
+  }
+  if (options.constraints.allowed != nullptr) {
+    bytes += options.constraints.allowed->num_bytes();
+  }
+  return bytes;
+}
+
+}  // namespace beamwright::engine

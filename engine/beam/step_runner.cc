@@ -1,0 +1,175 @@
+#include "engine/beam/step_runner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "ops/base/status.h"
+
+namespace beamwright::engine {
+
+void StepRunner::Group::Forget() {
+  states.clear();
+  results.clear();
+  added.clear();
+  scratch.ForgetRequests();
+}
+
+void StepRunner::Clear() {
+  groups_.resize(std::min<size_t>(groups_.size(), 1));
+  for (const auto& group : groups_) {
+    group->Forget();
+  }
+  parts_.clear();
+  result_ = nullptr;
+}
+
+void StepRunner::Begin() {
+  num_rows_ = 0;
+  for (const auto& group : groups_) {
+    group->parents.clear();
+    group->tokens.clear();
+    group->rows_per_request.clear();
+    group->values.clear();
+    group->starts.clear();
+    group->added.clear();
+    group->has_run = false;
+    group->num_sources =
+        group->states.empty() || !group->states[0].has_value() ? 0 : group->states[0].dim(0);
+  }
+}
+
+void StepRunner::Add(const search::RowSearch& search, DecoderRows& rows, int group) {
+  while (groups_.size() <= static_cast<size_t>(group)) {
+    groups_.push_back(std::make_unique<Group>());
+  }
+  Group& to = *groups_[static_cast<size_t>(group)];
+  to.added.push_back(&rows);
+  rows.first_row_before = rows.first_row;
+  rows.repeats_before = std::exchange(rows.repeats, false);
+  if (rows.first_row < 0) {
+    rows.first_row = static_cast<int>(to.num_sources++);
+    to.starts.push_back(&rows.start.states);
+  }
+  int32_t own = 0;
+  for (const int32_t parent : search.parents()) {
+    to.parents.push_back(rows.first_row + (rows.repeats_before ? own++ : parent));
+  }
+  rows.first_row = to.num_rows();
+  to.tokens.insert(to.tokens.end(), search.tokens().begin(), search.tokens().end());
+  to.rows_per_request.push_back(search.num_rows());
+  to.values.push_back(&rows.start.values);
+  num_rows_ += search.num_rows();
+}
+
+void StepRunner::Repeat() {
+  for (const auto& group : groups_) {
+    if (group->has_run) {
+      decoder_->body->RestoreStates(group->scratch, group->states);
+    }
+    for (DecoderRows* const rows : group->added) {
+      rows->repeats = group->has_run || rows->repeats_before;
+      rows->first_row = group->has_run ? rows->first_row : rows->first_row_before;
+    }
+    group->has_run = false;
+  }
+}
+
+absl::Status StepRunner::Run(const ops::ExecutionContext& context, bool reads_attention) {
+  for (const auto& group : groups_) {
+    if (group->num_rows() > 0) {
+      BW_RETURN_IF_ERROR(RunGroup(context, reads_attention, *group));
+    } else {
+      *group = Group();  // its requests are gone, and perhaps no more come
+    }
+  }
+  CollectGroups();
+  return absl::OkStatus();
+}
+
+absl::Status StepRunner::RunGroup(const ops::ExecutionContext& context, bool reads_attention,
+                                  Group& group) {
+  decoder_->FillTokens(group.tokens, group.token_tensor);
+  group.states.resize(static_cast<size_t>(decoder_->body->num_states()));
+  const ops::LoopBody::RowStep step{
+      group.values,  group.rows_per_request,
+      group.parents, {&group.token_tensor, 1},
+      group.starts,  reads_attention ? decoder_->attention_result : -1};
+  group.has_run = true;
+  BW_RETURN_IF_ERROR(
+      decoder_->body->StepRows(context, step, group.scratch, group.states, group.results));
+  const ops::Tensor& result = ResultOf(group);
+  const int64_t width =
+      decoder_->projection == nullptr ? decoder_->vocabulary_size : projection()->depth();
+  if (!result.has_value() || result.num_elements() != group.num_rows() * width) {
+    return absl::InternalError(absl::StrCat("the step gave ", ops::ToString(result.shape()),
+                                            " for ", group.num_rows(), " rows of ", width,
+                                            projection() == nullptr ? " scores" : " to project"));
+  }
+  return absl::OkStatus();
+}
+
+void StepRunner::CollectGroups() {
+  parts_.clear();
+  result_ = nullptr;
+  bool several = false;
+  for (const auto& group : groups_) {
+    if (group->num_rows() > 0) {
+      const absl::Span<const ops::Tensor> parts = group->scratch.parts();
+      parts_.insert(parts_.end(), parts.begin(), parts.end());
+      several = result_ != nullptr;
+      result_ = &ResultOf(*group);
+    }
+  }
+  if (!several) {
+    return;
+  }
+  ops::Shape shape = result_->shape();
+  shape[0] = num_rows_;
+  joined_.Resize(result_->dtype(), shape);
+  std::byte* to = joined_.mutable_bytes();
+  for (const auto& group : groups_) {
+    if (group->num_rows() > 0) {
+      const ops::Tensor& result = ResultOf(*group);
+      std::memcpy(to, result.bytes(), static_cast<size_t>(result.num_bytes()));
+      to += result.num_bytes();
+    }
+  }
+  result_ = &joined_;
+}
+
+void StepRunner::ComputeScores(const ops::ExecutionContext& context) {
+  AllScores(*decoder_, context, *result_, scores_);
+}
+
+ops::ConstMatrix<float> StepRunner::hidden() const {
+  return {result_->data<float>(), num_rows(), projection()->depth(), projection()->depth()};
+}
+
+absl::Span<const float> StepRunner::Scores(int row) const {
+  const ops::Tensor& scores = projection() == nullptr ? *result_ : scores_;
+  return {scores.data<float>() + int64_t{row} * decoder_->vocabulary_size,
+          static_cast<size_t>(decoder_->vocabulary_size)};
+}
+
+absl::Status TryStep(const ops::SteppedDecoder& decoder, int32_t begin_token,
+                     const ops::ExecutionContext& context, StartValues& start) {
+  ops::LoopBody::RequestValues* const values = &start.values;
+  const int rows = 1;
+  const int32_t parent = 0;
+  const ops::Tensor token = decoder.TokenTensor({begin_token});
+  const ops::LoopBody::RowStep step{{&values, 1}, {&rows, 1}, {&parent, 1}, {&token, 1}};
+  ops::LoopBody::RowScratch scratch;
+  std::vector<ops::Tensor> states = start.states;
+  std::vector<ops::Tensor> results;
+  BW_RETURN_IF_ERROR(decoder.body->StepRows(context, step, scratch, states, results));
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (states[i].shape() != start.states[i].shape()) {
+      return Invalid("state ", i, " is ", ops::ToString(start.states[i].shape()), " and becomes ",
+                     ops::ToString(states[i].shape()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamwright::engine

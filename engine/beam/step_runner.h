@@ -1,0 +1,108 @@
+// StepRunner: one compiled decoder at work for all running requests that use it. It keeps the
+// states of their rows and moves them as the searches move rows. The beam driver has one for the
+// model's decoder and one for each further decoder that is stepped beside it. Private to engine/.
+#ifndef BEAMWRIGHT_ENGINE_BEAM_STEP_RUNNER_H_
+#define BEAMWRIGHT_ENGINE_BEAM_STEP_RUNNER_H_
+
+#include <memory>
+#include <vector>
+
+#include "engine/beam/attention.h"
+#include "engine/model/parts.h"
+#include "engine/search/row_search.h"
+
+namespace beamwright::engine {
+
+// What one request has with one decoder.
+struct DecoderRows {
+  StartValues start;
+  // Where its rows stand in its group's states after the last step; -1 before its first step.
+  int first_row = -1;
+  // The states there are those that its rows are to continue again, each its own.
+  bool repeats = false;
+  // Both before the step under way.
+  int first_row_before = -1;
+  bool repeats_before = false;
+};
+
+// One thread at a time. A step: Begin, Add for each request that is alive, Run.
+//
+// Rows of requests stand in one tensor for each state, which they can only where a state has the
+// same shape for all of them. One that is as long as the source, such as a coverage, has not:
+// requests come in groups of equal shapes, and a step runs group by group.
+class StepRunner {
+ public:
+  // `decoder` must outlive it.
+  explicit StepRunner(const ops::SteppedDecoder& decoder) : decoder_(&decoder) {}
+
+  void Begin();
+  // The search's rows come behind those added before. `rows` must live until Run returns. `group`:
+  // a small number, the same for a request in all its steps; those of a group are added one after
+  // another.
+  void Add(const search::RowSearch& search, DecoderRows& rows, int group = 0);
+  absl::Status Run(const ops::ExecutionContext& context, bool reads_attention = false);
+  // The step, whether it was interrupted, ended or not even begun, is to be made again: those that
+  // were added can be added to the next one as if it had not been.
+  void Repeat();
+
+  int num_rows() const { return num_rows_; }
+  // Of the last step: what the decoder says behind row `row`, in the order of Add. A view until the
+  // next step. Where the projection was split off, only after ComputeScores.
+  absl::Span<const float> Scores(int row) const;
+  // Its attention, if Run was to read it; likewise a view.
+  AttentionRows Attention() const { return {parts_, decoder_->attention_layout}; }
+  void ComputeScores(const ops::ExecutionContext& context);
+  // Null: the step gives scores. Else they are its product with hidden(), [num_rows(), depth].
+  const ops::VocabularyProjection* projection() const { return decoder_->projection.get(); }
+  ops::ConstMatrix<float> hidden() const;
+  ops::ScoreKind kind() const { return decoder_->logits_kind; }
+
+  // No request is left: what is of them goes, buffers of the first group stay.
+  void Clear();
+
+ private:
+  // Requests whose states have the same shapes.
+  struct Group {
+    // After a step: all rows' states, [rows, ...] each.
+    std::vector<ops::Tensor> states;
+    ops::LoopBody::RowScratch scratch;
+    std::vector<ops::Tensor> results;
+    // Of the step under way; members, so that steady steps allocate nothing.
+    std::vector<const std::vector<ops::Tensor>*> starts;  // of requests that take their first step
+    std::vector<DecoderRows*> added;
+    bool has_run = false;
+    int64_t num_sources = 0;  // rows to continue: old ones, then starts
+    std::vector<int32_t> parents;
+    std::vector<int32_t> tokens;
+    ops::Tensor token_tensor;
+    std::vector<int> rows_per_request;
+    std::vector<ops::LoopBody::RequestValues*> values;
+
+    void Forget();
+    int num_rows() const { return static_cast<int>(tokens.size()); }
+  };
+
+  absl::Status RunGroup(const ops::ExecutionContext& context, bool reads_attention, Group& group);
+  const ops::Tensor& ResultOf(const Group& group) const {
+    return group.results[static_cast<size_t>(decoder_->logits_result)];
+  }
+  // Makes result_ and parts_ of those of the groups that ran.
+  void CollectGroups();
+
+  const ops::SteppedDecoder* decoder_;
+  std::vector<std::unique_ptr<Group>> groups_;  // by number
+  int num_rows_ = 0;                            // of all groups, in the step under way
+  ops::Tensor joined_;                          // results of several groups
+  const ops::Tensor* result_ = nullptr;         // of all rows of the last step
+  std::vector<ops::Tensor> parts_;              // of their attention
+  ops::Tensor scores_;                          // that ComputeScores made
+};
+
+// A step of one row from `start`, of which nothing stays: whether the model can go on from what a
+// request brought, before it is stepped together with others.
+absl::Status TryStep(const ops::SteppedDecoder& decoder, int32_t begin_token,
+                     const ops::ExecutionContext& context, StartValues& start);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_ENGINE_BEAM_STEP_RUNNER_H_

@@ -1,0 +1,56 @@
+// BundleFiles: the files of one bundle folder, kept inside it and checked against MANIFEST.sha256.
+// What is hashed is what is handed out: the content itself, or a file that is open and tells
+// whether it has changed since. Private to bundle/.
+#ifndef BEAMWRIGHT_ENGINE_BUNDLE_BUNDLE_FILES_H_
+#define BEAMWRIGHT_ENGINE_BUNDLE_BUNDLE_FILES_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "ops/base/input_file.h"
+
+namespace beamwright::bundle {
+
+inline constexpr char kManifestName[] = "MANIFEST.sha256";
+
+// One thread at a time.
+class BundleFiles {
+ public:
+  // Reads the manifest, if there is one. `roots`: folders of which resolved paths must lie in one;
+  // the first is `folder` itself or contains it. Errors: NotFound, a manifest line that is none.
+  static absl::StatusOr<BundleFiles> Open(const std::string& folder,
+                                          const std::vector<std::string>& roots);
+
+  // Content of a file by its path relative to the folder. InvalidArgument: an absolute path, one
+  // with "..", or one that links out of the root; NotFound and the like; DataLoss: not what the
+  // manifest says.
+  absl::StatusOr<std::string> Read(const std::string& path);
+  // The same without reading it into memory: its users ask InputFile::CheckUnchanged.
+  absl::StatusOr<std::shared_ptr<const InputFile>> OpenFile(const std::string& path);
+
+  // Checks what the manifest lists and Read has not read.
+  absl::Status CheckRest();
+
+ private:
+  BundleFiles() = default;
+  absl::Status ReadManifest();
+  absl::StatusOr<std::string> Resolve(const std::string& path) const;
+  // Of a file that the manifest lists.
+  absl::Status CheckDigest(const std::string& path, const std::string& digest);
+
+  std::string folder_;
+  std::vector<std::string> resolved_roots_;
+  std::map<std::string, std::string> unchecked_;  // path -> lower-case hex digest
+  std::map<std::string, std::string> digests_;    // all that the manifest lists
+};
+
+// Lower-case hex.
+std::string Sha256(absl::string_view content);
+
+}  // namespace beamwright::bundle
+
+#endif  // BEAMWRIGHT_ENGINE_BUNDLE_BUNDLE_FILES_H_

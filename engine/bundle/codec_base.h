@@ -1,0 +1,44 @@
+// CodecBase: what all text forms share: special tokens by their text, begin and end around a
+// source, tokens left out of text. Private to bundle/.
+#ifndef BEAMWRIGHT_ENGINE_BUNDLE_CODEC_BASE_H_
+#define BEAMWRIGHT_ENGINE_BUNDLE_CODEC_BASE_H_
+
+#include <functional>
+#include <string>
+
+#include "engine/bundle/text_codec.h"
+
+namespace beamwright::bundle {
+
+class CodecBase : public TextCodec {
+ protected:
+  // Finds the ids of the special tokens that `config` names; `find` answers -1 for what is no
+  // token. InvalidArgument naming each field whose token there is not, and an end token given
+  // twice.
+  absl::Status FindSpecialTokens(const v1::TextConfig& config,
+                                 const std::function<int32_t(const std::string&)>& find);
+
+  // Begin, end, pad or unknown: no text may be read as one of these.
+  bool IsSpecial(int32_t id) const;
+  // Begin, end or pad: no text is written for these.
+  bool IsSilent(int32_t id) const;
+
+  // An EncodedText that starts with the begin token, if there is one.
+  EncodedText Begin() const;
+  // Appends the end token, if there is one.
+  EncodedText End(EncodedText text) const;
+  // Appends the unknown token for `piece`; InvalidArgument if there is none. position: of the piece
+  // in the text, in what `unit` says.
+  absl::Status AppendUnknown(absl::string_view piece, absl::string_view unit, size_t position,
+                             EncodedText& text) const;
+};
+
+// All text forms but TEXT_FORM_SENTENCEPIECE.
+absl::StatusOr<std::unique_ptr<TextCodec>> CreateTableCodec(const v1::TextConfig& config,
+                                                            const std::string& vocabulary);
+absl::StatusOr<std::unique_ptr<TextCodec>> CreateSentencePieceCodec(const v1::TextConfig& config,
+                                                                    const std::string& model);
+
+}  // namespace beamwright::bundle
+
+#endif  // BEAMWRIGHT_ENGINE_BUNDLE_CODEC_BASE_H_

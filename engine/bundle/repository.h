@@ -1,0 +1,58 @@
+// Where bundles lie on disk: `<repository>/<model>/<version>/`, or one model's folder, or one
+// bundle. Tells which versions there are, newest first, and whether their files have changed.
+#ifndef BEAMWRIGHT_ENGINE_BUNDLE_REPOSITORY_H_
+#define BEAMWRIGHT_ENGINE_BUNDLE_REPOSITORY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace beamwright::bundle {
+
+// True for the name of a version folder: a whole number from 1 up to 18 digits, no leading zero.
+bool IsVersion(absl::string_view name);
+
+struct VersionFolder {
+  std::string version;
+  std::string path;
+};
+
+struct ModelFolder {
+  std::string name;                     // of the folder; model.textproto may say otherwise
+  std::string path;                     // holds the versions; empty for a bundle alone
+  std::vector<VersionFolder> versions;  // newest first; at least one if `listed` is OK
+  absl::Status listed;                  // why the folder could not be listed
+};
+
+// The models of a repository, by name. Names that start with a dot, files, and folders without any
+// version are passed over, and within a model whatever is not a version folder (sources, training
+// scripts). NotFound and the like if the repository can't be listed; one without any model is an
+// empty list.
+absl::StatusOr<std::vector<ModelFolder>> ScanRepository(const std::string& path);
+
+// One model from a path: a folder that holds model.textproto is a bundle, else its version folders
+// are taken. NotFound if it has neither.
+absl::StatusOr<ModelFolder> FindModel(const std::string& path);
+
+struct LoadFailure {
+  std::string model;
+  std::string version;
+  absl::Status reason;
+};
+
+// What the files of a folder look like from outside, subfolders included.
+struct FolderState {
+  // Changes when a file is written, renamed, added or removed: names, sizes, times and inodes;
+  // of folders and other things their names and kinds.
+  std::string fingerprint;
+  int64_t bytes = 0;  // of all files
+};
+// Links are followed. Of a folder that can't be read the state is one of its own.
+FolderState StateOf(const std::string& path);
+
+}  // namespace beamwright::bundle
+
+#endif  // BEAMWRIGHT_ENGINE_BUNDLE_REPOSITORY_H_

@@ -1,0 +1,46 @@
+// Validation and defaults derived from the protos' field rules (proto/beamwright/v1/rule.proto).
+#ifndef BEAMWRIGHT_ENGINE_BUNDLE_RULES_H_
+#define BEAMWRIGHT_ENGINE_BUNDLE_RULES_H_
+
+#include <string>
+#include <vector>
+
+#include "beamwright/v1/rule.pb.h"
+#include "engine/status/fault.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+
+namespace beamwright::bundle {
+
+// Adds a fault for each set field whose value is outside its rule (or not a known enum value, not a
+// finite number, a string that is not UTF-8, or too many elements), "options.beam_size: 0 is
+// outside [1, 256] hypotheses". `path` prefixes field names; sub-messages are visited. All faults
+// are found at once.
+void CheckRules(const google::protobuf::Message& message, const std::string& path,
+                status::Faults& faults);
+// The same for one field of the message, which is set.
+void CheckRule(const google::protobuf::Message& message,
+               const google::protobuf::FieldDescriptor& field, const std::string& path,
+               status::Faults& faults);
+
+// Adds a fault for each set field that a model of `search` does not know (FieldRule.searches).
+void CheckSearches(const google::protobuf::Message& options, v1::Search search,
+                   const std::string& path, status::Faults& faults);
+
+// Sets every unset field of `message` that `fallback` (same type) sets; then every optional one
+// that is still unset and whose rule names a default, to that. An enum value that is explicitly
+// "unspecified" counts as unset, a repeated field with elements as set; messages and repeated
+// fields are taken whole, not merged.
+void ApplyDefaults(const google::protobuf::Message& fallback, google::protobuf::Message& message);
+
+// The value of an enum by its short name, the end of its own: "safe" of StopMode is STOP_MODE_SAFE.
+// Null if there is none.
+const google::protobuf::EnumValueDescriptor* FindEnumValue(
+    const google::protobuf::EnumDescriptor* type, const std::string& text);
+
+// The short names, "safe, first, count, never", without "unspecified".
+std::string EnumNames(const google::protobuf::EnumDescriptor* type);
+
+}  // namespace beamwright::bundle
+
+#endif  // BEAMWRIGHT_ENGINE_BUNDLE_RULES_H_

@@ -1,0 +1,149 @@
+#include "engine/bundle/strict_json.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/status/fault.h"
+#include "ops/base/status.h"
+
+namespace beamwright::bundle {
+namespace {
+
+class Scanner {
+ public:
+  explicit Scanner(absl::string_view json) : json_(json) {}
+
+  absl::Status Run() {
+    while (at_ < json_.size()) {
+      BW_RETURN_IF_ERROR(Next());
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // An object or a list that is open.
+  struct Level {
+    bool is_list = false;
+    bool at_key = false;    // objects: a member's name comes next
+    size_t index = 0;       // lists: of the element that is under way
+    absl::string_view key;  // objects: of the member that is under way
+    size_t first_key = 0;   // objects: theirs are those of keys_ from here on
+  };
+
+  absl::Status Next() {
+    const char c = json_[at_];
+    switch (c) {
+      case '{':
+      case '[':
+        ++at_;
+        return Open(c == '[');
+      case '}':
+      case ']':
+        ++at_;
+        return Close();
+      case ',':
+        ++at_;
+        if (!levels_.empty()) {
+          ++levels_.back().index;
+          levels_.back().at_key = !levels_.back().is_list;
+        }
+        return absl::OkStatus();
+      case ':':
+      case ' ':
+      case '\t':
+      case '\r':
+      case '\n':
+        ++at_;
+        return absl::OkStatus();
+      case '"':
+      case '\'':
+        return Scalar(String(), /*is_null=*/false);
+      default: {
+        const absl::string_view word = Word();
+        return Scalar(word, word == "null");
+      }
+    }
+  }
+
+  // The reader takes names without quotes and single quotes, too.
+  absl::string_view String() {
+    const char quote = json_[at_];
+    const size_t begin = ++at_;
+    while (at_ < json_.size() && json_[at_] != quote) {
+      at_ += json_[at_] == '\\' ? 2 : 1;
+    }
+    at_ = std::min(at_, json_.size());
+    return json_.substr(begin, at_++ - begin);
+  }
+
+  absl::string_view Word() {
+    const size_t begin = at_;
+    at_ = std::min(json_.find_first_of(",:{}[]\"' \t\r\n", at_), json_.size());
+    return json_.substr(begin, at_ - begin);
+  }
+
+  absl::Status Scalar(absl::string_view text, bool is_null) {
+    if (levels_.empty()) {
+      return absl::OkStatus();
+    }
+    Level& level = levels_.back();
+    if (level.at_key) {
+      level.at_key = false;
+      level.key = text;
+      keys_.push_back(text);
+    } else if (level.is_list && is_null) {
+      return status::InvalidField(Place(), "is null; a list holds values only");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Open(bool is_list) {
+    if (is_list && !levels_.empty() && levels_.back().is_list) {
+      return status::InvalidField(Place(), "is a list within a list");
+    }
+    levels_.push_back({is_list, !is_list, 0, "", keys_.size()});
+    return absl::OkStatus();
+  }
+
+  absl::Status Close() {
+    if (levels_.empty()) {
+      return absl::OkStatus();
+    }
+    const auto first = keys_.begin() + static_cast<std::ptrdiff_t>(levels_.back().first_key);
+    std::sort(first, keys_.end());
+    if (const auto twice = std::adjacent_find(first, keys_.end()); twice != keys_.end()) {
+      levels_.back().key = *twice;
+      return status::InvalidField(Place(), "stands there more than once");
+    }
+    keys_.erase(first, keys_.end());
+    levels_.pop_back();
+    return absl::OkStatus();
+  }
+
+  // Of what is under way.
+  std::string Place() const {
+    std::string place;
+    for (const Level& level : levels_) {
+      if (level.is_list) {
+        absl::StrAppend(&place, "[", level.index, "]");
+      } else {
+        absl::StrAppend(&place, place.empty() ? "" : ".", level.key);
+      }
+    }
+    return place;
+  }
+
+  const absl::string_view json_;
+  size_t at_ = 0;
+  std::vector<Level> levels_;
+  std::vector<absl::string_view> keys_;
+};
+
+}  // namespace
+
+absl::Status CheckStrictJson(absl::string_view json) { return Scanner(json).Run(); }
+
+}  // namespace beamwright::bundle

@@ -1,0 +1,68 @@
+// TextCodec: one side of a model, text to token ids and back, in the form that model.textproto
+// names.
+#ifndef BEAMWRIGHT_ENGINE_BUNDLE_TEXT_CODEC_H_
+#define BEAMWRIGHT_ENGINE_BUNDLE_TEXT_CODEC_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "beamwright/v1/model.pb.h"
+
+namespace beamwright::bundle {
+
+struct EncodedText {
+  std::vector<int32_t> ids;
+  // Positions in `ids` that hold the unknown token.
+  std::vector<int32_t> unknown_positions;
+};
+
+// Thread-safe after Create.
+class TextCodec {
+ public:
+  // `vocabulary`: content of config.vocabulary (empty where the form needs none). InvalidArgument
+  // naming the line or field: empty or duplicate tokens, special tokens that the vocabulary lacks,
+  // a form without its vocabulary.
+  static absl::StatusOr<std::unique_ptr<TextCodec>> Create(const v1::TextConfig& config,
+                                                           const std::string& vocabulary);
+  virtual ~TextCodec() = default;
+
+  // InvalidArgument: empty text, text in a form without text, a piece that the vocabulary lacks
+  // where there is no unknown token (naming the piece and its position). Begin and end tokens are
+  // added if configured.
+  virtual absl::StatusOr<EncodedText> Encode(absl::string_view text) const = 0;
+  // The same without begin and end tokens, and where every piece must be in the vocabulary: text
+  // that stands for part of a sequence.
+  absl::StatusOr<std::vector<int32_t>> EncodePart(absl::string_view text) const;
+  // Text of ids without begin, end and pad tokens. An id outside the vocabulary prints as "<id>".
+  virtual std::string Decode(absl::Span<const int32_t> ids) const = 0;
+
+  // The id of a token by its text in the vocabulary (a number, where there is none), special tokens
+  // included; -1 if there is no such token.
+  virtual int32_t TokenId(const std::string& token) const = 0;
+
+  // The other way: a token as the vocabulary writes it; as Decode where the id is outside.
+  virtual std::string TokenText(int32_t id) const = 0;
+
+  // Number of ids; 0 where the side has no vocabulary.
+  virtual int size() const = 0;
+  // Ids of the configured special tokens; -1 where not configured.
+  int begin_id() const { return begin_id_; }
+  int pad_id() const { return pad_id_; }
+  int unknown_id() const { return unknown_id_; }
+  const std::vector<int32_t>& end_ids() const { return end_ids_; }
+
+ protected:
+  int begin_id_ = -1;
+  int pad_id_ = -1;
+  int unknown_id_ = -1;
+  std::vector<int32_t> end_ids_;
+};
+
+}  // namespace beamwright::bundle
+
+#endif  // BEAMWRIGHT_ENGINE_BUNDLE_TEXT_CODEC_H_

@@ -1,0 +1,60 @@
+#include "engine/bundle/utf8.h"
+
+#include <cstdint>
+
+#include "ops/base/status.h"
+
+namespace beamwright::bundle {
+namespace {
+
+char32_t Lower(char32_t c) {
+  const bool even = c % 2 == 0;
+  if (c >= 'A' && c <= 'Z') return c + 32;
+  if (c >= 0xC0 && c <= 0xDE && c != 0xD7) return c + 32;
+  if (c == 0x130) return 'i';   // capital I with dot above
+  if (c == 0x178) return 0xFF;  // capital Y with diaeresis
+  if ((c >= 0x100 && c <= 0x137) || (c >= 0x14A && c <= 0x177)) return even ? c + 1 : c;
+  if ((c >= 0x139 && c <= 0x148) || (c >= 0x179 && c <= 0x17E)) return even ? c : c + 1;
+  return c;
+}
+
+}  // namespace
+
+absl::Status SplitCharacters(absl::string_view text, std::vector<absl::string_view>& characters) {
+  characters.clear();
+  for (size_t at = 0; at < text.size();) {
+    const int length = Utf8Length(text.substr(at));
+    if (length == 0) {
+      return Invalid("not UTF-8 at byte ", at);
+    }
+    characters.push_back(text.substr(at, static_cast<size_t>(length)));
+    at += static_cast<size_t>(length);
+  }
+  return absl::OkStatus();
+}
+
+std::string LowercaseLatin(absl::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    char32_t c = 0;
+    const int length = Utf8Length(text.substr(at), &c);
+    const char32_t lower = length == 0 ? c : Lower(c);
+    if (length == 0 || lower == c) {
+      const size_t bytes = length == 0 ? 1 : static_cast<size_t>(length);
+      result.append(text.data() + at, bytes);
+      at += bytes;
+      continue;
+    }
+    if (lower < 0x80) {
+      result.push_back(static_cast<char>(lower));
+    } else {  // all that Lower makes is below U+0180
+      result.push_back(static_cast<char>(0xC0 | (lower >> 6)));
+      result.push_back(static_cast<char>(0x80 | (lower & 0x3F)));
+    }
+    at += static_cast<size_t>(length);
+  }
+  return result;
+}
+
+}  // namespace beamwright::bundle

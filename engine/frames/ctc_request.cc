@@ -1,0 +1,131 @@
+#include "engine/frames/ctc_request.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/model/ctc_output.h"
+#include "engine/model/model_inputs.h"
+#include "engine/status/fault.h"
+#include "ops/base/status.h"
+
+namespace beamwright::engine {
+namespace {
+
+// States of the forward algorithm in a step.
+constexpr int64_t kStatesPerStep = 1 << 19;
+
+}  // namespace
+
+absl::Status CtcRequest::TakeFrames(const ops::Tensor& output) {
+  BW_RETURN_IF_ERROR(CtcLogProbs(*model->parts().frames->ctc, output, log_probs));
+  num_frames = static_cast<int64_t>(log_probs.size()) / model->parts().frames->num_columns;
+  if (search.has_value()) {
+    search->AddFrames(num_frames);
+    search->Finish();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CtcRequest::Start(const ops::ExecutionContext& /*context*/,
+                               const EncodedSources& encoded, int64_t row) {
+  const DecodeModel::Parts& parts = model->parts();
+  BW_ASSIGN_OR_RETURN(const ops::Tensor output,
+                      ResultOfSource(*parts.encoder(), encoded.outputs[0], encoded.num_sources, row,
+                                     parts.frames->ctc->result, "ctc", source.source_length));
+  if (output.rank() == 3 && output.dim(2) != parts.frames->num_columns) {
+    return absl::InternalError(absl::StrCat("the encoder's frames have ", output.dim(2),
+                                            " columns, the target vocabulary asks for ",
+                                            parts.frames->num_columns));
+  }
+  if (output.num_elements() == 0) {
+    return NoFrames(source);
+  }
+  return Annotate(TakeFrames(output), "ctc");
+}
+
+absl::Status CtcRequest::TakeWhole(const ops::ExecutionContext& /*context*/,
+                                   const ops::Tensor& whole) {
+  return Annotate(TakeFrames(whole), "ctc");
+}
+
+absl::Status CtcRequest::StartAlone(const ops::ExecutionContext& /*context*/) {
+  if (is_stream() || StartChunks()) {
+    return absl::OkStatus();
+  }
+  const absl::Status taken = TakeFrames(source.decoder_inputs[0]);
+  source.decoder_inputs.clear();
+  return status::AtField(taken, "source.features");
+}
+
+absl::Status CtcRequest::TakePiece(const ops::ExecutionContext& /*context*/,
+                                   const ops::Tensor& piece) {
+  std::vector<float> more;
+  BW_RETURN_IF_ERROR(
+      status::AtField(CtcLogProbs(*model->parts().frames->ctc, piece, more), "source.features"));
+  log_probs.insert(log_probs.end(), more.begin(), more.end());
+  num_frames += piece.dim(1);
+  return absl::OkStatus();
+}
+
+void CtcRequest::DropFrames(int64_t count) {
+  log_probs.erase(log_probs.begin(),
+                  log_probs.begin() + count * model->parts().frames->num_columns);
+}
+
+absl::Span<const float> CtcRequest::frame(int64_t number) const {
+  const auto columns = static_cast<size_t>(model->parts().frames->num_columns);
+  return absl::MakeConstSpan(log_probs).subspan(static_cast<size_t>(number - first_held) * columns,
+                                                columns);
+}
+
+absl::Status CtcRequest::StartScoring() {
+  for (const search::TokenSequence& target : targets) {
+    BW_ASSIGN_OR_RETURN(search::CtcScorer scorer, search::CtcScorer::Create(scoring, target));
+    scorers.push_back(std::move(scorer));
+  }
+  next_scored = 0;
+  return absl::OkStatus();
+}
+
+absl::Status CtcRequest::Advance() {
+  if (!is_scoring) {
+    BW_RETURN_IF_ERROR(label_status);
+    for (int64_t i = 0; i < frames_per_step(); ++i) {
+      while (row_scorers.empty() && search->rows().empty() && !search->done() && Announce()) {
+      }
+      if (search->rows().empty()) {
+        break;
+      }
+      fused.clear();
+      for (const search::FrameRow& row : search->rows()) {
+        if (const search::FusedRow* const scored = label_row(row.slot); scored != nullptr) {
+          fused.push_back(scored);
+        }
+      }
+      BW_RETURN_IF_ERROR(search->Advance(frame(search->frame()), fused));
+    }
+    return absl::OkStatus();
+  }
+  int64_t states = 1;
+  for (const search::TokenSequence& target : targets) {
+    states += 2 * static_cast<int64_t>(target.size()) + 1;
+  }
+  const int64_t count = std::clamp<int64_t>(kStatesPerStep / states, 1, kCtcFramesPerStep);
+  const int64_t end = std::min(next_scored + count, num_frames);
+  for (; next_scored < end; ++next_scored) {
+    for (search::CtcScorer& scorer : scorers) {
+      BW_RETURN_IF_ERROR(scorer.Advance(frame(next_scored)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<search::FrameScore> CtcRequest::Scores() const {
+  std::vector<search::FrameScore> scores;
+  for (const search::CtcScorer& scorer : scorers) {
+    scores.push_back(scorer.Result());
+  }
+  return scores;
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,29 @@
+// CtcStepper: steps of CTC requests, side by side on the engine's threads. They share nothing but
+// runs of the language models that some of them ask for.
+// Private to engine/.
+#ifndef BEAMWRIGHT_ENGINE_FRAMES_CTC_STEPPER_H_
+#define BEAMWRIGHT_ENGINE_FRAMES_CTC_STEPPER_H_
+
+#include "engine/frames/frame_stepper.h"
+#include "engine/frames/row_scorers.h"
+
+namespace beamwright::engine {
+
+class CtcStepper final : public FrameStepper {
+ public:
+  // parts: of a CTC model; must outlive it.
+  explicit CtcStepper(const DecodeModel::Parts& parts) : scorers_(parts) {}
+
+  absl::Status RunModel(const ops::ExecutionContext& context,
+                        absl::Span<FrameRequest* const> requests) override;
+  void Advance(const ops::ExecutionContext& context,
+               absl::Span<FrameRequest* const> requests) override;
+  void Leave(FrameRequest& request) override { scorers_.Leave(request); }
+
+ private:
+  RowScorers scorers_;
+};
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_ENGINE_FRAMES_CTC_STEPPER_H_

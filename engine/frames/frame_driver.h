@@ -1,0 +1,109 @@
+// The frame driver: advances the requests of a model that is searched by frames. Each step runs the
+// model for what all their searches need next, and advances them; requests may stand at different
+// frames, join before any step and leave after any. The beam driver beside it (engine/beam)
+// does the same by tokens; neither knows the other. Private to engine/.
+//
+// Requests whose sources arrive while they are searched are set aside when they have read what is
+// there, and come back with news (frame_feed.h), or when their time is over. Nobody looks at them
+// meanwhile, however many there are.
+#ifndef BEAMWRIGHT_ENGINE_FRAMES_FRAME_DRIVER_H_
+#define BEAMWRIGHT_ENGINE_FRAMES_FRAME_DRIVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/frames/chunk_encoder.h"
+#include "engine/frames/frame_request.h"
+#include "engine/frames/frame_stepper.h"
+#include "engine/request/driver.h"
+#include "engine/request/underway.h"
+
+namespace beamwright::engine {
+
+class FrameDriver : public Driver {
+ public:
+  // encoder: of a model whose encoder reads chunk by chunk; else null.
+  FrameDriver(std::shared_ptr<const DecodeModel> model, std::unique_ptr<FrameStepper> stepper,
+              std::unique_ptr<ChunkEncoder> encoder = nullptr)
+      : model_(std::move(model)), stepper_(std::move(stepper)), encoder_(std::move(encoder)) {}
+
+  using Driver::Step;
+  void Join(std::unique_ptr<Request> request) override;
+  absl::Duration Step(const ops::ExecutionContext& context, EngineObserver* observer,
+                      Underway* underway) override;
+  void AnswerMeanwhile(absl::Time now, const absl::Status& end, EngineObserver* observer) override;
+  void FailAll(const absl::Status& why) override;
+  void End(const absl::Status& why) override;
+  Reserved reserved() const override;
+  int num_rows() const override;
+  absl::Time next_work() const override;
+  int64_t most_bytes() const override { return most_bytes_; }
+  int64_t num_done() const override { return num_done_; }
+  bool has_failed() const override { return has_failed_; }
+  std::shared_ptr<const DecodeModel> Suspend() override { return std::move(model_); }
+  void Resume(std::shared_ptr<const DecodeModel> model) override { model_ = std::move(model); }
+
+ private:
+  using Requests = std::vector<std::unique_ptr<FrameRequest>>;
+
+  // Of streams. Those that were set aside and have news, or whose time is over, come back.
+  void TakeBack(absl::Time now);
+  // Takes the frames that came for a request.
+  absl::Status TakeNews(const ops::ExecutionContext& context, FrameRequest& request);
+  void TakeAllNews(const ops::ExecutionContext& context);
+  // Tells searches that wait what comes next, and ends segments.
+  void GoOn(FrameRequest& request);
+  // After frames have come for a stream, or have not: its search goes on, and it may be done.
+  void Proceed(FrameRequest& request, const absl::Status& status);
+  // Runs the encoder over the next chunks of those who wait for them.
+  void EncodeChunks(const ops::ExecutionContext& context, EngineObserver* observer,
+                    Underway* underway);
+  absl::Status RunEncoder(const ops::ExecutionContext& context,
+                          absl::Span<FrameRequest* const> requests, Underway* underway);
+  void TakeChunks(const ops::ExecutionContext& context, absl::Span<FrameRequest* const> requests);
+  void SetAside();
+  void TakeAllBack();
+
+  // Answers searches that `which` picks with what they have.
+  template <typename Which>
+  void CutSearches(v1::FinishReason reason, Which which);
+  void FailDead(absl::Time now, EngineObserver* observer);
+  void TellCancelled(FrameRequest& request, absl::Time now, EngineObserver& observer) const;
+  // Those that have their answer leave.
+  void DropAnswered();
+  absl::Status RunModel(const ops::ExecutionContext& context, Underway* underway);
+  // What follows when RunModel fails.
+  void EndStep(const absl::Status& status, const Underway* underway);
+  void AdvanceAll(const ops::ExecutionContext& context);
+  static void TellProgress(FrameRequest& request);
+  // Answers a request that is done.
+  static void Finish(FrameRequest& request);
+
+  std::shared_ptr<const DecodeModel> model_;
+  const std::unique_ptr<FrameStepper> stepper_;
+  const std::unique_ptr<ChunkEncoder> encoder_;  // null: none reads chunk by chunk
+  int64_t most_bytes_ = 0;
+  int64_t num_done_ = 0;
+  bool has_failed_ = false;
+  // The last step was interrupted, and those who took part in it make it again; the others wait.
+  bool repeats_ = false;
+  absl::Time looked_ = absl::InfinitePast();  // when the last step looked for the dead
+  Requests requests_;
+  // Set aside, by number.
+  std::unordered_map<uint64_t, std::unique_ptr<FrameRequest>> aside_;
+  Reserved aside_reserved_;
+  bool answered_aside_ = false;                   // some of them have their answer
+  absl::Time next_due_ = absl::InfiniteFuture();  // when the first of them must be looked at
+  const std::shared_ptr<WokenRequests> woken_ = std::make_shared<WokenRequests>();
+  uint64_t num_joined_ = 0;
+  std::vector<FrameRequest*> encoded_;  // whose chunks the encoder reads
+  uint64_t last_encoded_ = 0;           // the last of them, by its number
+  std::vector<FrameRequest*> stepped_;  // those who take part in the step
+  std::vector<Request*> under_way_;     // all of them, for Underway
+};
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_ENGINE_FRAMES_FRAME_DRIVER_H_

@@ -1,0 +1,135 @@
+#include "engine/frames/frame_price.h"
+
+#include <algorithm>
+
+#include "engine/frames/ctc_request.h"
+#include "engine/model/parts.h"
+
+namespace beamwright::engine {
+namespace {
+
+// Frames that a stream keeps at a time: those that were read are dropped by 64.
+constexpr int64_t kHeldFrames = 128;
+
+// Of the forward algorithm over so many frames: sums, and where best paths come from.
+int64_t ScoringBytes(int64_t frames, int64_t labels) {
+  return (2 * labels + 1) * (int64_t{4} * sizeof(double) + frames) +
+         labels * frames * int64_t{sizeof(float)};
+}
+
+// Of a value without its rows.
+int64_t RowBytes(const ops::ValueInfo& info) {
+  int64_t bytes = ops::SizeOf(info.dtype);
+  for (int axis = 1; axis < info.shape.rank(); ++axis) {
+    bytes *= std::max<int64_t>(info.shape.dim(axis), 1);
+  }
+  return bytes;
+}
+
+// What a label history holds of the predictor.
+int64_t SlotBytes(const TransducerPart& part) {
+  int64_t bytes = int64_t{sizeof(int32_t)} * part.context_size;
+  for (const ops::ValueInfo& state : part.graphs.predictor->states()) {
+    bytes += RowBytes(state);
+  }
+  for (int i = 0; i < part.num_outputs(); ++i) {
+    bytes += RowBytes(part.graphs.predictor->result(part.graphs.first_output + i));
+  }
+  return bytes;
+}
+
+// What is kept of a frame.
+int64_t FrameBytes(const FramesPart& part) {
+  if (part.transducer == nullptr || part.transducer->graphs.frames == nullptr) {
+    return part.frame_width * int64_t{sizeof(float)};
+  }
+  const ops::RowGraph& frames = *part.transducer->graphs.frames;
+  int64_t bytes = 0;
+  for (int i = 0; i < frames.num_results(); ++i) {
+    bytes += RowBytes(frames.result(i));
+  }
+  return bytes;
+}
+
+// What a label history holds of scorers that come with rows.
+int64_t ScorerBytes(const FrameRequest& request) {
+  int64_t bytes = 0;
+  for (const RowScorer& scorer : request.row_scorers) {
+    const DecodeModel::Parts& parts = request.model->parts();
+    bytes += parts.vocabulary_size() * int64_t{sizeof(float)};
+    if (scorer.decoder < 0) {
+      continue;
+    }
+    const DecoderPart& decoder = parts.decoder(scorer.decoder);
+    for (const DecoderInput& input : decoder.inputs) {
+      bytes += RowBytes(decoder.decoder.node(input.node).outputs[0]);
+    }
+  }
+  return bytes;
+}
+
+// What an encoder that reads chunk by chunk holds of a source beside its features: states, twice
+// while it runs, and a chunk.
+int64_t ChunkBytes(const DecodeModel::Parts& parts) {
+  const EncoderPart* const encoder = parts.chunk_encoder();
+  if (encoder == nullptr) {
+    return 0;
+  }
+  const StreamingPart& streaming = *encoder->streaming;
+  return 2 * streaming.state_bytes() +
+         (streaming.chunk + streaming.shift) * streaming.width * int64_t{sizeof(float)};
+}
+
+// What a search over so many frames holds.
+int64_t SearchBytes(const search::FrameOptions& options, int64_t frames, int64_t slot_bytes) {
+  // A label of a hypothesis, with its time; of a frame as many as live on.
+  constexpr int64_t kLabelBytes = 64;
+  constexpr int64_t kSlotsPerHypothesis = 3;
+  return options.beam_size * (kLabelBytes * frames + kSlotsPerHypothesis * slot_bytes) +
+         (options.allowed != nullptr ? options.allowed->num_bytes() : 0);
+}
+
+}  // namespace
+
+int64_t PriceFrames(const FrameRequest& request) {
+  const FramesPart& part = *request.model->parts().frames;
+  const int64_t frames = request.source.source_length;
+  const int64_t slot_bytes = part.transducer == nullptr ? 0 : SlotBytes(*part.transducer);
+  int64_t bytes = frames * FrameBytes(part) + ChunkBytes(request.model->parts());
+  for (const search::TokenSequence& target : request.targets) {
+    const auto labels = static_cast<int64_t>(target.size());
+    bytes += ScoringBytes(frames, labels) + slot_bytes * (labels + 1);
+  }
+  if (request.plan != nullptr) {
+    const search::FrameOptions& options = request.plan->options();
+    bytes += SearchBytes(options, frames, slot_bytes + ScorerBytes(request));
+    bytes += request.wants_full_sum
+                 ? options.n_best * (ScoringBytes(frames, frames) + slot_bytes * frames)
+                 : 0;
+  }
+  return bytes;
+}
+
+int64_t PriceStream(const FrameRequest& request) {
+  const FramesPart& part = *request.model->parts().frames;
+  const int64_t slot_bytes = part.transducer == nullptr ? 0 : SlotBytes(*part.transducer);
+  // What it holds of frames is bounded by what a sender may be ahead.
+  return kHeldFrames * FrameBytes(part) + ChunkBytes(request.model->parts()) +
+         SearchBytes(request.plan->options(), request.most_frames,
+                     slot_bytes + ScorerBytes(request));
+}
+
+int CountFrameSteps(const FrameRequest& request) {
+  const int frames = request.source.source_length;
+  const int phases = request.plan != nullptr && request.wants_full_sum ? 2 : 1;
+  if (request.model->parts().frames->ctc.has_value()) {
+    if (!request.row_scorers.empty()) {
+      return phases * frames;
+    }
+    // A step of many long targets scores fewer frames.
+    return phases * static_cast<int>((frames + kCtcFramesPerStep - 1) / kCtcFramesPerStep);
+  }
+  return phases * frames * request.scoring.max_symbols_per_frame;
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,140 @@
+#include "engine/frames/frame_request.h"
+
+#include <algorithm>
+
+#include "engine/frames/frame_reply.h"
+#include "engine/model/parts.h"
+#include "engine/status/fault.h"
+#include "ops/base/status.h"
+
+namespace beamwright::engine {
+
+void FrameRequest::SetUpScorers() {
+  for (const search::ScorerWeight& wanted : plan->options().scorers) {
+    row_scorers.push_back({model->parts().FindScorer(wanted.name)->decoder, {}});
+  }
+}
+
+bool FrameRequest::wants_chunk() const {
+  if (chunks == nullptr || is_answered || !chunks->has_chunk()) {
+    return false;
+  }
+  // A stream's search reads what came of one chunk while the encoder reads the next; frames of more
+  // than that would only be held.
+  const int64_t unread = num_frames - segment_begin - num_announced;
+  return !is_stream() || unread <= model->parts().frames->chunk_frames;
+}
+
+bool FrameRequest::StartChunks() {
+  if (chunks == nullptr) {
+    return false;
+  }
+  chunks->Add(*source.encoder_input);
+  chunks->Finish();
+  source.encoder_input.reset();
+  return true;
+}
+
+absl::Status FrameRequest::TakeChunk(const ops::ExecutionContext& context,
+                                     const ops::Tensor& frames) {
+  if (is_stream()) {
+    is_complete = chunks->is_exhausted();
+    return TakePiece(context, frames);
+  }
+  chunks->Keep(frames);
+  return chunks->is_exhausted() ? TakeWhole(context, chunks->TakeKept()) : absl::OkStatus();
+}
+
+bool FrameRequest::Announce() {
+  if (!is_stream()) {
+    return false;
+  }
+  search::FrameSearch& search = *frame_search();
+  const bool is_full = num_announced >= most_frames;
+  if (is_full ||
+      (num_announced > 0 && search::MetRule(call.endpoint, search.num_labels(),
+                                            search.trailing_blanks(), num_announced) >= 0)) {
+    search.Finish();
+    return true;
+  }
+  if (segment_begin + num_announced < num_frames) {
+    search.AddFrames(1);
+    ++num_announced;
+    return true;
+  }
+  if (is_complete) {
+    search.Finish();
+  }
+  return is_complete;
+}
+
+void FrameRequest::KeepSegment() {
+  if (num_announced == 0) {
+    return;
+  }
+  found = frame_search()->Results();
+  Segment& segment = ended.emplace_back();
+  segment.first_frame = segment_begin;
+  segment.num_frames = num_announced;
+  segment.hypotheses = MakeHypotheses(*this);
+}
+
+void FrameRequest::LeaveSegment() {
+  DropFrames(num_announced - first_held);
+  segment_begin += num_announced;
+  num_announced = 0;
+  first_held = 0;
+  stable.clear();
+  is_done = is_complete && segment_begin == num_frames;
+}
+
+void FrameRequest::DropRead() {
+  constexpr int64_t kAtOnce = 64;
+  const int64_t count = std::min(frame_search()->frame(), num_announced) - first_held;
+  if (count >= kAtOnce) {
+    DropFrames(count);
+    first_held += count;
+  }
+}
+
+absl::Status FrameRequest::EnterPhase() {
+  if (is_scoring) {
+    is_done = is_scored();
+    return absl::OkStatus();
+  }
+  if (is_stream() || !frame_search()->done()) {
+    return absl::OkStatus();
+  }
+  found = frame_search()->Results();
+  if (!wants_full_sum || found.empty()) {
+    is_done = true;
+    return absl::OkStatus();
+  }
+  for (const search::FrameHypothesis& hypothesis : found) {
+    targets.push_back(hypothesis.labels);
+  }
+  is_scoring = true;
+  return StartScoring();
+}
+
+bool FrameRequest::Cut(v1::FinishReason why) {
+  if (frame_search() == nullptr || is_answered || is_done || !is_encoded()) {
+    return false;
+  }
+  if (!is_scoring) {
+    found = frame_search()->Results();
+    reason = why;
+  }
+  if (is_stream()) {
+    KeepSegment();
+  }
+  is_done = true;
+  return true;
+}
+
+absl::Status NoFrames(const PreparedSource& source) {
+  return status::InvalidField("source", "is too short: the encoder makes no frame of ",
+                              source.source_length, " positions");
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,226 @@
+#include "engine/fusion/ngram_model.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "ops/base/status.h"
+#include "ops/base/vector_isa.h"
+
+namespace beamwright::fusion {
+namespace {
+
+constexpr double kLog10 = 2.302585092994045684;  // ln 10
+
+BW_ALWAYS_INLINE inline float Natural(double log10) {
+  const double natural = log10 * kLog10;
+  return static_cast<float>(natural < 0 ? natural : 0);
+}
+
+bool Before(const Ngram& a, const Ngram& b) {
+  return a.words.size() != b.words.size() ? a.words.size() < b.words.size() : a.words < b.words;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const NgramModel>> NgramModel::Create(
+    const NgramVocabulary& vocabulary, std::vector<Ngram> ngrams) {
+  if (ngrams.size() >= static_cast<size_t>(std::numeric_limits<State>::max())) {
+    return Invalid(ngrams.size(), " n-grams; at most ", std::numeric_limits<State>::max() - 1,
+                   " are allowed");
+  }
+  const std::shared_ptr<NgramModel> model(new NgramModel());
+  model->vocabulary_ = vocabulary;
+  BW_RETURN_IF_ERROR(model->Build(std::move(ngrams)));
+  model->MapTokens();
+  return std::shared_ptr<const NgramModel>(model);
+}
+
+absl::Status NgramModel::Build(std::vector<Ngram> ngrams) {
+  for (const Ngram& ngram : ngrams) {
+    if (ngram.words.empty() || ngram.words.size() > kMaxOrder) {
+      return Invalid("line ", ngram.line, ": an n-gram of ", ngram.words.size(), " words; 1 to ",
+                     kMaxOrder, " are allowed");
+    }
+  }
+  // By length and then by words: nodes of one context stand together, and contexts in the order in
+  // which the level above has them.
+  std::sort(ngrams.begin(), ngrams.end(), Before);
+  const size_t count = ngrams.size();
+  words_.reserve(count + 1);
+  words_.push_back(kNone);
+  log10_probs_.push_back(0);
+  log10_backoffs_.push_back(0);
+  first_child_.assign(1, 1);
+  level_starts_ = {0, 1};
+  size_t parent = 0;  // node that the next children belong to
+  for (size_t i = 0; i < count; ++i) {
+    const Ngram& ngram = ngrams[i];
+    if (i > 0 && ngram.words == ngrams[i - 1].words) {
+      return Invalid("line ", std::max(ngram.line, ngrams[i - 1].line), ": the n-gram is in line ",
+                     std::min(ngram.line, ngrams[i - 1].line), " already");
+    }
+    if (i > 0 && ngram.words.size() > ngrams[i - 1].words.size()) {
+      level_starts_.push_back(static_cast<State>(i + 1));
+    }
+    const absl::Span<const int32_t> context(ngram.words.data(), ngram.words.size() - 1);
+    // Node n is ngrams[n - 1]; both run through contexts in ascending order.
+    while (parent < i && (parent == 0 ? !context.empty() : ngrams[parent - 1].words != context)) {
+      first_child_.push_back(static_cast<State>(i + 1));
+      ++parent;
+    }
+    if (parent == 0 ? !context.empty() : ngrams[parent - 1].words != context) {
+      return Invalid("line ", ngram.line, ": the n-gram's first ", context.size(),
+                     " words are not listed as an n-gram");
+    }
+    words_.push_back(ngram.words.back());
+    log10_probs_.push_back(ngram.log10_prob);
+    log10_backoffs_.push_back(ngram.log10_backoff);
+  }
+  first_child_.resize(count + 2, static_cast<State>(count + 1));
+  if (count > 0) {
+    level_starts_.push_back(static_cast<State>(count + 1));
+  }
+  Link(ngrams);
+  return absl::OkStatus();
+}
+
+void NgramModel::Link(absl::Span<const Ngram> ngrams) {
+  suffixes_.assign(words_.size(), kNone);
+  for (size_t i = 0; i < ngrams.size(); ++i) {
+    absl::Span<const int32_t> words = ngrams[i].words;
+    State found = kNone;
+    while (found == kNone) {
+      words.remove_prefix(1);
+      found = kRoot;
+      for (size_t k = 0; k < words.size() && found != kNone; ++k) {
+        found = Child(found, words[k]);
+      }
+    }
+    suffixes_[i + 1] = found;
+  }
+}
+
+void NgramModel::MapTokens() {
+  const auto num_tokens = static_cast<size_t>(vocabulary_.num_tokens);
+  word_of_token_.resize(num_tokens);
+  unigrams_.assign(num_tokens, kUnknownLog10Prob);
+  for (size_t token = 0; token < num_tokens; ++token) {
+    auto word = static_cast<int32_t>(token);
+    const std::vector<int32_t>& ends = vocabulary_.end_tokens;
+    if (std::find(ends.begin(), ends.end(), word) != ends.end()) {
+      word = vocabulary_.end_word();
+    } else if (Child(kRoot, word) == kNone) {
+      word = vocabulary_.unknown_word();
+      unknown_tokens_.push_back(static_cast<int32_t>(token));
+    }
+    word_of_token_[token] = word;
+    if (const State unigram = Child(kRoot, word); unigram != kNone) {
+      unigrams_[token] = log10_probs_[static_cast<size_t>(unigram)];
+    }
+  }
+  const State begin = Child(kRoot, vocabulary_.begin_word());
+  start_ = begin == kNone || order() == 1 ? kRoot : begin;
+}
+
+NgramModel::State NgramModel::Child(State node, int32_t word) const {
+  const auto at = static_cast<size_t>(node);
+  const auto first = words_.begin() + first_child_[at];
+  const auto last = words_.begin() + first_child_[at + 1];
+  const auto found = std::lower_bound(first, last, word);
+  return found != last && *found == word ? static_cast<State>(found - words_.begin()) : kNone;
+}
+
+NgramModel::State NgramModel::Next(State state, int32_t token) const {
+  const int32_t word = WordOf(token);
+  for (; state != kNone; state = suffixes_[static_cast<size_t>(state)]) {
+    const State next = Child(state, word);
+    if (next != kNone) {
+      // Nothing follows an n-gram of the highest order.
+      const bool is_longest = next >= level_starts_[static_cast<size_t>(order())];
+      return is_longest ? suffixes_[static_cast<size_t>(next)] : next;
+    }
+  }
+  return kRoot;
+}
+
+absl::Span<const int32_t> NgramModel::TokensOf(const int32_t& word) const {
+  if (word < vocabulary_.num_tokens) {
+    return {&word, 1};
+  }
+  if (word == vocabulary_.end_word()) {
+    return vocabulary_.end_tokens;
+  }
+  return word == vocabulary_.unknown_word() ? absl::MakeConstSpan(unknown_tokens_)
+                                            : absl::Span<const int32_t>();
+}
+
+float NgramModel::LogProbOfWord(State state, int32_t word, float log10_unigram) const {
+  double backoff = 0;
+  for (; state != kRoot; state = suffixes_[static_cast<size_t>(state)]) {
+    const State listed = Child(state, word);
+    if (listed != kNone) {
+      return Natural(backoff + static_cast<double>(log10_probs_[static_cast<size_t>(listed)]));
+    }
+    backoff += static_cast<double>(log10_backoffs_[static_cast<size_t>(state)]);
+  }
+  return Natural(backoff + static_cast<double>(log10_unigram));
+}
+
+float NgramModel::LogProb(State state, int32_t token) const {
+  return LogProbOfWord(state, WordOf(token), unigrams_[static_cast<size_t>(token)]);
+}
+
+float NgramModel::LogProbOfEnd(State state) const {
+  const State unigram = Child(kRoot, vocabulary_.end_word());
+  return LogProbOfWord(
+      state, vocabulary_.end_word(),
+      unigram == kNone ? kUnknownLog10Prob : log10_probs_[static_cast<size_t>(unigram)]);
+}
+
+void NgramModel::Score(State state, absl::Span<float> log_probs) const {
+  // Longest history first, as the sum of back-offs is made; written shortest first, so that longer
+  // n-grams stand over shorter ones.
+  State histories[kMaxOrder];
+  double backoffs[kMaxOrder];
+  size_t count = 0;
+  double backoff = 0;
+  for (; state != kNone; state = suffixes_[static_cast<size_t>(state)]) {
+    histories[count] = state;
+    backoffs[count++] = backoff;
+    backoff += static_cast<double>(log10_backoffs_[static_cast<size_t>(state)]);
+  }
+  const double base = backoffs[--count];  // of the root
+  const float* const unigrams = unigrams_.data();
+  float* const out = log_probs.data();
+  const size_t num_tokens = log_probs.size();
+  Vectorized([=]() BW_ALWAYS_INLINE {
+    for (size_t token = 0; token < num_tokens; ++token) {
+      out[token] = Natural(base + static_cast<double>(unigrams[token]));
+    }
+  });
+  while (count-- > 0) {
+    const auto at = static_cast<size_t>(histories[count]);
+    for (State child = first_child_[at]; child < first_child_[at + 1]; ++child) {
+      const auto i = static_cast<size_t>(child);
+      const float log_prob = Natural(backoffs[count] + static_cast<double>(log10_probs_[i]));
+      for (const int32_t token : TokensOf(words_[i])) {
+        out[token] = log_prob;
+      }
+    }
+  }
+}
+
+int64_t NgramModel::num_bytes() const {
+  return static_cast<int64_t>(words_.size()) * 20 + int64_t{vocabulary_.num_tokens} * 8;
+}
+
+void NgramScorer::Advance(absl::Span<const int32_t> parents, absl::Span<const int32_t> tokens) {
+  next_states_.clear();
+  for (size_t row = 0; row < parents.size(); ++row) {
+    next_states_.push_back(model_->Next(states_[static_cast<size_t>(parents[row])], tokens[row]));
+  }
+  states_.swap(next_states_);
+}
+
+}  // namespace beamwright::fusion

@@ -1,0 +1,29 @@
+// RowScorer: something beside the model that has an opinion of what comes next (an n-gram model,
+// CTC prefix scores), at work for one request. It keeps what it must know of each live row's tokens
+// and moves it as the search moves rows. docs/decoding.md, 'Fusion'.
+#ifndef BEAMWRIGHT_ENGINE_FUSION_ROW_SCORER_H_
+#define BEAMWRIGHT_ENGINE_FUSION_ROW_SCORER_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+
+namespace beamwright::fusion {
+
+// Starts with one row without tokens.
+class RowScorer {
+ public:
+  virtual ~RowScorer() = default;
+
+  // Row i now continues row parents[i] of before with tokens[i]. Allocates only while the number of
+  // rows grows.
+  virtual void Advance(absl::Span<const int32_t> parents, absl::Span<const int32_t> tokens) = 0;
+
+  // Natural-log probability of each token behind the row's; at most 0, -infinity where it is
+  // impossible. Threads may ask for different rows at once.
+  virtual void Score(int row, absl::Span<float> log_probs) = 0;
+};
+
+}  // namespace beamwright::fusion
+
+#endif  // BEAMWRIGHT_ENGINE_FUSION_ROW_SCORER_H_

@@ -1,0 +1,65 @@
+#include "engine/load_model.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/bundle/bundle.h"
+#include "engine/bundle/golden_file.h"
+#include "engine/golden.h"
+#include "engine/warm_up.h"
+#include "ops/base/status.h"
+#include "ops/tensor/deferred.h"
+
+namespace beamwright::engine {
+namespace {
+
+void AddWarnings(const char* name, const ops::Graph& graph, std::vector<std::string>* warnings) {
+  for (const std::string& warning : graph.warnings) {
+    if (warnings != nullptr) {
+      warnings->push_back(absl::StrCat(name, ": ", warning));
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const DecodeModel>> LoadModel(
+    const std::string& folder, absl::Span<const std::string> allow_links,
+    const CompileOptions& options, std::vector<std::string>* warnings) {
+  ops::DeferredScope deferred;  // weights are packed one by one
+  BW_ASSIGN_OR_RETURN(bundle::Bundle bundle, bundle::LoadBundle(folder, allow_links));
+  if (bundle.encoder.has_value()) {
+    AddWarnings("encoder", *bundle.encoder, warnings);
+  }
+  AddWarnings("decoder", bundle.decoder, warnings);
+  if (bundle.predictor.has_value()) {
+    AddWarnings("predictor", *bundle.predictor, warnings);
+  }
+  if (bundle.joiner.has_value()) {
+    AddWarnings("joiner", *bundle.joiner, warnings);
+  }
+  absl::StatusOr<std::shared_ptr<const DecodeModel>> compiled =
+      DecodeModel::Compile(std::move(bundle), options);
+  // If weights could not be read, whatever else went wrong did so because of them.
+  const absl::Status read = deferred.Finish();
+  BW_RETURN_IF_ERROR(
+      Annotate(read.ok() ? compiled.status() : read, absl::StrCat("bundle '", folder, "'")));
+  return compiled;
+}
+
+absl::Status TryModel(const std::shared_ptr<const DecodeModel>& model, const std::string& folder,
+                      absl::Span<const std::string> allow_links, const TryOptions& options) {
+  if (options.golden_requests > 0) {
+    BW_ASSIGN_OR_RETURN(const std::string golden, bundle::ReadGolden(folder, allow_links));
+    if (!golden.empty()) {
+      BW_RETURN_IF_ERROR(ReplayGolden(model, golden, options.golden_requests));
+    }
+  }
+  if (options.warm_up_rows > 0) {
+    BW_ASSIGN_OR_RETURN(const std::string requests, bundle::ReadWarmUp(folder, allow_links));
+    BW_RETURN_IF_ERROR(WarmUp(model, requests, {.max_rows = options.warm_up_rows}));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,171 @@
+#include "engine/model/compile_frames.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/model/compile_graphs.h"
+#include "engine/model/compile_streaming.h"
+#include "ops/base/status.h"
+#include "ops/decoder/decoder_form.h"
+
+namespace beamwright::engine {
+namespace {
+
+// Which columns of a frame are tokens, given how many columns there are (-1: the graph leaves that
+// open) and the target vocabulary. what: whose columns, "ctc".
+absl::Status SetTokens(const char* what, int64_t columns, int vocabulary, FramesPart& frames) {
+  if (columns < 0 && vocabulary == 0) {
+    return Invalid("target.size: is not set, and no graph tells the number of target tokens");
+  }
+  if (columns < 0) {
+    columns = std::max(vocabulary, frames.blank + 1);
+  }
+  if (frames.blank >= columns) {
+    return Invalid(what, ".blank: ", frames.blank, " is outside [0, ", columns, "), the columns");
+  }
+  // Without a vocabulary every column is a token; a blank that is the last one stands behind them.
+  const int64_t tokens = vocabulary > 0                ? vocabulary
+                         : frames.blank == columns - 1 ? columns - 1
+                                                       : columns;
+  if (columns != tokens && !(columns == tokens + 1 && frames.blank == tokens)) {
+    return Invalid("the target vocabulary has ", tokens, " tokens, and there are ", columns,
+                   " columns with the blank in column ", frames.blank,
+                   "; the blank must be one of the tokens, or the column behind the last one");
+  }
+  frames.num_tokens = static_cast<int>(tokens);
+  frames.num_columns = static_cast<int>(columns);
+  return absl::OkStatus();
+}
+
+absl::Status CompileCtc(const v1::CtcConfig& config, const DecodeModel::Parts& parts,
+                        FramesPart& frames) {
+  frames.blank = config.blank();
+  CtcOutput ctc;
+  if (parts.encoder() != nullptr) {
+    BW_ASSIGN_OR_RETURN(ctc, FindCtcOutput(config, *parts.encoder()));
+  } else {
+    ctc.blank = config.blank();
+    ctc.kind = KindOf(config.kind());
+  }
+  BW_RETURN_IF_ERROR(SetTokens("ctc", ctc.columns, parts.target->size(), frames));
+  ctc.columns = frames.num_columns;
+  frames.frame_width = frames.num_columns;
+  frames.ctc = ctc;
+  return absl::OkStatus();
+}
+
+// The encoder's result with its frames, and the width of one; -1: not known.
+absl::Status FindEncoderFrames(const v1::TransducerConfig& config, const EncoderPart& encoder,
+                               TransducerPart& part, int64_t& width) {
+  const ops::Graph& graph = encoder.model->graph();
+  const auto may_be = [&](int result) {
+    if (encoder.streaming.has_value() && encoder.streaming->writes_state(result)) {
+      return false;
+    }
+    const ops::ValueInfo& info = ops::InfoOfResult(graph, result);
+    return info.dtype == ops::DType::kF32 && (!info.shape.has_rank() || info.shape.rank() == 3);
+  };
+  std::vector<int> found;
+  for (int i = 0; i < static_cast<int>(graph.results.size()); ++i) {
+    if (may_be(i)) {
+      found.push_back(i);
+    }
+  }
+  if (config.encoder_output().empty() && found.size() == 1) {
+    part.encoder_output = found[0];
+  } else {
+    BW_ASSIGN_OR_RETURN(part.encoder_output, ops::FindResult(graph, "transducer.encoder_output",
+                                                             config.encoder_output(), "encoder"));
+  }
+  const ops::ValueInfo& info = ops::InfoOfResult(graph, part.encoder_output);
+  if (!may_be(part.encoder_output)) {
+    return Invalid("transducer.encoder_output: '", config.encoder_output(), "' is ",
+                   ops::Name(info.dtype), info.shape.ToString(),
+                   "; frames are f32 [rows, frames, width], or [rows, width, frames] with "
+                   "frame_axis 2");
+  }
+  width = info.shape.has_rank() ? info.shape.dim(part.frame_axis == 2 ? 1 : 2) : -1;
+  return absl::OkStatus();
+}
+
+ops::TransducerPorts PortsOf(const v1::TransducerConfig& config) {
+  ops::TransducerPorts ports;
+  ports.token_input = config.predictor().token_input();
+  ports.length_input = config.predictor().length_input();
+  for (const v1::StateConfig& state : config.predictor().states()) {
+    ports.states.push_back({state.input(), state.output()});
+  }
+  ports.predictor_output = config.predictor().output();
+  ports.encoder_input = config.joiner().encoder_input();
+  ports.predictor_input = config.joiner().predictor_input();
+  ports.logits_output = config.joiner().logits_output();
+  return ports;
+}
+
+absl::Status CompileTransducer(bundle::Bundle& bundle, const DecodeModel::Parts& parts,
+                               FramesPart& frames) {
+  const v1::TransducerConfig& config = bundle.config.transducer();
+  auto part = std::make_unique<TransducerPart>();
+  ops::TransducerOptions options;
+  part->frame_axis = config.frame_axis() == 0 ? 1 : config.frame_axis();
+  if (parts.encoder() != nullptr) {
+    BW_RETURN_IF_ERROR(FindEncoderFrames(config, *parts.encoder(), *part, options.frame_width));
+  }
+  part->blank = config.blank();
+  part->start_token =
+      config.predictor().has_start_token() ? config.predictor().start_token() : config.blank();
+  part->context_start = config.predictor().has_context_start() ? config.predictor().context_start()
+                                                               : part->start_token;
+  part->context_size = config.context_size();
+  for (const v1::StateConfig& state : config.predictor().states()) {
+    part->state_constants.push_back(state.constant());
+  }
+  options.steps = parts.precision.steps;
+  options.projection = parts.precision.projection;
+  options.score_kind = KindOf(config.joiner().logits_kind());
+  options.context_size = config.context_size();
+  options.num_tokens =
+      parts.target->size() > 0 ? std::max(parts.target->size(), part->start_token + 1) : 0;
+  options.width_first = part->frame_axis == 2;
+  const bool has_durations = config.kind() == v1::TRANSDUCER_KIND_TOKEN_AND_DURATION;
+  options.keeps_scores = has_durations;
+  options.token_table_share = parts.options.token_table_share;
+  BW_RETURN_IF_ERROR(
+      Annotate(ops::CompileTransducer(*std::move(bundle.predictor), std::move(bundle.joiner),
+                                      PortsOf(config), options, part->graphs),
+               "transducer"));
+  frames.blank = config.blank();
+  frames.durations.assign(config.durations().begin(), config.durations().end());
+  frames.kind =
+      has_durations ? search::FrameKind::kTokenAndDuration : search::FrameKind::kTransducer;
+  frames.max_symbols = std::max(config.max_symbols(), 1);
+  frames.frame_width = part->graphs.frame_width;
+  BW_RETURN_IF_ERROR(SetTokens("transducer", part->graphs.num_columns - config.durations_size(),
+                               parts.target->size(), frames));
+  part->num_columns = frames.num_columns;
+  frames.transducer = std::move(part);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FramesPart>> CompileFrames(bundle::Bundle& bundle,
+                                                          const DecodeModel::Parts& parts) {
+  auto frames = std::make_unique<FramesPart>();
+  BW_RETURN_IF_ERROR(bundle.config.has_ctc() ? CompileCtc(bundle.config.ctc(), parts, *frames)
+                                             : CompileTransducer(bundle, parts, *frames));
+  if (const EncoderPart* const encoder = parts.chunk_encoder(); encoder != nullptr) {
+    const bool is_ctc = frames->ctc.has_value();
+    const int result = is_ctc ? frames->ctc->result : frames->transducer->encoder_output;
+    // Of CTC scores [frames, 1, columns] the first axis counts frames.
+    const ops::Shape& shape = encoder->streaming->result_shapes[static_cast<size_t>(result)];
+    const bool frames_first = is_ctc && shape.size() == 3 && shape[0] != 1;
+    BW_ASSIGN_OR_RETURN(
+        frames->chunk_frames,
+        FramesOfChunk(*encoder, result,
+                      is_ctc ? (frames_first ? 0 : 1) : frames->transducer->frame_axis));
+  }
+  return frames;
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,183 @@
+#include "engine/model/compile_fusion.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "engine/fusion/arpa.h"
+#include "engine/model/compile_graphs.h"
+#include "ops/base/status.h"
+#include "ops/decoder/decoder_form.h"
+
+namespace beamwright::engine {
+namespace {
+
+using Parts = DecodeModel::Parts;
+
+// Of scorers, where the bundle does not say.
+constexpr float kMostWeight = 100;
+
+// A decoder that is stepped beside the model's own.
+absl::Status CompileBeside(ops::Graph graph, const v1::DecoderConfig& config,
+                           std::shared_ptr<const EncoderPart> encoder, Parts& parts) {
+  BW_ASSIGN_OR_RETURN(auto decoder,
+                      CompileDecoder(std::move(graph), config, parts, std::move(encoder)));
+  if (decoder->vocabulary_size != parts.vocabulary_size()) {
+    return Invalid("has scores for ", decoder->vocabulary_size, " tokens, the model for ",
+                   parts.vocabulary_size());
+  }
+  parts.decoders.push_back(std::move(decoder));
+  return absl::OkStatus();
+}
+
+// Whether a tensor can be both.
+bool Agree(const ops::ValueInfo& a, const ops::ValueInfo& b) {
+  const ops::Shape& x = a.shape.dims();
+  const ops::Shape& y = b.shape.dims();
+  return a.dtype == b.dtype &&
+         std::equal(x.begin(), x.end(), y.begin(), y.end(), [](int64_t m, int64_t n) {
+           return m == n || m == ops::PartialShape::kDynamic || n == ops::PartialShape::kDynamic;
+         });
+}
+
+// Encoders share further inputs by name.
+absl::Status CheckSharedInputs(const EncoderPart& encoder, const Parts& parts) {
+  for (const FurtherInput& input : encoder.further_inputs) {
+    for (const auto& [other, same] : parts.wanted_inputs()) {
+      const ops::ValueInfo& here = encoder.info_of(input.input);
+      const ops::ValueInfo& there = other->info_of(same->input);
+      if (same->name == input.name && !Agree(here, there)) {
+        return Invalid("encoder.further_inputs: '", input.name, "' is ", Name(here.dtype),
+                       here.shape.ToString(), ", and another encoder's is ", Name(there.dtype),
+                       there.shape.ToString(),
+                       "; a request brings one tensor for both: give one of the graphs another "
+                       "name for its input");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CompileMember(const v1::EnsembleMember& config, bundle::Bundle::Member graphs,
+                           Parts& parts) {
+  std::shared_ptr<const EncoderPart> encoder = parts.own_encoder;
+  if (config.has_encoder()) {
+    auto own = CompileEncoder(*std::move(graphs.encoder), config.encoder(), parts);
+    const absl::Status shared = own.ok() ? CheckSharedInputs(**own, parts) : own.status();
+    if (!shared.ok()) {
+      return Annotate(shared, config.encoder().graph());
+    }
+    encoder = *std::move(own);
+  }
+  return Annotate(
+      CompileBeside(std::move(graphs.decoder), config.decoder(), std::move(encoder), parts),
+      config.decoder().graph());
+}
+
+absl::Status CompileEnsemble(bundle::Bundle& bundle, Parts& parts) {
+  const v1::EnsembleConfig& config = bundle.config.ensemble();
+  if (!bundle.config.has_ensemble()) {
+    return absl::OkStatus();
+  }
+  parts.mix_kind =
+      config.mean() == v1::ENSEMBLE_MEAN_PROBS ? ops::MixKind::kProbs : ops::MixKind::kLogProbs;
+  parts.member_weights.push_back(config.has_weight() ? config.weight() : 1);
+  for (int i = 0; i < config.members_size(); ++i) {
+    absl::Status status =
+        CompileMember(config.members(i), std::move(bundle.members[static_cast<size_t>(i)]), parts);
+    if (!status.ok()) {
+      return Annotate(status, absl::StrCat("ensemble.members[", i, "]"));
+    }
+    parts.member_weights.push_back(config.members(i).has_weight() ? config.members(i).weight() : 1);
+  }
+  const float sum = std::accumulate(parts.member_weights.begin(), parts.member_weights.end(), 0.0f);
+  for (float& weight : parts.member_weights) {
+    weight /= sum;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CompileNgram(const v1::NgramConfig& config, const std::string& content,
+                          const Parts& parts, ScorerPart& scorer) {
+  fusion::NgramVocabulary vocabulary;
+  vocabulary.num_tokens = parts.vocabulary_size();
+  vocabulary.end_tokens = parts.target->end_ids();
+  const auto token_of = [&](absl::string_view word) {
+    int32_t id = -1;
+    if (!config.ids()) {
+      id = parts.target->TokenId(std::string(word));
+    } else if (!absl::SimpleAtoi(word, &id)) {
+      id = -1;
+    }
+    return id < parts.vocabulary_size() ? std::max(id, -1) : -1;
+  };
+  auto model = fusion::ReadArpa(content, vocabulary, token_of);
+  if (!model.ok()) {
+    return Annotate(model.status(), config.file());
+  }
+  scorer.ngram = *std::move(model);
+  return absl::OkStatus();
+}
+
+absl::Status CompileLanguageModel(const v1::DecoderConfig& config, ops::Graph graph, Parts& parts,
+                                  ScorerPart& scorer) {
+  absl::Status status = CompileBeside(std::move(graph), config, nullptr, parts);
+  if (!status.ok()) {
+    return Annotate(status, config.graph());
+  }
+  for (const DecoderInput& input : parts.decoders.back()->inputs) {
+    if (!input.has_constant) {
+      return Invalid(config.graph(), ": input '", input.name,
+                     "' is neither the token nor a state that starts from a constant, which is all "
+                     "that a language model may read");
+    }
+  }
+  scorer.decoder = parts.num_decoders() - 1;
+  return absl::OkStatus();
+}
+
+absl::Status CompileScorer(const v1::ScorerConfig& config, bundle::Bundle& bundle, Parts& parts) {
+  ScorerPart& scorer = parts.scorers.emplace_back();
+  scorer.name = config.name();
+  scorer.min_weight = config.has_min_weight() ? config.min_weight()
+                      : config.has_ctc()      ? 0
+                                              : -kMostWeight;
+  scorer.max_weight = config.has_max_weight() ? config.max_weight() : kMostWeight;
+  if (config.has_ngram()) {
+    return CompileNgram(config.ngram(), bundle.ngrams[config.name()], parts, scorer);
+  }
+  if (config.has_language_model()) {
+    return CompileLanguageModel(config.language_model(),
+                                std::move(bundle.language_models[config.name()]), parts, scorer);
+  }
+  BW_ASSIGN_OR_RETURN(scorer.ctc, FindCtcOutput(config.ctc(), *parts.encoder()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CompileFusion(bundle::Bundle& bundle, DecodeModel::Parts& parts) {
+  BW_RETURN_IF_ERROR(CompileEnsemble(bundle, parts));
+  for (const v1::ScorerConfig& scorer : bundle.config.scorers()) {
+    BW_RETURN_IF_ERROR(Annotate(CompileScorer(scorer, bundle, parts),
+                                absl::StrCat("scorer '", scorer.name(), "'")));
+  }
+  if (bundle.config.has_transducer() && parts.FindScorer(kInternalLanguageModel) == nullptr) {
+    ScorerPart& internal = parts.scorers.emplace_back();
+    internal.name = kInternalLanguageModel;
+    internal.min_weight = -kMostWeight;
+  }
+  if (bundle.config.has_lexical_table()) {
+    const v1::LexicalTableConfig& config = bundle.config.lexical_table();
+    auto table = LexicalTable::Read(bundle.lexical_table, config, *parts.source, *parts.target,
+                                    parts.vocabulary_size());
+    if (!table.ok()) {
+      return Annotate(table.status(), config.file());
+    }
+    parts.lexical_table = *std::move(table);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,258 @@
+#include "engine/model/compile_graphs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "engine/model/compile_streaming.h"
+#include "engine/model/decoder_inputs.h"
+#include "engine/model/self_check.h"
+#include "engine/status/fault.h"
+#include "ops/base/status.h"
+#include "ops/decoder/one_hot.h"
+#include "ops/graph/trace.h"
+
+namespace beamwright::engine {
+namespace {
+
+// Of an encoder that is run chunk by chunk.
+bool IsStateInput(const v1::EncoderConfig& config, const std::string& name) {
+  const auto& states = config.streaming().states();
+  return std::any_of(states.begin(), states.end(),
+                     [&name](const auto& state) { return state.input() == name; });
+}
+
+// Every Parameter that takes neither the source nor its length must be listed: a request that lacks
+// one is refused, so nothing is taken for an input by accident. `names`: of all Parameters.
+absl::Status FindFurtherInputs(const ops::Graph& graph, const v1::EncoderConfig& config,
+                               const std::vector<std::string>& names, EncoderPart& encoder) {
+  status::Faults faults;
+  for (int i = 0; i < config.further_inputs_size(); ++i) {
+    const v1::FurtherInputConfig& listed = config.further_inputs(i);
+    const auto at = std::find(names.begin(), names.end(), listed.input());
+    const std::string field = absl::StrCat("encoder.further_inputs[", i, "].input");
+    if (at == names.end()) {
+      faults.Add(field, "the encoder has no input '", listed.input(), "'; it has '",
+                 absl::StrJoin(names, "', '"), "'");
+      continue;
+    }
+    FurtherInput further;
+    further.name = listed.input();
+    further.input = static_cast<int>(at - names.begin());
+    further.has_constant = listed.has_constant();
+    further.constant = listed.constant();
+    const int node = graph.parameters[static_cast<size_t>(further.input)];
+    const ops::ValueInfo& info = graph.node(node).outputs[0];
+    if (!info.shape.has_rank() || info.shape.rank() == 0) {
+      faults.Add(field, "'", listed.input(), "' ", info.shape.ToString(),
+                 " has no axis that counts rows; export the encoder with one, for example [rows] ",
+                 "or [rows, width], or with the value as a constant of the graph");
+    }
+    encoder.further_inputs.push_back(std::move(further));
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto index = static_cast<int>(i);
+    const bool is_used =
+        index == encoder.input || index == encoder.length_input || IsStateInput(config, names[i]) ||
+        std::any_of(encoder.further_inputs.begin(), encoder.further_inputs.end(),
+                    [index](const FurtherInput& further) { return further.input == index; });
+    if (!is_used) {
+      if (config.has_streaming()) {
+        faults.Add("encoder.streaming.states", "'", names[i],
+                   "' is read by the encoder, and nothing says what fills it; list it as a state");
+        continue;
+      }
+      faults.Add("encoder.further_inputs", "'", names[i],
+                 "' is read by the encoder, and nothing says what fills it; list it as `",
+                 "further_inputs { input: \"", names[i], "\" }`, and requests bring it");
+    }
+  }
+  return status::OkOrInvalid(faults);
+}
+
+// Which of the encoder's Parameters takes the source, and which its length.
+absl::Status FindEncoderInputs(const ops::Graph& graph, const v1::EncoderConfig& config,
+                               EncoderPart& encoder) {
+  const bool has_length = config.length_kind() != v1::LENGTH_INPUT_NONE;
+  std::vector<std::string> names;
+  std::vector<int> sources;
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    const auto index = static_cast<int>(i);
+    names.push_back(PortName(graph, graph.parameters[i]));
+    if (has_length && names.back() == config.length_input()) {
+      encoder.length_input = index;
+    } else if (config.input().empty() ? !IsStateInput(config, names.back())
+                                      : config.input() == names.back()) {
+      sources.push_back(index);
+    }
+  }
+  const std::string known = absl::StrCat("it has '", absl::StrJoin(names, "', '"), "'");
+  if (has_length && encoder.length_input < 0) {
+    return Invalid("encoder.length_input: the encoder has no input '", config.length_input(), "'; ",
+                   known);
+  }
+  if (has_length && config.input() == config.length_input()) {
+    return Invalid("encoder.length_input: '", config.length_input(),
+                   "' is encoder.input, too; the length needs an input of its own");
+  }
+  if (sources.size() != 1 && config.input().empty()) {
+    return Invalid("encoder.input: is not set, and ",
+                   sources.empty() ? "none is left beside the length" : "there are several", "; ",
+                   known);
+  }
+  if (sources.size() != 1) {
+    return Invalid("encoder.input: the encoder has no single input '", config.input(), "'; ",
+                   known);
+  }
+  encoder.input = sources[0];
+  return FindFurtherInputs(graph, config, names, encoder);
+}
+
+// An export with an example of several sources may have fixed their number.
+absl::Status CheckFixedRows(const EncoderPart& encoder, int parameter) {
+  const ops::PartialShape& shape = encoder.info_of(parameter).shape;
+  const int64_t rows = shape.rank() > 0 ? shape.dim(0) : 1;
+  if (rows == 1 || rows == ops::PartialShape::kDynamic) {
+    return absl::OkStatus();
+  }
+  const ops::Graph& graph = encoder.model->graph();
+  const std::string name = PortName(graph, graph.parameters[static_cast<size_t>(parameter)]);
+  return Invalid(
+      "'", name, "' ", shape.ToString(), " is for ", rows,
+      " sources at a time alone: the export fixed axis 0. Export it again with that axis "
+      "dynamic (PyTorch: dynamic_axes={'",
+      name, "': {0: 'rows', ...}}), or with an example of one source");
+}
+
+// As the bundle says it, or else the source's shape; 0: neither does.
+int LengthAxisOf(const v1::EncoderConfig& config, const ops::PartialShape& source) {
+  return config.length_axis() > 0 ? config.length_axis() : ops::FindLengthAxis(source);
+}
+
+// Which axis of the source counts as its length. What a request could not vary is not guessed:
+// every source would have the same length, and with it the same limit of its answer.
+absl::Status FindLengthAxis(const v1::EncoderConfig& config, EncoderPart& encoder) {
+  const ops::PartialShape& shape = encoder.source_info().shape;
+  const std::string name = PortName(encoder.model->graph(), encoder.source_node());
+  encoder.length_axis = LengthAxisOf(config, shape);
+  if (config.length_axis() > 0) {
+    return !shape.has_rank() || encoder.length_axis < shape.rank()
+               ? absl::OkStatus()
+               : Invalid("encoder.length_axis: ", config.length_axis(), " is not an axis of '",
+                         name, "' ", shape.ToString(), "; allowed are 1 to ", shape.rank() - 1);
+  }
+  if (encoder.length_axis == 0) {
+    return Invalid("encoder.length_axis: is not set, and '", name, "' ", shape.ToString(),
+                   " leaves open which axis counts as the source's length; pictures [rows, "
+                   "channels, height, width] are usually read along axis 3");
+  }
+  return absl::OkStatus();
+}
+
+// A token beyond the table would fail every request that has it.
+absl::Status CheckSourceTable(const bundle::TextCodec& source, EncoderPart& encoder) {
+  const ops::Graph& graph = encoder.model->graph();
+  const int node = graph.parameters[static_cast<size_t>(encoder.input)];
+  encoder.table_rows = ops::LookedUpRows(graph, node);
+  if (encoder.table_rows >= 0 && source.size() > encoder.table_rows) {
+    return Invalid("source: there are ", source.size(), " tokens; the encoder looks '",
+                   PortName(graph, node), "' up in a table of ", encoder.table_rows);
+  }
+  return absl::OkStatus();
+}
+
+ops::DecoderPorts PortsOf(const v1::DecoderConfig& config) {
+  ops::DecoderPorts ports;
+  ports.loop = config.loop();
+  ports.token_input = config.token_input();
+  for (const v1::StateConfig& state : config.states()) {
+    ports.states.push_back({state.input(), state.output()});
+  }
+  for (const v1::MemoryConfig& memory : config.memory()) {
+    ports.memory.push_back(memory.input());
+  }
+  ports.logits_output = config.logits_output();
+  ports.attention_output = config.attention_output();
+  return ports;
+}
+
+}  // namespace
+
+ops::ScoreKind KindOf(v1::LogitsKind kind) {
+  switch (kind) {
+    case v1::LOGITS_KIND_LOG_PROBS:
+      return ops::ScoreKind::kLogProbs;
+    case v1::LOGITS_KIND_PROBS:
+      return ops::ScoreKind::kProbabilities;
+    default:
+      return ops::ScoreKind::kLogits;
+  }
+}
+
+absl::StatusOr<std::unique_ptr<EncoderPart>> CompileEncoder(ops::Graph graph,
+                                                            const v1::EncoderConfig& config,
+                                                            const DecodeModel::Parts& model) {
+  auto encoder = std::make_unique<EncoderPart>();
+  BW_RETURN_IF_ERROR(FindEncoderInputs(graph, config, *encoder));
+  // Text comes as ids; an encoder that takes them one-hot gets them so.
+  const int source = graph.parameters[static_cast<size_t>(encoder->input)];
+  if (model.source->size() > 0 && ops::OneHotTokens(graph, source) == model.source->size()) {
+    ops::TakeIds(graph, source);
+  }
+  encoder->length_kind = config.length_kind();
+  if (config.has_streaming()) {
+    BW_RETURN_IF_ERROR(PrepareStreaming(config, graph, *encoder));
+  }
+  ops::RowInputs rows{encoder->input, -1};
+  if (config.length_kind() == v1::LENGTH_INPUT_LENGTHS && encoder->length_axis == 1) {
+    rows.lengths = encoder->length_input;
+  } else if (config.length_kind() != v1::LENGTH_INPUT_LENGTHS) {
+    rows.mask = encoder->length_input;
+  }
+  if (!config.has_streaming()) {
+    const int parameter = graph.parameters[static_cast<size_t>(encoder->input)];
+    rows.length_axis = LengthAxisOf(config, graph.node(parameter).outputs[0].shape);
+  }
+  BW_ASSIGN_OR_RETURN(encoder->model, ops::Model::Compile(std::move(graph), model.precision.encoder,
+                                                          rows, encoder->proof));
+  BW_RETURN_IF_ERROR(CheckFixedRows(*encoder, encoder->input));
+  if (encoder->streaming.has_value()) {
+    BW_RETURN_IF_ERROR(CheckStreaming(*encoder));
+    return encoder;
+  }
+  for (FurtherInput& further : encoder->further_inputs) {
+    BW_RETURN_IF_ERROR(CheckFixedRows(*encoder, further.input));
+    const ops::Graph& compiled = encoder->model->graph();
+    const int node = compiled.parameters[static_cast<size_t>(further.input)];
+    if (ops::IsInteger(encoder->info_of(further.input).dtype)) {
+      further.table_rows = ops::LookedUpRows(compiled, node);
+    }
+  }
+  BW_RETURN_IF_ERROR(FindLengthAxis(config, *encoder));
+  if (encoder->length_axis != rows.length_axis) {
+    encoder->proof.lengths.holds = false;
+  }
+  BW_RETURN_IF_ERROR(CheckSourceTable(*model.source, *encoder));
+  BW_RETURN_IF_ERROR(SelfCheck(*encoder, model.source->size()));
+  return encoder;
+}
+
+absl::StatusOr<std::unique_ptr<DecoderPart>> CompileDecoder(
+    ops::Graph graph, const v1::DecoderConfig& config, const DecodeModel::Parts& model,
+    std::shared_ptr<const EncoderPart> encoder) {
+  ops::DecoderOptions options;
+  options.steps = model.precision.steps;
+  options.projection = model.precision.projection;
+  options.score_kind = KindOf(config.logits_kind());
+  options.num_tokens = model.target->size();
+  options.begin_token = model.target->begin_id();
+  options.token_table_share = model.options.token_table_share;
+  auto decoder = std::make_unique<DecoderPart>();
+  BW_RETURN_IF_ERROR(ops::CompileDecoder(std::move(graph), PortsOf(config), options, *decoder));
+  decoder->encoder = std::move(encoder);
+  BW_RETURN_IF_ERROR(FindDecoderInputs(config, *decoder));
+  SelfCheck(*decoder, model.source->size());
+  return decoder;
+}
+
+}  // namespace beamwright::engine

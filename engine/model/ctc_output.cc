@@ -1,0 +1,81 @@
+#include "engine/model/ctc_output.h"
+
+#include <string>
+
+#include "engine/model/compile_graphs.h"
+#include "engine/model/parts.h"
+#include "ops/base/status.h"
+#include "ops/decoder/decoder_form.h"
+#include "ops/kernels/mix_scores.h"
+
+namespace beamwright::engine {
+namespace {
+
+bool MayBeFrames(const ops::ValueInfo& info) {
+  return info.dtype == ops::DType::kF32 && (!info.shape.has_rank() || info.shape.rank() == 3);
+}
+
+// The result of this name; without one the only result that can be CTC scores.
+absl::StatusOr<int> FindFrames(const EncoderPart& part, const std::string& name) {
+  const ops::Graph& encoder = part.model->graph();
+  const auto is_state = [&part](size_t result) {
+    return part.streaming.has_value() && part.streaming->writes_state(static_cast<int>(result));
+  };
+  if (name.empty()) {
+    int found = -1;
+    int count = 0;
+    for (size_t i = 0; i < encoder.results.size(); ++i) {
+      if (!is_state(i) && MayBeFrames(ops::InfoOfResult(encoder, static_cast<int>(i)))) {
+        found = static_cast<int>(i);
+        ++count;
+      }
+    }
+    if (count == 1) {
+      return found;
+    }
+  }
+  return ops::FindResult(encoder, "ctc.encoder_output", name, "encoder");
+}
+
+}  // namespace
+
+absl::StatusOr<CtcOutput> FindCtcOutput(const v1::CtcConfig& config, const EncoderPart& encoder) {
+  const ops::Graph& graph = encoder.model->graph();
+  CtcOutput ctc;
+  BW_ASSIGN_OR_RETURN(ctc.result, FindFrames(encoder, config.encoder_output()));
+  ctc.blank = config.blank();
+  ctc.kind = KindOf(config.kind());
+  const ops::ValueInfo& info = ops::InfoOfResult(graph, ctc.result);
+  const std::string name = PortName(graph, graph.results[static_cast<size_t>(ctc.result)]);
+  if (!MayBeFrames(info)) {
+    return Invalid("ctc.encoder_output: '", name, "' is ", ops::Name(info.dtype),
+                   info.shape.ToString(), "; CTC scores are f32 [rows, frames, columns]");
+  }
+  ctc.columns = info.shape.has_rank() ? info.shape.dims().back() : ops::PartialShape::kDynamic;
+  if (ctc.columns != ops::PartialShape::kDynamic && ctc.blank >= ctc.columns) {
+    return Invalid("ctc.blank: ", ctc.blank, " is outside [0, ", ctc.columns, "), the columns of '",
+                   name, "'");
+  }
+  return ctc;
+}
+
+absl::Status CtcLogProbs(const CtcOutput& ctc, const ops::Tensor& output,
+                         std::vector<float>& probs) {
+  if (output.dtype() != ops::DType::kF32 || output.rank() != 3 ||
+      (output.dim(0) != 1 && output.dim(1) != 1) || ctc.blank >= output.dim(2)) {
+    return absl::InternalError(absl::StrCat(
+        "the encoder's output is ", ops::Name(output.dtype()), ops::ToString(output.shape()),
+        " for one source; CTC scores are f32 [1, frames, columns] or [frames, 1, columns], with a ",
+        "column for the blank, ", ctc.blank));
+  }
+  probs.resize(static_cast<size_t>(output.num_elements()));
+  const auto columns = static_cast<size_t>(output.dim(2));
+  for (size_t start = 0; start < probs.size(); start += columns) {
+    BW_RETURN_IF_ERROR(Annotate(ops::ToLogProbs({output.data<float>() + start, columns}, ctc.kind,
+                                                {probs.data() + start, columns}),
+                                absl::StrCat("frame ", start / columns)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamwright::engine

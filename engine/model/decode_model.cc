@@ -1,0 +1,213 @@
+#include "engine/model/decode_model.h"
+
+#include "engine/model/parts.h"
+
+namespace beamwright::engine {
+namespace {
+
+// An input without its batch axis, -1 for an extent that the request chooses.
+v1::TensorDescription DescribeInput(const std::string& name, const ops::ValueInfo& info) {
+  v1::TensorDescription description;
+  description.set_name(name);
+  const absl::string_view dtype = ops::Name(info.dtype);
+  description.set_dtype(dtype.data(), dtype.size());
+  for (int axis = 1; axis < info.shape.rank(); ++axis) {
+    description.add_shape(info.shape.dim(axis));
+  }
+  return description;
+}
+
+// Of a language model among the decoders.
+std::string NameOfScorer(const DecodeModel::Parts& parts, int number) {
+  for (const ScorerPart& scorer : parts.scorers) {
+    if (scorer.decoder == number) {
+      return absl::StrCat("scorer '", scorer.name, "': ");
+    }
+  }
+  return "";
+}
+
+v1::StreamingDescription DescribeStreaming(const DecodeModel::Parts& parts,
+                                           const StreamingPart& streaming) {
+  v1::StreamingDescription description;
+  description.set_chunk(static_cast<int32_t>(streaming.chunk));
+  description.set_shift(static_cast<int32_t>(streaming.shift));
+  description.set_frames(static_cast<int32_t>(parts.frames->chunk_frames));
+  description.set_look_ahead(static_cast<int32_t>(streaming.chunk - streaming.shift));
+  description.set_state_bytes(streaming.state_bytes());
+  // Milliseconds of a feature; the bundle's frames are those of the search.
+  const double feature_ms = double{parts.config.frame_ms()} *
+                            static_cast<double>(parts.frames->chunk_frames) /
+                            static_cast<double>(streaming.shift);
+  description.set_chunk_ms(feature_ms * static_cast<double>(streaming.chunk));
+  description.set_shift_ms(feature_ms * static_cast<double>(streaming.shift));
+  description.set_look_ahead_ms(feature_ms *
+                                static_cast<double>(streaming.chunk - streaming.shift));
+  return description;
+}
+
+// What an error or a log line calls a decoder before its own words; the model's own needs no name.
+std::string NameOfDecoder(const DecodeModel::Parts& parts, int number) {
+  if (number == 0) {
+    return "";
+  }
+  if (number < parts.num_members()) {
+    return absl::StrCat("ensemble.members[", number - 1, "]: ");
+  }
+  return NameOfScorer(parts, number);
+}
+
+// A request may leave out what all encoders that read it have a constant for.
+void DescribeFurtherInputs(const DecodeModel::Parts& parts, v1::ModelDescription& description) {
+  auto& inputs = *description.mutable_further_inputs();
+  for (const WantedInput& wanted : parts.wanted_inputs()) {
+    const FurtherInput& input = *wanted.input;
+    const auto same = std::find_if(inputs.begin(), inputs.end(), [&](const auto& described) {
+      return described.name() == input.name;
+    });
+    if (same != inputs.end()) {
+      same->set_has_default(same->has_default() && input.has_constant);
+      continue;
+    }
+    v1::TensorDescription& added = *inputs.Add();
+    added = DescribeInput(input.name, wanted.encoder->info_of(input.input));
+    added.set_has_default(input.has_constant);
+  }
+}
+
+}  // namespace
+
+const std::string& DecodeModel::name() const { return parts_->name; }
+const std::string& DecodeModel::version() const { return parts_->version; }
+const v1::ModelConfig& DecodeModel::config() const { return parts_->config; }
+const bundle::TextCodec& DecodeModel::source() const { return *parts_->source; }
+const bundle::TextCodec& DecodeModel::target() const { return *parts_->target; }
+int DecodeModel::target_vocabulary_size() const { return parts_->vocabulary_size(); }
+const std::string& DecodeModel::numerics() const { return parts_->numerics; }
+std::string DecodeModel::precision_note() const {
+  const auto& note = parts_->options.precision_note;
+  return note == nullptr ? "" : *note;
+}
+int64_t DecodeModel::weight_bytes() const { return parts_->weight_bytes; }
+const SearchKind& DecodeModel::search() const { return *parts_->options.search; }
+const ops::TokenTables& DecodeModel::token_tables() const {
+  static const ops::TokenTables kNone;
+  if (parts_->frames == nullptr) {
+    return parts_->decoder().token_tables;
+  }
+  return parts_->frames->transducer == nullptr
+             ? kNone
+             : parts_->frames->transducer->graphs.predictor->token_tables();
+}
+
+bool DecodeModel::has_encoder() const { return parts_->encoder() != nullptr; }
+bool DecodeModel::reads_whole_source() const {
+  return has_encoder() && parts_->chunk_encoder() == nullptr;
+}
+bool DecodeModel::encodes_together() const { return has_encoder() && encodes_apart().empty(); }
+
+std::string DecodeModel::encodes_apart() const {
+  for (int member = 0; has_encoder() && member < parts_->num_members(); ++member) {
+    const std::string& why = parts_->encoder_of(member)->apart;
+    if (!why.empty()) {
+      return absl::StrCat(NameOfDecoder(*parts_, member), why);
+    }
+  }
+  return "";
+}
+
+bool DecodeModel::encodes_lengths_together() const {
+  return encodes_together() && lengths_apart().empty();
+}
+
+std::string DecodeModel::lengths_apart() const {
+  for (int member = 0; has_encoder() && member < parts_->num_members(); ++member) {
+    const EncoderPart& encoder = *parts_->encoder_of(member);
+    const ops::LengthProof& lengths = encoder.proof.lengths;
+    if (!lengths.holds) {
+      return absl::StrCat(NameOfDecoder(*parts_, member), lengths.reason.empty()
+                                                              ? "nothing was proven of positions"
+                                                              : lengths.reason);
+    }
+    if (encoder.length_axis != parts_->encoder()->length_axis) {
+      return absl::StrCat(NameOfDecoder(*parts_, member), "its length is on another axis");
+    }
+  }
+  return "";
+}
+
+std::string DecodeModel::steps_apart() const {
+  if (parts_->frames != nullptr && parts_->frames->transducer != nullptr) {
+    const ops::Transducer& graphs = parts_->frames->transducer->graphs;
+    const std::pair<const char*, const ops::RowGraph*> rows[] = {
+        {"predictor: ", graphs.predictor.get()}, {"joiner: ", graphs.joiner.get()}};
+    for (const auto& [name, graph] : rows) {
+      if (const std::string why = graph->apart(); !why.empty()) {
+        return absl::StrCat(name, why);
+      }
+    }
+  }
+  for (int number = 0; number < parts_->num_decoders(); ++number) {
+    const ops::RowPlan& plan = parts_->decoder(number).body->plan();
+    if (!plan.separable) {
+      // Where there are frames, all decoders are scorers'.
+      return absl::StrCat(parts_->frames != nullptr ? NameOfScorer(*parts_, number)
+                                                    : NameOfDecoder(*parts_, number),
+                          plan.reason);
+    }
+  }
+  return "";
+}
+
+v1::ModelDescription DecodeModel::Describe() const {
+  v1::ModelDescription description;
+  description.mutable_summary()->set_name(parts_->name);
+  description.mutable_summary()->set_version(parts_->version);
+  description.mutable_summary()->set_description(parts_->config.description());
+  description.mutable_summary()->set_ready(true);
+  *description.mutable_config() = parts_->config;
+  description.set_numerics(parts_->numerics);
+  description.set_source_vocabulary_size(parts_->source->size());
+  description.set_target_vocabulary_size(parts_->vocabulary_size());
+  description.mutable_step_batching()->set_together(steps_apart().empty());
+  description.mutable_step_batching()->set_reason(steps_apart());
+  if (parts_->encoder() == nullptr && parts_->frames != nullptr) {
+    v1::TensorDescription& frames = *description.mutable_encoder_input();
+    frames.set_name("frames");
+    frames.set_dtype("f32");
+    frames.add_shape(-1);
+    frames.add_shape(parts_->frames->frame_width);
+    description.set_source_length_axis(1);
+  } else if (parts_->encoder() == nullptr) {
+    for (const DecoderInput& input : parts_->decoder().inputs) {
+      v1::TensorDescription& tensor =
+          *(input.is_state ? description.add_states() : description.add_memory());
+      tensor = DescribeInput(input.name, parts_->decoder().decoder.node(input.node).outputs[0]);
+      tensor.set_has_default(input.has_constant);
+    }
+  } else {
+    const EncoderPart& encoder = *parts_->encoder();
+    *description.mutable_encoder_input() = DescribeInput(
+        encoder.model->graph().node(encoder.source_node()).name, encoder.source_info());
+    description.set_source_length_axis(encoder.length_axis);
+    if (encoder.streaming.has_value()) {
+      // Requests bring any number of frames, which stand first.
+      v1::TensorDescription& source = *description.mutable_encoder_input();
+      source.clear_shape();
+      source.add_shape(-1);
+      source.add_shape(encoder.streaming->width);
+      description.set_source_length_axis(1);
+      *description.mutable_streaming() = DescribeStreaming(*parts_, *encoder.streaming);
+    }
+    DescribeFurtherInputs(*parts_, description);
+    description.mutable_encoder_batching()->set_together(encodes_together());
+    description.mutable_encoder_batching()->set_reason(encodes_apart());
+    if (reads_whole_source() && encodes_together()) {
+      description.mutable_length_batching()->set_together(encodes_lengths_together());
+      description.mutable_length_batching()->set_reason(lengths_apart());
+    }
+  }
+  return description;
+}
+
+}  // namespace beamwright::engine

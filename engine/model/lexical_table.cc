@@ -1,0 +1,112 @@
+#include "engine/model/lexical_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "ops/base/status.h"
+
+namespace beamwright::engine {
+namespace {
+
+struct Entry {
+  int32_t source;
+  int32_t target;
+  double prob;
+};
+
+absl::StatusOr<int32_t> TokenOf(const bundle::TextCodec& codec, absl::string_view side,
+                                absl::string_view text) {
+  const int32_t id = codec.TokenId(std::string(text));
+  if (id < 0) {
+    return Invalid("'", absl::Utf8SafeCEscape(text), "' is not a token of the ", side,
+                   " vocabulary");
+  }
+  return id;
+}
+
+absl::StatusOr<Entry> ParseLine(absl::string_view line, const bundle::TextCodec& source,
+                                const bundle::TextCodec& target, int target_size) {
+  const std::vector<absl::string_view> fields =
+      absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+  if (fields.size() != 2 && fields.size() != 3) {
+    return Invalid("has ", fields.size(),
+                   " fields; expected a source token, a target token and perhaps a probability");
+  }
+  Entry entry = {0, 0, 0};
+  BW_ASSIGN_OR_RETURN(entry.source, TokenOf(source, "source", fields[0]));
+  BW_ASSIGN_OR_RETURN(entry.target, TokenOf(target, "target", fields[1]));
+  if (entry.target >= target_size) {
+    return Invalid("target token ", entry.target, " is outside [0, ", target_size, ")");
+  }
+  if (fields.size() == 3 &&
+      (!absl::SimpleAtod(fields[2], &entry.prob) || !std::isfinite(entry.prob))) {
+    return Invalid("'", absl::Utf8SafeCEscape(fields[2]), "' is not a finite number");
+  }
+  return entry;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const LexicalTable>> LexicalTable::Read(
+    absl::string_view content, const v1::LexicalTableConfig& config,
+    const bundle::TextCodec& source, const bundle::TextCodec& target, int target_size) {
+  std::vector<Entry> entries;
+  int number = 0;
+  for (const absl::string_view line : absl::StrSplit(content, '\n')) {
+    ++number;
+    if (line.empty()) {
+      continue;
+    }
+    const absl::StatusOr<Entry> entry = ParseLine(line, source, target, target_size);
+    if (!entry.ok()) {
+      return Annotate(entry.status(), absl::StrCat("line ", number));
+    }
+    entries.push_back(*entry);
+  }
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return a.source != b.source ? a.source < b.source : a.prob > b.prob;
+  });
+  auto table = absl::WrapUnique(new LexicalTable());
+  table->num_frequent_ = std::min(config.num_frequent(), target_size);
+  const auto most = static_cast<size_t>(config.max_per_token());
+  std::vector<int32_t> seen_with(static_cast<size_t>(target_size),
+                                 -1);  // by target: the last source
+  for (const Entry& entry : entries) {
+    if (table->sources_.empty() || table->sources_.back() != entry.source) {
+      table->sources_.push_back(entry.source);
+      table->starts_.push_back(table->targets_.size());
+    }
+    int32_t& seen = seen_with[static_cast<size_t>(entry.target)];
+    if (seen != entry.source &&
+        (most == 0 || table->targets_.size() - table->starts_.back() < most)) {
+      table->targets_.push_back(entry.target);
+      seen = entry.source;
+    }
+  }
+  table->starts_.push_back(table->targets_.size());
+  return std::shared_ptr<const LexicalTable>(std::move(table));
+}
+
+std::vector<int32_t> LexicalTable::Shortlist(absl::Span<const int32_t> source_ids) const {
+  std::vector<int32_t> tokens(static_cast<size_t>(num_frequent_));
+  std::iota(tokens.begin(), tokens.end(), 0);
+  for (const int32_t id : source_ids) {
+    const auto found = std::lower_bound(sources_.begin(), sources_.end(), id);
+    if (found != sources_.end() && *found == id) {
+      const auto at = static_cast<size_t>(found - sources_.begin());
+      tokens.insert(tokens.end(), targets_.begin() + static_cast<int64_t>(starts_[at]),
+                    targets_.begin() + static_cast<int64_t>(starts_[at + 1]));
+    }
+  }
+  std::sort(tokens.begin(), tokens.end());
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  return tokens;
+}
+
+}  // namespace beamwright::engine

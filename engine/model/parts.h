@@ -1,0 +1,251 @@
+// The compiled parts of a DecodeModel, as drivers and the scheduler use them: what belongs to the
+// model, each of its encoders and each of its decoders. Protocols read it for
+// descriptions.
+#ifndef BEAMWRIGHT_ENGINE_MODEL_PARTS_H_
+#define BEAMWRIGHT_ENGINE_MODEL_PARTS_H_
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/fusion/ngram_model.h"
+#include "engine/model/ctc_output.h"
+#include "engine/model/decode_model.h"
+#include "engine/model/lexical_table.h"
+#include "engine/model/options_cache.h"
+#include "engine/model/precision.h"
+#include "engine/search/frames/frame_options.h"
+#include "engine/search/token_trie.h"
+#include "engine/sound/fbank.h"
+#include "ops/decoder/stepped_decoder.h"
+#include "ops/decoder/transducer.h"
+#include "ops/kernels/mix_scores.h"
+#include "ops/loop/model.h"
+
+namespace beamwright::engine {
+
+// What an encoder reads beside the source and its length.
+struct FurtherInput {
+  std::string name;
+  int input = 0;  // index into the encoder's parameters
+  bool has_constant = false;
+  float constant = 0;       // of every element, where a request leaves it out
+  int64_t table_rows = -1;  // of the table that its integers are looked up in; -1: not known
+  // Its axis 1 is open and the graph runs only if that has the source's length, as ids of another
+  // factor have: found by the self-check.
+  bool follows_source = false;
+};
+
+// How an encoder reads a source in chunks: run number i reads frames [i * shift, i * shift + chunk)
+// of it, silence behind its end, and the states that the run before left. Its graph has the rows of
+// states first, wherever the file has them.
+struct StreamingPart {
+  struct State {
+    int input = 0;      // index into the encoder's parameters
+    int result = 0;     // index into its results
+    ops::Tensor start;  // [1, ...]
+  };
+  int64_t chunk = 0;
+  int64_t shift = 0;
+  int64_t tail = 0;  // frames of silence behind the end that are read as if they were the source's
+  float silence = 0;
+  int64_t width = 0;         // features of a frame
+  bool width_first = false;  // the graph reads [rows, width, chunk], not [rows, chunk, width]
+  std::vector<State> states;
+  std::vector<ops::Shape> result_shapes;  // of a run for one stream, by result
+
+  int64_t state_bytes() const {
+    int64_t bytes = 0;
+    for (const State& state : states) {
+      bytes += state.start.num_bytes();
+    }
+    return bytes;
+  }
+  bool writes_state(int result) const {
+    return std::any_of(states.begin(), states.end(),
+                       [result](const State& state) { return state.result == result; });
+  }
+};
+
+// A compiled encoder: of the model, or of a member of its ensemble.
+struct EncoderPart {
+  std::unique_ptr<const ops::Model> model;
+  int input = 0;          // index into its parameters
+  int length_input = -1;  // likewise; -1: none
+  v1::LengthInput length_kind = v1::LENGTH_INPUT_NONE;
+  int length_axis = 1;      // of the source, whose axis 0 counts rows
+  int64_t table_rows = -1;  // of the table that it looks source tokens up in; -1: not known
+  std::vector<FurtherInput> further_inputs;
+  // What its graph proves of sources that are encoded together.
+  ops::RowProof proof;
+  // Why sources are encoded one at a time: the proof's reason, or what the self-check found. Empty:
+  // they are encoded together.
+  std::string apart = "nothing was proven of the encoder";
+  // Positions of a source that it is known to take.
+  int64_t trial_length = 0;
+  std::optional<StreamingPart> streaming;  // none: it reads the whole source at once
+
+  // The Parameter that takes the source, and what it takes.
+  int source_node() const { return model->graph().parameters[static_cast<size_t>(input)]; }
+  const ops::ValueInfo& source_info() const { return info_of(input); }
+  const ops::ValueInfo& info_of(int parameter) const {
+    return model->graph()
+        .node(model->graph().parameters[static_cast<size_t>(parameter)])
+        .outputs[0];
+  }
+};
+
+// A per-request input of the decoder graph (every Parameter but the token's).
+struct DecoderInput {
+  std::string name;
+  int node = -1;            // Parameter node of the decoder graph
+  bool is_state = false;    // feeds a carried state directly
+  int encoder_output = -1;  // index into the encoder's results; -1: see below
+  v1::LengthInput length_kind = v1::LENGTH_INPUT_NONE;  // else: the source's length, or a mask
+  bool has_constant = false;
+  float constant = 0;  // initial value of every element
+  // The encoder gives [layers, rows, ...] for what the decoder takes as [rows, layers, ...].
+  bool layers_first = false;
+};
+
+// A further input, and whose it is.
+struct WantedInput {
+  const EncoderPart* encoder = nullptr;
+  const FurtherInput* input = nullptr;
+};
+
+// A compiled decoder, and where its inputs come from.
+struct DecoderPart : ops::SteppedDecoder {
+  std::vector<DecoderInput> inputs;  // one for each of input_nodes
+  // Whose results they read; null: none. Members of an ensemble may share it.
+  std::shared_ptr<const EncoderPart> encoder;
+};
+
+// A transducer's scorer that needs no configuration: what it has learnt of its labels itself, to be
+// subtracted. In ScorerPart it has none of the kinds.
+inline constexpr char kInternalLanguageModel[] = "internal_lm";
+
+// What requests may add to the model's log-probabilities: one of three kinds.
+struct ScorerPart {
+  std::string name;
+  float min_weight = 0;
+  float max_weight = 0;
+  std::shared_ptr<const fusion::NgramModel> ngram;
+  int decoder = -1;  // a recurrent language model: its number in Parts::decoders
+  std::optional<CtcOutput> ctc;
+};
+
+// A compiled transducer.
+struct TransducerPart {
+  ops::Transducer graphs;
+  int encoder_output = -1;             // index into the encoder's results
+  int frame_axis = 1;                  // of that result
+  std::vector<float> state_constants;  // by state of the predictor
+  int context_size = 0;
+  int32_t start_token = 0;
+  int32_t context_start = 0;
+  int blank = 0;
+  int num_columns = 0;  // of tokens, the blank included; durations come behind them
+
+  int num_outputs() const { return graphs.predictor->num_results() - graphs.first_output; }
+};
+
+// What a model without a decoder has in its place: it is searched by frames
+// (engine/frames).
+struct FramesPart {
+  // Ids of the target vocabulary: [0, num_tokens). Scores have a column for each; the blank's is
+  // one of them, which is never emitted, or one more behind them.
+  int num_tokens = 0;
+  int num_columns = 0;
+  int blank = 0;
+  search::FrameKind kind = search::FrameKind::kCtc;
+  std::vector<int> durations;  // of token and duration
+  int max_symbols = 1;         // tokens of a frame, where a request does not say
+  int64_t frame_width = 0;     // extent of a frame, as requests bring it where there is no encoder
+  int64_t chunk_frames = 0;    // that come of a chunk, where the encoder reads chunk by chunk
+  // One of them. Of CTC without an encoder `result` is -1, and sources are frames; likewise
+  // `encoder_output`.
+  std::optional<CtcOutput> ctc;
+  std::unique_ptr<const TransducerPart> transducer;
+};
+
+using ops::StartValues;
+
+struct DecodeModel::Parts {
+  std::string name;
+  std::string version;
+  std::string numerics;
+  PartPrecisions precision;
+  int64_t weight_bytes = 0;  // DecodeModel::weight_bytes
+  v1::ModelConfig config;
+  CompileOptions options;
+  mutable OptionsCache resolved_options;
+  std::shared_ptr<const bundle::TextCodec> source;
+  std::shared_ptr<const bundle::TextCodec> target;
+  std::map<std::string, std::shared_ptr<const search::TokenTrie>> token_lists;
+
+  // The model's own; null: requests bring the decoder's inputs, or the frames.
+  std::shared_ptr<const EncoderPart> own_encoder;
+  std::unique_ptr<const FramesPart> frames;  // null: there is a decoder
+  // How sound becomes features for the encoder; null: requests bring features.
+  std::shared_ptr<const sound::Fbank> sound;
+
+  // By number: the model's own, then the members of its ensemble, then recurrent language models,
+  // which have no encoder. They are stepped side by side.
+  std::vector<std::unique_ptr<const DecoderPart>> decoders;
+  // Of an ensemble: the own decoder's, then its members', adding up to 1; else empty.
+  std::vector<float> member_weights;
+  ops::MixKind mix_kind = ops::MixKind::kLogProbs;
+  std::vector<ScorerPart> scorers;
+  std::shared_ptr<const LexicalTable> lexical_table;
+
+  int num_decoders() const { return static_cast<int>(decoders.size()); }
+  const DecoderPart& decoder(int number = 0) const {
+    return *decoders[static_cast<size_t>(number)];
+  }
+  const EncoderPart* encoder() const { return own_encoder.get(); }
+  // The encoder, if it reads chunk by chunk.
+  const EncoderPart* chunk_encoder() const {
+    return encoder() != nullptr && encoder()->streaming.has_value() ? encoder() : nullptr;
+  }
+  // Whose results a member reads.
+  const EncoderPart* encoder_of(int member) const {
+    return member == 0 ? encoder() : decoder(member).encoder.get();
+  }
+  // What all encoders read beside the source: the model's own, then each member's that has one.
+  // Those of one name are the same tensor of a request.
+  std::vector<WantedInput> wanted_inputs() const {
+    std::vector<WantedInput> wanted;
+    for (int member = 0; encoder() != nullptr && member < num_members(); ++member) {
+      const EncoderPart* const part = encoder_of(member);
+      for (size_t i = 0; (member == 0 || part != encoder()) && i < part->further_inputs.size();
+           ++i) {
+        wanted.push_back({part, &part->further_inputs[i]});
+      }
+    }
+    return wanted;
+  }
+  int vocabulary_size() const {
+    return frames != nullptr ? frames->num_tokens : decoder().vocabulary_size;
+  }
+  // Null: there is none of this name.
+  const ScorerPart* FindScorer(const std::string& scorer) const {
+    for (const ScorerPart& part : scorers) {
+      if (part.name == scorer) {
+        return &part;
+      }
+    }
+    return nullptr;
+  }
+  // Decoders that read the source: the own one and the ensemble's members come first.
+  int num_members() const {
+    return member_weights.empty() ? 1 : static_cast<int>(member_weights.size());
+  }
+};
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_ENGINE_MODEL_PARTS_H_

@@ -1,0 +1,268 @@
+// Promise 1 of the README, checked on the very graph, kernels and machine that will serve: random
+// values go through the encoder and the step alone and together, and every bit must agree. What may
+// run together at all is proven on the graphs (ops/compile/row_proof.h, row_plan.h); this is the
+// second line of defence, against a rule or a kernel that is wrong.
+#include "ops/decoder/self_check.h"
+
+#include <algorithm>
+#include <optional>
+#include <random>
+
+#include "engine/model/model_inputs.h"
+#include "engine/model/self_check.h"
+#include "engine/model/trial_sources.h"
+#include "ops/base/status.h"
+
+namespace beamwright::engine {
+namespace {
+
+using ops::PartialShape;
+using ops::Tensor;
+
+// What the encoder is checked with.
+constexpr int64_t kSources = 3;
+
+// Random content for a Parameter; unknown extents become `extent`, the first axis `rows`.
+Tensor RandomTensor(const ops::ValueInfo& info, int64_t rows, int64_t extent, int limit,
+                    std::mt19937& random) {
+  ops::Shape shape = info.shape.dims();
+  for (int64_t& dim : shape) {
+    dim = dim == PartialShape::kDynamic ? extent : dim;
+  }
+  if (!shape.empty()) {
+    shape[0] = rows;
+  }
+  Tensor values(ops::DType::kF32, shape);
+  std::uniform_real_distribution<float> uniform(0, 1);
+  for (int64_t i = 0; i < values.num_elements(); ++i) {
+    const float value = uniform(random);
+    values.mutable_data<float>()[i] =
+        ops::IsFloat(info.dtype)
+            ? 2 * value - 1
+            : static_cast<float>(static_cast<int>(value * static_cast<float>(limit)));
+  }
+  absl::StatusOr<Tensor> converted = ops::Convert(values, info.dtype);
+  return converted.ok() ? *converted : values;
+}
+
+// The axis along which `together` counts kSources sources where `alone` has one; -1 if both have
+// the same shape, nothing if neither holds.
+std::optional<int> RowAxis(const Tensor& alone, const Tensor& together) {
+  if (alone.rank() != together.rank()) {
+    return std::nullopt;
+  }
+  int found = -1;
+  for (int axis = 0; axis < alone.rank(); ++axis) {
+    if (alone.dim(axis) == together.dim(axis)) {
+      continue;
+    }
+    if (found >= 0 || alone.dim(axis) != 1 || together.dim(axis) != kSources) {
+      return std::nullopt;
+    }
+    found = axis;
+  }
+  return found;
+}
+
+// What an encoder reads, of any number of sources.
+struct Trial {
+  Tensor sources;
+  std::vector<Tensor> further;  // one for each of encoder.further_inputs
+
+  Trial Row(int64_t row) const {
+    Trial alone = {sources.Rows(row, row + 1), {}};
+    for (const Tensor& input : further) {
+      alone.further.push_back(input.Rows(row, row + 1));
+    }
+    return alone;
+  }
+};
+
+absl::StatusOr<std::vector<Tensor>> RunEncoder(const EncoderPart& encoder, const Trial& trial,
+                                               absl::Span<const int64_t> lengths = {}) {
+  BW_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs,
+                      EncoderInputs(encoder, trial.sources, trial.further, lengths));
+  std::vector<Tensor> outputs;
+  BW_RETURN_IF_ERROR(encoder.model->Run(ops::ExecutionContext(), inputs, outputs));
+  return outputs;
+}
+
+Tensor RandomFurther(const EncoderPart& encoder, const FurtherInput& input, int64_t rows,
+                     int64_t length, std::mt19937& random) {
+  return RandomTensor(encoder.info_of(input.input), rows, length, input.table_rows == 1 ? 1 : 2,
+                      random);
+}
+
+Trial RandomTrial(const EncoderPart& encoder, int64_t rows, int64_t length, int num_tokens,
+                  std::mt19937& random) {
+  Trial trial;
+  trial.sources =
+      RandomTensor(encoder.source_info(), rows, length, std::max(num_tokens, 1), random);
+  for (const FurtherInput& input : encoder.further_inputs) {
+    trial.further.push_back(RandomFurther(encoder, input, rows, length, random));
+  }
+  return trial;
+}
+
+// Which further inputs must be as long as the source: those that the encoder refuses otherwise.
+void FindFollowers(EncoderPart& encoder, int num_tokens) {
+  std::mt19937 random(20062);
+  for (size_t i = 0; i < encoder.further_inputs.size(); ++i) {
+    FurtherInput& input = encoder.further_inputs[i];
+    const PartialShape& shape = encoder.info_of(input.input).shape;
+    if (shape.rank() < 2 || shape.dim(1) != PartialShape::kDynamic) {
+      continue;
+    }
+    Trial trial = RandomTrial(encoder, 1, encoder.trial_length, num_tokens, random);
+    trial.further[i] = RandomFurther(encoder, input, 1, encoder.trial_length + 2, random);
+    input.follows_source = !RunEncoder(encoder, trial).ok();
+  }
+}
+
+// Whether the outputs of kSources sources together are those of source `row` alone, on the axes
+// that the proof names.
+bool SameRow(absl::Span<const int> axes, const std::vector<Tensor>& alone,
+             const std::vector<Tensor>& together, int64_t row) {
+  for (size_t i = 0; i < alone.size(); ++i) {
+    const std::optional<int> axis = RowAxis(alone[i], together[i]);
+    if (axis != axes[i] ||
+        !ops::SameBits(alone[i], *axis < 0 ? together[i] : TakeRow(together[i], *axis, row))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Fails only if a single source of this length can't be encoded. Else says in `apart` why sources
+// are encoded one at a time, nothing if they are not.
+absl::Status CheckEncoder(const EncoderPart& encoder, int64_t length, int num_tokens,
+                          std::mt19937& random, std::string& apart) {
+  const ops::RowProof& proof = encoder.proof;
+  const Trial sources = RandomTrial(encoder, kSources, length, num_tokens, random);
+  apart = proof.reason;
+  absl::StatusOr<std::vector<Tensor>> together = std::vector<Tensor>();
+  if (proof.separable) {
+    together = RunEncoder(encoder, sources);
+    apart = std::string(together.status().message());
+  }
+  for (int64_t row = 0; row < kSources; ++row) {
+    BW_ASSIGN_OR_RETURN(const std::vector<Tensor> alone, RunEncoder(encoder, sources.Row(row)));
+    if (apart.empty() && !SameRow(proof.result_axes, alone, *together, row)) {
+      apart = "the self-check found that sources change bits of others";
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Why sources of unequal length change each other, or themselves; nothing if they do not.
+std::string WhyLengthsChangeBits(const EncoderPart& encoder, int64_t longest, int num_tokens) {
+  std::mt19937 random(20064);
+  std::vector<int64_t> lengths;
+  for (int64_t row = 0; row < kSources; ++row) {
+    lengths.push_back(std::max<int64_t>(longest - row * (row + 1) / 2, 1));
+  }
+  // What stands behind a source's end may be anything.
+  const Trial all = RandomTrial(encoder, kSources, longest, num_tokens, random);
+  const auto together = RunEncoder(encoder, all, lengths);
+  if (!together.ok()) {
+    return std::string(together.status().message());
+  }
+  for (int64_t row = 0; row < kSources; ++row) {
+    const int64_t length = lengths[static_cast<size_t>(row)];
+    Trial one = all.Row(row);
+    one.sources = TakeFront(one.sources, encoder.length_axis, length);
+    const auto alone = RunEncoder(encoder, one);
+    if (!alone.ok()) {
+      return std::string(alone.status().message());
+    }
+    for (size_t i = 0; i < alone->size(); ++i) {
+      const auto own = ResultOfSource(encoder, *together, kSources, row, static_cast<int>(i),
+                                      "self-check", length);
+      if (!own.ok() || !ops::SameBits((*alone)[i], *own)) {
+        return "the self-check found that sources of unequal length change bits";
+      }
+    }
+  }
+  return "";
+}
+
+absl::Status Start(const DecoderPart& decoder, int64_t length, int num_tokens, std::mt19937& random,
+                   StartValues& start) {
+  std::vector<Tensor> inputs;
+  if (decoder.encoder != nullptr) {
+    const EncoderPart& encoder = *decoder.encoder;
+    const Trial trial = RandomTrial(encoder, 1, length, num_tokens, random);
+    const int64_t own = trial.sources.rank() > encoder.length_axis
+                            ? trial.sources.dim(encoder.length_axis)
+                            : length;  // the graph may fix it
+    BW_ASSIGN_OR_RETURN(const std::vector<Tensor> encoded, RunEncoder(encoder, trial));
+    BW_ASSIGN_OR_RETURN(inputs, DecoderInputs(decoder, encoded, 1, 0, own));
+  } else {
+    for (const DecoderInput& input : decoder.inputs) {
+      const ops::ValueInfo& info = decoder.decoder.node(input.node).outputs[0];
+      inputs.push_back(RandomTensor(info, 1, length, 2, random));
+    }
+  }
+  return Prepare(decoder, ops::ExecutionContext(), inputs, start);
+}
+
+bool HaveStatesOfOneShape(const StartValues& a, const StartValues& b) {
+  return std::equal(a.states.begin(), a.states.end(), b.states.begin(), b.states.end(),
+                    [](const Tensor& x, const Tensor& y) { return x.shape() == y.shape(); });
+}
+
+// Steps of two requests with sources of different lengths, together and alone. The encoder has
+// taken the shorter length; where it does not take the longer, or states are as long as the source,
+// so that a step never has both lengths (beam/step_runner.h), both have the shorter.
+absl::StatusOr<bool> CheckSteps(const DecoderPart& decoder, int num_tokens) {
+  std::mt19937 random(20061);
+  const int64_t length =
+      decoder.encoder == nullptr ? kTrialLengths[0] : decoder.encoder->trial_length;
+  StartValues shorter;
+  StartValues longer;
+  BW_RETURN_IF_ERROR(Start(decoder, length, num_tokens, random, shorter));
+  if (!Start(decoder, length + 2, num_tokens, random, longer).ok() ||
+      !HaveStatesOfOneShape(shorter, longer)) {
+    longer = StartValues();
+    BW_RETURN_IF_ERROR(Start(decoder, length, num_tokens, random, longer));
+  }
+  return StepsTogetherAsAlone(decoder, shorter, longer);
+}
+
+}  // namespace
+
+absl::Status SelfCheck(EncoderPart& encoder, int num_tokens) {
+  std::mt19937 random(20061);
+  absl::Status shorter;
+  for (const int length : kTrialLengths) {
+    const absl::Status status = CheckEncoder(encoder, length, num_tokens, random, encoder.apart);
+    if (status.ok()) {
+      encoder.trial_length = length;
+      FindFollowers(encoder, num_tokens);
+      ops::LengthProof& lengths = encoder.proof.lengths;
+      if (encoder.apart.empty() && lengths.holds) {
+        lengths.reason = WhyLengthsChangeBits(encoder, length, num_tokens);
+        lengths.holds = lengths.reason.empty();
+      }
+      return status;
+    }
+    if (shorter.ok()) {
+      shorter = status;
+    }
+  }
+  return Annotate(shorter, absl::StrCat("it fails on random sources of ", kTrialLengths[1],
+                                        " positions and of ", kTrialLengths[0]));
+}
+
+void SelfCheck(DecoderPart& decoder, int num_tokens) {
+  if (!decoder.body->plan().separable) {
+    return;
+  }
+  const absl::StatusOr<bool> same = CheckSteps(decoder, num_tokens);
+  if (!same.ok() || !*same) {
+    decoder.body->ForceRowByRow(same.ok() ? "the self-check found that stacked rows change bits"
+                                          : std::string(same.status().message()));
+  }
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,21 @@
+// The self-checks at load. Private to engine/.
+#ifndef BEAMWRIGHT_ENGINE_MODEL_SELF_CHECK_H_
+#define BEAMWRIGHT_ENGINE_MODEL_SELF_CHECK_H_
+
+#include "absl/status/status.h"
+#include "engine/model/parts.h"
+
+namespace beamwright::engine {
+
+// Sources encoded together must give the bits that they give alone; where they do not,
+// encoder.apart says why, or, where it is because of unequal lengths, encoder.proof.lengths. Fills
+// encoder.trial_length. num_tokens: of the source vocabulary; 0: it has none. An error if the
+// encoder fails on random sources.
+absl::Status SelfCheck(EncoderPart& encoder, int num_tokens);
+
+// The same for rows stacked, which fall back to one at a time, also where a step fails.
+void SelfCheck(DecoderPart& decoder, int num_tokens);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_ENGINE_MODEL_SELF_CHECK_H_

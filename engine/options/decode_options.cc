@@ -1,0 +1,247 @@
+#include "engine/options/decode_options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/bundle/rules.h"
+#include "engine/model/parts.h"
+#include "engine/options/read_frame_options.h"
+#include "engine/options/read_options.h"
+#include "engine/options/target_tokens.h"
+#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
+#include "ops/base/status.h"
+
+namespace beamwright::engine {
+namespace {
+
+// Keeps a reply with a lattice below gRPC's usual limit of 4 MiB.
+constexpr int64_t kMaxLatticeNodes = 1 << 17;
+// The same for attention weights.
+constexpr int64_t kMaxWeights = 1 << 19;
+
+// The request's options over the defaults. Sizes that only the defaults ask for follow those that
+// the request asks for: the n-best size a smaller beam or the number of alternatives, the beam size
+// the number of random samples.
+v1::DecodeOptions Merge(const DecodeModel& model, const v1::DecodeOptions& options) {
+  v1::DecodeOptions merged = options;
+  bundle::ApplyDefaults(model.config().default_options(), merged);
+  if (merged.sampling() == v1::SAMPLING_RANDOM && !options.has_beam_size()) {
+    merged.set_beam_size(merged.n_best());
+  }
+  if (merged.num_alternatives() > 0 && !options.has_n_best()) {
+    merged.set_n_best(merged.num_alternatives());
+    if (!options.has_beam_size()) {
+      // The next multiple: each alternative has an equal share.
+      const int share = std::max(1, (merged.beam_size() + merged.n_best() - 1) / merged.n_best());
+      merged.set_beam_size(std::min(share * merged.n_best(), search::kMaxBeamSize));
+    }
+  }
+  // What only the defaults ask for never breaks a limit.
+  if (!options.has_beam_size()) {
+    merged.set_beam_size(std::min(merged.beam_size(), MaxBeamSize(model)));
+  }
+  if (!options.has_max_length() && merged.has_max_length()) {
+    merged.set_max_length(std::min(merged.max_length(), MaxTargetLength(model)));
+  }
+  if (!options.has_n_best() && merged.num_alternatives() == 0) {
+    merged.set_n_best(std::min(merged.n_best(), merged.beam_size()));
+  }
+  return merged;
+}
+
+// Adds what is wrong with each option by itself, and returns the options that are sound: what is
+// wrong with those is told as well, and nothing that only follows from the others.
+v1::DecodeOptions CheckEach(const v1::DecodeOptions& options, status::Faults& faults) {
+  v1::DecodeOptions sound = options;
+  const google::protobuf::Reflection& reflection = *options.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection.ListFields(options, &fields);
+  for (const google::protobuf::FieldDescriptor* field : fields) {
+    const size_t before = faults.size();
+    bundle::CheckRule(options, *field, "options", faults);
+    if (faults.size() > before) {
+      reflection.ClearField(&sound, field);
+    }
+  }
+  return sound;
+}
+
+absl::StatusOr<std::shared_ptr<const ResolvedOptions>> Resolve(const DecodeModel& model,
+                                                               const v1::DecodeOptions& options) {
+  status::Faults faults;
+  const v1::DecodeOptions sound = CheckEach(options, faults);
+  auto resolved = std::make_shared<ResolvedOptions>();
+  resolved->merged = Merge(model, sound);
+  bundle::CheckSearches(options, bundle::SearchOf(model.config()), "options", faults);
+  if (model.parts().frames != nullptr) {
+    resolved->frames = ReadFrameOptions(model, resolved->merged, faults);
+  } else {
+    ReadOptions(model, resolved->merged, resolved->search, faults);
+  }
+  if (!faults.empty()) {
+    return status::InvalidFields(faults);
+  }
+  return std::shared_ptr<const ResolvedOptions>(std::move(resolved));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const ResolvedOptions>> ResolveOptions(
+    const DecodeModel& model, const v1::DecodeOptions& options) {
+  OptionsCache& cache = model.parts().resolved_options;
+  std::string key = options.SerializeAsString();
+  if (std::shared_ptr<const ResolvedOptions> known = cache.Find(key); known != nullptr) {
+    return known;
+  }
+  BW_ASSIGN_OR_RETURN(std::shared_ptr<const ResolvedOptions> resolved, Resolve(model, options));
+  cache.Add(std::move(key), resolved);
+  return resolved;
+}
+
+namespace {
+
+// The lengths for a source of so many tokens.
+absl::Status SetLengths(const DecodeModel& model, int source_length,
+                        const v1::DecodeOptions& merged, search::SearchOptions& search) {
+  const double most = merged.has_max_length()
+                          ? merged.max_length()
+                          : std::ceil(double{merged.max_length_factor()} * source_length) +
+                                merged.max_length_offset();
+  search.max_length = static_cast<int>(std::clamp<double>(most, 1, MaxTargetLength(model)));
+  const double fewest = std::max<double>(
+      merged.min_length(), std::floor(double{merged.min_length_factor()} * source_length));
+  if (fewest > search.max_length) {
+    return status::InvalidField("options.min_length", "at least ", fewest, " tokens (min_length ",
+                                merged.min_length(), ", min_length_factor ",
+                                merged.min_length_factor(), ") for a source of ", source_length,
+                                " are more than the maximum length of ", search.max_length);
+  }
+  search.processors.min_length = static_cast<int>(fewest);
+  const int64_t nodes = int64_t{search.beam_size + search.n_best} * search.max_length;
+  if (merged.lattice() && nodes > kMaxLatticeNodes) {
+    return status::InvalidField("options.lattice", "beam_size + n_best (",
+                                search.beam_size + search.n_best, ") times the maximum length (",
+                                search.max_length, ") is more than ", kMaxLatticeNodes,
+                                " hypotheses");
+  }
+  const int64_t weights =
+      int64_t{search.n_best} *
+      (search.max_length + static_cast<int64_t>(search.constraints.prefix.size())) * source_length;
+  if (merged.attention() == v1::ATTENTION_SOFT && weights > kMaxWeights) {
+    return status::InvalidField("options.attention", "soft: n_best (", search.n_best,
+                                ") times the maximum length (", search.max_length,
+                                ") times the source's (", source_length, ") is more than ",
+                                kMaxWeights, " weights");
+  }
+  return absl::OkStatus();
+}
+
+// The shortlist by the model's lexical table.
+absl::Status SetShortlist(const DecodeModel& model, absl::Span<const int32_t> source_ids,
+                          search::SearchOptions& search) {
+  if (source_ids.empty()) {
+    return status::InvalidField("options.lexical_shortlist", "needs a source of text or ids");
+  }
+  std::vector<int32_t>& shortlist = search.constraints.shortlist;
+  shortlist = model.parts().lexical_table->Shortlist(source_ids);
+  if (shortlist.empty()) {
+    // An empty list would mean all tokens; end tokens are open beside any list.
+    shortlist = search.end_tokens;
+    std::sort(shortlist.begin(), shortlist.end());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+search::LengthPenalty PenaltyOf(v1::LengthPenalty penalty) {
+  switch (penalty) {
+    case v1::LENGTH_PENALTY_POW:
+      return search::LengthPenalty::kPow;
+    case v1::LENGTH_PENALTY_GNMT:
+      return search::LengthPenalty::kGnmt;
+    default:
+      return search::LengthPenalty::kNone;
+  }
+}
+
+void CheckAttention(const DecodeModel& model, double coverage_penalty, v1::Attention attention,
+                    status::Faults& faults) {
+  if (model.parts().decoder().attention_result >= 0) {
+    return;
+  }
+  const auto fault = [&](const char* field) {
+    faults.Add(absl::StrCat("options.", field),
+               "the model gives no attention: ", model.parts().decoder().no_attention);
+  };
+  if (coverage_penalty > 0) {
+    fault("coverage_penalty");
+  }
+  if (attention == v1::ATTENTION_HARD || attention == v1::ATTENTION_SOFT) {
+    fault("attention");
+  }
+}
+
+absl::StatusOr<search::SearchOptions> OptionsForSource(const DecodeModel& model,
+                                                       const ResolvedOptions& options,
+                                                       const PreparedSource& source) {
+  search::SearchOptions search = options.search;
+  if (options.merged.lexical_shortlist()) {
+    BW_RETURN_IF_ERROR(SetShortlist(model, source.ids, search));
+  }
+  BW_RETURN_IF_ERROR(SetLengths(model, source.source_length, options.merged, search));
+  BW_RETURN_IF_ERROR(search::Validate(search));
+  return search;
+}
+
+absl::Status CheckDefaultOptions(const DecodeModel& model) {
+  const auto as_defaults = [](const absl::Status& status) {
+    return status::WithFields(
+        status, [](absl::string_view field) { return absl::StrCat("default_", field); });
+  };
+  const auto resolved = ResolveOptions(model, {});
+  if (!resolved.ok()) {
+    return as_defaults(resolved.status());
+  }
+  if ((*resolved)->frames != nullptr) {
+    return absl::OkStatus();
+  }
+  // Lengths may follow the source's: it is enough that they fit either short or long ones.
+  absl::Status status;
+  for (const int length : {1, MaxSourceLength(model)}) {
+    PreparedSource source;
+    source.source_length = length;
+    if (model.has_encoder()) {
+      source.ids = {0};
+    }
+    const auto search = OptionsForSource(model, **resolved, source);
+    if (search.ok()) {
+      return absl::OkStatus();
+    }
+    status.Update(search.status());
+  }
+  return as_defaults(status);
+}
+
+absl::Status CheckOptions(const DecodeModel& model, const v1::DecodeOptions& options) {
+  return ResolveOptions(model, options).status();
+}
+
+absl::Status CheckNumSources(int num_sources, const char* verb) {
+  if (num_sources == 0) {
+    return status::InvalidField("sources", "is empty; there is nothing to ", verb);
+  }
+  if (num_sources > kMaxSources) {
+    return status::InvalidField("sources", "has ", num_sources, " entries; at most ", kMaxSources,
+                                " are allowed in a call");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,41 @@
+// From a request's DecodeOptions to the search's: defaults, tokens, and every fault at once.
+#ifndef BEAMWRIGHT_ENGINE_OPTIONS_DECODE_OPTIONS_H_
+#define BEAMWRIGHT_ENGINE_OPTIONS_DECODE_OPTIONS_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "beamwright/v1/decode.pb.h"
+#include "engine/options/resolve.h"
+#include "engine/request/prepared_source.h"
+#include "engine/search/frames/frame_options.h"
+#include "engine/search/options.h"
+#include "engine/status/fault.h"
+
+namespace beamwright::engine {
+
+struct ResolvedOptions {
+  v1::DecodeOptions merged;      // over the bundle's defaults over the fields' own
+  search::SearchOptions search;  // but for what depends on the source; of a search by frames unused
+  std::shared_ptr<const search::FramePlan> frames;  // of a search by frames; else null
+};
+
+// The search's options for one source. InvalidArgument if lengths contradict each other, or the
+// source has no ids where the lexical table asks for them.
+absl::StatusOr<search::SearchOptions> OptionsForSource(const DecodeModel& model,
+                                                       const ResolvedOptions& options,
+                                                       const PreparedSource& source);
+
+// InvalidArgument, naming default_options' fields, if the bundle's defaults are such that no
+// request without options of its own can be decoded.
+absl::Status CheckDefaultOptions(const DecodeModel& model);
+
+search::LengthPenalty PenaltyOf(v1::LengthPenalty penalty);
+
+// Appends what is wrong about options that need attention, if the model has none.
+void CheckAttention(const DecodeModel& model, double coverage_penalty, v1::Attention attention,
+                    status::Faults& faults);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_ENGINE_OPTIONS_DECODE_OPTIONS_H_

@@ -1,0 +1,76 @@
+#include "engine/options/option_tokens.h"
+
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_join.h"
+#include "engine/model/parts.h"
+#include "engine/options/target_tokens.h"
+
+namespace beamwright::engine {
+namespace {
+
+// Most tokens that one field may name, all its sequences together: every waiting source of a call
+// holds what was made of them. Larger lists belong into the bundle.
+constexpr size_t kMaxTokens = 1 << 16;
+
+}  // namespace
+
+std::vector<int32_t> OptionTokens::Tokens(const std::string& field,
+                                          const v1::TargetTokens& tokens) {
+  absl::StatusOr<std::vector<int32_t>> ids = ReadTokens(model_, field, tokens);
+  if (!ids.ok()) {
+    for (const status::Fault& fault : status::FaultsOf(ids.status())) {
+      Add(fault.field, fault.text);
+    }
+    return {};
+  }
+  return *std::move(ids);
+}
+
+std::vector<search::TokenSequence> OptionTokens::Sequences(
+    const std::string& field, const google::protobuf::RepeatedPtrField<v1::TargetTokens>& list) {
+  std::vector<search::TokenSequence> sequences;
+  size_t count = 0;
+  for (int i = 0; i < list.size(); ++i) {
+    sequences.push_back(Tokens(absl::StrCat(field, "[", i, "]"), list[i]));
+    count += sequences.back().size();
+    if (count > kMaxTokens) {
+      Add(field, "more than ", kMaxTokens, " tokens");
+      return {};
+    }
+  }
+  return sequences;
+}
+
+std::vector<search::Hotword> OptionTokens::Hotwords(const v1::DecodeOptions& options) {
+  std::vector<search::Hotword> hotwords;
+  for (int i = 0; i < options.hotwords_size(); ++i) {
+    const v1::Hotword& hotword = options.hotwords(i);
+    v1::TargetTokens tokens;
+    if (hotword.has_text()) {
+      tokens.set_text(hotword.text());
+    } else {
+      *tokens.mutable_ids() = hotword.ids();
+    }
+    hotwords.push_back({Tokens(absl::StrCat("hotwords[", i, "]"), tokens),
+                        hotword.has_bonus() ? double{hotword.bonus()} : 1.0});
+  }
+  return hotwords;
+}
+
+std::shared_ptr<const search::TokenTrie> OptionTokens::AllowedList(const std::string& name) {
+  const auto& lists = model_.parts().token_lists;
+  const auto list = lists.find(name);
+  if (list != lists.end()) {
+    return list->second;
+  }
+  Add("allowed_list", "the model has no list '", absl::Utf8SafeCEscape(name), "'; it has ",
+      lists.size(), lists.empty() ? "" : ": ",
+      absl::StrJoin(lists, ", ", [](std::string* out, const auto& entry) {
+        absl::StrAppend(out, "'", entry.first, "'");
+      }));
+  return nullptr;
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,170 @@
+#include "engine/options/read_frame_options.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/model/ngram_labels.h"
+#include "engine/model/parts.h"
+#include "engine/options/fusion_options.h"
+#include "engine/options/option_tokens.h"
+#include "engine/options/target_tokens.h"
+
+namespace beamwright::engine {
+namespace {
+
+search::Recombine RecombineOf(v1::Recombine recombine) {
+  switch (recombine) {
+    case v1::RECOMBINE_MAX:
+      return search::Recombine::kMax;
+    case v1::RECOMBINE_NONE:
+      return search::Recombine::kNone;
+    default:
+      return search::Recombine::kSum;
+  }
+}
+
+// Fills FrameOptions and collects what is wrong on the way.
+class FrameReader : private OptionTokens {
+ public:
+  FrameReader(const DecodeModel& model, const v1::DecodeOptions& merged, status::Faults& faults)
+      : OptionTokens(model, faults), merged_(merged), num_before_(faults.size()) {}
+
+  search::FrameOptions Run() {
+    search::FrameOptions frames = ModelFrameOptions(model());
+    SetSearch(frames);
+    SetTokens(frames);
+    SetAllowed(frames);
+    SetScorers(frames);
+    return frames;
+  }
+
+ private:
+  void SetSearch(search::FrameOptions& frames) {
+    frames.beam_size = merged_.beam_size();
+    frames.n_best = merged_.n_best();
+    if (merged_.has_max_symbols_per_frame()) {
+      frames.max_symbols_per_frame = merged_.max_symbols_per_frame();
+    }
+    frames.expansion =
+        merged_.has_expansion() ? std::min(merged_.expansion(), frames.vocabulary_size) : 0;
+    frames.alignment_length_synchronous = merged_.frame_order() == v1::FRAME_ORDER_ALIGNMENTS;
+    if (frames.alignment_length_synchronous) {
+      frames.max_symbols_per_frame = 1;  // which says nothing there
+      if (merged_.has_max_symbols_per_frame()) {
+        Add("frame_order and max_symbols_per_frame",
+            "exclude each other: alignments of equal length have any number of tokens in a frame");
+      }
+      if (frames.kind == search::FrameKind::kTokenAndDuration) {
+        Add("frame_order", "alignments is not defined for token-and-duration models");
+      }
+    }
+    frames.recombine = RecombineOf(merged_.recombine());
+    if (frames.kind == search::FrameKind::kCtc && frames.recombine == search::Recombine::kNone) {
+      Add("recombine", "none is for transducers; CTC prefixes are merged");
+    }
+    frames.blank_penalty = merged_.blank_penalty();
+    frames.frame_beam = merged_.has_frame_beam() ? merged_.frame_beam() : 0;
+    frames.temperature = merged_.temperature();
+    frames.word_reward = merged_.word_reward();
+    frames.max_length = merged_.has_max_length() ? merged_.max_length() : MaxTargetLength(model());
+    frames.no_repeat_ngram = merged_.no_repeat_ngram();
+    if (merged_.n_best() > merged_.beam_size()) {
+      Add("n_best", merged_.n_best(), " is more than the beam size of ", merged_.beam_size());
+    }
+    if (merged_.beam_size() > MaxBeamSize(model())) {
+      Add("beam_size", merged_.beam_size(), " is above the model's limit of ",
+          MaxBeamSize(model()));
+    }
+    if (frames.max_length > MaxTargetLength(model())) {
+      Add("max_length", frames.max_length, " is above the model's limit of ",
+          MaxTargetLength(model()));
+    }
+  }
+
+  void SetTokens(search::FrameOptions& frames) {
+    if (merged_.has_suppress_tokens()) {
+      frames.suppressed = Tokens("suppress_tokens", merged_.suppress_tokens());
+    }
+    if (merged_.has_suppress_at_begin()) {
+      frames.suppressed_at_begin = Tokens("suppress_at_begin", merged_.suppress_at_begin());
+    }
+    frames.suppressed_sequences = Sequences("suppress_sequences", merged_.suppress_sequences());
+    if (merged_.has_shortlist()) {
+      frames.shortlist = Tokens("shortlist", merged_.shortlist());
+      std::sort(frames.shortlist.begin(), frames.shortlist.end());
+    }
+    if (merged_.has_target_prefix()) {
+      frames.prefix = Tokens("target_prefix", merged_.target_prefix());
+    }
+    frames.hotwords = Hotwords(merged_);
+    // Padding that is not the blank is never meant.
+    const int pad = model().target().pad_id();
+    if (pad >= 0 && pad != frames.blank && pad < frames.vocabulary_size) {
+      frames.suppressed.push_back(pad);
+    }
+  }
+
+  void SetAllowed(search::FrameOptions& frames) {
+    const bool has_sequences = merged_.allowed_sequences_size() > 0;
+    if (merged_.has_allowed_list()) {
+      frames.allowed = AllowedList(merged_.allowed_list());
+      if (has_sequences && frames.allowed != nullptr) {
+        Add("allowed_list and allowed_sequences", "exclude each other");
+      }
+    } else if (has_sequences) {
+      auto entries = Sequences("allowed_sequences", merged_.allowed_sequences());
+      if (faults().size() == num_before_) {
+        frames.allowed = std::make_shared<const search::TokenTrie>(
+            std::move(entries), std::vector<int32_t>{frames.blank});
+      }
+    }
+  }
+
+  void SetScorers(search::FrameOptions& frames) {
+    for (search::ScorerWeight& wanted : ReadFusion(model(), merged_.fusion(), faults())) {
+      const ScorerPart& part = *model().parts().FindScorer(wanted.name);
+      if (part.ngram == nullptr) {
+        frames.scorers.push_back(std::move(wanted));
+        continue;
+      }
+      frames.label_scorers.push_back(
+          {std::move(wanted.name), wanted.weight, std::make_shared<const NgramLabels>(part.ngram)});
+    }
+  }
+
+  const v1::DecodeOptions& merged_;
+  const size_t num_before_;  // faults that were known before
+};
+
+}  // namespace
+
+search::FrameOptions ModelFrameOptions(const DecodeModel& model) {
+  const FramesPart& part = *model.parts().frames;
+  search::FrameOptions frames;
+  frames.kind = part.kind;
+  frames.vocabulary_size = part.num_columns;
+  frames.blank = part.blank;
+  frames.durations = part.durations;
+  frames.max_symbols_per_frame = part.max_symbols;
+  return frames;
+}
+
+std::shared_ptr<const search::FramePlan> ReadFrameOptions(const DecodeModel& model,
+                                                          const v1::DecodeOptions& merged,
+                                                          status::Faults& faults) {
+  const size_t before = faults.size();
+  search::FrameOptions frames = FrameReader(model, merged, faults).Run();
+  if (faults.size() > before) {
+    return nullptr;
+  }
+  auto plan = search::FramePlan::Create(std::move(frames));
+  if (!plan.ok()) {
+    for (const status::Fault& fault : status::FaultsOf(plan.status())) {
+      faults.Add("options", fault.text);
+    }
+    return nullptr;
+  }
+  return *std::move(plan);
+}
+
+}  // namespace beamwright::engine

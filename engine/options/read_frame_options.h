@@ -1,0 +1,25 @@
+// From a request's options to those of a search by frames. Private to options/.
+#ifndef BEAMWRIGHT_ENGINE_OPTIONS_READ_FRAME_OPTIONS_H_
+#define BEAMWRIGHT_ENGINE_OPTIONS_READ_FRAME_OPTIONS_H_
+
+#include <memory>
+
+#include "beamwright/v1/decode.pb.h"
+#include "engine/model/decode_model.h"
+#include "engine/search/frames/frame_options.h"
+#include "engine/status/fault.h"
+
+namespace beamwright::engine {
+
+// What the model alone says of its search: kind, vocabulary, blank, durations.
+search::FrameOptions ModelFrameOptions(const DecodeModel& model);
+
+// The plan that `merged` asks for, of a model without a decoder; null if something is wrong with
+// it, which is added to `faults`, "options.beam_size".
+std::shared_ptr<const search::FramePlan> ReadFrameOptions(const DecodeModel& model,
+                                                          const v1::DecodeOptions& merged,
+                                                          status::Faults& faults);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_ENGINE_OPTIONS_READ_FRAME_OPTIONS_H_

@@ -1,0 +1,225 @@
+#include "engine/options/read_options.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/model/parts.h"
+#include "engine/options/decode_options.h"
+#include "engine/options/fusion_options.h"
+#include "engine/options/option_tokens.h"
+#include "engine/options/target_tokens.h"
+#include "engine/status/fault.h"
+
+namespace beamwright::engine {
+namespace {
+
+search::StopMode StopOf(v1::StopMode stop) {
+  switch (stop) {
+    case v1::STOP_MODE_FIRST:
+      return search::StopMode::kFirst;
+    case v1::STOP_MODE_COUNT:
+      return search::StopMode::kCount;
+    case v1::STOP_MODE_NEVER:
+      return search::StopMode::kNever;
+    default:
+      return search::StopMode::kSafe;
+  }
+}
+
+search::Sampling SamplingOf(v1::Sampling sampling) {
+  switch (sampling) {
+    case v1::SAMPLING_RANDOM:
+      return search::Sampling::kRandom;
+    case v1::SAMPLING_WITHOUT_REPLACEMENT:
+      return search::Sampling::kWithoutReplacement;
+    default:
+      return search::Sampling::kNone;
+  }
+}
+
+// Fills SearchOptions and collects what is wrong on the way.
+class Reader : private OptionTokens {
+ public:
+  Reader(const DecodeModel& model, const v1::DecodeOptions& merged, status::Faults& faults)
+      : OptionTokens(model, faults), merged_(merged), num_before_(faults.size()) {}
+
+  void Run(search::SearchOptions& search) {
+    SetModelTokens(model(), search);
+    SetSearch(search);
+    SetProcessors(search.processors);
+    SetConstraints(search);
+    SetSampling(search);
+    SetFusion(search);
+    for (const search::Conflict& conflict : Conflicts(search)) {
+      Add(conflict.options, conflict.text);
+    }
+  }
+
+ private:
+  void SetSearch(search::SearchOptions& search) {
+    search.beam_size = merged_.beam_size();
+    search.n_best = merged_.n_best();
+    search.length_penalty = PenaltyOf(merged_.length_penalty());
+    search.alpha = merged_.length_penalty_alpha();
+    search.stop = StopOf(merged_.stop());
+    search.patience = merged_.patience();
+    search.at_limit = merged_.at_limit() == v1::AT_LIMIT_FORCE_END ? search::AtLimit::kForceEnd
+                                                                   : search::AtLimit::kCut;
+    search.word_reward = merged_.word_reward();
+    search.end_threshold = merged_.end_threshold();
+    if (merged_.has_score_threshold()) {
+      search.score_threshold = merged_.score_threshold();
+    }
+    if (merged_.has_beam_threshold()) {
+      search.beam_threshold = merged_.beam_threshold();
+    }
+    search.num_groups = merged_.diverse_groups();
+    search.diversity_penalty = merged_.diversity_penalty();
+    search.num_top_tokens = merged_.top_tokens();
+    search.trace = merged_.trace();
+    search.coverage_penalty = merged_.coverage_penalty();
+    search.may_be_cut = merged_.deadline_result() == v1::DEADLINE_RESULT_BEST_SO_FAR;
+    CheckAttention(model(), merged_.coverage_penalty(), merged_.attention(), faults());
+    if (merged_.diverse_groups() > merged_.beam_size()) {
+      Add("diverse_groups", merged_.diverse_groups(), " is more than the beam size of ",
+          merged_.beam_size());
+    }
+    if (merged_.num_alternatives() > merged_.beam_size()) {
+      Add("num_alternatives", merged_.num_alternatives(), " is more than the beam size of ",
+          merged_.beam_size());
+    }
+    if (merged_.n_best() > merged_.beam_size()) {
+      Add("n_best", merged_.n_best(), " is more than the beam size of ", merged_.beam_size());
+    }
+    if (merged_.beam_size() > MaxBeamSize(model())) {
+      Add("beam_size", merged_.beam_size(), " is above the model's limit of ",
+          MaxBeamSize(model()));
+    }
+    if (merged_.has_max_length() && merged_.max_length() > MaxTargetLength(model())) {
+      Add("max_length", merged_.max_length(), " is above the model's limit of ",
+          MaxTargetLength(model()));
+    }
+    if (merged_.has_max_length() && merged_.min_length() > merged_.max_length()) {
+      Add("min_length", merged_.min_length(), " is more than the max_length of ",
+          merged_.max_length());
+    }
+  }
+
+  void SetConstraints(search::SearchOptions& search) {
+    search::ConstraintOptions& constraints = search.constraints;
+    if (merged_.has_target_prefix()) {
+      constraints.prefix = Tokens("target_prefix", merged_.target_prefix());
+      CheckNoEnd("target_prefix", constraints.prefix, search);
+    }
+    constraints.score_prefix = merged_.score_prefix();
+    if (merged_.has_soft_prefix()) {
+      constraints.soft_prefix = Tokens("soft_prefix", merged_.soft_prefix());
+      CheckNoEnd("soft_prefix", constraints.soft_prefix, search);
+    }
+    constraints.soft_prefix_weight = merged_.soft_prefix_weight();
+    constraints.num_alternatives = merged_.num_alternatives();
+    constraints.alternative_min_prob = merged_.alternative_min_prob();
+    if (merged_.has_shortlist()) {
+      constraints.shortlist = Tokens("shortlist", merged_.shortlist());
+      std::sort(constraints.shortlist.begin(), constraints.shortlist.end());
+    }
+    constraints.required = Sequences("required_sequences", merged_.required_sequences());
+    for (const search::TokenSequence& sequence : constraints.required) {
+      CheckNoEnd("required_sequences", sequence, search);
+      if (sequence.size() > search::kMaxConstraintLength) {
+        Add("required_sequences", "one has ", sequence.size(), " tokens; at most ",
+            search::kMaxConstraintLength, " are allowed");
+      }
+    }
+    constraints.required_in_order = merged_.required_in_order();
+    SetHotwords(search);
+    SetAllowed(search);
+  }
+
+  void SetHotwords(search::SearchOptions& search) {
+    search.constraints.hotwords = Hotwords(merged_);
+    for (size_t i = 0; i < search.constraints.hotwords.size(); ++i) {
+      CheckNoEnd(absl::StrCat("hotwords[", i, "]"), search.constraints.hotwords[i].tokens, search);
+    }
+  }
+
+  void SetAllowed(search::SearchOptions& search) {
+    if (merged_.has_allowed_list()) {
+      search.constraints.allowed = AllowedList(merged_.allowed_list());
+      if (search.constraints.allowed == nullptr) {
+        return;
+      }
+      if (merged_.allowed_sequences_size() > 0) {
+        Add("allowed_list and allowed_sequences", "exclude each other");
+      }
+      return;
+    }
+    if (merged_.allowed_sequences_size() > 0) {
+      auto entries = Sequences("allowed_sequences", merged_.allowed_sequences());
+      for (const search::TokenSequence& entry : entries) {
+        CheckNoEnd("allowed_sequences", entry, search);
+      }
+      if (faults().size() == num_before_) {
+        search.constraints.allowed =
+            std::make_shared<const search::TokenTrie>(std::move(entries), search.end_tokens);
+      }
+    }
+  }
+
+  void SetSampling(search::SearchOptions& search) {
+    search::SamplingOptions& sampling = search.sampling;
+    sampling.kind = SamplingOf(merged_.sampling());
+    sampling.seed = static_cast<uint64_t>(static_cast<int64_t>(merged_.seed()));
+    sampling.top_k = merged_.top_k();
+    sampling.top_p = merged_.top_p();
+    sampling.min_p = merged_.min_p();
+  }
+
+  void SetFusion(search::SearchOptions& search) {
+    search.scorers = ReadFusion(model(), merged_.fusion(), faults());
+    if (merged_.lexical_shortlist() && model().parts().lexical_table == nullptr) {
+      Add("lexical_shortlist", "the model has no lexical table");
+    }
+    if (merged_.lexical_shortlist() && merged_.has_shortlist()) {
+      Add("lexical_shortlist and shortlist", "exclude each other");
+    }
+  }
+
+  void CheckNoEnd(const std::string& field, const std::vector<int32_t>& tokens,
+                  const search::SearchOptions& search) {
+    for (const int32_t token : tokens) {
+      const std::vector<int32_t>& ends = search.end_tokens;
+      if (std::find(ends.begin(), ends.end(), token) != ends.end()) {
+        Add(field, "token ", token, " is an end token");
+      }
+    }
+  }
+
+  void SetProcessors(search::ProcessorOptions& processors) {
+    processors.repetition_penalty = merged_.repetition_penalty();
+    processors.no_repeat_ngram = merged_.no_repeat_ngram();
+    processors.temperature = merged_.temperature();
+    processors.renormalize = merged_.renormalize();
+    if (merged_.has_suppress_tokens()) {
+      processors.suppressed = Tokens("suppress_tokens", merged_.suppress_tokens());
+    }
+    if (merged_.has_suppress_at_begin()) {
+      processors.suppressed_at_begin = Tokens("suppress_at_begin", merged_.suppress_at_begin());
+    }
+    processors.suppressed_sequences = Sequences("suppress_sequences", merged_.suppress_sequences());
+  }
+
+  const v1::DecodeOptions& merged_;
+  const size_t num_before_;  // faults that were known before
+};
+
+}  // namespace
+
+void ReadOptions(const DecodeModel& model, const v1::DecodeOptions& merged,
+                 search::SearchOptions& search, status::Faults& faults) {
+  Reader(model, merged, faults).Run(search);
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,425 @@
+#include "engine/queue/admission.h"
+
+#include <algorithm>
+
+#include "engine/status/error_details.h"
+#include "ops/base/status.h"
+
+namespace beamwright::engine {
+namespace {
+
+// How often the queue is searched for requests that nobody waits for any more.
+constexpr absl::Duration kSweepInterval = absl::Milliseconds(5);
+// Bounds of what refused clients are told to wait.
+constexpr absl::Duration kSoonest = absl::Milliseconds(20);
+constexpr absl::Duration kLatest = absl::Seconds(10);
+
+// Another stream reads the weights once more. Worth it from so many rows each on: a block of a
+// product where a cache holds the weights, and enough to compute for as long as memory takes where
+// none does (docs/architecture.md, 'Streams').
+constexpr int64_t kRowsOfAStream = 16;
+constexpr int64_t kRowsOfALargeStream = 64;
+
+// What a request holds before it runs: its source, and about as much for itself.
+int64_t WaitingBytes(const PreparedSource& source) {
+  constexpr int64_t kOwnBytes = 4096;
+  int64_t bytes = kOwnBytes;
+  if (source.encoder_input.has_value()) {
+    bytes += source.encoder_input->num_bytes();
+  }
+  for (const auto* inputs : {&source.further_inputs, &source.decoder_inputs}) {
+    for (const ops::Tensor& input : *inputs) {
+      bytes += input.num_bytes();
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+struct Admission::Queued : Ticket {
+  std::unique_ptr<Request> request;
+};
+
+Admission::Admission(const EngineOptions& options, Clock clock)
+    : options_(options),
+      clock_(clock),
+      queue_({options.max_queue, options.max_queue_rows, options.max_queue_bytes}),
+      streams_(static_cast<size_t>(options.MostStreams())) {}
+
+absl::Status Admission::CheckFull() const {
+  const int64_t until = full_until_ns_.load(std::memory_order_relaxed);
+  if (until == 0 || absl::ToUnixNanos(clock_()) >= until) {
+    return absl::OkStatus();
+  }
+  absl::MutexLock lock(&full_mutex_);
+  return full_;
+}
+
+void Admission::SetFull(const absl::Status& refusal) {
+  {
+    absl::MutexLock lock(&full_mutex_);
+    full_ = refusal;
+  }
+  full_until_ns_.store(absl::ToUnixNanos(next_sweep_), std::memory_order_relaxed);
+}
+
+absl::Status Admission::Enqueue(std::unique_ptr<Request>& request) {
+  const absl::Time now = clock_();
+  auto queued = std::make_unique<Queued>();
+  queued->tenant = request->call.tenant;
+  queued->priority = request->call.priority;
+  queued->call = request->call.call;
+  queued->rows = request->beam_size;
+  queued->holds_rows = !request->is_stream();
+  queued->running_bytes = request->price_bytes;
+  queued->waiting_bytes = WaitingBytes(request->source);
+  queued->accepted = request->accepted;
+  queued->deadline = request->call.deadline;
+  queued->cancelled = request->call.cancelled;
+  absl::MutexLock lock(&mutex_);
+  if (draining_) {
+    return status::WithReason(absl::UnavailableError("the server is draining; try another replica"),
+                              status::reason::kShuttingDown);
+  }
+  Estimator::Forecast forecast =
+      estimator_.Of(request->model->name(), request->source.source_length, request->max_steps, now);
+  if (request->knows_steps) {
+    forecast.steps = request->max_steps;
+  }
+  if (request->is_stream()) {
+    // It takes as long as its sender does, and less of a step than others.
+    forecast = {};
+  }
+  if (request->cut_at != absl::InfiniteFuture()) {
+    forecast.took = absl::ZeroDuration();  // it answers with what it has by then
+  }
+  queued->cost = request->is_stream() ? 1.0 : std::max(1.0, forecast.steps * queued->rows);
+  BW_RETURN_IF_ERROR(CheckDeadline(*queued, forecast, now));
+  if (queue_.size() >= options_.max_queue) {
+    Sweep(now);
+  }
+  const bool is_large = IsLarge(*request);
+  queued->request = std::move(request);
+  std::unique_ptr<Ticket> ticket = std::move(queued);
+  absl::Status status = queue_.Push(ticket, now);
+  if (status.ok()) {
+    num_large_ += is_large ? 1 : 0;
+    ++news_;
+    ++num_open_;
+  } else {
+    request = std::move(static_cast<Queued&>(*ticket).request);
+    if (status::ReasonOf(status) == status::reason::kQueueFull) {
+      status = status::WithRetryAfter(std::move(status), UntilRoom());
+      if (queue_.size() >= options_.max_queue) {
+        SetFull(status);
+      }
+    }
+  }
+  return status;
+}
+
+// ResourceExhausted if the deadline will have passed before the answer is there. While there is
+// no other work nobody is refused: only then can an estimate that is wrong come right again. A
+// deadline that has passed already is told as such.
+absl::Status Admission::CheckDeadline(const Queued& queued, const Estimator::Forecast& forecast,
+                                      absl::Time now) const {
+  const double rate = RowStepsPerSecond();
+  if (!options_.forecast_deadlines || !forecast.sure || rate <= 0 ||
+      queued.deadline == absl::InfiniteFuture() || (queue_.size() == 0 && running_cost_ == 0)) {
+    return absl::OkStatus();
+  }
+  const bool waits = queue_.size() > 0 || AllRunning().rows + queued.rows > options_.max_rows;
+  const absl::Duration wait =
+      waits
+          ? absl::Seconds((queue_.CostAhead(queued.tenant, queued.cost) + running_cost_ / 2) / rate)
+          : absl::ZeroDuration();
+  if (now + wait + forecast.took <= queued.deadline) {
+    return absl::OkStatus();
+  }
+  if (queued.deadline <= now) {
+    return status::WithReason(
+        absl::DeadlineExceededError("the request's deadline passed before it was queued"),
+        status::reason::kWouldMissDeadline);
+  }
+  return status::WithRetryAfter(
+      status::WithReason(
+          absl::ResourceExhaustedError(absl::StrCat(
+              "the answer is expected in ",
+              absl::FormatDuration(absl::Trunc(wait + forecast.took, absl::Milliseconds(1))),
+              ", after the request's deadline")),
+          status::reason::kWouldMissDeadline),
+      std::clamp(wait, kSoonest, kLatest));
+}
+
+absl::Duration Admission::UntilRoom() const {
+  const double rate = RowStepsPerSecond();
+  return rate <= 0 ? kSoonest
+                   : std::clamp(absl::Seconds(queue_.cost() / 2 / rate), kSoonest, kLatest);
+}
+
+void Admission::Sweep(absl::Time now) {
+  if (now < next_sweep_) {
+    return;
+  }
+  for (std::unique_ptr<Ticket>& ticket : queue_.TakeDead(now)) {
+    dead_.push_back(std::move(static_cast<Queued&>(*ticket).request));
+    num_large_ -= IsLarge(*dead_.back()) ? 1 : 0;
+    ++news_;  // what stood behind it may fit
+    SetNotFull();
+  }
+  next_sweep_ = now + kSweepInterval;
+}
+
+void Admission::CountIn(Queued& queued) {
+  Request& request = *queued.request;
+  ++num_running_;
+  running_cost_ += queued.cost;
+  std::visit(
+      [&](auto& done) {
+        // It lives until it is answered.
+        done = [this, done = std::move(done), &request, rows = queued.rows, cost = queued.cost,
+                begin = clock_()](auto answer) {
+          const absl::Time now = clock_();
+          CountOut(request, rows, cost);
+          Learn(request, answer, now - begin);
+          TellEnd(request, answer.status().code(), now);
+          done(std::move(answer));
+        };
+      },
+      request.done);
+}
+
+void Admission::CountOut(const Request& request, int rows, double cost) {
+  absl::MutexLock lock(&mutex_);
+  queue_.Ended(request.call.tenant, rows);
+  num_large_ -= IsLarge(request) ? 1 : 0;
+  ++news_;
+  --num_open_;
+  // Sums of doubles do not come back to zero by themselves.
+  running_cost_ = --num_running_ == 0 ? 0 : std::max(running_cost_ - cost, 0.0);
+}
+
+void Admission::TellEnd(const Request& request, absl::StatusCode code, absl::Time now) const {
+  if (options_.observer == nullptr) {
+    return;
+  }
+  const bool has_begun = request.started != absl::InfinitePast();
+  options_.observer->OnEnd(
+      *request.model, {code, request.call.priority,
+                       (has_begun ? request.started : now) - request.accepted, request.row_steps});
+}
+
+void Admission::Learn(const Request& request, const absl::StatusOr<v1::Decoded>& decoded,
+                      absl::Duration took) {
+  if (!decoded.ok() || request.is_stream()) {
+    return;
+  }
+  const int steps = request.CountSteps(*decoded);
+  absl::MutexLock lock(&mutex_);
+  estimator_.Finished(request.model->name(), request.source.source_length, steps, took, clock_());
+}
+
+Reserved Admission::AllRunning() const {
+  Reserved all;
+  for (const Stream& stream : streams_) {
+    all += stream.running;
+  }
+  for (const auto& [lane, running] : apart_) {
+    all += running;
+  }
+  return all;
+}
+
+void Admission::SetRunning(Stream& stream, const Reserved& running) {
+  if (running.requests < stream.running.requests || running.rows < stream.running.rows ||
+      running.bytes < stream.running.bytes) {
+    ++news_;
+  }
+  stream.running = running;
+}
+
+void Admission::Restart(int stream, const Reserved& running) {
+  absl::MutexLock lock(&mutex_);
+  Stream& own = streams_[static_cast<size_t>(stream)];
+  SetRunning(own, running);
+  own.turn_started = clock_();
+}
+
+void Admission::SetApart(const void* lane, const Reserved& running) {
+  absl::MutexLock lock(&mutex_);
+  if (running.requests == 0) {
+    apart_.erase(lane);
+  } else {
+    apart_[lane] = running;
+  }
+  ++news_;
+}
+
+bool Admission::IsDone() const {
+  return queue_.size() == 0 && dead_.empty() && num_ending_ == 0 && AllRunning().requests == 0;
+}
+
+int Admission::NumActive() const {
+  const auto most = static_cast<int64_t>(streams_.size());
+  if (options_.num_streams != EngineOptions::kStreamsAsWorkIs) {
+    return static_cast<int>(most);
+  }
+  const int64_t rows = AllRunning().rows + queue_.rows();
+  const int64_t each = num_large_ > 0 ? kRowsOfALargeStream : kRowsOfAStream;
+  return static_cast<int>(std::clamp<int64_t>(rows / each, 1, most));
+}
+
+int Admission::Threads(int number) const {
+  absl::MutexLock lock(&mutex_);
+  if (options_.num_streams != EngineOptions::kStreamsAsWorkIs) {
+    return options_.num_threads / options_.num_streams;
+  }
+  const int part = options_.num_threads / static_cast<int>(streams_.size());
+  const bool is_alone = std::all_of(streams_.begin() + 1, streams_.end(), [](const Stream& other) {
+    return other.turn_started == absl::InfiniteFuture();
+  });
+  return number == 0 && is_alone ? options_.num_threads : part;
+}
+
+void Admission::WaitForWork(int number, absl::Time next_work) {
+  if (clock_() >= next_work) {
+    return;
+  }
+  Stream& stream = streams_[static_cast<size_t>(number)];
+  stream.turn_started = absl::InfiniteFuture();
+  // What waits may not fit beside what other streams run; then it is looked at again when one of
+  // those has ended.
+  const auto has_news = [this, number, &stream]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!dead_.empty()) {
+      return true;
+    }
+    const bool runs_some = stream.running.requests > 0;
+    if (queue_.size() == 0 && !runs_some) {
+      return draining_;
+    }
+    return stream.seen != news_ && (runs_some || number < NumActive());
+  };
+  mutex_.AwaitWithDeadline(absl::Condition(&has_news), next_work);
+}
+
+void Admission::Ring() {
+  absl::MutexLock lock(&mutex_);
+  ++news_;
+}
+
+void Admission::LookForDead() {
+  absl::MutexLock lock(&mutex_);
+  Sweep(clock_());  // streams that wait are woken by what it finds
+}
+
+void Admission::Fill(int number, Requests& admitted) {
+  Stream& stream = streams_[static_cast<size_t>(number)];
+  stream.seen = news_;
+  const int num_active = NumActive();
+  if (number >= num_active) {
+    return;
+  }
+  const Reserved all = AllRunning();
+  FairQueue::Room room{options_.max_rows - all.rows, options_.max_bytes - all.bytes};
+  // Of those that take some, the one with the fewest rows is always below this.
+  const int64_t share = (all.rows + queue_.rows() + num_active - 1) / num_active;
+  while (stream.running.rows < share) {
+    const std::unique_ptr<Ticket> ticket = queue_.Pop(room);
+    if (ticket == nullptr) {
+      return;
+    }
+    SetNotFull();
+    Queued& queued = static_cast<Queued&>(*ticket);
+    const int rows = queued.holds_rows ? queued.rows : 0;
+    room.rows -= rows;
+    room.bytes -= queued.running_bytes;
+    stream.running.rows += rows;
+    stream.running.bytes += queued.running_bytes;
+    ++stream.running.requests;
+    CountIn(queued);
+    admitted.push_back(std::move(queued.request));
+  }
+}
+
+bool Admission::Take(int number, const Reserved& running, absl::Time next_work, Requests& admitted,
+                     absl::Status& end) {
+  Requests dead;
+  {
+    absl::MutexLock lock(&mutex_);
+    Stream& stream = streams_[static_cast<size_t>(number)];
+    if (stream.running.rows > 0) {
+      estimator_.Turn(stream.running.rows, clock_() - stream.turn_started);
+    }
+    SetRunning(stream, running);
+    WaitForWork(number, running.requests == 0 ? absl::InfiniteFuture() : next_work);
+    if (running.requests == 0 && queue_.size() == 0 && dead_.empty()) {
+      return false;
+    }
+    end = end_;
+    stream.turn_started = clock_();
+    Sweep(stream.turn_started);
+    Fill(number, admitted);
+    dead.swap(dead_);
+    num_ending_ += static_cast<int>(dead.size());
+  }
+  const absl::Time now = clock_();
+  for (const std::unique_ptr<Request>& request : dead) {
+    --num_open_;
+    request->Fail(request->CheckAlive(now));
+  }
+  if (const auto count = static_cast<int>(dead.size()); count > 0) {
+    dead.clear();  // and what their callers left with them
+    absl::MutexLock lock(&mutex_);
+    num_ending_ -= count;
+  }
+  return true;
+}
+
+void Admission::Drain() {
+  absl::MutexLock lock(&mutex_);
+  draining_ = true;
+  SetNotFull();
+  mutex_.Await(absl::Condition(this, &Admission::IsDone));
+}
+
+void Admission::End(absl::Status why) {
+  absl::MutexLock lock(&mutex_);
+  draining_ = true;
+  ++news_;  // for those who wait for what runs
+  SetNotFull();
+  end_ = std::move(why);
+}
+
+EngineLoad Admission::load() const {
+  absl::MutexLock lock(&mutex_);
+  const absl::Time now = clock_();
+  const Reserved running = AllRunning();
+  EngineLoad load;
+  load.waiting = queue_.size();
+  load.waiting_by_priority = queue_.sizes();
+  load.running = running.requests;
+  load.rows = running.rows;
+  load.max_rows = options_.max_rows;
+  load.bytes = running.bytes;
+  load.max_bytes = options_.max_bytes;
+  load.num_threads = options_.num_threads;
+  load.num_streams = static_cast<int>(streams_.size());
+  load.oldest_wait = queue_.size() == 0 ? absl::ZeroDuration() : now - queue_.oldest();
+  load.stalled = absl::InfiniteDuration();
+  const auto num_active = static_cast<size_t>(NumActive());
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    const absl::Duration turn = std::max(absl::ZeroDuration(), now - streams_[i].turn_started);
+    load.turn = std::max(load.turn, turn);
+    // One that takes no work is no sign of life.
+    load.stalled = i < num_active ? std::min(load.stalled, turn) : load.stalled;
+  }
+  return load;
+}
+
+std::vector<TenantLoad> Admission::Tenants() const {
+  absl::MutexLock lock(&mutex_);
+  return queue_.Tenants();
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,152 @@
+// Admission: what waits for the engine, and what may enter it. It is where callers' threads meet
+// the engine's: they queue requests here, or are refused at once; the engine takes, between two
+// steps, what fits beside what runs. It runs nothing itself.
+#ifndef BEAMWRIGHT_ENGINE_QUEUE_ADMISSION_H_
+#define BEAMWRIGHT_ENGINE_QUEUE_ADMISSION_H_
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "engine/queue/estimator.h"
+#include "engine/queue/fair_queue.h"
+#include "engine/request/engine_load.h"
+#include "engine/request/engine_options.h"
+#include "engine/request/request.h"
+
+namespace beamwright::engine {
+
+// Thread-safe.
+class Admission {
+ public:
+  using Requests = std::vector<std::unique_ptr<Request>>;
+
+  // What it forecasts and sweeps by.
+  using Clock = absl::Time (*)();
+
+  explicit Admission(const EngineOptions& options, Clock clock = absl::Now);
+
+  // Moves from `request` unless it refuses: ResourceExhausted if there is no room or its deadline
+  // would be missed, Unavailable while draining.
+  absl::Status Enqueue(std::unique_ptr<Request>& request);
+
+  // What Enqueue would say to anybody because the queue is full; OK if there may be room. Next to
+  // nothing, so that it can be asked before a request is prepared.
+  absl::Status CheckFull() const;
+
+  // Refuses from now on, and returns when everything is answered.
+  void Drain();
+
+  // From now on what was taken is to end at once, with this error.
+  void End(absl::Status why);
+
+  // For the thread of stream number `stream`: adds to `admitted` what fits beside everything that
+  // runs, and no more than the stream's share of it, so that all streams have as much to do; and
+  // answers those of the queue that nobody waits for any more. Waits while the stream has nothing
+  // to do. False: it ends. running: what it has in hand, which there is something to do about at
+  // `next_work`; `end` is what End gave, OK before.
+  bool Take(int stream, const Reserved& running, absl::Time next_work, Requests& admitted,
+            absl::Status& end);
+  bool Take(int stream, const Reserved& running, Requests& admitted, absl::Status& end) {
+    return Take(stream, running, absl::InfinitePast(), admitted, end);
+  }
+  // Threads for the turn that the stream begins: an equal part; where streams are as work is, the
+  // first one has all as long as the others wait.
+  int Threads(int stream) const;
+  // There is something to do about what runs: streams that wait look at it.
+  void Ring();
+  // Has those of the queue answered that nobody waits for any more, also while all streams wait for
+  // what they have in hand. For any thread, now and then.
+  void LookForDead();
+
+  // The stream's thread was replaced by a new one, which has this in hand.
+  void Restart(int stream, const Reserved& running);
+  // What a lane that is apart (engine/schedule/scheduler.h) has in hand, beside the streams';
+  // nothing: it is forgotten.
+  void SetApart(const void* lane, const Reserved& running);
+  // What End gave, OK before.
+  absl::Status end() const {
+    absl::MutexLock lock(&mutex_);
+    return end_;
+  }
+
+  EngineLoad load() const;
+  // As Engine::idle.
+  bool idle() const { return num_open_.load() == 0; }
+  std::vector<TenantLoad> Tenants() const;
+
+ private:
+  struct Queued;
+
+  struct Stream {
+    Reserved running;
+    absl::Time turn_started = absl::InfiniteFuture();  // infinite: it waits
+    uint64_t seen = 0;                                 // news when it looked into the queue last
+  };
+  bool IsLarge(const Request& request) const {
+    return request.model->weight_bytes() > options_.cached_bytes;
+  }
+  // What the stream has in hand. Less than before is news: others may have looked for room since
+  // its requests ended, and it may be one that takes no more work itself.
+  void SetRunning(Stream& stream, const Reserved& running) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // How many streams, the first ones, there is work for: the others take none.
+  int NumActive() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Until next_work, or there is more.
+  void WaitForWork(int number, absl::Time next_work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Fill(int number, Requests& admitted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Reserved AllRunning() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  double RowStepsPerSecond() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return estimator_.row_steps_per_second() * NumActive();
+  }
+  bool IsDone() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckDeadline(const Queued& queued, const Estimator::Forecast& forecast,
+                             absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // When half of what waits will be done.
+  absl::Duration UntilRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The queue is full, by its number of requests: `refusal` is what CheckFull says, until one is
+  // taken out, or the next sweep might.
+  void SetFull(const absl::Status& refusal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetNotFull() { full_until_ns_.store(0, std::memory_order_relaxed); }
+  // Moves those that are dead out of the queue, for the engine's thread to answer. Looks at all
+  // that wait, so not at every turn.
+  void Sweep(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // From now on the request's end gives back what it holds of its tenant's share, teaches the
+  // estimator, and is told to the observer.
+  void CountIn(Queued& queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountOut(const Request& request, int rows, double cost);
+  void TellEnd(const Request& request, absl::StatusCode code, absl::Time now) const;
+  void Learn(const Request& request, const absl::StatusOr<v1::Decoded>& decoded,
+             absl::Duration took);
+  // The steps of a given target are known beforehand.
+  void Learn(const Request&, const absl::StatusOr<v1::Scored>&, absl::Duration) {}
+
+  const EngineOptions options_;
+  const Clock clock_;
+  std::atomic<int> num_open_{0};  // accepted and not answered
+  mutable absl::Mutex mutex_;
+  FairQueue queue_ ABSL_GUARDED_BY(mutex_);
+  Requests dead_ ABSL_GUARDED_BY(mutex_);       // from the queue, to be answered
+  int num_ending_ ABSL_GUARDED_BY(mutex_) = 0;  // of them, that are being answered
+  Estimator estimator_ ABSL_GUARDED_BY(mutex_);
+  int num_running_ ABSL_GUARDED_BY(mutex_) = 0;  // taken and not answered
+  double running_cost_ ABSL_GUARDED_BY(mutex_) = 0;
+  int num_large_ ABSL_GUARDED_BY(mutex_) = 0;  // accepted, of models that no cache holds
+  absl::Time next_sweep_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status end_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Stream> streams_ ABSL_GUARDED_BY(mutex_);
+  std::map<const void*, Reserved> apart_ ABSL_GUARDED_BY(mutex_);
+  // Of CheckFull: time since the epoch, and the refusal.
+  std::atomic<int64_t> full_until_ns_{0};
+  mutable absl::Mutex full_mutex_ ABSL_ACQUIRED_AFTER(mutex_);
+  absl::Status full_ ABSL_GUARDED_BY(full_mutex_);
+  uint64_t news_ ABSL_GUARDED_BY(mutex_) = 1;  // counts what may let a request run that could not
+};
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_ENGINE_QUEUE_ADMISSION_H_

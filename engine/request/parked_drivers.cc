@@ -1,0 +1,41 @@
+#include "engine/request/parked_drivers.h"
+
+#include <utility>
+
+#include "engine/model/decode_model.h"
+#include "engine/request/driver.h"
+#include "ops/base/check.h"
+
+namespace beamwright::engine {
+
+ParkedDrivers::ParkedDrivers() = default;
+ParkedDrivers::~ParkedDrivers() = default;
+
+std::unique_ptr<Driver> ParkedDrivers::Take(std::shared_ptr<const DecodeModel> model) {
+  ParkedDrivers& parked = model->parked_drivers();
+  std::unique_ptr<Driver> driver;
+  {
+    absl::MutexLock lock(&parked.mutex_);
+    if (parked.drivers_.empty()) {
+      return nullptr;
+    }
+    driver = std::move(parked.drivers_.back());
+    parked.drivers_.pop_back();
+  }
+  driver->Resume(std::move(model));
+  return driver;
+}
+
+void ParkedDrivers::Park(std::unique_ptr<Driver> driver) {
+  BW_DCHECK(driver->idle());
+  if (driver->has_failed() || driver->most_bytes() > kMostParkedBytes) {
+    return;
+  }
+  // Perhaps the last who held it: then the driver goes with it at the end of this function.
+  const std::shared_ptr<const DecodeModel> model = driver->Suspend();
+  ParkedDrivers& parked = model->parked_drivers();
+  absl::MutexLock lock(&parked.mutex_);
+  parked.drivers_.push_back(std::move(driver));
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,452 @@
+#include "engine/request/prepared_source.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_join.h"
+#include "engine/model/model_inputs.h"
+#include "engine/sound/sound_stream.h"
+#include "engine/status/fault.h"
+#include "ops/base/status.h"
+
+namespace beamwright::engine {
+namespace {
+
+// What is not a number in one request's tensor would come out as INTERNAL, steps later.
+absl::Status CheckFinite(const std::string& field, const ops::Tensor& tensor) {
+  if (!ops::IsFloat(tensor.dtype())) {
+    return absl::OkStatus();
+  }
+  const auto check = [&field](auto values) -> absl::Status {
+    const auto at = std::find_if(values.begin(), values.end(),
+                                 [](auto value) { return !std::isfinite(value); });
+    return at == values.end()
+               ? absl::OkStatus()
+               : status::InvalidField(absl::StrCat(field, ".data"), "element ", at - values.begin(),
+                                      " is ", *at, "; all must be finite");
+  };
+  const auto count = static_cast<size_t>(tensor.num_elements());
+  if (tensor.dtype() == ops::DType::kF64) {
+    return check(absl::MakeConstSpan(tensor.data<double>(), count));
+  }
+  BW_ASSIGN_OR_RETURN(const ops::Tensor values, Convert(tensor, ops::DType::kF32));
+  return check(absl::MakeConstSpan(values.data<float>(), count));
+}
+
+absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor& proto) {
+  absl::StatusOr<ops::DType> dtype = ops::ParseDType(proto.dtype());
+  if (!dtype.ok()) {
+    return status::AtField(dtype.status(), absl::StrCat(field, ".dtype"));
+  }
+  const absl::Span<const int64_t> dims(proto.shape().data(),
+                                       static_cast<size_t>(proto.shape_size()));
+  absl::StatusOr<int64_t> count = ops::CheckedNumElements(dims);
+  if (!count.ok()) {
+    return status::AtField(count.status(), absl::StrCat(field, ".shape"));
+  }
+  if (*count * ops::SizeOf(*dtype) != static_cast<int64_t>(proto.data().size())) {
+    return status::InvalidField(absl::StrCat(field, ".data"), proto.data().size(), " bytes; ",
+                                ops::Name(*dtype), ops::ToString(dims), " has ",
+                                *count * ops::SizeOf(*dtype));
+  }
+  ops::Shape shape(dims.begin(), dims.end());
+  shape.insert(shape.begin(), 1);
+  ops::Tensor tensor(*dtype, shape);
+  std::copy(proto.data().begin(), proto.data().end(),
+            reinterpret_cast<char*>(tensor.mutable_bytes()));
+  BW_RETURN_IF_ERROR(CheckFinite(field, tensor));
+  return tensor;
+}
+
+absl::Status CheckLength(const DecodeModel& model, int64_t length) {
+  if (length == 0) {
+    return Invalid("source is empty");
+  }
+  const int most = MaxSourceLength(model);
+  if (length > most) {
+    return Invalid("source has ", length, " tokens; at most ", most, " are allowed");
+  }
+  return absl::OkStatus();
+}
+
+// A shape whose first axis counts rows, as requests give it: without that axis.
+std::string WithoutRows(const ops::PartialShape& shape) {
+  if (shape.rank() == 0) {
+    return shape.ToString();
+  }
+  return ops::PartialShape(ops::Shape(shape.dims().begin() + 1, shape.dims().end())).ToString();
+}
+
+// What the encoder takes, for people: "'frames' f32[?, 80]".
+std::string Takes(const std::string& name, const ops::ValueInfo& info) {
+  return absl::StrCat("'", name, "' ", ops::Name(info.dtype), WithoutRows(info.shape));
+}
+std::string Takes(const EncoderPart& encoder) {
+  return Takes(PortName(encoder.model->graph(), encoder.source_node()), encoder.source_info());
+}
+
+absl::Status CheckTakesIds(const DecodeModel& model, const std::string& field) {
+  const EncoderPart& encoder = *model.parts().encoder();
+  return ops::IsInteger(encoder.source_info().dtype)
+             ? absl::OkStatus()
+             : status::InvalidField(field, "the encoder takes features, ", Takes(encoder),
+                                    ", not text or ids");
+}
+
+// Ids as the encoder's input tensor [1, length].
+absl::StatusOr<ops::Tensor> IdTensor(const DecodeModel& model, absl::Span<const int32_t> ids) {
+  const EncoderPart& encoder = *model.parts().encoder();
+  const ops::ValueInfo& info = encoder.source_info();
+  const auto length = static_cast<int64_t>(ids.size());
+  BW_ASSIGN_OR_RETURN(ops::Tensor tensor,
+                      Convert(ops::Tensor::Of<int32_t>({1, length}, ids), info.dtype));
+  BW_RETURN_IF_ERROR(CheckParameter(encoder.model->graph(), encoder.source_node(), tensor));
+  return tensor;
+}
+
+// Encoding takes many times a text's size: one that cannot be short enough is refused before.
+absl::Status CheckSize(const DecodeModel& model, const std::string& text) {
+  constexpr int64_t kMostBytesOfAToken = 256;
+  constexpr int64_t kAnyway = 1 << 16;
+  const int most = MaxSourceLength(model);
+  if (static_cast<int64_t>(text.size()) > std::max(most * kMostBytesOfAToken, kAnyway)) {
+    return status::InvalidField("source.text", "has ", text.size(), " bytes; at most ", most,
+                                " tokens are allowed, of up to ", kMostBytesOfAToken,
+                                " bytes each");
+  }
+  return absl::OkStatus();
+}
+
+// A source of `field` that only an encoder can read.
+absl::Status CheckHasEncoder(const DecodeModel& model, const std::string& field) {
+  return model.has_encoder()
+             ? absl::OkStatus()
+             : status::InvalidField(
+                   field, "the model has no encoder; send ",
+                   model.parts().frames == nullptr ? "decoder_inputs" : "the frames as features");
+}
+
+absl::Status FromText(const DecodeModel& model, const std::string& text, PreparedSource& prepared) {
+  BW_RETURN_IF_ERROR(CheckHasEncoder(model, "source.text"));
+  BW_RETURN_IF_ERROR(CheckTakesIds(model, "source.text"));
+  BW_RETURN_IF_ERROR(CheckSize(model, text));
+  absl::StatusOr<bundle::EncodedText> encoded = model.source().Encode(text);
+  if (!encoded.ok()) {
+    return status::AtField(encoded.status(), "source.text");
+  }
+  BW_RETURN_IF_ERROR(CheckLength(model, static_cast<int64_t>(encoded->ids.size())));
+  prepared.source_length = static_cast<int>(encoded->ids.size());
+  prepared.ids = encoded->ids;
+  prepared.unknown_positions = std::move(encoded->unknown_positions);
+  BW_ASSIGN_OR_RETURN(prepared.encoder_input, IdTensor(model, encoded->ids));
+  return absl::OkStatus();
+}
+
+absl::Status FromIds(const DecodeModel& model, const v1::TokenIds& ids, PreparedSource& prepared) {
+  BW_RETURN_IF_ERROR(CheckHasEncoder(model, "source.ids"));
+  BW_RETURN_IF_ERROR(CheckTakesIds(model, "source.ids"));
+  BW_RETURN_IF_ERROR(CheckLength(model, ids.ids_size()));
+  const int64_t size =
+      model.source().size() > 0 ? model.source().size() : model.parts().encoder()->table_rows;
+  for (int i = 0; i < ids.ids_size(); ++i) {
+    if (ids.ids(i) < 0 || (size > 0 && ids.ids(i) >= size)) {
+      return status::InvalidField(absl::StrCat("source.ids[", i, "]"), ids.ids(i),
+                                  " is outside [0, ", size > 0 ? absl::StrCat(size) : "2^31", ")");
+    }
+  }
+  prepared.source_length = ids.ids_size();
+  prepared.ids.assign(ids.ids().begin(), ids.ids().end());
+  BW_ASSIGN_OR_RETURN(prepared.encoder_input,
+                      IdTensor(model, {ids.ids().data(), static_cast<size_t>(ids.ids_size())}));
+  return absl::OkStatus();
+}
+
+// Features that are frames [1, frames, width], whose length is then the source's. `takes`: "frames
+// are", for messages.
+absl::StatusOr<ops::Tensor> ReadFrames(const DecodeModel& model, const v1::Tensor& features,
+                                       int64_t width, const char* takes, PreparedSource& prepared) {
+  BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features));
+  if (tensor.dtype() != ops::DType::kF32) {
+    return status::InvalidField("source.features.dtype", features.dtype(), "; ", takes,
+                                " f32 [frames, ", width, "]");
+  }
+  if (tensor.rank() != 3 || tensor.dim(2) != width) {
+    return status::InvalidField("source.features.shape",
+                                ops::ToString(absl::MakeConstSpan(tensor.shape()).subspan(1)), "; ",
+                                takes, " f32 [frames, ", width, "]");
+  }
+  BW_RETURN_IF_ERROR(status::AtField(CheckLength(model, tensor.dim(1)), "source.features.shape"));
+  prepared.source_length = static_cast<int>(tensor.dim(1));
+  return tensor;
+}
+
+// What the encoder would have computed, of a model that has none and is searched by frames.
+absl::Status FromFrames(const DecodeModel& model, const v1::Tensor& features,
+                        PreparedSource& prepared) {
+  BW_ASSIGN_OR_RETURN(
+      ops::Tensor frames,
+      ReadFrames(model, features, model.parts().frames->frame_width, "frames are", prepared));
+  prepared.decoder_inputs.push_back(std::move(frames));
+  return absl::OkStatus();
+}
+
+// For an encoder that reads chunk by chunk, of any length.
+absl::Status FromChunkFeatures(const DecodeModel& model, const v1::Tensor& features,
+                               PreparedSource& prepared) {
+  const int64_t width = model.parts().encoder()->streaming->width;
+  BW_ASSIGN_OR_RETURN(prepared.encoder_input,
+                      ReadFrames(model, features, width, "the encoder takes", prepared));
+  return absl::OkStatus();
+}
+
+absl::Status FromFeatures(const DecodeModel& model, const v1::Tensor& features,
+                          PreparedSource& prepared) {
+  if (model.parts().frames != nullptr && !model.has_encoder()) {
+    return FromFrames(model, features, prepared);
+  }
+  if (model.parts().chunk_encoder() != nullptr) {
+    return FromChunkFeatures(model, features, prepared);
+  }
+  BW_RETURN_IF_ERROR(CheckHasEncoder(model, "source.features"));
+  BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features));
+  const EncoderPart& encoder = *model.parts().encoder();
+  const ops::ValueInfo& info = encoder.source_info();
+  if (!ops::IsFloat(info.dtype)) {
+    return status::InvalidField("source.features", "the encoder takes ids, not features");
+  }
+  if (tensor.dtype() != info.dtype) {
+    return status::InvalidField("source.features.dtype", features.dtype(), "; the encoder takes ",
+                                Takes(encoder));
+  }
+  if (!info.shape.Accepts(tensor.shape()) || tensor.rank() <= encoder.length_axis) {
+    return status::InvalidField("source.features.shape",
+                                ops::ToString(absl::MakeConstSpan(tensor.shape()).subspan(1)),
+                                "; the encoder takes ", Takes(encoder));
+  }
+  BW_RETURN_IF_ERROR(CheckLength(model, tensor.dim(encoder.length_axis)));
+  prepared.source_length = static_cast<int>(tensor.dim(encoder.length_axis));
+  prepared.encoder_input = std::move(tensor);
+  return absl::OkStatus();
+}
+
+absl::Status FromAudio(const DecodeModel& model, const v1::Audio& audio, PreparedSource& prepared) {
+  const auto& fbank = model.parts().sound;
+  if (fbank == nullptr) {
+    return status::InvalidField(
+        "source.audio", "the model's bundle does not say how sound becomes features (sound)");
+  }
+  const auto format = sound::ReadFormat(audio.format());
+  if (!format.ok()) {
+    return status::WithFields(format.status(), [](absl::string_view field) {
+      return absl::StrCat("source.audio.", field);
+    });
+  }
+  sound::SoundStream stream(fbank, *format);
+  // Before all of it is computed.
+  const int64_t samples = static_cast<int64_t>(audio.data().size()) / format->sample_bytes();
+  const int64_t at_own_rate = samples * fbank->options().sample_rate / format->sample_rate;
+  BW_RETURN_IF_ERROR(
+      status::AtField(CheckLength(model, fbank->NumFrames(at_own_rate)), "source.audio.data"));
+  std::vector<float> features;
+  if (const absl::Status added = stream.Add(audio.data(), features); !added.ok()) {
+    return status::AtField(added, "source.audio.data");
+  }
+  stream.Finish(features);
+  const int64_t bins = fbank->options().num_bins;
+  const auto frames = static_cast<int64_t>(features.size()) / bins;
+  prepared.source_length = static_cast<int>(frames);
+  prepared.encoder_input = ops::Tensor::Of<float>({1, frames, bins}, features);
+  return absl::OkStatus();
+}
+
+// Whether the first axis of a memory, that of the source, is the request's to choose.
+bool IsMeasured(const DecoderPart& decoder, const DecoderInput& input) {
+  const ops::PartialShape& shape = decoder.decoder.node(input.node).outputs[0].shape;
+  return !input.is_state && shape.has_rank() && shape.rank() > 1 &&
+         shape.dim(1) == ops::PartialShape::kDynamic;
+}
+
+absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs& given,
+                               PreparedSource& prepared) {
+  if (model.has_encoder() || model.parts().frames != nullptr) {
+    return status::InvalidField("source.decoder_inputs",
+                                model.has_encoder()
+                                    ? "the model has an encoder; send text, ids or features"
+                                    : "the model has no decoder; send the frames as features");
+  }
+  const DecoderPart& decoder = model.parts().decoder();
+  const int most = MaxSourceLength(model);
+  if (given.source_length() < 0 || given.source_length() > most) {
+    return status::InvalidField("source.decoder_inputs.source_length", given.source_length(),
+                                " is outside [1, ", most, "]; 0 takes the memory's length");
+  }
+  size_t used = 0;
+  int64_t length = given.source_length();
+  std::string measured;  // the first memory whose extent the request chooses
+  int64_t extent = 0;
+  for (const DecoderInput& input : decoder.inputs) {
+    const auto& map = input.is_state ? given.states() : given.memory();
+    const std::string field = absl::StrCat(
+        "source.decoder_inputs.", input.is_state ? "states" : "memory", "['", input.name, "']");
+    const auto it = map.find(input.name);
+    if (it == map.end() && input.has_constant) {
+      absl::StatusOr<ops::Tensor> constant = ConstantInput(decoder, input);
+      if (!constant.ok()) {
+        return Invalid(field, " is missing: ", constant.status().message());
+      }
+      prepared.decoder_inputs.push_back(*std::move(constant));
+      continue;
+    }
+    if (it == map.end()) {
+      return Invalid(field, " is missing");
+    }
+    ++used;
+    BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor(field, it->second));
+    BW_RETURN_IF_ERROR(status::AtField(CheckParameter(decoder.decoder, input.node, tensor), field));
+    if (!input.is_state && length == 0 && tensor.rank() > 1) {
+      length = tensor.dim(1);
+    }
+    if (IsMeasured(decoder, input)) {
+      BW_RETURN_IF_ERROR(status::AtField(CheckLength(model, tensor.dim(1)), field));
+      if (!measured.empty() && tensor.dim(1) != extent) {
+        return Invalid(field, " is of a source of ", tensor.dim(1), ", ", measured, " of one of ",
+                       extent);
+      }
+      measured = field;
+      extent = tensor.dim(1);
+    }
+    prepared.decoder_inputs.push_back(std::move(tensor));
+  }
+  if (used != given.states().size() + given.memory().size()) {
+    return status::InvalidField(
+        "source.decoder_inputs", "there are inputs that the decoder does not take; it takes ",
+        absl::StrJoin(decoder.inputs, ", ", [](std::string* out, const DecoderInput& i) {
+          absl::StrAppend(out, "'", i.name, "'");
+        }));
+  }
+  if (length == 0) {
+    return status::InvalidField("source.decoder_inputs.source_length",
+                                "is not set, and no memory tells it; ", "allowed is [1, ", most,
+                                "]");
+  }
+  BW_RETURN_IF_ERROR(CheckLength(model, length));
+  prepared.source_length = static_cast<int>(length);
+  return absl::OkStatus();
+}
+
+// Integers beyond a table would fail inside the encoder.
+absl::Status CheckInTable(const FurtherInput& input, const std::string& field,
+                          const ops::Tensor& tensor) {
+  if (input.table_rows < 0) {
+    return absl::OkStatus();
+  }
+  BW_ASSIGN_OR_RETURN(const ops::Tensor ids, Convert(tensor, ops::DType::kI64));
+  const auto values =
+      absl::MakeConstSpan(ids.data<int64_t>(), static_cast<size_t>(ids.num_elements()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] < 0 || values[i] >= input.table_rows) {
+      return status::InvalidField(absl::StrCat(field, ".data"), "element ", i, " is ", values[i],
+                                  ", outside [0, ", input.table_rows, ")");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// One further input of a request, [1, ...].
+absl::StatusOr<ops::Tensor> FurtherTensor(const EncoderPart& encoder, const FurtherInput& input,
+                                          const v1::Tensor& given, const std::string& field,
+                                          int64_t source_length) {
+  const ops::ValueInfo& info = encoder.info_of(input.input);
+  BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor(field, given));
+  if (tensor.dtype() != info.dtype) {
+    return status::InvalidField(field + ".dtype", given.dtype(), "; the encoder takes ",
+                                Takes(input.name, info));
+  }
+  const ops::Shape shape(tensor.shape().begin() + 1, tensor.shape().end());
+  if (!info.shape.Accepts(tensor.shape())) {
+    return status::InvalidField(field + ".shape", ops::ToString(shape), "; the encoder takes ",
+                                Takes(input.name, info));
+  }
+  if (input.follows_source && tensor.dim(1) != source_length) {
+    return status::InvalidField(field + ".shape", ops::ToString(shape),
+                                "; the first axis must be as long as the source: ", source_length);
+  }
+  BW_RETURN_IF_ERROR(CheckInTable(input, field, tensor));
+  return tensor;
+}
+
+// Adds what encoders read beside the source. All that is wrong is told at once.
+absl::Status AddFurtherInputs(const DecodeModel& model, const v1::Source& source,
+                              PreparedSource& prepared) {
+  status::Faults faults;
+  std::vector<std::string> names;
+  size_t used = 0;
+  for (const auto& [encoder, input] : model.parts().wanted_inputs()) {
+    const std::string field = absl::StrCat("source.further_inputs['", input->name, "']");
+    const auto it = source.further_inputs().find(input->name);
+    const bool is_given = it != source.further_inputs().end();
+    const bool is_new = std::find(names.begin(), names.end(), input->name) == names.end();
+    if (is_new) {
+      names.push_back(input->name);
+      used += is_given ? 1 : 0;
+    }
+    absl::StatusOr<ops::Tensor> tensor =
+        is_given ? FurtherTensor(*encoder, *input, it->second, field, prepared.source_length)
+        : input->has_constant
+            ? ConstantInput(*encoder, *input, prepared.source_length)
+            : status::InvalidField(field, "is missing; the encoder takes ",
+                                   Takes(input->name, encoder->info_of(input->input)));
+    if (tensor.ok()) {
+      prepared.further_inputs.push_back(*std::move(tensor));
+    } else if (is_new) {
+      const status::Faults own = status::FaultsOf(tensor.status());
+      faults.insert(faults.end(), own.begin(), own.end());
+    }
+  }
+  if (used != static_cast<size_t>(source.further_inputs_size())) {
+    faults.Add("source.further_inputs", "there are inputs that the model does not take; it takes ",
+               names.empty() ? "none" : "",
+               absl::StrJoin(names, ", ", [](std::string* out, const std::string& name) {
+                 absl::StrAppend(out, "'", name, "'");
+               }));
+  }
+  return status::OkOrInvalid(faults);
+}
+
+}  // namespace
+
+int MaxSourceLength(const DecodeModel& model) {
+  constexpr int kMost = 100000;
+  const int configured = model.config().limits().max_source_length();
+  return configured > 0 ? configured : kMost;
+}
+
+absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source) {
+  PreparedSource prepared;
+  absl::Status status =
+      Invalid("source is empty: set text, ids, features, decoder_inputs or audio");
+  switch (source.kind_case()) {
+    case v1::Source::kText:
+      status = FromText(model, source.text(), prepared);
+      break;
+    case v1::Source::kIds:
+      status = FromIds(model, source.ids(), prepared);
+      break;
+    case v1::Source::kFeatures:
+      status = FromFeatures(model, source.features(), prepared);
+      break;
+    case v1::Source::kDecoderInputs:
+      status = FromDecoderInputs(model, source.decoder_inputs(), prepared);
+      break;
+    case v1::Source::kAudio:
+      status = FromAudio(model, source.audio(), prepared);
+      break;
+    case v1::Source::KIND_NOT_SET:
+      break;
+  }
+  BW_RETURN_IF_ERROR(status);
+  BW_RETURN_IF_ERROR(AddFurtherInputs(model, source, prepared));
+  return prepared;
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,34 @@
+// A caller's source as tensors, checked against the model.
+#ifndef BEAMWRIGHT_ENGINE_REQUEST_PREPARED_SOURCE_H_
+#define BEAMWRIGHT_ENGINE_REQUEST_PREPARED_SOURCE_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "beamwright/v1/decode.pb.h"
+#include "engine/model/parts.h"
+
+namespace beamwright::engine {
+
+// A source in the form that the encoder, or the decoder, takes.
+struct PreparedSource {
+  int source_length = 0;
+  std::vector<int32_t> ids;  // of text and ids
+  std::vector<int32_t> unknown_positions;
+  std::optional<ops::Tensor> encoder_input;  // [1, ...] as the encoder's Parameter
+  std::vector<ops::Tensor> further_inputs;   // likewise, by Parts::wanted_inputs
+  // Where there is no encoder: [1, ...] per parts.inputs, or the frames, [1, frames, width].
+  std::vector<ops::Tensor> decoder_inputs;
+};
+
+// Tokenises or converts a source and checks it against the model: InvalidArgument naming the field.
+absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source);
+
+// The longest source that the model, or else anything here, takes.
+int MaxSourceLength(const DecodeModel& model);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_ENGINE_REQUEST_PREPARED_SOURCE_H_

@@ -1,0 +1,114 @@
+// A request inside the engine: what was asked, what it takes, and how it is answered. How it is
+// searched for is known to its kind alone (search_kind.h). Private to engine/.
+#ifndef BEAMWRIGHT_ENGINE_REQUEST_REQUEST_H_
+#define BEAMWRIGHT_ENGINE_REQUEST_REQUEST_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "engine/request/call.h"
+#include "engine/request/prepared_source.h"
+#include "engine/request/reserved.h"
+#include "engine/status/error_details.h"
+
+namespace beamwright::engine {
+
+// What encoders computed of sources that were encoded together.
+struct EncodedSources {
+  int64_t num_sources = 0;
+  // By member of an ensemble; empty for one that shares the model's own encoder, the first.
+  std::vector<std::vector<ops::Tensor>> outputs;
+
+  const std::vector<ops::Tensor>& of_member(int member) const {
+    const std::vector<ops::Tensor>& own = outputs[static_cast<size_t>(member)];
+    return own.empty() ? outputs[0] : own;
+  }
+};
+
+struct Request {
+  Request() = default;
+  // One that goes without its answer was lost on the way to it, because memory ran out there, and
+  // is told so.
+  virtual ~Request() {
+    if (!is_answered) {
+      Fail(status::OutOfMemory());
+    }
+  }
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+
+  std::shared_ptr<const DecodeModel> model;
+  PreparedSource source;
+  int beam_size = 0;  // most rows
+  // Most steps, or how many it makes for certain.
+  int max_steps = 0;
+  bool knows_steps = false;
+  int64_t price_bytes = 0;
+  CallOptions call;
+  bool may_be_cut = false;  // the search may answer with what it has
+  // When it is to; in the infinite future: never.
+  absl::Time cut_at = absl::InfiniteFuture();
+  std::variant<DecodeCallback, ScoreCallback> done;
+  bool is_answered = false;
+  int64_t row_steps = 0;  // SourceFacts
+  // Of the step under way, or to be repeated: whether it takes part.
+  bool takes_part = false;
+  // Its encoder run was given up because of others in it.
+  bool encodes_alone = false;
+  absl::Time accepted;
+  absl::Time started;
+
+  // Its source arrives while it is searched.
+  bool is_stream() const { return call.feed != nullptr; }
+  // A stream holds no rows of the engine: most of the time it has none to step, and a step takes
+  // some streams' rows and leaves the others' for the next (frame_driver.h).
+  Reserved reserved() const { return {1, is_stream() ? 0 : beam_size, price_bytes}; }
+
+  // When it is made: what the caller says.
+  void Accept(const CallOptions& caller);
+  // The search may be cut, and is to be in time for the answer to get there before the deadline.
+  void MayBeCut();
+
+  // Takes what it needs of its source, number `row` of those that were encoded: what its first step
+  // starts from.
+  virtual absl::Status Start(const ops::ExecutionContext& context, const EncodedSources& encoded,
+                             int64_t row) = 0;
+  // The same where the model has no encoder.
+  virtual absl::Status StartAlone(const ops::ExecutionContext& context) = 0;
+  // How many steps led to the answer: what forecasts for others are made from.
+  virtual int CountSteps(const v1::Decoded& answer) const;
+
+  // OK, or why the request must end now.
+  absl::Status CheckAlive(absl::Time now) const;
+  // Answers it, unless it has its answer.
+  void Fail(const absl::Status& status) {
+    if (is_answered) {
+      return;
+    }
+    is_answered = true;
+    std::visit(
+        [&](const auto& callback) {
+          if (callback != nullptr) {
+            callback(status);
+          }
+        },
+        done);
+  }
+  // Answers it; it must not have an answer.
+  template <typename Answer>
+  void Give(Answer answer) {
+    is_answered = true;
+    std::get<std::function<void(absl::StatusOr<Answer>)>>(done)(std::move(answer));
+  }
+};
+
+// ResourceExhausted: a request asks for `asked` of something, "rows", of which there is `budget`.
+absl::Status TooLarge(const char* unit, int64_t asked, int64_t budget, const std::string& lower);
+
+}  // namespace beamwright::engine
+
+#endif  // BEAMWRIGHT_ENGINE_REQUEST_REQUEST_H_

@@ -1,0 +1,277 @@
+#include "engine/schedule/lane.h"
+
+#include <algorithm>
+#include <iterator>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "engine/request/parked_drivers.h"
+#include "engine/request/search_kind.h"
+#include "engine/status/error_details.h"
+
+namespace beamwright::engine {
+namespace {
+
+// A run that takes no longer is left alone: who is dead in it is answered when it ends.
+constexpr absl::Duration kPatience = absl::Milliseconds(100);
+
+absl::Status TimedOut(absl::Duration took) {
+  return absl::InternalError(absl::StrCat(
+      "the model's graph ran for ", absl::FormatDuration(absl::Trunc(took, absl::Milliseconds(1))),
+      " without coming to an end (step-timeout)"));
+}
+
+}  // namespace
+
+Lane::Lane(const EngineOptions& options, Hangs& hangs, const Interruption* interruption)
+    : options_(options), hangs_(hangs), underway_(interruption) {
+  context_.num_threads = options.num_threads / options.MostStreams();
+}
+
+Reserved Lane::Running() const {
+  Reserved running = encoding_;
+  running += to_encode_.reserved();
+  for (const auto& [model, driver] : drivers_) {
+    running += driver->reserved();
+  }
+  return running;
+}
+
+absl::Time Lane::next_work() const {
+  absl::Time next = to_encode_.empty() ? absl::InfiniteFuture() : absl::InfinitePast();
+  for (const auto& [model, driver] : drivers_) {
+    next = std::min(next, driver->next_work());
+  }
+  return next;
+}
+
+void Lane::Turn(Requests admitted, const absl::Status& end) {
+  to_encode_.Add(std::move(admitted));
+  if (!end.ok()) {
+    EndAll(end);
+  }
+  EncodeSome();
+  StepAll();
+}
+
+void Lane::EncodeSome() {
+  to_encode_.DropDead(absl::Now());
+  int64_t left = options_.max_encode_positions;
+  for (bool is_first = true;
+       !to_encode_.empty() && (is_first || to_encode_.next_positions() <= left); is_first = false) {
+    std::vector<EncodeGroup> groups = TakeGroups(left);
+    for (const EncodeGroup& group : groups) {
+      left -= group.positions;
+    }
+    EncodeGroups(absl::MakeSpan(groups));
+  }
+}
+
+std::vector<EncodeGroup> Lane::TakeGroups(int64_t positions) {
+  std::vector<EncodeGroup> groups;
+  do {
+    groups.push_back(MakeGroup(to_encode_.TakeGroup(positions)));
+    positions -= groups.back().positions;
+  } while (context_.num_threads > 1 && !to_encode_.empty() &&
+           to_encode_.next_model() == groups[0].requests[0]->model.get() &&
+           to_encode_.next_positions() <= positions);
+  SplitForThreads(context_.num_threads, groups);
+  return groups;
+}
+
+void Lane::EncodeGroups(absl::Span<EncodeGroup> groups) {
+  const PhaseScope phase(Phase::kPrepare);
+  const StepProfile::Here undivided(nullptr);
+  const absl::Time begin = absl::Now();
+  const std::shared_ptr<const DecodeModel> model = groups[0].requests[0]->model;
+  absl::Time deadline = absl::InfinitePast();
+  for (const EncodeGroup& group : groups) {
+    for (const std::unique_ptr<Request>& request : group.requests) {
+      request->started = begin;
+      if (request->call.timeline != nullptr) {
+        request->call.timeline->started = begin;
+      }
+      encoding_ += request->reserved();
+    }
+    deadline = std::max(deadline, group.deadline);
+  }
+  Requests ready;
+  Requests again;
+  try {
+    ready = Encode(context_, groups, &underway_, &again);
+    to_encode_.Add(std::move(again));
+  } catch (const std::bad_alloc&) {
+    // The requests were told as they went.
+  }
+  encoding_ = {};
+  // Loops look at the deadline themselves.
+  const absl::Time now = absl::Now();
+  if (now > deadline && now - begin >= options_.slow_step && !underway_.was_interrupted() &&
+      !underway_.interruption().raised()) {
+    hangs_.GivenUp(*model, now);
+  }
+  // An encoder that reads chunk by chunk is run by the driver.
+  if (options_.observer != nullptr && (model->reads_whole_source() || !model->has_encoder())) {
+    for (const EncodeGroup& group : groups) {
+      options_.observer->OnEncode(*model, group.num_sources, group.positions, group.took);
+    }
+  }
+  if (!ready.empty()) {
+    Join(model, std::move(ready));
+  }
+}
+
+void Lane::Join(const std::shared_ptr<const DecodeModel>& model, Requests ready) {
+  try {
+    Driver& driver = DriverOf(model);
+    for (auto& request : ready) {
+      if (request->call.timeline != nullptr) {
+        request->call.timeline->encoded = absl::Now();
+      }
+      driver.Join(std::move(request));
+    }
+  } catch (const std::bad_alloc&) {
+    // The requests were told as they went.
+  }
+}
+
+Driver& Lane::DriverOf(std::shared_ptr<const DecodeModel> model) {
+  const DecodeModel* const key = model.get();
+  auto found = drivers_.find(key);
+  if (found == drivers_.end()) {
+    std::unique_ptr<Driver> driver = ParkedDrivers::Take(model);
+    if (driver == nullptr) {
+      driver = model->search().MakeDriver(model);
+    }
+    found = drivers_.emplace(key, std::move(driver)).first;
+  }
+  return *found->second;
+}
+
+void Lane::Step(const DecodeModel& model, Driver& driver) {
+  const absl::Time begin = absl::Now();
+  if (!driver.idle() && driver.next_work() > begin) {
+    return;  // all that it has waits
+  }
+  StepFacts facts;
+  facts.num_rows = driver.num_rows();
+  const int64_t before = driver.num_done();
+  try {
+    facts.selection = driver.Step(context_, options_.observer, &underway_);
+  } catch (const std::bad_alloc&) {
+    // What ran is given up: the memory that it held is what the next requests need.
+    driver.FailAll(status::OutOfMemory());
+  }
+  if (driver.num_done() > before) {
+    hangs_.Decoded(model);
+  }
+  if (options_.observer != nullptr && facts.num_rows > 0) {
+    facts.took = absl::Now() - begin;
+    options_.observer->OnStep(model, facts);
+  }
+}
+
+void Lane::StepAll() {
+  // Models take turns, step by step; one without work is let go. During a step other models may be
+  // taken out, so the next one is looked up.
+  for (auto it = drivers_.begin(); it != drivers_.end();) {
+    const DecodeModel* const key = it->first;
+    Step(*key, *it->second);
+    it = drivers_.find(key);
+    if (it->second->idle()) {
+      ParkedDrivers::Park(std::move(it->second));
+      it = drivers_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+void Lane::EndAll(const absl::Status& why) {
+  to_encode_.FailAll(why);
+  for (const auto& [key, driver] : drivers_) {
+    try {
+      driver->End(why);
+    } catch (const std::bad_alloc&) {
+      driver->FailAll(why);  // what of them has no answer yet
+    }
+  }
+}
+
+Lane::Left Lane::AnswerMeanwhile(const Underway::Work& work, absl::Time now,
+                                 const absl::Status& end) {
+  if (end.ok()) {
+    to_encode_.DropDead(now);
+  } else {
+    to_encode_.FailAll(end);
+  }
+  for (const auto& [key, driver] : drivers_) {
+    driver->AnswerMeanwhile(now, end, options_.observer);
+  }
+  Left left;
+  for (Request* const request : work.requests) {
+    // Of a step: its driver has looked.
+    if (work.driver == nullptr && !request->is_answered) {
+      const absl::Status status = end.ok() ? request->CheckAlive(now) : end;
+      if (!status.ok()) {
+        request->Fail(status);
+      }
+    }
+    if (work.driver == nullptr || request->takes_part) {
+      (request->is_answered ? left.gone : left.there) = true;
+    }
+  }
+  return left;
+}
+
+void Lane::Look(absl::Time now, const absl::Status& end,
+                absl::FunctionRef<void(const DecodeModel&)> slow,
+                absl::FunctionRef<void(const DecodeModel&)> hung) {
+  absl::MutexLock lock(&underway_.mutex());
+  const Underway::Work work = underway_.work();
+  const absl::Duration took = now - work.since;
+  if (work.model == nullptr || took < std::min(kPatience, options_.slow_step)) {
+    return;
+  }
+  const bool is_slow = took >= std::min(options_.slow_step, options_.step_timeout);
+  if (is_slow && !is_apart) {
+    slow(*work.model);
+  }
+  const Left left = AnswerMeanwhile(work, now, end);
+  const bool is_late = left.there && took >= options_.step_timeout;
+  // Those who are left repeat the run without who is gone: perhaps it was one of these.
+  if (underway_.interruption().raised() || !(is_late || !left.there || (left.gone && is_slow))) {
+    return;
+  }
+  bool is_out = false;
+  if (is_late) {
+    for (Request* const request : work.requests) {
+      request->Fail(TimedOut(took));
+    }
+    is_out = hangs_.TimedOut(*work.model, now);
+  } else if (is_slow && end.ok()) {
+    is_out = hangs_.GivenUp(*work.model, now);
+  }
+  underway_.interruption().Raise();
+  if (is_out) {
+    if (is_apart) {
+      AnswerMeanwhile(work, now, hangs_.Check(*work.model, now));
+    }
+    hung(*work.model);
+  }
+}
+
+void Lane::MoveOthers(const DecodeModel& own, Lane& rest) {
+  to_encode_.MoveOthers(own, rest.to_encode_);
+  for (auto it = drivers_.begin(); it != drivers_.end();) {
+    const auto next = std::next(it);
+    if (it->first != &own) {
+      rest.drivers_.insert(drivers_.extract(it));
+    }
+    it = next;
+  }
+}
+
+}  // namespace beamwright::engine

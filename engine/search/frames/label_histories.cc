@@ -1,0 +1,273 @@
+#include "engine/search/frames/label_histories.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "engine/search/frames/log_add.h"
+#include "ops/base/check.h"
+
+namespace beamwright::search {
+namespace {
+
+// As it counts: at most 0, and where it is subtracted no lower than kLeastSubtracted.
+double Counted(float log_prob, float weight) {
+  const double value = log_prob <= 0 ? log_prob : log_prob > 0 ? 0 : kLogZero;
+  return weight < 0 ? std::max<double>(value, kLeastSubtracted) : value;
+}
+
+}  // namespace
+
+LabelHistories::LabelHistories(const FramePlan& plan)
+    : plan_(&plan),
+      num_processors_(plan.processors().size()),
+      num_states_(num_processors_ + plan.options().label_scorers.size()),
+      num_sums_(plan.options().scorers.size() + plan.options().label_scorers.size()) {
+  const FrameOptions& options = plan.options();
+  const int32_t root = NewNode();
+  BW_CHECK(root == kRoot);
+  at(root).num_holders = 1;
+  int64_t* state = states(root);
+  for (const auto& processor : plan.processors()) {
+    *state++ = processor->Start();
+  }
+  for (const WeightedLabelScorer& scorer : options.label_scorers) {
+    *state++ = scorer.scorer->Start();
+  }
+  max_gain_ = std::max(0.0, options.word_reward);
+  max_gain_ += plan.has_hotwords() ? 2 * plan.hotwords()->max_gain() : 0;
+  for (const ScorerWeight& scorer : options.scorers) {
+    max_gain_ += std::max<double>(0, scorer.weight * kLeastSubtracted);
+  }
+  for (const WeightedLabelScorer& scorer : options.label_scorers) {
+    max_gain_ += std::max<double>(0, scorer.weight * kLeastSubtracted);
+  }
+}
+
+int32_t LabelHistories::NewNode() {
+  if (!free_.empty()) {
+    const int32_t node = free_.back();
+    free_.pop_back();
+    return node;
+  }
+  nodes_.emplace_back();
+  states_.resize(nodes_.size() * num_states_);
+  sums_.resize(nodes_.size() * num_sums_);
+  free_.reserve(nodes_.capacity());
+  return static_cast<int32_t>(nodes_.size()) - 1;
+}
+
+LabelKey LabelHistories::Normal(LabelKey key) const {
+  if (key.label >= 0) {
+    const int32_t child = Find(key.node, key.label);
+    if (child != kNone) {
+      return {child, -1};
+    }
+  }
+  return key;
+}
+
+int32_t LabelHistories::Extend(int32_t node, int32_t label, const FusedRow* fused) {
+  const int32_t known = Find(node, label);
+  if (known != kNone) {
+    Keep(known);
+    return known;
+  }
+  const int32_t child = NewNode();
+  double* const parts = sums(child);
+  const Gain gain = GainOfLabel(node, label, fused, parts);
+  const double* const before = sums(node);
+  for (size_t i = 0; i < num_sums_; ++i) {
+    parts[i] += before[i];
+  }
+  const Node& parent = at(node);
+  at(child) = {node,       label,       parent.depth + 1, 1, -1, parent.reward + gain.reward,
+               gain.score, gain.promise};
+  const int64_t* state = states(node);
+  int64_t* next = states(child);
+  for (const auto& processor : plan_->processors()) {
+    *next++ = processor->Next(*state++, label);
+  }
+  for (const WeightedLabelScorer& scorer : plan_->options().label_scorers) {
+    *next++ = scorer.scorer->Next(*state++, label);
+  }
+  Keep(node);
+  children_.Insert(node, label, child);
+  return child;
+}
+
+void LabelHistories::Drop(int32_t node) {
+  while (node != kNone && --at(node).num_holders == 0) {
+    const Node& dead = at(node);
+    children_.Remove(dead.parent, dead.label);
+    free_.push_back(node);
+    node = dead.parent;
+  }
+}
+
+void LabelHistories::AppendLabels(int32_t node, size_t skip, std::vector<int32_t>& labels) const {
+  const auto first = static_cast<std::ptrdiff_t>(labels.size());
+  for (; static_cast<size_t>(depth(node)) > skip; node = parent(node)) {
+    labels.push_back(label(node));
+  }
+  std::reverse(labels.begin() + first, labels.end());
+}
+
+int32_t LabelHistories::Common(int32_t a, int32_t b) const {
+  while (a != b) {
+    (depth(a) >= depth(b) ? a : b) = parent(depth(a) >= depth(b) ? a : b);
+  }
+  return a;
+}
+
+bool LabelHistories::OrderedBefore(LabelKey a, LabelKey b) const {
+  const int depth_a = depth(a.node) + (a.label >= 0 ? 1 : 0);
+  const int depth_b = depth(b.node) + (b.label >= 0 ? 1 : 0);
+  if (depth_a != depth_b) {
+    return depth_a < depth_b;
+  }
+  // From the end to where they meet: the first difference is the last that is seen.
+  bool before = false;
+  const auto back = [this](LabelKey& key) {
+    const int32_t last = key.label >= 0 ? key.label : label(key.node);
+    key = {key.label >= 0 ? key.node : parent(key.node), -1};
+    return last;
+  };
+  while (a != b) {
+    const int32_t label_a = back(a);
+    const int32_t label_b = back(b);
+    before = label_a != label_b ? label_a < label_b : before;
+  }
+  return before;
+}
+
+LabelHistories::Gain LabelHistories::GainOfLabel(int32_t node, int32_t label, const FusedRow* fused,
+                                                 double* parts) const {
+  const FrameOptions& options = plan_->options();
+  const int64_t* const state = states(node);
+  Gain gain;
+  if (plan_->has_hotwords()) {
+    const Hotwords& hotwords = *plan_->hotwords();
+    const int64_t next = hotwords.Next(state[num_processors_ - 1], label);
+    gain.reward = hotwords.Earned(next);
+    gain.promise = hotwords.Promise(next);
+  }
+  gain.score = at(node).score + options.word_reward + gain.reward;
+  for (size_t i = 0; i < num_sums_; ++i) {
+    const bool with_rows = i < options.scorers.size();
+    const size_t own = i - options.scorers.size();
+    const float weight = with_rows ? options.scorers[i].weight : options.label_scorers[own].weight;
+    const float log_prob =
+        with_rows ? fused->score(i, label)
+                  : options.label_scorers[own].scorer->LogProb(state[num_processors_ + own], label);
+    const double part = Counted(log_prob, weight);
+    gain.score += weight * part;
+    if (parts != nullptr) {
+      parts[i] = part;
+    }
+  }
+  return gain;
+}
+
+double LabelHistories::GainOf(int32_t node, int32_t label, const FusedRow* fused) const {
+  const Gain gain = GainOfLabel(node, label, fused, nullptr);
+  return gain.score + gain.promise;
+}
+
+bool LabelHistories::MayEnd(int32_t node) const {
+  if (static_cast<size_t>(depth(node)) < plan_->options().prefix.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < plan_->masks().size(); ++i) {
+    if (!plan_->masks()[i]->MayBeCut(states(node)[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void LabelHistories::Score(int32_t node, bool ended, FrameHypothesis& hypothesis) const {
+  const FrameOptions& options = plan_->options();
+  hypothesis.reward = at(node).reward;
+  hypothesis.scorer_sums.assign(sums(node), sums(node) + num_sums_);
+  hypothesis.score = hypothesis.merged_log_prob + hypothesis.reward;
+  for (size_t i = 0; i < num_sums_; ++i) {
+    double& sum = hypothesis.scorer_sums[i];
+    if (i < options.scorers.size()) {
+      hypothesis.score += options.scorers[i].weight * sum;
+      continue;
+    }
+    const size_t own = i - options.scorers.size();
+    const WeightedLabelScorer& scorer = options.label_scorers[own];
+    if (ended) {
+      sum +=
+          Counted(scorer.scorer->LogProbOfEnd(states(node)[num_processors_ + own]), scorer.weight);
+    }
+    hypothesis.score += scorer.weight * sum;
+  }
+  hypothesis.score += options.word_reward * depth(node);
+}
+
+void LabelHistories::TakeSlot(int32_t node) {
+  if (slot(node) >= 0) {
+    return;
+  }
+  int32_t taken = 0;
+  if (free_slots_.empty()) {
+    taken = static_cast<int32_t>(rules_.size());
+    rules_.emplace_back();
+  } else {
+    taken = free_slots_.back();
+    free_slots_.pop_back();
+  }
+  BW_DCHECK(node == kRoot || slot(parent(node)) >= 0);
+  at(node).slot = taken;
+  Keep(node);
+  slot_holders_.push_back(node);
+  steps_.push_back({node == kRoot ? -1 : slot(parent(node)), label(node), taken});
+  MakeRules(node, rules_[static_cast<size_t>(taken)]);
+}
+
+void LabelHistories::ClearSteps() {
+  steps_.clear();
+  free_slots_.insert(free_slots_.end(), freed_slots_.begin(), freed_slots_.end());
+  freed_slots_.clear();
+}
+
+void LabelHistories::MakeRules(int32_t node, SlotRules& rules) {
+  const FrameOptions& options = plan_->options();
+  const bool is_ctc = options.kind == FrameKind::kCtc;
+  rules.watched.clear();
+  if (!is_ctc) {
+    rules.watched.push_back(options.blank);
+  }
+  if (plan_->has_hotwords()) {
+    plan_->hotwords()->AddContinuations(states(node)[num_processors_ - 1], rules.watched);
+  }
+  if (is_ctc && !plan_->masks_histories()) {
+    return;
+  }
+  rules.buffer.Clear();
+  const auto behind_prefix = depth(node) - static_cast<int>(options.prefix.size());
+  if (behind_prefix < 0) {
+    rules.buffer.Allow(
+        absl::MakeConstSpan(options.prefix).subspan(static_cast<size_t>(depth(node)), 1));
+  }
+  scratch_.clear();
+  if (plan_->reads_labels()) {
+    AppendLabels(node, 0, scratch_);
+  }
+  for (size_t i = 0; behind_prefix >= 0 && i < plan_->masks().size(); ++i) {
+    const Processor& mask = *plan_->masks()[i];
+    // Without a prefix, what is barred everywhere is no row's own business (open_labels).
+    if (!is_ctc || mask.depends_on_row() || !options.prefix.empty()) {
+      mask.Apply({scratch_, behind_prefix, states(node)[i]}, rules.buffer);
+    }
+  }
+  if (!is_ctc) {
+    rules.buffer.AllowAlso(options.blank);
+    rules.buffer.NormaliseFirst(static_cast<float>(options.temperature));
+  }
+}
+
+}  // namespace beamwright::search

@@ -1,0 +1,86 @@
+// The inside of TransducerSearch: the hypotheses, and the steps of a round in their order.
+// transducer_search.cc has the API over it.
+#ifndef BEAMWRIGHT_ENGINE_SEARCH_FRAMES_TRANSDUCER_IMPL_H_
+#define BEAMWRIGHT_ENGINE_SEARCH_FRAMES_TRANSDUCER_IMPL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "engine/search/frames/frame_options.h"
+#include "engine/search/frames/label_histories.h"
+#include "engine/search/frames/label_times.h"
+#include "engine/search/frames/transducer_candidates.h"
+#include "engine/search/frames/transducer_search.h"
+#include "engine/search/fusion.h"
+
+namespace beamwright::search {
+
+// A hypothesis that has read all frames before `frame`.
+struct TransducerHypothesis {
+  int32_t node = LabelHistories::kRoot;
+  int32_t times = LabelTimes::kNone;  // of all its labels
+  int64_t frame = 0;
+  double mass = 0;  // as TransducerCandidate's
+  double best = 0;
+  double rank = 0;
+};
+
+struct TransducerSearch::Impl {
+  explicit Impl(std::shared_ptr<const FramePlan> the_plan);
+
+  // Of a round.
+  absl::Status Check(absl::Span<const FrameCandidates> found);
+  absl::Status CheckRow(size_t row, const FrameCandidates& found);
+  absl::Status CheckLogProb(size_t row, absl::string_view what, int32_t label, float value) const;
+  void TakeRow(size_t row, const FrameCandidates& found);
+  void TakeLabel(size_t row, int32_t label, double log_prob, const FrameCandidates& found);
+  void Add(size_t row, int32_t label, int64_t frames, double log_prob);
+  void AddWaiting();
+  void Rank(absl::Span<const FrameCandidates> found);
+  void Commit(absl::Span<const FrameCandidates> found);
+  TransducerHypothesis Taken(const TransducerCandidate& candidate, const FusedRow* fused);
+
+  // Between rounds.
+  void Drop(const TransducerHypothesis& hypothesis);
+  void EndFrame();
+  void StartFrame();
+  void MoveSlots();
+  void ListRows();
+  bool IsOver(const TransducerHypothesis& hypothesis) const {
+    return finished && hypothesis.frame >= num_added;
+  }
+  bool IsDone() const;
+  const TransducerHypothesis& Leading() const;
+  std::vector<const TransducerHypothesis*> Live() const;
+  FrameHypothesis Answer(const TransducerHypothesis& best, double mass) const;
+
+  std::shared_ptr<const FramePlan> plan;
+  const FrameOptions& options;
+  const bool synchronous;
+  LabelHistories histories;
+  LabelTimes times;
+  TransducerCandidates candidates;
+  int64_t num_added = 0;
+  bool finished = false;
+
+  int64_t frame = 0;  // of the round; synchronous: not used
+  int round = 0;      // labels that every active hypothesis has emitted in this frame
+  std::vector<TransducerHypothesis> active;      // that the next round reads, best first
+  std::vector<TransducerHypothesis> waiting;     // for later frames, or for the end; best first
+  std::vector<TransducerHypothesis> old_active;  // scratch, like the next three
+  std::vector<TransducerHypothesis> old_waiting;
+  std::vector<int32_t> tried_by;  // by label: the last row that tried it
+  std::vector<bool> is_live;      // by node
+
+  std::vector<FrameRow> rows;
+  std::vector<RowRules> rules;
+};
+
+}  // namespace beamwright::search
+
+#endif  // BEAMWRIGHT_ENGINE_SEARCH_FRAMES_TRANSDUCER_IMPL_H_

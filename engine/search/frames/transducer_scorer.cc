@@ -1,0 +1,192 @@
+#include "engine/search/frames/transducer_scorer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/search/frames/log_add.h"
+#include "engine/search/frames/log_prob_row.h"
+#include "engine/search/row_search.h"
+#include "ops/base/status.h"
+
+namespace beamwright::search {
+
+absl::StatusOr<TransducerScorer> TransducerScorer::Create(const FrameOptions& options,
+                                                          std::vector<int32_t> labels) {
+  BW_RETURN_IF_ERROR(Validate(options));
+  BW_RETURN_IF_ERROR(CheckScoredLabels(options, labels));
+  return TransducerScorer(options, std::move(labels));
+}
+
+TransducerScorer::TransducerScorer(const FrameOptions& options, std::vector<int32_t> labels)
+    : options_(options),
+      labels_(std::move(labels)),
+      num_places_(labels_.size() + 1),
+      num_ahead_(static_cast<size_t>(options.longest_duration()) + 1),
+      cap_(static_cast<size_t>(options.max_symbols_per_frame)),
+      arriving_(num_ahead_ * num_places_, {kLogZero, kLogZero}),
+      arrivals_(num_ahead_ * num_places_) {
+  if (options_.alignment_length_synchronous || cap_ > labels_.size()) {
+    cap_ = 0;  // never reached
+  }
+  arriving(0, 0) = {0, 0};
+}
+
+absl::Status TransducerScorer::Check(absl::Span<const ScoredRow> rows) const {
+  if (rows.size() != num_places_) {
+    return Invalid("frame ", num_frames_, ": ", rows.size(), " rows for ", labels_.size(),
+                   " labels, must be one more");
+  }
+  for (size_t place = 0; place < rows.size(); ++place) {
+    const ScoredRow& row = rows[place];
+    if (row.duration_log_probs.size() != options_.durations.size()) {
+      return Invalid("frame ", num_frames_, ", row ", place, ": ", row.duration_log_probs.size(),
+                     " durations of ", options_.durations.size());
+    }
+    bool is_good = row.blank_log_prob <= kRoundedUp &&
+                   (place == labels_.size() || row.label_log_prob <= kRoundedUp);
+    for (const float log_prob : row.duration_log_probs) {
+      is_good = is_good && log_prob <= kRoundedUp;
+    }
+    if (!is_good) {
+      return Invalid("frame ", num_frames_, ", row ", place,
+                     ": a value is not a log-probability, which is at most 0");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TransducerScorer::Advance(absl::Span<const ScoredRow> rows) {
+  BW_RETURN_IF_ERROR(Check(rows));
+  next_here_.clear();
+  for (size_t place = 0; place < num_places_; ++place) {
+    here_.swap(next_here_);
+    next_here_.clear();
+    ReadRow(place, rows[place]);
+  }
+  // The frame's place in the ring is that of a later one now.
+  for (size_t place = 0; place < num_places_; ++place) {
+    arriving(num_frames_, place) = {kLogZero, kLogZero};
+  }
+  arrivals_.resize(arrivals_.size() + num_places_);
+  ++num_frames_;
+  return absl::OkStatus();
+}
+
+// here_ has what the place before emitted in this frame: with a cap one element for each number of
+// labels, else one at most.
+void TransducerScorer::ReadRow(size_t place, const ScoredRow& row) {
+  const InFrame arrived = {arriving(num_frames_, place), 0};
+  if (cap_ > 0) {
+    here_.insert(here_.begin(), arrived);
+  } else if (here_.empty()) {
+    here_.push_back(arrived);
+  } else {
+    here_[0].sums.sum = LogAdd(here_[0].sums.sum, arrived.sums.sum);
+    if (arrived.sums.best >= here_[0].sums.best) {
+      here_[0].sums.best = arrived.sums.best;
+      here_[0].run = 0;
+    }
+  }
+  const double raw_blank = std::min(row.blank_log_prob, 0.0f);
+  const double shift = BlankPenaltyShift(raw_blank, options_.blank_penalty);
+  const double blank = raw_blank - options_.blank_penalty - shift;
+  const double label = std::min(static_cast<double>(row.label_log_prob) - shift, 0.0);
+  for (const InFrame& from : here_) {
+    if (options_.durations.empty()) {
+      Arrive(1, place, from, blank, false);
+    }
+    for (size_t i = 0; i < options_.durations.size(); ++i) {
+      if (options_.durations[i] > 0) {
+        const double log_prob = blank + std::min(row.duration_log_probs[i], 0.0f);
+        Arrive(options_.durations[i], place, from, log_prob, false);
+      }
+    }
+    if (place < labels_.size()) {
+      EmitLabel(place, from, label, row);
+    }
+  }
+}
+
+void TransducerScorer::EmitLabel(size_t place, const InFrame& from, double log_prob,
+                                 const ScoredRow& row) {
+  const bool ends_frame = cap_ > 0 && static_cast<size_t>(from.run) + 1 == cap_;
+  const int least = ends_frame ? 1 : 0;
+  double in_frame = kLogZero;
+  if (options_.durations.empty() && ends_frame) {
+    Arrive(1, place + 1, from, log_prob, true);
+  } else if (options_.durations.empty()) {
+    in_frame = log_prob;
+  }
+  for (size_t i = 0; i < options_.durations.size(); ++i) {
+    const int frames = std::max(options_.durations[i], least);
+    const double both = log_prob + std::min(row.duration_log_probs[i], 0.0f);
+    if (frames > 0) {
+      Arrive(frames, place + 1, from, both, true);
+    } else {
+      in_frame = both;
+    }
+  }
+  if (!ends_frame) {
+    EmitInFrame(from, in_frame);
+  }
+  // One element a frame and label, whatever came before it.
+  const size_t number = static_cast<size_t>(num_frames_) * labels_.size() + place;
+  in_frame_.resize(std::max(in_frame_.size(), number + 1));
+  if (!ends_frame) {
+    in_frame_[number] = static_cast<float>(in_frame);
+  }
+}
+
+void TransducerScorer::EmitInFrame(const InFrame& from, double log_prob) {
+  next_here_.push_back({{from.sums.sum + log_prob, from.sums.best + log_prob}, from.run + 1});
+}
+
+void TransducerScorer::Arrive(int frames, size_t place, const InFrame& from, double log_prob,
+                              bool by_label) {
+  Sums& sums = arriving(num_frames_ + frames, place);
+  sums.sum = LogAdd(sums.sum, from.sums.sum + log_prob);
+  if (from.sums.best + log_prob > sums.best) {
+    sums.best = from.sums.best + log_prob;
+    arrivals_[static_cast<size_t>(num_frames_ + frames) * num_places_ + place] = {
+        frames, from.run, static_cast<float>(log_prob), by_label};
+  }
+}
+
+std::vector<LabelTime> TransducerScorer::TraceBack(int64_t frame) const {
+  std::vector<LabelTime> times(labels_.size());
+  const int32_t told = options_.durations.empty() ? 1 : 0;  // of a label that takes no frame
+  size_t place = labels_.size();
+  while (frame > 0) {
+    const Arrival& arrival = arrivals_[static_cast<size_t>(frame) * num_places_ + place];
+    frame -= arrival.frames;
+    if (arrival.by_label) {
+      times[--place] = {frame, std::max(arrival.frames, told), arrival.label_log_prob};
+    }
+    for (int32_t i = 0; i < arrival.run; ++i) {
+      --place;
+      const size_t number = static_cast<size_t>(frame) * labels_.size() + place;
+      times[place] = {frame, told, in_frame_[number]};
+    }
+  }
+  return times;
+}
+
+FrameScore TransducerScorer::Result() const {
+  FrameScore score = {kLogZero, kLogZero, {}};
+  int64_t end = -1;
+  for (size_t ahead = 0; ahead + 1 < num_ahead_ || ahead == 0; ++ahead) {
+    const int64_t frame = num_frames_ + static_cast<int64_t>(ahead);
+    const Sums& sums = arriving(frame, labels_.size());
+    score.full_log_prob = LogAdd(score.full_log_prob, sums.sum);
+    if (sums.best > score.best_log_prob) {
+      score.best_log_prob = sums.best;
+      end = frame;
+    }
+  }
+  if (end >= 0) {
+    score.times = TraceBack(end);
+  }
+  return score;
+}
+
+}  // namespace beamwright::search

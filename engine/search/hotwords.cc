@@ -1,0 +1,111 @@
+#include "engine/search/hotwords.h"
+
+#include <algorithm>
+
+namespace beamwright::search {
+
+Hotwords::Hotwords(const std::vector<Hotword>& phrases) : nodes_(1) {
+  EdgesOfNodes edges_of_nodes(1);
+  for (const Hotword& phrase : phrases) {
+    AddPhrase(phrase, edges_of_nodes);
+  }
+  for (size_t node = 0; node < nodes_.size(); ++node) {
+    nodes_[node].first_edge = static_cast<int32_t>(edges_.size());
+    nodes_[node].num_edges = static_cast<int32_t>(edges_of_nodes[node].size());
+    edges_.insert(edges_.end(), edges_of_nodes[node].begin(), edges_of_nodes[node].end());
+  }
+  for (const Edge& edge : edges(nodes_[0])) {
+    starts_.resize(static_cast<size_t>(edge.token) + 1, -1);  // edges ascend
+    starts_.back() = edge.node;
+  }
+  AddFallbacks();
+}
+
+int32_t Hotwords::FindEdge(absl::Span<const Edge> edges, int32_t token) {
+  const auto it =
+      std::lower_bound(edges.begin(), edges.end(), token,
+                       [](const Edge& edge, int32_t wanted) { return edge.token < wanted; });
+  return it != edges.end() && it->token == token ? it->node : -1;
+}
+
+void Hotwords::AddPhrase(const Hotword& phrase, EdgesOfNodes& edges) {
+  const double length = static_cast<double>(phrase.tokens.size());
+  size_t node = 0;
+  for (size_t depth = 0; depth < phrase.tokens.size(); ++depth) {
+    Node& parent = nodes_[node];
+    parent.promise = std::max(parent.promise, phrase.bonus * static_cast<double>(depth) / length);
+    int32_t child = FindEdge(edges[node], phrase.tokens[depth]);
+    if (child < 0) {
+      child = static_cast<int32_t>(nodes_.size());
+      const Edge edge = {phrase.tokens[depth], child};
+      edges[node].insert(
+          std::upper_bound(edges[node].begin(), edges[node].end(), edge,
+                           [](const Edge& a, const Edge& b) { return a.token < b.token; }),
+          edge);
+      nodes_.emplace_back();  // `parent` is invalid from here on
+      edges.emplace_back();
+    }
+    node = static_cast<size_t>(child);
+  }
+  nodes_[node].earned += phrase.bonus;
+}
+
+// Breadth first: a fallback is shorter, so it is complete already.
+void Hotwords::AddFallbacks() {
+  std::vector<int32_t> queue = {0};
+  for (size_t i = 0; i < queue.size(); ++i) {
+    const auto parent = static_cast<size_t>(queue[i]);
+    for (const Edge& edge : edges(nodes_[parent])) {
+      Node& child = nodes_[static_cast<size_t>(edge.node)];
+      child.fallback =
+          parent == 0 ? 0 : static_cast<int32_t>(Next(nodes_[parent].fallback, edge.token));
+      child.earned += at(child.fallback).earned;
+      child.promise = std::max(child.promise, at(child.fallback).promise);
+      max_gain_ = std::max(max_gain_, child.earned);
+      queue.push_back(edge.node);
+    }
+  }
+}
+
+int64_t Hotwords::Next(int64_t node, int32_t token) const {
+  for (; node != 0; node = at(node).fallback) {
+    const int32_t child = FindEdge(edges(at(node)), token);
+    if (child >= 0) {
+      return child;
+    }
+  }
+  return std::max(FindStart(token), 0);
+}
+
+double Hotwords::Reward(int64_t node, int32_t token, float /*log_prob*/) const {
+  return at(Next(node, token)).earned;
+}
+
+void Hotwords::AddContinuations(int64_t node, std::vector<int32_t>& tokens) const {
+  for (; node != 0; node = at(node).fallback) {
+    for (const Edge& edge : edges(at(node))) {
+      tokens.push_back(edge.token);
+    }
+  }
+}
+
+void Hotwords::Apply(const RowView& row, RuleBuffer& rules) const {
+  for (int64_t node = row.state;; node = at(node).fallback) {
+    for (const Edge& edge : edges(at(node))) {
+      // A longer suffix that goes on with this token has spoken for it already.
+      bool spoken = false;
+      for (int64_t longer = row.state; longer != node && !spoken; longer = at(longer).fallback) {
+        spoken = FindEdge(edges(at(longer)), edge.token) >= 0;
+      }
+      if (!spoken) {
+        const Node& next = at(edge.node);
+        rules.AddBonus(edge.token, static_cast<float>(next.earned + next.promise));
+      }
+    }
+    if (node == 0) {
+      return;
+    }
+  }
+}
+
+}  // namespace beamwright::search

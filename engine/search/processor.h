@@ -1,0 +1,77 @@
+// Processor: one decode option that changes what a row may choose next. It turns the row's history
+// into rules for the scan over the row's scores (ops/base/row_rules.h) and never sees the scores
+// themselves. Every processor is a pure function of the row's tokens, so a row's rules cannot
+// depend on its neighbours.
+//
+// What a processor must remember of a row is one number, its state: Start() before any token,
+// Next(state, token) after one more. The search carries it along as rows are continued, repeated
+// and dropped. MakeProcessors (processors.h) builds the chain of a request, in the order that
+// docs/decoding.md, 'Processors', states.
+#ifndef BEAMWRIGHT_ENGINE_SEARCH_PROCESSOR_H_
+#define BEAMWRIGHT_ENGINE_SEARCH_PROCESSOR_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "engine/search/rule_buffer.h"
+
+namespace beamwright::search {
+
+// A row as processors see it.
+struct RowView {
+  absl::Span<const int32_t> tokens;  // without the begin token; starts with the target prefix
+  int num_generated = 0;             // of these, behind the target prefix
+  int64_t state = 0;                 // the processor's own
+};
+
+// Thread-safe: immutable once made.
+class Processor {
+ public:
+  virtual ~Processor() = default;
+
+  // The field of DecodeOptions that asked for it, for messages.
+  virtual absl::string_view option() const = 0;
+  // False: Apply gives the same rules for every row of every step.
+  virtual bool depends_on_row() const { return true; }
+
+  virtual int64_t Start() const { return 0; }
+  virtual int64_t Next(int64_t state, int32_t /*token*/) const { return state; }
+
+  // Adds to the rules for the row's next token.
+  virtual void Apply(const RowView& row, RuleBuffer& rules) const = 0;
+
+  // Whether a hypothesis in this state may be returned although no end token closes it: false for
+  // one that is cut at the maximum length before it meets a constraint.
+  virtual bool MayBeCut(int64_t /*state*/) const { return true; }
+
+  // What a row in `state` gains for good by choosing `token`, whose log-probability is `log_prob`:
+  // added to the sum that hypotheses are ranked and scored by, never to the log-probabilities.
+  virtual double Reward(int64_t /*state*/, int32_t /*token*/, float /*log_prob*/) const {
+    return 0;
+  }
+  // What a row in `state` ranks higher by while it stays there: part of a reward that it may earn,
+  // and no part of any score. The bonuses of Apply contain it; searches over frames ask for it,
+  // whose hypotheses outlive many frames without a new token.
+  virtual double Promise(int64_t /*state*/) const { return 0; }
+  // Appends the tokens that go on with what earns a reward and has begun already.
+  virtual void AddContinuations(int64_t /*state*/, std::vector<int32_t>& /*tokens*/) const {}
+  // Added to the rank of all the row's pairs in this step, beside the bonuses of its rules.
+  virtual double RankOffset(int64_t /*state*/) const { return 0; }
+  // True: Reward or RankOffset may be other than 0.
+  virtual bool gives_rewards() const { return false; }
+  // An upper bound of log_prob + Reward over all states and tokens; at least 0.
+  virtual double max_gain() const { return 0; }
+
+  // How much of what must occur a row in `state` has already: rows that have more do not compete
+  // with rows that have less.
+  virtual int Bank(int64_t /*state*/) const { return 0; }
+  // Appends the tokens that change the bank otherwise than all other tokens do; the search ranks
+  // them even if they are not among a row's best.
+  virtual void AddBankTokens(int64_t /*state*/, std::vector<int32_t>& /*tokens*/) const {}
+};
+
+}  // namespace beamwright::search
+
+#endif  // BEAMWRIGHT_ENGINE_SEARCH_PROCESSOR_H_

@@ -1,0 +1,181 @@
+#include "engine/search/processors.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/search/constraint_processors.h"
+#include "engine/search/hotwords.h"
+#include "engine/search/lexical_constraints.h"
+
+namespace beamwright::search {
+namespace {
+
+using Tokens = std::vector<int32_t>;
+
+// Each distinct token of the row once: x < 0 ? x * r : x / r (Keskar et al. 2019, with the sign
+// rule that transformers and CTranslate2 use).
+class RepetitionPenalty final : public Processor {
+ public:
+  explicit RepetitionPenalty(double penalty) : penalty_(static_cast<float>(penalty)) {}
+  absl::string_view option() const override { return "repetition_penalty"; }
+  void Apply(const RowView& row, RuleBuffer& rules) const override {
+    rules.ScaleBySign(row.tokens, penalty_);
+  }
+
+ private:
+  float penalty_;
+};
+
+// No n-gram twice: what followed the row's last n - 1 tokens before is banned.
+class NoRepeatNgram final : public Processor {
+ public:
+  explicit NoRepeatNgram(int size) : size_(static_cast<size_t>(size)) {}
+  absl::string_view option() const override { return "no_repeat_ngram"; }
+  void Apply(const RowView& row, RuleBuffer& rules) const override {
+    const absl::Span<const int32_t> tokens = row.tokens;
+    const size_t context = size_ - 1;
+    for (size_t end = size_; end <= tokens.size(); ++end) {
+      if (std::equal(tokens.end() - static_cast<int64_t>(context), tokens.end(),
+                     tokens.begin() + static_cast<int64_t>(end - size_))) {
+        rules.Ban(tokens[end - 1]);
+      }
+    }
+  }
+
+ private:
+  size_t size_;
+};
+
+class SuppressTokens final : public Processor {
+ public:
+  explicit SuppressTokens(Tokens tokens) : tokens_(std::move(tokens)) {}
+  absl::string_view option() const override { return "suppress_tokens"; }
+  bool depends_on_row() const override { return false; }
+  void Apply(const RowView& /*row*/, RuleBuffer& rules) const override {
+    for (const int32_t token : tokens_) {
+      rules.Ban(token);
+    }
+  }
+
+ private:
+  Tokens tokens_;
+};
+
+class SuppressAtBegin final : public Processor {
+ public:
+  explicit SuppressAtBegin(Tokens tokens) : tokens_(std::move(tokens)) {}
+  absl::string_view option() const override { return "suppress_at_begin"; }
+  void Apply(const RowView& row, RuleBuffer& rules) const override {
+    for (size_t i = 0; row.num_generated == 0 && i < tokens_.size(); ++i) {
+      rules.Ban(tokens_[i]);
+    }
+  }
+
+ private:
+  Tokens tokens_;
+};
+
+// Bans a sequence's last token where the row ends with the others.
+class SuppressSequences final : public Processor {
+ public:
+  explicit SuppressSequences(std::vector<TokenSequence> sequences)
+      : sequences_(std::move(sequences)) {}
+  absl::string_view option() const override { return "suppress_sequences"; }
+  void Apply(const RowView& row, RuleBuffer& rules) const override {
+    for (const TokenSequence& sequence : sequences_) {
+      const size_t context = sequence.size() - 1;
+      if (context <= row.tokens.size() &&
+          std::equal(sequence.begin(), sequence.end() - 1,
+                     row.tokens.end() - static_cast<int64_t>(context))) {
+        rules.Ban(sequence.back());
+      }
+    }
+  }
+
+ private:
+  std::vector<TokenSequence> sequences_;
+};
+
+class MinLength final : public Processor {
+ public:
+  MinLength(int min_length, Tokens end_tokens)
+      : min_length_(min_length), end_tokens_(std::move(end_tokens)) {}
+  absl::string_view option() const override { return "min_length"; }
+  void Apply(const RowView& row, RuleBuffer& rules) const override {
+    for (size_t i = 0; row.num_generated < min_length_ && i < end_tokens_.size(); ++i) {
+      rules.Ban(end_tokens_[i]);
+    }
+  }
+
+ private:
+  int min_length_;
+  Tokens end_tokens_;
+};
+
+class Temperature final : public Processor {
+ public:
+  explicit Temperature(double temperature) : temperature_(static_cast<float>(temperature)) {}
+  absl::string_view option() const override { return "temperature"; }
+  bool depends_on_row() const override { return false; }
+  void Apply(const RowView& /*row*/, RuleBuffer& rules) const override {
+    rules.SetTemperature(temperature_);
+  }
+
+ private:
+  float temperature_;
+};
+
+using Chain = std::vector<std::unique_ptr<const Processor>>;
+
+void AddConstraints(const SearchOptions& options, Chain& chain) {
+  const ConstraintOptions& wanted = options.constraints;
+  if (!wanted.shortlist.empty()) {
+    chain.push_back(std::make_unique<Shortlist>(wanted.shortlist, options.end_tokens));
+  }
+  if (wanted.allowed != nullptr) {
+    chain.push_back(std::make_unique<AllowedEntries>(wanted.allowed));
+  }
+  if (!wanted.required.empty()) {
+    chain.push_back(std::make_unique<LexicalConstraints>(wanted.required, wanted.required_in_order,
+                                                         options.end_tokens));
+  }
+  if (!wanted.soft_prefix.empty()) {
+    chain.push_back(std::make_unique<SoftPrefix>(wanted.soft_prefix, wanted.soft_prefix_weight,
+                                                 static_cast<int>(wanted.prefix.size())));
+  }
+  if (!wanted.hotwords.empty()) {
+    chain.push_back(std::make_unique<Hotwords>(wanted.hotwords));
+  }
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<const Processor>> MakeProcessors(const SearchOptions& options) {
+  const ProcessorOptions& wanted = options.processors;
+  Chain chain;
+  if (wanted.repetition_penalty != 1) {
+    chain.push_back(std::make_unique<RepetitionPenalty>(wanted.repetition_penalty));
+  }
+  if (wanted.no_repeat_ngram > 0) {
+    chain.push_back(std::make_unique<NoRepeatNgram>(wanted.no_repeat_ngram));
+  }
+  if (!wanted.suppressed.empty()) {
+    chain.push_back(std::make_unique<SuppressTokens>(wanted.suppressed));
+  }
+  if (!wanted.suppressed_at_begin.empty()) {
+    chain.push_back(std::make_unique<SuppressAtBegin>(wanted.suppressed_at_begin));
+  }
+  if (!wanted.suppressed_sequences.empty()) {
+    chain.push_back(std::make_unique<SuppressSequences>(wanted.suppressed_sequences));
+  }
+  if (wanted.min_length > 0) {
+    chain.push_back(std::make_unique<MinLength>(wanted.min_length, options.end_tokens));
+  }
+  AddConstraints(options, chain);
+  if (wanted.temperature != 1) {
+    chain.push_back(std::make_unique<Temperature>(wanted.temperature));
+  }
+  return chain;
+}
+
+}  // namespace beamwright::search

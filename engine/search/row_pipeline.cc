@@ -1,0 +1,136 @@
+#include "engine/search/row_pipeline.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/search/processors.h"
+
+namespace beamwright::search {
+
+RowPipeline::RowPipeline(const SearchOptions& options)
+    : bans_(options.banned_tokens),
+      renormalize_(options.processors.renormalize),
+      processors_(MakeProcessors(options)),
+      masks_(processors_.size(), false) {
+  Row first;
+  for (const auto& processor : processors_) {
+    depends_on_row_ = depends_on_row_ || processor->depends_on_row();
+    gives_rewards_ = gives_rewards_ || processor->gives_rewards();
+    max_gain_ += processor->max_gain();
+    first.states.push_back(processor->Start());
+  }
+  rows_.push_back(std::move(first));
+}
+
+void RowPipeline::Advance(absl::Span<const int32_t> parents, absl::Span<const int32_t> tokens) {
+  num_rows_ = tokens.size();
+  if (!depends_on_row_) {
+    return;
+  }
+  next_rows_.resize(std::max(next_rows_.size(), num_rows_));
+  for (size_t row = 0; row < num_rows_; ++row) {
+    const Row& parent = rows_[static_cast<size_t>(parents[row])];
+    Row& child = next_rows_[row];
+    child.tokens.assign(parent.tokens.begin(), parent.tokens.end());
+    child.tokens.push_back(tokens[row]);
+    child.states.resize(processors_.size());
+    for (size_t i = 0; i < processors_.size(); ++i) {
+      child.states[i] = processors_[i]->Next(parent.states[i], tokens[row]);
+    }
+  }
+  rows_.swap(next_rows_);
+}
+
+int64_t RowPipeline::StateOf(int row, size_t processor) const {
+  // Without histories all rows are alike.
+  return rows_[depends_on_row_ ? static_cast<size_t>(row) : 0].states[processor];
+}
+
+void RowPipeline::Fill(const Row& row, int num_generated, bool plain, RuleBuffer& buffer) {
+  buffer.Clear();
+  for (size_t i = 0; !plain && i < processors_.size(); ++i) {
+    const int before = buffer.num_masks();
+    processors_[i]->Apply({row.tokens, num_generated, row.states[i]}, buffer);
+    masks_[i] = masks_[i] || buffer.num_masks() > before;
+  }
+  for (const int32_t token : bans_) {
+    buffer.Exclude(token);
+  }
+  buffer.SetRenormalize(plain || renormalize_);
+}
+
+absl::Span<RowRules> RowPipeline::MakeRules(int num_generated, bool plain) {
+  const size_t num_buffers = depends_on_row_ ? num_rows_ : 1;
+  buffers_.resize(std::max(buffers_.size(), num_buffers));
+  rules_.resize(num_rows_);
+  std::fill(masks_.begin(), masks_.end(), false);
+  for (size_t i = 0; i < num_buffers; ++i) {
+    Fill(rows_[i], num_generated, plain, buffers_[i]);
+  }
+  for (size_t row = 0; row < num_rows_; ++row) {
+    rules_[row] = buffers_[depends_on_row_ ? row : 0].View();
+  }
+  return absl::MakeSpan(rules_);
+}
+
+double RowPipeline::RankOffset(int row) const {
+  double offset = 0;
+  for (size_t i = 0; gives_rewards_ && i < processors_.size(); ++i) {
+    offset += processors_[i]->RankOffset(StateOf(row, i));
+  }
+  return offset;
+}
+
+double RowPipeline::Reward(int row, int32_t token, float log_prob) const {
+  double reward = 0;
+  for (size_t i = 0; gives_rewards_ && i < processors_.size(); ++i) {
+    reward += processors_[i]->Reward(StateOf(row, i), token, log_prob);
+  }
+  return reward;
+}
+
+int RowPipeline::BankAfter(int row, int32_t token) const {
+  int bank = 0;
+  for (size_t i = 0; i < processors_.size(); ++i) {
+    bank += processors_[i]->Bank(processors_[i]->Next(StateOf(row, i), token));
+  }
+  return bank;
+}
+
+void RowPipeline::AddBankTokens(int row, std::vector<int32_t>& tokens) const {
+  for (size_t i = 0; i < processors_.size(); ++i) {
+    processors_[i]->AddBankTokens(StateOf(row, i), tokens);
+  }
+}
+
+bool RowPipeline::MayBeCut(int row) const {
+  for (size_t i = 0; depends_on_row_ && i < processors_.size(); ++i) {
+    if (!processors_[i]->MayBeCut(StateOf(row, i))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string RowPipeline::CuttingOptions(int row) const {
+  std::string names;
+  for (size_t i = 0; i < processors_.size(); ++i) {
+    if (!processors_[i]->MayBeCut(StateOf(row, i))) {
+      absl::StrAppend(&names, names.empty() ? "" : ", ", processors_[i]->option());
+    }
+  }
+  return names;
+}
+
+std::string RowPipeline::MaskingOptions() const {
+  std::string names;
+  for (size_t i = 0; i < processors_.size(); ++i) {
+    if (masks_[i]) {
+      absl::StrAppend(&names, names.empty() ? "" : ", ", processors_[i]->option());
+    }
+  }
+  return names;
+}
+
+}  // namespace beamwright::search

@@ -1,0 +1,52 @@
+#include "engine/search/score.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace beamwright::search {
+namespace {
+
+// Far above what rounding does to sums of kMaxLength rewards, far below what tells scores apart.
+constexpr double kHair = 1e-9;
+
+}  // namespace
+
+ScoreTable::ScoreTable(const SearchOptions& options, const Gains& gains)
+    : gains_(gains),
+      word_reward_(options.word_reward),
+      offset_(options.constraints.score_prefix ? static_cast<int>(options.constraints.prefix.size())
+                                               : 0),
+      max_length_(options.max_length),
+      min_length_(options.processors.min_length) {
+  if (options.length_penalty == LengthPenalty::kNone) {
+    return;
+  }
+  const size_t size = static_cast<size_t>(offset_) + static_cast<size_t>(max_length_) + 1;
+  norms_.assign(size, 1);
+  for (size_t length = 1; length < size; ++length) {
+    const double n = static_cast<double>(length);
+    norms_[length] =
+        std::pow(options.length_penalty == LengthPenalty::kPow ? n : (5 + n) / 6, options.alpha);
+  }
+  largest_from_ = norms_;
+  for (size_t length = size - 1; length-- > 1;) {
+    largest_from_[length] = std::max(largest_from_[length], largest_from_[length + 1]);
+  }
+}
+
+double ScoreTable::Bound(double total, int length) const {
+  // A hypothesis that reaches max_length may be cut there however short it should not be.
+  const int first = std::min(std::max(length, min_length_) + 1, max_length_);
+  if (word_reward_ == 0 && !gains_.any) {
+    return largest_from_.empty() ? total
+                                 : total / largest_from_[static_cast<size_t>(first + offset_)];
+  }
+  double bound = -std::numeric_limits<double>::infinity();
+  for (int n = first; n <= max_length_; ++n) {
+    bound = std::max(bound, ScoreAt(total + gains_.most * (n - length), n + offset_));
+  }
+  return gains_.any ? bound + kHair * (1 + std::abs(bound)) : bound;
+}
+
+}  // namespace beamwright::search

@@ -1,0 +1,189 @@
+// What stands behind engine.h: admission in front of schedulers, and a supervisor that looks after
+// them.
+#include <new>
+#include <optional>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "engine/queue/admission.h"
+#include "engine/request/search_kind.h"
+#include "engine/schedule/hangs.h"
+#include "engine/schedule/scheduler.h"
+#include "engine/schedule/supervisor.h"
+#include "engine/status/error_details.h"
+#include "include/beamwright/engine.h"
+#include "ops/base/cpu.h"
+#include "ops/base/fault_point.h"
+#include "ops/base/status.h"
+
+namespace beamwright::engine {
+namespace {
+
+class StreamingEngine : public Engine {
+ public:
+  explicit StreamingEngine(const EngineOptions& options)
+      : options_(options), admission_(options_), hangs_(options_.hang_pause) {
+    for (int number = 0; number < options_.MostStreams(); ++number) {
+      schedulers_.push_back(std::make_unique<Scheduler>(options_, number, admission_, hangs_));
+    }
+    supervisor_.emplace([this] { return !admission_.idle(); }, [this] { Look(); });
+  }
+  ~StreamingEngine() override {
+    Drain();
+    supervisor_.reset();
+  }
+
+  void DecodeResolved(std::shared_ptr<const DecodeModel> model, v1::Source source,
+                      std::shared_ptr<const ResolvedOptions> options, const CallOptions& call,
+                      Callback done) override {
+    Accept([&] { return model->search().MakeRequest(options_, model, source, *options, call); },
+           std::move(done));
+  }
+
+  void Recognize(std::shared_ptr<const DecodeModel> model,
+                 std::shared_ptr<const ResolvedOptions> options, const CallOptions& call,
+                 Callback done) override {
+    call.feed->SetBell([this] { admission_.Ring(); });
+    Accept([&] { return model->search().MakeStreamRequest(options_, model, *options, call); },
+           std::move(done));
+  }
+
+  void Score(std::shared_ptr<const DecodeModel> model, v1::ScoreSource source,
+             const v1::ScoreOptions& options, const CallOptions& call,
+             ScoreCallback done) override {
+    Accept([&] { return model->search().MakeScoreRequest(options_, model, source, options, call); },
+           std::move(done));
+  }
+
+  void Drain() override { admission_.Drain(); }
+  void End(absl::Status why) override { admission_.End(std::move(why)); }
+  Load load() const override { return admission_.load(); }
+  bool idle() const override { return admission_.idle(); }
+  void ObserveHangs(std::function<void(const DecodeModel&)> observer) override {
+    hangs_.Observe(std::move(observer));
+  }
+  std::vector<TenantLoad> Tenants() const override { return admission_.Tenants(); }
+
+ private:
+  template <typename Make, typename Done>
+  void Accept(const Make& make, Done done) {
+    if (absl::Status full = admission_.CheckFull(); !full.ok()) {
+      done(std::move(full));
+      return;
+    }
+    absl::StatusOr<std::unique_ptr<Request>> request = nullptr;
+    try {
+      FaultPoint("engine.accept").IgnoreError();
+      request = make();
+    } catch (const std::bad_alloc&) {
+      request = status::OutOfMemory();
+    }
+    if (!request.ok()) {
+      done(request.status());
+      return;
+    }
+    (*request)->done = std::move(done);
+    absl::Status status;
+    try {
+      status = admission_.Enqueue(*request);
+    } catch (const std::bad_alloc&) {
+      status = status::OutOfMemory();
+    }
+    if (!status.ok() && *request != nullptr) {  // what was lost on the way has its answer
+      (*request)->Fail(status);
+    }
+    supervisor_->WorkHasCome();
+  }
+
+  void Look() {
+    admission_.LookForDead();
+    const absl::Status end = admission_.end();
+    const absl::Time now = absl::Now();
+    for (const auto& scheduler : schedulers_) {
+      scheduler->Look(now, end);
+    }
+  }
+
+  const EngineOptions options_;
+  Admission admission_;
+  Hangs hangs_;
+  std::vector<std::unique_ptr<Scheduler>> schedulers_;  // they use the others
+  std::optional<Supervisor> supervisor_;                // looks at them
+};
+
+template <typename Answer, typename Start>
+absl::StatusOr<Answer> WaitFor(const Start& start) {
+  absl::StatusOr<Answer> result;
+  absl::Notification done;
+  start([&](absl::StatusOr<Answer> answer) {
+    result = std::move(answer);
+    done.Notify();
+  });
+  done.WaitForNotification();
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
+  if (options.num_threads < 0 || options.num_threads > 1024) {
+    return Invalid("threads: ", options.num_threads, " is outside [0, 1024]");
+  }
+  if (options.max_queue_rows < 1 || options.max_queue_bytes < 1) {
+    return Invalid("max_queue_rows (", options.max_queue_rows, ") and max_queue_bytes (",
+                   options.max_queue_bytes, ") must be positive");
+  }
+  if (options.max_bytes < 1 || options.max_encode_positions < 1) {
+    return Invalid("max_bytes (", options.max_bytes, ") and max_encode_positions (",
+                   options.max_encode_positions, ") must be positive");
+  }
+  if (options.slow_step <= absl::ZeroDuration() || options.step_timeout <= absl::ZeroDuration()) {
+    return Invalid("slow_step (", absl::FormatDuration(options.slow_step), ") and step_timeout (",
+                   absl::FormatDuration(options.step_timeout), ") must be positive");
+  }
+  if (options.max_rows < 1 || options.max_queue < 1) {
+    return Invalid("max_rows (", options.max_rows, ") and max_queue (", options.max_queue,
+                   ") must be positive");
+  }
+  if (options.num_threads == 0) {
+    options.num_threads = UsableCpus();
+  }
+  if (options.num_streams < 0 || options.num_streams > options.num_threads) {
+    return Invalid("streams: ", options.num_streams, " is outside [0, ", options.num_threads,
+                   "], the number of threads; 0: as many as there is work for");
+  }
+  if (options.cached_bytes == 0) {
+    options.cached_bytes = LastCacheBytes() / 2;
+  }
+  return std::make_unique<StreamingEngine>(options);
+}
+
+void Engine::Decode(std::shared_ptr<const DecodeModel> model, v1::Source source,
+                    const v1::DecodeOptions& options, const CallOptions& call, Callback done) {
+  auto resolved = ResolveOptions(*model, options);
+  if (!resolved.ok()) {
+    done(resolved.status());
+    return;
+  }
+  DecodeResolved(std::move(model), std::move(source), *std::move(resolved), call, std::move(done));
+}
+
+absl::StatusOr<v1::Decoded> Engine::DecodeAndWait(std::shared_ptr<const DecodeModel> model,
+                                                  v1::Source source,
+                                                  const v1::DecodeOptions& options,
+                                                  const CallOptions& call) {
+  return WaitFor<v1::Decoded>([&](Callback done) {
+    Decode(std::move(model), std::move(source), options, call, std::move(done));
+  });
+}
+
+absl::StatusOr<v1::Scored> Engine::ScoreAndWait(std::shared_ptr<const DecodeModel> model,
+                                                v1::ScoreSource source,
+                                                const v1::ScoreOptions& options,
+                                                const CallOptions& call) {
+  return WaitFor<v1::Scored>([&](ScoreCallback done) {
+    Score(std::move(model), std::move(source), options, call, std::move(done));
+  });
+}
+
+}  // namespace beamwright::engine

@@ -1,0 +1,230 @@
+#include "engine/warm_up.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/time/clock.h"
+#include "engine/model/parts.h"
+#include "engine/model/trial_sources.h"
+#include "engine/options/request_lines.h"
+#include "engine/request/prepared_source.h"
+#include "include/beamwright/engine.h"
+#include "ops/base/status.h"
+
+namespace beamwright::engine {
+namespace {
+
+// Of answers to made-up sources.
+constexpr int kTargetLength = 4;
+
+// An input that is larger is not made up.
+constexpr int64_t kMostElements = 1 << 20;
+
+// What the model is tried with.
+struct MadeUp {
+  v1::Source source;
+  // Nothing about it was guessed: a model that is sound decodes it.
+  bool is_certain = true;
+};
+
+// Ones for an input of a graph, without its first axis; open extents get the source's length, which
+// is certain of `length_axis` alone (-1: of none). Zeros would mask everything.
+v1::Tensor Ones(const ops::ValueInfo& info, int64_t length, int length_axis, MadeUp& made) {
+  v1::Tensor tensor;
+  tensor.set_dtype(std::string(ops::Name(info.dtype)));
+  made.is_certain = made.is_certain && info.shape.has_rank();
+  for (int axis = 1; axis < info.shape.rank(); ++axis) {
+    const int64_t dim = info.shape.dim(axis);
+    const bool is_open = dim == ops::PartialShape::kDynamic;
+    made.is_certain = made.is_certain && (!is_open || axis == length_axis);
+    tensor.add_shape(is_open ? length : dim);
+  }
+  const ops::Shape shape(tensor.shape().begin(), tensor.shape().end());
+  const auto count = ops::CheckedNumElements(shape);
+  if (!count.ok() || *count > kMostElements) {
+    made.is_certain = false;  // without content it is refused
+    return tensor;
+  }
+  ops::Tensor ones(ops::DType::kF32, shape);
+  std::fill_n(ones.mutable_data<float>(), *count, 1.0f);
+  if (const auto converted = Convert(ones, info.dtype); converted.ok()) {
+    tensor.set_data(converted->bytes(), static_cast<size_t>(converted->num_bytes()));
+  } else {
+    made.is_certain = false;
+  }
+  return tensor;
+}
+
+MadeUp MakeUpSource(const DecodeModel& model, int64_t most) {
+  const DecodeModel::Parts& parts = model.parts();
+  const int64_t length = std::min<int64_t>(most, MaxSourceLength(model));
+  MadeUp made;
+  if (parts.encoder() == nullptr && parts.frames != nullptr) {
+    const ops::ValueInfo frames = {
+        ops::DType::kF32, ops::PartialShape({-1, -1, parts.frames->frame_width}), {}};
+    v1::Tensor& features = *made.source.mutable_features();
+    features = Ones(frames, length, 1, made);
+    if (parts.frames->ctc.has_value() && parts.frames->ctc->kind == ops::ScoreKind::kLogProbs) {
+      // Ones are no log-probabilities.
+      const std::vector<float> values(features.data().size() / sizeof(float), -1);
+      features.set_data(values.data(), values.size() * sizeof(float));
+    }
+    return made;
+  }
+  if (parts.encoder() == nullptr) {
+    v1::DecoderInputs& inputs = *made.source.mutable_decoder_inputs();
+    for (const DecoderInput& input : parts.decoder().inputs) {
+      auto& map = input.is_state ? *inputs.mutable_states() : *inputs.mutable_memory();
+      map[input.name] = Ones(parts.decoder().decoder.node(input.node).outputs[0], length,
+                             input.is_state ? -1 : 1, made);
+    }
+    inputs.set_source_length(static_cast<int>(length));
+    return made;
+  }
+  for (const auto& [encoder, input] : parts.wanted_inputs()) {
+    if (!input->has_constant) {
+      (*made.source.mutable_further_inputs())[input->name] =
+          Ones(encoder->info_of(input->input), length, 1, made);
+    }
+  }
+  const ops::ValueInfo& info = parts.encoder()->source_info();
+  if (const auto& streaming = parts.encoder()->streaming; streaming.has_value()) {
+    const ops::ValueInfo any = {
+        ops::DType::kF32, ops::PartialShape({-1, -1, streaming->width}), {}};
+    *made.source.mutable_features() = Ones(any, length, 1, made);
+    return made;
+  }
+  if (!ops::IsInteger(info.dtype)) {
+    *made.source.mutable_features() = Ones(info, length, parts.encoder()->length_axis, made);
+    return made;
+  }
+  const int64_t num_ids = info.shape.rank() > 1 && info.shape.dim(1) != ops::PartialShape::kDynamic
+                              ? info.shape.dim(1)
+                              : length;
+  for (int64_t i = 0; i < std::min(num_ids, kMostElements); ++i) {
+    made.source.mutable_ids()->add_ids(0);
+  }
+  return made;
+}
+
+// Room for the answer that the defaults ask for at least.
+int TargetLength(const v1::DecodeOptions& defaults, int source_length) {
+  const double least =
+      std::max<double>(defaults.min_length(), double{defaults.min_length_factor()} * source_length);
+  return std::max(kTargetLength, static_cast<int>(std::min(least, 1e6)));
+}
+
+// How the last of them ended.
+absl::Status DecodeTogether(Engine& engine, const std::shared_ptr<const DecodeModel>& model,
+                            const v1::Source& source, const v1::DecodeOptions& options, int count,
+                            absl::Time deadline) {
+  CallOptions call;
+  call.deadline = deadline;
+  absl::BlockingCounter left(count);
+  std::vector<absl::Status> statuses(static_cast<size_t>(count));
+  for (absl::Status& status : statuses) {
+    engine.Decode(model, source, options, call,
+                  [&left, &status](const absl::StatusOr<v1::Decoded>& decoded) {
+                    status = decoded.status();
+                    left.DecrementCount();
+                  });
+  }
+  left.Wait();
+  return statuses.back();
+}
+
+// What fails by its inputs, or inside, would fail for everybody.
+bool FailsForAll(const absl::Status& status) {
+  return absl::IsInternal(status) || absl::IsInvalidArgument(status);
+}
+
+// An export may have written the length of its example into the graph, and that may be the one that
+// a made-up source has: then every other length fails, request by request.
+absl::Status TryOtherLengths(Engine& engine, const std::shared_ptr<const DecodeModel>& model,
+                             int64_t length, const v1::DecodeOptions& options,
+                             absl::Time deadline) {
+  const DecodeModel::Parts& parts = model->parts();
+  if (parts.encoder() == nullptr || MaxSourceLength(*model) < 2 * length) {
+    return absl::OkStatus();
+  }
+  const EncoderPart& encoder = *parts.encoder();
+  const ops::PartialShape& shape = encoder.source_info().shape;
+  if (!shape.has_rank() || shape.rank() <= encoder.length_axis ||
+      shape.dim(encoder.length_axis) != ops::PartialShape::kDynamic) {
+    return absl::OkStatus();  // the file says which length it takes
+  }
+  absl::Status first;
+  for (const int64_t other : {length + 1, length + 2, 2 * length}) {
+    const absl::Status status =
+        DecodeTogether(engine, model, MakeUpSource(*model, other).source, options, 1, deadline);
+    if (!FailsForAll(status)) {
+      return absl::OkStatus();
+    }
+    first.Update(status);
+  }
+  return Invalid("a made-up source of ", length, " positions is decoded, and none of ", length + 1,
+                 ", ", length + 2, " and ", 2 * length,
+                 " is: the export wrote the length of its example's source into the graph. Export "
+                 "it again with that length dynamic (PyTorch: with dynamo=True, if it has "
+                 "nn.MultiheadAttention); the error of the others: ",
+                 first.message());
+}
+
+absl::Status DecodeMadeUp(Engine& engine, const std::shared_ptr<const DecodeModel>& model,
+                          const WarmUpOptions& options) {
+  const absl::Time end = absl::Now() + options.most;
+  MadeUp made;
+  int64_t length = 0;
+  v1::DecodeOptions decode;
+  absl::Status first = absl::InternalError("not tried");
+  for (size_t i = 0; i < std::size(kTrialLengths) && FailsForAll(first); ++i) {
+    length = kTrialLengths[i];
+    made = MakeUpSource(*model, length);
+    decode.set_max_length(TargetLength(model->config().default_options(), kTrialLengths[i]));
+    first = DecodeTogether(engine, model, made.source, decode, 1, end);  // a beam as the model's
+  }
+  if (made.is_certain && FailsForAll(first)) {
+    return Invalid("a made-up source can't be decoded: ", first.message());
+  }
+  if (made.is_certain && first.ok()) {
+    BW_RETURN_IF_ERROR(TryOtherLengths(engine, model, length, decode, end));
+  }
+  decode.set_beam_size(1);
+  decode.set_n_best(1);
+  for (int rows = 1; rows <= options.max_rows && absl::Now() < end; rows *= 2) {
+    DecodeTogether(engine, model, made.source, decode, rows, end).IgnoreError();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status WarmUp(const std::shared_ptr<const DecodeModel>& model, const std::string& content,
+                    const WarmUpOptions& options) {
+  absl::StatusOr<std::vector<RequestLine>> lines =
+      ReadRequestLines(content, std::numeric_limits<int>::max());
+  if (!lines.ok()) {
+    return Annotate(lines.status(), "warmup.jsonl");
+  }
+  EngineOptions engine_options;
+  engine_options.num_threads = 1;
+  engine_options.forecast_deadlines = false;
+  engine_options.max_rows = std::max(options.max_rows, engine_options.max_rows);
+  engine_options.max_queue = std::max(options.max_rows, engine_options.max_queue);
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Start(engine_options));
+  for (const RequestLine& line : *lines) {
+    const absl::StatusOr<v1::Decoded> decoded =
+        engine->DecodeAndWait(model, line.source, line.options);
+    if (!decoded.ok()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("warmup.jsonl: line ", line.number, ": ", decoded.status().message()));
+    }
+  }
+  return options.max_rows > 0 ? DecodeMadeUp(*engine, model, options) : absl::OkStatus();
+}
+
+}  // namespace beamwright::engine

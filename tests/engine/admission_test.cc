@@ -1,0 +1,452 @@
+// Admission by a clock that stands still unless it is moved: one row makes a step in a second, and
+// sources of one token take ten steps and a second.
+#include "engine/queue/admission.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "tests/engine/table_bundle.h"
+#include "tests/engine/waiting_request.h"
+
+namespace beamwright::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kSteps = 10;
+constexpr int kMaxSteps = 1000;
+constexpr int kMaxRows = 8;
+
+absl::Time clock_stands_at;
+absl::Time StandingClock() { return clock_stands_at; }
+
+// The thread of a stream that has nothing in hand: it asks until it is given something.
+class IdleStream {
+ public:
+  IdleStream(Admission& admission, int number) : admission_(admission) {
+    thread_ = std::thread([this, number] {
+      absl::Status end;
+      while (taken_.empty() && admission_.Take(number, {}, taken_, end)) {
+      }
+      has_taken_.Notify();
+    });
+  }
+  ~IdleStream() {
+    admission_.End(absl::UnavailableError("the test is over"));
+    thread_.join();
+  }
+
+  // How many requests it was given; 0 if none for a minute.
+  size_t NumTaken() {
+    return has_taken_.WaitForNotificationWithTimeout(absl::Minutes(1)) ? taken_.size() : 0;
+  }
+
+ private:
+  Admission& admission_;
+  Admission::Requests taken_;
+  absl::Notification has_taken_;
+  std::thread thread_;
+};
+
+class AdmissionTest : public ::testing::Test {
+ protected:
+  AdmissionTest() {
+    clock_stands_at = absl::UnixEpoch() + absl::Hours(1);
+    model_ = *DecodeModel::Compile(engine_testing::TableBundle(engine_testing::RandomTable(1), {}));
+  }
+
+  void Start(int num_streams = 1, int max_queue = 100) {
+    EngineOptions options;
+    options.num_streams = num_streams;
+    options.max_queue = max_queue;
+    options.max_rows = kMaxRows;
+    admission_ = std::make_unique<Admission>(options, StandingClock);
+  }
+
+  // With room for all unless max_rows says otherwise.
+  void StartAsWorkIs(int64_t cached_bytes = int64_t{1} << 30, int threads = 4,
+                     int max_rows = 1024) {
+    EngineOptions options;
+    options.num_threads = threads;
+    options.max_rows = max_rows;
+    options.num_streams = EngineOptions::kStreamsAsWorkIs;
+    options.cached_bytes = cached_bytes;
+    admission_ = std::make_unique<Admission>(options, StandingClock);
+  }
+
+  std::unique_ptr<Request> Ask(int rows) {
+    auto request = std::make_unique<engine_testing::WaitingRequest>();
+    request->model = model_;
+    request->source.source_length = 1;
+    request->beam_size = rows;
+    request->max_steps = kMaxSteps;
+    request->accepted = clock_stands_at;
+    request->done = DecodeCallback([](const absl::StatusOr<v1::Decoded>&) {});
+    return request;
+  }
+
+  void Enqueue(int rows) {
+    auto request = Ask(rows);
+    const absl::Status status = admission_->Enqueue(request);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+  // Of stream `number`, which has nothing in hand.
+  Admission::Requests Take(int number = 0) {
+    Admission::Requests admitted;
+    if (admission_->load().waiting == 0) {
+      ADD_FAILURE() << "nothing waits";  // and this would wait for ever
+      return admitted;
+    }
+    absl::Status end;
+    EXPECT_TRUE(admission_->Take(number, {}, admitted, end));
+    return admitted;
+  }
+
+  static void Answer(Request& request, int steps = kSteps) {
+    v1::Decoded decoded;
+    decoded.add_hypotheses()->mutable_tokens()->Resize(steps, 3);
+    request.Give(std::move(decoded));
+  }
+
+  // What the forecast is made from.
+  void Learn() {
+    for (int i = 0; i < 20; ++i) {
+      Enqueue(1);
+      const Admission::Requests running = Take();
+      ASSERT_EQ(running.size(), 1U);
+      clock_stands_at += absl::Seconds(1);
+      Answer(*running[0]);
+    }
+  }
+
+  // What a request hears that wants its answer nearly at once; empty: it is queued.
+  std::string Refusal(std::unique_ptr<Request> request) {
+    request->call.deadline = clock_stands_at + absl::Milliseconds(1);
+    return std::string(admission_->Enqueue(request).message());
+  }
+
+  std::shared_ptr<const DecodeModel> model_;
+  std::unique_ptr<Admission> admission_;
+};
+
+TEST_F(AdmissionTest, AForecastIsTheQueueAndHalfOfWhatRunsAndTheAnswerItself) {
+  Start();
+  Learn();
+  Enqueue(4);
+  Admission::Requests running = Take();
+  ASSERT_EQ(running.size(), 1U);
+  // There is room beside it: it need not wait.
+  EXPECT_THAT(Refusal(Ask(kMaxRows - 4)), HasSubstr("expected in 1s,"));
+  // There is not: half of 4 x 10 row-steps is left.
+  EXPECT_THAT(Refusal(Ask(kMaxRows - 3)), HasSubstr("expected in 21s,"));
+  // Another 20 wait before it.
+  Enqueue(2);
+  EXPECT_THAT(Refusal(Ask(1)), HasSubstr("expected in 41s,"));
+  // What has ended is not waited for.
+  clock_stands_at += absl::Seconds(1);
+  Answer(*running[0]);
+  EXPECT_THAT(Refusal(Ask(1)), HasSubstr("expected in 21s,"));
+  running = Take();
+  ASSERT_EQ(running.size(), 1U);
+  Answer(*running[0]);
+  // Nobody is refused where there is no other work.
+  EXPECT_EQ(Refusal(Ask(1)), "");
+  Take();
+}
+
+// A source of 7 steps makes a forecast that is no whole number: what three requests cost does not
+// come back to zero by adding and taking away.
+TEST_F(AdmissionTest, NobodyIsRefusedForWhatIsLeftOfSums) {
+  Start();
+  Learn();
+  Enqueue(1);
+  const Admission::Requests shorter = Take();
+  ASSERT_EQ(shorter.size(), 1U);
+  Answer(*shorter[0], 7);
+  for (const int rows : {3, 2, 1}) {
+    Enqueue(rows);
+  }
+  const Admission::Requests running = Take();
+  ASSERT_EQ(running.size(), 3U);
+  EXPECT_THAT(Refusal(Ask(1)), HasSubstr("expected in"));
+  for (const auto& request : running) {
+    Answer(*request);
+  }
+  EXPECT_EQ(Refusal(Ask(1)), "");
+  Take();
+}
+
+TEST_F(AdmissionTest, ASearchThatMayBeCutNeedsNoTimeOfItsOwn) {
+  Start();
+  Learn();
+  Enqueue(1);
+  const Admission::Requests running = Take();
+  EXPECT_THAT(Refusal(Ask(1)), HasSubstr("expected in 1s,"));
+  auto cut = Ask(1);
+  cut->cut_at = clock_stands_at;
+  EXPECT_EQ(Refusal(std::move(cut)), "");
+  Take();
+}
+
+TEST_F(AdmissionTest, ACostIsTheStepsForecastOrThoseOfAGivenTarget) {
+  Start();
+  Learn();
+  Enqueue(3);
+  ASSERT_EQ(admission_->Tenants().size(), 1U);
+  EXPECT_EQ(admission_->Tenants()[0].waiting_cost, 3 * kSteps);
+  Take();
+  auto scored = Ask(2);
+  scored->knows_steps = true;
+  scored->max_steps = 77;
+  ASSERT_TRUE(admission_->Enqueue(scored).ok());
+  EXPECT_EQ(admission_->Tenants()[0].waiting_cost, 2 * 77);
+  Take();
+}
+
+TEST_F(AdmissionTest, AStreamTakesNoMoreThanItsShare) {
+  Start(/*num_streams=*/2);
+  for (int i = 0; i < 5; ++i) {
+    Enqueue(1);
+  }
+  EXPECT_EQ(Take(0).size(), 3U);
+  EXPECT_EQ(Take(1).size(), 2U);
+}
+
+// 16 rows make a stream; what is less is the first one's, which has all threads.
+TEST_F(AdmissionTest, StreamsAsWorkIsAreAsManyAsHaveRows) {
+  StartAsWorkIs();
+  EXPECT_EQ(admission_->load().num_streams, 4);
+  for (int i = 0; i < 31; ++i) {
+    Enqueue(1);
+  }
+  const Admission::Requests first = Take(0);
+  EXPECT_EQ(first.size(), 31U);
+  EXPECT_EQ(admission_->Threads(0), 4);
+  Enqueue(1);
+  EXPECT_EQ(Take(1).size(), 1U) << "32 rows are work for two";
+  EXPECT_EQ(admission_->Threads(0), 1);
+  EXPECT_EQ(admission_->Threads(1), 1);
+  for (int i = 0; i < 32; ++i) {
+    Enqueue(1);
+  }
+  Admission::Requests none;
+  absl::Status end;
+  const Reserved running{31, 31, 0};
+  EXPECT_TRUE(admission_->Take(0, running, none, end));
+  EXPECT_TRUE(none.empty()) << "it has its share";
+  EXPECT_EQ(Take(3).size(), 16U);
+  EXPECT_EQ(Take(2).size(), 16U);
+}
+
+// A stream whose requests have ended says so when it asks again; if the others have looked before
+// and there is too little work for it, nobody else says it to them.
+TEST_F(AdmissionTest, AStreamThatHasNoMoreWorkGivesItsRoomToTheOthers) {
+  StartAsWorkIs(int64_t{1} << 30, /*threads=*/2, /*max_rows=*/32);
+  for (int i = 0; i < 32; ++i) {
+    Enqueue(1);
+  }
+  const Admission::Requests first = Take(0);
+  const Admission::Requests second = Take(1);
+  ASSERT_EQ(first.size(), 16U);
+  ASSERT_EQ(second.size(), 16U);
+  Enqueue(20);
+  for (const auto* requests : {&first, &second}) {
+    for (const auto& request : *requests) {
+      Answer(*request);
+    }
+  }
+  EXPECT_TRUE(Take(0).empty()) << "20 rows fit beside 16 only when the other has told of its end";
+  IdleStream one(*admission_, 0);
+  IdleStream other(*admission_, 1);
+  EXPECT_EQ(one.NumTaken(), 1U);
+}
+
+// What the new thread of a stream does not have in hand is room for the others at once.
+TEST_F(AdmissionTest, AStreamThatStartsAgainGivesItsRoomToTheOthers) {
+  StartAsWorkIs(int64_t{1} << 30, /*threads=*/2, /*max_rows=*/32);
+  for (int i = 0; i < 32; ++i) {
+    Enqueue(1);
+  }
+  const Admission::Requests first = Take(0);
+  const Admission::Requests second = Take(1);
+  ASSERT_EQ(second.size(), 16U);
+  Enqueue(20);
+  EXPECT_TRUE(Take(0).empty());
+  IdleStream one(*admission_, 0);
+  admission_->Restart(1, {});
+  EXPECT_EQ(one.NumTaken(), 1U);
+}
+
+// A wide request that is cancelled while it waits for room stands no more before those behind it.
+TEST_F(AdmissionTest, WhatStoodBehindADeadOneIsTakenByAStreamThatWaits) {
+  Start(/*num_streams=*/2);
+  Enqueue(4);
+  const Admission::Requests first = Take(0);
+  ASSERT_EQ(first.size(), 1U);
+  auto wide = Ask(kMaxRows);
+  const auto cancelled = std::make_shared<CancelFlag>();
+  wide->call.cancelled = cancelled;
+  ASSERT_TRUE(admission_->Enqueue(wide).ok());
+  Enqueue(4);
+  EXPECT_TRUE(Take(1).empty());
+  clock_stands_at += absl::Seconds(1);
+  IdleStream other(*admission_, 1);
+  cancelled->Cancel();
+  Admission::Requests none;
+  absl::Status end;
+  EXPECT_TRUE(admission_->Take(0, {1, 4, 0}, none, end));
+  EXPECT_TRUE(none.empty()) << "it has its share";
+  EXPECT_EQ(other.NumTaken(), 1U);
+}
+
+// One that takes no work says nothing of those that do.
+TEST_F(AdmissionTest, AStreamThatTakesNoWorkIsNoSignOfLife) {
+  StartAsWorkIs();
+  Enqueue(1);
+  const Admission::Requests running = Take(0);
+  clock_stands_at += absl::Seconds(3);
+  EXPECT_EQ(admission_->load().stalled, absl::Seconds(3));
+}
+
+// 64 rows make a stream as long as a model that no cache holds has work, be it in the queue.
+TEST_F(AdmissionTest, StreamsOfALargeModelHaveMoreRows) {
+  StartAsWorkIs(/*cached_bytes=*/-1);
+  for (int i = 0; i < 127; ++i) {
+    Enqueue(1);
+  }
+  const Admission::Requests running = Take(0);
+  EXPECT_EQ(running.size(), 127U);
+  EXPECT_EQ(admission_->Threads(0), 4);
+  Enqueue(1);
+  EXPECT_EQ(Take(1).size(), 1U) << "128 rows are work for two";
+}
+
+// Of three in a full queue the second is cancelled and the third past its deadline.
+TEST_F(AdmissionTest, TheDeadMakeRoomInAFullQueueWhereverTheyStand) {
+  Start(/*num_streams=*/1, /*max_queue=*/3);
+  std::vector<absl::Status> answers(6, absl::UnknownError("no answer"));
+  const auto enqueue = [&](size_t number, const CallOptions& call = {}) {
+    auto request = Ask(1);
+    request->call = call;
+    request->done =
+        DecodeCallback([&answer = answers[number]](const absl::StatusOr<v1::Decoded>& decoded) {
+          answer = decoded.status();
+        });
+    const absl::Status status = admission_->Enqueue(request);
+    return status;
+  };
+  const auto flag = std::make_shared<CancelFlag>();
+  CallOptions cancelled;
+  cancelled.cancelled = flag;
+  CallOptions late;
+  late.deadline = clock_stands_at + absl::Milliseconds(500);
+  EXPECT_TRUE(enqueue(0).ok());
+  EXPECT_TRUE(enqueue(1, cancelled).ok());
+  EXPECT_TRUE(enqueue(2, late).ok());
+  EXPECT_TRUE(admission_->CheckFull().ok()) << "nobody was refused yet";
+  EXPECT_EQ(status::ReasonOf(enqueue(3)), status::reason::kQueueFull);
+  EXPECT_EQ(status::ReasonOf(admission_->CheckFull()), status::reason::kQueueFull);
+  flag->Cancel();
+  clock_stands_at += absl::Seconds(1);
+  EXPECT_TRUE(admission_->CheckFull().ok()) << "there may be room by now";
+  EXPECT_TRUE(enqueue(4).ok());
+  EXPECT_TRUE(enqueue(5).ok());
+  EXPECT_EQ(status::ReasonOf(enqueue(3)), status::reason::kQueueFull);
+  const Admission::Requests running = Take();
+  EXPECT_EQ(running.size(), 3U);
+  EXPECT_EQ(answers[1].code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(answers[2].code(), absl::StatusCode::kDeadlineExceeded);
+  for (const auto& request : running) {
+    Answer(*request);
+  }
+  for (const size_t number : {0, 4, 5}) {
+    EXPECT_TRUE(answers[number].ok()) << number << " " << answers[number];
+  }
+}
+
+// A stream whose requests wait, as those for sound that does not come, makes no turn; neither does
+// one that has found no room. Who gives up in the queue meanwhile is answered by one of them.
+TEST_F(AdmissionTest, TheDeadAreFoundWhileAllStreamsWait) {
+  Start();
+  Enqueue(kMaxRows);
+  const Admission::Requests running = Take();
+  ASSERT_EQ(running.size(), 1U);
+  const auto cancelled = std::make_shared<CancelFlag>();
+  auto request = Ask(1);
+  absl::Notification is_answered;
+  request->done = DecodeCallback([&is_answered](const absl::StatusOr<v1::Decoded>& decoded) {
+    EXPECT_TRUE(absl::IsCancelled(decoded.status())) << decoded.status();
+    is_answered.Notify();
+  });
+  request->call.cancelled = cancelled;
+  ASSERT_TRUE(admission_->Enqueue(request).ok());
+  const Reserved in_hand{1, kMaxRows, 0};
+  Admission::Requests none;
+  absl::Status end;
+  ASSERT_TRUE(admission_->Take(0, in_hand, none, end));  // it has seen that there is no room
+  clock_stands_at += absl::Seconds(1);
+  cancelled->Cancel();
+  std::thread stream([&] {
+    absl::Status not_yet;
+    EXPECT_TRUE(admission_->Take(0, in_hand, absl::InfiniteFuture(), none, not_yet));
+  });
+  admission_->LookForDead();
+  EXPECT_TRUE(is_answered.WaitForNotificationWithTimeout(absl::Minutes(1)));
+  admission_->End(absl::UnavailableError("the test is over"));  // or the stream would wait on
+  stream.join();
+  EXPECT_TRUE(none.empty());
+}
+
+// Who drains may then destroy what the answers go to.
+TEST_F(AdmissionTest, DrainWaitsForTheAnswersOfTheDead) {
+  Start();
+  const auto cancelled = std::make_shared<CancelFlag>();
+  auto request = Ask(1);
+  absl::Notification begun;
+  absl::Notification drained;
+  std::atomic<bool> is_answered = false;
+  request->done = DecodeCallback([&](const absl::StatusOr<v1::Decoded>& /*decoded*/) {
+    begun.Notify();
+    // Long enough for whoever does not wait.
+    drained.WaitForNotificationWithTimeout(absl::Milliseconds(200));
+    is_answered = true;
+  });
+  request->call.cancelled = cancelled;
+  ASSERT_TRUE(admission_->Enqueue(request).ok());
+  cancelled->Cancel();
+  std::thread stream([&] {
+    Admission::Requests none;
+    absl::Status end;
+    while (admission_->Take(0, {}, none, end)) {
+    }
+  });
+  begun.WaitForNotification();
+  admission_->Drain();
+  EXPECT_TRUE(is_answered);
+  drained.Notify();
+  stream.join();
+}
+
+TEST_F(AdmissionTest, ItIsIdleAgainWhenWhatWaitedHasDied) {
+  Start();
+  const auto cancelled = std::make_shared<CancelFlag>();
+  auto request = Ask(1);
+  absl::Status answer;
+  request->done = DecodeCallback(
+      [&answer](const absl::StatusOr<v1::Decoded>& decoded) { answer = decoded.status(); });
+  request->call.cancelled = cancelled;
+  ASSERT_TRUE(admission_->Enqueue(request).ok());
+  EXPECT_FALSE(admission_->idle());
+  cancelled->Cancel();
+  EXPECT_TRUE(Take().empty());
+  EXPECT_EQ(answer.code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(admission_->idle());
+}
+
+}  // namespace
+}  // namespace beamwright::engine

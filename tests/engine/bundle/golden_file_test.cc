@@ -1,0 +1,36 @@
+#include "engine/bundle/golden_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/bundle/temp_bundle.h"
+
+namespace beamwright::bundle {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(GoldenFileTest, AFileMayBeMissing) {
+  const TempFolder temp;
+  temp.Write("m/1/model.textproto", "");
+  EXPECT_EQ(*ReadGolden(temp.At("m/1")), "");
+  EXPECT_EQ(*ReadWarmUp(temp.At("m/1")), "");
+  temp.Write("m/1/warmup.jsonl", "{}");
+  EXPECT_EQ(*ReadWarmUp(temp.At("m/1")), "{}");
+}
+
+// Somebody meant there to be one.
+TEST(GoldenFileTest, ALinkThatLeadsNowhereIsAnError) {
+  const TempFolder temp;
+  temp.Write("m/1/model.textproto", "");
+  temp.Link("m/1/golden.jsonl", "nowhere");
+  temp.Link("m/1/warmup.jsonl", "nowhere");
+  EXPECT_THAT(std::string(ReadGolden(temp.At("m/1")).status().message()),
+              AllOf(HasSubstr("cannot open"), HasSubstr("golden.jsonl")));
+  EXPECT_THAT(std::string(ReadWarmUp(temp.At("m/1")).status().message()),
+              AllOf(HasSubstr("cannot open"), HasSubstr("warmup.jsonl")));
+}
+
+}  // namespace
+}  // namespace beamwright::bundle

@@ -1,0 +1,117 @@
+#include "engine/bundle/repository.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "ops/base/status.h"
+#include "tests/engine/bundle/temp_bundle.h"
+
+namespace beamwright::bundle {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::string> Versions(const ModelFolder& model) {
+  std::vector<std::string> versions;
+  for (const VersionFolder& folder : model.versions) {
+    versions.push_back(folder.version);
+  }
+  return versions;
+}
+
+TEST(IsVersionTest, WholeNumbersWithoutLeadingZeros) {
+  for (const char* good : {"1", "10", "42", "999999999999999999"}) {
+    EXPECT_TRUE(IsVersion(good)) << good;
+  }
+  for (const char* bad :
+       {"", "0", "01", "-1", "+1", "1.0", "1a", " 1", "1 ", "v1", "٣", "1000000000000000000"}) {
+    EXPECT_FALSE(IsVersion(bad)) << bad;
+  }
+}
+
+TEST(ScanRepositoryTest, FindsModelsAndSortsVersionsAsNumbers) {
+  TempFolder temp;
+  for (const char* path : {"b/1/x", "b/9/x", "b/10/x", "b/train/x", "b/007/x", "b/.2/x", "b/0/x",
+                           "a/2/x", ".git/1/x", "lost+found/1/x", "notes/old/x", "README"}) {
+    temp.Write(path, "");
+  }
+  temp.Write("b/11", "a file, no folder");
+  temp.Link("linked", "a");
+  temp.Link("nowhere", "no-such-folder");
+  absl::StatusOr<std::vector<ModelFolder>> models = ScanRepository(temp.path() + "/");
+  ASSERT_TRUE(models.ok()) << models.status();
+  ASSERT_EQ(models->size(), 3u);
+  EXPECT_EQ((*models)[0].name, "a");
+  EXPECT_EQ((*models)[1].name, "b");
+  EXPECT_THAT(Versions((*models)[1]), ElementsAre("10", "9", "1"));
+  EXPECT_EQ((*models)[1].versions[0].path, temp.At("b/10"));
+  EXPECT_EQ((*models)[2].name, "linked");
+}
+
+TEST(ScanRepositoryTest, AnEmptyOneIsNoErrorAMissingOneIs) {
+  TempFolder temp;
+  EXPECT_THAT(*ScanRepository(temp.path()), IsEmpty());
+  const absl::Status missing = ScanRepository(temp.At("no")).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(missing.message()), HasSubstr(temp.At("no")));
+}
+
+TEST(FindModelTest, TakesABundleAVersionFolderOrAModelFolder) {
+  TempFolder temp;
+  WriteBundle(temp, "bare");
+  WriteBundle(temp, "model/4");
+  WriteBundle(temp, "model/12");
+  EXPECT_THAT(Versions(*FindModel(temp.At("bare/"))), ElementsAre("1"));
+  EXPECT_EQ(FindModel(temp.At("bare/"))->name, "bare");
+  EXPECT_THAT(Versions(*FindModel(temp.At("model/4"))), ElementsAre("4"));
+  EXPECT_EQ(FindModel(temp.At("model/4"))->name, "model");
+  EXPECT_THAT(Versions(*FindModel(temp.At("model"))), ElementsAre("12", "4"));
+  temp.Write("empty/train/x", "");
+  EXPECT_EQ(FindModel(temp.At("empty")).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(FindModel(temp.At("none")).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(StateOfTest, ChangesWithWhateverHappensToAFile) {
+  TempFolder temp;
+  temp.Write("m/1/a", "one");
+  temp.Write("m/1/deep/b", "four");
+  const FolderState first = StateOf(temp.At("m"));
+  EXPECT_EQ(first.bytes, 7);
+  EXPECT_EQ(StateOf(temp.At("m")).fingerprint, first.fingerprint);
+  temp.Write("m/1/deep/b", "five!");
+  const FolderState longer = StateOf(temp.At("m"));
+  EXPECT_EQ(longer.bytes, 8);
+  EXPECT_NE(longer.fingerprint, first.fingerprint);
+  // The same names and contents, but files of their own: published anew.
+  temp.Remove("m/1/a");
+  temp.Write("m/1/other", "one");
+  const FolderState renamed = StateOf(temp.At("m"));
+  EXPECT_NE(renamed.fingerprint, longer.fingerprint);
+  temp.Remove("m/1/other");
+  EXPECT_NE(StateOf(temp.At("m")).fingerprint, renamed.fingerprint);
+  EXPECT_NE(StateOf(temp.At("gone")).fingerprint, "");
+}
+
+TEST(StateOfTest, ChangesWithWhatStandsWhereAFileShould) {
+  TempFolder temp;
+  temp.Write("m/a", "x");
+  const FolderState without = StateOf(temp.At("m"));
+  std::filesystem::create_directory(temp.At("m/serving.textproto"));
+  EXPECT_NE(StateOf(temp.At("m")).fingerprint, without.fingerprint);
+  std::filesystem::remove(temp.At("m/serving.textproto"));
+  EXPECT_EQ(StateOf(temp.At("m")).fingerprint, without.fingerprint);
+}
+
+TEST(StateOfTest, ALinkThatLeadsBackUpHasAnEnd) {
+  TempFolder temp;
+  temp.Write("m/a", "x");
+  temp.Link("m/up", "../m");
+  EXPECT_GE(StateOf(temp.At("m")).bytes, 1);
+}
+
+}  // namespace
+}  // namespace beamwright::bundle

@@ -1,0 +1,247 @@
+#include "engine/bundle/text_codec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "absl/strings/str_cat.h"
+
+namespace beamwright::bundle {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+v1::TextConfig Config(v1::TextForm form) {
+  v1::TextConfig config;
+  config.set_form(form);
+  if (form != v1::TEXT_FORM_IDS) {
+    config.set_vocabulary("tokens.vocab");
+  }
+  return config;
+}
+
+std::unique_ptr<TextCodec> Make(const v1::TextConfig& config, const std::string& vocabulary) {
+  absl::StatusOr<std::unique_ptr<TextCodec>> codec = TextCodec::Create(config, vocabulary);
+  EXPECT_TRUE(codec.ok()) << codec.status();
+  return codec.ok() ? *std::move(codec) : nullptr;
+}
+
+std::string CreateError(const v1::TextConfig& config, const std::string& vocabulary) {
+  const absl::Status status = TextCodec::Create(config, vocabulary).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  return std::string(status.message());
+}
+
+std::string EncodeError(const TextCodec& codec, const std::string& text) {
+  const absl::Status status = codec.Encode(text).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  return std::string(status.message());
+}
+
+TEST(CharactersTest, EncodesCharactersNotBytes) {
+  const auto codec = Make(Config(v1::TEXT_FORM_CHARACTERS), "a\né\n \n€\n");
+  EXPECT_THAT(codec->Encode("é a€")->ids, ElementsAre(1, 2, 0, 3));
+  EXPECT_EQ(codec->Decode({1, 2, 0, 3}), "é a€");
+  EXPECT_EQ(codec->size(), 4);
+  EXPECT_EQ(codec->unknown_id(), -1);
+}
+
+TEST(CharactersTest, WithoutUnknownTokenTheCharacterIsNamed) {
+  const auto codec = Make(Config(v1::TEXT_FORM_CHARACTERS), "n\na\n");
+  EXPECT_EQ(EncodeError(*codec, "naïn"),
+            "text: character 2, 'ï' (U+00ef), is not in the model's vocabulary, which has no "
+            "unknown token");
+  EXPECT_EQ(EncodeError(*codec, ""), "text: is empty");
+  EXPECT_EQ(EncodeError(*codec, "na\xC3"), "text: not UTF-8 at byte 2");
+}
+
+TEST(CharactersTest, UnknownPositionsAreThoseOfTheIds) {
+  v1::TextConfig config = Config(v1::TEXT_FORM_CHARACTERS);
+  config.set_unknown_token("<unk>");
+  config.set_begin_token("<s>");
+  config.add_end_tokens("</s>");
+  const auto codec = Make(config, "<s>\n</s>\n<unk>\na\n");
+  const absl::StatusOr<EncodedText> text = codec->Encode("xa€");
+  ASSERT_TRUE(text.ok());
+  EXPECT_THAT(text->ids, ElementsAre(0, 2, 3, 2, 1));
+  EXPECT_THAT(text->unknown_positions, ElementsAre(1, 3));
+}
+
+TEST(CharactersTest, TextCannotSpellSpecialTokens) {
+  v1::TextConfig config = Config(v1::TEXT_FORM_CHARACTERS);
+  config.set_unknown_token("?");
+  config.set_pad_token("_");
+  config.add_end_tokens("$");
+  const auto codec = Make(config, "_\n$\n?\na\n");
+  const absl::StatusOr<EncodedText> text = codec->Encode("a_$?");
+  ASSERT_TRUE(text.ok());
+  EXPECT_THAT(text->ids, ElementsAre(3, 2, 2, 2, 1));
+  EXPECT_THAT(text->unknown_positions, ElementsAre(1, 2, 3));
+}
+
+TEST(CharactersTest, LowercasesOnlyWhenAsked) {
+  v1::TextConfig config = Config(v1::TEXT_FORM_CHARACTERS);
+  config.set_unknown_token("<unk>");
+  const std::string vocabulary = "<unk>\na\né\n";
+  EXPECT_THAT(Make(config, vocabulary)->Encode("AÉ")->ids, ElementsAre(0, 0));
+  config.set_lowercase(true);
+  EXPECT_THAT(Make(config, vocabulary)->Encode("AÉ")->ids, ElementsAre(1, 2));
+}
+
+TEST(WhitespaceTest, SplitsOnAsciiWhiteSpaceAndJoinsBySingleSpaces) {
+  const auto codec = Make(Config(v1::TEXT_FORM_WHITESPACE), "AA\nB\nK\n");
+  EXPECT_THAT(codec->Encode("  K\tAA\r\n\v\fB ")->ids, ElementsAre(2, 0, 1));
+  EXPECT_EQ(codec->Decode({2, 0, 1}), "K AA B");
+  EXPECT_EQ(EncodeError(*codec, " \t"), "text: holds nothing but white space");
+  EXPECT_THAT(EncodeError(*codec, "K xyz"), HasSubstr("word 1, 'xyz',"));
+}
+
+TEST(WhitespaceTest, SpecialTokensAreLeftOutOfTextTheUnknownTokenIsNot) {
+  v1::TextConfig config = Config(v1::TEXT_FORM_WHITESPACE);
+  config.set_begin_token("<s>");
+  config.add_end_tokens("</s>");
+  config.add_end_tokens("<stop>");
+  config.set_pad_token("<pad>");
+  config.set_unknown_token("<unk>");
+  const auto codec = Make(config, "<s>\n</s>\n<stop>\n<pad>\n<unk>\nA\n");
+  EXPECT_EQ(codec->Decode({0, 5, 3, 4, 5, 2, 1}), "A <unk> A");
+  EXPECT_EQ(codec->Decode({}), "");
+  EXPECT_EQ(codec->Decode({1}), "");
+  EXPECT_EQ(codec->Decode({5, 6, -1}), "A <6> <-1>");
+  EXPECT_THAT(codec->Encode("</s> A")->unknown_positions, ElementsAre(1));
+}
+
+TEST(WhitespaceTest, TokensWithWhiteSpaceAreRefused) {
+  EXPECT_THAT(CreateError(Config(v1::TEXT_FORM_WHITESPACE), "A\nB C\n"),
+              HasSubstr("vocabulary: 'tokens.vocab': line 2: 'B C' contains white space"));
+}
+
+TEST(IdsTest, ReadsNoTextAndWritesNumbers) {
+  v1::TextConfig config = Config(v1::TEXT_FORM_IDS);
+  config.set_size(5);
+  config.set_begin_token("0");
+  config.add_end_tokens("4");
+  const auto codec = Make(config, "");
+  EXPECT_EQ(codec->size(), 5);
+  EXPECT_EQ(codec->begin_id(), 0);
+  EXPECT_THAT(codec->end_ids(), ElementsAre(4));
+  EXPECT_EQ(codec->Decode({0, 3, 1, 4}), "3 1");
+  EXPECT_EQ(codec->Decode({5}), "<5>");
+  EXPECT_THAT(EncodeError(*codec, "3 1"), HasSubstr("send ids"));
+}
+
+TEST(IdsTest, SpecialTokensAreIdsInRangeWrittenPlainly) {
+  for (const char* bad : {"5", "-1", "x", "01", "+1", " 1", "1 "}) {
+    v1::TextConfig config = Config(v1::TEXT_FORM_IDS);
+    config.set_size(5);
+    config.add_end_tokens(bad);
+    EXPECT_THAT(CreateError(config, ""), HasSubstr("end_tokens[0]: '")) << bad;
+  }
+}
+
+TEST(IdsTest, AVocabularyGivesThemText) {
+  v1::TextConfig config = Config(v1::TEXT_FORM_IDS);
+  config.set_vocabulary("tokens.vocab");
+  EXPECT_EQ(Make(config, "A\nB\n")->Decode({1, 0}), "B A");
+}
+
+TEST(CreateTest, FieldsThatMakeNoSenseAreNamed) {
+  v1::TextConfig config = Config(v1::TEXT_FORM_CHARACTERS);
+  config.clear_vocabulary();
+  EXPECT_THAT(CreateError(config, ""), HasSubstr("vocabulary: is not set"));
+  config = Config(v1::TEXT_FORM_WHITESPACE);
+  config.set_size(3);
+  EXPECT_THAT(CreateError(config, "A\n"), HasSubstr("size: "));
+  config = Config(v1::TEXT_FORM_IDS);
+  config.set_size(-1);
+  EXPECT_THAT(CreateError(config, ""), HasSubstr("size: -1 is negative"));
+  config = Config(v1::TEXT_FORM_IDS);
+  config.set_lowercase(true);
+  EXPECT_THAT(CreateError(config, ""), HasSubstr("lowercase: "));
+}
+
+TEST(CreateTest, EveryMissingOrRepeatedSpecialTokenIsNamed) {
+  v1::TextConfig config = Config(v1::TEXT_FORM_WHITESPACE);
+  config.set_begin_token("b");
+  config.set_pad_token("p");
+  config.set_unknown_token("u");
+  config.add_end_tokens("A");
+  config.add_end_tokens("A");
+  EXPECT_EQ(CreateError(config, "A\n"),
+            "begin_token: 'b' is not in the vocabulary; pad_token: 'p' is not in the vocabulary; "
+            "unknown_token: 'u' is not in the vocabulary; end_tokens[1]: 'A' is given twice");
+}
+
+TEST(CreateTest, VocabularyFaultsNameTheLine) {
+  const v1::TextConfig config = Config(v1::TEXT_FORM_CHARACTERS);
+  const std::string place = "vocabulary: 'tokens.vocab': ";
+  EXPECT_EQ(CreateError(config, "a\n\nb\n"), place + "line 2: is empty; every line is a token");
+  EXPECT_EQ(CreateError(config, "a\nb\na"), place + "line 3: 'a' stands in line 1 already");
+  EXPECT_THAT(CreateError(config, "a\r\nb\r\n"), HasSubstr("line 1: ends with a carriage return"));
+  EXPECT_THAT(CreateError(config, "a\nb\xFF\n"), HasSubstr("line 2: not UTF-8 at byte 1"));
+  EXPECT_THAT(CreateError(config,
+                          "\xEF\xBB\xBF"
+                          "a\n"),
+              HasSubstr("byte order mark"));
+  EXPECT_THAT(CreateError(config, ""), HasSubstr("the file is empty"));
+  EXPECT_THAT(CreateError(config, "a\n\n"), HasSubstr("line 2: is empty"));
+}
+
+// Text -> ids -> text gives the text back, whatever it is made of.
+TEST(RoundTripTest, CharactersAndWords) {
+  const std::vector<std::string> tokens = {"a", "b", "é", "€", "😀", "'", "-", "z"};
+  std::string vocabulary;
+  for (const std::string& token : tokens) {
+    absl::StrAppend(&vocabulary, token, "\n");
+  }
+  const auto characters = Make(Config(v1::TEXT_FORM_CHARACTERS), vocabulary);
+  const auto words = Make(Config(v1::TEXT_FORM_WHITESPACE), vocabulary);
+  std::mt19937 random(3);
+  for (int run = 0; run < 300; ++run) {
+    std::string joined;
+    std::string spaced;
+    std::vector<int32_t> expected;
+    const size_t length = 1 + random() % 30;
+    for (size_t i = 0; i < length; ++i) {
+      const size_t id = random() % tokens.size();
+      expected.push_back(static_cast<int32_t>(id));
+      joined += tokens[id];
+      spaced += (i == 0 ? "" : " ") + tokens[id];
+    }
+    EXPECT_EQ(characters->Encode(joined)->ids, expected);
+    EXPECT_EQ(characters->Decode(expected), joined);
+    EXPECT_EQ(words->Encode(spaced)->ids, expected);
+    EXPECT_EQ(words->Decode(expected), spaced);
+  }
+}
+
+TEST(PiecesTest, AreJoinedAndTheMarkBeginsAWord) {
+  const auto codec =
+      Make(Config(v1::TEXT_FORM_PIECES), "<blk>\n\u2581he\nllo\n\u2581\nl\no\nworld\n");
+  EXPECT_EQ(codec->Decode({1, 2, 3, 6}), "hello world");
+  EXPECT_EQ(codec->Decode({2, 1}), "llo he");
+  EXPECT_EQ(codec->Decode({}), "");
+  EXPECT_EQ(codec->Decode({3}), "");
+}
+
+// The longest piece first, from the left, whatever a trained model would have cut.
+TEST(PiecesTest, TextIsCutIntoTheLongestPieces) {
+  const auto codec =
+      Make(Config(v1::TEXT_FORM_PIECES), "<blk>\n\u2581he\nllo\n\u2581\nl\no\nworld\n");
+  EXPECT_THAT(codec->Encode("hello  world")->ids, ElementsAre(1, 2, 3, 6));
+  EXPECT_THAT(codec->Encode(" helo")->ids, ElementsAre(1, 4, 5));
+  EXPECT_THAT(EncodeError(*codec, "hex"), HasSubstr("'x'"));
+  EXPECT_EQ(EncodeError(*codec, " \t"), "text: holds nothing but white space");
+}
+
+TEST(PiecesTest, AreLowercasedFirst) {
+  v1::TextConfig config = Config(v1::TEXT_FORM_PIECES);
+  config.set_lowercase(true);
+  EXPECT_THAT(Make(config, "\u2581a\nb\n")->Encode("AB")->ids, ElementsAre(0, 1));
+}
+
+}  // namespace
+}  // namespace beamwright::bundle

@@ -1,0 +1,424 @@
+// The queue's promises as properties, over made-up loads: shares converge to weights, nothing
+// starves, limits are never exceeded, and no room is left idle while somebody could use it.
+#include "engine/queue/fair_queue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <set>
+
+#include "engine/status/error_details.h"
+
+namespace beamwright::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const absl::Time kStart = absl::UnixEpoch() + absl::Hours(1);
+constexpr FairQueue::Room kMuch{1 << 20, int64_t{1} << 40};
+
+struct Numbered : Ticket {
+  int number = 0;
+};
+
+TenantPtr MakeTenant(const std::string& name, double weight = 1) {
+  Tenant tenant;
+  tenant.name = name;
+  tenant.weight = weight;
+  return std::make_shared<const Tenant>(tenant);
+}
+
+std::unique_ptr<Ticket> MakeTicket(const TenantPtr& tenant, uint64_t call = 0, int number = 0) {
+  auto ticket = std::make_unique<Numbered>();
+  ticket->tenant = tenant;
+  ticket->call = call;
+  ticket->number = number;
+  ticket->accepted = kStart;
+  return ticket;
+}
+
+int NumberOf(const Ticket& ticket) { return static_cast<const Numbered&>(ticket).number; }
+
+std::string Reason(const absl::Status& status) { return status::ReasonOf(status); }
+
+absl::Status Push(FairQueue& queue, std::unique_ptr<Ticket> ticket, absl::Time now = kStart) {
+  return queue.Push(ticket, now);
+}
+
+TEST(FairQueueTest, OneCallIsServedInItsOrderAndCallsTakeTurns) {
+  FairQueue queue({});
+  const TenantPtr tenant = MakeTenant("t");
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(Push(queue, MakeTicket(tenant, 7, i)).ok());
+  }
+  ASSERT_TRUE(Push(queue, MakeTicket(tenant, 8, 10)).ok());
+  ASSERT_TRUE(Push(queue, MakeTicket(tenant, 0, 20)).ok());
+  ASSERT_TRUE(Push(queue, MakeTicket(tenant, 0, 21)).ok());
+  std::vector<int> order;
+  while (const auto ticket = queue.Pop(kMuch)) {
+    order.push_back(NumberOf(*ticket));
+  }
+  EXPECT_THAT(order, ElementsAre(0, 10, 20, 21, 1, 2));
+}
+
+// A call of thousands delays a call of one by one source, not by thousands.
+TEST(FairQueueTest, AHugeCallDoesNotStandBeforeASmallOne) {
+  FairQueue queue({});
+  for (int i = 0; i < 4000; ++i) {
+    ASSERT_TRUE(Push(queue, MakeTicket(nullptr, 1, i)).ok());
+  }
+  ASSERT_TRUE(Push(queue, MakeTicket(nullptr, 2, -1)).ok());
+  int before = 0;
+  while (NumberOf(*queue.Pop(kMuch)) != -1) {
+    ++before;
+  }
+  EXPECT_LE(before, 1);
+}
+
+TEST(FairQueueTest, SharesOfCostConvergeToWeights) {
+  std::mt19937 random(1);
+  for (int trial = 0; trial < 20; ++trial) {
+    FairQueue queue({100000, int64_t{1} << 40, int64_t{1} << 40});
+    std::vector<TenantPtr> tenants;
+    std::vector<double> served;
+    std::vector<std::uniform_real_distribution<double>> costs;
+    double weights = 0;
+    const int count = 2 + trial % 5;
+    double dearest = 1;
+    for (int i = 0; i < count; ++i) {
+      const double weight = std::pow(2.0, std::uniform_real_distribution<double>(-3, 3)(random));
+      tenants.push_back(MakeTenant("t" + std::to_string(i), weight));
+      weights += weight;
+      const double most = std::uniform_real_distribution<double>(2, 100)(random);
+      costs.emplace_back(1, most);
+      dearest = std::max(dearest, most);
+      served.push_back(0);
+    }
+    const auto refill = [&](size_t i) {
+      auto ticket = MakeTicket(tenants[i], 0, static_cast<int>(i));
+      ticket->cost = costs[i](random);
+      ASSERT_TRUE(queue.Push(ticket, kStart).ok());
+    };
+    for (size_t i = 0; i < tenants.size(); ++i) {
+      refill(i);
+      refill(i);
+    }
+    double total = 0;
+    for (int i = 0; i < 10000; ++i) {
+      const auto ticket = queue.Pop(kMuch);
+      ASSERT_NE(ticket, nullptr);
+      const auto who = static_cast<size_t>(NumberOf(*ticket));
+      served[who] += ticket->cost;
+      total += ticket->cost;
+      queue.Ended(ticket->tenant, ticket->rows);
+      refill(who);
+    }
+    for (size_t i = 0; i < tenants.size(); ++i) {
+      const double fair = total * tenants[i]->weight / weights;
+      // The lag of deficit round robin: a round's worth and one request, however long it runs.
+      EXPECT_NEAR(served[i], fair, 20 * dearest * (1 + tenants[i]->weight)) << trial << " " << i;
+    }
+  }
+}
+
+TEST(FairQueueTest, PrioritiesAlternateSixteenToFourToOne) {
+  FairQueue queue({});
+  for (int priority = kHighestPriority; priority <= kLowestPriority; ++priority) {
+    for (int i = 0; i < 500; ++i) {
+      auto ticket = MakeTicket(nullptr);
+      ticket->priority = priority;
+      ASSERT_TRUE(queue.Push(ticket, kStart).ok());
+    }
+  }
+  std::array<int, 4> counts{};
+  for (int i = 0; i < 210; ++i) {
+    ++counts[static_cast<size_t>(queue.Pop(kMuch)->priority)];
+  }
+  EXPECT_THAT(counts, ElementsAre(0, 160, 40, 10));
+}
+
+// Under any stream of others' requests, one that waits is served after a bounded amount of work.
+TEST(FairQueueTest, NothingStarves) {
+  for (const double weight : {0.01, 1.0, 1000.0}) {
+    FairQueue queue({});
+    const TenantPtr heavy = MakeTenant("heavy", 1000);
+    const TenantPtr small = MakeTenant("small", weight);
+    const auto push_heavy = [&] {
+      auto ticket = MakeTicket(heavy);
+      ticket->priority = kHighestPriority;
+      ASSERT_TRUE(queue.Push(ticket, kStart).ok());
+    };
+    for (int i = 0; i < 10; ++i) {
+      push_heavy();
+    }
+    auto patient = MakeTicket(small, 0, -1);
+    patient->priority = kLowestPriority;
+    ASSERT_TRUE(queue.Push(patient, kStart).ok());
+    int before = 0;
+    for (;; ++before) {
+      ASSERT_LT(before, 3 * 1000 / weight + 3) << weight;
+      const auto ticket = queue.Pop(kMuch);
+      if (NumberOf(*ticket) == -1) {
+        break;
+      }
+      queue.Ended(ticket->tenant, ticket->rows);
+      push_heavy();
+    }
+  }
+}
+
+// A wide request waits for its room and is not overtaken meanwhile.
+TEST(FairQueueTest, WhoIsNextIsWaitedFor) {
+  FairQueue queue({});
+  auto wide = MakeTicket(nullptr, 0, 1);
+  wide->rows = 100;
+  ASSERT_TRUE(queue.Push(wide, kStart).ok());
+  ASSERT_TRUE(Push(queue, MakeTicket(nullptr, 0, 2)).ok());
+  ASSERT_TRUE(Push(queue, MakeTicket(MakeTenant("other"), 0, 3)).ok());
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(queue.Pop({99, 1}), nullptr);
+  }
+  EXPECT_EQ(NumberOf(*queue.Pop({100, 1})), 1);
+  EXPECT_EQ(queue.size(), 2);
+}
+
+TEST(FairQueueTest, RateAndBurstRefuseAndTellWhenToComeBack) {
+  FairQueue queue({});
+  Tenant limits;
+  limits.name = "t";
+  limits.rate = 10;
+  limits.burst = 3;
+  const auto tenant = std::make_shared<const Tenant>(limits);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(Push(queue, MakeTicket(tenant)).ok());
+  }
+  const absl::Status refused = Push(queue, MakeTicket(tenant), kStart + absl::Milliseconds(20));
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Reason(refused), status::reason::kTenantRate);
+  EXPECT_NEAR(absl::ToDoubleMilliseconds(*status::RetryAfterOf(refused)), 80, 1);
+  EXPECT_TRUE(Push(queue, MakeTicket(MakeTenant("other"))).ok());
+  EXPECT_TRUE(Push(queue, MakeTicket(tenant), kStart + absl::Milliseconds(101)).ok());
+  // Over a long time the rate holds exactly, whatever the burst.
+  int accepted = 0;
+  for (int ms = 1000; ms < 101000; ms += 7) {
+    accepted += Push(queue, MakeTicket(tenant), kStart + absl::Milliseconds(ms)).ok() ? 1 : 0;
+    queue.TakeDead(absl::InfiniteFuture());
+  }
+  EXPECT_NEAR(accepted, 1000 + 3, 3);
+  // A clock that is set back takes nothing away.
+  EXPECT_FALSE(Push(queue, MakeTicket(tenant), kStart).ok());
+}
+
+TEST(FairQueueTest, APauseSavesUpABurstAndNoMore) {
+  FairQueue queue({});
+  Tenant limits;
+  limits.name = "t";
+  limits.rate = 10;
+  limits.burst = 3;
+  const auto tenant = std::make_shared<const Tenant>(limits);
+  ASSERT_TRUE(Push(queue, MakeTicket(tenant)).ok());
+  int accepted = 0;
+  for (int i = 0; i < 10; ++i) {
+    accepted += Push(queue, MakeTicket(tenant), kStart + absl::Hours(1)).ok() ? 1 : 0;
+  }
+  EXPECT_EQ(accepted, 3);
+}
+
+TEST(FairQueueTest, DebtsAreForgottenWhenNobodyWaits) {
+  FairQueue queue({});
+  const TenantPtr spender = MakeTenant("spender");
+  // The round that pays for the first one leaves 90, and the second one costs 100.
+  for (const double cost : {10.0, 100.0}) {
+    auto ticket = MakeTicket(spender);
+    ticket->cost = cost;
+    ASSERT_TRUE(queue.Push(ticket, kStart).ok());
+  }
+  ASSERT_NE(queue.Pop(kMuch), nullptr);
+  ASSERT_NE(queue.Pop(kMuch), nullptr);
+  ASSERT_EQ(queue.size(), 0);
+  ASSERT_TRUE(Push(queue, MakeTicket(spender, 0, 1)).ok());
+  ASSERT_TRUE(Push(queue, MakeTicket(MakeTenant("other"), 0, 2)).ok());
+  EXPECT_EQ(NumberOf(*queue.Pop(kMuch)), 1);
+}
+
+// While a request of normal priority waits, one of high priority comes, and is served, at a time:
+// the credits of both are equal at the fourth.
+TEST(FairQueueTest, OfEqualCreditTheHigherPriorityGoesFirst) {
+  FairQueue queue({});
+  auto normal = MakeTicket(nullptr, 0, -1);
+  normal->priority = 2;
+  ASSERT_TRUE(queue.Push(normal, kStart).ok());
+  std::vector<int> order;
+  for (int i = 0; i < 5; ++i) {
+    auto high = MakeTicket(nullptr, 0, i);
+    high->priority = 1;
+    ASSERT_TRUE(queue.Push(high, kStart).ok());
+    order.push_back(NumberOf(*queue.Pop(kMuch)));
+  }
+  EXPECT_THAT(order, ElementsAre(0, 1, 2, 3, -1));
+}
+
+TEST(FairQueueTest, WhatWaitsRunsAloneWhenLimitsWereLoweredBelowIt) {
+  FairQueue queue({});
+  Tenant limits;
+  limits.name = "t";
+  limits.max_rows = 8;
+  auto wide = MakeTicket(std::make_shared<const Tenant>(limits), 0, 1);
+  wide->rows = 8;
+  ASSERT_TRUE(queue.Push(wide, kStart).ok());
+  limits.max_rows = 4;
+  ASSERT_TRUE(Push(queue, MakeTicket(std::make_shared<const Tenant>(limits), 0, 2)).ok());
+  const auto first = queue.Pop(kMuch);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(NumberOf(*first), 1);
+  EXPECT_EQ(queue.Pop(kMuch), nullptr);
+  queue.Ended(first->tenant, first->rows);
+  const auto second = queue.Pop(kMuch);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(NumberOf(*second), 2);
+}
+
+// The round that paid for its one request would have paid for ten.
+TEST(FairQueueTest, WhatATenantDoesNotSpendIsNotSavedWhileItAsksForNothing) {
+  FairQueue queue({});
+  const TenantPtr guest = MakeTenant("guest");
+  const TenantPtr steady = MakeTenant("steady");
+  ASSERT_TRUE(Push(queue, MakeTicket(guest, 0, 1)).ok());
+  for (int i = 0; i < 3; ++i) {
+    auto ticket = MakeTicket(steady, 0, 2);
+    ticket->cost = 10;
+    ASSERT_TRUE(queue.Push(ticket, kStart).ok());
+  }
+  EXPECT_EQ(NumberOf(*queue.Pop(kMuch)), 1);
+  EXPECT_EQ(NumberOf(*queue.Pop(kMuch)), 2);
+  ASSERT_TRUE(Push(queue, MakeTicket(guest, 0, 1)).ok());
+  EXPECT_EQ(NumberOf(*queue.Pop(kMuch)), 2);
+}
+
+TEST(FairQueueTest, TheQueueIsBoundedInRequestsRowsAndBytes) {
+  FairQueue queue({3, 10, 1000});
+  auto ticket = MakeTicket(nullptr);
+  ticket->rows = 50;  // more than all may: alone it may wait
+  ASSERT_TRUE(queue.Push(ticket, kStart).ok());
+  EXPECT_EQ(Reason(Push(queue, MakeTicket(nullptr))), status::reason::kQueueFull);
+  ASSERT_NE(queue.Pop(kMuch), nullptr);
+  ticket = MakeTicket(nullptr);
+  ticket->waiting_bytes = 999;
+  ASSERT_TRUE(queue.Push(ticket, kStart).ok());
+  ticket = MakeTicket(nullptr);
+  ticket->waiting_bytes = 2;
+  const absl::Status refused = queue.Push(ticket, kStart);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("999 bytes"));
+  EXPECT_NE(ticket, nullptr) << "a refused ticket stays its owner's";
+  ASSERT_TRUE(Push(queue, MakeTicket(nullptr)).ok());
+  ASSERT_TRUE(Push(queue, MakeTicket(nullptr)).ok());
+  EXPECT_THAT(std::string(Push(queue, MakeTicket(nullptr)).message()), HasSubstr("3 requests"));
+}
+
+TEST(FairQueueTest, TheDeadLeaveFromAnywhere) {
+  FairQueue queue({});
+  const auto cancelled = std::make_shared<CancelFlag>();
+  for (int i = 0; i < 12; ++i) {
+    auto ticket = MakeTicket(MakeTenant("t" + std::to_string(i % 2)), i % 3 == 0 ? 5 : 0, i);
+    ticket->priority = 1 + i % 3;
+    ticket->deadline = i % 4 == 1 ? kStart + absl::Seconds(1) : absl::InfiniteFuture();
+    ticket->cancelled = i % 4 == 2 ? cancelled : nullptr;
+    ASSERT_TRUE(queue.Push(ticket, kStart).ok());
+  }
+  EXPECT_TRUE(queue.TakeDead(kStart).empty());
+  EXPECT_THAT(queue.sizes(), ElementsAre(4, 4, 4));
+  cancelled->Cancel();
+  std::set<int> dead;
+  for (const auto& ticket : queue.TakeDead(kStart + absl::Seconds(2))) {
+    dead.insert(NumberOf(*ticket));
+  }
+  EXPECT_THAT(dead, ElementsAre(1, 2, 5, 6, 9, 10));
+  EXPECT_THAT(queue.sizes(), ElementsAre(2, 2, 2));
+  std::set<int> left;
+  while (const auto ticket = queue.Pop(kMuch)) {
+    left.insert(NumberOf(*ticket));
+  }
+  EXPECT_THAT(left, ElementsAre(0, 3, 4, 7, 8, 11));
+  EXPECT_THAT(queue.sizes(), ElementsAre(0, 0, 0));
+  EXPECT_EQ(queue.size(), 0);
+  EXPECT_EQ(queue.rows(), 0);
+  EXPECT_EQ(queue.bytes(), 0);
+}
+
+// A random life: arrivals, ends and deaths against a model that only counts.
+TEST(FairQueueTest, LimitsHoldAndNoRoomIsLeftIdle) {
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 10; ++trial) {
+    constexpr int kRows = 64;
+    FairQueue queue({200, 2000, 100000});
+    std::vector<TenantPtr> tenants = {nullptr};
+    for (int i = 0; i < 4; ++i) {
+      Tenant tenant;
+      tenant.name = "t" + std::to_string(i);
+      tenant.weight = 1 << i;
+      tenant.max_running = 2 + i;
+      tenant.max_rows = 16 + i;
+      tenants.push_back(std::make_shared<const Tenant>(tenant));
+    }
+    std::vector<std::unique_ptr<Ticket>> running;
+    int rows = 0;
+    int waiting = 0;
+    absl::Time now = kStart;
+    for (int i = 0; i < 5000; ++i) {
+      now += absl::Milliseconds(1);
+      if (random() % 2 == 0) {
+        auto ticket = MakeTicket(tenants[random() % tenants.size()], random() % 6);
+        ticket->rows = 1 + static_cast<int>(random() % 16);
+        ticket->cost = ticket->rows * (1.0 + random() % 30);
+        ticket->priority = static_cast<int>(random() % 5);  // also outside the range
+        ticket->deadline =
+            random() % 8 == 0 ? now + absl::Milliseconds(20) : absl::InfiniteFuture();
+        waiting += queue.Push(ticket, now).ok() ? 1 : 0;
+      }
+      if (random() % 3 == 0 && !running.empty()) {
+        std::swap(running[random() % running.size()], running.back());
+        queue.Ended(running.back()->tenant, running.back()->rows);
+        rows -= running.back()->rows;
+        running.pop_back();
+      }
+      waiting -= static_cast<int>(queue.TakeDead(now).size());
+      while (auto ticket = queue.Pop({kRows - rows, int64_t{1} << 40})) {
+        rows += ticket->rows;
+        --waiting;
+        running.push_back(std::move(ticket));
+      }
+      ASSERT_LE(rows, kRows);
+      ASSERT_EQ(queue.size(), waiting);
+      ASSERT_TRUE(waiting == 0 || !running.empty()) << "nothing runs while something waits";
+      for (const TenantLoad& load : queue.Tenants()) {
+        const TenantPtr& tenant =
+            load.name.empty() ? tenants[0] : tenants[static_cast<size_t>(load.name[1] - '0') + 1];
+        if (tenant != nullptr) {
+          ASSERT_LE(load.running, tenant->max_running);
+          ASSERT_LE(load.running_rows, tenant->max_rows);
+        }
+      }
+    }
+  }
+}
+
+TEST(FairQueueTest, CostAheadIsTheQueueOrTheTenantsShareOfIt) {
+  FairQueue queue({});
+  const TenantPtr busy = MakeTenant("busy");
+  const TenantPtr calm = MakeTenant("calm", 3);
+  EXPECT_EQ(queue.CostAhead(busy, 10), 0);
+  for (int i = 0; i < 100; ++i) {
+    auto ticket = MakeTicket(busy);
+    ticket->cost = 10;
+    ASSERT_TRUE(queue.Push(ticket, kStart).ok());
+  }
+  EXPECT_EQ(queue.CostAhead(busy, 10), 1000);
+  // Of four shares calm has three: a third of its own cost passes before it is done.
+  EXPECT_NEAR(queue.CostAhead(calm, 30), 10, 1e-9);
+}
+
+}  // namespace
+}  // namespace beamwright::engine

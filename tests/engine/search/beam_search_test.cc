@@ -1,0 +1,284 @@
+// The search on small scripts whose answers can be worked out by hand, and on wrong input.
+#include "engine/search/beam_search.h"
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/search/search_driver.h"
+
+namespace beamwright::search_testing {
+namespace {
+
+using search::BeamSearch;
+using search::FinishReason;
+using search::RowCandidates;
+using search::SearchOptions;
+using search::StopMode;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr float kImpossible = -std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// Tokens: 0 ends, the rest are letters.
+SearchOptions Options(int beam_size, int vocabulary_size, int max_length) {
+  SearchOptions options;
+  options.beam_size = beam_size;
+  options.vocabulary_size = vocabulary_size;
+  options.max_length = max_length;
+  options.begin_token = vocabulary_size;
+  options.end_tokens = {0};
+  return options;
+}
+
+using Script = std::map<std::vector<int32_t>, std::vector<float>>;
+
+absl::StatusOr<DrivenResult> Play(const Script& script, const SearchOptions& options) {
+  return Drive([&](const auto& prefix, const auto&) { return script.at(prefix); }, options);
+}
+
+BeamSearch Make(const SearchOptions& options) {
+  auto search = BeamSearch::Create(options);
+  EXPECT_TRUE(search.ok()) << search.status();
+  return *std::move(search);
+}
+
+absl::Status AdvanceOne(BeamSearch& search, const std::vector<int32_t>& tokens,
+                        const std::vector<float>& log_probs) {
+  return search.Advance({RowCandidates{tokens, log_probs}});
+}
+
+TEST(BeamSearchTest, StartsWithOneRowThatReadsTheBeginToken) {
+  SearchOptions options = Options(4, 10, 5);
+  options.banned_tokens = {7, 3};
+  const BeamSearch search = Make(options);
+  EXPECT_FALSE(search.done());
+  EXPECT_EQ(search.num_rows(), 1);
+  EXPECT_THAT(search.tokens(), ElementsAre(10));
+  EXPECT_THAT(search.parents(), ElementsAre(0));
+  EXPECT_EQ(search.num_slots(), 5);
+  ASSERT_EQ(search.rules().size(), 1u);
+  ASSERT_EQ(search.rules()[0].edits.size(), 2u);
+  EXPECT_EQ(search.rules()[0].edits[0].token, 7);
+  EXPECT_EQ(search.rules()[0].edits[0].kind, EditKind::kExclude);
+}
+
+TEST(BeamSearchTest, RulesSurviveAMove) {
+  SearchOptions options = Options(4, 10, 5);
+  options.banned_tokens = {7};
+  BeamSearch first = Make(options);
+  const BeamSearch second = std::move(first);
+  ASSERT_EQ(second.rules().size(), 1u);
+  EXPECT_EQ(second.rules()[0].edits[0].token, 7);
+}
+
+TEST(BeamSearchTest, AsksForOneCandidateMorePerEndToken) {
+  SearchOptions options = Options(4, 10, 5);
+  EXPECT_EQ(Make(options).candidates_per_row(), 5);
+  options.end_tokens = {0, 1, 1};  // a repeated end token counts once
+  EXPECT_EQ(Make(options).candidates_per_row(), 6);
+  options.vocabulary_size = 3;
+  EXPECT_EQ(Make(options).candidates_per_row(), 3);
+  options.beam_size = 1;
+  EXPECT_EQ(Make(options).candidates_per_row(), 1);
+}
+
+TEST(BeamSearchTest, TiesGoToTheBetterParentThenToTheLowerToken) {
+  BeamSearch search = Make(Options(3, 5, 5));
+  ASSERT_TRUE(AdvanceOne(search, {4, 1, 2}, {-1, -2, -2}).ok());
+  EXPECT_THAT(search.tokens(), ElementsAre(4, 1, 2));
+  // Sums: row 0: -3 (3), -3 (4); row 1: -3 (1), -3 (2); row 2: -3 (1).
+  const std::vector<int32_t> a = {3, 4}, b = {1, 2}, c = {1};
+  const std::vector<float> two = {-2, -2}, one = {-1, -1}, single = {-1};
+  ASSERT_TRUE(search.Advance({RowCandidates{a, two}, {b, one}, {c, single}}).ok());
+  EXPECT_THAT(search.parents(), ElementsAre(0, 0, 1));
+  EXPECT_THAT(search.tokens(), ElementsAre(3, 4, 1));
+}
+
+TEST(BeamSearchTest, AnEndTokenBelowTheBeamIsDropped) {
+  SearchOptions options = Options(2, 4, 2);
+  options.n_best = 2;
+  options.stop = StopMode::kNever;
+  // Step 0: the end token ranks third of four, behind two letters: no hypothesis.
+  const Script script = {{{}, {-3, -1, -2, -4}},
+                         {{1}, {kImpossible, -1, kImpossible, kImpossible}},
+                         {{2}, {kImpossible, -1, kImpossible, kImpossible}}};
+  const auto result = Play(script, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->num_finished, 0);
+  ASSERT_EQ(result->hypotheses.size(), 2u);
+  EXPECT_THAT(result->hypotheses[0].tokens, ElementsAre(1, 1));
+  EXPECT_THAT(result->hypotheses[1].tokens, ElementsAre(2, 1));
+  EXPECT_EQ(result->hypotheses[1].reason, FinishReason::kLength);
+}
+
+// At equal score the list prefers the lexicographically smaller sequence, although the other one
+// had the better rank in the step; and it does so for the only slot there is.
+TEST(BeamSearchTest, EqualScoresInTheListAreInLexicographicOrder) {
+  SearchOptions options = Options(2, 3, 2);
+  options.stop = StopMode::kNever;
+  const Script script = {{{}, {-9, -2, -1}},
+                         {{2}, {-2, kImpossible, kImpossible}},
+                         {{1}, {-1, kImpossible, kImpossible}}};
+  const auto result = Play(script, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_EQ(result->hypotheses.size(), 1u);
+  EXPECT_THAT(result->hypotheses[0].tokens, ElementsAre(1, 0));
+  EXPECT_EQ(result->num_finished, 2);
+}
+
+TEST(BeamSearchTest, AtEqualScoreAnEarlierEndWinsOverALaterOne) {
+  SearchOptions options = Options(2, 2, 3);
+  options.n_best = 2;
+  options.stop = StopMode::kNever;
+  const Script script = {{{}, {-1, -1}}, {{1}, {0, -1}}, {{1, 1}, {0, -5}}};
+  const auto result = Play(script, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_EQ(result->hypotheses.size(), 2u);
+  EXPECT_THAT(result->hypotheses[0].tokens, ElementsAre(0));
+  EXPECT_THAT(result->hypotheses[1].tokens, ElementsAre(1, 0));
+}
+
+TEST(BeamSearchTest, CutRowsCompeteWithFinishedOnesOnEqualTerms) {
+  SearchOptions options = Options(2, 3, 1);
+  const auto result = Play({{{}, {-2, -1, -3}}}, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_EQ(result->hypotheses.size(), 1u);
+  EXPECT_THAT(result->hypotheses[0].tokens, ElementsAre(1));
+  EXPECT_EQ(result->hypotheses[0].reason, FinishReason::kLength);
+}
+
+TEST(BeamSearchTest, AnEarlyStopDiscardsLiveRows) {
+  SearchOptions options = Options(3, 3, 9);
+  options.n_best = 3;
+  options.stop = StopMode::kFirst;
+  const auto result = Play({{{}, {-1, -2, -3}}}, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->steps, 1);
+  ASSERT_EQ(result->hypotheses.size(), 1u);
+  EXPECT_THAT(result->hypotheses[0].tokens, ElementsAre(0));
+}
+
+TEST(BeamSearchTest, PatienceIsRoundedAndAtLeastOne) {
+  SearchOptions options = Options(2, 2, 9);
+  options.stop = StopMode::kCount;
+  const auto steps = [&](double patience) {
+    options.patience = patience;
+    const auto result = Drive(
+        [](const auto&, const auto&) {
+          return std::vector<float>{-1, -0.5f};
+        },
+        options);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result->steps;
+  };
+  EXPECT_EQ(steps(0.01), 1);  // one hypothesis finishes in each step
+  EXPECT_EQ(steps(0.7), 1);
+  EXPECT_EQ(steps(0.75), 2);
+  EXPECT_EQ(steps(1), 2);
+  EXPECT_EQ(steps(2), 4);
+  EXPECT_EQ(steps(100), 9);
+}
+
+TEST(BeamSearchTest, ARowWithoutCandidatesDiesAndTheOthersGoOn) {
+  BeamSearch search = Make(Options(2, 4, 5));
+  ASSERT_TRUE(AdvanceOne(search, {1, 2}, {-1, -2}).ok());
+  const std::vector<int32_t> a = {1, 2}, b = {3};
+  const std::vector<float> impossible = {kImpossible, kImpossible}, one = {-1};
+  ASSERT_TRUE(search.Advance({RowCandidates{a, impossible}, {b, one}}).ok());
+  EXPECT_THAT(search.tokens(), ElementsAre(3));
+  EXPECT_THAT(search.parents(), ElementsAre(1));
+  // An empty list means the same, and nothing has finished.
+  const absl::Status status = search.Advance({RowCandidates{}});
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("step 2"));
+  EXPECT_TRUE(search.done());
+  const std::vector<int32_t> paths = WalkPaths(search.history());
+  const auto hypotheses = search.Collect({paths, search.num_slots()});
+  ASSERT_TRUE(hypotheses.ok());
+  EXPECT_THAT(*hypotheses, IsEmpty());
+}
+
+TEST(BeamSearchTest, WhenAllRowsDieWhatFinishedIsTheAnswer) {
+  SearchOptions options = Options(2, 3, 9);
+  options.n_best = 2;
+  const Script script = {{{}, {-1, -2, kImpossible}},
+                         {{1}, {kImpossible, kImpossible, kImpossible}}};
+  const auto result = Play(script, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->steps, 2);
+  ASSERT_EQ(result->hypotheses.size(), 1u);
+  EXPECT_THAT(result->hypotheses[0].tokens, ElementsAre(0));
+}
+
+TEST(BeamSearchTest, RefusesWrongCandidatesAndStaysAsItWas) {
+  BeamSearch search = Make(Options(2, 4, 5));
+  const auto message = [&](const std::vector<int32_t>& tokens, const std::vector<float>& values) {
+    const absl::Status status = AdvanceOne(search, tokens, values);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(message({1, 2}, {-1, kNan}), HasSubstr("step 0, row 0: the log-probability of token "
+                                                     "2 is nan"));
+  EXPECT_THAT(message({1}, {kNan}), HasSubstr("token 1 is nan"));
+  EXPECT_THAT(message({1}, {0.5f}), HasSubstr("is 0.5, must be a number not above 0"));
+  EXPECT_THAT(message({1}, {-kImpossible}), HasSubstr("inf"));
+  EXPECT_THAT(message({4}, {-1}), HasSubstr("token 4, must be in [0, 4)"));
+  EXPECT_THAT(message({-1}, {-1}), HasSubstr("token -1"));
+  EXPECT_THAT(message({1, 2}, {-2, -1}), HasSubstr("candidate 1"));
+  EXPECT_THAT(message({2, 1}, {-1, -1}), HasSubstr("best-first"));
+  EXPECT_THAT(message({1, 1}, {-1, -1}), HasSubstr("best-first"));
+  EXPECT_THAT(message({1, 2}, {-1}), HasSubstr("2 tokens but 1"));
+  EXPECT_EQ(search.Advance({}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(search.history().num_steps(), 0);
+  EXPECT_EQ(search.num_rows(), 1);
+  EXPECT_TRUE(AdvanceOne(search, {1, 2}, {-1, -2}).ok());
+}
+
+TEST(BeamSearchTest, ALogProbabilityRoundedAboveZeroCountsAsZero) {
+  BeamSearch search = Make(Options(1, 4, 1));
+  ASSERT_TRUE(AdvanceOne(search, {1}, {1e-6f}).ok());
+  const std::vector<int32_t> paths = WalkPaths(search.history());
+  const auto result = search.Collect({paths, search.num_slots()});
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ((*result)[0].sum, 0);
+  EXPECT_EQ((*result)[0].token_log_probs[0], 0);
+}
+
+TEST(BeamSearchTest, CollectReadsAWiderTensorAndRefusesForeignPaths) {
+  BeamSearch search = Make(Options(2, 4, 2));
+  EXPECT_EQ(search.Collect({}).status().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(AdvanceOne(search, {1, 2}, {-1, -2}).ok());
+  const std::vector<int32_t> a = {3}, b = {0};
+  const std::vector<float> minus_two = {-2}, half = {-0.5f};
+  ASSERT_TRUE(search.Advance({RowCandidates{a, minus_two}, {b, half}}).ok());
+  EXPECT_EQ(search.Advance({}).code(), absl::StatusCode::kFailedPrecondition);
+  std::vector<int32_t> paths = WalkPaths(search.history());
+  // As in [time, request, slot]: another request's slots after ours, and one step more.
+  std::vector<int32_t> wide(30, 99);
+  for (size_t step = 0; step < 2; ++step) {
+    std::copy_n(paths.begin() + static_cast<int64_t>(step) * 3, 3,
+                wide.begin() + static_cast<int64_t>(step) * 10);
+  }
+  const auto result = search.Collect({wide, 10});
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_EQ(result->size(), 1u);
+  EXPECT_THAT((*result)[0].tokens, ElementsAre(2, 0));
+  EXPECT_THAT((*result)[0].token_log_probs, ElementsAre(-2, -0.5f));
+  EXPECT_EQ(search.Collect({absl::MakeConstSpan(paths).first(5), 3}).status().code(),
+            absl::StatusCode::kInternal);
+  EXPECT_EQ(search.Collect({paths, 2}).status().code(), absl::StatusCode::kInternal);
+  for (const int32_t bad : {-1, 3, 2}) {  // 2: the finished slot, at rest in step 0
+    std::vector<int32_t> broken = paths;
+    broken[2] = bad;
+    EXPECT_EQ(search.Collect({broken, 3}).status().code(), absl::StatusCode::kInternal) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace beamwright::search_testing

@@ -1,0 +1,146 @@
+// From bytes to features: formats, rates, and what is refused.
+#include "engine/sound/sound_stream.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numbers>
+#include <random>
+#include <string>
+
+namespace beamwright::sound {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<float> Tone(int rate, int count, double frequency) {
+  std::vector<float> samples;
+  for (int i = 0; i < count; ++i) {
+    samples.push_back(
+        static_cast<float>(0.5 * std::sin(2 * std::numbers::pi * frequency * i / rate)));
+  }
+  return samples;
+}
+
+std::vector<float> Resampled(int from, int to, const std::vector<float>& samples) {
+  Resampler resampler(from, to);
+  std::vector<float> resampled;
+  resampler.Add(samples, resampled);
+  resampler.Finish(resampled);
+  return resampled;
+}
+
+TEST(ResamplerTest, ATonePassesOrIsFilteredOut) {
+  for (const int from : {8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000}) {
+    for (const int to : {8000, 16000}) {
+      const auto passed = Resampled(from, to, Tone(from, from / 2, 1000));
+      EXPECT_EQ(static_cast<int>(passed.size()), (to * (from / 2) + from - 1) / from) << from;
+      const auto expected = Tone(to, static_cast<int>(passed.size()), 1000);
+      for (size_t i = 100; i + 100 < passed.size(); ++i) {
+        ASSERT_NEAR(passed[i], expected[i], 0.01) << from << " to " << to << ", sample " << i;
+      }
+      if (from > to) {
+        for (const float sample : Resampled(from, to, Tone(from, 2000, 0.62 * to))) {
+          // But at the ends, where the tone begins and breaks off.
+          EXPECT_LT(std::abs(sample), 0.3);
+        }
+      }
+    }
+  }
+}
+
+TEST(ResamplerTest, PiecesChangeNoBit) {
+  std::mt19937 random(26);
+  for (const int from : {8000, 11025, 44100, 48000}) {
+    for (int i = 0; i < 20; ++i) {
+      const std::vector<float> samples = Tone(from, static_cast<int>(random() % 2000), 700);
+      Resampler resampler(from, 16000);
+      std::vector<float> resampled;
+      for (size_t at = 0; at < samples.size();) {
+        const size_t end = std::min(samples.size(), at + random() % 300);
+        resampler.Add(absl::MakeConstSpan(samples).subspan(at, end - at), resampled);
+        at = end;
+      }
+      resampler.Finish(resampled);
+      EXPECT_EQ(resampled, Resampled(from, 16000, samples));
+    }
+  }
+}
+
+std::string Bytes(const std::vector<float>& samples, bool is_f32) {
+  std::string bytes;
+  for (const float sample : samples) {
+    const auto integer = static_cast<int16_t>(std::lround(sample * 32768));
+    bytes.append(
+        is_f32 ? reinterpret_cast<const char*>(&sample) : reinterpret_cast<const char*>(&integer),
+        is_f32 ? 4 : 2);
+  }
+  return bytes;
+}
+
+std::vector<float> Features(const Format& format, const std::string& bytes) {
+  SoundStream stream(*Fbank::Create({}), format);
+  std::vector<float> features;
+  EXPECT_TRUE(stream.Add(bytes, features).ok());
+  stream.Finish(features);
+  return features;
+}
+
+TEST(SoundStreamTest, FormatsOfOneSoundSayTheSame) {
+  // Samples that 16 bits hold exactly.
+  std::vector<float> samples = Tone(16000, 4000, 440);
+  for (float& sample : samples) {
+    sample = static_cast<float>(std::lround(sample * 32768)) / 32768;
+  }
+  EXPECT_EQ(Features({false, 16000}, Bytes(samples, false)),
+            Features({true, 16000}, Bytes(samples, true)));
+}
+
+TEST(SoundStreamTest, OfAnotherRateSaysNearlyTheSame) {
+  const auto own = Features({true, 16000}, Bytes(Tone(16000, 8000, 440), true));
+  const auto other = Features({true, 44100}, Bytes(Tone(44100, 22050, 440), true));
+  ASSERT_EQ(own.size(), other.size());
+  // Where the tone is, in frames away from the ends.
+  const size_t frame = 20 * 80;
+  const auto loudest = static_cast<size_t>(
+      std::max_element(own.begin() + frame, own.begin() + frame + 80) - own.begin());
+  EXPECT_NEAR(own[loudest], other[loudest], 0.02);
+}
+
+TEST(SoundStreamTest, RefusesHalfASampleAndWhatIsNotFinite) {
+  SoundStream stream(*Fbank::Create({}), {false, 16000});
+  std::vector<float> features;
+  EXPECT_THAT(std::string(stream.Add("abc", features).message()),
+              HasSubstr("3 bytes are not whole samples of 2 bytes"));
+  SoundStream floats(*Fbank::Create({}), {true, 16000});
+  const std::string bytes = Bytes(
+      {0, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}, true);
+  EXPECT_THAT(std::string(floats.Add(bytes, features).message()), HasSubstr("sample 1 is nan"));
+  // Nothing was taken of them.
+  const std::string rest = Bytes(Tone(16000, 700, 440), true);
+  ASSERT_TRUE(floats.Add(rest, features).ok());
+  floats.Finish(features);
+  EXPECT_EQ(features, Features({true, 16000}, rest));
+}
+
+TEST(SoundStreamTest, RefusesFormats) {
+  const auto message = [](int rate, int samples) {
+    v1::AudioFormat format;
+    format.set_sample_rate(rate);
+    format.set_samples(static_cast<v1::SampleFormat>(samples));
+    return std::string(ReadFormat(format).status().message());
+  };
+  EXPECT_THAT(message(7999, 1), HasSubstr("format.sample_rate"));
+  EXPECT_THAT(message(48001, 1), HasSubstr("format.sample_rate"));
+  EXPECT_THAT(message(16001, 1), HasSubstr("16001 is not a multiple of 25 Hz"));
+  EXPECT_THAT(message(16000, 3), HasSubstr("format.samples"));
+  EXPECT_EQ(message(44100, 2), "");
+  EXPECT_EQ(ReadFormat({})->sample_rate, 16000);
+  EXPECT_FALSE(ReadFormat({})->is_f32);
+}
+
+}  // namespace
+}  // namespace beamwright::sound

@@ -1,0 +1,316 @@
+// What `beamwright-graph init` makes of the files that toolkits export of CTC models and
+// transducers (tests/frames/exports), and what it says of those that can't be served. That the
+// bundles are served with the right answers is tests/e2e/frame_exports_test.cc's business.
+#include "tools/bundle/init_frames.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "beamwright/v1/model.pb.h"
+#include "tests/tools/graph/shell.h"
+
+namespace beamwright::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+std::string File(const std::string& name) {
+  return absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/frames/exports/", name);
+}
+
+std::string FreshFolder() {
+  static int count = 0;
+  return ops::testing_tools::TempPath(absl::StrCat("frames-bundle", ++count));
+}
+
+struct Made {
+  absl::Status status;
+  std::string output;
+  std::string out;
+  std::string text;  // of model.textproto
+  v1::ModelConfig config;
+};
+
+Made Init(InitOptions options) {
+  Made made;
+  made.out = FreshFolder();
+  options.out = made.out;
+  std::ostringstream output;
+  made.status = InitBundle(options, output);
+  made.output = output.str();
+  std::ifstream file(made.out + "/model.textproto");
+  std::ostringstream text;
+  text << file.rdbuf();
+  made.text = text.str();
+  EXPECT_TRUE(made.text.empty() ||
+              google::protobuf::TextFormat::ParseFromString(made.text, &made.config));
+  // No search by frames reads a begin token or an end token.
+  EXPECT_THAT(made.text, Not(HasSubstr("Missing")));
+  return made;
+}
+
+InitOptions Three(const std::string& folder, const std::string& suffix = "") {
+  InitOptions options;
+  options.encoder = File(absl::StrCat(folder, "/encoder", suffix, ".onnx"));
+  options.decoder = File(absl::StrCat(folder, "/decoder", suffix, ".onnx"));
+  options.joiner = File(absl::StrCat(folder, "/joiner", suffix, ".onnx"));
+  options.target_vocab = File(folder + "/tokens.txt");
+  return options;
+}
+
+InitOptions One(const std::string& folder, const std::string& vocabulary) {
+  InitOptions options;
+  options.decoder = File(folder + "/model.onnx");
+  options.target_vocab = File(folder + "/" + vocabulary);
+  return options;
+}
+
+// Nothing is written, and the message has this piece.
+void ExpectRefusal(const Made& made, const std::string& piece) {
+  EXPECT_EQ(made.status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(made.status.message(), HasSubstr(piece));
+  EXPECT_FALSE(fs::exists(made.out)) << "something is written: " << made.output;
+}
+
+TEST(InitFrames, IcefallsThreeFilesAreATransducer) {
+  const Made made = Init(Three("icefall_offline"));
+  EXPECT_TRUE(made.status.ok()) << made.status;
+  EXPECT_EQ(made.config.encoder().input(), "x");
+  EXPECT_EQ(made.config.encoder().length_input(), "x_lens");
+  const v1::TransducerConfig& transducer = made.config.transducer();
+  EXPECT_EQ(transducer.encoder_output(), "encoder_out");
+  EXPECT_EQ(transducer.frame_axis(), 0);
+  EXPECT_EQ(transducer.context_size(), 2);
+  EXPECT_EQ(transducer.blank(), 0);
+  EXPECT_EQ(transducer.max_symbols(), 0);
+  EXPECT_EQ(transducer.kind(), v1::TRANSDUCER_KIND_STANDARD);
+  EXPECT_EQ(transducer.predictor().token_input(), "y");
+  EXPECT_EQ(transducer.predictor().context_start(), -1);
+  EXPECT_EQ(transducer.predictor().states_size(), 0);
+  EXPECT_EQ(transducer.joiner().encoder_input(), "encoder_out");
+  EXPECT_EQ(transducer.joiner().predictor_input(), "decoder_out");
+  EXPECT_EQ(transducer.joiner().logits_kind(), v1::LOGITS_KIND_LOGITS);
+  EXPECT_EQ(made.config.target().form(), v1::TEXT_FORM_PIECES);
+  EXPECT_THAT(made.output,
+              AllOf(HasSubstr("blank is column 0: '<blk>' is in the vocabulary"),
+                    HasSubstr("reads the last 2 tokens"), HasSubstr("one token a frame at most"),
+                    HasSubstr("which has a token and its id on each line")));
+}
+
+TEST(InitFrames, QuantizedFilesAreTakenAlike) {
+  const Made made = Init(Three("icefall_offline", ".int8"));
+  EXPECT_TRUE(made.status.ok()) << made.status;
+  EXPECT_EQ(made.config.transducer().context_size(), 2);
+}
+
+// An encoder that was exported for streams, of recurrent layers and any length: from zeros, it is
+// one for whole sources.
+TEST(InitFrames, AnLstmEncodersStatesBeginAtZero) {
+  const Made made = Init(Three("icefall_lstm"));
+  EXPECT_TRUE(made.status.ok()) << made.status;
+  EXPECT_THAT(made.output, AllOf(HasSubstr("encoder state 'state0' <- 'new_state0'"),
+                                 HasSubstr("it begins at zero")));
+  EXPECT_EQ(made.config.encoder().input(), "x");
+  EXPECT_EQ(made.config.transducer().encoder_output(), "encoder_out");
+}
+
+TEST(InitFrames, EncodersThatOnlyStreamAreReadInChunks) {
+  InitOptions options = Three("icefall_lstm");
+  options.encoder = File("icefall_lstm/encoder-chunk.onnx");
+  const Made lstm = Init(options);
+  EXPECT_TRUE(lstm.status.ok()) << lstm.status;
+  EXPECT_THAT(lstm.output,
+              AllOf(HasSubstr("reads a source chunk by chunk, 9 frames, the next 4 later: metadata "
+                              "has T and decode_chunk_len"),
+                    HasSubstr("encoder states 'state0' <- 'new_state0' and so on, 2 of them"),
+                    HasSubstr("sound becomes 80 log-mel features"),
+                    HasSubstr("encodes sources of several requests together"),
+                    HasSubstr("each gives 4 frames, and states of 512 bytes")));
+  const v1::StreamingConfig& streaming = lstm.config.encoder().streaming();
+  EXPECT_EQ(streaming.chunk(), 9);
+  EXPECT_EQ(streaming.shift(), 4);
+  EXPECT_EQ(streaming.tail(), 66);
+  EXPECT_FALSE(streaming.has_silence());
+  EXPECT_EQ(streaming.states_size(), 2);
+  EXPECT_TRUE(lstm.config.has_sound());
+
+  options.encoder = File("icefall_zipformer2/encoder.onnx");
+  const Made zipformer = Init(options);
+  EXPECT_TRUE(zipformer.status.ok()) << zipformer.status;
+  ASSERT_EQ(zipformer.config.encoder().streaming().states_size(), 8);
+  EXPECT_EQ(zipformer.config.encoder().streaming().states(7).input(), "processed_lens");
+  EXPECT_EQ(zipformer.config.encoder().streaming().states(7).output(), "new_processed_lens");
+
+  InitOptions nemo = Three("nemo_tdt");
+  nemo.encoder = File("nemo_streaming/encoder.onnx");
+  const Made caches = Init(nemo);
+  EXPECT_TRUE(caches.status.ok()) << caches.status;
+  EXPECT_EQ(caches.config.encoder().length_axis(), 2);
+  EXPECT_EQ(caches.config.encoder().length_input(), "length");
+  EXPECT_EQ(caches.config.encoder().streaming().chunk(), 41);
+  EXPECT_EQ(caches.config.encoder().streaming().shift(), 32);
+  EXPECT_EQ(caches.config.encoder().streaming().states_size(), 3);
+  EXPECT_NEAR(caches.config.encoder().streaming().silence(), -16.6355, 1e-4);
+  EXPECT_FALSE(caches.config.has_sound());
+}
+
+// The same file without a part of its metadata.
+TEST(InitFrames, EncodersThatDoNotSayHowTheyReadChunksAreRefused) {
+  std::ifstream file(File("icefall_lstm/encoder-chunk.onnx"), std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  InitOptions options = Three("icefall_lstm");
+  options.encoder = ops::testing_tools::TempPath("no-chunks.onnx");
+  std::ofstream(options.encoder, std::ios::binary)
+      << absl::StrReplaceAll(bytes.str(), {{"decode_chunk_len", "decode_chunk_lex"}});
+  ExpectRefusal(Init(options),
+                "it reads 9 frames a call, no more and no fewer ('x' [?, 9, 80]), and hands on 2 "
+                "states such as 'state0' (model_type lstm), and its metadata does not say how it "
+                "reads chunks");
+}
+
+// Their encoder may run where the frames are made.
+TEST(InitFrames, WithoutAnEncoderRequestsBringFrames) {
+  InitOptions options = Three("icefall_lstm");
+  options.encoder = options.decoder;
+  options.decoder = options.joiner;
+  options.joiner.clear();
+  const Made made = Init(options);
+  EXPECT_TRUE(made.status.ok()) << made.status;
+  EXPECT_FALSE(made.config.has_encoder());
+  EXPECT_EQ(made.config.transducer().encoder_output(), "");
+  EXPECT_EQ(made.config.transducer().joiner().graph(), "joiner.onnx");
+  EXPECT_THAT(made.output, HasSubstr("no encoder: requests bring its frames"));
+}
+
+TEST(InitFrames, NemosPredictorAndJoinerAreOneGraph) {
+  InitOptions options;
+  options.encoder = File("nemo/encoder-model.onnx");
+  options.decoder = File("nemo/decoder_joint-model.onnx");
+  options.target_vocab = File("nemo/tokens.txt");
+  const Made made = Init(options);
+  EXPECT_TRUE(made.status.ok()) << made.status;
+  EXPECT_EQ(made.config.encoder().length_axis(), 2);
+  const v1::TransducerConfig& transducer = made.config.transducer();
+  EXPECT_EQ(transducer.frame_axis(), 2);
+  EXPECT_EQ(transducer.blank(), 17);
+  EXPECT_EQ(transducer.max_symbols(), 10);
+  EXPECT_EQ(transducer.joiner().graph(), "");
+  EXPECT_EQ(transducer.joiner().encoder_input(), "encoder_outputs");
+  EXPECT_EQ(transducer.predictor().length_input(), "target_length");
+  ASSERT_EQ(transducer.predictor().states_size(), 2);
+  EXPECT_EQ(transducer.predictor().states(1).input(), "input_states_2");
+  EXPECT_EQ(transducer.predictor().states(1).output(), "output_states_2");
+  EXPECT_THAT(made.output, HasSubstr("note    metadata says normalize_type per_feature"));
+}
+
+TEST(InitFrames, DurationsAreColumnsBehindTheBlank) {
+  const Made made = Init(Three("nemo_tdt"));
+  EXPECT_TRUE(made.status.ok()) << made.status;
+  const v1::TransducerConfig& transducer = made.config.transducer();
+  EXPECT_EQ(transducer.kind(), v1::TRANSDUCER_KIND_TOKEN_AND_DURATION);
+  EXPECT_THAT(transducer.durations(), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_EQ(transducer.blank(), 17);
+  ASSERT_EQ(transducer.predictor().states_size(), 2);
+  EXPECT_EQ(transducer.predictor().states(1).input(), "onnx::LSTM_3");
+  EXPECT_EQ(transducer.predictor().states(1).output(), "162");
+  InitOptions told = Three("nemo_tdt");
+  told.durations = {0, 1, 2, 4, 8};
+  EXPECT_THAT(Init(told).config.transducer().durations(), ElementsAre(0, 1, 2, 4, 8));
+  told.durations = {0, 1};
+  ExpectRefusal(Init(told),
+                "--durations: 2 are given, but behind tokens and blank the scores have 5");
+}
+
+TEST(InitFrames, CtcOutputsOfToolkits) {
+  const Made icefall = Init(One("ctc_icefall", "tokens.txt"));
+  EXPECT_TRUE(icefall.status.ok()) << icefall.status;
+  EXPECT_EQ(icefall.config.ctc().encoder_output(), "log_probs");
+  EXPECT_EQ(icefall.config.ctc().kind(), v1::LOGITS_KIND_LOG_PROBS);
+  EXPECT_EQ(icefall.config.ctc().blank(), 0);
+  const Made nemo = Init(One("ctc_nemo", "tokens.txt"));
+  EXPECT_TRUE(nemo.status.ok()) << nemo.status;
+  EXPECT_EQ(nemo.config.ctc().blank(), 17);
+  EXPECT_EQ(nemo.config.encoder().length_axis(), 2);
+  const Made wav2vec = Init(One("ctc_wav2vec", "vocab.json"));
+  EXPECT_TRUE(wav2vec.status.ok()) << wav2vec.status;
+  EXPECT_EQ(wav2vec.config.ctc().blank(), 0);
+  EXPECT_EQ(wav2vec.config.target().form(), v1::TEXT_FORM_CHARACTERS);
+  EXPECT_THAT(wav2vec.output,
+              AllOf(HasSubstr("blank is column 0: '<pad>'"), HasSubstr("'|' separates words")));
+  EXPECT_THAT(wav2vec.config.target().pad_token(), IsEmpty());  // it is the blank
+}
+
+// Dictionaries of OCR models have no line for the blank, which comes first.
+TEST(InitFrames, CtcOutputsOfPictures) {
+  const Made crnn = Init(One("ocr_crnn", "alphabet.txt"));
+  EXPECT_TRUE(crnn.status.ok()) << crnn.status;
+  EXPECT_EQ(crnn.config.ctc().blank(), 0);
+  EXPECT_EQ(crnn.config.encoder().length_axis(), 3);
+  EXPECT_THAT(ops::testing_tools::ReadWholeFile(crnn.out + "/target.vocab"),
+              ::testing::StartsWith("<blank>\n0\n1\n"));
+  const Made paddle = Init(One("ocr_paddle", "dict.txt"));
+  EXPECT_TRUE(paddle.status.ok()) << paddle.status;
+  EXPECT_EQ(paddle.config.ctc().kind(), v1::LOGITS_KIND_PROBS);
+  EXPECT_THAT(ops::testing_tools::ReadWholeFile(paddle.out + "/target.vocab"),
+              ::testing::EndsWith("\n \n"));
+}
+
+TEST(InitFrames, BlankIsToldOrAskedFor) {
+  InitOptions options = One("ctc_nemo", "tokens.txt");
+  options.target_vocab.clear();
+  const Made ids = Init(options);
+  EXPECT_TRUE(ids.status.ok()) << ids.status;
+  EXPECT_EQ(ids.config.ctc().blank(), 17);
+  EXPECT_EQ(ids.config.target().size(), 18);
+  EXPECT_THAT(ids.output, HasSubstr("the last one, as NeMo has it"));
+  InitOptions unknown = One("ctc_wav2vec", "vocab.json");
+  unknown.target_vocab.clear();
+  ExpectRefusal(Init(unknown), "nothing tells which column of the scores is blank");
+  unknown.blank = "0";
+  EXPECT_EQ(Init(unknown).config.target().size(), 18);
+  InitOptions wrong = One("ctc_icefall", "tokens.txt");
+  wrong.blank = "<nothing>";
+  ExpectRefusal(Init(wrong),
+                "--blank: '<nothing>' is neither in the vocabulary nor a column, 0 to 19");
+}
+
+// icefall's tokens.txt goes on with symbols of decoding graphs.
+TEST(InitFrames, SymbolsThatNoColumnHasAreLeftOut) {
+  std::ostringstream tokens;
+  tokens << std::ifstream(File("ctc_icefall/tokens.txt")).rdbuf() << "#0 20\n#1 21\n";
+  InitOptions options = One("ctc_icefall", "tokens.txt");
+  options.target_vocab = ops::testing_tools::TempPath("more-tokens.txt");
+  std::ofstream(options.target_vocab) << tokens.str();
+  const Made made = Init(options);
+  EXPECT_TRUE(made.status.ok()) << made.status;
+  EXPECT_THAT(made.output, HasSubstr("'#0' and what follows are left out"));
+  EXPECT_THAT(ops::testing_tools::ReadWholeFile(made.out + "/target.vocab"), Not(HasSubstr("#")));
+}
+
+TEST(InitFrames, FilesThatDoNotFitAreNamed) {
+  InitOptions other = Three("icefall_offline");
+  other.target_vocab = File("nemo/tokens.txt");
+  ExpectRefusal(Init(other), "is it another model's vocabulary?");
+  InitOptions order = Three("icefall_offline");
+  std::swap(order.decoder, order.joiner);
+  ExpectRefusal(Init(order), "the predictor's inputs are 'encoder_out' f32[?, 32], 'decoder_out'");
+  InitOptions begun = Three("icefall_offline");
+  begun.special.begin = "<s>";
+  ExpectRefusal(Init(begun), "--begin: is for models with a decoder");
+}
+
+}  // namespace
+}  // namespace beamwright::tools

@@ -1,0 +1,47 @@
+#include "tools/bundle/token_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace beamwright::tools {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::StatusOr<std::vector<std::string>> Read(const std::string& content) {
+  std::vector<std::string> reasons;
+  return ReadTokenFile("tokens.txt", content, reasons);
+}
+
+TEST(TokenFile, NumberedLinesInAnyOrder) {
+  EXPECT_THAT(*Read("<blk> 0\nb 2\na 1\n"), ElementsAre("<blk>", "a", "b"));
+  EXPECT_THAT(*Read("<blk>\t0\r\n 1\r\na b 2\r\n"), ElementsAre("<blk>", " ", "a b"));
+}
+
+TEST(TokenFile, JsonIsIdsByToken) {
+  EXPECT_THAT(*Read("{\"<pad>\": 0, \"|\": 2, \"a\": 1}"), ElementsAre("<pad>", "a", "|"));
+}
+
+TEST(TokenFile, PlainLinesAreTokens) {
+  EXPECT_THAT(*Read("0\n1\n2\n"), ElementsAre("0", "1", "2"));  // digits, not ids
+  EXPECT_THAT(*Read("a\n \nb"), ElementsAre("a", " ", "b"));
+}
+
+TEST(TokenFile, FaultsAreNamed) {
+  const auto message = [](const std::string& content) {
+    return std::string(Read(content).status().message());
+  };
+  EXPECT_EQ(message(""), "vocabulary 'tokens.txt': it is empty");
+  EXPECT_EQ(message("a 0\nb 0\n"), "vocabulary 'tokens.txt': 'a' and 'b' both have the id 0");
+  EXPECT_EQ(message("a 0\nb 2\n"),
+            "vocabulary 'tokens.txt': no token has the id 1; ids count from 0");
+  EXPECT_EQ(message("a\n\nb\n"), "vocabulary 'tokens.txt': line 2 is empty");
+  EXPECT_THAT(message("{\"a\": 0"), HasSubstr("is not a JSON object"));
+  EXPECT_THAT(message("{\"a\": \"0\"}"), HasSubstr("'a' has no id"));
+  EXPECT_THAT(message("{\"a\": 0.5}"), HasSubstr("'a' has no id"));
+  EXPECT_THAT(message("{\"a\": 1e300}"), HasSubstr("'a' has no id"));
+}
+
+}  // namespace
+}  // namespace beamwright::tools

@@ -1,0 +1,157 @@
+// What `beamwright-graph run` may take: memory, time, and links that it follows; and what of a
+// file's names reaches the terminal.
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "onnx/onnx_pb.h"
+#include "ops/base/printable.h"
+#include "ops/numpy/npz.h"
+#include "tests/tools/graph/shell.h"
+
+namespace beamwright::ops {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing_tools::Outcome;
+using testing_tools::TempPath;
+
+// A model of opset 17 with an input x of f32 [1, 1] and the output y; `text` is the rest of its
+// graph.
+std::string WriteModel(const std::string& name, const std::string& text) {
+  onnx::ModelProto model;
+  model.set_ir_version(8);
+  model.add_opset_import()->set_version(17);
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      absl::StrCat("input { name: 'x' type { tensor_type { elem_type: 1 shape { dim { dim_value: 1 "
+                   "} dim { dim_value: 1 } } } } } output { name: 'y' } ",
+                   text),
+      model.mutable_graph()));
+  const std::string path = TempPath(name);
+  testing_tools::WriteFile(path, model.SerializeAsString());
+  return path;
+}
+
+Outcome RunOn(const std::string& model, std::vector<std::string> flags) {
+  const std::string inputs = TempPath("x.npz");
+  EXPECT_TRUE(WriteNpz(inputs, {{"x", Tensor::Of<float>({1, 1}, std::vector<float>{1})}}).ok());
+  std::vector<std::string> arguments = {
+      BEAMWRIGHT_GRAPH_PROGRAM, "run", model, "--inputs", inputs, "--outputs", TempPath("y.npz")};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  return testing_tools::RunProgram(arguments);
+}
+
+// 4 MiB each: one fits, all of them do not.
+TEST(RunLimitsTest, TheSumOfWhatIsHeldIsBoundedAndTheNodeIsNamed) {
+  const std::string model =
+      WriteModel("tiles.onnx",
+                 "initializer { name: 'n' dims: 2 data_type: 7 int64_data: 1024 int64_data: 1024 } "
+                 "node { op_type: 'Tile' name: 'first' input: 'x' input: 'n' output: 'a' } "
+                 "node { op_type: 'Neg' name: 'second' input: 'a' output: 'b' } "
+                 "node { op_type: 'Exp' name: 'third' input: 'b' output: 'c' } "
+                 "node { op_type: 'Add' name: 'fourth' input: 'a' input: 'c' output: 'y' }");
+  const Outcome enough = RunOn(model, {"--max-memory", "64MiB"});
+  EXPECT_EQ(enough.exit_code, 0) << enough.errors;
+  const Outcome little = RunOn(model, {"--max-memory", "10MiB"});
+  EXPECT_EQ(little.exit_code, 1);
+  EXPECT_THAT(little.errors, AllOf(HasSubstr("'third'"), HasSubstr("does not fit into memory"),
+                                   HasSubstr("10 MiB are allowed")));
+  const Outcome least = RunOn(model, {"--max-memory", "1MiB"});
+  EXPECT_THAT(least.errors, HasSubstr("'first'"));
+  EXPECT_EQ(RunOn(model, {"--max-memory", "0"}).exit_code, 2);
+}
+
+TEST(RunLimitsTest, AnArchiveThatUnpacksToMoreIsNotRead) {
+  const std::string model =
+      WriteModel("neg.onnx", "node { op_type: 'Neg' input: 'x' output: 'y' }");
+  const std::string bomb = TempPath("bomb.npz");
+  const Outcome made = testing_tools::RunProgram(
+      {BEAMWRIGHT_NUMPY_PYTHON, "-c",
+       "import sys, numpy; numpy.savez_compressed(sys.argv[1], x=numpy.zeros(1 << 23, 'f8'))",
+       bomb});
+  ASSERT_EQ(made.exit_code, 0) << made.errors;
+  ASSERT_LT(std::filesystem::file_size(bomb), size_t{1} << 20);
+  const Outcome outcome =
+      testing_tools::RunProgram({BEAMWRIGHT_GRAPH_PROGRAM, "run", model, "--inputs", bomb,
+                                 "--outputs", TempPath("y.npz"), "--max-memory", "32MiB"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.errors, AllOf(HasSubstr("bomb.npz"), HasSubstr("unpacks to more")));
+}
+
+TEST(RunLimitsTest, TimeIsBoundedInLoopsAndInOneLongNode) {
+  const std::string loop = WriteModel(
+      "loop.onnx",
+      "initializer { name: 'm' data_type: 7 int64_data: 1000000000000 } "
+      "initializer { name: 'go' data_type: 9 int32_data: 1 } "
+      "node { op_type: 'Loop' name: 'forever' input: 'm' input: 'go' input: 'x' output: 'y' "
+      "attribute { name: 'body' type: GRAPH g { name: 'b' "
+      "input { name: 'i' type { tensor_type { elem_type: 7 } } } "
+      "input { name: 'c' type { tensor_type { elem_type: 9 } } } "
+      "input { name: 's' type { tensor_type { elem_type: 1 } } } "
+      "output { name: 'c1' } output { name: 's1' } "
+      "node { op_type: 'Identity' input: 'c' output: 'c1' } "
+      "node { op_type: 'Neg' input: 's' output: 's1' } } } }");
+  const Outcome looped = RunOn(loop, {"--timeout", "0.3"});
+  EXPECT_EQ(looped.exit_code, 1);
+  EXPECT_THAT(looped.errors, HasSubstr("'forever'"));
+  const std::string product =
+      WriteModel("product.onnx",
+                 "initializer { name: 'n' dims: 2 data_type: 7 int64_data: 6000 int64_data: 6000 } "
+                 "node { op_type: 'Tile' input: 'x' input: 'n' output: 'a' } "
+                 "node { op_type: 'MatMul' name: 'long' input: 'a' input: 'a' output: 'y' }");
+  const Outcome computed = RunOn(product, {"--timeout", "0.3"});
+  EXPECT_EQ(computed.exit_code, 1);
+  EXPECT_THAT(computed.errors,
+              AllOf(HasSubstr("product.onnx"), HasSubstr("--timeout 0.3 s is over")));
+}
+
+TEST(RunLimitsTest, LinksAreFollowedIntoTheFolderThatIsNamed) {
+  const std::string text =
+      "initializer { name: 'w' dims: 1 data_type: 1 data_location: EXTERNAL "
+      "external_data { key: 'location' value: 'w.data' } } "
+      "node { op_type: 'Add' input: 'x' input: 'w' output: 'y' }";
+  std::filesystem::create_directories(TempPath("linked"));
+  std::filesystem::create_directories(TempPath("blobs"));
+  const std::string model = WriteModel("linked/m.onnx", text);
+  testing_tools::WriteFile(TempPath("blobs/1"), std::string(4, '\0'));
+  std::filesystem::create_symlink("../blobs/1", TempPath("linked/w.data"));
+  const auto with = [&](const std::string& command, std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {BEAMWRIGHT_GRAPH_PROGRAM, command, model});
+    return testing_tools::RunProgram(flags);
+  };
+  for (const std::string command : {"check", "show"}) {
+    EXPECT_EQ(with(command, {}).exit_code, 1) << command;
+    const Outcome allowed = with(command, {"--allow-links", TempPath("blobs")});
+    EXPECT_EQ(allowed.exit_code, 0) << command << allowed.errors << allowed.output;
+  }
+  EXPECT_THAT(RunOn(model, {}).errors, HasSubstr("outside of the model's folder"));
+  EXPECT_EQ(RunOn(model, {"--allow-links", TempPath("blobs")}).exit_code, 0);
+}
+
+TEST(PrintableTest, BytesThatAreNoUtf8AreEscaped) {
+  EXPECT_EQ(Printable("a\xff\xfe z"), "a\\xff\\xfe z");
+  EXPECT_EQ(Printable("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"),
+            "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
+  EXPECT_EQ(Printable("\xc3"), "\\xc3");                    // cut off
+  EXPECT_EQ(Printable("\xc0\xaf"), "\\xc0\\xaf");           // overlong
+  EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
+  EXPECT_EQ(Printable("\xc2\x9b"), "\\u009b");
+}
+
+TEST(PrintableTest, NamesOfAFileReachTheTerminalAsUtf8) {
+  const std::string path = WriteModel(
+      "bad\x80name.onnx", "node { op_type: 'No\\377Such' name: 'n\\233m' input: 'x' output: 'y' }");
+  for (const std::string command : {"check", "show"}) {
+    const Outcome outcome = testing_tools::RunProgram({BEAMWRIGHT_GRAPH_PROGRAM, command, path});
+    EXPECT_THAT(outcome.output + outcome.errors,
+                AllOf(Not(HasSubstr("\xff")), Not(HasSubstr("\x9b")), HasSubstr("No\\xffSuch")))
+        << command;
+  }
+}
+
+}  // namespace
+}  // namespace beamwright::ops

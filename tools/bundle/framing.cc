@@ -1,0 +1,180 @@
+#include "tools/bundle/framing.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/types/span.h"
+#include "include/beamwright/engine.h"
+#include "ops/base/status.h"
+#include "ops/base/utf8.h"
+#include "tools/bundle/usual_tokens.h"
+
+namespace beamwright::tools {
+namespace {
+
+using ModelPtr = std::shared_ptr<const engine::DecodeModel>;
+
+// Nats a token by which another framing must lead the bundle's own.
+constexpr double kLeast = 0.05;
+
+struct Scored {
+  Framing framing;
+  double log_prob = 0;  // mean of a token of the pairs' targets, the end token included
+};
+
+void Append(const bundle::TextCodec& codec, absl::Span<const absl::string_view> usual,
+            std::vector<std::string>& choices) {
+  for (const absl::string_view token : usual) {
+    std::string text(token);
+    if (codec.TokenId(text) >= 0 &&
+        std::find(choices.begin(), choices.end(), text) == choices.end()) {
+      choices.push_back(std::move(text));
+    }
+  }
+}
+
+std::string Shown(const std::string& token) {
+  return token.empty() ? "nothing" : absl::StrCat("'", token, "'");
+}
+
+absl::StatusOr<ModelPtr> Compile(const bundle::Bundle& bundle, const std::string& source_vocabulary,
+                                 const std::string& target_vocabulary, const Framing& framing) {
+  bundle::Bundle framed = bundle;
+  SetFraming(framing, framed.config);
+  BW_ASSIGN_OR_RETURN(framed.source,
+                      bundle::TextCodec::Create(framed.config.source(), source_vocabulary));
+  BW_ASSIGN_OR_RETURN(framed.target,
+                      bundle::TextCodec::Create(framed.config.target(), target_vocabulary));
+  engine::CompileOptions options;
+  options.token_table_share = 0;  // of no use for a few pairs
+  return engine::DecodeModel::Compile(std::move(framed), options);
+}
+
+absl::StatusOr<double> MeanLogProb(const ModelPtr& model, const std::vector<KnownPair>& pairs) {
+  engine::EngineOptions options;
+  options.num_threads = 1;
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Engine> engine, engine::Engine::Start(options));
+  double sum = 0;
+  int64_t tokens = 0;
+  for (const KnownPair& pair : pairs) {
+    v1::ScoreSource source;
+    source.mutable_source()->set_text(pair.source);
+    source.add_targets()->set_text(pair.target);
+    const absl::StatusOr<v1::Scored> scored = engine->ScoreAndWait(model, source, {});
+    if (!scored.ok()) {
+      return Annotate(scored.status(), absl::StrCat("line ", pair.line));
+    }
+    const v1::Hypothesis& hypothesis = scored->targets(0).hypothesis();
+    sum += hypothesis.log_prob();
+    tokens += hypothesis.tokens_size();
+  }
+  return sum / static_cast<double>(std::max<int64_t>(tokens, 1));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<KnownPair>> ParsePairs(const std::string& content) {
+  std::vector<KnownPair> pairs;
+  int line = 0;
+  for (const absl::string_view text : absl::StrSplit(content, '\n')) {
+    ++line;
+    if (text.empty() || text == "\r" || pairs.size() == kMostPairs) {
+      continue;
+    }
+    const std::vector<std::string> sides =
+        absl::StrSplit(absl::StripSuffix(text, "\r"), absl::MaxSplits('\t', 1));
+    if (sides.size() != 2 || sides[0].empty() || sides[1].empty() || !CheckUtf8(text).ok()) {
+      return Invalid("line ", line, " is not a source and its target in UTF-8 with a tab between");
+    }
+    pairs.push_back({line, sides[0], sides[1]});
+  }
+  return pairs.empty() ? absl::StatusOr<std::vector<KnownPair>>(Invalid("has no pairs"))
+                       : std::move(pairs);
+}
+
+bool FramingChoices::open() const {
+  return source_begins.size() * source_ends.size() * target_begins.size() > 1;
+}
+
+FramingChoices UsualFramings(const bundle::Bundle& bundle) {
+  FramingChoices choices;
+  const Framing own = FramingOf(bundle.config);
+  choices.source_begins = {own.source_begin};
+  choices.source_ends = {own.source_end};
+  if (bundle.source->size() > 0 && bundle.config.source().form() != v1::TEXT_FORM_IDS) {
+    Append(*bundle.source, kUsualBegins, choices.source_begins);
+    Append(*bundle.source, kUsualEnds, choices.source_ends);
+  }
+  choices.target_begins = {own.target_begin};
+  for (const auto usual : {absl::MakeConstSpan(kUsualBegins), absl::MakeConstSpan(kUsualEnds),
+                           absl::MakeConstSpan(kUsualPads)}) {
+    Append(*bundle.target, usual, choices.target_begins);
+  }
+  return choices;
+}
+
+absl::StatusOr<FramingFound> FindFraming(const bundle::Bundle& bundle,
+                                         const std::string& source_vocabulary,
+                                         const std::string& target_vocabulary,
+                                         const FramingChoices& choices,
+                                         const std::vector<KnownPair>& pairs) {
+  std::vector<Scored> tried;
+  absl::Status unread;
+  for (const std::string& source_begin : choices.source_begins) {
+    for (const std::string& source_end : choices.source_ends) {
+      for (const std::string& target_begin : choices.target_begins) {
+        const Framing framing{source_begin, source_end, target_begin};
+        BW_ASSIGN_OR_RETURN(const ModelPtr model,
+                            Compile(bundle, source_vocabulary, target_vocabulary, framing));
+        const absl::StatusOr<double> log_prob = MeanLogProb(model, pairs);
+        unread.Update(log_prob.status());
+        if (log_prob.ok()) {
+          tried.push_back({framing, *log_prob});
+        }
+      }
+    }
+  }
+  if (tried.empty()) {
+    return unread;
+  }
+  std::stable_sort(tried.begin(), tried.end(),
+                   [](const Scored& a, const Scored& b) { return a.log_prob > b.log_prob; });
+  FramingFound found;
+  const auto own = std::find_if(tried.begin(), tried.end(), [&](const Scored& scored) {
+    return scored.framing == FramingOf(bundle.config);
+  });
+  const bool keeps = own != tried.end() && tried[0].log_prob - own->log_prob < kLeast;
+  found.framing = keeps ? own->framing : tried[0].framing;
+  for (const Scored& scored : tried) {
+    found.evidence.push_back(absl::StrFormat("%s: log-probability %.3f a token",
+                                             ToString(scored.framing), scored.log_prob));
+  }
+  return found;
+}
+
+std::string ToString(const Framing& framing) {
+  return absl::StrCat("source after ", Shown(framing.source_begin), " and before ",
+                      Shown(framing.source_end), ", target after ", Shown(framing.target_begin));
+}
+
+Framing FramingOf(const v1::ModelConfig& config) {
+  const v1::TextConfig& source = config.source();
+  return {source.begin_token(), source.end_tokens().empty() ? "" : source.end_tokens(0),
+          config.target().begin_token()};
+}
+
+void SetFraming(const Framing& framing, v1::ModelConfig& config) {
+  v1::TextConfig& source = *config.mutable_source();
+  source.set_begin_token(framing.source_begin);
+  source.clear_end_tokens();
+  if (!framing.source_end.empty()) {
+    source.add_end_tokens(framing.source_end);
+  }
+  config.mutable_target()->set_begin_token(framing.target_begin);
+}
+
+}  // namespace beamwright::tools

@@ -1,0 +1,69 @@
+// Which special tokens a model was trained with around its texts. No graph and no vocabulary tells,
+// and a wrong answer is served without a word. Known pairs of source and target do tell: a model
+// believes them under the framing that it was trained with.
+#ifndef BEAMWRIGHT_TOOLS_BUNDLE_FRAMING_H_
+#define BEAMWRIGHT_TOOLS_BUNDLE_FRAMING_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/bundle/bundle.h"
+
+namespace beamwright::tools {
+
+struct KnownPair {
+  int line = 0;  // of the file, from 1
+  std::string source;
+  std::string target;
+};
+
+// "source<TAB>target", one a line; the first kMostPairs of them. InvalidArgument names the line.
+inline constexpr int kMostPairs = 50;
+absl::StatusOr<std::vector<KnownPair>> ParsePairs(const std::string& content);
+
+struct Framing {
+  std::string source_begin;  // empty: none
+  std::string source_end;    // likewise
+  std::string target_begin;
+  friend bool operator==(const Framing&, const Framing&) = default;
+};
+
+// What each may be.
+struct FramingChoices {
+  std::vector<std::string> source_begins;
+  std::vector<std::string> source_ends;
+  std::vector<std::string> target_begins;
+  // More than one framing.
+  bool open() const;
+};
+
+// Tokens with the usual names that the vocabularies hold, beside what `config` says; "" where there
+// may be none. A source of ids or features is not framed.
+FramingChoices UsualFramings(const bundle::Bundle& bundle);
+
+struct FramingFound {
+  Framing framing;
+  // For each framing what the model gives the pairs' targets, best first, one line each.
+  std::vector<std::string> evidence;
+};
+
+// Scores the pairs under every framing. Finds the best, or the one that the bundle has if none
+// leads it by more than a few hundredths of a nat a token. The vocabularies are the contents of
+// their files. InvalidArgument: pairs that no framing can read, naming the line of the first.
+absl::StatusOr<FramingFound> FindFraming(const bundle::Bundle& bundle,
+                                         const std::string& source_vocabulary,
+                                         const std::string& target_vocabulary,
+                                         const FramingChoices& choices,
+                                         const std::vector<KnownPair>& pairs);
+
+// "source after nothing and before '</s>', target after '<s>'".
+std::string ToString(const Framing& framing);
+
+Framing FramingOf(const v1::ModelConfig& config);
+// Writes the framing into the configuration.
+void SetFraming(const Framing& framing, v1::ModelConfig& config);
+
+}  // namespace beamwright::tools
+
+#endif  // BEAMWRIGHT_TOOLS_BUNDLE_FRAMING_H_

@@ -1,0 +1,262 @@
+#include "tools/bundle/init.h"
+
+#include <optional>
+#include <set>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "ops/base/file.h"
+#include "ops/base/printable.h"
+#include "ops/base/status.h"
+#include "tools/bundle/bundle_folder.h"
+#include "tools/bundle/bundle_text.h"
+#include "tools/bundle/fixed_extents.h"
+#include "tools/bundle/framing.h"
+#include "tools/bundle/init_frames.h"
+#include "tools/bundle/init_parts.h"
+#include "tools/bundle/try_bundle.h"
+#include "tools/graph/replay.h"
+
+namespace beamwright::tools {
+namespace {
+
+using ops::Graph;
+
+absl::Status CheckTargetSize(const ops::DecoderRoles& roles, const TextSide& target) {
+  if (roles.target_ids < 0 || target.size < 0 || roles.target_ids == target.size) {
+    return absl::OkStatus();
+  }
+  return Invalid("'", roles.logits_output, "' has scores for ", roles.target_ids,
+                 " tokens, but the target vocabulary has ", target.size,
+                 "; is it another model's, or the source's?");
+}
+
+absl::Status ReplayDecoder(const Graph& decoder, const std::vector<std::string>& archives,
+                           std::ostream& output) {
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<ops::Model> model, ops::Model::Compile(decoder));
+  BW_ASSIGN_OR_RETURN(const ops::TensorMap inputs, ops::ReadNpz(archives[0]));
+  BW_ASSIGN_OR_RETURN(const ops::TensorMap expected, ops::ReadNpz(archives[1]));
+  absl::StatusOr<std::vector<ops::Agreement>> agreements = ops::Replay(*model, inputs, expected);
+  if (!agreements.ok()) {
+    return Annotate(agreements.status(), "replay");
+  }
+  std::vector<std::string> differing;
+  for (const ops::Agreement& agreement : *agreements) {
+    output << "replay  " << ToString(agreement) << "\n";
+    if (!agreement.agrees) {
+      differing.push_back(absl::StrCat("'", agreement.output, "'"));
+    }
+  }
+  return differing.empty()
+             ? absl::OkStatus()
+             : absl::FailedPreconditionError(absl::StrCat(
+                   "replay: ", absl::StrJoin(differing, ", "), " differ by more than ",
+                   ops::kReplayTolerance, " of the largest value; nothing is written"));
+}
+
+absl::Status CheckSpecialTokens(const TextSide& target) {
+  std::vector<std::string> given(target.config.end_tokens().begin(),
+                                 target.config.end_tokens().end());
+  if (std::set<std::string>(given.begin(), given.end()).size() != given.size()) {
+    return Invalid("--end: a token is given twice");
+  }
+  given.push_back(target.config.begin_token());
+  for (const std::string& token : given) {
+    int64_t id = 0;
+    const bool is_id = absl::SimpleAtoi(token, &id) && absl::StrCat(id) == token && id >= 0 &&
+                       (target.size < 0 || id < target.size);
+    if (target.config.vocabulary().empty() && !token.empty() && !is_id) {
+      return Invalid("target token '", token, "' is not a valid id; ",
+                     target.size < 0 ? "without --target-vocab tokens are numbers from 0"
+                                     : absl::StrCat("there are ", target.size, ", from 0"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What was told is not a choice.
+void Keep(const std::optional<std::string>& told, std::vector<std::string>& choices) {
+  if (told.has_value()) {
+    choices = {*told};
+  }
+}
+
+std::vector<std::string> UnknownFraming(const FramingChoices& choices) {
+  std::vector<std::string> unknown;
+  const auto add = [&](absl::string_view where, absl::string_view flag,
+                       const std::vector<std::string>& tokens) {
+    if (tokens.size() > 1) {
+      unknown.push_back(absl::StrCat(
+          "whether sources were ", where, " '", tokens[1],
+          "' in training: the vocabulary has it, and the bundle leaves it out. Wrong, and answers "
+          "are wrong without an error: say ",
+          flag, " '", tokens[1], "', or ", flag,
+          " '' for none, or give --pairs FILE with known sources and targets, which tell"));
+    }
+  };
+  add("begun with", "--source-begin", choices.source_begins);
+  add("ended with", "--source-end", choices.source_ends);
+  return unknown;
+}
+
+class Initialiser {
+ public:
+  Initialiser(const InitOptions& options, std::ostream& output)
+      : options_(options), output_(output) {}
+
+  absl::Status Run() {
+    BW_RETURN_IF_ERROR(CheckOut(options_.out));
+    BW_RETURN_IF_ERROR(CheckName(options_.name, options_.out));
+    BW_RETURN_IF_ERROR(ReadPairs());
+    config_.set_format_version(1);
+    config_.set_name(options_.name);
+    BW_RETURN_IF_ERROR(ReadEncoder());
+    std::string graph;  // its name in the bundle
+    BW_ASSIGN_OR_RETURN(const Graph decoder, TakeGraph(options_.decoder, "decoder", files_, graph));
+    BW_RETURN_IF_ERROR(ReadTarget());
+    ops::RoleHints hints = options_.hints;
+    hints.target_ids = target_.size;
+    const Graph* encoder = encoder_.has_value() ? &*encoder_ : nullptr;
+    absl::StatusOr<ops::DecoderRoles> roles =
+        ops::GuessDecoderRoles(decoder, encoder, hints, reasons_);
+    if (!roles.ok()) {
+      return Annotate(roles.status(), absl::StrCat("'", options_.decoder, "'"));
+    }
+    *config_.mutable_decoder() = DecoderConfigOf(graph, *roles);
+    BW_RETURN_IF_ERROR(CheckTargetSize(*roles, target_));
+    if (target_.config.vocabulary().empty()) {
+      target_.size = roles->target_ids;
+    }
+    BW_RETURN_IF_ERROR(CheckSpecialTokens(target_));
+    Print("guess   ", reasons_);
+    if (!options_.replay.empty()) {
+      BW_RETURN_IF_ERROR(ReplayDecoder(decoder, options_.replay, output_));
+    }
+    BW_RETURN_IF_ERROR(Write());
+    Print("note    ", FixedExtents(encoder, *config_.mutable_encoder(), decoder, *roles));
+    BW_RETURN_IF_ERROR(Frame());
+    return Try(decoder);
+  }
+
+ private:
+  absl::Status ReadEncoder() {
+    if (options_.encoder.empty()) {
+      if (!options_.source_vocab.empty()) {
+        return Invalid("--source-vocab: without an encoder no source text can be read");
+      }
+      return absl::OkStatus();
+    }
+    BW_ASSIGN_OR_RETURN(EncoderSide side, TakeEncoder(options_, false, files_, reasons_));
+    encoder_ = std::move(side.graph);
+    *config_.mutable_encoder() = std::move(side.config);
+    source_ = std::move(side.source);
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadTarget() {
+    if (!options_.target_vocab.empty()) {
+      BW_ASSIGN_OR_RETURN(
+          target_, TakeText("target", options_.target_vocab, options_.special, files_, reasons_));
+      return absl::OkStatus();
+    }
+    target_.config.set_begin_token(options_.special.begin);
+    target_.config.mutable_end_tokens()->Assign(options_.special.ends.begin(),
+                                                options_.special.ends.end());
+    return absl::OkStatus();
+  }
+
+  void Print(const char* label, const std::vector<std::string>& lines) {
+    PrintLines(label, lines, output_);
+  }
+
+  absl::Status ReadPairs() {
+    if (options_.pairs.empty()) {
+      return absl::OkStatus();
+    }
+    BW_ASSIGN_OR_RETURN(const std::string content, ReadFile(options_.pairs));
+    absl::StatusOr<std::vector<KnownPair>> pairs = ParsePairs(content);
+    if (!pairs.ok()) {
+      return Annotate(pairs.status(), absl::StrCat("--pairs '", options_.pairs, "'"));
+    }
+    pairs_ = *std::move(pairs);
+    return absl::OkStatus();
+  }
+
+  absl::Status Write() {
+    *config_.mutable_source() = SizedConfig(source_);
+    *config_.mutable_target() = SizedConfig(target_);
+    files_[kConfigFile] = FormatBundle(config_, reasons_);
+    return WriteBundle(options_.out, files_, output_);
+  }
+
+  // Which special tokens stand around texts: found by known pairs, or said to be unknown.
+  absl::Status Frame() {
+    if (!OpenQuestions(config_).empty() || !config_.has_encoder()) {
+      return pairs_.empty() ? absl::OkStatus()
+                            : Invalid("--pairs: needs an encoder and a bundle that is complete");
+    }
+    const absl::StatusOr<bundle::Bundle> bundle = bundle::LoadBundle(options_.out);
+    if (!bundle.ok()) {
+      return absl::OkStatus();  // Try says so
+    }
+    FramingChoices choices = UsualFramings(*bundle);
+    Keep(options_.special.source_begin, choices.source_begins);
+    Keep(options_.special.source_end, choices.source_ends);
+    if (!options_.special.begin.empty()) {
+      choices.target_begins = {options_.special.begin};
+    }
+    if (pairs_.empty()) {
+      Print("unknown ", UnknownFraming(choices));
+      return absl::OkStatus();
+    }
+    const absl::StatusOr<FramingFound> found =
+        FindFraming(*bundle, files_[config_.source().vocabulary()],
+                    files_[config_.target().vocabulary()], choices, pairs_);
+    if (!found.ok()) {
+      return Annotate(
+          found.status(),
+          absl::StrCat("'", options_.out, "' is written without what pairs tell: --pairs '",
+                       options_.pairs, "'"));
+    }
+    Print("pairs   ", found->evidence);
+    SetFraming(found->framing, config_);
+    reasons_.push_back(
+        absl::StrCat(ToString(found->framing), ": by ", pairs_.size(), " known pairs"));
+    output_ << "guess   " << Printable(reasons_.back()) << "\n";
+    files_[kConfigFile] = FormatBundle(config_, reasons_);
+    return WriteFiles(options_.out, {{kConfigFile, files_[kConfigFile]}});
+  }
+
+  // As the server does, before anybody is told to serve it.
+  absl::Status Try(const Graph& decoder) {
+    const std::string serve =
+        absl::StrCat("beamwright-server --model-path ", Printable(options_.out), "\n");
+    if (const std::vector<std::string> questions = OpenQuestions(config_); !questions.empty()) {
+      Print("missing ", questions);
+      output_ << "then serve it: " << serve;
+      return absl::OkStatus();
+    }
+    BW_RETURN_IF_ERROR(TryWritten(options_.out, decoder, output_));
+    output_ << "serve it: " << serve;
+    return absl::OkStatus();
+  }
+
+  const InitOptions& options_;
+  std::ostream& output_;
+  v1::ModelConfig config_;
+  std::vector<std::string> reasons_;
+  TextSide source_;
+  TextSide target_;
+  Files files_;
+  std::optional<Graph> encoder_;
+  std::vector<KnownPair> pairs_;
+};
+
+}  // namespace
+
+absl::Status InitBundle(const InitOptions& options, std::ostream& output) {
+  return SearchesByFrames(options) ? InitFrameBundle(options, output)
+                                   : Initialiser(options, output).Run();
+}
+
+}  // namespace beamwright::tools

@@ -1,0 +1,47 @@
+// What `beamwright-graph init` does: makes a model bundle (docs/bundle.md) of graph files, guessing
+// what each port is for, prints every guess with its reason and what it could not know, and tries
+// the whole as the server will.
+#ifndef BEAMWRIGHT_TOOLS_BUNDLE_INIT_H_
+#define BEAMWRIGHT_TOOLS_BUNDLE_INIT_H_
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tools/bundle/text_side.h"
+#include "tools/graph/roles.h"
+
+namespace beamwright::tools {
+
+// What kind of model the graphs are.
+enum class InitKind { kGuess, kCtc, kTransducer };
+
+struct InitOptions {
+  std::string encoder;  // path; empty: requests bring the decoder's inputs
+  std::string decoder;  // of a transducer the predictor; of CTC empty, the encoder is all
+  std::string joiner;   // of a transducer; empty: `decoder` is both
+  InitKind kind = InitKind::kGuess;
+  std::string out;   // folder to make; it must not exist, or be empty
+  std::string name;  // empty: the folder's name
+  std::string source_vocab;
+  std::string target_vocab;
+  SpecialTokens special;
+  // Of CTC and transducers: blank, a token or the number of its column, and durations.
+  std::string blank;
+  std::vector<int> durations;
+  std::string source_input;  // of an encoder with several inputs; empty: guess
+  int length_axis = 0;       // 0: the only open one
+  ops::RoleHints hints;
+  // Known sources and targets, a tab between (tools/bundle/framing.h); empty: none.
+  std::string pairs;
+  // Inputs and expected outputs of the decoder (.npz); empty: no replay. Nothing is written if they
+  // differ.
+  std::vector<std::string> replay;
+};
+
+absl::Status InitBundle(const InitOptions& options, std::ostream& output);
+
+}  // namespace beamwright::tools
+
+#endif  // BEAMWRIGHT_TOOLS_BUNDLE_INIT_H_

@@ -1,0 +1,294 @@
+#include "tools/bundle/init_frames.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ops/base/printable.h"
+#include "ops/base/status.h"
+#include "ops/graph/trace.h"
+#include "ops/import/graph_file.h"
+#include "tools/bundle/bundle_text.h"
+#include "tools/bundle/encoder_streaming.h"
+#include "tools/bundle/fixed_extents.h"
+#include "tools/bundle/frame_text.h"
+#include "tools/bundle/init_parts.h"
+#include "tools/graph/frame_roles.h"
+#include "tools/graph/ports.h"
+
+namespace beamwright::tools {
+namespace {
+
+using ops::Graph;
+using ops::PartialShape;
+
+// Tokens that a frame may yield where a model's own toolkit allows about as many.
+constexpr int kUsualMaxSymbols = 10;
+
+// One input of floats, others that tell lengths, and scores of three axes.
+bool LooksLikeCtc(const Graph& graph) {
+  const ops::Ports floats = ops::Where(
+      ops::InputPorts(graph), [](const ops::Port& port) { return IsFloat(port.info.dtype); });
+  const ops::Ports scores = ops::Where(ops::OutputPorts(graph), [](const ops::Port& port) {
+    const PartialShape& shape = port.info.shape;
+    return IsFloat(port.info.dtype) && shape.has_rank() && shape.rank() == 3 &&
+           shape.dim(2) != PartialShape::kDynamic;
+  });
+  return ops::ReadsNoTokens(graph) && floats.size() == 1 && !scores.empty();
+}
+
+std::optional<Graph> Peek(const std::string& path) {
+  Files files;
+  std::string name;
+  absl::StatusOr<Graph> graph = TakeGraph(path, "graph", files, name);
+  return graph.ok() ? std::make_optional(*std::move(graph)) : std::nullopt;
+}
+
+// Which of the files is what.
+struct GraphFiles {
+  std::string encoder;    // empty: requests bring its frames
+  std::string predictor;  // empty: CTC
+  std::string joiner;     // empty: the predictor is both
+};
+
+absl::StatusOr<GraphFiles> SortFiles(const InitOptions& options) {
+  if (!options.joiner.empty()) {
+    return GraphFiles{options.encoder, options.decoder, options.joiner};
+  }
+  std::optional<Graph> last = Peek(options.decoder);
+  const bool reads_tokens = last.has_value() && !ops::ReadsNoTokens(*last);
+  const bool is_transducer = options.kind == InitKind::kTransducer ||
+                             (options.kind == InitKind::kGuess && last.has_value() &&
+                              (ops::IsJoiner(*last) || ops::IsPredictorAndJoiner(*last)));
+  if (!is_transducer) {
+    if (!options.encoder.empty()) {
+      return Invalid("a CTC model is one graph, but there are two: '", options.encoder, "' and '",
+                     options.decoder, "'");
+    }
+    return GraphFiles{options.decoder, "", ""};
+  }
+  if (!options.encoder.empty() && last.has_value() && !reads_tokens) {
+    return GraphFiles{"", options.encoder, options.decoder};
+  }
+  return GraphFiles{options.encoder, options.decoder, ""};
+}
+
+class FrameInitialiser {
+ public:
+  FrameInitialiser(const InitOptions& options, std::ostream& output)
+      : options_(options), output_(output) {}
+
+  absl::Status Run() {
+    BW_RETURN_IF_ERROR(CheckOut(options_.out));
+    BW_RETURN_IF_ERROR(CheckName(options_.name, options_.out));
+    BW_RETURN_IF_ERROR(CheckFlags());
+    BW_ASSIGN_OR_RETURN(paths_, SortFiles(options_));
+    config_.set_format_version(1);
+    config_.set_name(options_.name);
+    BW_RETURN_IF_ERROR(ReadEncoder());
+    BW_RETURN_IF_ERROR(paths_.predictor.empty() ? ReadCtc() : ReadTransducer());
+    PrintLines("guess   ", reasons_, output_);
+    files_[kConfigFile] = FormatBundle(config_, reasons_);
+    BW_RETURN_IF_ERROR(WriteBundle(options_.out, files_, output_));
+    PrintLines("note    ", Notes(), output_);
+    BW_RETURN_IF_ERROR(TryWritten(options_.out, stepped_, output_));
+    output_ << "serve it: beamwright-server --model-path " << Printable(options_.out) << "\n";
+    return absl::OkStatus();
+  }
+
+ private:
+  // Options of models with a decoder.
+  absl::Status CheckFlags() const {
+    const struct {
+      const char* flag;
+      bool given;
+    } flags[] = {{"--begin", !options_.special.begin.empty()},
+                 {"--end", !options_.special.ends.empty()},
+                 {"--pairs", !options_.pairs.empty()},
+                 {"--replay", !options_.replay.empty()}};
+    for (const auto& [flag, given] : flags) {
+      if (given) {
+        return Invalid(flag, ": is for models with a decoder; this one searches by frames");
+      }
+    }
+    if (options_.kind == InitKind::kCtc && !options_.durations.empty()) {
+      return Invalid("--durations: is for transducers; this is a CTC model");
+    }
+    return absl::OkStatus();
+  }
+
+  void KeepMetadata(const std::string& path) {
+    const ops::Metadata metadata = MetadataOf(path);
+    metadata_.insert(metadata.begin(), metadata.end());
+  }
+
+  absl::Status ReadEncoder() {
+    if (paths_.encoder.empty()) {
+      if (!options_.source_vocab.empty()) {
+        return Invalid("--source-vocab: without an encoder no source text can be read");
+      }
+      reasons_.push_back("no encoder: requests bring its frames as features");
+      return absl::OkStatus();
+    }
+    InitOptions options = options_;
+    options.encoder = paths_.encoder;
+    BW_ASSIGN_OR_RETURN(EncoderSide side, TakeEncoder(options, true, files_, reasons_));
+    encoder_ = std::move(side.graph);
+    *config_.mutable_encoder() = std::move(side.config);
+    *config_.mutable_source() = SizedConfig(side.source);
+    KeepMetadata(paths_.encoder);
+    if (config_.encoder().has_streaming() &&
+        ReadsKaldiFeatures(*encoder_, config_.encoder().input(), metadata_, reasons_)) {
+      config_.mutable_sound();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<FrameText> ReadText(int64_t columns) {
+    FrameColumns known;
+    known.columns = columns;
+    known.is_transducer = !paths_.predictor.empty();
+    known.metadata = metadata_;
+    if (encoder_.has_value()) {
+      const ops::Ports inputs = ops::InputPorts(*encoder_);
+      const ops::Port* source = ops::FindPort(inputs, config_.encoder().input());
+      known.is_picture =
+          source != nullptr && source->info.shape.has_rank() && source->info.shape.rank() == 4;
+    }
+    BW_ASSIGN_OR_RETURN(
+        FrameText text,
+        ReadFrameText(known, {options_.target_vocab, options_.blank, options_.durations},
+                      reasons_));
+    *config_.mutable_target() = text.config;
+    if (!text.config.vocabulary().empty()) {
+      BW_RETURN_IF_ERROR(AddFile(text.config.vocabulary(), text.content, files_));
+    }
+    return text;
+  }
+
+  absl::Status ReadCtc() {
+    reasons_.push_back("a CTC model: the graph reads no tokens");
+    stepped_ = *encoder_;
+    absl::StatusOr<ops::CtcRoles> roles = ops::GuessCtcRoles(*encoder_, options_.hints, reasons_);
+    if (!roles.ok()) {
+      return Annotate(roles.status(), absl::StrCat("'", paths_.encoder, "'"));
+    }
+    BW_ASSIGN_OR_RETURN(const FrameText text, ReadText(roles->columns));
+    *config_.mutable_ctc() = CtcConfigOf(*roles, text.blank);
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadTransducer() {
+    std::string predictor_name;
+    std::string joiner_name;
+    BW_ASSIGN_OR_RETURN(Graph predictor,
+                        TakeGraph(paths_.predictor, "predictor", files_, predictor_name));
+    std::optional<Graph> joiner;
+    if (!paths_.joiner.empty()) {
+      BW_ASSIGN_OR_RETURN(joiner, TakeGraph(paths_.joiner, "joiner", files_, joiner_name));
+      KeepMetadata(paths_.joiner);
+    }
+    KeepMetadata(paths_.predictor);
+    reasons_.push_back(joiner.has_value() ? "a transducer: a predictor and a joiner"
+                                          : "a transducer: predictor and joiner are one graph");
+    absl::StatusOr<ops::TransducerRoles> roles = ops::GuessTransducerRoles(
+        encoder_.has_value() ? &*encoder_ : nullptr, predictor,
+        joiner.has_value() ? &*joiner : nullptr, options_.hints, reasons_);
+    if (!roles.ok()) {
+      return Annotate(
+          roles.status(),
+          absl::StrCat("'", paths_.predictor, "'", paths_.joiner.empty() ? "" : " and '",
+                       paths_.joiner, paths_.joiner.empty() ? "" : "'"));
+    }
+    BW_ASSIGN_OR_RETURN(const FrameText text, ReadText(roles->joiner.columns));
+    v1::TransducerConfig& config = *config_.mutable_transducer();
+    config = TransducerConfigOf(predictor_name, joiner_name, *roles);
+    config.set_blank(text.blank);
+    BW_RETURN_IF_ERROR(CheckTable(*roles, text));
+    if (!text.durations.empty()) {
+      config.set_kind(v1::TRANSDUCER_KIND_TOKEN_AND_DURATION);
+      config.mutable_durations()->Assign(text.durations.begin(), text.durations.end());
+      // Scores may be normalised over tokens and durations together; each part is normalised anew.
+      config.mutable_joiner()->set_logits_kind(v1::LOGITS_KIND_LOGITS);
+    }
+    SetStart(*roles, config);
+    stepped_ = std::move(predictor);
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckTable(const ops::TransducerRoles& roles, const FrameText& text) const {
+    const int64_t rows = roles.predictor.tokens;
+    const int64_t tokens = roles.joiner.columns - static_cast<int64_t>(text.durations.size());
+    // The blank may be without a row where nothing feeds it.
+    if (rows >= 0 && rows < tokens - 1) {
+      return Invalid("the predictor's table has ", rows, " rows, but the joiner has scores for ",
+                     tokens, " tokens and blank; are the files of one model?");
+    }
+    return absl::OkStatus();
+  }
+
+  // What the predictor reads first, and how many tokens a frame may yield.
+  void SetStart(const ops::TransducerRoles& roles, v1::TransducerConfig& config) {
+    if (roles.predictor.context_size > 0) {
+      if (metadata_.count("context_size") > 0 && config.context_size() > 1) {
+        config.mutable_predictor()->set_context_start(-1);
+        reasons_.push_back(
+            "before the first token the predictor reads -1 and then blank, as icefall has it: the "
+            "file's metadata has context_size");
+      }
+      reasons_.push_back(
+          "one token a frame at most, as stateless predictors are trained and decoded; "
+          "max_symbols in the file, or max_symbols_per_frame of a request, for more");
+      return;
+    }
+    config.set_max_symbols(kUsualMaxSymbols);
+    reasons_.push_back(absl::StrCat("at most ", kUsualMaxSymbols,
+                                    " tokens a frame, as NeMo decodes; fewer are faster"));
+  }
+
+  std::vector<std::string> Notes() const {
+    std::vector<std::string> notes;
+    if (encoder_.has_value() && !config_.encoder().has_streaming()) {
+      notes = FixedSource(*encoder_, config_.encoder());
+    }
+    const auto normalize = metadata_.find("normalize_type");
+    if (normalize != metadata_.end() && normalize->second == "per_feature") {
+      notes.push_back(
+          "metadata says normalize_type per_feature: each column of an utterance's frames must "
+          "have "
+          "mean 0 and deviation 1 before it is sent");
+    }
+    return notes;
+  }
+
+  const InitOptions& options_;
+  std::ostream& output_;
+  GraphFiles paths_;
+  v1::ModelConfig config_;
+  std::vector<std::string> reasons_;
+  Files files_;
+  std::optional<Graph> encoder_;
+  Graph stepped_;
+  ops::Metadata metadata_;
+};
+
+}  // namespace
+
+bool SearchesByFrames(const InitOptions& options) {
+  if (options.kind != InitKind::kGuess || !options.joiner.empty() || !options.blank.empty() ||
+      !options.durations.empty()) {
+    return true;
+  }
+  const std::optional<Graph> last = Peek(options.decoder);
+  if (!last.has_value()) {
+    return false;
+  }
+  return options.encoder.empty() ? LooksLikeCtc(*last) || ops::IsPredictorAndJoiner(*last)
+                                 : ops::IsJoiner(*last) || ops::IsPredictorAndJoiner(*last);
+}
+
+absl::Status InitFrameBundle(const InitOptions& options, std::ostream& output) {
+  return FrameInitialiser(options, output).Run();
+}
+
+}  // namespace beamwright::tools

@@ -1,0 +1,24 @@
+// `init` for models that search by frames: CTC outputs and transducers, as icefall and sherpa,
+// NeMo, Hugging Face and OCR toolkits export them.
+#ifndef BEAMWRIGHT_TOOLS_BUNDLE_INIT_FRAMES_H_
+#define BEAMWRIGHT_TOOLS_BUNDLE_INIT_FRAMES_H_
+
+#include <ostream>
+
+#include "absl/status/status.h"
+#include "tools/bundle/init.h"
+
+namespace beamwright::tools {
+
+// Whether the graphs are such a model: as told, or where nothing else fits. One graph without
+// tokens whose scores have three axes is CTC; with a joiner behind a predictor, or with both in one
+// graph, it is a transducer. Files that can't be read are not: whoever reads them next says why.
+bool SearchesByFrames(const InitOptions& options);
+
+// As InitBundle. Paths stand in the options as the command line has them: the last graph is
+// `decoder`, the one before it `encoder`, unless there are three.
+absl::Status InitFrameBundle(const InitOptions& options, std::ostream& output);
+
+}  // namespace beamwright::tools
+
+#endif  // BEAMWRIGHT_TOOLS_BUNDLE_INIT_FRAMES_H_

@@ -1,0 +1,148 @@
+#include "tools/bundle/token_file.h"
+
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "ops/base/status.h"
+
+namespace beamwright::tools {
+namespace {
+
+// A file with more tokens than this is not a list of tokens.
+constexpr int64_t kMostTokens = 1 << 24;
+
+struct NumberedToken {
+  std::string token;
+  int64_t id = 0;
+};
+
+absl::StatusOr<std::vector<std::string>> InOrder(const std::vector<NumberedToken>& listed) {
+  std::map<int64_t, std::string> by_id;
+  for (const auto& [token, id] : listed) {
+    const auto [it, fresh] = by_id.try_emplace(id, token);
+    if (!fresh) {
+      return Invalid("'", it->second, "' and '", token, "' both have the id ", id);
+    }
+  }
+  std::vector<std::string> tokens;
+  for (auto& [id, token] : by_id) {
+    if (id != static_cast<int64_t>(tokens.size())) {
+      return Invalid("no token has the id ", tokens.size(), "; ids count from 0");
+    }
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+// "TOKEN ID" of a line.
+std::optional<NumberedToken> Numbered(absl::string_view line) {
+  const size_t gap = line.find_last_of(" \t");
+  NumberedToken found;
+  const absl::string_view id = gap == absl::string_view::npos ? line : line.substr(gap + 1);
+  if (!absl::SimpleAtoi(id, &found.id) || found.id < 0 || found.id >= kMostTokens) {
+    return std::nullopt;
+  }
+  const absl::string_view token =
+      gap == absl::string_view::npos ? "" : absl::StripAsciiWhitespace(line.substr(0, gap));
+  found.token = token.empty() ? " " : std::string(token);
+  return found;
+}
+
+std::vector<absl::string_view> Lines(absl::string_view content) {
+  std::vector<absl::string_view> lines = absl::StrSplit(content, '\n');
+  for (absl::string_view& line : lines) {
+    line = absl::StripSuffix(line, "\r");
+  }
+  while (!lines.empty() && lines.back().empty()) {
+    lines.pop_back();
+  }
+  return lines;
+}
+
+// Nothing, unless every line is numbered; one token a line may be a number, but not all with ids
+// that count.
+std::optional<std::vector<NumberedToken>> AllNumbered(const std::vector<absl::string_view>& lines) {
+  std::vector<NumberedToken> listed;
+  bool any_token = false;
+  for (const absl::string_view line : lines) {
+    std::optional<NumberedToken> token = Numbered(line);
+    if (!token.has_value()) {
+      return std::nullopt;
+    }
+    any_token = any_token || token->token != " ";
+    listed.push_back(*std::move(token));
+  }
+  return any_token ? std::make_optional(std::move(listed)) : std::nullopt;
+}
+
+absl::StatusOr<std::vector<NumberedToken>> OfJson(const std::string& content) {
+  google::protobuf::Struct object;
+  const auto parsed = google::protobuf::util::JsonStringToMessage(content, &object);
+  if (!parsed.ok()) {
+    return Invalid("it begins with '{', but is not a JSON object: ",
+                   std::string(parsed.message().data(), parsed.message().size()));
+  }
+  std::vector<NumberedToken> listed;
+  for (const auto& [token, value] : object.fields()) {
+    const double id = value.number_value();
+    const bool is_id = value.kind_case() == google::protobuf::Value::kNumberValue && id >= 0 &&
+                       id < static_cast<double>(kMostTokens) &&
+                       id == static_cast<double>(static_cast<int64_t>(id));
+    if (!is_id) {
+      return Invalid("'", token, "' has no id; the file must be an object of ids by token");
+    }
+    listed.push_back({token, static_cast<int64_t>(id)});
+  }
+  return listed;
+}
+
+absl::StatusOr<std::vector<std::string>> Parse(const std::string& content, std::string& form) {
+  const std::vector<absl::string_view> lines = Lines(content);
+  if (lines.empty()) {
+    return Invalid("it is empty");
+  }
+  if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(content), "{")) {
+    form = "a JSON object of ids by token";
+    BW_ASSIGN_OR_RETURN(const std::vector<NumberedToken> listed, OfJson(content));
+    return InOrder(listed);
+  }
+  if (const auto listed = AllNumbered(lines); listed.has_value()) {
+    form = "a token and its id on each line";
+    return InOrder(*listed);
+  }
+  form = "one token a line";
+  std::vector<std::string> tokens(lines.begin(), lines.end());
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i].empty()) {
+      return Invalid("line ", i + 1, " is empty");
+    }
+  }
+  return tokens;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ReadTokenFile(const std::string& path,
+                                                       const std::string& content,
+                                                       std::vector<std::string>& reasons) {
+  std::string form;
+  absl::StatusOr<std::vector<std::string>> tokens = Parse(content, form);
+  if (!tokens.ok()) {
+    return Annotate(tokens.status(), absl::StrCat("vocabulary '", path, "'"));
+  }
+  reasons.push_back(absl::StrCat("target vocabulary: ", tokens->size(), " tokens of '", path,
+                                 "', which has ", form));
+  return tokens;
+}
+
+}  // namespace beamwright::tools

@@ -1,0 +1,55 @@
+#include "tools/bundle/try_bundle.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/load_model.h"
+#include "ops/base/status.h"
+
+namespace beamwright::tools {
+namespace {
+
+using ModelPtr = std::shared_ptr<const engine::DecodeModel>;
+
+std::string Together(absl::string_view what, const v1::Batching& batching) {
+  return batching.together() ? absl::StrCat(what, " of several requests together")
+                             : absl::StrCat(what, " one at a time, because ", batching.reason());
+}
+
+}  // namespace
+
+absl::StatusOr<ModelPtr> TryBundle(const std::string& folder, const std::string& allow_links) {
+  std::vector<std::string> links;
+  if (!allow_links.empty()) {
+    links.push_back(allow_links);
+  }
+  BW_ASSIGN_OR_RETURN(ModelPtr model, engine::LoadModel(folder, links, {}));
+  BW_RETURN_IF_ERROR(engine::TryModel(model, folder, links, {}));
+  return model;
+}
+
+std::vector<std::string> FactsOf(const engine::DecodeModel& model) {
+  const v1::ModelDescription description = model.Describe();
+  std::vector<std::string> facts;
+  if (description.has_encoder_batching()) {
+    facts.push_back(Together("encodes sources", description.encoder_batching()));
+  }
+  if (description.has_length_batching()) {
+    const v1::Batching& lengths = description.length_batching();
+    facts.push_back(absl::StrCat("encodes sources of unequal length ",
+                                 lengths.together() ? "together" : "apart, because ",
+                                 lengths.reason()));
+  }
+  facts.push_back(Together("steps rows", description.step_batching()));
+  if (description.has_streaming()) {
+    const v1::StreamingDescription& streaming = description.streaming();
+    facts.push_back(absl::StrCat("a stream is read in chunks of ", streaming.chunk(),
+                                 " frames, the next ", streaming.shift(), " later; each gives ",
+                                 streaming.frames(), " frames, and states of ",
+                                 streaming.state_bytes(), " bytes"));
+  }
+  return facts;
+}
+
+}  // namespace beamwright::tools

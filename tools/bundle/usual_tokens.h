@@ -1,0 +1,17 @@
+// Names that vocabularies give their special tokens.
+#ifndef BEAMWRIGHT_TOOLS_BUNDLE_USUAL_TOKENS_H_
+#define BEAMWRIGHT_TOOLS_BUNDLE_USUAL_TOKENS_H_
+
+#include "absl/strings/string_view.h"
+
+namespace beamwright::tools {
+
+inline constexpr absl::string_view kUsualBegins[] = {"<s>",   "<bos>", "<sos>", "<start>", "<go>",
+                                                     "[BOS]", "[SOS]", "BOS",   "SOS"};
+inline constexpr absl::string_view kUsualEnds[] = {"</s>", "<eos>", "<end>", "[EOS]", "EOS"};
+inline constexpr absl::string_view kUsualPads[] = {"<pad>", "<PAD>", "[PAD]", "<blank>"};
+inline constexpr absl::string_view kUsualUnknowns[] = {"<unk>", "<UNK>", "[UNK]", "<unknown>"};
+
+}  // namespace beamwright::tools
+
+#endif  // BEAMWRIGHT_TOOLS_BUNDLE_USUAL_TOKENS_H_

@@ -1,0 +1,189 @@
+#include "tools/graph/check.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "ops/base/printable.h"
+#include "ops/base/status.h"
+#include "ops/compile/shape_folding.h"
+#include "ops/graph/faults.h"
+#include "ops/import/onnx.h"
+#include "ops/kernels/movement.h"
+#include "ops/loop/loop_body.h"
+#include "ops/loop/model.h"
+#include "ops/loop/operators.h"
+#include "tools/graph/frozen_reshape.h"
+#include "tools/graph/inspected_step.h"
+#include "tools/graph/ports.h"
+#include "tools/graph/roles.h"
+#include "tools/graph/show.h"
+
+namespace beamwright::ops {
+namespace {
+
+StepFinding FindingOf(const SteppedDecoder& decoder) {
+  StepFinding finding;
+  finding.what = decoder.step_name;
+  const LoopBody& body = *decoder.body;
+  const std::vector<Node>& nodes = body.loop().body.nodes;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const bool is_port = nodes[i].op == "Parameter" || nodes[i].op == "Result";
+    if (!is_port && body.scopes()[i] == Scope::kRequest) {
+      finding.once_per_request.push_back(Describe(nodes[i]));
+    }
+  }
+  const RowPlan& plan = body.plan();
+  finding.row_by_row = plan.separable ? "" : plan.reason;
+  finding.perhaps = plan.separable ? "" : FrozenReshape(decoder.decoder);
+  finding.instructions = static_cast<int>(plan.per_request.size());
+  const auto& instructions = body.step_program().instructions();
+  for (size_t i = 0; plan.separable && i < plan.per_request.size(); ++i) {
+    // The number of the step is no layer of the file.
+    const bool is_layer = nodes[static_cast<size_t>(instructions[i].node)].op != kFirstRowName;
+    if (plan.per_request[i] && is_layer) {
+      finding.per_request.push_back(instructions[i].name);
+    }
+  }
+  return finding;
+}
+
+// Compiles a step as the server does (ops/decoder/stepped_decoder.h).
+absl::Status CheckDecoder(Graph file, const Graph& inferred, GraphFindings& findings) {
+  BW_ASSIGN_OR_RETURN(const InspectedStep step, InspectStep(std::move(file), inferred));
+  findings.no_step = step.no_step;
+  if (step.decoder != nullptr) {
+    findings.step = FindingOf(*step.decoder);
+  }
+  return absl::OkStatus();
+}
+
+// Compiles the graph; if it can be an encoder, that is what is looked at.
+absl::Status CheckEncoder(Graph graph, GraphFindings& findings) {
+  std::vector<std::string> reasons;
+  const absl::StatusOr<EncoderRoles> roles = GuessEncoderRoles(graph, reasons);
+  // With several inputs it may as well be something else: a filter with states, a language model.
+  if (!roles.ok() || !roles->further_inputs.empty() || findings.step.has_value()) {
+    return Model::Compile(std::move(graph)).status();
+  }
+  const Ports inputs = InputPorts(graph);
+  const auto index_of = [&](const std::string& name) {
+    return static_cast<int>(FindPort(inputs, name) - inputs.data());
+  };
+  const RowInputs rows{index_of(roles->input), roles->length_kind == LengthKind::kLengths
+                                                   ? index_of(roles->length_input)
+                                                   : -1};
+  RowProof proof;
+  BW_RETURN_IF_ERROR(Model::Compile(std::move(graph), Precision::kF32, rows, proof).status());
+  findings.encoder = std::move(proof);
+  return absl::OkStatus();
+}
+
+void AppendEncoder(const RowProof& proof, const std::string& margin, std::string& text) {
+  if (proof.separable) {
+    absl::StrAppend(&text, margin,
+                    "as an encoder: sources of several requests are encoded together\n");
+    return;
+  }
+  absl::StrAppend(&text, margin, "as an encoder: sources are encoded one at a time, because ",
+                  Printable(proof.reason), "\n", margin,
+                  "  cost: S sources take S runs, instead of one for all that are equally long; "
+                  "answers are the same\n");
+}
+
+std::string Names(const std::vector<std::string>& names) {
+  return Printable(absl::StrJoin(names, ", "));
+}
+
+void AppendStep(const StepFinding& step, const std::string& margin, std::string& text) {
+  absl::StrAppend(&text, margin, Printable(step.what), ": a search steps ");
+  if (!step.row_by_row.empty()) {
+    absl::StrAppend(&text, "its rows one at a time, because ", Printable(step.row_by_row), "\n",
+                    margin, "  cost: with R rows in flight (requests x beam size) all ",
+                    step.instructions,
+                    " instructions run R times a step, instead of once over R "
+                    "rows; answers are the same\n");
+    if (!step.perhaps.empty()) {
+      absl::StrAppend(&text, margin, "  perhaps because ", Printable(step.perhaps), "\n");
+    }
+    return;
+  }
+  absl::StrAppend(&text, "the rows of all requests together\n", margin, "  ", step.instructions,
+                  " instructions a step");
+  if (!step.once_per_request.empty()) {
+    absl::StrAppend(&text, "; before, once per request: ", Names(step.once_per_request));
+  }
+  absl::StrAppend(&text, "\n");
+  if (!step.per_request.empty()) {
+    absl::StrAppend(&text, margin, "  request by request, as they touch a request's own extents: ",
+                    Names(step.per_request), "\n", margin, "  cost: these ",
+                    step.per_request.size(),
+                    " run once for each request in a step, over its rows, "
+                    "instead of once for all\n");
+  }
+}
+
+}  // namespace
+
+GraphFindings CheckGraph(Graph graph) {
+  GraphFindings findings;
+  findings.unsupported = UnsupportedNodes(graph, Operators());
+  findings.warnings = graph.warnings;
+  Graph file = graph;
+  absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
+  if (info.ok()) {
+    const absl::Status folded = FoldShapes(graph, *info, Operators());
+    info = folded.ok() ? std::move(info) : folded;
+  }
+  if (!info.ok()) {
+    // What hangs on a missing operator is not judged.
+    findings.status = findings.unsupported.empty()
+                          ? info.status()
+                          : FaultsBesideUnknown(std::move(file), Operators());
+    return findings;
+  }
+  const absl::Status step = CheckDecoder(std::move(file), graph, findings);
+  findings.status = CheckEncoder(std::move(graph), findings);
+  if (findings.encoder.has_value()) {
+    findings.no_step = step.ok() ? findings.no_step : std::string(step.message());
+  } else if (findings.status.ok()) {
+    findings.status = step;  // it can only be a decoder, and is refused as such
+  }
+  return findings;
+}
+
+std::string CheckText(const GraphFindings& findings, int indent) {
+  const std::string margin(static_cast<size_t>(indent), ' ');
+  std::string text =
+      absl::StrCat(margin, findings.ok() ? "can be loaded" : "can't be loaded", "\n");
+  for (const std::string& warning : findings.warnings) {
+    absl::StrAppend(&text, margin, "warning: ", Printable(warning), "\n");
+  }
+  std::set<absl::string_view> remedies;
+  for (const std::string& node : findings.unsupported) {
+    absl::StrAppend(&text, margin, "operator not supported: ", Printable(node), "\n");
+    if (const char* const remedy = OnnxRemedy(node)) {
+      remedies.insert(remedy);
+    }
+  }
+  for (const absl::string_view remedy : remedies) {
+    absl::StrAppend(&text, margin, "remedy: ", remedy, "\n");
+  }
+  if (!findings.status.ok()) {
+    absl::StrAppend(&text, margin, Printable(findings.status.message()), "\n");
+  }
+  if (findings.step.has_value()) {
+    AppendStep(*findings.step, margin, text);
+  }
+  if (!findings.no_step.empty()) {
+    absl::StrAppend(&text, margin, "no search steps it: ", Printable(findings.no_step), "\n");
+  }
+  if (findings.encoder.has_value()) {
+    AppendEncoder(*findings.encoder, margin, text);
+  }
+  return text;
+}
+
+}  // namespace beamwright::ops

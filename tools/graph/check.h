@@ -1,0 +1,50 @@
+// What `beamwright-graph check` finds: whether a graph can be loaded, all operators that stand in
+// the way at once, and what a search pays for stepping it (docs/architecture.md, 'Rows').
+#ifndef BEAMWRIGHT_TOOLS_GRAPH_CHECK_H_
+#define BEAMWRIGHT_TOOLS_GRAPH_CHECK_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ops/compile/row_proof.h"
+#include "ops/graph/graph.h"
+
+namespace beamwright::ops {
+
+// How a search would step the graph as a decoder.
+struct StepFinding {
+  std::string what;      // "Loop 'decoder.loop'", "step graph with token 'x' and states 'h', 'c'"
+  int instructions = 0;  // of a step
+  // Computed before, once per request.
+  std::vector<std::string> once_per_request;
+  // Empty: the rows of all requests run together. Else why they run one at a time.
+  std::string row_by_row;
+  // Then what may be the cause; empty: not known.
+  std::string perhaps;
+  // Of the instructions those that run request by request, where rows run together.
+  std::vector<std::string> per_request;
+};
+
+struct GraphFindings {
+  std::vector<std::string> unsupported;  // every node whose operator is missing
+  absl::Status status;                   // the first other fault; OK if the graph compiles
+  std::vector<std::string> warnings;     // Graph::warnings
+  std::optional<StepFinding> step;       // none if the graph is not a decoder
+  std::string no_step;                   // then why not
+  // Of what may be an encoder: whether sources of several requests run through it together.
+  std::optional<RowProof> encoder;
+
+  bool ok() const { return unsupported.empty() && status.ok(); }
+};
+
+// `graph`: as the importer leaves it, unknown layers kept.
+GraphFindings CheckGraph(Graph graph);
+
+// For people; names from the file are made printable. Lines are indented by `indent` blanks.
+std::string CheckText(const GraphFindings& findings, int indent);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_TOOLS_GRAPH_CHECK_H_

@@ -1,0 +1,244 @@
+#include "tools/graph/commands.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "ops/base/cgroup.h"
+#include "ops/base/printable.h"
+#include "ops/base/status.h"
+#include "ops/compile/hoist_inputs.h"
+#include "ops/compile/scopes.h"
+#include "ops/graph/inference.h"
+#include "ops/import/graph_file.h"
+#include "ops/import/onnx.h"
+#include "ops/loop/operators.h"
+#include "ops/tensor/deferred.h"
+#include "ops/tensor/tensor_limit.h"
+#include "tools/graph/bench.h"
+#include "tools/graph/check.h"
+#include "tools/graph/node_cost.h"
+#include "tools/graph/run.h"
+#include "tools/graph/show.h"
+#include "tools/graph/show_picture.h"
+#include "tools/graph/watchdog.h"
+
+namespace beamwright::ops {
+namespace {
+
+// What is noted of every node of a graph; bodies live as long as the graph that they stand in.
+struct Notes {
+  std::vector<std::string> scopes;  // of a loop's body, else empty
+  std::vector<NodeCost> costs;
+};
+using NoteMap = std::map<const Graph*, Notes>;
+
+std::vector<std::string> ScopeNotes(const Loop& loop, const GraphInfo& info) {
+  std::vector<std::string> notes;
+  for (const Scope scope : FindScopes(loop, info)) {
+    notes.push_back(absl::StrCat("scope ", Name(scope)));
+  }
+  for (const int node : HoistedProducts(loop, info)) {
+    absl::StrAppend(&notes[static_cast<size_t>(node)],
+                    loop.body.node(node).op == "MatMul" ? "" : "; its product with W token",
+                    ", over a sequence for all steps at once");
+  }
+  return notes;
+}
+
+void CollectNotes(const Graph& graph, const GraphInfo& info, NoteMap& notes) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    notes[&graph].costs.push_back(CostOf(graph, info, static_cast<int>(i)));
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    size_t body = 0;
+    VisitBodies(node, [&](const Graph& inner, absl::string_view) {
+      const GraphInfo* const inner_info = info.bodies[i][body++].get();
+      if (inner_info == nullptr) {
+        return;
+      }
+      if (node.loop != nullptr) {
+        notes[&inner].scopes = ScopeNotes(*node.loop, *inner_info);
+      }
+      CollectNotes(inner, *inner_info, notes);
+    });
+  }
+}
+
+// A graph for looking at: operators that are missing here stay in it.
+absl::StatusOr<Graph> ReadForInspection(const std::string& path, const std::string& allow_links) {
+  ImportOptions import;
+  import.keep_unknown_layers = true;
+  import.allow_links = allow_links;
+  return ReadGraph(path, import);
+}
+
+absl::StatusOr<std::unique_ptr<Model>> ReadAndCompile(const std::string& path,
+                                                      const std::string& allow_links) {
+  DeferredScope deferred;  // weights are packed one by one
+  ImportOptions import;
+  import.allow_links = allow_links;
+  BW_ASSIGN_OR_RETURN(Graph graph, ReadGraph(path, import));
+  absl::StatusOr<std::unique_ptr<Model>> model = Model::Compile(std::move(graph));
+  BW_RETURN_IF_ERROR(deferred.Finish());
+  return model;
+}
+
+// A graph is read as `run` and the server read it; only where that fails is it read leniently, to
+// find everything at once that is missing.
+GraphFindings CheckGraphOf(const std::string& path, const std::string& allow_links) {
+  ImportOptions import;
+  import.allow_links = allow_links;
+  absl::StatusOr<Graph> graph = ReadGraph(path, import);
+  if (graph.ok()) {
+    return CheckGraph(*std::move(graph));
+  }
+  GraphFindings findings;
+  absl::StatusOr<Graph> lenient = ReadForInspection(path, allow_links);
+  if (lenient.ok()) {
+    findings = CheckGraph(*std::move(lenient));
+  }
+  if (findings.unsupported.empty()) {
+    findings = GraphFindings();
+    findings.status = graph.status();
+  }
+  return findings;
+}
+
+// Draws what the file declares if more can't be known.
+absl::Status Draw(const ShowFlags& flags, Graph graph, std::vector<std::string> remarks,
+                  std::ostream& output) {
+  const DrawnFile drawn = DrawFile(std::move(graph), std::move(remarks));
+  if (flags.svg) {
+    output << PictureSvg(flags.file_view ? drawn.views.back() : drawn.views.front());
+    return absl::OkStatus();
+  }
+  const std::string name = std::filesystem::path(flags.file).filename();
+  std::ofstream file(flags.html, std::ios::binary);
+  file << PictureHtml(name, drawn.views);
+  file.close();
+  return file.good() ? absl::OkStatus() : Invalid("'", flags.html, "' can't be written");
+}
+
+}  // namespace
+
+GraphFindings CheckFile(const std::string& path, const std::string& allow_links) {
+  DeferredScope deferred;
+  GraphFindings findings = CheckGraphOf(path, allow_links);
+  const absl::Status read = deferred.Finish();
+  findings.status = read.ok() ? findings.status : read;
+  return findings;
+}
+
+// Shows what the file declares if more can't be known; then the reason is a remark, and an error
+// unless it is only that an operator is missing here.
+absl::Status Show(const ShowFlags& flags, std::ostream& output) {
+  const DeferredScope deferred;  // the elements of large constants are not shown
+  BW_ASSIGN_OR_RETURN(Graph graph, ReadForInspection(flags.file, flags.allow_links));
+  ShowOptions options;
+  for (const std::string& node : UnsupportedNodes(graph, Operators())) {
+    options.remarks.push_back(absl::StrCat("operator not supported: ", node));
+  }
+  const bool all_supported = options.remarks.empty();
+  if (flags.svg || !flags.html.empty()) {
+    return Draw(flags, std::move(graph), std::move(options.remarks), output);
+  }
+  Graph inferred = graph;
+  const absl::StatusOr<GraphInfo> info = InferGraph(inferred, Operators());
+  const absl::Status& status = info.status();
+  NoteMap notes;
+  if (info.ok()) {
+    graph = std::move(inferred);
+    CollectNotes(graph, *info, notes);
+    options.note = [&notes](const Graph& shown, int node) {
+      const auto it = notes.find(&shown);
+      return it == notes.end() || it->second.scopes.empty()
+                 ? std::string()
+                 : it->second.scopes[static_cast<size_t>(node)];
+    };
+    options.cost = [&notes](const Graph& shown, int node) {
+      const auto it = notes.find(&shown);
+      return it == notes.end() ? NodeCost() : it->second.costs[static_cast<size_t>(node)];
+    };
+  } else {
+    options.remarks.push_back(
+        absl::StrCat("types and shapes are those that the file declares: ", status.message()));
+  }
+  output << (flags.dot    ? ShowDot(graph, options)
+             : flags.json ? ShowJson(graph, options)
+                          : ShowText(graph, options));
+  return all_supported ? status : absl::OkStatus();
+}
+
+absl::Status Run(const RunFlags& flags, std::ostream& output) {
+  const absl::Duration timeout = absl::Seconds(flags.timeout_seconds);
+  const Watchdog watchdog(
+      timeout, absl::StrCat("'", flags.file, "': --timeout ", flags.timeout_seconds, " s is over"));
+  const int64_t usable = UsableMemoryBytes();
+  const int64_t most = flags.max_memory > 0 ? flags.max_memory
+                       : usable > 0         ? usable
+                                            : std::numeric_limits<int64_t>::max() - 1;
+  const MemoryLimit memory(most);
+  ExecutionContext context;
+  context.num_threads = flags.threads;
+  context.deadline = absl::Now() + timeout;
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
+                      ReadAndCompile(flags.file, flags.allow_links));
+  NpzLimits limits;
+  limits.max_bytes = std::min(limits.max_bytes, most);
+  BW_ASSIGN_OR_RETURN(const TensorMap inputs, ReadNpz(flags.inputs, limits));
+  BW_ASSIGN_OR_RETURN(const TensorMap outputs, RunModel(*model, context, inputs));
+  BW_RETURN_IF_ERROR(WriteNpz(flags.outputs, outputs));
+  for (const auto& [name, tensor] : outputs) {
+    output << Printable(name) << "  " << Name(tensor.dtype()) << ToString(tensor.shape()) << "\n";
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Bench(const BenchFlags& flags, std::ostream& output) {
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
+                      ReadAndCompile(flags.file, flags.allow_links));
+  std::vector<BenchResult> results;
+  if (!flags.inputs.empty()) {
+    BW_ASSIGN_OR_RETURN(const TensorMap given, ReadNpz(flags.inputs));
+    BW_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, OrderInputs(model->graph(), given));
+    for (const int threads : flags.threads) {
+      BW_ASSIGN_OR_RETURN(const BenchResult result,
+                          BenchModel(*model, inputs, threads, flags.seconds));
+      results.push_back(result);
+    }
+    output << (flags.json ? BenchJson(results) : BenchText(results));
+    return absl::OkStatus();
+  }
+  for (const int64_t batch : flags.batches) {
+    for (const int64_t length : flags.lengths) {
+      for (const int threads : flags.threads) {
+        const BenchCase inputs{batch, length, threads};
+        BW_ASSIGN_OR_RETURN(const BenchResult result, BenchModel(*model, inputs, flags.seconds));
+        results.push_back(result);
+      }
+    }
+  }
+  output << (flags.json ? BenchJson(results) : BenchText(results));
+  return absl::OkStatus();
+}
+
+void ListOperators(std::ostream& output) {
+  output << "| operator | attributes |\n| --- | --- |\n";
+  for (const Operator& op : Operators().all()) {
+    const std::string attributes = absl::StrJoin(op.attributes, ", ");
+    output << absl::StrCat("| ", op.name, " | ", attributes, attributes.empty() ? "|" : " |", "\n");
+  }
+  output << "\n| ONNX operator | from opset | becomes |\n| --- | --- | --- |\n";
+  for (const OnnxOperatorLine& line : ListOnnxOperators()) {
+    output << absl::StrCat("| ", line.name, " | ", line.since, " | ", line.becomes, " |\n");
+  }
+}
+
+}  // namespace beamwright::ops

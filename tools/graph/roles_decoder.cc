@@ -1,0 +1,334 @@
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
+#include "ops/base/status.h"
+#include "ops/compile/program.h"
+#include "ops/decoder/one_hot.h"
+#include "ops/graph/inference.h"
+#include "ops/graph/trace.h"
+#include "ops/loop/operators.h"
+#include "tools/graph/decoder_guess.h"
+#include "tools/graph/name_stem.h"
+
+namespace beamwright::ops {
+namespace {
+
+constexpr absl::string_view kTokenWords[] = {"token",  "tokens", "id",   "ids",   "word",
+                                             "words",  "symbol", "char", "label", "labels",
+                                             "target", "tgt",    "trg",  "y"};
+constexpr absl::string_view kScoreWords[] = {"logit", "logits", "logprob", "logprobs",      "prob",
+                                             "probs", "scores", "score",   "probabilities", "log"};
+constexpr absl::string_view kAttentionWords[] = {"attention", "attn",       "att",   "align",
+                                                 "alignment", "alignments", "alpha", "weights"};
+
+int64_t LastExtent(const ValueInfo& info) {
+  return info.shape.has_rank() && info.shape.rank() > 0 ? info.shape.dims().back()
+                                                        : PartialShape::kDynamic;
+}
+
+class DecoderGuesser {
+ public:
+  explicit DecoderGuesser(DecoderGuess& guess) : guess_(guess) {}
+
+  absl::Status Run() {
+    BW_RETURN_IF_ERROR(FindToken());
+    if (guess_.roles.has_loop) {
+      BW_RETURN_IF_ERROR(CheckDirection());
+    } else {
+      BW_RETURN_IF_ERROR(PairStatesByName(guess_));
+    }
+    BW_RETURN_IF_ERROR(FindLogits());
+    FindAttention();
+    if (!guess_.roles.has_loop) {
+      BW_RETURN_IF_ERROR(PairStatesByOrder(guess_));
+    }
+    return FindStarts(guess_);
+  }
+
+ private:
+  // Whether a loop may pick parts out of its inputs by the iteration's number.
+  static bool Counts(const Loop& loop) {
+    return std::any_of(loop.inputs.begin(), loop.inputs.end(), [](const LoopInput& rule) {
+      return rule.kind == LoopInput::Kind::kIteration;
+    });
+  }
+
+  // A `while` around a layer picks from a single token as from many (Keras' steps): such an input
+  // is a step's.
+  bool HasOneToken(int parameter) const {
+    const PartialShape& shape = guess_.graph.node(parameter).outputs[0].shape;
+    return shape.has_rank() && shape.rank() == 2 && shape.dims()[1] == 1;
+  }
+
+  // Parameters that some top-level loop's slices, or what it picks them from, are computed from.
+  std::set<int> SlicedParameters() const {
+    std::vector<ValueId> values;
+    std::vector<ValueId> picked;
+    for (const Node& node : guess_.graph.nodes) {
+      for (size_t i = 0; node.loop != nullptr && i < node.loop->inputs.size(); ++i) {
+        const LoopInput& rule = node.loop->inputs[i];
+        if (rule.kind == LoopInput::Kind::kSliced) {
+          values.push_back(node.inputs[static_cast<size_t>(rule.input)]);
+        } else if (rule.kind == LoopInput::Kind::kInvariant && Counts(*node.loop)) {
+          picked.push_back(node.inputs[static_cast<size_t>(rule.input)]);
+        }
+      }
+    }
+    const std::vector<bool> slices = AncestorsOf(guess_.graph, values);
+    const std::vector<bool> picks = AncestorsOf(guess_.graph, picked);
+    std::set<int> found;
+    for (const int parameter : guess_.graph.parameters) {
+      const auto at = static_cast<size_t>(parameter);
+      if (slices[at] || (picks[at] && !HasOneToken(parameter))) {
+        found.insert(parameter);
+      }
+    }
+    return found;
+  }
+
+  absl::Status UseToken(const Port& port, absl::string_view why, const std::set<int>& sliced) {
+    guess_.roles.token_input = port.name;
+    guess_.roles.has_loop = sliced.count(port.node) > 0;
+    guess_.Because("token input '", port.name, "': ", why);
+    guess_.Because(guess_.roles.has_loop ? "a loop over the target sequence: it slices what '"
+                                         : "a step graph: no loop slices what '",
+                   port.name, "' gives");
+    return absl::OkStatus();
+  }
+
+  absl::Status FindToken() {
+    const std::set<int> sliced = SlicedParameters();
+    const auto is_id = [](const Port& port) {
+      return port.info.dtype == DType::kI64 || port.info.dtype == DType::kI32;
+    };
+    if (!guess_.hints.token_input.empty()) {
+      const Port* port = FindPort(guess_.inputs, guess_.hints.token_input);
+      return port != nullptr && is_id(*port)
+                 ? UseToken(*port, "as told", sliced)
+                 : Invalid("token input '", guess_.hints.token_input,
+                           "' is not an i64 or i32 input of the decoder, which has ",
+                           Listing(guess_.inputs));
+    }
+    const Ports ids = Where(guess_.inputs, is_id);
+    if (ids.empty()) {
+      return Invalid("the decoder has no i64 or i32 input to read tokens from; it has ",
+                     Listing(guess_.inputs),
+                     ". One that takes them one-hot is known by the target's vocabulary, or by "
+                     "--token-input");
+    }
+    Ports left = Where(ids, [&](const Port& port) {
+      return !guess_.IsEncoderOutput(port) &&
+             GuessLengthKind(guess_.graph, port.node) == LengthKind::kNone;
+    });
+    if (left.size() == 1) {
+      return UseToken(left[0],
+                      ids.size() == 1
+                          ? "the only integer input"
+                          : "the only integer input that is not a length, mask or result "
+                            "of the encoder",
+                      sliced);
+    }
+    const struct {
+      absl::string_view why;
+      PortTest test;
+    } tests[] = {
+        {"the only integer input that a loop slices",
+         [&](const Port& port) { return sliced.count(port.node) > 0; }},
+        {"the integer input with a name for tokens",
+         [](const Port& port) { return HasWord(port.name, kTokenWords); }},
+        {"the only integer input that is looked up in a table",
+         [&](const Port& port) { return LookedUpRows(guess_.graph, port.node) >= 0; }},
+    };
+    for (const auto& [why, test] : tests) {
+      const Ports found = Where(left, test);
+      if (found.size() == 1) {
+        return UseToken(found[0], why, sliced);
+      }
+    }
+    return Invalid("the token input is one of ", Listing(left.empty() ? ids : left),
+                   "; say which with --token-input");
+  }
+
+  // A search feeds tokens from the first on.
+  absl::Status CheckDirection() const {
+    for (const Node& node : guess_.graph.nodes) {
+      for (size_t i = 0; node.loop != nullptr && i < node.loop->inputs.size(); ++i) {
+        const LoopInput& rule = node.loop->inputs[i];
+        if (rule.kind == LoopInput::Kind::kSliced && rule.stride < 0) {
+          return Invalid(Describe(node),
+                         " reads its input backwards, which no decoder can: is this "
+                         "the encoder?");
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void UseLogits(const Port& port, absl::string_view why) {
+    guess_.roles.logits_output = port.name;
+    guess_.roles.target_ids = LastExtent(port.info);
+    const std::string op = LastOperatorOf(guess_.graph, port.node);
+    if (op == "LogSoftmax" || op == "Log") {
+      guess_.roles.score_kind = ScoreKind::kLogProbs;
+    } else if (op == "SoftMax" || op == "Softmax") {
+      guess_.roles.score_kind = ScoreKind::kProbabilities;
+    }
+    guess_.Because("logits '", port.name, "': ", why);
+    if (guess_.roles.score_kind != ScoreKind::kLogits) {
+      const bool logs = guess_.roles.score_kind == ScoreKind::kLogProbs;
+      guess_.Because("they are ", logs ? "log-probabilities" : "probabilities", ": ", op,
+                     " computes them");
+    }
+  }
+
+  absl::Status FindLogits() {
+    if (!guess_.hints.logits_output.empty()) {
+      const Port* port = FindPort(guess_.outputs, guess_.hints.logits_output);
+      if (port == nullptr) {
+        return Invalid("the decoder has no output '", guess_.hints.logits_output, "'; it has ",
+                       Listing(guess_.outputs));
+      }
+      // An open extent may be the vocabulary's, unless another output is known to be as wide.
+      const bool is_open = LastExtent(port->info) == PartialShape::kDynamic;
+      const Ports wide = Where(guess_.outputs, [&](const Port& other) {
+        return guess_.hints.target_ids >= 0 && LastExtent(other.info) == guess_.hints.target_ids;
+      });
+      if (!IsFloat(port->info.dtype) || (is_open && !wide.empty())) {
+        return Invalid("'", port->name, "' is not the logits, floats with one for each token of ",
+                       "the target; the outputs are ", Listing(guess_.outputs));
+      }
+      UseLogits(*port, "as told");
+      return absl::OkStatus();
+    }
+    const Ports free =
+        Where(guess_.outputs, [&](const Port& port) { return !guess_.IsTaken(port); });
+    if (free.size() == 1 && IsFloat(free[0].info.dtype)) {
+      UseLogits(free[0],
+                guess_.outputs.size() == 1 ? "the only output" : "the only output beside states");
+      return absl::OkStatus();
+    }
+    const Ports known = Where(free, [](const Port& port) {
+      return IsFloat(port.info.dtype) && LastExtent(port.info) != PartialShape::kDynamic;
+    });
+    const Port* const token = FindPort(guess_.inputs, guess_.roles.token_input);
+    const auto largest = std::max_element(
+        known.begin(), known.end(),
+        [](const Port& a, const Port& b) { return LastExtent(a.info) < LastExtent(b.info); });
+    const struct {
+      absl::string_view why;
+      PortTest test;
+    } tests[] = {
+        {"the only output whose last extent is known", [](const Port&) { return true; }},
+        {"the only output as wide as the target vocabulary",
+         [&](const Port& port) { return LastExtent(port.info) == guess_.hints.target_ids; }},
+        {"the output with a name for scores",
+         [](const Port& port) { return HasWord(port.name, kScoreWords); }},
+        {"the only output with a score for every token of the target",
+         [&](const Port& port) {
+           return guess_.roles.has_loop && port.info.shape.rank() == token->info.shape.rank() + 1;
+         }},
+        {"the only output unlike every input",
+         [&](const Port& port) {
+           return std::none_of(guess_.inputs.begin(), guess_.inputs.end(), [&](const Port& input) {
+             return input.info.dtype == port.info.dtype && input.info.shape == port.info.shape;
+           });
+         }},
+        {"the widest output",
+         [&](const Port& port) { return LastExtent(port.info) == LastExtent(largest->info); }},
+    };
+    for (const auto& [why, test] : tests) {
+      const Ports found = Where(known, test);
+      if (found.size() == 1) {
+        UseLogits(found[0], why);
+        return absl::OkStatus();
+      }
+    }
+    return known.empty()
+               ? Invalid(
+                     "no output can be the logits: none is of floats with a known last extent "
+                     "and no state; the outputs are ",
+                     Listing(guess_.outputs))
+               : Invalid("the logits are one of ", Listing(known),
+                         "; say which with --logits-output");
+  }
+
+  void FindAttention() {
+    const Ports free = Where(guess_.outputs, [&](const Port& port) {
+      return guess_.IsFreeOutput(port) && IsFloat(port.info.dtype);
+    });
+    const Ports named =
+        Where(free, [](const Port& port) { return HasWord(port.name, kAttentionWords); });
+    const Ports ragged = Where(free, [](const Port& port) {
+      return port.info.shape.rank() >= 2 && LastExtent(port.info) == PartialShape::kDynamic;
+    });
+    const Ports& found = named.empty() ? ragged : named;
+    if (found.size() == 1) {
+      guess_.roles.attention_output = found[0].name;
+      guess_.Because("attention '", found[0].name,
+                     "': ", named.empty() ? "its last extent is that of a source" : "by its name");
+    } else if (!found.empty()) {
+      guess_.Because("attention: none, for it could be any of ", Listing(found));
+    }
+  }
+
+  DecoderGuess& guess_;
+};
+
+// A graph without integers may take its tokens one-hot: as the only input of floats that is as wide
+// as the target's vocabulary, and no result of the encoder.
+absl::Status TakeOneHotTokens(Graph& decoder, const Graph* encoder, const RoleHints& hints,
+                              std::vector<std::string>& reasons) {
+  const Ports encoded = encoder == nullptr ? Ports() : OutputPorts(*encoder);
+  Ports found;
+  for (const Port& port : InputPorts(decoder)) {
+    const bool told = port.name == hints.token_input;
+    if (IsInteger(port.info.dtype) && (told || hints.token_input.empty())) {
+      return absl::OkStatus();
+    }
+    const int64_t tokens = OneHotTokens(decoder, port.node);
+    const bool fits = hints.token_input.empty() && tokens == hints.target_ids &&
+                      FindPort(encoded, port.name) == nullptr;
+    if (tokens > 0 && (told || fits)) {
+      found.push_back(port);
+    }
+  }
+  if (found.size() != 1) {
+    return absl::OkStatus();
+  }
+  reasons.push_back(absl::StrCat("tokens are one-hot: '", found[0].name,
+                                 "' has one float for each of ",
+                                 OneHotTokens(decoder, found[0].node), " tokens of the target"));
+  TakeIds(decoder, found[0].node);
+  return InferGraph(decoder, Operators()).status();
+}
+
+}  // namespace
+
+absl::StatusOr<DecoderRoles> GuessDecoderRoles(const Graph& file, const Graph* encoder,
+                                               const RoleHints& hints,
+                                               std::vector<std::string>& reasons) {
+  Graph decoder = file;
+  BW_RETURN_IF_ERROR(TakeOneHotTokens(decoder, encoder, hints, reasons));
+  const Ports inputs = InputPorts(decoder);
+  const auto is_initial = [&](const Port& port) {
+    return absl::EndsWith(port.name, kInitialSuffix) &&
+           FindPort(inputs, std::string(absl::StripSuffix(port.name, kInitialSuffix))) != nullptr;
+  };
+  const Ports outputs = OutputPorts(decoder);
+  DecoderGuess guess{decoder,
+                     hints,
+                     reasons,
+                     inputs,
+                     Where(outputs, [&](const Port& port) { return !is_initial(port); }),
+                     Where(outputs, is_initial)};
+  if (encoder != nullptr) {
+    guess.has_encoder = true;
+    guess.encoder_outputs = OutputPorts(*encoder);
+  }
+  BW_RETURN_IF_ERROR(DecoderGuesser(guess).Run());
+  return std::move(guess.roles);
+}
+
+}  // namespace beamwright::ops

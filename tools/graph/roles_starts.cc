@@ -1,0 +1,153 @@
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+#include "ops/base/status.h"
+#include "ops/graph/trace.h"
+#include "tools/graph/decoder_guess.h"
+#include "tools/graph/name_stem.h"
+
+namespace beamwright::ops {
+namespace {
+
+// The encoder's result for an input: of its name, of a name alike, or the only one that fits and
+// that no other input of this type and shape could claim; where there are as many results as
+// inputs, the one at its place among them. Empty: none.
+std::string EncoderOutputFor(const DecoderGuess& guess, const Port& input, std::string& why) {
+  const Port* const named = FindPort(guess.encoder_outputs, input.name);
+  if (named != nullptr && Fits(named->info, input.info)) {
+    why = "the encoder's result of that name";
+    return input.name;
+  }
+  const auto fits = [&](const Port& port) { return Fits(port.info, input.info); };
+  const Ports alike = Where(guess.encoder_outputs, [&](const Port& port) {
+    const std::string stem = NameStem(port.name);
+    return !stem.empty() && stem == NameStem(input.name) && fits(port);
+  });
+  if (alike.size() == 1) {
+    why = absl::StrCat("the encoder's result '", alike[0].name, "', a name alike");
+    return alike[0].name;
+  }
+  const auto unclaimed = [&](const Port& port) {
+    return FindPort(guess.inputs, port.name) == nullptr;
+  };
+  const Ports open =
+      Where(guess.encoder_outputs, [&](const Port& port) { return fits(port) && unclaimed(port); });
+  const Ports rivals = Where(guess.inputs, [&](const Port& port) {
+    return port.name != guess.roles.token_input && !guess.IsEncoderOutput(port) &&
+           Fits(port.info, input.info);
+  });
+  if (open.size() == 1 && rivals.size() == 1) {
+    why = absl::StrCat("the encoder's result '", open[0].name,
+                       "', by type and shape alone; check this");
+    return open[0].name;
+  }
+  // Keras' layers give their states as 'lstm' and 'lstm_1', and take them as 'input_3' and
+  // 'input_4'.
+  const auto own = std::find_if(rivals.begin(), rivals.end(),
+                                [&](const Port& port) { return port.name == input.name; });
+  if (open.size() == rivals.size() && own != rivals.end()) {
+    const Port& result = open[static_cast<size_t>(own - rivals.begin())];
+    why = absl::StrCat("the encoder's result '", result.name,
+                       "', by the order of those alike alone; check this");
+    return result.name;
+  }
+  return "";
+}
+
+bool IsZero(const Node& node) {
+  return node.op == "Constant" && node.constant.dtype() == DType::kF32 &&
+         absl::c_all_of(node.constant.span<float>(), [](float value) { return value == 0; });
+}
+
+// Where a variable says itself what it begins with: another input of the decoder, or zeros. False
+// if it says nothing, or computes it.
+bool StartAsTheGraphSays(DecoderGuess& guess, const Port& input, StateRole& state,
+                         std::string& why) {
+  const Port* const initial = FindPort(guess.initial, absl::StrCat(input.name, kInitialSuffix));
+  if (initial == nullptr) {
+    return false;
+  }
+  const Node* node = &guess.graph.node(guess.graph.node(initial->node).inputs[0].node);
+  while (node->op == "Broadcast") {
+    node = &guess.graph.node(node->inputs[0].node);
+  }
+  if (IsZero(*node)) {
+    why = absl::StrCat("zeros: '", initial->name, "' is");
+    return true;
+  }
+  const auto same = [&](const Port& port) { return &guess.graph.node(port.node) == node; };
+  const Ports origin = Where(guess.inputs, same);
+  if (!origin.empty() && Fits(origin[0].info, input.info)) {
+    state.encoder_output = EncoderOutputFor(guess, origin[0], why);
+    absl::StrAppend(&why, ": '", initial->name, "' is '", origin[0].name, "'");
+    return !state.encoder_output.empty();
+  }
+  guess.Because("'", initial->name, "' is not read: a search does not compute where state '",
+                input.name, "' starts; check that");
+  return false;
+}
+
+void StartState(DecoderGuess& guess, const Port& input, StateRole& state) {
+  if (!guess.has_encoder) {
+    guess.Because("state '", input.name,
+                  "' starts with what the request brings: there is no encoder");
+    return;
+  }
+  std::string why;
+  if (!StartAsTheGraphSays(guess, input, state, why)) {
+    state.encoder_output = EncoderOutputFor(guess, input, why);
+    if (state.encoder_output.empty()) {
+      why = "zeros: no result of the encoder is alike";
+    }
+  }
+  state.starts_at_zero = state.encoder_output.empty();
+  guess.Because("state '", input.name, "' starts with ", why);
+}
+
+absl::Status AddMemory(DecoderGuess& guess, const Port& input) {
+  MemoryRole memory;
+  memory.input = input.name;
+  std::string why = "what the request brings: there is no encoder";
+  memory.length_kind =
+      guess.IsEncoderOutput(input) ? LengthKind::kNone : GuessLengthKind(guess.graph, input.node);
+  if (memory.length_kind != LengthKind::kNone) {
+    const bool lengths = memory.length_kind == LengthKind::kLengths;
+    why = lengths ? "the source's length, by its name and type"
+                  : "a mask over the source, by its name and type";
+  } else if (guess.has_encoder) {
+    memory.encoder_output = EncoderOutputFor(guess, input, why);
+    if (memory.encoder_output.empty()) {
+      return Invalid("nothing is known to feed the decoder's input ", Listing({input}),
+                     "; the encoder's results are ", Listing(guess.encoder_outputs),
+                     ". Give the result the input's name, or pair a state with --state");
+    }
+  }
+  guess.Because("memory '", input.name, "': ", why);
+  guess.roles.memory.push_back(std::move(memory));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status FindStarts(DecoderGuess& guess) {
+  for (const Port& input : guess.inputs) {
+    if (input.name == guess.roles.token_input) {
+      continue;
+    }
+    const auto state = std::find_if(guess.roles.states.begin(), guess.roles.states.end(),
+                                    [&](const StateRole& s) { return s.input == input.name; });
+    const bool starts_loop = guess.roles.has_loop && StartsLoopState(guess.graph, input.node);
+    if (state != guess.roles.states.end()) {
+      StartState(guess, input, *state);
+    } else if (starts_loop) {
+      guess.roles.states.emplace_back();
+      guess.roles.states.back().input = input.name;
+      StartState(guess, input, guess.roles.states.back());
+    } else {
+      BW_RETURN_IF_ERROR(AddMemory(guess, input));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamwright::ops

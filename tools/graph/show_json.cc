@@ -1,0 +1,228 @@
+#include "ops/base/json_writer.h"
+#include "ops/graph/file_operator.h"
+#include "tools/graph/port_names.h"
+#include "tools/graph/show.h"
+
+namespace beamwright::ops {
+namespace {
+
+class Writer {
+ public:
+  explicit Writer(const ShowOptions& options) : options_(options) {}
+
+  std::string Run(const Graph& graph) {
+    const ConstantTotals totals = CountConstants(graph);
+    json_.BeginObject();
+    json_.Key("remarks").BeginArray();
+    for (const std::string& remark : options_.remarks) {
+      json_.String(remark);
+    }
+    json_.EndArray();
+    json_.Key("constants").BeginObject();
+    json_.Key("tensors").Int(totals.tensors);
+    json_.Key("elements").Int(totals.elements);
+    json_.Key("bytes").Int(totals.bytes);
+    json_.EndObject();
+    json_.Key("graph");
+    WriteGraph(graph);
+    json_.EndObject();
+    return absl::StrCat(json_.text(), "\n");
+  }
+
+ private:
+  void WriteGraph(const Graph& graph) {
+    json_.BeginObject();
+    json_.Key("name").String(graph.name);
+    WritePorts("inputs", graph, graph.parameters);
+    WritePorts("outputs", graph, graph.results);
+    json_.Key("nodes").BeginArray();
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      WriteNode(graph, static_cast<int>(i));
+    }
+    json_.EndArray();
+    json_.EndObject();
+  }
+
+  // Members of an object that the caller has begun. Unknown extents are -1, an unknown rank null.
+  void WriteInfo(const ValueInfo& info) {
+    json_.Key("type").String(Name(info.dtype));
+    json_.Key("shape");
+    if (!info.shape.has_rank()) {
+      json_.Null();
+      return;
+    }
+    json_.BeginArray();
+    for (const int64_t dim : info.shape.dims()) {
+      json_.Int(dim);
+    }
+    json_.EndArray();
+  }
+
+  void WritePorts(absl::string_view key, const Graph& graph, const std::vector<int>& nodes) {
+    const std::vector<std::string> names = UniquePortNames(graph, nodes);
+    json_.Key(key).BeginArray();
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const Node& node = graph.node(nodes[i]);
+      json_.BeginObject();
+      json_.Key("name").String(names[i]);
+      json_.Key("node").Int(nodes[i]);
+      WriteInfo(node.op == "Result" ? graph.info(node.inputs[0]) : node.outputs[0]);
+      json_.EndObject();
+    }
+    json_.EndArray();
+  }
+
+  void WriteNode(const Graph& graph, int index) {
+    const Node& node = graph.node(index);
+    json_.BeginObject();
+    json_.Key("op").String(node.op);
+    json_.Key("name").String(node.name);
+    json_.Key("inputs").BeginArray();
+    for (const ValueId id : node.inputs) {
+      json_.BeginObject().Key("node").Int(id.node).Key("output").Int(id.output).EndObject();
+    }
+    json_.EndArray();
+    json_.Key("outputs").BeginArray();
+    for (const ValueInfo& info : node.outputs) {
+      json_.BeginObject();
+      WriteInfo(info);
+      json_.EndObject();
+    }
+    json_.EndArray();
+    json_.Key("attributes").BeginObject();
+    for (const auto& [name, value] : node.attributes.values()) {
+      if (name == kFileOperator) {
+        continue;
+      }
+      json_.Key(name);
+      std::visit([this](const auto& v) { WriteValue(v); }, value);
+    }
+    json_.EndObject();
+    if (options_.note) {
+      json_.Key("note").String(options_.note(graph, index));
+    }
+    if (options_.cost) {
+      const NodeCost cost = options_.cost(graph, index);
+      json_.Key("cost").BeginObject();
+      json_.Key("multiply_adds").Int(cost.multiply_adds);
+      json_.Key("weight_bytes").Int(cost.weight_bytes);
+      json_.Key("activation_bytes").Int(cost.activation_bytes);
+      json_.Key("open").Bool(cost.open);
+      json_.EndObject();
+    }
+    if (node.loop != nullptr) {
+      json_.Key("loop");
+      WriteLoop(*node.loop);
+    }
+    if (node.branches != nullptr) {
+      json_.Key("condition_input").Int(node.branches->condition_input);
+      json_.Key("then");
+      WriteBranch(node.branches->then_branch);
+      json_.Key("else");
+      WriteBranch(node.branches->else_branch);
+    }
+    json_.EndObject();
+  }
+
+  void WriteValue(int64_t value) { json_.Int(value); }
+  void WriteValue(double value) { json_.Double(value); }
+  void WriteValue(bool value) { json_.Bool(value); }
+  void WriteValue(const std::string& value) { json_.String(value); }
+  template <typename T>
+  void WriteValue(const std::vector<T>& values) {
+    json_.BeginArray();
+    for (const T& value : values) {
+      WriteValue(value);
+    }
+    json_.EndArray();
+  }
+
+  // inputs: the node's input for each Parameter of the body; outputs: the body's output for each of
+  // the node's.
+  void WriteBranch(const Branch& branch) {
+    json_.BeginObject();
+    json_.Key("inputs").BeginArray();
+    for (const int input : branch.inputs) {
+      json_.Int(input);
+    }
+    json_.EndArray();
+    json_.Key("outputs").BeginArray();
+    for (const int result : branch.results) {
+      json_.Int(result);
+    }
+    json_.EndArray();
+    json_.Key("body");
+    WriteGraph(branch.body);
+    json_.EndObject();
+  }
+
+  void WriteLoop(const Loop& loop) {
+    constexpr absl::string_view kItems[] = {"together", "held", "apart"};
+    json_.BeginObject();
+    json_.Key("trip_count_input").Int(loop.trip_count_input);
+    json_.Key("condition_input").Int(loop.condition_input);
+    json_.Key("condition_result").Int(loop.condition_result);
+    json_.Key("states_may_change_shape").Bool(loop.states_may_change_shape);
+    json_.Key("items").String(kItems[static_cast<size_t>(loop.items)]);
+    json_.Key("lengths_input").Int(loop.lengths_input);
+    json_.Key("inputs").BeginArray();
+    for (const LoopInput& rule : loop.inputs) {
+      WriteLoopInput(rule);
+    }
+    json_.EndArray();
+    json_.Key("outputs").BeginArray();
+    for (const LoopOutput& rule : loop.outputs) {
+      WriteLoopOutput(rule);
+    }
+    json_.EndArray();
+    json_.Key("body");
+    WriteGraph(loop.body);
+    json_.EndObject();
+  }
+
+  void WriteLoopInput(const LoopInput& rule) {
+    constexpr absl::string_view kKinds[] = {"sliced", "carried", "invariant", "iteration"};
+    json_.BeginObject();
+    json_.Key("kind").String(kKinds[static_cast<size_t>(rule.kind)]);
+    json_.Key("input").Int(rule.input);
+    json_.Key("external_port").Int(rule.external_id);
+    json_.Key("body_input").Int(rule.body_parameter);
+    if (rule.kind == LoopInput::Kind::kCarried) {
+      json_.Key("back_edge_from_body_output").Int(rule.back_edge);
+    }
+    if (rule.kind == LoopInput::Kind::kSliced) {
+      json_.Key("axis").Int(rule.axis);
+      json_.Key("start").Int(rule.start);
+      json_.Key("end").Int(rule.end);
+      json_.Key("stride").Int(rule.stride);
+      json_.Key("part_size").Int(rule.part_size);
+      json_.Key("drop_axis").Bool(rule.drop_axis);
+    }
+    json_.EndObject();
+  }
+
+  void WriteLoopOutput(const LoopOutput& rule) {
+    constexpr absl::string_view kKinds[] = {"last_value", "concatenated", "stacked"};
+    json_.BeginObject();
+    json_.Key("kind").String(kKinds[static_cast<size_t>(rule.kind)]);
+    json_.Key("output").Int(rule.output);
+    json_.Key("body_output").Int(rule.body_result);
+    if (rule.kind != LoopOutput::Kind::kLastValue) {
+      json_.Key("axis").Int(rule.axis);
+      json_.Key("reversed").Bool(rule.reversed);
+      json_.Key("part_size").Int(rule.part_size);
+    }
+    json_.EndObject();
+  }
+
+  const ShowOptions& options_;
+  JsonWriter json_{JsonWriter::Style::kIndented};
+};
+
+}  // namespace
+
+std::string ShowJson(const Graph& graph, const ShowOptions& options) {
+  return Writer(options).Run(graph);
+}
+
+}  // namespace beamwright::ops

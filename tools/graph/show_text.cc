@@ -1,0 +1,257 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "ops/base/printable.h"
+#include "ops/graph/file_operator.h"
+#include "tools/graph/port_names.h"
+#include "tools/graph/show.h"
+
+namespace beamwright::ops {
+namespace {
+
+// Names come from a file that may be hostile to terminals.
+std::string Quoted(absl::string_view name) { return absl::StrCat("'", Printable(name), "'"); }
+
+std::string TypeAndShape(const ValueInfo& info) {
+  return absl::StrCat(info.dtype == DType::kUndefined ? "?" : Name(info.dtype),
+                      info.shape.ToString());
+}
+
+std::string Text(int64_t value) { return absl::StrCat(value); }
+std::string Text(double value) { return absl::StrCat(value); }
+std::string Text(bool value) { return value ? "true" : "false"; }
+std::string Text(const std::string& value) { return Printable(value); }
+template <typename T>
+std::string Text(const std::vector<T>& values) {
+  return absl::StrCat(
+      "[",
+      absl::StrJoin(values, ", ",
+                    [](std::string* out, const T& value) { absl::StrAppend(out, Text(value)); }),
+      "]");
+}
+
+std::string InputsText(const Graph& graph, const Node& node) {
+  return absl::StrJoin(node.inputs, ", ", [&](std::string* out, ValueId id) {
+    if (!id.present()) {
+      absl::StrAppend(out, "-");
+    } else if (graph.node(id.node).outputs.size() == 1) {
+      absl::StrAppend(out, id.node);
+    } else {
+      absl::StrAppend(out, id.node, ":", id.output);
+    }
+  });
+}
+
+class Printer {
+ public:
+  explicit Printer(const ShowOptions& options) : options_(options) {}
+
+  std::string Run(const Graph& graph) {
+    Line("graph ", Quoted(graph.name));
+    for (const std::string& remark : options_.remarks) {
+      Line("remark: ", Printable(remark));
+    }
+    PrintPorts("inputs", graph, graph.parameters);
+    PrintPorts("outputs", graph, graph.results);
+    PrintOpenAxes(graph);
+    const ConstantTotals totals = CountConstants(graph);
+    Line("constants: ", totals.tensors, " tensors, ", totals.elements, " elements, ", totals.bytes,
+         " bytes");
+    Line("nodes: number, operator, name, (inputs), types and shapes of its outputs");
+    PrintNodes(graph);
+    return std::move(text_);
+  }
+
+ private:
+  template <typename... Pieces>
+  void Line(const Pieces&... pieces) {
+    absl::StrAppend(&text_, std::string(static_cast<size_t>(indent_), ' '), pieces..., "\n");
+  }
+
+  void PrintPorts(absl::string_view title, const Graph& graph, const std::vector<int>& nodes) {
+    Line(title, ":");
+    const std::vector<std::string> names = UniquePortNames(graph, nodes);
+    size_t width = 0;
+    for (const std::string& name : names) {
+      width = std::max(width, std::min<size_t>(Quoted(name).size(), 40));
+    }
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const Node& node = graph.node(nodes[i]);
+      const ValueInfo& info = node.op == "Result" ? graph.info(node.inputs[0]) : node.outputs[0];
+      Line("  ", absl::StrFormat("%-*s", static_cast<int>(width), Quoted(names[i])), "  ",
+           TypeAndShape(info));
+    }
+  }
+
+  // What may differ from run to run.
+  void PrintOpenAxes(const Graph& graph) {
+    const std::vector<std::string> names = UniquePortNames(graph, graph.parameters);
+    std::vector<std::string> open;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const PartialShape& shape = graph.node(graph.parameters[i]).outputs[0].shape;
+      std::vector<std::string> axes;
+      for (int axis = 0; axis < shape.rank(); ++axis) {
+        if (shape.dim(axis) == PartialShape::kDynamic) {
+          axes.push_back(absl::StrCat(axis));
+        }
+      }
+      if (!shape.has_rank()) {
+        open.push_back(absl::StrCat(Quoted(names[i]), " in rank"));
+      } else if (!axes.empty()) {
+        open.push_back(absl::StrCat(Quoted(names[i]), " on axis ", absl::StrJoin(axes, ", ")));
+      }
+    }
+    Line("open extents: ", open.empty() ? "none" : absl::StrJoin(open, "; "));
+  }
+
+  void PrintNodes(const Graph& graph) {
+    indent_ += 2;
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      PrintNode(graph, static_cast<int>(i));
+    }
+    indent_ -= 2;
+  }
+
+  void PrintNode(const Graph& graph, int index) {
+    const Node& node = graph.node(index);
+    std::string line = absl::StrCat(index, " ", Printable(node.op), " ", Quoted(node.name));
+    if (!node.inputs.empty()) {
+      absl::StrAppend(&line, " (", InputsText(graph, node), ")");
+    }
+    if (!node.outputs.empty()) {
+      absl::StrAppend(
+          &line, " ",
+          absl::StrJoin(node.outputs, ", ", [](std::string* out, const ValueInfo& info) {
+            absl::StrAppend(out, TypeAndShape(info));
+          }));
+    }
+    for (const auto& [name, value] : node.attributes.values()) {
+      if (name == kFileOperator) {
+        continue;
+      }
+      absl::StrAppend(&line, " ", Printable(name), "=",
+                      std::visit([](const auto& v) { return Text(v); }, value));
+    }
+    const std::string note = options_.note ? options_.note(graph, index) : "";
+    const std::string cost = options_.cost ? ToText(options_.cost(graph, index)) : "";
+    absl::StrAppend(&line, note.empty() && cost.empty() ? "" : "  # ", note,
+                    note.empty() || cost.empty() ? "" : "; ", cost);
+    Line(line);
+    if (node.loop != nullptr) {
+      indent_ += 4;
+      PrintLoop(*node.loop);
+      indent_ -= 4;
+    }
+    if (node.branches != nullptr) {
+      indent_ += 4;
+      Line("input ", node.branches->condition_input, ": which branch runs");
+      PrintBranch("then branch:", node.branches->then_branch);
+      PrintBranch("else branch:", node.branches->else_branch);
+      indent_ -= 4;
+    }
+  }
+
+  void PrintBranch(absl::string_view title, const Branch& branch) {
+    Line(title);
+    indent_ += 2;
+    const auto name = [&](int node) { return Quoted(branch.body.node(node).name); };
+    for (size_t i = 0; i < branch.inputs.size(); ++i) {
+      Line("input ", branch.inputs[i], " -> ", name(branch.body.parameters[i]));
+    }
+    for (size_t i = 0; i < branch.results.size(); ++i) {
+      Line("result ", name(branch.body.results[static_cast<size_t>(branch.results[i])]),
+           " -> output ", i);
+    }
+    PrintNodes(branch.body);
+    indent_ -= 2;
+  }
+
+  void PrintLoop(const Loop& loop) {
+    const auto parameter = [&](int i) {
+      return Quoted(loop.body.node(loop.body.parameters[static_cast<size_t>(i)]).name);
+    };
+    const auto result = [&](int i) {
+      return Quoted(loop.body.node(loop.body.results[static_cast<size_t>(i)]).name);
+    };
+    if (loop.trip_count_input >= 0) {
+      Line("input ", loop.trip_count_input, ": number of iterations at most");
+    }
+    if (loop.condition_input >= 0) {
+      Line("input ", loop.condition_input, ": whether to start");
+    }
+    if (loop.items != Loop::Items::kTogether) {
+      Line(loop.items == Loop::Items::kApart ? "each batch item runs alone"
+                                             : "batch items past their length hold their states");
+    }
+    if (loop.lengths_input >= 0) {
+      Line("input ", loop.lengths_input, ": length of each batch item");
+    }
+    if (loop.states_may_change_shape) {
+      Line("states may change their shape");
+    }
+    for (const LoopInput& rule : loop.inputs) {
+      PrintLoopInput(rule, parameter(rule.body_parameter),
+                     rule.back_edge >= 0 ? result(rule.back_edge) : "");
+    }
+    for (const LoopOutput& rule : loop.outputs) {
+      PrintLoopOutput(rule, result(rule.body_result));
+    }
+    if (loop.condition_result >= 0) {
+      Line("goes on while body result ", result(loop.condition_result), " is true");
+    }
+    Line("body:");
+    PrintNodes(loop.body);
+  }
+
+  void PrintLoopInput(const LoopInput& rule, const std::string& parameter,
+                      const std::string& back_edge) {
+    const std::string from =
+        absl::StrCat("input ", rule.input, " (port ", rule.external_id, ") -> body ", parameter);
+    switch (rule.kind) {
+      case LoopInput::Kind::kSliced:
+        Line(from, ": slices of axis ", rule.axis, ", elements ", rule.start, " to ", rule.end,
+             rule.stride > 0 ? ", forward" : ", backward", ", parts of ", rule.part_size,
+             rule.drop_axis ? ", axis dropped" : "");
+        return;
+      case LoopInput::Kind::kCarried:
+        Line(from, ": state, later the back edge from body result ", back_edge);
+        return;
+      case LoopInput::Kind::kInvariant:
+        Line(from, ": the same in each iteration");
+        return;
+      case LoopInput::Kind::kIteration:
+        Line("iteration number -> body ", parameter);
+        return;
+    }
+  }
+
+  void PrintLoopOutput(const LoopOutput& rule, const std::string& result) {
+    const std::string to = absl::StrCat("body result ", result, " -> output ", rule.output);
+    const absl::string_view order = rule.reversed ? ", last iteration first" : "";
+    switch (rule.kind) {
+      case LoopOutput::Kind::kLastValue:
+        Line(to, ": value of the last iteration");
+        return;
+      case LoopOutput::Kind::kConcatenated:
+        Line(to, ": joined along axis ", rule.axis, ", parts of ", rule.part_size, order);
+        return;
+      case LoopOutput::Kind::kStacked:
+        Line(to, ": stacked along the new axis ", rule.axis, order);
+        return;
+    }
+  }
+
+  const ShowOptions& options_;
+  std::string text_;
+  int indent_ = 0;
+};
+
+}  // namespace
+
+std::string ShowText(const Graph& graph, const ShowOptions& options) {
+  return Printer(options).Run(graph);
+}
+
+}  // namespace beamwright::ops
