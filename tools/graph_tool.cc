@@ -48,22 +48,8 @@ void DefineShow(CLI::App& app, ops::ShowFlags& flags) {
   show->add_option("FILE", flags.file, kFile)->required();
   AddLinks(show, flags.allow_links);
   CLI::Option* json = show->add_flag("--json", flags.json, "Print JSON");
-  CLI::Option* dot = show->add_flag("--dot", flags.dot,
-                                    "Print Graphviz text: loops are clusters, back edges dashed")
-                         ->excludes(json);
-  CLI::Option* svg =
-      show->add_flag("--svg", flags.svg,
-                     "Print a picture, SVG: of a decoder the step that a search makes of it")
-          ->excludes(json)
-          ->excludes(dot);
-  show->add_flag("--file-view", flags.file_view, "With --svg: a decoder's file, not its step")
-      ->needs(svg);
-  show->add_option("--html", flags.html,
-                   "File to write: a page that shows the graph in a browser, with details, search "
-                   "and zoom; it needs no network and no other file. Replaced if it exists")
-      ->excludes(json)
-      ->excludes(dot)
-      ->excludes(svg);
+  show->add_flag("--dot", flags.dot, "Print Graphviz text: loops are clusters, back edges dashed")
+      ->excludes(json);
 }
 
 void DefineRun(CLI::App& app, ops::RunFlags& flags) {

@@ -139,12 +139,12 @@ TEST(CheckAgreement, OnGraphsOfExporters) {
 TEST(CheckAgreement, OnHostileGraphs) {
   Tally tally;
   const std::string stem = testing::TempDir() + "/beamwright-check-agreement";
-  for (const fs::path& path : FilesBelow("tests/fuzz/corpus/onnx")) {
+  for (const fs::path& path : FilesBelow(BEAMWRIGHT_HOSTILE_GRAPHS "/onnx")) {
     SCOPED_TRACE(path);
     Write(stem + ".onnx", *ReadFile(path.string()));
     Compare(stem + ".onnx", tally);
   }
-  for (const fs::path& path : FilesBelow("tests/fuzz/corpus/openvino_ir")) {
+  for (const fs::path& path : FilesBelow(BEAMWRIGHT_HOSTILE_GRAPHS "/openvino_ir")) {
     SCOPED_TRACE(path);
     const std::string content = *ReadFile(path.string());
     const size_t end = std::min(content.find('\0'), content.size());

@@ -56,8 +56,7 @@ ALLOWED = {
     "include/beamwright": [*REQUEST, "engine/options"],
     # The program beamwright-graph: what it does with a graph, and with a bundle, which it checks as the server
     # loads it.
-    "tools/graph/picture": [*OPS_GRAPH, "ops/compile"],
-    "tools/graph": [*OPS, "ops/numpy", "tools/graph/picture"],
+    "tools/graph": [*OPS, "ops/numpy"],
     "tools/bundle": [*ENGINE, "ops/numpy", "tools/graph"],
     "tools": ["ops/base", "tools/graph", "tools/bundle"],
     "server/access": ENGINE,

@@ -4,5 +4,5 @@
 import pathlib
 import shutil
 
-for name in ("page.png", "page-listen.png", "page-beam.png", "page-status.png", "show.png"):
+for name in ("page.png", "page-listen.png", "page-beam.png", "page-status.png"):
     shutil.copy(pathlib.Path("build/page") / name, pathlib.Path("docs/images") / name)

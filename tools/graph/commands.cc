@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <utility>
@@ -25,7 +24,6 @@
 #include "tools/graph/node_cost.h"
 #include "tools/graph/run.h"
 #include "tools/graph/show.h"
-#include "tools/graph/show_picture.h"
 #include "tools/graph/watchdog.h"
 
 namespace beamwright::ops {
@@ -111,21 +109,6 @@ GraphFindings CheckGraphOf(const std::string& path, const std::string& allow_lin
   return findings;
 }
 
-// Draws what the file declares if more can't be known.
-absl::Status Draw(const ShowFlags& flags, Graph graph, std::vector<std::string> remarks,
-                  std::ostream& output) {
-  const DrawnFile drawn = DrawFile(std::move(graph), std::move(remarks));
-  if (flags.svg) {
-    output << PictureSvg(flags.file_view ? drawn.views.back() : drawn.views.front());
-    return absl::OkStatus();
-  }
-  const std::string name = std::filesystem::path(flags.file).filename();
-  std::ofstream file(flags.html, std::ios::binary);
-  file << PictureHtml(name, drawn.views);
-  file.close();
-  return file.good() ? absl::OkStatus() : Invalid("'", flags.html, "' can't be written");
-}
-
 }  // namespace
 
 GraphFindings CheckFile(const std::string& path, const std::string& allow_links) {
@@ -146,9 +129,6 @@ absl::Status Show(const ShowFlags& flags, std::ostream& output) {
     options.remarks.push_back(absl::StrCat("operator not supported: ", node));
   }
   const bool all_supported = options.remarks.empty();
-  if (flags.svg || !flags.html.empty()) {
-    return Draw(flags, std::move(graph), std::move(options.remarks), output);
-  }
   Graph inferred = graph;
   const absl::StatusOr<GraphInfo> info = InferGraph(inferred, Operators());
   const absl::Status& status = info.status();

@@ -17,9 +17,6 @@ struct ShowFlags {
   std::string allow_links;
   bool json = false;
   bool dot = false;
-  bool svg = false;
-  bool file_view = false;  // svg: of the file, where a search's step could be drawn
-  std::string html;        // file to write; empty: none
 };
 absl::Status Show(const ShowFlags& flags, std::ostream& output);
 
