@@ -104,10 +104,9 @@ def run_round(served: Served, seconds: float, number: int) -> None:
 
 
 def table(all_served: list[Served], rounds: int) -> list[str]:
-    lines = [f"Sources a second, closed loop, {THREADS} threads but for the first column; server and load generator",
-             f"share the machine. Medians of {rounds} rounds in which settings took turns. *{BY_WORK}*:",
-             "`--inference-streams 0`. The last column is its rate over that of the best other setting, the median of",
-             f"the rounds' ratios; from {TIE:g} on it counts as the fastest.", "",
+    lines = [f"Sources a second, closed loop, {THREADS} threads but for the first column; server and load generator share the",
+             f"machine. Medians of {rounds} rounds. *{BY_WORK}*: `--inference-streams 0`; the last column is its rate over that of the",
+             f"best other setting, the median of the rounds' ratios; from {TIE:g} on it counts as the fastest.", "",
              "| model | in flight | " + " | ".join(SETTINGS) + " | by work over the best other |",
              "|---|---|" + "---|" * (len(SETTINGS) + 1)]
     for served in all_served:

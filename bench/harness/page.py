@@ -59,9 +59,7 @@ def _row(outcome: Outcome) -> str:
 
 def engine(outcomes: list[Outcome], rounds: int, clock: str) -> Lines:
     what = "" if clock == "wall" else " of CPU time, not of time passed,"
-    lines = [f"Medians{what} of {rounds} rounds in which the sides took turns, and in brackets the best round; threads are the same",
-             "for all. *times* is the best peer's time over ours, by medians; each bar is followed by the ratio that it is about.",
-             "*noise* is the largest spread of a side's rounds, (max - min) / median: a difference below it says nothing.", "",
+    lines = [f"Medians{what} of {rounds} rounds; in brackets the best round.", "",
              "| workload | threads | unit | Beamwright | peers | what the machine gives | times | bar | noise |",
              "|---|---|---|---|---|---|---|---|---|", *map(_row, outcomes), ""]
     failures = {(side, why) for outcome in outcomes for side, why in outcome.failures.items()}
@@ -116,10 +114,9 @@ def _call_cost(cost: CallCost) -> Lines:
     called = beside / cost.echo_at_rate
     return ["### What a call costs beside decoding", "",
             "CPU time of the server process for a call of one word, one compute thread. Echo: a callback service that answers",
-            "at once with as many hypotheses (bench/rpc_echo.cc); with 32 in flight dozens of its messages share a wake-up, so",
-            f"it is called as often as ours, too: {cost.rate:,.0f} times a second, 32 in flight at our server. Decoding: the engine's",
-            "thread. The rest is RPC, tokenising, validation and the reply. Refusals: of a server of which one word waits and",
-            f"one runs, offered {cost.calls_offered:,.0f} calls a second; what the answered ones cost is taken off.", "",
+            "at once with as many hypotheses (bench/rpc_echo.cc), with 32 calls in flight, whose messages share wake-ups, and",
+            f"called as often as our server: {cost.rate:,.0f} times a second, 32 in flight. Refusals: one word runs and one waits,",
+            f"{cost.calls_offered:,.0f} calls a second are offered; the cost of answered calls is subtracted.", "",
             "| | CPU us a call | bar |", "|---|---|---|",
             f"| echo, 32 in flight | {cost.echo:.1f} | |",
             f"| echo, called as often as our server answers | {cost.echo_at_rate:.1f} | |",
@@ -141,9 +138,8 @@ def _overload(runs: list[Overload]) -> Lines:
     refused = middle(lambda run: run.p99_refused)
     return ["### Overload", "",
             f"The same words offered at three times the peak, Poisson arrivals; at most {RUNNING} run and {QUEUE} wait, one",
-            "compute thread. Server and load generator have a core each; the server's has decoding and RPC to do. What the",
-            f"generator is late is part of every latency. Median of {len(runs)} rounds, each with a peak of its own, and in",
-            "brackets all of them.", "",
+            "compute thread; server and load generator have a core each. Latency counts from when a call was due. Median of",
+            f"{len(runs)} rounds, each with a peak measured anew; in brackets all of them.", "",
             "| | | bar |", "|---|---|---|",
             f"| peak, 64 in flight | {middle(lambda run: run.peak):,.0f} words/s | |",
             f"| goodput at three times the peak | {middle(lambda run: run.goodput):,.0f} words/s | at least 80 %: "
@@ -163,12 +159,11 @@ def _each(runs: list[Overload], value: Callable[[Overload], float], digits: int)
 
 
 def mixed_traffic(results: dict[int, Traffic]) -> Lines:
-    lines = [f"Sources of 1 to {traffic.LONGEST} tokens, evenly spread, outputs as long as their source; 2 x LSTM-512",
-             "with attention, vocabulary 8,000, beam 4. Poisson arrivals (`beamwright load-test --rate`), latency",
-             "from when a call was due. Peer: bench/peers/decode_server.py, which sorts what waits by length, pads,",
-             "masks, and takes finished requests out of its batches. *capacity*: 64 requests always in flight.",
-             f"*sustained*: at the highest rate of which {100 * traffic.KEEPS_UP:.0f} % were answered in time.",
-             f"Short: up to {traffic.SHORT} tokens.", "",
+    lines = [f"Sources of 1 to {traffic.LONGEST} tokens, evenly spread, outputs as long as their source; 2 x LSTM-512 with",
+             "attention, vocabulary 8,000, beam 4. Poisson arrivals (`beamwright load-test --rate`); latency counts from when a",
+             "call was due. Peer: bench/peers/decode_server.py, which sorts waiting sources by length, pads, masks, and removes",
+             "finished requests from its batches. *capacity*: 64 requests always in flight. *sustained*: the highest rate of which",
+             f"{100 * traffic.KEEPS_UP:.0f} % were answered in time. Short: up to {traffic.SHORT} tokens.", "",
              "| threads | server | capacity, tokens/s | sustained, tokens/s | at 80 % of the peer's capacity: calls/s | "
              "tokens/s | p99 of short ones, ms | p99 of longer ones, ms |", "|---|---|---|---|---|---|---|---|"]
     bars = []
@@ -191,12 +186,11 @@ def mixed_traffic(results: dict[int, Traffic]) -> Lines:
 def spoken(run: streams.Streamed) -> Lines:
     peer = streams.PEER
     lines = ["Both servers have the same files, one core, and the same clients (bench/stream_load.py, on the other core) over",
-             f"sherpa-onnx's WebSocket protocol; sources of 4 seconds, greedy search, {streams.TAIL} s of silence behind each.",
-             "The encoder is icefall's LSTM with random weights, a frame of 40 ms a run (bench/stream_models.py). The peer:",
-             "sherpa-onnx-online-websocket-server of sherpa-onnx-bin 2.0.1, one thread for ONNX Runtime, with the best of",
-             f"{len(streams.TRIED)} settings for each line. *Pushed*: {streams.FLOOD} sources at once whose sound is sent as fast as it is",
-             "taken; seconds of sound a second. *At their pace*: a piece of 100 ms when it has been spoken; the final result is",
-             "counted from the last sample. Medians of rounds in which the sides took turns, and in brackets all of them.", "",
+             f"sherpa-onnx's WebSocket protocol; sources of 4 seconds, then {streams.TAIL} s of silence; greedy search. The encoder is",
+             "icefall's LSTM with random weights, 40 ms a run (bench/stream_models.py). Peer: sherpa-onnx-online-websocket-server",
+             f"of sherpa-onnx-bin 2.0.1 with the best of {len(streams.TRIED)} settings for each line. *Pushed*: {streams.FLOOD} sources at once as",
+             "fast as they are accepted; seconds of sound a second. *At their pace*: 100 ms of sound every 100 ms; the final result",
+             "is counted from the last sample. In brackets all rounds.", "",
              f"| {run.name} | {OURS} | {peer} | times | goal |", "|---|---|---|---|---|"]
 
     def row(what: str, ours: list[float], theirs: list[float], goal: float, less: bool = False) -> None:
@@ -218,14 +212,13 @@ def spoken(run: streams.Streamed) -> Lines:
 
 
 def crowd(found: streams.Crowd) -> Lines:
-    lines = [f"{streams.CROWD} streams at once, all of one source of 4 seconds at its pace, which is more than a core bears; encoder,",
-             "servers and clients as under 'Streams of sound'.", "",
-             "| server | what became of them | p99 until told that it is refused, ms |", "|---|---|---|"]
+    lines = [f"{streams.CROWD} streams at once, each a source of 4 seconds at its pace, which overloads a core; encoder, servers and",
+             "clients as under 'Streams of sound'.", "",
+             "| server | what became of them | p99 of the refusal, ms |", "|---|---|---|"]
     lines += [f"| {name} | {', '.join(f'{count} {how}' for how, count in ends.items())} | "
               f"{f'{found.refused_ms[name]:.0f}' if name in found.refused_ms else '-'} |" for name, ends in found.ends.items()]
     test = "`build/tests/engine_frames_test --gtest_filter='*"
-    return lines + ["", "A stream that is refused gets an object with RESOURCE_EXHAUSTED and when to try again, and close code 1013.",
-                    "What is counted and not timed is tested:", "", "| what | command |", "|---|---|",
+    return lines + ["", "A refused stream gets RESOURCE_EXHAUSTED with the time of the next try, and close code 1013. Tests of counts:", "", "| what | command |", "|---|---|",
                     f"| stable words are never contradicted: 10,000 streams cut at random | {test}NeverTakenBack'` |",
                     f"| 10,000 idle streams hold less than their price | {test}TenThousandIdleStreams*'` |",
                     "| kill, drain, slow senders and readers, half a sample, an hour of noise, 1,000 connects: others unharmed, "
@@ -234,22 +227,28 @@ def crowd(found: streams.Crowd) -> Lines:
 
 INTRODUCTION = """# Benchmarks
 
-Written by the commands that the sections name; do not edit. How it is measured, and why it is as fast as it is:
-[performance.md](performance.md).
+For people who compare Beamwright with other runtimes and servers. The commands in the sections write this page; do not edit
+it. Method, and what bounds each figure: [performance.md](performance.md).
 
-The peers compute the same graph with the same weights. *search in graph*: beam search as an ONNX Loop around the step,
-keys of the attention outside of it. *NumPy search*: a step graph that ends in the choice of each row's best tokens, and
-the search around it in NumPy. No packaged search of these runtimes takes recurrent states."""
+Peers compute the same graph with the same weights, on as many threads; sides take turns, and medians of rounds are compared.
+*search in graph*: beam search as an ONNX Loop around the step, with the keys of the attention outside. *NumPy search*: a step
+graph that ends in the choice of each row's best tokens, and the search around it in NumPy. No packaged search of these runtimes
+takes recurrent states. *times*: the best peer's time over ours; each bar is followed by the ratio that it is about. *noise*: the
+largest spread of a side's rounds, (max - min) / median; a smaller difference means nothing."""
+
+
+ENDING = "Next: [performance.md](performance.md)."
 
 
 def renew(path: Path, sections: dict[str, Lines]) -> None:
     """Replaces these sections of the page, by their keys in HEADINGS, and keeps the others."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    kept = dict(part.split("\n", 1) for part in text.split("\n## ")[1:])
+    kept = dict(part.split("\n", 1) for part in text.removesuffix(f"\n\n{ENDING}\n").split("\n## ")[1:])
     versions = ", ".join(f"{name} {number}" for name, number in machine.versions().items())
     parts = [f"{INTRODUCTION}\n\nVersions at the last run: {versions}."]
     for key, heading in HEADINGS.items():
         body = "\n".join(sections[key]) if key in sections else kept.get(heading, "")
         if body.strip():
             parts.append(f"## {heading}\n\n{body.strip()}")
+    parts.append(ENDING)
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
