@@ -8,7 +8,7 @@ from conftest import ROOT
 
 import beamwright
 
-DATA = ROOT / "tests" / "ops" / "tools" / "testdata"
+DATA = ROOT / "tests" / "tools" / "graph" / "testdata"
 LETTERS = list("abcdefghijklmnopqrstuvwxyz")
 TOKENS = ["<s>", "</s>", *LETTERS]
 
