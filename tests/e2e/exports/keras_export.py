@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes exports of Keras 3 models by Keras' own ONNX export, by tf2onnx and by OpenVINO's converter, and what ONNX Runtime's
-tools make of them, with requests and answers: for the table in docs/conformance.md (table.py).
+tools make of them, with requests and answers: for the tables in README.md (table.py).
 
 Usage: keras_export.py OUT [--requests N] [MODEL...]   (README.md tells the versions)
 
