@@ -3,7 +3,7 @@
 
 Usage: load_tools.py BIN STOCK_TOOLS [--rounds N] [--seconds N] [--only cost|agreement]. BIN has beamwright, beamwright-server, beamwright-bench-echo and
 beamwright-bench-calls, STOCK_TOOLS has ghz and perf_analyzer (tests/stock_clients/install_tools.sh). Sides take turns;
-medians are printed as the tables of docs/load-testing.md.
+medians are printed as tables (docs/load-testing.md, 'Accuracy').
 """
 
 import argparse
