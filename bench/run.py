@@ -1,4 +1,4 @@
-"""Beamwright beside its peers on this machine, and docs/benchmarks.md.
+"""Beamwright beside its peers on this machine, and bench/results.md.
 
     ./dev bench            # everything
     ./dev bench --quick    # ten minutes: one thread, fewer and shorter rounds
@@ -102,7 +102,7 @@ def arguments() -> argparse.Namespace:
                         help="cpu: CPU time in place of time passed, for one thread and a busy machine; "
                         "not for servers")
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"some of {','.join(SECTIONS)}")
-    parser.add_argument("--page", type=Path, default=ours.ROOT / "docs/benchmarks.md",
+    parser.add_argument("--page", type=Path, default=ours.ROOT / "bench/results.md",
                         help="where the page goes")
     args = parser.parse_args()
     if unknown := set(args.only.split(",")) - set(SECTIONS):

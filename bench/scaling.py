@@ -3,7 +3,7 @@
     build/venv-peers/bin/python bench/scaling.py [--quick]
 
 Runs `beamwright-bench decode` on bundles of random weights, writes docs/images/scaling.svg and the section of
-docs/benchmarks.md that shows it. One axis is varied at a time, the others stay as in BASE.
+bench/results.md that shows it. One axis is varied at a time, the others stay as in BASE.
 """
 
 import argparse
@@ -94,7 +94,7 @@ def section(results: dict[str, dict[int, list[Point]]]) -> page.Lines:
              f"{BASE['requests']} requests in flight, vocabulary {BASE['vocabulary']:,}, beam {BASE['beam']}, "
              f"sources of {BASE['source']} tokens.", "",
              "![tokens per second against requests in flight, vocabulary, beam size and source length]"
-             "(images/scaling.svg)", ""]
+             "(../docs/images/scaling.svg)", ""]
     for axis, by_threads in results.items():
         lines += table(axis, by_threads)
     return lines
@@ -116,7 +116,7 @@ def main() -> None:
     if args.only:
         return
     draw(ours.ROOT / "docs/images/scaling.svg", results)
-    page.renew(ours.ROOT / "docs/benchmarks.md", {"scaling": origin.lines() + section(results)})
+    page.renew(ours.ROOT / "bench/results.md", {"scaling": origin.lines() + section(results)})
 
 
 if __name__ == "__main__":

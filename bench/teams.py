@@ -5,7 +5,7 @@ up to 32.
 
 Serves a small model, the default one, a medium one and a large one in three precisions: with one thread, with two in as many
 streams as there is work for (`--inference-streams 0`), in one stream and in two. Settings take turns. Prints the table;
---page puts it into docs/benchmarks.md.
+--page puts it into bench/results.md.
 """
 
 import argparse
@@ -136,7 +136,7 @@ def main() -> None:
     if args.page:
         from harness import page  # what peers need is needed for it
         origin = page.Origin(" ".join(["build/venv-peers/bin/python bench/teams.py", *sys.argv[1:]]), neighbours)
-        page.renew(ours.ROOT / "docs/benchmarks.md", {"teams": origin.lines() + lines})
+        page.renew(ours.ROOT / "bench/results.md", {"teams": origin.lines() + lines})
 
 
 if __name__ == "__main__":

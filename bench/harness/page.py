@@ -1,4 +1,4 @@
-"""The sections of docs/benchmarks.md, written from what was measured: no figure there comes from elsewhere."""
+"""The sections of bench/results.md, written from what was measured: no figure there comes from elsewhere."""
 
 import statistics
 import time
@@ -225,10 +225,10 @@ def crowd(found: streams.Crowd) -> Lines:
                     "counts agree | `./dev soak` |", ""]
 
 
-INTRODUCTION = """# Benchmarks
+INTRODUCTION = """# Benchmark results
 
 For people who compare Beamwright with other runtimes and servers. The commands in the sections write this page; do not edit
-it. Method, and what bounds each figure: [performance.md](performance.md).
+it. Method, and what bounds each figure: [docs/performance.md](../docs/performance.md).
 
 Peers compute the same graph with the same weights, on as many threads; sides take turns, and medians of rounds are compared.
 *search in graph*: beam search as an ONNX Loop around the step, with the keys of the attention outside. *NumPy search*: a step
@@ -237,7 +237,7 @@ takes recurrent states. *times*: the best peer's time over ours; each bar is fol
 largest spread of a side's rounds, (max - min) / median; a smaller difference means nothing."""
 
 
-ENDING = "Next: [performance.md](performance.md)."
+ENDING = "Next: [docs/performance.md](../docs/performance.md)."
 
 
 def renew(path: Path, sections: dict[str, Lines]) -> None:
