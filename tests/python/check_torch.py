@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The example of docs/python.md, 'From PyTorch', and modules of other shapes, with PyTorch itself.
+"""The example of docs/python.md, 'From PyTorch, Keras and ONNX', and modules of other shapes, with PyTorch itself.
 
 Usage: check_torch.py, with what run.py sets and PyTorch installed: `./dev frameworks` runs it. PyTorch is too large to
 install for every test run; tests/python/test_onnx.py does the same with files that it wrote.
