@@ -1,4 +1,4 @@
-// oneDNN's own LSTM, which bench/run.py sets beside the loop of the TensorIterator document.
+// oneDNN's own LSTM, which bench/run.py compares with the loop of the TensorIterator document.
 //   build/bin/beamwright-bench-ops --benchmark_filter='^OneDnn'
 #include <benchmark/benchmark.h>
 #include <omp.h>

@@ -16,7 +16,7 @@
 namespace beamwright::ops {
 namespace {
 
-// Some milliseconds, beside which waking the second thread is nothing.
+// Some milliseconds, so that waking the second thread costs nothing.
 constexpr int kRounds = 1 << 20;
 // Enough sums side by side to hide the latency of a multiply-add, few enough to stay in registers.
 constexpr int kSums = 12;

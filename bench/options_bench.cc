@@ -74,7 +74,7 @@ fusion::CtcFrames Frames(int num_frames, int num_columns) {
   return frames;
 }
 
-// Scorers beside the model, made anew for each search.
+// Scorers of language models, made anew for each search.
 using MakeScorers = std::function<std::vector<std::unique_ptr<fusion::RowScorer>>()>;
 
 // What the driver does for one row of a request with scorers.
@@ -87,7 +87,7 @@ void Fuse(std::vector<std::unique_ptr<fusion::RowScorer>>& scorers, const Search
   rules.added = fused.added();
 }
 
-// told: as a stream does, asks after each step what is stable.
+// `told`: as a stream does, asks after each step what is stable.
 void Steps(benchmark::State& state, const SearchOptions& options, const MakeScorers& make,
            bool told = false) {
   const std::vector<float> attention(50, 0.02f);

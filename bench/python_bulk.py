@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What Python costs: bulk decoding beside the C++ client's, and imports.
+"""What Python costs: bulk decoding compared with the C++ client's, and imports.
 
     PYTHONPATH=client/python/src build/venv-python/bin/python bench/python_bulk.py [--programs build/bin] [--rounds 5]
 
@@ -63,7 +63,7 @@ def aio(_programs, server, words, _file, beam):
 
 
 def cpu_seconds():
-    """Of this process and of children that have ended: the server is none of these."""
+    """Of this process and of children that have ended, without the server."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Lines a second of Ray at one and two workers, over a server and in process, beside the C++ client's.
+"""Lines a second of Ray at one and two workers, over a server and in process, compared with the C++ client's.
 
     ./dev ray-test --measure [--lines 20000] [--rounds 3]
 
 A server with the default model and all processors of this machine decodes its test words, over and over, with beam 4: for
 `beamwright decode` (batches of 32, 4 calls in flight, its table into a pipe), and for beamwright.ray with 1 and 2 workers;
-and 1 worker with two threads and 2 workers with one decode in process, beside a server that has nothing to do. Clients, Ray
+and 1 worker with two threads and 2 workers with one decode in process, while the server is idle. Clients, Ray
 and server share the processors. A round takes each once, in changing order. Ray starts its workers for
-each run; what that takes is told apart by runs of a quarter of the lines: lines a second are those of the other
+each run; its time is found by runs of a quarter of the lines: lines a second are those of the other
 three quarters. Prints medians over rounds, as a table, and the hours that 100 million lines would take at each rate.
 """
 
@@ -60,7 +60,7 @@ CLIENTS = {
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Lines a second over Ray, beside the C++ client's.")
+    parser = argparse.ArgumentParser(description="Lines a second over Ray, compared with the C++ client's.")
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--lines", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)

@@ -1,4 +1,4 @@
-"""Beamwright beside its peers on this machine, and bench/results.md.
+"""Compares Beamwright with other runtimes on this machine and writes bench/results.md.
 
     ./dev bench            # everything
     ./dev bench --quick    # ten minutes: one thread, fewer and shorter rounds

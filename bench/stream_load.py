@@ -2,11 +2,11 @@
 
     stream_load.py ADDRESS SOUNDS flood --streams N --sources N     # sound is sent as fast as it is taken
     stream_load.py ADDRESS SOUNDS live --streams N --seconds N      # as it is spoken, a piece of 100 ms at a time
-    stream_load.py ADDRESS SOUNDS crowd --streams N                 # so many begin at once, a source each, as spoken
+    stream_load.py ADDRESS SOUNDS crowd --streams N                 # N streams begin at once, a source each, as spoken
 
-ADDRESS may have a query; SOUNDS is a file of stream_models.py. Prints JSON. Every source has a connection of its own. The
+ADDRESS may have a query; SOUNDS is a file of stream_models.py. Prints JSON. Every source has a separate connection. The
 final result is the first message that says is_eof, counted from when the last sample was due; a source is lost if its
-connection ends without one, unless it was told why. Runs in the environment of bench/streams_requirements.txt.
+connection ends without one, unless the server gave the reason. Runs in the environment of bench/streams_requirements.txt.
 """
 
 import argparse
@@ -29,7 +29,7 @@ class Load:
         self.sounds = sounds
         self.pieces = [[sound[at:at + PIECE].tobytes() for at in range(0, len(sound), PIECE)] for sound in sounds]
         self.final: list[float] = []    # seconds from the last sample to the final result
-        self.refused: list[float] = []  # from the connection's begin to being told
+        self.refused: list[float] = []  # from the connection's begin to the refusal
         self.lag: list[float] = []      # by how much a piece was sent too late
         self.ends: collections.Counter[str] = collections.Counter()
         self.texts: dict[int, str] = {}
@@ -38,7 +38,7 @@ class Load:
 
     async def _listen(self, socket: websockets.ClientConnection, number: int) -> float:
         """When the final result came."""
-        segments: dict[int, str] = {}  # the last may be told again when the source ends
+        segments: dict[int, str] = {}  # the last may be repeated when the source ends
         async for message in socket:
             self.messages += 1
             if "is_final\":true" in (compact := message.replace(" ", "")):
@@ -91,7 +91,7 @@ class Load:
             due = time.monotonic() if begin is None else due
             await socket.send("Done")
         except websockets.ConnectionClosed:
-            pass  # whoever listens says why
+            pass  # the receiving task reports why
         return due
 
     async def flood(self, streams: int, sources: int) -> None:
@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=1)
     parser.add_argument("--sources", type=int, default=24)
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--texts", action="store_true", help="tell what was heard, too")
+    parser.add_argument("--texts", action="store_true", help="print the recognised texts, too")
     args = parser.parse_args()
     load = Load(args.address, [sound for _, sound in sorted(np.load(args.sounds).items())])
     begin, cpu = time.monotonic(), time.process_time()

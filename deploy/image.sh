@@ -12,7 +12,7 @@ container=beamwright-try
 mkdir -p "$work/tmp"
 export BUILDAH_ISOLATION=chroot TMPDIR=$work/tmp
 
-# Storage of its own, so that nothing is left on the machine outside build/; vfs works on every file
+# Separate storage, so that nothing is left on the machine outside build/; vfs works on every file
 # system, also inside a container.
 buildah() { command buildah --root "$work/storage" --runroot "$work/run" --storage-driver vfs "$@"; }
 say() { echo "== $*"; }
@@ -103,7 +103,7 @@ try_image() {
 }
 
 # hostile ROOT: as an engine runs it with a read-only root (buildah cannot), as root, with a full disk behind its log: it serves,
-# and says what it cannot write. In namespaces of its own.
+# and says what it cannot write. In separate namespaces.
 hostile() {
   set -euo pipefail
   local root=$1 port i file said

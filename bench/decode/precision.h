@@ -20,7 +20,7 @@ struct DecodeRequest {
 // golden.jsonl. NotFound if there is none, InvalidArgument naming the line.
 absl::StatusOr<std::vector<DecodeRequest>> ReadGoldenRequests(const std::string& bundle);
 
-// Answers of one precision beside those of f32.
+// Answers of one precision compared with those of f32.
 struct PrecisionShift {
   std::string numerics;
   int64_t requests = 0;

@@ -112,7 +112,7 @@ def _call_cost(cost: CallCost) -> Lines:
     beside = cost.beside_decoding
     refused = cost.refusal / cost.echo_at_offered
     called = beside / cost.echo_at_rate
-    return ["### What a call costs beside decoding", "",
+    return ["### What a call costs without decoding", "",
             "CPU time of the server process for a call of one word, one compute thread. Echo: a callback service that answers",
             "at once with as many hypotheses (bench/rpc_echo.cc), with 32 calls in flight, whose messages share wake-ups, and",
             f"called as often as our server: {cost.rate:,.0f} times a second, 32 in flight. Refusals: one word runs and one waits,",

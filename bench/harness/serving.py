@@ -85,7 +85,7 @@ def running(command: list[object], port: int, ready_seconds: float = 120) -> Ite
                     process.wait()
 
 
-# Where each has a core of its own: the server the first one, the load generator the last.
+# Each has one core: the server the first one, the load generator the last.
 SERVER_CORE, LOAD_CORE = 0, (os.cpu_count() or 1) - 1
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's EmbeddingBag, in a process of its own: torch comes from the distribution (python3-torch).
+"""PyTorch's EmbeddingBag, in a separate process: torch comes from the distribution (python3-torch).
 
     /usr/bin/python3 bench/peers/torch_bag.py ROWS WIDTH INDICES SEGMENTS THREADS SECONDS wall|cpu
 

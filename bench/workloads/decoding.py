@@ -57,7 +57,7 @@ def ours_search(model: Model, sentences: int, threads: int, seconds: float,
 
 def ours_step(model: Model, rows: int, threads: int, seconds: float,
               precision: str = "f32") -> Callable[[], float]:
-    """Seconds of a step of so many rows, choice and search included."""
+    """Seconds of a step of `rows` rows, choice and search included."""
     def run() -> float:
         case = _ours_cases(model, rows // model.beam, threads, seconds, precision)
         if measure.clock == "cpu":
@@ -170,7 +170,7 @@ class Peers:
 
 
 def limit(model: Model, rows: int, steps: int, threads: int, at_least: float, precision: str) -> Callable[[], float]:
-    """The least that so many steps of so many rows can take: the products' operations at the rate at which the CPU
+    """The least time of these steps and rows: the products' operations at the rate at which the CPU
     computes them out of registers, or one reading of the weights at the rate at which it reads memory, whichever is
     more; measured with the rest."""
     per_row = decoder.Decoder(model.bundle).multiplications()

@@ -7,7 +7,7 @@ from pathlib import Path
 from harness import ours
 from harness.measure import OURS, Bar, Workload
 
-# Of an environment of their own (bench/frames_requirements.txt).
+# Of a separate environment (bench/frames_requirements.txt).
 PYTHON = ours.ROOT / "build/venv-frames/bin/python"
 STREAMS, BEAM = 16, 4
 CTC_BEAM = 16

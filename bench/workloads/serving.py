@@ -1,5 +1,5 @@
 """Servers side by side: one word a call, beam 5 over a GRU-256, five hypotheses back; server and load
-generator share the machine. And what a call costs beside decoding."""
+generator share the machine. And the cost of a call without decoding."""
 
 import random
 import statistics
@@ -40,7 +40,7 @@ class CallCost:
     rate: float = 0    # words a second of ours
     server: float = 0  # ours, all of it
     engine: float = 0  # of that, the engine's thread: decoding alone
-    idle: float = 0    # CPU time of ours for a second in which nobody calls, in percent
+    idle: float = 0    # CPU time of ours for a second without calls, in percent
     refusal: float = 0     # ours, for a call that finds the queue full
     calls_offered: float = 0  # a second, when that was measured
     echo_at_offered: float = 0  # the echo, called as often

@@ -1,4 +1,4 @@
-"""Streams of sound: our WebSocket listener beside sherpa-onnx's online server, the same files, one core each.
+"""Streams of sound: our WebSocket listener and sherpa-onnx's online server, the same files, one core each.
 
 The server runs on the first core and the load generator (bench/stream_load.py) on the last; both servers are spoken to
 in the same protocol by the same generator. The peer's settings are tried first and the best are kept, for throughput
@@ -18,7 +18,7 @@ from harness import ours, serving
 from harness.measure import OURS
 from harness.serving import LOAD_CORE, SERVER_CORE, Server, pinned
 
-# Of an environment of its own (bench/streams_requirements.txt).
+# Of a separate environment (bench/streams_requirements.txt).
 BIN = ours.ROOT / "build/venv-streams/bin"
 PEER = "sherpa-onnx"
 FLOOD = 48   # streams whose sound is pushed as fast as it is taken
@@ -116,7 +116,7 @@ def _peer(files: Path, settings: PeerSettings) -> Iterator[Server]:
         yield server
 
 
-# Greedy, the whole source in one segment: as the peer is told.
+# Greedy, the whole source in one segment: as the peer is configured.
 QUERY = '/?options={"beam_size":1}&endpoint={"silence_ms":0,"pause_ms":0,"max_segment_ms":20000}'
 
 

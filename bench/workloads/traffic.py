@@ -4,7 +4,7 @@ Sources of 1 to 60 tokens, evenly spread; the output is as long as the source. T
 bench/peers/decode_server.py with one batch at a time: dynamic batches, sorted by length, padded and masked,
 finished requests taken out. First each server's capacity is measured with 64 requests always in flight; then
 both get Poisson arrivals at 80 % of the peer's capacity, and each its own highest rate. Short requests
-(up to 10 tokens) come from a load generator of their own: two Poisson streams are one.
+(up to 10 tokens) come from a separate load generator: two Poisson streams are one.
 """
 
 import random

@@ -2,7 +2,7 @@
 # usage: deploy/aarch64/sysroot.sh FOLDER PACKAGE...
 # Debian packages for arm64, with all that they depend on, unpacked into FOLDER: what the preset `aarch64` compiles and links
 # against, and what qemu-user finds shared libraries in. The packages of this machine stay as they are: apt works on lists and
-# on a record of installed packages of its own. Nothing is done if FOLDER holds these packages.
+# on a separate record of installed packages. Nothing is done if FOLDER holds these packages.
 set -euo pipefail
 folder=$1
 shift

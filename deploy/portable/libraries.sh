@@ -11,7 +11,7 @@ folder=$PWD
 
 say() { echo "== $*"; }
 
-# Package lists of their own, so that the machine's apt is left as it is.
+# Separate package lists, so that the machine's apt is left as it is.
 apt_sources() {
   apt-get -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$folder/apt/parts" \
     -o Dir::State::Lists="$folder/apt/lists" "$@"

@@ -46,7 +46,7 @@ def components(maps=PROGRAMS):
     found = {}
     by_package = {package: [] for package in HEADERS}
     if maps == LIBRARY:
-        by_package["libgomp1"] = ["libgomp.so.1"]  # carried beside it
+        by_package["libgomp1"] = ["libgomp.so.1"]  # a separate file in the wheel
     else:
         by_package |= {package: [] for package in HEADERS_OF_PROGRAMS}
     for archive in archives(maps):

@@ -32,7 +32,7 @@ def write(path, programs, maps=bundled.PROGRAMS):
               "checksums": [{"algorithm": name, "checksumValue": hashlib.new(name.lower(), program.read_bytes()).hexdigest()}
                             for name in ("SHA1", "SHA256")],
               "licenseConcluded": "NOASSERTION", "copyrightText": "NOASSERTION"} for program in programs]
-    digest = hashlib.sha256("".join(map(str, files)).encode()).hexdigest()[:16]  # each document has a name of its own
+    digest = hashlib.sha256("".join(map(str, files)).encode()).hexdigest()[:16]  # each document has a unique name
     relations = [("SPDXRef-DOCUMENT", "DESCRIBES", own["SPDXID"])]
     relations += [(own["SPDXID"], "STATIC_LINK", part["SPDXID"]) for part in parts]
     relations += [(own["SPDXID"], "CONTAINS", file["SPDXID"]) for file in files]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Puts the portable programs and their files into OUT/image, for the image.
 
-Usage: stage.py OUT. Beside it: files version, commit and epoch.
+Usage: stage.py OUT. In its parent folder: files version, commit and epoch.
 """
 
 import pathlib

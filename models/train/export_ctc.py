@@ -91,7 +91,7 @@ def write_frames(writer: GraphWriter, frames_per_letter: int) -> str:
     x = writer.lstm("encoder1", writer.lstm("encoder0", x))
     x = writer.linear("spread", x)  # [letters, rows, frames * width]
     width = arrays["spread.bias"].shape[0] // frames_per_letter
-    # A letter's frames come one behind the other; the rows stay on an axis of their own.
+    # A letter's frames come one behind the other; the rows stay on a separate axis.
     x = writer.add("Transpose", [x], "words", perm=[1, 0, 2])
     x = writer.add("Reshape", [x, writer.integers("apart", [0, -1, width])], "spread_frames")
     x = writer.add("Tanh", [writer.add("Transpose", [x], "steps", perm=[1, 0, 2])], "frames")

@@ -1,4 +1,4 @@
-"""model.textproto of a bundle: what the server has to be told beside the graphs."""
+"""model.textproto of a bundle: what the server must know in addition to the graphs."""
 
 COMMON = """# proto-file: beamwright/v1/model.proto
 # proto-message: beamwright.v1.ModelConfig

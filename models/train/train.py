@@ -35,8 +35,8 @@ def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
     parser.add_argument("--lexicon", type=Path, required=True,
                         help="a word and its phonemes a line")
     parser.add_argument("--out", type=Path, required=True, help="folder for checkpoints")
-    parser.add_argument("--epochs", type=int, default=0, help="stop after so many epochs")
-    parser.add_argument("--minutes", type=float, default=0, help="stop after so many minutes")
+    parser.add_argument("--epochs", type=int, default=0, help="stop after this number of epochs")
+    parser.add_argument("--minutes", type=float, default=0, help="stop after this number of minutes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rows", type=int, default=128, help="pronunciations in a batch")
     parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
@@ -81,7 +81,7 @@ def train_step(model: G2p, average: G2p, optimizer: torch.optim.Optimizer, batch
 
 
 def error_rate(model: G2p, part: Entries, codec: Codec, rows: int = 512) -> float:
-    """Share of sources whose greedy answer is none of the references."""
+    """Share of sources whose greedy answer differs from every reference."""
     model.eval()
     by_length: dict[int, list[tuple[str, ...]]] = {}
     for source in part:

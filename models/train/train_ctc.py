@@ -100,7 +100,7 @@ def train_step(model: G2pCtc, average: G2pCtc, optimizer: torch.optim.Optimizer,
 
 def error_rate(model: torch.nn.Module, greedy: Callable[[torch.Tensor], list[list[int]]], part: Entries,
                ids: Ids, rows: int = 512) -> float:
-    """Share of sources whose greedy answer is none of the references."""
+    """Share of sources whose greedy answer differs from every reference."""
     model.eval()
     tokens = list(ids.target)
     by_length: dict[int, list[Tokens]] = {}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """gRPC-Web through Envoy, as browsers speak it: HTTP/1.1, frames and trailers in the body, a page of another origin.
 
-Usage: check_grpc_web.py BIN ENVOY MODEL. In namespaces of its own: a server, and Envoy with deploy/envoy/envoy.yaml before it.
+Usage: check_grpc_web.py BIN ENVOY MODEL. In separate namespaces: a server, and Envoy with deploy/envoy/envoy.yaml before it.
 """
 
 import base64

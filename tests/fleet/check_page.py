@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a page of the documentation.
 
-Usage: check_page.py BIN TOOLS PAGE. In namespaces of its own, where the default ports are free: the blocks marked `sh run`,
+Usage: check_page.py BIN TOOLS PAGE. In separate namespaces, where the default ports are free: the blocks marked `sh run`,
 one after the other; `yaml values` are rendered with the chart. Any other block must say what it needs.
 """
 

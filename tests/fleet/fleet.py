@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Three replicas on addresses of their own, and what their clients see while one of them is harmed.
+"""Three replicas on separate addresses, and what their clients see while one of them is harmed.
 
 Usage: fleet.py BIN LOAD ENVOY MODEL [--rounds N] [--rate CALLS] [--attempt SECONDS] [--only BALANCING:FAULT,...]
 
-In namespaces of its own: each replica has a network namespace and an address on one bridge. LOAD, the project's own
+In separate namespaces: each replica has a network namespace and an address on one bridge. LOAD, the project's own
 client, calls at a rate, whatever the answers do: with deploy/grpc/round_robin.json, which balances in the client, and
 through Envoy with deploy/envoy/envoy.yaml. Every fault strikes N times, one replica after the other. Prints a table, in
 Markdown: calls; lost, those without an answer; wrong and double answers; calls that took longer than a second, and for
@@ -143,7 +143,7 @@ class Fleet:
             time.sleep(0.02)
 
     def partitioned(self, replica):
-        """Packets to it and from it vanish; nobody is told."""
+        """Packets to it and from it vanish, without an error."""
         sh("ip", "link", "set", replica.link, "nomaster")
         time.sleep(5)
         sh("ip", "link", "set", replica.link, "master", "bridge0")
@@ -176,7 +176,7 @@ class Fleet:
               "new model version": new_model, "new program": new_program}
 
     def config(self, name, before, after):
-        """A copy of a file of deploy/ with the time for one attempt as told."""
+        """A copy of a file of deploy/ with the given time for one attempt."""
         text = (ROOT / "deploy" / name).read_text(encoding="utf-8")
         head, tail = text.split(before)
         path = self.scratch / pathlib.Path(name).name

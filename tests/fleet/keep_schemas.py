@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Keeps schemas of custom resources, which no package of a registry carries, in schemas/ beside this script.
+"""Keeps schemas of custom resources, which no package of a registry carries, in schemas/ of this folder.
 
 Usage: keep_schemas.py FOLDER. FOLDER holds clones of the projects below, at the versions that are wanted. What is kept is the
 schema of the served version, without its descriptions. Each is under the Apache Licence 2.0.

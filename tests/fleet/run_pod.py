@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs what the chart renders as a kubelet would, without one.
 
-Usage: run_pod.py HELM BIN MODELS. In namespaces of its own: the pod's command and arguments, as its user, with models
+Usage: run_pod.py HELM BIN MODELS. In separate namespaces: the pod's command and arguments, as its user, with models
 and secrets mounted where the pod has them; its probes, asked by their own ports and paths; secrets replaced as the
 kubelet replaces them; SIGTERM, and the end within the grace period. Then what it does with models that are not there.
 """
@@ -107,7 +107,7 @@ class Pod:
     def end(self):
         """SIGTERM; what the probes said while it drained; the exit code, or None beyond the grace period."""
         self.process.send_signal(signal.SIGTERM)
-        becomes(lambda: ask(self.container, "readinessProbe") != 200, "it is ready though it was told to stop")
+        becomes(lambda: ask(self.container, "readinessProbe") != 200, "it is ready although it is stopping")
         said = ask(self.container, "readinessProbe"), ask(self.container, "livenessProbe")
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(self.spec["terminationGracePeriodSeconds"])
@@ -185,7 +185,7 @@ def main():
         shutil.copytree(models / "g2p-en", scratch / "models/g2p-en")
         check_running(chart.pod_of(rendered.manifests(VALUES)), programs, scratch)
         check_models_and_secrets_that_are_not_there(rendered, programs, models, scratch)
-    print("started, probed, told new secrets, stopped; and refused what is not there")
+    print("started, probed, given new secrets, stopped; and refused what is not there")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes answers.jsonl beside each exported model: requests, and what they must be answered with.
+"""Writes answers.jsonl into the folder of each exported model: requests, and what they must be answered with.
 
     answers.py EXPORTS [--only NAME ...]
 
@@ -56,7 +56,7 @@ def best(sums: Sums, count: int) -> Sums:
 
 @dataclass
 class Row:
-    """Log-probabilities of a frame beside labels."""
+    """Log-probabilities of a frame after labels."""
 
     tokens: np.ndarray
     durations: np.ndarray | None = None

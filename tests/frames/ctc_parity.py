@@ -1,4 +1,4 @@
-"""CTC beside flashlight-text and pyctcdecode, with and without a 4-gram model; part of parity.py.
+"""CTC against flashlight-text and pyctcdecode, with and without a 4-gram model; part of parity.py.
 
 Lattices that are so small that no beam drops anything: then a score has one definition, the sum over all
 alignments and the language model's share, and all programs must say the same of every labelling.

@@ -1,8 +1,8 @@
-"""The served answers beside other programs: `./dev frames-parity`.
+"""The served answers against other programs: `./dev frames-parity`.
 
     parity.py [--utterances N] [--torch]
 
-Transducer: the texts of a model that was trained on tones (train_tones.py), beside sherpa-onnx's
+Transducer: the texts of a model that was trained on tones (train_tones.py), against sherpa-onnx's
 modified beam search on the same sounds. sherpa-onnx chooses the best of its beam by log-probability for
 each token of its history, two before the first included, and takes the best pairs of a hypothesis and a
 token before it merges, we after; so our list is put in its order, and an utterance counts where the
@@ -130,7 +130,7 @@ def main() -> None:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--utterances", type=int, default=400)
     parser.add_argument("--torch", action="store_true",
-                        help="also beside torchaudio 2.8 (rnnt_parity.py), of which pip loads 6 GB")
+                        help="also against torchaudio 2.8 (rnnt_parity.py), of which pip loads 6 GB")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
         good = [transducer(args.utterances, Path(work), args.torch), ctc(Path(work)),

@@ -1,4 +1,4 @@
-"""Streams beside sherpa-onnx: part of `./dev frames-parity`.
+"""Streams against sherpa-onnx: part of `./dev frames-parity`.
 
 A random LSTM transducer in icefall's format, whose encoder reads chunk by chunk (export.py), hears
 tones in noise; features are brought to the size that its weights are made for, without which it would

@@ -1,4 +1,4 @@
-"""The sounds that the model of train_tones.py hears: a token is a tone of a pitch of its own."""
+"""The sounds that the model of train_tones.py hears: each token is a tone of another pitch."""
 
 from collections.abc import Iterator
 

@@ -2,7 +2,7 @@
 
     train_tones.py OUT [--steps N] [--seed N]
 
-A token is a tone of a pitch of its own, 80 to 200 ms long, in noise; tokens of a word follow each
+Each token is a tone of another pitch, 80 to 200 ms long, in noise; tokens of a word follow each
 other without a gap. It is trained with the transducer loss of torchaudio 2.8 until it makes few errors,
 and not to the end: hypotheses must stay close. tests/frames/parity.py compares searches on it.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hands files that mean no good to `beamwright-graph check`, each in a folder of its own, and asks of it: an
+"""Hands files that mean no good to `beamwright-graph check`, each in a separate folder, and asks of it: an
 end of its own within seconds, memory in proportion, the expected error, and nothing of what lies outside
 the folder in its answer (docs/graph-files.md, 'Hostile files').
 
@@ -38,7 +38,7 @@ def write(folder, files):
 
 def faults(program, folder, expected, size):
     path = next(folder.glob("model.[xo]*"))
-    # A process of its own starts the program: what this one holds would count as the program's.
+    # A separate process starts the program: what this one holds would count as the program's.
     measured = subprocess.run([sys.executable, "-S", "-E", MEASURE, str(PATIENCE), program, "check", path],
                               stdout=subprocess.PIPE, check=True).stdout
     line, text = measured.decode(errors="replace").split("\n", 1)

@@ -15,7 +15,7 @@ by_bash() {
 by_fish() {
   fish --no-config -c "source deploy/completion/beamwright.fish; complete -C '$*'" | cut -f1 | paste -sd' '
 }
-# Stands in for what zsh's own system provides while a word is completed.
+# Replaces what zsh's own system provides while a word is completed.
 by_zsh() {
   zsh -f -c '
     compdef() { }

@@ -17,7 +17,7 @@ from playwright.sync_api import expect, sync_playwright
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "build" / "page"
 SERVER = os.environ["BEAMWRIGHT_SERVER_PROGRAM"]
-# What a page is waited for, in ms: no busy machine takes as long. expect() has a limit of its own, 5 s unless it is set.
+# What a page is waited for, in ms: no busy machine takes as long. expect() has a separate limit, 5 s unless it is set.
 PATIENCE = 90_000
 expect.set_options(timeout=PATIENCE)
 
@@ -79,7 +79,7 @@ def chromium():
     assert program, "chromium is missing: ./dev test installs it"
     PICTURES.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
-        # As root, as in containers, Chromium has no sandbox of its own.
+        # As root, as in containers, Chromium has no sandbox.
         yield lambda *arguments: playwright.chromium.launch(executable_path=program, args=["--no-sandbox", *arguments])
 
 

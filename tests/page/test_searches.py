@@ -26,7 +26,7 @@ def bundle(folder, name, graphs):
 
 @pytest.fixture(scope="module")
 def frames(tmp_path_factory):
-    """A server with a CTC model and a transducer beside the default models."""
+    """A server with a CTC model, a transducer and the default models."""
     folder = tmp_path_factory.mktemp("frames")
     ctc = bundle(folder, "ctc_icefall", ["model"])
     transducer = bundle(folder, "icefall_offline", ["encoder", "decoder", "joiner"])

@@ -1,4 +1,4 @@
-"""The status page, and what pages cost while nobody looks."""
+"""The status page, and what hidden pages cost."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The beam as the trace of a search tells it: what was dropped, and why."""
+"""The beam from the trace of a search: what was dropped, and why."""
 
 import pytest
 

@@ -99,7 +99,7 @@ CASES = {
 
 
 def check_refusals(folder):
-    """What does not fit is told before anything is exported."""
+    """Wrong shapes are reported before anything is exported."""
 
     class NoState(Attention):
         def forward(self, token, memory):
@@ -120,7 +120,7 @@ def check_refusals(folder):
 
 
 def run_page(folder):
-    """The block of docs/python.md, in a folder of its own; its answer is one of the letters."""
+    """The block of docs/python.md, in a separate folder; its answer is one of the letters."""
     page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```python run=torch\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     encoder, step, example = CASES["lstm"]

@@ -1,4 +1,4 @@
-"""A real server for all tests, and one in Python that fails as it is told."""
+"""A real server for all tests, and one in Python that fails on demand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORDS = (MODEL / "words-test.txt").read_text(encoding="utf-8").split("\n")[:-1]
 
 def pytest_configure(config):
     config.addinivalue_line(
-        "markers", "of_the_build: needs a build's programs beside the source, a compiler or protoc, not just the wheels"
+        "markers", "of_the_build: needs a build's programs and the source, a compiler or protoc, not just the wheels"
     )
 
 

@@ -5,7 +5,7 @@ Usage: run.py VENV PROGRAMS ARGUMENT...
        run.py VENV PROGRAMS --program FILE
 
 The arguments are pytest's, PROGRAMS is the folder of the programs
-(build/bin), beside which the library lies (build/lib). Exits with 77 if the environment is not there.
+(build/bin); the library is in build/lib. Exits with 77 if the environment is not there.
 """
 
 import os

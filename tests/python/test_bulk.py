@@ -203,7 +203,7 @@ def test_progress(client, capsys, monkeypatch):
 
 
 def refusing(times, code, wait):
-    """Refuses the odd sources of so many calls, asking them to come back."""
+    """Refuses the odd sources of the first `times` calls, asking the client to try again."""
 
     def answer(request, _context, call):
         response = echo(request)

@@ -1,4 +1,4 @@
-"""What failures tell, which class they have, and what is tried again."""
+"""What failures report, which class they have, and what is tried again."""
 
 import asyncio
 import copy
@@ -73,7 +73,7 @@ def test_deadlines(client):
 
 def test_no_server():
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))  # bound, without a listener
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with beamwright.Client(address, timeout=60) as client:
             for call in (client.models, lambda: list(client.decode_many(["a"], on_error="return"))):

@@ -96,7 +96,7 @@ def test_a_replica_that_is_frozen(replicas, arguments):
 
 
 def read(stream):
-    """The tokens that a stream told as stable, and its answer, or None if its replica died."""
+    """The stable tokens of a stream, and its answer, or None if its replica died."""
     stable = []
     try:
         for update in stream:
@@ -128,7 +128,7 @@ def test_streams_end_while_their_replica_drains(replicas):
     with replicas[0].client(timeout=120) as client, replicas[1].client(timeout=120) as other:
         streams = [client.stream("recurrent", provisional=True, **LONG) for _ in range(4)]
         for stream in streams:
-            next(stream)  # its search runs: what only waits is told to go elsewhere
+            next(stream)  # its search runs: a call that only waits is refused as unavailable
         # One signal and no second, which would end it at once.
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             stopped = pool.submit(replicas[0].stop, 150)

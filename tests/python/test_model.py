@@ -1,4 +1,4 @@
-"""Decoding in process: the same answers and errors as the server's, beside other libraries, in threads and forks."""
+"""Decoding in process: the same answers and errors as the server's, with other libraries, in threads and forks."""
 
 import concurrent.futures
 import dataclasses
@@ -85,7 +85,7 @@ def test_threads_share_a_model(model, words):
 
 
 def test_python_runs_while_a_model_decodes(model, words):
-    """The GIL is let go: this thread sees that another is within a long call, and makes one of its own meanwhile."""
+    """The GIL is let go: this thread sees that another is within a long call, and makes a call meanwhile."""
 
     def is_within():
         return any(frame.f_code.co_name == "_run" for frame in sys._current_frames().values())
@@ -191,7 +191,7 @@ def test_processes_that_are_spawned_load_their_own(model):
     assert (text, process != os.getpid()) == ("K AE1 T", True)
 
 
-# Libraries with OpenMP, protobuf or Abseil of their own. Those that are not installed are left out here; `./dev frameworks`
+# Libraries that contain OpenMP, protobuf or Abseil. Those that are not installed are left out here; `./dev frameworks`
 # has them all.
 BESIDE = ["numpy", "grpc", "google.protobuf.message", "onnxruntime", "torch", "tensorflow"]
 

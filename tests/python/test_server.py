@@ -27,7 +27,7 @@ def start():
 
 
 def gone(pid, seconds=120):
-    """Whether a process ends in that time (a zombie is nobody's child here and has ended)."""
+    """Whether a process ends in that time (a zombie has no parent here and has ended)."""
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:
         try:

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # usage: tests/release/check_release.sh FOLDER [deb|upgrade|tarball|wheel|pythons]...
-# Uses the files of `./dev release` as somebody would who has just got them: the Debian package on a fresh Debian 12, the
+# Uses the files of `./dev release` as a new user would: the Debian package on a fresh Debian 12, the
 # tarball on Debian 13 (and on Debian 11, which is too old, and says so), the wheels in a fresh Python and in those of later
 # Debians. For root. Systems are made by debootstrap into build/systems, once; each check works on a copy, in a mount
-# namespace of its own.
+# separate namespace.
 set -euo pipefail
 files=$(realpath "$1")
 shift
@@ -70,7 +70,7 @@ bind_settings() {
   done
 }
 
-# answer COMMANDS: runs them in the system, with a network of its own, and ends with it all that they started; they
+# answer COMMANDS: runs them in the system, with a separate network, and ends with it all that they started; they
 # have to print an answer.
 answer() {
   nsenter --net="$scratch/net" unshare --pid --fork --kill-child chroot "$root" /bin/sh -ec "cd /tmp; $1" >"$scratch/answer" 2>&1 || true

@@ -12,7 +12,7 @@ LOAD_REPORT = "endpoint-load-metrics-bin: "
 
 
 def trailer_of(address, method, request):
-    """All that grpcurl tells of a call, with its trailer."""
+    """All that grpcurl prints of a call, with its trailer."""
     return tool.run("grpcurl", "-v", "-plaintext", "-d", json.dumps(request), address, method)
 
 
@@ -30,7 +30,7 @@ def check_load_reports(address, request):
                                                            "targets": [{"text": "K AE1 T"}]}]})):
         told = trailer_of(address, method, body)
         report = told.partition(LOAD_REPORT)[2].split()
-        # The name of a metric stands in the message as it is.
+        # The message has the name of a metric as plain text.
         served.check(report and b"queue" in base64.b64decode(report[0] + "=="), f"{method}: {told}")
     with served.server("--load-reports", "false") as (silent, _, _):
         served.check(LOAD_REPORT not in trailer_of(silent, "beamwright.v1.DecodeService/Decode", request),

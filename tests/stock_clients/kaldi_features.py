@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Features of sound beside kaldi-native-fbank: the same to 1e-5, whatever the sound, at every rate; and the same bits when the
+"""Features of sound against kaldi-native-fbank: the same to 1e-5, whatever the sound, at every rate; and the same bits when the
 sound comes in pieces of 7 ms.
 
 Usage: kaldi_features.py BIN. BIN/../tests/sound_features computes ours.

@@ -49,7 +49,7 @@ def main():
                 run = load_test(address, "--model", "g2p-en", "--protocol", protocol, "--mix", bodies, "--requests", 30)
                 served.check(run["answered_calls"] == 30, run)
             print(f"load-test over {protocol}: good")
-        # Whoever is not there is told of, and a page is not taken for a server.
+        # A missing server is reported, and a page is not taken for a server.
         run = load_test("127.0.0.1:1", "--protocol", "rest", "--model", "m", "--requests", 2000, "a", code=1)
         served.check(run["gave_up"] and run["failed_calls"]["UNAVAILABLE"] >= 1000, run)
         run = load_test(http, "--model", "g2p-en/../..", "--protocol", "rest", "--requests", 5, "a", code=1)

@@ -1,5 +1,5 @@
 """perf_analyzer, kind triton: unary, asynchronous and streaming over gRPC, and HTTP, with the server's statistics
-beside its own figures."""
+next to perf_analyzer's figures."""
 
 import csv
 import json

@@ -12,7 +12,7 @@ import served
 import tool
 
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
-# Only where a cgroup tells.
+# Only where a cgroup has them.
 NOT_EVERYWHERE = {"beamwright_cpu_throttled_seconds_total"}
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Clients of the WebSocket listener that do harm, beside one that does none: the encoder reads chunk by chunk. Whatever
+"""Clients of the WebSocket listener that do harm, and one that does none: the encoder reads chunk by chunk. Whatever
 they do, the one is answered as if it were alone, and at the end the server's counts are those of the clients.
 
 Usage: sherpa_harm.py BIN MODEL TOOLS. BEAMWRIGHT_CHAOS=long, as `./dev soak` sets it: an hour of noise, thousands of clients.
@@ -38,7 +38,7 @@ def make_bundle(folder):
 
 
 def texts_of(answers):
-    """Of each segment; the last may be told again when the source ends."""
+    """Of each segment; the last may be repeated when the source ends."""
     return list({answer["segment"]: answer["text"].strip() for answer in answers if answer["is_final"]}.values())
 
 

@@ -107,7 +107,7 @@ async def refused(uri, messages, code, text, **options):
     async with connect(uri, **options) as socket:
         answers = []
         try:
-            with contextlib.suppress(websockets.ConnectionClosedError):  # it may be told before all is sent
+            with contextlib.suppress(websockets.ConnectionClosedError):  # the refusal may arrive before all is sent
                 for message in messages:
                     await socket.send(message)
             async for message in socket:

@@ -44,7 +44,7 @@ class Speech:
 
 
 def finals(answers):
-    """Of each segment its last word; the last segment may be told again with the end of the source."""
+    """Of each segment its last word; the last segment may be repeated with the end of the source."""
     return list({answer["segment"]: answer for answer in answers if answer["is_final"]}.values())
 
 
@@ -76,7 +76,7 @@ def check_growth(what, answers):
 
 
 async def told_while_they_speak(uri, speech):
-    """What has ended is told before anything of the next is sent; then another source on the same connection."""
+    """The end of a segment is sent before anything of the next; then another source on the same connection."""
     async with connect(uri) as socket:
         for source in range(2):
             answers = []

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Types the commands of docs/speech.md and runs its Python, beside a server whose model hears tones, and compares what they
+"""Types the commands of docs/speech.md and runs its Python, with a server whose model hears tones, and compares what they
 print. Blocks and comparison are those of tests/readme/run_readme.py; a line "..." stands for any number of lines. What the
 page calls arecord is a file here.
 

@@ -32,7 +32,7 @@ BEGIN, END = "<!-- written by tests/wild/wild.py -->", "<!-- end -->"
 
 
 def fetch(model, out):
-    """The model's file, and what it reads beside it, in a folder of its own."""
+    """The model's file and its data files, in a separate folder."""
     committed = COMMITTED / model["name"] / pathlib.Path(model["path"]).name
     if digest(committed) == model["sha256"]:
         return committed
@@ -184,7 +184,7 @@ def run_openvino(path, given, made):
 
 
 def openvino_agrees(path, folder, want):
-    """In a process of its own: some files end it. "no" and why: it does not load or run the file."""
+    """In a separate process: some files end it. "no" and why: it does not load or run the file."""
     made = folder / "openvino.npz"
     command = [sys.executable, __file__, "--openvino", str(path), str(folder / "inputs.npz"), str(made)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -196,7 +196,7 @@ def openvino_agrees(path, folder, want):
 
 
 def openvino_reason(done):
-    """The line of its message that tells most: the first that is neither a place in its sources nor a frame."""
+    """The most useful line of its message: the first that is neither a place in its sources nor a frame."""
     if done.returncode < 0:
         return f"ends the process with signal {-done.returncode}"
     places = r"\s*(Exception from|File |Check '|While validating|FrontEnd API failed|Model wasn't fully|-- |\[ |Traceback)"

@@ -86,7 +86,7 @@ run_demo() {
   say "stopped the server; nothing is left running"
 }
 
-# Closed loops find what the server can do; open loops tell what users see below and above that.
+# Closed loops find what the server can do; open loops show what users see below and above that.
 run_load_demo() {
   local port folder=build/load-demo most page seconds=4 highest=32 lowest=8
   [[ ${1:-} != --quick ]] || seconds=1 highest=2 lowest=2
@@ -98,11 +98,11 @@ run_load_demo() {
   load+=(--server "127.0.0.1:$port")
   say "closed loops, 1 to $highest calls in flight"
   "${load[@]}" --concurrency "1..$highest" --csv --report "$folder/closed.html" | tee "$folder/closed.csv" |
-    cut -d, -f1,6,10,12 || say "some calls failed; the page tells which"
+    cut -d, -f1,6,10,12 || say "some calls failed; the page shows which"
   most=$(awk -F, 'NR > 1 && $6 > most { most = $6 } END { printf "%d", most < 8 ? 8 : most }' "$folder/closed.csv")
   say "open loops, at $((most / lowest)) to $most calls a second"
   "${load[@]}" --rate "$((most / lowest))..$most" --csv --report "$folder/open.html" | tee "$folder/open.csv" |
-    cut -d, -f2,6,10,12 || say "some calls failed; the page tells which"
+    cut -d, -f2,6,10,12 || say "some calls failed; the page shows which"
   stop_server
   for page in closed open; do
     chromium --headless --no-sandbox --disable-gpu --window-size=1100,3200 \

@@ -31,7 +31,7 @@ class Recording:
 
 
 def sound(file: Path, *form: str) -> np.ndarray:
-    """Any file that sox reads -> f32 at 16 kHz. `form` tells sox what a file without a header holds."""
+    """Any file that sox reads -> f32 at 16 kHz. `form` describes a file without a header to sox."""
     if not file.is_file():
         raise FileNotFoundError(file)
     done = subprocess.run(["sox", "-V1", "-D", *form, str(file), "-t", "s16", "-r", str(RATE), "-c", "1", "-"],

@@ -4,7 +4,7 @@
 #
 #   run.sh --kokoro FOLDER [--minutes N] [--seed N] [--threads N] [--out FOLDER]
 #
-# --kokoro: kokoro.onnx, vocab.json and voices/*.bin; README.md tells where they come from. The network is so small
+# --kokoro: kokoro.onnx, vocab.json and voices/*.bin; README.md says where they come from. The network is so small
 # that a second thread costs more than it brings. Everything but the bundle (default: build/digits/bundle) lies under
 # build/digits. Debian's packages that are needed: python3-torch python3-venv libopenblas0-openmp (and not libblas3
 # alone, with which a step takes seven times as long) espeak-ng flite festival festvox-kallpc16k festvox-kdlpc16k
@@ -31,7 +31,7 @@ while (($#)); do
   esac
   shift 2
 done
-[[ -n $kokoro ]] || { echo "run.sh: --kokoro is missing: README.md tells where its files come from" >&2; exit 2; }
+[[ -n $kokoro ]] || { echo "run.sh: --kokoro is missing: README.md says where its files come from" >&2; exit 2; }
 
 venv=$work/venv
 [[ -x $venv/bin/python ]] || /usr/bin/python3 -m venv --system-site-packages "$venv"

@@ -2,7 +2,7 @@
 
     voices.py OUT --engine espeak|flite|festival|kokoro --count N [--seed N] [--held-out] [--kokoro FOLDER]
 
-The first three are Debian's packages. Kokoro-82M speaks from an ONNX file and tables of styles (README.md tells
+The first three are Debian's packages. Kokoro-82M speaks from an ONNX file and tables of styles (README.md says
 where they come from); its voices are blended at random, which gives more voices than the files have. --held-out speaks
 with the four of its voices that training never hears, unblended.
 """

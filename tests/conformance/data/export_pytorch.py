@@ -2,7 +2,7 @@
 """Writes the suite `pytorch`: small recurrent models as PyTorch's two ONNX exporters and OpenVINO's converter write
 them, with PyTorch's results.
 
-Usage: export_pytorch.py OUT [--only NAME]   (README.md tells the versions; weights and inputs follow from the seed)
+Usage: export_pytorch.py OUT [--only NAME]   (README.md has the versions; weights and inputs follow from the seed)
 """
 
 import argparse
