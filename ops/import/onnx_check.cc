@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "ops/graph/inference.h"
+#include "ops/import/onnx.h"
 #include "ops/import/onnx_operators.h"
 #include "ops/import/onnx_order.h"
 #include "ops/import/onnx_text.h"

@@ -1,0 +1,249 @@
+#include "ops/import/marian_file.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "ops/base/printable.h"
+#include "ops/base/status.h"
+#include "ops/import/file_tensor.h"
+#include "ops/tensor/deferred.h"
+
+namespace beamwright::ops {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr uint64_t kVersion = 1;
+constexpr uint64_t kMaxArrays = 10'000;
+constexpr uint64_t kMaxRank = 8;
+constexpr int64_t kMaxOptionBytes = int64_t{1} << 20;
+constexpr char kOptions[] = "special:model.yml";
+
+// Type codes of browsermt's fork, which trains and converts the models of Firefox.
+constexpr uint64_t kF32Code = 0x404;
+constexpr uint64_t kI8Code = 0x101;
+constexpr uint64_t kIntgemm8Code = 0x4101;
+
+struct ArrayHead {
+  uint64_t name_bytes = 0;
+  uint64_t type = 0;
+  uint64_t rank = 0;
+  uint64_t bytes = 0;
+};
+static_assert(sizeof(ArrayHead) == 32);
+
+absl::StatusOr<MarianArray::Type> TypeOf(uint64_t code) {
+  switch (code) {
+    case kF32Code:
+      return MarianArray::Type::kF32;
+    case kI8Code:
+      return MarianArray::Type::kI8;
+    case kIntgemm8Code:
+      return MarianArray::Type::kIntgemm8;
+    case 0x802:
+    case 0x1801:
+    case 0x2801:
+      return absl::UnimplementedError(
+          "its elements are packed for FBGEMM and one kind of CPU; convert the float32 model with "
+          "browsermt's marian-conv --gemm-type intgemm8, or give the float32 model");
+    default:
+      break;
+  }
+  constexpr uint64_t kPackedIntgemm = 0x10000;
+  return absl::UnimplementedError(absl::StrCat(
+      "its elements have type ", absl::StrFormat("0x%x", code),
+      (code & kPackedIntgemm) != 0 ? ", which is intgemm as marian-dev packs it for one kind of CPU"
+                                   : "",
+      "; float32 (0x404), int8 (0x101) and intgemm8 (0x4101) are read: convert with browsermt's "
+      "marian-conv --gemm-type intgemm8"));
+}
+
+// Reads one part of the file after the other; nothing is read that does not lie in it.
+class MarianReader {
+ public:
+  explicit MarianReader(const InputFile& file) : file_(file) {}
+
+  uint64_t left() const { return static_cast<uint64_t>(file_.size() - at_); }
+  int64_t at() const { return at_; }
+
+  absl::Status Read(uint64_t bytes, void* out) {
+    BW_RETURN_IF_ERROR(Has(bytes));
+    BW_RETURN_IF_ERROR(file_.Read(at_, static_cast<int64_t>(bytes), out));
+    return Skip(bytes);
+  }
+  absl::Status Skip(uint64_t bytes) {
+    BW_RETURN_IF_ERROR(Has(bytes));
+    at_ += static_cast<int64_t>(bytes);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<uint64_t> Number() {
+    uint64_t number = 0;
+    BW_RETURN_IF_ERROR(Read(sizeof(number), &number));
+    return number;
+  }
+
+ private:
+  absl::Status Has(uint64_t bytes) const {
+    return bytes <= left() ? absl::OkStatus()
+                           : Invalid("is cut short, or no Marian model: ", bytes,
+                                     " bytes are to follow byte ", at_, ", ", left(), " do");
+  }
+
+  const InputFile& file_;
+  int64_t at_ = 0;
+};
+
+absl::StatusOr<std::vector<ArrayHead>> ReadHeads(MarianReader& reader) {
+  BW_ASSIGN_OR_RETURN(const uint64_t version, reader.Number());
+  if (version != kVersion) {
+    return Invalid("is not a Marian model: it begins with the number ", version,
+                   "; files of version 1 are read");
+  }
+  BW_ASSIGN_OR_RETURN(const uint64_t count, reader.Number());
+  if (count > kMaxArrays) {
+    return Invalid("is not a Marian model: it claims ", count, " arrays; at most ", kMaxArrays,
+                   " are allowed");
+  }
+  if (count > reader.left() / sizeof(ArrayHead)) {
+    return Invalid("is cut short: it claims ", count, " arrays");
+  }
+  std::vector<ArrayHead> heads(count);
+  BW_RETURN_IF_ERROR(reader.Read(count * sizeof(ArrayHead), heads.data()));
+  return heads;
+}
+
+absl::StatusOr<std::string> ReadName(const ArrayHead& head, MarianReader& reader) {
+  constexpr uint64_t kMaxName = 1024;
+  if (head.name_bytes < 2 || head.name_bytes > kMaxName) {
+    return Invalid("the name of an array takes ", head.name_bytes, " bytes; 2 to ", kMaxName,
+                   " are allowed");
+  }
+  std::string name(head.name_bytes, '\0');
+  BW_RETURN_IF_ERROR(reader.Read(name.size(), name.data()));
+  name.pop_back();
+  if (name != Printable(name)) {
+    return Invalid("'", Printable(name), "' is not the name of an array");
+  }
+  return name;
+}
+
+absl::StatusOr<Shape> ReadShape(const ArrayHead& head, MarianReader& reader) {
+  if (head.rank < 1 || head.rank > kMaxRank) {
+    return Invalid("has rank ", head.rank, "; 1 to ", kMaxRank, " are allowed");
+  }
+  int32_t extents[kMaxRank] = {};
+  BW_RETURN_IF_ERROR(reader.Read(head.rank * sizeof(int32_t), extents));
+  Shape shape(extents, extents + head.rank);
+  BW_RETURN_IF_ERROR(CheckedNumElements(shape).status());
+  return shape;
+}
+
+// Where the elements lie; the bytes behind them are padding.
+absl::Status PlaceElements(const ArrayHead& head, MarianReader& reader, MarianArray& array) {
+  BW_ASSIGN_OR_RETURN(array.type, TypeOf(head.type));
+  const auto elements = static_cast<uint64_t>(NumElements(array.shape));
+  const uint64_t needed = array.type == MarianArray::Type::kF32  ? elements * sizeof(float)
+                          : array.type == MarianArray::Type::kI8 ? elements
+                                                                 : elements + sizeof(float);
+  if (head.bytes < needed) {
+    return Invalid("has ", head.bytes, " bytes of elements; its shape ", ToString(array.shape),
+                   " takes ", needed);
+  }
+  array.offset = reader.at();
+  return reader.Skip(head.bytes);
+}
+
+}  // namespace
+
+absl::StatusOr<MarianFile> MarianFile::Read(InputFilePtr file) {
+  MarianFile result;
+  MarianReader reader(*file);
+  BW_ASSIGN_OR_RETURN(const std::vector<ArrayHead> heads, ReadHeads(reader));
+  std::vector<std::string> names;
+  for (const ArrayHead& head : heads) {
+    BW_ASSIGN_OR_RETURN(names.emplace_back(), ReadName(head, reader));
+  }
+  std::vector<MarianArray> arrays(heads.size());
+  for (size_t i = 0; i < heads.size(); ++i) {
+    absl::StatusOr<Shape> shape = ReadShape(heads[i], reader);
+    if (!shape.ok()) {
+      return Annotate(shape.status(), absl::StrCat("'", names[i], "'"));
+    }
+    arrays[i].shape = *std::move(shape);
+  }
+  BW_ASSIGN_OR_RETURN(const uint64_t gap, reader.Number());
+  BW_RETURN_IF_ERROR(reader.Skip(gap));
+  for (size_t i = 0; i < heads.size(); ++i) {
+    BW_RETURN_IF_ERROR(
+        Annotate(PlaceElements(heads[i], reader, arrays[i]), absl::StrCat("'", names[i], "'")));
+    if (!result.arrays_.emplace(names[i], std::move(arrays[i])).second) {
+      return Invalid("'", names[i], "' is there twice");
+    }
+  }
+  result.file_ = std::move(file);
+  return result;
+}
+
+const MarianArray* MarianFile::Find(absl::string_view name) const {
+  const auto found = arrays_.find(std::string(name));
+  return found == arrays_.end() ? nullptr : &found->second;
+}
+
+absl::StatusOr<std::string> MarianFile::Options() const {
+  const MarianArray* const array = Find(kOptions);
+  if (array == nullptr || array->type != MarianArray::Type::kI8) {
+    return Invalid("has no options: the array '", kOptions,
+                   "' of type int8 is missing, which marian-conv writes");
+  }
+  const int64_t bytes = NumElements(array->shape);
+  if (bytes > kMaxOptionBytes) {
+    return Invalid("'", kOptions, "' has ", bytes, " bytes; at most ", kMaxOptionBytes,
+                   " are allowed");
+  }
+  std::string text(static_cast<size_t>(bytes), '\0');
+  BW_RETURN_IF_ERROR(file_->Read(array->offset, bytes, text.data()));
+  return text.substr(0, text.find('\0'));
+}
+
+absl::StatusOr<Tensor> MarianFile::Floats(const MarianArray& array, const Shape& shape) const {
+  if (array.type == MarianArray::Type::kF32) {
+    return ReadTensor(file_, array.offset, DType::kF32, shape);
+  }
+  BW_ASSIGN_OR_RETURN(const float multiplier, Multiplier(array));
+  const auto count = static_cast<size_t>(NumElements(shape));
+  return MakeConstant(
+      DType::kF32, shape,
+      [file = file_, offset = array.offset, count, multiplier](std::byte* out) -> absl::Status {
+        // The integers are read into the end of the room for the floats, which overtake none.
+        auto* const floats = reinterpret_cast<float*>(out);
+        const auto* const integers = reinterpret_cast<const int8_t*>(out) + 3 * count;
+        BW_RETURN_IF_ERROR(file->Read(offset, static_cast<int64_t>(count), out + 3 * count));
+        for (size_t i = 0; i < count; ++i) {
+          const int8_t integer = integers[i];
+          floats[i] = static_cast<float>(integer) / multiplier;
+        }
+        return file->CheckUnchanged();
+      });
+}
+
+absl::StatusOr<Tensor> MarianFile::Integers(const MarianArray& array, const Shape& shape) const {
+  return ReadTensor(file_, array.offset, DType::kI8, shape);
+}
+
+absl::StatusOr<float> MarianFile::Multiplier(const MarianArray& array) const {
+  float multiplier = 0;
+  BW_RETURN_IF_ERROR(
+      file_->Read(array.offset + NumElements(array.shape), sizeof(multiplier), &multiplier));
+  // Its inverse must be a number as well.
+  if (!(multiplier > 0) || !std::isfinite(127 / multiplier)) {
+    return Invalid("its multiplier ", multiplier, " is not a positive finite number");
+  }
+  return multiplier;
+}
+
+}  // namespace beamwright::ops

@@ -1,0 +1,231 @@
+#include "ops/import/marian_options.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "ops/base/printable.h"
+#include "ops/base/status.h"
+
+namespace beamwright::ops {
+namespace {
+
+using OptionValues = std::map<std::string, std::string>;
+
+// What an option must be for the graph that is built.
+struct RequiredOption {
+  absl::string_view name;
+  absl::string_view fallback;  // Marian's default, where the file leaves the option out
+  std::vector<absl::string_view> implemented;
+};
+
+const std::vector<RequiredOption>& RequiredOptions() {
+  static const auto* const options = new std::vector<RequiredOption>{
+      {"type", "amun", {"transformer"}},
+      {"transformer-decoder-autoreg", "self-attention", {"rnn"}},
+      {"dec-cell", "gru", {"ssru", "gru"}},
+      {"transformer-preprocess", "", {""}},
+      // Letters: d dropout, which is off, a add the input, n normalise.
+      {"transformer-postprocess", "dan", {"dan", "an"}},
+      {"transformer-postprocess-emb", "d", {"d", ""}},
+      {"transformer-postprocess-top", "", {"", "d"}},
+      {"transformer-ffn-activation", "swish", {"relu"}},
+      {"transformer-ffn-depth", "2", {"2"}},
+      {"transformer-decoder-ffn-depth", "0", {"0", "2"}},
+      {"transformer-attention-mask", "default", {"default"}},
+      {"factors-combine", "sum", {"sum"}},
+  };
+  return *options;
+}
+
+// Without effect on what a transformer with recurrent decoder computes: of other architectures, or
+// of training alone.
+constexpr absl::string_view kPassedOver[] = {
+    "bert-train-type-embeddings",
+    "bert-type-vocab-size",
+    "dec-cell-base-depth",
+    "dec-cell-high-depth",
+    "dim-rnn",
+    "dim-vocabs",
+    "enc-cell",
+    "enc-cell-depth",
+    "enc-type",
+    "separator-symbol",
+    "skip",
+    "transformer-aan-activation",
+    "transformer-aan-depth",
+    "transformer-aan-nogate",
+    "transformer-depth-scaling",
+    "transformer-dim-aan",
+    "transformer-guided-alignment-layer",
+    "ulr-dim-emb",
+    "ulr-trainable-transformation",
+    "version",
+};
+
+constexpr absl::string_view kRead[] = {
+    "dim-emb",
+    "transformer-heads",
+    "enc-depth",
+    "dec-depth",
+    "tied-embeddings",
+    "transformer-dim-ffn",
+    "tied-embeddings-all",
+    "tied-embeddings-src",
+    "transformer-decoder-dim-ffn",
+};
+
+std::string Unquoted(absl::string_view text) {
+  text = absl::StripAsciiWhitespace(text);
+  if (text.size() >= 2 && (text.front() == '"' || text.front() == '\'') &&
+      text.back() == text.front()) {
+    text = text.substr(1, text.size() - 2);
+  }
+  return std::string(text);
+}
+
+// Lists become their elements with commas between; an empty list "".
+absl::StatusOr<OptionValues> SplitOptions(absl::string_view yaml) {
+  OptionValues values;
+  std::string* last = nullptr;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(yaml, '\n')) {
+    ++number;
+    const absl::string_view text = absl::StripAsciiWhitespace(line);
+    if (text.empty() || text.front() == '#') {
+      continue;
+    }
+    if (line.front() == ' ' || line.front() == '-') {
+      if (last == nullptr) {
+        return Invalid("line ", number, " of its options belongs to none");
+      }
+      std::string element = text == "[]" ? "" : Unquoted(text.substr(text.front() == '-' ? 1 : 0));
+      absl::StrAppend(last, last->empty() || element.empty() ? "" : ",", element);
+      continue;
+    }
+    const size_t colon = text.find(':');
+    if (colon == absl::string_view::npos || colon == 0) {
+      return Invalid("line ", number, " of its options is not 'name: value'");
+    }
+    const auto [at, fresh] =
+        values.emplace(std::string(text.substr(0, colon)), Unquoted(text.substr(colon + 1)));
+    if (!fresh) {
+      return Invalid("option '", Printable(at->first), "' is there twice");
+    }
+    if (at->second == "[]") {
+      at->second.clear();
+    }
+    last = &at->second;
+  }
+  return values;
+}
+
+template <typename Names>
+bool IsAmong(const Names& names, absl::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+// Of an option that is not known: it does nothing.
+bool IsOff(absl::string_view value) {
+  static constexpr absl::string_view kOff[] = {"", "0", "false", "none", "null", "~"};
+  return IsAmong(kOff, value);
+}
+
+class OptionReader {
+ public:
+  explicit OptionReader(OptionValues values) : values_(std::move(values)) {}
+
+  absl::StatusOr<MarianOptions> Read() {
+    BW_RETURN_IF_ERROR(Refuse());
+    const auto cell = values_.find("dec-cell");
+    options_.has_gru_cells = cell == values_.end() || cell->second == "gru";
+    BW_ASSIGN_OR_RETURN(options_.width, Number("dim-emb", 512, 4, 65536));
+    BW_ASSIGN_OR_RETURN(options_.heads, Number("transformer-heads", 8, 1, 1024));
+    BW_ASSIGN_OR_RETURN(options_.encoder_layers, Number("enc-depth", 1, 1, 256));
+    BW_ASSIGN_OR_RETURN(options_.decoder_layers, Number("dec-depth", 1, 1, 256));
+    BW_ASSIGN_OR_RETURN(options_.encoder_ffn, Number("transformer-dim-ffn", 2048, 1, 1 << 20));
+    BW_ASSIGN_OR_RETURN(options_.decoder_ffn, Number("transformer-decoder-dim-ffn", 0, 0, 1 << 20));
+    options_.decoder_ffn = options_.decoder_ffn == 0 ? options_.encoder_ffn : options_.decoder_ffn;
+    BW_ASSIGN_OR_RETURN(const bool all, Flag("tied-embeddings-all"));
+    BW_ASSIGN_OR_RETURN(const bool source, Flag("tied-embeddings-src"));
+    BW_ASSIGN_OR_RETURN(const bool target, Flag("tied-embeddings"));
+    options_.shared_embeddings = all || source;
+    options_.tied_output = all || target;
+    if (options_.width % options_.heads != 0 || options_.width % 2 != 0) {
+      return Invalid("option 'dim-emb' is ", options_.width,
+                     "; it must be even and a multiple of transformer-heads, ", options_.heads);
+    }
+    return std::move(options_);
+  }
+
+ private:
+  absl::Status Refuse() {
+    std::vector<std::string> refused;
+    for (const RequiredOption& option : RequiredOptions()) {
+      const auto found = values_.find(std::string(option.name));
+      const std::string value(found == values_.end() ? option.fallback : found->second);
+      if (!IsAmong(option.implemented, value)) {
+        refused.push_back(absl::StrCat("option '", option.name, "' is '", Printable(value), "'; '",
+                                       absl::StrJoin(option.implemented, "' or '"),
+                                       "' is implemented"));
+      }
+    }
+    for (const auto& [name, value] : values_) {
+      const bool is_required =
+          std::any_of(RequiredOptions().begin(), RequiredOptions().end(),
+                      [&](const RequiredOption& option) { return option.name == name; });
+      if (is_required || IsAmong(kRead, name)) {
+        continue;
+      }
+      if (IsAmong(kPassedOver, name) || IsOff(value)) {
+        options_.passed_over.push_back(Printable(name));
+      } else {
+        refused.push_back(absl::StrCat("option '", Printable(name), "' is '", Printable(value),
+                                       "', which is not implemented"));
+      }
+    }
+    return refused.empty() ? absl::OkStatus()
+                           : absl::UnimplementedError(absl::StrJoin(refused, "; "));
+  }
+
+  absl::StatusOr<int64_t> Number(const std::string& name, int64_t fallback, int64_t least,
+                                 int64_t most) {
+    const auto found = values_.find(name);
+    int64_t number = fallback;
+    if (found != values_.end() && !absl::SimpleAtoi(found->second, &number)) {
+      return Invalid("option '", name, "' is '", Printable(found->second), "', not a number");
+    }
+    if (number < least || number > most) {
+      return Invalid("option '", name, "' is ", number, "; it must be in [", least, ", ", most,
+                     "]");
+    }
+    return number;
+  }
+
+  absl::StatusOr<bool> Flag(const std::string& name) {
+    const auto found = values_.find(name);
+    if (found == values_.end() || found->second == "false") {
+      return false;
+    }
+    return found->second == "true" ? absl::StatusOr<bool>(true)
+                                   : Invalid("option '", name, "' is '", Printable(found->second),
+                                             "'; it must be true or false");
+  }
+
+  const OptionValues values_;
+  MarianOptions options_;
+};
+
+}  // namespace
+
+absl::StatusOr<MarianOptions> ParseMarianOptions(absl::string_view yaml) {
+  BW_ASSIGN_OR_RETURN(OptionValues values, SplitOptions(yaml));
+  return OptionReader(std::move(values)).Read();
+}
+
+}  // namespace beamwright::ops

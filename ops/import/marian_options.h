@@ -1,0 +1,36 @@
+// The options of a Marian model: what its architecture is, or by which options it is one that is
+// not implemented. Private to import/.
+#ifndef BEAMWRIGHT_OPS_IMPORT_MARIAN_OPTIONS_H_
+#define BEAMWRIGHT_OPS_IMPORT_MARIAN_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace beamwright::ops {
+
+// A transformer encoder, and a decoder of recurrent cells with attention to the source.
+struct MarianOptions {
+  int64_t width = 0;  // of embeddings and layers
+  int64_t heads = 0;
+  int64_t encoder_layers = 0;
+  int64_t decoder_layers = 0;
+  int64_t encoder_ffn = 0;  // width between the two products of a feed-forward layer
+  int64_t decoder_ffn = 0;
+  bool has_gru_cells = false;            // in the decoder; else SSRU cells
+  bool shared_embeddings = false;        // 'Wemb' is the source's table and the target's
+  bool tied_output = false;              // the target's table is the output matrix as well
+  std::vector<std::string> passed_over;  // names of options that do not matter here
+};
+
+// `yaml`: an option a line, `name: value`, and lists. InvalidArgument: other lines, numbers
+// out of range. Unimplemented: options that change the result and ask for what is not implemented,
+// all of them by name.
+absl::StatusOr<MarianOptions> ParseMarianOptions(absl::string_view yaml);
+
+}  // namespace beamwright::ops
+
+#endif  // BEAMWRIGHT_OPS_IMPORT_MARIAN_OPTIONS_H_
