@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "engine/model/binary_shortlist.h"
 #include "ops/base/status.h"
 
 namespace beamwright::engine {
@@ -51,11 +54,26 @@ absl::StatusOr<Entry> ParseLine(absl::string_view line, const bundle::TextCodec&
   return entry;
 }
 
+bool HaveSameTokens(const bundle::TextCodec& source, const bundle::TextCodec& target) {
+  if (source.size() != target.size() || source.size() == 0) {
+    return false;
+  }
+  for (int32_t id = 0; id < source.size(); ++id) {
+    if (source.TokenText(id) != target.TokenText(id)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const LexicalTable>> LexicalTable::Read(
     absl::string_view content, const v1::LexicalTableConfig& config,
     const bundle::TextCodec& source, const bundle::TextCodec& target, int target_size) {
+  if (IsBinaryShortlist(content)) {
+    return ReadBinary(content, config, source, target, target_size);
+  }
   std::vector<Entry> entries;
   int number = 0;
   for (const absl::string_view line : absl::StrSplit(content, '\n')) {
@@ -93,6 +111,47 @@ absl::StatusOr<std::shared_ptr<const LexicalTable>> LexicalTable::Read(
   return std::shared_ptr<const LexicalTable>(std::move(table));
 }
 
+absl::StatusOr<std::shared_ptr<const LexicalTable>> LexicalTable::ReadBinary(
+    absl::string_view content, const v1::LexicalTableConfig& config,
+    const bundle::TextCodec& source, const bundle::TextCodec& target, int target_size) {
+  if (config.num_frequent() != 0 || config.max_per_token() != 0) {
+    return Invalid(
+        "num_frequent and max_per_token are for tables of text; a binary shortlist holds its own");
+  }
+  if (source.size() == 0) {
+    return Invalid("a binary shortlist needs a source vocabulary");
+  }
+  BW_ASSIGN_OR_RETURN(BinaryShortlist shortlist,
+                      ParseBinaryShortlist(content, source.size(), target_size));
+  auto table = absl::WrapUnique(new LexicalTable());
+  table->is_binary_ = true;
+  table->is_shared_ = HaveSameTokens(source, target);
+  table->target_size_ = target_size;
+  table->num_frequent_ = shortlist.num_frequent;
+  table->sources_.resize(static_cast<size_t>(source.size()));
+  std::iota(table->sources_.begin(), table->sources_.end(), 0);
+  table->starts_ = std::move(shortlist.starts);
+  table->targets_ = std::move(shortlist.targets);
+  return std::shared_ptr<const LexicalTable>(std::move(table));
+}
+
+void LexicalTable::Complete(absl::Span<const int32_t> source_ids,
+                            std::vector<int32_t>& tokens) const {
+  constexpr size_t kMultiple = 8;
+  if (is_shared_) {
+    std::copy_if(source_ids.begin(), source_ids.end(), std::back_inserter(tokens),
+                 [&](int32_t id) { return id >= 0 && id < target_size_; });
+    std::sort(tokens.begin(), tokens.end());
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  }
+  for (int32_t id = num_frequent_; id < target_size_ && tokens.size() % kMultiple != 0; ++id) {
+    const auto at = std::lower_bound(tokens.begin(), tokens.end(), id);
+    if (at == tokens.end() || *at != id) {
+      tokens.insert(at, id);
+    }
+  }
+}
+
 std::vector<int32_t> LexicalTable::Shortlist(absl::Span<const int32_t> source_ids) const {
   std::vector<int32_t> tokens(static_cast<size_t>(num_frequent_));
   std::iota(tokens.begin(), tokens.end(), 0);
@@ -106,6 +165,9 @@ std::vector<int32_t> LexicalTable::Shortlist(absl::Span<const int32_t> source_id
   }
   std::sort(tokens.begin(), tokens.end());
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  if (is_binary_) {
+    Complete(source_ids, tokens);
+  }
   return tokens;
 }
 

@@ -19,19 +19,32 @@ namespace beamwright::engine {
 class LexicalTable {
  public:
   // content: of the file that `config` names; target_size: tokens that the decoder chooses from.
-  // InvalidArgument naming the line: not two or three fields, a token that a vocabulary lacks, a
+  // A text of lines, or a binary shortlist of Marian (engine/model/binary_shortlist.h), which holds
+  // the number of frequent tokens. InvalidArgument, of a text naming the line: not two or three
+  // fields, a token that a vocabulary lacks, a
   // probability that is not a finite number. A pair that is there twice counts once, with its first
   // probability's place; without probabilities lines count in their order.
   static absl::StatusOr<std::shared_ptr<const LexicalTable>> Read(
       absl::string_view content, const v1::LexicalTableConfig& config,
       const bundle::TextCodec& source, const bundle::TextCodec& target, int target_size);
 
-  // Target tokens for a source of these ids: ascending, distinct, frequent ones included.
+  // Target tokens for a source of these ids: ascending, distinct, frequent ones included. By a
+  // binary shortlist they are those that Marian opens to this source alone: where both vocabularies
+  // are the same the source's own tokens, too, and then the next tokens behind the frequent ones
+  // until their number is a multiple of 8.
   std::vector<int32_t> Shortlist(absl::Span<const int32_t> source_ids) const;
 
  private:
   LexicalTable() = default;
+  static absl::StatusOr<std::shared_ptr<const LexicalTable>> ReadBinary(
+      absl::string_view content, const v1::LexicalTableConfig& config,
+      const bundle::TextCodec& source, const bundle::TextCodec& target, int target_size);
+  // Of a binary shortlist.
+  void Complete(absl::Span<const int32_t> source_ids, std::vector<int32_t>& tokens) const;
 
+  bool is_binary_ = false;
+  bool is_shared_ = false;  // is_binary_: a source's tokens are target tokens, too
+  int target_size_ = 0;
   int num_frequent_ = 0;
   // Target tokens of sources_[i]: targets_[starts_[i]] to targets_[starts_[i + 1] - 1].
   std::vector<int32_t> sources_;  // ascending
