@@ -20,7 +20,9 @@ constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
 constexpr const char* kFile =
-    "Graph file: OpenVINO IR (.xml, with its weights in the .bin file beside it) or ONNX (.onnx)";
+    "Graph file: OpenVINO IR (.xml, with its weights in the .bin file beside it), ONNX (.onnx) or "
+    "a "
+    "part of a Marian model (.bin#encoder, .bin#decoder)";
 constexpr int kMaxThreads = 1024;
 constexpr int64_t kMaxExtent = int64_t{1} << 30;
 
@@ -145,9 +147,11 @@ void DefineInit(CLI::App& app, Flags& flags) {
   CLI::App* command = app.add_subcommand(
       "init", "Make a model bundle of graph files, guessing what their ports are for");
   command
-      ->add_option("GRAPHS", flags.init_graphs,
-                   "Graph files: [ENCODER] DECODER; [ENCODER] PREDICTOR JOINER of a transducer, or "
-                   "[ENCODER] PREDICTOR where one graph is both; MODEL with a CTC output")
+      ->add_option(
+          "GRAPHS", flags.init_graphs,
+          "Graph files: [ENCODER] DECODER; [ENCODER] PREDICTOR JOINER of a transducer, or "
+          "[ENCODER] PREDICTOR where one graph is both; MODEL with a CTC output; or a Marian "
+          "model (.bin, .npz)")
       ->required()
       ->expected(1, 3);
   CLI::Option* ctc = command->add_flag("--ctc", flags.init_ctc,
@@ -166,12 +170,14 @@ void DefineInit(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(0, 1000));
   command->add_option("--out", init.out, "Folder to make: the bundle")->required();
   command->add_option("--name", init.name, "Name in requests (default: the folder's name)");
-  command->add_option("--source-vocab", init.source_vocab,
-                      "Source vocabulary: one token a line, or a SentencePiece .model");
+  command->add_option("--source-vocab,--source-vocabulary", init.source_vocab,
+                      "Source vocabulary: one token a line, or a SentencePiece .model or .spm");
   command->add_option(
-      "--target-vocab,--tokens", init.target_vocab,
+      "--target-vocab,--target-vocabulary,--tokens", init.target_vocab,
       "Target vocabulary, likewise; of CTC and transducers a tokens.txt with 'TOKEN "
       "ID' a line or a vocab.json, too");
+  command->add_option("--shortlist", init.shortlist,
+                      "Binary lexical shortlist of a Marian model (lex.*.s2t.bin)");
   command->add_option("--begin", init.special.begin,
                       "Target token that the first step reads, by its text; without a target "
                       "vocabulary its id");

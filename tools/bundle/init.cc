@@ -13,6 +13,7 @@
 #include "tools/bundle/fixed_extents.h"
 #include "tools/bundle/framing.h"
 #include "tools/bundle/init_frames.h"
+#include "tools/bundle/init_marian.h"
 #include "tools/bundle/init_parts.h"
 #include "tools/bundle/try_bundle.h"
 #include "tools/graph/replay.h"
@@ -255,6 +256,12 @@ class Initialiser {
 }  // namespace
 
 absl::Status InitBundle(const InitOptions& options, std::ostream& output) {
+  if (IsMarianModel(options)) {
+    return InitMarianBundle(options, output);
+  }
+  if (!options.shortlist.empty()) {
+    return Invalid("--shortlist: is for Marian models, which are one .bin or .npz file");
+  }
   return SearchesByFrames(options) ? InitFrameBundle(options, output)
                                    : Initialiser(options, output).Run();
 }

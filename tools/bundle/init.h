@@ -26,6 +26,7 @@ struct InitOptions {
   std::string name;  // empty: the folder's name
   std::string source_vocab;
   std::string target_vocab;
+  std::string shortlist;  // of a Marian model: a binary lexical shortlist; empty: none
   SpecialTokens special;
   // Of CTC and transducers: blank, a token or the number of its column, and durations.
   std::string blank;

@@ -70,10 +70,12 @@ absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string
   TextSide text;
   v1::TextConfig& config = text.config;
   const bool is_target = side == "target";
-  if (absl::EndsWith(path, ".model")) {
+  const bool is_spm = absl::EndsWith(path, ".spm");
+  if (is_spm || absl::EndsWith(path, ".model")) {
     config.set_form(v1::TEXT_FORM_SENTENCEPIECE);
     config.set_vocabulary(absl::StrCat(side, ".model"));
-    reasons.push_back(absl::StrCat(side, " text is SentencePiece: '", path, "' ends with .model"));
+    reasons.push_back(absl::StrCat(side, " text is SentencePiece: '", path, "' ends with ",
+                                   is_spm ? ".spm" : ".model"));
     if (is_target) {
       config.set_begin_token(special.begin.empty() ? "<s>" : special.begin);
       SetEnds(special.ends.empty() ? std::vector<std::string>{"</s>"} : special.ends, config);
