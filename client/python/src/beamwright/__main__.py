@@ -28,7 +28,7 @@ def server() -> None:
 
 
 def graph() -> None:
-    """Becomes beamwright-graph; likewise."""
+    """Becomes beamwright-graph."""
     _become("beamwright-graph", "beamwright-graph", "BEAMWRIGHT_GRAPH_PROGRAM")
 
 

@@ -35,7 +35,7 @@ _FINISH_REASONS = (
     FinishReason.SHUTDOWN,
     FinishReason.END_OF_SOURCE,
 )
-# Of one range of sources whose error is told; a call has no more of them.
+# One range of sources with a reported error; a call has no further ones.
 _MOST_SOURCES = 1 << 16
 _HEALTH = (Health.UNKNOWN, Health.SERVING, Health.NOT_SERVING, Health.SERVICE_UNKNOWN)
 
@@ -75,7 +75,7 @@ def hypothesis(message: Any) -> Hypothesis:
 
 
 def decoded(message: Any, source: str | None, response: Any) -> Decoded:
-    """Of a message Decoded, and the response that it stands in."""
+    """Of a message Decoded, and its response."""
     return Decoded(
         tuple(map(hypothesis, message.hypotheses)),
         source,
@@ -110,7 +110,7 @@ def stream_update(message: Any, source: str | None) -> StreamUpdate:
 
 
 def scored(message: Any, source: str | None, response: Any) -> Scored:
-    """Of a message Scored, and the response that it stands in."""
+    """Of a message Scored, and its response."""
     return Scored(
         tuple(ScoredTarget(hypothesis(one.hypothesis), one.perplexity) for one in message.targets),
         source,
@@ -125,7 +125,7 @@ def scored(message: Any, source: str | None, response: Any) -> Scored:
 
 
 def aligned(message: Any, source: str | None, target: str | None, response: Any) -> Alignment:
-    """Of a message Alignment, and the response that it stands in."""
+    """Of a message Alignment, and its response."""
     return Alignment(
         tuple(message.tokens),
         tuple(message.positions),
@@ -323,7 +323,7 @@ def fails_every_call(error: BeamwrightError) -> bool:
 
 
 def errors_of_sources(error: RpcError, count: int) -> Sequence[RpcError]:
-    """The error of each of so many sources of a call that failed; the call's, where none is known."""
+    """The error of each source of a call that failed; the call's, where no other is known."""
     return [
         error.source_errors.get(place)
         or make_error(

@@ -54,8 +54,8 @@ class BaseClient:
             tls: Speak TLS. Set by itself where one of the files below is given.
             tls_ca: Whom to believe about the server, as a file (PEM) or its bytes. None: the
                 authorities that gRPC brings.
-            tls_cert: The client's own certificate, if the server asks for one; likewise.
-            tls_key: Its private key; likewise.
+            tls_cert: The client's certificate, if the server asks for one, in the same form.
+            tls_key: Its private key, in the same form.
             tls_server_name: The name in the server's certificate, where it is not the host's.
             token: A bearer token. It is sent over TLS or to this machine, never in clear text over a
                 network.

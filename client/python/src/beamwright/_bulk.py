@@ -75,7 +75,7 @@ class Batch:
         """What to send again of a call that was answered in part: what the server asks to come back.
 
         Only what failed with one of the codes, and only if the waits that the server names are not
-        longer than so many seconds.
+        longer than this number of seconds.
         """
         places = []
         wait = 0.0
@@ -185,7 +185,7 @@ def in_order(
     start: Callable[[Batch], Any],
     answers_of: Callable[[Batch], list[Decoded | BeamwrightError]],
 ) -> Iterator[Decoded | BeamwrightError]:
-    """Answers in the order of their sources, with at most so many batches under way.
+    """Answers in the order of their sources, with a limited number of batches under way.
 
     `start` begins the call of a batch and returns a future of it, which `answers_of` waits for.
     """

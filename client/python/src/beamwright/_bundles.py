@@ -1,6 +1,6 @@
 """Trained models into bundles: what from_torch, from_keras and from_onnx share.
 
-`beamwright-graph init` writes the bundle and tells what it guessed. Then the bundle is loaded and decodes; the
+`beamwright-graph init` writes the bundle and prints what it guessed. Then the bundle is loaded and decodes; the
 framework says what it thinks of each token of the answer, and both have to agree.
 """
 
@@ -37,7 +37,7 @@ _ARGUMENTS = """
         tokens, or None for ids and features.
     out: The folder to make, as "models/spell/1".
     begin: Target token that the first step reads; None: found in the vocabulary.
-    end: Target token, or tokens, that end an answer; likewise.
+    end: Target token, or tokens, that end an answer, in the same form.
     name: The model's name; None: that of the folder.
     flags: More of `beamwright-graph init`'s, as ["--state", "h=h_next"].
 """
@@ -65,7 +65,7 @@ class Bundle:
     guesses: tuple[str, ...]
     """What was concluded from the graphs, with the reason of each."""
     notes: tuple[str, ...] = ()
-    """What to look at: what an export fixed, what no file tells."""
+    """What to check: what an export fixed, what no file contains."""
     checked: str = ""
     """What was compared with the framework, and how large the difference was."""
 

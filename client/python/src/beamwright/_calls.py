@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def with_options(rules: Mapping[str, Rule]) -> Callable[[F], F]:
     """Shows the options as keyword arguments where programs look at a function while it runs.
 
-    Type checkers know them by `Unpack`; that tells nothing to help() and to completion in notebooks.
+    Type checkers know them by `Unpack`; help() and completion in notebooks do not read it.
     """
 
     def wrap(function: F) -> F:

@@ -212,7 +212,7 @@ class Client(BaseClient):
                 With 1, and max_in_flight 1, each source is answered before the next is taken.
             max_in_flight: Calls under way at the same time, 1 to 256.
             on_error: "raise": the first source that fails ends the iteration, with its `index` in
-                the exception. "return": the exception stands in the place of its answer.
+                the exception. "return": the exception replaces its answer.
             progress: Show a bar, if tqdm is installed.
             **options: As for decode.
         """
@@ -277,11 +277,11 @@ class Client(BaseClient):
         timeout: float | None = None,
         **options: Unpack[DecodeOptions],
     ) -> DecodeStream:
-        """Decodes one source and tells, while the search runs, which tokens can no longer change.
+        """Decodes one source and reports, while the search runs, which tokens can no longer change.
 
         Args:
             source: As for decode.
-            provisional: Also tell the best hypothesis as it stands, which may change.
+            provisional: Also report the best hypothesis so far, which may change.
             model: The model's name.
             version: Its version or a label.
             timeout: Seconds, for all of it.
@@ -321,7 +321,7 @@ class Client(BaseClient):
                 or an iterable of such arrays or Features, which are sent as they come.
             sample_rate: Samples a second, of arrays; 16000 if not given.
             endpoint: True ends segments at pauses; a mapping says when: silence_ms, pause_ms, max_segment_ms.
-            provisional: Also tell the best hypothesis as it stands, which may change.
+            provisional: Also report the best hypothesis so far, which may change.
             model: The model's name.
             version: Its version or a label.
             timeout: Seconds, for all of it.
@@ -377,7 +377,7 @@ class Client(BaseClient):
         version: str | int | None = None,
         timeout: float | None = None,
     ) -> Alignment:
-        """Tells which source position each token of a target comes from, by the model's attention.
+        """Returns the source position of each token of a target, by the model's attention.
 
         Args:
             source: As for decode.
@@ -408,7 +408,7 @@ class Client(BaseClient):
         version: str | int | None = None,
         timeout: float | None = None,
     ) -> ModelDescription:
-        """What the server tells of a model: state, vocabularies, inputs, configuration."""
+        """The server's description of a model: state, vocabularies, inputs, configuration."""
         request = _calls.describe_request(model or self._model, self._version_of(version))
         return _answers.model_description(self._call(_wire.DESCRIBE_MODEL, request, timeout))
 

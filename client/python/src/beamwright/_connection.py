@@ -29,7 +29,7 @@ _FORK_SUPPORT = os.environ.get("GRPC_ENABLE_FORK_SUPPORT", "").lower() in {"1", 
 
 
 def dialled(address: str) -> str:
-    """The address with the default port where there is none, as gRPC takes it."""
+    """The address with the default port where it has no port, as gRPC takes it."""
     if not isinstance(address, str):
         raise ArgumentTypeError(f"address is {type(address).__name__}; text is expected: host:port")
     if not address or re.search(r"\s|[\x00-\x1f]", address):
@@ -106,7 +106,7 @@ def _within(argument: str, value: Any, low: float, high: float, whole: bool = Tr
 
 
 class Settings:
-    """What a client was told, checked."""
+    """A client's settings, checked."""
 
     def __init__(
         self,
@@ -362,7 +362,7 @@ class Connection:
 
 
 class AioConnection:
-    """The same for the event loop that runs; another loop gets channels of its own."""
+    """The same for the event loop that runs; another loop gets other channels."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

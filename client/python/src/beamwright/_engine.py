@@ -201,7 +201,7 @@ class Handle:
         return self._pointer is None
 
     def close(self) -> None:
-        """Frees the model once nobody uses it any more."""
+        """Frees the model after its last use."""
         if os.getpid() != self._process:
             return
         with self._idle:

@@ -104,7 +104,7 @@ class ServerError(BeamwrightError):
 class RpcError(BeamwrightError):
     """A call, or one source of it, failed.
 
-    Each code has a class of its own where a program may want to act on it; all others are plain
+    Each code has a separate class where a program may want to act on it; all others are plain
     `RpcError`.
     """
 
@@ -123,7 +123,7 @@ class RpcError(BeamwrightError):
     """The source that failed, counted from 0 in the order given; None: the call as a whole."""
     source_errors: Mapping[int, RpcError]
     """Of a call that failed because each of its sources did: their errors by index."""
-    # Set where the server tells of sources, even if it had no room for any of their errors.
+    # Set where the server reports sources, even if it had no room for any of their errors.
     _of_sources: bool = False
 
     def __init__(

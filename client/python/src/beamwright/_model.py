@@ -114,7 +114,7 @@ class Model:
         self._end()
 
     def describe(self) -> ModelDescription:
-        """What there is to tell of the model: vocabularies, inputs, configuration."""
+        """The model's description: vocabularies, inputs, configuration."""
         return _answers.model_description(self._handle.describe())
 
     @_calls.with_options(DECODE_OPTIONS)
@@ -182,7 +182,7 @@ class Model:
             batch_size: Sources that are handed over together, 1 to 4096.
             max_in_flight: Batches that are decoded at the same time, 1 to 256.
             on_error: "raise": the first source that fails ends the iteration, with its `index` in
-                the exception. "return": the exception stands in the place of its answer.
+                the exception. "return": the exception replaces its answer.
             progress: Show a bar, if tqdm is installed.
             **options: As for decode.
         """
@@ -238,7 +238,7 @@ class Model:
     def align(
         self, source: SourceLike, target: TargetLike, *, soft: bool = False, timeout: float | None = None
     ) -> Alignment:
-        """Tells which source position each token of a target comes from, by the model's attention.
+        """Returns the source position of each token of a target, by the model's attention.
 
         Args:
             source: As for decode.

@@ -118,7 +118,7 @@ class _Runtime:
         return next(name for name, port in inputs.items() if "int" in port.type)
 
     def _first_inputs(self, inputs: dict[str, Any], results: dict[str, Any], config: Any) -> dict[str, Any]:
-        """What the decoder reads beside the token, before the first step."""
+        """The decoder's inputs besides the token, before the first step."""
         import numpy as np
 
         starts = {one["input"]: one for one in [*config.get("memory", []), *config.get("states", [])]}

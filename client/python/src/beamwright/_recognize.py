@@ -1,4 +1,4 @@
-"""What is sent and told of a source that is recognised while it is sent."""
+"""Requests and answers of a source that is recognised while it is sent."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _read_wav(path: str) -> tuple[int, bytes]:
 
 
 class Pieces:
-    """A source cut into requests. What kind of samples it has, its first piece tells."""
+    """A source cut into requests. Its first piece decides the kind of samples."""
 
     def __init__(self, sample_rate: int | None) -> None:
         self._rate = sample_rate
@@ -201,7 +201,7 @@ def update(message: Any) -> RecognizeUpdate:
 
 
 class _Gathered:
-    """What was told so far."""
+    """The segments so far."""
 
     def __init__(self) -> None:
         self._segments: list[RecognizedSegment] = []

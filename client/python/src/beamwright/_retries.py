@@ -33,7 +33,7 @@ class StreamTries:
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     def wait(self, error: RpcError) -> float | None:
-        """Seconds until the next try after this failure; None: there is none."""
+        """Seconds until the next try after this failure; None: no further try."""
         full = error.code == Code.RESOURCE_EXHAUSTED
         if (
             self.over

@@ -258,7 +258,7 @@ class Server:
         return AsyncClient(self.address, **arguments)
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Ends it: it answers what it has accepted, and is killed after so many seconds.
+        """Ends it: it answers what it has accepted, and is killed after `timeout` seconds.
 
         In a process that was forked from the one that started it, nothing happens.
         """

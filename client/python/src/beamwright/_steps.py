@@ -137,7 +137,7 @@ class Steps:
         )
 
     def axes_of_inputs(self) -> dict[str, dict[int, str]]:
-        """The open axes of what the step reads beside the token, which the encoder gives, by port."""
+        """The open axes of the step's inputs besides the token, which the encoder gives, by port."""
         return {
             name: _open_axes(small, large)
             for name, small, large in zip(self.input_names, *self.inputs, strict=True)

@@ -38,7 +38,7 @@ def from_torch(
 ) -> Bundle:
     """Exports a trained encoder and decoder step, writes a bundle, and compares its answers with the modules'.
 
-    The encoder reads sources [rows, length, ...] and returns what the decoder reads beside the token: the
+    The encoder reads sources [rows, length, ...] and returns the decoder's inputs besides the token: the
     memory and the first states. The decoder step takes the tokens [rows] (or [rows, 1]) and these, in this
     order, and returns logits, then each state anew in the same order, then perhaps the attention:
 
@@ -50,7 +50,7 @@ def from_torch(
 
     Args:
         encoder: The encoder, a torch.nn.Module on the CPU.
-        decoder_step: The step, likewise.
+        decoder_step: The step, in the same form.
         example: A source as the encoder reads it, [1 or more rows, length, ...].
         length_axis: The axis of the example that is its length.
 

@@ -20,7 +20,7 @@ class Features:
     """A source of features for the encoder.
 
     `values` is an array [length, ...] without a batch axis: speech frames, image columns. Its
-    element type is sent as it is and must be the one that the encoder reads (`describe` tells).
+    element type is sent as it is and must be the one that the encoder reads (see `describe`).
     """
 
     values: Array
@@ -41,7 +41,7 @@ class DecoderInputs:
 
 @dataclass(frozen=True, eq=False)
 class WithInputs:
-    """A source for an encoder that reads further inputs beside it, such as a speaker's vector.
+    """A source for an encoder that reads further inputs, such as a speaker's vector.
 
     `source` is text, token ids, an array or Features. `further_inputs` has arrays by the names that
     `describe` lists, each without a batch axis and of the element type that the encoder reads.
@@ -143,9 +143,9 @@ class Hypothesis:
     token_frames: tuple[int, ...] = ()
     """Of a search by frames: for each token the frame, from 0, in which it begins."""
     token_durations: tuple[int, ...] = ()
-    """Likewise: how many frames it lasts."""
+    """How many frames it lasts, in searches by frames."""
     alignment_log_prob: float = 0.0
-    """Likewise: of the best alignment alone; log_prob is the sum over those that were merged."""
+    """Of the best alignment alone, in searches by frames; log_prob is the sum over merged alignments."""
     full_log_prob: float | None = None
     """With `full_sum`: the sum over all alignments."""
 
@@ -208,7 +208,7 @@ class Decoded:
 
     @property
     def best(self) -> Hypothesis:
-        """The first hypothesis; IndexError where there is none."""
+        """The first hypothesis; IndexError in an empty answer."""
         if not self.hypotheses:
             raise IndexError("no hypothesis was returned: all score less than score_threshold")
         return self.hypotheses[0]
@@ -253,7 +253,7 @@ class Decoded:
 
 @dataclass(frozen=True)
 class StableTokens:
-    """Tokens that every hypothesis of the answer will begin with, behind those told before."""
+    """Tokens that every hypothesis of the answer will begin with, after the earlier ones."""
 
     tokens: tuple[int, ...]
     position: int
@@ -288,12 +288,12 @@ class RecognizedSegment:
     """In the source; frames are those of the search."""
     num_frames: int
     begin_ms: float
-    """0 where the model does not tell what a frame stands for, as is end_ms."""
+    """0 where the model does not say how long a frame is, as is end_ms."""
     end_ms: float
 
     @property
     def text(self) -> str:
-        """Of the best hypothesis; empty if there is none."""
+        """Of the best hypothesis; empty without one."""
         return self.hypotheses[0].text if self.hypotheses else ""
 
 
@@ -318,7 +318,7 @@ class Recognition:
     num_frames: int
     """Of the search."""
     frame_ms: float
-    """What a frame stands for; 0: the model does not tell."""
+    """Milliseconds of a frame; 0: unknown."""
     model: str
     version: str
     numerics: str
@@ -432,7 +432,7 @@ class Streaming:
     look_ahead: int
     """chunk - shift."""
     chunk_ms: float
-    """What is said is read at most so much later; 0 if the bundle does not tell what a frame stands for."""
+    """The encoder reads a sample at most this time later; 0 if the bundle does not say how long a frame is."""
     shift_ms: float
     look_ahead_ms: float
     state_bytes: int
@@ -441,7 +441,7 @@ class Streaming:
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """What the server tells of a model."""
+    """The server's description of a model."""
 
     summary: ModelSummary
     numerics: str
@@ -462,9 +462,9 @@ class ModelDescription:
     config: Mapping[str, Any] = field(compare=False, repr=False)
     """model.textproto of the bundle, by the names of its fields."""
     further_inputs: tuple[TensorInfo, ...] = ()
-    """What `WithInputs` carries beside the source."""
+    """The inputs of `WithInputs` besides the source."""
     streaming: Streaming | None = None
-    """None: the encoder reads the whole source, or there is none."""
+    """None: the encoder reads the whole source, or the model has no encoder."""
     encodes_lengths_together: bool | None = None
     """Whether sources of unequal length may be among those that are encoded together. None where
     `encodes_together` is not true, where the encoder reads chunk by chunk, and from a server before 0.2."""

@@ -1,4 +1,4 @@
-"""The messages of the protos, in a pool of their own.
+"""The messages of the protos, in a separate pool.
 
 Others may have registered files of the same names (google/rpc/status.proto, the health protocol)
 with protobuf's default pool; there the second one to come fails.

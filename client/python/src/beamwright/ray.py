@@ -67,9 +67,9 @@ def decode(
 
     Args:
         dataset: A ray.data.Dataset.
-        address: As for Client. Each worker has a client of its own.
+        address: As for Client. Each worker has a separate client.
         workers: How many work side by side.
-        path: In place of address: as for Model, on the workers' machines. Each worker has an engine of its own.
+        path: In place of address: as for Model, on the workers' machines. Each worker has a separate engine.
         column: The sources: texts, or lists of token ids.
         model: The model's name.
         version: Its version or a label.
@@ -122,7 +122,7 @@ def _server(address: str | None, engine: Any, arguments: dict[str, Any]) -> Open
     """What a worker calls to have a client."""
     if engine is not None:
         raise invalid("engine", "is for decoding in the workers; there is no path")
-    Client(address, **arguments).close()  # says what is wrong with them; calls nobody
+    Client(address, **arguments).close()  # says what is wrong with them; makes no call
     return Client, address, arguments
 
 
@@ -136,7 +136,7 @@ def _engine(path: str | os.PathLike[str], given: dict[str, Any], arguments: dict
         inspect.signature(Model).bind(folder, **arguments)
     except TypeError as error:
         raise ArgumentTypeError(f"path and engine: {error}") from None
-    # Workers run in folders of their own; a model of the package is found from everywhere.
+    # Workers run in separate folders; a model of the package is found from everywhere.
     return Model, folder.absolute() if folder.exists() else folder, arguments
 
 
