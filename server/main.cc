@@ -150,9 +150,15 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   }
   serving::Core core(state, models, *engine, metrics, flags.quarantine);
   core.load_reporter().Enable(flags.load_reports);
+  core.memory().SetLimit(flags.max_held_bytes);
   const serving::EngineGauges gauges(*engine, models, core.quarantine());
   metrics.Add(&gauges);
-  const absl::Cleanup forget_gauges = [&] { metrics.Remove(&gauges); };
+  const serving::MemoryGauges memory(core.memory());
+  metrics.Add(&memory);
+  const absl::Cleanup forget_gauges = [&] {
+    metrics.Remove(&gauges);
+    metrics.Remove(&memory);
+  };
   if (access_log.has_value()) {
     core.calls().Observe(&*access_log);
   }

@@ -12,6 +12,7 @@
 #include "server/serving/availability.h"
 #include "server/serving/call_counter.h"
 #include "server/serving/load_report.h"
+#include "server/serving/memory_account.h"
 #include "server/serving/metrics.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/quarantine.h"
@@ -54,6 +55,8 @@ class Core {
   // Errors of sources, and of calls, as they are sent.
   RefusalCache& source_refusals() { return source_refusals_; }
   RefusalCache& call_refusals() { return call_refusals_; }
+  // What listeners hold for callers. Without a limit until SetLimit.
+  MemoryAccount& memory() { return memory_; }
   // A number for a call, which no other has.
   uint64_t NextCall() { return next_call_.fetch_add(1, std::memory_order_relaxed); }
   // Where answers are written.
@@ -64,6 +67,7 @@ class Core {
   ModelRegistry& models_;
   engine::Engine& engine_;
   Metrics& metrics_;
+  MemoryAccount memory_;  // before what may have holds
   CallCounter calls_{metrics_};
   LoadReporter load_reporter_{engine_, metrics_};
   Quarantine quarantine_;

@@ -267,6 +267,10 @@ void AddEngine(CLI::App& app, Flags& flags) {
            "Most bytes that running sources may hold together: states, history, what their steps "
            "share; 0: a quarter of the memory that the process may use",
            flags.max_state_bytes);
+  AddBytes(app, "--max-held-bytes",
+           "Most bytes that listeners may hold for callers: requests as they are read and parsed, "
+           "answers that are not sent; 0: a quarter of the memory that the process may use",
+           flags.max_held_bytes);
   app.add_option("--max-encode-positions", flags.engine.max_encode_positions,
                  "Most source positions that are encoded between two steps of what runs")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
@@ -453,10 +457,14 @@ ParsedFlags ParseFlags(int argc, const char* const* argv) {
   for (const std::string& text : parsed.flags.metrics_buckets) {
     parsed.flags.buckets.Set(text).IgnoreError();  // checked
   }
-  if (const int64_t usable = UsableMemoryBytes(); parsed.flags.max_state_bytes > 0) {
+  const int64_t usable = UsableMemoryBytes();
+  if (parsed.flags.max_state_bytes > 0) {
     parsed.flags.engine.max_bytes = parsed.flags.max_state_bytes;
   } else if (usable > 0) {
     parsed.flags.engine.max_bytes = usable / 4;
+  }
+  if (parsed.flags.max_held_bytes == 0) {
+    parsed.flags.max_held_bytes = usable / 4;
   }
   if (parsed.flags.print_config) {
     std::fputs(settings.Print().c_str(), stdout);

@@ -49,6 +49,9 @@ struct Flags {
   engine::EngineOptions engine = {.num_streams = engine::EngineOptions::kStreamsAsWorkIs};
   // Bytes for what runs. 0: a quarter of the memory that there is.
   int64_t max_state_bytes = 0;
+  // Bytes that listeners hold for callers (MemoryAccount). In the flags 0: a quarter of the memory
+  // that there is, which ParseFlags puts here; afterwards 0 if that is unknown: no limit.
+  int64_t max_held_bytes = 0;
   QuarantineOptions quarantine;
   absl::Duration drain_delay = absl::ZeroDuration();
   absl::Duration drain_timeout = absl::Seconds(30);

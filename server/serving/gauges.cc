@@ -173,6 +173,13 @@ std::vector<MetricFamily> EngineGauges::Collect() const {
   return families;
 }
 
+std::vector<MetricFamily> MemoryGauges::Collect() const {
+  return {Gauge("beamwright_held_bytes", "Memory that listeners hold for callers",
+                static_cast<double>(account_.held_bytes())),
+          Gauge("beamwright_held_bytes_capacity", "Most of it that there may be; 0: no limit",
+                static_cast<double>(account_.limit_bytes()))};
+}
+
 std::vector<MetricFamily> ConnectionGauges::Collect() const {
   return {Gauge("beamwright_grpc_connections", "gRPC connections that are open", count_open_()),
           Counter("beamwright_grpc_connections_cut_off_total",

@@ -13,6 +13,7 @@
 
 #include "absl/time/time.h"
 #include "include/beamwright/engine.h"
+#include "server/serving/memory_account.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/quarantine.h"
 #include "server/serving/serving_state.h"
@@ -43,6 +44,16 @@ class EngineGauges : public prometheus::Collectable {
   const engine::Engine& engine_;
   const ModelRegistry& models_;
   const Quarantine& quarantine_;
+};
+
+// Those of what listeners hold for callers. The account must outlive it.
+class MemoryGauges : public prometheus::Collectable {
+ public:
+  explicit MemoryGauges(const MemoryAccount& account) : account_(account) {}
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  const MemoryAccount& account_;
 };
 
 // Those of the gRPC listener.

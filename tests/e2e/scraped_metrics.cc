@@ -17,7 +17,7 @@ std::string HeldGauges(const Samples& samples) {
   std::string held;
   for (const char* gauge :
        {"beamwright_requests_running", "beamwright_requests_waiting", "beamwright_beam_rows_active",
-        "beamwright_state_bytes", "beamwright_queue_oldest_age_seconds"}) {
+        "beamwright_state_bytes", "beamwright_held_bytes", "beamwright_queue_oldest_age_seconds"}) {
     bool is_there = false;
     for (const auto& [name, value] : samples) {
       is_there = is_there || name == gauge || absl::StartsWith(name, absl::StrCat(gauge, "{"));
