@@ -2,11 +2,10 @@
 
 #include <google/protobuf/stubs/common.h>
 #include <grpcpp/grpcpp.h>
-#include <httplib.h>
-#include <microhttpd.h>
 #include <openssl/crypto.h>
 #include <spdlog/version.h>
 
+#include <boost/version.hpp>
 #include <utility>
 
 #include "absl/base/config.h"
@@ -34,9 +33,9 @@ std::string OneDnnVersion() {
 std::string BuildInfoJson() {
   const std::pair<const char*, std::string> libraries[] = {
       {"abseil", absl::StrCat(ABSL_LTS_RELEASE_VERSION, ".", ABSL_LTS_RELEASE_PATCH_LEVEL)},
-      {"cpp-httplib", CPPHTTPLIB_VERSION},
+      {"boost", absl::StrCat(BOOST_VERSION / 100000, ".", BOOST_VERSION / 100 % 1000, ".",
+                             BOOST_VERSION % 100)},
       {"grpc", grpc::Version()},
-      {"libmicrohttpd", MHD_get_version()},
       {"onednn", OneDnnVersion()},
       {"openssl", OpenSSL_version(OPENSSL_VERSION_STRING)},
       {"protobuf", google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION)},

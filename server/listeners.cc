@@ -1,7 +1,9 @@
 #include "server/listeners.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
@@ -57,6 +59,19 @@ std::vector<std::string> ApiAddresses(const serving::Flags& flags) {
 absl::StatusOr<http::Cors> CorsOf(const serving::Flags& flags) {
   absl::StatusOr<http::Cors> cors = http::Cors::Make(flags.http_cors_origins);
   return cors.ok() ? std::move(cors) : OfFlag("http-cors-origins", cors.status());
+}
+
+http::ConnectionBounds ConnectionBoundsOfFiles() {
+  constexpr int64_t kFewest = 16;
+  constexpr int64_t kMost = 4096;
+  rlimit files{};
+  const bool is_known = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY;
+  const int64_t quarter =
+      is_known ? static_cast<int64_t>(std::min<rlim_t>(files.rlim_cur / 4, kMost)) : kMost;
+  http::ConnectionBounds bounds;
+  bounds.max_connections = static_cast<int>(std::max(quarter, kFewest));
+  bounds.max_young = std::max(bounds.max_connections / 8, 1);
+  return bounds;
 }
 
 absl::StatusOr<std::unique_ptr<http::Listener>> Listen(const char* flag, const char* what,

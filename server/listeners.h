@@ -32,6 +32,10 @@ absl::StatusOr<std::unique_ptr<rpc::Server>> ListenForCalls(const serving::Flags
                                                             const access::Guard& guard,
                                                             oip::Service& inference);
 
+// How many connections a listener of HTTP may have, of the files that the process may open: a
+// quarter, since gRPC, WebSocket and models need theirs.
+http::ConnectionBounds ConnectionBoundsOfFiles();
+
 // HTTP at options.address, which `flag` gave. `what` is for the log.
 absl::StatusOr<std::unique_ptr<http::Listener>> Listen(const char* flag, const char* what,
                                                        const http::ListenerOptions& options,

@@ -51,6 +51,8 @@ using serving::Phase;
 constexpr absl::Duration kShortestPoll = absl::Milliseconds(10);
 constexpr absl::Duration kLastAnswers = absl::Seconds(1);
 constexpr absl::Duration kLastLines = absl::Seconds(1);  // of the log, for whoever reads it
+// Kept for operators where the process has no file left.
+constexpr int kAdminSpareFiles = 4;
 constexpr absl::Duration kQuiet = absl::Milliseconds(500);
 constexpr absl::Duration kLongestQuiet = absl::Seconds(2);
 // From the drain timeout to the end of the process, whatever hangs; more than the three above and
@@ -201,6 +203,14 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
     rest.CountRefusal(request, why);
   };
   http_options.takes_options = cors.enabled();
+  http_options.bounds = ConnectionBoundsOfFiles();
+  http_options.at_once = [&probes, &cors](const http::HttpRequest& request) {
+    std::optional<http::HttpReply> reply = probes.HandleAtOnce(request);
+    if (reply.has_value()) {
+      cors.AddHeaders(request, *reply);
+    }
+    return reply;
+  };
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<http::Listener> http_listener,
                       Listen("http-address", "HTTP", http_options,
                              [&rest, &cors](const http::HttpRequest& request) {
@@ -215,6 +225,12 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   admin_options.address = flags.admin_address;
   admin_options.max_body_bytes = http_options.max_body_bytes;
   admin_options.refused = http_options.refused;
+  admin_options.bounds = http_options.bounds;
+  admin_options.spare_files = kAdminSpareFiles;
+  admin_options.thread_name = "bw-admin";
+  admin_options.at_once = [&probes](const http::HttpRequest& request) {
+    return probes.HandleAtOnce(request);
+  };
   BW_ASSIGN_OR_RETURN(
       const std::unique_ptr<http::Listener> admin_listener,
       Listen("admin-address", "for operators", admin_options,

@@ -54,14 +54,6 @@ build_sentencepiece() {
   cp sources/sentencepiece/build/src/libsentencepiece.a lib/
 }
 
-build_microhttpd() {
-  # Without TLS, which it is not used for: gnutls and what it needs stay out.
-  (cd sources/libmicrohttpd && ./configure --quiet --disable-https --disable-shared --enable-static \
-    --disable-doc --disable-examples --disable-curl --with-pic CFLAGS='-O2 -g0') 
-  make --silent --jobs 2 --directory sources/libmicrohttpd/src/microhttpd libmicrohttpd.la
-  cp sources/libmicrohttpd/src/microhttpd/.libs/libmicrohttpd.a lib/
-}
-
 build_zip() {
   cmake -S sources/libzip -B sources/libzip/build -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF \
     -DENABLE_BZIP2=OFF -DENABLE_LZMA=OFF -DENABLE_ZSTD=OFF -DENABLE_OPENSSL=OFF -DENABLE_GNUTLS=OFF \
@@ -109,7 +101,7 @@ CODE
   archive onnx_proto "onnx/${file%.proto}.pb.cc" -- -Ionnx -DONNX_ML=1
 }
 
-packages=(libfmt-dev libspdlog-dev libprometheus-cpp-core1.0 libcpp-httplib-dev libsentencepiece0 libmicrohttpd12
+packages=(libfmt-dev libspdlog-dev libprometheus-cpp-core1.0 libcpp-httplib-dev libsentencepiece0
   libzip4 libabsl-dev libprotobuf-dev)
 # shellcheck disable=SC2016  # dpkg-query's own placeholders
 dpkg-query --show --showformat '${source:Package} ${source:Version}\n' "${packages[@]}" | LC_ALL=C sort >sources.txt
@@ -130,8 +122,6 @@ archive cpp-httplib objects/httplib-split/httplib.cc -- -Iobjects/httplib-split 
   -DCPPHTTPLIB_ZLIB_SUPPORT -DCPPHTTPLIB_BROTLI_SUPPORT
 say "ONNX's messages"
 build_onnx_messages
-say "libmicrohttpd"
-build_microhttpd
 say "sentencepiece"
 build_sentencepiece
 say "libzip"

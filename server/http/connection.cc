@@ -1,228 +1,472 @@
 #include "server/http/connection.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <openssl/err.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <boost/asio/post.hpp>
+#include <boost/beast/http/status.hpp>
+#include <new>
+#include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "engine/status/error_details.h"
+#include "server/http/compression.h"
+#include "server/http/replies.h"
 
 namespace beamwright::http {
 namespace {
 
-// How often a waiting thread looks whether it is needed elsewhere.
-constexpr absl::Duration kSlice = absl::Milliseconds(100);
-// A request that takes longer to arrive makes room when others wait.
-constexpr absl::Duration kPatience = absl::Seconds(1);
-// Beside a crowd. Who has waited for a thread has sent a request meanwhile.
-constexpr absl::Duration kPatienceInACrowd = absl::Milliseconds(50);
-// Of an upload, so that one that comes on is not given up for those that drip.
-constexpr double kFairBytesPerSecond = 256 << 10;
+constexpr int kMaxRequestsPerConnection = 10000;
+constexpr size_t kReadBytes = 16 << 10;
+// A body up to this leaves with its head.
+constexpr size_t kOnePacket = 16 << 10;
+// A client that has heard the end has so long to go, and may have sent so much before it heard.
+constexpr absl::Duration kFarewellTime = absl::Seconds(2);
+constexpr size_t kMaxDiscarded = 64 << 20;
+constexpr absl::Duration kLongestTimeout = absl::Hours(24 * 365);
 
-void Describe(const sockaddr_storage& address, std::string& ip, int& port) {
-  char text[INET6_ADDRSTRLEN] = "";
-  if (address.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
-    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
-    port = ntohs(v4.sin_port);
-  } else if (address.ss_family == AF_INET6) {
-    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
-    inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
-    port = ntohs(v6.sin6_port);
+std::string StatusLine(int status) {
+  const auto phrase = boost::beast::http::obsolete_reason(
+      static_cast<boost::beast::http::status>(static_cast<unsigned>(status)));
+  return absl::StrCat("HTTP/1.1 ", status, " ", absl::string_view(phrase.data(), phrase.size()),
+                      "\r\n");
+}
+
+void AppendField(absl::string_view name, absl::string_view value, std::string& text) {
+  if (value.find_first_of("\r\n") == absl::string_view::npos) {  // which would end it
+    absl::StrAppend(&text, name, ": ", value, "\r\n");
   }
-  ip = text;
+}
+
+// RFC 9110, 15.3.5 and 15.4.5.
+bool MayHaveBody(int status) { return status != 204 && status != 304; }
+
+bool HasHungUp(int fd) {
+  pollfd entry{fd, POLLRDHUP, 0};
+  return poll(&entry, 1, 0) > 0;
 }
 
 }  // namespace
 
-Connection::Connection(socket_t socket, const ConnectionLimits& limits, SSL_CTX* tls)
-    : socket_(socket), limits_(limits), tls_(tls == nullptr ? nullptr : SSL_new(tls), SSL_free) {
-  if (tls_ != nullptr) {
-    fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
-    SSL_set_fd(tls_.get(), socket);
+std::string LastAnswer(int status) {
+  const HttpReply reply = RefusalReply("", status);
+  std::string text = StatusLine(status);
+  for (const auto& [name, value] : reply.headers) {
+    AppendField(name, value, text);
   }
+  absl::StrAppend(&text, "Content-Type: ", reply.content_type,
+                  "\r\nContent-Length: ", reply.body.size(), "\r\nConnection: close\r\n\r\n",
+                  reply.body);
+  return text;
 }
+
+Connection::Connection(ConnectionSite& site, std::unique_ptr<Transport> transport)
+    : site_(site),
+      transport_(std::move(transport)),
+      timer_(transport_->socket().get_executor()),
+      reader_({site.options.max_head_bytes, site.options.max_body_bytes, site.options.takes_post,
+               site.options.takes_options}) {}
 
 Connection::~Connection() {
-  if (tls_ != nullptr && SSL_is_init_finished(tls_.get())) {
-    SSL_shutdown(tls_.get());  // once, without waiting for the client's
-    ERR_clear_error();
+  // First the socket: who waits until there is no connection may take its file.
+  Error ignored;
+  transport_->socket().close(ignored);
+  next_piece_ = nullptr;
+  if (has_place_) {
+    site_.open.Remove(place_);
   }
 }
 
-bool Connection::Handshake() {
-  if (tls_ == nullptr) {
-    return true;
-  }
-  request_started_ = absl::Now();
-  for (;;) {
-    if (TlsResult(SSL_accept(tls_.get())) > 0) {
-      return true;
+template <typename Function>
+void Connection::Post(Function function) {
+  boost::asio::post(timer_.get_executor(), std::move(function));
+}
+
+void Connection::Start() {
+  place_ = site_.open.Enter(weak_from_this());
+  has_place_ = true;
+  Post([self = shared_from_this()] {
+    if (self->site_.stopping) {
+      self->End();
+    } else if (self->transport_->tls() != nullptr) {
+      self->Shake();
+    } else {
+      self->AwaitRequest();
     }
-    if (errno != EAGAIN || Dawdles() ||
-        !Wait(events_, request_started_ + limits_.transfer_timeout, /*patient=*/true)) {
-      too_slow_ = errno == EAGAIN && !limits_.stopping();
-      return false;
+  });
+}
+
+void Connection::Shake() {
+  Arm(site_.options.transfer_timeout);
+  transport_->Handshake([self = shared_from_this()](const Error& error, size_t) {
+    if (error || self->is_gone()) {
+      self->End();
+      return;
     }
+    self->peers_ = access::PeerNames(*self->transport_->tls());
+    self->AwaitRequest();
+  });
+}
+
+void Connection::AwaitRequest() {
+  reader_.Reset();
+  phase_ = Phase::kIdle;
+  site_.open.SetQuiet(place_);
+  Arm(site_.options.idle_timeout);
+  if (received_.empty()) {
+    received_ = std::string();  // who says nothing holds nothing
+    Read();
+  } else {
+    Consume();
   }
 }
 
-ssize_t Connection::TlsResult(int result) {
-  if (result > 0) {
-    return result;
-  }
-  const int error = SSL_get_error(tls_.get(), result);
-  ERR_clear_error();
-  events_ = error == SSL_ERROR_WANT_WRITE ? POLLOUT : POLLIN;
-  const bool later = error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ;
-  errno = later ? EAGAIN : EPROTO;
-  return error == SSL_ERROR_ZERO_RETURN ? 0 : -1;
+void Connection::Read() {
+  buffer_.resize(kReadBytes);
+  transport_->ReadSome(
+      boost::asio::buffer(buffer_),
+      [self = shared_from_this()](const Error& error, size_t size) { self->OnRead(error, size); });
 }
 
-ssize_t Connection::Receive(char* bytes, size_t size) {
-  if (tls_ != nullptr) {
-    return TlsResult(SSL_read(tls_.get(), bytes, static_cast<int>(size)));
+void Connection::OnRead(const Error& error, size_t size) {
+  if (is_gone()) {
+    return;
   }
-  events_ = POLLIN;
-  return recv(socket_, bytes, size, MSG_DONTWAIT);
+  if (timed_out_) {
+    Refuse(408);
+    return;
+  }
+  if (error) {
+    End();
+    return;
+  }
+  received_.append(buffer_.data(), size);
+  Consume();
 }
 
-ssize_t Connection::Send(const char* bytes, size_t size) {
-  if (tls_ != nullptr) {
-    constexpr size_t kMost = 1 << 20;  // an int counts them
-    return TlsResult(SSL_write(tls_.get(), bytes, static_cast<int>(std::min(size, kMost))));
+void Connection::Consume() {
+  received_.erase(0, reader_.Put(received_));
+  if (phase_ == Phase::kIdle && reader_.has_begun()) {
+    phase_ = Phase::kReading;
+    Arm(site_.options.transfer_timeout);
   }
-  events_ = POLLOUT;
-  return send(socket_, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-bool Connection::Dawdles() const {
-  const int waiting = limits_.waiting();
-  if (waiting == 0) {
-    return false;
-  }
-  // With TLS a client has to hear from us before it can go on.
-  const bool is_short = waiting > limits_.crowd && tls_ == nullptr;
-  const absl::Duration patience = is_short ? kPatienceInACrowd : kPatience;
-  return absl::Now() - request_started_ >
-         patience + absl::Seconds(static_cast<double>(bytes_read_) / kFairBytesPerSecond);
-}
-
-bool Connection::Wait(short events, absl::Time deadline, bool patient) const {
-  for (;;) {
-    const absl::Time now = absl::Now();
-    const int waiting = limits_.waiting();
-    const bool yield = patient ? Dawdles() : waiting > 0;
-    const absl::Duration look = waiting > limits_.crowd ? kPatienceInACrowd : kSlice;
-    const absl::Duration slice = yield || limits_.stopping()
-                                     ? absl::ZeroDuration()
-                                     : std::clamp(deadline - now, absl::ZeroDuration(), look);
-    pollfd entry{socket_, events, 0};
-    const int found =
-        poll(&entry, 1,
-             static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(slice, absl::Milliseconds(1)))));
-    if (found > 0) {
-      return true;
-    }
-    if (slice == absl::ZeroDuration() || (found < 0 && errno != EINTR)) {
-      return false;
-    }
+  if (reader_.refusal() != 0) {
+    Refuse(reader_.refusal());
+  } else if (reader_.is_done()) {
+    Dispatch();
+  } else if (reader_.TakeContinue()) {
+    SendContinue();
+  } else {
+    Read();
   }
 }
 
-bool Connection::WaitForRequest() {
-  answering_ = false;
-  too_slow_ = false;
-  bytes_read_ = 0;
-  const bool ready =
-      Buffered() || Wait(POLLIN, absl::Now() + limits_.idle_timeout, /*patient=*/false);
-  request_started_ = absl::Now();
-  return ready;
+void Connection::SendContinue() {
+  head_out_ = "HTTP/1.1 100 Continue\r\n\r\n";
+  transport_->Write(boost::asio::buffer(head_out_),
+                    [self = shared_from_this()](const Error& error, size_t) {
+                      if (error || self->is_gone() || self->timed_out_) {
+                        self->End();
+                        return;
+                      }
+                      self->Read();
+                    });
 }
 
-bool Connection::Abandoned() const {
-  pollfd entry{socket_, POLLRDHUP, 0};
-  return poll(&entry, 1, 0) > 0 && !Buffered();
+HttpRequest Connection::MakeCall() {
+  HttpRequest call;
+  call.method = reader_.head()->method;
+  call.path = reader_.head()->path;
+  call.header = [head = reader_.head()](const char* name) { return head->Value(name); };
+  call.peers = peers_;
+  return call;
 }
 
-bool Connection::Buffered() const {
-  return begin_ < end_ || (tls_ != nullptr && SSL_pending(tls_.get()) > 0);
-}
-
-bool Connection::is_readable() const {
-  pollfd entry{socket_, POLLIN, 0};
-  return Buffered() || poll(&entry, 1, 0) > 0;
-}
-
-bool Connection::is_writable() const {
-  pollfd entry{socket_, POLLOUT, 0};
-  return poll(&entry, 1, 0) > 0;
-}
-
-ssize_t Connection::read(char* bytes, size_t size) {
-  if (begin_ == end_) {
-    const absl::Time deadline = request_started_ + limits_.transfer_timeout;
-    ssize_t got = -1;
-    while (got < 0) {
-      too_slow_ = absl::Now() > deadline || Dawdles();
-      if (bytes_read_ > limits_.max_request_bytes || too_slow_) {
-        return -1;
-      }
-      got = Receive(buffer_.data(), buffer_.size());
-      if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
-        return got;
-      }
-      if (got < 0 && !Wait(events_, deadline, /*patient=*/true)) {
-        too_slow_ = !limits_.stopping();
-        return -1;
-      }
-    }
-    begin_ = 0;
-    end_ = static_cast<size_t>(got);
-    bytes_read_ += end_;
-  }
-  const size_t count = std::min(size, end_ - begin_);
-  std::memcpy(bytes, buffer_.data() + begin_, count);
-  begin_ += count;
-  return static_cast<ssize_t>(count);
-}
-
-ssize_t Connection::write(const char* bytes, size_t size) {
-  if (!answering_) {
-    answering_ = true;
-    answer_deadline_ = absl::Now() + limits_.transfer_timeout;
-  }
-  for (;;) {
-    const ssize_t sent = Send(bytes, size);
-    if (sent >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
-      return sent;
-    }
-    pollfd entry{socket_, events_, 0};
-    const absl::Duration left = answer_deadline_ - absl::Now();
-    if (left <= absl::ZeroDuration() ||
-        poll(&entry, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1) == 0) {
-      return -1;
+void Connection::Dispatch() {
+  phase_ = Phase::kHandling;
+  Disarm();
+  buffer_ = std::vector<char>();
+  const auto call = std::make_shared<HttpRequest>(MakeCall());
+  call->arrived = absl::Now();
+  call->body = reader_.TakeBody();
+  // The client that has sent its next request is there, whatever it has closed since.
+  SSL* const tls = transport_->tls();
+  const bool has_more = !received_.empty() || (tls != nullptr && SSL_pending(tls) > 0);
+  call->abandoned = [fd = transport_->socket().native_handle(), has_more] {
+    return !has_more && HasHungUp(fd);
+  };
+  keeps_alive_ = reader_.head()->keeps_alive;
+  if (site_.options.at_once != nullptr) {
+    if (std::optional<HttpReply> reply = site_.options.at_once(*call)) {
+      Answer(*std::move(reply));
+      return;
     }
   }
+  site_.open.SetBusy(place_);
+  const bool is_taken = site_.workers.Add([self = shared_from_this(), call] {
+    HttpReply reply = self->Handle(*call);
+    call->body = std::string();
+    if (self->site_.options.compresses) {
+      Compress(call->header("Accept-Encoding"), reply);
+    }
+    self->Post([self, reply = std::move(reply)]() mutable { self->Answer(std::move(reply)); });
+  });
+  if (!is_taken) {
+    Refuse(503);
+  }
 }
 
-void Connection::get_remote_ip_and_port(std::string& ip, int& port) const {
-  sockaddr_storage address{};
-  socklen_t size = sizeof(address);
-  getpeername(socket_, reinterpret_cast<sockaddr*>(&address), &size);
-  Describe(address, ip, port);
+HttpReply Connection::Handle(const HttpRequest& call) const {
+  try {
+    return site_.handler(call);
+  } catch (const std::bad_alloc&) {
+    return ErrorReplyFor(call.path, status::OutOfMemory());
+  } catch (...) {
+    // Its text is not the client's.
+    return ErrorReplyFor(call.path, absl::InternalError("the request could not be handled"));
+  }
 }
 
-void Connection::get_local_ip_and_port(std::string& ip, int& port) const {
-  sockaddr_storage address{};
-  socklen_t size = sizeof(address);
-  getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size);
-  Describe(address, ip, port);
+void Connection::Answer(HttpReply reply) {
+  keeps_alive_ = keeps_alive_ && !site_.stopping && ++answered_ < kMaxRequestsPerConnection;
+  const RequestHead& head = *reader_.head();
+  const bool is_streamed = reply.next_piece != nullptr;
+  is_chunked_ = is_streamed && !head.is_http_1_0;
+  keeps_alive_ = keeps_alive_ && (!is_streamed || is_chunked_);  // else its end is the body's
+  std::string text = HeadOf(reply);
+  const bool has_body = head.method != "HEAD" && MayHaveBody(reply.status);
+  if (is_streamed && has_body) {
+    next_piece_ = std::move(reply.next_piece);
+    Write(std::move(text), "", [this] { AskForPiece(); });
+    return;
+  }
+  Write(std::move(text), has_body ? std::move(reply.body) : std::string(), [this] { Finish(); });
+}
+
+std::string Connection::HeadOf(const HttpReply& reply) const {
+  std::string text = StatusLine(reply.status);
+  for (const auto& [name, value] : reply.headers) {
+    AppendField(name, value, text);
+  }
+  if (MayHaveBody(reply.status)) {
+    AppendField("Content-Type", reply.content_type, text);
+    if (is_chunked_) {
+      AppendField("Transfer-Encoding", "chunked", text);
+    } else if (reply.next_piece == nullptr) {
+      AppendField("Content-Length", absl::StrCat(reply.body.size()), text);
+    }
+  }
+  if (keeps_alive_) {
+    AppendField("Connection", "keep-alive", text);
+    const int64_t seconds = absl::ToInt64Seconds(site_.options.idle_timeout);
+    AppendField("Keep-Alive", absl::StrCat("timeout=", seconds), text);
+  } else {
+    AppendField("Connection", "close", text);
+  }
+  return text + "\r\n";
+}
+
+void Connection::AskForPiece() {
+  phase_ = Phase::kHandling;
+  Disarm();
+  site_.open.SetBusy(place_);
+  site_.workers.Continue([self = shared_from_this()] {
+    std::string piece;
+    bool is_good = true;
+    bool is_last = true;
+    try {
+      is_last = !self->next_piece_(piece);
+    } catch (...) {
+      is_good = false;  // the client sees that the end is missing
+    }
+    self->Post([self, is_good, is_last, piece = std::move(piece)]() mutable {
+      self->OnPiece(is_good, is_last, std::move(piece));
+    });
+  });
+}
+
+void Connection::OnPiece(bool is_good, bool is_last, std::string piece) {
+  if (!is_good) {
+    End();
+    return;
+  }
+  if (is_last) {
+    next_piece_ = nullptr;
+    Write(is_chunked_ ? "0\r\n\r\n" : "", "", [this] { Finish(); });
+    return;
+  }
+  if (piece.empty()) {  // which would say that it was the last
+    AskForPiece();
+    return;
+  }
+  std::string head = is_chunked_ ? absl::StrCat(absl::Hex(piece.size()), "\r\n") : "";
+  if (is_chunked_) {
+    piece += "\r\n";
+  }
+  Write(std::move(head), std::move(piece), [this] { AskForPiece(); });
+}
+
+void Connection::Write(std::string head, std::string body, std::function<void()> then) {
+  phase_ = Phase::kWriting;
+  head_out_ = std::move(head);
+  body_out_ = std::move(body);
+  if (body_out_.size() <= kOnePacket) {
+    head_out_ += std::exchange(body_out_, "");
+  }
+  site_.open.SetQuiet(place_);
+  Arm(site_.stopping ? std::min(kFarewellTime, site_.options.transfer_timeout)
+                     : site_.options.transfer_timeout);
+  WriteOut(boost::asio::buffer(head_out_), std::move(then));
+}
+
+void Connection::WriteOut(boost::asio::const_buffer bytes, std::function<void()> then) {
+  transport_->Write(
+      bytes, [self = shared_from_this(), then = std::move(then)](const Error& error, size_t) {
+        if (error || self->is_gone()) {
+          self->End();
+          return;
+        }
+        self->head_out_ = std::move(self->body_out_);
+        self->body_out_ = std::string();
+        if (self->head_out_.empty()) {
+          then();
+        } else {
+          self->WriteOut(boost::asio::buffer(self->head_out_), then);
+        }
+      });
+}
+
+void Connection::Finish() {
+  if (keeps_alive_ && !site_.stopping) {
+    AwaitRequest();
+  } else {
+    Close();
+  }
+}
+
+void Connection::Refuse(int status) {
+  Tell(status);
+  keeps_alive_ = false;
+  is_chunked_ = false;
+  HttpReply reply = RefusalReply(reader_.head()->path, status);
+  if (status == 405 && !site_.options.takes_post) {
+    for (auto& [name, value] : reply.headers) {
+      value = name == "Allow" ? "GET, HEAD" : value;
+    }
+  }
+  std::string text = HeadOf(reply);
+  Write(std::move(text), reader_.head()->method == "HEAD" ? "" : std::move(reply.body),
+        [this] { Close(); });
+}
+
+void Connection::Tell(int status) const {
+  if (site_.options.refused == nullptr) {
+    return;
+  }
+  HttpRequest call;
+  call.method = reader_.head()->method;
+  call.path = reader_.head()->path;
+  call.header = [head = reader_.head()](const char* name) { return head->Value(name); };
+  site_.options.refused(call, Refusal(status));
+}
+
+void Connection::Close() {
+  phase_ = Phase::kClosing;
+  reader_.Reset();
+  received_ = std::string();
+  Arm(kFarewellTime);
+  transport_->EndTls([self = shared_from_this()](const Error&, size_t) {
+    if (self->is_gone()) {
+      return;
+    }
+    Error ignored;
+    self->transport_->socket().shutdown(boost::asio::socket_base::shutdown_send, ignored);
+    self->Discard(kMaxDiscarded);
+  });
+}
+
+void Connection::Discard(size_t left) {
+  buffer_.resize(kReadBytes);
+  transport_->socket().async_read_some(
+      boost::asio::buffer(buffer_), [self = shared_from_this(), left](const Error& error,
+                                                                      size_t size) {
+        if (error || self->is_gone() || size >= left) {
+          self->End();
+          return;
+        }
+        self->Discard(left - size);
+      });
+}
+
+void Connection::End() {
+  if (is_gone()) {
+    return;
+  }
+  phase_ = Phase::kGone;
+  Disarm();
+  next_piece_ = nullptr;
+  Error ignored;
+  transport_->socket().shutdown(boost::asio::socket_base::shutdown_both, ignored);
+  transport_->socket().close(ignored);
+}
+
+void Connection::Arm(absl::Duration timeout) {
+  const uint64_t round = ++round_;
+  timer_.expires_after(absl::ToChronoNanoseconds(std::min(timeout, kLongestTimeout)));
+  timer_.async_wait([self = shared_from_this(), round](const Error& error) {
+    if (!error && round == self->round_) {
+      self->OnTimeout();
+    }
+  });
+}
+
+void Connection::Disarm() {
+  ++round_;
+  timer_.cancel();
+}
+
+void Connection::OnTimeout() {
+  switch (phase_) {
+    case Phase::kHandshake:
+      Tell(408);
+      End();
+      break;
+    case Phase::kReading: {
+      // The read under way ends, and the refusal follows.
+      timed_out_ = true;
+      Error ignored;
+      transport_->socket().cancel(ignored);
+      break;
+    }
+    case Phase::kIdle:
+    case Phase::kWriting:
+    case Phase::kClosing:
+      End();
+      break;
+    case Phase::kHandling:
+    case Phase::kGone:
+      break;
+  }
+}
+
+void Connection::MakeRoom() {
+  Post([self = shared_from_this()] {
+    if (self->phase_ != Phase::kHandling) {
+      self->End();
+    }
+  });
+}
+
+void Connection::Leave() {
+  Post([self = shared_from_this()] {
+    if (self->phase_ == Phase::kWriting) {
+      self->Arm(std::min(kFarewellTime, self->site_.options.transfer_timeout));
+    } else if (self->phase_ != Phase::kHandling) {
+      self->End();
+    }
+  });
 }
 
 }  // namespace beamwright::http

@@ -1,90 +1,115 @@
-// Connection: a client's socket as the HTTP library reads and writes it, with limits on time and
-// size that the library does not have.
+// Connection: one client of an HTTP listener, from its first byte to its last: reads a request, has
+// it answered on a worker, writes the answer, and reads the next. Private to server/http/.
 #ifndef BEAMWRIGHT_SERVER_HTTP_CONNECTION_H_
 #define BEAMWRIGHT_SERVER_HTTP_CONNECTION_H_
 
-#include <httplib.h>
-#include <openssl/ssl.h>
-
-#include <array>
+#include <atomic>
+#include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
+#include "server/http/listener.h"
+#include "server/http/open_connections.h"
+#include "server/http/request_reader.h"
+#include "server/http/transport.h"
+#include "server/http/workers.h"
 
 namespace beamwright::http {
 
-struct ConnectionLimits {
-  size_t max_request_bytes = 0;  // head and body
-  absl::Duration transfer_timeout;
-  absl::Duration idle_timeout;
-  // How many connections wait for a thread.
-  std::function<int()> waiting;
-  // That is a crowd: requests that do not come on at a fair pace make room sooner.
-  int crowd = 1;
-  // True when the listener stops.
-  std::function<bool()> stopping;
+// What the connections of a listener share; it outlives them.
+struct ConnectionSite {
+  const ListenerOptions& options;
+  const Handler& handler;
+  Workers& workers;
+  OpenConnections& open;
+  std::atomic<bool> stopping{false};
 };
 
-// Used by one thread. Does not own the socket.
-class Connection final : public httplib::Stream {
+// The whole answer to a connection that is not served any further.
+std::string LastAnswer(int status);
+
+// Lives until its connection has ended. Where no thread is named, functions run on the executor of
+// the socket.
+class Connection final : public OpenConnection, public std::enable_shared_from_this<Connection> {
  public:
-  // In clear text if `tls` is null. A connection with TLS makes its socket non-blocking.
-  Connection(socket_t socket, const ConnectionLimits& limits, SSL_CTX* tls);
+  Connection(ConnectionSite& site, std::unique_ptr<Transport> transport);
   ~Connection() override;
 
-  // The TLS handshake, in the time that a request has; true at once without TLS.
-  bool Handshake();
-  // Null without TLS.
-  const SSL* tls() const { return tls_.get(); }
-
-  // Waits for the first byte of the next request; false if the connection is to be closed instead.
-  bool WaitForRequest();
-  // True when the client has hung up.
-  bool Abandoned() const;
-  // The present request has not arrived in its time, or made room for another connection.
-  bool was_too_slow() const { return too_slow_; }
-  // What is written from now on has its time from its first byte.
-  void BeginPiece() { answering_ = false; }
-
-  using Stream::write;
-  bool is_readable() const override;
-  bool is_writable() const override;
-  // As recv and send, but each request, and each answer, has its time as a whole.
-  ssize_t read(char* bytes, size_t size) override;
-  ssize_t write(const char* bytes, size_t size) override;
-  void get_remote_ip_and_port(std::string& ip, int& port) const override;
-  void get_local_ip_and_port(std::string& ip, int& port) const override;
-  socket_t socket() const override { return socket_; }
+  // Enters it in the account of the listener and serves it. On any thread.
+  void Start();
+  void MakeRoom() override;
+  void Leave() override;
 
  private:
-  // Whether another connection needs the thread and this request has had its fair time: a second,
-  // little of it beside a crowd, and what its bytes so far take at a fair pace.
-  bool Dawdles() const;
-  // Waits for `events`; false when the time is over, the listener stops, or another connection
-  // needs the thread (and, if `patient`, this request dawdles).
-  bool Wait(short events, absl::Time deadline, bool patient) const;
-  // As recv and send that do not block: -1 with EAGAIN for "later", -1 with another errno for an
-  // error. With TLS `events_` is what to wait for then.
-  ssize_t Receive(char* bytes, size_t size);
-  ssize_t Send(const char* bytes, size_t size);
-  ssize_t TlsResult(int result);
-  // Something has been received that is not read yet.
-  bool Buffered() const;
+  enum class Phase {
+    kHandshake,
+    kIdle,      // until the first byte of a request
+    kReading,   // a request
+    kHandling,  // a worker has it: the socket stays open
+    kWriting,   // an answer, or a piece of one
+    kClosing,   // until the client has heard the end
+    kGone,
+  };
+  using Error = boost::system::error_code;
 
-  const socket_t socket_;
-  const ConnectionLimits& limits_;
-  const std::unique_ptr<SSL, decltype(&SSL_free)> tls_;
-  short events_ = 0;
-  absl::Time request_started_ = absl::InfinitePast();
-  absl::Time answer_deadline_ = absl::InfiniteFuture();
-  bool answering_ = false;
-  bool too_slow_ = false;
-  size_t bytes_read_ = 0;  // of this request
-  std::array<char, 4096> buffer_;
-  size_t begin_ = 0;  // what of the buffer is not taken yet
-  size_t end_ = 0;
+  void Shake();
+  void AwaitRequest();
+  void Read();
+  void OnRead(const Error& error, size_t size);
+  // Takes what has been read as far as it goes.
+  void Consume();
+  void SendContinue();
+  // Gives the request to a worker.
+  void Dispatch();
+  HttpRequest MakeCall();
+  HttpReply Handle(const HttpRequest& call) const;
+  void Answer(HttpReply reply);
+  std::string HeadOf(const HttpReply& reply) const;
+  void AskForPiece();
+  void OnPiece(bool is_good, bool is_last, std::string piece);
+  void Write(std::string head, std::string body, std::function<void()> then);
+  void WriteOut(boost::asio::const_buffer bytes, std::function<void()> then);
+  // The answer has left.
+  void Finish();
+  // Answers a request that does not get as far as a handler; the connection ends.
+  void Refuse(int status);
+  void Tell(int status) const;
+  // Closing with unread bytes would reset the connection and take the answer away from the client.
+  void Close();
+  void Discard(size_t left);
+  void End();
+
+  bool is_gone() const { return phase_ == Phase::kGone; }
+  // OnTimeout after `timeout`, unless it is called again meanwhile.
+  void Arm(absl::Duration timeout);
+  void Disarm();
+  void OnTimeout();
+  // On the executor.
+  template <typename Function>
+  void Post(Function function);
+
+  ConnectionSite& site_;
+  const std::unique_ptr<Transport> transport_;
+  OpenConnections::Place place_;
+  bool has_place_ = false;
+  boost::asio::steady_timer timer_;
+  uint64_t round_ = 0;  // of the timer
+  Phase phase_ = Phase::kHandshake;
+  RequestReader reader_;
+  std::string received_;      // and not taken yet
+  std::vector<char> buffer_;  // of the read under way
+  bool timed_out_ = false;
+  int answered_ = 0;  // requests
+  std::vector<std::string> peers_;
+  // Of the request that is answered.
+  bool keeps_alive_ = false;
+  bool is_chunked_ = false;
+  std::function<bool(std::string& piece)> next_piece_;
+  std::string head_out_;
+  std::string body_out_;
 };
 
 }  // namespace beamwright::http

@@ -1,12 +1,15 @@
-// Listener: an HTTP/1.1 listener that strangers may call. A bounded number of connections is served
-// at once and a bounded number waits; what is more is told 503 at once. A request has to arrive
-// within a time limit as a whole, so that a slow client holds a thread no longer than that; while
-// others wait, a client that dawdles is let go even earlier, and an idle connection at once.
+// Listener: an HTTP/1.1 listener that strangers may call (Boost.Asio and Beast). Its thread moves
+// bytes and waits for no client: a connection that says nothing, drips or does not read costs a
+// descriptor and a buffer. A request has to arrive, and an answer to leave, within a time limit as a
+// whole. Handlers run on a bounded number of workers, and a bounded number of requests waits for
+// one; what is more is answered 503. Where there are too many connections, the one that has been
+// quiet for longest makes room.
 #ifndef BEAMWRIGHT_SERVER_HTTP_LISTENER_H_
 #define BEAMWRIGHT_SERVER_HTTP_LISTENER_H_
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/access/tls.h"
+#include "server/http/open_connections.h"
 
 namespace beamwright::http {
 
@@ -28,6 +32,8 @@ struct HttpRequest {
   std::function<bool()> abandoned;
   // Names in the client's certificate, if the connection has one.
   std::vector<std::string> peers;
+  // When it was there as a whole.
+  absl::Time arrived;
 };
 
 struct HttpReply {
@@ -36,32 +42,44 @@ struct HttpReply {
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
   // Set: the body is what this gives, piece by piece, until it returns false; each piece has the
-  // transfer timeout for itself. It is called on the thread of the handler and may wait.
+  // transfer timeout for itself. It is called as handlers are and may wait; it is called again when
+  // the piece before has left, and holds no thread meanwhile.
   std::function<bool(std::string& piece)> next_piece;
 };
 
-// Called on the listener's threads, at most `threads` at once; it may wait.
+// Called on the listener's workers, at most `threads` at once; it may wait.
 using Handler = std::function<HttpReply(const HttpRequest&)>;
 
 struct ListenerOptions {
   // "host:port", "[::]:port"; port 0 takes a free one.
   std::string address;
-  int threads = 16;
-  int max_waiting = 256;  // connections
+  int threads = 16;       // for handlers
+  int max_waiting = 256;  // requests for a thread
+  size_t max_head_bytes = 64 << 10;
   size_t max_body_bytes = 4 << 20;
-  // OPTIONS reaches the handler, too; else it is refused with 405.
+  // What is taken beside GET and HEAD; the rest is refused with 405.
+  bool takes_post = true;
   bool takes_options = false;
+  // Answers are packed for clients that take it.
+  bool compresses = true;
   // For a request to arrive, and for an answer to leave, each as a whole.
   absl::Duration transfer_timeout = absl::Seconds(10);
   // Until the next request of a connection.
   absl::Duration idle_timeout = absl::Seconds(30);
-  // Told of every request that does not get as far as the handler, and why: what of it was
+  ConnectionBounds bounds;
+  // Files that the listener keeps, so that it can still accept where the process has none left.
+  int spare_files = 0;
+  // Answers on the listener's own thread what must wait for no worker, and at once; nothing for
+  // what is the handler's. May be null.
+  std::function<std::optional<HttpReply>(const HttpRequest&)> at_once;
+  // Told of every request that does not get as far as a handler, and why: what of it was
   // understood, its path empty if not even that was; TLS handshakes that take too long included. On
   // any thread; it must return at once. May be null.
   std::function<void(const HttpRequest& request, const absl::Status& why)> refused;
   // Speaks TLS, with the context as it is when a connection begins. Null: clear text. Must outlive
   // the listener.
   const access::TlsContext* tls = nullptr;
+  std::string thread_name = "bw-http";
 };
 
 class Listener {
@@ -77,13 +95,14 @@ class Listener {
   const std::string& address() const { return address_; }
   int port() const { return port_; }
 
-  // Takes no connection any more and returns when every request under way is answered.
+  // Takes no connection any more and returns when every request under way is answered; a client
+  // that does not read its answer then is let go soon.
   void Stop();
 
  private:
   class Impl;
 
-  Listener() = default;
+  Listener();
   std::unique_ptr<Impl> impl_;
   std::string address_;
   int port_ = 0;

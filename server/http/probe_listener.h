@@ -1,10 +1,9 @@
 // ProbeListener: HTTP/1.1 for probes and scrapers. One thread serves all connections and waits for
-// none of them (libmicrohttpd on epoll), so a probe is answered in milliseconds whatever others do
-// on the port: connections that say nothing, drip or do not read cost a descriptor and a few KiB
-// each, and where there are too many, the one that has been quiet for longest makes room, but not
-// before it had time to ask: in a crowd that comes again at once, even the oldest has only just
-// come. Metrics are written on a second thread, once for all who ask meanwhile, so a crowd of
-// scrapers holds no probe up either.
+// none of them (server/http/listener.h), and it serves no other listener, so a probe is answered in
+// milliseconds whatever others do on this port or another. Where there are too many connections, the
+// one that has been quiet for longest makes room, but not before it had time to ask. Where the
+// process has no file left, a few are kept for probes. Metrics are written on a second thread, once
+// for all who ask meanwhile, so a crowd of scrapers holds no probe up either.
 #ifndef BEAMWRIGHT_SERVER_HTTP_PROBE_LISTENER_H_
 #define BEAMWRIGHT_SERVER_HTTP_PROBE_LISTENER_H_
 
@@ -13,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/http/listener.h"
 #include "server/http/probes.h"
 
 namespace beamwright::http {
@@ -31,16 +31,15 @@ class ProbeListener {
   ProbeListener& operator=(const ProbeListener&) = delete;
 
   // Where it listens, with the port that was chosen.
-  const std::string& address() const { return address_; }
-  int port() const { return port_; }
+  const std::string& address() const { return listener_->address(); }
+  int port() const { return listener_->port(); }
 
  private:
-  class Impl;
+  class LastMetrics;
 
   ProbeListener();
-  std::unique_ptr<Impl> impl_;
-  std::string address_;
-  int port_ = 0;
+  std::unique_ptr<LastMetrics> metrics_;
+  std::unique_ptr<Listener> listener_;
 };
 
 }  // namespace beamwright::http

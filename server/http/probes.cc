@@ -31,4 +31,12 @@ HttpReply Probes::Handle(const HttpRequest& request) const {
   return good ? Text(200, "ok") : Text(503, health.reason);
 }
 
+std::optional<HttpReply> Probes::HandleAtOnce(const HttpRequest& request) const {
+  const bool is_read = request.method == "GET" || request.method == "HEAD";
+  if (!is_read || !Knows(request.path) || request.path == "/metrics") {
+    return std::nullopt;
+  }
+  return Handle(request);
+}
+
 }  // namespace beamwright::http

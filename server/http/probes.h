@@ -3,6 +3,7 @@
 #ifndef BEAMWRIGHT_SERVER_HTTP_PROBES_H_
 #define BEAMWRIGHT_SERVER_HTTP_PROBES_H_
 
+#include <optional>
 #include <string>
 
 #include "server/http/listener.h"
@@ -22,6 +23,8 @@ class Probes {
   // 200, or 503 with the reason; 404 for other paths, 405 for other methods than GET and HEAD. All
   // but /metrics wait for nothing.
   HttpReply Handle(const HttpRequest& request) const;
+  // As Handle, where a probe is read; nothing for all else and for /metrics.
+  std::optional<HttpReply> HandleAtOnce(const HttpRequest& request) const;
 
  private:
   const serving::ServingState& state_;

@@ -123,12 +123,16 @@ absl::Status Refusal(int http_status) {
       return status::WithReason(Invalid("the path is too long"), status::reason::kTooLarge);
     case 415:
       return Invalid("Content-Encoding is not supported; send the body as it is");
+    case 431:
+      return status::WithReason(Invalid("the headers are larger than this server takes"),
+                                status::reason::kTooLarge);
     case 503:
       return serving::TooManyConnections();
     default:
       return Invalid(
-          "the request is malformed, or does not say once and clearly how long it is "
-          "(Content-Length in digits, or Transfer-Encoding: chunked; with POST only)");
+          "the request is malformed, has no or several headers Host, or does not say once and "
+          "clearly how long it is (Content-Length in digits, or Transfer-Encoding: chunked; with "
+          "POST only)");
   }
 }
 

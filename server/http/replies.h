@@ -37,8 +37,8 @@ HttpReply ErrorReplyFor(const std::string& path, const absl::Status& status);
 // 405.
 absl::Status WrongMethod(const char* allowed);
 HttpReply WrongMethodReply(const std::string& path, const char* allowed);
-// Why the listener refuses a request by itself, of the HTTP status that it answers: 405, 408, 413,
-// 414, 415, 503; and that answer.
+// Why the listener refuses a request by itself, of the HTTP status that it answers: 400, 405, 408,
+// 413, 414, 415, 431, 503; and that answer.
 absl::Status Refusal(int http_status);
 HttpReply RefusalReply(const std::string& path, int http_status);
 

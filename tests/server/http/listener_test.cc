@@ -1,15 +1,14 @@
 #include "server/http/listener.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -21,6 +20,7 @@
 #include "tests/e2e/becomes.h"
 #include "tests/engine/bundle/temp_bundle.h"
 #include "tests/server/access/test_certificates.h"
+#include "tests/server/http/raw_http_client.h"
 
 namespace beamwright::http {
 namespace {
@@ -32,42 +32,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// A client that says exactly what it is told to.
-class Client {
- public:
-  explicit Client(int port) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
-    EXPECT_EQ(connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  }
-  ~Client() { Close(); }
-
-  void Close() {
-    if (socket_ >= 0) {
-      close(socket_);
-      socket_ = -1;
-    }
-  }
-  bool Send(const std::string& text) {
-    return send(socket_, text.data(), text.size(), MSG_NOSIGNAL) ==
-           static_cast<ssize_t>(text.size());
-  }
-  // Reads until `end` was read or the server closes.
-  std::string ReadUntil(const std::string& end) {
-    std::string text;
-    char c = 0;
-    while (text.find(end) == std::string::npos && recv(socket_, &c, 1, 0) == 1) {
-      text += c;
-    }
-    return text;
-  }
-  std::string ReadAll() { return ReadUntil("\xFF no such text"); }
-
- private:
-  int socket_;
-};
+using Client = RawHttpClient;
 
 std::string Get(const std::string& path) { return "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n"; }
 
@@ -177,7 +142,7 @@ TEST(ListenerTest, NonsenseIsRefusedAndTheConnectionClosed) {
   const auto listener = Start(options);
   for (const std::string& text : std::vector<std::string>{
            std::string("nonsense\r\n\r\n"), std::string("GET\r\n\r\n"),
-           "GET /" + std::string(20000, 'x') + " HTTP/1.1\r\n\r\n", std::string(1 << 20, '\0'),
+           "GET /" + std::string(20000, 'x') + " HTTP/1.1\r\nHost: x\r\n\r\n", std::string(1 << 20, '\0'),
            std::string("GET / HTTP/9.9\r\n\r\n")}) {
     Client client(listener->port());
     client.Send(text);
@@ -189,7 +154,6 @@ TEST(ListenerTest, NonsenseIsRefusedAndTheConnectionClosed) {
   EXPECT_THAT(client.ReadUntil("!"), HasSubstr("GET / !"));
 }
 
-// The library's route matching recurses for each character of a path.
 TEST(ListenerTest, ALongPathIsRefused) {
   const auto listener = Start({});
   Client client(listener->port());
@@ -211,23 +175,23 @@ TEST(ListenerTest, ARequestWhoseEndIsUnclearIsRefusedAndTheConnectionClosed) {
         "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
         "Transfer-Encoding: xchunked\r\nContent-Length: 5\r\n"}) {
     Client client(listener->port());
-    client.Send("POST /a HTTP/1.1\r\n" + headers + body + Get("/smuggled"));
+    client.Send("POST /a HTTP/1.1\r\nHost: x\r\n" + headers + body + Get("/smuggled"));
     EXPECT_THAT(client.ReadAll(), AllOf(StartsWith("HTTP/1.1 400"), Not(HasSubstr("/smuggled !"))))
         << headers;
   }
   for (const std::string method : {"GET", "HEAD"}) {
     for (const std::string headers : {"Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"}) {
       Client client(listener->port());
-      client.Send(method + " /a HTTP/1.1\r\n" + headers + body + Get("/smuggled"));
+      client.Send(method + " /a HTTP/1.1\r\nHost: x\r\n" + headers + body + Get("/smuggled"));
       EXPECT_THAT(client.ReadAll(),
                   AllOf(StartsWith("HTTP/1.1 400"), Not(HasSubstr("/smuggled !"))))
           << method << headers;
     }
   }
   Client client(listener->port());
-  client.Send("POST /a HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n" + body);
+  client.Send("POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\n" + body);
   EXPECT_THAT(client.ReadUntil("!"), EndsWith("POST /a hello!"));
-  client.Send("GET /b HTTP/1.1\r\ncontent-length: 0\r\n\r\n");
+  client.Send("GET /b HTTP/1.1\r\nHost: x\r\ncontent-length: 0\r\n\r\n");
   EXPECT_THAT(client.ReadUntil("!"), EndsWith("GET /b !"));
 }
 
@@ -238,7 +202,7 @@ TEST(ListenerTest, BodiesAreBodiesWhateverTheirTypeIs) {
   for (const std::string type :
        {"application/x-www-form-urlencoded", "multipart/form-data; boundary=y", "nonsense"}) {
     Client client(listener->port());
-    client.Send("POST / HTTP/1.1\r\nContent-Type: " + type + "\r\nContent-Length: 100000\r\n\r\n" +
+    client.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Type: " + type + "\r\nContent-Length: 100000\r\n\r\n" +
                 body);
     EXPECT_THAT(client.ReadUntil("!"),
                 AllOf(StartsWith("HTTP/1.1 200"), EndsWith("POST / " + body + "!")))
@@ -252,18 +216,18 @@ TEST(ListenerTest, BodiesAreBoundedHoweverTheyCome) {
   const auto listener = Start(options);
   {
     Client client(listener->port());
-    client.Send("POST / HTTP/1.1\r\nContent-Length: 1001\r\n\r\n" + std::string(1001, 'x'));
+    client.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n" + std::string(1001, 'x'));
     EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 413"));
   }
   {
     Client client(listener->port());
-    client.Send("POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\n" + std::string(1000, 'x'));
+    client.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n" + std::string(1000, 'x'));
     EXPECT_THAT(client.ReadUntil("!"), StartsWith("HTTP/1.1 200"));
   }
   {
     // Chunks have no announced length.
     Client client(listener->port());
-    client.Send("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client.Send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
     std::string chunk = "1000\r\n" + std::string(4096, 'x') + "\r\n";
     int sent = 0;
     while (sent < 100000 && client.Send(chunk)) {
@@ -273,7 +237,7 @@ TEST(ListenerTest, BodiesAreBoundedHoweverTheyCome) {
   }
   {
     Client client(listener->port());
-    client.Send("POST / HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc");
+    client.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc");
     EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 415"));
   }
 }
@@ -284,7 +248,7 @@ TEST(ListenerTest, ARequestHasToArriveInTimeHoweverItDrips) {
   const auto listener = Start(options);
   Client client(listener->port());
   // A byte every now and then would reset a time limit on single reads.
-  client.Send("POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\n");
+  client.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
   std::thread drip([&] {
     while (client.Send("x")) {
       usleep(20'000);
@@ -329,9 +293,9 @@ TEST(ListenerTest, WhatItRefusesItTellsOf) {
     client.Send(text);
     client.ReadAll();
   };
-  say("POST /body HTTP/1.1\r\nx-request-id: 7\r\nContent-Length: 11\r\n\r\n12345678901");
-  say("POST /zip HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\na");
-  say("PUT /put HTTP/1.1\r\nContent-Length: 1\r\n\r\na");
+  say("POST /body HTTP/1.1\r\nHost: x\r\nx-request-id: 7\r\nContent-Length: 11\r\n\r\n12345678901");
+  say("POST /zip HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\na");
+  say("PUT /put HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na");
   say("nonsense\r\n\r\n");
   EXPECT_THAT(refusals.Told(4),
               ElementsAre("/body INVALID_ARGUMENT TOO_LARGE7", "/zip INVALID_ARGUMENT ",
@@ -351,7 +315,7 @@ TEST(ListenerTest, WhoIsTooSlowIsToldSo) {
   refusals.AddTo(options);
   const auto listener = Start(options);
   for (const char* part : {"GET /line", "GET /head HTTP/1.1\r\nHost:",
-                           "POST /body HTTP/1.1\r\nContent-Length: 2\r\n\r\n1"}) {
+                           "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n1"}) {
     Client client(listener->port());
     client.Send(part);
     EXPECT_THAT(client.ReadAll(), AllOf(StartsWith("HTTP/1.1 408"), HasSubstr("TOO_SLOW")));
@@ -428,15 +392,126 @@ TEST(ListenerTest, MoreThanCanWaitAreToldAtOnce) {
   entered.WaitForNotification();
   Client waiting(listener->port());
   waiting.Send(Get("/waiting"));
-  // Accepted in the order of their connections.
+  // Taken in the order of their connections.
   Client refused(listener->port());
+  refused.Send(Get("/refused"));
   EXPECT_THAT(refused.ReadAll(),
               AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("Retry-After: 1"),
                     HasSubstr("\"reason\":\"TOO_MANY_CONNECTIONS\""), EndsWith("}\n")));
-  EXPECT_THAT(refusals.Told(1), ElementsAre(" UNAVAILABLE TOO_MANY_CONNECTIONS"));
+  EXPECT_THAT(refusals.Told(1), ElementsAre("/refused UNAVAILABLE TOO_MANY_CONNECTIONS"));
   go_on.Notify();
   EXPECT_THAT(running.ReadUntil("!"), HasSubstr("/running !"));
   EXPECT_THAT(waiting.ReadUntil("!"), HasSubstr("/waiting !"));
+}
+
+// Answers that nobody reads hold no worker: there is one, and a hundred clients that do not read.
+TEST(ListenerTest, ClientsThatDoNotReadHoldUpNoOtherRequest) {
+  ListenerOptions options;
+  options.threads = 1;
+  options.transfer_timeout = absl::Hours(1);
+  const auto listener = Start(options, [](const HttpRequest& request) {
+    HttpReply reply = Echo(request);
+    if (request.path == "/large") {
+      reply.body.assign(8 << 20, 'x');
+    } else if (request.path == "/stream") {
+      reply.next_piece = [](std::string& piece) {
+        piece.assign(1 << 20, 'x');
+        return true;
+      };
+    }
+    return reply;
+  });
+  std::vector<std::unique_ptr<Client>> deaf;
+  for (int i = 0; i < 100; ++i) {
+    deaf.push_back(std::make_unique<Client>(listener->port()));
+    deaf.back()->Send(Get(i % 2 == 0 ? "/large" : "/stream"));
+    Client client(listener->port());
+    client.Send(Get("/served"));
+    EXPECT_THAT(client.ReadUntil("!"), HasSubstr("GET /served !"));
+  }
+}
+
+TEST(ListenerTest, AtTheEndAClientThatDoesNotReadIsNotWaitedFor) {
+  ListenerOptions options;
+  options.transfer_timeout = absl::Hours(1);
+  absl::Notification answered;
+  const auto listener = Start(options, [&](const HttpRequest& request) {
+    HttpReply reply = Echo(request);
+    reply.body.assign(32 << 20, 'x');
+    answered.Notify();
+    return reply;
+  });
+  Client deaf(listener->port());
+  deaf.Send(Get("/"));
+  answered.WaitForNotification();
+  listener->Stop();  // returns
+}
+
+TEST(ListenerTest, WhatIsAnsweredAtOnceWaitsForNoWorker) {
+  ListenerOptions options;
+  options.threads = 1;
+  options.max_waiting = 1;
+  options.at_once = [](const HttpRequest& request) {
+    return request.path == "/livez" ? std::optional<HttpReply>(Echo(request)) : std::nullopt;
+  };
+  absl::Notification entered;
+  absl::Notification go_on;
+  const auto listener = Start(options, [&](const HttpRequest& request) {
+    entered.Notify();
+    go_on.WaitForNotification();
+    return Echo(request);
+  });
+  Client busy(listener->port());
+  busy.Send(Get("/busy"));
+  entered.WaitForNotification();
+  Client probe(listener->port());
+  probe.Send(Get("/livez"));
+  EXPECT_THAT(probe.ReadUntil("!"), HasSubstr("GET /livez !"));
+  go_on.Notify();
+  EXPECT_THAT(busy.ReadUntil("!"), HasSubstr("GET /busy !"));
+}
+
+TEST(ListenerTest, WhereThereAreTooManyConnectionsTheIdlestMakesRoom) {
+  ListenerOptions options;
+  options.idle_timeout = absl::Hours(1);
+  options.transfer_timeout = absl::Hours(1);
+  options.bounds = {2, absl::ZeroDuration(), 1};
+  const auto listener = Start(options);
+  Client oldest(listener->port());
+  oldest.Send(Get("/"));
+  EXPECT_THAT(oldest.ReadUntil("!"), HasSubstr("200 OK"));
+  Client reading(listener->port());
+  reading.Send("POST /begun HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n1");
+  Client client(listener->port());
+  client.Send(Get("/served"));
+  EXPECT_THAT(client.ReadUntil("!"), HasSubstr("GET /served !"));
+  EXPECT_EQ(oldest.ReadAll(), "");  // ends
+  reading.Send("2");
+  EXPECT_THAT(reading.ReadUntil("!"), HasSubstr("POST /begun 12!"));
+}
+
+TEST(ListenerTest, LargeAnswersArePackedForClientsThatTakeIt) {
+  const auto listener = Start({}, [](const HttpRequest& request) {
+    return HttpReply{200, request.path == "/binary" ? "application/octet-stream" : "text/plain",
+                     std::string(3 << 20, 'x') + "!"};
+  });
+  httplib::Client client("127.0.0.1", listener->port());
+  for (const std::string coding : {"gzip", "br"}) {
+    client.set_decompress(false);
+    const auto packed = client.Get("/", {{"Accept-Encoding", coding + ", deflate"}});
+    ASSERT_TRUE(packed);
+    EXPECT_EQ(packed->get_header_value("Content-Encoding"), coding);
+    EXPECT_EQ(packed->get_header_value("Vary"), "Accept-Encoding");
+    EXPECT_LT(packed->body.size(), 10000u);
+    client.set_decompress(true);
+    EXPECT_EQ(client.Get("/", {{"Accept-Encoding", coding}})->body,
+              std::string(3 << 20, 'x') + "!");
+  }
+  for (const char* refused : {"gzip;q=0", "identity", "gzipped", "*;q=0"}) {
+    EXPECT_FALSE(client.Get("/", {{"Accept-Encoding", refused}})->has_header("Content-Encoding"))
+        << refused;
+  }
+  EXPECT_FALSE(client.Get("/binary", {{"Accept-Encoding", "gzip"}})->has_header("Content-Encoding"));
 }
 
 TEST(ListenerTest, AnExceptionIsAnErrorWithoutItsText) {
@@ -485,7 +560,7 @@ TEST(ListenerTest, StopAnswersWhatRunsAndClosesWhatIsIdle) {
   stop.join();
 }
 
-// The library would send a copy of the answer for each range.
+// A copy of the answer for each range would be a large answer to a small question.
 TEST(ListenerTest, RangesAreIgnored) {
   const auto listener = Start({});
   Client client(listener->port());

@@ -1,0 +1,84 @@
+// OpenConnections: the connections of an HTTP listener, the one that has been quiet for longest
+// first: that one makes room where there are too many. Private to server/http/.
+#ifndef BEAMWRIGHT_SERVER_HTTP_OPEN_CONNECTIONS_H_
+#define BEAMWRIGHT_SERVER_HTTP_OPEN_CONNECTIONS_H_
+
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace beamwright::http {
+
+// As the account sees it. Its functions may be called on any thread.
+class OpenConnection {
+ public:
+  virtual ~OpenConnection() = default;
+  // Ends, unless a handler works for it.
+  virtual void MakeRoom() = 0;
+  // The server stops: ends as soon as what it owes is answered.
+  virtual void Leave() = 0;
+};
+
+struct ConnectionBounds {
+  // Of those that have been quiet for longer than `grace`.
+  int max_connections = 4096;
+  // How long a connection that has just come, or was just answered, has to ask before it may have
+  // to make room: in a crowd that comes again at once, even the oldest has only just come.
+  absl::Duration grace = absl::Milliseconds(500);
+  // Beyond max_connections that have their grace; with more than that none has it.
+  int max_young = 512;
+};
+
+// Thread-safe.
+class OpenConnections {
+ private:
+  struct Entry {
+    std::weak_ptr<OpenConnection> connection;
+    absl::Time quiet_since;
+    bool is_busy = false;
+    bool makes_room = false;
+  };
+
+ public:
+  using Place = std::list<Entry>::iterator;
+
+  explicit OpenConnections(const ConnectionBounds& bounds) : bounds_(bounds) {}
+
+  Place Enter(const std::weak_ptr<OpenConnection>& connection);
+  void Remove(Place place);
+  // It waits for its client from now on.
+  void SetQuiet(Place place);
+  // A handler works for it: it does not make room.
+  void SetBusy(Place place);
+
+  // There is no place for another one, whoever makes room.
+  bool IsFull() const;
+  // The one that has to make room now; null if there is none.
+  std::shared_ptr<OpenConnection> Excess();
+  // The one that has been quiet for longest, where the process has no file left.
+  std::shared_ptr<OpenConnection> Idlest();
+  std::vector<std::shared_ptr<OpenConnection>> All() const;
+  int size() const;
+  void WaitUntilNone() const;
+
+ private:
+  std::shared_ptr<OpenConnection> TakeIdlest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Move(Place place, std::list<Entry>& to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int NumStaying() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return static_cast<int>(quiet_.size() + busy_.size());
+  }
+
+  const ConnectionBounds bounds_;
+  mutable absl::Mutex mutex_;
+  std::list<Entry> quiet_ ABSL_GUARDED_BY(mutex_);  // in the order of quiet_since
+  std::list<Entry> busy_ ABSL_GUARDED_BY(mutex_);
+  std::list<Entry> leaving_ ABSL_GUARDED_BY(mutex_);  // to make room
+};
+
+}  // namespace beamwright::http
+
+#endif  // BEAMWRIGHT_SERVER_HTTP_OPEN_CONNECTIONS_H_

@@ -1,0 +1,94 @@
+// RequestReader: takes a request of HTTP/1.1 from a connection's bytes, by Boost.Beast's parser and
+// stricter than it: a request whose end another program could read in another way is refused, since
+// a proxy in front would take what follows for another caller's request (RFC 9112, 11.2). Lines end
+// with CRLF alone, no header is folded, a length is said once, and Host exactly once.
+#ifndef BEAMWRIGHT_SERVER_HTTP_REQUEST_READER_H_
+#define BEAMWRIGHT_SERVER_HTTP_REQUEST_READER_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace beamwright::http {
+
+struct RequestHead {
+  std::string method;
+  std::string target;  // as it came
+  std::string path;    // unescaped, without query
+  bool is_http_1_0 = false;
+  // What the client asks for by its version and the header Connection.
+  bool keeps_alive = false;
+  std::vector<std::pair<std::string, std::string>> fields;  // as they came
+
+  // Of the first field of this name, in any case; empty if there is none.
+  std::string Value(absl::string_view name) const;
+  int Count(absl::string_view name) const;
+  // Whether a comma-separated field has this token, in any case.
+  bool HasToken(absl::string_view name, absl::string_view token) const;
+};
+
+struct RequestLimits {
+  size_t max_head_bytes = 64 << 10;
+  size_t max_body_bytes = 4 << 20;
+  // Beside GET and HEAD.
+  bool takes_post = true;
+  bool takes_options = false;
+};
+
+class RequestReader {
+ public:
+  explicit RequestReader(const RequestLimits& limits);
+  ~RequestReader();
+
+  // For the next request of the connection.
+  void Reset();
+  // Takes what it can of `bytes` and says how many; what is left comes again with more behind it.
+  // Where it takes none it waits for more, is done, or refuses.
+  size_t Put(absl::string_view bytes);
+
+  // Something of the request has come.
+  bool has_begun() const { return has_begun_; }
+  bool is_done() const { return is_done_; }
+  // The HTTP status that the request is refused with; 0 if it is not. Nothing behind it can be
+  // understood.
+  int refusal() const { return refusal_; }
+  // The head is whole and good, and the client waits for 100 before it sends the body. Once.
+  bool TakeContinue();
+  // As much as is known: the first line once it has come, the fields with the head.
+  const std::shared_ptr<RequestHead>& head() const { return head_; }
+  // Of the body so far.
+  size_t body_bytes() const;
+  std::string TakeBody();
+
+ private:
+  struct Parser;
+
+  size_t PutHead(absl::string_view bytes);
+  size_t PutBody(absl::string_view bytes);
+  void ReadFirstLine();
+  void ReadHead();
+  // The HTTP status that a whole head is refused with; 0 if it is not.
+  int Judge();
+  int JudgeFields() const;
+  int JudgeLength(bool& has_body);
+  size_t Refuse(int status);
+
+  const RequestLimits limits_;
+  std::unique_ptr<Parser> parser_;
+  std::shared_ptr<RequestHead> head_;
+  std::string text_;  // of the head so far
+  bool has_begun_ = false;
+  bool has_line_ = false;
+  bool in_body_ = false;
+  bool is_done_ = false;
+  bool continue_ = false;
+  int refusal_ = 0;
+  size_t taken_ = 0;  // of the body as it is on the wire
+};
+
+}  // namespace beamwright::http
+
+#endif  // BEAMWRIGHT_SERVER_HTTP_REQUEST_READER_H_

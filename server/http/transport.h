@@ -1,0 +1,44 @@
+// Transport: a client's socket as Asio reads and writes it, in clear text or TLS behind one
+// interface, so that what is said on it is compiled once. Private to server/http/.
+//
+// Nothing waits: each call starts something and calls `done` when it has ended, on the executor of
+// the socket, on which every call is made, too. `done` keeps alive what it needs.
+#ifndef BEAMWRIGHT_SERVER_HTTP_TRANSPORT_H_
+#define BEAMWRIGHT_SERVER_HTTP_TRANSPORT_H_
+
+#include <openssl/ssl.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/system/error_code.hpp>
+#include <functional>
+#include <memory>
+
+namespace beamwright::http {
+
+class Transport {
+ public:
+  using Done = std::function<void(const boost::system::error_code&, size_t)>;
+
+  // tls: null for clear text.
+  static std::unique_ptr<Transport> Make(boost::asio::ip::tcp::socket socket,
+                                         const std::shared_ptr<SSL_CTX>& tls);
+  virtual ~Transport() = default;
+
+  // Below TLS.
+  virtual boost::asio::ip::tcp::socket& socket() = 0;
+  // Null without TLS.
+  virtual SSL* tls() = 0;
+  // Of TLS, which comes first.
+  virtual void Handshake(Done done) = 0;
+  // What is there, at least a byte. One at a time, as all reads.
+  virtual void ReadSome(boost::asio::mutable_buffer into, Done done) = 0;
+  // All of it. One at a time.
+  virtual void Write(boost::asio::const_buffer bytes, Done done) = 0;
+  // Says by TLS that nothing follows, and waits for the client to say so.
+  virtual void EndTls(Done done) = 0;
+};
+
+}  // namespace beamwright::http
+
+#endif  // BEAMWRIGHT_SERVER_HTTP_TRANSPORT_H_

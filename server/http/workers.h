@@ -1,0 +1,45 @@
+// Workers: the threads on which an HTTP listener's handlers run, which may wait, and the tasks that
+// wait for one. Private to server/http/.
+#ifndef BEAMWRIGHT_SERVER_HTTP_WORKERS_H_
+#define BEAMWRIGHT_SERVER_HTTP_WORKERS_H_
+
+#include <deque>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace beamwright::http {
+
+// Thread-safe.
+class Workers {
+ public:
+  Workers(int threads, int max_waiting, const std::string& name);
+  // As Stop.
+  ~Workers();
+
+  // Runs `task` when a thread is free; false where too many tasks wait already.
+  bool Add(std::function<void()> task);
+  // The next part of something that was added: it runs before what waits, and is never refused.
+  void Continue(std::function<void()> task);
+  // Returns when all tasks have run.
+  void Stop();
+
+ private:
+  void Run();
+  bool HasWork() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stop_ || !tasks_.empty(); }
+
+  const int max_waiting_;
+  absl::Mutex mutex_;
+  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  int num_idle_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace beamwright::http
+
+#endif  // BEAMWRIGHT_SERVER_HTTP_WORKERS_H_

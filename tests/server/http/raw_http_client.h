@@ -1,0 +1,52 @@
+// RawHttpClient: a client over clear text that sends bytes as they are given.
+#ifndef BEAMWRIGHT_TESTS_SERVER_HTTP_RAW_HTTP_CLIENT_H_
+#define BEAMWRIGHT_TESTS_SERVER_HTTP_RAW_HTTP_CLIENT_H_
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+
+namespace beamwright::http {
+
+class RawHttpClient {
+ public:
+  explicit RawHttpClient(int port) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+    EXPECT_EQ(connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  }
+  ~RawHttpClient() { Close(); }
+
+  void Close() {
+    if (socket_ >= 0) {
+      close(socket_);
+      socket_ = -1;
+    }
+  }
+  bool Send(const std::string& text) {
+    return send(socket_, text.data(), text.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(text.size());
+  }
+  // Reads until `end` was read or the server closes.
+  std::string ReadUntil(const std::string& end) {
+    std::string text;
+    char c = 0;
+    while (text.find(end) == std::string::npos && recv(socket_, &c, 1, 0) == 1) {
+      text += c;
+    }
+    return text;
+  }
+  std::string ReadAll() { return ReadUntil("\xFF no such text"); }
+
+ private:
+  int socket_;
+};
+
+}  // namespace beamwright::http
+
+#endif  // BEAMWRIGHT_TESTS_SERVER_HTTP_RAW_HTTP_CLIENT_H_
