@@ -347,7 +347,7 @@ void Connection::Finish() {
 }
 
 void Connection::Refuse(int status) {
-  Tell(status);
+  Report(status);
   keeps_alive_ = false;
   is_chunked_ = false;
   HttpReply reply = RefusalReply(reader_.head()->path, status);
@@ -361,7 +361,7 @@ void Connection::Refuse(int status) {
         [this] { Close(); });
 }
 
-void Connection::Tell(int status) const {
+void Connection::Report(int status) const {
   if (site_.options.refused == nullptr) {
     return;
   }
@@ -390,8 +390,8 @@ void Connection::Close() {
 void Connection::Discard(size_t left) {
   buffer_.resize(kReadBytes);
   transport_->socket().async_read_some(
-      boost::asio::buffer(buffer_), [self = shared_from_this(), left](const Error& error,
-                                                                      size_t size) {
+      boost::asio::buffer(buffer_),
+      [self = shared_from_this(), left](const Error& error, size_t size) {
         if (error || self->is_gone() || size >= left) {
           self->End();
           return;
@@ -430,7 +430,7 @@ void Connection::Disarm() {
 void Connection::OnTimeout() {
   switch (phase_) {
     case Phase::kHandshake:
-      Tell(408);
+      Report(408);
       End();
       break;
     case Phase::kReading: {

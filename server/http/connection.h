@@ -76,7 +76,7 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   void Finish();
   // Answers a request that does not get as far as a handler; the connection ends.
   void Refuse(int status);
-  void Tell(int status) const;
+  void Report(int status) const;
   // Closing with unread bytes would reset the connection and take the answer away from the client.
   void Close();
   void Discard(size_t left);

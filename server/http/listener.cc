@@ -43,7 +43,7 @@ class SpareFiles {
   SpareFiles(const SpareFiles&) = delete;
   SpareFiles& operator=(const SpareFiles&) = delete;
 
-  // Closes one; false if there is none.
+  // Closes one; false if it has none.
   bool Give() {
     if (files_.empty()) {
       return false;
@@ -166,7 +166,8 @@ class Listener::Impl {
     Error ignored;
     socket.set_option(tcp::no_delay(true), ignored);
     socket.set_option(boost::asio::socket_base::send_buffer_size(kSendBytes), ignored);
-    const std::shared_ptr<SSL_CTX> tls = options_.tls == nullptr ? nullptr : options_.tls->current();
+    const std::shared_ptr<SSL_CTX> tls =
+        options_.tls == nullptr ? nullptr : options_.tls->current();
     std::make_shared<Connection>(site_, Transport::Make(std::move(socket), tls))->Start();
     while (const std::shared_ptr<OpenConnection> excess = open_.Excess()) {
       excess->MakeRoom();

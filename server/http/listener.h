@@ -1,9 +1,9 @@
 // Listener: an HTTP/1.1 listener that strangers may call (Boost.Asio and Beast). Its thread moves
 // bytes and waits for no client: a connection that says nothing, drips or does not read costs a
-// descriptor and a buffer. A request has to arrive, and an answer to leave, within a time limit as a
-// whole. Handlers run on a bounded number of workers, and a bounded number of requests waits for
-// one; what is more is answered 503. Where there are too many connections, the one that has been
-// quiet for longest makes room.
+// descriptor and a buffer. A request has to arrive, and an answer to leave, within a time limit as
+// a whole. Handlers run on a bounded number of workers, and a bounded number of requests waits for
+// one; requests beyond that are answered 503. Where there are too many connections, the one that
+// has been quiet for longest makes room.
 #ifndef BEAMWRIGHT_SERVER_HTTP_LISTENER_H_
 #define BEAMWRIGHT_SERVER_HTTP_LISTENER_H_
 
@@ -57,7 +57,7 @@ struct ListenerOptions {
   int max_waiting = 256;  // requests for a thread
   size_t max_head_bytes = 64 << 10;
   size_t max_body_bytes = 4 << 20;
-  // What is taken beside GET and HEAD; the rest is refused with 405.
+  // What is taken in addition to GET and HEAD; the rest is refused with 405.
   bool takes_post = true;
   bool takes_options = false;
   // Answers are packed for clients that take it.
@@ -72,7 +72,7 @@ struct ListenerOptions {
   // Answers on the listener's own thread what must wait for no worker, and at once; nothing for
   // what is the handler's. May be null.
   std::function<std::optional<HttpReply>(const HttpRequest&)> at_once;
-  // Told of every request that does not get as far as a handler, and why: what of it was
+  // Called with every request that does not get as far as a handler, and why: what of it was
   // understood, its path empty if not even that was; TLS handshakes that take too long included. On
   // any thread; it must return at once. May be null.
   std::function<void(const HttpRequest& request, const absl::Status& why)> refused;

@@ -55,9 +55,9 @@ class OpenConnections {
   // A handler works for it: it does not make room.
   void SetBusy(Place place);
 
-  // There is no place for another one, whoever makes room.
+  // There is no place for another one, and none that could make room.
   bool IsFull() const;
-  // The one that has to make room now; null if there is none.
+  // The one that has to make room now, or null.
   std::shared_ptr<OpenConnection> Excess();
   // The one that has been quiet for longest, where the process has no file left.
   std::shared_ptr<OpenConnection> Idlest();

@@ -62,11 +62,11 @@ absl::StatusOr<std::unique_ptr<ProbeListener>> ProbeListener::Start(const std::s
     }
     return probes.Handle(request);
   };
-  BW_ASSIGN_OR_RETURN(listener->listener_,
-                      Listener::Start(options, [metrics = listener->metrics_.get()](
-                                                   const HttpRequest& request) {
-                        return metrics->Get(request);
-                      }));
+  BW_ASSIGN_OR_RETURN(
+      listener->listener_,
+      Listener::Start(options, [metrics = listener->metrics_.get()](const HttpRequest& request) {
+        return metrics->Get(request);
+      }));
   return listener;
 }
 

@@ -1,7 +1,7 @@
 // ProbeListener: HTTP/1.1 for probes and scrapers. One thread serves all connections and waits for
 // none of them (server/http/listener.h), and it serves no other listener, so a probe is answered in
-// milliseconds whatever others do on this port or another. Where there are too many connections, the
-// one that has been quiet for longest makes room, but not before it had time to ask. Where the
+// milliseconds whatever others do on this port or another. Where there are too many connections,
+// the one that has been quiet for longest makes room, but not before it had time to ask. Where the
 // process has no file left, a few are kept for probes. Metrics are written on a second thread, once
 // for all who ask meanwhile, so a crowd of scrapers holds no probe up either.
 #ifndef BEAMWRIGHT_SERVER_HTTP_PROBE_LISTENER_H_

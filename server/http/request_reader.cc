@@ -34,9 +34,8 @@ bool IsToken(absl::string_view text) {
 
 // RFC 9110, 5.5: no control character but the tab. Bytes above 127 have no meaning and do no harm.
 bool IsFieldValue(absl::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return c == '\t' || (c >= 0x20 && c != 0x7f);
-  });
+  return std::all_of(text.begin(), text.end(),
+                     [](unsigned char c) { return c == '\t' || (c >= 0x20 && c != 0x7f); });
 }
 
 // A host and perhaps a port, without a name before '@' (RFC 9110, 4.2.4).
@@ -340,8 +339,7 @@ size_t RequestReader::PutBody(absl::string_view bytes) {
         beast.put(boost::asio::buffer(bytes.data() + taken, bytes.size() - taken), error);
     taken += count;
     taken_ += count;
-    if (error == beast_http::error::body_limit ||
-        taken_ > limits_.max_body_bytes + kMaxFraming) {
+    if (error == beast_http::error::body_limit || taken_ > limits_.max_body_bytes + kMaxFraming) {
       return Refuse(413);
     }
     if (error && error != beast_http::error::need_more) {

@@ -23,7 +23,7 @@ struct RequestHead {
   bool keeps_alive = false;
   std::vector<std::pair<std::string, std::string>> fields;  // as they came
 
-  // Of the first field of this name, in any case; empty if there is none.
+  // Of the first field of this name, in any case; or empty.
   std::string Value(absl::string_view name) const;
   int Count(absl::string_view name) const;
   // Whether a comma-separated field has this token, in any case.
@@ -33,7 +33,7 @@ struct RequestHead {
 struct RequestLimits {
   size_t max_head_bytes = 64 << 10;
   size_t max_body_bytes = 4 << 20;
-  // Beside GET and HEAD.
+  // In addition to GET and HEAD.
   bool takes_post = true;
   bool takes_options = false;
 };

@@ -38,10 +38,9 @@ class TransportOver final : public Transport {
 
   void Handshake(Done done) override {
     if constexpr (kIsTls) {
-      stream_.async_handshake(boost::asio::ssl::stream_base::server,
-                              [done = std::move(done)](const boost::system::error_code& error) {
-                                done(error, 0);
-                              });
+      stream_.async_handshake(
+          boost::asio::ssl::stream_base::server,
+          [done = std::move(done)](const boost::system::error_code& error) { done(error, 0); });
     } else {
       done({}, 0);
     }

@@ -142,8 +142,8 @@ TEST(ListenerTest, NonsenseIsRefusedAndTheConnectionClosed) {
   const auto listener = Start(options);
   for (const std::string& text : std::vector<std::string>{
            std::string("nonsense\r\n\r\n"), std::string("GET\r\n\r\n"),
-           "GET /" + std::string(20000, 'x') + " HTTP/1.1\r\nHost: x\r\n\r\n", std::string(1 << 20, '\0'),
-           std::string("GET / HTTP/9.9\r\n\r\n")}) {
+           "GET /" + std::string(20000, 'x') + " HTTP/1.1\r\nHost: x\r\n\r\n",
+           std::string(1 << 20, '\0'), std::string("GET / HTTP/9.9\r\n\r\n")}) {
     Client client(listener->port());
     client.Send(text);
     const std::string answer = client.ReadAll();  // ends: the server closes
@@ -202,8 +202,8 @@ TEST(ListenerTest, BodiesAreBodiesWhateverTheirTypeIs) {
   for (const std::string type :
        {"application/x-www-form-urlencoded", "multipart/form-data; boundary=y", "nonsense"}) {
     Client client(listener->port());
-    client.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Type: " + type + "\r\nContent-Length: 100000\r\n\r\n" +
-                body);
+    client.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Type: " + type +
+                "\r\nContent-Length: 100000\r\n\r\n" + body);
     EXPECT_THAT(client.ReadUntil("!"),
                 AllOf(StartsWith("HTTP/1.1 200"), EndsWith("POST / " + body + "!")))
         << type;
@@ -216,12 +216,14 @@ TEST(ListenerTest, BodiesAreBoundedHoweverTheyCome) {
   const auto listener = Start(options);
   {
     Client client(listener->port());
-    client.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n" + std::string(1001, 'x'));
+    client.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n" +
+                std::string(1001, 'x'));
     EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 413"));
   }
   {
     Client client(listener->port());
-    client.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n" + std::string(1000, 'x'));
+    client.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n" +
+                std::string(1000, 'x'));
     EXPECT_THAT(client.ReadUntil("!"), StartsWith("HTTP/1.1 200"));
   }
   {
@@ -237,7 +239,8 @@ TEST(ListenerTest, BodiesAreBoundedHoweverTheyCome) {
   }
   {
     Client client(listener->port());
-    client.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc");
+    client.Send(
+        "POST / HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc");
     EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 415"));
   }
 }
@@ -404,7 +407,8 @@ TEST(ListenerTest, MoreThanCanWaitAreToldAtOnce) {
   EXPECT_THAT(waiting.ReadUntil("!"), HasSubstr("/waiting !"));
 }
 
-// Answers that nobody reads hold no worker: there is one, and a hundred clients that do not read.
+// An answer that its client does not read holds no worker: there is one, and a hundred such
+// clients.
 TEST(ListenerTest, ClientsThatDoNotReadHoldUpNoOtherRequest) {
   ListenerOptions options;
   options.threads = 1;
@@ -511,7 +515,8 @@ TEST(ListenerTest, LargeAnswersArePackedForClientsThatTakeIt) {
     EXPECT_FALSE(client.Get("/", {{"Accept-Encoding", refused}})->has_header("Content-Encoding"))
         << refused;
   }
-  EXPECT_FALSE(client.Get("/binary", {{"Accept-Encoding", "gzip"}})->has_header("Content-Encoding"));
+  EXPECT_FALSE(
+      client.Get("/binary", {{"Accept-Encoding", "gzip"}})->has_header("Content-Encoding"));
 }
 
 TEST(ListenerTest, AnExceptionIsAnErrorWithoutItsText) {

@@ -1,4 +1,5 @@
-// What the listener answers to requests byte by byte (RFC 9112), beside what nginx and Envoy do.
+// What the listener answers to requests byte by byte (RFC 9112); the table has the answers of nginx
+// and Envoy, too.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -74,8 +75,9 @@ TEST(Rfc9112Test, EachRequestIsAnsweredAsTheTableSays) {
   options.address = "127.0.0.1:0";
   options.transfer_timeout = absl::Seconds(2);
   options.idle_timeout = absl::Seconds(2);
-  const auto listener = Listener::Start(
-      options, [](const HttpRequest&) { return HttpReply{200, "text/plain", "ok"}; });
+  const auto listener = Listener::Start(options, [](const HttpRequest&) {
+    return HttpReply{200, "text/plain", "ok"};
+  });
   ASSERT_TRUE(listener.ok()) << listener.status();
   const std::vector<WireCase> cases = ReadCases();
   EXPECT_GT(cases.size(), 150u);
@@ -130,17 +132,16 @@ TEST(Rfc9112Test, WhatARequestSaysIsRead) {
   EXPECT_EQ(reader.Put(body + "GET"), body.size());
   EXPECT_TRUE(reader.is_done());
   EXPECT_EQ(reader.TakeBody(), "abcde");
-  // Trailers are no headers: nobody in front has judged them.
+  // Trailers are no headers: no proxy in front has judged them.
   EXPECT_EQ(reader.head()->Value("Host"), "x");
 }
 
 TEST(Rfc9112Test, WhoWaitsFor100IsAskedForTheBodyOnce) {
   ListenerOptions options;
   options.address = "127.0.0.1:0";
-  const auto listener =
-      Listener::Start(options, [](const HttpRequest& request) {
-        return HttpReply{200, "text/plain", request.body + "!"};
-      });
+  const auto listener = Listener::Start(options, [](const HttpRequest& request) {
+    return HttpReply{200, "text/plain", request.body + "!"};
+  });
   ASSERT_TRUE(listener.ok()) << listener.status();
   RawHttpClient client((*listener)->port());
   client.Send("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
