@@ -80,7 +80,6 @@ void Compress(absl::string_view accepts, HttpReply& reply) {
       !PacksWell(reply.content_type)) {
     return;
   }
-  reply.headers.emplace_back("Vary", "Accept-Encoding");
   const bool brotli = Accepts(accepts, "br");
   if (!brotli && !Accepts(accepts, "gzip")) {
     return;
@@ -89,6 +88,7 @@ void Compress(absl::string_view accepts, HttpReply& reply) {
   if (!packed.empty()) {
     reply.body = std::move(packed);
     reply.headers.emplace_back("Content-Encoding", brotli ? "br" : "gzip");
+    reply.headers.emplace_back("Vary", "Accept-Encoding");
   }
 }
 
