@@ -109,15 +109,13 @@ absl::Status FrameDriver::TakeNews(const ops::ExecutionContext& context, FrameRe
 }
 
 void FrameDriver::Proceed(FrameRequest& request, const absl::Status& status) {
-  if (!status.ok()) {
-    request.Fail(status);
-    return;
-  }
-  GoOn(request);
+  const absl::Status gone_on = status.ok() ? GoOn(request) : status;
   if (!request.ended.empty()) {
     TellProgress(request);
   }
-  if (request.is_done) {
+  if (!gone_on.ok()) {
+    request.Fail(gone_on);
+  } else if (request.is_done) {
     ++num_done_;
     Finish(request);
   }
@@ -132,21 +130,27 @@ void FrameDriver::TakeAllNews(const ops::ExecutionContext& context) {
   }
 }
 
-void FrameDriver::GoOn(FrameRequest& request) {
+absl::Status FrameDriver::GoOn(FrameRequest& request) {
   while (!request.is_done && request.frame_search()->rows().empty()) {
-    if (!request.frame_search()->done()) {
-      if (!request.Announce()) {
-        return;
+    if (request.frame_search()->done()) {
+      request.KeepSegment();
+      request.LeaveSegment();
+      if (!request.is_done) {
+        stepper_->Leave(request);
+        request.StartSearch();
+        request.GiveBackRoom();
       }
-      continue;
-    }
-    request.KeepSegment();
-    request.LeaveSegment();
-    if (!request.is_done) {
-      stepper_->Leave(request);
-      request.StartSearch();
+    } else if (!request.Announce()) {
+      if (!request.needs_room()) {
+        return absl::OkStatus();
+      }
+      if (absl::Status status = request.MakeRoom(); !status.ok()) {
+        request.Cut(request.reason);
+        return status;
+      }
     }
   }
+  return absl::OkStatus();
 }
 
 void FrameDriver::SetAside() {
@@ -243,7 +247,10 @@ void FrameDriver::AdvanceAll(const ops::ExecutionContext& context) {
     status.Update(status.ok() ? request->EnterPhase() : absl::OkStatus());
     if (status.ok() && request->is_stream()) {
       request->DropRead();
-      GoOn(*request);
+      status = GoOn(*request);
+      if (!status.ok()) {
+        TellProgress(*request);
+      }
     }
     if (!status.ok()) {
       // The caller did nothing wrong when a model's score is not a log-probability.

@@ -110,13 +110,19 @@ int64_t PriceFrames(const FrameRequest& request) {
   return bytes;
 }
 
-int64_t PriceStream(const FrameRequest& request) {
-  const FramesPart& part = *request.model->parts().frames;
+int64_t PriceStream(const FrameRequest& request, int64_t frames) {
+  // The request, its search, and what its caller is answered through.
+  constexpr int64_t kOwnBytes = 16 << 10;
+  const DecodeModel::Parts& parts = request.model->parts();
+  const FramesPart& part = *parts.frames;
+  if (frames == 0) {
+    const EncoderPart* const encoder = parts.chunk_encoder();
+    return kOwnBytes + (encoder == nullptr ? 0 : encoder->streaming->state_bytes());
+  }
   const int64_t slot_bytes = part.transducer == nullptr ? 0 : SlotBytes(*part.transducer);
   // What it holds of frames is bounded by what a sender may be ahead.
-  return kHeldFrames * FrameBytes(part) + ChunkBytes(request.model->parts()) +
-         SearchBytes(request.plan->options(), request.most_frames,
-                     slot_bytes + ScorerBytes(request));
+  return kOwnBytes + kHeldFrames * FrameBytes(part) + ChunkBytes(parts) +
+         SearchBytes(request.plan->options(), frames, slot_bytes + ScorerBytes(request));
 }
 
 int CountFrameSteps(const FrameRequest& request) {

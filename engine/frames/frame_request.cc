@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "engine/frames/frame_price.h"
 #include "engine/frames/frame_reply.h"
 #include "engine/model/parts.h"
+#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 
@@ -57,6 +60,9 @@ bool FrameRequest::Announce() {
     search.Finish();
     return true;
   }
+  if (needs_room()) {
+    return false;
+  }
   if (segment_begin + num_announced < num_frames) {
     search.AddFrames(1);
     ++num_announced;
@@ -66,6 +72,34 @@ bool FrameRequest::Announce() {
     search.Finish();
   }
   return is_complete;
+}
+
+absl::Status FrameRequest::MakeRoom() {
+  const int64_t frames =
+      std::min(most_frames, std::max(priced_frames + kFewestPricedFrames, priced_frames * 3 / 2));
+  const int64_t price = PriceStream(*this, frames);
+  if (reserve != nullptr && !reserve(price - price_bytes)) {
+    return status::WithReason(
+        absl::ResourceExhaustedError(absl::StrCat(
+            "there is no memory for more than ", num_announced, " frames of the stream's segment (",
+            price, " bytes): max-state-bytes is used up")),
+        status::reason::kOutOfMemory);
+  }
+  priced_frames = frames;
+  price_bytes = price;
+  return absl::OkStatus();
+}
+
+void FrameRequest::GiveBackRoom() {
+  if (priced_frames <= kFewestPricedFrames) {
+    return;
+  }
+  priced_frames = std::min(most_frames, kFewestPricedFrames);
+  const int64_t price = PriceStream(*this, priced_frames);
+  if (reserve != nullptr) {
+    reserve(price - price_bytes);
+  }
+  price_bytes = price;
 }
 
 void FrameRequest::KeepSegment() {

@@ -59,6 +59,7 @@ struct FrameRequest : Request {
   int64_t num_announced = 0;   // frames of the segment that its search was told of
   int64_t first_held = 0;      // the first frame of the segment that is kept
   int64_t most_frames = 0;     // of a segment
+  int64_t priced_frames = 0;   // frames of the segment that price_bytes covers
   std::vector<Segment> ended;  // segments that were not told yet
 
   // Where an encoder reads the source chunk by chunk; else null. Of a source that is there as a
@@ -81,8 +82,16 @@ struct FrameRequest : Request {
   // Forgets `count` frames from first_held on.
   virtual void DropFrames(int64_t count) = 0;
   // Tells a search that waits what comes next: a frame, or that the segment ends. False: nothing
-  // has come.
+  // has come, or it needs room.
   bool Announce();
+  // The next frame of the segment has come, and price_bytes does not cover it.
+  bool needs_room() const {
+    return segment_begin + num_announced < num_frames && num_announced >= priced_frames;
+  }
+  // Asks for the bytes that the search of more frames takes: ResourceExhausted if there are none.
+  absl::Status MakeRoom();
+  // Gives back what a long segment took.
+  void GiveBackRoom();
   // Keeps the answer of the segment as its search has it.
   void KeepSegment();
   // Once its search is done and it is kept: forgets its frames. The caller starts the next one,

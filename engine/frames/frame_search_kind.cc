@@ -13,6 +13,7 @@
 #include "engine/frames/transducer_stepper.h"
 #include "engine/options/decode_options.h"
 #include "engine/options/frame_scoring.h"
+#include "engine/request/stream_share.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 
@@ -96,14 +97,16 @@ absl::StatusOr<std::unique_ptr<Request>> FrameSearchKind::MakeStreamRequest(
     }
   }
   request->beam_size = options.frames->options().beam_size;
-  request->price_bytes = PriceStream(*request);
+  request->price_bytes = PriceStream(*request, 0);
   request->max_steps = 1;
   if (request->call.timeline != nullptr) {
     request->call.timeline->beam_size = request->beam_size;
   }
-  if (request->price_bytes > limits.max_bytes) {
-    return TooLarge("bytes", request->price_bytes, limits.max_bytes,
-                    absl::StrCat("the longest segment (", request->most_frames, " frames)"));
+  // It grows with the segment (FrameRequest::MakeRoom).
+  const int64_t first = PriceStream(*request, std::min(request->most_frames, kFewestPricedFrames));
+  if (first > MostNewStreamBytes(limits.max_bytes)) {
+    return TooLarge("bytes", first, MostNewStreamBytes(limits.max_bytes),
+                    "the number of hypotheses");
   }
   if (options.merged.deadline_result() == v1::DEADLINE_RESULT_BEST_SO_FAR) {
     request->MayBeCut();

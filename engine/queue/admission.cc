@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/request/stream_share.h"
 #include "engine/status/error_details.h"
 #include "ops/base/status.h"
 
@@ -19,6 +20,9 @@ constexpr absl::Duration kLatest = absl::Seconds(10);
 // none does (docs/architecture.md, 'Streams').
 constexpr int64_t kRowsOfAStream = 16;
 constexpr int64_t kRowsOfALargeStream = 64;
+
+// While sources arrive, this part of the bytes is left for them to grow into.
+constexpr int64_t kShareToGrowInto = 16;
 
 // What a request holds before it runs: its source, and about as much for itself.
 int64_t WaitingBytes(const PreparedSource& source) {
@@ -71,7 +75,7 @@ absl::Status Admission::Enqueue(std::unique_ptr<Request>& request) {
   queued->priority = request->call.priority;
   queued->call = request->call.call;
   queued->rows = request->beam_size;
-  queued->holds_rows = !request->is_stream();
+  queued->is_stream = request->is_stream();
   queued->running_bytes = request->price_bytes;
   queued->waiting_bytes = WaitingBytes(request->source);
   queued->accepted = request->accepted;
@@ -111,7 +115,7 @@ absl::Status Admission::Enqueue(std::unique_ptr<Request>& request) {
     request = std::move(static_cast<Queued&>(*ticket).request);
     if (status::ReasonOf(status) == status::reason::kQueueFull) {
       status = status::WithRetryAfter(std::move(status), UntilRoom());
-      if (queue_.size() >= options_.max_queue) {
+      if (queue_.is_full()) {
         SetFull(status);
       }
     }
@@ -171,8 +175,12 @@ void Admission::Sweep(absl::Time now) {
   next_sweep_ = now + kSweepInterval;
 }
 
-void Admission::CountIn(Queued& queued) {
+void Admission::CountIn(int stream, Queued& queued) {
   Request& request = *queued.request;
+  if (request.is_stream()) {
+    arriving_ += request.reserved();
+    request.reserve = [this, stream](int64_t more) { return Reserve(stream, more); };
+  }
   ++num_running_;
   running_cost_ += queued.cost;
   std::visit(
@@ -193,6 +201,9 @@ void Admission::CountIn(Queued& queued) {
 void Admission::CountOut(const Request& request, int rows, double cost) {
   absl::MutexLock lock(&mutex_);
   queue_.Ended(request.call.tenant, rows);
+  if (request.is_stream()) {
+    arriving_ -= request.reserved();
+  }
   num_large_ -= IsLarge(request) ? 1 : 0;
   ++news_;
   --num_open_;
@@ -229,6 +240,33 @@ Reserved Admission::AllRunning() const {
     all += running;
   }
   return all;
+}
+
+FairQueue::Room Admission::RoomBeside(const Reserved& all) const {
+  const int64_t left =
+      options_.max_bytes -
+      (arriving_.requests > 0 ? options_.max_bytes / kShareToGrowInto : int64_t{0});
+  const int64_t of_streams = queue_.num_calls() > 0 ? MostNewStreamBytes(options_.max_bytes)
+                                                    : MostStreamBytes(options_.max_bytes);
+  FairQueue::Room room;
+  room.rows = options_.max_rows - all.rows;
+  room.bytes = left - all.bytes;
+  room.stream_bytes = of_streams - arriving_.bytes;
+  room.bytes_without_calls = left - arriving_.bytes;
+  return room;
+}
+
+bool Admission::Reserve(int stream, int64_t more) {
+  absl::MutexLock lock(&mutex_);
+  if (more > 0 && (AllRunning().bytes + more > options_.max_bytes ||
+                   arriving_.bytes + more > MostStreamBytes(options_.max_bytes))) {
+    return false;
+  }
+  arriving_.bytes += more;
+  // Until the stream's thread says how much it has in hand.
+  streams_[static_cast<size_t>(stream)].running.bytes += more;
+  news_ += more < 0 ? 1 : 0;
+  return true;
 }
 
 void Admission::SetRunning(Stream& stream, const Reserved& running) {
@@ -321,7 +359,7 @@ void Admission::Fill(int number, Requests& admitted) {
     return;
   }
   const Reserved all = AllRunning();
-  FairQueue::Room room{options_.max_rows - all.rows, options_.max_bytes - all.bytes};
+  FairQueue::Room room = RoomBeside(all);
   // Of those that take some, the one with the fewest rows is always below this.
   const int64_t share = (all.rows + queue_.rows() + num_active - 1) / num_active;
   while (stream.running.rows < share) {
@@ -331,13 +369,13 @@ void Admission::Fill(int number, Requests& admitted) {
     }
     SetNotFull();
     Queued& queued = static_cast<Queued&>(*ticket);
-    const int rows = queued.holds_rows ? queued.rows : 0;
-    room.rows -= rows;
-    room.bytes -= queued.running_bytes;
-    stream.running.rows += rows;
-    stream.running.bytes += queued.running_bytes;
-    ++stream.running.requests;
-    CountIn(queued);
+    const Reserved taken = queued.request->reserved();
+    room.rows -= taken.rows;
+    room.bytes -= taken.bytes;
+    room.stream_bytes -= queued.is_stream ? taken.bytes : 0;
+    room.bytes_without_calls -= queued.is_stream ? taken.bytes : 0;
+    stream.running += taken;
+    CountIn(number, queued);
     admitted.push_back(std::move(queued.request));
   }
 }
@@ -415,6 +453,18 @@ EngineLoad Admission::load() const {
     load.stalled = i < num_active ? std::min(load.stalled, turn) : load.stalled;
   }
   return load;
+}
+
+MemoryLoad Admission::memory() const {
+  absl::MutexLock lock(&mutex_);
+  const FairQueue::Aside aside = queue_.aside();
+  MemoryLoad memory;
+  memory.waiting = aside.size;
+  memory.oldest_wait = aside.size == 0 ? absl::ZeroDuration() : clock_() - aside.oldest;
+  memory.bytes_waited_for = aside.bytes;
+  memory.streams = arriving_.requests;
+  memory.stream_bytes = arriving_.bytes;
+  return memory;
 }
 
 std::vector<TenantLoad> Admission::Tenants() const {

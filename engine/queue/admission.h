@@ -20,6 +20,18 @@
 
 namespace beamwright::engine {
 
+// Who holds memory of the engine, and who waits for it.
+struct MemoryLoad {
+  // Those of the queue that others pass because they wait for bytes: how many, how long the first
+  // of them has waited, and how many bytes it needs.
+  int waiting = 0;
+  absl::Duration oldest_wait;
+  int64_t bytes_waited_for = 0;
+  // Of what runs: sources that arrive while they are searched, and their bytes.
+  int streams = 0;
+  int64_t stream_bytes = 0;
+};
+
 // Thread-safe.
 class Admission {
  public:
@@ -75,6 +87,7 @@ class Admission {
   }
 
   EngineLoad load() const;
+  MemoryLoad memory() const;
   // As Engine::idle.
   bool idle() const { return num_open_.load() == 0; }
   std::vector<TenantLoad> Tenants() const;
@@ -99,6 +112,11 @@ class Admission {
   void WaitForWork(int number, absl::Time next_work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fill(int number, Requests& admitted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Reserved AllRunning() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What there is room for beside all that runs.
+  FairQueue::Room RoomBeside(const Reserved& all) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // For the thread of stream number `stream`: one of its requests whose source arrives holds so
+  // many bytes more, or fewer. False: there is no room for more.
+  bool Reserve(int stream, int64_t more);
   double RowStepsPerSecond() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return estimator_.row_steps_per_second() * NumActive();
   }
@@ -114,9 +132,9 @@ class Admission {
   // Moves those that are dead out of the queue, for the engine's thread to answer. Looks at all
   // that wait, so not at every turn.
   void Sweep(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // From now on the request's end gives back what it holds of its tenant's share, teaches the
-  // estimator, and is told to the observer.
-  void CountIn(Queued& queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Stream number `stream` takes it. From now on the request's end gives back what it holds of its
+  // tenant's share, teaches the estimator, and is told to the observer.
+  void CountIn(int stream, Queued& queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountOut(const Request& request, int rows, double cost);
   void TellEnd(const Request& request, absl::StatusCode code, absl::Time now) const;
   void Learn(const Request& request, const absl::StatusOr<v1::Decoded>& decoded,
@@ -134,6 +152,8 @@ class Admission {
   Estimator estimator_ ABSL_GUARDED_BY(mutex_);
   int num_running_ ABSL_GUARDED_BY(mutex_) = 0;  // taken and not answered
   double running_cost_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Taken and not answered, of requests whose sources arrive while they are searched.
+  Reserved arriving_ ABSL_GUARDED_BY(mutex_);
   int num_large_ ABSL_GUARDED_BY(mutex_) = 0;  // accepted, of models that no cache holds
   absl::Time next_sweep_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;

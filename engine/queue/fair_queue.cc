@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/status/error_details.h"
+#include "ops/base/status.h"
 
 namespace beamwright::engine {
 namespace {
@@ -46,11 +47,16 @@ FairQueue::Party& FairQueue::PartyOf(const Ticket& ticket) {
   return party;
 }
 
-absl::Status FairQueue::CheckRoom(const Ticket& ticket, Party& party, absl::Time now) const {
-  const Tenant& tenant = party.limits;
-  if (size_ >= limits_.max_requests) {
+absl::Status FairQueue::CheckPlaces(const Ticket& ticket) const {
+  if ((ticket.is_stream ? size_ : PlacesTaken()) >= limits_.max_requests) {
     return Refused(reason::kQueueFull,
                    absl::StrCat("the queue is full: ", size_, " requests wait"));
+  }
+  if (ticket.is_stream && num_calls() > 0 &&
+      num_streams_ >= std::max(1, limits_.max_requests / 2)) {
+    return Refused(reason::kQueueFull,
+                   absl::StrCat("the queue is full: ", num_streams_,
+                                " streams wait, which have half of its places while calls wait"));
   }
   // What is larger than the whole queue may still wait alone.
   if (size_ > 0 && rows_ + ticket.rows > limits_.max_rows) {
@@ -63,6 +69,11 @@ absl::Status FairQueue::CheckRoom(const Ticket& ticket, Party& party, absl::Time
                    absl::StrCat("the queue is full: sources of ", bytes_, " bytes wait, and ",
                                 limits_.max_bytes, " are allowed"));
   }
+  return absl::OkStatus();
+}
+
+absl::Status FairQueue::CheckTenant(const Ticket& ticket, Party& party, absl::Time now) const {
+  const Tenant& tenant = party.limits;
   if (ticket.rows > tenant.max_rows) {
     return Refused(reason::kTooLarge,
                    absl::StrCat("the request needs ", ticket.rows, " rows; tenant '", tenant.name,
@@ -96,17 +107,18 @@ absl::Status FairQueue::CheckRoom(const Ticket& ticket, Party& party, absl::Time
 
 absl::Status FairQueue::Push(std::unique_ptr<Ticket>& ticket, absl::Time now) {
   Party& party = PartyOf(*ticket);
-  if (absl::Status status = CheckRoom(*ticket, party, now); !status.ok()) {
-    return status;
-  }
+  BW_RETURN_IF_ERROR(CheckPlaces(*ticket));
+  BW_RETURN_IF_ERROR(CheckTenant(*ticket, party, now));
   if (party.epoch != epoch_) {
     party.epoch = epoch_;
     party.credit = 0;
   }
-  if (party.waiting == 0) {
+  if (party.in_lines == 0) {
     ring_.push_back(&party);
   }
+  ++party.in_lines;
   ++size_;
+  num_streams_ += ticket->is_stream ? 1 : 0;
   ++sizes_[LevelOf(*ticket)];
   rows_ += ticket->rows;
   bytes_ += ticket->waiting_bytes;
@@ -140,12 +152,25 @@ int FairQueue::NextLevel(const Party& party) {
   return best;
 }
 
-bool FairQueue::MayRun(const Party& party) {
-  const Level& level = party.levels[static_cast<size_t>(NextLevel(party))];
-  const Ticket& next = *level.calls.front().line.front();
+const Ticket& FairQueue::Front(const Party& party) {
+  return *party.levels[static_cast<size_t>(NextLevel(party))].calls.front().line.front();
+}
+
+bool FairQueue::MayRun(const Party& party, const Ticket& ticket) {
   // One may always run: limits may have been lowered since it was queued.
   return party.running == 0 || (party.running < party.limits.max_running &&
-                                next.rows <= party.limits.max_rows - party.running_rows);
+                                ticket.rows <= party.limits.max_rows - party.running_rows);
+}
+
+FairQueue::Verdict FairQueue::VerdictOn(const Ticket& ticket, const Room& room) {
+  if (ticket.running_bytes > room.bytes_without_calls ||
+      (ticket.is_stream && ticket.running_bytes > room.stream_bytes)) {
+    return Verdict::kWaitsForStreams;
+  }
+  if (ticket.running_bytes > room.bytes) {
+    return Verdict::kWaitsForCalls;
+  }
+  return ticket.is_stream || ticket.rows <= room.rows ? Verdict::kFits : Verdict::kWaitsForRows;
 }
 
 FairQueue::Party* FairQueue::NextParty() {
@@ -159,7 +184,7 @@ FairQueue::Party* FairQueue::NextParty() {
     double rounds = std::numeric_limits<double>::infinity();
     for (auto at = ring_.begin(); at != ring_.end(); ++at) {
       Party& party = **at;
-      if (!MayRun(party)) {
+      if (!MayRun(party, Front(party))) {
         continue;
       }
       if (party.credit > 0) {
@@ -174,15 +199,15 @@ FairQueue::Party* FairQueue::NextParty() {
     }
     // As many rounds at once as it takes until somebody may spend.
     for (Party* party : ring_) {
-      if (MayRun(*party)) {
+      if (MayRun(*party, Front(*party))) {
         party->credit += rounds * quantum * party->limits.weight;
       }
     }
   }
 }
 
-std::unique_ptr<Ticket> FairQueue::Take(Party& party, Level& level, Ring::iterator call,
-                                        std::list<std::unique_ptr<Ticket>>::iterator at) {
+std::unique_ptr<Ticket> FairQueue::Unlink(Party& party, Level& level, Ring::iterator call,
+                                          std::list<std::unique_ptr<Ticket>>::iterator at) {
   std::unique_ptr<Ticket> ticket = std::move(*at);
   call->line.erase(at);
   if (call->line.empty()) {
@@ -190,54 +215,95 @@ std::unique_ptr<Ticket> FairQueue::Take(Party& party, Level& level, Ring::iterat
     level.calls.erase(call);
     level.credit = level.calls.empty() ? 0 : level.credit;
   }
-  --size_;
-  --sizes_[LevelOf(*ticket)];
-  rows_ -= ticket->rows;
-  bytes_ -= ticket->waiting_bytes;
-  --party.waiting;
-  party.waiting_cost = party.waiting == 0 ? 0 : party.waiting_cost - ticket->cost;
-  if (party.waiting == 0) {
+  if (--party.in_lines == 0) {
     ring_.remove(&party);
     // Nothing is saved up while nothing is asked; debts stay.
     party.credit = std::min(party.credit, 0.0);
   }
+  return ticket;
+}
+
+void FairQueue::CountOut(Party& party, const Ticket& ticket) {
+  --size_;
+  num_streams_ -= ticket.is_stream ? 1 : 0;
+  --sizes_[LevelOf(ticket)];
+  rows_ -= ticket.rows;
+  bytes_ -= ticket.waiting_bytes;
+  --party.waiting;
+  party.waiting_cost = party.waiting == 0 ? 0 : party.waiting_cost - ticket.cost;
   if (size_ == 0) {
     ++epoch_;
     largest_cost_ = 1;
   }
-  return ticket;
 }
 
-std::unique_ptr<Ticket> FairQueue::Pop(const Room& room) {
-  Party* party = NextParty();
-  if (party == nullptr) {
-    return nullptr;
-  }
-  const auto chosen = static_cast<size_t>(NextLevel(*party));
-  Level& level = party->levels[chosen];
+std::unique_ptr<Ticket> FairQueue::Choose(Party& party) {
+  Level& level = party.levels[static_cast<size_t>(NextLevel(party))];
   const auto call = level.calls.begin();
-  const Ticket& next = *call->line.front();
-  if ((next.holds_rows && next.rows > room.rows) || next.running_bytes > room.bytes) {
-    return nullptr;
-  }
   int turns = 0;
   for (size_t i = 0; i < kTurns.size(); ++i) {
-    if (!party->levels[i].calls.empty()) {
-      party->levels[i].credit += kTurns[i];
+    if (!party.levels[i].calls.empty()) {
+      party.levels[i].credit += kTurns[i];
       turns += kTurns[i];
     }
   }
   level.credit -= turns;
-  party->credit -= next.cost;
-  ++party->running;
-  party->running_rows += next.rows;
-  if (party->credit <= 0) {
-    ring_.remove(party);
-    ring_.push_back(party);
+  party.credit -= call->line.front()->cost;
+  if (party.credit <= 0) {
+    ring_.remove(&party);
+    ring_.push_back(&party);
   }
   // The call's next turn comes after all others'.
   level.calls.splice(level.calls.end(), level.calls, call);
-  return Take(*party, level, call, call->line.begin());
+  return Unlink(party, level, call, call->line.begin());
+}
+
+std::unique_ptr<Ticket> FairQueue::Run(Party& party, std::unique_ptr<Ticket> ticket) {
+  CountOut(party, *ticket);
+  ++party.running;
+  party.running_rows += ticket->rows;
+  return ticket;
+}
+
+bool FairQueue::PopAside(const Room& room, std::unique_ptr<Ticket>& ticket) {
+  for (auto at = aside_.begin(); at != aside_.end(); ++at) {
+    if (!MayRun(*at->party, *at->ticket)) {
+      continue;
+    }
+    const Verdict verdict = VerdictOn(*at->ticket, room);
+    if (verdict == Verdict::kFits) {
+      ticket = Run(*at->party, std::move(at->ticket));
+      aside_.erase(at);
+      return false;
+    }
+    if (verdict == Verdict::kWaitsForRows ||
+        (verdict == Verdict::kWaitsForCalls && at->passed >= kMostPasses)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::unique_ptr<Ticket> FairQueue::Pop(const Room& room) {
+  std::unique_ptr<Ticket> ticket;
+  if (PopAside(room, ticket) || ticket != nullptr) {
+    return ticket;
+  }
+  while (Party* const party = NextParty()) {
+    const Verdict verdict = VerdictOn(Front(*party), room);
+    if (verdict == Verdict::kWaitsForRows) {
+      return nullptr;
+    }
+    ticket = Choose(*party);
+    if (verdict == Verdict::kFits) {
+      for (SetAside& passed : aside_) {
+        passed.passed += VerdictOn(*passed.ticket, room) == Verdict::kWaitsForCalls ? 1 : 0;
+      }
+      return Run(*party, std::move(ticket));
+    }
+    aside_.push_back({std::move(ticket), party});
+  }
+  return nullptr;
 }
 
 void FairQueue::Ended(const TenantPtr& tenant, int rows) {
@@ -248,6 +314,16 @@ void FairQueue::Ended(const TenantPtr& tenant, int rows) {
 
 std::vector<std::unique_ptr<Ticket>> FairQueue::TakeDead(absl::Time now) {
   std::vector<std::unique_ptr<Ticket>> dead;
+  for (auto at = aside_.begin(); at != aside_.end();) {
+    if (IsDead(*at->ticket, now)) {
+      at->party->credit = std::min(at->party->credit + at->ticket->cost, 0.0);  // it had paid
+      CountOut(*at->party, *at->ticket);
+      dead.push_back(std::move(at->ticket));
+      at = aside_.erase(at);
+    } else {
+      ++at;
+    }
+  }
   for (auto& [name, party] : parties_) {
     for (Level& level : party.levels) {
       for (auto call = level.calls.begin(); call != level.calls.end();) {
@@ -256,7 +332,8 @@ std::vector<std::unique_ptr<Ticket>> FairQueue::TakeDead(absl::Time now) {
           const auto next = std::next(at);
           const bool last = call->line.size() == 1;
           if (IsDead(**at, now)) {
-            dead.push_back(Take(party, level, call, at));
+            dead.push_back(Unlink(party, level, call, at));
+            CountOut(party, *dead.back());
             if (last) {
               break;  // and its call is gone
             }
@@ -270,8 +347,20 @@ std::vector<std::unique_ptr<Ticket>> FairQueue::TakeDead(absl::Time now) {
   return dead;
 }
 
+FairQueue::Aside FairQueue::aside() const {
+  Aside aside;
+  aside.size = static_cast<int>(aside_.size());
+  for (const SetAside& waits : aside_) {
+    if (waits.ticket->accepted < aside.oldest) {
+      aside.oldest = waits.ticket->accepted;
+      aside.bytes = waits.ticket->running_bytes;
+    }
+  }
+  return aside;
+}
+
 absl::Time FairQueue::oldest() const {
-  absl::Time oldest = absl::InfiniteFuture();
+  absl::Time oldest = aside().oldest;
   for (const Party* party : ring_) {
     for (const Level& level : party->levels) {
       for (const Call& call : level.calls) {

@@ -5,14 +5,21 @@
 // proportion to its weight, on the cost of its requests, and who has overdrawn waits until the
 // rounds have paid for it. Of a tenant, priorities alternate 16 : 4 : 1. Of a priority, calls take
 // turns source by source, so that a call of thousands does not stand before a call of one. So
-// nothing that may run ever starves. A tenant at its running limits is passed over; apart from
-// that, whoever is next and does not fit yet is waited for: a wide beam is not overtaken for ever
-// by narrow ones.
+// nothing that may run ever starves.
+//
+// Choice and room are apart. The choice names the next ticket; VerdictOn says whether it fits. A
+// tenant at its running limits is passed over. A ticket that needs more rows than are free is
+// waited for: rows are free again after a few steps, and a wide beam is not overtaken for ever by
+// narrow ones. A ticket that needs more bytes is set aside, and others pass it: bytes may be held
+// for minutes, by streams. Where it waits for running calls, kMostPasses others pass it; where it
+// waits for streams to end, holding up the calls would not help it, and any number may pass.
 #ifndef BEAMWRIGHT_ENGINE_QUEUE_FAIR_QUEUE_H_
 #define BEAMWRIGHT_ENGINE_QUEUE_FAIR_QUEUE_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <list>
 #include <map>
 #include <memory>
@@ -34,7 +41,7 @@ struct Ticket {
   int priority = kNormalPriority;
   uint64_t call = 0;          // 0: a call of its own
   int rows = 1;               // while it runs, of its tenant's
-  bool holds_rows = true;     // and of the engine's
+  bool is_stream = false;     // if not, rows are also of the engine's
   int64_t running_bytes = 0;  // likewise
   int64_t waiting_bytes = 0;  // while it waits
   double cost = 1;            // rows x steps expected; at least 1
@@ -44,6 +51,7 @@ struct Ticket {
 };
 
 struct QueueLimits {
+  // While calls wait, half of it at most is for streams; streams beyond that take no call's place.
   int max_requests = 4096;
   int64_t max_rows = int64_t{1} << 40;
   int64_t max_bytes = int64_t{1} << 30;  // Ticket::waiting_bytes
@@ -58,12 +66,18 @@ class FairQueue {
   // (status/error_details.h) and, where that is known, the time until there is room.
   absl::Status Push(std::unique_ptr<Ticket>& ticket, absl::Time now);
 
+  // How many tickets pass one that waits for bytes of running calls.
+  static constexpr int kMostPasses = 64;
+
   struct Room {
     int rows = 0;
     int64_t bytes = 0;
+    // Of the bytes, those that streams may take.
+    int64_t stream_bytes = std::numeric_limits<int64_t>::max();
+    // The bytes that there would be if all running calls had ended, and streams went on.
+    int64_t bytes_without_calls = std::numeric_limits<int64_t>::max();
   };
-  // The next one, which from now on counts as running; null if none may run, or if the next one
-  // does not fit into `room`.
+  // The next one that fits into `room`, which from now on counts as running; null if there is none.
   std::unique_ptr<Ticket> Pop(const Room& room);
   // One that Pop gave has ended, of this tenant and with so many rows.
   void Ended(const TenantPtr& tenant, int rows);
@@ -72,6 +86,18 @@ class FairQueue {
   std::vector<std::unique_ptr<Ticket>> TakeDead(absl::Time now);
 
   int size() const { return size_; }
+  // Of them, those that are no streams.
+  int num_calls() const { return size_ - num_streams_; }
+  // Calls are refused because there are too many requests.
+  bool is_full() const { return PlacesTaken() >= limits_.max_requests; }
+
+  // Those that others pass because they wait for bytes.
+  struct Aside {
+    int size = 0;
+    absl::Time oldest = absl::InfiniteFuture();  // when the first of them was accepted
+    int64_t bytes = 0;                           // that it needs
+  };
+  Aside aside() const;
   // By priority, the highest first.
   const std::array<int, kLowestPriority>& sizes() const { return sizes_; }
   int64_t rows() const { return rows_; }
@@ -104,7 +130,8 @@ class FairQueue {
   struct Party {
     Tenant limits;
     std::array<Level, kLevels> levels;
-    int waiting = 0;
+    int waiting = 0;  // in lines and aside
+    int in_lines = 0;
     int running = 0;
     int running_rows = 0;
     double waiting_cost = 0;
@@ -114,22 +141,46 @@ class FairQueue {
     absl::Time filled = absl::InfinitePast();
   };
 
+  // Chosen, and paid for by its party, but there were not the bytes.
+  struct SetAside {
+    std::unique_ptr<Ticket> ticket;
+    Party* party;
+    int passed = 0;
+  };
+  enum class Verdict { kFits, kWaitsForRows, kWaitsForCalls, kWaitsForStreams };
+
   Party& PartyOf(const Ticket& ticket);
-  absl::Status CheckRoom(const Ticket& ticket, Party& party, absl::Time now) const;
+  // Of max_requests, as calls count them.
+  int PlacesTaken() const { return size_ - std::max(0, num_streams_ - limits_.max_requests / 2); }
+  absl::Status CheckPlaces(const Ticket& ticket) const;
+  absl::Status CheckTenant(const Ticket& ticket, Party& party, absl::Time now) const;
+
+  static Verdict VerdictOn(const Ticket& ticket, const Room& room);
   static int NextLevel(const Party& party);
-  static bool MayRun(const Party& party);
+  static const Ticket& Front(const Party& party);
+  static bool MayRun(const Party& party, const Ticket& ticket);
   Party* NextParty();
+  // The front of the party's lines, which has had its turn.
+  std::unique_ptr<Ticket> Choose(Party& party);
+  // The first that is aside and fits. True: one that is aside must go first and does not fit.
+  bool PopAside(const Room& room, std::unique_ptr<Ticket>& ticket);
+  // It counts as running.
+  std::unique_ptr<Ticket> Run(Party& party, std::unique_ptr<Ticket> ticket);
   // Takes `at` out of its line; the caller knows where it stands.
-  std::unique_ptr<Ticket> Take(Party& party, Level& level, Ring::iterator call,
-                               std::list<std::unique_ptr<Ticket>>::iterator at);
+  std::unique_ptr<Ticket> Unlink(Party& party, Level& level, Ring::iterator call,
+                                 std::list<std::unique_ptr<Ticket>>::iterator at);
+  // It waits no longer.
+  void CountOut(Party& party, const Ticket& ticket);
 
   const QueueLimits limits_;
   std::map<std::string, Party> parties_;  // by the tenant's name
-  std::list<Party*> ring_;                // those that wait; the first is looked at first
+  std::list<Party*> ring_;                // those with lines; the first is looked at first
+  std::list<SetAside> aside_;             // in the order of their choice
   double largest_cost_ = 1;               // of this epoch
   uint64_t epoch_ = 1;                    // ends when nobody waits: debts are forgotten
   uint64_t next_own_call_ = ~uint64_t{0};
   int size_ = 0;
+  int num_streams_ = 0;  // of them
   std::array<int, kLevels> sizes_{};
   int64_t rows_ = 0;
   int64_t bytes_ = 0;

@@ -432,6 +432,102 @@ TEST_F(AdmissionTest, DrainWaitsForTheAnswersOfTheDead) {
   stream.join();
 }
 
+class ArrivingTest : public AdmissionTest {
+ protected:
+  void StartWith(int64_t max_bytes) {
+    EngineOptions options;
+    options.max_rows = kMaxRows;
+    options.max_bytes = max_bytes;
+    admission_ = std::make_unique<Admission>(options, StandingClock);
+  }
+  std::unique_ptr<Request> Heavy(int64_t bytes, bool is_stream) {
+    auto request = Ask(1);
+    request->price_bytes = bytes;
+    request->call.feed = is_stream ? std::make_shared<FrameFeed>() : nullptr;
+    return request;
+  }
+  absl::Status EnqueueHeavy(int64_t bytes, bool is_stream) {
+    auto request = Heavy(bytes, is_stream);
+    return admission_->Enqueue(request);
+  }
+  // What is taken beside `running`.
+  Admission::Requests TakeBeside(const Admission::Requests& running) {
+    Reserved in_hand = ReservedFor(running);
+    Admission::Requests admitted;
+    absl::Status end;
+    EXPECT_TRUE(admission_->Take(0, in_hand, admitted, end));
+    return admitted;
+  }
+};
+
+TEST_F(ArrivingTest, StreamsHoldThreeQuartersAndNewOnesHalfWhileCallsWait) {
+  StartWith(1600);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(EnqueueHeavy(100, /*is_stream=*/true).ok());
+  }
+  Admission::Requests streams = Take();
+  EXPECT_EQ(streams.size(), 12U);
+  EXPECT_EQ(admission_->memory().stream_bytes, 1200);
+  EXPECT_EQ(admission_->memory().waiting, 8);
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(EnqueueHeavy(100, /*is_stream=*/false).ok());
+  }
+  // The last hundred bytes are for streams to grow into.
+  Admission::Requests calls = TakeBeside(streams);
+  ASSERT_EQ(calls.size(), 3U);
+  for (const auto& call : calls) {
+    EXPECT_FALSE(call->is_stream());
+  }
+  // Four streams end: the call that waits goes first, and streams keep to their half beside it.
+  for (int i = 0; i < 4; ++i) {
+    Answer(*streams.back());
+    streams.pop_back();
+  }
+  for (auto& call : calls) {
+    Answer(*call);
+  }
+  calls = TakeBeside(streams);
+  ASSERT_EQ(calls.size(), 1U);
+  EXPECT_FALSE(calls[0]->is_stream());
+  // Nothing but streams waits now.
+  EXPECT_EQ(TakeBeside(streams).size(), 4U);
+}
+
+TEST_F(ArrivingTest, AStreamGrowsAsFarAsThereIsRoom) {
+  StartWith(1600);
+  ASSERT_TRUE(EnqueueHeavy(100, /*is_stream=*/true).ok());
+  ASSERT_TRUE(EnqueueHeavy(900, /*is_stream=*/false).ok());
+  const Admission::Requests running = Take();
+  ASSERT_EQ(running.size(), 2U);
+  Request& stream = *running[0];
+  ASSERT_TRUE(stream.is_stream());
+  ASSERT_NE(stream.reserve, nullptr);
+  EXPECT_EQ(running[1]->reserve, nullptr);
+  EXPECT_TRUE(stream.reserve(600));
+  stream.price_bytes += 600;
+  EXPECT_EQ(admission_->load().bytes, 1600);
+  EXPECT_EQ(admission_->memory().stream_bytes, 700);
+  EXPECT_FALSE(stream.reserve(1));
+  EXPECT_TRUE(stream.reserve(-500));
+  stream.price_bytes -= 500;
+  Answer(*running[1]);
+  EXPECT_EQ(admission_->memory().stream_bytes, 200);
+  Answer(stream);
+  EXPECT_EQ(admission_->memory().stream_bytes, 0);
+  EXPECT_EQ(admission_->memory().streams, 0);
+}
+
+TEST_F(ArrivingTest, AStreamDoesNotGrowBeyondTheShareOfStreams) {
+  StartWith(1600);
+  ASSERT_TRUE(EnqueueHeavy(100, /*is_stream=*/true).ok());
+  const Admission::Requests running = Take();
+  ASSERT_EQ(running.size(), 1U);
+  EXPECT_FALSE(running[0]->reserve(1101));
+  EXPECT_TRUE(running[0]->reserve(1100));
+  running[0]->price_bytes += 1100;
+  Answer(*running[0]);
+}
+
 TEST_F(AdmissionTest, ItIsIdleAgainWhenWhatWaitedHasDied) {
   Start();
   const auto cancelled = std::make_shared<CancelFlag>();

@@ -185,6 +185,125 @@ TEST(FairQueueTest, WhoIsNextIsWaitedFor) {
   EXPECT_EQ(queue.size(), 2);
 }
 
+std::unique_ptr<Ticket> MakeHeavy(int64_t bytes, int number) {
+  auto ticket = MakeTicket(nullptr, 0, number);
+  ticket->running_bytes = bytes;
+  return ticket;
+}
+
+std::unique_ptr<Ticket> MakeStream(int64_t bytes, int number) {
+  auto ticket = MakeHeavy(bytes, number);
+  ticket->is_stream = true;
+  return ticket;
+}
+
+TEST(FairQueueTest, ABoundedNumberPassesATicketThatWaitsForTheBytesOfCalls) {
+  FairQueue queue({});
+  ASSERT_TRUE(Push(queue, MakeHeavy(100, -1)).ok());
+  for (int i = 0; i < 2 * FairQueue::kMostPasses; ++i) {
+    ASSERT_TRUE(Push(queue, MakeHeavy(1, i)).ok());
+  }
+  const FairQueue::Room half{1000, 50};
+  for (int i = 0; i < FairQueue::kMostPasses; ++i) {
+    const auto ticket = queue.Pop(half);
+    ASSERT_NE(ticket, nullptr) << i;
+    EXPECT_EQ(NumberOf(*ticket), i);
+  }
+  EXPECT_EQ(queue.aside().size, 1);
+  EXPECT_EQ(queue.aside().bytes, 100);
+  EXPECT_EQ(queue.aside().oldest, kStart);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(queue.Pop(half), nullptr);
+  }
+  EXPECT_EQ(NumberOf(*queue.Pop({1000, 100})), -1);
+  EXPECT_EQ(NumberOf(*queue.Pop(half)), FairQueue::kMostPasses);
+  EXPECT_EQ(queue.aside().size, 0);
+}
+
+// Streams hold so much that it would not fit if all calls had ended: to hold those up helps nobody.
+TEST(FairQueueTest, AnyNumberPassesATicketThatWaitsForStreamsToEnd) {
+  FairQueue queue({});
+  ASSERT_TRUE(Push(queue, MakeHeavy(100, -1)).ok());
+  ASSERT_TRUE(Push(queue, MakeStream(10, -2)).ok());
+  FairQueue::Room room{1000, 60};
+  room.bytes_without_calls = 99;
+  room.stream_bytes = 9;
+  for (int i = 0; i < 3 * FairQueue::kMostPasses; ++i) {
+    ASSERT_TRUE(Push(queue, MakeHeavy(1, i)).ok());
+    const auto ticket = queue.Pop(room);
+    ASSERT_NE(ticket, nullptr) << i;
+    EXPECT_EQ(NumberOf(*ticket), i);
+  }
+  EXPECT_EQ(queue.size(), 2);
+  EXPECT_EQ(queue.Pop(room), nullptr);
+  room.stream_bytes = 10;
+  EXPECT_EQ(NumberOf(*queue.Pop(room)), -2);
+  EXPECT_EQ(NumberOf(*queue.Pop({1000, 100})), -1);
+}
+
+TEST(FairQueueTest, WhatIsAsideCountsAsWaitingAndDiesLikeTheOthers) {
+  FairQueue queue({});
+  const auto cancelled = std::make_shared<CancelFlag>();
+  auto heavy = MakeHeavy(100, -1);
+  heavy->cancelled = cancelled;
+  heavy->rows = 7;
+  heavy->accepted = kStart - absl::Seconds(9);
+  ASSERT_TRUE(queue.Push(heavy, kStart).ok());
+  EXPECT_EQ(queue.Pop({1000, 50}), nullptr);
+  EXPECT_EQ(queue.size(), 1);
+  EXPECT_EQ(queue.rows(), 7);
+  EXPECT_EQ(queue.oldest(), kStart - absl::Seconds(9));
+  ASSERT_EQ(queue.Tenants().size(), 1U);
+  EXPECT_EQ(queue.Tenants()[0].waiting, 1);
+  EXPECT_TRUE(queue.TakeDead(kStart).empty());
+  cancelled->Cancel();
+  EXPECT_EQ(queue.TakeDead(kStart).size(), 1U);
+  EXPECT_EQ(queue.size(), 0);
+  EXPECT_EQ(queue.rows(), 0);
+  EXPECT_EQ(queue.aside().size, 0);
+  EXPECT_TRUE(queue.Tenants().empty());
+}
+
+// A tenant that has reached its limits since its ticket was set aside is passed over.
+TEST(FairQueueTest, WhatIsAsideKeepsToTheLimitsOfItsTenant) {
+  FairQueue queue({});
+  Tenant limits;
+  limits.name = "t";
+  limits.max_running = 1;
+  const auto tenant = std::make_shared<const Tenant>(limits);
+  auto heavy = MakeHeavy(100, 1);
+  heavy->tenant = tenant;
+  ASSERT_TRUE(queue.Push(heavy, kStart).ok());
+  ASSERT_TRUE(Push(queue, MakeTicket(tenant, 0, 2)).ok());
+  EXPECT_EQ(NumberOf(*queue.Pop({1000, 50})), 2);
+  EXPECT_EQ(queue.Pop(kMuch), nullptr);
+  queue.Ended(tenant, 1);
+  EXPECT_EQ(NumberOf(*queue.Pop(kMuch)), 1);
+}
+
+TEST(FairQueueTest, StreamsTakeNoPlaceOfACall) {
+  FairQueue queue({10, 1000, 1000});
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(Push(queue, MakeStream(1, i)).ok()) << i;
+  }
+  EXPECT_EQ(Reason(Push(queue, MakeStream(1, 10))), status::reason::kQueueFull);
+  EXPECT_FALSE(queue.is_full()) << "for calls";
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(Push(queue, MakeTicket(nullptr)).ok()) << i;
+  }
+  EXPECT_EQ(Reason(Push(queue, MakeTicket(nullptr))), status::reason::kQueueFull);
+  EXPECT_TRUE(queue.is_full());
+  // All streams, and two calls.
+  for (int i = 0; i < 12; ++i) {
+    ASSERT_NE(queue.Pop(kMuch), nullptr);
+  }
+  EXPECT_EQ(queue.num_calls(), queue.size());
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(Push(queue, MakeStream(1, i)).ok()) << i;
+  }
+  EXPECT_THAT(std::string(Push(queue, MakeStream(1, 0)).message()), HasSubstr("5 streams wait"));
+}
+
 TEST(FairQueueTest, RateAndBurstRefuseAndTellWhenToComeBack) {
   FairQueue queue({});
   Tenant limits;
@@ -353,6 +472,7 @@ TEST(FairQueueTest, LimitsHoldAndNoRoomIsLeftIdle) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 10; ++trial) {
     constexpr int kRows = 64;
+    constexpr int64_t kBytes = 1000;
     FairQueue queue({200, 2000, 100000});
     std::vector<TenantPtr> tenants = {nullptr};
     for (int i = 0; i < 4; ++i) {
@@ -365,14 +485,21 @@ TEST(FairQueueTest, LimitsHoldAndNoRoomIsLeftIdle) {
     }
     std::vector<std::unique_ptr<Ticket>> running;
     int rows = 0;
+    int64_t bytes = 0;
     int waiting = 0;
     absl::Time now = kStart;
+    const auto hold = [&](const Ticket& ticket, int sign) {
+      rows += ticket.is_stream ? 0 : sign * ticket.rows;
+      bytes += sign * ticket.running_bytes;
+    };
     for (int i = 0; i < 5000; ++i) {
       now += absl::Milliseconds(1);
       if (random() % 2 == 0) {
         auto ticket = MakeTicket(tenants[random() % tenants.size()], random() % 6);
         ticket->rows = 1 + static_cast<int>(random() % 16);
         ticket->cost = ticket->rows * (1.0 + random() % 30);
+        ticket->is_stream = random() % 4 == 0;
+        ticket->running_bytes = 1 + static_cast<int64_t>(random() % kBytes);
         ticket->priority = static_cast<int>(random() % 5);  // also outside the range
         ticket->deadline =
             random() % 8 == 0 ? now + absl::Milliseconds(20) : absl::InfiniteFuture();
@@ -381,16 +508,17 @@ TEST(FairQueueTest, LimitsHoldAndNoRoomIsLeftIdle) {
       if (random() % 3 == 0 && !running.empty()) {
         std::swap(running[random() % running.size()], running.back());
         queue.Ended(running.back()->tenant, running.back()->rows);
-        rows -= running.back()->rows;
+        hold(*running.back(), -1);
         running.pop_back();
       }
       waiting -= static_cast<int>(queue.TakeDead(now).size());
-      while (auto ticket = queue.Pop({kRows - rows, int64_t{1} << 40})) {
-        rows += ticket->rows;
+      while (auto ticket = queue.Pop({kRows - rows, kBytes - bytes})) {
+        hold(*ticket, 1);
         --waiting;
         running.push_back(std::move(ticket));
       }
       ASSERT_LE(rows, kRows);
+      ASSERT_LE(bytes, kBytes);
       ASSERT_EQ(queue.size(), waiting);
       ASSERT_TRUE(waiting == 0 || !running.empty()) << "nothing runs while something waits";
       for (const TenantLoad& load : queue.Tenants()) {
