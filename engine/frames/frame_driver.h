@@ -53,8 +53,8 @@ class FrameDriver : public Driver {
   // Takes the frames that came for a request.
   absl::Status TakeNews(const ops::ExecutionContext& context, FrameRequest& request);
   void TakeAllNews(const ops::ExecutionContext& context);
-  // Tells searches that wait what comes next, and ends segments. ResourceExhausted if there is no
-  // room for a longer segment; what it has is kept as its last one.
+  // Announces the next frames to searches that wait, and ends segments. ResourceExhausted if there
+  // is no memory for a longer segment; what was found is kept as the last one.
   absl::Status GoOn(FrameRequest& request);
   // After frames have come for a stream, or have not: its search goes on, and it may be done.
   void Proceed(FrameRequest& request, const absl::Status& status);

@@ -13,7 +13,7 @@ namespace beamwright::engine {
 int64_t PriceFrames(const FrameRequest& request);
 // Frames of a segment that a stream's price grows by, or more.
 inline constexpr int64_t kFewestPricedFrames = 32;
-// Of a source that arrives while it is searched, when its segment has so many frames: labels, and
+// Of a source that arrives while it is searched, when its segment has `frames` frames: labels, and
 // what hypotheses stand on. Before the first frame: what a request holds that waits for it.
 int64_t PriceStream(const FrameRequest& request, int64_t frames);
 // Most of them, or of CTC how many it makes.

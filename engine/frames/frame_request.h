@@ -88,7 +88,7 @@ struct FrameRequest : Request {
   bool needs_room() const {
     return segment_begin + num_announced < num_frames && num_announced >= priced_frames;
   }
-  // Asks for the bytes that the search of more frames takes: ResourceExhausted if there are none.
+  // Reserves the bytes that the search of more frames takes: ResourceExhausted without them.
   absl::Status MakeRoom();
   // Gives back what a long segment took.
   void GiveBackRoom();

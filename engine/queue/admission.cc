@@ -21,6 +21,9 @@ constexpr absl::Duration kLatest = absl::Seconds(10);
 constexpr int64_t kRowsOfAStream = 16;
 constexpr int64_t kRowsOfALargeStream = 64;
 
+// This part of rows and bytes is kept for calls of which no source runs.
+constexpr int kShareOfNewcomers = 8;
+
 // While sources arrive, this part of the bytes is left for them to grow into.
 constexpr int64_t kShareToGrowInto = 16;
 
@@ -135,9 +138,8 @@ absl::Status Admission::CheckDeadline(const Queued& queued, const Estimator::For
   }
   const bool waits = queue_.size() > 0 || AllRunning().rows + queued.rows > options_.max_rows;
   const absl::Duration wait =
-      waits
-          ? absl::Seconds((queue_.CostAhead(queued.tenant, queued.cost) + running_cost_ / 2) / rate)
-          : absl::ZeroDuration();
+      waits ? absl::Seconds((queue_.CostAhead(queued) + running_cost_ / 2) / rate)
+            : absl::ZeroDuration();
   if (now + wait + forecast.took <= queued.deadline) {
     return absl::OkStatus();
   }
@@ -200,7 +202,7 @@ void Admission::CountIn(int stream, Queued& queued) {
 
 void Admission::CountOut(const Request& request, int rows, double cost) {
   absl::MutexLock lock(&mutex_);
-  queue_.Ended(request.call.tenant, rows);
+  queue_.Ended(request.call.tenant, rows, request.call.call);
   if (request.is_stream()) {
     arriving_ -= request.reserved();
   }
@@ -251,6 +253,8 @@ FairQueue::Room Admission::RoomBeside(const Reserved& all) const {
   FairQueue::Room room;
   room.rows = options_.max_rows - all.rows;
   room.bytes = left - all.bytes;
+  room.rows_kept = options_.max_rows / kShareOfNewcomers;
+  room.bytes_kept = options_.max_bytes / kShareOfNewcomers;
   room.stream_bytes = of_streams - arriving_.bytes;
   room.bytes_without_calls = left - arriving_.bytes;
   return room;

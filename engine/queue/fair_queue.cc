@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -13,9 +14,6 @@ namespace beamwright::engine {
 namespace {
 
 namespace reason = status::reason;
-
-// Turns of the priorities while all of them wait.
-constexpr std::array<int, 3> kTurns = {16, 4, 1};
 
 absl::Status Refused(const char* why, const std::string& message,
                      const std::string& tenant = std::string()) {
@@ -30,12 +28,12 @@ bool IsDead(const Ticket& ticket, absl::Time now) {
   return ticket.deadline < now || (ticket.cancelled != nullptr && ticket.cancelled->cancelled());
 }
 
-size_t LevelOf(const Ticket& ticket) {
+}  // namespace
+
+size_t FairQueue::LevelOf(const Ticket& ticket) {
   return static_cast<size_t>(std::clamp(ticket.priority, kHighestPriority, kLowestPriority) -
                              kHighestPriority);
 }
-
-}  // namespace
 
 FairQueue::Party& FairQueue::PartyOf(const Ticket& ticket) {
   static const Tenant nobody;
@@ -48,7 +46,7 @@ FairQueue::Party& FairQueue::PartyOf(const Ticket& ticket) {
 }
 
 absl::Status FairQueue::CheckPlaces(const Ticket& ticket) const {
-  if ((ticket.is_stream ? size_ : PlacesTaken()) >= limits_.max_requests) {
+  if ((ticket.is_stream ? size_ : PlacesTaken(IsNewcomer(ticket))) >= limits_.max_requests) {
     return Refused(reason::kQueueFull,
                    absl::StrCat("the queue is full: ", size_, " requests wait"));
   }
@@ -129,22 +127,77 @@ absl::Status FairQueue::Push(std::unique_ptr<Ticket>& ticket, absl::Time now) {
   const uint64_t id = ticket->call == 0 ? next_own_call_-- : ticket->call;
   auto known = level.by_id.find(id);
   if (known == level.by_id.end()) {
-    level.calls.push_back({id, {}});
-    known = level.by_id.emplace(id, std::prev(level.calls.end())).first;
+    bool runs = false;
+    if (const auto counted = by_call_.find(ticket->call); counted != by_call_.end()) {
+      runs = counted->second.running > 0;
+    }
+    Ring& ring = level.ring(runs);
+    ring.push_back({id, runs, {}});
+    known = level.by_id.emplace(id, std::prev(ring.end())).first;
   }
-  known->second->line.push_back(std::move(ticket));
+  if (ticket->call != 0) {
+    num_excessive_ += ++by_call_[ticket->call].waiting > MostOfACall() ? 1 : 0;
+  }
+  level.Add(*known->second, std::move(ticket));
   return absl::OkStatus();
+}
+
+void FairQueue::Level::Add(Call& call, std::unique_ptr<Ticket> ticket) {
+  turn_cost -= call.turn_cost();
+  cost += ticket->cost;
+  call.cost += ticket->cost;
+  call.line.push_back(std::move(ticket));
+  turn_cost += call.turn_cost();
+  ++size;
+}
+
+std::unique_ptr<Ticket> FairQueue::Level::Remove(Call& call,
+                                                 std::list<std::unique_ptr<Ticket>>::iterator at) {
+  std::unique_ptr<Ticket> ticket = std::move(*at);
+  turn_cost -= call.turn_cost();
+  cost -= ticket->cost;
+  call.cost -= ticket->cost;
+  call.line.erase(at);
+  turn_cost += call.turn_cost();
+  if (--size == 0) {
+    // Sums of doubles do not come back to zero by themselves.
+    cost = 0;
+    turn_cost = 0;
+  }
+  return ticket;
+}
+
+void FairQueue::MoveToEnd(Level& level, Ring::iterator call, bool runs) {
+  Ring& to = level.ring(runs);
+  to.splice(to.end(), level.ring(call->runs), call);
+  call->runs = runs;
+}
+
+void FairQueue::SetRuns(Party& party, uint64_t call, bool runs) {
+  for (Level& level : party.levels) {
+    if (const auto found = level.by_id.find(call);
+        found != level.by_id.end() && found->second->runs != runs) {
+      MoveToEnd(level, found->second, runs);
+    }
+  }
+}
+
+bool FairQueue::MustLeave(const Ticket& ticket, const Room& room) const {
+  const auto counted = by_call_.find(ticket.call);
+  return counted != by_call_.end() && counted->second.running > 0 &&
+         (ticket.rows > room.rows - room.rows_kept ||
+          ticket.running_bytes > room.bytes - room.bytes_kept);
 }
 
 // The level with the most credit after everybody that waits has had its turns: each gets its share
 // in as even an order as there is.
-int FairQueue::NextLevel(const Party& party) {
+int FairQueue::NextLevel(const Party& party, const Room& room) const {
   int best = -1;
   int most = std::numeric_limits<int>::min();
   for (int i = 0; i < kLevels; ++i) {
     const Level& level = party.levels[static_cast<size_t>(i)];
     const int credit = level.credit + kTurns[static_cast<size_t>(i)];
-    if (!level.calls.empty() && credit > most) {
+    if (!level.empty() && credit > most && !MustLeave(Front(party, i), room)) {
       best = i;
       most = credit;
     }
@@ -152,14 +205,15 @@ int FairQueue::NextLevel(const Party& party) {
   return best;
 }
 
-const Ticket& FairQueue::Front(const Party& party) {
-  return *party.levels[static_cast<size_t>(NextLevel(party))].calls.front().line.front();
-}
-
 bool FairQueue::MayRun(const Party& party, const Ticket& ticket) {
   // One may always run: limits may have been lowered since it was queued.
   return party.running == 0 || (party.running < party.limits.max_running &&
                                 ticket.rows <= party.limits.max_rows - party.running_rows);
+}
+
+bool FairQueue::MayRun(const Party& party, const Room& room) const {
+  const int level = NextLevel(party, room);
+  return level >= 0 && MayRun(party, Front(party, level));
 }
 
 FairQueue::Verdict FairQueue::VerdictOn(const Ticket& ticket, const Room& room) {
@@ -173,7 +227,7 @@ FairQueue::Verdict FairQueue::VerdictOn(const Ticket& ticket, const Room& room) 
   return ticket.is_stream || ticket.rows <= room.rows ? Verdict::kFits : Verdict::kWaitsForRows;
 }
 
-FairQueue::Party* FairQueue::NextParty() {
+FairQueue::Party* FairQueue::NextParty(const Room& room) {
   double heaviest = 0;
   for (const Party* party : ring_) {
     heaviest = std::max(heaviest, party->limits.weight);
@@ -184,7 +238,7 @@ FairQueue::Party* FairQueue::NextParty() {
     double rounds = std::numeric_limits<double>::infinity();
     for (auto at = ring_.begin(); at != ring_.end(); ++at) {
       Party& party = **at;
-      if (!MayRun(party, Front(party))) {
+      if (!MayRun(party, room)) {
         continue;
       }
       if (party.credit > 0) {
@@ -199,7 +253,7 @@ FairQueue::Party* FairQueue::NextParty() {
     }
     // As many rounds at once as it takes until somebody may spend.
     for (Party* party : ring_) {
-      if (MayRun(*party, Front(*party))) {
+      if (MayRun(*party, room)) {
         party->credit += rounds * quantum * party->limits.weight;
       }
     }
@@ -208,12 +262,11 @@ FairQueue::Party* FairQueue::NextParty() {
 
 std::unique_ptr<Ticket> FairQueue::Unlink(Party& party, Level& level, Ring::iterator call,
                                           std::list<std::unique_ptr<Ticket>>::iterator at) {
-  std::unique_ptr<Ticket> ticket = std::move(*at);
-  call->line.erase(at);
+  std::unique_ptr<Ticket> ticket = level.Remove(*call, at);
   if (call->line.empty()) {
     level.by_id.erase(call->id);
-    level.calls.erase(call);
-    level.credit = level.calls.empty() ? 0 : level.credit;
+    level.ring(call->runs).erase(call);
+    level.credit = level.empty() ? 0 : level.credit;
   }
   if (--party.in_lines == 0) {
     ring_.remove(&party);
@@ -230,6 +283,12 @@ void FairQueue::CountOut(Party& party, const Ticket& ticket) {
   rows_ -= ticket.rows;
   bytes_ -= ticket.waiting_bytes;
   --party.waiting;
+  if (const auto counted = by_call_.find(ticket.call); counted != by_call_.end()) {
+    num_excessive_ -= counted->second.waiting-- > MostOfACall() ? 1 : 0;
+    if (counted->second.waiting + counted->second.running == 0) {
+      by_call_.erase(counted);
+    }
+  }
   party.waiting_cost = party.waiting == 0 ? 0 : party.waiting_cost - ticket.cost;
   if (size_ == 0) {
     ++epoch_;
@@ -237,12 +296,12 @@ void FairQueue::CountOut(Party& party, const Ticket& ticket) {
   }
 }
 
-std::unique_ptr<Ticket> FairQueue::Choose(Party& party) {
-  Level& level = party.levels[static_cast<size_t>(NextLevel(party))];
-  const auto call = level.calls.begin();
+std::unique_ptr<Ticket> FairQueue::Choose(Party& party, int chosen) {
+  Level& level = party.levels[static_cast<size_t>(chosen)];
+  const auto call = level.begin();
   int turns = 0;
   for (size_t i = 0; i < kTurns.size(); ++i) {
-    if (!party.levels[i].calls.empty()) {
+    if (!party.levels[i].empty()) {
       party.levels[i].credit += kTurns[i];
       turns += kTurns[i];
     }
@@ -254,11 +313,14 @@ std::unique_ptr<Ticket> FairQueue::Choose(Party& party) {
     ring_.push_back(&party);
   }
   // The call's next turn comes after all others'.
-  level.calls.splice(level.calls.end(), level.calls, call);
+  MoveToEnd(level, call, call->runs);
   return Unlink(party, level, call, call->line.begin());
 }
 
 std::unique_ptr<Ticket> FairQueue::Run(Party& party, std::unique_ptr<Ticket> ticket) {
+  if (ticket->call != 0 && ++by_call_[ticket->call].running == 1) {
+    SetRuns(party, ticket->call, true);
+  }
   CountOut(party, *ticket);
   ++party.running;
   party.running_rows += ticket->rows;
@@ -267,7 +329,7 @@ std::unique_ptr<Ticket> FairQueue::Run(Party& party, std::unique_ptr<Ticket> tic
 
 bool FairQueue::PopAside(const Room& room, std::unique_ptr<Ticket>& ticket) {
   for (auto at = aside_.begin(); at != aside_.end(); ++at) {
-    if (!MayRun(*at->party, *at->ticket)) {
+    if (!MayRun(*at->party, *at->ticket) || MustLeave(*at->ticket, room)) {
       continue;
     }
     const Verdict verdict = VerdictOn(*at->ticket, room);
@@ -289,12 +351,13 @@ std::unique_ptr<Ticket> FairQueue::Pop(const Room& room) {
   if (PopAside(room, ticket) || ticket != nullptr) {
     return ticket;
   }
-  while (Party* const party = NextParty()) {
-    const Verdict verdict = VerdictOn(Front(*party), room);
+  while (Party* const party = NextParty(room)) {
+    const int level = NextLevel(*party, room);
+    const Verdict verdict = VerdictOn(Front(*party, level), room);
     if (verdict == Verdict::kWaitsForRows) {
       return nullptr;
     }
-    ticket = Choose(*party);
+    ticket = Choose(*party, level);
     if (verdict == Verdict::kFits) {
       for (SetAside& passed : aside_) {
         passed.passed += VerdictOn(*passed.ticket, room) == Verdict::kWaitsForCalls ? 1 : 0;
@@ -306,10 +369,39 @@ std::unique_ptr<Ticket> FairQueue::Pop(const Room& room) {
   return nullptr;
 }
 
-void FairQueue::Ended(const TenantPtr& tenant, int rows) {
+void FairQueue::Ended(const TenantPtr& tenant, int rows, uint64_t call) {
   Party& party = parties_.find(tenant == nullptr ? "" : tenant->name)->second;
   --party.running;
   party.running_rows -= rows;
+  const auto counted = by_call_.find(call);
+  if (counted == by_call_.end() || --counted->second.running > 0) {
+    return;
+  }
+  if (counted->second.waiting == 0) {
+    by_call_.erase(counted);
+  }
+  SetRuns(party, call, false);
+}
+
+std::vector<std::unique_ptr<Ticket>> FairQueue::TakeDeadOf(Party& party, Level& level,
+                                                           absl::Time now) {
+  // Found before any is taken: a call goes with its last ticket.
+  std::vector<std::pair<Ring::iterator, std::list<std::unique_ptr<Ticket>>::iterator>> found;
+  for (Ring* const ring : {&level.waiting, &level.running}) {
+    for (auto call = ring->begin(); call != ring->end(); ++call) {
+      for (auto at = call->line.begin(); at != call->line.end(); ++at) {
+        if (IsDead(**at, now)) {
+          found.emplace_back(call, at);
+        }
+      }
+    }
+  }
+  std::vector<std::unique_ptr<Ticket>> dead;
+  for (const auto& [call, at] : found) {
+    dead.push_back(Unlink(party, level, call, at));
+    CountOut(party, *dead.back());
+  }
+  return dead;
 }
 
 std::vector<std::unique_ptr<Ticket>> FairQueue::TakeDead(absl::Time now) {
@@ -326,22 +418,8 @@ std::vector<std::unique_ptr<Ticket>> FairQueue::TakeDead(absl::Time now) {
   }
   for (auto& [name, party] : parties_) {
     for (Level& level : party.levels) {
-      for (auto call = level.calls.begin(); call != level.calls.end();) {
-        const auto following = std::next(call);
-        for (auto at = call->line.begin(); at != call->line.end();) {
-          const auto next = std::next(at);
-          const bool last = call->line.size() == 1;
-          if (IsDead(**at, now)) {
-            dead.push_back(Unlink(party, level, call, at));
-            CountOut(party, *dead.back());
-            if (last) {
-              break;  // and its call is gone
-            }
-          }
-          at = next;
-        }
-        call = following;
-      }
+      std::vector<std::unique_ptr<Ticket>> some = TakeDeadOf(party, level, now);
+      std::move(some.begin(), some.end(), std::back_inserter(dead));
     }
   }
   return dead;
@@ -363,49 +441,12 @@ absl::Time FairQueue::oldest() const {
   absl::Time oldest = aside().oldest;
   for (const Party* party : ring_) {
     for (const Level& level : party->levels) {
-      for (const Call& call : level.calls) {
-        oldest = std::min(oldest, call.line.front()->accepted);
+      for (const auto& [id, call] : level.by_id) {
+        oldest = std::min(oldest, call->line.front()->accepted);
       }
     }
   }
   return oldest;
-}
-
-double FairQueue::cost() const {
-  double all = 0;
-  for (const Party* party : ring_) {
-    all += party->waiting_cost;
-  }
-  return all;
-}
-
-double FairQueue::CostAhead(const TenantPtr& tenant, double cost) const {
-  double all = 0;
-  double weights = 0;
-  double own = 0;
-  const std::string name = tenant == nullptr ? "" : tenant->name;
-  const double weight = tenant == nullptr ? 1 : tenant->weight;
-  bool waits = false;
-  for (const Party* party : ring_) {
-    all += party->waiting_cost;
-    weights += party->limits.weight;
-    if (party->limits.name == name) {
-      own = party->waiting_cost;
-      waits = true;
-    }
-  }
-  weights += waits ? 0 : weight;
-  return std::min(all, (own + cost) * weights / weight - cost);
-}
-
-std::vector<TenantLoad> FairQueue::Tenants() const {
-  std::vector<TenantLoad> loads;
-  for (const auto& [name, party] : parties_) {
-    if (party.waiting > 0 || party.running > 0) {
-      loads.push_back({name, party.waiting, party.running, party.running_rows, party.waiting_cost});
-    }
-  }
-  return loads;
 }
 
 }  // namespace beamwright::engine

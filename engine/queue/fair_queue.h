@@ -4,8 +4,9 @@
 // Three choices are nested. Tenants share by deficit round robin: each round a tenant may spend, in
 // proportion to its weight, on the cost of its requests, and who has overdrawn waits until the
 // rounds have paid for it. Of a tenant, priorities alternate 16 : 4 : 1. Of a priority, calls take
-// turns source by source, so that a call of thousands does not stand before a call of one. So
-// nothing that may run ever starves.
+// turns source by source, and those of which no source runs go before those of which some do. Some
+// room is kept for them (Room): so a call of thousands delays a call of one by one source, and not
+// until what it runs has ended. Nothing that may run ever starves.
 //
 // Choice and room are apart. The choice names the next ticket; VerdictOn says whether it fits. A
 // tenant at its running limits is passed over. A ticket that needs more rows than are free is
@@ -24,6 +25,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -52,6 +54,8 @@ struct Ticket {
 
 struct QueueLimits {
   // While calls wait, half of it at most is for streams; streams beyond that take no call's place.
+  // Of what one call has, an eighth of the places takes none from calls that have nothing in the
+  // queue: so a call of thousands does not keep all others out.
   int max_requests = 4096;
   int64_t max_rows = int64_t{1} << 40;
   int64_t max_bytes = int64_t{1} << 30;  // Ticket::waiting_bytes
@@ -72,15 +76,18 @@ class FairQueue {
   struct Room {
     int rows = 0;
     int64_t bytes = 0;
+    // Of these, those that are kept for calls of which no source runs.
+    int rows_kept = 0;
+    int64_t bytes_kept = 0;
     // Of the bytes, those that streams may take.
     int64_t stream_bytes = std::numeric_limits<int64_t>::max();
     // The bytes that there would be if all running calls had ended, and streams went on.
     int64_t bytes_without_calls = std::numeric_limits<int64_t>::max();
   };
-  // The next one that fits into `room`, which from now on counts as running; null if there is none.
+  // The next one that fits into `room`, which from now on counts as running; null without one.
   std::unique_ptr<Ticket> Pop(const Room& room);
-  // One that Pop gave has ended, of this tenant and with so many rows.
-  void Ended(const TenantPtr& tenant, int rows);
+  // A ticket of Pop has ended: its tenant, rows and call.
+  void Ended(const TenantPtr& tenant, int rows, uint64_t call = 0);
 
   // Those that are cancelled or past their deadline, wherever they stand.
   std::vector<std::unique_ptr<Ticket>> TakeDead(absl::Time now);
@@ -88,8 +95,8 @@ class FairQueue {
   int size() const { return size_; }
   // Of them, those that are no streams.
   int num_calls() const { return size_ - num_streams_; }
-  // Calls are refused because there are too many requests.
-  bool is_full() const { return PlacesTaken() >= limits_.max_requests; }
+  // All calls are refused because there are too many requests.
+  bool is_full() const { return PlacesTaken(/*is_newcomer=*/true) >= limits_.max_requests; }
 
   // Those that others pass because they wait for bytes.
   struct Aside {
@@ -106,26 +113,43 @@ class FairQueue {
   // When the one that waits longest was accepted; infinite future if none waits.
   absl::Time oldest() const;
 
-  // Cost of what goes before a request of this tenant and cost if it is queued now, at most: all
-  // that waits, or fewer if the tenant's share lets it pass.
-  double CostAhead(const TenantPtr& tenant, double cost) const;
+  // Cost of what goes before the ticket if it is queued now, at most. Of its level: what waits of
+  // its own call, and one turn of each other call for each of these and for itself. Of the other
+  // levels and tenants: what their shares let pass meanwhile.
+  double CostAhead(const Ticket& ticket) const;
 
   // Of all tenants that wait or run, by name.
   std::vector<TenantLoad> Tenants() const;
 
  private:
   static constexpr int kLevels = kLowestPriority;
+  // Turns of the priorities while all of them wait.
+  static constexpr std::array<int, 3> kTurns = {16, 4, 1};
 
   struct Call {
     uint64_t id;
+    bool runs = false;                        // some of its sources
     std::list<std::unique_ptr<Ticket>> line;  // first come, first served
+    double cost = 0;                          // of the line
+    double turn_cost() const { return line.empty() ? 0 : cost / static_cast<double>(line.size()); }
   };
   using Ring = std::list<Call>;
   // Requests of a tenant and a priority.
   struct Level {
-    Ring calls;  // the first is next
+    Ring waiting;  // calls of which no source runs; the first is next
+    Ring running;  // the others, which are next when no call is in `waiting`
     std::map<uint64_t, Ring::iterator> by_id;
     int credit = 0;
+    int size = 0;          // tickets
+    double cost = 0;       // of all
+    double turn_cost = 0;  // of all calls' turns
+
+    bool empty() const { return by_id.empty(); }
+    Ring& ring(bool runs) { return runs ? running : waiting; }
+    const Call& front() const { return waiting.empty() ? running.front() : waiting.front(); }
+    Ring::iterator begin() { return waiting.empty() ? running.begin() : waiting.begin(); }
+    void Add(Call& call, std::unique_ptr<Ticket> ticket);
+    std::unique_ptr<Ticket> Remove(Call& call, std::list<std::unique_ptr<Ticket>>::iterator at);
   };
   struct Party {
     Tenant limits;
@@ -149,30 +173,58 @@ class FairQueue {
   };
   enum class Verdict { kFits, kWaitsForRows, kWaitsForCalls, kWaitsForStreams };
 
+  static size_t LevelOf(const Ticket& ticket);
   Party& PartyOf(const Ticket& ticket);
   // Of max_requests, as calls count them.
-  int PlacesTaken() const { return size_ - std::max(0, num_streams_ - limits_.max_requests / 2); }
+  int PlacesTaken(bool is_newcomer) const {
+    return size_ - std::max(0, num_streams_ - limits_.max_requests / 2) -
+           (is_newcomer ? num_excessive_ : 0);
+  }
+  // Most that a call has in the queue without an excess.
+  int MostOfACall() const { return limits_.max_requests - limits_.max_requests / 8; }
+  // Nothing of its call waits or runs.
+  bool IsNewcomer(const Ticket& ticket) const { return by_call_.count(ticket.call) == 0; }
   absl::Status CheckPlaces(const Ticket& ticket) const;
   absl::Status CheckTenant(const Ticket& ticket, Party& party, absl::Time now) const;
 
   static Verdict VerdictOn(const Ticket& ticket, const Room& room);
-  static int NextLevel(const Party& party);
-  static const Ticket& Front(const Party& party);
+  // Its call has rows running, and must leave what is kept for others.
+  bool MustLeave(const Ticket& ticket, const Room& room) const;
+  // The next level of those whose front need not leave; -1 without one.
+  int NextLevel(const Party& party, const Room& room) const;
+  static const Ticket& Front(const Party& party, int level) {
+    return *party.levels[static_cast<size_t>(level)].front().line.front();
+  }
+  // By the tenant's limits.
   static bool MayRun(const Party& party, const Ticket& ticket);
-  Party* NextParty();
-  // The front of the party's lines, which has had its turn.
-  std::unique_ptr<Ticket> Choose(Party& party);
+  bool MayRun(const Party& party, const Room& room) const;
+  Party* NextParty(const Room& room);
+  // The front of the level, which has had its turn.
+  std::unique_ptr<Ticket> Choose(Party& party, int level);
   // The first that is aside and fits. True: one that is aside must go first and does not fit.
   bool PopAside(const Room& room, std::unique_ptr<Ticket>& ticket);
   // It counts as running.
   std::unique_ptr<Ticket> Run(Party& party, std::unique_ptr<Ticket> ticket);
+  // CostAhead, as if there were no other tenant.
+  static double CostAheadWithin(const Party& party, const Ticket& ticket);
   // Takes `at` out of its line; the caller knows where it stands.
   std::unique_ptr<Ticket> Unlink(Party& party, Level& level, Ring::iterator call,
                                  std::list<std::unique_ptr<Ticket>>::iterator at);
   // It waits no longer.
   void CountOut(Party& party, const Ticket& ticket);
+  // Moves the call to the end of its ring, and to the other one where a source of it runs now, or
+  // none does any more.
+  static void MoveToEnd(Level& level, Ring::iterator call, bool runs);
+  void SetRuns(Party& party, uint64_t call, bool runs);
+  std::vector<std::unique_ptr<Ticket>> TakeDeadOf(Party& party, Level& level, absl::Time now);
 
   const QueueLimits limits_;
+  // Of calls with a number that have some.
+  struct CallCount {
+    int waiting = 0;
+    int running = 0;
+  };
+  std::unordered_map<uint64_t, CallCount> by_call_;
   std::map<std::string, Party> parties_;  // by the tenant's name
   std::list<Party*> ring_;                // those with lines; the first is looked at first
   std::list<SetAside> aside_;             // in the order of their choice
@@ -180,7 +232,8 @@ class FairQueue {
   uint64_t epoch_ = 1;                    // ends when nobody waits: debts are forgotten
   uint64_t next_own_call_ = ~uint64_t{0};
   int size_ = 0;
-  int num_streams_ = 0;  // of them
+  int num_streams_ = 0;    // of them
+  int num_excessive_ = 0;  // what calls have beyond MostOfACall
   std::array<int, kLevels> sizes_{};
   int64_t rows_ = 0;
   int64_t bytes_ = 0;

@@ -49,8 +49,8 @@ struct Request {
   int max_steps = 0;
   bool knows_steps = false;
   int64_t price_bytes = 0;
-  // Of a stream that runs: asks for so many bytes more, or gives bytes back (negative). False:
-  // there is no room for them. On the engine's thread; null: there is always room.
+  // Of a stream that runs: reserves more bytes, or gives bytes back (negative). False: there is no
+  // room for them. On the engine's thread; null: there is always room.
   std::function<bool(int64_t)> reserve;
   CallOptions call;
   bool may_be_cut = false;  // the search may answer with what it has

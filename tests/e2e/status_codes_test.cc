@@ -1,18 +1,26 @@
 // The table of failures in docs/operations.md, 'Status codes', held against every call of every
 // protocol: the code, HTTP's status, the reason; never UNKNOWN.
 #include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
 #include <httplib.h>
 #include <signal.h>
 
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/blocking_counter.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "tests/e2e/becomes.h"
 #include "tests/e2e/e2e_test.h"
 #include "tests/e2e/failures.h"
+#include "tests/e2e/scraped_metrics.h"
 #include "tests/e2e/secured.h"
 #include "tests/e2e/test_repository.h"
 
@@ -90,12 +98,69 @@ TEST(StatusCodesTest, OverloadAndDeadline) {
   }
 }
 
+// Callers of one dear source each, on as many connections as that takes, until they are destroyed.
+class ManyCallers {
+ public:
+  explicit ManyCallers(const std::string& address) {
+    v1::DecodeRequest request = Request({"internationalisation"});
+    request.mutable_options()->set_beam_size(64);
+    for (int i = 0; i < kConnections; ++i) {
+      grpc::ChannelArguments own;
+      own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+      stubs_.push_back(v1::DecodeService::NewStub(
+          grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), own)));
+      for (int j = 0; j < kCalls; ++j) {
+        calls_.push_back(std::make_unique<Call>());
+        Call& call = *calls_.back();
+        call.request = request;
+        stubs_.back()->async()->Decode(
+            &call.context, &call.request, &call.response,
+            [this](const grpc::Status& /*status*/) { answered_.DecrementCount(); });
+      }
+    }
+  }
+  ~ManyCallers() {
+    for (const auto& call : calls_) {
+      call->context.TryCancel();
+    }
+    answered_.Wait();
+  }
+  ManyCallers(const ManyCallers&) = delete;
+  ManyCallers& operator=(const ManyCallers&) = delete;
+
+ private:
+  static constexpr int kConnections = 8;
+  static constexpr int kCalls = 250;  // of a connection at once
+
+  struct Call {
+    grpc::ClientContext context;
+    v1::DecodeRequest request;
+    v1::DecodeResponse response;
+  };
+  std::vector<std::unique_ptr<v1::DecodeService::Stub>> stubs_;
+  std::vector<std::unique_ptr<Call>> calls_;
+  absl::BlockingCounter answered_{kConnections * kCalls};
+};
+
 // What the server would answer too late is refused at once, whatever the protocol.
 TEST(StatusCodesTest, ADeadlineThatWouldBeMissed) {
   const absl::Duration timeout = absl::Seconds(3);
   ServerProcess server({"--model-path", DefaultModel(), "--threads", "1", "--http-timeout",
                         absl::FormatDuration(timeout)});
-  // Half a minute's work and more waits before whoever comes.
+  // A quarter of a minute's work and more waits before the question: of thousands of callers, since
+  // one caller delays others by a single source however many it has.
+  ManyCallers busy(server.address());
+  const Question question = Asking([timeout](Question& q) { q.timeout = timeout; });
+  // Until the engine knows how long the work takes.
+  EXPECT_TRUE(Becomes(
+      [&] { return EveryCalls()[0].ask(server, question).reason == "WOULD_MISS_DEADLINE"; }));
+  ExpectFromEveryCall(server,
+                      {question, StatusCode::RESOURCE_EXHAUSTED, 429, "WOULD_MISS_DEADLINE", true});
+}
+
+// A call of thousands is no reason to refuse: another one is answered meanwhile.
+TEST(StatusCodesTest, ADeadlineThatIsKeptBesideALargeCall) {
+  ServerProcess server({"--model-path", DefaultModel(), "--threads", "1"});
   grpc::ClientContext context;
   std::thread busy([channel = Connect(server.address()), &context] {
     v1::DecodeRequest request = Request(std::vector<std::string>(4000, "internationalisation"));
@@ -103,12 +168,14 @@ TEST(StatusCodesTest, ADeadlineThatWouldBeMissed) {
     v1::DecodeResponse response;
     v1::DecodeService::NewStub(channel)->Decode(&context, request, &response);
   });
-  const Question question = Asking([timeout](Question& q) { q.timeout = timeout; });
-  // Until the engine knows how long the work takes.
   EXPECT_TRUE(Becomes(
-      [&] { return EveryCalls()[0].ask(server, question).reason == "WOULD_MISS_DEADLINE"; }));
-  ExpectFromEveryCall(server,
-                      {question, StatusCode::RESOURCE_EXHAUSTED, 429, "WOULD_MISS_DEADLINE", true});
+      [&] { return Sum(Scrape(server.metrics_port()), "beamwright_requests_waiting") > 1000; }));
+  for (int i = 0; i < 5; ++i) {
+    const Told told =
+        EveryCalls()[0].ask(server, Asking([](Question& q) { q.timeout = absl::Minutes(1); }));
+    EXPECT_EQ(told.code, StatusCode::OK) << told.text;
+  }
+  EXPECT_GT(Sum(Scrape(server.metrics_port()), "beamwright_requests_waiting"), 1000);
   context.TryCancel();
   busy.join();
 }

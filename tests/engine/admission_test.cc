@@ -432,6 +432,50 @@ TEST_F(AdmissionTest, DrainWaitsForTheAnswersOfTheDead) {
   stream.join();
 }
 
+// A call of one source takes no part in the lockstep of a call of hundreds.
+TEST_F(AdmissionTest, ACallOfHundredsDelaysAnotherByNoneOfItsSources) {
+  StartAsWorkIs(int64_t{1} << 30, /*threads=*/1);
+  const auto enqueue = [this](uint64_t call) {
+    auto request = Ask(32);
+    request->call.call = call;
+    ASSERT_TRUE(admission_->Enqueue(request).ok());
+  };
+  for (int i = 0; i < 300; ++i) {
+    enqueue(1);
+  }
+  const Admission::Requests large = Take();
+  EXPECT_EQ(large.size(), 28U) << "an eighth of 1,024 rows is kept";
+  for (uint64_t call = 2; call < 6; ++call) {
+    enqueue(call);
+    Admission::Requests small;
+    absl::Status end;
+    ASSERT_TRUE(admission_->Take(0, ReservedFor(large), small, end));
+    ASSERT_EQ(small.size(), 1U) << call;
+    EXPECT_EQ(small[0]->call.call, call);
+    Answer(*small[0]);
+  }
+}
+
+TEST_F(AdmissionTest, AForecastForACallIsATurnOfTheOther) {
+  Start();
+  Learn();
+  for (int i = 0; i < 50; ++i) {
+    auto request = Ask(7);
+    request->call.call = 1;
+    ASSERT_TRUE(admission_->Enqueue(request).ok());
+  }
+  const Admission::Requests running = Take();
+  ASSERT_EQ(running.size(), 1U);
+  // A turn of the first call, 70 row-steps, and half of the 70 that run, and the answer itself.
+  auto other = Ask(8);
+  other->call.call = 2;
+  EXPECT_THAT(Refusal(std::move(other)), HasSubstr("expected in 1m46s,"));
+  // The call itself waits for all that it has.
+  auto own = Ask(7);
+  own->call.call = 1;
+  EXPECT_THAT(Refusal(std::move(own)), HasSubstr("expected in 57m46s,"));
+}
+
 class ArrivingTest : public AdmissionTest {
  protected:
   void StartWith(int64_t max_bytes) {
@@ -450,7 +494,7 @@ class ArrivingTest : public AdmissionTest {
     auto request = Heavy(bytes, is_stream);
     return admission_->Enqueue(request);
   }
-  // What is taken beside `running`.
+  // What is taken while `running` runs.
   Admission::Requests TakeBeside(const Admission::Requests& running) {
     Reserved in_hand = ReservedFor(running);
     Admission::Requests admitted;
@@ -478,7 +522,7 @@ TEST_F(ArrivingTest, StreamsHoldThreeQuartersAndNewOnesHalfWhileCallsWait) {
   for (const auto& call : calls) {
     EXPECT_FALSE(call->is_stream());
   }
-  // Four streams end: the call that waits goes first, and streams keep to their half beside it.
+  // Four streams end: the call that waits goes first, and streams keep to their half meanwhile.
   for (int i = 0; i < 4; ++i) {
     Answer(*streams.back());
     streams.pop_back();

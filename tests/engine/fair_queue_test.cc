@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <deque>
+#include <map>
 #include <random>
 #include <set>
 
@@ -76,6 +78,216 @@ TEST(FairQueueTest, AHugeCallDoesNotStandBeforeASmallOne) {
     ++before;
   }
   EXPECT_LE(before, 1);
+}
+
+TEST(FairQueueTest, ACallOfWhichNoSourceRunsGoesFirst) {
+  FairQueue queue({});
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(Push(queue, MakeTicket(nullptr, 1, 10 + i)).ok());
+  }
+  const auto first = queue.Pop(kMuch);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(Push(queue, MakeTicket(nullptr, 2, 20 + i)).ok());
+    ASSERT_TRUE(Push(queue, MakeTicket(nullptr, 3, 30 + i)).ok());
+  }
+  std::vector<int> order;
+  const auto pop = [&] { order.push_back(NumberOf(*queue.Pop(kMuch))); };
+  pop();
+  pop();
+  pop();
+  pop();
+  EXPECT_THAT(order, ElementsAre(20, 30, 11, 21));
+  // Of the second call both sources end: it goes before the others, whose turn it was.
+  queue.Ended(nullptr, 1, 2);
+  queue.Ended(nullptr, 1, 2);
+  pop();
+  pop();
+  EXPECT_EQ(order.back(), 31);
+  EXPECT_EQ(order[4], 22);
+}
+
+// Which call is next, by a list of them that is searched anew each time.
+TEST(FairQueueTest, TurnsAreThoseOfAPlainList) {
+  struct PlainCall {
+    int waiting = 0;
+    int running = 0;
+    int last = 0;  // when it came into its half of the list, or had its turn there
+  };
+  std::mt19937 random(3);
+  for (int trial = 0; trial < 20; ++trial) {
+    FairQueue queue({});
+    std::map<uint64_t, PlainCall> calls;
+    std::vector<uint64_t> running;
+    int moment = 0;
+    for (int i = 0; i < 3000; ++i) {
+      ++moment;
+      const int what = static_cast<int>(random() % 3);
+      if (what == 0) {
+        const uint64_t call = 1 + random() % 7;
+        ASSERT_TRUE(Push(queue, MakeTicket(nullptr, call, static_cast<int>(call))).ok());
+        PlainCall& plain = calls[call];
+        plain.last = plain.waiting == 0 ? moment : plain.last;
+        ++plain.waiting;
+      } else if (what == 1 && !running.empty()) {
+        const size_t which = random() % running.size();
+        const uint64_t call = running[which];
+        running.erase(running.begin() + static_cast<std::ptrdiff_t>(which));
+        queue.Ended(nullptr, 1, call);
+        calls[call].last = --calls[call].running == 0 ? moment : calls[call].last;
+      } else if (const auto ticket = queue.Pop(kMuch); ticket != nullptr) {
+        const PlainCall* next = nullptr;
+        uint64_t wanted = 0;
+        for (const auto& [call, plain] : calls) {
+          if (plain.waiting > 0 &&
+              (next == nullptr || std::make_pair(plain.running > 0, plain.last) <
+                                      std::make_pair(next->running > 0, next->last))) {
+            next = &plain;
+            wanted = call;
+          }
+        }
+        ASSERT_EQ(ticket->call, wanted) << trial << " " << i;
+        --calls[wanted].waiting;
+        ++calls[wanted].running;
+        calls[wanted].last = moment;
+        running.push_back(wanted);
+      } else {
+        ASSERT_EQ(queue.size(), 0);
+      }
+    }
+  }
+}
+
+// Sources of a call run together and end together: without room that is kept, another call would
+// wait until then.
+TEST(FairQueueTest, RoomIsKeptForCallsOfWhichNoSourceRuns) {
+  FairQueue queue({});
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(Push(queue, MakeTicket(nullptr, 1, i)).ok());
+  }
+  FairQueue::Room room{64, 1000, /*rows_kept=*/8};
+  int held = 0;
+  while (queue.Pop(room) != nullptr) {
+    --room.rows;
+    ++held;
+  }
+  EXPECT_EQ(held, 56);
+  auto other = MakeTicket(nullptr, 2, -1);
+  other->rows = 8;
+  ASSERT_TRUE(queue.Push(other, kStart).ok());
+  ASSERT_TRUE(Push(queue, MakeTicket(nullptr, 2, -2)).ok());
+  EXPECT_EQ(NumberOf(*queue.Pop(room)), -1) << "it waits for nothing";
+  room.rows -= 8;
+  EXPECT_EQ(queue.Pop(room), nullptr);
+  // The kept rows are free again before any source of the large call has ended.
+  queue.Ended(nullptr, 8, 2);
+  room.rows += 8;
+  EXPECT_EQ(NumberOf(*queue.Pop(room)), -2);
+  // A call that is alone and has nothing running may take all.
+  for (int i = 0; i < held; ++i) {
+    queue.Ended(nullptr, 1, 1);
+  }
+  auto wide = MakeTicket(nullptr, 3, -3);
+  wide->rows = 64;
+  ASSERT_TRUE(queue.Push(wide, kStart).ok());
+  queue.Pop({64, 1000, 8});
+  EXPECT_EQ(NumberOf(*queue.Pop({64, 1000, 8})), -3);
+}
+
+TEST(FairQueueTest, BytesAreKeptAsRowsAre) {
+  FairQueue queue({});
+  for (int i = 0; i < 10; ++i) {
+    auto ticket = MakeTicket(nullptr, 1, i);
+    ticket->running_bytes = 10;
+    ASSERT_TRUE(queue.Push(ticket, kStart).ok());
+  }
+  FairQueue::Room room{1000, 50, 0, /*bytes_kept=*/25};
+  ASSERT_NE(queue.Pop(room), nullptr);
+  room.bytes -= 10;
+  ASSERT_NE(queue.Pop(room), nullptr);
+  room.bytes -= 10;
+  EXPECT_EQ(queue.Pop(room), nullptr);
+  EXPECT_EQ(queue.aside().size, 0) << "it waits for its own call";
+  auto other = MakeTicket(nullptr, 2, -1);
+  other->running_bytes = 30;
+  ASSERT_TRUE(queue.Push(other, kStart).ok());
+  EXPECT_EQ(NumberOf(*queue.Pop(room)), -1);
+}
+
+TEST(FairQueueTest, ACallThatLeavesRoomHoldsUpNoOtherTenantOrPriority) {
+  FairQueue queue({});
+  for (int i = 0; i < 100; ++i) {
+    auto ticket = MakeTicket(nullptr, 1, i);
+    ticket->priority = kHighestPriority;
+    ASSERT_TRUE(queue.Push(ticket, kStart).ok());
+  }
+  FairQueue::Room room{64, 1000, /*rows_kept=*/8};
+  while (queue.Pop(room) != nullptr) {
+    --room.rows;
+  }
+  auto low = MakeTicket(nullptr, 2, -1);
+  low->priority = kLowestPriority;
+  ASSERT_TRUE(queue.Push(low, kStart).ok());
+  ASSERT_TRUE(Push(queue, MakeTicket(MakeTenant("other"), 3, -2)).ok());
+  std::set<int> popped;
+  while (const auto ticket = queue.Pop(room)) {
+    popped.insert(NumberOf(*ticket));
+    --room.rows;
+  }
+  EXPECT_THAT(popped, ElementsAre(-2, -1));
+}
+
+// However many small calls come, a large one goes on: when its sources have ended it is one of
+// those of which none runs.
+TEST(FairQueueTest, ALargeCallIsNotStarvedBySmallOnes) {
+  FairQueue queue({});
+  const FairQueue::Room room{2, 1000, 1};
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(Push(queue, MakeTicket(nullptr, 1, 1)).ok());
+  }
+  uint64_t small = 2;
+  int of_large = 0;
+  std::deque<std::unique_ptr<Ticket>> running;
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(Push(queue, MakeTicket(nullptr, small++, 0)).ok());
+    FairQueue::Room left = room;
+    left.rows -= static_cast<int>(running.size());
+    while (auto ticket = queue.Pop(left)) {
+      --left.rows;
+      of_large += NumberOf(*ticket);
+      running.push_back(std::move(ticket));
+    }
+    queue.Ended(nullptr, 1, running.front()->call);
+    running.pop_front();
+  }
+  EXPECT_GE(of_large, 4);
+}
+
+TEST(FairQueueTest, ACallThatFillsTheQueueLeavesPlacesForOthers) {
+  FairQueue queue({16, 1000, 1000});
+  const auto push = [&queue](uint64_t call) {
+    return Reason(Push(queue, MakeTicket(nullptr, call)));
+  };
+  for (int i = 0; i < 16; ++i) {
+    EXPECT_EQ(push(1), "");
+  }
+  EXPECT_EQ(push(1), status::reason::kQueueFull);
+  EXPECT_FALSE(queue.is_full());
+  EXPECT_EQ(push(2), "");
+  EXPECT_EQ(push(2), status::reason::kQueueFull) << "one of it waits";
+  EXPECT_EQ(push(3), "");
+  EXPECT_TRUE(queue.is_full());
+  EXPECT_EQ(push(4), status::reason::kQueueFull);
+  // As its tickets run, there is room again.
+  ASSERT_NE(queue.Pop(kMuch), nullptr);
+  ASSERT_NE(queue.Pop(kMuch), nullptr);
+  ASSERT_NE(queue.Pop(kMuch), nullptr);
+  EXPECT_EQ(push(4), "");
+  while (queue.Pop(kMuch) != nullptr) {
+  }
+  for (uint64_t call = 10; call < 26; ++call) {
+    EXPECT_EQ(push(call), "") << "each has one";
+  }
+  EXPECT_EQ(push(26), status::reason::kQueueFull);
 }
 
 TEST(FairQueueTest, SharesOfCostConvergeToWeights) {
@@ -220,7 +432,7 @@ TEST(FairQueueTest, ABoundedNumberPassesATicketThatWaitsForTheBytesOfCalls) {
   EXPECT_EQ(queue.aside().size, 0);
 }
 
-// Streams hold so much that it would not fit if all calls had ended: to hold those up helps nobody.
+// Streams hold so much that it would not fit if all calls had ended: to hold those up would not help.
 TEST(FairQueueTest, AnyNumberPassesATicketThatWaitsForStreamsToEnd) {
   FairQueue queue({});
   ASSERT_TRUE(Push(queue, MakeHeavy(100, -1)).ok());
@@ -507,7 +719,7 @@ TEST(FairQueueTest, LimitsHoldAndNoRoomIsLeftIdle) {
       }
       if (random() % 3 == 0 && !running.empty()) {
         std::swap(running[random() % running.size()], running.back());
-        queue.Ended(running.back()->tenant, running.back()->rows);
+        queue.Ended(running.back()->tenant, running.back()->rows, running.back()->call);
         hold(*running.back(), -1);
         running.pop_back();
       }
@@ -537,15 +749,53 @@ TEST(FairQueueTest, CostAheadIsTheQueueOrTheTenantsShareOfIt) {
   FairQueue queue({});
   const TenantPtr busy = MakeTenant("busy");
   const TenantPtr calm = MakeTenant("calm", 3);
-  EXPECT_EQ(queue.CostAhead(busy, 10), 0);
+  const auto ahead = [&queue](const TenantPtr& tenant, double cost, uint64_t call = 0,
+                              int priority = kNormalPriority) {
+    auto ticket = MakeTicket(tenant, call);
+    ticket->cost = cost;
+    ticket->priority = priority;
+    return queue.CostAhead(*ticket);
+  };
+  EXPECT_EQ(ahead(busy, 10), 0);
   for (int i = 0; i < 100; ++i) {
     auto ticket = MakeTicket(busy);
     ticket->cost = 10;
     ASSERT_TRUE(queue.Push(ticket, kStart).ok());
   }
-  EXPECT_EQ(queue.CostAhead(busy, 10), 1000);
+  EXPECT_EQ(ahead(busy, 10), 1000);
   // Of four shares calm has three: a third of its own cost passes before it is done.
-  EXPECT_NEAR(queue.CostAhead(calm, 30), 10, 1e-9);
+  EXPECT_NEAR(ahead(calm, 30), 10, 1e-9);
+  // Of the other priorities as many as have turns meanwhile.
+  EXPECT_NEAR(ahead(busy, 10, 0, kHighestPriority), 10, 1e-9);
+  EXPECT_EQ(ahead(busy, 10, 0, kLowestPriority), 40);
+}
+
+// Not its own cost, and not all that the others have: one turn of each of them.
+TEST(FairQueueTest, CostAheadOfACallIsATurnOfEachOther) {
+  FairQueue queue({});
+  const auto push = [&queue](uint64_t call, double cost) {
+    auto ticket = MakeTicket(nullptr, call);
+    ticket->cost = cost;
+    ASSERT_TRUE(queue.Push(ticket, kStart).ok());
+  };
+  for (int i = 0; i < 4000; ++i) {
+    push(1, i % 2 == 0 ? 50 : 150);
+  }
+  push(2, 7);
+  push(2, 7);
+  const auto ahead = [&queue](uint64_t call) {
+    auto ticket = MakeTicket(nullptr, call);
+    ticket->cost = 12345;
+    return queue.CostAhead(*ticket);
+  };
+  EXPECT_NEAR(ahead(3), 107, 1e-6);
+  // Of the second call two wait already: each of them, and the new one, waits for a turn.
+  EXPECT_NEAR(ahead(2), 14 + 3 * 100, 1e-6);
+  // The large call waits for itself, and for all that the other has.
+  EXPECT_NEAR(ahead(1), 4000 * 100 + 14, 1e-6);
+  while (queue.Pop(kMuch) != nullptr) {
+  }
+  EXPECT_EQ(ahead(3), 0);
 }
 
 }  // namespace
