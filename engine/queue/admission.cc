@@ -312,16 +312,26 @@ int Admission::NumActive() const {
   return static_cast<int>(std::clamp<int64_t>(rows / each, 1, most));
 }
 
-int Admission::Threads(int number) const {
+int Admission::Threads(int number) {
   absl::MutexLock lock(&mutex_);
-  if (options_.num_streams != EngineOptions::kStreamsAsWorkIs) {
-    return options_.num_threads / options_.num_streams;
+  const bool is_fixed = options_.num_streams != EngineOptions::kStreamsAsWorkIs;
+  int sharing = 0;
+  int before = 0;
+  int taken = 0;  // by others, for turns under way
+  for (int i = 0; i < static_cast<int>(streams_.size()); ++i) {
+    const Stream& stream = streams_[static_cast<size_t>(i)];
+    const bool has_work = stream.turn_started != absl::InfiniteFuture();
+    if (is_fixed || has_work || i == number) {
+      ++sharing;
+      before += i < number ? 1 : 0;
+      taken += i != number && has_work ? stream.threads : 0;
+    }
   }
-  const int part = options_.num_threads / static_cast<int>(streams_.size());
-  const bool is_alone = std::all_of(streams_.begin() + 1, streams_.end(), [](const Stream& other) {
-    return other.turn_started == absl::InfiniteFuture();
-  });
-  return number == 0 && is_alone ? options_.num_threads : part;
+  const int all = options_.num_threads;
+  const int part = all / sharing + (before < all % sharing ? 1 : 0);
+  int& own = streams_[static_cast<size_t>(number)].threads;
+  own = std::max(1, is_fixed ? part : std::min(part, all - taken));
+  return own;
 }
 
 void Admission::WaitForWork(int number, absl::Time next_work) {

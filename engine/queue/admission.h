@@ -66,9 +66,10 @@ class Admission {
   bool Take(int stream, const Reserved& running, Requests& admitted, absl::Status& end) {
     return Take(stream, running, absl::InfinitePast(), admitted, end);
   }
-  // Threads for the turn that the stream begins: an equal part; where streams are as work is, the
-  // first one has all as long as the others wait.
-  int Threads(int stream) const;
+  // Threads for the turn that the stream begins: an equal part, and one of the remainder for the
+  // first ones. Where streams are as work is, parts are of those that have work; what another one
+  // took for a turn before that is free when its turn ends.
+  int Threads(int stream);
   // There is something to do about what runs: streams that wait look at it.
   void Ring();
   // Has those of the queue answered that nobody waits for any more, also while all streams wait for
@@ -98,6 +99,7 @@ class Admission {
   struct Stream {
     Reserved running;
     absl::Time turn_started = absl::InfiniteFuture();  // infinite: it waits
+    int threads = 0;                                   // of the turn
     uint64_t seen = 0;                                 // news when it looked into the queue last
   };
   bool IsLarge(const Request& request) const {
@@ -112,10 +114,10 @@ class Admission {
   void WaitForWork(int number, absl::Time next_work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fill(int number, Requests& admitted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Reserved AllRunning() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What there is room for beside all that runs.
+  // Rows and bytes that all running requests leave free.
   FairQueue::Room RoomBeside(const Reserved& all) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // For the thread of stream number `stream`: one of its requests whose source arrives holds so
-  // many bytes more, or fewer. False: there is no room for more.
+  // For the thread of stream number `stream`: one of its requests whose source arrives needs `more`
+  // bytes, or gives bytes back (negative). False: there is no room for more.
   bool Reserve(int stream, int64_t more);
   double RowStepsPerSecond() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return estimator_.row_steps_per_second() * NumActive();

@@ -229,8 +229,8 @@ TEST_F(AdmissionTest, StreamsAsWorkIsAreAsManyAsHaveRows) {
   EXPECT_EQ(admission_->Threads(0), 4);
   Enqueue(1);
   EXPECT_EQ(Take(1).size(), 1U) << "32 rows are work for two";
-  EXPECT_EQ(admission_->Threads(0), 1);
-  EXPECT_EQ(admission_->Threads(1), 1);
+  EXPECT_EQ(admission_->Threads(0), 2);
+  EXPECT_EQ(admission_->Threads(1), 2);
   for (int i = 0; i < 32; ++i) {
     Enqueue(1);
   }

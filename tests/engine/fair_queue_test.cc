@@ -432,7 +432,8 @@ TEST(FairQueueTest, ABoundedNumberPassesATicketThatWaitsForTheBytesOfCalls) {
   EXPECT_EQ(queue.aside().size, 0);
 }
 
-// Streams hold so much that it would not fit if all calls had ended: to hold those up would not help.
+// Streams hold so much that it would not fit if all calls had ended: to hold those up would not
+// help.
 TEST(FairQueueTest, AnyNumberPassesATicketThatWaitsForStreamsToEnd) {
   FairQueue queue({});
   ASSERT_TRUE(Push(queue, MakeHeavy(100, -1)).ok());
