@@ -25,7 +25,7 @@ absl::StatusOr<std::shared_ptr<const TextCodec>> LoadCodec(BundleFiles& files,
                                                            const v1::TextConfig& config) {
   std::string vocabulary;
   if (!config.vocabulary().empty()) {
-    absl::StatusOr<std::string> content = files.Read(config.vocabulary());
+    absl::StatusOr<std::string> content = files.Read(config.vocabulary(), kMaxVocabularyBytes);
     if (!content.ok()) {
       return Annotate(content.status(), "vocabulary");
     }
@@ -61,7 +61,7 @@ absl::Status LoadMember(BundleFiles& files, const v1::EnsembleMember& config,
 absl::Status LoadScorer(BundleFiles& files, const v1::ScorerConfig& config,
                         const std::string& field, Bundle& bundle) {
   if (config.has_ngram()) {
-    absl::StatusOr<std::string> content = files.Read(config.ngram().file());
+    absl::StatusOr<std::string> content = files.Read(config.ngram().file(), kMaxNgramBytes);
     if (!content.ok()) {
       return AtField(content.status(), field + ".ngram.file");
     }
@@ -89,7 +89,8 @@ absl::Status LoadFusion(BundleFiles& files, Bundle& bundle) {
         LoadScorer(files, config.scorers(i), absl::StrCat("scorers[", i, "]"), bundle));
   }
   if (config.has_lexical_table()) {
-    absl::StatusOr<std::string> content = files.Read(config.lexical_table().file());
+    absl::StatusOr<std::string> content =
+        files.Read(config.lexical_table().file(), kMaxTokenListBytes);
     if (!content.ok()) {
       return AtField(content.status(), "lexical_table.file");
     }
@@ -154,7 +155,8 @@ absl::Status LoadFiles(BundleFiles& files, Bundle& bundle) {
   }
   bundle.target = *std::move(target);
   for (int i = 0; i < config.token_lists_size(); ++i) {
-    absl::StatusOr<std::string> content = files.Read(config.token_lists(i).file());
+    absl::StatusOr<std::string> content =
+        files.Read(config.token_lists(i).file(), kMaxTokenListBytes);
     if (!content.ok()) {
       return AtField(content.status(), absl::StrCat("token_lists[", i, "].file"));
     }
@@ -172,7 +174,7 @@ absl::Status Load(const fs::path& folder, absl::Span<const std::string> allow_li
   std::vector<std::string> roots = {root.string()};
   roots.insert(roots.end(), allow_links.begin(), allow_links.end());
   BW_ASSIGN_OR_RETURN(BundleFiles files, BundleFiles::Open(folder.string(), roots));
-  BW_ASSIGN_OR_RETURN(const std::string text, files.Read(kConfigName));
+  BW_ASSIGN_OR_RETURN(const std::string text, files.Read(kConfigName, kMaxConfigBytes));
   absl::StatusOr<v1::ModelConfig> config = ParseModelConfig(text);
   if (!config.ok()) {
     return Annotate(config.status(), kConfigName);

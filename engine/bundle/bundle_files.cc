@@ -140,9 +140,9 @@ absl::StatusOr<std::string> BundleFiles::Resolve(const std::string& path) const 
   return resolved;
 }
 
-absl::StatusOr<std::string> BundleFiles::Read(const std::string& path) {
+absl::StatusOr<std::string> BundleFiles::Read(const std::string& path, int64_t max_bytes) {
   BW_ASSIGN_OR_RETURN(const std::string resolved, Resolve(path));
-  BW_ASSIGN_OR_RETURN(std::string content, ReadFile(resolved));
+  BW_ASSIGN_OR_RETURN(std::string content, ReadFile(resolved, max_bytes));
   BW_RETURN_IF_ERROR(CheckDigest(path, Sha256(content)));
   return content;
 }

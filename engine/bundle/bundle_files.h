@@ -4,6 +4,7 @@
 #ifndef BEAMWRIGHT_ENGINE_BUNDLE_BUNDLE_FILES_H_
 #define BEAMWRIGHT_ENGINE_BUNDLE_BUNDLE_FILES_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,6 +18,14 @@ namespace beamwright::bundle {
 
 inline constexpr char kManifestName[] = "MANIFEST.sha256";
 
+// Most bytes of the files that are read whole, before they are parsed; a sparse file counts with
+// its size. docs/bundle.md has the same numbers.
+inline constexpr int64_t kMaxConfigBytes = int64_t{4} << 20;
+inline constexpr int64_t kMaxVocabularyBytes = int64_t{64} << 20;
+inline constexpr int64_t kMaxRequestFileBytes = int64_t{64} << 20;  // golden.jsonl, warmup.jsonl
+inline constexpr int64_t kMaxTokenListBytes = int64_t{256} << 20;   // lexical tables as well
+inline constexpr int64_t kMaxNgramBytes = int64_t{2} << 30;
+
 // One thread at a time.
 class BundleFiles {
  public:
@@ -26,9 +35,9 @@ class BundleFiles {
                                           const std::vector<std::string>& roots);
 
   // Content of a file by its path relative to the folder. InvalidArgument: an absolute path, one
-  // with "..", or one that links out of the root; NotFound and the like; DataLoss: not what the
-  // manifest says.
-  absl::StatusOr<std::string> Read(const std::string& path);
+  // with "..", one that links out of the root, or a file of more than `max_bytes`; NotFound and
+  // the like; DataLoss: not what the manifest says.
+  absl::StatusOr<std::string> Read(const std::string& path, int64_t max_bytes);
   // The same without reading it into memory: its users ask InputFile::CheckUnchanged.
   absl::StatusOr<std::shared_ptr<const InputFile>> OpenFile(const std::string& path);
 

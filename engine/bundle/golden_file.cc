@@ -21,7 +21,7 @@ absl::StatusOr<std::string> ReadIfThere(const std::string& folder,
   std::vector<std::string> roots = {path.parent_path().string()};
   roots.insert(roots.end(), allow_links.begin(), allow_links.end());
   BW_ASSIGN_OR_RETURN(BundleFiles files, BundleFiles::Open(folder, roots));
-  return files.Read(name);
+  return files.Read(name, kMaxRequestFileBytes);
 }
 
 }  // namespace

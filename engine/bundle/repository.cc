@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -18,14 +19,22 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxVersionDigits = 18;
-constexpr int kMaxDepth = 5;  // of folders in a model's folder
+// Folders with more entries are refused. A bundle has some dozen files; a link to a whole disk
+// would keep the loader busy for as long as the disk is large.
+constexpr int kMaxListed = 100'000;  // in a repository or a model's folder
+constexpr int kMaxWalked = 10'000;   // in a bundle, its subfolders and what its links lead to
 
 // Names of the folders in `path`; links to folders count.
 absl::StatusOr<std::vector<std::string>> ListFolders(const fs::path& path) {
   std::error_code error;
   fs::directory_iterator entries(path, error);
   std::vector<std::string> names;
+  int num_entries = 0;
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    if (++num_entries > kMaxListed) {
+      return Invalid("'", path.string(), "' has more than ", kMaxListed,
+                     " entries; at most that many are listed");
+    }
     std::error_code gone;  // a link that leads nowhere
     if (entries->is_directory(gone)) {
       names.push_back(entries->path().filename().string());
@@ -36,6 +45,76 @@ absl::StatusOr<std::vector<std::string>> ListFolders(const fs::path& path) {
   }
   return names;
 }
+
+// Looks at a folder and at what its links lead to, each folder once: links among folders may lead
+// back up, or multiply the ways to a folder with every level.
+class Walk {
+ public:
+  explicit Walk(int max_depth) : max_depth_(max_depth) {}
+
+  FolderState Run(const std::string& path) {
+    Visit(path, 0);
+    if (!state_.walked.ok()) {
+      // The entries that were met first say nothing, and may be others in every walk.
+      state_.fingerprint = absl::StrCat("more than ", kMaxWalked, " entries");
+      return std::move(state_);
+    }
+    std::sort(lines_.begin(), lines_.end());
+    state_.fingerprint = absl::StrJoin(lines_, "\n");
+    return std::move(state_);
+  }
+
+ private:
+  void Visit(const fs::path& folder, int depth) {
+    struct stat info {};
+    if (stat(folder.c_str(), &info) == 0 && !seen_.insert({info.st_dev, info.st_ino}).second) {
+      return;
+    }
+    std::vector<fs::path> paths;
+    std::error_code error;
+    fs::directory_iterator entries(folder, error);
+    for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+      if (++num_entries_ > kMaxWalked) {
+        state_.walked =
+            Invalid("the folder has more than ", kMaxWalked,
+                    " entries, links followed; the walk ended in '", folder.string(), "'");
+        return;
+      }
+      paths.push_back(entries->path());
+    }
+    if (error) {
+      lines_.push_back(absl::StrCat(folder.string(), " ", error.message()));
+    }
+    // In a fixed order: of two links to one folder always the same is followed.
+    std::sort(paths.begin(), paths.end());
+    for (size_t i = 0; i < paths.size() && state_.walked.ok(); ++i) {
+      Look(paths[i], depth);
+    }
+  }
+
+  void Look(const fs::path& path, int depth) {
+    struct stat info {};
+    if (stat(path.c_str(), &info) != 0) {
+      lines_.push_back(absl::StrCat(path.string(), " gone"));
+    } else if (S_ISREG(info.st_mode)) {
+      lines_.push_back(absl::StrCat(path.string(), " ", info.st_dev, " ", info.st_ino, " ",
+                                    info.st_size, " ", info.st_mtim.tv_sec, ".",
+                                    info.st_mtim.tv_nsec));
+      state_.bytes += info.st_size;
+    } else {  // where a file should be, say; its times change with what lies in it
+      lines_.push_back(absl::StrCat(path.string(), " ", info.st_mode & S_IFMT));
+      if (S_ISDIR(info.st_mode) && depth < max_depth_) {
+        Visit(path, depth + 1);
+      }
+    }
+  }
+
+  const int max_depth_;
+  int num_entries_ = 0;
+  std::set<std::pair<dev_t, ino_t>> seen_;  // folders
+  std::vector<std::string> lines_;
+  FolderState state_;
+};
 
 bool Newer(const VersionFolder& a, const VersionFolder& b) {
   // Without leading zeros the longer number is the larger.
@@ -108,32 +187,6 @@ absl::StatusOr<ModelFolder> FindModel(const std::string& path) {
   return model;
 }
 
-FolderState StateOf(const std::string& path) {
-  FolderState state;
-  std::vector<std::string> files;
-  std::error_code error;
-  fs::recursive_directory_iterator entries(path, fs::directory_options::follow_directory_symlink,
-                                           error);
-  for (; !error && entries != fs::recursive_directory_iterator(); entries.increment(error)) {
-    struct stat info {};
-    const std::string file = entries->path().string();
-    if (stat(file.c_str(), &info) != 0) {
-      files.push_back(absl::StrCat(file, " gone"));
-    } else if (S_ISREG(info.st_mode)) {
-      files.push_back(absl::StrCat(file, " ", info.st_dev, " ", info.st_ino, " ", info.st_size, " ",
-                                   info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec));
-      state.bytes += info.st_size;
-    } else {  // where a file should be, say; its times change with what lies in it
-      files.push_back(absl::StrCat(file, " ", info.st_mode & S_IFMT));
-    }
-    // A link that leads back up would have no end.
-    if (entries.depth() >= kMaxDepth) {
-      entries.disable_recursion_pending();
-    }
-  }
-  std::sort(files.begin(), files.end());
-  state.fingerprint = absl::StrCat(absl::StrJoin(files, "\n"), error ? error.message() : "");
-  return state;
-}
+FolderState StateOf(const std::string& path, int max_depth) { return Walk(max_depth).Run(path); }
 
 }  // namespace beamwright::bundle

@@ -19,12 +19,15 @@ const std::string& KeyOf(const bundle::ModelFolder& folder) {
   return folder.path.empty() ? folder.versions[0].path : folder.path;
 }
 
-// Of a folder with all that decides what is served of it; files of its versions are among its own.
+// Of a folder with all that decides what is served of it: its own files (serving.textproto) and its
+// versions. Other folders beside the versions, such as training data, may have any number of files.
 std::string Fingerprint(const bundle::ModelFolder& folder) {
-  std::string fingerprint =
-      absl::StrCat(folder.listed.ToString(), bundle::StateOf(KeyOf(folder)).fingerprint);
+  std::string fingerprint = folder.listed.ToString();
+  if (!folder.path.empty()) {
+    absl::StrAppend(&fingerprint, bundle::StateOf(folder.path, /*max_depth=*/0).fingerprint);
+  }
   for (const bundle::VersionFolder& version : folder.versions) {
-    absl::StrAppend(&fingerprint, "\n", version.version);
+    absl::StrAppend(&fingerprint, "\n", version.version, bundle::StateOf(version.path).fingerprint);
   }
   return fingerprint;
 }

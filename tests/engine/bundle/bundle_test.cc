@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdio>
+#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -341,6 +343,24 @@ TEST_F(BundleTest, AMalformedManifestIsRefusedWithItsLine) {
   temp_.Write("word/3/MANIFEST.sha256",
               temp_.Read("word/3/MANIFEST.sha256") + digest + "  ./graph.xml\n");
   EXPECT_THAT(Message(), HasSubstr("line 5: './graph.xml' is listed already"));
+}
+
+TEST_F(BundleTest, ATextFileIsRefusedByItsSizeBeforeItIsRead) {
+  // Sparse: such a file has its size and takes no space on the disk.
+  const auto grow = [&](const char* name, uintmax_t bytes) {
+    std::filesystem::resize_file(temp_.At(absl::StrCat("word/3/", name)), bytes);
+  };
+  grow("source.vocab", uintmax_t{3} << 30);
+  EXPECT_EQ(Load().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(), AllOf(HasSubstr("source: vocabulary: '"), HasSubstr("source.vocab' has "),
+                               HasSubstr("3221225472 bytes; at most 67108864 are allowed")));
+  WriteBundle(temp_, "word/3");
+  grow("model.textproto", uintmax_t{3} << 30);
+  EXPECT_THAT(Message(), HasSubstr("at most 4194304 are allowed"));
+  WriteBundle(temp_, "word/3");
+  temp_.Write("word/3/golden.jsonl", "{}");
+  grow("golden.jsonl", uintmax_t{3} << 30);
+  EXPECT_THAT(Message(), AllOf(HasSubstr("golden.jsonl' has "), HasSubstr("at most 67108864")));
 }
 
 }  // namespace

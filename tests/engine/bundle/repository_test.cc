@@ -5,12 +5,14 @@
 
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
 #include "tests/engine/bundle/temp_bundle.h"
 
 namespace beamwright::bundle {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -111,6 +113,42 @@ TEST(StateOfTest, ALinkThatLeadsBackUpHasAnEnd) {
   temp.Write("m/a", "x");
   temp.Link("m/up", "../m");
   EXPECT_GE(StateOf(temp.At("m")).bytes, 1);
+}
+
+TEST(StateOfTest, AFolderThatManyLinksLeadToIsEnteredOnce) {
+  TempFolder temp;
+  temp.Write("m/a", "x");
+  for (int i = 0; i < 60; ++i) {
+    temp.Link(absl::StrCat("m/up", i), ".");
+  }
+  temp.Write("shared/weights", "four");
+  temp.Link("m/first", "../shared");
+  temp.Link("m/second", "../shared");
+  const FolderState state = StateOf(temp.At("m"));
+  EXPECT_TRUE(state.walked.ok()) << state.walked;
+  EXPECT_EQ(state.bytes, 5);
+  EXPECT_EQ(StateOf(temp.At("m")).fingerprint, state.fingerprint);
+  temp.Write("shared/weights", "fives");
+  EXPECT_NE(StateOf(temp.At("m")).fingerprint, state.fingerprint);
+}
+
+TEST(StateOfTest, ALinkToTheRootOfTheDiskIsRefusedAndItsFingerprintIsConstant) {
+  TempFolder temp;
+  temp.Write("m/a", "x");
+  temp.Link("m/disk", "/");
+  const FolderState state = StateOf(temp.At("m"));
+  EXPECT_EQ(state.walked.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(state.walked.message()),
+              AllOf(HasSubstr("more than 10000 entries"), HasSubstr("m/disk")));
+  EXPECT_EQ(StateOf(temp.At("m")).fingerprint, state.fingerprint);
+}
+
+TEST(StateOfTest, NoFolderBelowTheDepthIsEntered) {
+  TempFolder temp;
+  temp.Write("m/serving.textproto", "one");
+  temp.Write("m/train/sound", "four");
+  EXPECT_EQ(StateOf(temp.At("m")).bytes, 7);
+  EXPECT_EQ(StateOf(temp.At("m"), /*max_depth=*/0).bytes, 3);
 }
 
 }  // namespace

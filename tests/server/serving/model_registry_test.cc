@@ -305,6 +305,23 @@ TEST_F(ModelRegistryTest, PollFollowsTheFolders) {
 }
 
 // Told and logged once a change, and listed until it is mended.
+TEST_F(ModelRegistryTest, LinksThatLeadBackOrToTheWholeDiskKeepNoOtherModelWaiting) {
+  Add("good/1", "good");
+  Add("loops/1", "loops");
+  Add("disk/1", "disk");
+  for (int i = 0; i < 60; ++i) {
+    fs::create_symlink(".", absl::StrCat(repository_, "/loops/1/up", i));
+  }
+  fs::create_symlink("/", repository_ + "/disk/1/root");
+  const auto registry = Load();
+  ASSERT_TRUE(registry.ok()) << registry.status();
+  EXPECT_EQ(Listed(**registry), "-disk/1 good/1 loops/1");
+  (*registry)->Poll();
+  fs::remove(repository_ + "/disk/1/root");
+  (*registry)->Poll();
+  EXPECT_EQ(Listed(**registry), "disk/1 good/1 loops/1");
+}
+
 TEST_F(ModelRegistryTest, FaultsOfAFolderAreTold) {
   Add("one/1", "first");
   std::vector<std::string> told;
