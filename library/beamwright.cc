@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "engine/bundle/bounds.h"
 #include "engine/model/precision.h"
 #include "engine/status/error_details.h"
 #include "engine/status/fault.h"
@@ -84,6 +85,21 @@ int Guarded(beamwright_buffer& buffer, const Body& body) {
   }
 }
 
+absl::Status ReadRequest(const void* bytes, size_t size, google::protobuf::Message& request) {
+  // Of texts that are not UTF-8 protobuf tells standard error as well.
+  const google::protobuf::LogSilencer silence;
+  bool is_valid = size <= size_t{std::numeric_limits<int32_t>::max()};
+  if (is_valid) {
+    google::protobuf::io::CodedInputStream coded(static_cast<const uint8_t*>(bytes),
+                                                 static_cast<int>(size));
+    BW_RETURN_IF_ERROR(bundle::CheckBounds(*request.GetDescriptor(), coded));
+    is_valid = request.ParseFromArray(bytes, static_cast<int>(size));
+  }
+  return is_valid ? absl::OkStatus()
+                  : Invalid("the ", size, " bytes are not a serialised ",
+                            request.GetDescriptor()->full_name());
+}
+
 template <typename Request, typename Response>
 int Call(const beamwright_model& model, const void* bytes, size_t size, int64_t timeout_ms,
          beamwright_buffer& answer,
@@ -96,13 +112,7 @@ int Call(const beamwright_model& model, const void* bytes, size_t size, int64_t 
     const absl::Time deadline =
         timeout_ms == 0 ? absl::InfiniteFuture() : absl::Now() + absl::Milliseconds(timeout_ms);
     Request request;
-    // Of texts that are not UTF-8 protobuf tells standard error as well.
-    const google::protobuf::LogSilencer silence;
-    if (size > size_t{std::numeric_limits<int32_t>::max()} ||
-        !request.ParseFromArray(bytes, static_cast<int>(size))) {
-      return Invalid("the ", size, " bytes are not a serialised ",
-                     Request::descriptor()->full_name());
-    }
+    BW_RETURN_IF_ERROR(ReadRequest(bytes, size, request));
     BW_ASSIGN_OR_RETURN(const Response response,
                         (*model.model.*method)(std::move(request), deadline));
     return Succeed(response, answer);

@@ -134,7 +134,7 @@ def number(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
 
 
-def allowed(rule: Any) -> str:
+def allowed(rule: Any, is_text: bool) -> str:
     """One sentence of what a value may be, and what holds without one."""
     parts = []
     if rule.HasField("minimum") and rule.HasField("maximum"):
@@ -144,7 +144,7 @@ def allowed(rule: Any) -> str:
     if rule.unit and not rule.unit.startswith(("target tokens", "a scorer's name")):
         parts[-1:] = [" ".join([*parts[-1:], rule.unit])]
     if rule.max_items:
-        parts.append(f"at most {rule.max_items} of them")
+        parts.append(f"at most {rule.max_items} {'bytes' if is_text else 'of them'}")
     if rule.default_value:
         parts.append(f"default {rule.default_value}")
     text = "; ".join(parts)
@@ -195,7 +195,7 @@ class Writer:
             rule = self._rules.of(field)
             kind, type_name = self.kind(field)
             choices = self.choices(field)
-            text = " ".join([rule.text, allowed(rule)]).strip()
+            text = " ".join([rule.text, allowed(rule, field.type == Field.TYPE_STRING)]).strip()
             if kind in {"token_lists", "hotwords", "fusion"}:
                 text = text.replace(" May be repeated.", "")
             lines.append(f"    {field.name}: {type_name} | None")

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "engine/bundle/bounds.h"
 #include "engine/bundle/utf8.h"
 #include "engine/status/fault.h"
 #include "ops/base/check.h"
@@ -131,6 +132,14 @@ void CheckElement(const Element& element, const std::string& path, status::Fault
       CheckRules(BW_GET(Message, element), path, faults);
       return;
     case FieldDescriptor::CPPTYPE_STRING:
+      if (element.index < 0) {
+        if (const std::string text =
+                TooLong(*element.field, static_cast<int64_t>(BW_GET(String, element).size()));
+            !text.empty()) {
+          faults.Add(path, text);
+          return;
+        }
+      }
       if (element.field->type() == FieldDescriptor::TYPE_STRING) {
         const absl::Status status = CheckUtf8(BW_GET(String, element));
         if (!status.ok()) {
@@ -141,6 +150,14 @@ void CheckElement(const Element& element, const std::string& path, status::Fault
     default:
       return;
   }
+}
+
+// False: no value of an element can be at fault. Ids, of which lists have thousands.
+bool MayBeWrong(const FieldDescriptor& field) {
+  const v1::FieldRule& rule = field.options().GetExtension(v1::rule);
+  return !IsNumber(&field) || rule.has_minimum() || rule.has_maximum() ||
+         field.cpp_type() == FieldDescriptor::CPPTYPE_FLOAT ||
+         field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE;
 }
 
 bool IsUnspecified(const Message& message, const FieldDescriptor* field) {
@@ -229,9 +246,11 @@ void CheckRule(const Message& message, const FieldDescriptor& field, const std::
     return;
   }
   const int size = message.GetReflection()->FieldSize(message, &field);
-  const int max_items = field.options().GetExtension(v1::rule).max_items();
-  if (max_items > 0 && size > max_items) {
-    faults.Add(name, size, " elements; at most ", max_items, " are allowed");
+  if (const std::string text = TooLong(field, size); !text.empty()) {
+    faults.Add(name, text);
+    return;
+  }
+  if (!MayBeWrong(field)) {
     return;
   }
   for (int i = 0; i < size; ++i) {

@@ -82,18 +82,27 @@ class Schemas {
       json_.Key("additionalProperties").BeginObject();
       WriteType(*field.message_type()->map_value());
       json_.EndObject();
+      WriteMost("maxProperties", rule);
     } else if (field.is_repeated()) {
       json_.Key("type").String("array");
       json_.Key("items").BeginObject();
       WriteType(field);
       json_.EndObject();
-      if (rule.max_items() > 0) {
-        json_.Key("maxItems").Int(rule.max_items());
-      }
+      WriteMost("maxItems", rule);
     } else {
       WriteType(field);
+      // Of bytes, which are base64 here, the rule counts fewer.
+      if (field.type() == FieldDescriptor::TYPE_STRING) {
+        WriteMost("maxLength", rule);
+      }
     }
     WriteRule(field, rule);
+  }
+
+  void WriteMost(const char* keyword, const v1::FieldRule& rule) {
+    if (rule.max_items() > 0) {
+      json_.Key(keyword).Int(rule.max_items());
+    }
   }
 
   void WriteRule(const FieldDescriptor& field, const v1::FieldRule& rule) {

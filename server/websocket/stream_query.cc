@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "engine/bundle/bounds.h"
 #include "engine/model/parts.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
@@ -138,6 +139,7 @@ absl::StatusOr<StreamQuery> ReadStreamQuery(absl::string_view target,
     }
   }
   BW_RETURN_IF_ERROR(status::OkOrInvalid(faults));
+  BW_RETURN_IF_ERROR(bundle::CheckBounds(query.config));
   if (query.config.model().empty()) {
     query.config.set_model(default_model.empty() ? OnlyModelWithSound(models) : default_model);
   }

@@ -27,7 +27,7 @@ def fields_of(proto):
         numbers = f"{low} to {high}" if high else f"at least {low}" if low else ""
         allowed = f"{numbers} {values.get('unit', '')}".strip()
         if "max_items" in values:
-            allowed += f"; at most {values['max_items']}"
+            allowed = "; ".join(filter(None, [allowed, f"at most {values['max_items']}"]))
         fields[name] = (values["group"], values.get("default_value", ""), allowed)
     return fields
 

@@ -56,7 +56,7 @@ TEST_F(BadInputTest, NoSourcesOrTooMany) {
   EXPECT_THAT(CallError(Request({}), grpc::StatusCode::INVALID_ARGUMENT), HasSubstr("sources"));
   EXPECT_THAT(
       CallError(Request(std::vector<std::string>(4097, "a")), grpc::StatusCode::INVALID_ARGUMENT),
-      HasSubstr("sources: has 4097 entries; at most 4096"));
+      HasSubstr("sources: more than 4096 elements; at most 4096 are allowed"));
 }
 
 TEST_F(BadInputTest, OptionsOutOfRangeAreNamedAllAtOnce) {

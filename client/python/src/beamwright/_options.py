@@ -114,7 +114,7 @@ class DecodeOptions(TypedDict, total=False):
     allowed_sequences: Sequence[TargetLike] | None
     """Answers are among these. At most 10000 of them."""
     allowed_list: str | None
-    """Answers are lines of this list, by its name in the model (token_lists)."""
+    """Answers are lines of this list, by its name in the model (token_lists). At most 1024 bytes."""
     shortlist: TargetLike | None
     """Only these tokens, and end tokens, are chosen."""
     required_sequences: Sequence[TargetLike] | None
@@ -230,7 +230,7 @@ DECODE_OPTIONS = {
     "num_alternatives": Rule(kind="int", type="int", text='Returns so many hypotheses with different first tokens (behind the target prefix); 0 is off. 0 to 256 hypotheses; default 0.', minimum=0, maximum=256),
     "alternative_min_prob": Rule(kind="float", type="float", text='Alternatives whose first token is less probable are left out. 0 to 1; default 0.', minimum=0, maximum=1),
     "allowed_sequences": Rule(kind="token_lists", type="Sequence[TargetLike]", text='Answers are among these. At most 10000 of them.'),
-    "allowed_list": Rule(kind="str", type="str", text='Answers are lines of this list, by its name in the model (token_lists).'),
+    "allowed_list": Rule(kind="str", type="str", text='Answers are lines of this list, by its name in the model (token_lists). At most 1024 bytes.'),
     "shortlist": Rule(kind="tokens", type="TargetLike", text='Only these tokens, and end tokens, are chosen.'),
     "required_sequences": Rule(kind="token_lists", type="Sequence[TargetLike]", text='Each occurs in every answer; they share no tokens. At most 32 of them.'),
     "required_in_order": Rule(kind="bool", type="bool", text='Whether the required sequences occur in the order given. Default false.'),
