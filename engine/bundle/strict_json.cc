@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,15 @@
 namespace beamwright::bundle {
 namespace {
 
+enum class Mode : uint8_t {
+  kBefore,  // the reader: what it would spend without a bound, and commas that it passes over
+  kBehind,  // it: what it has changed in silence
+};
+
+// Reads a text once from its beginning to its end, whatever it is, without recursion.
 class Scanner {
  public:
-  explicit Scanner(absl::string_view json) : json_(json) {}
+  Scanner(absl::string_view json, Mode mode) : json_(json), mode_(mode) {}
 
   absl::Status Run() {
     while (at_ < json_.size()) {
@@ -46,11 +53,7 @@ class Scanner {
         return Close();
       case ',':
         ++at_;
-        if (!levels_.empty()) {
-          ++levels_.back().index;
-          levels_.back().at_key = !levels_.back().is_list;
-        }
-        return absl::OkStatus();
+        return Comma();
       case ':':
       case ' ':
       case '\t':
@@ -85,7 +88,29 @@ class Scanner {
     return json_.substr(begin, at_ - begin);
   }
 
+  absl::Status Comma() {
+    if (levels_.empty()) {
+      return absl::OkStatus();
+    }
+    ++levels_.back().index;
+    levels_.back().at_key = !levels_.back().is_list;
+    if (mode_ == Mode::kBefore && needs_value_) {
+      return Invalid("not JSON: the comma at byte ", at_ - 1, " follows another comma");
+    }
+    needs_value_ = true;
+    return absl::OkStatus();
+  }
+
+  absl::Status Count(int64_t& count, int64_t most, const char* what) {
+    needs_value_ = false;
+    return mode_ == Mode::kBehind || ++count <= most
+               ? absl::OkStatus()
+               : Invalid("the JSON has more than ", most, " ", what,
+                         "; send it as several calls, or tensors as binary data");
+  }
+
   absl::Status Scalar(absl::string_view text, bool is_null) {
+    BW_RETURN_IF_ERROR(Count(num_scalars_, kMaxJsonScalars, "names, numbers and strings"));
     if (levels_.empty()) {
       return absl::OkStatus();
     }
@@ -93,15 +118,21 @@ class Scanner {
     if (level.at_key) {
       level.at_key = false;
       level.key = text;
-      keys_.push_back(text);
-    } else if (level.is_list && is_null) {
+      if (mode_ == Mode::kBehind) {
+        keys_.push_back(text);
+      }
+    } else if (mode_ == Mode::kBehind && level.is_list && is_null) {
       return status::InvalidField(Place(), "is null; a list holds values only");
     }
     return absl::OkStatus();
   }
 
   absl::Status Open(bool is_list) {
-    if (is_list && !levels_.empty() && levels_.back().is_list) {
+    BW_RETURN_IF_ERROR(Count(num_containers_, kMaxJsonContainers, "objects and lists"));
+    if (mode_ == Mode::kBefore && levels_.size() >= kMaxJsonDepth) {
+      return Invalid("the JSON is nested deeper than ", kMaxJsonDepth, " levels");
+    }
+    if (mode_ == Mode::kBehind && is_list && !levels_.empty() && levels_.back().is_list) {
       return status::InvalidField(Place(), "is a list within a list");
     }
     levels_.push_back({is_list, !is_list, 0, "", keys_.size()});
@@ -111,6 +142,9 @@ class Scanner {
   absl::Status Close() {
     if (levels_.empty()) {
       return absl::OkStatus();
+    }
+    if (mode_ == Mode::kBefore && needs_value_) {
+      return Invalid("not JSON: the bracket at byte ", at_ - 1, " follows a comma");
     }
     const auto first = keys_.begin() + static_cast<std::ptrdiff_t>(levels_.back().first_key);
     std::sort(first, keys_.end());
@@ -137,13 +171,19 @@ class Scanner {
   }
 
   const absl::string_view json_;
+  const Mode mode_;
   size_t at_ = 0;
+  bool needs_value_ = false;  // a comma was read last
+  int64_t num_scalars_ = 0;
+  int64_t num_containers_ = 0;
   std::vector<Level> levels_;
   std::vector<absl::string_view> keys_;
 };
 
 }  // namespace
 
-absl::Status CheckStrictJson(absl::string_view json) { return Scanner(json).Run(); }
+absl::Status CheckJsonBounds(absl::string_view json) { return Scanner(json, Mode::kBefore).Run(); }
+
+absl::Status CheckStrictJson(absl::string_view json) { return Scanner(json, Mode::kBehind).Run(); }
 
 }  // namespace beamwright::bundle

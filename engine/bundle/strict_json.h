@@ -1,12 +1,26 @@
-// What protobuf's JSON reader takes in silence though the result is not what was written: it drops
-// null from lists, flattens lists in lists, and joins members of the same name.
+// What protobuf's JSON reader does not do itself. Before it reads a text of a caller: bounds, since
+// its time grows with the square of the depth and its memory is many times the text's, and commas
+// behind the last element, which it takes. After it: what it takes in silence though the result is
+// not what was written. It drops null from lists, flattens lists in lists, and joins members of the
+// same name. Both are one pass over the text, in time linear in its length.
 #ifndef BEAMWRIGHT_ENGINE_BUNDLE_STRICT_JSON_H_
 #define BEAMWRIGHT_ENGINE_BUNDLE_STRICT_JSON_H_
+
+#include <cstddef>
+#include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
 namespace beamwright::bundle {
+
+inline constexpr size_t kMaxJsonDepth = 64;
+inline constexpr int64_t kMaxJsonContainers = int64_t{1} << 17;  // objects and lists
+inline constexpr int64_t kMaxJsonScalars = int64_t{1} << 20;     // all else, names of members too
+
+// For a text that is about to be read, JSON or not. InvalidArgument if it is nested too deep, has
+// too many values, or has a comma where a value must be.
+absl::Status CheckJsonBounds(absl::string_view json);
 
 // For JSON that the reader has taken; for other text the result means nothing. InvalidArgument
 // names the place: "sources[1].ids.ids[0]: is null; ...".

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "engine/bundle/strict_json.h"
 #include "ops/base/status.h"
 
 namespace beamwright::engine {
@@ -15,6 +16,7 @@ namespace {
 namespace json = google::protobuf::util;
 
 absl::StatusOr<RequestLine> ReadLine(absl::string_view text) {
+  BW_RETURN_IF_ERROR(bundle::CheckJsonBounds(text));
   RequestLine line;
   if (!json::JsonStringToMessage(std::string(text), &line.fields).ok()) {
     return Invalid("is not a JSON object");

@@ -10,6 +10,8 @@
 #include <map>
 
 #include "absl/strings/numbers.h"
+#include "engine/bundle/bounds.h"
+#include "engine/bundle/strict_json.h"
 #include "engine/status/fault.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
@@ -172,7 +174,8 @@ absl::Status AppendElement(const oip::Datatype& datatype, const Value& value, st
   }
 }
 
-// Elements in row-major order, nested as the shape is or flat. The parser bounds the depth.
+// Elements in row-major order, nested as the shape is or flat. CheckJsonBounds has bounded the
+// depth.
 absl::Status AppendElements(const oip::Datatype& datatype, const ListValue& list,
                             std::string& raw) {
   for (int i = 0; i < list.values_size(); ++i) {
@@ -368,6 +371,7 @@ absl::StatusOr<InferBody> ParseInferBody(const std::string& body, const std::str
     return Invalid("header Inference-Header-Content-Length: '", json_length,
                    "' is not a length within the body of ", body.size(), " bytes");
   }
+  BW_RETURN_IF_ERROR(bundle::CheckJsonBounds({body.data(), length}));
   Struct root;
   const google::protobuf::StringPiece text(body.data(), length);
   if (const auto status = google::protobuf::util::JsonStringToMessage(text, &root); !status.ok()) {
@@ -376,6 +380,7 @@ absl::StatusOr<InferBody> ParseInferBody(const std::string& body, const std::str
   }
   InferBody result;
   BW_RETURN_IF_ERROR(ReadAll(root, absl::string_view(body).substr(length), result));
+  BW_RETURN_IF_ERROR(bundle::CheckBounds(result.request));
   return result;
 }
 

@@ -7,12 +7,14 @@
 #include <limits>
 #include <map>
 
+#include "engine/bundle/strict_json.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
 
 namespace beamwright::http {
 
 absl::StatusOr<inference::LogSettingsRequest> ParseLogBody(const std::string& body) {
+  BW_RETURN_IF_ERROR(bundle::CheckJsonBounds(body));
   google::protobuf::Struct object;
   if (!google::protobuf::util::JsonStringToMessage(body, &object).ok()) {
     return Invalid("the body is not a JSON object");

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "engine/bundle/strict_json.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 
@@ -15,6 +16,7 @@ using google::protobuf::Struct;
 using google::protobuf::Value;
 
 absl::StatusOr<Struct> ParseObject(const std::string& body) {
+  BW_RETURN_IF_ERROR(bundle::CheckJsonBounds(body));
   Struct object;
   if (!body.empty() && !google::protobuf::util::JsonStringToMessage(body, &object).ok()) {
     return Invalid("the body is not a JSON object");

@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/bundle/bounds.h"
 #include "engine/bundle/rules.h"
 #include "engine/bundle/strict_json.h"
 #include "engine/status/fault.h"
@@ -226,6 +227,7 @@ std::string Written(const rapidjson::Document& document) {
 
 absl::Status ReadRequest(const std::string& body, google::protobuf::Message& request) {
   using google::protobuf::util::JsonStringToMessage;
+  BW_RETURN_IF_ERROR(bundle::CheckJsonBounds(body));
   auto status = JsonStringToMessage(body, &request);
   if (!status.ok()) {
     // Only now, since what clients send as protobuf writes it is read once.
@@ -249,7 +251,8 @@ absl::Status ReadRequest(const std::string& body, google::protobuf::Message& req
         "the body is not a valid ", request.GetDescriptor()->full_name(),
         " in JSON form: ", absl::string_view(status.message().data(), status.message().size()));
   }
-  return bundle::CheckStrictJson(body);
+  BW_RETURN_IF_ERROR(bundle::CheckStrictJson(body));
+  return bundle::CheckBounds(request);
 }
 
 }  // namespace beamwright::http

@@ -92,6 +92,7 @@ bool WholeNumber(const InferParameter& parameter, T& value) {
 // Fields that hold more than one value: "[1, 2]" or {"...": ...} as protobuf's JSON form has it.
 absl::Status SetFromJson(const FieldDescriptor& field, const InferParameter& parameter,
                          v1::DecodeOptions& options) {
+  BW_RETURN_IF_ERROR(bundle::CheckJsonBounds(parameter.string_param()));
   google::protobuf::Struct json;
   if (!parameter.has_string_param() ||
       !google::protobuf::util::JsonStringToMessage(parameter.string_param(),

@@ -21,6 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     beamwright::http::WriteMessage(infer->request, json);
   }
   beamwright::bundle::CheckStrictJson(body).IgnoreError();
+  beamwright::bundle::CheckJsonBounds(body).IgnoreError();
   beamwright::v1::DecodeRequest request;
   if (google::protobuf::util::JsonStringToMessage(body, &request).ok()) {
     beamwright::JsonWriter json;

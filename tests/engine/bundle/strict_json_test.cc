@@ -37,10 +37,50 @@ TEST(StrictJsonTest, WhatIsReadAsWrittenPasses) {
   }
 }
 
+TEST(JsonBoundsTest, CommasThatNoValueFollowsAreNamedWithTheirByte) {
+  for (const auto& [json, message] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"a": [1, 2,]})", "not JSON: the bracket at byte 12 follows a comma"},
+           {R"({"a": 1, })", "not JSON: the bracket at byte 9 follows a comma"},
+           {R"([{"a": 1},])", "not JSON: the bracket at byte 10 follows a comma"},
+           {"[1,, 2]", "not JSON: the comma at byte 3 follows another comma"}}) {
+    EXPECT_EQ(CheckJsonBounds(json).message(), message) << json;
+  }
+  for (const char* json :
+       {"", "{}", "[]", R"({"a": [",]", {}, ",}"], "b": {"c": null}})", ",", "]"}) {
+    EXPECT_TRUE(CheckJsonBounds(json).ok()) << json << " " << CheckJsonBounds(json);
+  }
+}
+
+TEST(JsonBoundsTest, DepthAndNumberOfValuesAreBounded) {
+  const auto nested = [](size_t depth) {
+    return std::string(depth, '[') + "1" + std::string(depth, ']');
+  };
+  EXPECT_TRUE(CheckJsonBounds(nested(kMaxJsonDepth)).ok());
+  EXPECT_EQ(CheckJsonBounds(nested(kMaxJsonDepth + 1)).message(),
+            "the JSON is nested deeper than 64 levels");
+  EXPECT_EQ(CheckJsonBounds(nested(200'000)).code(), absl::StatusCode::kInvalidArgument);
+  const auto list = [](const std::string& element, int64_t count) {
+    std::string json = "[" + element;
+    for (int64_t i = 1; i < count; ++i) {
+      json += "," + element;
+    }
+    return json + "]";
+  };
+  EXPECT_TRUE(CheckJsonBounds(list("1", kMaxJsonScalars)).ok());
+  EXPECT_EQ(
+      CheckJsonBounds(list("1", kMaxJsonScalars + 1)).message(),
+      "the JSON has more than 1048576 names, numbers and strings; send it as several calls, or "
+      "tensors as binary data");
+  EXPECT_TRUE(CheckJsonBounds(list("{}", kMaxJsonContainers - 1)).ok());
+  EXPECT_EQ(CheckJsonBounds(list("{}", kMaxJsonContainers)).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 // Nothing is read beyond the end, whatever the text.
 TEST(StrictJsonTest, OtherTextHarmsNobody) {
   for (const char* text : {"]", "}{", "\"", "\"\\", "[\"\\", "{\"a", ",", "'", "{:,}", "[,]]]"}) {
     CheckStrictJson(text).IgnoreError();
+    CheckJsonBounds(text).IgnoreError();
   }
 }
 

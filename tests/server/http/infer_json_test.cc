@@ -76,7 +76,18 @@ TEST(InferJsonTest, ElementsThatDoNotFitAreNamed) {
   EXPECT_THAT(message("FP16", "[1]"), HasSubstr("as binary data"));
   EXPECT_THAT(message("TEXT", "[1]"), HasSubstr("'TEXT' is not one of"));
   EXPECT_THAT(message("BYTES", "\"a\""), HasSubstr("data: is not a list"));
-  EXPECT_THAT(message("INT32", std::string(5000, '[')), HasSubstr("not a JSON object"));
+  EXPECT_THAT(message("INT32", "[1, 2,]"), HasSubstr("follows a comma"));
+}
+
+// protobuf's reader takes time that grows with the square of the depth: minutes for 400 KB.
+TEST(InferJsonTest, ADeepBodyIsRefusedBeforeItIsRead) {
+  const auto nested = [](size_t depth) {
+    return Input("INT32", std::string(depth, '[') + "1" + std::string(depth, ']'));
+  };
+  EXPECT_TRUE(ParseInferBody(nested(8), "").ok());
+  const absl::Status status = ParseInferBody(nested(200'000), "").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "the JSON is nested deeper than 64 levels");
 }
 
 TEST(InferJsonTest, BinaryElementsStandBehindTheJson) {

@@ -90,6 +90,7 @@ TEST(ReadRequestTest, HostileBodies) {
     deep += "{\"a\":";
   }
   EXPECT_NE(Fault(deep + "1" + std::string(50000, '}')), "");
+  EXPECT_THAT(Fault(R"({"sources": [{"text": "a"},]})"), HasSubstr("follows a comma"));
   const std::string long_name = Fault(absl::StrCat("{\"", std::string(1 << 16, 'b'), "\": 1}"));
   EXPECT_LT(long_name.size(), 300u);
   EXPECT_NE(Fault("{\"\xff\xfe\": 1}"), "");
