@@ -52,6 +52,34 @@ int64_t ScorerBytes(const DecodeModel::Parts& parts, const search::SearchOptions
          (options.scorers.empty() ? 0 : int64_t{8} * parts.vocabulary_size() * options.beam_size);
 }
 
+// What processors hold of the lists of tokens that options name.
+int64_t ListBytes(const search::SearchOptions& options) {
+  constexpr int64_t kTokenBytes = sizeof(int32_t);
+  // A node, its edge, and the phrase by which others find the automaton. Shared, but the last
+  // request that reads it may be any.
+  constexpr int64_t kAutomatonBytes = 64;
+  const auto count = [](const auto& lists) {
+    int64_t tokens = 0;
+    for (const auto& list : lists) {
+      tokens += static_cast<int64_t>(list.size());
+    }
+    return tokens;
+  };
+  const search::ProcessorOptions& processors = options.processors;
+  const search::ConstraintOptions& constraints = options.constraints;
+  int64_t hotwords = 0;
+  for (const search::Hotword& hotword : constraints.hotwords) {
+    hotwords += static_cast<int64_t>(hotword.tokens.size());
+  }
+  const auto single =
+      static_cast<int64_t>(processors.suppressed.size() + processors.suppressed_at_begin.size() +
+                           constraints.shortlist.size() + constraints.soft_prefix.size());
+  return 2 * kTokenBytes *
+             (single + count(processors.suppressed_sequences) + count(constraints.required)) +
+         kAutomatonBytes * hotwords +
+         (constraints.allowed != nullptr ? constraints.allowed->num_bytes() : 0);
+}
+
 }  // namespace
 
 int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& options,
@@ -81,10 +109,7 @@ int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& option
   if (keeps_attention) {
     bytes += int64_t{sizeof(float)} * options.beam_size * source_length * steps;
   }
-  if (options.constraints.allowed != nullptr) {
-    bytes += options.constraints.allowed->num_bytes();
-  }
-  return bytes;
+  return bytes + ListBytes(options);
 }
 
 }  // namespace beamwright::engine

@@ -1,5 +1,6 @@
 #include "engine/options/option_tokens.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -13,6 +14,8 @@ namespace {
 // Most tokens that one field may name, all its sequences together: every waiting source of a call
 // holds what was made of them. Larger lists belong into the bundle.
 constexpr size_t kMaxTokens = 1 << 16;
+// The same of hotwords, whose automaton is asked for each candidate of each row.
+constexpr size_t kMaxHotwordTokens = 1 << 14;
 
 }  // namespace
 
@@ -26,6 +29,22 @@ std::vector<int32_t> OptionTokens::Tokens(const std::string& field,
     return {};
   }
   return *std::move(ids);
+}
+
+std::vector<int32_t> OptionTokens::List(const std::string& field, const v1::TargetTokens& tokens) {
+  std::vector<int32_t> list = Tokens(field, tokens);
+  if (list.size() > kMaxTokens) {
+    Add(field, "has ", list.size(), " tokens; at most ", kMaxTokens, " are allowed");
+    list.clear();
+  }
+  return list;
+}
+
+std::vector<int32_t> OptionTokens::Set(const std::string& field, const v1::TargetTokens& tokens) {
+  std::vector<int32_t> set = Tokens(field, tokens);
+  std::sort(set.begin(), set.end());
+  set.erase(std::unique(set.begin(), set.end()), set.end());
+  return set;
 }
 
 std::vector<search::TokenSequence> OptionTokens::Sequences(
@@ -45,6 +64,7 @@ std::vector<search::TokenSequence> OptionTokens::Sequences(
 
 std::vector<search::Hotword> OptionTokens::Hotwords(const v1::DecodeOptions& options) {
   std::vector<search::Hotword> hotwords;
+  size_t count = 0;
   for (int i = 0; i < options.hotwords_size(); ++i) {
     const v1::Hotword& hotword = options.hotwords(i);
     v1::TargetTokens tokens;
@@ -55,6 +75,11 @@ std::vector<search::Hotword> OptionTokens::Hotwords(const v1::DecodeOptions& opt
     }
     hotwords.push_back({Tokens(absl::StrCat("hotwords[", i, "]"), tokens),
                         hotword.has_bonus() ? double{hotword.bonus()} : 1.0});
+    count += hotwords.back().tokens.size();
+    if (count > kMaxHotwordTokens) {
+      Add("hotwords", "more than ", kMaxHotwordTokens, " tokens");
+      return {};
+    }
   }
   return hotwords;
 }

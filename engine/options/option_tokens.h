@@ -28,6 +28,12 @@ class OptionTokens {
 
   // The ids that a field names; empty if it is wrong.
   std::vector<int32_t> Tokens(const std::string& field, const v1::TargetTokens& tokens);
+  // The same of a field whose tokens have an order, at most 65,536.
+  std::vector<int32_t> List(const std::string& field, const v1::TargetTokens& tokens);
+  // The same of a field whose tokens have none: ascending, each once, and so not more than the
+  // vocabulary has.
+  std::vector<int32_t> Set(const std::string& field, const v1::TargetTokens& tokens);
+  // At most 65,536 tokens, of hotwords 16,384, in all.
   std::vector<search::TokenSequence> Sequences(
       const std::string& field, const google::protobuf::RepeatedPtrField<v1::TargetTokens>& list);
   std::vector<search::Hotword> Hotwords(const v1::DecodeOptions& options);

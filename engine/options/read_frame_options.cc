@@ -83,18 +83,17 @@ class FrameReader : private OptionTokens {
 
   void SetTokens(search::FrameOptions& frames) {
     if (merged_.has_suppress_tokens()) {
-      frames.suppressed = Tokens("suppress_tokens", merged_.suppress_tokens());
+      frames.suppressed = Set("suppress_tokens", merged_.suppress_tokens());
     }
     if (merged_.has_suppress_at_begin()) {
-      frames.suppressed_at_begin = Tokens("suppress_at_begin", merged_.suppress_at_begin());
+      frames.suppressed_at_begin = Set("suppress_at_begin", merged_.suppress_at_begin());
     }
     frames.suppressed_sequences = Sequences("suppress_sequences", merged_.suppress_sequences());
     if (merged_.has_shortlist()) {
-      frames.shortlist = Tokens("shortlist", merged_.shortlist());
-      std::sort(frames.shortlist.begin(), frames.shortlist.end());
+      frames.shortlist = Set("shortlist", merged_.shortlist());
     }
     if (merged_.has_target_prefix()) {
-      frames.prefix = Tokens("target_prefix", merged_.target_prefix());
+      frames.prefix = List("target_prefix", merged_.target_prefix());
     }
     frames.hotwords = Hotwords(merged_);
     // Padding that is not the blank is never meant.

@@ -110,20 +110,19 @@ class Reader : private OptionTokens {
   void SetConstraints(search::SearchOptions& search) {
     search::ConstraintOptions& constraints = search.constraints;
     if (merged_.has_target_prefix()) {
-      constraints.prefix = Tokens("target_prefix", merged_.target_prefix());
+      constraints.prefix = List("target_prefix", merged_.target_prefix());
       CheckNoEnd("target_prefix", constraints.prefix, search);
     }
     constraints.score_prefix = merged_.score_prefix();
     if (merged_.has_soft_prefix()) {
-      constraints.soft_prefix = Tokens("soft_prefix", merged_.soft_prefix());
+      constraints.soft_prefix = List("soft_prefix", merged_.soft_prefix());
       CheckNoEnd("soft_prefix", constraints.soft_prefix, search);
     }
     constraints.soft_prefix_weight = merged_.soft_prefix_weight();
     constraints.num_alternatives = merged_.num_alternatives();
     constraints.alternative_min_prob = merged_.alternative_min_prob();
     if (merged_.has_shortlist()) {
-      constraints.shortlist = Tokens("shortlist", merged_.shortlist());
-      std::sort(constraints.shortlist.begin(), constraints.shortlist.end());
+      constraints.shortlist = Set("shortlist", merged_.shortlist());
     }
     constraints.required = Sequences("required_sequences", merged_.required_sequences());
     for (const search::TokenSequence& sequence : constraints.required) {
@@ -203,10 +202,10 @@ class Reader : private OptionTokens {
     processors.temperature = merged_.temperature();
     processors.renormalize = merged_.renormalize();
     if (merged_.has_suppress_tokens()) {
-      processors.suppressed = Tokens("suppress_tokens", merged_.suppress_tokens());
+      processors.suppressed = Set("suppress_tokens", merged_.suppress_tokens());
     }
     if (merged_.has_suppress_at_begin()) {
-      processors.suppressed_at_begin = Tokens("suppress_at_begin", merged_.suppress_at_begin());
+      processors.suppressed_at_begin = Set("suppress_at_begin", merged_.suppress_at_begin());
     }
     processors.suppressed_sequences = Sequences("suppress_sequences", merged_.suppress_sequences());
   }

@@ -66,6 +66,9 @@ BeamSearch::BeamSearch(const SearchOptions& options)
       tokens_({options.begin_token}),
       parents_({0}),
       rows_(1) {
+  // The pipeline has made processors of these; each waiting source of a call would hold a copy.
+  options_.processors.suppressed_sequences = {};
+  options_.constraints.hotwords = {};
   std::vector<int32_t>& ends = options_.end_tokens;
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());

@@ -50,8 +50,8 @@ void Hotwords::AddPhrase(const Hotword& phrase, EdgesOfNodes& edges) {
   nodes_[node].earned += phrase.bonus;
 }
 
-// Breadth first: a fallback is shorter, so it is complete already.
 void Hotwords::AddFallbacks() {
+  // 1. Breadth first: a fallback is shorter, so it is complete already.
   std::vector<int32_t> queue = {0};
   for (size_t i = 0; i < queue.size(); ++i) {
     const auto parent = static_cast<size_t>(queue[i]);
@@ -63,6 +63,21 @@ void Hotwords::AddFallbacks() {
       child.promise = std::max(child.promise, at(child.fallback).promise);
       max_gain_ = std::max(max_gain_, child.earned);
       queue.push_back(edge.node);
+    }
+  }
+  // 2. A fallback whose tokens the node has all itself says nothing more of what may follow: it is
+  // skipped from here on. A row that repeats a token, or a period of tokens, would else walk back
+  // through as many nodes as it has tokens, for each candidate of each step.
+  const auto covers = [this](const Node& node, const Node& other) {
+    const absl::Span<const Edge> tokens = edges(other);
+    return other.num_edges <= node.num_edges &&
+           std::all_of(tokens.begin(), tokens.end(),
+                       [&](const Edge& edge) { return FindEdge(edges(node), edge.token) >= 0; });
+  };
+  for (const int32_t index : queue) {
+    Node& node = nodes_[static_cast<size_t>(index)];
+    while (node.fallback != 0 && covers(node, at(node.fallback))) {
+      node.fallback = at(node.fallback).fallback;
     }
   }
 }

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "engine/search/constraint_processors.h"
-#include "engine/search/hotwords.h"
 #include "engine/search/lexical_constraints.h"
+#include "engine/search/shared_hotwords.h"
 
 namespace beamwright::search {
 namespace {
@@ -144,7 +144,7 @@ void AddConstraints(const SearchOptions& options, Chain& chain) {
                                                  static_cast<int>(wanted.prefix.size())));
   }
   if (!wanted.hotwords.empty()) {
-    chain.push_back(std::make_unique<Hotwords>(wanted.hotwords));
+    chain.push_back(SharedHotwords(wanted.hotwords));
   }
 }
 

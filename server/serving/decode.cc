@@ -24,6 +24,18 @@ status::SourceNames NamesOf(Method method) {
              : status::SourceNames{"sources", "source"};
 }
 
+// Each source of a call holds what it reads of the options' lists until it is answered. A call of
+// many sources with long lists costs more than its own size says.
+absl::Status CheckLists(const v1::DecodeRequest& request) {
+  constexpr int64_t kMostBytes = int64_t{1} << 23;
+  const auto bytes = static_cast<int64_t>(request.options().ByteSizeLong());
+  return bytes * request.sources_size() <= kMostBytes
+             ? absl::OkStatus()
+             : status::InvalidField("options", "have ", bytes, " bytes for each of ",
+                                    request.sources_size(), " sources, together more than ",
+                                    kMostBytes, "; send fewer sources a call");
+}
+
 class DecodeCall : public SourcesCall<Job, v1::DecodeResponse> {
  public:
   DecodeCall(Core& core, const Caller& caller, Done done)
@@ -34,6 +46,7 @@ class DecodeCall : public SourcesCall<Job, v1::DecodeResponse> {
     model_ = std::move(job.model);
     BW_RETURN_IF_ERROR(
         CheckSources(core_, *model_, job.request.sources_size(), "decode", started_));
+    BW_RETURN_IF_ERROR(CheckLists(job.request));
     BW_ASSIGN_OR_RETURN(options_, engine::ResolveOptions(*model_, job.request.options()));
     return absl::OkStatus();
   }

@@ -484,6 +484,16 @@ TEST_F(EngineOptionsTest, ListsHaveLimits) {
   EXPECT_THAT(Decode(options).status().message(),
               HasSubstr("options.allowed_sequences: more than 65536 tokens"));
   options.Clear();
+  for (int i = 0; i < 5; ++i) {
+    options.add_hotwords()->mutable_ids()->mutable_ids()->Resize(4000, 2);
+  }
+  EXPECT_THAT(Decode(options).status().message(),
+              HasSubstr("options.hotwords: more than 16384 tokens"));
+  options.Clear();
+  SetIds(std::vector<int32_t>(70'000, 2), options.mutable_soft_prefix());
+  EXPECT_THAT(Decode(options).status().message(),
+              HasSubstr("options.soft_prefix: has 70000 tokens; at most 65536 are allowed"));
+  options.Clear();
   for (int i = 0; i < 10001; ++i) {
     SetIds({2}, options.add_allowed_sequences());
   }

@@ -2,8 +2,10 @@
 // however it was reached, and promises are paid back.
 #include "engine/search/hotwords.h"
 
+#include <map>
 #include <random>
 
+#include "engine/search/shared_hotwords.h"
 #include "gtest/gtest.h"
 
 namespace beamwright::search {
@@ -74,6 +76,55 @@ TEST(HotwordsTest, PromisesGrowWithThePhraseAndFallAway) {
   EXPECT_EQ(bonus(two, 1), 1);  // begins again
   EXPECT_EQ(bonus(two, 5), 0);  // nothing is left
   EXPECT_EQ(automaton.Reward(two, 5, 0), 0);
+}
+
+// Fallbacks that say nothing more are skipped; no token may be lost by that, none be named twice.
+TEST(HotwordsTest, EveryTokenThatContinuesAPhraseHasItsBonusOnce) {
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 2000; ++trial) {
+    std::vector<Hotword> hotwords;
+    for (size_t i = random() % 5 + 1; i > 0; --i) {
+      Tokens tokens(1 + random() % 7);
+      for (int32_t& token : tokens) {
+        token = static_cast<int32_t>(random() % 3);
+      }
+      hotwords.push_back({tokens, static_cast<double>(random() % 16 + 1) / 4});
+    }
+    const Hotwords automaton(hotwords);
+    int64_t state = automaton.Start();
+    for (int step = 0; step < 20; ++step) {
+      RuleBuffer buffer;
+      automaton.Apply({{}, 0, state}, buffer);
+      std::map<int32_t, float> given;
+      for (const RankBonus& bonus : buffer.View().bonuses) {
+        EXPECT_TRUE(given.emplace(bonus.token, bonus.value).second) << "trial " << trial;
+      }
+      std::map<int32_t, float> wanted;
+      for (int32_t token = 0; token < 4; ++token) {
+        if (const int64_t next = automaton.Next(state, token); next != automaton.Start()) {
+          wanted[token] = static_cast<float>(automaton.Earned(next) + automaton.Promise(next));
+        }
+      }
+      EXPECT_EQ(given, wanted) << "trial " << trial;
+      state = automaton.Next(state, static_cast<int32_t>(random() % 3));
+    }
+  }
+}
+
+TEST(SharedHotwordsTest, RequestsWithTheSamePhrasesShareTheirAutomaton) {
+  const std::vector<Hotword> phrases = {{{1, 2, 3}, 3}, {{2, 4}, 1}};
+  const size_t before = NumSharedHotwords();
+  {
+    const auto first = SharedHotwords(phrases);
+    const auto second = SharedHotwords(phrases);
+    EXPECT_EQ(NumSharedHotwords(), before + 1);
+    const auto other = SharedHotwords({{{1, 2, 3}, 2}, {{2, 4}, 1}});
+    EXPECT_EQ(NumSharedHotwords(), before + 2);
+    EXPECT_EQ(first->Reward(first->Next(first->Next(0, 1), 2), 3, 0), 3);
+    EXPECT_EQ(other->Reward(other->Next(other->Next(0, 1), 2), 3, 0), 2);
+    EXPECT_EQ(second->max_gain(), first->max_gain());
+  }
+  EXPECT_EQ(NumSharedHotwords(), before);
 }
 
 }  // namespace
