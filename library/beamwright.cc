@@ -86,7 +86,7 @@ int Guarded(beamwright_buffer& buffer, const Body& body) {
 }
 
 absl::Status ReadRequest(const void* bytes, size_t size, google::protobuf::Message& request) {
-  // Of texts that are not UTF-8 protobuf tells standard error as well.
+  // protobuf writes to standard error as well if a text is not UTF-8.
   const google::protobuf::LogSilencer silence;
   bool is_valid = size <= size_t{std::numeric_limits<int32_t>::max()};
   if (is_valid) {

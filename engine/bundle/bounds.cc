@@ -21,7 +21,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-constexpr int kMaxDepth = 32;
+constexpr int kMaxWireDepth = 32;
 constexpr int64_t kMaxNameBytes = 1024;
 constexpr int64_t kMaxElements = int64_t{1} << 24;        // of a tensor in a message
 constexpr int64_t kMaxElementBytes = int64_t{1} << 28;    // of a repeated bytes field
@@ -97,9 +97,9 @@ std::string ToString(const Place* place) {
 }
 
 // Walks through a serialised message.
-class Walk {
+class WireWalk {
  public:
-  explicit Walk(CodedInputStream& bytes) : bytes_(bytes) {}
+  explicit WireWalk(CodedInputStream& bytes) : bytes_(bytes) {}
 
   // False: the walk has ended, with status() or because the bytes are malformed.
   bool Message(const Descriptor& type, const Place* place, int depth) {
@@ -170,7 +170,7 @@ class Walk {
       }
       return bytes_.Skip(size);
     }
-    if (depth == kMaxDepth) {
+    if (depth == kMaxWireDepth) {
       return bytes_.Skip(size);
     }
     const int64_t index = field.is_repeated() ? counts[static_cast<size_t>(field.index())] - 1 : -1;
@@ -244,7 +244,7 @@ std::string TooLong(const FieldDescriptor& field, int64_t length) {
 }
 
 absl::Status CheckBounds(const Descriptor& type, CodedInputStream& bytes) {
-  Walk walk(bytes);
+  WireWalk walk(bytes);
   walk.Message(type, nullptr, 0);
   return walk.status();
 }

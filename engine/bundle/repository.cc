@@ -19,10 +19,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxVersionDigits = 18;
-// Folders with more entries are refused. A bundle has some dozen files; a link to a whole disk
-// would keep the loader busy for as long as the disk is large.
-constexpr int kMaxListed = 100'000;  // in a repository or a model's folder
-constexpr int kMaxWalked = 10'000;   // in a bundle, its subfolders and what its links lead to
+constexpr int kMaxDepth = 5;         // of folders in a model's folder
+constexpr int kMaxListed = 100'000;  // entries of a repository or a model's folder
+// Entries of a bundle, its subfolders and what its links lead to. Beyond, the files in the folder
+// itself decide whether it has changed: a link to a whole disk must not keep the loader busy for as
+// long as the disk is large.
+constexpr int kMaxWalked = 10'000;
 
 // Names of the folders in `path`; links to folders count.
 absl::StatusOr<std::vector<std::string>> ListFolders(const fs::path& path) {
@@ -46,39 +48,51 @@ absl::StatusOr<std::vector<std::string>> ListFolders(const fs::path& path) {
   return names;
 }
 
-// Looks at a folder and at what its links lead to, each folder once: links among folders may lead
-// back up, or multiply the ways to a folder with every level.
-class Walk {
+// Looks at a folder and at what its links lead to, level by level, each folder once: links among
+// folders may lead back up, or multiply the ways to a folder with every level.
+class FolderWalk {
  public:
-  explicit Walk(int max_depth) : max_depth_(max_depth) {}
-
   FolderState Run(const std::string& path) {
-    Visit(path, 0);
-    if (!state_.walked.ok()) {
-      // The entries that were met first say nothing, and may be others in every walk.
-      state_.fingerprint = absl::StrCat("more than ", kMaxWalked, " entries");
-      return std::move(state_);
+    std::vector<fs::path> level = {path};
+    FolderState own;  // of the files in the folder itself
+    for (int depth = 0; !level.empty() && depth <= kMaxDepth; ++depth) {
+      std::vector<fs::path> next;
+      for (const fs::path& folder : level) {
+        if (!Visit(folder, next)) {
+          // What was met first of so much is chance.
+          own.fingerprint += absl::StrCat("\nmore than ", kMaxWalked, " entries");
+          return own;
+        }
+      }
+      level.swap(next);
+      if (depth == 0) {
+        own = State();
+      }
     }
-    std::sort(lines_.begin(), lines_.end());
-    state_.fingerprint = absl::StrJoin(lines_, "\n");
-    return std::move(state_);
+    return State();
   }
 
  private:
-  void Visit(const fs::path& folder, int depth) {
+  FolderState State() {
+    std::sort(lines_.begin(), lines_.end());
+    FolderState state;
+    state.fingerprint = absl::StrJoin(lines_, "\n");
+    state.bytes = bytes_;
+    return state;
+  }
+
+  // Appends the folders in it to `next`; false: there are too many entries.
+  bool Visit(const fs::path& folder, std::vector<fs::path>& next) {
     struct stat info {};
     if (stat(folder.c_str(), &info) == 0 && !seen_.insert({info.st_dev, info.st_ino}).second) {
-      return;
+      return true;
     }
     std::vector<fs::path> paths;
     std::error_code error;
     fs::directory_iterator entries(folder, error);
     for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
       if (++num_entries_ > kMaxWalked) {
-        state_.walked =
-            Invalid("the folder has more than ", kMaxWalked,
-                    " entries, links followed; the walk ended in '", folder.string(), "'");
-        return;
+        return false;
       }
       paths.push_back(entries->path());
     }
@@ -87,12 +101,13 @@ class Walk {
     }
     // In a fixed order: of two links to one folder always the same is followed.
     std::sort(paths.begin(), paths.end());
-    for (size_t i = 0; i < paths.size() && state_.walked.ok(); ++i) {
-      Look(paths[i], depth);
+    for (const fs::path& path : paths) {
+      Look(path, next);
     }
+    return true;
   }
 
-  void Look(const fs::path& path, int depth) {
+  void Look(const fs::path& path, std::vector<fs::path>& next) {
     struct stat info {};
     if (stat(path.c_str(), &info) != 0) {
       lines_.push_back(absl::StrCat(path.string(), " gone"));
@@ -100,20 +115,19 @@ class Walk {
       lines_.push_back(absl::StrCat(path.string(), " ", info.st_dev, " ", info.st_ino, " ",
                                     info.st_size, " ", info.st_mtim.tv_sec, ".",
                                     info.st_mtim.tv_nsec));
-      state_.bytes += info.st_size;
+      bytes_ += info.st_size;
     } else {  // where a file should be, say; its times change with what lies in it
       lines_.push_back(absl::StrCat(path.string(), " ", info.st_mode & S_IFMT));
-      if (S_ISDIR(info.st_mode) && depth < max_depth_) {
-        Visit(path, depth + 1);
+      if (S_ISDIR(info.st_mode)) {
+        next.push_back(path);
       }
     }
   }
 
-  const int max_depth_;
   int num_entries_ = 0;
   std::set<std::pair<dev_t, ino_t>> seen_;  // folders
   std::vector<std::string> lines_;
-  FolderState state_;
+  int64_t bytes_ = 0;
 };
 
 bool Newer(const VersionFolder& a, const VersionFolder& b) {
@@ -187,6 +201,6 @@ absl::StatusOr<ModelFolder> FindModel(const std::string& path) {
   return model;
 }
 
-FolderState StateOf(const std::string& path, int max_depth) { return Walk(max_depth).Run(path); }
+FolderState StateOf(const std::string& path) { return FolderWalk().Run(path); }
 
 }  // namespace beamwright::bundle

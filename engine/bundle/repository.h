@@ -49,14 +49,9 @@ struct FolderState {
   // of folders and other things their names and kinds.
   std::string fingerprint;
   int64_t bytes = 0;  // of all files
-  // InvalidArgument if the folder has more entries than a bundle can have, of which nothing is
-  // served. The fingerprint is constant then.
-  absl::Status walked;
 };
-// Links are followed, each folder is entered once, and none below `max_depth`. A folder that can't
-// be read has a fingerprint that differs from that of every other folder.
-inline constexpr int kMaxFolderDepth = 5;
-FolderState StateOf(const std::string& path, int max_depth = kMaxFolderDepth);
+// Links are followed. Of a folder that can't be read the state is one of its own.
+FolderState StateOf(const std::string& path);
 
 }  // namespace beamwright::bundle
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -51,6 +52,20 @@ absl::StatusOr<std::string> Read(const std::string& path, const char* setting) {
     return Annotate(text.status(), setting);
   }
   return text;
+}
+
+// A writer that does not rename a new file over the old one empties the file first: taken as it is,
+// all callers would be locked out until the next look.
+absl::Status CheckNotEmptied(const std::string& before, const std::string& now, const char* setting,
+                             const std::string& path) {
+  const auto is_blank = [](const std::string& text) {
+    return absl::StripAsciiWhitespace(text).empty();
+  };
+  return is_blank(before) || !is_blank(now)
+             ? absl::OkStatus()
+             : Invalid(setting, " '", path,
+                       "' has become empty, as while it is written; a file with nothing but a "
+                       "comment takes all entries away");
 }
 
 }  // namespace
@@ -128,6 +143,12 @@ absl::StatusOr<std::shared_ptr<const Access::State>> Access::Read(const State* b
   if (before != nullptr && before->auth_text == state->auth_text &&
       before->tenant_text == state->tenant_text) {
     return nullptr;
+  }
+  if (before != nullptr) {
+    BW_RETURN_IF_ERROR(CheckNotEmptied(before->auth_text, state->auth_text, "auth-token-file",
+                                       options_.token_file));
+    BW_RETURN_IF_ERROR(CheckNotEmptied(before->tenant_text, state->tenant_text, "tenant-file",
+                                       options_.tenant_file));
   }
   absl::StatusOr<Credentials> credentials = ParseAuthFile(state->auth_text);
   if (!credentials.ok()) {

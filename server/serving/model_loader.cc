@@ -121,14 +121,11 @@ absl::StatusOr<ModelPtr> ModelLoader::Load(const std::string& model_name,
                                            const bundle::VersionFolder& folder) {
   absl::MutexLock lock(&mutex_);
   const absl::Time start = absl::Now();
-  const bundle::FolderState state = bundle::StateOf(folder.path);
-  absl::StatusOr<ModelPtr> model =
-      state.walked.ok()
-          ? MakeWithin(state.bytes, folder)
-          : Annotate(state.walked, absl::StrCat("bundle '", folder.path, "'"));
+  const int64_t bytes = bundle::StateOf(folder.path).bytes;
+  absl::StatusOr<ModelPtr> model = MakeWithin(bytes, folder);
   const absl::Duration took = absl::Now() - start;
   if (model.ok()) {
-    in_memory_.push_back({*model, state.bytes});
+    in_memory_.push_back({*model, bytes});
     LogTables(**model);
     if (const std::string& note = (*model)->precision_note(); !note.empty()) {
       spdlog::info("model {}: precision auto: {}", (*model)->name(), note);

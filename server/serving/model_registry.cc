@@ -19,13 +19,11 @@ const std::string& KeyOf(const bundle::ModelFolder& folder) {
   return folder.path.empty() ? folder.versions[0].path : folder.path;
 }
 
-// Of a folder with all that decides what is served of it: its own files (serving.textproto) and its
-// versions. Other folders beside the versions, such as training data, may have any number of files.
+// Of a folder with all that decides what is served of it. Files of its versions are among its own
+// files; they count once more for a folder of which not all is looked at, as with training data.
 std::string Fingerprint(const bundle::ModelFolder& folder) {
-  std::string fingerprint = folder.listed.ToString();
-  if (!folder.path.empty()) {
-    absl::StrAppend(&fingerprint, bundle::StateOf(folder.path, /*max_depth=*/0).fingerprint);
-  }
+  std::string fingerprint =
+      absl::StrCat(folder.listed.ToString(), bundle::StateOf(KeyOf(folder)).fingerprint);
   for (const bundle::VersionFolder& version : folder.versions) {
     absl::StrAppend(&fingerprint, "\n", version.version, bundle::StateOf(version.path).fingerprint);
   }

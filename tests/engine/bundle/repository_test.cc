@@ -12,7 +12,6 @@
 namespace beamwright::bundle {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -125,30 +124,23 @@ TEST(StateOfTest, AFolderThatManyLinksLeadToIsEnteredOnce) {
   temp.Link("m/first", "../shared");
   temp.Link("m/second", "../shared");
   const FolderState state = StateOf(temp.At("m"));
-  EXPECT_TRUE(state.walked.ok()) << state.walked;
   EXPECT_EQ(state.bytes, 5);
   EXPECT_EQ(StateOf(temp.At("m")).fingerprint, state.fingerprint);
   temp.Write("shared/weights", "fives");
   EXPECT_NE(StateOf(temp.At("m")).fingerprint, state.fingerprint);
 }
 
-TEST(StateOfTest, ALinkToTheRootOfTheDiskIsRefusedAndItsFingerprintIsConstant) {
+TEST(StateOfTest, OfALinkToTheWholeDiskTheFoldersOwnFilesCount) {
   TempFolder temp;
-  temp.Write("m/a", "x");
+  temp.Write("m/a", "four");
+  temp.Write("m/sub/b", "x");
   temp.Link("m/disk", "/");
   const FolderState state = StateOf(temp.At("m"));
-  EXPECT_EQ(state.walked.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(state.walked.message()),
-              AllOf(HasSubstr("more than 10000 entries"), HasSubstr("m/disk")));
+  EXPECT_EQ(state.bytes, 4);
+  EXPECT_THAT(state.fingerprint, HasSubstr("more than 10000 entries"));
   EXPECT_EQ(StateOf(temp.At("m")).fingerprint, state.fingerprint);
-}
-
-TEST(StateOfTest, NoFolderBelowTheDepthIsEntered) {
-  TempFolder temp;
-  temp.Write("m/serving.textproto", "one");
-  temp.Write("m/train/sound", "four");
-  EXPECT_EQ(StateOf(temp.At("m")).bytes, 7);
-  EXPECT_EQ(StateOf(temp.At("m"), /*max_depth=*/0).bytes, 3);
+  temp.Write("m/a", "fives");
+  EXPECT_NE(StateOf(temp.At("m")).fingerprint, state.fingerprint);
 }
 
 }  // namespace

@@ -111,6 +111,27 @@ TEST_F(AccessTest, AChangedFileIsTakenAndABadOneIsNot) {
   EXPECT_TRUE(access->Admit(sesame, kDecode, "x").ok());
 }
 
+TEST_F(AccessTest, AFileThatIsEmptyForAMomentLocksNoCallerOut) {
+  const auto access = Load(TokenEntry("alice", kSesame, "roles: ROLE_DECODE tenant: \"acme\""),
+                           "tenants { name: \"acme\" weight: 3 }");
+  const Proof sesame{"Bearer open sesame", "", {}};
+  for (const char* file : {"auth", "tenants"}) {
+    const std::string content = temp_.Read(file);
+    for (const char* empty : {"", " \n"}) {
+      temp_.Write(file, empty);
+      const absl::Status status = access->Refresh();
+      EXPECT_THAT(std::string(status.message()),
+                  AllOf(HasSubstr(temp_.At(file)), HasSubstr("has become empty")));
+      EXPECT_EQ(access->Admit(sesame, kDecode, "x")->tenant->weight, 3);
+    }
+    temp_.Write(file, content);
+    EXPECT_TRUE(access->Refresh().ok());
+  }
+  temp_.Write("auth", "# no one\n");
+  EXPECT_TRUE(access->Refresh().ok());
+  EXPECT_FALSE(access->Admit(sesame, kDecode, "x").ok());
+}
+
 TEST_F(AccessTest, AChangeOfTheTenantFileAloneIsTaken) {
   const auto access = Load(TokenEntry("alice", kSesame, "roles: ROLE_DECODE tenant: \"acme\""),
                            "tenants { name: \"acme\" weight: 3 }");
