@@ -24,7 +24,8 @@ class AtOnceCall final : public OneRequestCall {
 
  private:
   void OnRequest(grpc::ByteBuffer& bytes) override {
-    const absl::StatusOr<Request> request = ParseRequest<Request>(bytes);
+    const absl::StatusOr<Request> request =
+        ParseRequest<Request>(bytes, gate().max_message_bytes());
     if (!request.ok()) {
       OnRefused(request.status());
       return;

@@ -30,7 +30,9 @@ struct GuardedMethod {
 // Thread-safe. Access and core must outlive it.
 class Gate {
  public:
-  Gate(const access::Access& access, serving::Core& core) : access_(access), core_(core) {}
+  // max_message_bytes: of a request, unpacked.
+  Gate(const access::Access& access, serving::Core& core, int64_t max_message_bytes)
+      : access_(access), core_(core), max_message_bytes_(max_message_bytes) {}
 
   // Errors as Access::Admit's; Unavailable while models load, but for calls that are open to
   // everybody: they tell of the server. Takes the call from the backlog.
@@ -40,6 +42,9 @@ class Gate {
   // The calls that were admitted and whose request has not come whole.
   IncomingCalls& incoming() const { return incoming_; }
   serving::ServingState& state() const { return core_.state(); }
+  int64_t max_message_bytes() const { return max_message_bytes_; }
+  // Reads requests that would hold gRPC's threads, which all calls share, for too long.
+  serving::TaskThread& reader() const { return reader_; }
   // How many messages are waited for or on their way. Whoever reads counts.
   std::atomic<int64_t>& num_reading() const { return num_reading_; }
   // A message that a handler is given.
@@ -55,10 +60,12 @@ class Gate {
 
   const access::Access& access_;
   serving::Core& core_;
+  const int64_t max_message_bytes_;
   mutable CallBacklog backlog_;
   mutable IncomingCalls incoming_;
   mutable std::atomic<int64_t> num_reading_{0};
   mutable std::atomic<int64_t> arrived_bytes_{0};
+  mutable serving::TaskThread reader_{"bw-requests"};
 };
 
 // What the call's metadata says of it.

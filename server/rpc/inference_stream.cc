@@ -107,7 +107,7 @@ void InferenceStream::OnReadDone(bool ok) {
 }
 
 void InferenceStream::Take(Entry* entry, grpc::ByteBuffer& bytes) {
-  const auto request = ParseRequest<inference::ModelInferRequest>(bytes);
+  const auto request = ParseRequest<inference::ModelInferRequest>(bytes, gate_.max_message_bytes());
   if (request.ok()) {
     entry->id = request->id();
     entry->model = request->model_name();

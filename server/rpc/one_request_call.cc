@@ -28,7 +28,22 @@ void OneRequestCall::OnReadDone(bool ok) {
   }
   gate_.CountArrival(request_);
   open_.emplace(gate_.state());
-  OnRequest(request_);
+  // Parsing, and looking at many sources, takes long; and few callers wait on all others' thread.
+  constexpr size_t kAtOnceBytes = 1 << 10;
+  if (request_.Length() <= kAtOnceBytes) {
+    OnRequest(request_);
+  } else {
+    gate_.reader().Post([this] { ReadLarge(); });
+  }
+}
+
+void OneRequestCall::ReadLarge() {
+  if (context_.IsCancelled()) {
+    request_.Clear();
+    OnRefused(absl::CancelledError("the call ended before its request was read"));
+  } else {
+    OnRequest(request_);
+  }
 }
 
 void OneRequestCall::Refuse(const absl::Status& status) {

@@ -30,7 +30,8 @@ class OneRequestCall : public RawReactor, private IncomingCall {
   OneRequestCall(const Gate& gate, grpc::CallbackServerContext& context)
       : gate_(gate), context_(context) {}
 
-  // The request has come; `bytes` may be taken. Once, unless the call is refused.
+  // The request has come; `bytes` may be taken. Once, unless the call is refused. The call may be
+  // gone as soon as it has ended: nothing of it is used after that.
   virtual void OnRequest(grpc::ByteBuffer& bytes) = 0;
   // Nobody may make this call, or its request did not come: ends it. Once.
   virtual void OnRefused(const absl::Status& status) = 0;
@@ -52,6 +53,7 @@ class OneRequestCall : public RawReactor, private IncomingCall {
 
  private:
   void OnReadDone(bool ok) final;
+  void ReadLarge();  // on the gate's thread for that
   void Refuse(const absl::Status& status) final;
 
   const Gate& gate_;

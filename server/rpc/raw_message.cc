@@ -10,6 +10,7 @@
 #include "engine/bundle/bounds.h"
 #include "engine/status/error_details.h"
 #include "ops/base/status.h"
+#include "server/rpc/unpack.h"
 
 namespace beamwright::rpc {
 namespace {
@@ -27,7 +28,9 @@ absl::Status CheckBounds(const grpc::ByteBuffer& bytes, const google::protobuf::
 
 }  // namespace
 
-absl::Status ParseRequest(grpc::ByteBuffer& bytes, google::protobuf::Message& request) {
+absl::Status ParseRequest(grpc::ByteBuffer& bytes, int64_t max_bytes,
+                          google::protobuf::Message& request) {
+  BW_RETURN_IF_ERROR(UnpackGzip(bytes, max_bytes));
   BW_RETURN_IF_ERROR(CheckBounds(bytes, *request.GetDescriptor()));
   grpc::ByteBuffer taken;
   taken.Swap(&bytes);

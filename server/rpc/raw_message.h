@@ -5,6 +5,8 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "google/protobuf/message.h"
@@ -12,13 +14,15 @@
 namespace beamwright::rpc {
 
 // InvalidArgument naming the message type, of bytes that are no such message or hold text that is
-// not UTF-8, or of so many fields that they would take many times their size. Clears `bytes`, which
-// would otherwise be held until the call has ended.
-absl::Status ParseRequest(grpc::ByteBuffer& bytes, google::protobuf::Message& request);
+// not UTF-8, or naming a field that is beyond its bound (engine/bundle/bounds.h). Clears `bytes`,
+// which would otherwise be held until the call has ended. Bytes in gzip are unpacked;
+// ResourceExhausted for more than `max_bytes` of them.
+absl::Status ParseRequest(grpc::ByteBuffer& bytes, int64_t max_bytes,
+                          google::protobuf::Message& request);
 template <typename Request>
-absl::StatusOr<Request> ParseRequest(grpc::ByteBuffer& bytes) {
+absl::StatusOr<Request> ParseRequest(grpc::ByteBuffer& bytes, int64_t max_bytes) {
   Request request;
-  if (absl::Status status = ParseRequest(bytes, request); !status.ok()) {
+  if (absl::Status status = ParseRequest(bytes, max_bytes, request); !status.ok()) {
     return status;
   }
   return request;

@@ -53,7 +53,7 @@ void RecognizeCall::OnReadDone(bool ok) {
   bytes.Swap(&request_);
   if (ok) {
     gate_.CountArrival(bytes);
-    recognition_->Add(ParseRequest<v1::RecognizeRequest>(bytes));
+    recognition_->Add(ParseRequest<v1::RecognizeRequest>(bytes, gate_.max_message_bytes()));
   } else if (context_.IsCancelled()) {
     // Told by the read itself, and before OnCancel is called: it failed, and is no end of requests.
     recognition_->GiveUp();

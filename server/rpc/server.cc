@@ -54,9 +54,9 @@ void SetHealth(grpc::HealthCheckServiceInterface& health, const std::string& nam
 
 }  // namespace
 
-Server::Server(const access::Access& access, oip::Service& service)
+Server::Server(const access::Access& access, oip::Service& service, int max_receive_bytes)
     : availability_(service.core().availability()),
-      gate_(access, service.core()),
+      gate_(access, service.core(), max_receive_bytes),
       decode_(gate_, service.core()),
       recognize_(gate_, service.core()),
       models_(gate_, service.core().models()),
@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   if (options.reflection) {
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   }
-  std::unique_ptr<Server> server(new Server(access, service));
+  std::unique_ptr<Server> server(new Server(access, service, options.max_receive_bytes));
   BW_ASSIGN_OR_RETURN(server->acceptor_, Acceptor::Listen(OptionsOf(options, service.core())));
   server->credentials_ = MakeCredentials(options.tls);
   grpc::ServerBuilder builder;
@@ -83,6 +83,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
   builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
+  // gRPC unpacks a message before it looks at the limit: 200 KB of gzip become 200 MiB.
+  // ParseRequest unpacks gzip within the limit; calls with deflate are UNIMPLEMENTED, and told what
+  // is not.
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   const std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> connections =
       builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,

@@ -65,7 +65,7 @@ class Server {
   void Stop(const std::function<void()>& closing);
 
  private:
-  Server(const access::Access& access, oip::Service& service);
+  Server(const access::Access& access, oip::Service& service, int max_receive_bytes);
 
   serving::Availability& availability_;
   const Gate gate_;

@@ -17,6 +17,8 @@ StreamDecodeCall* StreamDecodeCall::Start(const Gate& gate, serving::Core& core,
 }
 
 void StreamDecodeCall::Start(absl::StatusOr<v1::StreamDecodeRequest> request) {
+  // gRPC may be done with the call on another thread as soon as it has ended.
+  const std::shared_ptr<StreamDecodeCall> self = self_;
   serving::Caller caller;
   caller.method = serving::Method::kStreamDecode;
   caller.deadline = DeadlineOf(context());

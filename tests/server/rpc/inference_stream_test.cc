@@ -54,7 +54,7 @@ class BroughtCall final
       has_answer_ = false;
       bytes.Swap(&answer_);
     }
-    const auto answer = ParseRequest<ModelStreamInferResponse>(bytes);
+    const auto answer = ParseRequest<ModelStreamInferResponse>(bytes, 1 << 20);
     EXPECT_TRUE(answer.ok()) << answer.status();
     stream_.OnWriteDone(true);
     return answer.ok() ? *answer : ModelStreamInferResponse();
@@ -126,7 +126,7 @@ TEST(InferenceStreamTest, PartsOfASequenceAreTakenInTheirOrder) {
   state.Enter(serving::Phase::kServing);
   oip::Service service(core);
   const access::Access access;
-  const Gate gate(access, core);
+  const Gate gate(access, core, /*max_message_bytes=*/1 << 20);
   OpenStreams streams;
   grpc::CallbackServerContext context;
   InferenceStream* const stream =

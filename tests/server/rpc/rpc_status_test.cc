@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,8 @@ namespace beamwright::rpc {
 namespace {
 
 using ::testing::HasSubstr;
+
+constexpr int64_t kMaxBytes = 16 << 20;
 
 TEST(RpcStatusTest, EveryCodeKeepsItsNumberExceptUnknown) {
   for (int code = 1; code <= 16; ++code) {
@@ -32,7 +35,7 @@ TEST(RawMessageTest, RoundTrips) {
     grpc::ByteBuffer bytes;
     ASSERT_TRUE(SerializeReply(message, bytes).ok());
     v1::DecodeRequest parsed;
-    ASSERT_TRUE(ParseRequest(bytes, parsed).ok());
+    ASSERT_TRUE(ParseRequest(bytes, kMaxBytes, parsed).ok());
     EXPECT_EQ(parsed.SerializeAsString(), message.SerializeAsString());
   }
 }
@@ -50,7 +53,7 @@ TEST(RawMessageTest, MoreFieldsThanAnybodyNeedsAreRefusedBeforeTheyTakeMemory) {
     const grpc::Slice slice(content);
     grpc::ByteBuffer bytes(&slice, 1);
     v1::DecodeRequest parsed;
-    const absl::Status status = ParseRequest(bytes, parsed);
+    const absl::Status status = ParseRequest(bytes, kMaxBytes, parsed);
     EXPECT_TRUE(absl::IsInvalidArgument(status));
     EXPECT_THAT(std::string(status.message()), HasSubstr(words));
   }
@@ -59,14 +62,14 @@ TEST(RawMessageTest, MoreFieldsThanAnybodyNeedsAreRefusedBeforeTheyTakeMemory) {
   grpc::ByteBuffer bytes;
   ASSERT_TRUE(SerializeReply(large, bytes).ok());
   v1::DecodeRequest parsed;
-  EXPECT_TRUE(ParseRequest(bytes, parsed).ok());
+  EXPECT_TRUE(ParseRequest(bytes, kMaxBytes, parsed).ok());
 }
 
 TEST(RawMessageTest, BytesThatAreNoMessageAreRefusedByName) {
   const grpc::Slice slice(std::string{0x1A, 0x7F, 'x'});  // says 127 bytes, has one
   v1::DecodeRequest parsed;
   grpc::ByteBuffer bytes(&slice, 1);
-  const absl::Status status = ParseRequest(bytes, parsed);
+  const absl::Status status = ParseRequest(bytes, kMaxBytes, parsed);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("beamwright.v1.DecodeRequest"));
 }
