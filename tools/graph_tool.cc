@@ -69,11 +69,11 @@ void DefineRun(CLI::App& app, ops::RunFlags& flags) {
   run->add_option(
          "--max-memory", flags.max_memory,
          "Most bytes of all tensors together, inputs and weights among them; KiB, MiB, GiB "
-         "behind the number (default: what the machine and the cgroup have)")
+         "behind the number (default: 2GiB, or what machine and cgroup have if that is less)")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 60));
   run->add_option("--timeout", flags.timeout_seconds,
-                  "Most seconds for all of it, above 0, up to 86400 (default: 600)")
+                  "Most seconds for all of it, above 0, up to 86400 (default: 60)")
       ->check(CLI::Range(0.001, 86'400.0));
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <utility>
 
@@ -160,10 +159,11 @@ absl::Status Run(const RunFlags& flags, std::ostream& output) {
   const absl::Duration timeout = absl::Seconds(flags.timeout_seconds);
   const Watchdog watchdog(
       timeout, absl::StrCat("'", flags.file, "': --timeout ", flags.timeout_seconds, " s is over"));
+  constexpr int64_t kUsualBytes = int64_t{2} << 30;
   const int64_t usable = UsableMemoryBytes();
   const int64_t most = flags.max_memory > 0 ? flags.max_memory
-                       : usable > 0         ? usable
-                                            : std::numeric_limits<int64_t>::max() - 1;
+                       : usable > 0         ? std::min(usable, kUsualBytes)
+                                            : kUsualBytes;
   const MemoryLimit memory(most);
   ExecutionContext context;
   context.num_threads = flags.threads;

@@ -26,8 +26,9 @@ struct RunFlags {
   std::string inputs;
   std::string outputs;
   int threads = 1;
-  int64_t max_memory = 0;  // bytes of all tensors together; 0: what the machine and the cgroup have
-  double timeout_seconds = 600;
+  // Bytes of all tensors together; 0: 2 GiB, or what machine and cgroup have if that is less.
+  int64_t max_memory = 0;
+  double timeout_seconds = 60;
 };
 absl::Status Run(const RunFlags& flags, std::ostream& output);
 

@@ -65,6 +65,16 @@ TEST(RunLimitsTest, TheSumOfWhatIsHeldIsBoundedAndTheNodeIsNamed) {
   EXPECT_EQ(RunOn(model, {"--max-memory", "0"}).exit_code, 2);
 }
 
+TEST(RunLimitsTest, WithoutAFlagTwoGibibytesAreTheMost) {
+  const std::string model = WriteModel(
+      "three.onnx",
+      "initializer { name: 'n' dims: 2 data_type: 7 int64_data: 30000 int64_data: 30000 } "
+      "node { op_type: 'Tile' name: 'large' input: 'x' input: 'n' output: 'y' }");
+  const Outcome outcome = RunOn(model, {});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.errors, AllOf(HasSubstr("'large'"), HasSubstr("does not fit into memory")));
+}
+
 TEST(RunLimitsTest, AnArchiveThatUnpacksToMoreIsNotRead) {
   const std::string model =
       WriteModel("neg.onnx", "node { op_type: 'Neg' input: 'x' output: 'y' }");
