@@ -102,6 +102,34 @@ TEST_F(DecodeTest, AnAnswerThatCannotBeSentIsCountedAsAnError) {
   EXPECT_EQ(metrics_.Totals(*models_->AllServed()[0]).calls_succeeded, 1);
 }
 
+// Each source holds what it reads of the lists until it is answered.
+TEST_F(DecodeTest, LongListsForManySourcesAreRefused) {
+  v1::DecodeRequest request;
+  for (int i = 0; i < 3000; ++i) {
+    request.add_sources()->set_text("beam");
+  }
+  v1::Hotword& hotword = *request.mutable_options()->add_hotwords();
+  for (int i = 0; i < 15'000; ++i) {
+    hotword.mutable_ids()->add_ids(5 + i % 7);
+  }
+  const auto decode = [&] {
+    absl::Status status;
+    absl::Notification done;
+    serving::Decode(*core_, request, Caller{Method::kDecode},
+                    [&](const absl::StatusOr<v1::DecodeResponse>& response) {
+                      status = response.status();
+                      done.Notify();
+                    });
+    done.WaitForNotification();
+    return status;
+  };
+  const absl::Status status = decode();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("for each of 3000 sources"));
+  request.mutable_sources()->DeleteSubrange(2, 2998);
+  EXPECT_TRUE(decode().ok());
+}
+
 // A single word must not wait for another thread to wake; a long reply must not hold up the engine.
 TEST_F(DecodeTest, TheEnginesThreadAnswersIfItHasNothingElseToDo) {
   const auto answered_by = [this](int num_sources) {
