@@ -205,6 +205,22 @@ TEST_F(BadInputTest, RequestsThatAreTooLarge) {
             grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
+TEST_F(BadInputTest, CompressedRequestsAreUnpackedWithinTheLimit) {
+  const auto call = [&](const v1::DecodeRequest& request, grpc_compression_algorithm algorithm) {
+    grpc::ClientContext context;
+    context.set_compression_algorithm(algorithm);
+    v1::DecodeResponse response;
+    return decode_->Decode(&context, request, &response);
+  };
+  const v1::DecodeRequest good = Request(std::vector<std::string>(300, "cat"));
+  const grpc::Status status = call(good, GRPC_COMPRESS_GZIP);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(call(good, GRPC_COMPRESS_DEFLATE).error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  const grpc::Status large = call(Request({std::string(40 << 20, 'a')}), GRPC_COMPRESS_GZIP);
+  EXPECT_EQ(large.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(large.error_message(), HasSubstr("when it is unpacked"));
+}
+
 TEST_F(BadInputTest, TextThatIsNotUtf8) {
   // sources { text: "\xff" }; protobuf would not write it, so the bytes are made by hand.
   const std::string bytes = {0x1A, 0x03, 0x0A, 0x01, static_cast<char>(0xFF)};
