@@ -244,7 +244,8 @@ TEST_F(RecognizeTest, TakesTheLongestPieceOfSound) {
   const Heard heard = Call(requests);
   EXPECT_TRUE(heard.status.ok()) << heard.status.error_message();
   requests[1].mutable_audio()->append(2, '\0');
-  EXPECT_THAT(Call(requests).status.error_message(), HasSubstr("audio: has 1048578 bytes"));
+  EXPECT_THAT(Call(requests).status.error_message(),
+              HasSubstr("audio: 1048578 bytes; at most 1048576 are allowed"));
 }
 
 TEST_F(RecognizeTest, SaysWhatIsWrongAndWhere) {
@@ -279,7 +280,8 @@ TEST_F(RecognizeTest, SaysWhatIsWrongAndWhere) {
   half.set_audio("abc");
   EXPECT_THAT(error({sound, half}), HasSubstr("audio: 3 bytes are not whole samples of 2 bytes"));
   half.set_audio(std::string(2 << 20, 'a'));
-  EXPECT_THAT(error({sound, half}), HasSubstr("audio: has 2097152 bytes"));
+  EXPECT_THAT(error({sound, half}), HasSubstr("audio: 2097152 bytes; at most 1048576 are allowed"));
+  half.set_audio("ab");
   EXPECT_THAT(error({Config("tones"), half}), HasSubstr("audio: the configuration has no audio"));
   EXPECT_THAT(error({sound, Saying({1})}), HasSubstr("features: the source is sound"));
   v1::RecognizeRequest options = Config("frames");
