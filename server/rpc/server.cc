@@ -83,8 +83,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
   builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
-  // gRPC unpacks a message before it looks at the limit: 200 KB of gzip become 200 MiB. ParseRequest
-  // unpacks gzip within the limit, and calls with deflate are UNIMPLEMENTED.
+  // gRPC unpacks a message before it looks at the limit: 200 KB of gzip become 200 MiB.
+  // ParseRequest unpacks gzip within the limit, and calls with deflate are UNIMPLEMENTED.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   const std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> connections =
