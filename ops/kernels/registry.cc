@@ -15,6 +15,7 @@
 #include "ops/kernels/pooling.h"
 #include "ops/kernels/quantization.h"
 #include "ops/kernels/reduce.h"
+#include "ops/kernels/relative_shift.h"
 #include "ops/kernels/rows.h"
 #include "ops/kernels/selection.h"
 
@@ -140,6 +141,7 @@ std::vector<Operator> KernelOperators(Precision weights) {
       Line("ReduceMin", kReduce, {"keep_dims"}),
       Line("ReduceProd", kReduce, {"keep_dims"}),
       Line("ReduceSum", kReduce, {"keep_dims"}),
+      Line(kRelativeShiftName, kRelativeShift),
       Line("Reshape", kReshape, {"special_zero"}),
       Line("Reverse", kReverse, {"mode"}),
       Line("ReverseSequence", kReverseSequence, {"batch_axis", "seq_axis"}),

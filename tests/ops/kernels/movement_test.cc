@@ -56,6 +56,21 @@ TEST(Movement, TransposeConcatSplitTile) {
   EXPECT_THAT(ErrorOf({"Concat", {x}}), HasSubstr("axis is required"));
 }
 
+TEST(Movement, RelativeShift) {
+  const Tensor x = Counting({2, 3, 7});  // distances 2 .. -4 of 3 steps
+  const Tensor y = RunOne({"RelativeShift", {x, List({5})}, {}, 1, {1}});
+  ASSERT_EQ(y.shape(), Shape({2, 3, 5}));
+  ForEachIndex(y.shape(), [&](const Index& i) {
+    EXPECT_EQ(At(y, i), At(x, {i[0], i[1], 3 - 1 - i[1] + i[2]}));
+  });
+  EXPECT_EQ(RunOne({"RelativeShift", {x, Tensor::Scalar<int64_t>(0)}, {}, 1, {1}}).shape(),
+            Shape({2, 3, 0}));
+  EXPECT_THAT(ErrorOf({"RelativeShift", {x, List({6})}}),
+              HasSubstr("keys: 6 for 3 steps need 3 - 1 + 6 places; data are [2, 3, 7]"));
+  EXPECT_THAT(ErrorOf({"RelativeShift", {x, List({-1})}}), HasSubstr("keys: -1 is negative"));
+  EXPECT_THAT(ErrorOf({"RelativeShift", {Counting({3}), List({1})}}), HasSubstr("no axes of time"));
+}
+
 TEST(Movement, Broadcast) {
   const auto run = [](Tensor x, std::vector<int64_t> target, std::string mode) {
     return RunOne({"Broadcast", {x, List(target)}, {{"mode", mode}}});
