@@ -42,6 +42,11 @@ std::optional<Extent> Quotient(const Extent& a, const Extent& b) {
   return quotient;
 }
 
+Extent AlignedAt(const std::vector<Extent>& extents, size_t rank, size_t place) {
+  const size_t front = rank - extents.size();
+  return place < front ? Extent{} : extents[place - front];
+}
+
 namespace {
 
 using Kind = RowInfo::Kind;
@@ -124,13 +129,21 @@ class ExtentsFinder {
       return ReshapedTo(Input(node, 0), Input(node, 1),
                         node.attributes.Bool("special_zero", true).value_or(true));
     }
-    if ((node.op == "Broadcast" && IsNumpyBroadcast(node)) ||
-        (node.op == "Tile" && IsOneElement(node, 1))) {
+    if (node.op == "Broadcast" && IsNumpyBroadcast(node)) {
       const auto& target = Input(node, 1).elements;
       const bool extents =
           target.has_value() && std::all_of(target->begin(), target->end(),
                                             [](const Extent& e) { return e.is_extent(); });
       return extents ? target : std::nullopt;
+    }
+    if (node.op == "Broadcast" && IsBidirectional(node)) {
+      return WidenedTo(Input(node, 0).shape, Input(node, 1).elements);
+    }
+    if (node.op == "Tile") {
+      return RepeatedShape(Input(node, 0).shape, Input(node, 1).elements);
+    }
+    if (node.op == "GatherElements") {
+      return Input(node, 1).shape;
     }
     if (node.op == "Range") {
       return CountedShape(node);
@@ -139,6 +152,26 @@ class ExtentsFinder {
       return Input(node, 0).shape;
     }
     return std::nullopt;
+  }
+
+  // The shape of data repeated along each axis; shapes as NumPy aligns them.
+  static std::optional<std::vector<Extent>> RepeatedShape(
+      const std::optional<std::vector<Extent>>& data,
+      const std::optional<std::vector<Extent>>& repeats) {
+    if (!data.has_value() || !repeats.has_value()) {
+      return std::nullopt;
+    }
+    const size_t rank = std::max(data->size(), repeats->size());
+    std::vector<Extent> repeated;
+    for (size_t axis = 0; axis < rank; ++axis) {
+      const std::optional<Extent> extent =
+          Product(AlignedAt(*data, rank, axis), AlignedAt(*repeats, rank, axis));
+      if (!extent.has_value() || !extent->is_extent()) {
+        return std::nullopt;
+      }
+      repeated.push_back(*extent);
+    }
+    return repeated;
   }
 
   // Of 0, 1, .. n - 1, where n is an extent: [n].
@@ -168,12 +201,55 @@ class ExtentsFinder {
     return mode == "numpy" || (mode == "bidirectional" && IsOneElement(node, 1));
   }
 
+  static bool IsBidirectional(const Node& node) {
+    return node.attributes.String("mode", "numpy").value_or("") == "bidirectional";
+  }
+
+  // The shape of data [..] that NumPy broadcasts with a target; nothing if an extent can be either.
+  static std::optional<std::vector<Extent>> WidenedTo(
+      const std::optional<std::vector<Extent>>& data,
+      const std::optional<std::vector<Extent>>& target) {
+    if (!data.has_value() || !target.has_value()) {
+      return std::nullopt;
+    }
+    const size_t rank = std::max(data->size(), target->size());
+    std::vector<Extent> widened;
+    for (size_t axis = 0; axis < rank; ++axis) {
+      const Extent from = AlignedAt(*data, rank, axis);
+      const Extent to = AlignedAt(*target, rank, axis);
+      if (!to.is_extent() || (from != to && from != Extent{} && to != Extent{})) {
+        return std::nullopt;
+      }
+      widened.push_back(from == Extent{} ? to : from);
+    }
+    return widened;
+  }
+
+  // Nodes that one output follows from by the operator alone.
+  static bool MayKnowMore(const Node& node) {
+    return node.op != "Parameter" && node.op != "Constant" && node.op != "Result" &&
+           node.loop == nullptr && node.branches == nullptr && node.outputs.size() == 1;
+  }
+
+  // The output's shape as the operator infers it from what extents know of the inputs. So a deep
+  // graph whose shapes hang on each other layer by layer is known in one sweep.
+  PartialShape InferredAgain(const Node& node, const KnownInputs& inputs) const {
+    const PartialShape& shape = node.outputs[0].shape;
+    const absl::StatusOr<std::vector<ValueInfo>> again =
+        InferNodeOutputs(node, inputs.infos(), operators_);
+    return again.ok() && again->front().shape.has_rank() ? again->front().shape : shape;
+  }
+
   // Fills in what is not known yet: numbers that inference found, symbols that operators hand on,
   // and new symbols.
   void Complete(int index, size_t output, ValueExtents& value) {
     const Node& node = graph_.node(index);
     const ValueInfo& info = node.outputs[output];
-    std::optional<std::vector<Extent>> shape = Declared(info.shape, symbols_);
+    const Tensor& known = info_.constants[static_cast<size_t>(index)][output];
+    const KnownInputs inputs(graph_, node, found_, info_);
+    const bool is_news = !known.has_value() && inputs.is_news() && MayKnowMore(node);
+    std::optional<std::vector<Extent>> shape =
+        Declared(is_news ? InferredAgain(node, inputs) : info.shape, symbols_);
     if (shape.has_value() && value.shape.has_value() && shape->size() == value.shape->size()) {
       for (size_t axis = 0; axis < shape->size(); ++axis) {
         if (!(*shape)[axis].is_number()) {
@@ -183,12 +259,12 @@ class ExtentsFinder {
     } else if (!shape.has_value()) {
       shape = value.shape;
     } else if (node.op != "Parameter") {
-      HandOn(node, *shape);
+      HandOn(node, inputs.infos(), *shape);
     }
     value.shape = std::move(shape);
-    const Tensor& known = info_.constants[static_cast<size_t>(index)][output];
-    if (known.has_value()) {
-      FindKnown(known, value);
+    const Tensor computed = is_news ? inputs.Compute(operators_, value) : known;
+    if (computed.has_value()) {
+      FindKnown(computed, value);
     } else if (node.op != "Loop" && node.op != "Parameter" && node.outputs.size() == 1) {
       FindElements(node, found_, info_, operators_, value);
     }
@@ -206,7 +282,7 @@ class ExtentsFinder {
   }
 
   // Replaces extents of `shape`, an output of `node`, by what they are of its inputs' symbols.
-  void HandOn(const Node& node, std::vector<Extent>& shape) {
+  void HandOn(const Node& node, absl::Span<const InputInfo> inputs, std::vector<Extent>& shape) {
     const Operator* op = operators_.Find(node.op);
     if (op == nullptr || op->rows == nullptr) {
       return;
@@ -220,7 +296,7 @@ class ExtentsFinder {
         if (!extent.is_number() && tried.size() < kMostSymbols &&
             std::find(tried.begin(), tried.end(), extent.symbols) == tried.end()) {
           tried.push_back(extent.symbols);
-          HandOnSymbols(node, *op, extent.symbols, shape);
+          HandOnSymbols(node, inputs, *op, extent.symbols, shape);
         }
       }
     }
@@ -230,8 +306,8 @@ class ExtentsFinder {
   // stands as it is: a rule holds for whatever the number of rows may be besides. So where the
   // symbols stand on several axes (queries and keys of attention over itself), each of an input may
   // be taken for rows, and the others, or all of that input, for extents of which nothing is known.
-  void HandOnSymbols(const Node& node, const Operator& op, const std::vector<int>& symbols,
-                     std::vector<Extent>& shape) {
+  void HandOnSymbols(const Node& node, absl::Span<const InputInfo> inputs, const Operator& op,
+                     const std::vector<int>& symbols, std::vector<Extent>& shape) {
     std::vector<std::vector<RowInfo>> places;  // by input: what it may be taken for
     size_t choices = 1;
     for (const ValueId id : node.inputs) {
@@ -246,7 +322,6 @@ class ExtentsFinder {
       choices = std::min(choices * mine.size(), kMostChoices + 1);
     }
     choices = choices > kMostChoices ? 1 : choices;
-    const std::vector<InputInfo> inputs = info_.InputsOf(graph_, node);
     for (size_t choice = 0; choice < choices; ++choice) {
       std::vector<RowInfo> rows;
       size_t left = choice;

@@ -33,6 +33,8 @@ std::optional<Extent> Product(const Extent& a, const Extent& b);
 // a / b where it is known to leave no rest; nothing unless b's number is positive.
 std::optional<Extent> Quotient(const Extent& a, const Extent& b);
 std::optional<Extent> Product(absl::Span<const Extent> extents);
+// Extent `place` of `extents` as NumPy aligns them with a shape of `rank` axes: 1 in front of them.
+Extent AlignedAt(const std::vector<Extent>& extents, size_t rank, size_t place);
 
 // What is known of one value.
 struct ValueExtents {

@@ -10,12 +10,6 @@ using Kind = RowInfo::Kind;
 
 constexpr RowInfo kSameForAll{Kind::kFixed};
 
-// Extent `place` of `extents` as NumPy aligns them with a shape of `rank` axes: 1 in front of them.
-Extent AlignedAt(const std::vector<Extent>& extents, size_t rank, size_t place) {
-  const size_t front = rank - extents.size();
-  return place < front ? Extent{} : extents[place - front];
-}
-
 }  // namespace
 
 void RowExtents::Note(const ValueExtents& value, const RowInfo& info) {

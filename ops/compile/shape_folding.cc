@@ -14,13 +14,12 @@
 #include "ops/compile/joined_transposes.h"
 #include "ops/compile/picked_by_row.h"
 #include "ops/compile/plain_states.h"
+#include "ops/compile/relative_shifts.h"
 #include "ops/compile/shape_targets.h"
 #include "ops/compile/whole_axes.h"
 
 namespace beamwright::ops {
 namespace {
-
-constexpr int kMostPasses = 8;
 
 class Folder {
  public:
@@ -377,32 +376,61 @@ void DropUnreadIndices(Graph& graph, GraphInfo& info) {
   }
 }
 
-}  // namespace
+// Numbers that extents know and inference does not, as declared shapes: what comes behind, rules of
+// rows among it, reads these. Whether there were any.
+bool DeclareExtents(const Extents& extents, Graph& graph) {
+  bool any = false;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node& node = graph.nodes[i];
+    const bool is_given = node.op == "Constant" || node.op == "Parameter";
+    for (size_t output = 0; output < node.outputs.size() && !is_given; ++output) {
+      PartialShape& declared = node.outputs[output].shape;
+      const auto& known = extents.of({static_cast<int>(i), static_cast<int>(output)}).shape;
+      if (!known.has_value() ||
+          (declared.has_rank() && declared.rank() != static_cast<int>(known->size()))) {
+        continue;
+      }
+      Shape dims =
+          declared.has_rank() ? declared.dims() : Shape(known->size(), PartialShape::kDynamic);
+      for (size_t axis = 0; axis < dims.size(); ++axis) {
+        dims[axis] = (*known)[axis].is_number() ? (*known)[axis].number : dims[axis];
+      }
+      any = any || !declared.has_rank() || dims != declared.dims();
+      declared = PartialShape(std::move(dims));
+    }
+  }
+  return any;
+}
 
-absl::Status FoldShapes(Graph& graph, GraphInfo& info, const OperatorSet& operators,
-                        const std::vector<int>& row_axes) {
+// row_axes: as of FoldShapes. opens: whether what is written for one row is opened to any number.
+absl::Status Fold(const std::vector<int>& row_axes, bool opens, const OperatorSet& operators,
+                  Graph& graph, GraphInfo& info) {
   DropUnreadIndices(graph, info);
   const bool simpler = SimplifyStates(graph, info);
   if (ScaleBeforeDropping(graph) || simpler) {
     BW_ASSIGN_OR_RETURN(info, InferGraph(graph, operators));
   }
-  const bool for_one_row = OpenRows(graph, info, operators, row_axes);
+  const bool for_one_row = opens && OpenRows(graph, info, operators, row_axes);
   if (!HasShapesToFold(graph)) {
     return absl::OkStatus();
   }
-  // What became a constant lets inference compute more, which may fold more.
-  for (int pass = 0; pass < kMostPasses; ++pass) {
+  // What became a constant lets inference compute more, which may fold more. A pass mends all
+  // layers of a deep graph at once where extents pass through what is not folded yet; where they do
+  // not, a pass mends one layer, and there are no more layers than nodes.
+  const size_t most_passes = graph.nodes.size();
+  for (size_t pass = 0; pass < most_passes; ++pass) {
     Symbols symbols;
     const Extent rows = symbols.New();
     const std::vector<ValueExtents> parameters =
         row_axes.empty() ? std::vector<ValueExtents>()
                          : ParametersWithRows(graph, row_axes, rows, symbols);
     const Extents extents = Extents::Find(graph, info, operators, symbols, parameters);
-    Folder folder(graph, info, extents, row_axes.empty() ? nullptr : &rows, for_one_row);
+    Folder folder(graph, info, extents, opens && !row_axes.empty() ? &rows : nullptr, for_one_row);
     // Layers on joined axes show once their Reshapes have constant patterns.
     if (!folder.Run() && !SplitJoinedAxes(graph, info, extents) &&
         !SplitJoinedTransposes(graph, info, extents) && !PickByRow(graph, info, extents) &&
-        !AlignReshapes(graph, info, extents)) {
+        !FindRelativeShifts(graph, info, extents) && !AlignReshapes(graph, info, extents) &&
+        (opens || !DeclareExtents(extents, graph))) {
       return absl::OkStatus();
     }
     if (folder.opened()) {
@@ -411,6 +439,18 @@ absl::Status FoldShapes(Graph& graph, GraphInfo& info, const OperatorSet& operat
     BW_ASSIGN_OR_RETURN(info, InferGraph(graph, operators));
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status FoldShapes(Graph& graph, GraphInfo& info, const OperatorSet& operators,
+                        const std::vector<int>& row_axes) {
+  return Fold(row_axes, /*opens=*/true, operators, graph, info);
+}
+
+absl::Status FoldShapesOfSources(Graph& graph, GraphInfo& info, const OperatorSet& operators) {
+  return Fold(std::vector<int>(graph.parameters.size(), 0), /*opens=*/false, operators, graph,
+              info);
 }
 
 std::vector<int> DecoderRowAxes(const Graph& graph, int token_parameter, int token_axis) {

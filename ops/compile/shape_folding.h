@@ -10,6 +10,7 @@
 // * a ScatterUpdate that writes over all of its data goes;
 // * so do the indices of a MaxPool that nothing reads;
 // * what each row picks by its own number is picked with the rows as a batch axis;
+// * what attention picks by relative positions is one node, on the axes apart;
 // * an integer product with a vector is scaled before it loses its axis;
 // * states of loops that nothing changes, or that count, are states no more;
 // * the branch of an If that is taken, where that is known, takes the If's place;
@@ -36,6 +37,10 @@ namespace beamwright::ops {
 // InferGraph on what has become known.
 absl::Status FoldShapes(Graph& graph, GraphInfo& info, const OperatorSet& operators,
                         const std::vector<int>& row_axes = {});
+
+// The same of an encoder, all of whose Parameters count sources on their first axis: these extents
+// are taken for equal, and a batch that the file declares stays.
+absl::Status FoldShapesOfSources(Graph& graph, GraphInfo& info, const OperatorSet& operators);
 
 // Row axes of a decoder: 0 of every Parameter, but of the tokens' (index into graph.parameters)
 // `token_axis`.

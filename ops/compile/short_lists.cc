@@ -135,6 +135,20 @@ std::optional<std::vector<Extent>> Picked(const ValueExtents* condition, const V
   return result;
 }
 
+// A list whose elements are numbers, as a tensor; without a value if one is not.
+Tensor NumbersOf(const ValueExtents& value, DType dtype) {
+  std::vector<int64_t> numbers;
+  for (const Extent& element : *value.elements) {
+    if (!element.is_number()) {
+      return Tensor();
+    }
+    numbers.push_back(element.number);
+  }
+  const auto count = static_cast<int64_t>(numbers.size());
+  return Convert(Tensor::Of<int64_t>(value.shape->empty() ? Shape{} : Shape{count}, numbers), dtype)
+      .value_or(Tensor());
+}
+
 }  // namespace
 
 bool IsShortList(DType dtype, const ValueExtents& value) {
@@ -213,6 +227,55 @@ void FindElements(const Node& node, const Extents& found, const GraphInfo& info,
   } else if (node.op == "Select") {
     value.elements = Picked(data, InputOf(node, found, 1), InputOf(node, found, 2));
   }
+}
+
+KnownInputs::KnownInputs(const Graph& graph, const Node& node, const Extents& found,
+                         const GraphInfo& info)
+    : node_(node), numbers_(node.inputs.size()), infos_(info.InputsOf(graph, node)) {
+  for (size_t port = 0; port < infos_.size(); ++port) {
+    const ValueExtents* const known = InputOf(node, found, port);
+    InputInfo& input = infos_[port];
+    if (known == nullptr || input.value != nullptr) {
+      continue;
+    }
+    if (known->elements.has_value() && IsInteger(input.dtype)) {
+      numbers_[port] = NumbersOf(*known, input.dtype);
+    }
+    if (numbers_[port].has_value()) {
+      input.value = &numbers_[port];
+      input.shape = PartialShape(numbers_[port].shape());
+      is_news_ = true;
+    } else if (known->shape.has_value()) {
+      Shape dims;
+      for (const Extent& extent : *known->shape) {
+        dims.push_back(extent.is_number() ? extent.number : PartialShape::kDynamic);
+      }
+      is_news_ = is_news_ || !input.shape.has_rank() || dims != input.shape.dims();
+      input.shape = PartialShape(std::move(dims));
+    }
+  }
+}
+
+Tensor KnownInputs::Compute(const OperatorSet& operators, const ValueExtents& value) const {
+  const DType dtype = node_.outputs[0].dtype;
+  const Operator* const op = operators.Find(node_.op);
+  if (op == nullptr || op->make == nullptr || !IsInteger(dtype) || !IsShortList(dtype, value)) {
+    return Tensor();
+  }
+  const Tensor absent;
+  std::vector<const Tensor*> inputs;
+  for (const InputInfo& input : infos_) {
+    if (input.dtype != DType::kUndefined && input.value == nullptr) {
+      return Tensor();
+    }
+    inputs.push_back(input.value == nullptr ? &absent : input.value);
+  }
+  const auto kernel = op->make({node_, infos_, operators});
+  Tensor computed;
+  if (!kernel.ok() || !(*kernel)->Run(ExecutionContext(), inputs, {&computed, 1}).ok()) {
+    return Tensor();
+  }
+  return computed;
 }
 
 std::optional<std::vector<Extent>> ReshapedTo(const ValueExtents& data, const ValueExtents& pattern,

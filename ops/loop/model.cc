@@ -45,7 +45,8 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph, Precision wei
   const Graph as_exported = is_for_one ? graph : Graph();
   model->graph_ = std::move(graph);
   BW_ASSIGN_OR_RETURN(GraphInfo info, InferGraph(model->graph_, operators));
-  BW_RETURN_IF_ERROR(FoldShapes(model->graph_, info, operators));
+  BW_RETURN_IF_ERROR(proof == nullptr ? FoldShapes(model->graph_, info, operators)
+                                      : FoldShapesOfSources(model->graph_, info, operators));
   if (proof != nullptr) {
     *proof = TakeScalesByItem(info, operators, *rows, model->graph_);
   }
