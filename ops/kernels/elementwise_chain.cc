@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "ops/base/vector_isa.h"
@@ -57,6 +58,11 @@ BW_ELEMENT_FUNCTION(DivideOf, (float x, float y), x / y);
 BW_ELEMENT_FUNCTION(ReluOf, (float x), x < 0.0f ? 0.0f : x);
 BW_ELEMENT_FUNCTION(SigmoidOf, (float x), Sigmoid(x));
 BW_ELEMENT_FUNCTION(TanhOf, (float x), Tanh(x));
+BW_ELEMENT_FUNCTION(ExpOf, (float x), Exp(x));
+BW_ELEMENT_FUNCTION(LogOf, (float x), Log(x));
+BW_ELEMENT_FUNCTION(AbsOf, (float x), std::fabs(x));
+BW_ELEMENT_FUNCTION(NegativeOf, (float x), -x);
+BW_ELEMENT_FUNCTION(MaximumOf, (float x, float y), x < y ? y : x);
 #undef BW_ELEMENT_FUNCTION
 
 struct ElementFunction {
@@ -71,7 +77,12 @@ constexpr ElementFunction kFunctions[] = {{"Add", 2, &MapPairs<AddOf>},
                                           {"Divide", 2, &MapPairs<DivideOf>},
                                           {"ReLU", 1, &Map<ReluOf>},
                                           {"Sigmoid", 1, &Map<SigmoidOf>},
-                                          {"Tanh", 1, &Map<TanhOf>}};
+                                          {"Tanh", 1, &Map<TanhOf>},
+                                          {"Exp", 1, &Map<ExpOf>},
+                                          {"Log", 1, &Map<LogOf>},
+                                          {"Abs", 1, &Map<AbsOf>},
+                                          {"Negative", 1, &Map<NegativeOf>},
+                                          {"Maximum", 2, &MapPairs<MaximumOf>}};
 
 const ElementFunction* FindFunction(absl::string_view op) {
   for (const ElementFunction& function : kFunctions) {

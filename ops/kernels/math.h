@@ -71,15 +71,20 @@ BW_ALWAYS_INLINE inline float Exp(float x) {
   return math_internal::ExpBelow89(x > 89.0f ? 89.0f : x);
 }
 
-// Natural logarithm; -infinity at 0, NaN below.
+// Natural logarithm; -infinity at 0, NaN below. What is chosen is chosen among integers: between
+// floats the compiler makes branches of it, and does not vectorise.
 BW_ALWAYS_INLINE inline float Log(float x) {
-  const bool subnormal = x < std::numeric_limits<float>::min();
-  const float scaled = subnormal ? x * 8388608.0f : x;
+  const uint32_t given = std::bit_cast<uint32_t>(x);
+  // All ones below 2^-126, where numbers are subnormal; of negative numbers it does not matter.
+  const int32_t subnormal = static_cast<int32_t>(given - 0x00800000u) >> 31;
+  constexpr int32_t kOne = 0x3f800000;    // 1.0f
+  constexpr int32_t kScale = 0x4b000000;  // 2^23
+  const float scaled = x * std::bit_cast<float>(kOne + (subnormal & (kScale - kOne)));
   const uint32_t bits = std::bit_cast<uint32_t>(scaled);
   // m in [sqrt(1/2), sqrt(2)): the exponent's border moves to the bits of sqrt(1/2).
   const int32_t exponent = static_cast<int32_t>(bits - 0x3f3504f3u) >> 23;
   const float m = std::bit_cast<float>(bits - (static_cast<uint32_t>(exponent) << 23)) - 1.0f;
-  const float e = static_cast<float>(exponent) - (subnormal ? 23.0f : 0.0f);
+  const float e = static_cast<float>(exponent - (subnormal & 23));
   const float z = m * m;
   float p = 7.0376836292e-2f;
   p = p * m - 1.1514610310e-1f;
@@ -94,11 +99,13 @@ BW_ALWAYS_INLINE inline float Log(float x) {
   y = y + -2.12194440e-4f * e;
   y = y - 0.5f * z;
   float result = m + y + 0.693359375f * e;
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  result = x == 0.0f ? -kInfinity : result;
-  result = x == kInfinity ? kInfinity : result;
-  result = x >= 0.0f ? result : std::numeric_limits<float>::quiet_NaN();
-  return result;
+  // NaN for NaN and all negative numbers, which are above infinity as integers; -0 is 0.
+  uint32_t other = given == kInfinityBits ? given : 0x7fc00000u;
+  other = (given & kMagnitudeBits) == 0 ? 0xff800000u : other;
+  // 0 and all from infinity on; a mask, as a choice would again become a branch.
+  const uint32_t is_other = 0u - static_cast<uint32_t>(given - 1u >= kInfinityBits - 1u);
+  const uint32_t chosen = (std::bit_cast<uint32_t>(result) & ~is_other) | (other & is_other);
+  return std::bit_cast<float>(chosen);
 }
 
 // (1 - e) / (1 + e) with e = exp(-2 |x|), whose distance from 1 comes out of the expansion without

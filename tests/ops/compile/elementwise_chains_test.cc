@@ -90,10 +90,27 @@ TEST(ElementwiseChainsTest, OpenExtentsBroadcast) {
   }
 }
 
+// SwooshL as exporters spell it: log(exp(x - 4) + 1) that does not overflow, less 0.08 x and 0.035.
+TEST(ElementwiseChainsTest, ActivationsOfLogarithmsAreOneChain) {
+  GraphBuilder graph;
+  const auto number = [&](float value) { return graph.Constant(Tensor::Scalar(value)); };
+  const auto x = graph.Parameter("x", DType::kF32, {-1, -1, 40});
+  const auto less = graph.Add("Subtract", {x, number(4)});
+  const auto size = graph.Add("Abs", {graph.Add("Subtract", {number(0), less})});
+  const auto log = graph.Add(
+      "Log", {graph.Add("Add", {number(1), graph.Add("Exp", {graph.Add("Negative", {size})})})});
+  const auto soft = graph.Add("Add", {graph.Add("Maximum", {number(0), less}), log});
+  const auto y = graph.Add("Subtract", {soft, graph.Add("Multiply", {x, number(0.08F)})});
+  graph.Result("y", graph.Add("Subtract", {y, number(0.035F)}));
+  const Graph joined = JoinedWithSameBits(graph.Build(), {Noise({3, 5, 40})}, &JoinElementwise);
+  EXPECT_EQ(CountOf(joined, "ElementwiseChain"), 1);
+  EXPECT_EQ(CountOf(joined, "Exp") + CountOf(joined, "Log") + CountOf(joined, "Abs"), 0);
+}
+
 // Random graphs of functions, some of whose values are results.
 TEST(ElementwiseChainsTest, RandomGraphs) {
-  const std::vector<std::string> pairs = {"Add", "Subtract", "Multiply", "Divide"};
-  const std::vector<std::string> single = {"ReLU", "Sigmoid", "Tanh", "Floor"};
+  const std::vector<std::string> pairs = {"Add", "Subtract", "Multiply", "Divide", "Maximum"};
+  const std::vector<std::string> single = {"ReLU", "Sigmoid", "Tanh", "Floor", "Exp", "Abs"};
   int64_t chains = 0;
   for (int trial = 0; trial < 60; ++trial) {
     const int64_t rows = Draw(0, 4), width = Draw(1, 40);
@@ -108,9 +125,10 @@ TEST(ElementwiseChainsTest, RandomGraphs) {
                                    graph.Constant(Noise({width}))};
     const auto any = [&] { return values[static_cast<size_t>(Draw(0, std::ssize(values) - 1))]; };
     for (int i = 0; i < 20; ++i) {
-      const auto op = static_cast<size_t>(Draw(0, 3));
-      values.push_back(Draw(0, 1) == 0 ? graph.Add(single[op], {any()})
-                                       : graph.Add(pairs[op], {any(), any()}));
+      const bool is_single = Draw(0, 1) == 0;
+      const std::vector<std::string>& names = is_single ? single : pairs;
+      const std::string& op = names[static_cast<size_t>(Draw(0, std::ssize(names) - 1))];
+      values.push_back(is_single ? graph.Add(op, {any()}) : graph.Add(op, {any(), any()}));
       if (Draw(0, 4) == 0) {
         graph.Result("r" + std::to_string(i), values.back());
       }
