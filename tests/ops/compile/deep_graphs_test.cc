@@ -34,18 +34,16 @@ Value Reshape(GraphBuilder& graph, Value data, const std::vector<Value>& extents
   return graph.Add("Reshape", {data, pattern}, {{"special_zero", false}});
 }
 
-// Layers as PyTorch writes normalize(x): the norm is expanded to the shape of x. Heads come apart
-// and are joined again.
-Graph Normalized(int num_layers) {
+// Layers as PyTorch writes x.norm().expand_as(x): the shape of what they give follows from the
+// expansion alone.
+Graph Expanded(int num_layers) {
   GraphBuilder graph;
   Value x = graph.Parameter("x", DType::kF32, {-1, kWidth});
   for (int layer = 0; layer < num_layers; ++layer) {
     const Value norm = graph.Add("ReduceL2", {x, graph.Ints({1})}, {{"keep_dims", true}});
     const Value wide = graph.Add("Broadcast", {norm, graph.Add("ShapeOf", {x})},
                                  {{"mode", std::string("bidirectional")}});
-    const Value unit = graph.Add("Divide", {x, wide});
-    const Value heads = Reshape(graph, unit, {Extent(graph, unit, 0), graph.Ints({2, -1})});
-    x = graph.Add("Tanh", {Reshape(graph, heads, {Extent(graph, heads, 0), graph.Ints({kWidth})})});
+    x = graph.Add("Tanh", {wide});
   }
   graph.Result("y", x);
   return graph.Build();
@@ -124,7 +122,7 @@ void ExpectFoldsInLinearWork(Build build, const Shape& shape) {
 }
 
 TEST(DeepGraphsTest, LayersThatExpandNormsFoldInWorkThatGrowsWithTheirNumber) {
-  ExpectFoldsInLinearWork(&Normalized, {3, kWidth});
+  ExpectFoldsInLinearWork(&Expanded, {3, kWidth});
 }
 
 TEST(DeepGraphsTest, LayersThatCountExtentsFoldInWorkThatGrowsWithTheirNumber) {
