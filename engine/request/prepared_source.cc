@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "engine/model/model_inputs.h"
 #include "engine/sound/sound_stream.h"
@@ -63,6 +64,11 @@ absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor&
 absl::Status CheckLength(const DecodeModel& model, int64_t length) {
   if (length == 0) {
     return Invalid("source is empty");
+  }
+  const int least = MinSourceLength(model);
+  if (length < least) {
+    return Invalid("source has ", length, " positions; the model reads sources of ", least,
+                   " at least");
   }
   const int most = MaxSourceLength(model);
   if (length > most) {
@@ -336,6 +342,23 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
   return absl::OkStatus();
 }
 
+// A source of which nothing is set: for a decoder without an encoder whose states all begin with
+// constants, such as a language model.
+absl::Status FromNothing(const DecodeModel& model, PreparedSource& prepared) {
+  // What counts as the source's length, from which defaults of max_length follow.
+  constexpr int kLength = 50;
+  const bool needs_none =
+      !model.has_encoder() && model.parts().frames == nullptr &&
+      absl::c_all_of(model.parts().decoder().inputs,
+                     [](const DecoderInput& input) { return input.has_constant; });
+  if (!needs_none) {
+    return Invalid("source is empty: set text, ids, features, decoder_inputs or audio");
+  }
+  v1::DecoderInputs nothing;
+  nothing.set_source_length(std::min(kLength, MaxSourceLength(model)));
+  return FromDecoderInputs(model, nothing, prepared);
+}
+
 // Integers beyond a table would fail inside the encoder.
 absl::Status CheckInTable(const FurtherInput& input, const std::string& field,
                           const ops::Tensor& tensor) {
@@ -423,10 +446,19 @@ int MaxSourceLength(const DecodeModel& model) {
   return configured > 0 ? configured : kMost;
 }
 
+int MinSourceLength(const DecodeModel& model) {
+  const DecodeModel::Parts& parts = model.parts();
+  int64_t least = parts.encoder() == nullptr ? 1 : parts.encoder()->least_length;
+  for (int member = 1; member < parts.num_members(); ++member) {
+    const EncoderPart* const encoder = parts.encoder_of(member);
+    least = encoder == nullptr ? least : std::max(least, encoder->least_length);
+  }
+  return static_cast<int>(least);
+}
+
 absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source) {
   PreparedSource prepared;
-  absl::Status status =
-      Invalid("source is empty: set text, ids, features, decoder_inputs or audio");
+  absl::Status status;
   switch (source.kind_case()) {
     case v1::Source::kText:
       status = FromText(model, source.text(), prepared);
@@ -444,6 +476,7 @@ absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1:
       status = FromAudio(model, source.audio(), prepared);
       break;
     case v1::Source::KIND_NOT_SET:
+      status = FromNothing(model, prepared);
       break;
   }
   BW_RETURN_IF_ERROR(status);

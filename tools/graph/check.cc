@@ -74,14 +74,8 @@ std::string FramesFinding(const Graph& graph) {
   if (IsJoiner(graph)) {
     return "joiner of a transducer: `init ENCODER PREDICTOR THIS` serves it";
   }
-  std::vector<std::string> reasons;
   if (LooksLikeCtc(graph)) {
-    const absl::StatusOr<CtcRoles> roles = GuessCtcRoles(graph, {}, reasons);
-    return absl::StrCat("encoder, or CTC model: ",
-                        roles.ok() ? absl::StrCat("'", roles->output, "' has ", roles->columns,
-                                                  " columns for each frame; ")
-                                   : "",
-                        "`init THIS --tokens FILE` serves it as CTC");
+    return "encoder, or CTC model: `init THIS --tokens FILE` serves it as CTC";
   }
   if (LooksLikePredictor(graph)) {
     return "predictor of a transducer without states: `init ENCODER THIS JOINER` serves it";
@@ -180,10 +174,13 @@ GraphFindings CheckGraph(Graph graph) {
     return findings;
   }
   const absl::Status step = CheckDecoder(std::move(file), graph, findings);
-  findings.frames = findings.step.has_value() ? "" : FramesFinding(graph);
+  // A predictor with its joiner can be stepped over its tokens as well, which no search does.
+  findings.frames =
+      findings.step.has_value() && !IsPredictorAndJoiner(graph) ? "" : FramesFinding(graph);
   findings.status = CheckEncoder(std::move(graph), findings);
   if (!findings.frames.empty()) {
-    findings.no_step.clear();  // it is no decoder
+    // That it is no decoder goes without saying.
+    findings.no_step = step.ok() ? "" : std::string(step.message());
   } else if (findings.encoder.has_value()) {
     findings.no_step = step.ok() ? findings.no_step : std::string(step.message());
   } else if (findings.status.ok()) {
@@ -219,7 +216,7 @@ std::string CheckText(const GraphFindings& findings, int indent) {
     absl::StrAppend(&text, margin, "no search steps it: ", Printable(findings.no_step), "\n");
   }
   if (!findings.frames.empty()) {
-    absl::StrAppend(&text, margin, Printable(findings.frames), "\n");
+    absl::StrAppend(&text, margin, "of a search by frames: ", findings.frames, "\n");
   }
   if (findings.encoder.has_value()) {
     AppendEncoder(*findings.encoder, margin, text);

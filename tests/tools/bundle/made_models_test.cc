@@ -1,0 +1,241 @@
+// Small models in the graph patterns of exports that are met in the wild: made into bundles by init
+// and asked, as the server would be.
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "include/beamwright/engine.h"
+#include "ops/import/graph_file.h"
+#include "tests/tools/graph/shell.h"
+#include "tools/bundle/init.h"
+#include "tools/bundle/try_bundle.h"
+#include "tools/graph/check.h"
+
+// A namespace for this file: a folder's tests are compiled together.
+namespace beamwright::tools::made_models {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Dimensions of a port: numbers, or names of open ones.
+std::string Port(const std::string& kind, const std::string& name, int type,
+                 const std::vector<std::string>& dims) {
+  std::string text = absl::StrCat(kind, " { name: '", name,
+                                  "' type { tensor_type { elem_type: ", type, " shape { ");
+  for (const std::string& dim : dims) {
+    const bool is_name = dim[0] < '0' || dim[0] > '9';
+    absl::StrAppend(&text, "dim { ", is_name ? "dim_param: '" : "dim_value: ", dim,
+                    is_name ? "' } " : " } ");
+  }
+  return text + "} } } } ";
+}
+
+std::string Node(const std::string& op, const std::vector<std::string>& inputs,
+                 const std::string& output, const std::string& attributes = "") {
+  std::string text = absl::StrCat("node { op_type: '", op, "' output: '", output, "' ");
+  for (const std::string& input : inputs) {
+    absl::StrAppend(&text, "input: '", input, "' ");
+  }
+  return absl::StrCat(text, attributes, " } ");
+}
+
+std::string Ints(const std::string& name, const std::vector<int>& values) {
+  std::string text = absl::StrCat("attribute { type: INTS name: '", name, "' ");
+  for (const int value : values) {
+    absl::StrAppend(&text, "ints: ", value, " ");
+  }
+  return text + "} ";
+}
+
+std::string List(const std::string& name, const std::vector<int>& values) {
+  std::string text =
+      absl::StrCat("initializer { name: '", name, "' data_type: 7 dims: ", values.size(), " ");
+  for (const int value : values) {
+    absl::StrAppend(&text, "int64_data: ", value, " ");
+  }
+  return text + "} ";
+}
+
+std::string Weight(const std::string& name, const std::vector<int>& dims) {
+  std::string text = absl::StrCat("initializer { name: '", name, "' data_type: 1 ");
+  int count = 1;
+  for (const int dim : dims) {
+    absl::StrAppend(&text, "dims: ", dim, " ");
+    count *= dim;
+  }
+  for (int i = 0; i < count; ++i) {
+    absl::StrAppend(&text, "float_data: ", 0.125 * ((i * 5) % 7 - 3), " ");
+  }
+  return text + "} ";
+}
+
+std::string Written(const std::string& name, const std::string& graph) {
+  onnx::ModelProto model;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      absl::StrCat("ir_version: 8 opset_import { version: 13 } graph { name: 'g' ", graph, " }"),
+      &model));
+  const std::string path = ops::testing_tools::TempPath(name + ".onnx");
+  std::ofstream(path, std::ios::binary) << model.SerializeAsString();
+  return path;
+}
+
+std::string Vocabulary(const std::string& content) {
+  const std::string path = ops::testing_tools::TempPath("made.vocab");
+  std::ofstream(path, std::ios::binary) << content;
+  return path;
+}
+
+struct Made {
+  std::shared_ptr<const engine::DecodeModel> model;
+  std::string output;
+  std::string out;
+};
+
+Made Make(const std::string& name, InitOptions options) {
+  Made made;
+  made.out = ops::testing_tools::TempPath("made-" + name);
+  std::filesystem::remove_all(made.out);
+  options.out = made.out;
+  std::ostringstream output;
+  const absl::Status status = InitBundle(options, output);
+  made.output = output.str();
+  EXPECT_TRUE(status.ok()) << status << made.output;
+  auto model = TryBundle(made.out, "");
+  EXPECT_TRUE(model.ok()) << model.status();
+  made.model = model.ok() ? *std::move(model) : nullptr;
+  return made;
+}
+
+absl::StatusOr<v1::Decoded> Decode(const Made& made, const v1::Source& source,
+                                   const v1::DecodeOptions& options = {}) {
+  engine::EngineOptions settings;
+  settings.num_threads = 1;
+  return (*engine::Engine::Start(settings))->DecodeAndWait(made.model, source, options);
+}
+
+v1::Source Zeros(const std::vector<int>& shape) {
+  v1::Source source;
+  source.mutable_features()->set_dtype("f32");
+  size_t count = 1;
+  for (const int extent : shape) {
+    source.mutable_features()->add_shape(extent);
+    count *= static_cast<size_t>(extent);
+  }
+  source.mutable_features()->set_data(std::string(count * sizeof(float), '\0'));
+  return source;
+}
+
+// wav2vec reads raw sound by convolutions, whose windows need 400 samples.
+TEST(MadeModelsTest, SoundThatIsShorterThanAWindowIsRefusedByTheLeastLength) {
+  InitOptions options;
+  options.decoder = Written(
+      "sound", Port("input", "input_values", 1, {"rows", "samples"}) +
+                   Port("output", "logits", 1, {"rows", "frames", "4"}) + List("one", {1}) +
+                   Weight("kernel", {4, 1, 400}) + Node("Unsqueeze", {"input_values", "one"}, "x") +
+                   Node("Conv", {"x", "kernel"}, "c", Ints("strides", {320})) +
+                   Node("Transpose", {"c"}, "logits", Ints("perm", {0, 2, 1})));
+  options.target_vocab = Vocabulary("<blk>\na\nb\nc\n");
+  const Made made = Make("sound", options);
+  ASSERT_NE(made.model, nullptr);
+  const auto refused = Decode(made, Zeros({399}));
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("source has 399 positions; the model reads sources of 400 at least"));
+  EXPECT_TRUE(Decode(made, Zeros({400})).ok());
+  EXPECT_TRUE(Decode(made, Zeros({16000})).ok());
+}
+
+TEST(MadeModelsTest, WindowsOfAFewFramesHaveALeastLength) {
+  InitOptions options;
+  options.decoder =
+      Written("frames", Port("input", "x", 1, {"rows", "time", "2"}) +
+                            Port("output", "logits", 1, {"rows", "frames", "4"}) +
+                            Weight("kernel", {4, 2, 7}) +
+                            Node("Transpose", {"x"}, "y", Ints("perm", {0, 2, 1})) +
+                            Node("Conv", {"y", "kernel"}, "c", Ints("strides", {2})) +
+                            Node("Transpose", {"c"}, "logits", Ints("perm", {0, 2, 1})));
+  options.target_vocab = Vocabulary("<blk>\na\nb\nc\n");
+  const Made made = Make("frames", options);
+  ASSERT_NE(made.model, nullptr);
+  EXPECT_THAT(std::string(Decode(made, Zeros({6, 2})).status().message()),
+              HasSubstr("the model reads sources of 7 at least"));
+  EXPECT_TRUE(Decode(made, Zeros({7, 2})).ok());
+}
+
+// crnn.pytorch's usual form: x.view(frames * rows, width), a layer, view(frames, rows, -1).
+TEST(MadeModelsTest, ColumnsThatAGraphComputesAreThoseOfARun) {
+  InitOptions options;
+  options.decoder = Written(
+      "views",
+      Port("input", "image", 1, {"rows", "1", "16", "width"}) +
+          Port("output", "scores", 1, {"a", "b", "c"}) + Weight("kernel", {5, 1, 16, 4}) +
+          Weight("w", {5, 4}) + List("two", {2}) + List("zero", {0}) + List("open", {-1}) +
+          List("flat", {-1, 5}) +
+          Node("Conv", {"image", "kernel"}, "conv", Ints("strides", {16, 4})) +
+          Node("Squeeze", {"conv", "two"}, "columns") +
+          Node("Transpose", {"columns"}, "frames", Ints("perm", {2, 0, 1})) +
+          Node("Shape", {"frames"}, "measures") +
+          Node("Slice", {"measures", "zero", "two"}, "first") +
+          Node("Concat", {"first", "open"}, "shape", "attribute { type: INT name: 'axis' i: 0 }") +
+          Node("Reshape", {"frames", "flat"}, "x") + Node("MatMul", {"x", "w"}, "y") +
+          Node("Reshape", {"y", "shape"}, "scores"));
+  options.target_vocab = Vocabulary("a\nb\nc\n");
+  const Made made = Make("views", options);
+  ASSERT_NE(made.model, nullptr);
+  EXPECT_EQ(ops::testing_tools::ReadWholeFile(made.out + "/target.vocab"), "<blank>\na\nb\nc\n");
+  EXPECT_TRUE(Decode(made, Zeros({1, 16, 40})).ok());
+}
+
+// A language model that was exported as a step: nothing but a prompt, which may be empty.
+TEST(MadeModelsTest, ADecoderWithoutAnEncoderNeedsNoSource) {
+  InitOptions options;
+  options.decoder = Written(
+      "step", Port("input", "token", 7, {"rows"}) + Port("input", "h", 1, {"rows", "3"}) +
+                  Port("output", "logits", 1, {"rows", "5"}) +
+                  Port("output", "h_next", 1, {"rows", "3"}) + Weight("table", {5, 3}) +
+                  Weight("r", {3, 3}) + Weight("w", {3, 5}) +
+                  Node("Gather", {"table", "token"}, "x") + Node("MatMul", {"h", "r"}, "hr") +
+                  Node("Add", {"x", "hr"}, "sum") + Node("Tanh", {"sum"}, "h_next") +
+                  Node("MatMul", {"h_next", "w"}, "logits"));
+  options.target_vocab = Vocabulary("<s>\n</s>\na\nb\nc\n");
+  const Made made = Make("step", options);
+  ASSERT_NE(made.model, nullptr);
+  EXPECT_THAT(made.output, HasSubstr("state 'h' starts with zeros"));
+  v1::DecodeOptions wanted;
+  wanted.set_max_length(4);
+  EXPECT_TRUE(Decode(made, v1::Source(), wanted).ok());
+  wanted.mutable_target_prefix()->set_text("ab");
+  const auto answer = Decode(made, v1::Source(), wanted);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(std::string(answer->hypotheses(0).text()), ::testing::StartsWith("ab"));
+}
+
+// What `check` says of a file of the repository.
+std::string Checked(const std::string& path) {
+  const auto graph = ops::ReadGraph(absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/", path));
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  const ops::GraphFindings findings = ops::CheckGraph(*graph);
+  EXPECT_TRUE(findings.ok()) << findings.status;
+  return ops::CheckText(findings, 0);
+}
+
+TEST(MadeModelsTest, CheckSaysWhatServesAFile) {
+  const std::string exports = "frames/exports/";
+  EXPECT_THAT(Checked(exports + "ctc_wav2vec/model.onnx"),
+              HasSubstr("encoder, or CTC model: `init THIS --tokens FILE` serves it as CTC"));
+  EXPECT_THAT(Checked(exports + "icefall_offline/joiner.onnx"),
+              HasSubstr("joiner of a transducer: `init ENCODER PREDICTOR THIS` serves it"));
+  EXPECT_THAT(Checked(exports + "icefall_offline/decoder.onnx"),
+              HasSubstr("predictor of a transducer without states"));
+  EXPECT_THAT(Checked(exports + "nemo/decoder_joint-model.onnx"),
+              HasSubstr("predictor and joiner of a transducer in one graph"));
+}
+
+}  // namespace
+}  // namespace beamwright::tools::made_models
