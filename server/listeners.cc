@@ -9,9 +9,11 @@
 #include <fstream>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "ops/base/cgroup.h"
 #include "ops/base/status.h"
+#include "server/rpc/listening_sockets.h"
 
 namespace beamwright {
 namespace {
@@ -54,6 +56,34 @@ rpc::ServerOptions RpcOptions(const serving::Flags& flags, const access::Guard& 
 
 std::vector<std::string> ApiAddresses(const serving::Flags& flags) {
   return {flags.grpc_address, flags.http_address, flags.websocket_address};
+}
+
+std::vector<absl::Status> OtherConflicts(const serving::Flags& flags, const absl::Status& error) {
+  const std::pair<const char*, const std::string&> addresses[] = {
+      {"grpc-address", flags.grpc_address},
+      {"http-address", flags.http_address},
+      {"websocket-address", flags.websocket_address},
+      {"metrics-address", flags.metrics_address},
+      {"admin-address", flags.admin_address}};
+  bool is_conflict = false;
+  std::vector<absl::Status> others;
+  std::vector<rpc::ListeningSockets> bound;  // kept, for two settings may name one port
+  for (const auto& [flag, address] : addresses) {
+    if (absl::StartsWith(error.message(), absl::StrCat(flag, ": "))) {
+      is_conflict = absl::IsUnavailable(error);
+      continue;
+    }
+    absl::StatusOr<rpc::ListeningSockets> sockets = rpc::ListeningSockets();
+    if (address != "none") {
+      sockets = rpc::ListeningSockets::Open(address);
+    }
+    if (sockets.ok()) {
+      bound.push_back(*std::move(sockets));
+    } else {
+      others.push_back(OfFlag(flag, sockets.status()));
+    }
+  }
+  return is_conflict ? others : std::vector<absl::Status>();
 }
 
 absl::StatusOr<http::Cors> CorsOf(const serving::Flags& flags) {

@@ -50,6 +50,11 @@ absl::StatusOr<std::unique_ptr<websocket::Listener>> ListenForStreams(const serv
                                                                       const access::Guard& guard,
                                                                       const http::Cors& cors);
 
+// After the error of a listener that does not start: what other listeners could not bind either,
+// one error each, so that all conflicts of ports are known at once. Empty for any other error.
+// Nothing listens when it is called.
+std::vector<absl::Status> OtherConflicts(const serving::Flags& flags, const absl::Status& error);
+
 // Where calls are answered from now on. Whoever waits for a file waits for models, too.
 absl::Status WritePortFiles(const serving::Flags& flags, const rpc::Server& server,
                             const http::Listener* http, const http::Listener* admin,

@@ -14,8 +14,10 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "include/beamwright/engine.h"
+#include "ops/base/cpu.h"
 #include "ops/base/mutex_checks.h"
 #include "ops/base/status.h"
 #include "ops/base/time_slice.h"
@@ -37,6 +39,7 @@
 #include "server/serving/logging.h"
 #include "server/serving/metrics.h"
 #include "server/serving/model_registry.h"
+#include "server/serving/process_limits.h"
 #include "server/serving/repository_poller.h"
 #include "server/serving/signals.h"
 #include "server/serving/startup_watch.h"
@@ -60,8 +63,16 @@ constexpr absl::Duration kLongestQuiet = absl::Seconds(2);
 constexpr absl::Duration kLongestEnd = absl::Seconds(5);
 
 // For those who look for something alone: gRPC has an "error" for each client that misbehaves, with
-// what it sent. What matters of its troubles comes back as a status, and is logged as ours.
-void LogFromGrpc(gpr_log_func_args* entry) { spdlog::debug("gRPC: {}", entry->message); }
+// what it sent. What matters of its troubles comes back as a status, and is logged as ours. Only a
+// failed assertion is followed by SIGABRT, as where gRPC cannot start a thread.
+void LogFromGrpc(gpr_log_func_args* entry) {
+  if (absl::StartsWith(entry->message, "assertion failed")) {
+    spdlog::critical("gRPC: {} ({}:{})", entry->message, entry->file, entry->line);
+    serving::FlushLog(kLastLines);
+  } else {
+    spdlog::debug("gRPC: {}", entry->message);
+  }
+}
 
 // Whoever loads does not look up before a model is done, so nobody is asked to stop.
 [[noreturn]] void GiveUp(const serving::Flags& flags) {
@@ -111,7 +122,7 @@ void Drain(const serving::Flags& flags, engine::Engine& engine, rpc::Server& ser
 }
 
 // Everything that runs, from the load of the models to the last answer.
-absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& signals) {
+absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<access::Guard> guard,
                       access::Guard::Make(flags.guard, ApiAddresses(flags)));
   serving::ServingState state;
@@ -246,7 +257,14 @@ absl::Status Serve(const serving::Flags& flags, const serving::StopSignals& sign
   if (flags.model_control == "poll") {
     poller.emplace(models, std::max(flags.repository_poll_interval, kShortestPoll));
   }
+  signals.OnReload([&guard, &poller] {
+    guard->Refresh();
+    if (poller.has_value()) {
+      poller->Hurry();
+    }
+  });
   signals.Wait();
+  signals.OnReload(nullptr);
   Leave(flags, signals, state);
   Drain(flags, *engine, *server, stream_listener.get(), state);
   if (stream_listener != nullptr) {
@@ -285,6 +303,14 @@ void LetIdleThreadsSleep(char** argv) {
   }
 }
 
+// Those that there are at least: the engine's, HTTP's, gRPC's and one for each task.
+absl::Status CheckThreads(const serving::Flags& flags) {
+  constexpr int kOthers = 48;
+  const int engine = flags.engine.num_threads > 0 ? flags.engine.num_threads : UsableCpus();
+  const int http = flags.http_address == "none" ? 0 : flags.http_threads;
+  return serving::CheckThreads(engine + http + kOthers);
+}
+
 int Main(int argc, char** argv) {
   SkipDeadlockSearch();
   UseShortTimeSlices();  // but for the engine's threads
@@ -304,11 +330,20 @@ int Main(int argc, char** argv) {
     }
     return status.ok() ? 0 : 2;
   }
+  serving::ExplainTermination();
+  serving::RaiseFileLimit();
+  if (const absl::Status status = CheckThreads(parsed.flags); !status.ok()) {
+    spdlog::error("{}", std::string(status.message()));
+    return 1;
+  }
   serving::StopSignals& signals = serving::StopSignals::Install();
   signals.EndWithin(parsed.flags.drain_delay + parsed.flags.drain_timeout + kLongestEnd);
   const absl::Status status = Serve(parsed.flags, signals);
   if (!status.ok() && !(absl::IsCancelled(status) && signals.stopped())) {
     spdlog::error("{}", std::string(status.message()));
+    for (const absl::Status& other : OtherConflicts(parsed.flags, status)) {
+      spdlog::error("{}", std::string(other.message()));
+    }
     return 1;
   }
   return 0;

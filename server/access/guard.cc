@@ -27,6 +27,12 @@ absl::Status Check(const GuardOptions& options, const std::vector<std::string>& 
 
 }  // namespace
 
+void Guard::Refresh() const {
+  if (refresher_ != nullptr) {
+    refresher_->Hurry();
+  }
+}
+
 bool IsLocal(const std::string& address) {
   return address == "none" || absl::StartsWith(address, "unix:") ||
          absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost:") ||

@@ -33,6 +33,9 @@ class Guard {
   static absl::StatusOr<std::unique_ptr<Guard>> Make(const GuardOptions& options,
                                                      const std::vector<std::string>& addresses);
 
+  // Has files that changed read again soon, whatever the interval; does not wait. Thread-safe.
+  void Refresh() const;
+
   const Access& api() const { return *api_; }
   // On the admin listener, which has no certificates: tokens, or on a server without tokens
   // everybody who reaches it.

@@ -27,13 +27,20 @@ Refresher::~Refresher() {
   thread_.join();
 }
 
+void Refresher::Hurry() {
+  absl::MutexLock lock(&mutex_);
+  hurry_ = true;
+}
+
 void Refresher::Run() {
   for (;;) {
     {
       absl::MutexLock lock(&mutex_);
-      if (mutex_.AwaitWithTimeout(absl::Condition(&stop_), interval_)) {
+      mutex_.AwaitWithTimeout(absl::Condition(this, &Refresher::IsDue), interval_);
+      if (stop_) {
         return;
       }
+      hurry_ = false;
     }
     for (size_t i = 0; i < refresh_.size(); ++i) {
       const absl::Status status = refresh_[i]();

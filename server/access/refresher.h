@@ -23,16 +23,21 @@ class Refresher {
   Refresher(const Refresher&) = delete;
   Refresher& operator=(const Refresher&) = delete;
 
+  // Has everything looked at soon, whatever the interval; does not wait. Thread-safe.
+  void Hurry();
+
   absl::Duration interval() const { return interval_; }
 
  private:
   void Run();
+  bool IsDue() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stop_ || hurry_; }
 
   const absl::Duration interval_;
   const std::vector<std::function<absl::Status()>> refresh_;
   std::vector<std::string> last_errors_;  // the thread's own
   absl::Mutex mutex_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  bool hurry_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -77,6 +77,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kMinPingIntervalMs);
+  // Also while no call is open: gRPC's own rule allows a client without calls a ping in two hours,
+  // and closes the connection with too_many_pings after the third.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
   // Its account of connections and calls has no reader here, and costs some of each call.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);

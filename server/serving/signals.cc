@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "server/serving/logging.h"
@@ -21,17 +22,18 @@ constexpr absl::Duration kLastLines = absl::Milliseconds(100);
 StopSignals& StopSignals::Install() {
   // Leaked: the thread below outlives main.
   static StopSignals* signals = [] {
-    signal(SIGPIPE, SIG_IGN);
+    for (const int ignored : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM}) {
+      signal(ignored, SIG_IGN);
+    }
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set, nullptr);
     auto* created = new StopSignals;
     std::thread([created, set] {
-      int number = 0;
-      sigwait(&set, &number);
-      created->interrupted_ = number == SIGINT;
+      created->interrupted_ = created->WaitForFirst(set) == SIGINT;
       created->stopped_.Notify();
       const int exit_code = created->WaitForSecond(set) ? 1 : kExitHangs;
       FlushLog(kLastLines);
@@ -42,12 +44,38 @@ StopSignals& StopSignals::Install() {
   return *signals;
 }
 
+int StopSignals::WaitForFirst(const sigset_t& set) {
+  for (;;) {
+    int number = 0;
+    sigwait(&set, &number);
+    if (number != SIGHUP) {
+      return number;
+    }
+    Reload();
+  }
+}
+
+void StopSignals::OnReload(std::function<void()> reload) {
+  absl::MutexLock lock(&reload_mutex_);
+  reload_ = std::move(reload);
+}
+
+void StopSignals::Reload() {
+  absl::MutexLock lock(&reload_mutex_);
+  if (reload_ == nullptr) {
+    spdlog::info("SIGHUP: nothing is loaded yet, so there is nothing to read again");
+    return;
+  }
+  spdlog::info("SIGHUP: files of tokens, tenants and TLS are read again, and polled folders");
+  reload_();
+}
+
 bool StopSignals::WaitForSecond(const sigset_t& set) const {
   const absl::Duration most = absl::Milliseconds(most_ms_.load());
   const absl::Time end = absl::Now() + most;
   for (absl::Duration left = most; left > absl::ZeroDuration(); left = end - absl::Now()) {
     const timespec timeout = absl::ToTimespec(std::min(left, absl::Hours(1)));
-    if (sigtimedwait(&set, nullptr, &timeout) > 0) {
+    if (const int number = sigtimedwait(&set, nullptr, &timeout); number > 0 && number != SIGHUP) {
       return true;
     }
   }

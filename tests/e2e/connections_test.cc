@@ -20,6 +20,7 @@ namespace {
 
 using rpc::ClientSocket;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A client's preface and its empty SETTINGS.
 constexpr char kHello[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
@@ -156,6 +157,25 @@ TEST(ConnectionsTest, AServerThatEndsSaysSoToWhoeverIsConnected) {
   // GOAWAY of connection 0.
   EXPECT_THAT(last, HasSubstr(std::string("\7\0\0\0\0\0", 6)));
   EXPECT_EQ(server.Wait(), 0);
+}
+
+// gRPC's own rule allows a ping in two hours and closes the connection after the third.
+TEST(ConnectionsTest, ClientsThatPingWithoutCallsAreNotCutOff) {
+  ServerProcess server({"--model-path", DefaultModel()});
+  const ClientSocket client = Greet(server);
+  const std::string ping("\0\0\x08\6\0\0\0\0\0 a ping ", 17);
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(send(client.fd(), ping.data(), ping.size(), MSG_NOSIGNAL), 17);
+    absl::SleepFor(absl::Milliseconds(1600));
+  }
+  shutdown(client.fd(), SHUT_WR);
+  std::string answers;
+  char bytes[256];
+  for (ssize_t size = 0; (size = recv(client.fd(), bytes, sizeof(bytes), 0)) > 0;) {
+    answers.append(bytes, static_cast<size_t>(size));
+  }
+  EXPECT_THAT(answers, HasSubstr(" a ping "));
+  EXPECT_THAT(answers, Not(HasSubstr("too_many_pings")));
 }
 
 TEST(ConnectionsTest, OverAUnixSocket) {

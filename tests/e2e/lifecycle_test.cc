@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -328,6 +329,43 @@ TEST_F(StartTest, APortThatIsTaken) {
   EXPECT_EQ(second.WaitForPort(), 0);
   EXPECT_EQ(second.Wait(), 1);
   EXPECT_THAT(second.log(), HasSubstr("cannot listen on '" + address + "'"));
+}
+
+TEST_F(StartTest, AllPortsThatAreTakenAreNamedAtOnce) {
+  ServerProcess first({"--model-path", DefaultModel(), "--websocket-address", "127.0.0.1:0"});
+  ASSERT_GT(first.WaitForPort(), 0);
+  const std::pair<std::string, int> taken[] = {{"grpc", first.WaitForPort()},
+                                               {"http", first.http_port()},
+                                               {"websocket", first.websocket_port()},
+                                               {"metrics", first.metrics_port()},
+                                               {"admin", first.admin_port()}};
+  std::vector<std::string> arguments = {"--model-path", DefaultModel()};
+  for (const auto& [listener, port] : taken) {
+    arguments.insert(arguments.end(),
+                     {"--" + listener + "-address", absl::StrCat("127.0.0.1:", port)});
+  }
+  ServerProcess second(arguments);
+  EXPECT_EQ(second.Wait(), 1);
+  for (const auto& [listener, port] : taken) {
+    EXPECT_THAT(second.log(), HasSubstr(absl::StrCat(listener,
+                                                     "-address: cannot listen on "
+                                                     "'127.0.0.1:",
+                                                     port, "'")));
+  }
+}
+
+// For the stacks of its threads.
+TEST_F(StartTest, TooLittleAddressSpaceIsSaid) {
+  for (const int kilobytes : {300'000, 800'000}) {
+    ServerProcess server(
+        {"-c",
+         absl::StrCat("ulimit -s 8192; ulimit -v ", kilobytes, "; exec ", BEAMWRIGHT_SERVER,
+                      " --model-path ", DefaultModel(), " \"$@\""),
+         "sh"},
+        "/bin/sh");
+    EXPECT_EQ(server.Wait(), 1);
+    EXPECT_THAT(server.log(), HasSubstr("(ulimit -v)"));
+  }
 }
 
 TEST_F(StartTest, NonsenseOnTheCommandLine) {

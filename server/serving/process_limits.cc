@@ -1,0 +1,99 @@
+#include "server/serving/process_limits.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace beamwright::serving {
+namespace {
+
+// Threads and address space are what a process runs out of while it starts.
+constexpr char kLimits[] =
+    "raise the limits of threads (ulimit -u, the cgroup's pids.max) or of address space (ulimit "
+    "-v)";
+constexpr int64_t kMostKept = 128;
+
+// No memory may be left: writes to standard error without any.
+void Say(const char* text) {
+  if (write(STDERR_FILENO, text, std::strlen(text)) < 0) {
+    return;  // nothing can be said
+  }
+}
+
+[[noreturn]] void EndSayingWhy() {
+  const std::exception_ptr exception = std::current_exception();
+  if (exception == nullptr) {
+    std::abort();
+  }
+  try {
+    std::rethrow_exception(exception);
+  } catch (const std::exception& error) {
+    Say("beamwright-server: ends because of an exception: ");
+    Say(error.what());
+    Say("; if it is about resources or an allocation, ");
+    Say(kLimits);
+    Say("\n");
+  } catch (...) {
+    Say("beamwright-server: ends because of an exception of an unknown type\n");
+  }
+  _exit(1);
+}
+
+// Not by Abseil, whose locks end the process where there is no memory for them.
+void* WaitFor(void* held) {
+  const std::lock_guard<std::mutex> lock(*static_cast<std::mutex*>(held));
+  return nullptr;
+}
+
+}  // namespace
+
+void ExplainTermination() { std::set_terminate(EndSayingWhy); }
+
+absl::Status CheckThreads(int count) {
+  std::mutex held;  // until all are started
+  held.lock();
+  std::vector<pthread_t> threads(static_cast<size_t>(count));
+  size_t started = 0;
+  int error = 0;
+  while (error == 0 && started < threads.size()) {
+    error = pthread_create(&threads[started], nullptr, WaitFor, &held);
+    started += error == 0 ? 1 : 0;
+  }
+  held.unlock();
+  for (size_t i = 0; i < started; ++i) {
+    pthread_join(threads[i], nullptr);
+  }
+  if (error == 0) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat("cannot start more than ", started,
+                                                   " threads, and the server needs ", count, " (",
+                                                   std::strerror(error), "): ", kLimits));
+}
+
+int64_t RaiseFileLimit() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) {
+    return 0;
+  }
+  const rlim_t soft = files.rlim_cur;
+  files.rlim_cur = files.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &files) != 0) {
+    files.rlim_cur = soft;
+  }
+  return static_cast<int64_t>(std::min<rlim_t>(files.rlim_cur, INT32_MAX));
+}
+
+int64_t FilesKeptBack(int64_t limit) { return std::min(kMostKept, limit / 4); }
+
+}  // namespace beamwright::serving
